@@ -91,7 +91,7 @@ def test_hooks_around_a_run() -> None:
 def test_hooks_around_a_comparison_are_called_once_and_per_cell() -> None:
     framework, listener = listened()
     experiment = framework.load_experiment(CONTENT)
-    framework.compare(experiment, fidelity="stepwise")
+    framework.compare(experiment, fidelity="compressed")
     cells = [("net", "mesh"), ("other", "mesh"), ("net", "fred"), ("other", "fred")]
     assert listener.heard == [("before", experiment), *(("after", cell) for cell in cells)]
 
@@ -157,7 +157,7 @@ def test_only_the_sections_named_are_configured(framework: Framework) -> None:
         ({"workload": "net"}, "fabric", "there are 2 fabrics"),
         ({"workload": "nett", "fabric": "mesh"}, "workload", "no workload 'nett'; did you mean 'net'?"),
         ({"workload": "net", "fabric": "mash"}, "fabric", "no fabric 'mash'; did you mean 'mesh'?"),
-        ({"workload": "net", "fabric": "mesh", "fidelity": "stepwize"}, "fidelity", "did you mean 'stepwise'?"),
+        ({"workload": "net", "fabric": "mesh", "fidelity": "exakt"}, "fidelity", "did you mean 'exact'?"),
         ({"workload": "net", "fabric": "mesh", "fidelity": ""}, "fidelity", "'' is not known"),
     ],
 )
@@ -306,7 +306,7 @@ def test_energy_is_bytes_times_energy_per_byte(framework: Framework, fabric: Fab
     assert result.energy == pytest.approx(6 * 1e6 * 8 * 0.063e-12, rel=1e-12)
 
 
-@pytest.mark.parametrize("fidelity", ["compressed", "stepwise"])
+@pytest.mark.parametrize("fidelity", ["compressed", "exact"])
 def test_fidelities_agree_alone_on_the_fabric(framework: Framework, fabric: Fabric, fidelity: str) -> None:
     result = framework.simulate_collective(
         fabric, "all-reduce", size=1e9, algorithm="ring", group=[0, 1, 3, 2], fidelity=fidelity

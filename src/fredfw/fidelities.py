@@ -7,20 +7,23 @@ from collections.abc import Sequence
 
 from fredfw.errors import InputError, nearest
 
-COMPRESSED = "compressed"
-"""A phase that repeats is one phase."""
-STEPWISE = "stepwise"
-"""Each repetition is simulated, with a barrier in its group."""
 EXACT = "exact"
-"""No barriers: each rank waits for what it sends and receives itself."""
-FIDELITIES = COMPRESSED, STEPWISE, EXACT
+"""Each rank waits for what it sends and receives itself."""
+COMPRESSED = "compressed"
+"""A phase of a group is one unit, and its repetitions are one volume."""
 ESTIMATE = "estimate"
-"""No simulation of the iteration at all, see ``fredfw.simulation.estimate``."""
+"""The longest path, each communication as if it were alone, see ``fredfw.simulation.estimate``."""
+SIMULATED = EXACT, COMPRESSED
+"""Those that simulate an iteration, with a timeline."""
+FIDELITIES = *SIMULATED, ESTIMATE
 RENDEZVOUS = "per-rank-rendezvous"
 """In calls until version 1: ``exact`` with a transport that has ``rendezvous``."""
+STEPWISE = "stepwise"
+"""In calls until version 1: ``exact`` with phases kept whole, as an admission may keep them."""
 RENAMED = {
     "per-rank": f"{EXACT!r}",
     RENDEZVOUS: f"{EXACT!r}, and a transport with rendezvous = true",
+    STEPWISE: f"{EXACT!r}; phases stay whole where the fabric's admission says so",
 }
 """What names of earlier releases are called."""
 
@@ -41,13 +44,13 @@ def hint(name: str, known: Sequence[str]) -> str:
     return f"; it is now {RENAMED[name]}" if name in RENAMED else nearest(name, known)
 
 
-def called(name: str) -> str:
+def called(name: str | None, accepted: Sequence[str] = SIMULATED) -> str | None:
     """Return the name for ``name``, which a call gives; one of an earlier release works until version 1.
 
     Raises:
         InputError: It is none of either.
     """
-    if name not in tuple(RENAMED):  # whatever it is
-        return checked(name)
+    if name is None or name not in tuple(RENAMED):  # whatever it is
+        return None if name is None else checked(name, accepted=accepted)
     warnings.warn(f"fidelity {name!r} is now {RENAMED[name]}", DeprecationWarning, stacklevel=3)
-    return name if name == RENDEZVOUS else EXACT
+    return EXACT if name == "per-rank" else name

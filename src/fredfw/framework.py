@@ -7,7 +7,7 @@ from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from attrs import evolve
@@ -18,7 +18,7 @@ from fredfw.errors import InputError, UnknownNameError, UnsupportedError, neares
 from fredfw.experiment import calibration, comparison, labels, merge, reading
 from fredfw.experiment import sensitivity as sensitivities
 from fredfw.experiment.bench import Bench
-from fredfw.experiment.cells import SpecWriter, keep, refused
+from fredfw.experiment.cells import SpecWriter, keep, possible, refused
 from fredfw.experiment.naming import listed
 from fredfw.experiment.progress import Log, Progress, silent
 from fredfw.experiment.results import Cell, CollectiveResult, Comparison, Effect, GraphResult, RunResult, WhatIf
@@ -29,16 +29,19 @@ from fredfw.experiment.variations import simulate
 from fredfw.experiment.why import critical_path
 from fredfw.experiment.workers import workers
 from fredfw.fabric import Fabric, Topology
-from fredfw.fidelities import called
+from fredfw.fidelities import ESTIMATE, FIDELITIES, SIMULATED, called
 from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager, given_or_installed
 from fredfw.simulation.checks import check_fabric
+from fredfw.simulation.fidelity import Choice, chosen, transfers, transfers_of
 from fredfw.simulation.links import LinkEvent
 from fredfw.simulation.variation import Variation
 from fredfw.terminal import quoted
 from fredfw.typing import IntArray
 from fredfw.units import Unit, counted, parse
 from fredfw.workloads import Npu, TaskGraph
+
+_Result = TypeVar("_Result", CollectiveResult, GraphResult, RunResult)
 
 if TYPE_CHECKING:
     from fredfw.studies.reading import Study
@@ -83,7 +86,7 @@ class Framework:
         group: Sequence[int] | None = None,
         algorithm: str = "auto",
         root: int = 0,
-        fidelity: str = "compressed",
+        fidelity: str | None = None,
         **options: Any,
     ) -> CollectiveResult:
         """Simulate one collective on the otherwise idle ``fabric``.
@@ -95,7 +98,8 @@ class Framework:
             group: NPU numbers in rank order; all of them by default.
             algorithm: Name of an algorithm, or ``auto`` for the fastest of those that can serve the request.
             root: The special rank of a rooted pattern.
-            fidelity: ``compressed``, ``stepwise`` or ``exact``.
+            fidelity: ``exact`` or ``compressed``; by default ``exact`` up to the limit ``exact`` of transfers, see
+                ``fredfw.limits``.
             **options: Fields of the algorithm.
 
         Raises:
@@ -109,13 +113,13 @@ class Framework:
             )
         members = _members(group, fabric)
         request = CollectiveRequest(pattern_of(pattern), len(members), _size(size), root)
-        fidelity = called(fidelity)
+        choice = _allowed(called(fidelity), "the collective", transfers_of(request.pattern, request.ranks))
         bench = self._bench(fabric, algorithm, options)
         try:
             bench.planner.able(request, fabric.view(members))
         except UnsupportedError as error:
             raise error.at(key="algorithm") from None
-        result = bench.collective(request, members, fidelity)
+        result = _explained(bench.collective(request, members, choice.fidelity), choice)
         self._log(
             "collective ended",
             fabric=fabric.name,
@@ -137,7 +141,7 @@ class Framework:
         npu: Npu | None = None,
         collectives: str | Mapping[str, Any] = "auto",
         priorities: Sequence[str] = (),
-        fidelity: str = "compressed",
+        fidelity: str | None = None,
         attribution: bool = True,
         progress: Callable[[float], None] | None = None,
         variation: Variation | None = None,
@@ -169,7 +173,9 @@ class Framework:
             if one is not None and not isinstance(one, kind):
                 raise InputError(f"{one!r} is refused", key=key, accepted=f"a fredfw.{kind.__name__}")
         _check_events(events)
-        fidelity = called(fidelity)
+        choice = _allowed(
+            called(fidelity), "the graph", transfers(graph) * (1 if variation is None else variation.runs)
+        )
         labels.check_labels(priorities, graph.label_names, "the graph has no label")
         npus = len(fabric.npus)
         if placement is None and graph.ranks > npus:
@@ -182,7 +188,7 @@ class Framework:
         chosen, fastest = reading.collectives(collectives, self.plugins, "collectives", Path())
         bench = Bench(fabric, chosen, self.plugins, fastest=fastest)
         self._log("fabric built", **bench.facts())
-        self._log("graph begins", fabric=fabric.name, fidelity=fidelity, ranks=graph.ranks, tasks=len(graph))
+        self._log("graph begins", fabric=fabric.name, fidelity=choice.fidelity, ranks=graph.ranks, tasks=len(graph))
         try:
             result = bench.graph(
                 graph,
@@ -190,7 +196,7 @@ class Framework:
                 (npu or Npu()).seconds,
                 name=f"the graph on {fabric.name}",
                 priorities={label: rank for rank, label in enumerate(priorities)},
-                fidelity=fidelity,
+                fidelity=choice.fidelity,
                 attribution=attribution,
                 progress=progress,
                 variation=variation,
@@ -199,7 +205,7 @@ class Framework:
         except UnsupportedError as error:  # of an algorithm, unless it names another slot
             raise (error if error.key else error.at(key="collectives")) from None
         self._log("graph ended", fabric=fabric.name, duration=result.seconds, events=result.statistics["events"])
-        return result
+        return _explained(result, choice)
 
     def _bench(self, fabric: Fabric, algorithm: str, options: dict[str, Any]) -> Bench:
         chosen: dict[Pattern | None, tuple[CollectiveAlgorithm, ...]] | None = None
@@ -281,27 +287,40 @@ class Framework:
             InputError: The cell is not named, or does not exist, or cannot be run.
             SimulationError: The model misbehaved.
         """
-        fidelity = None if fidelity is None else called(fidelity)
+        fidelity = called(fidelity)
         matrix = self._cell_of(experiment, workload, fabric)
         row, column = _cell(matrix, workload, fabric)
         what = f"{row.name} on {column.name}"
         tell: Callable[[float], None] | None = None if progress is None else lambda share: progress(share, 1, what)
         with self._hooked(matrix):
             runner = Runner(matrix, self.plugins, self._log)
-            how = fidelity or matrix.fidelity_of(row, column)
+            choice = self._choice(runner, matrix, row, column, fidelity)
 
             def simulate() -> RunResult:
                 _check_cell(runner, matrix, row, column)
                 if tell:
                     tell(0.0)
-                return runner.run(row, column, how, tell)
+                return runner.run(row, column, choice.fidelity, tell)
 
             with opened(store) as cells:
-                result = self._kept(cells, matrix, row, column, how, simulate)
+                result = self._kept(cells, matrix, row, column, choice.fidelity, simulate)
+            result = _explained(result, choice)
             if tell:
                 tell(1.0)
             self.plugins.hook.fredfw_after_run(result=result)
             return result
+
+    def _choice(
+        self, runner: Runner, experiment: Experiment, row: WorkloadSpec, column: FabricSpec, fidelity: str | None
+    ) -> Choice:
+        """Return the fidelity of one cell; raises where it is ``ESTIMATE``, which is no simulation."""
+        asked = fidelity or experiment.fidelity
+        if asked is None:
+            count = possible(lambda: runner.transfers(row, column))  # an error comes when it runs
+            return chosen([(f"{row.name} on {column.name}", count)])
+        if asked == ESTIMATE:
+            raise InputError(f"{asked!r} is no simulation", key="fidelity", accepted=", ".join(SIMULATED))
+        return Choice(asked)
 
     def _kept(
         self,
@@ -348,12 +367,13 @@ class Framework:
             InputError: As ``run`` does; Python is asked while the cell runs, by an admission, a sharing policy, loads,
                 stores or events of links; or the transport is asked what each message costs.
         """
-        fidelity = None if fidelity is None else called(fidelity)
+        fidelity = called(fidelity)
         matrix = self._cell_of(experiment, workload, fabric)
         row, column = _cell(matrix, workload, fabric)
         runner = Runner(matrix, self.plugins, self._log)
         _check_cell(runner, matrix, row, column)
-        content = runner.program(row, column, fidelity or matrix.fidelity_of(row, column), routes=routes)
+        choice = self._choice(runner, matrix, row, column, fidelity)
+        content = runner.program(row, column, choice.fidelity, routes=routes)
         self._log("program exported", workload=row.name, fabric=column.name, bytes=len(content))
         return content
 
@@ -393,7 +413,7 @@ class Framework:
             SimulationError: The model misbehaved.
         """
         sensitivities.check_factor(factor)
-        fidelity = None if fidelity is None else called(fidelity)
+        fidelity = called(fidelity)
         matrix = self._cell_of(experiment, workload, fabric)
         if result is None:
             result = self.run(matrix, workload=workload, fabric=fabric, fidelity=fidelity)
@@ -410,7 +430,7 @@ class Framework:
                 matrix,
                 self.plugins,
                 cells=cells,
-                fidelity=fidelity,
+                fidelity=result.provenance["fidelity"],
                 store=kept,
                 workers=others,
                 progress=progress,
@@ -434,7 +454,8 @@ class Framework:
 
         Args:
             experiment: The matrix, or its file.
-            fidelity: As in ``simulate_collective``, instead of the experiment's own.
+            fidelity: As in ``simulate_collective``, or ``estimate``; instead of the experiment's own. All cells have
+                the same one.
             sensitivity: A share, such as 0.2, by which each parameter of each machine is made less and more, one at a
                 time: the result says how speed-ups change.
             strict: Whether a cell that cannot be run is an error; otherwise it is one of ``failures``.
@@ -444,7 +465,7 @@ class Framework:
                 as ``dask://HOST:PORT``. Plugins must be installed or in files then, as with ``jobs``.
             progress: Called with (cells done, cells in all, the cell that runs), then so for all variations.
         """
-        fidelity = None if fidelity is None else called(fidelity)
+        fidelity = called(fidelity, FIDELITIES)
         share = None if sensitivity is None else sensitivities.check_share(sensitivity)
         matrix = self._experiment(experiment)
         with (
@@ -471,7 +492,7 @@ class Framework:
                 matrix,
                 self.plugins,
                 cells=known,
-                fidelity=fidelity,
+                fidelity=found.rows[0].fidelity,
                 store=cells,
                 workers=others,
                 progress=progress,
@@ -654,6 +675,16 @@ def _check_cell(runner: Runner, experiment: Experiment, workload: WorkloadSpec, 
         labels.check_parts(experiment, causes)
         labels.check_priorities(experiment, causes)
         labels.check_sharing(experiment, causes)
+
+
+def _allowed(fidelity: str | None, what: str, count: int) -> Choice:
+    """Return ``fidelity``, or what ``count`` transfers allow."""
+    return chosen([(what, count)]) if fidelity is None else Choice(fidelity)
+
+
+def _explained(result: _Result, choice: Choice) -> _Result:
+    """Return ``result``, with a note where it is not exact and nobody has asked for that."""
+    return evolve(result, notes=(*result.notes, choice.reason)) if choice.reason else result
 
 
 def _check_events(events: object) -> None:

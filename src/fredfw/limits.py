@@ -27,11 +27,14 @@ DEFAULTS: Mapping[str, int] = MappingProxyType(
         "parts": 50_000,
         "events": 2_000_000,
         "bytes": 1_000_000_000,
+        "exact": 100_000_000,
     }
 )
 """What is counted, and the most of it that is accepted: cells of an experiment, nodes and links of a fabric, tasks of
 an iteration, phases and transfers of a schedule, flows that start at once, hops (links that the routes of those cross),
-parts of a switch that is drawn, events of a trace that is written, bytes of a file that is read."""
+parts of a switch that is drawn, events of a trace that is written, bytes of a file that is read. Above ``exact``
+transfers nothing is refused: what runs is simulated ``compressed``, unless a fidelity is asked for. That many take the
+engine about 60 s."""
 
 _current: ContextVar[Mapping[str, int]] = ContextVar("limits", default=DEFAULTS)
 # Longer numbers say nothing to a reader, and Python refuses to write very long ones.

@@ -21,8 +21,11 @@ def test_compare(experiment: str, succeeds: Callable[..., str], words: Callable[
     assert ["fast", "1.500", "1.333", "best", "1.25", "[1]", "1.000", "0.500"] in table
 
 
-def test_compare_stepwise_says_how_far_apart_the_two_ways_are(experiment: str, succeeds: Callable[..., str]) -> None:
-    assert "compressed to stepwise: 0 %" in succeeds("compare", experiment, "--fidelity", "stepwise")
+def test_compare_says_why_cells_are_compressed(experiment: str, succeeds: Callable[..., str]) -> None:
+    assert "fidelity: exact" in succeeds("compare", experiment)
+    text = " ".join(succeeds("compare", experiment, "--exact-limit", "1").split())
+    assert "transfers, and --exact-limit is 1: compressed; --fidelity exact would take about" in text
+    assert "--exact-limit is 1" not in succeeds("compare", experiment, "--exact-limit", "1", "--fidelity", "compressed")
 
 
 def test_compare_writes_files(experiment: str, succeeds: Callable[..., str]) -> None:

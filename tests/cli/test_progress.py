@@ -223,20 +223,20 @@ def test_the_log_of_a_comparison_is_a_story() -> None:
     assert [(one["event"], one.get("fabric")) for one in story] == [
         ("experiment read", None),
         ("fabric built", "mesh"),
+        ("fabric built", "switch"),
         ("cell begins", "mesh"),
         ("cell ended", "mesh"),
-        ("fabric built", "switch"),
         ("cell begins", "switch"),
         ("cell ended", "switch"),
         ("compared", None),
     ]
-    read, built, begins, ended, *_ = story
+    read, built, _, begins, ended, *_ = story
     assert (read["file"], read["fabrics"], read["workloads"]) == ("two.toml", 2, 1)
     assert isinstance(read["plugins"], dict)
     assert {"fredfw-topology-mesh2d", "fredfw-topology-switch", "fredfw-collective-ring"} <= set(read["plugins"])
     # 4 NPUs and an I/O controller at each of 8 outer edge slots; a link each way for 4 edges and 8 controllers.
     assert (built["npus"], built["links"], built["router"], built["sharing"]) == (4, 24, "xy", "max-min")
-    assert (begins["workload"], begins["fidelity"], begins["ranks"]) == ("small", "compressed", 4)
+    assert (begins["workload"], begins["fidelity"], begins["ranks"]) == ("small", "exact", 4)
     assert ended["algorithms"] == {"collective all-reduce x4": "ring"}
     assert {"took", "iteration", "events"} <= set(ended)
 

@@ -13,7 +13,7 @@ import pytest
 
 from fredfw import Framework, RunResult
 from fredfw.errors import InputError, LimitError, SimulationError
-from fredfw.fidelities import EXACT, FIDELITIES
+from fredfw.fidelities import EXACT, SIMULATED
 from fredfw.limits import allowed
 from fredfw.simulation import engine
 
@@ -93,7 +93,7 @@ def check(result: RunResult, file: bytes) -> None:
     assert loads == {label: bytes_.tobytes() for label, bytes_ in result.link_bytes_by_label.items()}
 
 
-@pytest.mark.parametrize("fidelity", FIDELITIES)
+@pytest.mark.parametrize("fidelity", SIMULATED)
 @pytest.mark.parametrize("workload", ["reduce", "training", "model"])
 @pytest.mark.parametrize("fabric", [TORUS, {**FRED, "admission": "open"}], ids=["torus", "fred"])
 def test_a_program_in_a_file_gives_the_times_of_python(fabric: dict[str, Any], workload: str, fidelity: str) -> None:

@@ -74,10 +74,11 @@ def test_no_solution_where_the_target_is_out_of_reach(target: float) -> None:
 
 def test_cells_are_run_as_the_comparison_runs_them() -> None:
     framework = Framework()
-    (fit,) = framework.calibrate(framework.load_experiment(content(1.5, stepwise=["fast"])))
-    stepwise = content(1.5, stepwise=["fast"], compute_scale=fit.solutions[0])
-    row = framework.compare(framework.load_experiment(stepwise)).rows[1]
-    assert row.fidelity == "stepwise"
+    compressed = {**content(1.5), "fidelity": "compressed"}
+    (fit,) = framework.calibrate(framework.load_experiment(compressed))
+    fitted = {**content(1.5, compute_scale=fit.solutions[0]), "fidelity": "compressed"}
+    row = framework.compare(framework.load_experiment(fitted)).rows[1]
+    assert row.fidelity == "compressed"
     assert row.speedup == pytest.approx(1.5, rel=1e-8)
 
 

@@ -31,7 +31,7 @@ CONTENT: dict[str, Any] = {
 def specs(framework: Framework, content: dict[str, Any] = CONTENT) -> list[CellSpec]:
     experiment = framework.load_experiment(content)
     writer = SpecWriter(framework.plugins)
-    return [writer.spec(experiment, row, column, "compressed") for row, column in experiment.cells]
+    return [writer.spec(experiment, row, column, "exact") for row, column in experiment.cells]
 
 
 @pytest.fixture(scope="module")
@@ -74,8 +74,8 @@ def test_the_key_is_of_all_that_is_written_and_of_nothing_else(framework: Framew
     bare = Framework(PluginManager.discover(Switches(allow=frozenset())))
     outline = bare.outline(CONTENT)
     row, column = outline.cells[-1]
-    assert key_of(tables(outline, row, column), "compressed") == first
-    assert key_of(tables(outline, row, column), "stepwise") != first
+    assert key_of(tables(outline, row, column), "exact") == first
+    assert key_of(tables(outline, row, column), "compressed") != first
 
 
 def test_the_environment_is_the_code_of_what_is_used(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from fredfw import (
     Status,
     Topology,
     hookimpl,
+    limits,
 )
 from fredfw.errors import InputError, Interrupted
 
@@ -63,7 +64,7 @@ def test_rows_hold_the_results_of_their_cells(comparison: Comparison) -> None:
     for row in comparison.rows:
         result = framework.run(experiment, workload=row.workload, fabric=row.fabric)
         assert (row.seconds, row.breakdown, row.energy) == (result.seconds, result.breakdown, result.energy)
-        assert (row.notes, row.fidelity, row.compute_scale) == (result.notes, "compressed", 1.0)
+        assert (row.notes, row.fidelity, row.compute_scale) == (result.notes, "exact", 1.0)
 
 
 def test_times_and_speedups_are_the_closed_forms(comparison: Comparison) -> None:
@@ -304,31 +305,35 @@ def test_a_shared_scale_predicts_every_cell(scale: dict[str, Any], expected: Sta
     assert [row.compute_scale for row in rows] == [0.5, 0.5]
 
 
-def test_fidelities() -> None:
-    mixed = tables()
-    mixed["workloads"]["two"]["stepwise"] = ["fred"]
-    assert [row.fidelity for row in compare(mixed).rows] == ["compressed", "compressed", "compressed", "stepwise"]
-    assert compare(mixed).fidelity_difference is None
-    assert {row.fidelity for row in compare(mixed, fidelity="compressed").rows} == {"compressed"}
-    assert {row.fidelity for row in compare(tables(fidelity="stepwise")).rows} == {"stepwise"}
-    mixed["fabrics"]["fred"]["fidelity"] = "exact"
-    assert [row.fidelity for row in compare(mixed).rows] == ["compressed", "exact", "compressed", "stepwise"]
+def test_all_cells_have_one_fidelity() -> None:
+    assert {row.fidelity for row in compare(tables()).rows} == {"exact"}
+    assert {row.fidelity for row in compare(tables(fidelity="compressed")).rows} == {"compressed"}
+    assert {row.fidelity for row in compare(tables(fidelity="compressed"), fidelity="exact").rows} == {"exact"}
+    assert {row.fidelity for row in compare(tables(), fidelity="estimate").rows} == {"estimate"}
 
 
-@pytest.mark.parametrize("fidelity", ["stepwise", "exact"])
-def test_others_say_how_far_the_compressed_results_are(comparison: Comparison, fidelity: str) -> None:
-    stepwise = compare(tables(), fidelity=fidelity)
-    assert {row.fidelity for row in stepwise.rows} == {fidelity}
-    pairs = zip(comparison.rows, stepwise.rows, strict=True)
-    differences = [abs(one.seconds - other.seconds) / other.seconds for one, other in pairs]
-    assert stepwise.fidelity_difference == pytest.approx(max(differences), rel=1e-9, abs=1e-15)
-    # A collective alone on the fabric is the same both ways.
-    assert differences[:2] == pytest.approx([0.0, 0.0], abs=1e-12)
+def test_one_cell_with_too_many_transfers_has_all_compressed() -> None:
+    # An all-reduce among 4 has 2 * 4 * 3 transfers, whatever serves it.
+    small, large = ({"workload": {"name": "microbenchmark", "count": count}} for count in (1, 5))
+    both = tables(workloads={"small": small, "large": large})
+    with limits.allowed({"exact": 120}):
+        found = compare(both)
+        assert (found.approximated, {row.fidelity for row in found.rows}) == ("", {"exact"})
+    with limits.allowed({"exact": 119}):
+        found = compare(both)
+        assert {row.fidelity for row in found.rows} == {"compressed"}
+        assert found.approximated.startswith(
+            "large on mesh has about 120 transfers, and --exact-limit is 119: compressed; "
+        )
+        assert {row.fidelity for row in compare(both, fidelity="exact").rows} == {"exact"}
 
 
 def test_progress_counts_cells() -> None:
     steps: list[tuple[float, int, str]] = []
     compare(tables(), progress=lambda *step: steps.append(step))
+    counted = [f"transfers of {row} on {column}" for column in ("mesh", "fred") for row in ("one", "two")]
+    assert steps[:4] == [(0, 4, what) for what in counted]
+    steps = steps[4:]
     begins = {what: done for done, _, what in reversed(steps)}
     assert list(begins.items())[::-1] == [
         ("one on mesh", 0),
@@ -344,14 +349,6 @@ def test_progress_counts_cells() -> None:
     # The end of a cell is told by the next: what runs and how much is done always belong together.
     assert all(what == list(begins)[::-1][int(one)] for one, _, what in steps)
     assert {step[1] for step in steps} == {4}
-
-
-def test_both_ways_are_halves_of_a_cell() -> None:
-    steps: list[tuple[float, int, str]] = []
-    compare(tables(), fidelity="stepwise", progress=lambda *step: steps.append(step))
-    done = [step[0] for step in steps]
-    assert done == sorted(done)
-    assert {0.5, 1.0} <= set(done)
 
 
 class Interrupting:
@@ -525,7 +522,7 @@ class Extra:
 
 def test_two_frameworks_give_the_same_bytes() -> None:
     assert compare(tables()).to_json() == compare(tables()).to_json()
-    assert compare(tables(), fidelity="stepwise").to_json() == compare(tables(), fidelity="stepwise").to_json()
+    assert compare(tables(), fidelity="compressed").to_json() == compare(tables(), fidelity="compressed").to_json()
 
 
 def test_one_framework_gives_the_same_bytes_again() -> None:
@@ -563,7 +560,7 @@ def test_json_makes_the_numbers_again(comparison: Comparison) -> None:
     cells = [(cell["workload"]["name"], cell["topology"]["name"]) for cell in document["provenance"]["cells"]]
     assert len(cells) == 4
     assert all(set(cell["cell"]) == {"workload", "fabric"} for cell in document["provenance"]["cells"])
-    assert all(cell["fidelity"] == "compressed" and cell["versions"] for cell in document["provenance"]["cells"])
+    assert all(cell["fidelity"] == "exact" and cell["versions"] for cell in document["provenance"]["cells"])
 
 
 def test_a_label_of_the_priorities_that_no_workload_has_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

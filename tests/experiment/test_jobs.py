@@ -20,7 +20,7 @@ from fredfw.experiment.runner import Runner
 from fredfw.experiment.spec import Experiment
 from fredfw.experiment.store import Store
 from fredfw.experiment.why import critical_path
-from fredfw.fidelities import FIDELITIES
+from fredfw.fidelities import SIMULATED
 from fredfw.report.comparison import comparison_report
 from fredfw.report.data import comparison_to_csv, run_to_json
 from fredfw.report.tables import run_report
@@ -56,7 +56,7 @@ def by_name(result: RunResult) -> dict[str, JobResult]:
     return {one.name: one for one in result.jobs}
 
 
-@pytest.mark.parametrize("fidelity", FIDELITIES)
+@pytest.mark.parametrize("fidelity", SIMULATED)
 def test_two_equal_flows_on_one_link_take_twice_as_long(fidelity: str) -> None:
     result = run(job("a", [0, 2]), job("b", [1, 3]), fidelity=fidelity)
     for one in result.jobs:
@@ -65,7 +65,7 @@ def test_two_equal_flows_on_one_link_take_twice_as_long(fidelity: str) -> None:
     assert result.seconds == pytest.approx(2.0)
 
 
-@pytest.mark.parametrize("fidelity", FIDELITIES)
+@pytest.mark.parametrize("fidelity", SIMULATED)
 def test_jobs_that_share_no_link_take_as_long_as_alone(fidelity: str) -> None:
     for start in (0.0, 0.3):
         for one in run(job("a", [0, 1]), job("b", [2, 3], start=start), fidelity=fidelity).jobs:
@@ -73,7 +73,7 @@ def test_jobs_that_share_no_link_take_as_long_as_alone(fidelity: str) -> None:
             assert one.slowdown == pytest.approx(1.0, rel=1e-12)
 
 
-@pytest.mark.parametrize("fidelity", FIDELITIES)
+@pytest.mark.parametrize("fidelity", SIMULATED)
 def test_a_job_that_starts_later_shares_the_link_from_then_on(fidelity: str) -> None:
     # a has the link for 0.5 s, half of it for 1 s; b half of it for 1 s and then all of it for 0.5 s.
     result = run(job("a", [0, 2]), job("b", [1, 3], start="500 ms"), fidelity=fidelity)
@@ -107,7 +107,7 @@ def test_an_iteration_begins_when_all_ranks_of_the_job_have_ended_the_one_before
     assert three.throughput.samples_per_second == pytest.approx(one.work.samples / one.seconds)
 
 
-@pytest.mark.parametrize("fidelity", FIDELITIES)
+@pytest.mark.parametrize("fidelity", SIMULATED)
 def test_bytes_of_jobs_are_those_of_each_alone(fidelity: str) -> None:
     other = {"name": "microbenchmark", "size": "1 MB"}
     result = run(job("a", 8, TRAINING), job("b", 8, other), fabric=TREE, fidelity=fidelity, job_placement="spread")
@@ -294,9 +294,9 @@ def test_background_traffic_slows_a_job_down() -> None:
 
 def test_repeated_blocks_of_jobs_have_a_note_where_they_are_simulated_as_one() -> None:
     both = job("a", 8, TRAINING), job("b", 8, {"name": "microbenchmark", "size": "1 MB"})
-    assert any("meet on links at other moments" in note for note in run(*both, fabric=TREE).notes)
-    assert not any("other moments" in note for note in run(*both, fabric=TREE, fidelity="stepwise").notes)
-    assert not any("other moments" in note for note in run(both[0], fabric=TREE).notes)
+    assert any("at other moments" in note for note in run(*both, fabric=TREE, fidelity="compressed").notes)
+    assert not any("other moments" in note for note in run(*both, fabric=TREE, fidelity="exact").notes)
+    assert not any("other moments" in note for note in run(both[0], fabric=TREE, fidelity="compressed").notes)
 
 
 def test_the_path_and_the_trace_of_jobs_show_the_wait_for_a_start() -> None:

@@ -208,7 +208,7 @@ def test_wrong_answers_about_work_name_the_workload(run: Run, fields: dict[str, 
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize("fidelity", ["compressed", "stepwise"])
+@pytest.mark.parametrize("fidelity", ["compressed", "exact"])
 def test_a_ring_takes_its_alpha_beta_time(run: Run, fidelity: str) -> None:
     result = run(mesh(), {"name": "microbenchmark", "count": 3}, fidelity)
     # The snake 0-1-3-2 is a ring of single links: 2 (n - 1) steps of 20 ns and size / n at 750 GB/s.
@@ -234,7 +234,7 @@ def test_links_that_cost_nothing_use_no_energy(run: Run) -> None:
     assert run(mesh(link_energy=0), "microbenchmark").energy == 0.0
 
 
-@pytest.mark.parametrize("fidelity", ["compressed", "stepwise"])
+@pytest.mark.parametrize("fidelity", ["compressed", "exact"])
 @pytest.mark.parametrize(
     "workload",
     [
@@ -626,12 +626,12 @@ def test_blocks_that_ranks_could_overlap_have_a_note() -> None:
         builder.compute("other", [1], seconds=1e-3, after=[sent])
     graph = builder.build()
     fabric = Framework().topology("switch", npus=2, link_bandwidth="1 GB/s", link_latency=0).build()
-    slow, exact = (Framework().simulate_graph(graph, fabric, fidelity=one) for one in ("compressed", "stepwise"))
+    slow, exact = (Framework().simulate_graph(graph, fabric, fidelity=one) for one in ("compressed", "exact"))
     assert slow.seconds == pytest.approx(0.15)
     assert exact.seconds == pytest.approx(0.052)
     assert slow.notes == (
         "the 50 repetitions of the tasks 'one' to 'other' are simulated as one: no rank begins a repetition while "
-        "another is at the one before; the fidelity stepwise lets them",
+        "another is at the one before; --fidelity exact lets them",
     )
     assert exact.notes == ()
 

@@ -49,12 +49,12 @@ def test_defaults(plugins: PluginManager) -> None:
     assert experiment.baseline == "mesh"
     assert experiment.npu == Npu()
     assert experiment.priorities is None
-    assert experiment.fidelity == "compressed"
+    assert experiment.fidelity is None
     assert experiment.references == ()
     mesh, net = experiment.fabric("mesh"), experiment.workload("net")
     assert (mesh.slots, mesh.collectives) == ({}, None)
     assert mesh.fastest  # auto
-    assert (net.compute_scale, net.calibration, net.scaled_like, net.stepwise) == (1.0, None, None, ())
+    assert (net.compute_scale, net.calibration, net.scaled_like) == (1.0, None, None)
 
 
 def test_everything(plugins: PluginManager) -> None:
@@ -62,7 +62,7 @@ def test_everything(plugins: PluginManager) -> None:
         {
             "title": "All",
             "baseline": "b",
-            "fidelity": "stepwise",
+            "fidelity": "compressed",
             "priorities": ["dp", "mp"],
             "npu": {"peak": "100 TFLOP/s", "efficiency": 0.5},
             "fabrics": {
@@ -84,7 +84,6 @@ def test_everything(plugins: PluginManager) -> None:
                     "workload": {"name": "cnn", "dp": 4},
                     "compute_scale": 2,
                     "calibration": {"fabric": "a", "speedup": 1.5},
-                    "stepwise": ["a", "b"],
                 },
                 "two": {"workload": "microbenchmark", "scaled_like": "one"},
             },
@@ -111,8 +110,7 @@ def test_everything(plugins: PluginManager) -> None:
     assert (one.compute_scale, one.calibration) == (2.0, Calibration("a", 1.5))
     assert (two.compute_scale, two.calibration, two.scaled_like) == (2.0, None, "one")
     assert experiment.references == (Reference("one", "a", 1.5, "a paper"),)
-    assert (experiment.baseline, experiment.fidelity, experiment.priorities) == ("b", "stepwise", ("dp", "mp"))
-    assert (experiment.fidelity_of(one, a), experiment.fidelity_of(two, a)) == ("stepwise", "stepwise")
+    assert (experiment.baseline, experiment.fidelity, experiment.priorities) == ("b", "compressed", ("dp", "mp"))
 
 
 def test_scaled_like_may_come_before_what_it_names(plugins: PluginManager) -> None:
@@ -121,20 +119,6 @@ def test_scaled_like_may_come_before_what_it_names(plugins: PluginManager) -> No
         "b": {"workload": "microbenchmark", "compute_scale": 0.5},
     }
     assert [one.compute_scale for one in parse(content(workloads=rows), plugins).workloads] == [0.5, 0.5]
-
-
-def test_stepwise_only_where_it_is_asked_for(plugins: PluginManager) -> None:
-    experiment = parse(workload(stepwise=["fred"]), plugins)
-    net = experiment.workload("net")
-    assert [experiment.fidelity_of(net, one) for one in experiment.fabrics] == ["compressed", "stepwise"]
-
-
-def test_a_fabric_may_have_a_fidelity_of_its_own(plugins: PluginManager) -> None:
-    tables = workload(stepwise=["mesh"])
-    tables["fabrics"]["mesh"]["fidelity"] = tables["fabrics"]["fred"]["fidelity"] = "exact"
-    experiment = parse(tables, plugins)
-    net = experiment.workload("net")
-    assert [experiment.fidelity_of(net, one) for one in experiment.fabrics] == ["stepwise", "exact"]
 
 
 def test_another_compute_scale(plugins: PluginManager) -> None:
@@ -164,7 +148,8 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     (content(workloads={"net": 1}), "workloads.net", "1 is not a table"),
     (content(baseline="mash"), "baseline", "no fabric 'mash'; did you mean 'mesh'?"),
     (content(baseline=["mesh"]), "baseline", "['mesh'] is not text"),
-    (content(fidelity="stepwize"), "fidelity", "'stepwize' is not known; did you mean 'stepwise'?"),
+    (content(fidelity="exakt"), "fidelity", "'exakt' is not known; did you mean 'exact'?"),
+    (content(fidelity="stepwise"), "fidelity", "'stepwise' is not known; it is now 'exact'; phases stay whole"),
     (content(fidelity=True), "fidelity", "True is not known"),
     (content(priorities="mp"), "priorities", "'mp' is not a list"),
     (content(priorities=["mp", 1]), "priorities", "1 is not text"),
@@ -279,8 +264,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
         "workloads.net.calibration.fabric",
         "'mesh' is the baseline",
     ),
-    (workload(stepwise="fred"), "workloads.net.stepwise", "'fred' is not a list"),
-    (workload(stepwise=["frd"]), "workloads.net.stepwise", "no fabric 'frd'; did you mean 'fred'?"),
+    (workload(stepwise=["fred"]), "workloads.net.stepwise", "all cells of an experiment have one fidelity"),
     (workload(scaled_like=1), "workloads.net.scaled_like", "1 is not text"),
     (workload(scaled_like="net"), "workloads.net.scaled_like", "no workload 'net' with a compute_scale"),
     (workload(scaled_like="x", compute_scale=1), "workloads.net.scaled_like", "also has a compute_scale"),

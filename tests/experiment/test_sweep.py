@@ -159,15 +159,6 @@ def test_a_name_with_braces_and_no_sweep_is_a_name() -> None:
     assert (fabric.name, fabric.template, fabric.settings) == ("a {b}", "a {b}", {})
 
 
-def test_stepwise_may_name_a_template() -> None:
-    tables = swept()
-    tables["workloads"]["net"]["stepwise"] = ["mesh {columns}"]
-    tables["fabrics"]["alone"] = {"topology": "mesh2d"}
-    outline = reading.parse(tables)
-    net = outline.workload("net")
-    assert [outline.fidelity_of(net, one) for one in outline.fabrics] == ["stepwise", "stepwise", "compressed"]
-
-
 @pytest.mark.parametrize(
     ("tables", "key", "message"),
     [

@@ -16,7 +16,7 @@ from rich.console import Console
 from fredfw import Framework, GraphResult
 from fredfw.errors import DeadlockError, InputError
 from fredfw.experiment.results import JobResult, RunResult
-from fredfw.fidelities import FIDELITIES
+from fredfw.fidelities import SIMULATED
 from fredfw.report.comparison import comparison_report
 from fredfw.report.data import comparison_to_csv, run_to_json
 from fredfw.workloads import System
@@ -89,7 +89,7 @@ def event(action: str, at: str, **more: object) -> dict[str, Any]:
     return {"links": "npu0->npu1", "at": at, "action": action, **more}
 
 
-@pytest.mark.parametrize("fidelity", FIDELITIES)
+@pytest.mark.parametrize("fidelity", SIMULATED)
 @pytest.mark.parametrize("start", [0.0, 0.3])
 def test_a_link_that_fails_delays_the_job_that_needs_it(start: float, fidelity: str) -> None:
     failing = {**LINE, "events": [event("fail", "500 ms"), event("restore", "700 ms")]}
@@ -102,7 +102,7 @@ def test_a_link_that_fails_delays_the_job_that_needs_it(start: float, fidelity: 
     assert any("fail npu0->npu1" in note for note in result.notes)
 
 
-@pytest.mark.parametrize("fidelity", FIDELITIES)
+@pytest.mark.parametrize("fidelity", SIMULATED)
 def test_jobs_apart_from_each_other_are_single_workloads(fidelity: str) -> None:
     varied = {**JITTER, "runs": 2, "stragglers": {"share": 0.25, "factor": 1.5}}
     both = job("a", [0, 1, 2, 3], TRAINING), job("b", [4, 5, 6, 7], TRAINING)

@@ -69,7 +69,9 @@ def experiment(mutator: Mutator) -> str:
     framework = _framework()
     try:
         experiment = framework.load_experiment(content)
-        comparison = framework.compare(experiment, fidelity=mutator.random.choice((None, "stepwise", "exact")))
+        comparison = framework.compare(
+            experiment, fidelity=mutator.random.choice((None, "compressed", "exact", "estimate"))
+        )
         comparison.to_json()
     except PluginError:  # the plugins in use are our own
         raise

@@ -123,7 +123,6 @@ _BASE: tuple[dict[str, Any], ...] = (
             },
             "gradients": {
                 "workload": {"name": "microbenchmark", "size": "1 MB", "ranks": 3, "groups": 2, "layout": "strided"},
-                "stepwise": ["fred"],
             },
         },
         "references": [{"workload": "training", "fabric": "fred", "speedup": 1.3, "source": "nowhere"}],
@@ -194,7 +193,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("collective", "reduce", "--topology", "fred", "--algorithm", "tree", "--option", "chunks=2", "--root", "1"),
     ("compare", "good.toml", "--json", "-"),
     ("compare", "good.toml", "--set", "fabrics.f.topology.npus=3", "--csv", "out.csv"),
-    ("run", "good.toml", "--json", "out.json.gz", "--fidelity", "stepwise"),
+    ("run", "good.toml", "--json", "out.json.gz", "--fidelity", "exact"),
     ("cells", "good.toml"),
     ("merge", "good.toml", "store", "--json", "-"),
     ("calibrate", "good.toml"),

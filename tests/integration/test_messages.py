@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fredfw import Fabric, Framework, IdealTransport, Pattern, TaskGraph, TaskKind
-from fredfw.fidelities import FIDELITIES
+from fredfw.fidelities import SIMULATED
 
 FRAMEWORK = Framework()
 RANKS, CHUNK = 8, 131072.0
@@ -20,7 +20,7 @@ STEP = CHUNK / BANDWIDTH + LATENCY
 EVERY = pytest.mark.parametrize(
     ("fabric", "fidelity"),
     [
-        *((RING, fidelity) for fidelity in FIDELITIES),
+        *((RING, fidelity) for fidelity in SIMULATED),
         (RING.with_defaults(transport=IdealTransport(rendezvous=True)), "exact"),
     ],
 )

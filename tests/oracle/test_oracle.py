@@ -30,15 +30,15 @@ from fredfw.collectives import Pattern, Phase, Schedule
 from fredfw.collectives.schedule import POLICIES, RELEASES
 from fredfw.errors import DeadlockError, RefusedError, UnsupportedError
 from fredfw.fabric import Fabric, FlowSet, NodeKind, Routes
-from fredfw.fidelities import COMPRESSED, EXACT, FIDELITIES, RENDEZVOUS, STEPWISE
+from fredfw.fidelities import COMPRESSED, EXACT, RENDEZVOUS, STEPWISE
 from fredfw.framework import Framework
 from fredfw.simulation import CircuitPreempt, FlowNetwork, Incidence, Lowering, ScheduleRun
 from fredfw.typing import IntArray
 from oracle import Change, collective, simulate
 
-WAYS = (*FIDELITIES, RENDEZVOUS)
+WAYS = (COMPRESSED, STEPWISE, EXACT, RENDEZVOUS)
 # Programs have the names of the release that they were recorded from.
-pytestmark = pytest.mark.filterwarnings("ignore:fidelity 'per-rank:DeprecationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:fidelity '(per-rank|stepwise):DeprecationWarning")
 
 SAME = 1e-9
 """Share by which times may differ."""

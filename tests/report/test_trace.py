@@ -49,7 +49,7 @@ def test_what_was_simulated_as_one_says_how_often_it_is_done(run: RunResult) -> 
     graph = run.timeline.graph
     repeated = evolve(run, timeline=evolve(run.timeline, graph=evolve(graph, repeats=np.full(len(graph.repeats), 32))))
     document = json.loads(trace_to_json(repeated))
-    assert document["otherData"]["fidelity"] == "compressed"
+    assert document["otherData"]["fidelity"] == "exact"
     span = next(event for event in document["traceEvents"] if event["name"] == "dp all-reduce: grads 1 x 32")
     assert span["args"] == {"task": 1, "label": "dp", "bytes": 3200.0, "repetitions": 32, "ranks": 2, "members": "0-1"}
 

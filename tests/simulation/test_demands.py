@@ -59,7 +59,7 @@ def test_what_a_transport_takes_is_apart_from_the_latency_of_links() -> None:
             "workloads": {"w": {"workload": {"name": "microbenchmark", "size": "1 MB"}}},
         }
     )
-    result = FRAMEWORK.run(fabric)
+    result = FRAMEWORK.run(fabric, fidelity="compressed")
     assert result.demands is not None
     demand = result.demands.of(0, 0)
     assert demand is not None

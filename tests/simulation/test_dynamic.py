@@ -265,11 +265,15 @@ def test_what_a_run_says() -> None:
     framework = Framework()
     fabric = framework.topology("switch", npus=4, link_bandwidth=100.0, link_latency=0.0).build()
     fabric = fabric.with_defaults(sharing=Ramping())
-    usual = framework.simulate_collective(fabric, "all-reduce", size=400.0, algorithm="ring")
-    stepwise = framework.simulate_collective(fabric, "all-reduce", size=400.0, algorithm="ring", fidelity="stepwise")
+    usual, exact = (
+        framework.simulate_collective(fabric, "all-reduce", size=400.0, algorithm="ring", fidelity=fidelity)
+        for fidelity in ("compressed", "exact")
+    )
     # Six steps of 100 B, each slow for its first second: 25 B, then 75 B at full rate.
-    assert usual.duration == stepwise.duration == pytest.approx(6 * 1.75)
+    assert usual.duration == exact.duration == pytest.approx(6 * 1.75)
     assert usual.figures["end (s)"] == pytest.approx(10.5)
     assert "flows ramp" in usual.notes
-    assert any(note.startswith("rates of the sharing 'ramping' change in time, so compressed") for note in usual.notes)
-    assert not any("change in time" in note for note in stepwise.notes)
+    assert any(
+        note.startswith("rates of the sharing 'ramping' change in time, so the repetitions") for note in usual.notes
+    )
+    assert not any("change in time" in note for note in exact.notes)

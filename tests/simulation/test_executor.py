@@ -244,7 +244,7 @@ def test_repeated_block_takes_the_same_time_compressed_and_stepwise() -> None:
     with builder.repeated(5):
         work = builder.compute("a", [0, 1], seconds=1.0)
         builder.collective("r", Pattern.ALL_REDUCE, [[0, 1]], 100.0, label="mp", after=[work])
-    compressed, stepwise = (simulate(builder.build(), fidelity=one) for one in ("compressed", "stepwise"))
+    compressed, stepwise = (simulate(builder.build(), fidelity=one) for one in ("compressed", "exact"))
     assert compressed.duration == stepwise.duration == 5 * (1.0 + 2.0)
     assert parts(compressed) == parts(stepwise) == {"compute": [5.0, 5.0], "mp": [10.0, 10.0]}
     assert (len(compressed), len(stepwise)) == (2, 10)

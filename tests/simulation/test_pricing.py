@@ -17,7 +17,7 @@ from fredfw.collectives import Pattern, ring_schedule
 from fredfw.embed import NetworkBackend
 from fredfw.errors import InputError, PluginError, UnsupportedError
 from fredfw.fabric import Admission, Decision, FlowSet, Start
-from fredfw.fidelities import FIDELITIES
+from fredfw.fidelities import SIMULATED
 from fredfw.simulation import FlowNetwork, Lowering, ScheduleRun
 from fredfw.testing.fabrics import Admitting, star
 
@@ -84,7 +84,7 @@ def test_capped_ranks_that_share_links_and_are_out_of_step_go_on_one_by_one() ->
     assert seconds(line, fidelity="exact", group=order) == pytest.approx(max(begins), rel=1e-12)
 
 
-@pytest.mark.parametrize("fidelity", FIDELITIES)
+@pytest.mark.parametrize("fidelity", SIMULATED)
 @pytest.mark.parametrize("n", [2, 3, 8])
 def test_a_ring_all_reduce_takes_the_time_of_its_closed_form(fidelity: str, n: int) -> None:
     costs = Costs(launch=7e-6, step=2e-6, message=0.5e-6, efficiency=0.8)
@@ -93,7 +93,7 @@ def test_a_ring_all_reduce_takes_the_time_of_its_closed_form(fidelity: str, n: i
     assert seconds(ring(n, Fixed(costs)), fidelity=fidelity) == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("fidelity", FIDELITIES)
+@pytest.mark.parametrize("fidelity", SIMULATED)
 def test_caps_and_reductions_limit_rates(fidelity: str) -> None:
     steps = 7 * (1e-6 + SIZE / 8 / 20e9)
     plain = 7 * (1e-6 + SIZE / 8 / 100e9)
@@ -102,7 +102,7 @@ def test_caps_and_reductions_limit_rates(fidelity: str) -> None:
     assert seconds(ring(8, Fixed(Costs(reduction=20e9))), fidelity=fidelity) == pytest.approx(plain + steps, rel=1e-12)
 
 
-@pytest.mark.parametrize("fidelity", FIDELITIES)
+@pytest.mark.parametrize("fidelity", SIMULATED)
 def test_each_message_of_a_step_costs_something(fidelity: str) -> None:
     fabric = star(5).with_defaults(transport=Fixed(Costs(message=3e-6)))
     free = star(5)
@@ -203,7 +203,7 @@ def test_nothing_is_faster_for_its_costs_and_fidelities_agree(
     launch: float, step: float, message: float, efficiency: float, cap: float, pattern: str
 ) -> None:
     costs = Costs(launch=launch, step=step, message=message, efficiency=efficiency, cap=cap)
-    times = [seconds(ring(4, Fixed(costs)), pattern, fidelity=fidelity) for fidelity in FIDELITIES]
+    times = [seconds(ring(4, Fixed(costs)), pattern, fidelity=fidelity) for fidelity in SIMULATED]
     assert times == pytest.approx([times[0]] * len(times), rel=1e-9)
     assert times[0] >= seconds(ring(4, IdealTransport()), pattern) * (1 - 1e-12)
 
@@ -296,7 +296,7 @@ class SetUpOnce(Admission):
         return Start(20e-6, setup_once=True)
 
 
-@pytest.mark.parametrize("fidelity", FIDELITIES)
+@pytest.mark.parametrize("fidelity", SIMULATED)
 def test_what_is_set_up_once_is_paid_once_for_a_phase(fidelity: str) -> None:
     fabric = ring(8, IdealTransport()).with_defaults(admission=Admitting(SetUpOnce))
     assert seconds(fabric, fidelity=fidelity) == pytest.approx(

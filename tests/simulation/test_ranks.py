@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fredfw.collectives import CollectiveRequest, Pattern, Phase, Schedule
 from fredfw.fabric import Call, Costs, Fabric, FlowSet, IdealTransport, Transport
-from fredfw.fidelities import EXACT, FIDELITIES, RENDEZVOUS
+from fredfw.fidelities import COMPRESSED, EXACT, RENDEZVOUS, SIMULATED, STEPWISE
 from fredfw.framework import Framework
 from fredfw.simulation import (
     Executor,
@@ -26,7 +26,7 @@ from fredfw.simulation import (
 from fredfw.typing import FloatArray, IntArray
 from fredfw.workloads import GraphBuilder, TaskGraph
 
-WAYS = (*FIDELITIES, RENDEZVOUS)
+WAYS = (COMPRESSED, STEPWISE, EXACT, RENDEZVOUS)
 
 FRAMEWORK = Framework()
 
@@ -145,13 +145,13 @@ def test_a_fold_says_what_events_say(case: tuple[Fabric, Schedule, IntArray], re
 def test_where_all_ranks_do_the_same_all_fidelities_agree(on: Fabric, algorithm: str, pattern: Pattern) -> None:
     seconds = [
         FRAMEWORK.simulate_collective(on, pattern, size=1200.0, algorithm=algorithm, fidelity=fidelity).duration
-        for fidelity in FIDELITIES
+        for fidelity in SIMULATED
     ]
     meeting = on.with_defaults(transport=IdealTransport(rendezvous=True))
     seconds.append(
         FRAMEWORK.simulate_collective(meeting, pattern, size=1200.0, algorithm=algorithm, fidelity=EXACT).duration
     )
-    assert seconds == pytest.approx([seconds[0]] * 4, rel=1e-12)
+    assert seconds == pytest.approx([seconds[0]] * 3, rel=1e-12)
 
 
 def test_links_that_flows_share_are_not_folded() -> None:
@@ -203,16 +203,10 @@ def test_rings_along_the_columns_of_a_mesh_take_their_latencies_as_they_come() -
 
 def test_fabrics_that_set_up_whole_phases_keep_them_whole() -> None:
     on = FRAMEWORK.topology("optical-ring", npus=8).build()
-    stepwise, ranks = (
-        FRAMEWORK.simulate_collective(on, "all-reduce", size=1e6, algorithm="ring", fidelity=fidelity)
-        for fidelity in ("stepwise", "exact")
-    )
-    assert ranks.duration == stepwise.duration
-    assert not stepwise.notes
-    assert ranks.notes == (
-        "'optical ring of 8' admits phases as a whole, so exact simulated its collectives stepwise: each "
-        "repetition, with a barrier in its group",
-    )
+    result = FRAMEWORK.simulate_collective(on, "all-reduce", size=1e6, algorithm="ring")
+    with pytest.warns(DeprecationWarning, match="'stepwise' is now 'exact'; phases stay whole"):
+        stepwise = FRAMEWORK.simulate_collective(on, "all-reduce", size=1e6, algorithm="ring", fidelity="stepwise")
+    assert result.duration == pytest.approx(stepwise.duration, rel=1e-12)
 
 
 @pytest.mark.parametrize("policy", ["block", "decompose"])
@@ -350,7 +344,7 @@ def test_a_channel_takes_phases_in_one_order_on_all_ranks() -> None:
     assert np.isfinite(simulated(on, schedule, on.npus[None, :4])).all()
 
 
-@pytest.mark.parametrize("fidelity", FIDELITIES)
+@pytest.mark.parametrize("fidelity", SIMULATED)
 def test_pieces_take_turns_on_channels(fidelity: str) -> None:
     on = fabric("torus", dimensions=[4, 4])
     result = FRAMEWORK.simulate_collective(

@@ -17,11 +17,11 @@ from fredfw.collectives import Pattern, Phase, Schedule, parallel
 from fredfw.collectives.dimensions import dimension_schedule
 from fredfw.collectives.schedule import POLICIES, RELEASES
 from fredfw.errors import ScheduleError
-from fredfw.fidelities import FIDELITIES, RENDEZVOUS
+from fredfw.fidelities import COMPRESSED, EXACT, RENDEZVOUS, STEPWISE
 from fredfw.simulation import FlowNetwork, Lowering, MaxMin, ScheduleRun
 from fredfw.typing import IntArray
 
-WAYS = (*FIDELITIES, RENDEZVOUS)
+WAYS = (COMPRESSED, STEPWISE, EXACT, RENDEZVOUS)
 
 BANDWIDTHS, LATENCIES = (4.0, 2.0), (0.5, 2.0)
 

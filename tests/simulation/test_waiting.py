@@ -11,11 +11,11 @@ from attrs import evolve
 from fredfw import CollectiveRequest, Fabric, NodeKind, Pattern, Phase, Schedule, check, sequence
 from fredfw.collectives import parallel
 from fredfw.errors import ScheduleError
-from fredfw.fidelities import COMPRESSED, EXACT, FIDELITIES, RENDEZVOUS
+from fredfw.fidelities import COMPRESSED, EXACT, RENDEZVOUS, STEPWISE
 from fredfw.simulation import FlowNetwork, Lowering, ScheduleRun
 from fredfw.typing import IntArray
 
-WAYS = (*FIDELITIES, RENDEZVOUS)
+WAYS = (COMPRESSED, STEPWISE, EXACT, RENDEZVOUS)
 
 _RATE, _LATENCY = 1e9, 1e-3
 _BYTES = 1e6  # a millisecond

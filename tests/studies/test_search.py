@@ -332,9 +332,16 @@ def test_halving_may_begin_with_an_estimate_whose_error_is_told(tmp_path: Path) 
     assert result.rungs[2].errors == {}
 
 
-def test_an_estimate_is_no_fidelity_of_an_experiment() -> None:
-    with pytest.raises(InputError, match="'estimate' is not known"):
-        ran(fidelity="estimate")
+def test_an_experiment_may_ask_for_estimates() -> None:
+    assert {one.rung for one in ran(fidelity="estimate").points} == {"estimate"}
+
+
+def test_all_points_are_compressed_where_one_has_too_many_transfers() -> None:
+    assert {one.rung for one in ran().points} == {"exact"}
+    with limits.allowed({"exact": 1}):
+        found = ran()
+    assert {one.rung for one in found.points} == {"compressed"}
+    assert "--exact-limit is 1: compressed" in found.approximated
 
 
 def test_a_rung_of_the_study_may_be_an_estimate() -> None:
@@ -348,7 +355,7 @@ def test_a_rung_of_the_study_may_be_an_estimate() -> None:
 def test_a_rung_of_the_study_sets_values() -> None:
     result = ran(
         sampler={"name": "halving", "rungs": ["small", "compressed"], "eta": 5.0},
-        rungs={"small": {"fidelity": "stepwise", "values": {"workloads.reduce.workload.size": "1 kB"}}},
+        rungs={"small": {"fidelity": "exact", "values": {"workloads.reduce.workload.size": "1 kB"}}},
     )
     small = [one for one in result.points if one.rung == "small"]
     assert len(small) == 4

@@ -25,7 +25,8 @@ def points() -> list[IterationPoint]:
 @pytest.fixture(scope="module")
 def iterations() -> Iterations:
     plugins = PluginManager.discover()
-    return Iterations(plugins, Transports(plugins, IdealTransport.name))
+    # Exact, the largest has 600 million transfers.
+    return Iterations(plugins, Transports(plugins, IdealTransport.name), fidelity="compressed")
 
 
 def test_what_comes_with_the_product(points: list[IterationPoint]) -> None:

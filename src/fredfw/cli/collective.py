@@ -9,12 +9,12 @@ import click
 
 from fredfw.cli import completion, exports
 from fredfw.cli.exports import Exports
-from fredfw.cli.options import CSV, JSON, PROGRESS, SENSITIVITY, Command, Fidelity, OptionalValues, share_of
+from fredfw.cli.options import CSV, JSON, PROGRESS, SENSITIVITY, Command, OptionalValues, share_of
+from fredfw.cli.options import fidelity as fidelity_options
 from fredfw.cli.output import log, progress_bar
 from fredfw.cli.parsing import configured, nccl_sizes, parse_assignments, parse_group, parse_size, parse_sizes
 from fredfw.cli.session import open_framework
 from fredfw.errors import InputError
-from fredfw.fidelities import COMPRESSED
 from fredfw.units import Unit, counted, render
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _slot(name: str, text: str) -> Callable[[Command], Command]:
     help="A field of the algorithm; see --set.",
 )
 @click.option("--root", type=int, default=0, show_default=True, help="Root rank of a rooted pattern.")
-@click.option("--fidelity", type=Fidelity(), default=COMPRESSED, show_default=True)
+@fidelity_options()
 @SENSITIVITY
 @JSON
 @CSV
@@ -105,7 +105,7 @@ def collective(
     algorithm: str,
     options: tuple[str, ...],
     root: int,
-    fidelity: str,
+    fidelity: str | None,
     percent: float | None,
     json_path: str | None,
     csv_path: str | None,
@@ -182,7 +182,7 @@ def collective(
         "group": members,
         "algorithm": {"name": algorithm, **chosen},
         "root": root,
-        "fidelity": fidelity,
+        "fidelity": results[0].fidelity,
         "files": configure.files(used),
     }
     done = CollectiveSweep(tuple(results), fabric, provenance, tuple(missing), tuple(effects))

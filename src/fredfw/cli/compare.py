@@ -14,7 +14,6 @@ from fredfw.cli.called import called
 from fredfw.cli.exports import Exports
 from fredfw.cli.options import (
     CSV,
-    FIDELITY,
     FILE,
     JSON,
     PATH,
@@ -27,6 +26,7 @@ from fredfw.cli.options import (
     share_of,
     store_of,
 )
+from fredfw.cli.options import fidelity as fidelity_options
 from fredfw.cli.output import log, picture_format, progress_bar
 from fredfw.cli.parsing import blamed_on_options, check_units, parse_values
 from fredfw.cli.session import open_framework
@@ -188,7 +188,7 @@ def _painter(option: str, path: str) -> Callable[[Comparison], bytes]:
     help="Run only this fabric and its baseline; may be repeated.",
 )
 @SET
-@FIDELITY
+@fidelity_options(estimates=True)
 @SENSITIVITY
 @running
 @click.option("--strict", is_flag=True, help="Make a cell that cannot be run an error, before anything runs.")
@@ -215,9 +215,9 @@ def compare(
     """Run every workload of the experiment FILE on every fabric and compare them.
 
     Prints iteration time, speed-up over the baseline, the published value beside it, where the time goes, and the
-    savings that FILE asks for. With another --fidelity than compressed every cell is run both ways and the largest
-    difference is printed. With --sensitivity it prints between which values each speed-up is, which parameter matters
-    most, and where fabrics change places. An interrupt (Ctrl-C) ends it with the cells that are done.
+    savings that FILE asks for. All cells have one fidelity. With --sensitivity it prints between which values each
+    speed-up is, which parameter matters most, and where fabrics change places. An interrupt (Ctrl-C) ends it with the
+    cells that are done.
 
     Cells are kept in a store, so that the same command goes on where it was interrupted. A cell that cannot be run is
     a row with its reason; the exit code is 3 then.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from fredfw.cli.options import FABRIC, FIDELITY, FILE, PATH, SET, WORKLOAD
+from fredfw.cli.options import FABRIC, FILE, PATH, SET, WORKLOAD
+from fredfw.cli.options import fidelity as fidelity_options
 from fredfw.cli.output import Outputs
 from fredfw.cli.parsing import blamed_on_options, check_units, parse_values
 from fredfw.cli.session import open_framework
@@ -15,7 +16,7 @@ from fredfw.cli.session import open_framework
 @WORKLOAD
 @FABRIC
 @SET
-@FIDELITY
+@fidelity_options()
 @click.option("--routes", is_flag=True, help="Also write the routes of messages from each NPU to each.")
 @click.option(
     "-o", "--output", required=True, metavar="PATH", type=PATH, help="Write the program to PATH; - is standard output."

@@ -9,8 +9,10 @@ from typing import Any, TypeVar
 
 import click
 
+from fredfw import limits
 from fredfw.cli import completion
-from fredfw.fidelities import ESTIMATE, FIDELITIES, RENAMED
+from fredfw.cli.session import session
+from fredfw.fidelities import FIDELITIES, RENAMED, SIMULATED
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 PATH = completion.PathText()
@@ -24,7 +26,7 @@ class Fidelity(click.Choice[str]):
     """
 
     def __init__(self, *, estimates: bool = False) -> None:
-        super().__init__((*[ESTIMATE] * estimates, *FIDELITIES))
+        super().__init__(FIDELITIES if estimates else SIMULATED)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """See ``click.Choice``."""
@@ -58,11 +60,39 @@ FABRIC = click.option(
     shell_complete=completion.fabrics,
     help="Fabric of the experiment; required if there are several.",
 )
-FIDELITY = click.option(
-    "--fidelity",
-    type=Fidelity(),
-    help="How closely collectives are simulated; overrides the experiment.",
-)
+
+
+def fidelity(*, estimates: bool = False) -> Callable[[Command], Command]:
+    """Return the options that say how closely collectives are simulated, with or without estimates."""
+
+    def add(command: Command) -> Command:
+        longest = "; estimate is the longest path, without a simulation" if estimates else ""
+        limit = limits.DEFAULTS["exact"]
+        chosen = click.option(
+            "--fidelity",
+            type=Fidelity(estimates=estimates),
+            help=f"How closely collectives are simulated: exact, rank by rank; compressed, a phase as one{longest}.  "
+            "[default: the experiment's, else exact up to --exact-limit]",
+        )
+        limited = click.option(
+            "--exact-limit",
+            metavar="COUNT",
+            type=click.IntRange(min=1),
+            expose_value=False,
+            callback=_limit_exact,
+            help=f"Transfers up to which exact is the default.  [default: {limit:,}, which take about a minute]",
+        )
+        return chosen(limited(command))
+
+    return add
+
+
+def _limit_exact(ctx: click.Context, _param: click.Parameter, value: int | None) -> None:
+    if value is not None:
+        session(ctx).exact_limit = value
+        ctx.with_resource(limits.allowed({"exact": value}))
+
+
 SENSITIVITY = click.option(
     "--sensitivity",
     "percent",

@@ -7,7 +7,8 @@ import click
 from fredfw.cli import exports
 from fredfw.cli.called import called
 from fredfw.cli.exports import Exports
-from fredfw.cli.options import FABRIC, FIDELITY, FILE, JSON, PATH, PROGRESS, SET, WORKLOAD, OptionalValues
+from fredfw.cli.options import FABRIC, FILE, JSON, PATH, PROGRESS, SET, WORKLOAD, OptionalValues
+from fredfw.cli.options import fidelity as fidelity_options
 from fredfw.cli.output import log, progress_bar
 from fredfw.cli.parsing import blamed_on_options, check_units, parse_values
 from fredfw.cli.session import open_framework
@@ -19,7 +20,7 @@ from fredfw.errors import InputError
 @WORKLOAD
 @FABRIC
 @SET
-@FIDELITY
+@fidelity_options()
 @click.option("--store", "store_path", metavar="PATH", type=PATH, help="Keep the cell at PATH, for fredfw merge.")
 @click.option("--trace", "trace_path", metavar="PATH", type=PATH, help="Write a Chrome trace (opens in Perfetto).")
 @click.option("--ranks", metavar="RANKS", help="The ranks that --trace shows, such as 0-7,64.  [default: all]")

@@ -28,6 +28,7 @@ class Session:
         strict_plugins: Whether a plugin that cannot be used is an error, not a warning.
         trust_plugins: Whether the plugin files that an experiment names are executed.
         limit_texts: What ``--limit`` was given.
+        exact_limit: What ``--exact-limit`` was given.
     """
 
     log_level: str = "warning"
@@ -36,6 +37,7 @@ class Session:
     strict_plugins: bool = False
     trust_plugins: bool = False
     limit_texts: tuple[str, ...] = ()
+    exact_limit: int | None = None
 
     @cached_property
     def plugins(self) -> PluginManager:

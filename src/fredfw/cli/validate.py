@@ -15,7 +15,6 @@ from fredfw.cli.options import EXECUTOR, JOBS, PATH, Fidelity
 from fredfw.cli.output import Outputs, log, picture_format, progress_bar
 from fredfw.cli.session import open_framework
 from fredfw.errors import InputError, UnknownNameError, nearest
-from fredfw.fidelities import COMPRESSED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,9 +55,8 @@ if TYPE_CHECKING:
 @click.option(
     "--fidelity",
     type=Fidelity(estimates=True),
-    default=COMPRESSED,
-    show_default=True,
-    help="How closely iterations of training are simulated; estimate is their longest path, without a simulation.",
+    help="How closely iterations of training are simulated; estimate is their longest path, without a simulation.  "
+    "[default: exact, unless one has too many transfers]",
 )
 @click.option(
     "--whole",
@@ -95,7 +93,7 @@ def validate(
     pattern: str | None,
     transport: str | None,
     in_place: bool,
-    fidelity: str,
+    fidelity: str | None,
     whole: bool,
     store_path: str | None,
     jobs: int,

@@ -17,13 +17,14 @@ from fredfw.embed.matching import Matching
 from fredfw.embed.paths import Paths
 from fredfw.errors import DeadlockError, InputError, UnknownNameError, nearest
 from fredfw.fabric import AlwaysStart, Fabric, NodeKind, Router
-from fredfw.fidelities import COMPRESSED, STEPWISE, called
+from fredfw.fidelities import EXACT, STEPWISE, called
 from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager, given_or_installed
 from fredfw.plugin.registry import Registry
 from fredfw.simulation import FlowNetwork, Planner, ScheduleRun, SharingPolicy, Simulator
 from fredfw.simulation.answers import notes as admission_notes
 from fredfw.simulation.checks import check_fabric
+from fredfw.simulation.fidelity import Choice, chosen, transfers_of
 from fredfw.simulation.fidelity import notes as fidelity_notes
 from fredfw.simulation.links import LiveLinks
 from fredfw.simulation.messages import flows_of
@@ -124,9 +125,9 @@ class NetworkBackend:
         router: How transfers become links, or the name of a router; the fabric's own by default.
         sharing: How links are shared, or the name of a policy; the fabric's own by default.
         plugins: Where names are looked up; what is installed by default.
-        stepwise: Short for the fidelity ``stepwise``.
-        fidelity: How closely collectives are simulated: ``compressed`` (a phase that repeats is one phase), the
-            default; ``stepwise`` (each repetition, with a barrier in its group); ``exact`` (no barriers).
+        stepwise: Until version 1: ``exact`` with phases kept whole.
+        fidelity: How closely collectives are simulated, ``exact`` or ``compressed``. By default each that has more
+            transfers than the limit ``exact``, see ``fredfw.limits``, is compressed; ``notes`` names it.
 
     Attributes:
         fabric: The network.
@@ -280,7 +281,8 @@ class NetworkBackend:
         _check_label(label)
         members = self._members(request, group)
         priority = _class(priority)
-        plan = self._planner(algorithm).plan(request, members, self._fidelity)
+        choice = self._choice(request)
+        plan = self._planner(algorithm).plan(request, members, choice.fidelity)
         handle = self._next_handle()
         run = ScheduleRun(
             self._network,
@@ -288,7 +290,7 @@ class NetworkBackend:
             plan.schedule,
             self.fabric.npus[members][None, :],
             partial(self._end, handle),
-            fidelity=self._fidelity,
+            fidelity=choice.fidelity,
             priority=priority,
             label=label,
         )
@@ -438,8 +440,18 @@ class NetworkBackend:
             f"{first:g} s: no path for {label}, which waited{f' ({times} times in all)' if times > 1 else ''}"
             for label, (first, times) in self._network.held.items()
         ]
-        admission = *fidelity_notes(self._fidelity, self._network), *admission_notes(self._network.admission)
+        admission = *fidelity_notes(self._fidelity or EXACT, self._network), *admission_notes(self._network.admission)
         return (*self._notes, *held, *([rule] if left else []), *admission)
+
+    def _choice(self, request: CollectiveRequest) -> Choice:
+        """Return the fidelity of a collective; noted once where it is not exact by default."""
+        if self._fidelity is not None:
+            return Choice(self._fidelity)
+        count = transfers_of(request.pattern, request.ranks)
+        choice = chosen([(f"{request.pattern} among {request.ranks} NPUs", count)])
+        if choice.reason and choice.reason not in self._notes:
+            self._notes.append(choice.reason)
+        return choice
 
     def statistics(self) -> dict[str, int]:
         """Return the engine's counters by name."""
@@ -580,15 +592,12 @@ def _configured(given: T | str, registry: Registry[T], interface: type[Any], key
     return one
 
 
-def _fidelity(given: str | None, *, stepwise: bool) -> str:
+def _fidelity(given: str | None, *, stepwise: bool) -> str | None:
     if not isinstance(stepwise, bool):
         raise InputError(f"{stepwise!r} is refused", key="stepwise", accepted="True or False")
-    if given is None:
-        return STEPWISE if stepwise else COMPRESSED
-    given = called(given)
-    if stepwise and given != STEPWISE:
+    if stepwise and given not in (None, STEPWISE):
         raise InputError(f"{given!r} is not stepwise", key="fidelity", accepted=f"{STEPWISE!r}, or stepwise=False")
-    return given
+    return called(STEPWISE if stepwise else given)
 
 
 def _parsed(value: object, unit: Unit, key: str) -> float:

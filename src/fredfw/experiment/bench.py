@@ -12,7 +12,6 @@ from fredfw.errors import SimulationError
 from fredfw.experiment.repeated import over
 from fredfw.experiment.results import CollectiveResult, GraphResult
 from fredfw.fabric import Fabric, Routes
-from fredfw.fidelities import COMPRESSED
 from fredfw.plugin.manager import PluginManager
 from fredfw.simulation import (
     Executor,
@@ -25,7 +24,7 @@ from fredfw.simulation.assignment import Assignment
 from fredfw.simulation.choice import too_fast
 from fredfw.simulation.demands import Demands
 from fredfw.simulation.estimate import Estimate, Estimator
-from fredfw.simulation.fidelity import block_notes, possible
+from fredfw.simulation.fidelity import block_notes, possible, undisturbed, ways
 from fredfw.simulation.fidelity import notes as fidelity_notes
 from fredfw.simulation.links import LinkEvent, LinkEvents
 from fredfw.simulation.variation import Pace, Variation
@@ -37,7 +36,7 @@ from fredfw.workloads import Kernels, TaskGraph
 _EXACT = 1e-9
 _MET = (
     "parts of the schedule met while their repetitions were simulated as one, so the time is an approximation; "
-    "--fidelity stepwise simulates each repetition"
+    "--fidelity exact simulates each repetition"
 )
 
 
@@ -94,7 +93,7 @@ class Bench:
         *,
         name: str,
         priorities: Mapping[str, int],
-        fidelity: str = COMPRESSED,
+        fidelity: str,
         attribution: bool = True,
         progress: Callable[[float], None] | None = None,
         checked: bool = False,
@@ -156,7 +155,7 @@ class Bench:
             compute_seconds: See ``Executor``.
             name: For messages.
             priorities: Class by label.
-            fidelity: One of ``FIDELITIES``.
+            fidelity: One of ``SIMULATED``.
             attribution: Whether to find out what the ranks have waited for.
             progress: Called now and then with the share of the tasks that has ended.
             checked: Whether it is known that there are algorithms for all collectives and links for all streams.
@@ -167,21 +166,24 @@ class Bench:
             InputError: The graph does not fit the fabric, or no algorithm can serve a collective.
             SimulationError: The result would be wrong.
         """
-        network = self.simulator.network()
-        executor = self._executor(
-            graph,
-            network,
-            places,
-            compute_seconds=compute_seconds,
-            priorities=priorities,
-            fidelity=fidelity,
-            progress=progress,
-            pace=pace,
-            events=events,
-        )
-        if not checked:
-            executor.check()
-        timeline = executor.run()
+        for how in [fidelity] if events else ways(fidelity, self.simulator.network()):
+            network = self.simulator.network()
+            executor = self._executor(
+                graph if how == fidelity else graph.expanded(),
+                network,
+                places,
+                compute_seconds=compute_seconds,
+                priorities=priorities,
+                fidelity=how,
+                progress=progress,
+                pace=pace,
+                events=events,
+            )
+            if not checked:
+                executor.check()
+            timeline = executor.run()
+            if undisturbed(network):
+                break
         if attribution:
             _check_account(name, timeline.breakdown_by_rank, timeline.duration)
         by_label = network.link_bytes()
@@ -280,7 +282,7 @@ class Bench:
             compute_seconds=compute_seconds,
         ).estimate()
 
-    def collective(self, request: CollectiveRequest, group: IntArray, fidelity: str = COMPRESSED) -> CollectiveResult:
+    def collective(self, request: CollectiveRequest, group: IntArray, fidelity: str) -> CollectiveResult:
         """Simulate one collective among the NPUs numbered ``group`` on the otherwise idle fabric.
 
         Raises:
@@ -290,20 +292,16 @@ class Bench:
         """
         plan = self.planner.plan(request, group, fidelity)
         bound = self.simulator.bounds.of(request, group)
-        network = self.simulator.network()
-        label = str(request.pattern)
-        ScheduleRun(
-            network,
-            self.simulator.lowering,
-            plan.schedule,
-            self.fabric.npus[group][None, :],
-            lambda _: None,
-            fidelity=fidelity,
-            label=label,
-        ).start()
-        network.advance()
-        if not network.idle:
-            raise SimulationError(f"{plan.algorithm} {label}: flows that cannot move on {self.fabric.name!r}")
+        label, lowering = str(request.pattern), self.simulator.lowering
+        nodes = self.fabric.npus[group][None, :]
+        for how in ways(fidelity, self.simulator.network()):
+            network = self.simulator.network()
+            ScheduleRun(network, lowering, plan.schedule, nodes, lambda _: None, fidelity=how, label=label).start()
+            network.advance()
+            if not network.idle:
+                raise SimulationError(f"{plan.algorithm} {label}: flows that cannot move on {self.fabric.name!r}")
+            if undisturbed(network):
+                break
         link_bytes = network.link_bytes().get(label, np.zeros(len(self.fabric.bandwidths)))
         duration = network.now
         algbw = request.size / duration if duration > 0 else 0.0
@@ -333,9 +331,12 @@ class Bench:
             energy=float(link_bytes @ self.fabric.energies),
             bound=bound,
             candidates=dict(plan.candidates),
+            slower=dict(plan.slower),
+            refused=dict(plan.refused),
             statistics=network.statistics.as_dict(),
             figures=answers.figures(network.admission) | answers.figures_of_dynamics(network.dynamics, network.now),
             notes=tuple(notes),
+            fidelity=fidelity,
             fabric=self.fabric,
             group=group,
             schedule=plan.schedule,

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from attrs import frozen
 
 from fredfw.errors import InputError
+from fredfw.experiment.cells import possible
 from fredfw.experiment.comparison import speedup
 from fredfw.experiment.progress import Log, Progress, silent
 from fredfw.experiment.results import Cell
 from fredfw.experiment.runner import Runner
 from fredfw.experiment.spec import Experiment, FabricSpec, WorkloadSpec
 from fredfw.plugin.manager import PluginManager
+from fredfw.simulation.fidelity import chosen
 
 # Scales from a ten-thousandth of the roofline to ten times it, four to a decade.
 LOWEST, HIGHEST, PER_DECADE = 1e-4, 10.0, 4
@@ -61,12 +64,16 @@ def calibrate(
     for workload in wanted:
         for fabric in _fabrics(experiment, workload):
             runner.check(workload, fabric)
+    # As the comparison runs these cells, so that it shows the speed-up that was fitted.
+    counts = ((f"{row.name} on {column.name}", row, column) for row, column in experiment.cells)
+    known = ((what, possible(partial(runner.transfers, row, column))) for what, row, column in counts)
+    fidelity = experiment.fidelity or chosen(known).fidelity
     fits = []
     for done, workload in enumerate(wanted):
         tell = None if progress is None else _telling(progress, done, len(wanted), workload.name)
         if tell:
             tell(0)
-        fits.append(_fit(experiment, workload, runner, tell))
+        fits.append(_fit(experiment, workload, runner, fidelity, tell))
     if progress:
         progress(len(wanted), len(wanted), "")
     return tuple(fits)
@@ -83,7 +90,13 @@ def _fabrics(experiment: Experiment, workload: WorkloadSpec) -> tuple[FabricSpec
     return experiment.fabric(fabric.baseline), fabric
 
 
-def _fit(experiment: Experiment, workload: WorkloadSpec, runner: Runner, tell: Callable[[float], None] | None) -> Fit:
+def _fit(
+    experiment: Experiment,
+    workload: WorkloadSpec,
+    runner: Runner,
+    fidelity: str,
+    tell: Callable[[float], None] | None,
+) -> Fit:
     assert workload.calibration is not None
     fabrics = _fabrics(experiment, workload)
     tried = 0
@@ -94,8 +107,7 @@ def _fit(experiment: Experiment, workload: WorkloadSpec, runner: Runner, tell: C
         if tell and tried <= len(scales):  # how many more a root takes is not known
             tell((tried - 1) / len(scales))
         spec = experiment.with_compute_scale(workload.name, scale).workload(workload.name)
-        # As the comparison runs these cells, so that it shows the speed-up that was fitted.
-        baseline, cell = (Cell.of(runner.run(spec, fabric, experiment.fidelity_of(spec, fabric))) for fabric in fabrics)
+        baseline, cell = (Cell.of(runner.run(spec, fabric, fidelity)) for fabric in fabrics)
         return speedup(baseline, cell, experiment.file)
 
     count = round(math.log10(HIGHEST / LOWEST) * PER_DECADE)

@@ -70,6 +70,10 @@ class CellSpec:
         changed = "" if self.variation is None else f", {self.variation}"
         return f"{self.workload} on {self.fabric}{changed}"
 
+    def with_fidelity(self, fidelity: str) -> CellSpec:
+        """Return the same cell, simulated as ``fidelity`` says."""
+        return evolve(self, fidelity=fidelity, key=key_of(self.content, fidelity))
+
     def with_variation(self, variation: Variation) -> CellSpec:
         """Return the same cell of a machine that is changed."""
         return evolve(self, variation=variation, key=digest({"key": self.key, "variation": asdict(variation)}))
@@ -144,6 +148,13 @@ def run_cell(spec: CellSpec, setup: Setup) -> Outcome:
         return worker.run(spec)
 
 
+def count_cell(spec: CellSpec, setup: Setup) -> int:
+    """Return about how many transfers ``spec`` has, see ``run_cell``."""
+    worker = _worker(setup)
+    with limits.allowed(dict(setup.limits)):
+        return worker.transfers(spec)
+
+
 @cache
 def _worker(setup: Setup) -> CellRunner:
     return CellRunner(setup.manager())
@@ -160,13 +171,30 @@ class CellRunner:
         self._plugins = plugins
         self._kept = Kept()
 
+    def transfers_of(self, specs: Sequence[CellSpec]) -> Iterator[int]:
+        """Yield about how many transfers each of ``specs`` has; 0 where it cannot be run."""
+        return map(self.transfers, specs)
+
+    def transfers(self, spec: CellSpec) -> int:
+        """Return about how many transfers one cell has; 0 where it cannot be run."""
+
+        def count() -> int:
+            experiment = self._experiment(spec)
+            runner = Runner(experiment, self._plugins, kept=self._kept, environment=spec.environment)
+            return runner.transfers(experiment.workloads[0], experiment.fabrics[0])
+
+        return possible(count)
+
+    def _experiment(self, spec: CellSpec) -> Experiment:
+        outline = evolve(reading.parse(spec.content, file=spec.file), folder=Path(spec.folder))
+        return reading.configured(outline, self._plugins)
+
     def run(self, spec: CellSpec) -> Outcome:
         """Return the outcome of one cell; hooks are not told of estimates and variations."""
         hook = self._plugins.hook
 
         def simulate() -> Cell:
-            outline = evolve(reading.parse(spec.content, file=spec.file), folder=Path(spec.folder))
-            experiment = reading.configured(outline, self._plugins)
+            experiment = self._experiment(spec)
             if spec.variation is not None:
                 # Nothing of it is kept for others: what is written of it is what is written of the machine itself.
                 experiment = changed(experiment, spec.variation)
@@ -200,6 +228,16 @@ def outcome(workload: str, fabric: str, simulate: Callable[[], Cell]) -> Outcome
     except Exception as error:  # a mistake in a model, which costs no other cell
         return Failure(workload, fabric, explain(error, __name__), infeasible=False)
     return cell
+
+
+def possible(count: Callable[[], int]) -> int:
+    """Return what ``count`` returns; 0 where it fails, since running the cell says why."""
+    try:
+        return count()
+    except MemoryError:
+        raise
+    except Exception:
+        return 0
 
 
 def refused(workload: str, fabric: str, error: InputError) -> Failure:

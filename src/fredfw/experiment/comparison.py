@@ -10,6 +10,7 @@ from attrs import evolve
 
 from fredfw.errors import InputError, Interrupted
 from fredfw.experiment.cells import CellStore, Outcome, SpecWriter, evaluate, refused
+from fredfw.experiment.fidelity import choose
 from fredfw.experiment.inprocess import InProcess, Steps
 from fredfw.experiment.labels import check_parts, check_priorities, check_sharing
 from fredfw.experiment.progress import Log, Progress, silent
@@ -26,13 +27,14 @@ from fredfw.experiment.spec import (
 )
 from fredfw.experiment.unfit import error_of
 from fredfw.experiment.workers import Workers
-from fredfw.fidelities import COMPRESSED
+from fredfw.fidelities import EXACT
 from fredfw.plugin.manager import PluginManager
+from fredfw.simulation.fidelity import Choice
 from fredfw.units import counted
 from fredfw.workloads import Work
 
-# How near its target a calibrated cell must be; a stepwise run may differ a little from the one that was fitted.
-_STILL_FITS = 0.005
+# How near its target a calibrated cell must be.
+_STILL_FITS = 0.0005
 
 # How many times the bandwidth of the baseline's NPUs a fabric may have without a note; a sum may be rounded.
 _COMPARABLE = 2.0 * (1 + 1e-9)
@@ -51,8 +53,7 @@ def compare(
 ) -> Comparison:
     """Run every cell of ``experiment``; one that cannot be run costs no other.
 
-    If ``fidelity`` is not ``compressed``, every cell is run both ways: the rows hold the results of that one, and
-    the largest difference to the compressed ones is reported. A fabric runs after those that its speed-ups refer to, so
+    All cells have one fidelity, see ``choose``. A fabric runs after those that its speed-ups refer to, so
     that an interrupt leaves rows that are complete.
 
     Args:
@@ -71,44 +72,35 @@ def compare(
         InputError: No workload fits any fabric; if ``strict``, one does not fit one. A label that no workload has.
         SimulationError: The model misbehaved in every cell; if ``strict``, in one.
     """
-    fidelities = {
-        (row.name, column.name): fidelity or experiment.fidelity_of(row, column) for row, column in experiment.cells
-    }
-    both = fidelity not in (None, COMPRESSED)
     cells = [(row, column) for column in _baselines_first(experiment) for row in experiment.workloads]
     unfit = {(row.name, column.name): error_of(row, column) for row, column in cells}
-    wanted = [
-        (row, column, how)
-        for row, column in cells
-        if unfit[row.name, column.name] is None
-        for how in _ways(fidelities[row.name, column.name], both)
-    ]
-    steps = Steps(progress, len(cells), 2 if both else 1)
-    here = InProcess(experiment, plugins, fidelities, steps, log)
+    wanted = [(row, column) for row, column in cells if unfit[row.name, column.name] is None]
+    steps = Steps(progress, len(cells))
+    here = InProcess(experiment, plugins, steps, log)
     if workers is None:
         here.check(strict=strict)
     writer = SpecWriter(plugins)
-    specs = [writer.spec(experiment, *one) for one in wanted]
+    count = here.transfers if workers is None else workers.transfers
+    asked = fidelity or experiment.fidelity
+    specs = [writer.spec(experiment, *one, asked or EXACT) for one in wanted]
+    choice = choose(specs, count, store) if asked is None else Choice(asked)
+    specs = [one.with_fidelity(choice.fidelity) for one in specs]
     run, executor, jobs = (here.run, None, 1) if workers is None else (workers.run, workers.executor, workers.jobs)
-    found: dict[tuple[str, str, str], Cell] = {}
+    found: dict[tuple[str, str], Cell] = {}
     failures = {key: refused(*key, error) for key, error in unfit.items() if error is not None}
     outcomes = evaluate(specs, run, store=store, executor=executor, jobs=jobs, progress=steps)
 
     def comparison(*, interrupted: bool = False) -> Comparison:
-        shown = {key: found[*key, how] for key, how in fidelities.items() if (*key, how) in found}
-        if interrupted:
-            shown = _finished(experiment, shown, failures)
-        pairs = [(cell, found[*key, COMPRESSED]) for key, cell in shown.items() if both and (*key, COMPRESSED) in found]
-        off = [abs(1.0 - other.seconds / cell.seconds) for cell, other in pairs if cell.seconds]
+        shown = _finished(experiment, found, failures) if interrupted else found
         counters = [cell.statistics for cell in found.values()]
-        return assemble(experiment, shown, counters, max(off, default=None), failures)
+        return assemble(experiment, shown, counters, choice.reason, failures)
 
     try:
         for number, one in outcomes:
-            row, column, how = wanted[number]
+            row, column = wanted[number]
             outcome = comparable(one)
             if isinstance(outcome, Cell):
-                found[row.name, column.name, how] = outcome
+                found[row.name, column.name] = outcome
             elif strict:
                 raise here.error(outcome)
             else:
@@ -123,15 +115,11 @@ def compare(
     if not found:
         raise here.error(next(iter(failures.values())))
     if workers is not None:
-        causes = {(row, column): cell.breakdown for (row, column, _), cell in found.items()}
+        causes = {key: cell.breakdown for key, cell in found.items()}
         check_parts(experiment, causes)
         check_priorities(experiment, causes)
         check_sharing(experiment, causes)
     return comparison()
-
-
-def _ways(fidelity: str, both: bool) -> tuple[str, ...]:
-    return (fidelity, COMPRESSED) if both else (fidelity,)
 
 
 def _baselines_first(experiment: Experiment) -> list[FabricSpec]:
@@ -158,7 +146,7 @@ def assemble(
     outline: AnyOutline,
     cells: Mapping[tuple[str, str], Cell],
     counters: Iterable[Mapping[str, int]],
-    fidelity_difference: float | None = None,
+    approximated: str = "",
     failures: Mapping[tuple[str, str], Failure] = MappingProxyType({}),
 ) -> Comparison:
     """Return what the comparison of ``cells`` shows.
@@ -167,8 +155,7 @@ def assemble(
         outline: The matrix.
         cells: All of its cells that have a result, by workload and fabric; or some of them.
         counters: Of all simulations.
-        fidelity_difference: Largest relative difference between the iteration times of the cells and the compressed
-            ones, where both were simulated.
+        approximated: Why the cells are not ``exact``, where nobody has asked for that.
         failures: The cells that have none.
     """
     references = {(one.workload, one.fabric): one for one in outline.references}
@@ -246,7 +233,7 @@ def assemble(
             ],
         },
         statistics=merged(counters),
-        fidelity_difference=fidelity_difference,
+        approximated=approximated,
         missing=tuple(missing),
         failures=tuple(failed),
     )

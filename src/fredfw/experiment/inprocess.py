@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Sequence
 
 from fredfw.errors import FredfwError, InputError, SimulationError
-from fredfw.experiment.cells import CellSpec, Outcome, outcome
+from fredfw.experiment.cells import CellSpec, Outcome, outcome, possible
 from fredfw.experiment.labels import check_parts, check_priorities, check_sharing, names_of
 from fredfw.experiment.progress import Log, Progress
 from fredfw.experiment.results import Cell, Failure, RunResult
 from fredfw.experiment.runner import Runner
 from fredfw.experiment.spec import Experiment, FabricSpec, WorkloadSpec
 from fredfw.experiment.unfit import error_of
+from fredfw.fidelities import ESTIMATE
 from fredfw.plugin.manager import PluginManager
+
+# How many tasks and links are kept of cells whose transfers are counted before they run.
+_KEPT = 1_000_000
 
 
 class Steps:
@@ -21,26 +25,24 @@ class Steps:
     Args:
         progress: Is told; ``None`` for nobody.
         total: How many cells there are.
-        runs: How often each is run.
     """
 
-    def __init__(self, progress: Progress | None, total: int, runs: int) -> None:
+    def __init__(self, progress: Progress | None, total: int) -> None:
         self._progress = progress
         self._total = total
-        self._runs = runs
         self._done = 0.0
         self._what = ""
 
     def __call__(self, done: float, _total: int, what: str) -> None:
-        """Take note that ``done`` runs are done, and ``what`` is run."""
-        self._done, self._what = done / self._runs, what
+        """Take note that ``done`` cells are done, and ``what`` is run."""
+        self._done, self._what = done, what
         if self._progress:
-            self._progress(self._done, self._total, what)
+            self._progress(done, self._total, what)
 
     def share(self, done: float) -> None:
         """Take note that a share of the current run is ``done``."""
         if self._progress:
-            self._progress(self._done + done / self._runs, self._total, self._what)
+            self._progress(self._done + done, self._total, self._what)
 
 
 class InProcess:
@@ -49,7 +51,6 @@ class InProcess:
     Args:
         experiment: The matrix.
         plugins: Configured it.
-        fidelities: How each cell, by workload and fabric, is simulated for the comparison: hooks are told of that run.
         steps: Is told of progress.
         log: Told of fabrics that are built and of cells that begin and end.
     """
@@ -58,13 +59,11 @@ class InProcess:
         self,
         experiment: Experiment,
         plugins: PluginManager,
-        fidelities: Mapping[tuple[str, str], str],
         steps: Steps,
         log: Log,
     ) -> None:
         self._experiment = experiment
         self._plugins = plugins
-        self._fidelities = fidelities
         self._untold: RunResult | None = None
         self._runner = Runner(experiment, plugins, log)
         self._steps = steps
@@ -98,6 +97,15 @@ class InProcess:
         check_priorities(experiment, causes)
         check_sharing(experiment, causes)
 
+    def transfers(self, specs: Sequence[CellSpec]) -> Iterator[int]:
+        """Yield about how many transfers each of ``specs`` has; 0 where one cannot be run."""
+        for spec in specs:
+            row, column = self._experiment.workload(spec.workload), self._experiment.fabric(spec.fabric)
+            self._steps(0, len(specs), f"transfers of {spec}")
+            yield possible(lambda row=row, column=column: self._runner.transfers(row, column))  # type: ignore[misc]
+            if self._runner.held > _KEPT:
+                self._runner.forget(column)
+
     def run(self, spec: CellSpec) -> Outcome:
         """Return the outcome of one cell."""
         row, column = self._experiment.workload(spec.workload), self._experiment.fabric(spec.fabric)
@@ -107,15 +115,14 @@ class InProcess:
         return outcome(row.name, column.name, lambda: self._simulate(row, column, spec.fidelity))
 
     def _simulate(self, row: WorkloadSpec, column: FabricSpec, fidelity: str) -> Cell:
-        key = row.name, column.name
         try:
-            result = self._runner.run(row, column, fidelity, self._steps.share)
+            if fidelity == ESTIMATE:
+                return self._runner.estimate(row, column)
+            self._untold = self._runner.run(row, column, fidelity, self._steps.share)
         except FredfwError as error:
-            self._errors[key] = error
+            self._errors[row.name, column.name] = error
             raise
-        if fidelity == self._fidelities[key]:
-            self._untold = result
-        return Cell.of(result)
+        return Cell.of(self._untold)
 
     def tell(self) -> None:
         """Call the hook after a run for the latest one, once what it gave is taken note of."""

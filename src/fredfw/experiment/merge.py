@@ -16,7 +16,9 @@ from fredfw.experiment.reading import folder_of
 from fredfw.experiment.results import Cell, Comparison, Failure
 from fredfw.experiment.spec import AnyOutline, FabricSection, WorkloadSection
 from fredfw.experiment.store import Store
+from fredfw.fidelities import EXACT, SIMULATED
 from fredfw.files import File, Files
+from fredfw.simulation.fidelity import chosen
 from fredfw.units import counted
 
 FORM = "what `fredfw compare` or `fredfw run --store` keeps"
@@ -29,6 +31,7 @@ def merge(outline: AnyOutline, stores: Sequence[Store]) -> Comparison:
         InputError: A cell is missing, was run with several versions of the code, with other versions than the rest, or
             with another content of its files.
     """
+    fidelity = _fidelity(outline, stores)
     cells: dict[tuple[str, str], Cell] = {}
     failures: dict[tuple[str, str], Failure] = {}
     missing: list[str] = []
@@ -36,7 +39,7 @@ def merge(outline: AnyOutline, stores: Sequence[Store]) -> Comparison:
     for row, column in outline.cells:
         key, title = (row.name, column.name), f"{row.name} on {column.name}"
         try:
-            found = find(outline, row, column, stores)
+            found = find(outline, row, column, stores, [fidelity])
             if isinstance(found, Cell):
                 _check_files(found, folder_of(outline))
                 _check_versions(found, title, versions)
@@ -57,18 +60,37 @@ def merge(outline: AnyOutline, stores: Sequence[Store]) -> Comparison:
     causes = {key: cell.breakdown for key, cell in cells.items()}
     check_parts(outline, causes)
     check_priorities(outline, causes)
-    return assemble(outline, cells, [cell.statistics for cell in cells.values()], failures=failures)
+    counts = [(f"{row} on {column}", cell.provenance.get("transfers", 0)) for (row, column), cell in cells.items()]
+    reason = "" if outline.fidelity or fidelity == EXACT else chosen(counts).reason
+    return assemble(outline, cells, [cell.statistics for cell in cells.values()], reason, failures)
+
+
+def _fidelity(outline: AnyOutline, stores: Sequence[Store]) -> str:
+    """Return the one that ``outline`` names, or the one that ``stores`` have the most cells of."""
+
+    def count(fidelity: str) -> int:
+        content = (tables(outline, row, column) for row, column in outline.cells)
+        return sum(any(True for store in stores for _ in store.find(key_of(one, fidelity))) for one in content)
+
+    return outline.fidelity or max(SIMULATED, key=count)
 
 
 def find(
-    outline: AnyOutline, workload: WorkloadSection, fabric: FabricSection, stores: Sequence[Store]
+    outline: AnyOutline,
+    workload: WorkloadSection,
+    fabric: FabricSection,
+    stores: Sequence[Store],
+    fidelities: Sequence[str] = SIMULATED,
 ) -> Outcome | None:
-    """Return what ``stores`` have of a cell as ``outline`` describes it now.
+    """Return what ``stores`` have of a cell as ``outline`` describes it now, with the first of ``fidelities``.
 
     Raises:
         InputError: They have different results, of different code or files.
     """
-    key = key_of(tables(outline, workload, fabric), outline.fidelity_of(workload, fabric))
+    if len(fidelities) > 1:
+        known = (find(outline, workload, fabric, stores, [one]) for one in fidelities)
+        return next((one for one in known if one is not None), None)
+    key = key_of(tables(outline, workload, fabric), fidelities[0])
     found = [outcome for store in stores for _, outcome in store.find(key)]
     if any(asdict(one) != asdict(found[0]) for one in found):
         message = f"has {len(found)} results that differ: of other plugins or files, or of another version of them"

@@ -33,7 +33,7 @@ from fredfw.experiment.spec import (
 from fredfw.experiment.sweep import expand
 from fredfw.experiment.unfit import UnfitTopology, UnfitWorkload
 from fredfw.fabric import SLOTS, MemoryTier, Prices
-from fredfw.fidelities import COMPRESSED, checked
+from fredfw.fidelities import checked
 from fredfw.files import read_bounded
 from fredfw.paths import resolved
 from fredfw.plugin import configure, schema
@@ -61,6 +61,7 @@ KEYS = (
     "plugins",
 )
 """Of the tables of an experiment."""
+_ONE = "all cells of an experiment have one fidelity"
 
 
 def load(path: str | Path, values: Mapping[str, Any] | None = None) -> AnyOutline:
@@ -232,7 +233,7 @@ def _outline(content: Mapping[str, Any], file: str | None) -> AnyOutline:
         baseline=baseline,
         npu=_npu(as_table(content.get("npu", {}), "npu"), "npu"),
         priorities=_texts(content["priorities"], "priorities") if "priorities" in content else None,
-        fidelity=checked(content.get("fidelity", COMPRESSED)),
+        fidelity=checked(content["fidelity"]) if "fidelity" in content else None,
         references=_listed(content, "references", Reference),
         savings=_listed(content, "savings", SavingSpec),
         prices=Prices.read(as_table(content.get("prices", {}), "prices")),
@@ -278,6 +279,8 @@ def _fabric(
     name: str, template: str, settings: Mapping[str, Any], table: Mapping[str, Any], baseline: str
 ) -> FabricSection:
     key = f"fabrics.{name}"
+    if "fidelity" in table:
+        raise InputError(_ONE, key=f"{key}.fidelity", accepted="fidelity of the experiment, beside baseline")
     check_keys(table, (*FabricSection.KEYS, "sweep"), key, inside="topology")
     if "topology" not in table:
         raise InputError("the topology is missing", key=f"{key}.topology", accepted="a name, or { name = ..., ... }")
@@ -288,7 +291,6 @@ def _fabric(
         settings=settings,
         table=table,
         baseline=fill(own, settings),
-        fidelity=checked(table["fidelity"], f"{key}.fidelity") if "fidelity" in table else None,
         npu=_npu(as_table(table["npu"], f"{key}.npu"), f"{key}.npu") if "npu" in table else None,
         scopes=_texts(table["scopes"], f"{key}.scopes") if "scopes" in table else None,
         memories=_listed(table, "memories", MemoryTier, key),
@@ -299,6 +301,8 @@ def _fabric(
 
 def _workload(name: str, template: str, settings: Mapping[str, Any], table: Mapping[str, Any]) -> WorkloadSection:
     key = f"workloads.{name}"
+    if "stepwise" in table:
+        raise InputError(_ONE, key=f"{key}.stepwise", accepted="no such key: the default is exact")
     check_keys(table, (*WorkloadSection.KEYS, "sweep"), key, inside="workload")
     if "jobs" in table:
         if "workload" in table:
@@ -328,7 +332,6 @@ def _workload(name: str, template: str, settings: Mapping[str, Any], table: Mapp
         calibration=calibration,
         scaled_like=_text(table["scaled_like"], f"{key}.scaled_like") if "scaled_like" in table else None,
         fitted=calibration is not None,
-        stepwise=_texts(table.get("stepwise", []), f"{key}.stepwise"),
     )
 
 
@@ -393,7 +396,6 @@ def _check_names(outline: AnyOutline) -> None:
     for workload in outline.workloads:
         if workload.baseline is not None:
             places.append((f"workloads.{workload.name}.baseline", outline.workload, workload.baseline))
-        places += [(f"workloads.{workload.name}.stepwise", outline.fabrics_called, name) for name in workload.stepwise]
         if workload.calibration is not None:
             places.append(
                 (f"workloads.{workload.name}.calibration.fabric", outline.fabric, workload.calibration.fabric)

@@ -28,6 +28,7 @@ from fredfw.plugin.contract import billed, built
 from fredfw.plugin.manager import PluginManager
 from fredfw.simulation import Statistics, exported
 from fredfw.simulation.assignment import Assignment
+from fredfw.simulation.fidelity import transfers
 from fredfw.simulation.links import check
 from fredfw.typing import IntArray
 from fredfw.workloads import Kernels, Label, MemoryUse, Npu, Placement, System, TaskGraph, Work
@@ -84,6 +85,20 @@ class Runner:
         """
         return tuple(dict.fromkeys((COMPUTE, BUBBLE, *self._cell(workload, fabric).graph.label_names)))
 
+    def transfers(self, workload: WorkloadSpec, fabric: FabricSpec) -> int:
+        """Return about how many transfers ``workload`` has on ``fabric`` in all its runs, see ``choose``.
+
+        Raises:
+            InputError: The two do not fit each other.
+        """
+        return self._cell(workload, fabric).transfers
+
+    @property
+    def held(self) -> int:
+        """How many tasks and links are kept."""
+        graphs = {id(cell.graph): len(cell.graph) for cells in self._cells.values() for cell in cells.values()}
+        return sum(graphs.values()) + sum(len(one.fabric.bandwidths) for one in self._bench.values())
+
     def forget(self, fabric: FabricSpec) -> None:
         """Let go of all that is kept of ``fabric`` and its cells."""
         self._bench.pop(fabric.name, None)
@@ -102,7 +117,7 @@ class Runner:
         Args:
             workload: The row.
             fabric: The column.
-            fidelity: One of ``FIDELITIES``.
+            fidelity: One of ``SIMULATED``.
             progress: Called now and then with the share of the simulated tasks that has ended.
 
         Raises:
@@ -189,7 +204,7 @@ class Runner:
         Args:
             workload: The row.
             fabric: The column.
-            fidelity: One of ``FIDELITIES``.
+            fidelity: One of ``SIMULATED``.
             routes: Whether the file has the routes of messages between all NPUs.
 
         Raises:
@@ -378,6 +393,7 @@ class Runner:
             priorities,
             colours,
             jobs,
+            transfers(graph) * (1 if variation is None else variation.runs) * (2 if jobs else 1),
         )
         known[workload.name] = cell
         return cell
@@ -473,6 +489,7 @@ class Runner:
             "compute_scale": workload.compute_scale,
             "priorities": sorted(cell.priorities, key=cell.priorities.__getitem__),
             "fidelity": fidelity,
+            "transfers": cell.transfers,
             **experiment.varied(fabric),
             "files": configure.files(used),
             "versions": self._plugins.versions(used=[type(part) for one in used for part in configure.parts(one)]),
@@ -495,7 +512,8 @@ class _Cell:
         omissions: Those of the notes that say what it leaves out.
         priorities: Class by label, 0 the highest.
         colours: Of the labels that the workload declares, empty for one that is free.
-        jobs: Those that it consists of, if it is several.
+        jobs: Those that it consists of, if it is several; each runs alone, too.
+        transfers: About how many it has, in all runs.
     """
 
     bench: Bench
@@ -510,6 +528,7 @@ class _Cell:
     priorities: dict[str, int]
     colours: dict[str, str]
     jobs: tuple[Part, ...]
+    transfers: int
 
     def memory_notes(self, npu: Npu) -> tuple[str, ...]:
         """Return what a reader must know of the memory that it needs of ``npu``."""

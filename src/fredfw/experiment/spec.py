@@ -15,7 +15,6 @@ from fredfw.errors import InputError, UnknownNameError, nearest
 from fredfw.experiment import jobs
 from fredfw.experiment.naming import as_written, fill, listed
 from fredfw.fabric import SLOTS, MemoryTier, Prices, Topology
-from fredfw.fidelities import COMPRESSED, STEPWISE
 from fredfw.simulation.links import LinkEvent
 from fredfw.simulation.variation import Variation
 from fredfw.terminal import quoted
@@ -182,7 +181,6 @@ class FabricSection(Section):
 
     Args:
         baseline: Name of the fabric that its speed-ups refer to.
-        fidelity: How cells on it are simulated, or ``None`` for the experiment's own.
         npu: What computes on it, or ``None`` for the experiment's own.
         scopes: What the links of each tier join, for their prices, or ``None`` for what the topology says.
         memories: What is beside the local memory of its NPUs.
@@ -191,10 +189,9 @@ class FabricSection(Section):
     """
 
     PLUGINS: ClassVar[tuple[str, ...]] = ("topology", *SLOTS, "collectives", "memories", "events")
-    KEYS: ClassVar[tuple[str, ...]] = (*PLUGINS, "baseline", "fidelity", "npu", "scopes", "variation")
+    KEYS: ClassVar[tuple[str, ...]] = (*PLUGINS, "baseline", "npu", "scopes", "variation")
 
     baseline: str
-    fidelity: str | None = None
     npu: Npu | None = None
     scopes: tuple[str, ...] | None = None
     memories: tuple[MemoryTier, ...] = ()
@@ -212,22 +209,16 @@ class WorkloadSection(Section):
         calibration: What ``compute_scale`` is fitted to, if it is.
         scaled_like: The workload whose ``compute_scale`` this one shares, if it does.
         fitted: Whether there is a calibration, of its own or of the workload whose scale it shares.
-        stepwise: Names or templates of the fabrics on which the compressed simulation is too far off, so that it is
-            simulated step by step unless a fidelity is asked for.
     """
 
     PLUGINS: ClassVar[tuple[str, ...]] = ("workload", *jobs.KEYS)
-    KEYS: ClassVar[tuple[str, ...]] = (
-        *PLUGINS,
-        *("baseline", "compute_scale", "calibration", "scaled_like", "stepwise"),
-    )
+    KEYS: ClassVar[tuple[str, ...]] = (*PLUGINS, "baseline", "compute_scale", "calibration", "scaled_like")
 
     baseline: str | None = None
     compute_scale: float = 1.0
     calibration: Calibration | None = None
     scaled_like: str | None = None
     fitted: bool = False
-    stepwise: tuple[str, ...] = ()
 
 
 @frozen(eq=False, kw_only=True)
@@ -282,7 +273,7 @@ class Outline(Generic[_Fabric, _Workload]):
         npu: What computes, on fabrics without NPUs of their own.
         priorities: Labels from the highest class to the lowest; other labels come after all of them. ``None`` for what
             each workload declares.
-        fidelity: How cells are simulated where neither workload nor fabric says it.
+        fidelity: How all cells are simulated, or ``None`` for ``exact`` unless one has too many transfers.
         references: Published speed-ups.
         savings: What is compared over many cells.
         prices: What networks cost.
@@ -299,7 +290,7 @@ class Outline(Generic[_Fabric, _Workload]):
     baseline: str
     npu: Npu = field(factory=Npu)
     priorities: tuple[str, ...] | None = None
-    fidelity: str = COMPRESSED
+    fidelity: str | None = None
     references: tuple[Reference, ...] = ()
     savings: tuple[SavingSpec, ...] = ()
     prices: Prices = field(factory=Prices.published)
@@ -364,10 +355,6 @@ class Outline(Generic[_Fabric, _Workload]):
         """Return the table ``variation`` of ``fabric``, by its key, JSON-ready; nothing where nothing varies."""
         variation = self.variation_of(fabric)
         return {} if variation is None else {"variation": _plain(attrs.asdict(variation))}
-
-    def fidelity_of(self, workload: WorkloadSection, fabric: FabricSection) -> str:
-        """Return how a cell is simulated where nothing else is asked for."""
-        return STEPWISE if fabric.is_called(workload.stepwise) else fabric.fidelity or self.fidelity
 
     def pairs(self, saving: SavingSpec) -> list[Pair]:
         """Return the cells that ``saving`` compares, workload by workload.

@@ -10,7 +10,7 @@ from attrs import evolve
 
 from fredfw.errors import InputError
 from fredfw.experiment.results import Cell
-from fredfw.fidelities import ESTIMATE, FIDELITIES, RENAMED
+from fredfw.fidelities import FIDELITIES, RENAMED
 from fredfw.plugin import configure
 from fredfw.simulation import Statistics
 
@@ -83,7 +83,7 @@ def _check_provenance(provenance: Mapping[str, Any]) -> None:
         if not isinstance(file, Mapping) or file.keys() != {"path", "sha256"}:
             message = f"{file!r} is not a path and its digest"
             raise InputError(message, key=f"provenance.files[{index}]", accepted=FORM)
-    if provenance["fidelity"] not in (ESTIMATE, *FIDELITIES, *RENAMED):
+    if provenance["fidelity"] not in (*FIDELITIES, *RENAMED):
         message = f"{provenance['fidelity']!r} is not known"
         raise InputError(message, key="provenance.fidelity", accepted=", ".join(FIDELITIES))
     versions = provenance["versions"]

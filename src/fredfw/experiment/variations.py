@@ -23,7 +23,7 @@ def simulate(
     variations: Sequence[Variation],
     *,
     cells: Collection[tuple[str, str]],
-    fidelity: str | None = None,
+    fidelity: str,
     store: CellStore | None = None,
     workers: Workers | None = None,
     progress: Progress | None = None,
@@ -36,7 +36,7 @@ def simulate(
         plugins: Configured it.
         variations: What is changed, each alone.
         cells: Those to run, by workload and fabric.
-        fidelity: Instead of the experiment's own.
+        fidelity: How closely they are simulated.
         store: Has cells of earlier runs, and takes those of this one.
         workers: Other processes that run cells; this one by default.
         progress: Called with (cells done, all of them, a cell that runs).
@@ -51,7 +51,7 @@ def simulate(
     specs: list[CellSpec] = []
     for row, column in experiment.cells:
         if (row.name, column.name) in cells:
-            spec = writer.spec(experiment, row, column, fidelity or experiment.fidelity_of(row, column))
+            spec = writer.spec(experiment, row, column, fidelity)
             for number, variation in enumerate(variations):
                 if variation.fabric in (None, column.name):
                     places.append((number, (row.name, column.name)))

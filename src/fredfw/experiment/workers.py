@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from functools import partial
@@ -10,7 +10,7 @@ from functools import partial
 from attrs import frozen
 
 from fredfw.errors import InputError
-from fredfw.experiment.cells import CellSpec, Outcome, run_cell
+from fredfw.experiment.cells import CellSpec, Outcome, count_cell, run_cell
 from fredfw.plugin.manager import PluginManager
 from fredfw.plugin.setup import Setup
 
@@ -36,6 +36,10 @@ class Workers:
     def run(self) -> Callable[[CellSpec], Outcome]:
         """What they are sent."""
         return partial(run_cell, setup=self.setup)
+
+    def transfers(self, specs: Sequence[CellSpec]) -> Iterator[int]:
+        """Yield about how many transfers each of ``specs`` has."""
+        return self.executor.map(partial(count_cell, setup=self.setup), specs)
 
 
 @contextmanager

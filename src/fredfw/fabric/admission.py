@@ -83,7 +83,7 @@ class Admission(ABC):
     Attributes:
         flow_by_flow: Whether flows of a phase may be asked about one by one, as their sources get ready. ``False`` is
             for circuits that are set up for a whole phase together: then a simulation rank by rank (``exact``) keeps
-            phases whole, each repetition on its own, as a stepwise one does.
+            phases whole, each repetition on its own.
     """
 
     flow_by_flow: ClassVar[bool] = False

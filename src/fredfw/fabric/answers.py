@@ -47,7 +47,7 @@ def hops(router: Router, fabric: Fabric, sources: IntArray, destinations: IntArr
     """Return about how many links the routes of many pairs of nodes cross in all, by those of a few; 0 of few pairs."""
     if len(sources) <= _MANY:
         return 0
-    few = np.linspace(0, len(sources) - 1, _SAMPLE).astype(np.intp)
+    few = np.random.default_rng(0).integers(0, len(sources), _SAMPLE)  # even steps may find neighbours alone
     return len(route(router, fabric, sources[few], destinations[few]).links) * len(sources) // _SAMPLE
 
 

@@ -243,7 +243,7 @@ def fredfw_after_run(result: RunResult) -> None:
     Returns:
         ``None``; anything else is ignored.
 
-    Called once per cell; with the stepwise result, where a cell is simulated at both fidelities.
+    Called once per cell.
 
     Determinism and cost: must not change the result; called up to once per cell, so milliseconds add up.
     """

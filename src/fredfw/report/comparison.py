@@ -11,10 +11,9 @@ from attrs import evolve, frozen
 from rich.console import RenderableType
 from rich.text import Text
 
-from fredfw.experiment.naming import as_written, listed
+from fredfw.experiment.naming import as_written
 from fredfw.experiment.results import Comparison, Failure, Row, Saving, Status
-from fredfw.fidelities import EXACT, STEPWISE
-from fredfw.report import numbers
+from fredfw.report import accuracy, numbers
 from fredfw.report.cells import Item, KeyColumn, is_swept, items, key_columns
 from fredfw.report.data import RowGroup, best_cells, causes_with_time, row_groups, training_rate
 from fredfw.report.jobs import PERCENTILES, of_rows, percentile
@@ -41,10 +40,6 @@ _SCALE = "compute scale"
 _REASON = "no result"
 _BEST = "bold green"
 _FAILED = "yellow"
-_HOW = {
-    STEPWISE: "step by step",
-    EXACT: "rank by rank",
-}
 _LEFT = ("best", "over", "status", _REASON)  # columns of words
 _HEADER = 20  # letters in a line of a header
 _REASON_LETTERS = 72
@@ -440,14 +435,10 @@ def _comparison_footnotes(
             text = Text(head, style=_STYLES[Status.REFERENCE])
             lines.append(text.append(f": {meaning}", style="default"))
     lines += [*sources.lines(), *notes.lines(_MOST_NOTES)]
-    for fidelity, how in _HOW.items():
-        cells = [f"{row.workload} on {row.fabric}" for row in comparison.rows if row.fidelity == fidelity]
-        if cells:
-            which = "all cells" if len(cells) == len(comparison.rows) else listed(cells)
-            lines.append(Text(f"simulated {how}: {which}"))
-    if comparison.fidelity_difference is not None and comparison.rows:
-        difference, fidelity = f"{100 * comparison.fidelity_difference:.3g} %", comparison.rows[0].fidelity
-        lines.append(Text(f"largest difference of an iteration time, compressed to {fidelity}: {difference}"))
+    lines.append(Text(f"fidelity: {', '.join(sorted({row.fidelity for row in comparison.rows}))}"))
+    if comparison.approximated:
+        lines.append(Text(comparison.approximated))
+    lines += map(Text, accuracy.of_comparison(comparison))
     return lines
 
 

@@ -43,6 +43,7 @@ def study_report(study: StudyResult, top: int) -> list[RenderableType]:
         heading = f"without a result, or beyond a limit: {_points(len(others))}"
         report += [Text(), Text(heading), _reasons(study, others, top)]
     runs = [line for rung in study.rungs for line in _ran(rung)]
+    runs = [*runs, study.approximated] if study.approximated else runs
     return [*report, Text(), *map(Text, runs), Text(f"from the store: {_numbered(study.stored, 'cell')}")]
 
 

@@ -13,10 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 from fredfw.experiment.naming import toml_key
-from fredfw.experiment.results import CollectiveSweep, RunResult
+from fredfw.experiment.results import CollectiveResult, CollectiveSweep, RunResult
 from fredfw.experiment.why import tier_shares
 from fredfw.fabric import Bill
-from fredfw.report import numbers
+from fredfw.report import accuracy, numbers
 from fredfw.report.data import ordered
 from fredfw.report.jobs import Listed, jobs_table
 from fredfw.report.layout import plain_table
@@ -185,18 +185,10 @@ def sweep_report(sweep: CollectiveSweep) -> list[RenderableType]:
         Text(),
         table,
         Text(f"# Avg bus bandwidth    : {average:.6g} GB/s"),
+        Text(f"# Fidelity             : {first.fidelity}"),
     ]
-    tried = [result for result in results if len(result.candidates) > 1]
-    if tried:
-        report.append(Text())
-    for result in tried:
-        best: dict[str, tuple[float, str]] = {}  # of each algorithm its fastest variant
-        for name, seconds in result.candidates.items():
-            algorithm = name.partition("(")[0]
-            best[algorithm] = min(best.get(algorithm, (seconds, name)), (seconds, name))
-        best_first = [(name, seconds) for seconds, name in sorted(best.values())]
-        listed = ", ".join(f"{name} {render(seconds, Unit.SECONDS, 4)}" for name, seconds in best_first)
-        report.append(Text(f"auto, {render(result.size, Unit.BYTES)}: {listed}"))
+    tried = [result for result in results if result.candidates]
+    report += [Text(), *map(_auto, tried)] if tried else []
     names = list(dict.fromkeys(name for result in results for name in result.figures))
     if names:
         table = plain_table("size (B)", *names, right=range(len(names) + 1))
@@ -204,7 +196,26 @@ def sweep_report(sweep: CollectiveSweep) -> list[RenderableType]:
             values = (f"{result.figures[name]:.6g}" if name in result.figures else "-" for name in names)
             table.add_row(f"{result.size:.15g}", *values)
         report += [Text(), table]
-    return [*report, *notes_report(dict.fromkeys(note for result in results for note in result.notes))]
+    notes = [note for result in results for note in result.notes]
+    return [*report, *notes_report(dict.fromkeys(notes)), *map(Text, accuracy.of_sweep(sweep))]
+
+
+def _auto(result: CollectiveResult) -> Text:
+    """Return what ``auto`` knows of each algorithm: the time of its fastest variant, or what all take at least."""
+    best: dict[str, tuple[float, str, str]] = {}
+    for times, sign in ((result.candidates, ""), (result.slower, "> ")):
+        mine: dict[str, tuple[float, str, str]] = {}
+        for name, seconds in times.items():
+            algorithm, known = name.partition("(")[0], (seconds, name if not sign else "", sign)
+            mine[algorithm] = min(mine.get(algorithm, known), known)
+        best = mine | best
+    listed = ", ".join(
+        f"{name or algorithm} {sign}{render(seconds, Unit.SECONDS, 4)}"
+        for algorithm, (seconds, name, sign) in sorted(best.items(), key=lambda one: (one[1][0], one[1][2]))
+    )
+    refused = sorted({name.partition("(")[0] for name in result.refused} - best.keys())
+    text = f"auto, {render(result.size, Unit.BYTES)}: {listed}"
+    return Text(f"{text}; not tried: {', '.join(refused)}" if refused else text)
 
 
 def calibrations_report(fits: Sequence[Fit]) -> list[RenderableType]:

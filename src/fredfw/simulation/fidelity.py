@@ -1,14 +1,75 @@
-"""What the fidelities mean on a network, and what a reader of results must know of them."""
+"""What the fidelities mean on a network, which one a run has, and what a reader of results must know of them."""
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Iterable
 
+import numpy as np
+from attrs import frozen
+
+from fredfw import limits
+from fredfw.collectives import Pattern
 from fredfw.fidelities import COMPRESSED, EXACT, RENDEZVOUS, STEPWISE
 from fredfw.simulation import engine
 from fredfw.simulation.answers import rendezvous
 from fredfw.simulation.network import FlowNetwork
-from fredfw.workloads import TaskGraph
+from fredfw.units import Unit, render
+from fredfw.workloads import TaskGraph, TaskKind
+
+# What the engine needs for a transfer, see docs/scale.md: seconds on a core, and bytes.
+_SECONDS, _BYTES = 5e-7, 10
+_MESSAGES = TaskKind.SEND, TaskKind.LOAD, TaskKind.STORE
+_STEPS = {Pattern.ALL_REDUCE: 2, Pattern.REDUCE_SCATTER: 1, Pattern.ALL_GATHER: 1, Pattern.ALL_TO_ALL: 1}
+
+
+@frozen
+class Choice:
+    """The fidelity of all runs that are compared.
+
+    Args:
+        fidelity: One of ``FIDELITIES``.
+        reason: Why it is not ``exact``, where nobody has said so; empty otherwise.
+    """
+
+    fidelity: str
+    reason: str = ""
+
+
+def chosen(counts: Iterable[tuple[str, int]]) -> Choice:
+    """Return ``exact``, unless some of what runs has more transfers than the limit ``exact``; then ``compressed``.
+
+    Args:
+        counts: What runs, and its ``transfers``.
+    """
+    limit = limits.current()["exact"]
+    what, most = max(counts, key=lambda one: one[1], default=("", 0))
+    if most <= limit:
+        return Choice(EXACT)
+    time, memory = render(most * _SECONDS, Unit.SECONDS), render(most * _BYTES, Unit.BYTES)
+    return Choice(
+        COMPRESSED,
+        f"{what} has about {float(f'{most:.3g}'):,.0f} transfers, and --exact-limit is {limit:,}: {COMPRESSED}; "
+        f"--fidelity {EXACT} would take about {time} and {memory}",
+    )
+
+
+def transfers(graph: TaskGraph) -> int:
+    """Return about how many transfers an exact simulation of ``graph`` has: those of rings and direct exchanges."""
+    tables = [table.shape for table in graph.tables]
+    columns = graph.kinds.tolist(), graph.patterns, graph.members.tolist(), graph.repeats.tolist()
+    total = 0
+    for kind, pattern, members, repeats in zip(*columns, strict=True):
+        shape = tables[members]
+        if pattern is not None and kind not in (TaskKind.SEND, TaskKind.RECEIVE):
+            total += repeats * shape[0] * transfers_of(pattern, shape[1])
+        elif kind in _MESSAGES:
+            total += repeats * shape[0] * shape[-1]
+    return total
+
+
+def transfers_of(pattern: Pattern, ranks: int) -> int:
+    """Return the same for one group of a collective."""
+    return _STEPS.get(pattern, 0) * ranks * (ranks - 1) or ranks
 
 
 def possible(fidelity: str, network: FlowNetwork) -> str:
@@ -18,20 +79,29 @@ def possible(fidelity: str, network: FlowNetwork) -> str:
 
 def way_of(fidelity: str, network: FlowNetwork) -> int:
     """Return how the engine runs schedules with ``fidelity`` on ``network``, see ``fredfw.simulation.engine``."""
-    if goes_rank_by_rank(fidelity, network):
+    if is_exact(fidelity) and network.admission.flow_by_flow:
         meets = fidelity == RENDEZVOUS or rendezvous(network.fabric.defaults.transport)
         return engine.RENDEZVOUS if meets else engine.BY_RANK
     return engine.COMPRESSED if possible(fidelity, network) == COMPRESSED else engine.STEPWISE
 
 
+def ways(fidelity: str, network: FlowNetwork) -> tuple[str, ...]:
+    """Return how to simulate on ``network``, in turn until what was simulated was ``undisturbed``.
+
+    Where phases stay whole, repetitions that meet nobody take what they take as one.
+    """
+    whole = is_exact(fidelity) and not network.admission.flow_by_flow and network.dynamics is None
+    return (COMPRESSED, fidelity) if whole else (fidelity,)
+
+
+def undisturbed(network: FlowNetwork) -> bool:
+    """Return whether nothing has met repetitions that were simulated as one, or waited for them."""
+    return not (network.statistics.met or network.statistics.waits)
+
+
 def is_exact(fidelity: str) -> bool:
-    """Return whether ranks of a group need not wait for each other."""
+    """Return whether ranks of a group need not wait for each other, unless an admission keeps phases whole."""
     return fidelity in (EXACT, RENDEZVOUS)
-
-
-def goes_rank_by_rank(fidelity: str, network: FlowNetwork) -> bool:
-    """Return whether ranks of a group do not wait for each other on ``network``, which may admit phases as a whole."""
-    return is_exact(fidelity) and network.admission.flow_by_flow
 
 
 def block_notes(graph: TaskGraph, fidelity: str) -> tuple[str, ...]:
@@ -51,27 +121,21 @@ def block_notes(graph: TaskGraph, fidelity: str) -> tuple[str, ...]:
             first, last = graph.names[int(tasks[0])], graph.names[int(tasks[-1])]
             found.append(
                 f"the {graph.repeats[tasks[0]]} repetitions of the tasks {first!r} to {last!r} are simulated as one: "
-                "no rank begins a repetition while another is at the one before; the fidelity stepwise lets them"
+                f"no rank begins a repetition while another is at the one before; --fidelity {EXACT} lets them"
             )
     if len(repeated) and (graph.jobs != graph.jobs[0]).any():
         found.append(
             "jobs run beside each other, and repetitions of their tasks are simulated as one, so they meet on links at "
-            "other moments than step by step; the fidelity stepwise tells how much that is"
+            f"other moments than they would; --fidelity {EXACT} tells how much that is"
         )
     return tuple(found)
 
 
 def notes(fidelity: str, network: FlowNetwork) -> tuple[str, ...]:
     """Return what a reader of results must know: where something else was simulated than ``fidelity`` says."""
-    if possible(fidelity, network) != fidelity:
-        name = network.sharing.name
-        return (
-            f"rates of the sharing {name!r} change in time, so {fidelity} was simulated {STEPWISE}: each repetition on "
-            "its own, and no rates were remembered",
-        )
-    if not is_exact(fidelity) or network.admission.flow_by_flow:
+    if possible(fidelity, network) == fidelity:
         return ()
     return (
-        f"{network.fabric.name!r} admits phases as a whole, so {fidelity} simulated its collectives stepwise: each "
-        "repetition, with a barrier in its group",
+        f"rates of the sharing {network.sharing.name!r} change in time, so the repetitions of a phase were simulated "
+        "one by one",
     )

@@ -117,11 +117,16 @@ class Pricing:
         """Whether nothing costs anything, so that nobody need be asked."""
         self._calls: dict[int, tuple[Schedule, str, float]] = {}
         self._prices: dict[Call, Price] = {}
+        self._delays: dict[int, float] = {}
 
     def introduce(self, schedule: Schedule, algorithm: str, size: float) -> None:
         """Note which algorithm has written ``schedule``, for a per-rank buffer of ``size`` bytes."""
         if not self.ideal:
             self._calls[id(schedule)] = schedule, algorithm, size
+
+    def delay(self, schedule: Schedule, seconds: float) -> None:
+        """Have the launch of ``schedule``, which was introduced, take so much longer than its transport says."""
+        self._delays[id(schedule)] = seconds
 
     def of(self, schedule: Schedule, groups: IntArray, steps: int, volume: tuple[float, float]) -> Price | None:
         """Return what ``schedule`` costs among ``(G, ranks)`` nodes; ``None`` where nothing costs anything.
@@ -143,7 +148,9 @@ class Pricing:
         _, algorithm, size = known
         servers = np.sort(self._fabric.servers[groups], axis=1)
         nodes = 1 + int((servers[:, 1:] != servers[:, :-1]).sum(axis=1).max(initial=0))
-        return self.price(Call(str(schedule.pattern), algorithm, schedule.ranks, size, nodes, steps, volume))
+        price = self.price(Call(str(schedule.pattern), algorithm, schedule.ranks, size, nodes, steps, volume))
+        delay = self._delays.get(id(schedule), 0.0)
+        return evolve(price, launch=price.launch + delay) if delay else price
 
     def message(self, flows: FlowSet, source: int, destination: int) -> FlowSet:
         """Return the flow set of one message between two nodes, with what it costs; raises as ``price`` does."""

@@ -13,7 +13,7 @@ from fredfw.experiment import reading
 from fredfw.experiment.metrics import METRICS, Metric, metric
 from fredfw.experiment.overrides import key_parts, with_values
 from fredfw.experiment.spec import AnyOutline, Section
-from fredfw.fidelities import ESTIMATE, FIDELITIES, checked, hint
+from fredfw.fidelities import FIDELITIES, checked, hint
 from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager
 from fredfw.plugin.sampler import Sampler
@@ -25,8 +25,6 @@ from fredfw.tables import as_table, check_keys
 from fredfw.units import Unit, parse
 
 _STUDY = ("experiment", "title", "space", "constraints", "constants", "objective", "sampler", "rungs")
-RUNGS = (ESTIMATE, *FIDELITIES)
-"""What a rung may be beside those that a study names: an estimate, or a fidelity."""
 _SECTIONS = {"fabrics": FABRIC, "workloads": WORKLOAD}
 
 
@@ -36,7 +34,7 @@ class Rung:
 
     Args:
         name: In the study; that of the fidelity, where it is just that.
-        fidelity: One of ``RUNGS``, or ``None`` for the experiment's own.
+        fidelity: One of ``FIDELITIES``, or ``None`` for the experiment's own.
         values: What it sets in the experiment, by path, whatever the point sets.
     """
 
@@ -83,9 +81,9 @@ class Study:
         """
         if name in self.rungs:
             return self.rungs[name]
-        if name in RUNGS:
+        if name in FIDELITIES:
             return Rung(name, name, {})
-        known = (*self.rungs, *RUNGS)
+        known = (*self.rungs, *FIDELITIES)
         message = f"there is no rung {name!r}{hint(name, known)}"
         raise UnknownNameError(message, file=self.file, key="sampler", accepted=", ".join(known))
 
@@ -303,11 +301,11 @@ def _rungs(given: Mapping[str, Any], content: Mapping[str, Any]) -> Mapping[str,
         key = f"rungs.{name}"
         table = _table(one, key)
         check_keys(table, ("fidelity", "values"), key)
-        if name in RUNGS:
+        if name in FIDELITIES:
             raise InputError("is the name of a fidelity", key=key, accepted="another name")
         fidelity = table.get("fidelity")
         if fidelity is not None:
-            fidelity = checked(fidelity, f"{key}.fidelity", RUNGS)
+            fidelity = checked(fidelity, f"{key}.fidelity")
         values = _table(table.get("values", {}), f"{key}.values")
         try:
             with_values(content, values)

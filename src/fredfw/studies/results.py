@@ -117,6 +117,7 @@ class StudyResult:
         provenance: The resolved study, and the versions of all that took part; JSON-ready.
         complete: Whether the sampler came to its end; an interrupt ends a study before.
         colours: Of the labels that workloads declare; empty for one that is free.
+        approximated: Why points are not ``exact``, where nobody has asked for that; empty otherwise.
         stored: How many results came from a store. It differs between runs, so it is not part of the JSON.
     """
 
@@ -133,6 +134,7 @@ class StudyResult:
     provenance: dict[str, Any] = field(factory=dict)
     complete: bool = True
     colours: dict[str, str] = field(factory=dict)
+    approximated: str = ""
     stored: int = field(default=0, metadata={"document": False})
 
     @property

@@ -11,15 +11,17 @@ from attrs import define, evolve, field
 from fredfw.errors import InputError, Interrupted, UnknownNameError
 from fredfw.experiment import reading
 from fredfw.experiment.cells import CellRunner, CellSpec, CellStore, Outcome, SpecWriter, evaluate, refused
+from fredfw.experiment.fidelity import choose
 from fredfw.experiment.metrics import METRICS
 from fredfw.experiment.overrides import with_values
 from fredfw.experiment.progress import Log, Progress, silent
 from fredfw.experiment.results import Cell, Failure
 from fredfw.experiment.workers import Workers
-from fredfw.fidelities import ESTIMATE
+from fredfw.fidelities import ESTIMATE, EXACT
 from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager
 from fredfw.plugin.sampler import SearchSpace, Told, Trial
+from fredfw.simulation.fidelity import Choice
 from fredfw.studies import answers
 from fredfw.studies.reading import Study
 from fredfw.studies.results import Objective, RungCount, RungError, StudyPoint, StudyResult
@@ -36,6 +38,7 @@ def search(
     workers: Workers | None = None,
     progress: Progress | None = None,
     log: Log = silent,
+    fidelity: Choice | None = None,
 ) -> StudyResult:
     """Run ``study``; a point that cannot be run costs no other.
 
@@ -46,6 +49,7 @@ def search(
         workers: Other processes that run cells; this one by default.
         progress: Called with (cells done, cells asked for so far, a cell that runs).
         log: Told of what the sampler asks for.
+        fidelity: Of all points whose rung has none; by default that of the experiment, else what their transfers allow.
 
     Raises:
         Interrupted: A ``KeyboardInterrupt`` came after the first cell; has the result so far.
@@ -58,10 +62,12 @@ def search(
     except InputError as error:
         raise error.at(file=study.file) from None
     running = answers.start(study.sampler, space)
-    run = CellRunner(plugins).run if workers is None else workers.run
+    here = CellRunner(plugins)
+    run = here.run if workers is None else workers.run
     counted = None if store is None else _Counted(store)
-    writer = _Writer(study, plugins)
-    found = _Found(study)
+    asked_for = fidelity or Choice(study.outline.fidelity or EXACT)
+    writer = _Writer(study, plugins, asked_for.fidelity)
+    found = _Found(study, asked_for)
     try:
         while asked := answers.ask(running, space):
             wanted = [one for one in dict.fromkeys(asked) if one not in found.outcomes]
@@ -73,6 +79,14 @@ def search(
                     found.add(one, spec)
                 else:
                     cells.append((one, spec))
+            if fidelity is None and study.outline.fidelity is None:
+                default = [
+                    spec for trial, spec in cells if trial.rung is None or study.rung(trial.rung).fidelity is None
+                ]
+                choice = choose(default, here.transfers_of if workers is None else workers.transfers, store)
+                if choice.fidelity != EXACT:  # all of them, also those that have been run
+                    given: dict[str, Any] = {"store": store, "workers": workers, "progress": progress, "log": log}
+                    return search(study, plugins, fidelity=choice, **given)
             step = progress and _after(progress, len(found.outcomes))
             outcomes = evaluate(
                 [spec for _, spec in cells],
@@ -133,8 +147,9 @@ class _Counted:
 class _Writer:
     """Writes the cells of the points of a study."""
 
-    def __init__(self, study: Study, plugins: PluginManager) -> None:
+    def __init__(self, study: Study, plugins: PluginManager, fidelity: str) -> None:
         self._study = study
+        self._fidelity = fidelity
         self._plugins = plugins
         self._writer = SpecWriter(plugins)
 
@@ -153,7 +168,7 @@ class _Writer:
             outline = outline.select(fabrics=[point.fabric], workloads=[point.workload])
             experiment = reading.configured(outline, self._plugins, trust_plugins=True)
             workload, fabric = experiment.cells[0]
-            fidelity = (rung and rung.fidelity) or experiment.fidelity_of(workload, fabric)
+            fidelity = (rung and rung.fidelity) or self._fidelity
             return self._writer.spec(experiment, workload, fabric, fidelity)
         except UnknownNameError as error:
             raise self._blamed(error) from None
@@ -176,6 +191,7 @@ class _Found:
     """What is known of the points so far."""
 
     study: Study
+    fidelity: Choice
     outcomes: dict[Trial, Outcome] = field(factory=dict)
     order: dict[str | None, None] = field(factory=dict)
     """The rungs, in the order in which they were asked for first."""
@@ -252,6 +268,7 @@ class _Found:
             complete=complete,
             colours={label: colour for cell in reversed(cells) for label, colour in cell.colours.items()},
             stored=stored,
+            approximated=self.fidelity.reason,
         )
 
     def _point(self, trial: Trial, final: str | None) -> StudyPoint:
@@ -278,10 +295,7 @@ class _Found:
         )
 
     def _label(self, trial: Trial) -> str:
-        if trial.rung is not None:
-            return trial.rung
-        point, outline = self.study.space.points[trial.point], self.study.outline
-        return outline.fidelity_of(outline.workload(point.workload), outline.fabric(point.fabric))
+        return self.fidelity.fidelity if trial.rung is None else trial.rung
 
     def _counts(self) -> Iterator[RungCount]:
         rungs: dict[str | None, dict[int, Outcome]] = {rung: {} for rung in self.order}

@@ -11,6 +11,7 @@ from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.experiment.bench import Bench
 from fredfw.fabric import Fabric
+from fredfw.fidelities import EXACT
 from fredfw.plugin import configure, schema
 from fredfw.plugin.contract import built
 from fredfw.plugin.manager import PluginManager
@@ -77,7 +78,7 @@ class Collectives:
                 pattern = Pattern(point.pattern)
             request = CollectiveRequest(pattern, len(group), point.size)
             try:
-                self._seconds[key] = bench.collective(request, group).duration
+                self._seconds[key] = bench.collective(request, group, EXACT).duration
             except UnsupportedError as error:
                 raise error.at(key=point.where) from None
         return self._seconds[key]

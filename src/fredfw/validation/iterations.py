@@ -14,7 +14,7 @@ from fredfw.experiment import reading
 from fredfw.experiment.cells import CellRunner, CellSpec, Outcome, SpecWriter, evaluate
 from fredfw.experiment.results import Failure
 from fredfw.experiment.runner import describe
-from fredfw.fidelities import COMPRESSED
+from fredfw.fidelities import EXACT
 from fredfw.plugin.manager import PluginManager
 from fredfw.validation import systems
 from fredfw.validation.collectives import TOPOLOGY
@@ -132,7 +132,7 @@ class Iterations:
         plugins: PluginManager,
         transports: Transports,
         evaluator: Evaluator | None = None,
-        fidelity: str = COMPRESSED,
+        fidelity: str = EXACT,
     ) -> None:
         self._plugins = plugins
         self._transports = transports
@@ -157,7 +157,7 @@ class Iterations:
         Raises:
             SimulationError: One cannot be simulated.
         """
-        for number, outcome in self._evaluate([self._spec(point) for point in points]):
+        for number, outcome in self._evaluate([self.spec(point) for point in points]):
             point = points[number]
             if isinstance(outcome, Failure):
                 raise SimulationError(f"{point.where} cannot be simulated: {outcome.reason}")
@@ -170,7 +170,8 @@ class Iterations:
             self.prepare([point], lambda _: None)
         return self._seconds[point.same]
 
-    def _spec(self, point: IterationPoint) -> CellSpec:
+    def spec(self, point: IterationPoint) -> CellSpec:
+        """Return the cell that ``point`` is."""
         workload = {"name": "transformer", **point.workload}
         if not point.workload["zero_stage"]:
             workload["tasks"] = "passes"

@@ -8,12 +8,14 @@ from typing import Any, Protocol
 
 from fredfw.errors import InputError
 from fredfw.experiment.cells import CellRunner, CellStore, evaluate
+from fredfw.experiment.fidelity import choose
 from fredfw.experiment.progress import Progress
 from fredfw.experiment.runner import describe
 from fredfw.experiment.workers import Workers
 from fredfw.fabric import IdealTransport
-from fredfw.fidelities import COMPRESSED
+from fredfw.fidelities import EXACT
 from fredfw.plugin.manager import PluginManager
+from fredfw.simulation.fidelity import Choice
 from fredfw.validation import splits
 from fredfw.validation.collectives import Collectives, presets
 from fredfw.validation.iterations import Evaluator, IterationPoint, Iterations
@@ -41,7 +43,7 @@ class Predictor(Protocol):
 
 
 def predictors(
-    plugins: PluginManager, transports: Transports, evaluator: Evaluator, fidelity: str = COMPRESSED
+    plugins: PluginManager, transports: Transports, evaluator: Evaluator, fidelity: str = EXACT
 ) -> Mapping[str, Predictor]:
     """Return a predictor for each kind of points; ``fidelity`` is that of iterations."""
     return {
@@ -55,7 +57,7 @@ def validate(
     plugins: PluginManager,
     *,
     transport: object = None,
-    fidelity: str = COMPRESSED,
+    fidelity: str | None = None,
     store: CellStore | None = None,
     workers: Workers | None = None,
     progress: Progress | None = None,
@@ -69,7 +71,7 @@ def validate(
         points: What was measured.
         plugins: The topology, the algorithms, the transports.
         transport: As ``Transports`` takes it.
-        fidelity: How closely iterations are simulated, or ``ESTIMATE`` for their longest path.
+        fidelity: How closely iterations are simulated; by default what their transfers allow, see ``choose``.
         store: Has iterations of earlier runs, which are not simulated again, and takes those of this one.
         workers: Other processes that simulate iterations; this one by default.
         progress: Called with (predictions that are done, predictions, what is predicted) now and then.
@@ -88,9 +90,12 @@ def validate(
         executor=None if workers is None else workers.executor,
         jobs=1 if workers is None else workers.jobs,
     )
-    usual = predictors(plugins, transports, evaluator, fidelity)
+    checks = predictors(plugins, transports, evaluator)
     for point in points:
-        usual[point.kind].check(point)
+        checks[point.kind].check(point)
+    choice = Choice(fidelity) if fidelity is not None else _choice(points, plugins, transports, store, workers)
+    fidelity = choice.fidelity
+    usual = predictors(plugins, transports, evaluator, fidelity)
     ideal = predictors(plugins, Transports(plugins, IdealTransport.name), evaluator, fidelity)
     names = {_subject(point): transports.of(point).name for point in points}
     # Constants that are given have no fits without the measurements that ours were fitted to.
@@ -127,12 +132,26 @@ def validate(
     used = {_subject(point): describe(transports.of(point)) for point in points}
     measured = {system.preset for system in (*known().values(), *(point.system for point in points))}
     unvalidated = tuple(preset for preset in presets(plugins) if preset not in measured)
-    return Validation(used, tuple(found), tuple(left_out), unvalidated, fidelity)
+    return Validation(used, tuple(found), tuple(left_out), unvalidated, fidelity, choice.reason)
 
 
 def _prepare(among: Mapping[str, Predictor], points: Sequence[Point], tell: Callable[[Point], None]) -> None:
     for kind, predictor in among.items():
         predictor.prepare([point for point in points if point.kind == kind], tell)
+
+
+def _choice(
+    points: Sequence[Point],
+    plugins: PluginManager,
+    transports: Transports,
+    store: CellStore | None,
+    workers: Workers | None,
+) -> Choice:
+    """Return the fidelity of the iterations among ``points``: one for all of them."""
+    iterations = Iterations(plugins, transports)
+    found = {one.same: one for one in points if isinstance(one, IterationPoint)}.values()
+    count = CellRunner(plugins).transfers_of if workers is None else workers.transfers
+    return choose([*map(iterations.spec, found)], count, store, [one.where for one in found])
 
 
 def _subject(point: Point) -> str:

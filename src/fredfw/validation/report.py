@@ -58,6 +58,7 @@ def validation_report(validation: Validation) -> list[RenderableType]:
         *map(Text, _EXPLANATIONS),
         *([] if only_ideal else [Text(_IDEAL)]),
         *([Text(_ESTIMATED)] if validation.fidelity == ESTIMATE else []),
+        *([Text(validation.approximated)] if validation.approximated else []),
         *([Text(f"no validation data: {', '.join(validation.unvalidated)}")] if validation.unvalidated else []),
         *notes_report(validation.notes),
         *_cited(one.point.source for one in validation.predictions),

@@ -9,7 +9,7 @@ from attrs import asdict, frozen
 
 from fredfw.experiment.document import document
 from fredfw.experiment.results import Status
-from fredfw.fidelities import COMPRESSED
+from fredfw.fidelities import EXACT
 from fredfw.validation.points import Point, size_classes
 from fredfw.validation.scores import Score, pooled
 from fredfw.validation.splits import Part
@@ -105,14 +105,16 @@ class Validation:
         predictions: One for each point.
         left_out: What fits without some measurements predict of them.
         unvalidated: Presets of machines that nothing was measured on.
-        fidelity: How closely iterations of training were simulated, or ``ESTIMATE``.
+        fidelity: How closely iterations of training were simulated.
+        approximated: Why that is not ``exact``, where nobody has asked for it; empty otherwise.
     """
 
     transports: Mapping[str, Mapping[str, Any]]
     predictions: tuple[Prediction, ...]
     left_out: tuple[LeftOut, ...] = ()
     unvalidated: tuple[str, ...] = ()
-    fidelity: str = COMPRESSED
+    fidelity: str = EXACT
+    approximated: str = ""
 
     @property
     def transport(self) -> str:
@@ -154,6 +156,7 @@ class Validation:
             {
                 "transports": self.transports,
                 "fidelity": self.fidelity,
+                "approximated": self.approximated,
                 "points": [one.facts() for one in self.predictions],
                 "scores": [asdict(one) for one in self.groups()],
                 "left_out": [

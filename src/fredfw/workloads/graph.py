@@ -305,8 +305,8 @@ class GraphBuilder:
 
         A compressed simulation scales each task instead. That takes the same time where all ranks have part in all
         tasks of the block and its communication has the network to itself. Ranks that do different tasks, as in a
-        pipeline, could be in different repetitions at once; results have a note then. A stepwise simulation writes
-        the repetitions out.
+        pipeline, could be in different repetitions at once; results have a note then. An exact simulation writes the
+        repetitions out.
         """
         if not is_whole(times) or times < 1:
             accepted = "a whole number of at least 1"
@@ -449,8 +449,8 @@ class GraphBuilder:
     ) -> int:
         """Add a message of ``size`` bytes from ``source`` to ``destination``, which a ``receive`` must wait for.
 
-        It starts when the source is ready, whatever the destination does. With the fidelities ``compressed`` and
-        ``stepwise`` it ends when the message has arrived. With ``exact`` it ends when its bytes have left, and
+        It starts when the source is ready, whatever the destination does. With the fidelity
+        ``compressed`` it ends when the message has arrived. With ``exact`` it ends when its bytes have left, and
         with a transport that has ``rendezvous`` it starts when the receive is ready too.
         """
         for key, rank in (("source", source), ("destination", destination)):

@@ -142,7 +142,7 @@ def test_a_page_of_a_comparison_says_all_that_is_needed(comparison: Comparison) 
         "follows from a scalar that was fitted to another cell",
         "ab" * 32,
         "fredfw compare two.toml",
-        "repetitions of a phase are simulated as one",
+        "each rank waits for what it sends and receives itself",
     ):
         assert part in text
     assert parsed.tags["svg"] >= 3

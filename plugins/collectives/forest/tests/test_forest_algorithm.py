@@ -77,9 +77,11 @@ def test_it_comes_as_close_to_the_bound_as_the_readme_says(
     idle = math.ceil(uses) / uses
     assert idle <= 1.05
     # Filling p pieces takes f / p of the time that all links are busy; p is f / 0.005, or 4,096.
-    fill = 1024 * (seconds(fabric, pieces=1024) / least - idle)
+    fill = 1024 * (seconds(fabric, pieces=1024, fidelity="compressed") / least - idle)
     expected = idle + max(0.005 * idle, fill / 4096)
-    assert seconds(fabric) == pytest.approx(least * expected, rel=2e-5)
+    assert seconds(fabric, fidelity="compressed") == pytest.approx(least * expected, rel=2e-5)
+    # Exactly, some pieces need not wait for the others.
+    assert least < seconds(fabric) <= least * expected * (1 + 1e-9)
     assert 100 * (expected - 1) == pytest.approx(beyond, abs=0.005)
 
 

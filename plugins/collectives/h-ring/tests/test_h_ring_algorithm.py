@@ -61,7 +61,7 @@ def test_rings_stay_inside_groups_and_places() -> None:
     assert ((across.source + 3) % 12 == across.destination).all()
 
 
-@pytest.mark.parametrize("fidelity", ["compressed", "stepwise"])
+@pytest.mark.parametrize("fidelity", ["compressed", "exact"])
 @pytest.mark.parametrize(("n", "m"), [(12, 4), (12, 3), (16, 2)])
 def test_time_on_a_switch(n: int, m: int, fidelity: str) -> None:
     size, bandwidth, alpha = 1e6, 1e9, 3e-6

@@ -26,7 +26,7 @@ def test_a_file_serves_its_collective_as_a_ring_of_two_does(tmp_path: Path) -> N
     framework, fabric = fredfw.Framework(), _switch(2)
     path = _named(tmp_path, pair())
     given: list[tuple[str, dict[str, Any]]] = [("msccl", {"file": str(path)}), ("ring", {})]
-    for fidelity in ("compressed", "stepwise", "exact"):
+    for fidelity in ("compressed", "exact"):
         mine, ring = (
             framework.simulate_collective(
                 fabric, "all-reduce", size="64 MiB", algorithm=name, fidelity=fidelity, **options

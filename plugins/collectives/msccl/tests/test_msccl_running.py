@@ -7,7 +7,7 @@ from fredfw import Pattern
 from fredfw.errors import InputError
 from fredfw_collective_msccl.machine import Where
 
-_FIDELITIES = "compressed", "stepwise", "exact"
+_FIDELITIES = "compressed", "exact"
 _LATENCY = 0.25  # in chunk times, on a link from each GPU to each other
 
 

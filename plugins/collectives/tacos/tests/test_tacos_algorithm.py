@@ -59,8 +59,9 @@ def test_it_is_as_fast_as_the_code_of_the_authors(
     # Their regression values, the best of 20 seeds: GiB/s, microseconds, and MiB of the whole buffer.
     fabric = grid(*sizes, rate=rate * GIB, latency=latency * 1e-6, closed=closed)
     result = FRAMEWORK.simulate_collective(
-        fabric, "all-gather", size=buffer * MIB, algorithm="tacos", chunks=chunks, seeds=20
+        fabric, "all-gather", size=buffer * MIB, algorithm="tacos", chunks=chunks, seeds=20, fidelity="compressed"
     )
+    # All links keep in step, as there; exactly, they need not.
     assert result.duration * 1e6 == pytest.approx(microseconds, rel=1e-5)
     # Steps of all chunks over the fewest links into any rank.
     wanted, poorest = (np.prod(sizes) - 1) * chunks, min(np.bincount(fabric.destinations))
@@ -140,7 +141,11 @@ def test_it_says_why_it_cannot() -> None:
         (Tacos(), fabric.view([0, 2]), "not joined among themselves"),
         (Tacos(), one_way.view(), "not joined among themselves"),
         (Tacos(effort="small"), grid(9, 9, rate=1.0, latency=0.0).view(), "groups of up to 64"),
-        (Tacos(effort="small"), FRAMEWORK.topology("switch", npus=4).build().view(), "not done over switches"),
+        (
+            Tacos(effort="small"),
+            FRAMEWORK.topology("switch", npus=4).build().view(),
+            "over switches for up to 16 that fill no levels",
+        ),
         (Tacos(effort="small"), mixed().view(), None),
     ):
         request = CollectiveRequest(Pattern.ALL_GATHER, view.size, 1.0)

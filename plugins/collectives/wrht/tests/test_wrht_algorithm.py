@@ -187,7 +187,7 @@ def test_on_a_line_the_middle_counts(k: int) -> None:
     assert exchange_wavelengths(evenly(k, 3), Level(3 * k, "line", 1.0)) == (k // 2) * (k - k // 2)
 
 
-@pytest.mark.parametrize("fidelity", ["compressed", "stepwise"])
+@pytest.mark.parametrize("fidelity", ["compressed", "exact"])
 @pytest.mark.parametrize(("n", "wavelengths", "steps"), [(20, 1, 6), (20, 2, 3), (25, 4, 3), (8, 8, 1)])
 def test_time_where_every_transfer_has_a_link_of_its_own(n: int, wavelengths: int, steps: int, fidelity: str) -> None:
     # 20 -> 7 -> 3 -> 1 in groups of 3; 20 -> 4, which exchange with 2 wavelengths; 25 -> 3, likewise; 8 at once.

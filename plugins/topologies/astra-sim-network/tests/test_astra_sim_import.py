@@ -77,7 +77,6 @@ def test_a_folder_becomes_one_experiment(folder: Path) -> None:
     steps = [{"name": "hierarchical", "steps": ["ring", "direct"], "chunks": 4}, "ring"]
     assert experiment(result, output) == {
         "title": "inputs",
-        "fidelity": "exact",
         "npu": {"peak": "400 TFLOP/s", "memory_bandwidth": "1555.5 GB/s"},
         "fabrics": {
             "astra-sim": {

@@ -388,7 +388,7 @@ def cell(policy: str, m: int = 2) -> RunResult:
 @pytest.mark.parametrize(
     ("policy", "m", "seconds", "counter"),
     [
-        ("block", 2, 2 * (DRAIN + LATENCY), "splits"),
+        ("block", 2, 2 * (DRAIN + LATENCY), "waits"),
         ("decompose", 2, 2 * 3 / 4 * DRAIN + 2 * LATENCY, "decompositions"),
         ("block", 3, DRAIN + LATENCY, None),
         ("error", 3, DRAIN + LATENCY, None),

@@ -406,7 +406,7 @@ def test_what_is_no_arc_is_refused(other: Any) -> None:
 
 
 @pytest.mark.parametrize("npus", [2, 3, 8, 33])
-@pytest.mark.parametrize("fidelity", ["compressed", "stepwise"])
+@pytest.mark.parametrize("fidelity", ["compressed", "exact"])
 @pytest.mark.parametrize(("pay", "stripe"), [("every-step", False), ("on-change", False), ("every-step", True)])
 def test_a_ring_all_reduce_takes_the_time_of_the_closed_form(npus: int, fidelity: str, pay: str, stripe: bool) -> None:
     framework, size = Framework(), 1e8
@@ -480,10 +480,10 @@ def test_groups_share_the_wavelengths() -> None:
         assert result.figures["wavelengths used"] == result.figures["largest link load"] == wavelengths
 
 
-@pytest.mark.parametrize("stepwise", [False, True])
-def test_a_link_that_slows_down_finds_the_repetition_that_runs_then(stepwise: bool) -> None:
+@pytest.mark.parametrize("fidelity", ["compressed", "exact"])
+def test_a_link_that_slows_down_finds_the_repetition_that_runs_then(fidelity: str) -> None:
     fabric = Framework().topology("optical-ring").build()
-    network = NetworkBackend(fabric, stepwise=stepwise)
+    network = NetworkBackend(fabric, fidelity=fidelity)
     ends: list[float] = []
     request = CollectiveRequest(Pattern.ALL_REDUCE, 64, 1e6)
     network.collective(request, lambda: ends.append(network.now), algorithm="ring")

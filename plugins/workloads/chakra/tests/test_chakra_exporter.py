@@ -60,7 +60,7 @@ plugins.register(Plugin(), "given")
 framework = Framework(plugins)
 
 
-def run(workload: Mapping[str, Any], *, fidelity: str = "stepwise", **fabric: Any) -> RunResult:
+def run(workload: Mapping[str, Any], *, fidelity: str = "exact", **fabric: Any) -> RunResult:
     experiment = framework.load_experiment(
         {
             "fabrics": {"ring": {"topology": RING, "collectives": {"default": "direct"}, **fabric}},
@@ -70,13 +70,13 @@ def run(workload: Mapping[str, Any], *, fidelity: str = "stepwise", **fabric: An
     return framework.run(experiment, fidelity=fidelity)
 
 
-def run_of(build: Build, *, fidelity: str = "stepwise", **fabric: Any) -> RunResult:
+def run_of(build: Build, *, fidelity: str = "exact", **fabric: Any) -> RunResult:
     Given.builds["a test's"] = build
     return run({"name": "given", "which": "a test's"}, fidelity=fidelity, **fabric)
 
 
 def back(
-    result: RunResult, folder: Path, *, fidelity: str = "stepwise", exporter: Mapping[str, Any] = {}, **fabric: Any
+    result: RunResult, folder: Path, *, fidelity: str = "exact", exporter: Mapping[str, Any] = {}, **fabric: Any
 ) -> RunResult:
     """Return the run of what is exported."""
     for name, content in ChakraExporter(**exporter).export(result).items():
@@ -154,7 +154,7 @@ def test_collectives_of_no_bytes_stay_what_they_are(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("build", [collectives, rooted, pipeline, messages, repeated, barrier, nothing])
-@pytest.mark.parametrize("fidelity", ["stepwise", "exact"])
+@pytest.mark.parametrize("fidelity", ["exact"])
 def test_what_is_exported_and_read_takes_the_same_time(build: Build, fidelity: str, tmp_path: Path) -> None:
     result = run_of(build, fidelity=fidelity)
     again = back(result, tmp_path, fidelity=fidelity)
@@ -243,7 +243,7 @@ def awaited(builder: GraphBuilder) -> None:
     builder.collective("next", Pattern.ALL_REDUCE, [[1, 3]], MIB, label="next", after=[arrives])
 
 
-@pytest.mark.parametrize(("fidelity", "rendezvous"), [("stepwise", False), ("exact", False), ("exact", True)])
+@pytest.mark.parametrize(("fidelity", "rendezvous"), [("exact", False), ("exact", True)])
 def test_the_receiver_of_a_transfer_waits_as_in_the_run(fidelity: str, rendezvous: bool, tmp_path: Path) -> None:
     given: dict[str, Any] = {"fidelity": fidelity, "transport": {"name": "ideal", "rendezvous": rendezvous}}
     result = run_of(awaited, **given)

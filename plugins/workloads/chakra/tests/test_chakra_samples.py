@@ -165,7 +165,7 @@ def test_a_custom_all_reduce_without_computation_is_our_ring(tmp_path: Path) -> 
         (tmp_path / path.name).write_bytes(et.write(untimed(et.read(path.read_bytes()))))
     traces = {"name": "chakra", "traces": str(tmp_path / "*.et")}
     ring = {"name": "microbenchmark", "pattern": "all-reduce", "size": 8 * 131_072}
-    for fidelity in ("stepwise", "exact"):
+    for fidelity in ("exact",):
         ours, theirs = run(RING, ring, fidelity=fidelity), run(RING, traces, fidelity=fidelity)
         assert ours.seconds == pytest.approx(theirs.seconds, rel=1e-9)
         assert np.allclose(ours.link_bytes, theirs.link_bytes)

@@ -65,7 +65,7 @@ class Row:
     npus: int
     algorithms: dict[str, str] = field(factory=dict)
     compute_scale: float = 1.0
-    fidelity: str = "compressed"
+    fidelity: str = "exact"
     energy: float = 0.0
     figures: dict[str, float] = field(factory=dict)
     notes: tuple[str, ...] = ()
@@ -159,8 +159,7 @@ class Comparison:
         savings: What is compared over many cells.
         provenance: The resolved experiment, plugin names and versions, fidelity; JSON-ready.
         statistics: Counters of the engine over all runs.
-        fidelity_difference: Largest relative difference between the iteration times of the rows and the compressed
-            ones, where both were run, else ``None``.
+        approximated: Why the cells are not ``exact``, where nobody has asked for that; empty otherwise.
         missing: The cells (workload, fabric) that an interrupt left out; then savings that need them are left out too.
         sensitivity: How far it may be off, if that was asked for.
         failures: The cells that have no result, in the order of the experiment.
@@ -172,7 +171,7 @@ class Comparison:
     savings: tuple[Saving, ...] = ()
     provenance: dict[str, Any] = field(factory=dict)
     statistics: dict[str, int] = field(factory=dict)
-    fidelity_difference: float | None = None
+    approximated: str = ""
     missing: tuple[tuple[str, str], ...] = ()
     sensitivity: Sensitivity | None = None
     failures: tuple[Failure, ...] = ()

@@ -35,10 +35,13 @@ class CollectiveResult:
         link_utilization: ``(links,)`` share of each link's capacity used over the duration.
         energy: Joules spent on links.
         bound: Seconds that no algorithm can do without, all together and part by part.
-        candidates: With ``auto``: seconds of every algorithm that was tried, by name.
+        candidates: With ``auto``: seconds of every algorithm that was simulated to its end, by name.
+        slower: With ``auto``: seconds that others take at least, from a bound or where they were cut off.
+        refused: With ``auto``: why others were not tried.
         statistics: Counters of the engine: events, solves, cache hits, waits, splits.
         figures: What the fabric's admission counted, for example wavelengths used.
         notes: What a reader must know, for example conflicts that the network met.
+        fidelity: How closely it was simulated.
         fabric: Where it ran.
         group: ``(ranks,)`` NPU number of each rank.
         schedule: What the algorithm ordered.
@@ -59,9 +62,12 @@ class CollectiveResult:
     energy: float
     bound: Bound
     candidates: dict[str, float] = field(factory=dict)
+    slower: dict[str, float] = field(factory=dict)
+    refused: dict[str, str] = field(factory=dict)
     statistics: dict[str, int] = field(factory=dict)
     figures: dict[str, float] = field(factory=dict)
     notes: tuple[str, ...] = ()
+    fidelity: str
     fabric: Fabric
     group: IntArray
     schedule: Schedule

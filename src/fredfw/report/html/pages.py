@@ -47,9 +47,8 @@ STATUSES = {
 }
 _FIDELITIES = {
     "estimate": "no simulation: the longest path through the tasks, no communication hinders another",
-    "compressed": "repetitions of a phase are simulated as one",
-    "stepwise": "each repetition of a phase is simulated",
-    "exact": "each rank goes on as soon as it can",
+    "compressed": "a phase of a group is one unit, and its repetitions are one volume",
+    "exact": "each rank waits for what it sends and receives itself",
 }
 _FRONTS = (("cost", "time"), ("npu-seconds", "samples/s"))
 

@@ -41,12 +41,14 @@ class Outcome:
 
     Args:
         winner: What to run; ``None`` where all were refused.
-        seconds: Times of those that were simulated, by name.
+        seconds: Times of those that were simulated to their end, by name.
+        slower: Seconds that others take at least, by name.
         reasons: Why others were refused, by name.
     """
 
     winner: Entrant | None
     seconds: Mapping[str, float]
+    slower: Mapping[str, float]
     reasons: Mapping[str, UnsupportedError]
 
 
@@ -69,6 +71,7 @@ def contest(
             would take with barriers is still the best guess of who is fast.
     """
     seconds: dict[Entrant, float] = {}
+    slower: dict[Entrant, float] = {}
     reasons: dict[str, UnsupportedError] = {}
     least, fewest = math.inf, 0
     # What goes first, the best bound that is known, how many rungs have been climbed to it, and whose it is.
@@ -78,9 +81,11 @@ def contest(
         _, known, climbed, entrant = heappop(queue)
         bound = known.barriers if barriers else known.any_order
         if bound > least * (1 + margin):
+            slower[entrant] = bound
             continue
         # It may be close to the fastest, and is of interest only if it leaves more of the links to others.
         if bound >= least * (1 - _CLOSE) and (margin == 0 or (climbed > 1 and entrant.floor.crowd >= fewest)):
+            slower[entrant] = bound
             continue
         if climbed < len(entrant.floor.rungs):
             known = known.above(entrant.floor.rungs[climbed]())
@@ -92,13 +97,17 @@ def contest(
             reasons |= dict.fromkeys(entrant.names, error)
             continue
         if found == math.inf:
+            slower[entrant] = max(bound, least)
             continue
         seconds[entrant] = found
         least = min(seconds.values())
         if margin > 0:
             fewest = min(one.floor.crowd for one in _near(seconds, margin))
-    by_name = {name: seconds[entrant] for entrant in seconds for name in entrant.names}
-    return Outcome(_winner(seconds, margin), dict(sorted(by_name.items())), reasons)
+    return Outcome(_winner(seconds, margin), _by_name(seconds), _by_name(slower), reasons)
+
+
+def _by_name(values: Mapping[Entrant, float]) -> dict[str, float]:
+    return dict(sorted((name, value) for entrant, value in values.items() for name in entrant.names))
 
 
 def _turn(bound: float, entrant: Entrant) -> tuple[int, bool, int, str]:

@@ -12,12 +12,12 @@ from attrs import evolve, field, frozen
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Schedule, answers, check
 from fredfw.errors import LimitError, RefusedError, ScheduleError, UnsupportedError
 from fredfw.fabric import Fabric, GroupView
-from fredfw.fidelities import COMPRESSED, STEPWISE
+from fredfw.fidelities import COMPRESSED
 from fredfw.simulation import answers as asked
 from fredfw.simulation.bounds import LowerBounds
 from fredfw.simulation.bounds.schedules import Draft, Floor, Floors, Place, Sketch
 from fredfw.simulation.choice.fastest import Entrant, contest
-from fredfw.simulation.fidelity import is_exact
+from fredfw.simulation.fidelity import is_exact, undisturbed
 from fredfw.simulation.lowering import Lowering
 from fredfw.simulation.network import FlowNetwork
 from fredfw.simulation.schedules import ScheduleRun
@@ -33,15 +33,15 @@ _TICKS = 1000
 _DIFFERENT = 0.01
 # How much slower than the fastest a plan may be that leaves more of the links to others.
 _MARGIN = 0.001
-# A candidate is simulated step by step where it has no more flows, the step of a group counted as so many more; and
-# rank by rank where it has no more flows.
-_STEPWISE, _PER_STEP, _EXACT_FLOWS = 500_000, 100, 10_000_000
+# A candidate is simulated exactly where it has no more flows.
+_EXACT_FLOWS = 10_000_000
 # Where the fastest is chosen for more groups, nobody looks at their links, which takes time for each.
 _COMPARED = 1024
 # What is replayed before it is used: schedules for so many ranks, of so many (phase, rank, chunk). That costs less than
 # a hundredth of a comparison; the time to replay more grows faster than that to simulate it.
 _REPLAYED_RANKS = 32
 _REPLAYED_CELLS = 1 << 22
+_POINTLESS = "it writes what others write, or cannot be the fastest in such a group"
 
 
 @frozen(eq=False)
@@ -52,12 +52,16 @@ class Plan:
         schedule: What to run.
         algorithm: The algorithm that wrote it, with its options.
         candidates: Seconds of every algorithm that was simulated; empty where none had to be.
+        slower: Seconds that others take at least.
+        refused: Why others were not tried.
         notes: What a reader of the choice must know.
     """
 
     schedule: Schedule
     algorithm: str
     candidates: Mapping[str, float] = field(factory=dict)
+    slower: Mapping[str, float] = field(factory=dict)
+    refused: Mapping[str, str] = field(factory=dict)
     notes: tuple[str, ...] = ()
 
 
@@ -113,6 +117,7 @@ class Planner:
         self._whole: dict[Sketch, Draft] = {}
         self._replayed: set[Hashable] = set()
         self._able: dict[Hashable, Mapping[str, CollectiveAlgorithm]] = {}
+        self._reasons: dict[Hashable, Mapping[str, str]] = {}
         self._times: dict[Hashable, tuple[float, bool]] = {}
         self._alone: dict[Hashable, float] = {}
 
@@ -166,10 +171,9 @@ class Planner:
     ) -> list[tuple[Plan, IntArray]]:
         if not self._fastest:
             return [
-                (self._compared(self._first(request, view), request, groups[alike[0]]), alike) for view, alike in views
+                (self._compared(self._first(request, view), request, groups[alike[0]], fidelity), alike)
+                for view, alike in views
             ]
-        if not (is_exact(fidelity) and self._goes_by_rank):
-            fidelity = COMPRESSED
         place = Place(tuple(groups[alike] for _, alike in views))
         key = *_named(request), margin, place.name, fidelity
         if key not in self._plans:
@@ -207,6 +211,7 @@ class Planner:
                 accepted=", ".join(others) or None,
             )
         self._able[key] = able
+        self._reasons[key] = {name: reason for name, reason in reasons.items() if reason is not None}
         return able
 
     def _choose(
@@ -214,7 +219,10 @@ class Planner:
     ) -> list[Plan]:
         """Return the plans of the groups at ``place`` that look alike, one for each of ``views``."""
         entrants = self._entrants(request, place, views)
-        seconds: dict[str, float] = {}
+        by_rank = is_exact(fidelity) and self._goes_by_rank
+        seconds: Mapping[str, float] = {}
+        slower: Mapping[str, float] = {}
+        refused = self._refused(request, views)
         notes: tuple[str, ...] = ()
         if len(entrants) == 1:
             winner = entrants[0]
@@ -236,27 +244,41 @@ class Planner:
                     left_out.append(f"auto left out {', '.join(entrant.names)} for {request.pattern}: {error}")
                     raise RefusedError(str(error)) from None
                 seconds, sure = self._times[key]
-                if fidelity != COMPRESSED and seconds > limit:  # known from another contest, or not
+                if by_rank and seconds > limit:  # known from another contest, or not
                     return math.inf
                 unsure.extend([] if sure else [entrant])
                 return seconds
 
-            outcome = contest(entrants, time, margin, barriers=fidelity == COMPRESSED)
+            outcome = contest(entrants, time, margin, barriers=not by_rank)
             if outcome.winner is None:
                 first = next(iter(outcome.reasons.values()))
                 if not isinstance(first, RefusedError) and len({str(one) for one in outcome.reasons.values()}) == 1:
                     raise first  # of the transport, or of the router
                 listed = _reasons(dict(sorted(outcome.reasons.items())))
                 raise RefusedError(f"no algorithm can do {request.pattern} among {request.ranks} NPUs: {listed}")
-            winner, seconds = outcome.winner, dict(outcome.seconds)
+            winner, seconds, slower = outcome.winner, outcome.seconds, outcome.slower
+            refused |= {name: str(reason) for name, reason in outcome.reasons.items()}
             names = sorted(name for one in unsure for name in one.names)
             notes = (*left_out, _unsure(request, names)) if names else tuple(left_out)
         schedules = self._serving(winner, request, views)
-        plans = [Plan(*one, seconds, notes) for one in zip(schedules, winner.algorithms, strict=True)]
+        plans = [Plan(*one, seconds, slower, refused, notes) for one in zip(schedules, winner.algorithms, strict=True)]
         return [
-            self._compared(self._sound(request, plan, view), request, groups[0])
+            self._compared(self._sound(request, plan, view), request, groups[0], fidelity)
             for plan, view, groups in zip(plans, views, place.classes, strict=True)
         ]
+
+    def _refused(self, request: CollectiveRequest, views: Sequence[GroupView]) -> dict[str, str]:
+        """Return why candidates are not tried in any of the groups seen as ``views``."""
+        found: dict[str, str] = {}
+        for view in views:
+            able = self.able(request, view)
+            found |= self._reasons[self._seen(request, view)]
+            found |= {name: _POINTLESS for name, one in able.items() if not self._wanted(one, view)}
+        tried = {name for view in views for name in self._drafts_of(request, view)}
+        return {name: reason for name, reason in sorted(found.items()) if name not in tried}
+
+    def _wanted(self, algorithm: CollectiveAlgorithm, view: GroupView) -> bool:
+        return not self._worthwhile or answers.worthwhile(algorithm, view)
 
     def _serving(self, entrant: Entrant, request: CollectiveRequest, views: Sequence[GroupView]) -> list[Schedule]:
         """Return what the algorithms of ``entrant`` write, one schedule for each of ``views``."""
@@ -290,7 +312,7 @@ class Planner:
         """Return a draft for each candidate that can serve ``request``: one object where it is the same."""
         drafts = {}
         able = self.able(request, view)
-        tried = {name: one for name, one in able.items() if not self._worthwhile or answers.worthwhile(one, view)}
+        tried = {name: one for name, one in able.items() if self._wanted(one, view)}
         for name, one in (tried or able).items():
             simplest = answers.equivalent(one, view)
             key = name if simplest is one else str(simplest), self._asked(simplest, request), _look(simplest, view)
@@ -360,18 +382,27 @@ class Planner:
             return evolve(plan, notes=(*plan.notes, _unproved(plan, request)))
         return plan
 
-    def _compared(self, plan: Plan, request: CollectiveRequest, members: IntArray) -> Plan:
-        """Return ``plan``, with a note if it takes another time alone among ``members`` than its transport says."""
+    def _compared(self, plan: Plan, request: CollectiveRequest, members: IntArray, fidelity: str) -> Plan:
+        """Return ``plan``, so that it takes alone among ``members`` what its transport says.
+
+        If it would be over before, its launch takes longer. If links do not let it, there is a note.
+        """
         nodes = self._fabric.npus[members][None, :]
         price = self._lowering.price(plan.schedule, nodes)
         if price is None or price.seconds is None:
             return plan
-        key = id(plan.schedule), members.tobytes()
+        key = id(plan.schedule), members.tobytes(), fidelity
         if key not in self._alone:
-            self._alone[key], _ = self._time([(plan.schedule, nodes)], COMPRESSED)
-        if abs(self._alone[key] / price.seconds - 1) <= _DIFFERENT:
+            self._alone[key], _ = self._time([(plan.schedule, nodes)], fidelity)
+        alone = self._alone[key]
+        if alone < price.seconds * (1 - _EXACT):
+            delayed = evolve(plan.schedule)  # another one, for other groups may need no delay
+            self._lowering.pricing.introduce(delayed, self._listed(request.pattern)[plan.algorithm].name, request.size)
+            self._lowering.pricing.delay(delayed, price.seconds - alone)
+            return evolve(plan, schedule=delayed)
+        if alone <= price.seconds * (1 + _DIFFERENT):
             return plan
-        return evolve(plan, notes=(*plan.notes, self._differs(plan, request, self._alone[key], price.seconds)))
+        return evolve(plan, notes=(*plan.notes, self._differs(plan, request, alone, price.seconds)))
 
     def _differs(self, plan: Plan, request: CollectiveRequest, alone: float, told: float) -> str:
         transport = self._fabric.defaults.transport.name
@@ -386,18 +417,16 @@ class Planner:
     ) -> tuple[float, bool]:
         """Return how long schedules take, each in ``(G, ranks)`` nodes of groups, and whether that is sure.
 
-        Rank by rank it is infinite where they take longer than ``limit``. Where repetitions that were simulated as one
-        met others, the time may be wrong. Then they are simulated one by one, unless that would take long.
+        Rank by rank it is infinite where they take longer than ``limit``. Where phases stay whole, repetitions are
+        simulated one by one only if they meet others. What has too many flows is compressed.
         """
-        exact = fidelity != COMPRESSED
-        if exact and _effort(runs, 0) <= _EXACT_FLOWS:
+        small = is_exact(fidelity) and _flows(runs) <= _EXACT_FLOWS
+        if small and self._goes_by_rank:
             return self._simulate(runs, fidelity, limit)[0], True
         seconds, met = self._simulate(runs, COMPRESSED)
-        if not met and not exact:
-            return seconds, True
-        if exact or _effort(runs, _PER_STEP) > _STEPWISE:
-            return seconds, False
-        return self._simulate(runs, STEPWISE)[0], True
+        if small and met:
+            return self._simulate(runs, fidelity)[0], True
+        return seconds, not met and not (is_exact(fidelity) and self._goes_by_rank)
 
     def _simulate(
         self, runs: Sequence[tuple[Schedule, IntArray]], fidelity: str, limit: float = math.inf
@@ -412,7 +441,7 @@ class Planner:
             ScheduleRun(network, self._lowering, schedule, nodes, ended, fidelity=fidelity).start()
         network.advance(limit)
         if network.idle:
-            return ends[-1], network.statistics.met
+            return ends[-1], network.statistics.met if self._goes_by_rank else not undisturbed(network)
         if network.next_event_time() < math.inf:
             return math.inf, 0
         held = ", ".join(sorted(set(network.stalled())))
@@ -423,11 +452,9 @@ def _note(network: FlowNetwork, ends: list[float], _groups: IntArray) -> None:
     ends.append(network.now)
 
 
-def _effort(runs: Sequence[tuple[Schedule, IntArray]], per_step: int) -> int:
-    """Return how many flows schedules have in all repetitions, the step of a group counted as so many more."""
-    return sum(
-        phase.repeat * len(nodes) * (len(phase) + per_step) for schedule, nodes in runs for phase in schedule.phases
-    )
+def _flows(runs: Sequence[tuple[Schedule, IntArray]]) -> int:
+    """Return how many flows schedules have in all repetitions."""
+    return sum(phase.repeat * len(nodes) * len(phase) for schedule, nodes in runs for phase in schedule.phases)
 
 
 def _unproved(plan: Plan, request: CollectiveRequest) -> str:
@@ -449,7 +476,7 @@ def _unsure(request: CollectiveRequest, names: list[str]) -> str:
     whose = "its time is an approximation" if len(names) == 1 else "their times are approximations"
     return (
         f"auto may have missed a faster algorithm for {request.pattern} of {render(request.size, Unit.BYTES)} among "
-        f"{request.ranks} NPUs: {', '.join(names)} would take too long to simulate step by step, so {whose}; "
+        f"{request.ranks} NPUs: {', '.join(names)} would take too long to simulate exactly, so {whose}; "
         "name an algorithm to be sure"
     )
 

@@ -104,8 +104,8 @@ class Dynamics(ABC):
 class StatefulSharing(SharingPolicy):
     """A sharing policy with state; plugins derive attrs classes from it.
 
-    Nothing is remembered between flow sets, and no repetition is simulated as one: ``compressed`` is simulated as
-    ``stepwise``, and results say so.
+    Nothing is remembered between flow sets, and no repetition is simulated as one, also where ``compressed`` is asked
+    for; results say so.
 
     Attributes:
         converges: Whether flows that stay the same come to the rates of ``rates``, whatever their start. The kit checks

@@ -126,8 +126,8 @@ class Hierarchical(CollectiveAlgorithm):
         return self._steps(view).refusal() or super().refusal(request, view)
 
     def worthwhile(self, view: GroupView) -> bool:
-        """See ``CollectiveAlgorithm.worthwhile``: ``torus-ring`` is for rings, and a tree's levels share links."""
-        return self.steps == "ring" or (view.independent and any(level.any_to_any for level in view.levels))
+        """See ``CollectiveAlgorithm.worthwhile``: a tree's levels share links."""
+        return self.steps == "ring" or view.independent
 
     def equivalent(self, view: GroupView) -> CollectiveAlgorithm:
         """See ``CollectiveAlgorithm.equivalent``: one level has one order and nothing to overlap, two have two."""

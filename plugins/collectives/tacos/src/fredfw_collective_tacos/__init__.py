@@ -29,7 +29,8 @@ __all__ = ["Tacos", "fredfw_collectives"]
 
 fredfw_contract = 2
 
-# Ranks of the largest groups for which little effort is enough; where links differ, each chunk is a phase.
+# Ranks of the largest groups for which little effort is enough; where links differ, or are behind switches, each chunk
+# is a phase. Over switches that are filled, others are faster.
 _SMALL, _SMALL_MIXED = 64, 16
 
 
@@ -74,8 +75,8 @@ class Tacos(CollectiveAlgorithm):
             return f"with little effort it is done for groups of up to {_SMALL}"
         if view.links is None:
             return "the links among the group are not known"
-        if small and not view.links.direct:
-            return "with little effort it is not done over switches"
+        if small and not view.links.direct and (request.ranks > _SMALL_MIXED or not view.unstructured):
+            return f"with little effort it is done over switches for up to {_SMALL_MIXED} that fill no levels"
         ways = _ways(_Named(view.links.key, view))
         if small and request.ranks > _SMALL_MIXED and not ways.alike:
             return f"with little effort it is done for up to {_SMALL_MIXED} where links differ"

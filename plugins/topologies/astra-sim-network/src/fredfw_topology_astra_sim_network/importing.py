@@ -124,7 +124,7 @@ def _text(
     if remarks:
         lines += ["#", "# What is left out of ASTRA-sim's inputs, or done in another way:"]
         lines += [f"# {key}: {what}" for key, what in remarks]
-    lines += ["", f"title = {_toml(title)}", 'fidelity = "exact"']
+    lines += ["", f"title = {_toml(title)}"]
     if system.npu:
         lines += ["", "[npu]", *(f"{key} = {_toml(value)}" for key, value in system.npu.items())]
     lines += ["", "[fabrics.astra-sim]", f"topology = {_toml(topology)}"]
