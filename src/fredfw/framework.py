@@ -33,9 +33,11 @@ from fredfw.fidelities import ESTIMATE, FIDELITIES, SIMULATED, called
 from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager, given_or_installed
 from fredfw.simulation.checks import check_fabric
+from fredfw.simulation.choice.fastest import CLOSE
 from fredfw.simulation.fidelity import Choice, chosen, transfers, transfers_of
 from fredfw.simulation.links import LinkEvent
 from fredfw.simulation.variation import Variation
+from fredfw.tables import as_choice
 from fredfw.terminal import quoted
 from fredfw.typing import IntArray
 from fredfw.units import Unit, counted, parse
@@ -65,7 +67,7 @@ class Framework:
         self._trust_plugins = trust_plugins
         self._log = log
         # A sweep over sizes asks for the same one again.
-        self._latest: tuple[Fabric, dict[Pattern | None, tuple[CollectiveAlgorithm, ...]] | None, Bench] | None = None
+        self._latest: tuple[Fabric, object, Bench] | None = None
 
     def topology(self, name: str, **fields: Any) -> Topology:
         """Return the topology ``name``, configured with ``fields``: numbers in SI, or text with units.
@@ -87,6 +89,7 @@ class Framework:
         algorithm: str = "auto",
         root: int = 0,
         fidelity: str | None = None,
+        auto_effort: str = "normal",
         **options: Any,
     ) -> CollectiveResult:
         """Simulate one collective on the otherwise idle ``fabric``.
@@ -100,6 +103,7 @@ class Framework:
             root: The special rank of a rooted pattern.
             fidelity: ``exact`` or ``compressed``; by default ``exact`` up to the limit ``exact`` of transfers, see
                 ``fredfw.limits``.
+            auto_effort: How long ``auto`` looks: ``normal``, or ``low`` until no other algorithm can be 5 % faster.
             **options: Fields of the algorithm.
 
         Raises:
@@ -114,7 +118,7 @@ class Framework:
         members = _members(group, fabric)
         request = CollectiveRequest(pattern_of(pattern), len(members), _size(size), root)
         choice = _allowed(called(fidelity), "the collective", transfers_of(request.pattern, request.ranks))
-        bench = self._bench(fabric, algorithm, options)
+        bench = self._bench(fabric, algorithm, options, as_choice(auto_effort, CLOSE, "auto_effort"))
         try:
             bench.planner.able(request, fabric.view(members))
         except UnsupportedError as error:
@@ -207,17 +211,18 @@ class Framework:
         self._log("graph ended", fabric=fabric.name, duration=result.seconds, events=result.statistics["events"])
         return _explained(result, choice)
 
-    def _bench(self, fabric: Fabric, algorithm: str, options: dict[str, Any]) -> Bench:
+    def _bench(self, fabric: Fabric, algorithm: str, options: dict[str, Any], effort: str) -> Bench:
         chosen: dict[Pattern | None, tuple[CollectiveAlgorithm, ...]] | None = None
         if algorithm != "auto":
             cls = self.plugins.collectives.get(algorithm)
             chosen = {None: (configure.build(cls, options, registries=lambda: self.plugins.registries),)}
         elif options:
             raise InputError(f"{sorted(options)} given without an algorithm", key="algorithm", accepted="a name")
-        if self._latest is not None and self._latest[0] is fabric and self._latest[1] == chosen:
+        what = chosen, effort
+        if self._latest is not None and self._latest[0] is fabric and self._latest[1] == what:
             return self._latest[2]
-        bench = Bench(fabric, chosen, self.plugins, fastest=chosen is None)
-        self._latest = fabric, chosen, bench
+        bench = Bench(fabric, chosen, self.plugins, fastest=chosen is None, effort=effort)
+        self._latest = fabric, what, bench
         self._log("fabric built", **bench.facts())
         return bench
 

@@ -189,7 +189,7 @@ def streams() -> tuple[object, ...]:
     """Run a collective in the network, where a transport limits rates."""
     options: dict[str, Any] = {"arity": [2, 2], "bandwidths": ["1 GB/s", "2 GB/s"], "middle_switches": 2}
     fabric = FRAMEWORK.topology("fred", **options, variant="D").build().with_defaults(transport=Capped())
-    network = NetworkBackend(fabric, plugins=FRAMEWORK.plugins, fidelity="stepwise")
+    network = NetworkBackend(fabric, plugins=FRAMEWORK.plugins, fidelity="compressed")
     network.collective(CollectiveRequest(Pattern.ALL_REDUCE, 4, 1e6), algorithm="in-network")
     network.run_until_idle()
     return network.now, sorted((label, load.tobytes()) for label, load in network.link_bytes().items())

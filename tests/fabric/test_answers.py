@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from attrs import evolve, frozen
 
+from fredfw import Framework
 from fredfw.embed import NetworkBackend, paths
 from fredfw.errors import PluginError
 from fredfw.fabric import Fabric, LiveRouter, Routes, ShortestPathRouter, answers
@@ -133,3 +134,12 @@ def test_a_backend_keeps_the_routes_of_so_many_pairs(monkeypatch: pytest.MonkeyP
     # A second for each, and a tenth for each link.
     assert ends == pytest.approx([1.1, 2.3, 3.6, 4.7, 5.9])
     assert list(network._paths._ways) == [(0, 1), (0, 2)]
+
+
+def test_hops_of_many_pairs_are_known_from_a_few() -> None:
+    fabric = Framework().topology("torus", dimensions=[16, 16]).build()
+    # From each NPU to each other, in order: even steps through such a list find the same way again and again.
+    sources, destinations = np.divmod(np.arange(256 * 256), 256)
+    found = answers.hops(fabric.defaults.router, fabric, fabric.npus[sources], fabric.npus[destinations])
+    # Around a ring of 16 it is 4 links on average, in each of two dimensions.
+    assert found == pytest.approx(8 * 256 * 256, rel=0.25)

@@ -113,7 +113,7 @@ def _exact(built: fredfw.Fabric, schedule: fredfw.Schedule) -> float:
 @pytest.mark.parametrize(
     ("topology", "split", "written", "simulated"),
     [
-        ({"name": "mesh2d", "rows": 5, "columns": 12}, (3, 5, 4), 45, 12),
+        ({"name": "mesh2d", "rows": 5, "columns": 12}, (3, 5, 4), 45, 24),
         ({"name": "torus", "dimensions": [4, 4, 4]}, (1, 16, 4), 40, 4),
         ({"name": "optical-ring", "npus": 64}, (4, 4, 4), 35, 25),
     ],

@@ -10,7 +10,7 @@ import pytest
 from attrs import frozen
 
 from fredfw.simulation.bounds.schedules import Bound
-from fredfw.simulation.choice.fastest import Entrant, contest
+from fredfw.simulation.choice.fastest import CLOSE, Entrant, contest
 
 
 @frozen(eq=False)
@@ -74,3 +74,18 @@ def test_what_is_too_slow_has_no_time() -> None:
     outcome = contest(entrants, lambda one, limit: 1.2 if one is entrants[0] else math.inf)
     assert outcome.winner is entrants[0]
     assert outcome.seconds == {"a": 1.2}
+
+
+def test_low_effort_ends_where_none_can_be_much_faster() -> None:
+    entrants = [entrant("a", [], 1.0, 1.0), entrant("b", [], 1.01, 1.01), entrant("c", [], 2.0, 2.0)]
+    times = {"a": 1.05, "b": 1.02}
+    low = contest(entrants, lambda one, limit: times[one.names[0]], close=CLOSE["low"])
+    assert (low.seconds, low.slower) == ({"a": 1.05}, {"b": 1.01, "c": 2.0})
+    normal = contest(entrants, lambda one, limit: times[one.names[0]])
+    assert (normal.seconds, normal.slower) == (times, {"c": 2.0})
+
+
+def test_what_is_cut_off_takes_longer_than_the_best() -> None:
+    entrants = [entrant("a", [], 1.0, 1.0), entrant("b", [], 1.01, 1.01)]
+    found = contest(entrants, lambda one, limit: 1.2 if one is entrants[0] else math.inf)
+    assert (found.seconds, found.slower) == ({"a": 1.2}, {"b": 1.2})

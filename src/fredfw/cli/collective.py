@@ -78,6 +78,13 @@ def _slot(name: str, text: str) -> Callable[[Command], Command]:
     shell_complete=completion.algorithm_fields,
     help="A field of the algorithm; see --set.",
 )
+@click.option(
+    "--effort",
+    type=click.Choice(["normal", "low"]),
+    default="normal",
+    show_default=True,
+    help="How long auto looks; low ends where no algorithm can be 5 % faster.",
+)
 @click.option("--root", type=int, default=0, show_default=True, help="Root rank of a rooted pattern.")
 @fidelity_options()
 @SENSITIVITY
@@ -104,6 +111,7 @@ def collective(
     group: str | None,
     algorithm: str,
     options: tuple[str, ...],
+    effort: str,
     root: int,
     fidelity: str | None,
     percent: float | None,
@@ -161,6 +169,7 @@ def collective(
                 if step:
                     step(len(results), len(sweep), f"{pattern} of {render(one, Unit.BYTES)} on {topology}")
                 call: dict[str, Any] = {"size": one, "group": members, "algorithm": algorithm, "root": root, **chosen}
+                call["auto_effort"] = effort
                 result = framework.simulate_collective(fabric, pattern, fidelity=fidelity, **call)
                 if share is not None:
                     found = framework.collective_sensitivity(fabric, pattern, share=share, fidelity=fidelity, **call)

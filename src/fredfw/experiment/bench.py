@@ -49,6 +49,7 @@ class Bench:
         plugins: Where those are registered.
         fastest: Whether the fastest candidate is taken, or the first that can serve a request.
         worthwhile: Whether candidates that are given are left out where they do not want to be tried, as ``auto`` does.
+        effort: How long the fastest is looked for, ``normal`` or ``low``.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class Bench:
         *,
         fastest: bool,
         worthwhile: bool = False,
+        effort: str = "normal",
     ) -> None:
         self.fabric = fabric
         self.simulator = Simulator(fabric)
@@ -71,6 +73,7 @@ class Bench:
             fastest=fastest,
             worthwhile=worthwhile or collectives is None,
             others=lambda: [cls() for cls in plugins.collectives],
+            effort=effort,
         )
 
     def facts(self) -> dict[str, Any]:

@@ -61,6 +61,7 @@ class Simulator:
         fastest: bool = False,
         worthwhile: bool = False,
         others: Callable[[], Iterable[CollectiveAlgorithm]] = tuple,
+        effort: str = "normal",
     ) -> Planner:
         """Return what chooses among ``candidates``; see ``Planner``."""
         return Planner(
@@ -72,4 +73,5 @@ class Simulator:
             worthwhile=worthwhile,
             others=others,
             bounds=self.bounds,
+            effort=effort,
         )

@@ -12,8 +12,8 @@ from attrs import frozen
 from fredfw.errors import UnsupportedError
 from fredfw.simulation.bounds.schedules import NOTHING, Floor
 
-# A candidate that can be faster than the best so far by no more than this share is not simulated.
-_CLOSE = 1e-3
+CLOSE = {"normal": 1e-3, "low": 0.05}
+"""By effort: a candidate that can be faster than the best so far by no more than this share is not simulated."""
 # To route so many flows takes so long that it is worth to know first how fast others are.
 _HEAVY = 1 << 20
 # Rounding; times that differ by no more are equal.
@@ -58,8 +58,9 @@ def contest(
     margin: float = 0.0,
     *,
     barriers: bool = True,
+    close: float = CLOSE["normal"],
 ) -> Outcome:
-    """Return the fastest, or one that is slower by less than a thousandth.
+    """Return the fastest, or one that is slower by no more than the share ``close``.
 
     Args:
         entrants: Of different names.
@@ -69,13 +70,14 @@ def contest(
             flows on a link, for it leaves more of that link to other traffic.
         barriers: Whether the ranks of a group wait for each other. Where they do not, bounds are lower, and what it
             would take with barriers is still the best guess of who is fast.
+        close: How much faster than the best so far a candidate must be able to be, to be simulated.
     """
     seconds: dict[Entrant, float] = {}
     slower: dict[Entrant, float] = {}
     reasons: dict[str, UnsupportedError] = {}
     least, fewest = math.inf, 0
     # What goes first, the best bound that is known, how many rungs have been climbed to it, and whose it is.
-    queue = [(_turn(0.0, one), NOTHING, 0, one) for one in entrants]
+    queue = [(_turn(0.0, one, close), NOTHING, 0, one) for one in entrants]
     heapify(queue)
     while queue:
         _, known, climbed, entrant = heappop(queue)
@@ -84,12 +86,12 @@ def contest(
             slower[entrant] = bound
             continue
         # It may be close to the fastest, and is of interest only if it leaves more of the links to others.
-        if bound >= least * (1 - _CLOSE) and (margin == 0 or (climbed > 1 and entrant.floor.crowd >= fewest)):
+        if bound >= least * (1 - close) and (margin == 0 or (climbed > 1 and entrant.floor.crowd >= fewest)):
             slower[entrant] = bound
             continue
         if climbed < len(entrant.floor.rungs):
             known = known.above(entrant.floor.rungs[climbed]())
-            heappush(queue, (_turn(known.barriers, entrant), known, climbed + 1, entrant))
+            heappush(queue, (_turn(known.barriers, entrant, close), known, climbed + 1, entrant))
             continue
         try:
             found = time(entrant, least * (1 + max(margin, _EXACT)))
@@ -110,14 +112,14 @@ def _by_name(values: Mapping[Entrant, float]) -> dict[str, float]:
     return dict(sorted((name, value) for entrant, value in values.items() for name in entrant.names))
 
 
-def _turn(bound: float, entrant: Entrant) -> tuple[int, bool, int, str]:
+def _turn(bound: float, entrant: Entrant, close: float) -> tuple[int, bool, int, str]:
     """Return what the order follows from: the bound, and of close ones who has few flows and is known with fewer rungs.
 
-    Close to one with many flows is the next thousandth, too, for one of those that go first may end the contest.
+    Close to one with many flows is the next share ``close``, too, for one of those that go first may end the contest.
     """
     heavy = entrant.floor.flows > _HEAVY
-    close = math.floor(math.log(bound) / _CLOSE) + heavy if bound > 0 else -sys.maxsize
-    return close, heavy, len(entrant.floor.rungs), entrant.names[0]
+    near = math.floor(math.log(bound) / close) + heavy if bound > 0 else -sys.maxsize
+    return near, heavy, len(entrant.floor.rungs), entrant.names[0]
 
 
 def _winner(seconds: dict[Entrant, float], margin: float) -> Entrant | None:

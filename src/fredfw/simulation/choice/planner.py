@@ -16,7 +16,7 @@ from fredfw.fidelities import COMPRESSED
 from fredfw.simulation import answers as asked
 from fredfw.simulation.bounds import LowerBounds
 from fredfw.simulation.bounds.schedules import Draft, Floor, Floors, Place, Sketch
-from fredfw.simulation.choice.fastest import Entrant, contest
+from fredfw.simulation.choice.fastest import CLOSE, Entrant, contest
 from fredfw.simulation.fidelity import is_exact, undisturbed
 from fredfw.simulation.lowering import Lowering
 from fredfw.simulation.network import FlowNetwork
@@ -78,6 +78,7 @@ class Planner:
         worthwhile: Whether to leave out those that do not want to be tried in a group, where others can serve it.
         others: Returns the algorithms to name to a user whose candidates cannot serve a request.
         bounds: The lower bounds on the fabric, if there are some that know it already.
+        effort: How long the fastest is looked for, see ``CLOSE``.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class Planner:
         worthwhile: bool = False,
         others: Callable[[], Iterable[CollectiveAlgorithm]] = tuple,
         bounds: LowerBounds | None = None,
+        effort: str = "normal",
     ) -> None:
         fabric = fabric.network  # collectives do not see memories
         self._fabric = fabric
@@ -100,6 +102,7 @@ class Planner:
         self._fastest = fastest
         self._worthwhile = worthwhile
         self._others = others
+        self._close = CLOSE[effort]
         self._plans: dict[Hashable, list[Plan]] = {}
         bounds = LowerBounds(fabric) if bounds is None else bounds
         admission = asked.admission(fabric) if fastest else None
@@ -249,7 +252,7 @@ class Planner:
                 unsure.extend([] if sure else [entrant])
                 return seconds
 
-            outcome = contest(entrants, time, margin, barriers=not by_rank)
+            outcome = contest(entrants, time, margin, barriers=not by_rank, close=self._close)
             if outcome.winner is None:
                 first = next(iter(outcome.reasons.values()))
                 if not isinstance(first, RefusedError) and len({str(one) for one in outcome.reasons.values()}) == 1:
