@@ -123,8 +123,6 @@ def _paths(ctx: click.Context) -> Iterator[str]:
                     yield f"{dotted((*parts, slot, key))}="
         if parts[0] == "workloads":
             yield f"{dotted((*parts, 'compute_scale'))}="
-        else:
-            yield f"{dotted((*parts, 'fidelity'))}="
     yield from (f"npu.{key}=" for key in schema.settings(Npu))
     yield from ("baseline=", "fidelity=", "priorities=", "title=")
 
