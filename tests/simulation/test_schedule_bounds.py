@@ -42,11 +42,25 @@ def test_a_ring_takes_its_bytes_and_its_steps(floors: Floors) -> None:
     assert floors.unrouted(RINGED, MEMBERS).seconds(SIZE).barriers == pytest.approx(6 * 0.501)
 
 
+def test_where_everybody_receives_ranks_cannot_get_out_of_step(floors: Floors) -> None:
+    assert floors.routed(RINGED, MEMBERS).seconds(SIZE).any_order == pytest.approx(6 * 1.001)
+
+
 def test_ranks_that_get_out_of_step_pay_a_latency_at_least_once(floors: Floors) -> None:
-    gathered = Sketch.of(ring_schedule(Pattern.ALL_GATHER, 4e9, np.arange(4)[:, None]), 4e9)
-    assert floors.routed(gathered, MEMBERS).seconds(SIZE).any_order == pytest.approx(3 + 0.001)
-    # Of two phases the busiest link has the bytes of both.
-    assert floors.routed(RINGED, MEMBERS).seconds(SIZE).any_order == pytest.approx(6.0)
+    # Rank 3 receives nothing, so that it may send in the last phase when it likes.
+    first, second = Phase.of([0, 1, 2], [1, 2, 0], 0), Phase.of([3], [0], 0, after=(0,))
+    assert floors.routed(sketch(first, second), MEMBERS).seconds(1e9).any_order == pytest.approx(1.001)
+    # If everybody receives in the first, it may not.
+    first = Phase.of([0, 1, 2, 3], [1, 2, 3, 0], 0)
+    assert floors.routed(sketch(first, second), MEMBERS).seconds(1e9).any_order == pytest.approx(2.002)
+
+
+def test_the_fastest_transfer_of_a_phase_counts(floors: Floors) -> None:
+    # Chunk 1 has a tenth of the bytes, and rank 3 gets it; it sends when that is there.
+    first = Phase.of([0, 1, 2, 3], [1, 2, 3, 0], [0, 0, 1, 0])
+    second = Phase.of([3], [2], [0], after=(0,))
+    made = Schedule(Pattern.BROADCAST, 4, np.array([1e9, 1e8]), 2, (first, second))
+    assert floors.routed(Sketch.of(made, 1e9), MEMBERS).seconds(1e9).any_order == pytest.approx(0.101 + 1.001)
 
 
 def test_a_bound_for_one_size_is_a_bound_for_others(floors: Floors) -> None:

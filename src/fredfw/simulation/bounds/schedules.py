@@ -2,7 +2,8 @@
 
 They hold for every sharing policy that keeps to the capacity of the links, and for every admission, which only adds
 time. Let B be the bytes that all groups together send over a link, and C its bandwidth: no simulation is shorter than
-B / C. A phase takes no less than its own bytes over its busiest link, and a latency. With barriers it takes the latency
+B / C. A phase takes no less than its own bytes over its busiest link, and a latency. Where everybody receives something
+in each repetition, nobody gets ahead by more than the fastest transfers let it. With barriers a phase takes the latency
 of all its repetitions, and it is over before the phases that come after it start; the turns of a channel run one at a
 time. Transfers in the network (streams) count as nothing, because an admission may replace them by others.
 
@@ -42,6 +43,7 @@ class Sketch:
         turns: Turn of each phase, by its first phase; -1 for none.
         keeps: Whether a phase has its channel until it is delivered, and not only until it has drained.
         repeats: ``(phases,)`` repetitions of each, 0 for one without unicasts.
+        everybody: ``(phases,)`` whether every rank receives something in each repetition.
         phase: ``(flows,)`` phase of each.
         pair: ``(flows,)`` the two ranks, as an index into ``pairs``.
         volume: ``(flows,)`` bytes of all repetitions per byte of the request; where these differ, of the first.
@@ -54,6 +56,7 @@ class Sketch:
     turns: tuple[int, ...]
     keeps: bool
     repeats: IntArray
+    everybody: BoolArray
     phase: IntArray
     pair: IntArray
     volume: FloatArray
@@ -67,19 +70,22 @@ class Sketch:
         ends: list[IntArray] = [np.zeros(0, dtype=np.intp)]
         volumes: list[FloatArray] = [np.zeros(0)]
         # Phases of a pipeline share their columns, and what follows from them.
-        merged: dict[tuple[int, ...], tuple[BoolArray | slice, IntArray, IntArray]] = {}
+        merged: dict[tuple[int, ...], tuple[BoolArray | slice, IntArray, IntArray, bool]] = {}
+        everybody: list[bool] = []
         for phase in phases:
             key = id(phase.source), id(phase.destination), id(phase.reduce), id(phase.stream)
             if key not in merged:
                 unicasts: BoolArray | slice = slice(None) if phase.stream is None else phase.stream < 0
                 flows = (phase.source * ranks + phase.destination) * 2 + phase.reduce
-                merged[key] = unicasts, *_distinct(flows[unicasts])
-            unicasts, distinct, flow = merged[key]
+                distinct, flow = _distinct(flows[unicasts])
+                merged[key] = unicasts, distinct, flow, len(np.unique(distinct // 2 % ranks)) == ranks
+            unicasts, distinct, flow, reached = merged[key]
             times = phase.repeat if schedule.uniform(phase) else 1
             volume = np.bincount(flow, schedule.row_bytes(phase)[unicasts], len(distinct)).astype(float)
             volumes.append(volume * times)
             ends.append(distinct)
             counts.append(len(distinct))
+            everybody.append(reached and schedule.uniform(phase) and bool(volume.min() > 0))
         pairs, pair = _distinct(np.concatenate(ends) // 2)
         return cls(
             ranks,
@@ -88,6 +94,7 @@ class Sketch:
             tuple(turns(schedule)),
             schedule.release == "delivered",
             np.array([phase.repeat if count else 0 for phase, count in zip(phases, counts, strict=True)], np.intp),
+            np.array(everybody, dtype=bool),
             np.repeat(np.arange(len(phases)), counts),
             pair,
             np.concatenate(volumes) / (size or 1.0),
@@ -98,6 +105,25 @@ class Sketch:
     def totals(self) -> FloatArray:
         """``(pairs,)`` bytes of all phases per byte of the request."""
         return np.bincount(self.pair, self.volume, len(self.pairs)).astype(float)
+
+    def chain(self, seconds: FloatArray, draining: FloatArray) -> float:
+        """Return what the phases take together at least, however far ranks get out of step.
+
+        Where everybody receives something in a phase, nobody is through with it before its fastest transfers could
+        follow each other, and so nobody sends before in a phase that comes after it.
+
+        Args:
+            seconds: ``(phases,)`` that the fastest transfers of each take at least, one repetition after the other.
+            draining: ``(phases,)`` that each takes at least once it has begun.
+        """
+        through = np.where(self.everybody, seconds, 0.0).tolist()
+        most = 0.0
+        for index, own in enumerate(draining.tolist()):
+            begun = max((through[earlier] for earlier in self.after[index]), default=0.0)
+            most = max(most, begun + max(own, through[index]))
+            if self.everybody[index]:
+                through[index] += begun
+        return most
 
     def longest(self, seconds: FloatArray, draining: FloatArray) -> float:
         """Return what the phases take together at least.
@@ -162,6 +188,7 @@ class Steps:
         per_byte: ``(phases,)`` seconds per byte of the request.
         fixed: ``(phases,)`` seconds that come on top.
         least: ``(phases,)`` seconds at any size.
+        fewest: ``(phases,)`` seconds per byte of the request of the fastest transfer alone, all repetitions together.
         crowd: The most flows that a phase puts on one link; 0 without routes.
         busiest: Seconds per byte of the request for all bytes of one link, or without routes of one NPU.
     """
@@ -170,6 +197,7 @@ class Steps:
     per_byte: FloatArray
     fixed: FloatArray
     least: FloatArray
+    fewest: FloatArray
     crowd: int = 0
     busiest: float = 0.0
 
@@ -178,7 +206,7 @@ class Steps:
         draining, busiest = self.per_byte * size, self.busiest * size
         once = draining + self.fixed / np.maximum(self.sketch.repeats, 1)
         return Bound(
-            max(busiest, float(once.max(initial=0.0))),
+            max(busiest, self.sketch.chain(self.fewest * size + self.fixed, once)),
             max(busiest, self.sketch.longest(np.maximum(draining + self.fixed, self.least), draining)),
         )
 
@@ -256,11 +284,13 @@ class Floors:
                 sums = np.bincount(cells, sketch.volume, count * ranks).astype(float).reshape(count, ranks)
                 per_byte = np.maximum(per_byte, _seconds(sums, rates).max(axis=1))
         np.maximum.at(per_byte, sketch.phase, sketch.volume / self._cap)
+        sources, destinations = np.divmod(sketch.pairs, ranks)
+        narrowest = np.minimum(np.minimum(leave[sources], enter[destinations]), self._cap)
         # A single rank has no latency, and nothing to repeat.
         fixed: FloatArray = sketch.repeats.astype(float)
         if fixed.any():
             fixed *= latency
-        return Steps(sketch, per_byte, fixed, np.zeros(count), busiest=busiest)
+        return Steps(sketch, per_byte, fixed, np.zeros(count), _fewest(sketch, narrowest), busiest=busiest)
 
     def routed(self, sketch: Sketch, members: IntArray) -> Steps:
         """Return what ``sketch`` takes at least among the NPUs numbered ``members``, over their routes.
@@ -272,7 +302,7 @@ class Floors:
         """
         capacities, count = self._fabric.bandwidths, len(sketch.repeats)
         if not len(sketch.pairs):
-            return Steps(sketch, *np.zeros((3, count)))
+            return Steps(sketch, *np.zeros((4, count)))
         routes = self._routes(sketch, members[None, :])
         if routes is None:
             return self.unrouted(sketch, members)
@@ -292,7 +322,8 @@ class Floors:
         np.minimum.at(nearest, sketch.phase, routes.latencies[sketch.pair])
         np.maximum.at(farthest, sketch.phase, routes.latencies[sketch.pair])
         nearest = np.where(sketch.repeats > 0, nearest, 0.0)
-        return Steps(sketch, per_byte, nearest * sketch.repeats, farthest * sketch.repeats, crowd, busiest)
+        fewest = _fewest(sketch, np.minimum(_narrowest(routes, capacities), self._cap))
+        return Steps(sketch, per_byte, nearest * sketch.repeats, farthest * sketch.repeats, fewest, crowd, busiest)
 
     def together(self, sketches: Sequence[Sketch], classes: Sequence[IntArray]) -> float:
         """Return the seconds per byte of the request for all that sketches send over one link, the most of any.
@@ -412,6 +443,25 @@ class Floor:
 
 def _most(bounds: Iterable[Bound]) -> Bound:
     return reduce(Bound.above, bounds, NOTHING)
+
+
+def _fewest(sketch: Sketch, rates: FloatArray) -> FloatArray:
+    """Return the ``(phases,)`` seconds per byte of the request of the fastest transfer; ``(pairs,)`` have ``rates``."""
+    found = np.full(len(sketch.repeats), np.inf)
+    np.minimum.at(found, sketch.phase, sketch.volume / rates[sketch.pair])
+    return np.where(np.isfinite(found), found, 0.0)
+
+
+def _narrowest(routes: Routes, capacities: FloatArray) -> FloatArray:
+    """Return the ``(F,)`` bytes per second that each route alone lets through; infinite for one without links."""
+    rates = capacities[routes.links]
+    if routes.coefficients is not None:
+        rates = rates / routes.coefficients
+    found = np.full(len(routes), np.inf)
+    used = np.flatnonzero(np.diff(routes.offsets))
+    if len(used):
+        found[used] = np.minimum.reduceat(rates, routes.offsets[:-1][used])
+    return found
 
 
 def _distinct(numbers: IntArray) -> tuple[IntArray, IntArray]:
