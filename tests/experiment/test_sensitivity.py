@@ -322,3 +322,13 @@ def test_memories_have_bandwidths_and_latencies_too() -> None:
         again = FRAMEWORK.run(FRAMEWORK.load_experiment(spilling(*changed))).seconds
         assert found[parameter] == pytest.approx(again, rel=1e-12)
     assert found["bandwidth of cxl - npu"] < 0.8 * FRAMEWORK.run(matrix).seconds
+
+
+def test_estimates_have_a_sensitivity() -> None:
+    matrix = FRAMEWORK.load_experiment({**experiment({"slow": 1e9, "fast": 2e9}), "baseline": "slow"})
+    exact, estimate = (FRAMEWORK.compare(matrix, fidelity=one, sensitivity=0.2) for one in ("exact", "estimate"))
+    assert {row.fidelity for row in estimate.rows} == {"estimate"}
+    assert estimate.sensitivity is not None
+    assert exact.sensitivity is not None
+    # Nothing shares a link.
+    assert [one.seconds for one in estimate.rows] == pytest.approx([one.seconds for one in exact.rows], rel=0.05)

@@ -12,7 +12,6 @@ from fredfw.errors import InputError
 from fredfw.experiment.cells import possible
 from fredfw.experiment.comparison import speedup
 from fredfw.experiment.progress import Log, Progress, silent
-from fredfw.experiment.results import Cell
 from fredfw.experiment.runner import Runner
 from fredfw.experiment.spec import Experiment, FabricSpec, WorkloadSpec
 from fredfw.plugin.manager import PluginManager
@@ -107,7 +106,7 @@ def _fit(
         if tell and tried <= len(scales):  # how many more a root takes is not known
             tell((tried - 1) / len(scales))
         spec = experiment.with_compute_scale(workload.name, scale).workload(workload.name)
-        baseline, cell = (Cell.of(runner.run(spec, fabric, fidelity)) for fabric in fabrics)
+        baseline, cell = (runner.cell(spec, fabric, fidelity) for fabric in fabrics)
         return speedup(baseline, cell, experiment.file)
 
     count = round(math.log10(HIGHEST / LOWEST) * PER_DECADE)

@@ -199,7 +199,7 @@ class CellRunner:
                 # Nothing of it is kept for others: what is written of it is what is written of the machine itself.
                 experiment = changed(experiment, spec.variation)
                 runner = Runner(experiment, self._plugins)
-                return Cell.of(runner.run(experiment.workloads[0], experiment.fabrics[0], spec.fidelity))
+                return runner.cell(experiment.workloads[0], experiment.fabrics[0], spec.fidelity)
             runner = Runner(experiment, self._plugins, kept=self._kept, environment=spec.environment)
             if spec.fidelity == ESTIMATE:
                 return runner.estimate(experiment.workloads[0], experiment.fabrics[0])

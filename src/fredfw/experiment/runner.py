@@ -198,6 +198,17 @@ class Runner:
         )
         return result
 
+    def cell(self, workload: WorkloadSpec, fabric: FabricSpec, fidelity: str) -> Cell:
+        """Return what is kept of ``workload`` on ``fabric``: of a simulation, or of an estimate.
+
+        Raises:
+            InputError: The two do not fit each other.
+            SimulationError: The result would be wrong.
+        """
+        if fidelity == ESTIMATE:
+            return self.estimate(workload, fabric)
+        return Cell.of(self.run(workload, fabric, fidelity))
+
     def program(self, workload: WorkloadSpec, fabric: FabricSpec, fidelity: str, *, routes: bool) -> bytes:
         """Return one iteration of ``workload`` on ``fabric`` as a file for other programs; nothing is simulated.
 

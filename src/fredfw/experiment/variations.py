@@ -96,4 +96,4 @@ class _Here:
             self._latest = spec.variation, matrix, Runner(matrix, self.plugins, self.log)
         _, matrix, runner = self._latest
         row, column = matrix.workload(spec.workload), matrix.fabric(spec.fabric)
-        return outcome(row.name, column.name, lambda: Cell.of(runner.run(row, column, spec.fidelity)))
+        return outcome(row.name, column.name, lambda: runner.cell(row, column, spec.fidelity))
