@@ -324,7 +324,8 @@ class Framework:
             count = possible(lambda: runner.transfers(row, column))  # an error comes when it runs
             return chosen([(f"{row.name} on {column.name}", count)])
         if asked == ESTIMATE:
-            raise InputError(f"{asked!r} is no simulation", key="fidelity", accepted=", ".join(SIMULATED))
+            file = None if fidelity else experiment.file
+            raise InputError(f"{asked!r} is no simulation", file=file, key="fidelity", accepted=", ".join(SIMULATED))
         return Choice(asked)
 
     def _kept(
