@@ -18,7 +18,7 @@ from fredfw.errors import InputError, UnknownNameError, UnsupportedError, neares
 from fredfw.experiment import calibration, comparison, labels, merge, reading
 from fredfw.experiment import sensitivity as sensitivities
 from fredfw.experiment.bench import Bench
-from fredfw.experiment.cells import SpecWriter, keep, possible, refused
+from fredfw.experiment.cells import SpecWriter, keep, refused
 from fredfw.experiment.naming import listed
 from fredfw.experiment.progress import Log, Progress, silent
 from fredfw.experiment.results import Cell, CollectiveResult, Comparison, Effect, GraphResult, RunResult, WhatIf
@@ -321,8 +321,7 @@ class Framework:
         """Return the fidelity of one cell; raises where it is ``ESTIMATE``, which is no simulation."""
         asked = fidelity or experiment.fidelity
         if asked is None:
-            count = possible(lambda: runner.transfers(row, column))  # an error comes when it runs
-            return chosen([(f"{row.name} on {column.name}", count)])
+            return runner.choice([(row, column)])
         if asked == ESTIMATE:
             file = None if fidelity else experiment.file
             raise InputError(f"{asked!r} is no simulation", file=file, key="fidelity", accepted=", ".join(SIMULATED))
@@ -620,7 +619,8 @@ class Framework:
         matrix = outline if isinstance(outline, Outline) else self.outline(outline)
         with opened(store, new=False) as found:
             stores = [] if found is None else [found]
-            known = {(one.name, other.name): merge.find(matrix, one, other, stores) for one, other in matrix.cells}
+            how = merge.fidelity_of(matrix, stores)
+            known = {(one.name, other.name): merge.find(matrix, one, other, stores, how) for one, other in matrix.cells}
         return {
             key: "missing" if one is None else "done" if isinstance(one, Cell) else one.status
             for key, one in known.items()

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from attrs import frozen
 
 from fredfw.errors import InputError
-from fredfw.experiment.cells import possible
 from fredfw.experiment.comparison import speedup
 from fredfw.experiment.progress import Log, Progress, silent
 from fredfw.experiment.runner import Runner
 from fredfw.experiment.spec import Experiment, FabricSpec, WorkloadSpec
 from fredfw.plugin.manager import PluginManager
-from fredfw.simulation.fidelity import chosen
 
 # Scales from a ten-thousandth of the roofline to ten times it, four to a decade.
 LOWEST, HIGHEST, PER_DECADE = 1e-4, 10.0, 4
@@ -64,9 +61,7 @@ def calibrate(
         for fabric in _fabrics(experiment, workload):
             runner.check(workload, fabric)
     # As the comparison runs these cells, so that it shows the speed-up that was fitted.
-    counts = ((f"{row.name} on {column.name}", row, column) for row, column in experiment.cells)
-    known = ((what, possible(partial(runner.transfers, row, column))) for what, row, column in counts)
-    fidelity = experiment.fidelity or chosen(known).fidelity
+    fidelity = experiment.fidelity or runner.choice(experiment.cells).fidelity
     fits = []
     for done, workload in enumerate(wanted):
         tell = None if progress is None else _telling(progress, done, len(wanted), workload.name)

@@ -152,7 +152,7 @@ def count_cell(spec: CellSpec, setup: Setup) -> int:
     """Return about how many transfers ``spec`` has, see ``run_cell``."""
     worker = _worker(setup)
     with limits.allowed(dict(setup.limits)):
-        return worker.transfers(spec)
+        return worker.count(spec)
 
 
 @cache
@@ -171,19 +171,18 @@ class CellRunner:
         self._plugins = plugins
         self._kept = Kept()
 
-    def transfers_of(self, specs: Sequence[CellSpec]) -> Iterator[int]:
-        """Yield about how many transfers each of ``specs`` has; 0 where it cannot be run."""
-        return map(self.transfers, specs)
-
-    def transfers(self, spec: CellSpec) -> int:
+    def count(self, spec: CellSpec) -> int:
         """Return about how many transfers one cell has; 0 where it cannot be run."""
-
-        def count() -> int:
+        try:
             experiment = self._experiment(spec)
-            runner = Runner(experiment, self._plugins, kept=self._kept, environment=spec.environment)
-            return runner.transfers(experiment.workloads[0], experiment.fabrics[0])
+        except FredfwError:  # to run it says why
+            return 0
+        runner = Runner(experiment, self._plugins, kept=self._kept, environment=spec.environment)
+        return runner.count(experiment.workloads[0], experiment.fabrics[0])
 
-        return possible(count)
+    def transfers(self, specs: Sequence[CellSpec]) -> Iterator[int]:
+        """Yield the same of each of ``specs``."""
+        return map(self.count, specs)
 
     def _experiment(self, spec: CellSpec) -> Experiment:
         outline = evolve(reading.parse(spec.content, file=spec.file), folder=Path(spec.folder))
@@ -228,16 +227,6 @@ def outcome(workload: str, fabric: str, simulate: Callable[[], Cell]) -> Outcome
     except Exception as error:  # a mistake in a model, which costs no other cell
         return Failure(workload, fabric, explain(error, __name__), infeasible=False)
     return cell
-
-
-def possible(count: Callable[[], int]) -> int:
-    """Return what ``count`` returns; 0 where it fails, since running the cell says why."""
-    try:
-        return count()
-    except MemoryError:
-        raise
-    except Exception:
-        return 0
 
 
 def refused(workload: str, fabric: str, error: InputError) -> Failure:

@@ -31,7 +31,7 @@ def merge(outline: AnyOutline, stores: Sequence[Store]) -> Comparison:
         InputError: A cell is missing, was run with several versions of the code, with other versions than the rest, or
             with another content of its files.
     """
-    fidelity = _fidelity(outline, stores)
+    fidelity = fidelity_of(outline, stores)
     cells: dict[tuple[str, str], Cell] = {}
     failures: dict[tuple[str, str], Failure] = {}
     missing: list[str] = []
@@ -39,7 +39,7 @@ def merge(outline: AnyOutline, stores: Sequence[Store]) -> Comparison:
     for row, column in outline.cells:
         key, title = (row.name, column.name), f"{row.name} on {column.name}"
         try:
-            found = find(outline, row, column, stores, [fidelity])
+            found = find(outline, row, column, stores, fidelity)
             if isinstance(found, Cell):
                 _check_files(found, folder_of(outline))
                 _check_versions(found, title, versions)
@@ -65,7 +65,7 @@ def merge(outline: AnyOutline, stores: Sequence[Store]) -> Comparison:
     return assemble(outline, cells, [cell.statistics for cell in cells.values()], reason, failures)
 
 
-def _fidelity(outline: AnyOutline, stores: Sequence[Store]) -> str:
+def fidelity_of(outline: AnyOutline, stores: Sequence[Store]) -> str:
     """Return the one that ``outline`` names, or the one that ``stores`` have the most cells of."""
 
     def count(fidelity: str) -> int:
@@ -76,21 +76,14 @@ def _fidelity(outline: AnyOutline, stores: Sequence[Store]) -> str:
 
 
 def find(
-    outline: AnyOutline,
-    workload: WorkloadSection,
-    fabric: FabricSection,
-    stores: Sequence[Store],
-    fidelities: Sequence[str] = SIMULATED,
+    outline: AnyOutline, workload: WorkloadSection, fabric: FabricSection, stores: Sequence[Store], fidelity: str
 ) -> Outcome | None:
-    """Return what ``stores`` have of a cell as ``outline`` describes it now, with the first of ``fidelities``.
+    """Return what ``stores`` have of a cell as ``outline`` describes it now, simulated as ``fidelity`` says.
 
     Raises:
         InputError: They have different results, of different code or files.
     """
-    if len(fidelities) > 1:
-        known = (find(outline, workload, fabric, stores, [one]) for one in fidelities)
-        return next((one for one in known if one is not None), None)
-    key = key_of(tables(outline, workload, fabric), fidelities[0])
+    key = key_of(tables(outline, workload, fabric), fidelity)
     found = [outcome for store in stores for _, outcome in store.find(key)]
     if any(asdict(one) != asdict(found[0]) for one in found):
         message = f"has {len(found)} results that differ: of other plugins or files, or of another version of them"

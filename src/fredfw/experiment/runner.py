@@ -28,7 +28,7 @@ from fredfw.plugin.contract import billed, built
 from fredfw.plugin.manager import PluginManager
 from fredfw.simulation import Statistics, exported
 from fredfw.simulation.assignment import Assignment
-from fredfw.simulation.fidelity import transfers
+from fredfw.simulation.fidelity import Choice, chosen, transfers
 from fredfw.simulation.links import check
 from fredfw.typing import IntArray
 from fredfw.workloads import Kernels, Label, MemoryUse, Npu, Placement, System, TaskGraph, Work
@@ -85,13 +85,18 @@ class Runner:
         """
         return tuple(dict.fromkeys((COMPUTE, BUBBLE, *self._cell(workload, fabric).graph.label_names)))
 
-    def transfers(self, workload: WorkloadSpec, fabric: FabricSpec) -> int:
-        """Return about how many transfers ``workload`` has on ``fabric`` in all its runs, see ``choose``.
+    def count(self, workload: WorkloadSpec, fabric: FabricSpec) -> int:
+        """Return about how many transfers ``workload`` has on ``fabric`` in all its runs; 0 where it cannot be run."""
+        try:
+            return self._cell(workload, fabric).transfers
+        except MemoryError:
+            raise
+        except Exception:  # to run it says why
+            return 0
 
-        Raises:
-            InputError: The two do not fit each other.
-        """
-        return self._cell(workload, fabric).transfers
+    def choice(self, cells: Iterable[tuple[WorkloadSpec, FabricSpec]]) -> Choice:
+        """Return the fidelity of ``cells`` that nobody has asked one for; those that cannot be run have no say."""
+        return chosen((f"{row.name} on {column.name}", self.count(row, column)) for row, column in cells)
 
     @property
     def held(self) -> int:

@@ -83,7 +83,7 @@ def search(
                 default = [
                     spec for trial, spec in cells if trial.rung is None or study.rung(trial.rung).fidelity is None
                 ]
-                choice = choose(default, here.transfers_of if workers is None else workers.transfers, store)
+                choice = choose(default, here.transfers if workers is None else workers.transfers, store)
                 if choice.fidelity != EXACT:  # all of them, also those that have been run
                     given: dict[str, Any] = {"store": store, "workers": workers, "progress": progress, "log": log}
                     return search(study, plugins, fidelity=choice, **given)

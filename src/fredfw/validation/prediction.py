@@ -150,7 +150,7 @@ def _choice(
     """Return the fidelity of the iterations among ``points``: one for all of them."""
     iterations = Iterations(plugins, transports)
     found = {one.same: one for one in points if isinstance(one, IterationPoint)}.values()
-    count = CellRunner(plugins).transfers_of if workers is None else workers.transfers
+    count = CellRunner(plugins).transfers if workers is None else workers.transfers
     return choose([*map(iterations.spec, found)], count, store, [one.where for one in found])
 
 
