@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 from attrs import frozen
 
-from fredfw import CollectiveRequest, Fabric, FlowNetwork, FlowSet, Framework, NodeKind, Pattern
+from fredfw import CollectiveRequest, Fabric, FlowSet, Framework, NodeKind, Pattern
 from fredfw.embed import NetworkBackend
-from fredfw.simulation import Lowering, MaxMin, ScheduleRun
+from fredfw.simulation import FlowNetwork, Lowering, MaxMin, ScheduleRun
 
 PAPER = Path(__file__).resolve().parents[1] / "experiments" / "fred-isca25.toml"
 FRAMEWORK = Framework()

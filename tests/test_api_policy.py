@@ -188,8 +188,12 @@ def command_api() -> Api:
             option_names = [*parameter.opts, *parameter.secondary_opts]
             for name in option_names if kind == "option" else [str(parameter.name).upper()]:
                 yield f"{path} {name}", kind
-        for name, inner in command.commands.items() if isinstance(command, click.Group) else ():
-            yield from walk(f"{path} {name}", inner)
+        if isinstance(command, click.Group):
+            context = click.Context(command)
+            for name in command.list_commands(context):
+                inner = command.get_command(context, name)
+                assert inner is not None
+                yield from walk(f"{path} {name}", inner)
 
     return dict(walk("fredfw", main))
 

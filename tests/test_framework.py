@@ -12,14 +12,12 @@ from attrs import frozen
 from fredfw import (
     CollectiveAlgorithm,
     CollectiveRequest,
-    Comparison,
     Experiment,
     Fabric,
     File,
     Framework,
     GraphBuilder,
     GroupView,
-    IdealTransport,
     NodeKind,
     Npu,
     Pattern,
@@ -32,6 +30,8 @@ from fredfw import (
 from fredfw.collectives.direct import DirectAlgorithm
 from fredfw.embed import NetworkBackend
 from fredfw.errors import FredfwError, InputError, SimulationError, UnknownNameError, UnsupportedError
+from fredfw.experiment.results import Comparison
+from fredfw.fabric import IdealTransport
 from fredfw.plugin.manager import PluginManager, Switches
 
 CONTENT: dict[str, Any] = {
@@ -392,7 +392,7 @@ def test_simulate_graph_without_attribution_on_chosen_npus_by_a_chosen_algorithm
         ({"placement": 1}, "placement: 1 is not a placement .accepted: different NPUs from 0 to 3"),
         ({"npu": 1}, "npu: 1 is refused .accepted: a fredfw.Npu"),
         ({"variation": 1}, "variation: 1 is refused .accepted: a fredfw.Variation"),
-        ({"events": 1}, "events: 1 is refused .accepted: a list of fredfw.LinkEvent"),
+        ({"events": 1}, "events: 1 is refused .accepted: a list of fredfw.simulation.LinkEvent"),
         ({"events": [1]}, r"events: .1. is refused"),
         ({"collectives": "ring"}, "collectives: 'ring' is not a choice of algorithms"),
         ({"collectives": {"default": "rign"}}, "collectives.default: .*did you mean 'ring'"),

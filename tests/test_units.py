@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from attrs import Factory, evolve, frozen
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from fredfw import units
 from fredfw.errors import InputError

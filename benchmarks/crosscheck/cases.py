@@ -14,9 +14,9 @@ from typing import Any, TextIO
 import numpy as np
 from attrs import evolve, frozen
 
-from fredfw import CollectiveRequest, Fabric, FlowNetwork, Framework, Pattern, Schedule
+from fredfw import CollectiveRequest, Fabric, Framework, Pattern, Schedule
 from fredfw.embed import NetworkBackend
-from fredfw.simulation import Lowering, MaxMin, ScheduleRun
+from fredfw.simulation import FlowNetwork, Lowering, MaxMin, ScheduleRun
 from fredfw.typing import FloatArray, IntArray
 
 FRAMEWORK = Framework()

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fredfw import PluginManager, Switches
+from fredfw import PluginManager
 from fredfw.cli import main
+from fredfw.plugin.manager import Switches
 
 if TYPE_CHECKING:  # the tests read this module without Sphinx
     from sphinx.application import Sphinx

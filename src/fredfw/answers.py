@@ -11,8 +11,6 @@ from types import TracebackType
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
-import numpy as np
-
 from fredfw.errors import FredfwError, PluginError
 
 # What a plugin may raise; SystemExit, because it is the host that decides when it ends.
@@ -135,6 +133,8 @@ def _owner(author: Any) -> Owner | None:
 
 def brief(answer: object) -> str:
     """Return an answer in a few words."""
+    import numpy as np  # not needed to find plugins
+
     if isinstance(answer, np.ndarray) and answer.size > _SHOWN:
         return f"an array of shape {answer.shape} and type {answer.dtype}"
     return " ".join(reprlib.repr(answer).split())

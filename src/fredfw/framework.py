@@ -15,8 +15,7 @@ from attrs import evolve
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern
 from fredfw.collectives.pattern import pattern_of
 from fredfw.errors import InputError, UnknownNameError, UnsupportedError, nearest
-from fredfw.experiment import calibration, comparison, labels, merge, reading
-from fredfw.experiment import sensitivity as sensitivities
+from fredfw.experiment import calibration, comparison, labels, merge, reading, sensitivity as sensitivities
 from fredfw.experiment.bench import Bench
 from fredfw.experiment.cells import SpecWriter, keep, refused
 from fredfw.experiment.naming import listed
@@ -695,7 +694,7 @@ def _explained(result: _Result, choice: Choice) -> _Result:
 
 def _check_events(events: object) -> None:
     if not isinstance(events, Sequence) or not all(isinstance(one, LinkEvent) for one in events):
-        raise InputError(f"{events!r} is refused", key="events", accepted="a list of fredfw.LinkEvent")
+        raise InputError(f"{events!r} is refused", key="events", accepted="a list of fredfw.simulation.LinkEvent")
 
 
 def _size(value: float | str) -> float:

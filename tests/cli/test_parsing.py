@@ -1,8 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from fredfw.cli.parsing import nccl_sizes, parse_assignments, parse_group, parse_size, parse_sizes, parse_values
 from fredfw.errors import InputError

@@ -3,8 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from attrs import evolve
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from fredfw.collectives import CollectiveRequest, Pattern, Phase, Schedule, check, parallel, ring_schedule
 from fredfw.collectives.amounts import check_amounts

@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from attrs import evolve
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from fredfw.collectives import Pattern, Phase, Schedule, check, parallel, pipelined, sequence
 from fredfw.collectives.schedule import carried

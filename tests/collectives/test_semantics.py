@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from attrs import evolve
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from fredfw.collectives import CollectiveRequest, Pattern, Phase, Schedule, check, parallel, sequence
 from fredfw.errors import ScheduleError

@@ -8,12 +8,12 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from fredfw import CollectiveRequest, Framework, IdealTransport, Pattern
+from fredfw import CollectiveRequest, Framework, Pattern
 from fredfw.embed import NetworkBackend
 from fredfw.errors import DeadlockError, InputError
+from fredfw.fabric import IdealTransport
 
 FRAMEWORK = Framework()
 LATENCY = 1e-3

@@ -9,8 +9,7 @@ from functools import partial
 import numpy as np
 import pytest
 from attrs import define, field, frozen
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from fredfw import CollectiveRequest, Fabric, Framework, Pattern, Router, Routes
 from fredfw.embed import Handle, NetworkBackend

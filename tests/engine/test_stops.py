@@ -21,11 +21,11 @@ import numpy as np
 import pytest
 from attrs import define, field
 
-from fredfw import CollectiveRequest, Framework, IdealTransport, Pattern
+from fredfw import CollectiveRequest, Framework, Pattern
 from fredfw.collectives import Phase, Schedule
 from fredfw.embed import Handle, NetworkBackend
 from fredfw.errors import InputError, SimulationError
-from fredfw.fabric import Fabric
+from fredfw.fabric import Fabric, IdealTransport
 from fredfw.simulation import FlowNetwork, Lowering, ScheduleRun, Simulator
 from fredfw.simulation.engine import max_min
 from fredfw.simulation.run import Executor

@@ -12,19 +12,18 @@ import fredfw
 from fredfw import (
     CollectiveAlgorithm,
     CollectiveRequest,
-    Comparison,
     Fabric,
     Framework,
     GroupView,
     Pattern,
     RunResult,
     Schedule,
-    Status,
     Topology,
     hookimpl,
     limits,
 )
 from fredfw.errors import InputError, Interrupted
+from fredfw.experiment.results import Comparison, Status
 
 TINY = {"name": "transformer", "layers": 4, "hidden": 64, "sequence": 32, "heads": 4, "vocabulary": 100}
 

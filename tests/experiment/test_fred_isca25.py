@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from attrs import evolve
 
-from fredfw import Comparison, Experiment, Fabric, FlowNetwork, Framework, Operation, Status
-from fredfw.simulation import Lowering, MaxMin
+from fredfw import Experiment, Fabric, Framework, Operation
+from fredfw.experiment.results import Comparison, Status
+from fredfw.simulation import FlowNetwork, Lowering, MaxMin
 
 FILE = Path(__file__).resolve().parents[2] / "experiments" / "fred-isca25.toml"
 WORKLOADS = ("ResNet-152", "Transformer-17B", "GPT-3", "Transformer-1T")

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from fredfw import Comparison, Framework
+from fredfw import Framework
+from fredfw.experiment.results import Comparison
 
 FILE = Path(__file__).resolve().parents[2] / "experiments" / "fred-phases.toml"
 FABRICS = ("mesh", "FRED-A", "FRED-B", "FRED-C", "FRED-D")

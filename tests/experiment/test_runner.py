@@ -12,7 +12,6 @@ from attrs import evolve, frozen
 import fredfw
 from fredfw import (
     Admission,
-    Decision,
     DeviceMesh,
     Fabric,
     FlowSet,
@@ -34,6 +33,7 @@ from fredfw import (
 from fredfw.errors import DeadlockError, InputError, PluginError, SimulationError, UnsupportedError
 from fredfw.experiment.runner import Runner, merged
 from fredfw.experiment.spec import Experiment
+from fredfw.fabric import Decision
 from fredfw.testing.fabrics import Admitting
 
 SIZE = 1e9
@@ -555,7 +555,7 @@ def test_check_simulates_nothing(framework: Framework, monkeypatch: pytest.Monke
     def advance(*_: object) -> None:
         raise AssertionError("simulated")
 
-    monkeypatch.setattr(fredfw.FlowNetwork, "advance", advance)
+    monkeypatch.setattr(fredfw.simulation.FlowNetwork, "advance", advance)
     # Nor builds what would.
     monkeypatch.setattr("fredfw.simulation.simulator.FlowNetwork", advance)
     monkeypatch.setattr("fredfw.experiment.bench.Executor", advance)

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from fredfw import Comparison, Framework
+from fredfw import Framework
 from fredfw.errors import InputError
 from fredfw.experiment import reading
-from fredfw.experiment.results import Saving
+from fredfw.experiment.results import Comparison, Saving
 
 # A line of two: an all-reduce of s bytes is two steps of s / 2, so s / bandwidth + 2 x latency. Where the latency is 0
 # half the bandwidth is twice the time.

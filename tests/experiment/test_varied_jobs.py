@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from fredfw import Framework, GraphResult
+from fredfw import Framework
 from fredfw.errors import DeadlockError, InputError
-from fredfw.experiment.results import JobResult, RunResult
+from fredfw.experiment.results import GraphResult, JobResult, RunResult
 from fredfw.fidelities import SIMULATED
 from fredfw.report.comparison import comparison_report
 from fredfw.report.data import comparison_to_csv, run_to_json

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fredfw import Comparison, Framework
+from fredfw import Framework
+from fredfw.experiment.results import Comparison
 
 FILE = Path(__file__).resolve().parents[2] / "experiments" / "wrht.toml"
 RATES = {"40 Gbps": 5e9, "160 Gbps": 20e9, "320 Gbps": 40e9, "640 Gbps": 80e9, "2560 Gbps": 320e9}

@@ -3,9 +3,19 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from fredfw import Bill, BillItem, Dimension, Fabric, NodeKind, Price, Prices, Topology, product_fabric
-from fredfw import scopes_of_dimensions as scopes_of
+from fredfw import (
+    Bill,
+    BillItem,
+    Dimension,
+    Fabric,
+    NodeKind,
+    Prices,
+    Topology,
+    product_fabric,
+    scopes_of_dimensions as scopes_of,
+)
 from fredfw.errors import InputError
+from fredfw.fabric import Price
 
 GB = 1e9
 LIBRA = "inter-package", "inter-node", "inter-pod"

@@ -3,7 +3,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from fredfw import Defaults, OpenAdmission, ValiantRouter
+from fredfw import Defaults, OpenAdmission
+from fredfw.fabric import ValiantRouter
 
 
 def test_rules_are_what_is_chosen_beside_the_router() -> None:

@@ -8,8 +8,7 @@ import networkx as nx
 import numpy as np
 import pytest
 from attrs import evolve
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from fredfw import Dimension, DimensionOrderRouter, Fabric, Level, NodeKind, Operation, product_fabric
 from fredfw.errors import InputError, LimitError, UnsupportedError

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from attrs import frozen
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from fredfw.errors import InputError
 from fredfw.fabric import Capabilities, Fabric, Level, NodeKind, Routes, ShortestPathRouter

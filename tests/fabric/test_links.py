@@ -3,8 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fredfw.fabric import Capabilities, Fabric, GroupLinks, NodeKind
-from fredfw.fabric import links as module
+from fredfw.fabric import Capabilities, Fabric, GroupLinks, NodeKind, links as module
 from fredfw.testing.fabrics import grid, star
 
 

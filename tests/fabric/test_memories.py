@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from attrs import evolve
 
-from fredfw import Framework, MemoryTier, NodeKind, with_memories
+from fredfw import Framework, NodeKind
 from fredfw.errors import InputError, UnsupportedError
-from fredfw.fabric import LiveRouter, Operation, answers
+from fredfw.fabric import LiveRouter, MemoryTier, Operation, answers, with_memories
 from fredfw.testing.fabrics import star
 
 FRAMEWORK = Framework()

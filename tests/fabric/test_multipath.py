@@ -5,8 +5,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from fredfw import Dimension, Fabric, MultipathRouter, NodeKind, Operation, ShortestPathRouter, product_fabric
 from fredfw.errors import UnsupportedError

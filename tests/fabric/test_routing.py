@@ -6,8 +6,7 @@ import networkx as nx
 import numpy as np
 import pytest
 from attrs import evolve
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from fredfw.errors import UnsupportedError
 from fredfw.fabric import Fabric, Operation, Routes, ShortestPathRouter, routing

@@ -5,8 +5,9 @@ from itertools import chain
 import numpy as np
 import pytest
 
-from fredfw import Dimension, DimensionOrderRouter, Fabric, Operation, ShortestPathRouter, ValiantRouter, product_fabric
+from fredfw import Dimension, DimensionOrderRouter, Fabric, Operation, ShortestPathRouter, product_fabric
 from fredfw.errors import InputError
+from fredfw.fabric import ValiantRouter
 from fredfw.fabric.valiant import _without_circles
 from fredfw.testing import check_router
 from fredfw.testing.fabrics import grid, star

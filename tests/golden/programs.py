@@ -18,23 +18,20 @@ from attrs import evolve, frozen
 from fredfw import (
     Admission,
     AdmissionPolicy,
-    Decision,
     Decompose,
     Fabric,
     FlowSet,
     GraphBuilder,
-    GraphResult,
-    LinkEvent,
-    MaxMin,
-    MemoryTier,
     Routes,
     Split,
     Start,
     TaskGraph,
     Wait,
-    with_memories,
 )
+from fredfw.experiment.results import GraphResult
+from fredfw.fabric import Decision, MemoryTier, with_memories
 from fredfw.framework import Framework
+from fredfw.simulation import LinkEvent, MaxMin
 from fredfw.workloads.composition import JobGraph, composed
 
 FIDELITIES = "compressed", "stepwise", "per-rank", "per-rank-rendezvous"

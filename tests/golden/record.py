@@ -24,18 +24,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from programs import Program, program
 
-from fredfw import (
-    Admission,
-    AdmissionPolicy,
-    Decision,
-    Fabric,
-    FlowSet,
-    Framework,
-    GraphResult,
-    RunResult,
-    Timeline,
-)
+from fredfw import Admission, AdmissionPolicy, Fabric, FlowSet, Framework, RunResult, Timeline
 from fredfw.errors import InputError, SimulationError
+from fredfw.experiment.results import GraphResult
+from fredfw.fabric import Decision
 from fredfw.fidelities import SIMULATED
 
 HERE = Path(__file__).parent

@@ -38,7 +38,7 @@ from record import (
     spans,
 )
 
-from fredfw import GraphResult
+from fredfw.experiment.results import GraphResult
 
 # What was recorded has the names of its release.
 pytestmark = pytest.mark.filterwarnings("ignore:fidelity '(per-rank|stepwise):DeprecationWarning")

@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fredfw import Framework, GraphBuilder, MemoryTier, Pattern, TaskGraph, with_memories
+from fredfw import Framework, GraphBuilder, Pattern, TaskGraph
 from fredfw.embed import NetworkBackend
+from fredfw.fabric import MemoryTier, with_memories
 
 FRAMEWORK = Framework()
 POOL = MemoryTier(name="pool", bandwidth=100e9, latency=1e-6, memories=2, in_network=True)

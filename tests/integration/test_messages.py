@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fredfw import Fabric, Framework, IdealTransport, Pattern, TaskGraph, TaskKind
+from fredfw import Fabric, Framework, Pattern, TaskGraph, TaskKind
+from fredfw.fabric import IdealTransport
 from fredfw.fidelities import SIMULATED
 
 FRAMEWORK = Framework()

@@ -19,8 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Phase, Schedule
 from fredfw.fabric import Call, Costs, Fabric, MemoryTier, NodeKind, Transport, with_memories
 from fredfw.fabric.view import GroupView
-from fredfw.fidelities import COMPRESSED, RENDEZVOUS, STEPWISE
-from fredfw.fidelities import EXACT as BY_RANK
+from fredfw.fidelities import COMPRESSED, EXACT as BY_RANK, RENDEZVOUS, STEPWISE
 from fredfw.framework import Framework
 from fredfw.simulation import Executor, FlowNetwork, Lowering, MaxMin, Planner
 from fredfw.simulation.links import LinkEvent, LinkEvents

@@ -46,14 +46,14 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
     monkeypatch.syspath_prepend(str(site))
     loaded = set(sys.modules)
 
-    def add(name: str, source: str, *, entry: str = "", point: str = "") -> Path:
+    def add(name: str, source: str, *, entry: str = "", point: str = "", points: str = "") -> Path:
         module = name.replace("-", "_")
         file = site / f"{module}.py"
         file.write_text(dedent(source))
         info = site / f"{module}-1.0.dist-info"
         info.mkdir()
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-        (info / "entry_points.txt").write_text(f"[fredfw]\n{entry or name} = {point or module}\n")
+        (info / "entry_points.txt").write_text(points or f"[fredfw]\n{entry or name} = {point or module}\n")
         importlib.invalidate_caches()
         return file
 

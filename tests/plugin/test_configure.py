@@ -9,8 +9,7 @@ import attrs
 import numpy as np
 import pytest
 from attrs import field, frozen
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from fredfw import units
 from fredfw.errors import InputError, PluginError

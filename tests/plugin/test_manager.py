@@ -7,22 +7,21 @@ import sys
 import types
 import warnings
 from collections.abc import Callable
-from importlib.metadata import entry_points
 from pathlib import Path
 from textwrap import dedent
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import click
 import pytest
 from attrs import frozen
 
-import fredfw.defaults
-from fredfw import cli
+import fredfw
+from fredfw.cli.compare import compare
 from fredfw.errors import BrokenPluginError, InputError, PluginError, PluginWarning, SimulationError, UnknownNameError
 from fredfw.fabric import Fabric, ShortestPathRouter, Topology
 from fredfw.plugin import hookimpl
 from fredfw.plugin.manager import LifecycleHooks, PluginManager, Switches
-from fredfw.plugin.registry import FIRST_PARTY
+from fredfw.plugin.registry import FIRST_PARTY, Catalog
 from fredfw.workloads import LinearPlacement
 
 Install = Callable[..., Path]
@@ -54,10 +53,9 @@ class OtherLoop(Loop):
     pass
 
 
-def with_core(install: Install) -> None:
-    """Make sure that the core's own plugin is found, also in a checkout that is not installed."""
-    if not any(point.value == "fredfw.defaults" for point in entry_points(group="fredfw")):
-        install("core", "", point="fredfw.defaults")
+def core() -> PluginManager:
+    """Return a manager of the core's own plugins."""
+    return PluginManager.discover(only("core"))
 
 
 # --- discovery
@@ -172,9 +170,8 @@ def test_a_hook_that_returns_junk_is_left_out(install: Install, topology: Source
     with pytest.raises(UnknownNameError) as other:  # it was no router that it failed to give
         manager.routers.get("nothing")
     assert not isinstance(other.value, PluginError)
-    strict = PluginManager.discover(only("bad", "good", strict=True))
     with pytest.raises(PluginError, match=r"bad 1\.0, "):
-        strict.topologies.names()
+        PluginManager.discover(only("bad", "good", strict=True))
 
 
 def test_a_broken_plugin_is_blamed_for_the_name_of_its_distribution_or_entry_point(
@@ -216,7 +213,6 @@ def test_allowed_plugins_are_the_only_ones(install: Install, topology: Source) -
 
 
 def test_an_allow_list_keeps_the_core(install: Install, topology: Source) -> None:
-    with_core(install)
     install("good", topology("good-ring"))
     manager = PluginManager.discover(only("good"))
     assert "max-min" in manager.sharing_policies
@@ -345,7 +341,7 @@ def test_a_plugin_given_by_hand_may_not_take_a_name(install: Install, topology: 
 
 def test_a_name_of_the_core_stays_with_the_core(install: Install) -> None:
     source = """
-        from typing import ClassVar
+        from typing import Any, ClassVar
         import click
         from attrs import frozen
         from fredfw import Placement, hookimpl
@@ -362,7 +358,6 @@ def test_a_name_of_the_core_stays_with_the_core(install: Install) -> None:
         def fredfw_commands(): return [click.Command("compare"), click.Command("contrast")]
     """
     file = install("acme", source)
-    with_core(install)
     manager = PluginManager.discover(only("acme"))
     core = "a name that plugin 'core' (fredfw "
     with pytest.warns(PluginWarning) as caught:
@@ -374,7 +369,7 @@ def test_a_name_of_the_core_stays_with_the_core(install: Install) -> None:
     (warning,) = caught
     assert str(warning.message).startswith(f"plugin 'acme' (acme 1.0, {file}) registers the command 'compare', {core}")
     assert manager.placements.get("linear") is LinearPlacement
-    assert manager.commands.get("compare") is cli.main.commands["compare"]
+    assert manager.commands.get("compare") is compare
     with pytest.raises(PluginError, match="registers the placement 'linear'"):
         PluginManager.discover(only("acme", strict=True)).placements.names()
 
@@ -474,7 +469,7 @@ def test_a_class_that_breaks_the_contract_is_left_out_alone(install: Install, to
 )
 def test_options_need_defaults_that_can_be_used(install: Install, field: str, cause: str) -> None:
     source = f"""
-        from typing import ClassVar
+        from typing import Any, ClassVar
         from attrs import frozen
         from fredfw import hookimpl, units
         from fredfw.collectives.direct import DirectAlgorithm
@@ -486,15 +481,13 @@ def test_options_need_defaults_that_can_be_used(install: Install, field: str, ca
         def fredfw_collectives(): return [Mine]
     """
     install("acme", source)
-    with_core(install)
     manager = PluginManager.discover(only("acme"))
     with pytest.warns(PluginWarning, match=f"collective Mine, which cannot be made with its defaults: .*{cause}"):
         assert manager.collectives.names() == ("direct",)
 
 
 def test_an_unknown_name_gives_the_nearest_and_all() -> None:
-    manager = PluginManager()
-    manager.register(fredfw.defaults, "core")
+    manager = core()
     with pytest.raises(UnknownNameError) as error:
         manager.sharing_policies.get("maxmin")
     assert error.value.accepted == "circuit-preempt, max-min, strict-links, weighted-max-min"
@@ -545,8 +538,7 @@ def test_a_command_registered_twice_is_nobodys(install: Install) -> None:
 
 
 def test_a_command_of_the_core_is_registered_already() -> None:
-    manager = PluginManager()
-    manager.register(fredfw.defaults, "core")
+    manager = core()
     manager.register(plugin(fredfw_commands=lambda: [click.Command("compare")]), "acme")
     with pytest.raises(PluginError, match=r"'acme' .* registers the command 'compare', a name that plugin 'core'"):
         manager.commands.get("run")
@@ -585,16 +577,17 @@ def test_registering_after_a_look_up_is_seen() -> None:
 
 
 def test_managers_share_nothing() -> None:
-    first, second = PluginManager(), PluginManager()
-    first.register(fredfw.defaults, "core")
+    first, second = core(), PluginManager()
+    assert "max-min" in first.sharing_policies
     assert "max-min" not in second.sharing_policies
 
 
 def test_a_plugin_given_by_hand_that_cannot_be_used_is_an_error() -> None:
-    manager = PluginManager()
-    manager.register(fredfw.defaults, "core")
+    manager = core()
+    mine = plugin(fredfw_topologies=lambda: [Loop])
+    manager.register(mine, "mine")
     with pytest.raises(PluginError, match="already registered"):
-        manager.register(fredfw.defaults, "again")
+        manager.register(mine, "again")
     with pytest.raises(PluginError, match="fredfw_topologys, which is not a hook"):
         manager.register(plugin(fredfw_topologys=lambda: None), "misspelt")
     with pytest.raises(PluginError, match=r"implements fredfw_topologies\(fabric\), which is called with \(\) only"):
@@ -602,7 +595,8 @@ def test_a_plugin_given_by_hand_that_cannot_be_used_is_an_error() -> None:
     with pytest.raises(PluginError, match="cannot be hashed"):
         manager.register(types.SimpleNamespace(), "unhashable")
     # Nothing of them stays behind.
-    assert manager.topologies.names() == ()
+    assert manager.topologies.names() == ("loop",)
+    manager = PluginManager()
     manager.register(plugin(fredfw_topologies=lambda: "junk"), "junk")
     with pytest.raises(PluginError, match="returns 'junk'"):
         manager.topologies.names()
@@ -678,9 +672,8 @@ def test_versions_are_those_of_what_was_used(install: Install, topology: Source)
 
 
 def test_versions_know_classes_that_are_not_registered() -> None:
-    manager = PluginManager()
-    manager.register(fredfw.defaults, "core")
-    assert manager.versions(used=[Topology, ShortestPathRouter]) == {"core": "in process"}
+    manager = core()
+    assert manager.versions(used=[Topology, ShortestPathRouter]) == {"fredfw": fredfw.__version__}
     assert manager.versions(used=[dict]) == {"builtins": "no plugin"}
 
 
@@ -781,8 +774,7 @@ def test_a_plugin_given_by_hand_may_stop_a_run() -> None:
 
 
 def test_the_core_is_a_plugin_like_others() -> None:
-    manager = PluginManager()
-    manager.register(fredfw.defaults, "core")
+    manager = core()
     assert manager.routers.names() == ("dimension-order", "multipath", "shortest-path", "valiant")
     assert manager.collectives.names() == ("direct",)
     assert manager.placements.names() == ("linear", "megatron", "nested", "snake")
@@ -790,11 +782,138 @@ def test_the_core_is_a_plugin_like_others() -> None:
 
 
 def test_importing_the_manager_imports_nothing_heavy() -> None:
-    heavy = ("matplotlib", "rich", "click", "structlog", "networkx", "quantiphy", "cattrs", "importlib.metadata")
+    heavy = (
+        "numpy",
+        "matplotlib",
+        "rich",
+        "click",
+        "structlog",
+        "networkx",
+        "quantiphy",
+        "cattrs",
+        "importlib.metadata",
+    )
     code = (
-        "import sys, fredfw.plugin.manager, fredfw.plugin.configure, fredfw.defaults;"
+        "import sys, fredfw.plugin.manager; fredfw.plugin.manager.PluginManager();"
         f"print([name for name in {heavy!r} if name in sys.modules])"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
+
+
+# --- what is imported when it is used
+
+LAZY = """
+[fredfw.topologies]
+acme-ring = acme_lazy.ring:Acme
+acme-mesh = acme_lazy.mesh:Acme
+[fredfw.commands]
+acme = acme_lazy.commands:main
+"""
+COMMAND = """
+import click
+
+@click.command("acme")
+def main() -> None:
+    '''Do what Acme does.
+
+    And more.
+    '''
+"""
+
+
+@pytest.fixture
+def lazy(install: Install, topology: Source) -> Path:
+    """Install a package of modules that are imported when they are used, and return its folder."""
+    file = install("acme-lazy", "", points=LAZY)
+    folder = file.with_suffix("")
+    folder.mkdir()
+    file.rename(folder / "__init__.py")
+    described = topology("acme-ring").replace("(Topology):", "(Topology):\n    '''A ring.\n\n    Of Acme.'''\n")
+    (folder / "ring.py").write_text(described)
+    (folder / "mesh.py").write_text(topology("acme-mesh"))
+    (folder / "commands.py").write_text(COMMAND)
+    return folder
+
+
+def test_names_are_known_before_their_modules_are_imported(lazy: Path) -> None:
+    manager = PluginManager.discover(only("acme-lazy"))
+    assert manager.topologies.names() == ("acme-mesh", "acme-ring")
+    assert "acme-ring" in manager.topologies
+    info = manager.topologies.info("acme-ring")
+    assert (info.kind, info.distribution, info.version) == ("topology", "acme-lazy", "1.0")
+    assert (info.location, info.description) == (str(lazy / "ring.py"), "A ring.")
+    assert manager.topologies.info("acme-mesh").description == ""
+    assert manager.commands.info("acme").description == "Do what Acme does."
+    assert not [name for name in sys.modules if name.startswith("acme_lazy")]
+    assert manager.topologies.get("acme-ring").name == "acme-ring"
+    assert {name for name in sys.modules if name.startswith("acme_lazy")} == {"acme_lazy", "acme_lazy.ring"}
+    assert manager.topologies.info("acme-ring") == info
+    assert manager.versions(used=list(manager.topologies)) == {"acme-lazy": "1.0"}
+    assert manager.commands.get("acme").name == "acme"
+
+
+@pytest.mark.parametrize(
+    ("source", "cause"),
+    [
+        ("1 / 0", "cannot be imported: ZeroDivisionError: division by zero (line 1)"),
+        ("from fredfw import NoSuchThing", "it is written for another version of fredfw"),
+        ("x = 1", "cannot be imported: AttributeError: module 'acme_lazy.ring' has no attribute 'Acme'"),
+        ("Acme = 3", "has 3 as the topology 'acme-ring', which is not one of classes"),
+        ("class Acme: name = 'acme-ring'", "registers the topology Acme, which is not a subclass of Topology"),
+    ],
+)
+def test_what_cannot_be_used_is_left_out_when_it_is_asked_for(lazy: Path, source: str, cause: str) -> None:
+    (lazy / "ring.py").write_text(source)
+    manager = PluginManager.discover(only("acme-lazy"))
+    assert manager.topologies.get("acme-mesh").name == "acme-mesh"
+    with (
+        pytest.warns(PluginWarning, match=r"acme-lazy 1\.0, .*ring\.py"),
+        pytest.raises(BrokenPluginError, match=r"no topology 'acme-ring'.*acme-lazy 1\.0, ") as error,
+    ):
+        manager.topologies.get("acme-ring")
+    assert cause in str(error.value)
+    assert manager.topologies.names() == ("acme-mesh",)
+    assert len(list(manager.topologies)) == 1
+    with pytest.raises(PluginError, match=r"acme-lazy 1\.0, "):
+        PluginManager.discover(only("acme-lazy", strict=True))
+
+
+def test_the_name_of_an_entry_point_is_that_of_its_class(lazy: Path, topology: Source) -> None:
+    (lazy / "ring.py").write_text(topology("other-ring"))
+    manager = PluginManager.discover(only("acme-lazy"))
+    with pytest.warns(PluginWarning, match="has the name 'other-ring', not 'acme-ring' as its entry point says"):
+        assert [one.name for one in manager.topologies] == ["acme-mesh"]
+
+
+def test_a_package_that_is_imported_when_used_says_its_contract(lazy: Path) -> None:
+    (lazy / "__init__.py").write_text("fredfw_contract = 99")
+    manager = PluginManager.discover(only("acme-lazy"))
+    with pytest.warns(PluginWarning, match="is written for version 99 of the plugin contract"):
+        assert not list(manager.topologies)
+
+
+def test_names_of_both_ways_clash(lazy: Path, install: Install, topology: Source) -> None:
+    install("acme", topology("acme-ring"))
+    manager = PluginManager.discover(only("acme", "acme-lazy"))
+    both = "both register the topology 'acme-ring', .*FREDFW_DISABLE_PLUGINS=acme or acme-lazy"
+    with pytest.warns(PluginWarning, match=both):
+        assert manager.topologies.names() == ("acme-mesh",)
+
+
+@pytest.mark.parametrize("name", ["acme-lazy", "acme-mesh", "Acme_Lazy"])
+def test_a_switch_is_for_all_of_a_distribution(lazy: Path, name: str) -> None:
+    off = PluginManager.discover(Switches(block=frozenset({name})))
+    assert "acme-ring" not in off.topologies
+    with pytest.raises(UnknownNameError, match=r"plugin 'acme-ring' \(acme-lazy 1\.0, .*\) is switched off"):
+        off.topologies.get("acme-ring")
+    assert PluginManager.discover(only(name)).topologies.names() == ("acme-mesh", "acme-ring")
+
+
+def test_everything_that_is_installed_can_be_imported() -> None:
+    manager = PluginManager.discover()
+    catalogs: tuple[Catalog[Any], ...] = (*manager.registries, manager.commands)
+    for catalog in catalogs:
+        assert tuple(one.name for one in catalog) == catalog.names()
+        assert all(info.description for info in catalog.infos())

@@ -8,11 +8,10 @@ from textwrap import dedent
 
 import pytest
 
-import fredfw.defaults
 import fredfw.plugin
 from fredfw.framework import Framework
 from fredfw.plugin import spec
-from fredfw.plugin.manager import LifecycleHooks, PluginManager
+from fredfw.plugin.manager import LifecycleHooks, PluginManager, Switches
 from fredfw.plugin.registry import FIRST_PARTY
 
 HOOKS = {name: hook for name, hook in vars(spec).items() if name.startswith("fredfw_")}
@@ -50,9 +49,8 @@ def test_the_tutorial_is_a_plugin_that_works(tmp_path: Path) -> None:
     code = text.split("::\n", 1)[1].split("\nSaved as", 1)[0]
     file = tmp_path / "loop.py"
     file.write_text(dedent(code))
-    manager = PluginManager()
+    manager = PluginManager.discover(Switches(allow=frozenset({"core"})))
     manager.load_file(file)
-    manager.register(fredfw.defaults, "core")
     framework = Framework(manager)
     fabric = framework.topology("loop", npus=5, link_latency="1 us").build()
     assert len(fabric.npus) == 5

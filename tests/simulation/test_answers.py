@@ -5,12 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from fredfw.errors import PluginError
-from fredfw.fabric import Admission, Fabric, FlowSet, NodeKind, Routes, Split, Start, Wait
-from fredfw.fabric import answers as fabric_answers
+from fredfw.fabric import Admission, Fabric, FlowSet, NodeKind, Routes, Split, Start, Wait, answers as fabric_answers
 from fredfw.fabric.routing import LiveRouter, ShortestPathRouter
 from fredfw.simulation import CircuitPreempt, FlowNetwork, MaxMin, SharingPolicy, StrictLinks, answers
 from fredfw.simulation.sharing import Incidence

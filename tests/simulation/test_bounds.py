@@ -8,8 +8,7 @@ import networkx as nx
 import numpy as np
 import pytest
 from attrs import evolve
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from fredfw.collectives import CollectiveRequest, Pattern
 from fredfw.fabric import Capabilities, Fabric, Level, NodeKind

@@ -10,8 +10,7 @@ from functools import partial
 import numpy as np
 import pytest
 from attrs import evolve
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from fredfw.collectives import Pattern, ring_schedule
 from fredfw.errors import InputError

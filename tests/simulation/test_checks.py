@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fredfw import Fabric, FlowNetwork, FlowSet, NodeKind, Routes
+from fredfw import Fabric, FlowSet, NodeKind, Routes
 from fredfw.errors import InputError
+from fredfw.simulation import FlowNetwork
 
 # NPU 0 and NPU 1, and a link of 4 bytes a second in each direction.
 PAIR = Fabric("pair", [NodeKind.NPU] * 2, [0, 1], [1, 0], 4.0, 1.0, 0.0)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import fredfw
+from fredfw.experiment.results import GraphResult
 from fredfw.simulation.demands import _busiest_channel, _longest_chain, _Time
 
 FRAMEWORK = fredfw.Framework()
@@ -16,7 +17,7 @@ SWITCH: dict[str, Any] = {"name": "switch", "npus": 8}
 FRED: dict[str, Any] = {"name": "fred", "arity": [2, 4], "io_controllers": 0}
 
 
-def alone(topology: dict[str, Any], algorithm: str, pattern: str, ranks: int, **slots: Any) -> fredfw.GraphResult:
+def alone(topology: dict[str, Any], algorithm: str, pattern: str, ranks: int, **slots: Any) -> GraphResult:
     builder = fredfw.GraphBuilder(ranks)
     builder.collective("it", fredfw.Pattern(pattern), [list(range(ranks))], 1e8, label="label")
     fabric = FRAMEWORK.topology(**topology).build().with_defaults(**slots)

@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from attrs import frozen
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from fredfw import Framework
 from fredfw.errors import PluginError

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from fredfw import Framework, GraphBuilder, GraphResult, LinkEvent, Pattern, TaskGraph
+from fredfw import Framework, GraphBuilder, Pattern, TaskGraph
 from fredfw.errors import DeadlockError, InputError
+from fredfw.experiment.results import GraphResult
+from fredfw.simulation import LinkEvent
 
 SIZE = 1e6
 BACK = "npu1->npu2"

@@ -12,8 +12,7 @@ from typing import ClassVar, cast
 import numpy as np
 import pytest
 from attrs import frozen
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from fredfw.fabric import Fabric, FlowSet, NodeKind, Router, Routes
 from fredfw.simulation import (

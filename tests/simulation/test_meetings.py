@@ -7,8 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from fredfw import Framework
 from fredfw.fabric import Admission, Decision, Fabric, FlowSet, Routes, Start, Wait

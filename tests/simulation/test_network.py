@@ -7,8 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 from attrs import evolve
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from fredfw.collectives import Pattern, Phase, Schedule
 from fredfw.collectives.schedule import POLICIES

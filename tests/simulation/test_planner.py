@@ -9,10 +9,8 @@ from attrs import evolve, frozen
 
 from fredfw import (
     Admission,
-    AlwaysStart,
     CollectiveAlgorithm,
     CollectiveRequest,
-    Decision,
     Fabric,
     FlowSet,
     GroupView,
@@ -29,7 +27,7 @@ from fredfw import (
 )
 from fredfw.collectives.direct import DirectAlgorithm
 from fredfw.errors import PluginError, RefusedError, ScheduleError, UnsupportedError
-from fredfw.fabric import Defaults, OpenAdmission
+from fredfw.fabric import AlwaysStart, Decision, Defaults, OpenAdmission
 from fredfw.simulation import Lowering, Planner, ScheduleRun
 from fredfw.simulation.choice import too_fast
 from fredfw.simulation.sharing import MaxMin

@@ -9,14 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from attrs import field, frozen
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from fredfw import Call, Costs, Fabric, Framework, IdealTransport, MultipathRouter, NodeKind, Transport
+from fredfw import Call, Costs, Fabric, Framework, MultipathRouter, NodeKind, Transport
 from fredfw.collectives import Pattern, ring_schedule
 from fredfw.embed import NetworkBackend
 from fredfw.errors import InputError, PluginError, UnsupportedError
-from fredfw.fabric import Admission, Decision, FlowSet, Start
+from fredfw.fabric import Admission, Decision, FlowSet, IdealTransport, Start
 from fredfw.fidelities import SIMULATED
 from fredfw.simulation import FlowNetwork, Lowering, ScheduleRun
 from fredfw.testing.fabrics import Admitting, star

@@ -6,8 +6,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from attrs import evolve, frozen
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from fredfw.collectives import CollectiveRequest, Pattern, Phase, Schedule
 from fredfw.fabric import Call, Costs, Fabric, FlowSet, IdealTransport, Transport

@@ -3,8 +3,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fredfw import Framework, GraphBuilder, MemoryTier, TaskGraph, with_memories
+from fredfw import Framework, GraphBuilder, TaskGraph
 from fredfw.errors import UnknownNameError
+from fredfw.fabric import MemoryTier, with_memories
 from fredfw.testing.fabrics import star
 
 FRAMEWORK = Framework()

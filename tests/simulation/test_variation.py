@@ -7,9 +7,11 @@ import math
 import numpy as np
 import pytest
 
-from fredfw import Framework, GraphBuilder, GraphResult, Jitter, Pattern, Stragglers, TaskGraph, Variation
+from fredfw import Framework, GraphBuilder, Pattern, TaskGraph
 from fredfw.errors import InputError
 from fredfw.experiment.repeated import spread
+from fredfw.experiment.results import GraphResult
+from fredfw.simulation import Jitter, Stragglers, Variation
 
 
 def compute_then_reduce(ranks: int, *, repeats: int = 1, size: float = 0.0) -> TaskGraph:

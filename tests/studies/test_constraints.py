@@ -4,8 +4,7 @@ import operator
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from fredfw.errors import InputError, UnknownNameError
 from fredfw.studies.constraints import Constraint

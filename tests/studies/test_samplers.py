@@ -5,8 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from fredfw import Sampler, SearchSpace, Told, Trial
 from fredfw.errors import InputError

@@ -15,7 +15,6 @@ from fredfw import (
     Sampler,
     Search,
     SearchSpace,
-    StudyResult,
     System,
     TaskGraph,
     Told,
@@ -27,6 +26,7 @@ from fredfw import (
 )
 from fredfw.errors import InputError, Interrupted, LimitError, PluginError, SimulationError, UnknownNameError
 from fredfw.experiment.store import Store
+from fredfw.studies.results import StudyResult
 
 MESHES: dict[str, Any] = {
     "title": "meshes",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fredfw import ShortestPathRouter, defaults
+import fredfw
+from fredfw import ShortestPathRouter
 from fredfw.collectives.direct import DirectAlgorithm
 from fredfw.simulation import CircuitPreempt, MaxMin, StrictLinks, WeightedMaxMin
 from fredfw.studies.samplers import GridSampler, HalvingSampler, RandomSampler
@@ -12,29 +13,29 @@ from fredfw.workloads import LinearPlacement, SnakePlacement
 
 
 class TestShortestPath(RouterTests):
-    plugin = defaults
+    plugin = fredfw
     routers = (ShortestPathRouter(),)
     fabrics = (grid(7), grid(6, closed=True), grid(3, 4), grid(2, 3, 2), grid(5, 3, closed=True))
 
 
 class TestDirect(CollectiveTests):
-    plugin = defaults
+    plugin = fredfw
     algorithms = (DirectAlgorithm(),)
 
 
 class TestPlacements(PlacementTests):
-    plugin = defaults
+    plugin = fredfw
     placements = (LinearPlacement(), SnakePlacement())
     fabrics = (*standard(), grid(2, 3, 2), grid(5))
 
 
 class TestSharing(SharingPolicyTests):
-    plugin = defaults
+    plugin = fredfw
     policies = (MaxMin(), StrictLinks(), CircuitPreempt(), WeightedMaxMin(), WeightedMaxMin({"a": 2.0, "b": 0.5}))
 
 
 class TestSamplers(SamplerTests):
-    plugin = defaults
+    plugin = fredfw
     samplers = (GridSampler(), RandomSampler(trials=4, seed=2), HalvingSampler(eta=2.0, trials=6))
 
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from attrs import frozen
 
-from fredfw import Admission, Decision, Decompose, Fabric, FlowSet, Refuse, Split, Start, Topology, Wait, units
+from fredfw import Admission, Decompose, Fabric, FlowSet, Refuse, Split, Start, Topology, Wait, units
+from fredfw.fabric import Decision
 from fredfw.testing import AdmissionTests, ConformanceError, check_admission
 from fredfw.testing.admission import ADMISSION, AdmissionCase
 from fredfw.testing.conformance import outcome

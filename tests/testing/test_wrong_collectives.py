@@ -20,9 +20,9 @@ from fredfw import (
     Schedule,
     in_series,
     parallel,
+    ring_schedule as rings,
     units,
 )
-from fredfw import ring_schedule as rings
 from fredfw.collectives.direct import DirectAlgorithm
 from fredfw.testing import ConformanceError, check_collective
 from fredfw.testing.fabrics import grid

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from attrs import frozen
 
-from fredfw import Comparison, Exporter, RunResult, units
+from fredfw import Exporter, RunResult, units
 from fredfw.errors import UnsupportedError
+from fredfw.experiment.results import Comparison
 from fredfw.testing import ConformanceError, ExporterTests, check_exporter
 from fredfw.testing.conformance import outcome
 from fredfw.testing.exporter import EXPORTER, ExporterCase, results

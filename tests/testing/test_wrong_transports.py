@@ -9,8 +9,9 @@ from typing import ClassVar
 import pytest
 from attrs import frozen
 
-from fredfw import Call, Costs, Fabric, IdealTransport, Transport, units
+from fredfw import Call, Costs, Fabric, Transport, units
 from fredfw.errors import UnsupportedError
+from fredfw.fabric import IdealTransport
 from fredfw.testing import ConformanceError, check_transport
 
 # Each call of the kit starts another Python.

@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
-from fredfw import Framework, GraphBuilder, MemoryTier, MemoryUse, TaskKind, with_memories
+from fredfw import Framework, GraphBuilder, MemoryUse, TaskKind
 from fredfw.errors import InputError
+from fredfw.fabric import MemoryTier, with_memories
 from fredfw.testing.fabrics import star
 from fredfw.workloads.spilling import Spill, spills, with_spills
 

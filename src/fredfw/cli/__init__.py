@@ -13,24 +13,16 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from importlib.metadata import EntryPoint, distribution
 from typing import Any
 
 import click
 
 from fredfw import limits
-from fredfw.cli.calibrate import calibrate
-from fredfw.cli.collective import collective
-from fredfw.cli.compare import cells, compare, merge
-from fredfw.cli.export_program import export_program
-from fredfw.cli.new import new
 from fredfw.cli.output import Outputs, log_traceback, print_report, table
 from fredfw.cli.parsing import configured, limits_of
-from fredfw.cli.plugins import plugins
-from fredfw.cli.run import run
 from fredfw.cli.session import open_framework, session
-from fredfw.cli.study import study
-from fredfw.cli.trace import trace
-from fredfw.cli.validate import validate
 from fredfw.errors import FredfwError, InputError, PluginWarning
 from fredfw.terminal import printable
 from fredfw_command import INTERRUPTED
@@ -98,24 +90,33 @@ def _reported() -> Iterator[None]:
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
+@cache
+def _own_commands() -> dict[str, EntryPoint]:
+    points = distribution("fredfw").entry_points
+    return {point.name: point for point in points if point.group == "fredfw.commands"}
+
+
 class _Group(click.Group):
-    """The core's commands, and those of plugins where a name is not among them."""
+    """The core's commands, and those of plugins where a name is not among them; each is imported when it is used."""
+
+    def list_commands(self, _ctx: click.Context) -> list[str]:
+        return sorted(_own_commands())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        own = super().get_command(ctx, cmd_name)
+        if cmd_name in _own_commands():
+            command: click.Command = _own_commands()[cmd_name].load()
+            return command
         # During completion, warnings about plugins that do not work have no place to go.
-        if own is not None or ctx.resilient_parsing:
-            return own
-        return session(ctx).plugins.commands.get(cmd_name)
+        return None if ctx.resilient_parsing else session(ctx).plugins.commands.get(cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_commands(ctx, formatter)
         try:
             commands = session(ctx).plugins.commands
             rows = [
-                (info.name, f"{commands.get(info.name).get_short_help_str()}  [{info.distribution or '--plugin'}]")
+                (info.name, f"{info.description}  [{info.distribution or '--plugin'}]")
                 for info in commands.infos()
-                if info.name not in self.commands and not commands.get(info.name).hidden
+                if info.name not in _own_commands() and not commands.hidden(info.name)
             ]
         except FredfwError as error:  # help is what people ask for when something does not work
             click.echo(printable(f"fredfw: warning: {error}"), err=True)
@@ -198,20 +199,3 @@ def _remember(ctx: click.Context, parameter: click.Parameter, value: Any) -> Non
 )
 def main() -> None:
     """How long does a training iteration take on this fabric, with these collective algorithms, and why?"""
-
-
-for command in (
-    compare,
-    run,
-    study,
-    cells,
-    merge,
-    collective,
-    calibrate,
-    validate,
-    export_program,
-    trace,
-    plugins,
-    new,
-):
-    main.add_command(command)

@@ -9,8 +9,16 @@ import click
 
 from fredfw.cli import completion, exports
 from fredfw.cli.exports import Exports
-from fredfw.cli.options import CSV, JSON, PROGRESS, SENSITIVITY, Command, OptionalValues, share_of
-from fredfw.cli.options import fidelity as fidelity_options
+from fredfw.cli.options import (
+    CSV,
+    JSON,
+    PROGRESS,
+    SENSITIVITY,
+    Command,
+    OptionalValues,
+    fidelity as fidelity_options,
+    share_of,
+)
 from fredfw.cli.output import log, progress_bar
 from fredfw.cli.parsing import configured, nccl_sizes, parse_assignments, parse_group, parse_size, parse_sizes
 from fredfw.cli.session import open_framework
@@ -134,7 +142,7 @@ def collective(
     exporting = Exports(framework, exports, kinds, json=json_path, csv=csv_path)
     outputs = exporting.outputs({}, ())
     from fredfw.plugin import configure
-    from fredfw.plugin.contract import built
+    from fredfw.plugin.answers import built
 
     registries = framework.plugins
     cls = _named("--topology", registries.topologies, topology)

@@ -22,11 +22,11 @@ from fredfw.cli.options import (
     SET,
     Command,
     OptionalValues,
+    fidelity as fidelity_options,
     running,
     share_of,
     store_of,
 )
-from fredfw.cli.options import fidelity as fidelity_options
 from fredfw.cli.output import log, picture_format, progress_bar
 from fredfw.cli.parsing import blamed_on_options, check_units, parse_values
 from fredfw.cli.session import open_framework

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from fredfw.cli.options import FABRIC, FILE, PATH, SET, WORKLOAD
-from fredfw.cli.options import fidelity as fidelity_options
+from fredfw.cli.options import FABRIC, FILE, PATH, SET, WORKLOAD, fidelity as fidelity_options
 from fredfw.cli.output import Outputs
 from fredfw.cli.parsing import blamed_on_options, check_units, parse_values
 from fredfw.cli.session import open_framework

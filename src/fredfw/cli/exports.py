@@ -66,7 +66,7 @@ class Exports:
         **short: str | None,
     ) -> None:
         from fredfw.plugin import configure
-        from fredfw.plugin.contract import checked
+        from fredfw.plugin.answers import checked
 
         plugins = framework.plugins
         asked: list[tuple[str, Any, str]] = [
@@ -108,7 +108,7 @@ class Exports:
 
     def contents(self, results: Mapping[str, Result]) -> dict[str, Maker]:
         """Return what makes the content of each option, of ``results`` by kind."""
-        from fredfw.plugin.contract import exported
+        from fredfw.plugin.answers import exported
 
         return {key: partial(exported, exporter, results[kind]) for key, (exporter, kind) in self._chosen.items()}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+from collections.abc import Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +13,11 @@ import click
 from fredfw.cli.completion import plugin_names
 from fredfw.cli.options import PATH
 from fredfw.cli.output import Outputs, print_report
-from fredfw.cli.session import open_framework
+from fredfw.cli.session import session
 from fredfw.errors import UnknownNameError, nearest
 
 if TYPE_CHECKING:
-    from fredfw.plugin.registry import Catalog
+    from fredfw.plugin.registry import Catalog, PluginInfo
 
 # As the registries call them, with hyphens; importing these costs more than --help may.
 KINDS = (
@@ -47,15 +48,22 @@ def plugins() -> None:
 def list_(ctx: click.Context, kind: str | None, is_long: bool, json_path: str | None) -> None:
     """List all plugins: kind, name and a line of description, as wide as the terminal."""
     outputs = Outputs({"--json": json_path})
-    manager = open_framework(ctx).plugins
+    manager = session(ctx).plugins
     catalogs: list[Catalog[Any]] = [*manager.registries, manager.commands]
     infos = [info for one in catalogs if kind in (None, _option(one.kind)) for info in one.infos()]
-    from fredfw.report import data, layout, tables
+    outputs.write({"--json": lambda: _json(infos)})
+    from fredfw.report import layout
+    from fredfw.report.plugins import plugin_origins_report, plugins_report
 
-    outputs.write({"--json": lambda: data.plugins_to_json(infos)})
     # Nothing is cut where a program may read it.
     width = layout.make_console().width if sys.stdout is not None and sys.stdout.isatty() else None
-    outputs.show(lambda: tables.plugin_origins_report(infos) if is_long else tables.plugins_report(infos, width=width))
+    outputs.show(lambda: plugin_origins_report(infos) if is_long else plugins_report(infos, width=width))
+
+
+def _json(infos: Sequence[PluginInfo]) -> str:
+    from fredfw.report import data  # which brings the models
+
+    return data.plugins_to_json(infos)
 
 
 def _option(kind: str) -> str:
@@ -67,13 +75,13 @@ def _option(kind: str) -> str:
 @click.pass_context
 def show(ctx: click.Context, name: str) -> None:
     """Show what the plugin NAME does and its configuration fields; all of them, if several kinds have one."""
-    manager = open_framework(ctx).plugins
+    manager = session(ctx).plugins
     holders = [registry for registry in manager.registries if name in registry]
     if not holders and name not in manager.commands:
         known = sorted(set(chain(*(registry.names() for registry in manager.registries), manager.commands.names())))
         raise UnknownNameError(f"no plugin {name!r}{nearest(name, known)}", accepted=", ".join(known))
     from fredfw.plugin import schema
-    from fredfw.report.tables import plugin_report
+    from fredfw.report.plugins import plugin_report
 
     for index, registry in enumerate(holders):
         cls = registry.get(name)

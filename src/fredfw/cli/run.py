@@ -7,8 +7,17 @@ import click
 from fredfw.cli import exports
 from fredfw.cli.called import called
 from fredfw.cli.exports import Exports
-from fredfw.cli.options import FABRIC, FILE, JSON, PATH, PROGRESS, SET, WORKLOAD, OptionalValues
-from fredfw.cli.options import fidelity as fidelity_options
+from fredfw.cli.options import (
+    FABRIC,
+    FILE,
+    JSON,
+    PATH,
+    PROGRESS,
+    SET,
+    WORKLOAD,
+    OptionalValues,
+    fidelity as fidelity_options,
+)
 from fredfw.cli.output import log, progress_bar
 from fredfw.cli.parsing import blamed_on_options, check_units, parse_values
 from fredfw.cli.session import open_framework

@@ -101,7 +101,7 @@ def synthesize(
     framework = open_framework(ctx)
     folder, prefix = split(output)
     from fredfw.plugin import configure
-    from fredfw.plugin.contract import exported
+    from fredfw.plugin.answers import exported
 
     exporter = configure.choose(
         {"name": "chakra", "prefix": prefix},
@@ -131,7 +131,7 @@ def synthesize(
 def _fabric(network: str, plugins: PluginManager) -> Fabric:
     """Return the fabric of the option ``--topology``."""
     from fredfw.plugin import configure
-    from fredfw.plugin.contract import built
+    from fredfw.plugin.answers import built
 
     topology = configure.choose(
         configure.from_toml(network),

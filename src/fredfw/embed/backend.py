@@ -24,8 +24,7 @@ from fredfw.plugin.registry import Registry
 from fredfw.simulation import FlowNetwork, Planner, ScheduleRun, SharingPolicy, Simulator
 from fredfw.simulation.answers import notes as admission_notes
 from fredfw.simulation.checks import check_fabric
-from fredfw.simulation.fidelity import Choice, chosen, transfers_of
-from fredfw.simulation.fidelity import notes as fidelity_notes
+from fredfw.simulation.fidelity import Choice, chosen, notes as fidelity_notes, transfers_of
 from fredfw.simulation.links import LiveLinks
 from fredfw.simulation.messages import flows_of
 from fredfw.typing import FloatArray, IntArray

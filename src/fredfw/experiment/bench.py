@@ -24,11 +24,9 @@ from fredfw.simulation.assignment import Assignment
 from fredfw.simulation.choice import too_fast
 from fredfw.simulation.demands import Demands
 from fredfw.simulation.estimate import Estimate, Estimator
-from fredfw.simulation.fidelity import block_notes, possible, undisturbed, ways
-from fredfw.simulation.fidelity import notes as fidelity_notes
+from fredfw.simulation.fidelity import block_notes, notes as fidelity_notes, possible, undisturbed, ways
 from fredfw.simulation.links import LinkEvent, LinkEvents
-from fredfw.simulation.variation import Pace, Variation
-from fredfw.simulation.variation import notes as variation_notes
+from fredfw.simulation.variation import Pace, Variation, notes as variation_notes
 from fredfw.typing import FloatArray, IntArray
 from fredfw.workloads import Kernels, TaskGraph
 

@@ -36,8 +36,8 @@ from fredfw.workloads import (
     TaskKind,
     Work,
     Workload,
+    answers as workload_answers,
 )
-from fredfw.workloads import answers as workload_answers
 from fredfw.workloads.composition import JobGraph, composed
 from fredfw.workloads.labels import BUBBLE, COMPUTE, OWN, WAITING
 from fredfw.workloads.placement import places_within

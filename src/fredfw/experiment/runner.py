@@ -20,19 +20,27 @@ from fredfw.experiment.progress import Log, silent
 from fredfw.experiment.results import Cell, RunResult, Throughput
 from fredfw.experiment.results.runs import injection_bandwidth
 from fredfw.experiment.spec import Experiment, FabricSpec, WorkloadSpec
-from fredfw.fabric import SLOTS, Bill, Fabric, with_memories
-from fredfw.fabric import answers as fabric_answers
+from fredfw.fabric import SLOTS, Bill, Fabric, answers as fabric_answers, with_memories
 from fredfw.fidelities import ESTIMATE
 from fredfw.plugin import configure
-from fredfw.plugin.contract import billed, built
+from fredfw.plugin.answers import billed, built
 from fredfw.plugin.manager import PluginManager
 from fredfw.simulation import Statistics, exported
 from fredfw.simulation.assignment import Assignment
 from fredfw.simulation.fidelity import Choice, chosen, transfers
 from fredfw.simulation.links import check
 from fredfw.typing import IntArray
-from fredfw.workloads import Kernels, Label, MemoryUse, Npu, Placement, System, TaskGraph, Work
-from fredfw.workloads import answers as workload_answers
+from fredfw.workloads import (
+    Kernels,
+    Label,
+    MemoryUse,
+    Npu,
+    Placement,
+    System,
+    TaskGraph,
+    Work,
+    answers as workload_answers,
+)
 from fredfw.workloads.composition import composed
 from fredfw.workloads.labels import BUBBLE, COMPUTE
 from fredfw.workloads.placement import placement_of

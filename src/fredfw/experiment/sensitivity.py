@@ -30,7 +30,7 @@ from fredfw.experiment.variation import (
     varied,
 )
 from fredfw.fabric import Fabric, with_memories
-from fredfw.plugin.contract import built
+from fredfw.plugin.answers import built
 
 # What makes no difference is told apart from rounding.
 _EXACT = 1e-9

@@ -23,7 +23,7 @@ from fredfw.fabric import (
 )
 from fredfw.fabric.tiers import tiers_of
 from fredfw.fabric.transport import ByTier
-from fredfw.plugin.contract import built
+from fredfw.plugin.answers import built
 from fredfw.simulation.answers import algorithms, costs, settled
 from fredfw.typing import FloatArray, IntArray
 

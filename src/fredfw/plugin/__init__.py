@@ -53,12 +53,13 @@ Saved as ``loop.py`` it can be tried at once, without being installed, from the 
     fw.plugins.load_file("loop.py")
     result = fw.simulate_collective(fw.topology("loop", npus=8).build(), "all-reduce", size="1 GB")
 
-To be found wherever it is installed, it needs an entry point in the group ``fredfw`` of its ``pyproject.toml``::
+To be found wherever it is installed, it needs an entry point in its ``pyproject.toml``, in the group of its hook, and
+no hook any more; it is imported when it is used. In the group ``fredfw``, an entry point names a module with hooks::
 
-    [project.entry-points.fredfw]
-    loop = "acme_loop"
+    [project.entry-points."fredfw.topologies"]
+    loop = "acme_loop:Loop"
 
-and its module says for which version of this contract it is written (``CONTRACT_VERSION``)::
+Its package says for which version of this contract it is written (``CONTRACT_VERSION``)::
 
     fredfw_contract = 2
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import reprlib
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from itertools import chain
+from typing import Any, TypeVar
 
 import pluggy
 
 from fredfw.answers import FAILURES, explain
-from fredfw.errors import FredfwError, PluginError, PluginWarning
+from fredfw.errors import FredfwError, PluginError, PluginWarning, nearest
 from fredfw.plugin import contract, spec
 from fredfw.plugin.origin import LeftOut, Plugin
+
+T = TypeVar("T")
 
 
 class Calls:
@@ -31,12 +36,34 @@ class Calls:
             self._pluggy.trace.root.setwriter(lambda text: trace(text.rstrip("\n")))
             self._pluggy.enable_tracing()
         self._plugins: dict[int, Plugin] = {}  # by identity of the module or object
+        self._announced: dict[str, list[Plugin]] = {}
         self._left_out: list[LeftOut] = []
 
     @property
     def plugins(self) -> Iterable[Plugin]:
         """The plugins in use, in the order in which they were added."""
-        return self._plugins.values()
+        return chain(self._plugins.values(), *self._announced.values())
+
+    def announce(self, plugin: Plugin, hook: str) -> None:
+        """Use what ``plugin`` has an entry point for, as if it were registered through ``hook``."""
+        self._announced.setdefault(hook, []).append(plugin)
+
+    def announced(self, hook: str) -> Sequence[Plugin]:
+        """Return what need not be imported to be known."""
+        return self._announced.get(hook, ())
+
+    def imported(
+        self, plugin: Plugin, load: Callable[[], T], *, hook: str | None = None, name: str | None = None
+    ) -> T | None:
+        """Return what ``load`` imports; ``None`` where that fails, which is left out, see ``leave_out``."""
+        try:
+            return load()
+        except FAILURES as error:
+            cause = f"cannot be imported: {explain(error, plugin.module, plugin.location)}"
+            if isinstance(error, ImportError) and (error.name or "").partition(".")[0] == "fredfw":
+                cause += _misspelt(error) or f"; it is written for another version of fredfw, see {contract.POLICY}"
+            self.leave_out(plugin, cause, error, hook=hook, name=name)
+            return None
 
     def add(self, plugin: Plugin, implementation: object) -> None:
         """Use the hooks of ``implementation``, a module or object, unless it breaks the contract."""
@@ -59,7 +86,7 @@ class Calls:
             fits: Whether something may be in its answer.
             wanted: What that is, in words.
         """
-        self._left_out = [one for one in self._left_out if one.hook != hook]
+        self._left_out = [one for one in self._left_out if one.hook != hook or not one.broken]
         offered: list[tuple[Plugin, Any]] = []
         for plugin, call in self._callers(hook):
             try:
@@ -102,9 +129,10 @@ class Calls:
         """Return the plugins that are left out so far; with ``hook``, those that it would have called."""
         return tuple(one for one in self._left_out if hook is None or one.hook in (None, hook))
 
-    def switch_off(self, plugin: Plugin) -> None:
-        """Note that a plugin is not to be used."""
-        self._left_out.append(LeftOut(plugin, "is switched off", broken=False))
+    def switch_off(self, plugin: Plugin, hook: str | None = None) -> None:
+        """Note that a plugin is not to be used, with the hook that it has an entry point for."""
+        name = None if plugin.point is None else plugin.point.name
+        self._left_out.append(LeftOut(plugin, "is switched off", broken=False, hook=hook, name=name))
 
     def leave_out(
         self,
@@ -142,3 +170,9 @@ class Calls:
     @staticmethod
     def _failure(plugin: Plugin, hook: str, error: BaseException) -> str:
         return f"fails in {hook}: {explain(error, plugin.module, plugin.location)}"
+
+
+def _misspelt(error: ImportError) -> str:
+    """Return, for the message, what of fredfw was meant by a name that cannot be imported, if anything was."""
+    name = re.match(r"cannot import name '(\w+)'", error.msg)
+    return nearest(name[1], getattr(sys.modules.get(error.name or ""), "__all__", ())) if name else ""

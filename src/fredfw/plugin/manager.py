@@ -6,47 +6,47 @@ import hashlib
 import importlib.util
 import inspect
 import os
-import re
 import sys
 import warnings
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from importlib.machinery import SourceFileLoader
-from itertools import takewhile
+from itertools import chain, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
-from fredfw.answers import FAILURES, explain
-from fredfw.collectives import CollectiveAlgorithm
 from fredfw.errors import InputError, PluginWarning, UnknownNameError, nearest
-from fredfw.fabric import AdmissionPolicy, Router, Topology, Transport
 from fredfw.paths import resolved
 from fredfw.plugin.calls import Calls
 from fredfw.plugin.code import code_digest
-from fredfw.plugin.contract import POLICY
-from fredfw.plugin.exporter import Exporter
 from fredfw.plugin.lifecycle import LifecycleHooks
 from fredfw.plugin.origin import CORE, LeftOut, Plugin, canonical
-from fredfw.plugin.registry import Commands, PluginInfo, Registry
-from fredfw.plugin.sampler import Sampler
-from fredfw.simulation.sharing import SharingPolicy
-from fredfw.workloads import Placement, Workload
+from fredfw.plugin.registry import Catalog, Commands, PluginInfo, Registry
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
+    from fredfw.collectives import CollectiveAlgorithm
+    from fredfw.fabric import AdmissionPolicy, Router, Topology, Transport
+    from fredfw.plugin.exporter import Exporter
+    from fredfw.plugin.sampler import Sampler
+    from fredfw.simulation.sharing import SharingPolicy
+    from fredfw.workloads import Placement, Workload
+
 __all__ = ["Commands", "LeftOut", "LifecycleHooks", "PluginInfo", "PluginManager", "Registry", "Switches"]
 
 GROUP = "fredfw"
+"""Entry points of modules whose functions implement hooks, which are imported at once."""
 
 
 @frozen
 class Switches:
     """Which installed plugins are used, and how strictly.
 
-    Plugins are named by their entry point or by their distribution.
+    A plugin is named by its distribution, or by an entry point: of one that is imported at once, or any of those that
+    its distribution has for what is imported when it is used. The core's are ``core`` together.
 
     Args:
         strict: Whether a plugin that cannot be used is an error at once, not a warning.
@@ -109,25 +109,28 @@ class PluginManager:
         self._owners: dict[str, Plugin | None] = {}  # by module, for all plugins that there are now
         self.hook = LifecycleHooks(self._calls)
         """The hooks around a run; plugins are called in the reverse order of the names of their entry points."""
-        self.topologies: Registry[Topology] = self._registry("topology", Topology, "fredfw_topologies")
-        self.routers: Registry[Router] = self._registry("router", Router, "fredfw_routers")
+        self.topologies: Registry[Topology] = self._registry("topology", "Topology", "fredfw_topologies")
+        self.routers: Registry[Router] = self._registry("router", "Router", "fredfw_routers")
         self.collectives: Registry[CollectiveAlgorithm] = self._registry(
-            "collective", CollectiveAlgorithm, "fredfw_collectives", optional=True
+            "collective", "CollectiveAlgorithm", "fredfw_collectives", optional=True
         )
-        self.workloads: Registry[Workload] = self._registry("workload", Workload, "fredfw_workloads")
-        self.placements: Registry[Placement] = self._registry("placement", Placement, "fredfw_placements")
+        self.workloads: Registry[Workload] = self._registry("workload", "Workload", "fredfw_workloads")
+        self.placements: Registry[Placement] = self._registry("placement", "Placement", "fredfw_placements")
         self.sharing_policies: Registry[SharingPolicy] = self._registry(
-            "sharing policy", SharingPolicy, "fredfw_sharing_policies"
+            "sharing policy", "SharingPolicy", "fredfw_sharing_policies"
         )
-        self.admissions: Registry[AdmissionPolicy] = self._registry("admission", AdmissionPolicy, "fredfw_admissions")
-        self.transports: Registry[Transport] = self._registry("transport", Transport, "fredfw_transports")
-        self.exporters: Registry[Exporter] = self._registry("exporter", Exporter, "fredfw_exporters", optional=True)
-        self.samplers: Registry[Sampler] = self._registry("sampler", Sampler, "fredfw_samplers", optional=True)
+        self.admissions: Registry[AdmissionPolicy] = self._registry("admission", "AdmissionPolicy", "fredfw_admissions")
+        self.transports: Registry[Transport] = self._registry("transport", "Transport", "fredfw_transports")
+        self.exporters: Registry[Exporter] = self._registry("exporter", "Exporter", "fredfw_exporters", optional=True)
+        self.samplers: Registry[Sampler] = self._registry("sampler", "Sampler", "fredfw_samplers", optional=True)
         self.commands = Commands("command", "fredfw_commands", self._calls)
 
     @classmethod
     def discover(cls, switches: Switches | None = None) -> PluginManager:
-        """Return a manager that has loaded the installed plugins; by default the environment sets the switches.
+        """Return a manager that knows the installed plugins; by default the environment sets the switches.
+
+        What has an entry point of its own, in the group of its hook such as ``fredfw.topologies``, is imported when it
+        is used; modules in the group ``fredfw`` are imported at once.
 
         A plugin that cannot be used is left out with a ``PluginWarning``; another tells of a plugin that the switches
         block, but that is not installed.
@@ -140,12 +143,24 @@ class PluginManager:
         from importlib.metadata import entry_points
 
         manager = cls(Switches.from_environment() if switches is None else switches)
+        every = entry_points()
         # Sorted, so that the order of lifecycle hooks does not depend on the order of sys.path.
-        points = sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value))
-        found = [(Plugin(point.name, point.value.partition(":")[0].strip(), point.dist), point) for point in points]
-        manager._check_switches([plugin for plugin, _ in found])
-        for plugin, point in found:
-            manager._load(plugin, point)
+        at_once = {_plugin(point): point for point in _sorted(every.select(group=GROUP))}
+        catalogs: tuple[Catalog[Any], ...] = (*manager.registries, manager.commands)
+        hooks = {_plugin(point): one.hook for one in catalogs for point in _sorted(every.select(group=one.group))}
+        off = manager._switched_off(at_once, hooks)
+        for plugin in chain(at_once, hooks):
+            if plugin in off:
+                manager._calls.switch_off(plugin, hooks.get(plugin))
+            elif plugin in hooks:
+                manager._calls.announce(plugin, hooks[plugin])
+            else:
+                implementation = manager._calls.imported(plugin, at_once[plugin].load)
+                if implementation is not None:
+                    manager._add(plugin, implementation)
+        if manager.switches.strict:
+            for catalog in catalogs:
+                list(catalog)  # which imports everything
         return manager
 
     @property
@@ -240,11 +255,8 @@ class PluginManager:
         sys.modules[name] = module
         plugin = Plugin(file.name, name, digest=digest)
         try:
-            try:
-                # What the digest is of, not what the loader might find in a cache or in the file by now.
-                exec(loader.source_to_code(content, str(file)), vars(module))
-            except FAILURES as error:
-                self._leave_out_import(plugin, error)  # which is an error for one that was given by hand
+            # What the digest is of, not what the loader might find in a cache or in the file by now.
+            self._calls.imported(plugin, lambda: exec(loader.source_to_code(content, str(file)), vars(module)))
             self._add(plugin, module)
         except BaseException:
             del sys.modules[name]
@@ -277,7 +289,7 @@ class PluginManager:
         """
         by_distribution = {canonical(one.distribution): one for one in self._calls.plugins if one.distribution}
         told: dict[str, str] = {}
-        waiting = [one for one in self._calls.plugins if one.module == CORE]
+        waiting = [one for one in self._calls.plugins if one.is_core][:1]
         for cls in used:
             owner = self._owner(cls)
             if owner is None:
@@ -307,13 +319,21 @@ class PluginManager:
         best = max(self._calls.plugins, key=shared, default=None)
         return best if best is not None and shared(best) else None
 
-    def _registry(self, kind: str, interface: type, hook: str, *, optional: bool = False) -> Registry[Any]:
+    def _registry(self, kind: str, interface: str, hook: str, *, optional: bool = False) -> Registry[Any]:
         return Registry(kind, hook, self._calls, interface, optional=optional)
 
-    def _check_switches(self, plugins: Sequence[Plugin]) -> None:
-        allow, block = self._switches.allow or frozenset(), self._switches.block
-        known = {name for plugin in plugins for name in _called(plugin)} if allow or block else set()
-        for name in sorted(allow):
+    def _switched_off(self, at_once: Iterable[Plugin], when_used: Iterable[Plugin]) -> set[Plugin]:
+        """Return which plugins the switches leave out; what is imported when it is used goes with its distribution."""
+        block, allow = self._switches.block, self._switches.allow
+        if not block and allow is None:
+            return set()
+        called = {plugin: {canonical(plugin.name), canonical(plugin.distribution or plugin.name)} for plugin in at_once}
+        shared: dict[str | None, set[str]] = {}
+        for plugin in when_used:
+            called[plugin] = shared.setdefault(plugin.distribution, {canonical(plugin.distribution or plugin.name)})
+            called[plugin].add(canonical(plugin.name))
+        known = set(chain(*called.values()))
+        for name in sorted(allow or ()):
             if canonical(name) not in known:
                 raise UnknownNameError(
                     f"no plugin {name!r} is installed{nearest(name, known)}", accepted=", ".join(sorted(known))
@@ -322,32 +342,13 @@ class PluginManager:
             if canonical(name) not in known:
                 message = f"no plugin {name!r} is installed, so no plugin was switched off{nearest(name, known)}"
                 warnings.warn(message, PluginWarning, stacklevel=3)
-
-    def _is_switched_off(self, plugin: Plugin) -> bool:
-        switches = self._switches
-        if switches.block and _called(plugin) & set(map(canonical, switches.block)):
-            return True
+        blocked, allowed = (set(map(canonical, names or ())) for names in (block, allow))
         # An allow list is about what is installed beside the core.
-        if switches.allow is None or plugin.module == CORE:
-            return False
-        return not _called(plugin) & set(map(canonical, switches.allow))
-
-    def _load(self, plugin: Plugin, point: EntryPoint) -> None:
-        if self._is_switched_off(plugin):
-            self._calls.switch_off(plugin)
-            return
-        try:
-            implementation = point.load()
-        except FAILURES as error:
-            self._leave_out_import(plugin, error)
-            return
-        self._add(plugin, implementation)
-
-    def _leave_out_import(self, plugin: Plugin, error: BaseException) -> None:
-        cause = f"cannot be imported: {explain(error, plugin.module, plugin.location)}"
-        if isinstance(error, ImportError) and (error.name or "").partition(".")[0] == "fredfw":
-            cause += _misspelt(error) or f"; it is written for another version of fredfw, see {POLICY}"
-        self._calls.leave_out(plugin, cause, error)
+        return {
+            plugin
+            for plugin, names in called.items()
+            if names & blocked or (allow is not None and not plugin.is_core and not names & allowed)
+        }
 
     def _add(self, plugin: Plugin, implementation: object) -> None:
         self._calls.add(plugin, implementation)
@@ -357,15 +358,13 @@ class PluginManager:
         self.commands.forget()
 
 
-def _called(plugin: Plugin) -> set[str]:
-    """Return the names that a switch may give a plugin."""
-    return {canonical(plugin.name), canonical(plugin.distribution or plugin.name)}
+def _sorted(points: Iterable[EntryPoint]) -> list[EntryPoint]:
+    return sorted(points, key=lambda point: (point.name, point.value))
 
 
-def _misspelt(error: ImportError) -> str:
-    """Return, for the message, what of fredfw was meant by a name that cannot be imported, if anything was."""
-    name = re.match(r"cannot import name '(\w+)'", error.msg)
-    return nearest(name[1], getattr(sys.modules.get(error.name or ""), "__all__", ())) if name else ""
+def _plugin(point: EntryPoint) -> Plugin:
+    name = CORE if point.module.partition(".")[0] == "fredfw" else point.name
+    return Plugin(name, point.module, point.dist, point=None if point.group == GROUP else point)
 
 
 def given_or_installed(plugins: PluginManager | None) -> PluginManager:

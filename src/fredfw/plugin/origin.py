@@ -2,62 +2,68 @@
 
 from __future__ import annotations
 
+import ast
 import re
-from functools import cached_property
+import sys
+from functools import cache, cached_property
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attrs import frozen
 
-from fredfw.answers import module_file
-
 if TYPE_CHECKING:
-    from importlib.metadata import Distribution
+    from importlib.metadata import Distribution, EntryPoint
 
 # A requirement begins with a name (PyPA specification "Dependency specifiers").
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-# The module of the core's own plugin.
-CORE = "fredfw.defaults"
+CORE = "core"
+"""What the core's own plugins are called, and what switches call them."""
 
 
 @frozen(eq=False)
 class Plugin:
-    """A module or object that implements hooks, and where it comes from.
+    """A module or object that implements hooks, or one named thing that is imported when it is used; and its origin.
 
     Args:
-        name: Of its entry point, or the one it was registered under.
+        name: Of its entry point, or the one it was registered under; ``CORE`` for all of the core.
         module: Dotted name of the module it is, or is defined in.
         package: The installed distribution it belongs to; ``None`` if it was registered in process.
         digest: Of the content, where it is a file that is not installed.
+        point: The entry point of what is imported when it is used.
     """
 
     name: str
     module: str
     package: Distribution | None = None
     digest: str | None = None
+    point: EntryPoint | None = None
 
-    # Looked up once: each look-up reads all of the distribution's metadata, which takes a millisecond.
-    @cached_property
+    @property
     def distribution(self) -> str | None:
         """Name of its distribution."""
-        return self._stated("Name")
+        return _stated(self.package, "Name")
 
-    @cached_property
+    @property
     def version(self) -> str | None:
         """Version of its distribution."""
-        return self._stated("Version")
+        return _stated(self.package, "Version")
 
     @cached_property
     def location(self) -> str | None:
         """File of its module, or of the package around one that cannot be imported, or else where it is installed."""
-        file = module_file(self.module)
+        file = file_of(self.module)
         if file is None and self.package is not None:
-            try:
-                top = find_spec(self.module.partition(".")[0])
-            except (ImportError, ValueError):  # no name of a module, or a module that hides where it comes from
-                top = None
-            file = top.origin if top is not None and top.origin else str(self.package.locate_file(""))
+            file = file_of(self.module.partition(".")[0]) or str(self.package.locate_file(""))
         return file
+
+    @cached_property
+    def description(self) -> str:
+        """First line of the docstring of what its entry point names, read without importing it; may be empty."""
+        if self.point is None or self.location is None:
+            return ""
+        documented = [one for one in _definitions(self.location) if one.name == self.point.attr]
+        return (ast.get_docstring(documented[-1]) or "").partition("\n")[0] if documented else ""
 
     @cached_property
     def requirements(self) -> tuple[str, ...]:
@@ -67,19 +73,36 @@ class Plugin:
         return tuple(name[0] for name in names if name)
 
     @property
+    def is_core(self) -> bool:
+        """Whether it is part of the core."""
+        return self.package is not None and self.module.partition(".")[0] == "fredfw"
+
+    @property
     def by_hand(self) -> bool:
         """Whether it was given to a manager, not found by it."""
         return self.package is None
-
-    def _stated(self, key: str) -> str | None:
-        stated = None if self.package is None else self.package.metadata.get_all(key)
-        return stated[0] if stated else None  # a damaged installation may lack it
 
     def __str__(self) -> str:
         installed = f"{self.distribution or 'unnamed'} {self.version or 'without a version'}"
         by_hand = "" if self.digest else "registered in process"  # its file says where it is from
         known = ", ".join(filter(None, (by_hand if self.by_hand else installed, self.location)))
         return f"plugin {self.name!r} ({known})" if known else f"plugin {self.name!r}"
+
+
+@cache
+def _definitions(file: str) -> list[ast.ClassDef | ast.FunctionDef]:
+    """Return the classes and functions of a module, which is parsed once."""
+    try:
+        tree = ast.parse(Path(file).read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return []
+    return [one for one in tree.body if isinstance(one, ast.ClassDef | ast.FunctionDef)]
+
+
+@cache  # each look-up reads all of the metadata, which takes a millisecond
+def _stated(package: Distribution | None, key: str) -> str | None:
+    stated = None if package is None else package.metadata.get_all(key)
+    return stated[0] if stated else None  # a damaged installation may lack it
 
 
 @frozen
@@ -102,6 +125,25 @@ class LeftOut:
 
     def __str__(self) -> str:
         return f"{self.plugin} {self.cause}"
+
+
+def file_of(module: str) -> str | None:
+    """Return the file of a module, which need not be imported, or ``None``."""
+    if module in sys.modules:
+        return getattr(sys.modules[module], "__file__", None)
+    top, *inner = module.split(".")
+    try:
+        found = find_spec(top)
+    except (ImportError, ValueError):  # no name of a module, or a module that hides where it comes from
+        return None
+    if found is None or not inner:
+        return None if found is None else found.origin
+    for folder in found.submodule_search_locations or ():
+        path = Path(folder, *inner)
+        for file in (path.with_suffix(".py"), path / "__init__.py"):
+            if file.is_file():
+                return str(file)
+    return None
 
 
 def canonical(name: str) -> str:

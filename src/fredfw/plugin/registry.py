@@ -5,17 +5,18 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import attrs
 from attrs import frozen
 
-from fredfw.answers import FAILURES, explain, introduce, module_file
+from fredfw.answers import FAILURES, brief, explain, introduce, module_file
 from fredfw.errors import BrokenPluginError, PluginError, UnknownNameError, nearest
 from fredfw.plugin import schema
 from fredfw.plugin.calls import Calls
-from fredfw.plugin.contract import class_violations
-from fredfw.plugin.origin import CORE, LeftOut, Plugin, canonical
+from fredfw.plugin.contract import class_violations, mismatch
+from fredfw.plugin.origin import LeftOut, Plugin, canonical
 from fredfw.terminal import quoted
 
 if TYPE_CHECKING:
@@ -106,8 +107,9 @@ class PluginInfo:
 class Catalog(ABC, Generic[V]):
     """What is registered of one kind; iterating yields it in the order of the names.
 
-    What plugins offer is asked for at the first look-up and checked then. What breaks the contract is left out alone,
-    and so is a name that several plugins register: which one was meant must not depend on the order of plugins.
+    What plugins register through the hook is asked for at the first look-up and checked then; what has an entry point
+    is imported and checked when it is used. What breaks the contract is left out alone, and so is a name that several
+    plugins register: which one was meant must not depend on the order of plugins.
 
     Args:
         kind: The kind in words.
@@ -122,9 +124,11 @@ class Catalog(ABC, Generic[V]):
 
     def __init__(self, kind: str, hook: str, calls: Calls) -> None:
         self.kind = kind
-        self._hook = hook
+        self.hook = hook
+        self.group = hook.replace("_", ".", 1)
+        """Of the entry points, such as ``fredfw.topologies``."""
         self._calls = calls
-        self._known: dict[str, tuple[Plugin, V]] | None = None
+        self._known: dict[str, tuple[Plugin, V | None]] | None = None  # nothing where it is not imported yet
 
     @abstractmethod
     def _fits(self, one: object) -> bool:
@@ -143,7 +147,8 @@ class Catalog(ABC, Generic[V]):
         """Return the name of the module that defines it."""
 
     def __iter__(self) -> Iterator[V]:
-        return (one for _, one in self._entries().values())
+        found = map(self._imported, self.names())
+        return (one[1] for one in found if one is not None)
 
     def __len__(self) -> int:
         return len(self._entries())
@@ -168,9 +173,13 @@ class Catalog(ABC, Generic[V]):
 
     def info(self, name: str) -> PluginInfo:
         """Return where that which is registered as ``name`` comes from; raises as ``get`` does."""
-        plugin, one = self._look_up(name)
-        location = module_file(self._module(one)) or module_file(plugin.module)
-        return PluginInfo(self.kind, name, plugin.distribution, plugin.version, location, self._summary(one))
+        plugin, one = self._entries().get(name) or self._look_up(name)
+        if one is None or plugin.point is not None:
+            location, description = plugin.location, plugin.description
+        else:
+            location = module_file(self._module(one)) or module_file(plugin.module)
+            description = self._summary(one)
+        return PluginInfo(self.kind, name, plugin.distribution, plugin.version, location, description)
 
     def infos(self) -> tuple[PluginInfo, ...]:
         """Return ``info`` of all names."""
@@ -185,11 +194,12 @@ class Catalog(ABC, Generic[V]):
         known = ", ".join(map(quoted, entries)) or "none is installed"
         if not isinstance(name, str):
             raise UnknownNameError(f"{name!r} is not the name of a {self.kind}", accepted=known)
-        if name in entries:
-            return entries[name]
+        found = self._imported(name) if name in entries else None
+        if found is not None:
+            return found
         message = f"no {self.kind} {name!r}{nearest(name, entries)}"
         provider = f"fredfw-{self.kind}-{name}" if name in FIRST_PARTY.get(self.kind, ()) else None
-        suspects = [one for one in self._calls.left_out(self._hook) if self._may_provide(one, name, provider)]
+        suspects = [one for one in self._calls.left_out(self.hook) if self._may_provide(one, name, provider)]
         for one in suspects:
             message += f"; {one}"
         if any(one.broken for one in suspects):
@@ -211,10 +221,42 @@ class Catalog(ABC, Generic[V]):
             return left_out.broken
         return plugin.distribution is not None and canonical(plugin.distribution) == provider
 
-    def _entries(self) -> dict[str, tuple[Plugin, V]]:
+    def _imported(self, name: str) -> tuple[Plugin, V] | None:
+        """Return what is registered as ``name`` and whose it is; ``None`` where it cannot be used, and is left out."""
+        plugin, one = self._entries()[name]
+        if one is None and plugin.point is not None:
+            one = self._calls.imported(plugin, plugin.point.load, hook=self.hook, name=name)
+            wrong = None if one is None else self._unfit(name, one, plugin)
+            if wrong is not None:
+                self._calls.leave_out(plugin, wrong, hook=self.hook, name=name)
+                one = None
+            if one is not None and isinstance(one, type):
+                introduce(one, plugin)
+            self._entries()[name] = plugin, one
+        if one is None:
+            del self._entries()[name]
+            return None
+        return plugin, one
+
+    def _unfit(self, name: str, one: Any, plugin: Plugin) -> str | None:
+        """Return what is wrong with what an entry point names, as the end of a sentence that starts with the plugin."""
+        other = mismatch(one, plugin.module.partition(".")[0])
+        if other is not None:
+            return other
+        if not self._fits(one):
+            return f"has {brief(one)} as the {self.kind} {name!r}, which is not one of {self.wanted}"
+        wrong = self.wrong(one)
+        if wrong is None and getattr(one, "name", None) != name:
+            wrong = f"has the name {getattr(one, 'name', None)!r}, not {name!r} as its entry point says"
+        return None if wrong is None else f"registers the {self.kind} {self._described(one, plugin)}, which {wrong}"
+
+    def _entries(self) -> dict[str, tuple[Plugin, V | None]]:
         if self._known is None:
-            offered: dict[str, list[tuple[Plugin, V]]] = {}
-            for plugin, one in self._calls.ask(self._hook, self._fits, self.wanted):
+            offered: dict[str, list[tuple[Plugin, V | None]]] = {}
+            for plugin in self._calls.announced(self.hook):
+                if plugin.point is not None:
+                    offered.setdefault(plugin.point.name, []).append((plugin, None))
+            for plugin, one in self._calls.ask(self.hook, self._fits, self.wanted):
                 stated = getattr(one, "name", None)
                 name = stated if isinstance(stated, str) and stated else None
                 wrong = "has no name that is text" if name is None else self.wrong(one)
@@ -224,7 +266,7 @@ class Catalog(ABC, Generic[V]):
                     offered.setdefault(name, []).append((plugin, one))
                 else:
                     cause = f"registers the {self.kind} {self._described(one, plugin)}, which {wrong}"
-                    self._calls.leave_out(plugin, cause, hook=self._hook, name=name)
+                    self._calls.leave_out(plugin, cause, hook=self.hook, name=name)
             kept = {name: self._only(name, rivals) for name, rivals in sorted(offered.items())}
             self._known = {name: one for name, one in kept.items() if one is not None}
         return self._known
@@ -235,16 +277,16 @@ class Catalog(ABC, Generic[V]):
         file = module_file(self._module(one))
         return text if file in (None, plugin.location) else f"{text} ({file})"
 
-    def _only(self, name: str, rivals: list[tuple[Plugin, V]]) -> tuple[Plugin, V] | None:
+    def _only(self, name: str, rivals: list[tuple[Plugin, V | None]]) -> tuple[Plugin, V | None] | None:
         """Return the only one of that name, or the core's; leave out all others."""
-        own = next((one for one in rivals if one[0].module == CORE), None)
+        own = next((one for one in rivals if one[0].is_core), None)
         # One plugin may be there twice. One that was given by hand makes it an error, so it is the one to blame.
         plugins = sorted(dict.fromkeys(plugin for plugin, _ in rivals), key=lambda one: (not one.by_hand, one.name))
         if own is not None:
             for plugin in plugins:
                 if plugin is not own[0]:
                     cause = f"registers the {self.kind} {name!r}, a name that {own[0]} has registered"
-                    self._calls.leave_out(plugin, cause, hook=self._hook, name=name)
+                    self._calls.leave_out(plugin, cause, hook=self.hook, name=name)
             return own
         if len(rivals) == 1:
             return rivals[0]
@@ -254,9 +296,9 @@ class Catalog(ABC, Generic[V]):
             cause = f"and {' and '.join(map(str, others))} {both} register the {self.kind} {name!r}"
             cause += f", of which all but one must be switched off{_switches(plugins)}"
         else:
-            classes = " and ".join(self._described(one, first) for _, one in rivals)
+            classes = " and ".join(self._described(one, first) for _, one in rivals if one is not None)
             cause = f"registers the {self.kind} {name!r} more than once: {classes}"
-        self._calls.leave_out(first, cause, hook=self._hook, name=name)
+        self._calls.leave_out(first, cause, hook=self.hook, name=name)
         return None
 
 
@@ -267,17 +309,23 @@ class Registry(Catalog[type[T]]):
         kind: The interface in words.
         hook: The hook that registers them.
         calls: Calls that hook.
-        interface: Base class of all that may be registered.
+        interface: Public name of the base class of all that may be registered.
         optional: Whether its fields are options, which all have defaults.
     """
 
     wanted = "classes"
     elsewhere = "If a file defines it, use fredfw --plugin FILE"
 
-    def __init__(self, kind: str, hook: str, calls: Calls, interface: type[T], *, optional: bool = False) -> None:
+    def __init__(self, kind: str, hook: str, calls: Calls, interface: str, *, optional: bool = False) -> None:
         super().__init__(kind, hook, calls)
-        self.interface = interface
+        self._interface = interface
         self._optional = optional
+
+    @property
+    def interface(self) -> type[T]:
+        """Base class of all that may be registered."""
+        found: type[T] = getattr(import_module("fredfw"), self._interface)
+        return found
 
     def _fits(self, one: object) -> bool:
         return isinstance(one, type)
@@ -315,6 +363,11 @@ class Commands(Catalog["click.Command"]):
     """The commands of the command line that are registered, those of the core among them."""
 
     wanted = "click commands"
+
+    def hidden(self, name: str) -> bool:
+        """Return whether help does not list the command ``name``, as far as is known before it is imported."""
+        _, command = self._entries()[name]
+        return command is not None and command.hidden
 
     def _fits(self, one: object) -> bool:
         import click  # costs nothing here: the code that made the command has imported it

@@ -14,8 +14,7 @@ import numpy as np
 from attrs import astuple, frozen
 
 from fredfw.experiment.results import Comparison, Row, Status
-from fredfw.report.charts import LINES, Bars, Chart, Curves, HeatMap, charts, published, spans
-from fredfw.report.charts import colours as colours_of
+from fredfw.report.charts import LINES, Bars, Chart, Curves, HeatMap, charts, colours as colours_of, published, spans
 from fredfw.report.data import best_cells, rate_of, uneven_rate
 from fredfw.report.pictures import FONTS, SMALL, TITLE, TITLE_LETTERS, drawn, importing
 from fredfw.units import Unit, render

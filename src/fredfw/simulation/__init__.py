@@ -2,6 +2,7 @@
 
 from fredfw.simulation.bounds import Bound, LowerBounds, lower_bound
 from fredfw.simulation.choice import Plan, Planner
+from fredfw.simulation.links import LinkEvent
 from fredfw.simulation.lowering import Lowering
 from fredfw.simulation.network import FlowNetwork
 from fredfw.simulation.record import Statistics, Timeline
@@ -23,6 +24,7 @@ from fredfw.simulation.sharing import (
     max_min,
 )
 from fredfw.simulation.simulator import Simulator
+from fredfw.simulation.variation import Jitter, Stragglers, Variation
 
 __all__ = [
     "ActiveFlows",
@@ -33,6 +35,8 @@ __all__ = [
     "FlowNetwork",
     "HeldRates",
     "Incidence",
+    "Jitter",
+    "LinkEvent",
     "LowerBounds",
     "Lowering",
     "MaxMin",
@@ -45,8 +49,10 @@ __all__ = [
     "Simulator",
     "StatefulSharing",
     "Statistics",
+    "Stragglers",
     "StrictLinks",
     "Timeline",
+    "Variation",
     "WeightedMaxMin",
     "lower_bound",
     "max_min",

@@ -9,8 +9,7 @@ import numpy as np
 
 from fredfw import limits
 from fredfw.errors import InputError
-from fredfw.fabric import AlwaysStart, Fabric, Routes
-from fredfw.fabric import answers as fabric_answers
+from fredfw.fabric import AlwaysStart, Fabric, Routes, answers as fabric_answers
 from fredfw.simulation import answers, engine
 from fredfw.simulation.assignment import STREAMS
 from fredfw.simulation.network import NATIVE, FlowNetwork

@@ -24,7 +24,7 @@ from fredfw.fabric import (
     Topology,
     Wait,
 )
-from fredfw.plugin.contract import built
+from fredfw.plugin.answers import built
 from fredfw.simulation import FlowNetwork, answers
 from fredfw.testing.common import COMMON, Case, twin
 from fredfw.testing.conformance import NOTHING, Check, ConformanceError, check_all, seeded

@@ -21,8 +21,7 @@ from fredfw.testing.exporter import EXPORTER, ExporterCase, Result, results
 from fredfw.testing.fabrics import standard
 from fredfw.testing.placement import PARALLELISMS, PLACEMENT, PlacementCase
 from fredfw.testing.routes import ROUTER, RouterCase
-from fredfw.testing.sampler import SAMPLER, SamplerCase
-from fredfw.testing.sampler import standard as standard_spaces
+from fredfw.testing.sampler import SAMPLER, SamplerCase, standard as standard_spaces
 from fredfw.testing.sharing import SHARING, SharingCase
 from fredfw.testing.topology import TOPOLOGY, TopologyCase
 from fredfw.testing.transport import TRANSPORT, TransportCase

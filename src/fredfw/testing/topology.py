@@ -11,7 +11,7 @@ from attrs import frozen
 from fredfw.collectives import CollectiveRequest, Pattern, ring_schedule
 from fredfw.fabric import SLOTS, Fabric, NodeKind, Router, Topology
 from fredfw.plugin import configure
-from fredfw.plugin.contract import built
+from fredfw.plugin.answers import built
 from fredfw.simulation import lower_bound
 from fredfw.testing.common import COMMON, twin
 from fredfw.testing.conformance import NOTHING, Check, ConformanceError, check_all, seeded

@@ -13,7 +13,7 @@ from fredfw.experiment.bench import Bench
 from fredfw.fabric import Fabric
 from fredfw.fidelities import EXACT
 from fredfw.plugin import configure, schema
-from fredfw.plugin.contract import built
+from fredfw.plugin.answers import built
 from fredfw.plugin.manager import PluginManager
 from fredfw.simulation import Simulator, answers
 from fredfw.typing import IntArray

@@ -9,7 +9,7 @@ from fredfw import Fabric, Framework
 from fredfw.collectives import CollectiveRequest, Pattern, Schedule, check
 from fredfw.errors import UnsupportedError
 from fredfw.fabric import GroupView
-from fredfw_collective_bruck import Bruck, fredfw_collectives
+from fredfw_collective_bruck import Bruck
 
 SIZES = [*range(1, 18), 32, 33]
 SIZE, BANDWIDTH, ALPHA = 1e6, 1e9, 3e-6
@@ -25,10 +25,6 @@ def duration(pattern: str, n: int, fidelity: str) -> float:
     ends = np.concatenate([npu, hub]), np.concatenate([hub, npu])
     fabric = Fabric("star", np.append(np.zeros(n), 1), *ends, BANDWIDTH, ALPHA / 2, 0.0)
     return Framework().simulate_collective(fabric, pattern, size=SIZE, algorithm="bruck", fidelity=fidelity).duration
-
-
-def test_it_is_registered() -> None:
-    assert fredfw_collectives() == [Bruck]
 
 
 @pytest.mark.parametrize("n", SIZES)

@@ -11,7 +11,7 @@ from fredfw import CollectiveRequest, Fabric, Framework, NodeKind, Pattern, chec
 from fredfw.errors import UnsupportedError
 from fredfw.simulation import lower_bound
 from fredfw.testing.views import views
-from fredfw_collective_forest import Forest, fredfw_collectives
+from fredfw_collective_forest import Forest
 from fredfw_collective_forest.trees import MOST_ONE_ROOT, MOST_RANKS, MOST_ROOTS, MOST_SWITCHED
 
 S = 1e9
@@ -34,10 +34,6 @@ def network(npus: int, links: list[tuple[int, int, float]], switches: int = 0) -
 
 def both_ways(pairs: list[tuple[int, int, float]]) -> list[tuple[int, int, float]]:
     return [link for one, other, rate in pairs for link in ((one, other, rate), (other, one, rate))]
-
-
-def test_it_is_registered() -> None:
-    assert fredfw_collectives() == [Forest]
 
 
 def test_what_is_shown_of_it_names_its_limits() -> None:

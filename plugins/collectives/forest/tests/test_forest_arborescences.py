@@ -5,8 +5,7 @@ from itertools import permutations
 
 import networkx as nx
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from fredfw_collective_forest.arborescences import Grove, grow
 

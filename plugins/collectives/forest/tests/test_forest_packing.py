@@ -6,8 +6,7 @@ from math import gcd
 
 import networkx as nx
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from fredfw_collective_forest.packing import TooManyError, most, pack
 

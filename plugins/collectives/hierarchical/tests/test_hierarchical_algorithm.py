@@ -5,14 +5,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from fredfw.collectives import CollectiveRequest, LevelSteps, Pattern, Schedule, balanced_shares, check
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.fabric import Capabilities, GroupView, Level
 from fredfw.typing import FloatArray
-from fredfw_collective_hierarchical import Hierarchical, fredfw_collectives
+from fredfw_collective_hierarchical import Hierarchical
 
 MESH = (Level(5, "line", 750e9), Level(4, "line", 750e9))  # FRED's baseline, ISCA 2025: along a row, along a column
 FRED_A = (Level(4, "switch", 3e12), Level(5, "switch", 375e9))  # the same paper's variant A
@@ -82,10 +81,6 @@ def effective(levels: tuple[Level, ...], **options: Any) -> float:
     group = view(levels)
     time = makespan(plan(Pattern.ALL_REDUCE, group, 1e9, **options), levels)
     return 2 * (group.size - 1) / group.size / time
-
-
-def test_it_is_registered() -> None:
-    assert fredfw_collectives() == [Hierarchical]
 
 
 @pytest.mark.parametrize("n", [*range(2, 18), pytest.param(32, marks=pytest.mark.slow)])

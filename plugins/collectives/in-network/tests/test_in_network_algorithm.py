@@ -6,7 +6,7 @@ import pytest
 from fredfw.collectives import CollectiveRequest, Pattern, Schedule, check
 from fredfw.errors import UnsupportedError
 from fredfw.fabric import Capabilities, GroupView
-from fredfw_collective_in_network import InNetwork, fredfw_collectives
+from fredfw_collective_in_network import InNetwork
 
 SIZES = [*range(1, 18), 32]
 
@@ -17,10 +17,6 @@ def view(n: int, *, reduces: bool = True, multicasts: bool = True) -> GroupView:
 
 def plan(pattern: Pattern, n: int, size: float = 1.0, root: int = 0) -> Schedule:
     return InNetwork().plan(CollectiveRequest(pattern, n, size, root), view(n))
-
-
-def test_it_is_registered() -> None:
-    assert fredfw_collectives() == [InNetwork]
 
 
 @pytest.mark.parametrize("n", SIZES)

@@ -9,7 +9,7 @@ from fredfw import Fabric, Framework
 from fredfw.collectives import CollectiveRequest, Pattern, Schedule, check
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.fabric import GroupView
-from fredfw_collective_recursive_halving_doubling import RecursiveHalvingDoubling, fredfw_collectives
+from fredfw_collective_recursive_halving_doubling import RecursiveHalvingDoubling
 
 SIZES = [*range(1, 18), 24, 32, 33]
 SIZE, BANDWIDTH, ALPHA = 1e6, 1e9, 3e-6
@@ -32,10 +32,6 @@ def duration(pattern: str, n: int, **options: Any) -> float:
 def largest_rows(schedule: Schedule) -> list[float]:
     """Return the largest transfer of each step, as a share of the size."""
     return [float(schedule.row_bytes(phase).max()) / SIZE for phase in schedule.phases]
-
-
-def test_it_is_registered() -> None:
-    assert fredfw_collectives() == [RecursiveHalvingDoubling]
 
 
 @pytest.mark.parametrize("n", SIZES)

@@ -9,7 +9,7 @@ from fredfw import Framework
 from fredfw.collectives import CollectiveRequest, Pattern, Schedule, check
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.fabric import GroupView, Level
-from fredfw_collective_ring import Ring, fredfw_collectives
+from fredfw_collective_ring import Ring
 
 FRAMEWORK = Framework()
 SIZES = [*range(1, 18), 32]
@@ -22,10 +22,6 @@ def plan(pattern: Pattern, n: int, size: float = 1.0, root: int = 0, **options: 
 def busiest_row(schedule: Schedule) -> float:
     """Return the sum over all steps of the largest transfer: what a ring of links of 1 B/s takes."""
     return sum(float(schedule.row_bytes(phase, t).max()) for phase in schedule.phases for t in range(phase.repeat))
-
-
-def test_it_is_registered() -> None:
-    assert fredfw_collectives() == [Ring]
 
 
 @pytest.mark.parametrize("n", SIZES)

@@ -8,7 +8,7 @@ import pytest
 from fredfw import CollectiveRequest, Fabric, Framework, GroupView, Level, Pattern, check
 from fredfw.errors import UnsupportedError
 from fredfw.testing.views import views
-from fredfw_collective_swing import Swing, fredfw_collectives
+from fredfw_collective_swing import Swing
 
 S = 1e9
 FRAMEWORK = Framework()
@@ -16,10 +16,6 @@ FRAMEWORK = Framework()
 
 def torus(*sizes: int, **fields: Any) -> Fabric:
     return FRAMEWORK.topology("torus", dimensions=list(sizes), link_bandwidth=1e9, **fields).build()
-
-
-def test_it_is_registered() -> None:
-    assert fredfw_collectives() == [Swing]
 
 
 @pytest.mark.parametrize("ranks", [2, 4, 8, 16, 32])

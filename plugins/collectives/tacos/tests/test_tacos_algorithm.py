@@ -10,7 +10,7 @@ from fredfw import CollectiveRequest, Fabric, Framework, NodeKind, Pattern, chec
 from fredfw.errors import UnsupportedError
 from fredfw.simulation import lower_bound
 from fredfw.testing.views import views
-from fredfw_collective_tacos import Tacos, fredfw_collectives
+from fredfw_collective_tacos import Tacos
 from fredfw_collective_tacos.network import Ways
 from fredfw_collective_tacos.synthesis import best, in_link_bound
 
@@ -28,10 +28,6 @@ def mixed() -> Fabric:
     """A mesh of 3 x 4 with rows four times as fast as columns, and latencies the other way round."""
     fabric = FRAMEWORK.topology("torus", dimensions=[3, 4], link_bandwidth=[4e9, 1e9], link_latency=["2 us", "1 us"])
     return fabric.build()
-
-
-def test_it_is_registered() -> None:
-    assert fredfw_collectives() == [Tacos]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from fredfw import CollectiveRequest, GroupView, Level, LevelSteps, Pattern, Schedule, check
 from fredfw.errors import UnsupportedError
 from fredfw.fabric.view import Kind
-from fredfw_collective_themis import Themis, fredfw_collectives, orders
+from fredfw_collective_themis import Themis, orders
 
 # The worked example of the paper's figure 5: 4 x 4, the first dimension with twice the bandwidth, 4 chunks of 64 MB.
 WORKED = (Level(4, "switch", 2.0), Level(4, "switch", 1.0))
@@ -26,10 +26,6 @@ def view(levels: tuple[Level, ...], seed: int | None = None) -> GroupView:
 def plan(levels: tuple[Level, ...], pattern: Pattern = Pattern.ALL_REDUCE, **options: Any) -> Schedule:
     group = view(levels)
     return Themis(**options).plan(CollectiveRequest(pattern, group.size, 1.0), group)
-
-
-def test_it_is_registered() -> None:
-    assert fredfw_collectives() == [Themis]
 
 
 @pytest.mark.parametrize("pattern", sorted(Themis.patterns))

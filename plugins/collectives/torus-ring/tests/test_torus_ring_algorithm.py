@@ -5,13 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from fredfw import CollectiveRequest, GroupView, Level, Pattern, Schedule, balanced_shares, check
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.typing import FloatArray
-from fredfw_collective_torus_ring import TorusRing, busy_times, fredfw_collectives
+from fredfw_collective_torus_ring import TorusRing, busy_times
 
 OPTIONS: list[dict[str, Any]] = [{}, {"shares": "equal", "chunks": 2}]
 
@@ -52,10 +51,6 @@ def link_bytes(schedule: Schedule, group: GroupView) -> FloatArray:
         assert (up | ((hop[ranks, moved] + 1) % sizes == 0)).all()  # and to a neighbour
         np.add.at(total, (phase.source, moved, np.where(up, 0, 1)), phase.repeat * schedule.row_bytes(phase))
     return total
-
-
-def test_it_is_registered() -> None:
-    assert fredfw_collectives() == [TorusRing]
 
 
 # Numbers of ranks with so many factorisations that they take many seconds.

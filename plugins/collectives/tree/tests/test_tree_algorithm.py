@@ -10,7 +10,7 @@ from fredfw import Fabric, Framework
 from fredfw.collectives import CollectiveRequest, Pattern, Phase, Schedule, check
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.fabric import GroupView, Level
-from fredfw_collective_tree import Tree, fredfw_collectives
+from fredfw_collective_tree import Tree
 
 SIZES = [*range(1, 18), 32, 33]
 OPTIONS: list[dict[str, Any]] = [
@@ -30,10 +30,6 @@ def duration(pattern: str, n: int, root: int = 0, *, alpha: float = ALPHA, **opt
     ends = np.concatenate([npu, hub]), np.concatenate([hub, npu])
     fabric = Fabric("star", np.append(np.zeros(n), 1), *ends, BANDWIDTH, alpha / 2, 0.0)
     return Framework().simulate_collective(fabric, pattern, size=SIZE, algorithm="tree", root=root, **options).duration
-
-
-def test_it_is_registered() -> None:
-    assert fredfw_collectives() == [Tree]
 
 
 @pytest.mark.parametrize("n", SIZES)

@@ -4,15 +4,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from fredfw import Fabric, Framework
 from fredfw.collectives import CollectiveRequest, Pattern, Phase, Schedule, check
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.fabric import GroupView, Level
 from fredfw.typing import BoolArray, IntArray
-from fredfw_collective_wrht import Wrht, exchange_wavelengths, fredfw_collectives
+from fredfw_collective_wrht import Wrht, exchange_wavelengths
 
 SIZES = [*range(2, 18), 32, 33]
 OPTIONS: list[dict[str, Any]] = [{}, {"m": 2}, {"m": 3}, {"m": 4, "all_to_all": False}, {"all_to_all": False}]
@@ -76,10 +75,6 @@ def levels_of_tree(n: int, m: int) -> int:
     while m**levels < n:
         levels += 1
     return levels
-
-
-def test_it_is_registered() -> None:
-    assert fredfw_collectives() == [Wrht]
 
 
 @pytest.mark.parametrize("n", SIZES)

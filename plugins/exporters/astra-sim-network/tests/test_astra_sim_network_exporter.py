@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-import fredfw_exporter_astra_sim_network as plugin
-from fredfw import Dimension, Fabric, Framework, ShortestPathRouter, ValiantRouter, product_fabric
+from fredfw import Dimension, Fabric, Framework, ShortestPathRouter, product_fabric
 from fredfw.cli import main
 from fredfw.errors import UnsupportedError
+from fredfw.fabric import ValiantRouter
 from fredfw_exporter_astra_sim_network import AstraSimNetworkExporter
 
 
@@ -21,10 +21,6 @@ def exported(fabric: Fabric) -> str:
 
 def built(name: str, **fields: Any) -> Fabric:
     return Framework().topology(name, **fields).build()
-
-
-def test_it_is_registered() -> None:
-    assert plugin.fredfw_exporters() == [AstraSimNetworkExporter]
 
 
 def test_the_units_are_those_of_astra_sim() -> None:

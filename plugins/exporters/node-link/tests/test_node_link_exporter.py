@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-import fredfw_exporter_node_link as plugin
 from fredfw import Fabric, Framework
 from fredfw.cli import main
 from fredfw_exporter_node_link import NodeLinkExporter
@@ -22,10 +21,6 @@ def exported(fabric: Fabric) -> str:
 
 def built(name: str, **fields: Any) -> Fabric:
     return Framework().topology(name, **fields).build()
-
-
-def test_it_is_registered() -> None:
-    assert plugin.fredfw_exporters() == [NodeLinkExporter]
 
 
 @pytest.mark.parametrize(

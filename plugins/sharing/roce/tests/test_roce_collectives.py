@@ -6,11 +6,7 @@ import pytest
 
 from fredfw import Framework, SharingPolicy
 from fredfw.errors import InputError, UnsupportedError
-from fredfw_sharing_roce import Dcqcn, Dctcp, Hpcc, Pfc, Timely, fredfw_sharing_policies
-
-
-def test_policies_are_registered() -> None:
-    assert fredfw_sharing_policies() == [Dcqcn, Dctcp, Hpcc, Pfc, Timely]
+from fredfw_sharing_roce import Dcqcn, Dctcp, Hpcc, Pfc, Timely
 
 
 @pytest.mark.parametrize("policy", [Dcqcn(), Dctcp(), Timely(), Pfc()])

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from attrs import evolve
 
-import fredfw_topology_dragonfly_plus as plugin
 from fredfw import Fabric, Level, MultipathRouter, Operation, Routes
 from fredfw.errors import InputError, UnsupportedError
 from fredfw_topology_dragonfly_plus import DragonflyPlus, DragonflyPlusRouter
@@ -25,11 +24,6 @@ def carried(fabric: Fabric, routes: Routes) -> dict[str, float]:
 
 def everybody(fabric: Fabric) -> tuple[Any, Any]:
     return np.repeat(fabric.npus, len(fabric.npus)), np.tile(fabric.npus, len(fabric.npus))
-
-
-def test_it_is_registered() -> None:
-    assert plugin.fredfw_topologies() == [DragonflyPlus]
-    assert plugin.fredfw_routers() == [DragonflyPlusRouter]
 
 
 def test_the_default() -> None:

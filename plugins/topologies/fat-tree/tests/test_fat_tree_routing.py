@@ -9,13 +9,12 @@ import networkx as nx
 import numpy as np
 import pytest
 from attrs import evolve
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from fredfw import Fabric, FlowNetwork, FlowSet, Framework, Incidence, Operation, PluginManager, Routes, max_min
+from fredfw import Fabric, FlowSet, Framework, Incidence, Operation, PluginManager, Routes, max_min
 from fredfw.collectives import Pattern, ring_schedule
 from fredfw.errors import UnsupportedError
-from fredfw.simulation import Lowering, MaxMin, ScheduleRun
+from fredfw.simulation import FlowNetwork, Lowering, MaxMin, ScheduleRun
 from fredfw.typing import FloatArray, IntArray
 from fredfw_topology_fat_tree import EcmpRouter, FatTree, SprayRouter
 from fredfw_topology_fat_tree.routing import pair_hash

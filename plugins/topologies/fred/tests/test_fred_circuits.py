@@ -8,14 +8,12 @@ import networkx as nx
 import numpy as np
 import pytest
 from attrs import frozen
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from fredfw import (
     CollectiveAlgorithm,
     CollectiveRequest,
     Fabric,
-    FlowNetwork,
     FlowSet,
     Framework,
     GroupView,
@@ -30,7 +28,7 @@ from fredfw import (
     hookimpl,
 )
 from fredfw.errors import InputError, SimulationError
-from fredfw.simulation import CircuitPreempt, Lowering, ScheduleRun
+from fredfw.simulation import CircuitPreempt, FlowNetwork, Lowering, ScheduleRun
 from fredfw.typing import FloatArray, IntArray
 from fredfw_topology_fred import Fred, FredSwitch, SwitchFlow
 from fredfw_topology_fred.circuits import POLICIES, Circuits

@@ -9,7 +9,6 @@ from xml.etree import ElementTree
 import pytest
 from click.testing import CliRunner, Result
 
-import fredfw_topology_fred as plugin
 from fredfw.cli import main
 
 
@@ -46,8 +45,6 @@ def rows(text: str) -> list[list[str]]:
 
 
 def test_it_is_registered() -> None:
-    (group,) = plugin.fredfw_commands()
-    assert group.name == "fred"
     for command in ("draw", "hardware", "check-routing"):
         assert command in succeeds("--help")
         assert succeeds(command, "--help")

@@ -8,8 +8,7 @@ from itertools import combinations, product
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from fredfw import DeviceMesh, Fabric, OpenAdmission, Placement
 from fredfw.errors import InputError, UnsupportedError

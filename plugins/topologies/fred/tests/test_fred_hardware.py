@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 from attrs import asdict
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from fredfw.errors import InputError
 from fredfw_topology_fred import Fred

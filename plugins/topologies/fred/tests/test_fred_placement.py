@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from attrs import define
 
-import fredfw_topology_fred as plugin
 from fredfw import DeviceMesh, Fabric, Framework, OpenAdmission
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.workloads import LinearPlacement
@@ -37,7 +36,6 @@ EXCHANGED = DeviceMesh({"mp": 3, "pp": 1, "dp": 5})
 
 
 def test_it_is_registered() -> None:
-    assert plugin.fredfw_placements() == [RoutablePlacement]
     assert Framework().plugins.placements.get("routable") is RoutablePlacement
 
 

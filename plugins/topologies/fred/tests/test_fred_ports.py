@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from attrs import frozen
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from fredfw import Fabric, NodeKind, Operation, Routes
 from fredfw_topology_fred import Fred, FredSwitch, RoutingConflict, SwitchFlow

@@ -7,10 +7,8 @@ import networkx as nx
 import numpy as np
 import pytest
 from attrs import evolve
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-import fredfw_topology_fred as plugin
 from fredfw import Capabilities, CircuitPreempt, Fabric, Level, NodeKind, Operation, Routes
 from fredfw.errors import InputError, UnsupportedError
 from fredfw_topology_fred import Fred, UpDownRouter
@@ -36,11 +34,6 @@ def between(fabric: Fabric, source: str, destination: str) -> Any:
     """Links from nodes whose name starts with ``source`` to nodes whose name starts with ``destination``."""
     names = [fabric.link_name(link).split("->") for link in range(len(fabric.sources))]
     return np.array([one.startswith(source) and other.startswith(destination) for one, other in names])
-
-
-def test_it_is_registered() -> None:
-    assert plugin.fredfw_topologies() == [Fred]
-    assert plugin.fredfw_routers() == [UpDownRouter]
 
 
 @pytest.mark.parametrize(

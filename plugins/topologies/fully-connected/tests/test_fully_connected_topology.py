@@ -5,17 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-import fredfw_topology_fully_connected as plugin
 from fredfw import Level, Operation
 from fredfw.errors import InputError
 from fredfw_topology_fully_connected import FullyConnected
-
-
-def test_it_is_registered() -> None:
-    assert plugin.fredfw_topologies() == [FullyConnected]
 
 
 def test_the_default() -> None:

@@ -6,14 +6,9 @@ import networkx as nx
 import numpy as np
 import pytest
 
-import fredfw_topology_hyperx as plugin
 from fredfw import Level, MultipathRouter
 from fredfw.errors import InputError
 from fredfw_topology_hyperx import HyperX
-
-
-def test_it_is_registered() -> None:
-    assert plugin.fredfw_topologies() == [HyperX]
 
 
 @pytest.mark.parametrize("sizes", [(4,), (3, 4), (2, 3, 4)])

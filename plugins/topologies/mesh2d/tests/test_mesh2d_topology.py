@@ -7,10 +7,8 @@ import networkx as nx
 import numpy as np
 import pytest
 from attrs import evolve
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-import fredfw_topology_mesh2d as plugin
 from fredfw import Fabric, Level, Operation, Routes, SnakePlacement
 from fredfw.errors import InputError, UnsupportedError
 from fredfw_topology_mesh2d import Mesh2D, XYRouter
@@ -35,11 +33,6 @@ def streams(fabric: Fabric, operation: Operation) -> Any:
         tree = fabric.defaults.router.tree(fabric, sources, destinations, operation)
         load += np.bincount(tree.links, minlength=len(load))
     return load
-
-
-def test_it_is_registered() -> None:
-    assert plugin.fredfw_topologies() == [Mesh2D]
-    assert plugin.fredfw_routers() == [XYRouter]
 
 
 def test_the_default_is_the_baseline_of_the_fred_paper() -> None:

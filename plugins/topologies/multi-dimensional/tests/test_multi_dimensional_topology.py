@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import fredfw_topology_multi_dimensional as plugin
 from fredfw import DimensionOrderRouter, Level
 from fredfw.errors import InputError
 from fredfw_topology_multi_dimensional import MultiDimensional
@@ -15,10 +14,6 @@ STACK = ("ring 4", "fully-connected 8", "switch 8")
 
 def stack(**fields: Any) -> MultiDimensional:
     return MultiDimensional(**{"dimensions": STACK, "link_bandwidths": "100 GB/s", "latencies": 0, **fields})
-
-
-def test_it_is_registered() -> None:
-    assert plugin.fredfw_topologies() == [MultiDimensional]
 
 
 def test_the_default_is_that_of_themis() -> None:

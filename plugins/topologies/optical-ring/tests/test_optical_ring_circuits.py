@@ -6,13 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 from attrs import evolve
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from fredfw import CollectiveRequest, Fabric, FlowNetwork, FlowSet, Framework, Pattern, Routes, ShortestPathRouter
+from fredfw import CollectiveRequest, Fabric, FlowSet, Framework, Pattern, Routes, ShortestPathRouter
 from fredfw.embed import NetworkBackend
 from fredfw.errors import RefusedError
-from fredfw.simulation import MaxMin
+from fredfw.simulation import FlowNetwork, MaxMin
 from fredfw.typing import FloatArray, IntArray
 from fredfw_topology_optical_ring import OpticalRing
 from fredfw_topology_optical_ring.circuits import Circuits

@@ -4,8 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from fredfw.typing import IntArray
 from fredfw_topology_optical_ring.colouring import colour_arcs, loads

@@ -7,8 +7,7 @@ import networkx as nx
 import numpy as np
 import pytest
 from attrs import evolve
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from fredfw import Fabric, Operation, Routes
 from fredfw.errors import InputError, UnsupportedError

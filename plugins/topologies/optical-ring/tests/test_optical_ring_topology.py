@@ -5,15 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-import fredfw_topology_optical_ring as plugin
 from fredfw import Level
 from fredfw.errors import InputError
-from fredfw_topology_optical_ring import OpticalRing, ShortestArcRouter
-
-
-def test_it_is_registered() -> None:
-    assert plugin.fredfw_topologies() == [OpticalRing]
-    assert plugin.fredfw_routers() == [ShortestArcRouter]
+from fredfw_topology_optical_ring import OpticalRing
 
 
 @pytest.mark.parametrize("npus", [2, 3, 64])

@@ -5,10 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 from attrs import evolve
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-import fredfw_topology_switch as plugin
 from fredfw import Capabilities, Fabric, Level, NodeKind, Operation, Routes, ShortestPathRouter
 from fredfw.errors import InputError, UnsupportedError
 from fredfw_topology_switch import CrossbarRouter, Switch
@@ -20,11 +18,6 @@ def edges(fabric: Fabric, routes: Routes) -> list[tuple[int, int]]:
 
 def tree(fabric: Fabric, sources: list[int], destinations: list[int], operation: Operation) -> set[tuple[int, int]]:
     return set(edges(fabric, fabric.defaults.router.tree(fabric, np.array(sources), np.array(destinations), operation)))
-
-
-def test_it_is_registered() -> None:
-    assert plugin.fredfw_topologies() == [Switch]
-    assert plugin.fredfw_routers() == [CrossbarRouter]
 
 
 def test_the_default() -> None:

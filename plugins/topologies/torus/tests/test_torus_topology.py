@@ -7,10 +7,8 @@ import networkx as nx
 import numpy as np
 import pytest
 from attrs import evolve
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-import fredfw_topology_torus as plugin
 from fredfw import DimensionOrderRouter, Fabric, Level, NodeKind, Operation, Routes
 from fredfw.errors import InputError, UnsupportedError
 from fredfw_topology_torus import Torus
@@ -63,10 +61,6 @@ def slow_route(source: int, destination: int, dimensions: list[int], both: bool)
             at[dimension] = (at[dimension] + (-1 if downwards else 1)) % size
             hops.append((before, number(at, dimensions)))
     return hops
-
-
-def test_it_is_registered() -> None:
-    assert plugin.fredfw_topologies() == [Torus]
 
 
 def test_the_default() -> None:

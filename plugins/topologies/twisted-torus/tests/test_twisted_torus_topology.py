@@ -6,7 +6,6 @@ import networkx as nx
 import numpy as np
 import pytest
 
-import fredfw_topology_twisted_torus as plugin
 from fredfw import Dimension, Fabric, Level, MultipathRouter, product_fabric
 from fredfw.errors import InputError
 from fredfw_topology_twisted_torus import TwistedTorus
@@ -26,10 +25,6 @@ def loads(fabric: Fabric) -> Any:
     ends = np.repeat(fabric.npus, npus), np.tile(fabric.npus, npus)
     routes = MultipathRouter().route(fabric, *ends)
     return np.bincount(routes.links, routes.coefficients, len(fabric.sources))
-
-
-def test_it_is_registered() -> None:
-    assert plugin.fredfw_topologies() == [TwistedTorus]
 
 
 @pytest.mark.parametrize(

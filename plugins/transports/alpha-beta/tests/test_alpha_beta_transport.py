@@ -8,7 +8,7 @@ from fredfw import Fabric, Framework
 from fredfw.errors import InputError
 from fredfw_topology_cluster import Cluster
 from fredfw_topology_switch import Switch
-from fredfw_transport_alpha_beta import AlphaBeta, fredfw_transports
+from fredfw_transport_alpha_beta import AlphaBeta
 
 SIZE, BANDWIDTH, LATENCY = 8e6, 1e9, 1e-6
 
@@ -20,10 +20,6 @@ def star(npus: int, **fields: Any) -> Fabric:
 
 def duration(fabric: Fabric, algorithm: str = "ring", **options: Any) -> float:
     return Framework().simulate_collective(fabric, "all-reduce", size=SIZE, algorithm=algorithm, **options).duration
-
-
-def test_it_is_registered() -> None:
-    assert fredfw_transports() == [AlphaBeta]
 
 
 @pytest.mark.parametrize("fidelity", ["compressed", "exact"])

@@ -10,7 +10,7 @@ from fredfw import Fabric, File, Framework
 from fredfw.errors import InputError, UnsupportedError
 from fredfw_topology_cluster import Cluster
 from fredfw_topology_switch import Switch
-from fredfw_transport_measured import Measured, fredfw_transports
+from fredfw_transport_measured import Measured
 
 TABLE = """collective,ranks,size_B,time_us,nodes
 all-reduce,8,1000,20,
@@ -39,10 +39,6 @@ def duration(fabric: Fabric, table: File, size: float, pattern: str = "all-reduc
 
 def star(npus: int = 8) -> Fabric:
     return Switch(npus=npus).build()
-
-
-def test_it_is_registered() -> None:
-    assert fredfw_transports() == [Measured]
 
 
 @pytest.mark.parametrize("fidelity", ["compressed", "exact"])

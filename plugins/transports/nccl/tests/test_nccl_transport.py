@@ -10,7 +10,7 @@ from fredfw.errors import InputError, UnsupportedError
 from fredfw_collective_tree import Tree
 from fredfw_topology_cluster import Cluster
 from fredfw_topology_switch import Switch
-from fredfw_transport_nccl import Nccl, fredfw_transports
+from fredfw_transport_nccl import Nccl
 from fredfw_transport_nccl.model import algorithm_of, seconds, time
 from fredfw_transport_nccl.tables import PROTOCOLS, fitted, published
 from fredfw_transport_nccl.tuner import Machine, expected
@@ -34,10 +34,6 @@ def node(family: str, nodes: int = 1) -> Fabric:
 
 def duration(fabric: Fabric, pattern: str, size: float, **options: Any) -> float:
     return Framework().simulate_collective(fabric, pattern, size=size, **options).duration
-
-
-def test_it_is_registered() -> None:
-    assert fredfw_transports() == [Nccl]
 
 
 # By hand from src/graph/tuning.cc: of two A100, LL takes 6.6 + 2 x 0.6 us + bytes / 87.7 GB/s, and Simple

@@ -7,7 +7,7 @@ import pytest
 
 from fredfw import Framework, System, TaskGraph, TaskKind
 from fredfw.errors import InputError
-from fredfw_workload_astra_sim_text import AstraSimText, fredfw_workloads
+from fredfw_workload_astra_sim_text import AstraSimText
 
 SYSTEM = System(npus=8)
 LAYER = "{name} -1 {f} {fc} {fb} {i} {ic} {ib} {w} {wc} {wb} {u}"
@@ -37,10 +37,6 @@ def graph(path: Path, **fields: Any) -> TaskGraph:
 def tasks(found: TaskGraph) -> list[tuple[str, list[str]]]:
     """Return each task with those it waits for, by name."""
     return [(name, [found.names[one] for one in sorted(found.after(task))]) for task, name in enumerate(found.names)]
-
-
-def test_it_is_registered() -> None:
-    assert fredfw_workloads() == [AstraSimText]
 
 
 def test_data_parallel_passes_overlap_weight_gradients_with_the_backward_pass(write: Any) -> None:

@@ -8,11 +8,7 @@ import pytest
 from fredfw import Framework
 from fredfw.errors import InputError
 from fredfw.workloads import System, TaskKind
-from fredfw_workload_background import Background, fredfw_workloads
-
-
-def test_it_is_registered() -> None:
-    assert fredfw_workloads() == [Background]
+from fredfw_workload_background import Background
 
 
 @pytest.mark.parametrize("sizes", ["fixed", "exponential"])

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from fredfw_workload_chakra import et, wire
 from fredfw_workload_chakra.trace import Node, NodeType, Trace, Value

@@ -14,7 +14,6 @@ from fredfw import (
     DeviceMesh,
     Framework,
     GraphBuilder,
-    IdealTransport,
     Pattern,
     PluginManager,
     RunResult,
@@ -24,7 +23,8 @@ from fredfw import (
     hookimpl,
 )
 from fredfw.errors import InputError, UnsupportedError
-from fredfw_workload_chakra import Chakra, ChakraExporter, et, fredfw_exporters
+from fredfw.fabric import IdealTransport
+from fredfw_workload_chakra import Chakra, ChakraExporter, et
 from fredfw_workload_chakra.trace import Collective, NodeType
 
 Build = Callable[[GraphBuilder], None]
@@ -323,7 +323,3 @@ def test_streams_are_refused_with_the_task() -> None:
 def test_a_prefix_is_the_beginning_of_a_name(prefix: str) -> None:
     with pytest.raises(InputError, match="prefix: "):
         ChakraExporter(prefix=prefix)
-
-
-def test_it_is_registered() -> None:
-    assert fredfw_exporters() == [ChakraExporter]

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fredfw import Files, Framework, MemoryTier, Npu, System, TaskGraph, TaskKind, limits
+from fredfw import Files, Framework, Npu, System, TaskGraph, TaskKind, limits
 from fredfw.errors import InputError, UnknownNameError
-from fredfw_workload_chakra import Chakra, et, fredfw_workloads
+from fredfw.fabric import MemoryTier
+from fredfw_workload_chakra import Chakra, et
 from fredfw_workload_chakra.trace import Collective, Node, NodeType, Value
 
 Ranks = Mapping[int, Sequence[Node]]
@@ -56,10 +57,6 @@ def graph(workload: Chakra) -> TaskGraph:
 
 def edges(found: TaskGraph) -> dict[str, set[str]]:
     return {name: {found.names[one] for one in found.after(task)} for task, name in enumerate(found.names)}
-
-
-def test_it_is_registered() -> None:
-    assert fredfw_workloads() == [Chakra]
 
 
 def test_a_ring_of_messages_takes_the_time_of_its_formula(load: Load) -> None:

@@ -7,7 +7,7 @@ import pytest
 from fredfw.collectives import Pattern
 from fredfw.errors import InputError
 from fredfw.workloads import System, TaskGraph, TaskKind
-from fredfw_workload_cnn import Cnn, fredfw_workloads
+from fredfw_workload_cnn import Cnn
 from fredfw_workload_cnn.layers import Walk
 from fredfw_workload_cnn.networks import NETWORKS
 
@@ -16,10 +16,6 @@ WAFER = System(npus=20, controllers=18)
 
 def of_kind(graph: TaskGraph, kind: TaskKind) -> list[int]:
     return [task for task in range(len(graph)) if graph.kinds[task] == kind]
-
-
-def test_it_is_registered() -> None:
-    assert fredfw_workloads() == [Cnn]
 
 
 @pytest.mark.parametrize(

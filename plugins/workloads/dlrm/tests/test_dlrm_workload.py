@@ -8,7 +8,7 @@ import pytest
 from fredfw.collectives import Pattern
 from fredfw.errors import InputError
 from fredfw.workloads import System, TaskGraph, TaskKind
-from fredfw_workload_dlrm import Dlrm, fredfw_workloads
+from fredfw_workload_dlrm import Dlrm
 from fredfw_workload_dlrm.model import PRESETS
 
 SYSTEM = System(npus=4)
@@ -25,10 +25,6 @@ def named(graph: TaskGraph, name: str) -> int:
 
 def of_pattern(graph: TaskGraph, pattern: Pattern) -> list[int]:
     return [task for task in range(len(graph)) if graph.patterns[task] is pattern]
-
-
-def test_it_is_registered() -> None:
-    assert fredfw_workloads() == [Dlrm]
 
 
 def test_bytes_of_themis() -> None:

@@ -7,7 +7,7 @@ import pytest
 from fredfw.collectives import Pattern
 from fredfw.errors import InputError
 from fredfw.workloads import System, TaskGraph, TaskKind
-from fredfw_workload_gnmt import Gnmt, fredfw_workloads
+from fredfw_workload_gnmt import Gnmt
 from fredfw_workload_gnmt.model import PRESETS, Shape
 
 SYSTEM = System(npus=4)
@@ -15,10 +15,6 @@ SYSTEM = System(npus=4)
 
 def reduces(graph: TaskGraph) -> list[int]:
     return [task for task in range(len(graph)) if graph.kinds[task] == TaskKind.COLLECTIVE]
-
-
-def test_it_is_registered() -> None:
-    assert fredfw_workloads() == [Gnmt]
 
 
 def test_parameters_of_mlperf() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from fredfw import Files, Framework, Pattern, System, TaskGraph, TaskKind, limits
 from fredfw.errors import InputError
-from fredfw_workload_kineto import Kineto, fredfw_workloads, uncovered
+from fredfw_workload_kineto import Kineto, uncovered
 
 Make = Callable[..., Any]
 SYSTEM = System(npus=16)
@@ -44,10 +44,6 @@ def time(workload: Kineto, rate: str) -> float:
     framework = Framework()
     fabric = framework.topology("switch", npus=2, link_bandwidth=rate, link_latency="0 s").build()
     return 1e6 * framework.simulate_graph(workload.graph(SYSTEM), fabric, collectives={"default": "ring"}).seconds
-
-
-def test_it_is_registered() -> None:
-    assert fredfw_workloads() == [Kineto]
 
 
 def test_a_collective_waits_for_what_was_computed_and_what_had_to_wait_waits_for_it() -> None:

@@ -7,11 +7,7 @@ import pytest
 from fredfw.collectives import Pattern
 from fredfw.errors import InputError
 from fredfw.workloads import System, TaskKind
-from fredfw_workload_microbenchmark import Microbenchmark, fredfw_workloads
-
-
-def test_it_is_registered() -> None:
-    assert fredfw_workloads() == [Microbenchmark]
+from fredfw_workload_microbenchmark import Microbenchmark
 
 
 def test_default_is_one_all_reduce_of_one_gigabyte_among_all_npus() -> None:

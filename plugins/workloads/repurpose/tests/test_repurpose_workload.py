@@ -9,7 +9,7 @@ import pytest
 from fredfw import File, Framework, Npu, System
 from fredfw.errors import InputError
 from fredfw.workloads import TaskGraph, TaskKind
-from fredfw_workload_repurpose import Layer, Network, Repurpose, draw, fredfw_workloads, planted, write
+from fredfw_workload_repurpose import Layer, Network, Repurpose, draw, planted, write
 
 SYSTEM = System(npus=2)
 # Outputs 0 and 2 read inputs 0 and 1; outputs 1 and 3 read inputs 2 and 3, and output 1 reads input 0 a little.
@@ -23,10 +23,6 @@ def saved(folder: Path, **options: Any) -> Repurpose:
 
 def tasks(graph: TaskGraph, kind: TaskKind) -> list[int]:
     return [task for task in range(len(graph)) if graph.kinds[task] == kind]
-
-
-def test_it_is_registered() -> None:
-    assert fredfw_workloads() == [Repurpose]
 
 
 def test_the_tasks_by_hand(tmp_path: Path) -> None:

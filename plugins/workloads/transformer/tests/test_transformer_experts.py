@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from attrs import evolve
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from fredfw.errors import InputError
 from fredfw.typing import FloatArray

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import fredfw_workload_transformer
-from fredfw import Framework, GraphResult, Npu
+from fredfw import Framework, Npu
 from fredfw.errors import InputError
+from fredfw.experiment.results import GraphResult
 from fredfw.testing import WorkloadTests
 from fredfw.workloads import System
 from fredfw_workload_transformer import Inference, latencies

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fredfw import Framework, RunResult, tier_shares
+from fredfw import Framework, RunResult
 from fredfw.collectives import Pattern
 from fredfw.errors import InputError
+from fredfw.experiment.why import tier_shares
 from fredfw.typing import FloatArray
 from fredfw.workloads import System, TaskGraph, TaskKind
 from fredfw_workload_transformer import Transformer

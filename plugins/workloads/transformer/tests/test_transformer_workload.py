@@ -6,15 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from fredfw import MemoryTier
 from fredfw.collectives import Pattern
 from fredfw.errors import InputError
+from fredfw.fabric import MemoryTier
 from fredfw.typing import FloatArray
 from fredfw.workloads import System, TaskGraph, TaskKind
-from fredfw_workload_transformer import Inference, Transformer, fredfw_workloads
+from fredfw_workload_transformer import Transformer
 from fredfw_workload_transformer.costs import Way
 from fredfw_workload_transformer.stationary import order, split_chunks, split_layers
 from fredfw_workload_transformer.streaming import group_layers
@@ -55,10 +54,6 @@ def longest_path(graph: TaskGraph, cost: FloatArray) -> float:
     for task in range(len(graph)):
         end[task] = cost[task] + max((end[before] for before in graph.after(task)), default=0.0)
     return float(np.max(end))
-
-
-def test_it_is_registered() -> None:
-    assert fredfw_workloads() == [Transformer, Inference]
 
 
 CONFIGURATIONS = st.fixed_dictionaries(

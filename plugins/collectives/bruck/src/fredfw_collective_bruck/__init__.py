@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
 from attrs import frozen
 
-from fredfw import CollectiveAlgorithm, CollectiveRequest, GroupView, Pattern, Phase, Schedule, hookimpl, in_series
+from fredfw import CollectiveAlgorithm, CollectiveRequest, GroupView, Pattern, Phase, Schedule, in_series
 
 fredfw_contract = 2
 
@@ -34,12 +33,6 @@ class Bruck(CollectiveAlgorithm):
         """See ``CollectiveAlgorithm.schedule``."""
         del view
         return _all_to_all(request) if request.pattern is Pattern.ALL_TO_ALL else _all_gather(request)
-
-
-@hookimpl
-def fredfw_collectives() -> Sequence[type[CollectiveAlgorithm]]:
-    """Register ``bruck``."""
-    return [Bruck]
 
 
 def _all_to_all(request: CollectiveRequest) -> Schedule:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
 from attrs import evolve, frozen
 
-from fredfw import CollectiveAlgorithm, CollectiveRequest, GroupView, Pattern, Schedule, hookimpl, units
+from fredfw import CollectiveAlgorithm, CollectiveRequest, GroupView, Pattern, Schedule, units
 from fredfw_collective_forest.graph import Network, joined
 from fredfw_collective_forest.lockstep import Edges
 from fredfw_collective_forest.trees import MOST_ONE_ROOT, MOST_RANKS, MOST_ROOTS, MOST_SWITCHED, rooted, spanning
@@ -93,9 +92,3 @@ class Forest(CollectiveAlgorithm):
 
 _UP = frozenset({Pattern.ALL_REDUCE, Pattern.REDUCE_SCATTER, Pattern.REDUCE})
 _DOWN = frozenset({Pattern.ALL_REDUCE, Pattern.ALL_GATHER, Pattern.BROADCAST})
-
-
-@hookimpl
-def fredfw_collectives() -> Sequence[type[CollectiveAlgorithm]]:
-    """Register ``forest``."""
-    return [Forest]

@@ -8,16 +8,7 @@ from typing import ClassVar
 import numpy as np
 from attrs import frozen
 
-from fredfw import (
-    CollectiveAlgorithm,
-    CollectiveRequest,
-    GroupView,
-    Pattern,
-    Schedule,
-    hookimpl,
-    ring_schedule,
-    units,
-)
+from fredfw import CollectiveAlgorithm, CollectiveRequest, GroupView, Pattern, Schedule, ring_schedule, units
 
 fredfw_contract = 2
 
@@ -54,9 +45,3 @@ class HRing(CollectiveAlgorithm):
         del view
         coordinates = np.stack(np.divmod(np.arange(request.ranks), self.m)[::-1], axis=1)
         return ring_schedule(request.pattern, request.size, coordinates)
-
-
-@hookimpl
-def fredfw_collectives() -> Sequence[type[CollectiveAlgorithm]]:
-    """Register ``h-ring``."""
-    return [HRing]

@@ -17,7 +17,6 @@ from fredfw import (
     Pattern,
     Schedule,
     balanced_shares,
-    hookimpl,
     parallel,
     pipelined,
     units,
@@ -189,9 +188,3 @@ class Hierarchical(CollectiveAlgorithm):
 
 
 _CHUNKS = 1, 2, 4, 8, 16
-
-
-@hookimpl
-def fredfw_collectives() -> Sequence[type[CollectiveAlgorithm]]:
-    """Register ``hierarchical``."""
-    return [Hierarchical]

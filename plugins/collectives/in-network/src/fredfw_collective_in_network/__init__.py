@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
 from attrs import frozen
 
-from fredfw import (
-    CollectiveAlgorithm,
-    CollectiveRequest,
-    GroupView,
-    Pattern,
-    Phase,
-    Schedule,
-    hookimpl,
-    in_series,
-    limits,
-)
+from fredfw import CollectiveAlgorithm, CollectiveRequest, GroupView, Pattern, Phase, Schedule, in_series, limits
 
 fredfw_contract = 2
 
@@ -66,12 +55,6 @@ class InNetwork(CollectiveAlgorithm):
         owner = np.arange(n) if pattern.owned else None
         phases = in_series(_transfers(pattern, n, request.root))
         return Schedule(pattern, n, request.size / chunks, chunks, phases, owner=owner, root=request.root)
-
-
-@hookimpl
-def fredfw_collectives() -> Sequence[type[CollectiveAlgorithm]]:
-    """Register ``in-network``."""
-    return [InNetwork]
 
 
 def _transfers(pattern: Pattern, n: int, root: int) -> list[Phase]:

@@ -19,7 +19,6 @@ from fredfw import (
     GroupView,
     Pattern,
     Schedule,
-    hookimpl,
     units,
 )
 from fredfw_collective_msccl import plan, reading
@@ -139,15 +138,3 @@ class MscclExporter(Exporter):
         """
         name = re.sub(r"\W+", "_", f"{result.pattern} {result.algorithm}").strip("_")
         return text(written(result.schedule, f"{name}_{result.ranks}", self.protocol))
-
-
-@hookimpl
-def fredfw_collectives() -> Sequence[type[CollectiveAlgorithm]]:
-    """Register ``msccl`` and ``mscclpp``."""
-    return [Msccl, Mscclpp]
-
-
-@hookimpl
-def fredfw_exporters() -> Sequence[type[Exporter]]:
-    """Register ``msccl``."""
-    return [MscclExporter]

@@ -8,17 +8,7 @@ from typing import ClassVar
 import numpy as np
 from attrs import frozen
 
-from fredfw import (
-    CollectiveAlgorithm,
-    CollectiveRequest,
-    GroupView,
-    Pattern,
-    Phase,
-    Schedule,
-    hookimpl,
-    in_series,
-    units,
-)
+from fredfw import CollectiveAlgorithm, CollectiveRequest, GroupView, Pattern, Phase, Schedule, in_series, units
 from fredfw.typing import IntArray
 
 fredfw_contract = 2
@@ -82,12 +72,6 @@ class RecursiveHalvingDoubling(CollectiveAlgorithm):
             unfold = Phase.of(folded - 1, folded, own + 1, count=n - 1, modulus=n)
         phases = _wrapped(fold, _exchanges(core, bounds, reduce=reduce), unfold)
         return Schedule(request.pattern, n, request.size / n, n, phases, owner=owner)
-
-
-@hookimpl
-def fredfw_collectives() -> Sequence[type[CollectiveAlgorithm]]:
-    """Register ``recursive-halving-doubling``."""
-    return [RecursiveHalvingDoubling]
 
 
 def _all_reduce(request: CollectiveRequest, method: str) -> Schedule:

@@ -16,7 +16,6 @@ from fredfw import (
     Pattern,
     Phase,
     Schedule,
-    hookimpl,
     in_series,
     limits,
     ring_schedule,
@@ -99,12 +98,6 @@ class Ring(CollectiveAlgorithm):
 
 _ROUND = frozenset({Pattern.ALL_REDUCE, Pattern.REDUCE_SCATTER, Pattern.ALL_GATHER})
 """Patterns in which data goes all the way round."""
-
-
-@hookimpl
-def fredfw_collectives() -> Sequence[type[CollectiveAlgorithm]]:
-    """Register ``ring``."""
-    return [Ring]
 
 
 def _in_several_nodes(view: GroupView) -> bool:

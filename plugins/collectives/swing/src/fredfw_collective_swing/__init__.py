@@ -8,17 +8,7 @@ from typing import ClassVar
 import numpy as np
 from attrs import frozen
 
-from fredfw import (
-    CollectiveAlgorithm,
-    CollectiveRequest,
-    GroupView,
-    Pattern,
-    Phase,
-    Schedule,
-    hookimpl,
-    in_series,
-    units,
-)
+from fredfw import CollectiveAlgorithm, CollectiveRequest, GroupView, Pattern, Phase, Schedule, in_series, units
 from fredfw.typing import IntArray
 
 fredfw_contract = 2
@@ -108,12 +98,6 @@ class Swing(CollectiveAlgorithm):
             in_series(phases),
             owner=None if request.pattern is Pattern.ALL_REDUCE else owner.ravel(),
         )
-
-
-@hookimpl
-def fredfw_collectives() -> Sequence[type[CollectiveAlgorithm]]:
-    """Register ``swing``."""
-    return [Swing]
 
 
 def _is_power_of_two(number: int) -> bool:

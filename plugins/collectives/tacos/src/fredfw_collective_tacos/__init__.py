@@ -9,17 +9,7 @@ from typing import ClassVar
 import numpy as np
 from attrs import field, frozen
 
-from fredfw import (
-    CollectiveAlgorithm,
-    CollectiveRequest,
-    GroupView,
-    Pattern,
-    Schedule,
-    hookimpl,
-    limits,
-    sequence,
-    units,
-)
+from fredfw import CollectiveAlgorithm, CollectiveRequest, GroupView, Pattern, Schedule, limits, sequence, units
 from fredfw.typing import FloatArray
 from fredfw_collective_tacos.network import Ways
 from fredfw_collective_tacos.phases import gathered, scattered
@@ -96,12 +86,6 @@ class Tacos(CollectiveAlgorithm):
             return first
         second = gathered(ways, _synthesis(named, *asked, against=False), seconds, self.chunks, size)
         return sequence(first, second, Pattern.ALL_REDUCE)
-
-
-@hookimpl
-def fredfw_collectives() -> Sequence[type[CollectiveAlgorithm]]:
-    """Register ``tacos``."""
-    return [Tacos]
 
 
 @frozen

@@ -8,17 +8,7 @@ from typing import ClassVar
 import numpy as np
 from attrs import evolve, frozen
 
-from fredfw import (
-    CollectiveAlgorithm,
-    CollectiveRequest,
-    GroupView,
-    LevelSteps,
-    Pattern,
-    Schedule,
-    hookimpl,
-    parallel,
-    units,
-)
+from fredfw import CollectiveAlgorithm, CollectiveRequest, GroupView, LevelSteps, Pattern, Schedule, parallel, units
 
 fredfw_contract = 2
 
@@ -77,12 +67,6 @@ class Themis(CollectiveAlgorithm):
                 stages[order] = evolve(whole, policy=self.policy, release="drained")
             parts.append(stages[order])
         return parallel(parts)
-
-
-@hookimpl
-def fredfw_collectives() -> Sequence[type[CollectiveAlgorithm]]:
-    """Register ``themis``."""
-    return [Themis]
 
 
 def orders(steps: LevelSteps, pattern: Pattern, size: float, chunks: int) -> list[tuple[int, ...]]:

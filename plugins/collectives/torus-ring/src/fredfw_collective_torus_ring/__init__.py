@@ -17,7 +17,6 @@ from fredfw import (
     Pattern,
     Schedule,
     balanced_shares,
-    hookimpl,
     parallel,
     pipelined,
     units,
@@ -94,12 +93,6 @@ class TorusRing(CollectiveAlgorithm):
                 if share > 0
             ]
         )
-
-
-@hookimpl
-def fredfw_collectives() -> Sequence[type[CollectiveAlgorithm]]:
-    """Register ``torus-ring``."""
-    return [TorusRing]
 
 
 def busy_times(view: GroupView) -> FloatArray:

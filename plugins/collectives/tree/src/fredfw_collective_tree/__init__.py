@@ -9,18 +9,7 @@ from typing import ClassVar
 import numpy as np
 from attrs import evolve, frozen
 
-from fredfw import (
-    CollectiveAlgorithm,
-    CollectiveRequest,
-    GroupView,
-    Pattern,
-    Phase,
-    Schedule,
-    hookimpl,
-    in_series,
-    limits,
-    units,
-)
+from fredfw import CollectiveAlgorithm, CollectiveRequest, GroupView, Pattern, Phase, Schedule, in_series, limits, units
 from fredfw.typing import IntArray
 
 fredfw_contract = 2
@@ -95,12 +84,6 @@ class Tree(CollectiveAlgorithm):
         ]
         phases = _pipeline(np.concatenate(transfers, axis=1), root, n, pieces)
         return Schedule(pattern, n, request.size / chunks, chunks, phases, root=root)
-
-
-@hookimpl
-def fredfw_collectives() -> Sequence[type[CollectiveAlgorithm]]:
-    """Register ``tree``."""
-    return [Tree]
 
 
 def _trees(shape: str, n: int) -> list[tuple[IntArray, IntArray]]:

@@ -8,18 +8,7 @@ from typing import ClassVar
 import numpy as np
 from attrs import evolve, frozen
 
-from fredfw import (
-    CollectiveAlgorithm,
-    CollectiveRequest,
-    GroupView,
-    Level,
-    Pattern,
-    Phase,
-    Schedule,
-    hookimpl,
-    in_series,
-    units,
-)
+from fredfw import CollectiveAlgorithm, CollectiveRequest, GroupView, Level, Pattern, Phase, Schedule, in_series, units
 from fredfw.typing import IntArray
 
 fredfw_contract = 2
@@ -101,12 +90,6 @@ class Wrht(CollectiveAlgorithm):
     def _group(self, level: Level) -> int:
         """Return the members of a group along ``level``."""
         return 2 * level.lanes + 1 if self.m is None else self.m
-
-
-@hookimpl
-def fredfw_collectives() -> Sequence[type[CollectiveAlgorithm]]:
-    """Register ``wrht``."""
-    return [Wrht]
 
 
 def exchange_wavelengths(positions: IntArray, level: Level) -> int:

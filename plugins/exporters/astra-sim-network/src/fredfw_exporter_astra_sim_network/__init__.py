@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from attrs import frozen
 
-from fredfw import Defaults, Dimension, Exporter, Fabric, Level, hookimpl, product_fabric
+from fredfw import Defaults, Dimension, Exporter, Fabric, Level, product_fabric
 from fredfw.errors import UnsupportedError
 
 fredfw_contract = 2
@@ -112,9 +112,3 @@ def _sorted(fabric: Fabric) -> Any:
     """Return ``(links, 4)`` source, destination, bandwidth and latency of each link, in order."""
     rows = np.stack([fabric.sources, fabric.destinations, fabric.bandwidths, fabric.latencies], axis=1)
     return rows[np.lexsort(rows.T[::-1])]
-
-
-@hookimpl
-def fredfw_exporters() -> Sequence[type[Exporter]]:
-    """Register ``astra-sim-network``."""
-    return [AstraSimNetworkExporter]

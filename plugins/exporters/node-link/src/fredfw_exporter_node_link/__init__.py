@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import attrs
 from attrs import frozen
 
-from fredfw import Exporter, Fabric, NodeKind, hookimpl
+from fredfw import Exporter, Fabric, NodeKind
 
 fredfw_contract = 2
 
@@ -101,9 +100,3 @@ def _edges(fabric: Fabric) -> list[dict[str, Any]]:
     keys = "source", "target", "bandwidth", "latency", "energy", "tier"
     rows = zip(*(column.tolist() for column in columns), strict=True)
     return [{**dict(zip(keys, row, strict=True)), "key": link} for link, row in enumerate(rows)]
-
-
-@hookimpl
-def fredfw_exporters() -> Sequence[type[Exporter]]:
-    """Register ``node-link``."""
-    return [NodeLinkExporter]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from attrs import define, field, frozen
 
-from fredfw import Sampler, Search, SearchSpace, Told, Trial, hookimpl, units
+from fredfw import Sampler, Search, SearchSpace, Told, Trial, units
 
 if TYPE_CHECKING:
     import optuna
@@ -114,9 +114,3 @@ class _Search(Search):
         from optuna.trial import TrialState
 
         self.study.tell(trial, state=TrialState.FAIL)
-
-
-@hookimpl
-def fredfw_samplers() -> Sequence[type[Sampler]]:
-    """Register the sampler."""
-    return [OptunaSampler]

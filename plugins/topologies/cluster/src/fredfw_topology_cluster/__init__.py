@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from fredfw import Topology, hookimpl
 from fredfw_topology_cluster.routing import ClusterRouter
 from fredfw_topology_cluster.topology import Cluster
 
 __all__ = ["Cluster", "ClusterRouter"]
 
 fredfw_contract = 2
-
-
-@hookimpl
-def fredfw_topologies() -> Sequence[type[Topology]]:
-    """Register ``cluster``."""
-    return [Cluster]

@@ -6,10 +6,6 @@ itself is ``FredSwitch``; it routes ``SwitchFlow`` objects into a ``SwitchConfig
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-from fredfw import Placement, Router, Topology, hookimpl
 from fredfw_topology_fred.placement import RoutablePlacement
 from fredfw_topology_fred.routing import UpDownRouter
 from fredfw_topology_fred.switch import (
@@ -21,9 +17,6 @@ from fredfw_topology_fred.switch import (
     SwitchFlow,
 )
 from fredfw_topology_fred.topology import Fred
-
-if TYPE_CHECKING:
-    import click
 
 __all__ = [
     "Fred",
@@ -38,29 +31,3 @@ __all__ = [
 ]
 
 fredfw_contract = 2
-
-
-@hookimpl
-def fredfw_topologies() -> Sequence[type[Topology]]:
-    """Register ``fred``."""
-    return [Fred]
-
-
-@hookimpl
-def fredfw_routers() -> Sequence[type[Router]]:
-    """Register ``up-down``."""
-    return [UpDownRouter]
-
-
-@hookimpl
-def fredfw_placements() -> Sequence[type[Placement]]:
-    """Register ``routable``."""
-    return [RoutablePlacement]
-
-
-@hookimpl
-def fredfw_commands() -> Sequence[click.Command]:
-    """Register ``fredfw fred``."""
-    from fredfw_topology_fred.commands import fred
-
-    return [fred]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
 from attrs import frozen
 
-from fredfw import Fabric, Level, NodeKind, Topology, hookimpl, limits, units
+from fredfw import Fabric, Level, NodeKind, Topology, limits, units
 
 fredfw_contract = 2
 
@@ -47,9 +46,3 @@ class FullyConnected(Topology):
             copies=True,
             reduces=True,
         )
-
-
-@hookimpl
-def fredfw_topologies() -> Sequence[type[Topology]]:
-    """Register ``fully-connected``."""
-    return [FullyConnected]

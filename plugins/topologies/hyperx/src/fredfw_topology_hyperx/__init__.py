@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 from attrs import frozen
 
-from fredfw import Dimension, Fabric, Topology, hookimpl, product_fabric, units
+from fredfw import Dimension, Fabric, Topology, product_fabric, units
 
 fredfw_contract = 2
 
@@ -55,9 +54,3 @@ class HyperX(Topology):
             for size, bandwidth, latency in zip(*each, strict=True)
         ]
         return product_fabric(meshes, f"{'x'.join(map(str, self.dimensions))} HyperX")
-
-
-@hookimpl
-def fredfw_topologies() -> Sequence[type[Topology]]:
-    """Register ``hyperx``."""
-    return [HyperX]

@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from fredfw import Topology, hookimpl
 from fredfw_topology_node_link.topology import NodeLink
 
 __all__ = ["NodeLink"]
 
 fredfw_contract = 2
-
-
-@hookimpl
-def fredfw_topologies() -> Sequence[type[Topology]]:
-    """Register ``node-link``."""
-    return [NodeLink]

@@ -2,24 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from fredfw import Router, Topology, hookimpl
 from fredfw_topology_optical_ring.routing import ShortestArcRouter
 from fredfw_topology_optical_ring.topology import OpticalRing
 
 __all__ = ["OpticalRing", "ShortestArcRouter"]
 
 fredfw_contract = 2
-
-
-@hookimpl
-def fredfw_topologies() -> Sequence[type[Topology]]:
-    """Register ``optical-ring``."""
-    return [OpticalRing]
-
-
-@hookimpl
-def fredfw_routers() -> Sequence[type[Router]]:
-    """Register ``shortest-arc``."""
-    return [ShortestArcRouter]

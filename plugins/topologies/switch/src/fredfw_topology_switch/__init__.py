@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
 from attrs import frozen
 
-from fredfw import (
-    Capabilities,
-    Defaults,
-    Fabric,
-    Level,
-    NodeKind,
-    Operation,
-    Router,
-    Routes,
-    Topology,
-    hookimpl,
-    limits,
-    units,
-)
+from fredfw import Capabilities, Defaults, Fabric, Level, NodeKind, Operation, Router, Routes, Topology, limits, units
 from fredfw.errors import UnsupportedError
 from fredfw.typing import BoolArray, IntArray
 
@@ -101,18 +87,6 @@ class Switch(Topology):
             reduces=able,
             defaults=Defaults(router=CrossbarRouter()),
         )
-
-
-@hookimpl
-def fredfw_topologies() -> Sequence[type[Topology]]:
-    """Register ``switch``."""
-    return [Switch]
-
-
-@hookimpl
-def fredfw_routers() -> Sequence[type[Router]]:
-    """Register ``crossbar``."""
-    return [CrossbarRouter]
 
 
 def _links(fabric: Fabric) -> tuple[IntArray, IntArray]:

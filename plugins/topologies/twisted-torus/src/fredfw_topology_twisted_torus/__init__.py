@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
 from attrs import frozen
 
-from fredfw import Defaults, Fabric, Level, MultipathRouter, NodeKind, Topology, hookimpl, limits, units
+from fredfw import Defaults, Fabric, Level, MultipathRouter, NodeKind, Topology, limits, units
 from fredfw.errors import InputError
 from fredfw.typing import IntArray
 
@@ -99,9 +98,3 @@ class TwistedTorus(Topology):
         there %= self.dimensions
         far: IntArray = np.ravel_multi_index(tuple(there.T), self.dimensions, order="F")
         return far
-
-
-@hookimpl
-def fredfw_topologies() -> Sequence[type[Topology]]:
-    """Register ``twisted-torus``."""
-    return [TwistedTorus]

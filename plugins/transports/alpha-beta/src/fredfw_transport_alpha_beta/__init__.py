@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from attrs import frozen
 
-from fredfw import Call, Costs, Fabric, Transport, hookimpl, units
+from fredfw import Call, Costs, Fabric, Transport, units
 from fredfw.errors import InputError
 
 fredfw_contract = 2
@@ -86,9 +85,3 @@ class AlphaBeta(Transport):
                 accepted=f"one value for all, or {tiers}",
             )
         return values * (tiers if len(values) == 1 else 1)
-
-
-@hookimpl
-def fredfw_transports() -> Sequence[type[Transport]]:
-    """Register ``alpha-beta``."""
-    return [AlphaBeta]

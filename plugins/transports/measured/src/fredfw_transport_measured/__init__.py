@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from attrs import frozen
 
-from fredfw import Call, Costs, Fabric, File, Transport, hookimpl, units
+from fredfw import Call, Costs, Fabric, File, Transport, units
 from fredfw.errors import InputError, UnsupportedError
 from fredfw_transport_measured.table import Table, read
 
@@ -69,9 +69,3 @@ class Measured(Transport):
 
 
 _MESSAGES = frozenset({"all-to-all", "point-to-point", "gather", "scatter"})
-
-
-@hookimpl
-def fredfw_transports() -> Sequence[type[Transport]]:
-    """Register ``measured``."""
-    return [Measured]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from random import Random
 from typing import ClassVar, NamedTuple
 
 from attrs import frozen
 
-from fredfw import DeviceMesh, GraphBuilder, System, TaskGraph, Workload, hookimpl, limits, units
+from fredfw import DeviceMesh, GraphBuilder, System, TaskGraph, Workload, limits, units
 from fredfw.errors import InputError
 
 fredfw_contract = 2
@@ -153,9 +153,3 @@ def _rendered(bandwidth: float) -> str:
 def _exponential(random: Random) -> float:
     """Return a number of the exponential distribution whose mean is 1."""
     return -math.log(1.0 - random.random())
-
-
-@hookimpl
-def fredfw_workloads() -> Sequence[type[Workload]]:
-    """Register the workload."""
-    return [Background]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
 from attrs import frozen
 
-from fredfw import DeviceMesh, GraphBuilder, Pattern, System, TaskGraph, Workload, hookimpl, limits, units
+from fredfw import DeviceMesh, GraphBuilder, Pattern, System, TaskGraph, Workload, limits, units
 from fredfw.errors import InputError
 from fredfw.typing import IntArray
 
@@ -106,9 +105,3 @@ class Microbenchmark(Workload):
             )
             before = (task,)
         return builder.build()
-
-
-@hookimpl
-def fredfw_workloads() -> Sequence[type[Workload]]:
-    """Register the workload."""
-    return [Microbenchmark]

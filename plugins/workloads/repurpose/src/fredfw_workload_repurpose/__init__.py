@@ -6,9 +6,6 @@ functions that it is compared with, and the ``Plan`` says who holds what, what c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from fredfw import Workload, hookimpl
 from fredfw_workload_repurpose.baselines import at_random, by_magnitude, clustered, in_order, partitioned
 from fredfw_workload_repurpose.network import Layer, Network
 from fredfw_workload_repurpose.picture import draw
@@ -39,9 +36,3 @@ __all__ = [
 ]
 
 fredfw_contract = 2
-
-
-@hookimpl
-def fredfw_workloads() -> Sequence[type[Workload]]:
-    """Register the workload."""
-    return [Repurpose]

@@ -1,0 +1,112 @@
+"""Where topologies and exporters are asked, and what may be wrong with their answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from fredfw import limits
+from fredfw.answers import Asking, brief
+from fredfw.fabric import (
+    AdmissionPolicy,
+    Bill,
+    Capabilities,
+    Defaults,
+    Fabric,
+    Level,
+    Prices,
+    Router,
+    Topology,
+    Transport,
+)
+from fredfw.simulation.sharing import SharingPolicy
+from fredfw.workloads import Placement
+
+if TYPE_CHECKING:
+    from fredfw.plugin.exporter import Content, Exporter, Result
+
+
+def built(topology: Topology) -> Fabric:
+    """Return what ``topology`` builds.
+
+    Raises:
+        PluginError: The topology fails, or what it returns is not a fabric that can be simulated.
+    """
+    asked = Asking(topology, "build")
+    with asked:
+        fabric: object = topology.build()
+    if not isinstance(fabric, Fabric):
+        raise asked.unexpected(fabric, "a fredfw.Fabric")
+    limits.check("nodes", len(fabric.kinds))
+    limits.check("links", len(fabric.sources))
+    defaults: object = fabric.defaults
+    if not isinstance(defaults, Defaults):
+        raise asked.wrong(f"returned a fabric whose defaults are {brief(defaults)}", "fredfw.Defaults")
+    for name, interface, optional in (
+        ("router", Router, False),
+        ("sharing", SharingPolicy, True),
+        ("admission", AdmissionPolicy, False),
+        ("transport", Transport, False),
+        ("placement", Placement, True),
+    ):
+        slot = getattr(defaults, name)
+        if not isinstance(slot, interface) and not (optional and slot is None):
+            expected = f"a fredfw.{interface.__name__}{' or None' if optional else ''}"
+            raise asked.wrong(f"returned a fabric whose default {name} is {brief(slot)}", expected)
+    for name, fits, expected in (
+        ("levels", all(isinstance(level, Level) for level in fabric.levels), "a tuple of fredfw.Level"),
+        ("offers", isinstance(fabric.offers, Capabilities), "fredfw.Capabilities"),
+    ):
+        if not fits:
+            raise asked.wrong(f"returned a fabric whose {name} is {brief(getattr(fabric, name))}", expected)
+    return fabric
+
+
+def billed(topology: Topology, prices: Prices, fabric: Fabric) -> Bill | None:
+    """Return what the ``fabric`` that ``topology`` has built costs.
+
+    Raises:
+        PluginError: The topology fails, or what it returns is not a bill.
+    """
+    asked = Asking(topology, "cost")
+    with asked:
+        bill: object = topology.cost(prices, fabric)
+    if bill is not None and not isinstance(bill, Bill):
+        raise asked.unexpected(bill, "a fredfw.Bill or None")
+    return bill
+
+
+def checked(exporter: Exporter) -> None:
+    """Make sure that ``exporter`` can work on this machine.
+
+    Raises:
+        InputError: It lacks a library.
+        PluginError: It fails.
+    """
+    with Asking(exporter, "check"):
+        exporter.check()
+
+
+def exported(exporter: Exporter, result: Result) -> Content | Mapping[str, Content]:
+    """Return what ``exporter`` makes of ``result``.
+
+    Raises:
+        PluginError: It fails, or makes what is neither text nor bytes, nor those by the name of a file.
+        UnsupportedError: Its format has no form for such a result.
+    """
+    asked = Asking(exporter, "export")
+    with asked:
+        content: object = exporter.export(result)
+    if not exporter.directory:
+        if isinstance(content, str | bytes):
+            return content
+        raise asked.unexpected(content, "text or bytes")
+    if not isinstance(content, Mapping) or not content:
+        raise asked.unexpected(content, "a table of files, by name")
+    for name, one in content.items():
+        if not isinstance(name, str) or name != PurePath(name).name or name in ("", ".", ".."):
+            raise asked.wrong(f"names a file {name!r}", "the name of a file, without a directory")
+        if not isinstance(one, str | bytes):
+            raise asked.wrong(f"returned {brief(one)} for {name!r}", "text or bytes")
+    return content
