@@ -199,14 +199,15 @@ _LONG = 1e9
 
 def log(event: str, /, **values: Any) -> None:
     """Log ``event`` at the level ``info``."""
-    import structlog
-
-    structlog.get_logger("fredfw").info(event, **values)
+    if (logger := _logger()) is not None:
+        logger.info(event, **values)
 
 
 def configure_logging(level: str, style: str) -> None:
     """Send structured logs of ``level`` and above to standard error, for people (``console``) or as JSON lines."""
-    # structlog and what it pulls in cost 0.1 s, which --help need not pay.
+    # fredfw logs nothing more severe than that; structlog and what it pulls in cost 0.1 s.
+    if level in ("warning", "error") and "structlog" not in sys.modules:
+        return
     import structlog
 
     renderers = (
@@ -231,6 +232,11 @@ def configure_logging(level: str, style: str) -> None:
 
 def log_traceback(error: Exception) -> None:
     """Log where ``error`` came from, at the level debug; nothing where logging is not configured yet."""
+    if (logger := _logger()) is not None:
+        logger.debug("failed", exc_info=error)
+
+
+def _logger() -> Any:
+    """Return where fredfw logs, or ``None`` where logging is not configured."""
     structlog = sys.modules.get("structlog")  # which configure_logging has imported
-    if structlog is not None and structlog.is_configured():
-        structlog.get_logger("fredfw").debug("failed", exc_info=error)
+    return structlog.get_logger("fredfw") if structlog is not None and structlog.is_configured() else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from fredfw.errors import FredfwError, InputError, SimulationError
 from fredfw.experiment.cells import CellSpec, Outcome, outcome
@@ -70,10 +70,11 @@ class InProcess:
         self._latest: FabricSpec | None = None
         self._errors: dict[tuple[str, str], FredfwError] = {}
 
-    def check(self, *, strict: bool) -> None:
+    def check(self, stored: Mapping[tuple[str, str], Cell], *, strict: bool) -> None:
         """Make sure, before anything runs, that there are the labels that the experiment names.
 
         Args:
+            stored: Cells that have run before, by workload and fabric.
             strict: Whether a cell that cannot be run is an error, and is found now.
 
         Raises:
@@ -89,7 +90,8 @@ class InProcess:
             try:
                 if (error := error_of(row, column)) is not None:
                     raise error
-                causes[row.name, column.name] = self._runner.check(row, column)
+                cell = stored.get((row.name, column.name))
+                causes[row.name, column.name] = self._runner.check(row, column) if cell is None else cell.breakdown
             except InputError:
                 if strict:
                     raise

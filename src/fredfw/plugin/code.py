@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import sys
 from functools import cache
 from pathlib import Path
+
+from fredfw.plugin.origin import file_of
 
 _COMPILED = "__pycache__"
 
@@ -13,20 +14,18 @@ _COMPILED = "__pycache__"
 def code_digest(module: str) -> str | None:
     """Return the SHA-256 of all files of the top-level package that ``module`` is part of, or of its only file.
 
-    It is read once in a process: what is imported does not change any more. ``None``: there is no file, as of what was
-    typed in.
+    It need not be imported. It is read once in a process. ``None``: there is no file, as of what was typed in.
     """
     return _digest(module.partition(".")[0])
 
 
 @cache
 def _digest(name: str) -> str | None:
-    module = sys.modules.get(name)
-    file = getattr(module, "__file__", None)
+    file = file_of(name)
     if file is None:
         return None
     path = Path(file)
-    if not hasattr(module, "__path__"):
+    if path.name != "__init__.py":
         return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
     folder = path.parent
     found = hashlib.sha256()
