@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import math
 import reprlib
 import sys
 import traceback
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import takewhile
+from numbers import Real
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
+from attrs import frozen
+
 from fredfw.errors import FredfwError, PluginError
+
+P = ParamSpec("P")
+S = TypeVar("S")
+T = TypeVar("T")
 
 # What a plugin may raise; SystemExit, because it is the host that decides when it ends.
 FAILURES = (Exception, SystemExit)
@@ -102,6 +111,113 @@ class Asking:
         called = f" of {name!r}" if isinstance(name, str) else ""
         method = f".{self._method}" if self._method else ""
         return f"{whose(author)}: {author.__qualname__}{method}(){called}"
+
+
+@frozen
+class Kind(Generic[T]):
+    """What an answer must be.
+
+    Args:
+        text: That in words.
+        fits: Whether an answer is that.
+        made: Makes what callers get of one that fits.
+    """
+
+    text: str
+    fits: Callable[[Any], bool]
+    made: Callable[[Any], T] = lambda answer: answer
+
+    def of(self, asked: Asking, answer: object) -> T:
+        """Return ``answer``, which must fit; raises what ``Asking.unexpected`` returns."""
+        if not self.fits(answer):
+            raise asked.unexpected(answer, self.text)
+        return self.made(answer)
+
+
+def instance(cls: Callable[..., T], text: str = "") -> Kind[T]:
+    """Return the kind of instances of a public class, which may be abstract."""
+    return Kind(text or f"a fredfw.{cls.__name__}", lambda answer: isinstance(answer, cls))  # type: ignore[arg-type]  # a class
+
+
+def or_none(kind: Kind[T]) -> Kind[T | None]:
+    """Return ``kind``, or ``None``."""
+    made = kind.made
+    return Kind(
+        f"{kind.text} or None",
+        lambda answer: answer is None or kind.fits(answer),
+        lambda answer: None if answer is None else made(answer),
+    )
+
+
+def sequence(fits: Callable[[Any], bool], text: str) -> Kind[tuple[Any, ...]]:
+    """Return the kind of sequences whose items all fit; callers get a tuple."""
+
+    def all_fit(answer: object) -> bool:
+        return isinstance(answer, Sequence) and not isinstance(answer, str) and all(map(fits, answer))
+
+    return Kind(text, all_fit, tuple)
+
+
+def number(text: str, fits: Callable[[float], bool]) -> Kind[float]:
+    """Return the kind of numbers that fit; callers get a float."""
+    return Kind(text, lambda answer: isinstance(answer, Real) and fits(float(answer)), float)
+
+
+def is_text(answer: object) -> bool:
+    """Return whether an answer is text."""
+    return isinstance(answer, str)
+
+
+ANYTHING: Kind[object] = Kind("anything", lambda _: True)
+FLAG: Kind[bool] = Kind("True or False", lambda answer: isinstance(answer, bool) or _is_numpy_bool(answer), bool)
+TEXTS: Kind[tuple[str, ...]] = sequence(is_text, "a tuple of texts")
+NAMES: Kind[tuple[str, ...]] = sequence(is_text, "a sequence of names")
+FIGURES: Kind[dict[str, float]] = Kind(
+    "finite numbers by name",
+    lambda answer: isinstance(answer, Mapping) and all(map(_is_figure, answer.items())),
+    # Whole numbers, NumPy's above all, are made what a result promises and JSON can hold.
+    lambda answer: {name: float(value) for name, value in answer.items()},
+)
+
+
+def _is_figure(item: tuple[object, object]) -> bool:
+    name, value = item
+    return isinstance(name, str) and isinstance(value, Real) and math.isfinite(value)
+
+
+def _is_numpy_bool(answer: object) -> bool:
+    return type(answer).__module__ == "numpy" and type(answer).__name__ in ("bool", "bool_")
+
+
+@frozen
+class Method(Generic[S, P, T]):
+    """A method of an interface, and what it must answer; to call it is to ask.
+
+    Args:
+        method: The interface's own.
+        kind: What an answer must be.
+        check: Looks further into one of that kind: it gets where it was asked, the answer, the plugin, and what the
+            method was given, and raises what ``Asking.wrong`` returns.
+
+    Raises:
+        PluginError: The method fails, or its answer is not like that.
+        FredfwError: What the method raises on purpose.
+    """
+
+    method: Callable[Concatenate[S, P], object]
+    kind: Kind[T]
+    check: Callable[..., None] | None = None
+
+    def __call__(self, plugin: S, /, *given: P.args, **more: P.kwargs) -> T:
+        """Return what ``plugin`` answers."""
+        name = self.method.__name__
+        asked = Asking(plugin, name)
+        with asked:
+            answer: object = getattr(plugin, name)(*given, **more)
+        made = self.kind.of(asked, answer)
+        if self.check is not None:
+            self.check(asked, made, plugin, *given, **more)
+        return made
 
 
 def whose(author: Any) -> str:

@@ -129,7 +129,7 @@ def test_a_fault_is_told_with_the_topology() -> None:
         (
             "nan",
             "figures_and_notes_are_well_formed",
-            "Gate.figures() returned nan for 'waits'; expected finite numbers",
+            "Gate.figures() returned {'waits': nan}; expected finite numbers",
         ),
         ("nameless", "figures_and_notes_are_well_formed", "names say what the figure is, and its unit"),
         ("says nothing", "figures_and_notes_are_well_formed", "notes() has an empty text in it"),

@@ -1,11 +1,11 @@
-"""Collective algorithms are asked here, and their answers are checked."""
+"""What collective algorithms must answer."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from fredfw import limits
-from fredfw.answers import Asking, whose
+from fredfw.answers import FLAG, Asking, Kind, Method, instance, is_text, or_none, sequence, whose
 from fredfw.collectives.algorithm import CollectiveAlgorithm, CollectiveRequest
 from fredfw.collectives.amounts import check_amounts
 from fredfw.collectives.pattern import Pattern
@@ -14,86 +14,39 @@ from fredfw.errors import ScheduleError
 from fredfw.fabric.view import GroupView
 
 
-def variants(cls: type[CollectiveAlgorithm], pattern: Pattern) -> Sequence[CollectiveAlgorithm]:
-    """Return the configurations that ``auto`` tries for ``pattern``.
+def _check_configuration(
+    asked: Asking, answer: CollectiveAlgorithm, algorithm: CollectiveAlgorithm, *_: GroupView
+) -> None:
+    if type(answer) is not type(algorithm):
+        raise asked.unexpected(answer, f"a configuration of {type(algorithm).__qualname__}")
 
-    Raises:
-        PluginError: The class fails, or what it returns are not algorithms.
-    """
+
+_VARIANTS = sequence(lambda one: isinstance(one, CollectiveAlgorithm), "a sequence of collective algorithms")
+_ALGORITHM = instance(CollectiveAlgorithm, "a collective algorithm")
+
+text = Method(CollectiveAlgorithm.__str__, Kind("text", is_text, str))
+worthwhile = Method(CollectiveAlgorithm.worthwhile, FLAG)
+undivided = Method(CollectiveAlgorithm.undivided, _ALGORITHM, _check_configuration)
+_refusal = Method(CollectiveAlgorithm.refusal, or_none(Kind("the reason as text,", is_text, str)))
+_equivalent = Method(CollectiveAlgorithm.equivalent, _ALGORITHM, _check_configuration)
+
+
+def variants(cls: type[CollectiveAlgorithm], pattern: Pattern) -> Sequence[CollectiveAlgorithm]:
+    """Return the configurations that ``auto`` tries for ``pattern``; raises ``PluginError`` as all of these do."""
     asked = Asking(cls, "variants")
     with asked:
         answer: object = cls.variants(pattern)
-    if not isinstance(answer, Sequence) or not all(isinstance(one, CollectiveAlgorithm) for one in answer):
-        raise asked.unexpected(answer, "a sequence of collective algorithms")
-    return answer
-
-
-def text(algorithm: CollectiveAlgorithm) -> str:
-    """Return ``algorithm`` with its options, as text.
-
-    Raises:
-        PluginError: The algorithm fails.
-    """
-    with Asking(algorithm, "__str__"):
-        return str(algorithm)
+    return _VARIANTS.of(asked, answer)
 
 
 def refusal(algorithm: CollectiveAlgorithm, request: CollectiveRequest, view: GroupView) -> str | None:
-    """Return why ``algorithm`` cannot serve ``request`` on ``view``, or ``None`` if it can.
-
-    Raises:
-        PluginError: The algorithm fails, or what it returns is not text.
-    """
-    asked = Asking(algorithm, "refusal")
-    with asked:
-        answer: object = algorithm.refusal(request, algorithm.sees(view))
-    if answer is not None and not isinstance(answer, str):
-        raise asked.unexpected(answer, "the reason as text, or None")
-    return answer
+    """Return why ``algorithm`` cannot serve ``request`` on ``view``, or ``None`` if it can."""
+    return _refusal(algorithm, request, algorithm.sees(view))
 
 
 def equivalent(algorithm: CollectiveAlgorithm, view: GroupView) -> CollectiveAlgorithm:
-    """Return the simplest configuration that writes the same as ``algorithm`` in groups seen as ``view``.
-
-    Raises:
-        PluginError: The algorithm fails, or what it returns is not a configuration of it.
-    """
-    asked = Asking(algorithm, "equivalent")
-    with asked:
-        answer: object = algorithm.equivalent(algorithm.sees(view))
-    return _configuration(algorithm, asked, answer)
-
-
-def worthwhile(algorithm: CollectiveAlgorithm, view: GroupView) -> bool:
-    """Return whether ``algorithm`` wants to be tried in groups seen as ``view``.
-
-    Raises:
-        PluginError: The algorithm fails, or what it returns is not a bool.
-    """
-    asked = Asking(algorithm, "worthwhile")
-    with asked:
-        answer: object = algorithm.worthwhile(view)
-    if not isinstance(answer, bool):
-        raise asked.unexpected(answer, "True or False")
-    return answer
-
-
-def undivided(algorithm: CollectiveAlgorithm) -> CollectiveAlgorithm:
-    """Return the configuration that does the same as ``algorithm`` with data in the fewest pieces.
-
-    Raises:
-        PluginError: The algorithm fails, or what it returns is not a configuration of it.
-    """
-    asked = Asking(algorithm, "undivided")
-    with asked:
-        answer: object = algorithm.undivided()
-    return _configuration(algorithm, asked, answer)
-
-
-def _configuration(algorithm: CollectiveAlgorithm, asked: Asking, answer: object) -> CollectiveAlgorithm:
-    if not isinstance(answer, CollectiveAlgorithm) or type(answer) is not type(algorithm):
-        raise asked.unexpected(answer, f"a configuration of {type(algorithm).__qualname__}")
-    return answer
+    """Return the simplest configuration that writes the same as ``algorithm`` in groups seen as ``view``."""
+    return _equivalent(algorithm, algorithm.sees(view))
 
 
 def written(algorithm: CollectiveAlgorithm, request: CollectiveRequest, view: GroupView) -> Schedule:

@@ -201,7 +201,7 @@ class Bench:
             energy=float(link_bytes @ self.fabric.energies),
             algorithms=dict(sorted(executor.algorithms.items())),
             statistics=network.statistics.as_dict(),
-            figures=answers.figures(network.admission) | answers.figures_of_dynamics(network.dynamics, network.now),
+            figures=_figures(network),
             notes=(
                 *self.fabric.notes,
                 *(block_notes(graph, possible(fidelity, network)) if timeline.graph is graph else ()),
@@ -209,11 +209,10 @@ class Bench:
                 *(() if events is None else events.notes),
                 *fidelity_notes(fidelity, network),
                 *answers.notes_of_sharing(self.simulator.sharing, self.fabric),
-                *answers.notes(network.admission),
-                *answers.notes(network.dynamics),
+                *_notes(network),
                 *executor.notes.values(),
             ),
-            samples=answers.samples(network.dynamics),
+            samples={} if network.dynamics is None else answers.samples(network.dynamics),
             demands=Demands(
                 timeline.graph,
                 fabric=self.fabric,
@@ -309,8 +308,7 @@ class Bench:
         notes = [
             *self.fabric.notes,
             *fidelity_notes(fidelity, network),
-            *answers.notes(network.admission),
-            *answers.notes(network.dynamics),
+            *_notes(network),
             *plan.notes,
         ]
         if network.statistics.met:
@@ -335,7 +333,7 @@ class Bench:
             slower=dict(plan.slower),
             refused=dict(plan.refused),
             statistics=network.statistics.as_dict(),
-            figures=answers.figures(network.admission) | answers.figures_of_dynamics(network.dynamics, network.now),
+            figures=_figures(network),
             notes=tuple(notes),
             fidelity=fidelity,
             fabric=self.fabric,
@@ -350,3 +348,16 @@ def _check_account(name: str, parts: Mapping[str, FloatArray], duration: float) 
     if (np.abs(total - duration) > _EXACT * duration).any():
         rank = int(np.abs(total - duration).argmax())
         raise SimulationError(f"{name}: the parts of rank {rank} add up to {total[rank]!r} s, not to {duration!r} s")
+
+
+def _notes(network: FlowNetwork) -> tuple[str, ...]:
+    """Return what the admission, and a sharing policy with state, say after a simulation."""
+    dynamics = network.dynamics
+    return answers.notes(network.admission) + (() if dynamics is None else answers.notes_of_dynamics(dynamics))
+
+
+def _figures(network: FlowNetwork) -> dict[str, float]:
+    """Return their figures after a simulation."""
+    dynamics = network.dynamics
+    mine = {} if dynamics is None else answers.figures_of_dynamics(dynamics, network.now)
+    return answers.figures(network.admission) | mine

@@ -9,8 +9,8 @@ from typing import Any
 from attrs import evolve
 
 from fredfw.errors import InputError, Interrupted
-from fredfw.experiment.cells import CellSpec, CellStore, Outcome, SpecWriter, evaluate, refused
-from fredfw.experiment.fidelity import choose
+from fredfw.experiment.cells import CellStore, Outcome, SpecWriter, evaluate, refused
+from fredfw.experiment.fidelity import choose, stored
 from fredfw.experiment.inprocess import InProcess, Steps
 from fredfw.experiment.labels import check_parts, check_priorities, check_sharing
 from fredfw.experiment.progress import Log, Progress, silent
@@ -81,10 +81,11 @@ def compare(
     count = here.transfers if workers is None else workers.transfers
     asked = fidelity or experiment.fidelity
     specs = [writer.spec(experiment, *one, asked or EXACT) for one in wanted]
-    choice = choose(specs, count, store) if asked is None else Choice(asked)
-    specs = [one.with_fidelity(choice.fidelity) for one in specs]
+    known = stored(store, specs)
     if workers is None:
-        here.check(_stored(store, specs), strict=strict)
+        here.check({(one.workload, one.fabric): found for one, found in zip(specs, known, strict=True)}, strict=strict)
+    choice = choose(specs, count, known) if asked is None else Choice(asked)
+    specs = [one.with_fidelity(choice.fidelity) for one in specs]
     run, executor, jobs = (here.run, None, 1) if workers is None else (workers.run, workers.executor, workers.jobs)
     found: dict[tuple[str, str], Cell] = {}
     failures = {key: refused(*key, error) for key, error in unfit.items() if error is not None}
@@ -120,12 +121,6 @@ def compare(
         check_priorities(experiment, causes)
         check_sharing(experiment, causes)
     return comparison()
-
-
-def _stored(store: CellStore | None, specs: Sequence[CellSpec]) -> dict[tuple[str, str], Cell]:
-    """Return those of ``specs`` that ``store`` has, by workload and fabric."""
-    found = {} if store is None else {(one.workload, one.fabric): store.get(*one.identity) for one in specs}
-    return {names: cell for names, cell in found.items() if isinstance(cell, Cell)}
 
 
 def _baselines_first(experiment: Experiment) -> list[FabricSpec]:

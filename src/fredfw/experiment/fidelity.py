@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from fredfw.experiment.cells import CellSpec, CellStore
+from fredfw.experiment.cells import CellSpec, CellStore, Outcome
 from fredfw.experiment.results import Cell
 from fredfw.fidelities import COMPRESSED
 from fredfw.simulation.fidelity import Choice, chosen
@@ -13,7 +13,7 @@ from fredfw.simulation.fidelity import Choice, chosen
 def choose(
     specs: Sequence[CellSpec],
     count: Callable[[Sequence[CellSpec]], Iterable[int]],
-    store: CellStore | None = None,
+    known: Sequence[Outcome | None],
     names: Sequence[str] = (),
 ) -> Choice:
     """Return the fidelity of ``specs``, see ``chosen``.
@@ -21,19 +21,27 @@ def choose(
     Args:
         specs: All cells that are compared, exact.
         count: Returns about how many transfers each of some cells has.
-        store: May know that of some.
+        known: What is known of each, see ``stored``.
         names: What the cells are called, where not as workload and fabric are.
     """
-    known = [_stored(store, spec) for spec in specs]
-    missing = [number for number, found in enumerate(known) if found is None]
+    counts = [_transfers(one) for one in known]
+    missing = [number for number, found in enumerate(counts) if found is None]
     for number, found in zip(missing, count([specs[number] for number in missing]), strict=True):
-        known[number] = found
-    return chosen(zip(names or map(str, specs), (one or 0 for one in known), strict=True))
+        counts[number] = found
+    return chosen(zip(names or map(str, specs), (one or 0 for one in counts), strict=True))
 
 
-def _stored(store: CellStore | None, spec: CellSpec) -> int | None:
-    """Return how many transfers a cell has that ``store`` knows; ``None`` where it does not know it."""
-    for one in (spec, spec.with_fidelity(COMPRESSED)):
-        if store is not None and (found := store.get(*one.identity)) is not None:
-            return found.provenance.get("transfers") if isinstance(found, Cell) else 0
-    return None
+def stored(store: CellStore | None, specs: Sequence[CellSpec]) -> list[Outcome | None]:
+    """Return what ``store`` knows of each of ``specs``, or of it compressed."""
+    return [None if store is None else _stored(store, spec) for spec in specs]
+
+
+def _transfers(known: Outcome | None) -> int | None:
+    if isinstance(known, Cell):
+        return known.provenance.get("transfers")
+    return None if known is None else 0
+
+
+def _stored(store: CellStore, spec: CellSpec) -> Outcome | None:
+    found = store.get(*spec.identity)
+    return store.get(*spec.with_fidelity(COMPRESSED).identity) if found is None else found

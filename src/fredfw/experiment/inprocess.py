@@ -70,11 +70,11 @@ class InProcess:
         self._latest: FabricSpec | None = None
         self._errors: dict[tuple[str, str], FredfwError] = {}
 
-    def check(self, stored: Mapping[tuple[str, str], Cell], *, strict: bool) -> None:
+    def check(self, known: Mapping[tuple[str, str], Outcome | None], *, strict: bool) -> None:
         """Make sure, before anything runs, that there are the labels that the experiment names.
 
         Args:
-            stored: Cells that have run before, by workload and fabric.
+            known: What is known of cells that have run before, by workload and fabric.
             strict: Whether a cell that cannot be run is an error, and is found now.
 
         Raises:
@@ -90,8 +90,9 @@ class InProcess:
             try:
                 if (error := error_of(row, column)) is not None:
                     raise error
-                cell = stored.get((row.name, column.name))
-                causes[row.name, column.name] = self._runner.check(row, column) if cell is None else cell.breakdown
+                cell = known.get((row.name, column.name))
+                found = cell.breakdown if isinstance(cell, Cell) else self._runner.check(row, column)
+                causes[row.name, column.name] = found
             except InputError:
                 if strict:
                     raise

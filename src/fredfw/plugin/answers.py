@@ -1,4 +1,4 @@
-"""Where topologies and exporters are asked, and what may be wrong with their answers."""
+"""What topologies and exporters must answer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from fredfw import limits
-from fredfw.answers import Asking, brief
+from fredfw.answers import ANYTHING, Asking, Method, brief, instance, or_none
 from fredfw.fabric import (
     AdmissionPolicy,
     Bill,
@@ -15,16 +15,16 @@ from fredfw.fabric import (
     Defaults,
     Fabric,
     Level,
-    Prices,
     Router,
     Topology,
     Transport,
 )
+from fredfw.plugin.exporter import Exporter
 from fredfw.simulation.sharing import SharingPolicy
 from fredfw.workloads import Placement
 
 if TYPE_CHECKING:
-    from fredfw.plugin.exporter import Content, Exporter, Result
+    from fredfw.plugin.exporter import Content, Result
 
 
 def built(topology: Topology) -> Fabric:
@@ -63,29 +63,8 @@ def built(topology: Topology) -> Fabric:
     return fabric
 
 
-def billed(topology: Topology, prices: Prices, fabric: Fabric) -> Bill | None:
-    """Return what the ``fabric`` that ``topology`` has built costs.
-
-    Raises:
-        PluginError: The topology fails, or what it returns is not a bill.
-    """
-    asked = Asking(topology, "cost")
-    with asked:
-        bill: object = topology.cost(prices, fabric)
-    if bill is not None and not isinstance(bill, Bill):
-        raise asked.unexpected(bill, "a fredfw.Bill or None")
-    return bill
-
-
-def checked(exporter: Exporter) -> None:
-    """Make sure that ``exporter`` can work on this machine.
-
-    Raises:
-        InputError: It lacks a library.
-        PluginError: It fails.
-    """
-    with Asking(exporter, "check"):
-        exporter.check()
+billed = Method(Topology.cost, or_none(instance(Bill)))
+checked = Method(Exporter.check, ANYTHING)
 
 
 def exported(exporter: Exporter, result: Result) -> Content | Mapping[str, Content]:

@@ -1,17 +1,31 @@
-"""Sharing policies and admissions are asked here, and their answers are checked."""
+"""What sharing policies, transports and admissions must answer."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Real
-from typing import TypeGuard
 
 import numpy as np
 
-from fredfw.answers import Asking, brief, speaks_for
+from fredfw.answers import (
+    ANYTHING,
+    FIGURES,
+    FLAG,
+    NAMES,
+    TEXTS,
+    Asking,
+    Kind,
+    Method,
+    brief,
+    instance,
+    number,
+    or_none,
+    speaks_for,
+)
 from fredfw.fabric import (
     Admission,
+    AdmissionPolicy,
     Call,
     Costs,
     Decision,
@@ -41,22 +55,6 @@ from fredfw.units import Unit, render
 _OVER = 1e-6
 
 
-def compatible(admission: Admission, together: Sequence[FlowSet]) -> bool:
-    """Return what ``admission`` says of ``together``; what a class says of answers that another overrides is not taken.
-
-    Raises:
-        PluginError: It fails, or does not answer whether.
-    """
-    if not speaks_for(type(admission), "compatible", "admit"):
-        return False
-    asked = Asking(admission, "compatible")
-    with asked:
-        answer: object = admission.compatible(together)
-    if not isinstance(answer, bool | np.bool_):
-        raise asked.unexpected(answer, "True or False")
-    return bool(answer)
-
-
 def always_starts(admission: Admission, routes: Routes) -> BoolArray | None:
     """Return which of ``(F,)`` ``routes`` ``admission`` starts whatever runs; ``None`` where it does not say.
 
@@ -80,34 +78,6 @@ def always_starts(admission: Admission, routes: Routes) -> BoolArray | None:
 def max_min_in_class(sharing: SharingPolicy) -> bool:
     """Return what ``sharing`` says of its rates; what a class says of rates that another overrides does not count."""
     return sharing.max_min_in_class and speaks_for(type(sharing), "max_min_in_class", "rates")
-
-
-def weight(sharing: SharingPolicy, label: str) -> float:
-    """Return what ``sharing`` says that flows of ``label`` weigh.
-
-    Raises:
-        PluginError: It fails, or its answer is not a finite number above 0.
-    """
-    asked = Asking(sharing, "weight")
-    with asked:
-        answer: object = sharing.weight(label)
-    if not isinstance(answer, int | float) or not 0 < answer < math.inf:
-        raise asked.unexpected(answer, "a finite number above 0")
-    return float(answer)
-
-
-def labels(sharing: SharingPolicy) -> Sequence[str]:
-    """Return the labels that ``sharing`` says that its fields name.
-
-    Raises:
-        PluginError: It fails, or what it returns is not a sequence of names.
-    """
-    asked = Asking(sharing, "labels")
-    with asked:
-        answer: object = sharing.labels()
-    if not _are_texts(answer):
-        raise asked.unexpected(answer, "a sequence of names")
-    return answer
 
 
 def rates(sharing: SharingPolicy, incidence: Incidence, capacities: FloatArray, fabric: Fabric) -> FloatArray:
@@ -145,21 +115,6 @@ def _checked(
     if rates.max() == 0 and not stands:
         _check_stall(asked, incidence, capacities)
     return rates
-
-
-def begun(sharing: StatefulSharing, fabric: Fabric) -> Dynamics:
-    """Return the state of ``sharing`` in a simulation on ``fabric`` in which nothing has happened yet.
-
-    Raises:
-        PluginError: It fails, or returns something else.
-        UnsupportedError: It cannot be simulated on the fabric.
-    """
-    asked = Asking(sharing, "begin")
-    with asked:
-        answer: object = sharing.begin(fabric)
-    if not isinstance(answer, Dynamics):
-        raise asked.unexpected(answer, "fredfw.Dynamics")
-    return answer
 
 
 def held(dynamics: Dynamics, flows: ActiveFlows, capacities: FloatArray, now: float, fabric: Fabric) -> HeldRates:
@@ -212,66 +167,16 @@ def _check_stall(asked: Asking, incidence: Incidence, capacities: FloatArray) ->
         )
 
 
-def algorithms(transport: Transport, pattern: str) -> Sequence[str] | None:
-    """Return what ``transport`` says that its library has for ``pattern``.
-
-    Raises:
-        PluginError: It fails, or what it returns is not a sequence of names.
-    """
-    asked = Asking(transport, "algorithms")
-    with asked:
-        answer: object = transport.algorithms(pattern)
-    if answer is None:
-        return None
-    if not _are_texts(answer):
-        raise asked.unexpected(answer, "a sequence of names, or None")
-    return answer
-
-
-def _are_texts(answer: object) -> TypeGuard[Sequence[str]]:
-    return isinstance(answer, Sequence) and not isinstance(answer, str) and all(isinstance(one, str) for one in answer)
-
-
 def rendezvous(transport: Transport) -> bool:
-    """Return whether transfers of ``transport`` wait for their receivers.
-
-    Raises:
-        PluginError: It fails, or what it returns is neither true nor false.
-    """
+    """Return whether transfers of ``transport`` wait for their receivers; ``PluginError`` where it does not say."""
     asked = Asking(transport, "rendezvous")
     with asked:
         answer: object = transport.rendezvous
-    if not isinstance(answer, bool):
-        raise asked.unexpected(answer, "True or False")
-    return answer
+    return FLAG.of(asked, answer)
 
 
-def settled(transport: Transport, fabric: Fabric) -> Transport:
-    """Return ``transport`` with what it finds out about ``fabric``.
-
-    Raises:
-        PluginError: It fails, or what it returns is not a transport.
-    """
-    asked = Asking(transport, "settled")
-    with asked:
-        answer: object = transport.settled(fabric)
-    if not isinstance(answer, Transport):
-        raise asked.unexpected(answer, "a fredfw.Transport")
-    return answer
-
-
-def costs(transport: Transport, call: Call, fabric: Fabric) -> Costs:
-    """Return what ``transport`` says that ``call`` costs on ``fabric``.
-
-    Raises:
-        PluginError: It fails, or what it returns cannot be used.
-        UnsupportedError: It knows no costs for such a call.
-    """
-    asked = Asking(transport, "costs")
-    with asked:
-        answer: object = transport.costs(call, fabric)
-    if not isinstance(answer, Costs):
-        raise asked.unexpected(answer, "fredfw.Costs")
+def _check_costs(asked: Asking, answer: Costs, _: Transport, call: Call, fabric: Fabric) -> None:
+    del call
     tiers = int(fabric.tiers.max(initial=0)) + 1
     for name, least, positive in (
         ("launch", 0.0, False),
@@ -297,56 +202,20 @@ def costs(transport: Transport, call: Call, fabric: Fabric) -> Costs:
     told: object = answer.seconds
     if told is not None and not (isinstance(told, Real) and 0 < float(told) < math.inf):
         raise asked.wrong(f"returned seconds {brief(told)}", "seconds, finite and above 0, or None")
-    return answer
 
 
 def admission(fabric: Fabric) -> Admission:
-    """Return the admission control of one simulation on ``fabric``.
-
-    Raises:
-        PluginError: The fabric makes none.
-    """
-    asked = Asking(fabric.defaults.admission, "begin")
-    with asked:
-        answer: object = fabric.defaults.admission.begin(fabric.network)
-    if not isinstance(answer, Admission):
-        raise asked.unexpected(answer, "a fredfw.Admission")
-    return answer
+    """Return the admission control of one simulation on ``fabric``; ``PluginError`` where the fabric makes none."""
+    return _begin(fabric.defaults.admission, fabric.network)
 
 
-def cap(admission: Admission) -> float:
-    """Return the bytes per second that no flow exceeds that ``admission`` lets in.
-
-    Raises:
-        PluginError: It fails, or what it returns is not a rate.
-    """
-    asked = Asking(admission, "cap")
-    with asked:
-        answer: object = admission.cap()
-    if not isinstance(answer, Real) or not float(answer) > 0:
-        raise asked.unexpected(answer, "bytes per second, more than 0")
-    return float(answer)
-
-
-def decision(admission: Admission, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
-    """Return what ``admission`` does with ``flows`` while ``active`` are running.
-
-    Raises:
-        PluginError: The admission fails, or what it returns cannot be done.
-    """
-    asked = Asking(admission, "admit")
-    with asked:
-        answer: object = admission.admit(flows, active)
+def _check_decision(asked: Asking, answer: Decision, _: Admission, flows: FlowSet, active: Sequence[FlowSet]) -> None:
+    del active
     match answer:
         case Start():
             _check_start(asked, answer, len(flows.volumes))
         case Split():
             _check_split(asked, answer, flows)
-        case Wait() | Decompose() | Refuse():
-            pass
-        case _:
-            raise asked.unexpected(answer, "Start, Wait, Refuse, Split or Decompose")
-    return answer
 
 
 def _check_start(asked: Asking, start: Start, count: int) -> None:
@@ -374,89 +243,49 @@ def _check_split(asked: Asking, split: Split, flows: FlowSet) -> None:
         raise asked.wrong(f"{what} into parts that do not hold each of its {count} flows exactly once", "all indices")
 
 
-def release(admission: Admission, flows: FlowSet) -> None:
-    """Tell ``admission`` that all of ``flows`` has ended; raises ``PluginError`` where it fails."""
-    with Asking(admission, "release"):
-        admission.release(flows)
+def _are_samples(answer: object) -> bool:
+    return isinstance(answer, Mapping) and all(isinstance(one, Samples) for one in answer.values())
 
 
-def figures(admission: Admission) -> dict[str, float]:
-    """Return the figures of ``admission`` after a simulation.
-
-    Raises:
-        PluginError: It fails, or what it returns are not finite numbers by name.
-    """
-    asked = Asking(admission, "figures")
-    with asked:
-        answer: object = admission.figures()
-    return _numbers(asked, answer)
-
-
-def figures_of_dynamics(dynamics: Dynamics | None, now: float) -> dict[str, float]:
-    """Return the figures of a sharing policy with state after a simulation that ended at ``now``; else nothing.
-
-    Raises:
-        PluginError: It fails, or what it returns are not finite numbers by name.
-    """
-    if dynamics is None:
-        return {}
-    asked = Asking(dynamics, "figures")
-    with asked:
-        answer: object = dynamics.figures(now)
-    return _numbers(asked, answer)
-
-
-def samples(dynamics: Dynamics | None) -> dict[str, Samples]:
-    """Return what a sharing policy with state has counted over time, by name.
-
-    Raises:
-        PluginError: It fails, or what it returns is something else.
-    """
-    if dynamics is None:
-        return {}
-    asked = Asking(dynamics, "samples")
-    with asked:
-        answer: object = dynamics.samples()
-    if not isinstance(answer, Mapping) or not all(isinstance(one, Samples) for one in answer.values()):
-        raise asked.unexpected(answer, "fredfw.Samples by name")
+def _check_samples(asked: Asking, answer: Mapping[str, Samples], _: Dynamics) -> None:
     for name, one in answer.items():
         if len(one.times) != len(one.values) or not (np.isfinite(one.times).all() and np.isfinite(one.values).all()):
             raise asked.wrong(f"returned samples of {name!r} that are not (T,) finite times and values", "those")
-    return {str(name): answer[name] for name in sorted(answer)}
 
 
-def _numbers(asked: Asking, answer: object) -> dict[str, float]:
-    if not isinstance(answer, Mapping):
-        raise asked.unexpected(answer, "a mapping of finite numbers by name")
-    for name, value in answer.items():
-        if not isinstance(name, str) or not isinstance(value, Real) or not math.isfinite(value):
-            raise asked.wrong(f"returned {brief(value)} for {brief(name)}", "finite numbers by name")
-    # Whole numbers, NumPy's above all, are made what a result promises and JSON can hold.
-    return {name: float(value) for name, value in answer.items()}
+_DECISIONS = Start | Wait | Refuse | Split | Decompose
+
+weight = Method(SharingPolicy.weight, number("a finite number above 0", lambda value: 0 < value < math.inf))
+labels = Method(SharingPolicy.labels, NAMES)
+notes_of_sharing = Method(SharingPolicy.notes, TEXTS)
+begun = Method(StatefulSharing.begin, instance(Dynamics, "fredfw.Dynamics"))
+samples = Method(
+    Dynamics.samples,
+    Kind[dict[str, Samples]]("fredfw.Samples by name", _are_samples, lambda answer: dict(sorted(answer.items()))),
+    _check_samples,
+)
+algorithms = Method(Transport.algorithms, or_none(Kind("a sequence of names,", NAMES.fits, NAMES.made)))
+settled = Method(Transport.settled, instance(Transport))
+costs = Method(Transport.costs, instance(Costs, "fredfw.Costs"), _check_costs)
+cap = Method(Admission.cap, number("bytes per second, more than 0", lambda value: value > 0))
+decision = Method(
+    Admission.admit,
+    Kind[Decision]("Start, Wait, Refuse, Split or Decompose", lambda answer: isinstance(answer, _DECISIONS)),
+    _check_decision,
+)
+release = Method(Admission.release, ANYTHING)
+figures = Method(Admission.figures, FIGURES)
+figures_of_dynamics = Method(Dynamics.figures, FIGURES)
+notes = Method(Admission.notes, TEXTS)
+notes_of_dynamics = Method(Dynamics.notes, TEXTS)
+_begin = Method(AdmissionPolicy.begin, instance(Admission))
+_compatible = Method(Admission.compatible, FLAG)
 
 
-def notes(one: Admission | Dynamics | None) -> tuple[str, ...]:
-    """Return the notes of an admission, or of a sharing policy with state, after a simulation.
+def compatible(admission: Admission, together: Sequence[FlowSet]) -> bool:
+    """Return what ``admission`` says of ``together``; what a class says of answers that another overrides is not taken.
 
     Raises:
-        PluginError: It fails, or what it returns is not text.
+        PluginError: It fails, or does not answer whether.
     """
-    return () if one is None else _notes(one, one.notes)
-
-
-def notes_of_sharing(sharing: SharingPolicy, fabric: Fabric) -> tuple[str, ...]:
-    """Return the notes of ``sharing`` on ``fabric``.
-
-    Raises:
-        PluginError: It fails, or what it returns is not text.
-    """
-    return _notes(sharing, lambda: sharing.notes(fabric))
-
-
-def _notes(one: object, ask: Callable[[], object]) -> tuple[str, ...]:
-    asked = Asking(one, "notes")
-    with asked:
-        answer = ask()
-    if not _are_texts(answer):
-        raise asked.unexpected(answer, "a tuple of texts")
-    return tuple(answer)
+    return speaks_for(type(admission), "compatible", "admit") and _compatible(admission, together)

@@ -11,7 +11,7 @@ from attrs import define, evolve, field
 from fredfw.errors import InputError, Interrupted, UnknownNameError
 from fredfw.experiment import reading
 from fredfw.experiment.cells import CellRunner, CellSpec, CellStore, Outcome, SpecWriter, evaluate, refused
-from fredfw.experiment.fidelity import choose
+from fredfw.experiment.fidelity import choose, stored
 from fredfw.experiment.metrics import METRICS
 from fredfw.experiment.overrides import with_values
 from fredfw.experiment.progress import Log, Progress, silent
@@ -83,7 +83,9 @@ def search(
                 default = [
                     spec for trial, spec in cells if trial.rung is None or study.rung(trial.rung).fidelity is None
                 ]
-                choice = choose(default, here.transfers if workers is None else workers.transfers, store)
+                choice = choose(
+                    default, here.transfers if workers is None else workers.transfers, stored(store, default)
+                )
                 if choice.fidelity != EXACT:  # all of them, also those that have been run
                     given: dict[str, Any] = {"store": store, "workers": workers, "progress": progress, "log": log}
                     return search(study, plugins, fidelity=choice, **given)

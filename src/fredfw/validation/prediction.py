@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from fredfw.errors import InputError
 from fredfw.experiment.cells import CellRunner, CellStore, evaluate
-from fredfw.experiment.fidelity import choose
+from fredfw.experiment.fidelity import choose, stored
 from fredfw.experiment.progress import Progress
 from fredfw.experiment.runner import describe
 from fredfw.experiment.workers import Workers
@@ -151,7 +151,8 @@ def _choice(
     iterations = Iterations(plugins, transports)
     found = {one.same: one for one in points if isinstance(one, IterationPoint)}.values()
     count = CellRunner(plugins).transfers if workers is None else workers.transfers
-    return choose([*map(iterations.spec, found)], count, store, [one.where for one in found])
+    specs = [*map(iterations.spec, found)]
+    return choose(specs, count, stored(store, specs), [one.where for one in found])
 
 
 def _subject(point: Point) -> str:

@@ -1,4 +1,4 @@
-"""Workloads and placements are asked here, and their answers are checked."""
+"""What workloads and placements must answer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numbers import Real
 import numpy as np
 
 from fredfw import limits
-from fredfw.answers import Asking, brief
+from fredfw.answers import TEXTS, Asking, Kind, Method, brief, instance, or_none
 from fredfw.fabric import Fabric
 from fredfw.typing import IntArray
 from fredfw.workloads.graph import TaskGraph
@@ -22,31 +22,7 @@ _AMOUNTS = "labels", "flops", "bytes", "seconds", "patterns", "members", "contro
 _PER_TASK = *_AMOUNTS, "blocks", "repeats", "roots", "partners", "splits", "memories", "jobs"
 
 
-def mesh(workload: Workload, system: System) -> DeviceMesh:
-    """Return how many workers ``workload`` has, and how they are grouped.
-
-    Raises:
-        PluginError: It fails, or does not return that.
-    """
-    asked = Asking(workload, "mesh")
-    with asked:
-        answer: object = workload.mesh(system)
-    if not isinstance(answer, DeviceMesh):
-        raise asked.unexpected(answer, "a fredfw.DeviceMesh")
-    return answer
-
-
-def memory(workload: Workload, system: System) -> MemoryUse:
-    """Return the memory that an NPU needs for ``workload``.
-
-    Raises:
-        PluginError: It fails, or does not return that.
-    """
-    asked = Asking(workload, "memory")
-    with asked:
-        answer: object = workload.memory(system)
-    if not isinstance(answer, MemoryUse):
-        raise asked.unexpected(answer, "a fredfw.MemoryUse")
+def _check_memory(asked: Asking, answer: MemoryUse, *_: object) -> None:
     tiers: object = answer.tiers
     if not isinstance(tiers, Mapping):
         raise asked.wrong(f"returned tiers of {brief(tiers)}", "bytes by the name of a memory tier")
@@ -57,67 +33,27 @@ def memory(workload: Workload, system: System) -> MemoryUse:
     number: object = answer.in_flight
     if not isinstance(number, Real) or not 0 < float(number) < math.inf:
         raise asked.wrong(f"returned in_flight of {brief(number)}", "microbatches, finite and above 0")
-    return answer
 
 
-def work(workload: Workload, system: System) -> Work | None:
-    """Return what one iteration of ``workload`` trains, or ``None`` if it does not say.
-
-    Raises:
-        PluginError: It fails, or does not return that.
-    """
-    asked = Asking(workload, "work")
-    with asked:
-        answer: object = workload.work(system)
-    if answer is not None and not isinstance(answer, Work):
-        raise asked.unexpected(answer, "a fredfw.Work or None")
-    return answer
-
-
-def labels(workload: Workload, system: System) -> Mapping[str, Label]:
-    """Return what ``workload`` says of its labels.
-
-    Raises:
-        PluginError: It fails, does not return that, or gives two labels one priority.
-    """
-    asked = Asking(workload, "labels")
-    with asked:
-        answer: object = workload.labels(system)
-    if not isinstance(answer, Mapping) or not all(
+def _are_labels(answer: object) -> bool:
+    return isinstance(answer, Mapping) and all(
         isinstance(name, str) and isinstance(one, Label) for name, one in answer.items()
-    ):
-        raise asked.unexpected(answer, "fredfw.Label by label")
+    )
+
+
+def _check_priorities(asked: Asking, answer: Mapping[str, Label], *_: object) -> None:
     classes = [one.priority for one in answer.values() if one.priority is not None]
     if len(set(classes)) < len(classes):
         raise asked.wrong(f"returned labels with the priorities {classes}", "a different one for each label")
-    return answer
 
 
-def notes(workload: Workload, system: System) -> tuple[str, ...]:
-    """Return what ``workload`` says about each of its results.
-
-    Raises:
-        PluginError: It fails, or does not return a sequence of texts.
-    """
-    return _texts(workload, "notes", system)
-
-
-def omissions(workload: Workload, system: System) -> tuple[str, ...]:
-    """Return what ``workload`` leaves out of its graph.
-
-    Raises:
-        PluginError: It fails, or does not return a sequence of texts.
-    """
-    return _texts(workload, "omissions", system)
-
-
-def _texts(workload: Workload, method: str, system: System) -> tuple[str, ...]:
-    asked = Asking(workload, method)
-    with asked:
-        answer: object = getattr(workload, method)(system)
-    if not isinstance(answer, tuple | list) or not all(isinstance(one, str) for one in answer):
-        raise asked.unexpected(answer, "a tuple of texts")
-    return tuple(answer)
+mesh = Method(Workload.mesh, instance(DeviceMesh))
+memory = Method(Workload.memory, instance(MemoryUse), _check_memory)
+work = Method(Workload.work, or_none(instance(Work)))
+labels = Method(Workload.labels, Kind[Mapping[str, Label]]("fredfw.Label by label", _are_labels), _check_priorities)
+notes = Method(Workload.notes, TEXTS)
+omissions = Method(Workload.omissions, TEXTS)
+_graph = Method(Workload.graph, instance(TaskGraph))
 
 
 def graph(workload: Workload, system: System, workers: int) -> TaskGraph:
@@ -126,11 +62,8 @@ def graph(workload: Workload, system: System, workers: int) -> TaskGraph:
     Raises:
         PluginError: It fails, or does not return that.
     """
+    answer = _graph(workload, system)
     asked = Asking(workload, "graph")
-    with asked:
-        answer: object = workload.graph(system)
-    if not isinstance(answer, TaskGraph):
-        raise asked.unexpected(answer, "a fredfw.TaskGraph")
     if answer.ranks != workers:
         raise asked.wrong(f"returned a graph of {answer.ranks} ranks", f"{workers}, as mesh() says")
     tasks = len(answer)
