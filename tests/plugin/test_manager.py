@@ -20,6 +20,7 @@ from fredfw.cli.compare import compare
 from fredfw.errors import BrokenPluginError, InputError, PluginError, PluginWarning, SimulationError, UnknownNameError
 from fredfw.fabric import Fabric, ShortestPathRouter, Topology
 from fredfw.plugin import hookimpl
+from fredfw.plugin.code import code_digest
 from fredfw.plugin.manager import LifecycleHooks, PluginManager, Switches
 from fredfw.plugin.registry import FIRST_PARTY, Catalog
 from fredfw.workloads import LinearPlacement
@@ -909,6 +910,34 @@ def test_a_switch_is_for_all_of_a_distribution(lazy: Path, name: str) -> None:
     with pytest.raises(UnknownNameError, match=r"plugin 'acme-ring' \(acme-lazy 1\.0, .*\) is switched off"):
         off.topologies.get("acme-ring")
     assert PluginManager.discover(only(name)).topologies.names() == ("acme-mesh", "acme-ring")
+
+
+def test_packages_of_one_distribution_are_told_apart(install: Install, topology: Source) -> None:
+    points = (
+        "[fredfw.topologies]\nacme-ring = fredfw_topology_ring_one:Acme\nacme-mesh = fredfw_topology_mesh_two:Acme\n"
+    )
+    site = install("fredfw-plugins", "", points=points).parent
+    (site / "fredfw_topology_ring_one.py").write_text(topology("acme-ring"))
+    (site / "fredfw_topology_mesh_two.py").write_text(topology("acme-mesh"))
+    manager = PluginManager.discover(only("fredfw-topology-ring-one"))
+    assert manager.topologies.names() == ("acme-ring",)
+    assert manager.topologies.info("acme-ring").distribution == "fredfw-topology-ring-one"
+    assert manager.versions(used=list(manager.topologies)) == {"fredfw-topology-ring-one": "1.0"}
+    both = PluginManager.discover(only("acme-ring", "acme-mesh"))
+    assert both.topologies.names() == ("acme-mesh", "acme-ring")
+    code = both.code([both.topologies.get("acme-ring")])
+    (site / "fredfw_topology_mesh_two.py").write_text(topology("acme-mesh", "Other"))
+    code_digest.cache_clear()
+    # Any of them might need any other.
+    assert set(code) == {"fredfw", "fredfw-topology-mesh-two", "fredfw-topology-ring-one"}
+    assert both.code([both.topologies.get("acme-ring")]) != code
+
+
+def test_what_is_installed_twice_is_there_once(install: Install, topology: Source) -> None:
+    points = "[fredfw.topologies]\nacme-ring = acme:Acme\n"
+    install("acme", topology("acme-ring"), points=points)
+    install("bundle", "", points=points)
+    assert PluginManager.discover(only("acme-ring")).topologies.get("acme-ring").name == "acme-ring"
 
 
 def test_everything_that_is_installed_can_be_imported() -> None:

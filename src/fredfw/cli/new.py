@@ -49,5 +49,8 @@ def new(ctx: click.Context, kind: str, name: str, into: str) -> None:
     for command in (f"cd {shlex.quote(str(folder))}", 'python -m pip install --editable ".[test]"', "python -m pytest"):
         click.echo(f"  {command}")
     click.echo("First, where no index has fredfw, in a checkout of it:")
-    for command in ("python -m pip wheel --no-deps -w wheels -r requirements.txt", "export PIP_FIND_LINKS=$PWD/wheels"):
+    for command in (
+        "python -m pip wheel --no-deps -w wheels . ./engine ./plugins/*/*",
+        "export PIP_FIND_LINKS=$PWD/wheels",
+    ):
         click.echo(f"  {command}")

@@ -11,17 +11,13 @@ from fredfw.plugin.origin import file_of
 _COMPILED = "__pycache__"
 
 
-def code_digest(module: str) -> str | None:
-    """Return the SHA-256 of all files of the top-level package that ``module`` is part of, or of its only file.
+@cache
+def code_digest(package: str) -> str | None:
+    """Return the SHA-256 of all files of a top-level package, or of the file of a module that is none.
 
     It need not be imported. It is read once in a process. ``None``: there is no file, as of what was typed in.
     """
-    return _digest(module.partition(".")[0])
-
-
-@cache
-def _digest(name: str) -> str | None:
-    file = file_of(name)
+    file = file_of(package)
     if file is None:
         return None
     path = Path(file)

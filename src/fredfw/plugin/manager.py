@@ -288,20 +288,22 @@ class PluginManager:
         plugin that is edited in place keeps its version.
         """
         by_distribution = {canonical(one.distribution): one for one in self._calls.plugins if one.distribution}
+        others = [name for name, one in by_distribution.items() if one.bundled]
         told: dict[str, str] = {}
         waiting = [one for one in self._calls.plugins if one.is_core][:1]
         for cls in used:
             owner = self._owner(cls)
             if owner is None:
-                told[cls.__module__] = code_digest(cls.__module__) or "no file"
+                told[cls.__module__] = code_digest(cls.__module__.partition(".")[0]) or "no file"
             else:
                 waiting.append(owner)
         while waiting:
             plugin = waiting.pop()
             name = plugin.distribution or plugin.name
             if name not in told:
-                told[name] = f"{plugin.version} {plugin.digest or code_digest(plugin.module)}"
-                required = map(canonical, plugin.requirements)
+                told[name] = f"{plugin.version} {plugin.digest or code_digest(plugin.module.partition('.')[0])}"
+                # Which of a bundle need each other is not known.
+                required = others if plugin.bundled else map(canonical, plugin.requirements)
                 waiting += [by_distribution[one] for one in required if one in by_distribution]
         return dict(sorted(told.items()))
 
@@ -359,7 +361,9 @@ class PluginManager:
 
 
 def _sorted(points: Iterable[EntryPoint]) -> list[EntryPoint]:
-    return sorted(points, key=lambda point: (point.name, point.value))
+    """Return ``points`` in their order, and only one of those that name the same thing by the same name."""
+    different = {(point.name, point.value): point for point in points}
+    return [different[key] for key in sorted(different)]
 
 
 def _plugin(point: EntryPoint) -> Plugin:

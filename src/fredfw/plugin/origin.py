@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 # A class or function, and the first line of its docstring.
 _DOCUMENTED = r"""^(?:class|def) {}\b[^"']*:\s+[rR]?(\"\"\"|\'\'\')\s*(.*?)\s*(?:\n|\1)"""
+BUNDLE = "fredfw-plugins"
 CORE = "core"
 """What the core's own plugins are called, and what switches call them."""
 
@@ -42,8 +43,13 @@ class Plugin:
 
     @property
     def distribution(self) -> str | None:
-        """Name of its distribution."""
-        return _stated(self.package, "Name")
+        """Name of its distribution; of the package that it is alone, where that is installed together with others."""
+        return canonical(self.module.partition(".")[0]) if self.bundled else _stated(self.package, "Name")
+
+    @property
+    def bundled(self) -> bool:
+        """Whether it is one of the packages of the distribution ``fredfw-plugins``."""
+        return _stated(self.package, "Name") == BUNDLE
 
     @property
     def version(self) -> str | None:
