@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Callable
 from importlib.metadata import version
@@ -69,15 +68,6 @@ def test_an_unknown_command_is_refused_with_the_nearest(experiment: str, is_refu
     for wrong, right in (("compar", "compare"), ("speeed", "speed")):
         line = is_refused(wrong)
         assert line.startswith(f"no command '{wrong}'; did you mean '{right}'? (accepted: calibrate, ")
-
-
-def test_help_imports_nothing_heavy(environment: dict[str, str]) -> None:
-    code = (
-        "import sys\nfrom fredfw.cli import main\ntry:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
-        "print(sorted({'rich', 'matplotlib', 'structlog', 'networkx', 'cattrs', 'quantiphy'} & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"
 
 
 def test_logs_go_to_standard_error(experiment: str, fredfw: Callable[..., Result]) -> None:

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import subprocess
 import sys
 import types
 import warnings
@@ -780,27 +778,6 @@ def test_the_core_is_a_plugin_like_others() -> None:
     assert manager.collectives.names() == ("direct",)
     assert manager.placements.names() == ("linear", "megatron", "nested", "snake")
     assert manager.sharing_policies.names() == ("circuit-preempt", "max-min", "strict-links", "weighted-max-min")
-
-
-def test_importing_the_manager_imports_nothing_heavy() -> None:
-    heavy = (
-        "numpy",
-        "matplotlib",
-        "rich",
-        "click",
-        "structlog",
-        "networkx",
-        "quantiphy",
-        "cattrs",
-        "importlib.metadata",
-    )
-    code = (
-        "import sys, fredfw.plugin.manager; fredfw.plugin.manager.PluginManager();"
-        f"print([name for name in {heavy!r} if name in sys.modules])"
-    )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == "[]"
 
 
 # --- what is imported when it is used
