@@ -23,6 +23,7 @@ extensions = [
     # Ours, in _ext.
     "cli_reference",
     "gallery",
+    "kit_reference",
     "plugin_fields",
     "titled_blocks",
 ]

@@ -223,7 +223,9 @@ def commands(command: click.Command, parent: click.Context | None = None) -> Ite
     context = click.Context(command, info_name=command.name if parent else "fredfw", parent=parent)
     yield context
     if isinstance(command, click.Group):
-        for one in command.commands.values():
+        for name in command.list_commands(context):
+            one = command.get_command(context, name)
+            assert one is not None
             yield from commands(one, context)
 
 

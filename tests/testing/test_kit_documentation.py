@@ -1,57 +1,31 @@
-"""docs/testing.md lists every check, by what its docstring says."""
+"""The reference lists every check of the kit, and docs/testing.md every class and call."""
 
 from __future__ import annotations
 
-import re
+import importlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from fredfw.testing import (
-    AdmissionTests,
-    CollectiveTests,
-    ExporterTests,
-    PlacementTests,
-    RouterTests,
-    SamplerTests,
-    SharingPolicyTests,
-    TopologyTests,
-    WorkloadTests,
-)
-from fredfw.testing.classes import _Tests
+from fredfw import testing
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "testing.md").read_text(encoding="utf-8")
-GENERAL, *SECTIONS = PAGE.partition("\n## The checks\n")[2].split("\n### ")
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
-def rows(text: str) -> dict[str, str]:
-    return dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", text, re.MULTILINE))
-
-
-@pytest.mark.parametrize(
-    ("title", "cls"),
-    [
-        ("Topologies", TopologyTests),
-        ("Routers", RouterTests),
-        ("Collective algorithms", CollectiveTests),
-        ("Workloads", WorkloadTests),
-        ("Placements", PlacementTests),
-        ("Sharing policies", SharingPolicyTests),
-        ("Exporters", ExporterTests),
-        ("Samplers", SamplerTests),
-        ("Admissions", AdmissionTests),
-    ],
-)
-def test_every_check_is_on_the_page(title: str, cls: type[_Tests]) -> None:
-    (section,) = (one for one in SECTIONS if one.startswith(f"{title}\n"))
-    checks = {check.__name__: str(check.__doc__).replace("``", "`") for check in cls.checks}
-    own = rows(section)
-    assert own.items() <= checks.items()
-    assert {name: text for name, text in checks.items() if name not in own}.items() <= rows(GENERAL).items()
+def test_every_check_is_in_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(DOCS / "_ext")
+    kit: Any = importlib.import_module("kit_reference")
+    assert kit.PLACE in (DOCS / f"{kit.PAGE}.md").read_text(encoding="utf-8")
+    common, *sections = kit.reference().split("### ")[1:]
+    found = {section.split("\n")[0]: section + common for section in sections}
+    assert set(found) == {name for name in testing.__all__ if name.endswith("Tests")}
+    for name, section in found.items():
+        for check in getattr(testing, name).checks:
+            assert f"| `{check.__name__}` | {str(check.__doc__).replace('``', '`')} |" in section
 
 
 def test_every_class_and_call_is_on_the_page() -> None:
-    from fredfw import testing
-
+    page = (DOCS / "testing.md").read_text(encoding="utf-8")
     for name in testing.__all__:
-        assert f"{name}" in PAGE
+        assert name in page
