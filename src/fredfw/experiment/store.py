@@ -18,7 +18,6 @@ from attrs import asdict
 from fredfw.errors import InputError
 from fredfw.experiment.document import parse
 from fredfw.experiment.results import Cell, Failure
-from fredfw.experiment.stored import cell_of
 from fredfw.paths import resolved
 from fredfw.plugin import configure
 
@@ -298,7 +297,7 @@ def _digest(key: str, environment: str, value: bytes) -> str:
 
 
 def _read(key: str, environment: str, digest: Any, value: Any) -> Cell | Failure | None:
-    """Return the outcome that ``value`` holds; ``None`` where it is damaged or no outcome."""
+    """Return the outcome that ``value`` holds; ``None`` where it is damaged, or of a release with other fields."""
     if isinstance(digest, bytes):
         digest = digest.decode(errors="replace")
     if not isinstance(value, bytes) or digest != _digest(key, environment, value):
@@ -306,7 +305,7 @@ def _read(key: str, environment: str, digest: Any, value: Any) -> Cell | Failure
     try:
         match parse(value.decode()):
             case {"cell": dict(content)}:
-                return cell_of(content)
+                return configure.build(Cell, content)
             case {"failure": dict(content)}:
                 return configure.build(Failure, content)
     except (ValueError, RecursionError):  # also InputError
