@@ -18,7 +18,7 @@ def _packages(root: str) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 class Metadata(MetadataHookInterface):
-    """Adds what packages require, but for each other, and their entry points."""
+    """Adds what packages require, and their entry points."""
 
     def update(self, metadata: dict[str, Any]) -> None:
         """See ``MetadataHookInterface.update``."""
@@ -26,6 +26,8 @@ class Metadata(MetadataHookInterface):
         names = {package["name"] for package in packages}
         required = {one for package in packages for one in package["dependencies"]}
         metadata["dependencies"] = sorted(required - names)
+        others = {package["name"]: sorted(names.intersection(package["dependencies"])) for package in packages}
+        metadata["optional-dependencies"] = {name: needed for name, needed in others.items() if needed}
         points: dict[str, dict[str, str]] = {}
         for package in packages:
             for group, named in package["entry-points"].items():

@@ -902,12 +902,16 @@ def test_packages_of_one_distribution_are_told_apart(install: Install, topology:
     assert manager.versions(used=list(manager.topologies)) == {"fredfw-topology-ring-one": "1.0"}
     both = PluginManager.discover(only("acme-ring", "acme-mesh"))
     assert both.topologies.names() == ("acme-mesh", "acme-ring")
-    code = both.code([both.topologies.get("acme-ring")])
+    assert set(both.code([both.topologies.get("acme-ring")])) == {"fredfw", "fredfw-topology-ring-one"}
+    # What one needs of the others is an extra.
+    with (site / "fredfw_plugins-1.0.dist-info" / "METADATA").open("a") as metadata:
+        metadata.write("Requires-Dist: fredfw-topology-mesh-two; extra == 'fredfw-topology-ring-one'\n")
+    needs = PluginManager.discover(only("acme-ring", "acme-mesh"))
+    used = needs.code([needs.topologies.get("acme-ring")])
+    assert set(used) == {"fredfw", "fredfw-topology-mesh-two", "fredfw-topology-ring-one"}
     (site / "fredfw_topology_mesh_two.py").write_text(topology("acme-mesh", "Other"))
     code_digest.cache_clear()
-    # Any of them might need any other.
-    assert set(code) == {"fredfw", "fredfw-topology-mesh-two", "fredfw-topology-ring-one"}
-    assert both.code([both.topologies.get("acme-ring")]) != code
+    assert needs.code([needs.topologies.get("acme-ring")]) != used
 
 
 def test_what_is_installed_twice_is_there_once(install: Install, topology: Source) -> None:

@@ -288,7 +288,6 @@ class PluginManager:
         plugin that is edited in place keeps its version.
         """
         by_distribution = {canonical(one.distribution): one for one in self._calls.plugins if one.distribution}
-        others = [name for name, one in by_distribution.items() if one.bundled]
         told: dict[str, str] = {}
         waiting = [one for one in self._calls.plugins if one.is_core][:1]
         for cls in used:
@@ -302,8 +301,7 @@ class PluginManager:
             name = plugin.distribution or plugin.name
             if name not in told:
                 told[name] = f"{plugin.version} {plugin.digest or code_digest(plugin.module.partition('.')[0])}"
-                # Which of a bundle need each other is not known.
-                required = others if plugin.bundled else map(canonical, plugin.requirements)
+                required = map(canonical, plugin.requirements)
                 waiting += [by_distribution[one] for one in required if one in by_distribution]
         return dict(sorted(told.items()))
 

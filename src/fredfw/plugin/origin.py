@@ -79,9 +79,11 @@ class Plugin:
 
     @cached_property
     def requirements(self) -> tuple[str, ...]:
-        """Names of the distributions that its own requires."""
-        stated = None if self.package is None else self.package.requires
-        names = map(_NAME.match, stated or ())
+        """Names of the distributions that it requires; of a package that is bundled, those of the extra of its name."""
+        stated = (None if self.package is None else self.package.requires) or ()
+        if self.bundled:
+            stated = [one for one in stated if re.search(rf"extra == .{self.distribution}.$", one)]
+        names = map(_NAME.match, stated)
         return tuple(name[0] for name in names if name)
 
     @property
