@@ -9,7 +9,12 @@ from pathlib import Path
 import pytest
 
 from fredfw.errors import InputError
-from fredfw.report.files import compressed, ensure_writable, write_atomically, written_together
+from fredfw.report.files import compressed, ensure_writable, written_together
+
+
+def write_atomically(path: str | Path, content: str | bytes) -> None:
+    with written_together({path: content}):
+        pass
 
 
 def test_writes_text_and_bytes_and_leaves_nothing_else(tmp_path: Path) -> None:

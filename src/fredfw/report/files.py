@@ -26,7 +26,7 @@ _NEW = "a new directory, or an empty one"
 
 
 def ensure_writable(path: str | Path) -> None:
-    """Make sure that ``write_atomically`` will be able to write ``path``; leaves nothing behind.
+    """Make sure that ``written_together`` will be able to write ``path``; leaves nothing behind.
 
     Raises:
         InputError: It names a directory or is a read-only file, or no file can be made beside it.
@@ -80,15 +80,6 @@ def compressed(path: str | Path, content: str | bytes) -> str | bytes:
     data = content.encode() if isinstance(content, str) else content
     # An exporter may have compressed it already.
     return data if data.startswith(GZIP) else gzip.compress(data, mtime=0)
-
-
-def write_atomically(path: str | Path, content: str | bytes) -> None:
-    """Write ``content`` (text as UTF-8) to ``path``, which holds either its old content or all of the new.
-
-    Raises as ``written_together`` does.
-    """
-    with written_together({path: content}):
-        pass
 
 
 @contextmanager

@@ -47,7 +47,11 @@ def test_time_on_a_switch(pattern: str, n: int, fidelity: str) -> None:
     )
     steps = n - 1 + math.ceil(math.log2(n))
     assert result.steps == steps
-    assert result.duration == pytest.approx(2 * (n - 1) / n * SIZE / BANDWIDTH + steps * ALPHA, rel=1e-9)
+    moved = 2 * (n - 1) / n * SIZE / BANDWIDTH  # what the root sends or receives
+    if fidelity == "compressed" or n & (n - 1) == 0:
+        assert result.duration == pytest.approx(moved + steps * ALPHA, rel=1e-9)
+    else:  # in a tree that is not full, ranks that get their blocks early do not wait for the others
+        assert moved + ALPHA < result.duration < moved + steps * ALPHA
     assert result.bound.seconds >= SIZE / BANDWIDTH
 
 
