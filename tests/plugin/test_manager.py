@@ -838,6 +838,7 @@ def test_names_are_known_before_their_modules_are_imported(lazy: Path) -> None:
         ("1 / 0", "cannot be imported: ZeroDivisionError: division by zero (line 1)"),
         ("from fredfw import NoSuchThing", "it is written for another version of fredfw"),
         ("x = 1", "cannot be imported: AttributeError: module 'acme_lazy.ring' has no attribute 'Acme'"),
+        ("Acme = None", "has None as the topology 'acme-ring', which is not one of classes"),
         ("Acme = 3", "has 3 as the topology 'acme-ring', which is not one of classes"),
         ("class Acme: name = 'acme-ring'", "registers the topology Acme, which is not a subclass of Topology"),
     ],

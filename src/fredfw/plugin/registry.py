@@ -190,13 +190,12 @@ class Catalog(ABC, Generic[V]):
         self._known = None
 
     def _look_up(self, name: str) -> tuple[Plugin, V]:
-        entries = self._entries()
-        known = ", ".join(map(quoted, entries)) or "none is installed"
         if not isinstance(name, str):
-            raise UnknownNameError(f"{name!r} is not the name of a {self.kind}", accepted=known)
-        found = self._imported(name) if name in entries else None
+            raise UnknownNameError(f"{name!r} is not the name of a {self.kind}", accepted=self._listed())
+        found = self._imported(name)
         if found is not None:
             return found
+        entries, known = self._entries(), self._listed()
         message = f"no {self.kind} {name!r}{nearest(name, entries)}"
         provider = f"fredfw-{self.kind}-{name}" if name in FIRST_PARTY.get(self.kind, ()) else None
         suspects = [one for one in self._calls.left_out(self.hook) if self._may_provide(one, name, provider)]
@@ -210,6 +209,9 @@ class Catalog(ABC, Generic[V]):
             message += f"{'' if message.endswith('?') else '.'} {self.elsewhere}"
         raise UnknownNameError(message, accepted=known)
 
+    def _listed(self) -> str:
+        return ", ".join(map(quoted, self._entries())) or "none is installed"
+
     @staticmethod
     def _may_provide(left_out: LeftOut, name: str, provider: str | None) -> bool:
         if left_out.name is not None:
@@ -222,21 +224,26 @@ class Catalog(ABC, Generic[V]):
         return plugin.distribution is not None and canonical(plugin.distribution) == provider
 
     def _imported(self, name: str) -> tuple[Plugin, V] | None:
-        """Return what is registered as ``name`` and whose it is; ``None`` where it cannot be used, and is left out."""
-        plugin, one = self._entries()[name]
-        if one is None and plugin.point is not None:
-            one = self._calls.imported(plugin, plugin.point.load, hook=self.hook, name=name)
-            wrong = None if one is None else self._unfit(name, one, plugin)
-            if wrong is not None:
-                self._calls.leave_out(plugin, wrong, hook=self.hook, name=name)
-                one = None
-            if one is not None and isinstance(one, type):
-                introduce(one, plugin)
-            self._entries()[name] = plugin, one
-        if one is None:
-            del self._entries()[name]
+        """Return what is registered as ``name`` and whose it is, or ``None``; what cannot be used is left out."""
+        entries = self._entries()
+        if name not in entries:
             return None
-        return plugin, one
+        plugin, one = entries[name]
+        if one is not None:
+            return plugin, one
+        assert plugin.point is not None  # as of all that is not imported yet
+        load = plugin.point.load
+        found = self._calls.imported(plugin, lambda: (load(),), hook=self.hook, name=name)
+        wrong = None if found is None else self._unfit(name, found[0], plugin)
+        if wrong is not None:
+            self._calls.leave_out(plugin, wrong, hook=self.hook, name=name)
+        if found is None or wrong is not None:
+            del entries[name]
+            return None
+        if isinstance(found[0], type):
+            introduce(found[0], plugin)
+        entries[name] = plugin, found[0]
+        return plugin, found[0]
 
     def _unfit(self, name: str, one: Any, plugin: Plugin) -> str | None:
         """Return what is wrong with what an entry point names, as the end of a sentence that starts with the plugin."""
