@@ -190,7 +190,8 @@ def test_cells_are_kept_beside_the_experiment(
     store = Path(experiment).with_suffix(".cells")
     assert store.exists()
     # What is there is not run again.
-    assert succeeds("compare", experiment, "--json", "second.json") == first
+    second = succeeds("compare", experiment, "--json", "second.json")
+    assert second == f"{first}from the store: 2 of 2 cells\n"
     assert Path("second.json").read_bytes() == Path("first.json").read_bytes()
     before = store.read_bytes()
     succeeds("compare", experiment, "--set", "npu.efficiency=0.5", "--no-store")
@@ -218,7 +219,7 @@ def test_the_exit_code_says_that_cells_have_no_result(
     ]
     # The store has them too, and says the same.
     again = fredfw("compare", experiment, "--json", "again.json")
-    assert (again.exit_code, again.stdout) == (3, result.stdout)
+    assert (again.exit_code, again.stdout) == (3, f"{result.stdout}from the store: 4 of 4 cells\n")
     assert Path("again.json").read_bytes() == Path("out.json").read_bytes()
     listed = [line.split("\t")[2] for line in succeeds("cells", experiment, "--store", "two.cells").splitlines()]
     assert listed == ["done", "done", "infeasible", "infeasible"]

@@ -10,7 +10,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Protocol
 
-from attrs import asdict, evolve, frozen
+from attrs import asdict, define, evolve, frozen
 
 from fredfw import limits
 from fredfw.answers import explain
@@ -244,6 +244,24 @@ class CellStore(Protocol):
 
     def put(self, spec: CellSpec, outcome: Outcome) -> None:
         """Keep what is known of a cell; it becomes durable soon, whatever runs meanwhile."""
+
+
+@define
+class Counted:
+    """A store that counts what it had."""
+
+    store: CellStore
+    hits: int = 0
+
+    def get(self, key: str, environment: str) -> Outcome | None:
+        """See ``CellStore.get``."""
+        found = self.store.get(key, environment)
+        self.hits += found is not None
+        return found
+
+    def put(self, spec: CellSpec, outcome: Outcome) -> None:
+        """See ``CellStore.put``."""
+        self.store.put(spec, outcome)
 
 
 def evaluate(

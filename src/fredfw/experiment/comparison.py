@@ -9,7 +9,7 @@ from typing import Any
 from attrs import evolve
 
 from fredfw.errors import InputError, Interrupted
-from fredfw.experiment.cells import CellStore, Outcome, SpecWriter, evaluate, refused
+from fredfw.experiment.cells import CellStore, Counted, Outcome, SpecWriter, evaluate, refused
 from fredfw.experiment.fidelity import choose, stored
 from fredfw.experiment.inprocess import InProcess, Steps
 from fredfw.experiment.labels import check_parts, check_priorities, check_sharing
@@ -89,12 +89,14 @@ def compare(
     run, executor, jobs = (here.run, None, 1) if workers is None else (workers.run, workers.executor, workers.jobs)
     found: dict[tuple[str, str], Cell] = {}
     failures = {key: refused(*key, error) for key, error in unfit.items() if error is not None}
-    outcomes = evaluate(specs, run, store=store, executor=executor, jobs=jobs, progress=steps)
+    kept = None if store is None else Counted(store)
+    outcomes = evaluate(specs, run, store=kept, executor=executor, jobs=jobs, progress=steps)
 
     def comparison(*, interrupted: bool = False) -> Comparison:
         shown = _finished(experiment, found, failures) if interrupted else found
         counters = [cell.statistics for cell in found.values()]
-        return assemble(experiment, shown, counters, choice.reason, failures)
+        result = assemble(experiment, shown, counters, choice.reason, failures)
+        return result if kept is None else evolve(result, stored=kept.hits)
 
     try:
         for number, one in outcomes:

@@ -438,6 +438,9 @@ def _comparison_footnotes(
     lines.append(Text(f"fidelity: {', '.join(sorted({row.fidelity for row in comparison.rows}))}"))
     if comparison.approximated:
         lines.append(Text(comparison.approximated))
+    if comparison.stored:
+        cells = len(comparison.rows) + len(comparison.failures)
+        lines.append(Text(f"from the store: {comparison.stored} of {counted(cells, 'cell')}"))
     lines += map(Text, accuracy.of_comparison(comparison))
     return lines
 

@@ -10,7 +10,7 @@ from attrs import define, evolve, field
 
 from fredfw.errors import InputError, Interrupted, UnknownNameError
 from fredfw.experiment import reading
-from fredfw.experiment.cells import CellRunner, CellSpec, CellStore, Outcome, SpecWriter, evaluate, refused
+from fredfw.experiment.cells import CellRunner, CellSpec, CellStore, Counted, Outcome, SpecWriter, evaluate, refused
 from fredfw.experiment.fidelity import choose, stored
 from fredfw.experiment.metrics import METRICS
 from fredfw.experiment.overrides import with_values
@@ -64,7 +64,7 @@ def search(
     running = answers.start(study.sampler, space)
     here = CellRunner(plugins)
     run = here.run if workers is None else workers.run
-    counted = None if store is None else _Counted(store)
+    counted = None if store is None else Counted(store)
     asked_for = fidelity or Choice(study.outline.fidelity or EXACT)
     writer = _Writer(study, plugins, asked_for.fidelity)
     found = _Found(study, asked_for)
@@ -128,22 +128,6 @@ def search_space(space: Space, objectives: Sequence[Objective]) -> SearchSpace:
 
 def _after(progress: Progress, before: int) -> Progress:
     return lambda done, total, what: progress(before + done, before + total, what)
-
-
-@define
-class _Counted:
-    """A store that counts what it had."""
-
-    store: CellStore
-    hits: int = 0
-
-    def get(self, key: str, environment: str) -> Outcome | None:
-        found = self.store.get(key, environment)
-        self.hits += found is not None
-        return found
-
-    def put(self, spec: CellSpec, outcome: Outcome) -> None:
-        self.store.put(spec, outcome)
 
 
 class _Writer:

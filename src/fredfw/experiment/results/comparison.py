@@ -163,6 +163,7 @@ class Comparison:
         missing: The cells (workload, fabric) that an interrupt left out; then savings that need them are left out too.
         sensitivity: How far it may be off, if that was asked for.
         failures: The cells that have no result, in the order of the experiment.
+        stored: How many cells came from a store. It differs between runs, so it is not part of the JSON.
     """
 
     title: str
@@ -175,8 +176,11 @@ class Comparison:
     missing: tuple[tuple[str, str], ...] = ()
     sensitivity: Sensitivity | None = None
     failures: tuple[Failure, ...] = ()
+    stored: int = 0
 
     def to_json(self) -> str:
         """Return the whole comparison as JSON text: title, rows, savings, provenance and all else."""
         missing = [{"workload": workload, "fabric": fabric} for workload, fabric in self.missing]
-        return document("comparison", {**asdict(self), "missing": missing})
+        content = {**asdict(self), "missing": missing}
+        del content["stored"]
+        return document("comparison", content)
