@@ -28,6 +28,7 @@ from .experiment.results import (
     RunResult as RunResult,
 )
 from .experiment.spec import Experiment as Experiment
+from .experiment.study.results import StudyResult as StudyResult
 from .fabric import (
     Admission as Admission,
     AdmissionPolicy as AdmissionPolicy,
@@ -93,7 +94,6 @@ from .simulation import (
     Timeline as Timeline,
     max_min as max_min,
 )
-from .studies.results import StudyResult as StudyResult
 from .workloads import (
     DeviceMesh as DeviceMesh,
     Gemm as Gemm,

@@ -16,6 +16,7 @@ from fredfw.fidelities import FIDELITIES, RENAMED, SIMULATED
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 PATH = completion.PathText()
+INCOMPLETE = 3  # exit code: some cells have no result
 
 
 class Fidelity(click.Choice[str]):

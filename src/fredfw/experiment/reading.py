@@ -61,6 +61,9 @@ KEYS = (
     "plugins",
 )
 """Of the tables of an experiment."""
+SEARCH = ("space", "constraints", "constants", "objective", "sampler", "rungs")
+"""Of those that search it for the best point of a space."""
+_BASE = "experiment"  # the key of the file that has all tables but those
 _ONE = "all cells of an experiment have one fidelity"
 
 
@@ -101,16 +104,40 @@ def parse(
         values: What replaces values of them, by path, see ``fredfw.experiment.overrides``.
         file: Where they come from.
     """
+    tables, source = _with_base(content, file)
     try:
-        outline = _outline(with_values(content, values or {}), file)
+        tables = with_values(tables, values or {})
+        outline = _outline({key: one for key, one in tables.items() if key not in SEARCH}, source)
         _check_texts(outline)
         _check_priorities(outline.priorities or ())
         _check_names(outline)
         _check_references(outline.references)
         _check_scopes(outline)
     except InputError as error:
+        raise error.at(file=source) from None
+    asked = {key: tables[key] for key in SEARCH if key in tables}
+    if not asked:
+        return outline
+    # Only a search pays for what it needs.
+    from fredfw.experiment.study import reading as study
+
+    return evolve(outline, study=study.read(asked, {key: tables[key] for key in tables if key not in SEARCH}, file))
+
+
+def _with_base(content: Mapping[str, Any], file: str | None) -> tuple[Mapping[str, Any], str | None]:
+    """Return ``content`` with the tables of the file that it names as its experiment, and that file."""
+    if _BASE not in content:
+        return content, file
+    own = {key: one for key, one in content.items() if key != _BASE}
+    path = content[_BASE]
+    try:
+        if not isinstance(path, str):
+            raise InputError(f"{path!r} is not a path", key=_BASE, accepted="the path of an experiment")
+        check_keys(own, ("title", *SEARCH), "")
+    except InputError as error:
         raise error.at(file=file) from None
-    return outline
+    found = Path(path) if file is None else Path(file).parent / path
+    return {**read_tables(found), **own}, str(found)
 
 
 def configured(outline: AnyOutline, plugins: PluginManager, *, trust_plugins: bool = False) -> Experiment:
@@ -129,11 +156,18 @@ def configured(outline: AnyOutline, plugins: PluginManager, *, trust_plugins: bo
     load_plugins(outline, plugins, trust_plugins=trust_plugins)
     reader = _Reader(plugins, folder_of(outline))
     try:
-        fabrics = _swept(outline.fabrics, reader.fabric, reader.unfit_fabric)
-        workloads = _swept(outline.workloads, reader.workload, reader.unfit_workload)
+        searched = outline.study is not None
+        fabrics = _swept(outline.fabrics, reader.fabric, reader.unfit_fabric, searched=searched)
+        workloads = _swept(outline.workloads, reader.workload, reader.unfit_workload, searched=searched)
     except InputError as error:
         raise error.at(file=outline.file) from None
-    return Experiment(**{**_fields(outline), "fabrics": fabrics, "workloads": workloads})
+    sampler = None
+    if outline.study is not None:
+        try:
+            sampler = reader.choice(outline.study.sampler, plugins.samplers, "sampler")
+        except InputError as error:
+            raise error.at(file=outline.study.file) from None
+    return Experiment(**{**_fields(outline), "fabrics": fabrics, "workloads": workloads, "sampler": sampler})
 
 
 def load_plugins(outline: AnyOutline, plugins: PluginManager, *, trust_plugins: bool = False) -> None:
@@ -144,9 +178,15 @@ def load_plugins(outline: AnyOutline, plugins: PluginManager, *, trust_plugins: 
 
 
 def _swept(
-    sections: Sequence[_Section], configure: Callable[[_Section], _T], unfit: Callable[[_Section, InputError], _T]
+    sections: Sequence[_Section],
+    configure: Callable[[_Section], _T],
+    unfit: Callable[[_Section, InputError], _T],
+    *,
+    searched: bool,
 ) -> tuple[_T, ...]:
     """Configure ``sections``; of a sweep, values that are impossible are ``unfit`` if others are possible.
+
+    Where a space is ``searched``, its points may set what is missing or impossible.
 
     Raises:
         InputError: A section that is not swept, or all of a sweep, cannot be configured.
@@ -159,9 +199,10 @@ def _swept(
             found.append(configure(one))
             possible.add(one.template)
         except InputError as error:
-            if not one.settings:
-                raise
-            errors.setdefault(one.template, error)
+            if not searched:
+                if not one.settings:
+                    raise
+                errors.setdefault(one.template, error)
             found.append(unfit(one, error))
     for template, first in errors.items():
         if template not in possible:
@@ -213,7 +254,7 @@ def _fields(instance: Any) -> dict[str, Any]:
 
 
 def _outline(content: Mapping[str, Any], file: str | None) -> AnyOutline:
-    check_keys(content, KEYS, "")
+    check_keys(content, (*KEYS, *SEARCH, _BASE), "")
     sections = {
         kind: list(expand(_tables(content.get(kind, {}), kind), kind, plugin, section.KEYS))
         for kind, plugin, section in (
@@ -223,7 +264,11 @@ def _outline(content: Mapping[str, Any], file: str | None) -> AnyOutline:
     }
     for kind, found in sections.items():
         if not found:
-            raise InputError(f"there are no {kind}", key=kind, accepted=f"at least one table [{kind}.NAME]")
+            raise InputError(
+                f"there are no {kind}",
+                key=kind,
+                accepted=f"at least one table [{kind}.NAME], or experiment = PATH of a file that has it",
+            )
     limits.check("cells", len(sections["fabrics"]) * len(sections["workloads"]), key="fabrics")
     baseline = _text(content.get("baseline", sections["fabrics"][0][0]), "baseline")
     return Outline(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 import attrs
 from attrs import evolve, field, frozen
@@ -19,6 +19,10 @@ from fredfw.simulation.links import LinkEvent
 from fredfw.simulation.variation import Variation
 from fredfw.terminal import quoted
 from fredfw.workloads import Npu, Workload
+
+if TYPE_CHECKING:  # only an experiment with a space has them
+    from fredfw.experiment.study.reading import Study
+    from fredfw.plugin.sampler import Sampler
 
 _AXES = 2  # of the table or the map that a saving is drawn as
 
@@ -282,6 +286,7 @@ class Outline(Generic[_Fabric, _Workload]):
         file: Where it was read from.
         complete: Whether all fabrics and workloads of the file are part of it.
         folder: What paths in it are relative to, if that is not the folder of ``file``.
+        study: What is searched for and where, if the experiment has a space.
     """
 
     title: str
@@ -299,6 +304,7 @@ class Outline(Generic[_Fabric, _Workload]):
     file: str | None = None
     complete: bool = True
     folder: Path | None = None
+    study: Study | None = None
 
     @cached_property
     def _by_name(self) -> dict[str, dict[str, Any]]:
@@ -385,6 +391,16 @@ class Outline(Generic[_Fabric, _Workload]):
                 pairs.append(Pair(workload.name, fabric.name, over, settings))
         return pairs
 
+    def check_matrix(self) -> None:
+        """Make sure that its cells are meant, not the points of a space; raises ``InputError``."""
+        if self.study is not None:
+            raise InputError(
+                "is searched, so there is no matrix of cells",
+                file=self.study.file,
+                key="space",
+                accepted="fredfw compare, or in Python Framework.study, which runs its points",
+            )
+
     def select(
         self,
         *,
@@ -468,9 +484,11 @@ class Experiment(Outline[FabricSpec, WorkloadSpec]):
 
     Args:
         reader: Reads the same file or tables again, with values in place of its own.
+        sampler: Which points of the space are run, if there is one.
     """
 
     reader: Callable[[Mapping[str, Any]], Experiment] | None = None
+    sampler: Sampler | None = None
 
     def with_values(self, values: Mapping[str, Any]) -> Experiment:
         """Return the experiment with ``values`` in place of its own; it has all of its fabrics and workloads.

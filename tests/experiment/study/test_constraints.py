@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from fredfw.errors import InputError, UnknownNameError
-from fredfw.studies.constraints import Constraint
+from fredfw.experiment.study.constraints import Constraint
 
 NUMBERS = st.integers(-50, 50)
 

@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from fredfw import Sampler, SearchSpace, Told, Trial
 from fredfw.errors import InputError
-from fredfw.studies.samplers import GridSampler, HalvingSampler, RandomSampler, fronts
+from fredfw.experiment.study.samplers import GridSampler, HalvingSampler, RandomSampler, fronts
 
 
 def line(size: int, objectives: int = 1) -> SearchSpace:

@@ -26,7 +26,7 @@ from fredfw import (
 )
 from fredfw.errors import InputError, Interrupted, LimitError, PluginError, SimulationError, UnknownNameError
 from fredfw.experiment.store import Store
-from fredfw.studies.results import StudyResult
+from fredfw.experiment.study.results import StudyResult
 
 MESHES: dict[str, Any] = {
     "title": "meshes",
@@ -259,7 +259,7 @@ def test_the_experiment_may_be_a_file_beside_the_study(tmp_path: Path) -> None:
     result = framework.study(tmp_path / "study.toml")
     assert result.title == "two"
     assert [one.values for one in result.points] == [{"columns": 2}, {"columns": 4}]
-    loaded = framework.load_study(
+    loaded = framework.load_experiment(
         tmp_path / "study.toml",
         values={"fabrics.mesh.topology.rows": 3, "sampler.name": "random", "sampler.trials": 1},
     )

@@ -9,8 +9,8 @@ from hypothesis import given, strategies as st
 
 from fredfw import limits
 from fredfw.errors import InputError, LimitError
-from fredfw.studies.constraints import Constraint
-from fredfw.studies.space import CellSpace, Dimension, Space
+from fredfw.experiment.study.constraints import Constraint
+from fredfw.experiment.study.space import CellSpace, Dimension, Space
 
 ONE_CELL = "work", "mesh"
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from attrs import define, evolve, field
+from attrs import define, evolve, field, frozen
 
 from fredfw.errors import InputError, Interrupted, UnknownNameError
 from fredfw.experiment import reading
@@ -16,22 +16,23 @@ from fredfw.experiment.metrics import METRICS
 from fredfw.experiment.overrides import with_values
 from fredfw.experiment.progress import Log, Progress, silent
 from fredfw.experiment.results import Cell, Failure
+from fredfw.experiment.spec import Experiment
+from fredfw.experiment.study import answers
+from fredfw.experiment.study.reading import Study
+from fredfw.experiment.study.results import Objective, RungCount, RungError, StudyPoint, StudyResult
+from fredfw.experiment.study.samplers import fronts
+from fredfw.experiment.study.space import FABRIC, WORKLOAD, Space
 from fredfw.experiment.workers import Workers
 from fredfw.fidelities import ESTIMATE, EXACT
 from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager
-from fredfw.plugin.sampler import SearchSpace, Told, Trial
+from fredfw.plugin.sampler import Sampler, SearchSpace, Told, Trial
 from fredfw.simulation.fidelity import Choice
-from fredfw.studies import answers
-from fredfw.studies.reading import Study
-from fredfw.studies.results import Objective, RungCount, RungError, StudyPoint, StudyResult
-from fredfw.studies.samplers import fronts
-from fredfw.studies.space import FABRIC, WORKLOAD, Space
 from fredfw.units import Unit, render
 
 
 def search(
-    study: Study,
+    experiment: Experiment,
     plugins: PluginManager,
     *,
     store: CellStore | None = None,
@@ -40,11 +41,11 @@ def search(
     log: Log = silent,
     fidelity: Choice | None = None,
 ) -> StudyResult:
-    """Run ``study``; a point that cannot be run costs no other.
+    """Search the space of ``experiment``; a point that cannot be run costs no other.
 
     Args:
-        study: What to look for, and where.
-        plugins: Where those are looked up that its experiment names.
+        experiment: What to look for, and where.
+        plugins: Where those are looked up that it names.
         store: Has cells of earlier runs, and takes those of this one.
         workers: Other processes that run cells; this one by default.
         progress: Called with (cells done, cells asked for so far, a cell that runs).
@@ -56,18 +57,23 @@ def search(
         InputError: The space is empty or too large, a path of it leads nowhere, or a cell lacks the objective.
         PluginError: The sampler misbehaved.
     """
+    study, sampler = experiment.study, experiment.sampler
+    if study is None or sampler is None:
+        accepted = "an experiment with [space] and [objective]"
+        raise InputError("there is nothing to search", file=experiment.file, key="space", accepted=accepted)
+    points = study.space(experiment)
     try:
-        study.space.check()
-        space = search_space(study.space, study.objectives)
+        points.check()
+        space = search_space(points, study.objectives)
     except InputError as error:
         raise error.at(file=study.file) from None
-    running = answers.start(study.sampler, space)
+    running = answers.start(sampler, space)
     here = CellRunner(plugins)
     run = here.run if workers is None else workers.run
     counted = None if store is None else Counted(store)
-    asked_for = fidelity or Choice(study.outline.fidelity or EXACT)
-    writer = _Writer(study, plugins, asked_for.fidelity)
-    found = _Found(study, asked_for)
+    asked_for = fidelity or Choice(experiment.fidelity or EXACT)
+    writer = _Writer(study, points, experiment.file, asked_for.fidelity, plugins, SpecWriter(plugins))
+    found = _Found(experiment.title, study, points, sampler, asked_for)
     try:
         while asked := answers.ask(running, space):
             wanted = [one for one in dict.fromkeys(asked) if one not in found.outcomes]
@@ -79,7 +85,7 @@ def search(
                     found.add(one, spec)
                 else:
                     cells.append((one, spec))
-            if fidelity is None and study.outline.fidelity is None:
+            if fidelity is None and experiment.fidelity is None:
                 default = [
                     spec for trial, spec in cells if trial.rung is None or study.rung(trial.rung).fidelity is None
                 ]
@@ -88,7 +94,7 @@ def search(
                 )
                 if choice.fidelity != EXACT:  # all of them, also those that have been run
                     given: dict[str, Any] = {"store": store, "workers": workers, "progress": progress, "log": log}
-                    return search(study, plugins, fidelity=choice, **given)
+                    return search(experiment, plugins, fidelity=choice, **given)
             step = progress and _after(progress, len(found.outcomes))
             outcomes = evaluate(
                 [spec for _, spec in cells],
@@ -130,14 +136,16 @@ def _after(progress: Progress, before: int) -> Progress:
     return lambda done, total, what: progress(before + done, before + total, what)
 
 
+@frozen(eq=False)
 class _Writer:
     """Writes the cells of the points of a study."""
 
-    def __init__(self, study: Study, plugins: PluginManager, fidelity: str) -> None:
-        self._study = study
-        self._fidelity = fidelity
-        self._plugins = plugins
-        self._writer = SpecWriter(plugins)
+    study: Study
+    space: Space
+    file: str | None
+    fidelity: str
+    plugins: PluginManager
+    cells: SpecWriter
 
     def spec(self, trial: Trial) -> CellSpec | Failure:
         """Return what to run, or why the point is impossible.
@@ -145,17 +153,16 @@ class _Writer:
         Raises:
             UnknownNameError: A path of the space leads nowhere, or a value of it names something that there is not.
         """
-        study = self._study
-        point = study.space.points[trial.point]
+        study, point = self.study, self.space.points[trial.point]
         rung = None if trial.rung is None else study.rung(trial.rung)
-        settings = study.space.settings(point) | (dict(rung.values) if rung else {})
+        settings = self.space.settings(point) | (dict(rung.values) if rung else {})
         try:
-            outline = reading.parse(with_values(study.content, settings), file=study.experiment)
+            outline = reading.parse(with_values(study.content, settings), file=self.file)
             outline = outline.select(fabrics=[point.fabric], workloads=[point.workload])
-            experiment = reading.configured(outline, self._plugins, trust_plugins=True)
+            experiment = reading.configured(outline, self.plugins, trust_plugins=True)
             workload, fabric = experiment.cells[0]
-            fidelity = (rung and rung.fidelity) or self._fidelity
-            return self._writer.spec(experiment, workload, fabric, fidelity)
+            fidelity = (rung and rung.fidelity) or self.fidelity
+            return self.cells.spec(experiment, workload, fabric, fidelity)
         except UnknownNameError as error:
             raise self._blamed(error) from None
         except InputError as error:
@@ -163,11 +170,11 @@ class _Writer:
 
     def _blamed(self, error: UnknownNameError) -> UnknownNameError:
         """Name the dimension that set what is unknown."""
-        for dimension in self._study.space.dimensions:
+        for dimension in self.study.dimensions:
             # The name of a plugin is blamed on its table.
             paths = {one for path in dimension.paths for one in (path, path.removesuffix(".name"))}
             if error.key and any(error.key == path or error.key.startswith(f"{path}.") for path in paths):
-                file, key = self._study.file, f"space.{dimension.name}: {error.key}"
+                file, key = self.study.file, f"space.{dimension.name}: {error.key}"
                 return UnknownNameError(error.message, file=file, key=key, accepted=error.accepted)
         return error
 
@@ -176,7 +183,10 @@ class _Writer:
 class _Found:
     """What is known of the points so far."""
 
+    title: str
     study: Study
+    space: Space
+    sampler: Sampler
     fidelity: Choice
     outcomes: dict[Trial, Outcome] = field(factory=dict)
     order: dict[str | None, None] = field(factory=dict)
@@ -234,16 +244,16 @@ class _Found:
         ranks = dict(zip((one.number for one in ranked), fronts(losses), strict=True))
         cells = [one for one in self.outcomes.values() if isinstance(one, Cell)]
         return StudyResult(
-            title=study.title,
-            names=tuple(one.name for one in study.space.dimensions),
-            numeric=tuple(one.name for one in study.space.dimensions if one.numeric),
+            title=self.title,
+            names=tuple(one.name for one in study.dimensions),
+            numeric=tuple(one.name for one in study.dimensions if one.numeric),
             objectives=study.objectives,
             limits=dict(study.limits),
-            combinations=study.space.combinations,
-            size=study.space.count,
+            combinations=self.space.combinations,
+            size=self.space.count,
             points=tuple(evolve(one, rank=ranks.get(one.number)) for one in points),
             rungs=tuple(self._counts()),
-            sampler={"name": study.sampler.name, **configure.unstructure(study.sampler)},
+            sampler={"name": self.sampler.name, **configure.unstructure(self.sampler)},
             provenance={
                 "study": _plain(study.tables),
                 "experiment": _plain(study.content),
@@ -258,12 +268,12 @@ class _Found:
         )
 
     def _point(self, trial: Trial, final: str | None) -> StudyPoint:
-        point, outcome = self.study.space.points[trial.point], self.outcomes[trial]
+        point, outcome = self.space.points[trial.point], self.outcomes[trial]
         common: dict[str, Any] = {
             "number": point.number,
             "workload": point.workload,
             "fabric": point.fabric,
-            "values": self.study.space.values(point),
+            "values": self.space.values(point),
             "rung": self._label(trial),
             "final": trial.rung == final,
         }

@@ -12,7 +12,7 @@ from attrs import evolve, field, frozen
 
 from fredfw import limits
 from fredfw.errors import InputError, LimitError
-from fredfw.studies.constraints import Constraint
+from fredfw.experiment.study.constraints import Constraint
 
 WORKLOAD, FABRIC = "workload", "fabric"
 """What constraints call the names of a cell."""

@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 
 from fredfw import limits
 from fredfw.errors import InputError, LimitError
-from fredfw.studies.ranges import values_of
+from fredfw.experiment.study.ranges import values_of
 
 
 @pytest.mark.parametrize(

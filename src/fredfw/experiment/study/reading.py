@@ -1,31 +1,23 @@
-"""Reads study files: the experiment, the space, what is looked for, and the sampler."""
+"""Reads what an experiment says of a search: its space, what is looked for, and how points are run."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from attrs import frozen
 
 from fredfw.errors import InputError, UnknownNameError
-from fredfw.experiment import reading
 from fredfw.experiment.metrics import METRICS, Metric, metric
 from fredfw.experiment.overrides import key_parts, with_values
 from fredfw.experiment.spec import AnyOutline, Section
+from fredfw.experiment.study import ranges
+from fredfw.experiment.study.constraints import Constraint
+from fredfw.experiment.study.results import Objective
+from fredfw.experiment.study.space import FABRIC, WORKLOAD, CellSpace, Dimension, Space
 from fredfw.fidelities import FIDELITIES, checked, hint
-from fredfw.plugin import configure
-from fredfw.plugin.manager import PluginManager
-from fredfw.plugin.sampler import Sampler
-from fredfw.studies import ranges
-from fredfw.studies.constraints import Constraint
-from fredfw.studies.results import Objective
-from fredfw.studies.space import FABRIC, WORKLOAD, CellSpace, Dimension, Space
 from fredfw.tables import as_table, check_keys
 from fredfw.units import Unit, parse
-
-_STUDY = ("experiment", "title", "space", "constraints", "constants", "objective", "sampler", "rungs")
-_SECTIONS = {"fabrics": FABRIC, "workloads": WORKLOAD}
 
 
 @frozen
@@ -33,7 +25,7 @@ class Rung:
     """A way of running points that is not the experiment's own.
 
     Args:
-        name: In the study; that of the fidelity, where it is just that.
+        name: In the experiment; that of the fidelity, where it is just that.
         fidelity: One of ``FIDELITIES``, or ``None`` for the experiment's own.
         values: What it sets in the experiment, by path, whatever the point sets.
     """
@@ -45,40 +37,34 @@ class Rung:
 
 @frozen(eq=False, kw_only=True)
 class Study:
-    """What a study file says.
+    """What an experiment is searched for, and where.
 
     Args:
-        title: For reports.
-        content: The tables of the experiment.
-        outline: What they say, before the space sets anything.
-        experiment: The file of the experiment: what its paths are relative to; ``None`` for tables.
-        space: The points.
+        dimensions: What is varied.
+        constraints: What every point keeps.
+        constants: By name, for constraints.
         objectives: What is looked for.
         limits: The most that is allowed of a metric, or the least where more is better.
-        sampler: Which points are run.
-        rungs: Those that the study names.
-        file: Where it was read from.
-        tables: All of it, as written.
+        sampler: Which points are run, as written.
+        rungs: Those that the experiment names.
+        content: The tables of the experiment without those of the search, which points set values in.
+        tables: Those of the search, as written.
+        file: Where those were read from.
     """
 
-    title: str
-    content: Mapping[str, Any]
-    outline: AnyOutline
-    experiment: str | None
-    space: Space
+    dimensions: tuple[Dimension, ...]
+    constraints: tuple[Constraint, ...]
+    constants: Mapping[str, Any]
     objectives: tuple[Objective, ...]
     limits: Mapping[str, float]
-    sampler: Sampler
+    sampler: object
     rungs: Mapping[str, Rung]
-    file: str | None
+    content: Mapping[str, Any]
     tables: Mapping[str, Any]
+    file: str | None
 
     def rung(self, name: str) -> Rung:
-        """Return the rung called ``name``, which a sampler asks for.
-
-        Raises:
-            InputError: The study has no such rung, and no fidelity is called so.
-        """
+        """Return the rung called ``name``, which a sampler asks for; raises ``UnknownNameError``."""
         if name in self.rungs:
             return self.rungs[name]
         if name in FIDELITIES:
@@ -87,82 +73,44 @@ class Study:
         message = f"there is no rung {name!r}{hint(name, known)}"
         raise UnknownNameError(message, file=self.file, key="sampler", accepted=", ".join(known))
 
+    def space(self, outline: AnyOutline) -> Space:
+        """Return the points on the cells of ``outline``."""
+        cells = tuple(
+            CellSpace(one.name, fabric.name, _concerning(self.dimensions, {"workloads": one, "fabrics": fabric}))
+            for one, fabric in outline.cells
+        )
+        return Space(self.dimensions, cells, self.constraints, self.constants)
 
-def load(
-    source: str | Path | Mapping[str, Any],
-    plugins: PluginManager,
-    values: Mapping[str, Any] | None = None,
-    *,
-    trust_plugins: bool = False,
-) -> Study:
-    """Read a study.
+
+def read(tables: Mapping[str, Any], content: Mapping[str, Any], file: str | None) -> Study:
+    """Return what ``tables`` say of a search.
 
     Args:
-        source: The path of its file, or its tables.
-        plugins: Where the sampler is looked up; gets the plugin files that the experiment names.
-        values: Used in place of what the study or its experiment says, by path, as ``--set`` takes it.
-        trust_plugins: Whether those files may be executed.
+        tables: Those with the keys of ``fredfw.experiment.reading.SEARCH``.
+        content: All others of the experiment.
+        file: Where ``tables`` come from.
 
     Raises:
-        InputError: It cannot be read, or says something that cannot be used; names file, key and value.
+        InputError: Something cannot be used; names file, key and value.
     """
-    file = None if isinstance(source, Mapping) else str(source)
-    tables = source if isinstance(source, Mapping) else reading.read_tables(source)
-    given = values or {}
-    own = {path: value for path, value in given.items() if key_parts(path)[0] in _STUDY}
     try:
-        tables = with_values(tables, own)
-        content, experiment = _experiment(tables, file)
-        for key in ("space", "objective"):
-            _table(tables.get(key), key)
-    except InputError as error:
-        raise error.at(file=file) from None
-    content = with_values(content, {path: value for path, value in given.items() if path not in own})
-    outline = reading.parse(content, file=experiment)
-    reading.load_plugins(outline, plugins, trust_plugins=trust_plugins)
-    try:
-        space = _space(tables, content, outline)
-        objectives, limits = _objective(tables["objective"])
+        dimensions = _dimensions(_table(tables.get("space"), "space"), content)
+        constants = _constants(_table(tables.get("constants", {}), "constants"), [one.name for one in dimensions])
+        objectives, limits = _objective(_table(tables.get("objective"), "objective"))
         return Study(
-            title=outline.title if "title" not in tables else str(tables["title"]),
-            content=content,
-            outline=outline,
-            experiment=experiment,
-            space=space,
+            dimensions=dimensions,
+            constraints=_constraints(tables.get("constraints", []), dimensions, constants),
+            constants=constants,
             objectives=objectives,
             limits=limits,
-            sampler=configure.choose(
-                tables.get("sampler", "grid"),
-                plugins.samplers,
-                key_prefix="sampler",
-                registries=lambda: plugins.registries,
-            ),
+            sampler=tables.get("sampler", "grid"),
             rungs=_rungs(_table(tables.get("rungs", {}), "rungs"), content),
-            file=file,
+            content=content,
             tables=tables,
+            file=file,
         )
     except InputError as error:
         raise error.at(file=file) from None
-
-
-def _experiment(tables: Mapping[str, Any], file: str | None) -> tuple[Mapping[str, Any], str | None]:
-    """Return the tables of the experiment, and its file."""
-    rest = {key: value for key, value in tables.items() if key not in _STUDY}
-    known = (*_STUDY, *(() if "experiment" in tables else reading.KEYS))
-    check_keys(rest, dict.fromkeys(known), "")
-    if "experiment" not in tables:
-        if "fabrics" not in rest and "workloads" not in rest:
-            raise InputError(
-                "is missing",
-                key="experiment",
-                accepted="the path of an experiment, or its tables [fabrics.NAME] and [workloads.NAME] here",
-            )
-        return ({**rest, "title": tables["title"]} if "title" in tables else rest), file
-    path = tables["experiment"]
-    if not isinstance(path, str):
-        raise InputError(f"{path!r} is not a path", key="experiment", accepted="the path of an experiment")
-    found = Path(path) if file is None else Path(file).parent / path
-    return reading.read_tables(found), str(found)
 
 
 def _table(value: object, key: str) -> Mapping[str, Any]:
@@ -171,41 +119,39 @@ def _table(value: object, key: str) -> Mapping[str, Any]:
     return as_table(value, key)
 
 
-def _space(tables: Mapping[str, Any], content: Mapping[str, Any], outline: AnyOutline) -> Space:
-    dimensions = tuple(_dimension(name, given) for name, given in tables["space"].items())
+def _dimensions(tables: Mapping[str, Any], content: Mapping[str, Any]) -> tuple[Dimension, ...]:
+    dimensions = tuple(_dimension(name, given) for name, given in tables.items())
     if not dimensions:
         raise InputError("names nothing to vary", key="space", accepted="one or more names, each with its values")
     taken: dict[str, str] = {}
     for dimension in dimensions:
+        key = f"space.{dimension.name}"
         for path in dimension.paths:
-            key = f"space.{dimension.name}"
             parts = key_parts(path)
             for other, name in taken.items():
-                theirs = key_parts(other)
-                shorter = min(len(parts), len(theirs))
-                if parts[:shorter] == theirs[:shorter]:
+                if all(one == theirs for one, theirs in zip(parts, key_parts(other), strict=False)):
                     raise InputError(f"{path} is set by {name!r}, too", key=key, accepted="one name for each path")
             taken[path] = dimension.name
             try:
                 with_values(content, {path: dimension.values[0]})
             except InputError as error:
                 raise type(error)(error.message, key=key, accepted=error.accepted) from None
-    constants = _constants(_table(tables.get("constants", {}), "constants"), [one.name for one in dimensions])
+    return dimensions
+
+
+def _constraints(
+    given: object, dimensions: Sequence[Dimension], constants: Mapping[str, Any]
+) -> tuple[Constraint, ...]:
+    if not isinstance(given, list):
+        raise InputError(f"{given!r} is not a list", key="constraints", accepted="a list of texts")
     known = [*(one.name for one in dimensions), *constants, WORKLOAD, FABRIC]
-    constraints = tables.get("constraints", [])
-    if not isinstance(constraints, list):
-        raise InputError(f"{constraints!r} is not a list", key="constraints", accepted="a list of texts")
     parsed = []
-    for index, text in enumerate(constraints):
+    for index, text in enumerate(given):
         try:
             parsed.append(Constraint.parse(text, known))
         except InputError as error:
             raise error.at(key=f"constraints[{index}]") from None
-    cells = tuple(
-        CellSpace(workload.name, fabric.name, _concerning(dimensions, {"workloads": workload, "fabrics": fabric}))
-        for workload, fabric in outline.cells
-    )
-    return Space(dimensions, cells, tuple(parsed), constants)
+    return tuple(parsed)
 
 
 def _concerning(dimensions: Sequence[Dimension], sections: Mapping[str, Section]) -> tuple[int, ...]:
