@@ -22,12 +22,12 @@ from .collectives import (
     ring_schedule as ring_schedule,
     sequence as sequence,
 )
+from .experiment.file.spec import Experiment as Experiment
 from .experiment.results import (
     CollectiveResult as CollectiveResult,
     Comparison as Comparison,
     RunResult as RunResult,
 )
-from .experiment.spec import Experiment as Experiment
 from .experiment.study.results import StudyResult as StudyResult
 from .fabric import (
     Admission as Admission,

@@ -16,18 +16,19 @@ from attrs import evolve
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern
 from fredfw.collectives.pattern import pattern_of
 from fredfw.errors import InputError, UnknownNameError, UnsupportedError, nearest
-from fredfw.experiment import calibration, comparison, labels, merge, reading, sensitivity as sensitivities
-from fredfw.experiment.bench import Bench
-from fredfw.experiment.cells import SpecWriter, keep, refused
+from fredfw.experiment.cell.bench import Bench
+from fredfw.experiment.cell.runner import Runner
+from fredfw.experiment.file import labels, reading
+from fredfw.experiment.file.spec import AnyOutline, Experiment, FabricSpec, Outline, WorkloadSpec
+from fredfw.experiment.matrix import calibration, comparison, merge, sensitivity as sensitivities
+from fredfw.experiment.matrix.variations import simulate
 from fredfw.experiment.naming import listed
 from fredfw.experiment.progress import Log, Progress, silent
 from fredfw.experiment.results import Cell, CollectiveResult, Comparison, Effect, GraphResult, RunResult, WhatIf
-from fredfw.experiment.runner import Runner
-from fredfw.experiment.spec import AnyOutline, Experiment, FabricSpec, Outline, WorkloadSpec
+from fredfw.experiment.run.cells import SpecWriter, keep, refused
+from fredfw.experiment.run.workers import workers
 from fredfw.experiment.store import Store, opened
-from fredfw.experiment.variations import simulate
 from fredfw.experiment.why import critical_path
-from fredfw.experiment.workers import workers
 from fredfw.fabric import Fabric, Topology
 from fredfw.fidelities import ESTIMATE, FIDELITIES, SIMULATED, called
 from fredfw.plugin import configure
@@ -454,7 +455,7 @@ class Framework:
         executor: Executor | str | None = None,
         progress: Progress | None = None,
     ) -> Comparison:
-        """Simulate every cell of an experiment; see ``fredfw.experiment.comparison.compare``.
+        """Simulate every cell of an experiment; see ``fredfw.experiment.matrix.comparison.compare``.
 
         Args:
             experiment: The matrix, or its file.
@@ -621,7 +622,7 @@ class Framework:
     def calibrate(
         self, experiment: Experiment | str | Path, *, progress: Progress | None = None
     ) -> tuple[calibration.Fit, ...]:
-        """Fit the compute scale of every workload that asks for it; see ``fredfw.experiment.calibration``."""
+        """Fit the compute scale of every workload that asks for it; see ``fredfw.experiment.matrix.calibration``."""
         matrix = self._experiment(experiment)
         matrix.check_matrix()
         return calibration.calibrate(matrix, self.plugins, progress=progress, log=self._log)

@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fredfw.cli import main
-from fredfw.experiment import cells
-from fredfw.experiment.cells import CellRunner, CellSpec, Outcome
+from fredfw.experiment.run import cells
+from fredfw.experiment.run.cells import CellRunner, CellSpec, Outcome
 
 STUDY = """
 title = "meshes of [16]"

@@ -36,8 +36,8 @@ from fredfw.errors import Interrupted
 from fredfw.units import counted
 
 if TYPE_CHECKING:
+    from fredfw.experiment.file.spec import SavingSpec
     from fredfw.experiment.results import Comparison, Saving
-    from fredfw.experiment.spec import SavingSpec
     from fredfw.framework import Framework
     from fredfw.report.cells import Field
 

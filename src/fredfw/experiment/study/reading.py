@@ -8,9 +8,9 @@ from typing import Any
 from attrs import frozen
 
 from fredfw.errors import InputError, UnknownNameError
+from fredfw.experiment.file.overrides import key_parts, with_values
+from fredfw.experiment.file.spec import AnyOutline, Section
 from fredfw.experiment.metrics import METRICS, Metric, metric
-from fredfw.experiment.overrides import key_parts, with_values
-from fredfw.experiment.spec import AnyOutline, Section
 from fredfw.experiment.study import ranges
 from fredfw.experiment.study.constraints import Constraint
 from fredfw.experiment.study.results import Objective
@@ -86,7 +86,7 @@ def read(tables: Mapping[str, Any], content: Mapping[str, Any], file: str | None
     """Return what ``tables`` say of a search.
 
     Args:
-        tables: Those with the keys of ``fredfw.experiment.reading.SEARCH``.
+        tables: Those with the keys of ``fredfw.experiment.file.reading.SEARCH``.
         content: All others of the experiment.
         file: Where ``tables`` come from.
 

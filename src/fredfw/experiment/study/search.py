@@ -9,20 +9,20 @@ from typing import Any
 from attrs import define, evolve, field, frozen
 
 from fredfw.errors import InputError, Interrupted, UnknownNameError
-from fredfw.experiment import reading
-from fredfw.experiment.cells import CellRunner, CellSpec, CellStore, Counted, Outcome, SpecWriter, evaluate, refused
-from fredfw.experiment.fidelity import choose, stored
+from fredfw.experiment.file import reading
+from fredfw.experiment.file.overrides import with_values
+from fredfw.experiment.file.spec import Experiment
 from fredfw.experiment.metrics import METRICS
-from fredfw.experiment.overrides import with_values
 from fredfw.experiment.progress import Log, Progress, silent
 from fredfw.experiment.results import Cell, Failure
-from fredfw.experiment.spec import Experiment
+from fredfw.experiment.run.cells import CellRunner, CellSpec, CellStore, Counted, Outcome, SpecWriter, evaluate, refused
+from fredfw.experiment.run.fidelity import choose, stored
+from fredfw.experiment.run.workers import Workers
 from fredfw.experiment.study import answers
 from fredfw.experiment.study.reading import Study
 from fredfw.experiment.study.results import Objective, RungCount, RungError, StudyPoint, StudyResult
 from fredfw.experiment.study.samplers import fronts
 from fredfw.experiment.study.space import FABRIC, WORKLOAD, Space
-from fredfw.experiment.workers import Workers
 from fredfw.fidelities import ESTIMATE, EXACT
 from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager
