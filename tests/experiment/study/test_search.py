@@ -193,6 +193,13 @@ def test_a_point_that_breaks_a_limit_has_a_result_and_no_rank(framework: Framewo
     assert over.reason == "time 4 s is above the limit of 2.5 s"
 
 
+def test_a_sampler_hears_which_points_break_a_limit(framework: Framework) -> None:
+    """Halving keeps the better half of those within the limit: 2 and 1 of (4, 2, 1), where 5 and 3 have no result."""
+    sampler = {"name": "halving", "rungs": ["compressed", "exact"], "eta": 2.0}
+    result = framework.study(fragile(objective={"maximise": "time", "limits": {"time": "2.5 s"}}, sampler=sampler))
+    assert [one.values["seconds"] for one in result.points if one.rung == "exact"] == [2, 1]
+
+
 def test_a_limit_of_what_is_better_more_is_a_lower_one() -> None:
     result = ran(
         workloads={"train": {"workload": {"name": "cnn", "model": "resnet-50", "dp": 16, "global_batch": 256}}},
@@ -267,6 +274,12 @@ def test_the_experiment_may_be_a_file_beside_the_study(tmp_path: Path) -> None:
     assert changed.sampler == {"name": "random", "trials": 1, "seed": 0}
     assert changed.provenance["experiment"]["fabrics"]["mesh"]["topology"]["rows"] == 3
     assert len(changed.points) == 1
+
+
+def test_beside_another_file_stand_the_keys_of_a_study_alone(tmp_path: Path) -> None:
+    (tmp_path / "study.toml").write_text('experiment = "other.toml"\nbaseline = "mesh"')
+    with pytest.raises(UnknownNameError, match=r"study\.toml: baseline: unknown key"):
+        Framework().load_experiment(tmp_path / "study.toml")
 
 
 def test_halving_goes_from_rung_to_rung() -> None:
@@ -432,8 +445,12 @@ def test_json_has_all_points_and_not_what_differs_between_runs() -> None:
     assert "fredfw-topology-mesh2d" in content["provenance"]["versions"]
 
 
-def test_a_sampler_that_repeats_itself_runs_nothing_twice(framework: Framework) -> None:
+def test_a_sampler_that_repeats_itself_runs_nothing_twice() -> None:
+    new: list[int] = []
+    framework = Framework(log=lambda event, /, **values: new.append(values["new"]) if "new" in values else None)
+    framework.plugins.register(Plugin(), "odd")
     result = framework.study(fragile(sampler={"name": "odd"}, space={"x": {**_SECONDS, "values": [1, 2]}}))
+    assert new == [1, 0, 0]
     assert (len(result.points), result.rungs[0].cells) == (1, 1)
 
 

@@ -11,6 +11,7 @@ from attrs import define, field, frozen
 
 from fredfw import units
 from fredfw.errors import InputError
+from fredfw.experiment.metrics import pareto
 from fredfw.plugin.sampler import Sampler, Search, SearchSpace, Told, Trial
 
 
@@ -135,15 +136,10 @@ def fronts(losses: Sequence[tuple[float, ...]]) -> list[int]:
     front = 0
     while left:
         front += 1
-        best = [one for one in left if not any(_beats(losses[other], losses[one]) for other in left)]
-        for one in best:
-            ranks[one] = front
+        for place in pareto([losses[one] for one in left]):
+            ranks[left[place]] = front
         left = [one for one in left if not ranks[one]]
     return ranks
-
-
-def _beats(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
-    return one != other and all(mine <= theirs for mine, theirs in zip(one, other, strict=True))
 
 
 def _drawn(size: int, count: int, seed: int) -> list[int]:
