@@ -95,6 +95,7 @@ from .simulation import (
     max_min as max_min,
 )
 from .workloads import (
+    Attention as Attention,
     DeviceMesh as DeviceMesh,
     Gemm as Gemm,
     GradientBuckets as GradientBuckets,

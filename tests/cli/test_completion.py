@@ -57,7 +57,7 @@ def offered(line: str) -> list[str]:
         ('compare two.toml --set fabrics."switch', []),  # a name with blanks is more than one word of this line
         ("cells two.toml --set workloads.gradients.workload.siz", ["workloads.gradients.workload.size="]),
         ("cells two.toml --set workloads.theirs.c", ["workloads.theirs.compute_scale="]),
-        ("calibrate two.toml --set npu.mem", ["npu.memory_bandwidth=", "npu.memory=", "npu.memory_efficiency="]),
+        ("calibrate two.toml --set npu.mem", ["npu.memory_bandwidth=", "npu.memory="]),
         ("merge two.toml --set fid", ["fidelity="]),
     ],
 )

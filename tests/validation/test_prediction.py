@@ -43,16 +43,16 @@ def test_iterations_are_kept_in_a_store(
 
     monkeypatch.setattr(CellRunner, "run", counted)
     plain = validate(points, plugins)
-    assert len(ran) == 3
+    assert len(ran) == 6  # by the transport and by ``ideal``
     told: list[tuple[float, int]] = []
     with Store.open(tmp_path / "iterations.cells") as store:
         first = validate(points, plugins, store=store, progress=lambda done, total, _: told.append((done, total)))
-        assert len(ran) == 6
+        assert len(ran) == 12
         again = validate(points, plugins, store=store)
-    assert len(ran) == 6
+    assert len(ran) == 12
     assert plain.to_json() == first.to_json() == again.to_json()
-    # Each is simulated once, since the transport is `ideal`, and then compared.
-    assert told == [(done, 6) for done in range(6)]
+    # Each is simulated twice, and then compared.
+    assert told == [(done, 9) for done in range(9)]
 
 
 def test_estimates_are_close(points: list[IterationPoint], plugins: PluginManager) -> None:

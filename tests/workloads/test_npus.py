@@ -25,7 +25,8 @@ def test_an_h100() -> None:
     npu = Npu.of("h100")
     assert (npu.peak, npu.memory, npu.memory_bandwidth, npu.efficiency) == (989.4e12, 80e9, 3.35e12, 1.0)
     assert Npu.of("h100", "fp8").peak == 1978.9e12
-    assert Npu.of("h100", memory=1e9, efficiency=0.5) == Npu(989.4e12, 3.35e12, 1e9, 0.5)
+    own = Npu.of("h100", memory=1e9, efficiency=0.5)
+    assert (own.memory, own.efficiency, own.compute) == (1e9, 0.5, "roofline")
 
 
 @pytest.mark.parametrize("name", sorted(table()))
@@ -100,10 +101,10 @@ def test_a_fabric_may_have_npus_of_its_own() -> None:
         compute[name] = result.breakdown["compute"]
         assert result.provenance["npu"]["peak"] == npu.peak
     assert compute["slow"] > compute["own"]
-    assert compute["own"] < compute["lazy"] < 2 * compute["own"]  # what memory limits takes no longer
+    assert compute["lazy"] < compute["own"]  # half of the roofline is more than small kernels reach
     rows = {row.fabric: row for row in framework.compare(framework.load_experiment({**tables, "baseline": "own"})).rows}
     assert any("other NPUs than the baseline's compute" in note for note in rows["slow"].notes)
-    assert not rows["own"].notes
+    assert not any("other NPUs" in note for note in rows["own"].notes)
 
 
 def test_mistakes_in_the_npus_of_a_fabric() -> None:

@@ -97,15 +97,16 @@ def validate(
     fidelity = choice.fidelity
     usual = predictors(plugins, transports, evaluator, fidelity)
     ideal = predictors(plugins, Transports(plugins, IdealTransport.name), evaluator, fidelity)
-    names = {_subject(point): transports.of(point).name for point in points}
+    names = {point.system.name: transports.of(point).name for point in points}
     # Constants that are given have no fits without the measurements that ours were fitted to.
     ours = not isinstance(transport, Mapping) or set(transport) <= {"name"}
+    collectives = [one for one in points if one.kind == CollectivePoint.kind]
     folds = [
         (fold, among)
         for fold in (splits.folds(set(names.values())) if ours else ())
-        if (among := [one for one in points if names[_subject(one)] == fold.transport and fold.leaves_out(one)])
+        if (among := [one for one in collectives if names[one.system.name] == fold.transport and fold.leaves_out(one)])
     ]
-    others = [one for one in points if names[_subject(one)] != IdealTransport.name]
+    others = [one for one in points if names[one.system.name] != IdealTransport.name]
     iterations = sum(one.kind == IterationPoint.kind for one in (*points, *others))
     tell = _teller(progress, iterations + len(points) + sum(len(among) for _, among in folds))
     _prepare(ideal, points, tell)
@@ -113,7 +114,7 @@ def validate(
 
     def predicted(point: Point) -> Prediction:
         tell(point)
-        name = names[_subject(point)]
+        name = names[point.system.name]
         best = ideal[point.kind].seconds(point)
         seconds = best if name == IdealTransport.name else usual[point.kind].seconds(point)
         return Prediction(point, seconds, best, splits.part_of(point, name))
@@ -129,7 +130,7 @@ def validate(
             best, seconds = ideal[point.kind].seconds(point), refitted[point.kind].seconds(point)
             predictions.append(Prediction(point, seconds, best, Part.HELD_OUT))
         left_out.append(LeftOut(fold.by, fold.name, tuple(predictions)))
-    used = {_subject(point): describe(transports.of(point)) for point in points}
+    used = {point.system.name: describe(transports.of(point)) for point in points}
     measured = {system.preset for system in (*known().values(), *(point.system for point in points))}
     unvalidated = tuple(preset for preset in presets(plugins) if preset not in measured)
     return Validation(used, tuple(found), tuple(left_out), unvalidated, fidelity, choice.reason)
@@ -153,11 +154,6 @@ def _choice(
     count = CellRunner(plugins).transfers if workers is None else workers.transfers
     specs = [*map(iterations.spec, found)]
     return choose(specs, count, stored(store, specs), [one.where for one in found])
-
-
-def _subject(point: Point) -> str:
-    """Return the name of what has one transport: the system, for collectives, or training on it."""
-    return point.system.name if point.kind == CollectivePoint.kind else f"{point.system.name}, {point.kind}"
 
 
 def _teller(progress: Progress | None, total: int) -> Callable[[Point], None]:

@@ -8,16 +8,15 @@ from typing import Any
 from fredfw.fabric import IdealTransport, Transport
 from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager
-from fredfw.validation.points import CollectivePoint, Point
+from fredfw.validation.points import Point
 from fredfw.validation.systems import System
 
 
 class Transports:
     """Configures a transport for each system.
 
-    A system may have a transport of its own in ``systems.toml``. It predicts collectives where nothing else is asked
-    for, and all points where one of that name is asked for without fields. Iterations of training are predicted by
-    ``ideal`` otherwise, because the efficiency of NPUs was fitted with it.
+    A system may have a transport of its own in ``systems.toml``. It predicts where nothing else is asked for, and where
+    one of that name is asked for without fields.
 
     Args:
         plugins: Where transports are registered.
@@ -31,23 +30,22 @@ class Transports:
         self._plugins = plugins
         self._given = given
         self._fields = fields or {}
-        self._chosen: dict[tuple[str, str], Transport] = {}
+        self._chosen: dict[str, Transport] = {}
 
     def of(self, point: Point) -> Transport:
-        """Return the transport of ``point``, one for all of its kind and system.
+        """Return the transport of ``point``, one for all of its system.
 
         Raises:
             InputError: It is not installed, or does not take its fields; names ``--transport`` where it was asked for.
         """
-        key = point.system.name, point.kind
-        if key not in self._chosen:
-            self._chosen[key] = self._choose(point.system, collective=point.kind == CollectivePoint.kind)
-        return self._chosen[key]
+        name = point.system.name
+        if name not in self._chosen:
+            self._chosen[name] = self._choose(point.system)
+        return self._chosen[name]
 
-    def _choose(self, system: System, *, collective: bool) -> Transport:
+    def _choose(self, system: System) -> Transport:
         own = dict(system.transport) or {"name": IdealTransport.name}
-        usual = own if collective else {"name": IdealTransport.name}
-        table = usual if self._given is None else own if self._given == own["name"] else self._given
+        table = own if self._given in (None, own["name"]) else self._given
         if isinstance(table, str):
             table = {"name": table}
         if isinstance(table, Mapping):

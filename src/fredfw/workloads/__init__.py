@@ -3,7 +3,7 @@
 from fredfw.workloads.buckets import GradientBuckets
 from fredfw.workloads.compute import Npu
 from fredfw.workloads.graph import GraphBuilder, TaskGraph
-from fredfw.workloads.kernels import Gemm, Kernels
+from fredfw.workloads.kernels import Attention, AttentionModel, Gemm, KernelModel, Kernels
 from fredfw.workloads.kinds import TaskKind
 from fredfw.workloads.mesh import DeviceMesh
 from fredfw.workloads.placement import LinearPlacement, MegatronPlacement, NestedPlacement, Placement, SnakePlacement
@@ -11,10 +11,13 @@ from fredfw.workloads.traces import TraceCalls, TraceInfo, TraceWorkload
 from fredfw.workloads.workload import Label, MemoryUse, System, Work, Workload, samples_per_replica
 
 __all__ = [
+    "Attention",
+    "AttentionModel",
     "DeviceMesh",
     "Gemm",
     "GradientBuckets",
     "GraphBuilder",
+    "KernelModel",
     "Kernels",
     "Label",
     "LinearPlacement",

@@ -12,20 +12,15 @@ from fredfw.units import (
     Unit,
     at_least,
     bandwidth,
-    duration,
     flops,
     one_of,
     option,
     quantity,
     render,
     size,
-    whole,
 )
 from fredfw.workloads import npus
-from fredfw.workloads.kernels import Gemm, Kernels
-
-_OF_KERNELS = {"multiprocessors": 0, "tile": 128, "half_depth": 0.0, "memory_efficiency": 1.0, "launch": 0.0}
-"""The fields that only the model ``kernels`` reads, and their defaults."""
+from fredfw.workloads.kernels import AttentionModel, KernelModel, Kernels
 
 
 @frozen
@@ -47,23 +42,9 @@ class Npu:
         help="roofline: a computation takes the longer of all its FLOPs and all its bytes; "
         "kernels: each of its kernels takes a time of its own, where the workload lists them",
     )
-    multiprocessors: int = option(
-        _OF_KERNELS["multiprocessors"],
-        validator=whole(0),
-        help="kernels: multiprocessors that compute one tile of a matrix at a time; 0 is no rounding up to whole tiles",
+    kernels: KernelModel = option(  # noqa: RUF009  (declares a field)
+        KernelModel(), help="constants of kernels; of a preset, its own"
     )
-    tile: int = option(_OF_KERNELS["tile"], validator=whole(1), help="kernels: rows and columns of a tile")
-    half_depth: float = option(
-        _OF_KERNELS["half_depth"],
-        validator=at_least(0),
-        help="kernels: inner dimension of a matrix multiplication that reaches half of the efficiency",
-    )
-    memory_efficiency: float = option(
-        _OF_KERNELS["memory_efficiency"],
-        validator=at_least(1e-6, at_most=1.0),
-        help="kernels: share of the memory bandwidth that is reached",
-    )
-    launch: float = duration(_OF_KERNELS["launch"], help="kernels: time that the host takes to launch a kernel")
     expanded_memory: float = quantity(
         Unit.BYTES, 0.0, help="capacity of a second memory, such as one on CXL; needs expanded_memory_bandwidth"
     )
@@ -76,11 +57,9 @@ class Npu:
     )
 
     def __attrs_post_init__(self) -> None:
-        if self.compute == npus.MODELS[0]:
-            for key, usual in _OF_KERNELS.items():
-                if (value := getattr(self, key)) != usual:
-                    message = f"{value!r} has no effect on a {npus.MODELS[0]}"
-                    raise InputError(message, key=key, accepted=f"compute = {npus.MODELS[1]}")
+        if self.compute != npus.MODELS[0] and self.efficiency != 1.0:
+            message = f"{self.efficiency!r} has no effect on {npus.MODELS[1]}"
+            raise InputError(message, key="efficiency", accepted="kernels.efficiency, or compute = roofline")
         if self.expanded_memory and self.expanded_memory_bandwidth is None:
             message = f"is missing, and expanded_memory is {render(self.expanded_memory, Unit.BYTES)}"
             raise InputError(message, key="expanded_memory_bandwidth", accepted="a bandwidth such as '500 GB/s'")
@@ -95,14 +74,17 @@ class Npu:
         Args:
             preset: Its name; an unknown one is answered with the known ones. The file npus.toml has their sources.
             precision: ``bf16`` or ``fp8``, which decides the peak rate; rates are dense.
-            **fields: Used in place of those of the accelerator. With ``compute="kernels"`` the fields of that model
-                are the accelerator's, too.
+            **fields: Used in place of those of the accelerator. With ``efficiency`` it is a roofline.
 
         Raises:
-            InputError: There is no such accelerator, it has no rate for that precision or no values for that model, or
-                an impossible value.
+            InputError: There is no such accelerator, it has no rate for that precision, or an impossible value.
         """
-        return cls(**{**npus.values(preset, precision, fields.get("compute", npus.MODELS[0])), **fields})
+        known = npus.values(preset, precision)
+        if "efficiency" in fields:
+            known["compute"] = npus.MODELS[0]
+        model = dict(known.pop("kernels"))
+        attention = AttentionModel(**model.pop("attention"))
+        return cls(**{**known, "kernels": KernelModel(**model, attention=attention), **fields})
 
     @property
     def capacity(self) -> float:
@@ -134,21 +116,14 @@ class Npu:
         """
         if kernels is None or self.compute == npus.MODELS[0]:
             return max(operations / (self.peak * self.efficiency), moved / self.memory_bandwidth)
-        others = kernels.moved / (self.memory_bandwidth * self.memory_efficiency)
-        busy = math.fsum(map(self.gemm_seconds, kernels.gemms)) + others
-        return max(busy, kernels.launches * self.launch)
-
-    def gemm_seconds(self, gemm: Gemm) -> float:
-        """Return the time of matrix multiplications alone.
-
-        They are tiles, of which all multiprocessors compute one at a time: as many rounds as it takes. A tile of inner
-        dimension k runs at ``k / (k + half_depth)`` of ``efficiency``. Their bytes set a limit, too.
-        """
-        if gemm.k == 0:
-            return 0.0
-        results = gemm.batch * gemm.m * gemm.n
-        if self.multiprocessors:
-            tiles = gemm.batch * math.ceil(gemm.m / self.tile) * math.ceil(gemm.n / self.tile)
-            results = math.ceil(tiles / self.multiprocessors) * self.multiprocessors * self.tile**2
-        rate = self.peak * self.efficiency * gemm.k / (gemm.k + self.half_depth)
-        return max(2 * results * gemm.k / rate, gemm.moved / (self.memory_bandwidth * self.memory_efficiency))
+        known, rates = self.kernels, (self.peak, self.memory_bandwidth)
+        own = len(kernels.gemms) + len(kernels.attentions)
+        busy = math.fsum(
+            (
+                *(known.gemm_seconds(one, *rates) for one in kernels.gemms),
+                *(known.attention_seconds(one, *rates) for one in kernels.attentions),
+                kernels.moved / (self.memory_bandwidth * known.memory_efficiency),
+                max(kernels.launches - own, 0.0) * known.kernel,
+            )
+        )
+        return max(busy, kernels.launches * known.launch)

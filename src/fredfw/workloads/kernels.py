@@ -1,12 +1,14 @@
-"""What a computation launches on an NPU, so that its time can follow from the shapes."""
+"""What a computation launches on an NPU, and how long kernels take: a formula with constants that were fitted."""
 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 from attrs import Attribute, field, frozen
 
 from fredfw.errors import InputError
+from fredfw.units import at_least, duration, option, whole
 
 
 def _finite(instance: object, attribute: Attribute[float], value: float) -> None:
@@ -50,13 +52,53 @@ class Gemm:
 
 
 @frozen
+class Attention:
+    """Attention that runs as one kernel and keeps its scores on the chip (Dao et al. 2022, arXiv 2205.14135).
+
+    Args:
+        batch: Samples.
+        heads: Heads of queries of a sample; where workers share them, a fraction.
+        shared: Heads of keys and values.
+        queries: Tokens that ask.
+        keys: Tokens that are asked.
+        width: Of a head: mean of keys and values.
+        causal: Whether no token asks a later one; then only that half is computed.
+        passes: Times the two products of a forward pass; a backward pass has five products, so 2.5.
+
+    Raises:
+        InputError: A value is negative or not finite.
+    """
+
+    batch: float = field(validator=_finite)
+    heads: float = field(validator=_finite)
+    shared: float = field(validator=_finite)
+    queries: float = field(validator=_finite)
+    keys: float = field(validator=_finite)
+    width: float = field(validator=_finite)
+    causal: bool = False
+    passes: float = field(default=1.0, validator=_finite)
+
+    @property
+    def flops(self) -> float:
+        """Floating-point operations of the products."""
+        half = 0.5 if self.causal else 1.0
+        return 4 * half * self.passes * self.batch * self.heads * self.queries * self.keys * self.width
+
+    @property
+    def moved(self) -> float:
+        """Bytes of queries, results, keys and values, in 16 bits each."""
+        return 4 * self.passes * self.batch * self.width * (self.heads * self.queries + self.shared * self.keys)
+
+
+@frozen
 class Kernels:
     """The kernels of a computation.
 
     Args:
         gemms: The matrix multiplications.
         moved: Bytes that all other kernels read and write in the local memory.
-        launches: How many kernels the host launches, those of ``gemms`` among them.
+        launches: How many kernels the host launches, those of ``gemms`` and ``attentions`` among them.
+        attentions: Those that keep their scores on the chip.
 
     Raises:
         InputError: A value is negative or not finite.
@@ -65,12 +107,119 @@ class Kernels:
     gemms: tuple[Gemm, ...] = ()
     moved: float = field(default=0.0, validator=_finite)
     launches: float = field(default=0.0, validator=_finite)
+    attentions: tuple[Attention, ...] = ()
 
     @property
     def flops(self) -> float:
-        """Floating-point operations of the matrix multiplications."""
-        return sum(gemm.flops for gemm in self.gemms)
+        """Floating-point operations of the matrix multiplications and attentions."""
+        return sum(one.flops for one in self.gemms) + sum(one.flops for one in self.attentions)
 
     def __add__(self, other: Kernels) -> Kernels:
         """Return the kernels of both."""
-        return Kernels(self.gemms + other.gemms, self.moved + other.moved, self.launches + other.launches)
+        return Kernels(
+            self.gemms + other.gemms,
+            self.moved + other.moved,
+            self.launches + other.launches,
+            self.attentions + other.attentions,
+        )
+
+
+@frozen
+class AttentionModel:
+    """Constants of attention kernels; see ``KernelModel.attention_seconds``."""
+
+    efficiency: float = option(1.0, validator=at_least(1e-6), help="share of the peak of long sequences and wide heads")
+    half_depth: float = option(0.0, validator=at_least(0), help="keys beside which as many reach half of that")
+    width: float = option(0.0, validator=at_least(0), help="what the exponentials of a score cost, as width of a head")
+    memory_efficiency: float = option(
+        1.0, validator=at_least(1e-6), help="share of the memory bandwidth that is reached"
+    )
+    kernel: float = duration(0.0, help="time of the kernel beside its work")
+
+
+@frozen
+class KernelModel:
+    """How long kernels take on an NPU beside its peak rate and its memory bandwidth.
+
+    The constants of a preset were fitted to measured kernels, or are those of the nearest GPU; npus.toml says which.
+    """
+
+    efficiency: float = option(1.0, validator=at_least(1e-6), help="share of the peak that large products reach")
+    multiprocessors: int = option(
+        0,
+        validator=whole(0),
+        help="number of them, each of which computes one tile at a time; 0: tiles are not rounded up",
+    )
+    half_depth: float = option(
+        0.0, validator=at_least(0), help="inner dimension of a product that reaches half of that"
+    )
+    memory_efficiency: float = option(
+        1.0, validator=at_least(1e-6), help="share of the memory bandwidth that is reached"
+    )
+    kernel: float = duration(0.0, help="time of each kernel beside its work")
+    split: float = duration(0.0, help="time to add up where the inner dimension of a product is split")
+    row: float = duration(0.0, help="time to quantise a row of the first factor, for products of 8 bits")
+    launch: float = duration(0.0, help="time that the host takes to launch a kernel")
+    attention: AttentionModel = option(  # noqa: RUF009  (declares a field)
+        AttentionModel(), help="constants of attention kernels"
+    )
+
+    def gemm_seconds(self, gemm: Gemm, peak: float, bandwidth: float) -> float:
+        """Return the time of matrix multiplications, at ``peak`` FLOP/s and ``bandwidth`` B/s.
+
+        They are tiles of the shape, and the inner dimension is split into as many parts, that take least. All
+        multiprocessors compute one tile at a time: as many rounds as it takes. A round of inner dimension k takes
+        ``2 x multiprocessors x tile x (k + half_depth) / (peak x efficiency)``. Their bytes set a limit, too.
+        """
+        if not gemm.flops:
+            return 0.0
+        moved = gemm.moved / (bandwidth * self.memory_efficiency)
+        busy = 2 * _work(gemm.m, gemm.n, gemm.k, gemm.batch, self.multiprocessors, self.half_depth, self._split(peak))
+        return self.kernel + gemm.m * gemm.batch * self.row + max(busy / (peak * self.efficiency), moved)
+
+    def _split(self, peak: float) -> float:
+        """Return what adding up costs, as multiply-adds."""
+        return self.split * peak * self.efficiency / 2
+
+    def attention_seconds(self, one: Attention, peak: float, bandwidth: float) -> float:
+        """Return the time of attention, at ``peak`` FLOP/s and ``bandwidth`` B/s.
+
+        Blocks of 64 queries go over the keys that they may ask. The work of all blocks is shared by the
+        multiprocessors; no time is below that of the block with the most keys. Beside the products, the exponentials
+        of a score take as long as ``width`` more of a head.
+        """
+        if not one.flops:
+            return 0.0
+        known, blocks = self.attention, math.ceil(one.queries / _ROWS)
+        most = one.keys
+        mean = (blocks + 1) / (2 * blocks) * most if one.causal else most
+        work = one.batch * one.heads * blocks * mean
+        cores = self.multiprocessors or 1
+        busiest = max(work / cores, most) if self.multiprocessors else work
+        flops = 4 * (one.width + known.width) * _ROWS * busiest * one.passes * (1 + known.half_depth / one.keys)
+        return known.kernel + max(
+            flops * cores / (peak * known.efficiency), one.moved / (bandwidth * known.memory_efficiency)
+        )
+
+
+_ROWS = 64  # queries of a block of attention
+_TILES = (256, 128), (128, 256), (128, 128), (64, 128), (128, 64), (64, 64), (64, 256)
+_SPLITS = 1, 2, 4, 8, 16
+_SHORTEST = 64  # inner dimension of a part
+
+
+@lru_cache(maxsize=65536)
+def _work(m: float, n: float, k: float, batch: float, multiprocessors: int, half_depth: float, split: float) -> float:
+    """Return the multiply-adds that a product takes as long as, rounds and all."""
+    if not multiprocessors:
+        return batch * m * n * (k + half_depth)
+    found = math.inf
+    for rows, columns in _TILES:
+        tiles = batch * math.ceil(m / rows) * math.ceil(n / columns)
+        for parts in _SPLITS:
+            if parts > 1 and (not split or k / parts < _SHORTEST):
+                break
+            rounds = math.ceil(tiles * parts / multiprocessors)
+            work = rounds * multiprocessors * rows * columns * (k / parts + half_depth)
+            found = min(found, work + (split if parts > 1 else 0.0))
+    return found

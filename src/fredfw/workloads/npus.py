@@ -16,7 +16,7 @@ PRECISIONS = "bf16", "fp8"
 
 MODELS = "roofline", "kernels"
 """How long a computation takes: by all its FLOPs and bytes, or by its kernels."""
-_REMARKS = "source", "fitted", "chosen"
+_REMARKS = "source", "fitted", "chosen", "reason"
 """What the values of a model say of themselves."""
 
 
@@ -27,17 +27,18 @@ def table() -> Mapping[str, Mapping[str, Any]]:
     return MappingProxyType(tomllib.loads(text))
 
 
-def values(preset: str, precision: str, compute: str) -> dict[str, Any]:
+def values(preset: str, precision: str) -> dict[str, Any]:
     """Return the fields of ``Npu`` that an accelerator has, quantities as text with units.
+
+    Constants of kernels that nothing was fitted to are those of the accelerator that it is ``like``.
 
     Args:
         preset: Its name.
         precision: One of ``PRECISIONS``.
-        compute: One of ``MODELS``; the fields that only one model reads are returned for that one.
 
     Raises:
         UnknownNameError: There is no such accelerator; gives the nearest.
-        InputError: It has no rate for that precision, or no values for that model.
+        InputError: It has no rate for that precision.
     """
     presets = table()
     if preset not in presets:
@@ -48,10 +49,18 @@ def values(preset: str, precision: str, compute: str) -> dict[str, Any]:
         known = ", ".join(one for one in PRECISIONS if one in entry)
         raise InputError(f"{preset!r} has no rate for {precision!r}", key="precision", accepted=known)
     fields = {"peak": entry[precision], "memory": entry["memory"], "memory_bandwidth": entry["memory_bandwidth"]}
-    if compute == "kernels":
-        if "kernels" not in entry:
-            known = ", ".join(name for name, one in presets.items() if "kernels" in one)
-            message = f"{preset!r} has no values for {compute!r}"
-            raise InputError(message, key="compute", accepted=f"roofline; presets with values: {known}")
-        fields |= {key: value for key, value in entry["kernels"].items() if key not in _REMARKS}
-    return fields
+    return {**fields, "compute": MODELS[1], "kernels": _kernels(presets, preset, precision)}
+
+
+def _kernels(presets: Mapping[str, Mapping[str, Any]], preset: str, precision: str) -> dict[str, Any]:
+    own = dict(presets[preset]["kernels"])
+    like = own.pop("like", None)
+    known = {**({} if like is None else _kernels(presets, like, precision)), **own}
+    known |= known.pop(precision, {})
+    return {key: value for key, value in known.items() if key not in (*_REMARKS, *PRECISIONS)}
+
+
+def status(preset: str) -> str:
+    """Return what the constants of the kernels of an accelerator rest on, in words."""
+    like = table()[preset]["kernels"].get("like")
+    return f"calibrated on {preset}" if like is None else f"extrapolated from {like}"

@@ -297,10 +297,13 @@ def _npu(table: Mapping[str, Any], key: str) -> Npu:
         preset = _text(table["preset"], f"{key}.preset")
         precision = as_choice(table.get("precision", npus.PRECISIONS[0]), npus.PRECISIONS, f"{key}.precision")
         try:
-            model = as_choice(table.get("compute", npus.MODELS[0]), npus.MODELS, f"{key}.compute")
-            given = {**npus.values(preset, precision, model), **given}
+            known = npus.values(preset, precision)
         except InputError as error:
             raise error.at(key=key) from None
+        if "efficiency" in given:  # of a roofline
+            known["compute"] = npus.MODELS[0]
+        kernels = {**known["kernels"], **as_table(given.get("kernels", {}), f"{key}.kernels")}
+        given = {**known, **given, "kernels": kernels}
     elif "precision" in table:
         raise InputError(
             "there is no preset whose rate it chooses", key=f"{key}.precision", accepted=f"with {key}.preset"

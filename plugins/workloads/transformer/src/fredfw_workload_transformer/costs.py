@@ -41,7 +41,8 @@ class Cost(NamedTuple):
             gemms.remove(gemm)
         # Rounded, a difference may be a little below 0.
         moved = max(self.kernels.moved - part.kernels.moved, 0.0)
-        kernels = Kernels(tuple(gemms), moved, self.kernels.launches - part.kernels.launches)
+        attentions = [one for one in self.kernels.attentions if one not in part.kernels.attentions]
+        kernels = Kernels(tuple(gemms), moved, self.kernels.launches - part.kernels.launches, tuple(attentions))
         return Cost(self.flops - part.flops, self.moved - part.moved, kernels)
 
 

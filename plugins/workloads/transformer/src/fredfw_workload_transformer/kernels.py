@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from attrs import frozen
+from attrs import evolve, frozen
 
-from fredfw import Gemm, Kernels
+from fredfw import Attention, Gemm, Kernels
 
 _BACKWARD_BYTES = 1.5
 """A backward kernel reads the gradient of its output and its input, and writes that of its input: 3 for 2."""
@@ -77,12 +77,10 @@ def core(sizes: Sizes, *, fused: bool, causal: bool) -> Pair:
     """
     s, batch = sizes.sequence, sizes.samples * sizes.heads / sizes.mp
     if fused:
-        batch /= 2 if causal else 1
-        scores, values = (Gemm(s, s, sizes.keys, batch, width=0), Gemm(s, sizes.values, s, batch, width=0))
-        again = (scores, *_both((scores, values)))
-        # Bytes of queries, result, keys and values
-        moved = 2 * sizes.tokens * (sizes.heads + sizes.shared) * (sizes.keys + sizes.values) / sizes.mp
-        return Pair(Kernels((scores, values), moved, launches=1), Kernels(again, 2 * moved, launches=2))
+        width = (sizes.keys + sizes.values) / 2
+        once = Attention(sizes.samples, sizes.heads / sizes.mp, sizes.shared / sizes.mp, s, s, width, causal)
+        again = evolve(once, passes=2.5)  # the scores once more, and the gradients of both products
+        return Pair(Kernels(attentions=(once,), launches=1), Kernels(attentions=(again,), launches=2))
     gemms = Gemm(s, s, sizes.keys, batch), Gemm(s, sizes.values, s, batch)
     cells = batch * s * s
     moved = (4 + 5 * sizes.plain) * cells  # softmax; dropout, with its mask

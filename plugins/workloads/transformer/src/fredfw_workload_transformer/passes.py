@@ -343,7 +343,9 @@ class Passes:
                     flops=flops * times,
                     bytes=moved * times,
                     after=chained,
-                    kernels=Kernels(kernels.gemms * times, kernels.moved * times, kernels.launches),
+                    kernels=Kernels(
+                        kernels.gemms * times, kernels.moved * times, kernels.launches, kernels.attentions * times
+                    ),
                 )
             )
         self._tails[stage] = computed[0]
