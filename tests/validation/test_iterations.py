@@ -13,7 +13,6 @@ from fredfw.plugin.manager import PluginManager
 from fredfw.validation import sources
 from fredfw.validation.iterations import IterationPoint, Iterations, few, parse, recognised
 from fredfw.validation.splits import Part, part_of
-from fredfw.validation.systems import find
 from fredfw.validation.transports import Transports
 
 

@@ -20,6 +20,7 @@ from fredfw.units import (
     size,
 )
 from fredfw.workloads import npus
+from fredfw.workloads.graph import TaskGraph
 from fredfw.workloads.kernels import AttentionModel, KernelModel, Kernels
 
 
@@ -85,6 +86,17 @@ class Npu:
         model = dict(known.pop("kernels"))
         attention = AttentionModel(**model.pop("attention"))
         return cls(**{**known, "kernels": KernelModel(**model, attention=attention), **fields})
+
+    def assumed(self, graph: TaskGraph) -> tuple[str, ...]:
+        """Return what a reader must know of the times of computations of ``graph`` where kernels are wanted."""
+        if self.compute == npus.MODELS[0]:
+            return ()
+        notes = []
+        if graph.kernel_tables:
+            notes.append(f"kernels take times {self.kernels.status or 'by constants that were given'} (npu.kernels)")
+        if ((graph.kernels < 0) & (graph.flops > 0)).any():
+            notes.append("computations that list no kernels run at the peak rate: npu.efficiency says another share")
+        return tuple(notes)
 
     @property
     def capacity(self) -> float:

@@ -160,6 +160,7 @@ class KernelModel:
     split: float = duration(0.0, help="time to add up where the inner dimension of a product is split")
     row: float = duration(0.0, help="time to quantise a row of the first factor, for products of 8 bits")
     launch: float = duration(0.0, help="time that the host takes to launch a kernel")
+    status: str = option("", help="what the constants rest on, in words")
     attention: AttentionModel = option(  # noqa: RUF009  (declares a field)
         AttentionModel(), help="constants of attention kernels"
     )
@@ -190,22 +191,22 @@ class KernelModel:
         """
         if not one.flops:
             return 0.0
-        known, blocks = self.attention, math.ceil(one.queries / _ROWS)
+        known, blocks = self.attention, math.ceil(one.queries / ROWS)
         most = one.keys
         mean = (blocks + 1) / (2 * blocks) * most if one.causal else most
         work = one.batch * one.heads * blocks * mean
         cores = self.multiprocessors or 1
         busiest = max(work / cores, most) if self.multiprocessors else work
-        flops = 4 * (one.width + known.width) * _ROWS * busiest * one.passes * (1 + known.half_depth / one.keys)
+        flops = 4 * (one.width + known.width) * ROWS * busiest * one.passes * (1 + known.half_depth / one.keys)
         return known.kernel + max(
             flops * cores / (peak * known.efficiency), one.moved / (bandwidth * known.memory_efficiency)
         )
 
 
-_ROWS = 64  # queries of a block of attention
-_TILES = (256, 128), (128, 256), (128, 128), (64, 128), (128, 64), (64, 64), (64, 256)
-_SPLITS = 1, 2, 4, 8, 16
-_SHORTEST = 64  # inner dimension of a part
+ROWS = 64  # queries of a block of attention
+TILES = (256, 128), (128, 256), (128, 128), (64, 128), (128, 64), (64, 64), (64, 256)
+SPLITS = 1, 2, 4, 8, 16
+SHORTEST = 64  # inner dimension of a part
 
 
 @lru_cache(maxsize=65536)
@@ -214,10 +215,10 @@ def _work(m: float, n: float, k: float, batch: float, multiprocessors: int, half
     if not multiprocessors:
         return batch * m * n * (k + half_depth)
     found = math.inf
-    for rows, columns in _TILES:
+    for rows, columns in TILES:
         tiles = batch * math.ceil(m / rows) * math.ceil(n / columns)
-        for parts in _SPLITS:
-            if parts > 1 and (not split or k / parts < _SHORTEST):
+        for parts in SPLITS:
+            if parts > 1 and (not split or k / parts < SHORTEST):
                 break
             rounds = math.ceil(tiles * parts / multiprocessors)
             work = rounds * multiprocessors * rows * columns * (k / parts + half_depth)

@@ -49,7 +49,9 @@ def values(preset: str, precision: str) -> dict[str, Any]:
         known = ", ".join(one for one in PRECISIONS if one in entry)
         raise InputError(f"{preset!r} has no rate for {precision!r}", key="precision", accepted=known)
     fields = {"peak": entry[precision], "memory": entry["memory"], "memory_bandwidth": entry["memory_bandwidth"]}
-    return {**fields, "compute": MODELS[1], "kernels": _kernels(presets, preset, precision)}
+    like = entry["kernels"].get("like")
+    status = f"calibrated on {preset}" if like is None else f"extrapolated from {like}"
+    return {**fields, "compute": MODELS[1], "kernels": {**_kernels(presets, preset, precision), "status": status}}
 
 
 def _kernels(presets: Mapping[str, Mapping[str, Any]], preset: str, precision: str) -> dict[str, Any]:
@@ -58,9 +60,3 @@ def _kernels(presets: Mapping[str, Mapping[str, Any]], preset: str, precision: s
     known = {**({} if like is None else _kernels(presets, like, precision)), **own}
     known |= known.pop(precision, {})
     return {key: value for key, value in known.items() if key not in (*_REMARKS, *PRECISIONS)}
-
-
-def status(preset: str) -> str:
-    """Return what the constants of the kernels of an accelerator rest on, in words."""
-    like = table()[preset]["kernels"].get("like")
-    return f"calibrated on {preset}" if like is None else f"extrapolated from {like}"

@@ -189,7 +189,7 @@ class Runner:
             provenance=self._provenance(workload, fabric, cell, fidelity),
             statistics=outcome.statistics,
             figures=outcome.figures,
-            notes=(*cell.memory_notes(npu), *cell.notes, *outcome.notes),
+            notes=(*cell.memory_notes(npu), *npu.assumed(cell.graph), *cell.notes, *outcome.notes),
             work=cell.work,
             throughput=self._throughput(cell, workload, npu, outcome.seconds),
             link_bytes_by_label=outcome.link_bytes_by_label,
@@ -302,6 +302,7 @@ class Runner:
             figures={},
             notes=(
                 *memories.notes(memory, npu, cell.spilled),
+                *npu.assumed(cell.graph),
                 *cell.notes,
                 *bench.fabric.notes,
                 *found.notes,
