@@ -24,8 +24,8 @@ from typing import Any
 from attrs import evolve
 
 from fredfw import Framework
-from fredfw.experiment.cells import CellSpec, Outcome, SpecWriter, evaluate
 from fredfw.experiment.results import Cell
+from fredfw.experiment.run.cells import CellSpec, Outcome, SpecWriter, evaluate
 from fredfw.experiment.store import Store
 
 # 200 cells of some tenths of a second: a model on 64 NPUs, by its sequence length, on two fabrics.

@@ -52,30 +52,39 @@ def private(name: str) -> bool:
     return name.startswith("_") and not name.endswith("__")
 
 
-@pytest.mark.parametrize("path", [*PLUGINS, *EXAMPLES], ids=lambda path: str(path.relative_to(ROOT)))
-def test_imports_are_public(path: Path) -> None:
-    for module, name in imported(path):
-        if module.split(".")[0] != "fredfw":
-            continue
-        assert module in MODULES or (path in EXAMPLES and module in MORE), f"{path} imports {module}"
-        if name is not None:
-            assert not private(name), f"{path} imports {name} from {module}"
-            if module == "fredfw":
-                assert name in fredfw.__all__, f"{path} imports {name} from fredfw, which does not export it"
-        else:
-            assert module == "fredfw", f"{path} imports {module}; from fredfw import ..."
+PACKAGES = sorted({*ROOT.glob("plugins/*/*/src"), *(ROOT / "examples").iterdir()})
 
 
-@pytest.mark.parametrize("path", [*PLUGINS, *EXAMPLES], ids=lambda path: str(path.relative_to(ROOT)))
-def test_no_private_attribute_of_somebody_else(path: Path) -> None:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    own = {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef | ast.FunctionDef)}
-    own |= {name.id for name in ast.walk(tree) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and private(node.attr) and node.attr not in own:
-            line = f"{path}:{node.lineno} uses {node.attr}"
-            assert isinstance(node.value, ast.Name), line
-            assert node.value.id in ("self", "cls"), line
+def sources(package: Path) -> list[Path]:
+    return sorted(package.rglob("*.py")) if package.is_dir() else [package][: package.suffix == ".py"]
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_are_public(package: Path) -> None:
+    for path in sources(package):
+        for module, name in imported(path):
+            if module.split(".")[0] != "fredfw":
+                continue
+            assert module in MODULES or (path in EXAMPLES and module in MORE), f"{path} imports {module}"
+            if name is not None:
+                assert not private(name), f"{path} imports {name} from {module}"
+                if module == "fredfw":
+                    assert name in fredfw.__all__, f"{path} imports {name} from fredfw, which does not export it"
+            else:
+                assert module == "fredfw", f"{path} imports {module}; from fredfw import ..."
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_private_attribute_of_somebody_else(package: Path) -> None:
+    for path in sources(package):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        own = {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef | ast.FunctionDef)}
+        own |= {name.id for name in ast.walk(tree) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and private(node.attr) and node.attr not in own:
+                line = f"{path}:{node.lineno} uses {node.attr}"
+                assert isinstance(node.value, ast.Name), line
+                assert node.value.id in ("self", "cls"), line
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))

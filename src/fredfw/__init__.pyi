@@ -22,12 +22,13 @@ from .collectives import (
     ring_schedule as ring_schedule,
     sequence as sequence,
 )
+from .experiment.file.spec import Experiment as Experiment
 from .experiment.results import (
     CollectiveResult as CollectiveResult,
     Comparison as Comparison,
     RunResult as RunResult,
 )
-from .experiment.spec import Experiment as Experiment
+from .experiment.study.results import StudyResult as StudyResult
 from .fabric import (
     Admission as Admission,
     AdmissionPolicy as AdmissionPolicy,
@@ -93,7 +94,6 @@ from .simulation import (
     Timeline as Timeline,
     max_min as max_min,
 )
-from .studies.results import StudyResult as StudyResult
 from .workloads import (
     DeviceMesh as DeviceMesh,
     Gemm as Gemm,

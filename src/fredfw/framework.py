@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
@@ -15,18 +16,19 @@ from attrs import evolve
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern
 from fredfw.collectives.pattern import pattern_of
 from fredfw.errors import InputError, UnknownNameError, UnsupportedError, nearest
-from fredfw.experiment import calibration, comparison, labels, merge, reading, sensitivity as sensitivities
-from fredfw.experiment.bench import Bench
-from fredfw.experiment.cells import SpecWriter, keep, refused
+from fredfw.experiment.cell.bench import Bench
+from fredfw.experiment.cell.runner import Runner
+from fredfw.experiment.file import labels, reading
+from fredfw.experiment.file.spec import AnyOutline, Experiment, FabricSpec, Outline, WorkloadSpec
+from fredfw.experiment.matrix import calibration, comparison, merge, sensitivity as sensitivities
+from fredfw.experiment.matrix.variations import simulate
 from fredfw.experiment.naming import listed
 from fredfw.experiment.progress import Log, Progress, silent
 from fredfw.experiment.results import Cell, CollectiveResult, Comparison, Effect, GraphResult, RunResult, WhatIf
-from fredfw.experiment.runner import Runner
-from fredfw.experiment.spec import AnyOutline, Experiment, FabricSpec, Outline, WorkloadSpec
+from fredfw.experiment.run.cells import SpecWriter, keep, refused
+from fredfw.experiment.run.workers import workers
 from fredfw.experiment.store import Store, opened
-from fredfw.experiment.variations import simulate
 from fredfw.experiment.why import critical_path
-from fredfw.experiment.workers import workers
 from fredfw.fabric import Fabric, Topology
 from fredfw.fidelities import ESTIMATE, FIDELITIES, SIMULATED, called
 from fredfw.plugin import configure
@@ -45,8 +47,7 @@ from fredfw.workloads import Npu, TaskGraph
 _Result = TypeVar("_Result", CollectiveResult, GraphResult, RunResult)
 
 if TYPE_CHECKING:
-    from fredfw.studies.reading import Study
-    from fredfw.studies.results import StudyResult
+    from fredfw.experiment.study.results import StudyResult
 
 
 class Framework:
@@ -454,7 +455,7 @@ class Framework:
         executor: Executor | str | None = None,
         progress: Progress | None = None,
     ) -> Comparison:
-        """Simulate every cell of an experiment; see ``fredfw.experiment.comparison.compare``.
+        """Simulate every cell of an experiment; see ``fredfw.experiment.matrix.comparison.compare``.
 
         Args:
             experiment: The matrix, or its file.
@@ -472,6 +473,7 @@ class Framework:
         fidelity = called(fidelity, FIDELITIES)
         share = None if sensitivity is None else sensitivities.check_share(sensitivity)
         matrix = self._experiment(experiment)
+        matrix.check_matrix()
         with (
             self._hooked(matrix),
             opened(store) as cells,
@@ -504,43 +506,30 @@ class Framework:
             )
             return evolve(found, sensitivity=sensitivities.of_comparison(matrix, found, share, run))
 
-    def load_study(self, source: str | Path | Mapping[str, Any], *, values: Mapping[str, Any] | None = None) -> Study:
-        """Read a study; ``study`` runs it.
-
-        Args:
-            source: The path of its file, or its tables.
-            values: Used in place of what the study or its experiment says, by the path of the key as TOML writes it.
-
-        Raises:
-            InputError: Something cannot be used; names file, key and value.
-        """
-        from fredfw.studies import reading as studies
-
-        study = studies.load(source, self.plugins, values, trust_plugins=self._trust_plugins)
-        self._log(
-            "study read",
-            file=study.file,
-            title=study.title,
-            sampler=study.sampler.name,
-            combinations=study.space.combinations,
-        )
-        return study
+    def load_study(
+        self, source: str | Path | Mapping[str, Any], *, values: Mapping[str, Any] | None = None
+    ) -> Experiment:
+        """Deprecated: ``load_experiment`` reads experiments with a space, too."""
+        warnings.warn("Framework.load_study is Framework.load_experiment now", DeprecationWarning, stacklevel=2)
+        return self.load_experiment(source, values=values)
 
     def study(
         self,
-        study: Study | str | Path | Mapping[str, Any],
+        experiment: Experiment | str | Path | Mapping[str, Any],
         *,
         values: Mapping[str, Any] | None = None,
+        fidelity: str | None = None,
         store: Store | str | Path | None = None,
         jobs: int = 1,
         executor: Executor | str | None = None,
         progress: Progress | None = None,
     ) -> StudyResult:
-        """Search the space of a study for its best points; see ``fredfw.studies.search.search``.
+        """Search the space of an experiment for its best points; see ``fredfw.experiment.study.search.search``.
 
         Args:
-            study: What ``load_study`` returned, the path of its file, or its tables.
-            values: As in ``load_study``; not with its result, which has them.
+            experiment: What ``load_experiment`` returned, the path of its file, or its tables.
+            values: As in ``load_experiment``; not with its result, which has them.
+            fidelity: Of all points whose rung has none, as in ``compare``.
             store: Has cells of earlier runs, which are not run again, and takes those of this one; or its path.
             jobs: As in ``compare``.
             executor: Likewise.
@@ -552,14 +541,17 @@ class Framework:
             PluginError: The sampler misbehaved.
         """
         # Only a study pays for what only studies need.
-        from fredfw.studies.reading import Study
-        from fredfw.studies.search import search
+        from fredfw.experiment.study.search import search
 
-        if isinstance(study, Study) and values:
-            raise InputError("the study is read already", key="values", accepted="the values of load_study")
-        loaded = study if isinstance(study, Study) else self.load_study(study, values=values)
+        if not isinstance(experiment, Experiment):
+            experiment = self.load_experiment(experiment, values=values)
+        elif values:
+            raise InputError("the experiment is read already", key="values", accepted="the values of load_experiment")
+        known = called(fidelity, FIDELITIES)
+        choice = None if known is None else Choice(known)
+        given: dict[str, Any] = {"fidelity": choice, "progress": progress, "log": self._log}
         with opened(store) as cells, workers(jobs, executor, self.plugins) as others:
-            return search(loaded, self.plugins, store=cells, workers=others, progress=progress, log=self._log)
+            return search(experiment, self.plugins, store=cells, workers=others, **given)
 
     def collective_sensitivity(
         self, fabric: Fabric, pattern: str, *, size: float | str, share: float = 0.2, **given: Any
@@ -601,6 +593,7 @@ class Framework:
             InputError: A cell is missing, or was run with other versions or files than the rest.
         """
         outline = self.outline(source, values=values)
+        outline.check_matrix()
         with ExitStack() as stack:
             found = [stack.enter_context(opened(one, new=False)) for one in stores]
             return merge.merge(outline, [one for one in found if one is not None])
@@ -616,6 +609,7 @@ class Framework:
             InputError: There is no such store, or it has results of a cell that differ.
         """
         matrix = outline if isinstance(outline, Outline) else self.outline(outline)
+        matrix.check_matrix()
         with opened(store, new=False) as found:
             stores = [] if found is None else [found]
             how = merge.fidelity_of(matrix, stores)
@@ -628,8 +622,10 @@ class Framework:
     def calibrate(
         self, experiment: Experiment | str | Path, *, progress: Progress | None = None
     ) -> tuple[calibration.Fit, ...]:
-        """Fit the compute scale of every workload that asks for it; see ``fredfw.experiment.calibration``."""
-        return calibration.calibrate(self._experiment(experiment), self.plugins, progress=progress, log=self._log)
+        """Fit the compute scale of every workload that asks for it; see ``fredfw.experiment.matrix.calibration``."""
+        matrix = self._experiment(experiment)
+        matrix.check_matrix()
+        return calibration.calibrate(matrix, self.plugins, progress=progress, log=self._log)
 
     def _tell_of(self, experiment: Experiment) -> None:
         used: list[object] = [one.workload for one in experiment.workloads]

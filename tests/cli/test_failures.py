@@ -37,7 +37,7 @@ def test_too_little_memory_is_one_line_and_code_1(fredfw: Callable[..., Result])
 def test_a_defect_keeps_its_traceback(
     experiment: str, monkeypatch: pytest.MonkeyPatch, fredfw: Callable[..., Result]
 ) -> None:
-    monkeypatch.setattr("fredfw.experiment.comparison.speedup", lambda *_: 1 / 0)
+    monkeypatch.setattr("fredfw.experiment.matrix.comparison.speedup", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         fredfw("compare", experiment)
 

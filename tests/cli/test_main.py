@@ -43,7 +43,6 @@ def test_help_lists_the_commands_of_plugins_apart(
         "new",
         "plugins",
         "run",
-        "study",
         "trace",
         "validate",
     ]

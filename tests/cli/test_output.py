@@ -32,9 +32,8 @@ from fredfw.experiment.results import Comparison
 def test_bad_outputs_are_refused_before_anything_runs(
     experiment: str, arguments: list[str], message: str, is_refused: Callable[..., str]
 ) -> None:
-    # The experiment is bad too, but nobody has looked at it yet.
-    Path(experiment).write_text("[")
     assert is_refused("compare", experiment, *arguments).startswith(message)
+    assert not Path(experiment).with_suffix(".cells").exists()
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="has no device that is always full")

@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fredfw.cli import main
-from fredfw.experiment import cells
-from fredfw.experiment.cells import CellRunner, CellSpec, Outcome
+from fredfw.experiment.run import cells
+from fredfw.experiment.run.cells import CellRunner, CellSpec, Outcome
 
 STUDY = """
 title = "meshes of [16]"
@@ -80,11 +80,11 @@ def call(*arguments: str) -> Result:
 
 def steps(*values: int) -> Result:
     Path("steps.toml").write_text(STEPS.replace("VALUES", str(list(values))))
-    return call("--plugin", "plugin.py", "study", "steps.toml")
+    return call("--plugin", "plugin.py", "compare", "steps.toml")
 
 
 def test_the_table_has_the_best_points_and_says_what_was_run() -> None:
-    result = call("study", "study.toml", "--top", "2")
+    result = call("compare", "study.toml", "--best", "2")
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
     assert lines[0] == "meshes of [16]"
@@ -98,23 +98,23 @@ def test_the_table_has_the_best_points_and_says_what_was_run() -> None:
 
 
 def test_the_same_command_runs_no_cell_again() -> None:
-    first, second = call("study", "study.toml", "--json", "1.json"), call("study", "study.toml", "--json", "2.json")
+    first, second = call("compare", "study.toml", "--json", "1.json"), call("compare", "study.toml", "--json", "2.json")
     assert Path("study.cells").exists()
     assert first.stdout.splitlines()[-1] == "from the store: 0 cells"
     assert second.stdout.splitlines()[-1] == "from the store: 5 cells"
     assert Path("1.json").read_bytes() == Path("2.json").read_bytes()
-    assert call("study", "study.toml", "--no-store").stdout == first.stdout
+    assert call("compare", "study.toml", "--no-store").stdout == first.stdout
 
 
 def test_a_store_may_be_elsewhere_or_nowhere() -> None:
-    assert call("study", "study.toml", "--store", "other").exit_code == 0
-    assert call("study", "study.toml", "--no-store").exit_code == 0
+    assert call("compare", "study.toml", "--store", "other").exit_code == 0
+    assert call("compare", "study.toml", "--no-store").exit_code == 0
     assert Path("other").exists()
     assert not Path("study.cells").exists()
 
 
 def test_json_and_csv_have_all_points() -> None:
-    assert call("study", "study.toml", "--json", "out.json", "--csv", "out.csv", "--top", "1").exit_code == 0
+    assert call("compare", "study.toml", "--json", "out.json", "--csv", "out.csv", "--best", "1").exit_code == 0
     content = json.loads(Path("out.json").read_text())
     rows = list(csv.DictReader(Path("out.csv").read_text().splitlines()))
     assert len(content["points"]) == len(rows) == 5
@@ -126,7 +126,7 @@ def test_json_and_csv_have_all_points() -> None:
 
 def test_values_of_the_study_and_of_its_experiment_can_be_set() -> None:
     result = call(
-        "study",
+        "compare",
         "study.toml",
         *("--set", "sampler.name=random", "--set", "sampler.trials=2", "--set", "workloads.reduce.workload.size=2MB"),
         *("--json", "-"),
@@ -165,13 +165,13 @@ def test_an_interrupt_prints_the_table_so_far(monkeypatch: pytest.MonkeyPatch) -
 
     with monkeypatch.context() as patch:
         patch.setattr(cells.CellRunner, "run", interrupted)
-        result = call("study", "study.toml", "--json", "partial.json")
+        result = call("compare", "study.toml", "--json", "partial.json")
     assert result.exit_code == 130
     assert "interrupted: the sampler has not come to its end" in result.stdout
     assert "all 2 by least time" in result.stdout
     assert "fredfw: interrupted: 2 points done" in result.stderr
     assert json.loads(Path("partial.json").read_text())["complete"] is False
-    assert call("study", "study.toml").stdout.splitlines()[-1] == "from the store: 2 cells"
+    assert call("compare", "study.toml").stdout.splitlines()[-1] == "from the store: 2 cells"
 
 
 @pytest.mark.parametrize(
@@ -183,13 +183,13 @@ def test_an_interrupt_prints_the_table_so_far(monkeypatch: pytest.MonkeyPatch) -
         ("topology.rows", "topology.row", "space.rows: fabrics.mesh.topology.row: unknown key; did you mean 'rows'?"),
         ("fabrics.mesh.topology.rows", "fabrics.mish.topology.rows", "space.rows: there is no fabric 'mish'; did you"),
         ("divisors_of = 16", "divisor_of = 16", "space.rows.divisor_of: unknown key; did you mean 'divisors_of'?"),
-        ("[space]", "[spice]", "spice: unknown key; did you mean 'space'? (accepted: experiment, title, space, "),
+        ("[space]", "[spice]", "spice: unknown key; did you mean 'space'? (accepted: title, baseline, "),
         ("[fabrics.mesh]", "sampler = 'gird'\n[fabrics.mesh]", "sampler: no sampler 'gird'; did you"),
     ],
 )
 def test_bad_input_is_one_message(old: str, new: str, message: str) -> None:
     Path("study.toml").write_text(STUDY.replace(old, new, 1))
-    result = call("study", "study.toml")
+    result = call("compare", "study.toml")
     assert result.exit_code == 2
     assert message in result.stderr
     assert result.stderr.count("\n") == 1
@@ -197,14 +197,14 @@ def test_bad_input_is_one_message(old: str, new: str, message: str) -> None:
 
 def test_a_space_above_the_limit_is_refused_with_the_option_that_raises_it() -> None:
     Path("study.toml").write_text(STUDY.replace("columns == 16", "columns <= 4"))
-    result = call("--limit", "cells=5", "study", "study.toml")
+    result = call("--limit", "cells=5", "compare", "study.toml")
     assert result.exit_code == 2
     assert "space: 6 cells are too many (accepted: at most 5; fredfw --limit cells=6 raises the limit)" in result.stderr
-    assert call("--limit", "cells=6", "study", "study.toml").exit_code == 0
+    assert call("--limit", "cells=6", "compare", "study.toml").exit_code == 0
 
 
 def test_an_exporter_that_has_no_form_for_a_study_is_refused() -> None:
-    result = call("study", "study.toml", "--export", "trace", "out")
+    result = call("compare", "study.toml", "--export", "trace", "out")
     assert result.exit_code == 2
     assert "no form for a study" in result.stderr
 
@@ -214,7 +214,39 @@ def test_no_output_replaces_an_input() -> None:
     rest = STUDY[: STUDY.index("[fabrics.mesh]")] + STUDY[STUDY.index("[space]") :]
     Path("outer.toml").write_text(f'experiment = "inner.toml"\n{rest}')
     for path in ("outer.toml", "inner.toml"):
-        result = call("study", "outer.toml", "--json", path)
+        result = call("compare", "outer.toml", "--json", path)
         assert result.exit_code == 2
         assert "is also the input" in result.stderr
-    assert call("study", "outer.toml").exit_code == 0
+    assert call("compare", "outer.toml").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "option", [("--sort", "time"), ("--pareto", "time,memory"), ("--strict",), ("--plot", "a.png")]
+)
+def test_what_needs_a_matrix_of_cells_is_refused_for_a_space(option: tuple[str, ...]) -> None:
+    result = call("compare", "study.toml", *option)
+    assert result.exit_code == 2
+    assert f"study.toml: {option[0]}: is for a matrix of cells" in result.stderr
+    assert not Path("study.cells").exists()
+
+
+@pytest.mark.parametrize("command", [("cells",), ("merge", "study.cells"), ("calibrate",)])
+def test_commands_of_a_matrix_say_what_runs_a_space(command: tuple[str, ...]) -> None:
+    name, *stores = command
+    result = call(name, "study.toml", *stores)
+    assert result.exit_code == 2
+    assert "study.toml: space: is searched, so there is no matrix of cells (accepted: fredfw comp" in result.stderr
+
+
+def test_the_former_command_says_what_does_it_now() -> None:
+    result = call("study", "study.toml")
+    assert result.exit_code == 2
+    assert "no command 'study' (accepted: compare, which runs the points of a space, too)" in result.stderr
+
+
+def test_a_point_of_one_fabric_may_be_asked_for() -> None:
+    other = '[fabrics.ring]\ntopology = { name = "torus", dimensions = [16] }\n'
+    Path("study.toml").write_text(STUDY.replace("[fabrics.mesh]", f"{other}[fabrics.mesh]", 1))
+    whole, part = call("compare", "study.toml"), call("compare", "study.toml", "--fabric", "mesh")
+    assert "tried: 6," in whole.stdout
+    assert "tried: 5," in part.stdout

@@ -13,11 +13,11 @@ from rich.console import Console
 
 from fredfw import Framework
 from fredfw.errors import InputError
+from fredfw.experiment.cell.runner import Runner
+from fredfw.experiment.file.spec import Experiment
 from fredfw.experiment.jobs import Arrivals, Job, Jobs
-from fredfw.experiment.merge import merge
+from fredfw.experiment.matrix.merge import merge
 from fredfw.experiment.results import Cell, JobResult, RunResult
-from fredfw.experiment.runner import Runner
-from fredfw.experiment.spec import Experiment
 from fredfw.experiment.store import Store
 from fredfw.experiment.why import critical_path
 from fredfw.fidelities import SIMULATED
@@ -376,7 +376,7 @@ def simulated_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> Callable[..., object]:
         pytest.fail("something was simulated")
 
-    monkeypatch.setattr("fredfw.experiment.bench.Executor", refuse)
+    monkeypatch.setattr("fredfw.experiment.cell.bench.Executor", refuse)
 
 
 def test_jobs_are_not_estimated() -> None:

@@ -272,7 +272,9 @@ def test_links_fail_at_random_under_jobs() -> None:
 def test_what_cannot_vary_is_refused_before_anything_runs(
     fabric: dict[str, Any], variation: object, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fredfw.experiment.bench.Executor", lambda *_, **__: pytest.fail("something was simulated"))
+    monkeypatch.setattr(
+        "fredfw.experiment.cell.bench.Executor", lambda *_, **__: pytest.fail("something was simulated")
+    )
     with pytest.raises(InputError) as caught:
         run(job("a", [0, 2]), job("b", [1, 3]), fabric=fabric, variation=variation)
     assert caught.value.key == key

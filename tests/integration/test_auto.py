@@ -82,7 +82,7 @@ EXACT: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("pattern", ["all-reduce", "all-gather", "all-to-all"])
-@pytest.mark.parametrize("fabric", EXACT)
+@pytest.mark.parametrize("fabric", ["switch", *(pytest.param(one, marks=pytest.mark.slow) for one in list(EXACT)[:-1])])
 def test_exact_candidates_are_timed_as_the_run_is(fabric: str, pattern: str) -> None:
     built = FRAMEWORK.topology(**EXACT[fabric]).build()
     for size in (2e4, 2e5, 1e8):

@@ -14,7 +14,7 @@ from hypothesis import assume, given, reject, settings, strategies as st
 
 from fredfw import CollectiveRequest, Fabric, Framework, Pattern
 from fredfw.errors import UnsupportedError
-from fredfw.experiment.bench import Bench
+from fredfw.experiment.cell.bench import Bench
 from fredfw.experiment.results import CollectiveResult
 from fredfw.fidelities import RENDEZVOUS, SIMULATED, STEPWISE
 from fredfw.simulation import Bound, lower_bound

@@ -56,7 +56,7 @@ def survives(mutant: dict[str, Any], objects: Path, tests: list[str]) -> bool:
             environment["FREDFW_ENGINE"] = str(library)
         else:
             environment["PYTHONPATH"] = str(root)
-        there = [test for test in tests if (ROOT / test).exists()]
+        there = [test for test in tests or mutant.get("tests", TESTS) if (ROOT / test).exists()]
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-m", "not slow", "--hypothesis-profile", "quick"]
         command += ["-p", "no:cacheprovider", "-n", "0", *there]
         try:
@@ -76,13 +76,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="of those whose file or description has this text")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("tests", nargs="*", default=TESTS)
+    parser.add_argument("tests", nargs="*", help="instead of those that the mutant names, or of those of the engine")
     options = parser.parse_args()
     mutants = tomllib.loads((Path(__file__).parent / "mutants.toml").read_text())["mutant"]
     chosen = [one for one in mutants if options.only in one["file"] + one["what"]]
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.jobs) as pool:
         objects = Path(folder)
-        compiled(ROOT / "engine" / "source", None, objects, objects / "engine.so")
+        if any(one["file"].startswith("engine/") for one in chosen):
+            compiled(ROOT / "engine" / "source", None, objects, objects / "engine.so")
         alive = sum(pool.map(lambda one: survives(one, objects, options.tests), chosen))
     print(f"{len(chosen)} mutants, of which {alive} survive")
     return int(alive > 0)

@@ -220,9 +220,8 @@ def check_programs(first: int, count: int) -> None:
     assert kinds["chaotic"] + kinds["tied"] <= CHAOTIC * count
 
 
-@pytest.mark.parametrize("block", range(2))
-def test_programs(block: int) -> None:
-    check_programs(1000 * block, BLOCK)
+def test_programs() -> None:
+    check_programs(0, BLOCK)
 
 
 @pytest.mark.slow

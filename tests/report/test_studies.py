@@ -6,8 +6,8 @@ import pytest
 from attrs import evolve
 from rich.console import Console
 
+from fredfw.experiment.study.results import Objective, RungCount, RungError, StudyPoint, StudyResult
 from fredfw.report.studies import study_report, study_to_csv
-from fredfw.studies.results import Objective, RungCount, RungError, StudyPoint, StudyResult
 
 
 def point(number: int, seconds: float | None, rank: int | None, **more: Any) -> StudyPoint:

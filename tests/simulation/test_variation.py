@@ -9,7 +9,7 @@ import pytest
 
 from fredfw import Framework, GraphBuilder, Pattern, TaskGraph
 from fredfw.errors import InputError
-from fredfw.experiment.repeated import spread
+from fredfw.experiment.cell.repeated import spread
 from fredfw.experiment.results import GraphResult
 from fredfw.simulation import Jitter, Stragglers, Variation
 

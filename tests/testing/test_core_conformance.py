@@ -5,8 +5,8 @@ from __future__ import annotations
 import fredfw
 from fredfw import ShortestPathRouter
 from fredfw.collectives.direct import DirectAlgorithm
+from fredfw.experiment.study.samplers import GridSampler, HalvingSampler, RandomSampler
 from fredfw.simulation import CircuitPreempt, MaxMin, StrictLinks, WeightedMaxMin
-from fredfw.studies.samplers import GridSampler, HalvingSampler, RandomSampler
 from fredfw.testing import CollectiveTests, PlacementTests, RouterTests, SamplerTests, SharingPolicyTests
 from fredfw.testing.fabrics import StarRouter, grid, standard, star
 from fredfw.workloads import LinearPlacement, SnakePlacement

@@ -4,7 +4,7 @@ import pytest
 from attrs import evolve
 
 from fredfw.errors import InputError
-from fredfw.experiment.bench import Bench
+from fredfw.experiment.cell.bench import Bench
 from fredfw.plugin.manager import PluginManager
 from fredfw.validation.collectives import Collectives, presets
 from fredfw.validation.points import CollectivePoint

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from fredfw.errors import SimulationError
-from fredfw.experiment.cells import CellRunner, CellSpec, Outcome
 from fredfw.experiment.results import Failure
+from fredfw.experiment.run.cells import CellRunner, CellSpec, Outcome
+from fredfw.experiment.run.workers import workers
 from fredfw.experiment.store import Store
-from fredfw.experiment.workers import workers
 from fredfw.fabric import IdealTransport
 from fredfw.fidelities import ESTIMATE
 from fredfw.plugin.manager import PluginManager

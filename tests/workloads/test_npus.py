@@ -10,7 +10,7 @@ import pytest
 
 from fredfw import Framework, Npu
 from fredfw.errors import InputError
-from fredfw.experiment.spec import AnyOutline
+from fredfw.experiment.file.spec import AnyOutline
 from fredfw.workloads.npus import PRECISIONS, table
 
 PAGE = Path(__file__).parents[2] / "docs" / "experiments.md"

@@ -23,7 +23,7 @@ from fredfw import limits
 from fredfw.cli.output import Outputs, log_traceback, print_report, table
 from fredfw.cli.parsing import configured, limits_of
 from fredfw.cli.session import open_framework, session
-from fredfw.errors import FredfwError, InputError, PluginWarning
+from fredfw.errors import FredfwError, InputError, PluginWarning, UnknownNameError
 from fredfw.terminal import printable
 from fredfw_command import INTERRUPTED
 
@@ -96,6 +96,9 @@ def _own_commands() -> dict[str, EntryPoint]:
     return {point.name: point for point in points if point.group == "fredfw.commands"}
 
 
+_NOW = {"study": "compare, which runs the points of a space, too"}  # what former commands are now
+
+
 class _Group(click.Group):
     """The core's commands, and those of plugins where a name is not among them; each is imported when it is used."""
 
@@ -106,8 +109,13 @@ class _Group(click.Group):
         if cmd_name in _own_commands():
             command: click.Command = _own_commands()[cmd_name].load()
             return command
-        # During completion, warnings about plugins that do not work have no place to go.
-        return None if ctx.resilient_parsing else session(ctx).plugins.commands.get(cmd_name)
+        if ctx.resilient_parsing:  # during completion, warnings about plugins that do not work have no place to go
+            return None
+        try:
+            return session(ctx).plugins.commands.get(cmd_name)
+        except UnknownNameError as error:
+            error.accepted = _NOW.get(cmd_name, error.accepted)
+            raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_commands(ctx, formatter)

@@ -188,8 +188,8 @@ def collective(
             raise
     missing = sweep[len(results) :]
     log("simulated", pattern=pattern, topology=topology, sizes=len(results))
+    from fredfw.experiment.cell.runner import describe
     from fredfw.experiment.results import CollectiveSweep
-    from fredfw.experiment.runner import describe
     from fredfw.report import sensitivity, tables
 
     used = [chosen_topology, *slots.values(), *([] if algorithm == "auto" else [plugin])]

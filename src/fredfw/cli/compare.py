@@ -15,6 +15,7 @@ from fredfw.cli.exports import Exports
 from fredfw.cli.options import (
     CSV,
     FILE,
+    INCOMPLETE,
     JSON,
     PATH,
     PROGRESS,
@@ -30,16 +31,15 @@ from fredfw.cli.options import (
 from fredfw.cli.output import log, picture_format, progress_bar
 from fredfw.cli.parsing import blamed_on_options, check_units, parse_values
 from fredfw.cli.session import open_framework
+from fredfw.cli.study import search
 from fredfw.errors import Interrupted
 from fredfw.units import counted
 
 if TYPE_CHECKING:
+    from fredfw.experiment.file.spec import SavingSpec
     from fredfw.experiment.results import Comparison, Saving
-    from fredfw.experiment.spec import SavingSpec
     from fredfw.framework import Framework
     from fredfw.report.cells import Field
-
-INCOMPLETE = 3  # exit code: some cells have no result
 
 
 def _comparing(command: Command) -> Command:
@@ -70,7 +70,8 @@ def _comparing(command: Command) -> Command:
         type=click.IntRange(min=1),
         is_flag=False,
         flag_value=10,
-        help="Print only the N best rows by the metric of --sort, else by time.  [without N: 10]",
+        help="Print only the N best rows by the metric of --sort, else by time; of a space, the N best points.  "
+        "[without N: 10]",
     )
     pareto = click.option(
         "--pareto",
@@ -214,6 +215,8 @@ def compare(
 ) -> None:
     """Run every workload of the experiment FILE on every fabric and compare them.
 
+    If FILE has a space, its points are run instead, as its sampler asks for them, and the N of --best are listed.
+
     Prints iteration time, speed-up over the baseline, the published value beside it, where the time goes, and the
     savings that FILE asks for. All cells have one fidelity. With --sensitivity it prints between which values each
     speed-up is, which parameter matters most, and where fabrics change places. An interrupt (Ctrl-C) ends it with the
@@ -227,24 +230,27 @@ def compare(
     values = parse_values(assignments)
     framework = open_framework(ctx)
     store = store_of(file, store_path, not no_store)
+    chosen: dict[str, Any] = {"fabrics": fabrics or None, "workloads": workloads or None}
+    given: dict[str, Any] = {"store": store, "fidelity": fidelity, "jobs": jobs, "executor": executor}
+    with blamed_on_options(values):
+        searched = framework.outline(file, values=values).study is not None
+    if searched:
+        given["progress"] = progress
+        search(ctx, framework, file, values, chosen, given, sensitivity=percent, strict=strict, **outputs)
+        return
     report = _Report(ctx, framework, [file, *([] if store is None else [store])], **outputs)
     with progress_bar(progress) as step, blamed_on_options(values):
-        experiment = framework.load_experiment(
-            file, fabrics=fabrics or None, workloads=workloads or None, baselines=True, values=values
-        )
+        experiment = framework.load_experiment(file, **chosen, baselines=True, values=values)
         check_units(experiment, values)
         report.protect(framework.plugins.files)
         report.check(experiment.savings, swept_fields(experiment))
         try:
             comparison = framework.compare(
                 experiment,
-                fidelity=fidelity,
                 sensitivity=share_of(percent),
                 strict=strict,
-                store=store,
-                jobs=jobs,
-                executor=executor,
                 progress=step,
+                **given,
             )
         except Interrupted as interrupt:
             comparison = interrupt.finished
@@ -302,6 +308,7 @@ def cells(ctx: click.Context, file: str, assignments: tuple[str, ...], store_pat
     framework = open_framework(ctx)
     with blamed_on_options(values):
         outline = framework.outline(file, values=values)
+        outline.check_matrix()
         known = {} if store_path is None else framework.stored(outline, store_path)
     for workload, fabric in outline.cells:
         names = workload.name, fabric.name

@@ -16,7 +16,7 @@ from click.shell_completion import CompletionItem
 from fredfw.cli.session import session
 
 if TYPE_CHECKING:
-    from fredfw.experiment.spec import AnyOutline
+    from fredfw.experiment.file.spec import AnyOutline
     from fredfw.plugin.manager import PluginManager, Registry
 
 Items = list[CompletionItem]
@@ -62,7 +62,7 @@ def _plugins(ctx: click.Context) -> PluginManager:
 
 def _outline(ctx: click.Context) -> AnyOutline:
     """Return the outline of the FILE on the line; no code of its plugins runs."""
-    from fredfw.experiment import reading
+    from fredfw.experiment.file import reading
 
     # Where the last option still lacks its value, click has not come to the arguments.
     return reading.load(ctx.params["file"] or ctx.args[0])
@@ -97,7 +97,7 @@ def _fields(cls: type) -> list[str]:
 
 def _paths(ctx: click.Context) -> Iterator[str]:
     """Yield what ``--set`` may change in the FILE on the line."""
-    from fredfw.experiment.overrides import dotted
+    from fredfw.experiment.file.overrides import dotted
     from fredfw.plugin import schema
     from fredfw.workloads import Npu
 

@@ -16,6 +16,7 @@ from fredfw.fidelities import FIDELITIES, RENAMED, SIMULATED
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 PATH = completion.PathText()
+INCOMPLETE = 3  # exit code: some cells have no result
 
 
 class Fidelity(click.Choice[str]):
@@ -156,6 +157,6 @@ def store_of(file: str, path: str | None, wanted: bool) -> str | None:
 
 def share_of(percent: float | None) -> float | None:
     """Return ``--sensitivity`` as a share; raises ``InputError`` where it is not between 0 and 100."""
-    from fredfw.experiment.sensitivity import check_share
+    from fredfw.experiment.matrix.sensitivity import check_share
 
     return None if percent is None else check_share(percent / 100)

@@ -16,7 +16,7 @@ from fredfw.numbers import parse_numbers
 from fredfw.units import MOST, Unit, parse
 
 if TYPE_CHECKING:
-    from fredfw.experiment.spec import Experiment
+    from fredfw.experiment.file.spec import Experiment
     from fredfw.plugin.manager import PluginManager
 
 T = TypeVar("T")
@@ -100,7 +100,7 @@ def parse_values(texts: Iterable[str]) -> dict[str, Any]:
 
 
 def _assignment(text: str) -> tuple[str, str]:
-    from fredfw.experiment.overrides import dotted, key_parts
+    from fredfw.experiment.file.overrides import dotted, key_parts
 
     refused: InputError | None = None
     # Not simply the first equals sign: a name in quotes may have one in it.
@@ -115,7 +115,7 @@ def _assignment(text: str) -> tuple[str, str]:
 @contextmanager
 def blamed_on_options(values: Mapping[str, Any]) -> Iterator[None]:
     """Name the option in errors about what it gave: ``--set`` with ``values``, ``--fabric`` or ``--workload``."""
-    from fredfw.experiment.overrides import key_parts
+    from fredfw.experiment.file.overrides import key_parts
 
     try:
         yield
@@ -142,7 +142,7 @@ def check_units(experiment: Experiment, values: Mapping[str, Any]) -> None:
     Raises:
         InputError: A number without a unit; names ``--set`` and the path.
     """
-    from fredfw.experiment.overrides import key_parts
+    from fredfw.experiment.file.overrides import key_parts
     from fredfw.plugin import configure
 
     for path, value in values.items():

@@ -86,7 +86,7 @@ def run(
     if jobs is not None and factor is None:
         raise InputError("there is one run to make", key="--jobs", accepted="with --what-if")
     if factor is not None:
-        from fredfw.experiment.sensitivity import check_factor
+        from fredfw.experiment.matrix.sensitivity import check_factor
 
         check_factor(factor, key="--what-if")
     values = parse_values(assignments)

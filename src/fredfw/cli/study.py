@@ -1,89 +1,88 @@
-"""The command that searches for the best configuration: study."""
+"""What ``fredfw compare`` does with an experiment that has a space."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from fredfw.cli import completion, exports
 from fredfw.cli.called import called
-from fredfw.cli.compare import INCOMPLETE
 from fredfw.cli.exports import Exports
-from fredfw.cli.options import CSV, FILE, JSON, PROGRESS, running, store_of
+from fredfw.cli.options import INCOMPLETE
 from fredfw.cli.output import log, progress_bar
-from fredfw.cli.parsing import blamed_on_options, parse_values
-from fredfw.cli.session import open_framework
-from fredfw.errors import Interrupted
+from fredfw.cli.parsing import blamed_on_options, check_units
+from fredfw.errors import InputError, Interrupted
 from fredfw.units import counted
 
 if TYPE_CHECKING:
-    from fredfw.studies.results import StudyResult
+    from fredfw.framework import Framework
+
+_TOP = 10  # points that are listed
 
 
-@click.command(short_help="Search a space of configurations for the best ones.")
-@FILE
-@click.option(
-    "--set",
-    "assignments",
-    multiple=True,
-    metavar="PATH=VALUE",
-    shell_complete=completion.paths,
-    help="Replace a value of FILE or of its experiment, such as sampler.seed=3; may be repeated.",
-)
-@click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Number of points to list.")
-@running
-@JSON
-@CSV
-@exports.report
-@exports.option
-@PROGRESS
-@click.pass_context
-def study(
+def search(
     ctx: click.Context,
+    framework: Framework,
     file: str,
-    assignments: tuple[str, ...],
-    top: int,
-    store_path: str | None,
-    no_store: bool,
-    jobs: int,
-    executor: str | None,
+    values: Mapping[str, Any],
+    chosen: Mapping[str, Any],
+    given: Mapping[str, Any],
+    *,
+    best: int | None,
     json_path: str | None,
     csv_path: str | None,
     report_path: str | None,
     exports: tuple[tuple[str, str], ...],
-    progress: bool,
+    **others: object,
 ) -> None:
-    """Run the points of the space of FILE that its sampler asks for, and rank them.
+    """Search the space of ``file``, print and write what came of it, and end with the exit code that says so.
 
-    Prints how many points there are, the best ones, why others have no result, and what was run. A point that does not
-    fit, or that fails, costs no other one. An interrupt (Ctrl-C) ends it with what is done. Results are kept in a
-    store, so that the same command goes on where it was interrupted. The exit code is 3 where a point failed, or none
-    has a result within the limits.
+    Args:
+        ctx: The command.
+        framework: Knows the plugins.
+        file: The experiment.
+        values: In place of its own.
+        chosen: The fabrics and workloads that are asked for.
+        given: To ``Framework.study``; of ``progress``, whether to show it.
+        best: How many points to list.
+        json_path: As the option; so are those that follow.
+        csv_path: Likewise.
+        report_path: Likewise.
+        exports: Likewise.
+        **others: Options that only a matrix has.
     """
-    values = parse_values(assignments)
-    framework = open_framework(ctx)
-    store = store_of(file, store_path, not no_store)
-    fields = {"report": {"command": called(ctx)}}
-    exporting = Exports(framework, exports, ("study",), fields, report=report_path, json=json_path, csv=csv_path)
-    outputs = exporting.outputs({}, [file, *([] if store is None else [store])])
-    with progress_bar(progress) as step, blamed_on_options(values):
-        loaded = framework.load_study(file, values=values)
-        outputs.protect([*framework.plugins.files, *([loaded.experiment] if loaded.experiment else [])])
+    for name, value in others.items():
+        if value:
+            option = f"--{name.removesuffix('_path')}"
+            raise InputError(
+                "is for a matrix of cells", file=file, key=option, accepted="an experiment without [space]"
+            )
+    exporting = Exports(
+        framework,
+        exports,
+        ("study",),
+        {"report": {"command": called(ctx)}},
+        report=report_path,
+        json=json_path,
+        csv=csv_path,
+    )
+    outputs = exporting.outputs({}, [file, *filter(None, [given["store"]])])
+    with progress_bar(given["progress"]) as step, blamed_on_options(values):
+        experiment = framework.load_experiment(file, values=values, **chosen)
+        check_units(experiment, values)
+        outputs.protect([*framework.plugins.files, Path(experiment.file or file)])
         try:
-            result = framework.study(loaded, store=store, jobs=jobs, executor=executor, progress=step)
+            result = framework.study(experiment, **{**given, "progress": step})
         except Interrupted as interrupt:
             result = interrupt.finished
-    log("studied", file=file, points=len(result.points), best=len(result.best), complete=result.complete)
+    log("searched", file=file, points=len(result.points), best=len(result.best), complete=result.complete)
     from fredfw.report.studies import study_report
 
     unfit = [] if result.complete else exporting.unfit
     outputs.write(exporting.contents({"study": result}), leave_out=unfit)
-    outputs.show(lambda: study_report(result, top))
-    _end(ctx, result, unfit)
-
-
-def _end(ctx: click.Context, result: StudyResult, unfit: list[str]) -> None:
+    outputs.show(lambda: study_report(result, best or _TOP))
     if not result.complete:
         message = f"{counted(len(result.points), 'point')} done"
         raise KeyboardInterrupt("; not written: ".join([message, *filter(None, [", ".join(unfit)])]))

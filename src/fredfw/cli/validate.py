@@ -115,8 +115,8 @@ def validate(
     paint = None if plot_path is None else _painter(plot_path)
     plugins = framework.plugins
     points = _points(files, system, pattern, in_place, whole, plugins)
+    from fredfw.experiment.run.workers import workers
     from fredfw.experiment.store import opened
-    from fredfw.experiment.workers import workers
     from fredfw.plugin import configure
     from fredfw.validation import report
     from fredfw.validation.prediction import validate as predict

@@ -17,7 +17,7 @@ from attrs import frozen
 from fredfw import units
 from fredfw.errors import InputError
 from fredfw.experiment import memories
-from fredfw.experiment.repeated import spread
+from fredfw.experiment.cell.repeated import spread
 from fredfw.experiment.results import GraphResult, JobResult, Throughput
 from fredfw.fabric import Fabric, MemoryTier
 from fredfw.simulation.record import Timeline

@@ -14,8 +14,8 @@ from types import MappingProxyType
 import numpy as np
 from attrs import define, field, frozen
 
+from fredfw.experiment.cell.variation import ALPHAS, COMPUTE, LATENCY, bandwidths_of
 from fredfw.experiment.results import CriticalPath, GraphResult, PathStep, RunResult
-from fredfw.experiment.variation import ALPHAS, COMPUTE, LATENCY, bandwidths_of
 from fredfw.fabric import Fabric
 from fredfw.fabric.tiers import tiers_of
 from fredfw.simulation.demands import Demand

@@ -17,7 +17,7 @@ class Paged(Protocol):
 
 if TYPE_CHECKING:
     from fredfw.experiment.results import CollectiveResult, CollectiveSweep, Comparison, RunResult
-    from fredfw.studies.results import StudyResult
+    from fredfw.experiment.study.results import StudyResult
     from fredfw.workloads import TaskGraph
 
     Result: TypeAlias = RunResult | Comparison | CollectiveResult | CollectiveSweep | TaskGraph | StudyResult | Paged

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from fredfw.experiment.file.spec import Experiment
     from fredfw.experiment.results import RunResult
-    from fredfw.experiment.spec import Experiment
     from fredfw.plugin.calls import Calls
 
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import click
 
     from fredfw.collectives import CollectiveAlgorithm
+    from fredfw.experiment.file.spec import Experiment
     from fredfw.experiment.results import RunResult
-    from fredfw.experiment.spec import Experiment
     from fredfw.fabric import AdmissionPolicy, Router, Topology, Transport
     from fredfw.plugin.exporter import Exporter
     from fredfw.plugin.sampler import Sampler

@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 
 from attrs import frozen
 
+from fredfw.experiment.file.spec import AnyOutline
 from fredfw.experiment.naming import as_written, unfilled
 from fredfw.experiment.results import Comparison, Failure, Row
-from fredfw.experiment.spec import AnyOutline
 
 Item: TypeAlias = Row | Failure
 """A cell with a result, or one without."""

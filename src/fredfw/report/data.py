@@ -29,7 +29,7 @@ from fredfw.workloads import Work
 from fredfw.workloads.labels import BUBBLE, COMPUTE
 
 if TYPE_CHECKING:  # plain data, but its module brings the whole runner
-    from fredfw.experiment.calibration import Fit
+    from fredfw.experiment.matrix.calibration import Fit
     from fredfw.plugin.registry import PluginInfo
 
 _ALIKE = 1e-4  # relative: not told apart by the digits of a table

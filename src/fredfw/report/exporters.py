@@ -8,6 +8,7 @@ from attrs import frozen
 
 from fredfw.errors import UnsupportedError
 from fredfw.experiment.results import CollectiveSweep, Comparison, RunResult
+from fredfw.experiment.study.results import StudyResult
 from fredfw.plugin.exporter import Exporter, Paged
 from fredfw.report import data
 from fredfw.report.cells import fields_of, items
@@ -15,7 +16,6 @@ from fredfw.report.pictures import importing
 from fredfw.report.ranking import Ranking
 from fredfw.report.studies import study_to_csv
 from fredfw.report.trace import trace_to_json
-from fredfw.studies.results import StudyResult
 from fredfw.units import option
 
 

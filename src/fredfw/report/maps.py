@@ -11,9 +11,9 @@ import numpy as np
 from attrs import frozen
 
 from fredfw.errors import InputError
+from fredfw.experiment.file.spec import SavingSpec
 from fredfw.experiment.naming import as_written
 from fredfw.experiment.results import Comparison, Saving
-from fredfw.experiment.spec import SavingSpec
 from fredfw.report.pictures import FONTS, SMALL, TITLE, TITLE_LETTERS, drawn, importing, scale_of
 from fredfw.typing import FloatArray
 

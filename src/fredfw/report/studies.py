@@ -11,10 +11,10 @@ from rich.text import Text
 
 from fredfw.experiment.metrics import METRICS
 from fredfw.experiment.naming import as_written
+from fredfw.experiment.study.results import RungCount, StudyPoint, StudyResult
+from fredfw.experiment.study.search import shown
 from fredfw.report.data import to_csv
 from fredfw.report.layout import StackedTable
-from fredfw.studies.results import RungCount, StudyPoint, StudyResult
-from fredfw.studies.search import shown
 
 _DIGITS = 4
 _NUMBER = re.compile(r"\d[\d.,]*")

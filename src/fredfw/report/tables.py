@@ -25,7 +25,7 @@ from fredfw.units import Unit, counted, render
 from fredfw.workloads.labels import OWN
 
 if TYPE_CHECKING:  # plain data, but their modules bring the runner and the plugin manager
-    from fredfw.experiment.calibration import Fit
+    from fredfw.experiment.matrix.calibration import Fit
 
 
 def run_report(result: RunResult, top: int = 10) -> list[RenderableType]:

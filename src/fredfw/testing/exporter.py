@@ -14,12 +14,12 @@ from attrs import frozen
 from fredfw.collectives import Pattern
 from fredfw.errors import UnsupportedError
 from fredfw.experiment.results import CollectiveResult, CollectiveSweep, Comparison, RunResult
+from fredfw.experiment.study.results import StudyResult
 from fredfw.fabric import Fabric, Topology
 from fredfw.framework import Framework
 from fredfw.plugin import hookimpl
 from fredfw.plugin.exporter import KINDS, Exporter
 from fredfw.plugin.manager import PluginManager, Switches
-from fredfw.studies.results import StudyResult
 from fredfw.testing.common import COMMON, Case, twin
 from fredfw.testing.conformance import NOTHING, Check, ConformanceError, check_all, seeded
 from fredfw.testing.fabrics import grid, star

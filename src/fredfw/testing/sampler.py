@@ -9,8 +9,8 @@ from itertools import product
 from attrs import frozen
 
 from fredfw.errors import PluginError
+from fredfw.experiment.study import answers
 from fredfw.plugin.sampler import Sampler, SearchSpace, Told, Trial
-from fredfw.studies import answers
 from fredfw.testing.common import COMMON, Case, twin
 from fredfw.testing.conformance import NOTHING, Check, ConformanceError, check_all, seeded
 from fredfw.testing.process import digest, same_elsewhere

@@ -9,7 +9,7 @@ import numpy as np
 
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern
 from fredfw.errors import InputError, UnsupportedError
-from fredfw.experiment.bench import Bench
+from fredfw.experiment.cell.bench import Bench
 from fredfw.fabric import Fabric
 from fredfw.fidelities import EXACT
 from fredfw.plugin import configure, schema

@@ -10,10 +10,10 @@ from typing import Any, ClassVar, TypeAlias
 from attrs import field, frozen
 
 from fredfw.errors import InputError, SimulationError
-from fredfw.experiment import reading
-from fredfw.experiment.cells import CellRunner, CellSpec, Outcome, SpecWriter, evaluate
+from fredfw.experiment.cell.runner import describe
+from fredfw.experiment.file import reading
 from fredfw.experiment.results import Failure
-from fredfw.experiment.runner import describe
+from fredfw.experiment.run.cells import CellRunner, CellSpec, Outcome, SpecWriter, evaluate
 from fredfw.fidelities import EXACT
 from fredfw.plugin.manager import PluginManager
 from fredfw.validation import systems

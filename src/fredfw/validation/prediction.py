@@ -7,11 +7,11 @@ from functools import partial
 from typing import Any, Protocol
 
 from fredfw.errors import InputError
-from fredfw.experiment.cells import CellRunner, CellStore, evaluate
-from fredfw.experiment.fidelity import choose, stored
+from fredfw.experiment.cell.runner import describe
 from fredfw.experiment.progress import Progress
-from fredfw.experiment.runner import describe
-from fredfw.experiment.workers import Workers
+from fredfw.experiment.run.cells import CellRunner, CellStore, evaluate
+from fredfw.experiment.run.fidelity import choose, stored
+from fredfw.experiment.run.workers import Workers
 from fredfw.fabric import IdealTransport
 from fredfw.fidelities import EXACT
 from fredfw.plugin.manager import PluginManager

@@ -19,6 +19,7 @@ import fredfw
 from fredfw.cli.exports import Exports
 from fredfw.errors import InputError, UnknownNameError
 from fredfw.experiment.results import Comparison, Failure, Row, RunResult, TierLoad
+from fredfw.experiment.study.results import Objective, RungCount, StudyPoint, StudyResult
 from fredfw.plugin.manager import PluginManager, Switches
 from fredfw.report.exporters import HtmlExporter
 from fredfw.report.html import svg
@@ -26,7 +27,6 @@ from fredfw.report.html.blocks import Grid, Heading, Items, Paragraph, Span, blo
 from fredfw.report.html.charts import figures
 from fredfw.report.html.pages import provenance
 from fredfw.report.layout import plain_table
-from fredfw.studies.results import Objective, RungCount, StudyPoint, StudyResult
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
 HOSTILE = "<script>alert('x')</script><img src=http://example.com/x onerror=alert(1)>\"&\x1b"
@@ -208,14 +208,14 @@ def study(*metrics: str) -> StudyResult:
 
 
 def test_a_page_of_a_study_has_its_best_points_and_a_picture_of_each_dimension() -> None:
-    page = HtmlExporter(command="fredfw study two.toml").export(study("time"))
+    page = HtmlExporter(command="fredfw compare two.toml").export(study("time"))
     parsed = check(page)
     assert parsed.ids == ["results", "pictures", "time", "assumptions", "provenance", "again"]
     text = " ".join(parsed.texts)
-    for part in ("How many replicas?", "all 4 by least time", "time over dp; best: 8", "fredfw study two.toml"):
+    for part in ("How many replicas?", "all 4 by least time", "time over dp; best: 8", "fredfw compare two.toml"):
         assert part in text
     # What came from a store is not a result.
-    assert HtmlExporter(command="fredfw study two.toml").export(evolve(study("time"), stored=0)) == page
+    assert HtmlExporter(command="fredfw compare two.toml").export(evolve(study("time"), stored=0)) == page
 
 
 def test_a_page_of_a_study_has_links_and_the_colours_that_workloads_declare() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from fredfw.experiment.metrics import METRICS
 from fredfw.experiment.naming import as_written
 from fredfw.experiment.results import Status
+from fredfw.experiment.study.results import StudyPoint, StudyResult
 from fredfw.report.charts import cause_colours
 from fredfw.report.data import ordered
 from fredfw.report.html import svg
@@ -16,7 +17,6 @@ from fredfw.report.html.pages import again, assumptions, busiest, provenance
 from fredfw.report.html.svg import Axis, Bar, Dot
 from fredfw.report.pictures import scale_of
 from fredfw.report.studies import study_report
-from fredfw.studies.results import StudyPoint, StudyResult
 from fredfw.units import Unit, render
 
 _TOP = 30

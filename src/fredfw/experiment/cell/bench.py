@@ -1,0 +1,363 @@
+"""A fabric on which task graphs and collectives are simulated, with all that is kept between simulations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern
+from fredfw.errors import SimulationError
+from fredfw.experiment.cell.repeated import over
+from fredfw.experiment.results import CollectiveResult, GraphResult
+from fredfw.fabric import Fabric, Routes
+from fredfw.plugin.manager import PluginManager
+from fredfw.simulation import (
+    Executor,
+    FlowNetwork,
+    ScheduleRun,
+    Simulator,
+    answers,
+)
+from fredfw.simulation.assignment import Assignment
+from fredfw.simulation.choice import too_fast
+from fredfw.simulation.demands import Demands
+from fredfw.simulation.estimate import Estimate, Estimator
+from fredfw.simulation.fidelity import block_notes, notes as fidelity_notes, possible, undisturbed, ways
+from fredfw.simulation.links import LinkEvent, LinkEvents
+from fredfw.simulation.variation import Pace, Variation, notes as variation_notes
+from fredfw.typing import FloatArray, IntArray
+from fredfw.workloads import Kernels, TaskGraph
+
+# An iteration must be accounted for to this relative accuracy.
+_EXACT = 1e-9
+_MET = (
+    "parts of the schedule met while their repetitions were simulated as one, so the time is an approximation; "
+    "--fidelity exact simulates each repetition"
+)
+
+
+class Bench:
+    """A built fabric with all that is kept between simulations on it.
+
+    Args:
+        fabric: The network.
+        collectives: Candidates by pattern, or ``None`` for all registered ones.
+        plugins: Where those are registered.
+        fastest: Whether the fastest candidate is taken, or the first that can serve a request.
+        worthwhile: Whether candidates that are given are left out where they do not want to be tried, as ``auto`` does.
+        effort: How long the fastest is looked for, ``normal`` or ``low``.
+    """
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        collectives: Mapping[Pattern | None, tuple[CollectiveAlgorithm, ...]] | None,
+        plugins: PluginManager,
+        *,
+        fastest: bool,
+        worthwhile: bool = False,
+        effort: str = "normal",
+    ) -> None:
+        self.fabric = fabric
+        self.simulator = Simulator(fabric)
+        candidates = collectives
+        if candidates is None:
+            candidates = self.simulator.automatic(plugins.collectives)
+        self.algorithms = [one for listed in candidates.values() for one in listed]
+        self.planner = self.simulator.planner(
+            candidates,
+            fastest=fastest,
+            worthwhile=worthwhile or collectives is None,
+            others=lambda: [cls() for cls in plugins.collectives],
+            effort=effort,
+        )
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a log says of the fabric."""
+        fabric = self.fabric
+        return {
+            "fabric": fabric.name,
+            "npus": len(fabric.npus),
+            "links": len(fabric.bandwidths),
+            "router": fabric.defaults.router.name,
+            "sharing": self.simulator.sharing.name,
+            "transport": fabric.defaults.transport.name,
+        }
+
+    def graph(
+        self,
+        graph: TaskGraph,
+        places: IntArray,
+        compute_seconds: Callable[[float, float, Kernels | None], float],
+        *,
+        name: str,
+        priorities: Mapping[str, int],
+        fidelity: str,
+        attribution: bool = True,
+        progress: Callable[[float], None] | None = None,
+        checked: bool = False,
+        variation: Variation | None = None,
+        events: Sequence[LinkEvent] = (),
+        watch: Callable[[GraphResult], None] = lambda _: None,
+    ) -> GraphResult:
+        """Simulate a task graph, as often as ``variation`` says; see ``over`` for what several runs give.
+
+        ``watch`` sees the result of each run. The other arguments are those of ``_graph``.
+
+        Raises:
+            InputError: The graph does not fit the fabric, or no algorithm can serve a collective.
+            SimulationError: The result would be wrong.
+        """
+
+        def once(run: int) -> GraphResult:
+            pace = None if variation is None else variation.pace(run, len(self.fabric.npus))
+            share = None if progress is None else lambda done: progress((run + done) / runs)
+            found = self._graph(
+                graph,
+                places,
+                compute_seconds,
+                name=name,
+                priorities=priorities,
+                fidelity=fidelity,
+                attribution=attribution,
+                progress=share,
+                checked=checked or run > 0,
+                pace=pace,
+                events=LinkEvents(events, self.fabric, run) if events else None,
+            )
+            watch(found)
+            return found
+
+        runs = 1 if variation is None else variation.runs
+        return once(0) if runs == 1 else over(once, runs)
+
+    def _graph(
+        self,
+        graph: TaskGraph,
+        places: IntArray,
+        compute_seconds: Callable[[float, float, Kernels | None], float],
+        *,
+        name: str,
+        priorities: Mapping[str, int],
+        fidelity: str,
+        attribution: bool,
+        progress: Callable[[float], None] | None,
+        checked: bool,
+        pace: Pace | None,
+        events: LinkEvents | None,
+    ) -> GraphResult:
+        """Simulate a task graph whose ranks are on the NPUs numbered ``(ranks,)`` ``places``.
+
+        Args:
+            graph: What to do.
+            places: Where.
+            compute_seconds: See ``Executor``.
+            name: For messages.
+            priorities: Class by label.
+            fidelity: One of ``SIMULATED``.
+            attribution: Whether to find out what the ranks have waited for.
+            progress: Called now and then with the share of the tasks that has ended.
+            checked: Whether it is known that there are algorithms for all collectives and links for all streams.
+            pace: How fast computations are, where that varies.
+            events: What happens to links, if anything does.
+
+        Raises:
+            InputError: The graph does not fit the fabric, or no algorithm can serve a collective.
+            SimulationError: The result would be wrong.
+        """
+        for how in [fidelity] if events else ways(fidelity, self.simulator.network()):
+            network = self.simulator.network()
+            executor = self._executor(
+                graph if how == fidelity else graph.expanded(),
+                network,
+                places,
+                compute_seconds=compute_seconds,
+                priorities=priorities,
+                fidelity=how,
+                progress=progress,
+                pace=pace,
+                events=events,
+            )
+            if not checked:
+                executor.check()
+            timeline = executor.run()
+            if undisturbed(network):
+                break
+        if attribution:
+            _check_account(name, timeline.breakdown_by_rank, timeline.duration)
+        by_label = network.link_bytes()
+        link_bytes = sum(by_label.values(), np.zeros(len(self.fabric.bandwidths)))
+        return GraphResult(
+            fabric=self.fabric,
+            timeline=timeline,
+            placement=places,
+            seconds=timeline.duration,
+            breakdown=timeline.breakdown if attribution else {},
+            bytes_by_cause={label: float(loads.sum()) for label, loads in sorted(by_label.items())},
+            link_bytes=link_bytes,
+            link_bytes_by_label=dict(sorted(by_label.items())),
+            energy=float(link_bytes @ self.fabric.energies),
+            algorithms=dict(sorted(executor.algorithms.items())),
+            statistics=network.statistics.as_dict(),
+            figures=_figures(network),
+            notes=(
+                *self.fabric.notes,
+                *(block_notes(graph, possible(fidelity, network)) if timeline.graph is graph else ()),
+                *variation_notes(pace),
+                *(() if events is None else events.notes),
+                *fidelity_notes(fidelity, network),
+                *answers.notes_of_sharing(self.simulator.sharing, self.fabric),
+                *_notes(network),
+                *executor.notes.values(),
+            ),
+            samples={} if network.dynamics is None else answers.samples(network.dynamics),
+            demands=Demands(
+                timeline.graph,
+                fabric=self.fabric,
+                placement=places,
+                planner=self.planner,
+                lowering=self.simulator.lowering,
+                priorities=priorities,
+                bounds=self.simulator.bounds,
+                fidelity=fidelity,
+            ),
+        )
+
+    def program(
+        self,
+        graph: TaskGraph,
+        places: IntArray,
+        compute_seconds: Callable[[float, float, Kernels | None], float],
+        *,
+        priorities: Mapping[str, int],
+        fidelity: str,
+        pace: Pace | None,
+        routes: Routes | None,
+    ) -> bytes:
+        """Return a task graph that is checked, as a file; see ``graph``, and ``Executor.exported``."""
+        given: dict[str, Any] = {"priorities": priorities, "fidelity": fidelity, "pace": pace}
+        network = self.simulator.network()
+        return self._executor(graph, network, places, compute_seconds=compute_seconds, **given).exported(routes)
+
+    def _executor(self, graph: TaskGraph, network: FlowNetwork, places: IntArray, **given: Any) -> Executor:
+        """Return what executes ``graph`` on ``network``, with all else that is ``given`` to it."""
+        return Executor(
+            graph,
+            fabric=self.fabric,
+            network=network,
+            placement=places,
+            planner=self.planner,
+            lowering=self.simulator.lowering,
+            bounds=self.simulator.bounds,
+            **given,
+        )
+
+    def estimate(
+        self,
+        graph: TaskGraph,
+        places: IntArray,
+        compute_seconds: Callable[[float, float, Kernels | None], float],
+        *,
+        priorities: Mapping[str, int],
+    ) -> Estimate:
+        """Return what a task graph takes about that is checked; see ``graph`` for the arguments and ``Estimator``."""
+        simulator = self.simulator
+        tasks = Assignment(
+            graph,
+            fabric=self.fabric,
+            placement=places,
+            planner=self.planner,
+            lowering=simulator.lowering,
+            priorities=priorities,
+            bounds=simulator.bounds,
+        )
+        return Estimator(
+            graph,
+            tasks,
+            fabric=self.fabric,
+            lowering=simulator.lowering,
+            network=simulator.network,
+            compute_seconds=compute_seconds,
+        ).estimate()
+
+    def collective(self, request: CollectiveRequest, group: IntArray, fidelity: str) -> CollectiveResult:
+        """Simulate one collective among the NPUs numbered ``group`` on the otherwise idle fabric.
+
+        Raises:
+            UnsupportedError: No algorithm can serve it.
+            ScheduleError: What the algorithm wrote is not a valid schedule, or does something else.
+            SimulationError: Flows cannot move.
+        """
+        plan = self.planner.plan(request, group, fidelity)
+        bound = self.simulator.bounds.of(request, group)
+        label, lowering = str(request.pattern), self.simulator.lowering
+        nodes = self.fabric.npus[group][None, :]
+        for how in ways(fidelity, self.simulator.network()):
+            network = self.simulator.network()
+            ScheduleRun(network, lowering, plan.schedule, nodes, lambda _: None, fidelity=how, label=label).start()
+            network.advance()
+            if not network.idle:
+                raise SimulationError(f"{plan.algorithm} {label}: flows that cannot move on {self.fabric.name!r}")
+            if undisturbed(network):
+                break
+        link_bytes = network.link_bytes().get(label, np.zeros(len(self.fabric.bandwidths)))
+        duration = network.now
+        algbw = request.size / duration if duration > 0 else 0.0
+        notes = [
+            *self.fabric.notes,
+            *fidelity_notes(fidelity, network),
+            *_notes(network),
+            *plan.notes,
+        ]
+        if network.statistics.met:
+            notes.append(_MET)
+        note = too_fast(plan.algorithm, request, duration, bound.seconds, network.now)
+        if note is not None:
+            notes.append(note)
+        return CollectiveResult(
+            pattern=label,
+            algorithm=plan.algorithm,
+            ranks=request.ranks,
+            size=request.size,
+            duration=duration,
+            algbw=algbw,
+            busbw=algbw * request.pattern.bus_factor(request.ranks),
+            steps=plan.schedule.steps,
+            link_bytes=link_bytes,
+            link_utilization=link_bytes / (self.fabric.bandwidths * duration) if duration > 0 else link_bytes,
+            energy=float(link_bytes @ self.fabric.energies),
+            bound=bound,
+            candidates=dict(plan.candidates),
+            slower=dict(plan.slower),
+            refused=dict(plan.refused),
+            statistics=network.statistics.as_dict(),
+            figures=_figures(network),
+            notes=tuple(notes),
+            fidelity=fidelity,
+            fabric=self.fabric,
+            group=group,
+            schedule=plan.schedule,
+        )
+
+
+def _check_account(name: str, parts: Mapping[str, FloatArray], duration: float) -> None:
+    """Make sure that for every rank the parts add up to the iteration."""
+    total = sum(parts.values(), np.zeros(1))
+    if (np.abs(total - duration) > _EXACT * duration).any():
+        rank = int(np.abs(total - duration).argmax())
+        raise SimulationError(f"{name}: the parts of rank {rank} add up to {total[rank]!r} s, not to {duration!r} s")
+
+
+def _notes(network: FlowNetwork) -> tuple[str, ...]:
+    """Return what the admission, and a sharing policy with state, say after a simulation."""
+    dynamics = network.dynamics
+    return answers.notes(network.admission) + (() if dynamics is None else answers.notes_of_dynamics(dynamics))
+
+
+def _figures(network: FlowNetwork) -> dict[str, float]:
+    """Return their figures after a simulation."""
+    dynamics = network.dynamics
+    mine = {} if dynamics is None else answers.figures_of_dynamics(dynamics, network.now)
+    return answers.figures(network.admission) | mine

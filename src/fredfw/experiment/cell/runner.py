@@ -1,0 +1,588 @@
+"""Composes topology, placement, workload, algorithms and engine into one simulated iteration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from time import perf_counter
+from typing import Any
+
+import attrs
+import numpy as np
+from attrs import frozen
+
+from fredfw.errors import InputError, UnsupportedError
+from fredfw.experiment import memories
+from fredfw.experiment.cell.bench import Bench
+from fredfw.experiment.cell.kept import Kept
+from fredfw.experiment.file.spec import Experiment, FabricSpec, WorkloadSpec
+from fredfw.experiment.jobs import Courses, Jobs, Part, Simulated, breakdown_of, results_of, seconds_of, spilling
+from fredfw.experiment.progress import Log, silent
+from fredfw.experiment.results import Cell, RunResult, Throughput
+from fredfw.experiment.results.runs import injection_bandwidth
+from fredfw.fabric import SLOTS, Bill, Fabric, answers as fabric_answers, with_memories
+from fredfw.fidelities import ESTIMATE
+from fredfw.plugin import configure
+from fredfw.plugin.answers import billed, built
+from fredfw.plugin.manager import PluginManager
+from fredfw.simulation import Statistics, exported
+from fredfw.simulation.assignment import Assignment
+from fredfw.simulation.fidelity import Choice, chosen, transfers
+from fredfw.simulation.links import check
+from fredfw.typing import IntArray
+from fredfw.workloads import (
+    Kernels,
+    Label,
+    MemoryUse,
+    Npu,
+    Placement,
+    System,
+    TaskGraph,
+    Work,
+    answers as workload_answers,
+)
+from fredfw.workloads.composition import composed
+from fredfw.workloads.labels import BUBBLE, COMPUTE
+from fredfw.workloads.placement import placement_of
+from fredfw.workloads.spilling import Spill, with_spills
+
+_ESTIMATED = (
+    "estimated, not simulated: the longest path through the tasks, each communication as if nothing else used its links"
+)
+
+
+class Runner:
+    """Runs cells of one experiment; fabrics, graphs and plans are built once and kept.
+
+    Args:
+        experiment: The matrix.
+        plugins: Where defaults are looked up by name.
+        log: Told of fabrics that are built and of cells that begin and end.
+        kept: Fabrics and graphs of other experiments, which this one shares where it writes the same.
+        environment: What decides them beside what is written, see ``CellSpec``.
+    """
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        plugins: PluginManager,
+        log: Log = silent,
+        *,
+        kept: Kept | None = None,
+        environment: str = "",
+    ) -> None:
+        self._experiment = experiment
+        self._plugins = plugins
+        self._log = log
+        self._kept = kept
+        self._environment = environment
+        self._bench: dict[str, Bench] = {}
+        self._bills: dict[str, Bill | None] = {}
+        self._cells: dict[str, dict[str, _Cell]] = {}  # by fabric and workload
+        self._graphs: dict[tuple[str, System], TaskGraph] = {}
+
+    def check(self, workload: WorkloadSpec, fabric: FabricSpec) -> tuple[str, ...]:
+        """Make sure that ``workload`` fits ``fabric``, as far as that can be known without simulating anything.
+
+        Returns:
+            The causes that the breakdown of the iteration will have.
+
+        Raises:
+            InputError: More workers than NPUs, more memory than an NPU has, a collective that no algorithm can serve, a
+                router that does not fit the network.
+        """
+        return tuple(dict.fromkeys((COMPUTE, BUBBLE, *self._cell(workload, fabric).graph.label_names)))
+
+    def count(self, workload: WorkloadSpec, fabric: FabricSpec) -> int:
+        """Return about how many transfers ``workload`` has on ``fabric`` in all its runs; 0 where it cannot be run."""
+        try:
+            return self._cell(workload, fabric).transfers
+        except MemoryError:
+            raise
+        except Exception:  # to run it says why
+            return 0
+
+    def choice(self, cells: Iterable[tuple[WorkloadSpec, FabricSpec]]) -> Choice:
+        """Return the fidelity of ``cells`` that nobody has asked one for; those that cannot be run have no say."""
+        return chosen((f"{row.name} on {column.name}", self.count(row, column)) for row, column in cells)
+
+    @property
+    def held(self) -> int:
+        """How many tasks and links are kept."""
+        graphs = {id(cell.graph): len(cell.graph) for cells in self._cells.values() for cell in cells.values()}
+        return sum(graphs.values()) + sum(len(one.fabric.bandwidths) for one in self._bench.values())
+
+    def forget(self, fabric: FabricSpec) -> None:
+        """Let go of all that is kept of ``fabric`` and its cells."""
+        self._bench.pop(fabric.name, None)
+        self._bills.pop(fabric.name, None)
+        self._cells.pop(fabric.name, None)
+
+    def run(
+        self,
+        workload: WorkloadSpec,
+        fabric: FabricSpec,
+        fidelity: str,
+        progress: Callable[[float], None] | None = None,
+    ) -> RunResult:
+        """Simulate one iteration of ``workload`` on ``fabric``.
+
+        Args:
+            workload: The row.
+            fabric: The column.
+            fidelity: One of ``SIMULATED``.
+            progress: Called now and then with the share of the simulated tasks that has ended.
+
+        Raises:
+            InputError: The two do not fit each other.
+            SimulationError: The result would be wrong.
+        """
+        cell = self._cell(workload, fabric)
+        bench = cell.bench
+        names = {"workload": workload.name, "fabric": fabric.name, "fidelity": fidelity}
+        self._log("cell begins", **names, ranks=len(cell.places), tasks=len(cell.graph))
+        begun = perf_counter()
+        npu = self._experiment.npu_of(fabric)
+        key = f"fabrics.{fabric.name}"
+        runs = 1 + len(cell.jobs)
+
+        def simulate(graph: TaskGraph, places: IntArray, number: int, jobs: Sequence[Part]) -> Simulated:
+            courses = Courses(jobs)
+            found = bench.graph(
+                graph,
+                places,
+                _seconds(workload, npu, cell.memory),
+                name=f"{workload.name} on {fabric.name}",
+                priorities=cell.priorities,
+                fidelity=fidelity,
+                progress=None if progress is None else lambda share: progress((number + share) / runs),
+                checked=True,
+                variation=self._experiment.variation_of(fabric),
+                events=fabric.events,
+                watch=courses.add,
+            )
+            return Simulated(found, courses)
+
+        with self._asked(key):
+            durations = {job.index: _seconds(workload, npu, job.memory) for job in cell.jobs}
+            graph = seconds_of(cell.graph, durations) if cell.jobs else cell.graph
+            together = simulate(graph, cell.places, 0, cell.jobs)
+            alone = [
+                simulate(seconds_of(job.alone(), durations), job.places(cell.placement, bench.fabric), number, [job])
+                for number, job in enumerate(cell.jobs, 1)
+            ]
+        outcome = together.result
+        jobs = results_of(cell.jobs, together, alone, npu, workload.compute_scale)
+        result = RunResult(
+            workload=workload.name,
+            fabric_name=fabric.name,
+            fabric=bench.fabric,
+            timeline=outcome.timeline,
+            placement=cell.places,
+            seconds=outcome.seconds,
+            breakdown=breakdown_of(cell.jobs, jobs, outcome.seconds) if jobs else outcome.breakdown,
+            bytes_by_cause=outcome.bytes_by_cause,
+            link_bytes=outcome.link_bytes,
+            energy=outcome.energy,
+            memory=cell.memory.parts,
+            algorithms=outcome.algorithms,
+            provenance=self._provenance(workload, fabric, cell, fidelity),
+            statistics=outcome.statistics,
+            figures=outcome.figures,
+            notes=(*cell.memory_notes(npu), *cell.notes, *outcome.notes),
+            work=cell.work,
+            throughput=self._throughput(cell, workload, npu, outcome.seconds),
+            link_bytes_by_label=outcome.link_bytes_by_label,
+            omissions=cell.omissions,
+            colours=cell.colours,
+            demands=outcome.demands,
+            samples=outcome.samples,
+            bill=self._bill(fabric),
+            jobs=jobs,
+            spread=outcome.spread,
+        )
+        self._log(
+            "cell ended",
+            **names,
+            took=round(perf_counter() - begun, 3),
+            iteration=result.seconds,
+            events=outcome.statistics["events"],
+            algorithms=result.algorithms,
+        )
+        return result
+
+    def cell(self, workload: WorkloadSpec, fabric: FabricSpec, fidelity: str) -> Cell:
+        """Return what is kept of ``workload`` on ``fabric``: of a simulation, or of an estimate.
+
+        Raises:
+            InputError: The two do not fit each other.
+            SimulationError: The result would be wrong.
+        """
+        if fidelity == ESTIMATE:
+            return self.estimate(workload, fabric)
+        return Cell.of(self.run(workload, fabric, fidelity))
+
+    def program(self, workload: WorkloadSpec, fabric: FabricSpec, fidelity: str, *, routes: bool) -> bytes:
+        """Return one iteration of ``workload`` on ``fabric`` as a file for other programs; nothing is simulated.
+
+        Args:
+            workload: The row.
+            fabric: The column.
+            fidelity: One of ``SIMULATED``.
+            routes: Whether the file has the routes of messages between all NPUs.
+
+        Raises:
+            InputError: The two do not fit each other, or Python is asked while the iteration runs.
+        """
+        cell = self._cell(workload, fabric)
+        bench, key = cell.bench, f"fabrics.{fabric.name}"
+        variation = self._experiment.variation_of(fabric)
+        runs = 1 if variation is None else variation.runs
+        if runs > 1:
+            own = "" if fabric.variation is None else f"{key}."
+            message = f"{runs} runs are {runs} programs, and a file has one"
+            raise InputError(message, file=self._experiment.file, key=f"{own}variation.runs", accepted="1")
+        if fabric.events:
+            message = "links change while a program runs, which one in a file does not know"
+            raise InputError(message, file=self._experiment.file, key=f"{key}.events", accepted="no events")
+        with self._placed(workload.key):
+            exported.check_graph(cell.graph)
+        with self._placed(key):
+            exported.check_network(bench.simulator.network())
+            messages = exported.routes_of_messages(bench.fabric) if routes else None
+        npu = self._experiment.npu_of(fabric)
+        durations = {job.index: _seconds(workload, npu, job.memory) for job in cell.jobs}
+        with self._asked(key):
+            return bench.program(
+                seconds_of(cell.graph, durations) if cell.jobs else cell.graph,
+                cell.places,
+                _seconds(workload, npu, cell.memory),
+                priorities=cell.priorities,
+                fidelity=fidelity,
+                pace=None if variation is None else variation.pace(0, len(bench.fabric.npus)),
+                routes=messages,
+            )
+
+    def estimate(self, workload: WorkloadSpec, fabric: FabricSpec) -> Cell:
+        """Return what one iteration of ``workload`` on ``fabric`` takes about, see ``fredfw.simulation.estimate``.
+
+        Args:
+            workload: The row.
+            fabric: The column.
+
+        Raises:
+            InputError: The two do not fit each other.
+            SimulationError: A communication does not end.
+        """
+        cell = self._cell(workload, fabric)
+        if cell.jobs:
+            message = "an estimate does not know what jobs do to each other"
+            accepted = f"rungs without {ESTIMATE}, or a single workload"
+            raise InputError(message, file=self._experiment.file, key=f"{workload.key}.jobs", accepted=accepted)
+        if self._experiment.variation_of(fabric) is not None or fabric.events:
+            message = "an estimate knows nothing of what varies"
+            raise InputError(message, file=self._experiment.file, key="variation", accepted="a simulation")
+        bench, memory = cell.bench, cell.memory
+        npu = self._experiment.npu_of(fabric)
+        computing = npu.holding(memory.total)
+        with self._asked(f"fabrics.{fabric.name}"):
+            found = bench.estimate(
+                cell.graph,
+                cell.places,
+                lambda *work: workload.compute_scale * computing.seconds(*work),
+                priorities=cell.priorities,
+            )
+        bill = self._bill(fabric)
+        return Cell(
+            workload=workload.name,
+            fabric=fabric.name,
+            seconds=found.seconds,
+            breakdown=found.breakdown,
+            energy=found.energy,
+            figures={},
+            notes=(
+                *memories.notes(memory, npu, cell.spilled),
+                *cell.notes,
+                *bench.fabric.notes,
+                *found.notes,
+                _ESTIMATED,
+            ),
+            statistics=found.statistics,
+            provenance=self._provenance(workload, fabric, cell, ESTIMATE),
+            placement=tuple(cell.places.tolist()),
+            algorithms=found.algorithms,
+            injection_bandwidth=injection_bandwidth(bench.fabric, cell.places),
+            work=cell.work,
+            omissions=cell.omissions,
+            colours=cell.colours,
+            memory=memory.parts,
+            throughput=self._throughput(cell, workload, npu, found.seconds),
+            cost=None if bill is None else bill.dollars,
+        )
+
+    @contextmanager
+    def _asked(self, key: str) -> Iterator[None]:
+        """Add the file and what of the fabric at ``key`` is to blame to errors of a simulation."""
+        try:
+            yield
+        except UnsupportedError as error:  # of the router, unless it names the slot whose plugin refuses
+            named = str(error.key).partition(".")[0] in SLOTS
+            raise error.at(file=self._experiment.file, key=key if named else f"{key}.router") from None
+        except InputError as error:  # of an algorithm, whose schedules are written when they are needed
+            raise error.at(file=self._experiment.file, key=f"{key}.collectives") from None
+
+    @staticmethod
+    def _throughput(cell: _Cell, workload: WorkloadSpec, npu: Npu, seconds: float) -> Throughput:
+        return Throughput.of(
+            cell.work, seconds, npus=len(cell.places), peak=npu.peak, compute_scale=workload.compute_scale
+        )
+
+    def _cell(self, workload: WorkloadSpec, fabric: FabricSpec) -> _Cell:
+        """Put ``workload`` on ``fabric``, checked once; its ``compute_scale`` has no part in it."""
+        known = self._cells.setdefault(fabric.name, {})
+        if workload.name in known:
+            return known[workload.name]
+        with self._placed(f"fabrics.{fabric.name}"):
+            bench = self._bench_of(fabric)
+        with self._placed(f"fabrics.{fabric.name}.topology"):
+            placement = placement_of(bench.fabric)
+        npus = bench.fabric.npus
+        variation = self._experiment.variation_of(fabric)
+        if variation is not None:
+            with self._placed("variation" if fabric.variation is None else f"fabrics.{fabric.name}.variation"):
+                variation.pace(0, len(npus))
+        self._check_events(fabric, bench.fabric)
+        with self._placed(f"fabrics.{fabric.name}.scopes"):
+            _check_scopes(fabric, bench.fabric)
+        with self._placed(f"fabrics.{fabric.name}.router"):
+            fabric_answers.route(bench.simulator.lowering.router, bench.fabric, npus[:1], npus[-1:])
+        tiers = () if bench.fabric.memories is None else bench.fabric.memories.tiers
+        sends = injection_bandwidth(bench.fabric, np.arange(len(npus)))
+        system = System(len(npus), len(bench.fabric.controllers), tiers, sends, fabric.name)
+        work = workload.key
+        jobs: tuple[Part, ...] = ()
+        with self._placed(work):
+            if isinstance(workload.workload, Jobs):
+                jobs = workload.workload.parts(system)
+            mesh = workload_answers.mesh(workload.workload, system)
+        try:
+            if jobs:
+                places = np.concatenate([job.places(placement, bench.fabric) for job in jobs])
+            else:
+                places = workload_answers.places(placement, bench.fabric, mesh)
+        except InputError as error:
+            # The placement does not support the fabric or the workload, or the workload has too many workers.
+            own = isinstance(error, UnsupportedError) or error.key is not None
+            key = f"fabrics.{fabric.name}.placement" if own else work
+            raise error.at(file=self._experiment.file, key=key) from None
+        with self._placed(work):
+            memory = workload_answers.memory(workload.workload, system)
+            npu = self._experiment.npu_of(fabric)
+            jobs = spilling(jobs, npu, tiers)
+            spilled = () if jobs else memories.spilled(memory, npu, tiers, mesh.ranks)
+            graph = self._graph(workload, system, mesh.ranks)
+            trained = workload_answers.work(workload.workload, system)
+            if any(job.spilled for job in jobs):
+                graph = composed([job.job_graph(job.start) for job in jobs])
+            graph = with_spills(graph, spilled, 1 if trained is None else trained.microbatches or 1)
+            omissions = workload_answers.omissions(workload.workload, system)
+            labels = workload.workload.labels(system) if jobs else workload_answers.labels(workload.workload, system)
+            notes = (*workload_answers.notes(workload.workload, system), *omissions)
+        priorities = self._priorities(graph.label_names, labels)
+        with self._placed(work):
+            tasks = Assignment(
+                graph,
+                fabric=bench.fabric,
+                placement=places,
+                planner=bench.planner,
+                lowering=bench.simulator.lowering,
+                priorities=priorities,
+                bounds=bench.simulator.bounds,
+            )
+        with self._placed(f"fabrics.{fabric.name}.collectives"):
+            tasks.check_collectives()
+        with self._placed(f"fabrics.{fabric.name}.router"):
+            tasks.check_streams()
+        colours = {name: label.colour or "" for name, label in labels.items()}
+        cell = _Cell(
+            bench,
+            placement,
+            places,
+            memory,
+            spilled,
+            graph,
+            trained,
+            notes,
+            omissions,
+            priorities,
+            colours,
+            jobs,
+            transfers(graph) * (1 if variation is None else variation.runs) * (2 if jobs else 1),
+        )
+        known[workload.name] = cell
+        return cell
+
+    def _check_events(self, fabric: FabricSpec, built: Fabric) -> None:
+        """Make sure that the links are there that something happens to."""
+        if not fabric.events:
+            return
+        try:
+            check(fabric.events, built)
+        except InputError as error:
+            key = f"fabrics.{fabric.name}.events{error.key}"
+            raise InputError(error.message, file=self._experiment.file, key=key, accepted=error.accepted) from None
+
+    def _priorities(self, names: Iterable[str], labels: Mapping[str, Label]) -> dict[str, int]:
+        """Return the class of each label that has one: of the experiment, or as the workload declares them.
+
+        A label of the experiment stands for those of that name of all jobs, too.
+        """
+        given: Sequence[str] | None = self._experiment.priorities
+        if given is not None:
+            known = {label: rank for rank, label in enumerate(given)}
+            of_jobs = {name: known[own] for name in names if (own := name.partition("/")[2]) in known}
+            return of_jobs | known
+        declared = {name: label.priority for name, label in labels.items() if label.priority is not None}
+        classes = sorted(set(declared.values()))
+        return {name: classes.index(declared[name]) for name in sorted(declared, key=declared.__getitem__)}
+
+    @contextmanager
+    def _placed(self, key: str, kind: type[InputError] = InputError) -> Iterator[None]:
+        """Add the file and ``key`` to errors of ``kind``."""
+        try:
+            yield
+        except kind as error:
+            raise error.at(file=self._experiment.file, key=key) from None
+
+    def _bench_of(self, spec: FabricSpec) -> Bench:
+        def build() -> Bench:
+            with self._placed("topology"):
+                network = built(spec.topology).with_defaults(name=spec.name, **spec.slots)
+            fabric = with_memories(network, spec.memories)
+            with self._placed("topology"):
+                bench = Bench(fabric, spec.collectives, self._plugins, fastest=spec.fastest)
+            self._log("fabric built", **bench.facts())
+            return bench
+
+        if spec.name not in self._bench:
+            kept = self._kept
+            what = spec.name, spec.written
+            self._bench[spec.name] = build() if kept is None else kept.bench(self._environment, what, build)
+        return self._bench[spec.name]
+
+    def _bill(self, spec: FabricSpec) -> Bill | None:
+        if spec.name not in self._bills:
+            prices = self._experiment.prices_of(spec)
+            self._bills[spec.name] = billed(spec.topology, prices, self._bench_of(spec).fabric.network)
+        return self._bills[spec.name]
+
+    def _graph(self, spec: WorkloadSpec, system: System, workers: int) -> TaskGraph:
+        def build() -> TaskGraph:
+            return workload_answers.graph(spec.workload, system, workers)
+
+        key = spec.name, system
+        if key not in self._graphs:
+            kept = self._kept
+            what = spec.written, attrs.asdict(system), workers
+            self._graphs[key] = build() if kept is None else kept.graph(self._environment, what, build)
+        return self._graphs[key]
+
+    def _provenance(self, workload: WorkloadSpec, fabric: FabricSpec, cell: _Cell, fidelity: str) -> dict[str, Any]:
+        experiment, bench = self._experiment, cell.bench
+        slots = {**attrs.asdict(bench.fabric.defaults, recurse=False), "sharing": bench.simulator.sharing}
+        slots["placement"] = cell.placement
+        used: list[Any] = [fabric.topology, *slots.values(), workload.workload, *bench.algorithms]
+        return {
+            "written": {"fabric": fabric.written, "workload": workload.written},
+            "topology": describe(fabric.topology),
+            # What a topology makes of its fields to admit flows is described by these fields.
+            **{
+                slot: describe(one) if slot != "admission" or slot in fabric.slots else {"name": one.name}
+                for slot, one in slots.items()
+            },
+            "workload": describe(workload.workload),
+            "collectives": "auto"
+            if fabric.collectives is None
+            else {
+                str(pattern or "default"): [describe(one) for one in algorithms]
+                for pattern, algorithms in fabric.collectives.items()
+            },
+            "selection": "fastest" if fabric.fastest else "first",
+            "npu": configure.unstructure(experiment.npu_of(fabric)),
+            **({"memories": [configure.unstructure(one) for one in fabric.memories]} if fabric.memories else {}),
+            "compute_scale": workload.compute_scale,
+            "priorities": sorted(cell.priorities, key=cell.priorities.__getitem__),
+            "fidelity": fidelity,
+            "transfers": cell.transfers,
+            **experiment.varied(fabric),
+            "files": configure.files(used),
+            "versions": self._plugins.versions(used=[type(part) for one in used for part in configure.parts(one)]),
+        }
+
+
+@frozen(eq=False)
+class _Cell:
+    """A workload on a fabric, ready to run.
+
+    Args:
+        bench: The fabric.
+        placement: Decides who goes where.
+        places: ``(workers,)`` NPU number of each rank.
+        memory: What an NPU needs.
+        spilled: What of that is in memory tiers.
+        graph: The iteration.
+        work: What the iteration trains, if that is known.
+        notes: What the workload has to say about every result.
+        omissions: Those of the notes that say what it leaves out.
+        priorities: Class by label, 0 the highest.
+        colours: Of the labels that the workload declares, empty for one that is free.
+        jobs: Those that it consists of, if it is several; each runs alone, too.
+        transfers: About how many it has, in all runs.
+    """
+
+    bench: Bench
+    placement: Placement
+    places: IntArray
+    memory: MemoryUse
+    spilled: tuple[Spill, ...]
+    graph: TaskGraph
+    work: Work | None
+    notes: tuple[str, ...]
+    omissions: tuple[str, ...]
+    priorities: dict[str, int]
+    colours: dict[str, str]
+    jobs: tuple[Part, ...]
+    transfers: int
+
+    def memory_notes(self, npu: Npu) -> tuple[str, ...]:
+        """Return what a reader must know of the memory that it needs of ``npu``."""
+        if not self.jobs:
+            return memories.notes(self.memory, npu, self.spilled)
+        return tuple(note for job in self.jobs for note in job.memory_notes(npu))
+
+
+def _check_scopes(spec: FabricSpec, fabric: Fabric) -> None:
+    """Make sure that the experiment says of each tier of ``fabric`` what its links join, if it does of any."""
+    tiers = int(fabric.tiers.max(initial=-1)) + 1
+    if spec.scopes is not None and len(spec.scopes) != tiers:
+        message = f"{len(spec.scopes)} scopes for {tiers} tiers of links"
+        raise InputError(message, accepted="a scope for each tier, the innermost first")
+
+
+def describe(plugin: Any) -> dict[str, Any]:
+    """Return the name and the configuration of a configured plugin, JSON-ready."""
+    return {"name": plugin.name, **configure.unstructure(plugin)}
+
+
+def merged(counters: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Return the engine's counters over several simulations."""
+    total, known = Statistics(), set(Statistics().as_dict())
+    for one in counters:  # of this release or an earlier one, which may have had others
+        total = total + Statistics(**{name: count for name, count in one.items() if name in known})
+    return total.as_dict()
+
+
+def _seconds(workload: WorkloadSpec, npu: Npu, memory: MemoryUse) -> Callable[[float, float, Kernels | None], float]:
+    """Return what gives the seconds of a computation of ``workload`` on ``npu``, which holds ``memory``."""
+    computing = npu.holding(memory.total)
+    return lambda *work: workload.compute_scale * computing.seconds(*work)

@@ -1,0 +1,519 @@
+"""What an experiment says: its outline, which needs no plugins, and the experiment itself, which is configured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
+
+import attrs
+from attrs import evolve, field, frozen
+
+from fredfw.collectives import CollectiveAlgorithm, Pattern
+from fredfw.errors import InputError, UnknownNameError, nearest
+from fredfw.experiment import jobs
+from fredfw.experiment.naming import as_written, fill, listed
+from fredfw.fabric import SLOTS, MemoryTier, Prices, Topology
+from fredfw.simulation.links import LinkEvent
+from fredfw.simulation.variation import Variation
+from fredfw.terminal import quoted
+from fredfw.workloads import Npu, Workload
+
+if TYPE_CHECKING:  # only an experiment with a space has them
+    from fredfw.experiment.study.reading import Study
+    from fredfw.plugin.sampler import Sampler
+
+_AXES = 2  # of the table or the map that a saving is drawn as
+
+
+def _positive(_instance: object, attribute: attrs.Attribute[float], value: float) -> None:
+    if not value > 0:
+        raise InputError(f"{value!r} is not a speed-up", key=attribute.name, accepted="a finite number above 0")
+
+
+def _share(_instance: object, attribute: attrs.Attribute[float], value: float) -> None:
+    if not value <= 1:
+        raise InputError(
+            f"{value!r} is not a saving", key=attribute.name, accepted="a share of at most 1, such as 0.368"
+        )
+
+
+@frozen
+class Calibration:
+    """The cell of a comparison that a workload's ``compute_scale`` is fitted to.
+
+    Args:
+        fabric: Name of the fabric in the experiment.
+        speedup: Published speed-up over the baseline on it.
+    """
+
+    fabric: str
+    speedup: float = field(validator=_positive)
+
+
+@frozen
+class Reference:
+    """A published value to print beside a simulated one.
+
+    Args:
+        workload: Name in the experiment.
+        fabric: Name in the experiment.
+        speedup: Over the baseline.
+        source: Where it was published.
+    """
+
+    workload: str
+    fabric: str
+    speedup: float = field(validator=_positive)
+    source: str = ""
+
+
+@frozen
+class SavingReference:
+    """A published saving to print beside a simulated one.
+
+    Args:
+        saving: The share of the time that is saved.
+        at: The swept values of the group it is about; none where it is about the saving as a whole.
+        source: Where it was published.
+    """
+
+    saving: float = field(validator=_share)
+    at: Mapping[str, Any] = field(factory=dict)
+    source: str = ""
+
+
+@frozen
+class SavingSpec:
+    """Asks for the mean of 1 - T_of / T_over over pairs of fabrics and over workloads.
+
+    Args:
+        name: For reports.
+        of: Name or template of the fabrics that save time.
+        over: Name of the fabric that each is compared with; the settings of that fabric fill its placeholders.
+        workloads: Names or templates, at least one; ``None`` for all.
+        part: A label: its exposed time is compared instead of the whole iteration.
+        by: One or two swept fields; every value, or pair of values, has a mean of its own.
+        references: Published savings.
+    """
+
+    name: str
+    of: str
+    over: str
+    workloads: tuple[str, ...] | None = field(default=None)
+    part: str | None = None
+    by: tuple[str, ...] = field(default=())
+    references: tuple[SavingReference, ...] = ()
+
+    @workloads.validator
+    def _check_workloads(self, attribute: attrs.Attribute[Any], value: tuple[str, ...] | None) -> None:
+        if value == ():
+            raise InputError(
+                "names no workload", key=attribute.name, accepted="names of workloads; all without the key"
+            )
+
+    @by.validator
+    def _check_by(self, attribute: attrs.Attribute[tuple[str, ...]], value: tuple[str, ...]) -> None:
+        if len(value) > _AXES or len(set(value)) < len(value):
+            raise InputError(
+                f"{list(value)} is not one or two fields",
+                key=attribute.name,
+                accepted="one or two different swept fields",
+            )
+
+    def is_claim(self, reference: SavingReference) -> bool:
+        """Return whether ``reference`` is about none of several groups."""
+        return bool(self.by) and not reference.at
+
+    def group(self, settings: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the values of ``by`` in ``settings``, as text; raises ``KeyError``."""
+        return tuple(as_written(settings[key]) for key in self.by)
+
+
+@frozen(eq=False)
+class Pair:
+    """Two cells that a saving compares.
+
+    Args:
+        workload: Of both.
+        of: Fabric of the one.
+        over: Fabric of the other.
+        settings: Swept fields of the workload and of the fabric ``of``.
+    """
+
+    workload: str
+    of: str
+    over: str
+    settings: Mapping[str, Any]
+
+
+@frozen(eq=False, kw_only=True)
+class Section:
+    """A table ``[fabrics.NAME]`` or ``[workloads.NAME]``, or one of those that a table with a sweep stands for.
+
+    Args:
+        name: In the experiment.
+        template: Name of the table in the file; differs from ``name`` where it has placeholders.
+        settings: The swept fields, as written.
+        table: The table, with the swept fields in their place.
+    """
+
+    name: str
+    template: str
+    settings: Mapping[str, Any]
+    table: Mapping[str, Any]
+
+    PLUGINS: ClassVar[tuple[str, ...]]
+    """The keys that configure plugins and what is built of them."""
+    KEYS: ClassVar[tuple[str, ...]]
+    """All keys but ``sweep``."""
+
+    @property
+    def written(self) -> dict[str, Any]:
+        """What configures the plugins, as written; JSON-ready."""
+        return {key: _plain(self.table[key]) for key in self.PLUGINS if key in self.table}
+
+    def is_called(self, names: Sequence[str]) -> bool:
+        """Return whether its name or its template is among ``names``."""
+        return self.name in names or self.template in names
+
+
+@frozen(eq=False, kw_only=True)
+class FabricSection(Section):
+    """What one column of the matrix is called.
+
+    Args:
+        baseline: Name of the fabric that its speed-ups refer to.
+        npu: What computes on it, or ``None`` for the experiment's own.
+        scopes: What the links of each tier join, for their prices, or ``None`` for what the topology says.
+        memories: What is beside the local memory of its NPUs.
+        variation: What varies on it, or ``None`` for the experiment's own.
+        events: What happens to its links.
+    """
+
+    PLUGINS: ClassVar[tuple[str, ...]] = ("topology", *SLOTS, "collectives", "memories", "events")
+    KEYS: ClassVar[tuple[str, ...]] = (*PLUGINS, "baseline", "npu", "scopes", "variation")
+
+    baseline: str
+    npu: Npu | None = None
+    scopes: tuple[str, ...] | None = None
+    memories: tuple[MemoryTier, ...] = ()
+    variation: Variation | None = None
+    events: tuple[LinkEvent, ...] = ()
+
+
+@frozen(eq=False, kw_only=True)
+class WorkloadSection(Section):
+    """What one row of the matrix is called, and how its computation is scaled.
+
+    Args:
+        baseline: Name of the workload that its speed-ups refer to, or ``None`` where the experiment names none.
+        compute_scale: Factor between the compute times used and the NPU's roofline.
+        calibration: What ``compute_scale`` is fitted to, if it is.
+        scaled_like: The workload whose ``compute_scale`` this one shares, if it does.
+        fitted: Whether there is a calibration, of its own or of the workload whose scale it shares.
+    """
+
+    PLUGINS: ClassVar[tuple[str, ...]] = ("workload", *jobs.KEYS)
+    KEYS: ClassVar[tuple[str, ...]] = (*PLUGINS, "baseline", "compute_scale", "calibration", "scaled_like")
+
+    baseline: str | None = None
+    compute_scale: float = 1.0
+    calibration: Calibration | None = None
+    scaled_like: str | None = None
+    fitted: bool = False
+
+
+@frozen(eq=False, kw_only=True)
+class FabricSpec(FabricSection):
+    """One column of the matrix.
+
+    Args:
+        topology: What to build.
+        slots: What is used instead of the fabric's defaults, by the name of the slot.
+        collectives: Per pattern the algorithms in order of preference, under ``None`` those for all other patterns; or
+            ``None`` for ``auto``: the fastest of all installed ones.
+        fastest: Whether the fastest of the algorithms given is taken instead of the first that can serve a request.
+    """
+
+    topology: Topology
+    slots: Mapping[str, Any] = field(factory=dict)
+    collectives: Mapping[Pattern | None, tuple[CollectiveAlgorithm, ...]] | None = None
+    fastest: bool = False
+
+
+@frozen(eq=False, kw_only=True)
+class WorkloadSpec(WorkloadSection):
+    """One row of the matrix.
+
+    Args:
+        workload: What to run; ``Jobs`` where it is several jobs at once.
+    """
+
+    workload: Workload
+
+    @property
+    def key(self) -> str:
+        """The key of the experiment that configures ``workload``."""
+        whole = f"workloads.{self.name}"
+        return whole if isinstance(self.workload, jobs.Jobs) else f"{whole}.workload"
+
+
+_Fabric = TypeVar("_Fabric", bound=FabricSection, covariant=True)
+_Workload = TypeVar("_Workload", bound=WorkloadSection, covariant=True)
+_Section = TypeVar("_Section", bound=Section)
+
+
+@frozen(eq=False, kw_only=True)
+class Outline(Generic[_Fabric, _Workload]):
+    """A matrix of fabrics and workloads: which cells there are and what is made of them, whatever the plugins do.
+
+    Args:
+        title: For reports.
+        fabrics: Columns.
+        workloads: Rows.
+        baseline: The fabric that speed-ups refer to where a fabric has no baseline of its own, as written.
+        npu: What computes, on fabrics without NPUs of their own.
+        priorities: Labels from the highest class to the lowest; other labels come after all of them. ``None`` for what
+            each workload declares.
+        fidelity: How all cells are simulated, or ``None`` for ``exact`` unless one has too many transfers.
+        references: Published speed-ups.
+        savings: What is compared over many cells.
+        prices: What networks cost.
+        variation: What varies from NPU to NPU and from run to run, if anything does.
+        plugins: Files of plugins that are not installed, as written: relative to ``file``.
+        file: Where it was read from.
+        complete: Whether all fabrics and workloads of the file are part of it.
+        folder: What paths in it are relative to, if that is not the folder of ``file``.
+        study: What is searched for and where, if the experiment has a space.
+    """
+
+    title: str
+    fabrics: tuple[_Fabric, ...]
+    workloads: tuple[_Workload, ...]
+    baseline: str
+    npu: Npu = field(factory=Npu)
+    priorities: tuple[str, ...] | None = None
+    fidelity: str | None = None
+    references: tuple[Reference, ...] = ()
+    savings: tuple[SavingSpec, ...] = ()
+    prices: Prices = field(factory=Prices.published)
+    variation: Variation | None = None
+    plugins: tuple[str, ...] = ()
+    file: str | None = None
+    complete: bool = True
+    folder: Path | None = None
+    study: Study | None = None
+
+    @cached_property
+    def _by_name(self) -> dict[str, dict[str, Any]]:
+        return {
+            "fabric": {one.name: one for one in self.fabrics},
+            "workload": {one.name: one for one in self.workloads},
+        }
+
+    @property
+    def cells(self) -> list[tuple[_Workload, _Fabric]]:
+        """Every workload on every fabric, workload by workload."""
+        return [(workload, fabric) for workload in self.workloads for fabric in self.fabrics]
+
+    def fabric(self, name: str) -> _Fabric:
+        """Return the fabric called ``name``; raises ``UnknownNameError``."""
+        found: _Fabric = self._named("fabric", name)
+        return found
+
+    def workload(self, name: str) -> _Workload:
+        """Return the workload called ``name``; raises ``UnknownNameError``."""
+        found: _Workload = self._named("workload", name)
+        return found
+
+    def fabrics_called(self, name: str) -> tuple[_Fabric, ...]:
+        """Return the fabrics with ``name`` as name or template, one or more; raises ``UnknownNameError``."""
+        return self._called("fabric", self.fabrics, [name])
+
+    def baseline_of(self, workload: WorkloadSection, fabric: FabricSection) -> tuple[str, str]:
+        """Return the workload and the fabric of the cell that the speed-up of a cell is over.
+
+        The workload is the cell's own, unless the experiment names another one. Where every fabric is its own baseline,
+        that would make every speed-up 1; the first workload of the sweep takes its place.
+        """
+        if workload.baseline is not None:
+            return workload.baseline, fabric.baseline
+        if workload.settings and all(one.baseline == one.name for one in self.fabrics):
+            first = next(one for one in self.workloads if one.template == workload.template)
+            return first.name, fabric.baseline
+        return workload.name, fabric.baseline
+
+    def npu_of(self, fabric: FabricSection) -> Npu:
+        """Return what computes on ``fabric``."""
+        return fabric.npu or self.npu
+
+    def prices_of(self, fabric: FabricSection) -> Prices:
+        """Return what the parts of ``fabric`` cost."""
+        return self.prices if fabric.scopes is None else evolve(self.prices, scopes=fabric.scopes)
+
+    def variation_of(self, fabric: FabricSection) -> Variation | None:
+        """Return what varies on ``fabric``."""
+        return self.variation if fabric.variation is None else fabric.variation
+
+    def varied(self, fabric: FabricSection) -> dict[str, Any]:
+        """Return the table ``variation`` of ``fabric``, by its key, JSON-ready; nothing where nothing varies."""
+        variation = self.variation_of(fabric)
+        return {} if variation is None else {"variation": _plain(attrs.asdict(variation))}
+
+    def pairs(self, saving: SavingSpec) -> list[Pair]:
+        """Return the cells that ``saving`` compares, workload by workload.
+
+        Raises:
+            InputError: A fabric, a workload or a swept field that is not there; gives the key in the saving's table.
+        """
+        try:
+            fabrics = self.fabrics_called(saving.of)
+        except UnknownNameError as error:
+            raise error.at(key="of") from None
+        try:
+            workloads = self._called("workload", self.workloads, saving.workloads)
+        except UnknownNameError as error:
+            raise error.at(key="workloads") from None
+        pairs = []
+        for workload in workloads:
+            for fabric in fabrics:
+                try:
+                    over = self.fabric(fill(saving.over, fabric.settings)).name
+                except UnknownNameError as error:
+                    raise error.at(key="over") from None
+                settings = {**workload.settings, **fabric.settings}
+                for key in saving.by:
+                    if key not in settings:
+                        message = f"{workload.name!r} on {fabric.name!r} has no swept field {key!r}"
+                        raise InputError(message, key="by", accepted=", ".join(settings) or "a field that is swept")
+                pairs.append(Pair(workload.name, fabric.name, over, settings))
+        return pairs
+
+    def check_matrix(self) -> None:
+        """Make sure that its cells are meant, not the points of a space; raises ``InputError``."""
+        if self.study is not None:
+            raise InputError(
+                "is searched, so there is no matrix of cells",
+                file=self.study.file,
+                key="space",
+                accepted="fredfw compare, or in Python Framework.study, which runs its points",
+            )
+
+    def select(
+        self,
+        *,
+        fabrics: Sequence[str] | None = None,
+        workloads: Sequence[str] | None = None,
+        baselines: bool = False,
+    ) -> Self:
+        """Return the part of the matrix that is named, with the published values and savings that are all in it.
+
+        Args:
+            fabrics: Names or templates; all by default.
+            workloads: Likewise.
+            baselines: Whether the fabrics and workloads that speed-ups of the named ones refer to are part of it, too.
+
+        Raises:
+            UnknownNameError: Nothing has that name.
+        """
+        if fabrics is None and workloads is None:
+            return self
+        try:
+            columns = self._called("fabric", self.fabrics, fabrics)
+        except UnknownNameError as error:
+            raise error.at(key="fabric") from None
+        try:
+            rows = self._called("workload", self.workloads, workloads)
+        except UnknownNameError as error:
+            raise error.at(key="workload") from None
+        names = {one.name for one in columns}
+        while baselines and (missing := {self.fabric(name).baseline for name in names} - names):
+            names |= missing
+        wanted = {one.name for one in rows}
+        if baselines:
+            wanted |= {one.baseline for one in rows if one.baseline is not None}
+        rows = tuple(one for one in self.workloads if one.name in wanted)
+        cells = {(row.name, column) for row in rows for column in names}
+        return evolve(
+            self,
+            complete=self.complete and len(cells) == len(self.cells),
+            fabrics=tuple(one for one in self.fabrics if one.name in names),
+            workloads=rows,
+            references=tuple(one for one in self.references if (one.workload, one.fabric) in cells),
+            savings=covered(self, cells),
+        )
+
+    def _called(self, kind: str, sections: tuple[_Section, ...], names: Sequence[str] | None) -> tuple[_Section, ...]:
+        """Return the ``sections`` with one of ``names`` (or all) as name or template, in the order of the file."""
+        if names is None:
+            return sections
+        known = dict.fromkeys(name for one in sections for name in (one.template, one.name))
+        for name in names:
+            if name not in known:
+                raise self._unknown(kind, name, list(known))
+        return tuple(one for one in sections if one.is_called(names))
+
+    def _named(self, kind: str, name: str) -> Any:
+        sections = self._by_name[kind]
+        if name not in sections:
+            raise self._unknown(kind, name, list(sections))
+        return sections[name]
+
+    def _unknown(self, kind: str, name: str, known: Sequence[str]) -> UnknownNameError:
+        message = f"no {kind} {name!r}{nearest(name, known)}"
+        return UnknownNameError(message, file=self.file, accepted=listed(list(map(quoted, known))))
+
+
+AnyOutline = Outline[FabricSection, WorkloadSection]
+
+
+def covered(outline: AnyOutline, cells: Collection[tuple[str, str]]) -> tuple[SavingSpec, ...]:
+    """Return the savings of ``outline`` whose cells are all among ``cells``: names of a workload and a fabric."""
+    return tuple(
+        saving
+        for saving in outline.savings
+        if all((one.workload, name) in cells for one in outline.pairs(saving) for name in (one.of, one.over))
+    )
+
+
+@frozen(eq=False, kw_only=True)
+class Experiment(Outline[FabricSpec, WorkloadSpec]):
+    """A matrix of fabrics and workloads whose plugins are configured.
+
+    Args:
+        reader: Reads the same file or tables again, with values in place of its own.
+        sampler: Which points of the space are run, if there is one.
+    """
+
+    reader: Callable[[Mapping[str, Any]], Experiment] | None = None
+    sampler: Sampler | None = None
+
+    def with_values(self, values: Mapping[str, Any]) -> Experiment:
+        """Return the experiment with ``values`` in place of its own; it has all of its fabrics and workloads.
+
+        Args:
+            values: By the path of the key as TOML writes it, such as ``{"fabrics.mesh.topology.rows": 5}``.
+
+        Raises:
+            InputError: A path that leads nowhere, or a value that is impossible; names it.
+        """
+        if self.reader is None:
+            raise InputError("was not read from a file or tables", file=self.file, accepted="fredfw.load_experiment")
+        return self.reader(values)
+
+    def with_compute_scale(self, workload: str, scale: float) -> Experiment:
+        """Return the experiment with another ``compute_scale`` for ``workload``."""
+        self.workload(workload)
+        changed = (evolve(one, compute_scale=scale) if one.name == workload else one for one in self.workloads)
+        return evolve(self, workloads=tuple(changed))
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of a table as JSON would give it back."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

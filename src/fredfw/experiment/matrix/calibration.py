@@ -1,0 +1,158 @@
+"""Fits a workload's one free scalar, the factor on its compute times, to one published speed-up."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from attrs import frozen
+
+from fredfw.errors import InputError
+from fredfw.experiment.cell.runner import Runner
+from fredfw.experiment.file.spec import Experiment, FabricSpec, WorkloadSpec
+from fredfw.experiment.matrix.comparison import speedup
+from fredfw.experiment.progress import Log, Progress, silent
+from fredfw.plugin.manager import PluginManager
+
+# Scales from a ten-thousandth of the roofline to ten times it, four to a decade.
+LOWEST, HIGHEST, PER_DECADE = 1e-4, 10.0, 4
+_RELATIVE = 1e-9
+_ITERATIONS = 60
+# How near to the target (relatively) a sign change must lead to be a solution and not a jump across it.
+_REACHED = 1e-6
+
+
+@frozen
+class Fit:
+    """What fitting one workload found.
+
+    Args:
+        workload: Name in the experiment.
+        fabric: The fabric whose published speed-up is fitted to.
+        target: That speed-up.
+        solutions: Every factor to the roofline that gives it, within the range searched; none, one or more.
+        range: The lowest and highest factor tried.
+        reached: The lowest and highest speed-up found in that range.
+        recorded: The factor in the experiment.
+    """
+
+    workload: str
+    fabric: str
+    target: float
+    solutions: tuple[float, ...]
+    range: tuple[float, float]
+    reached: tuple[float, float]
+    recorded: float
+
+
+def calibrate(
+    experiment: Experiment, plugins: PluginManager, *, progress: Progress | None = None, log: Log = silent
+) -> tuple[Fit, ...]:
+    """Fit every workload of ``experiment`` that has a ``calibration`` table.
+
+    Raises:
+        InputError: No workload has one, or one does not fit the fabrics it is compared on.
+    """
+    wanted = [workload for workload in experiment.workloads if workload.calibration is not None]
+    if not wanted:
+        raise InputError("no workload has a calibration", file=experiment.file, accepted="[workloads.NAME.calibration]")
+    runner = Runner(experiment, plugins, log)
+    for workload in wanted:
+        for fabric in _fabrics(experiment, workload):
+            runner.check(workload, fabric)
+    # As the comparison runs these cells, so that it shows the speed-up that was fitted.
+    fidelity = experiment.fidelity or runner.choice(experiment.cells).fidelity
+    fits = []
+    for done, workload in enumerate(wanted):
+        tell = None if progress is None else _telling(progress, done, len(wanted), workload.name)
+        if tell:
+            tell(0)
+        fits.append(_fit(experiment, workload, runner, fidelity, tell))
+    if progress:
+        progress(len(wanted), len(wanted), "")
+    return tuple(fits)
+
+
+def _telling(progress: Progress, done: int, total: int, what: str) -> Callable[[float], None]:
+    return lambda share: progress(done + share, total, what)
+
+
+def _fabrics(experiment: Experiment, workload: WorkloadSpec) -> tuple[FabricSpec, FabricSpec]:
+    """Return the baseline, and the fabric with the published speed-up over it."""
+    assert workload.calibration is not None
+    fabric = experiment.fabric(workload.calibration.fabric)
+    return experiment.fabric(fabric.baseline), fabric
+
+
+def _fit(
+    experiment: Experiment,
+    workload: WorkloadSpec,
+    runner: Runner,
+    fidelity: str,
+    tell: Callable[[float], None] | None,
+) -> Fit:
+    assert workload.calibration is not None
+    fabrics = _fabrics(experiment, workload)
+    tried = 0
+
+    def speedup_at(scale: float) -> float:
+        nonlocal tried
+        tried += 1
+        if tell and tried <= len(scales):  # how many more a root takes is not known
+            tell((tried - 1) / len(scales))
+        spec = experiment.with_compute_scale(workload.name, scale).workload(workload.name)
+        baseline, cell = (runner.cell(spec, fabric, fidelity) for fabric in fabrics)
+        return speedup(baseline, cell, experiment.file)
+
+    count = round(math.log10(HIGHEST / LOWEST) * PER_DECADE)
+    scales = [LOWEST * (HIGHEST / LOWEST) ** (step / count) for step in range(count + 1)]
+    solutions, reached = solve(speedup_at, workload.calibration.speedup, scales)
+    return Fit(
+        workload=workload.name,
+        fabric=workload.calibration.fabric,
+        target=workload.calibration.speedup,
+        solutions=solutions,
+        range=(LOWEST, HIGHEST),
+        reached=reached,
+        recorded=workload.compute_scale,
+    )
+
+
+def solve(
+    function: Callable[[float], float], target: float, grid: Sequence[float]
+) -> tuple[tuple[float, ...], tuple[float, float]]:
+    """Return where ``function`` is ``target``, and its least and greatest value on ``grid``.
+
+    Found are the points of ``grid`` (ascending) where it is, and one root between two neighbours on either side of it;
+    a jump across the target is not a root.
+    """
+    values = [function(point) for point in grid]
+    roots = [point for point, value in zip(grid, values, strict=True) if value == target]
+    for low, high, below, above in zip(grid, grid[1:], values, values[1:], strict=False):
+        if (below - target) * (above - target) < 0:
+            root = _root(lambda point: function(point) - target, low, high, below - target, above - target)
+            if abs(function(root) - target) <= _REACHED * abs(target):
+                roots.append(root)
+    return tuple(sorted(roots)), (min(values), max(values))
+
+
+def _root(function: Callable[[float], float], low: float, high: float, below: float, above: float) -> float:
+    """Return a root between ``low`` and ``high``, where ``function`` has opposite signs (Illinois false position)."""
+    side = 0
+    middle = low
+    for _ in range(_ITERATIONS):
+        middle = (low * above - high * below) / (above - below)
+        value = function(middle)
+        if value == 0 or high - low <= _RELATIVE * high:
+            break
+        if value * above > 0:
+            high, above = middle, value
+            below = below / 2 if side == 1 else below
+            side = 1
+        else:
+            low, below = middle, value
+            above = above / 2 if side == -1 else above
+            side = -1
+        if abs(value) <= _RELATIVE:
+            break
+    return middle

@@ -1,0 +1,345 @@
+"""The matrix of an experiment: every workload on every fabric, and the speed-ups over the baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from attrs import evolve
+
+from fredfw.errors import InputError, Interrupted
+from fredfw.experiment.cell.runner import merged
+from fredfw.experiment.file.labels import check_parts, check_priorities, check_sharing
+from fredfw.experiment.file.spec import (
+    AnyOutline,
+    Experiment,
+    FabricSection,
+    FabricSpec,
+    WorkloadSection,
+    covered,
+)
+from fredfw.experiment.file.unfit import error_of
+from fredfw.experiment.matrix.savings import savings
+from fredfw.experiment.progress import Log, Progress, silent
+from fredfw.experiment.results import Cell, Comparison, Failure, Row, Status
+from fredfw.experiment.run.cells import CellStore, Counted, Outcome, SpecWriter, evaluate, refused
+from fredfw.experiment.run.fidelity import choose, stored
+from fredfw.experiment.run.inprocess import InProcess, Steps
+from fredfw.experiment.run.workers import Workers
+from fredfw.fidelities import EXACT
+from fredfw.plugin.manager import PluginManager
+from fredfw.simulation.fidelity import Choice
+from fredfw.units import counted
+from fredfw.workloads import Work
+
+# How near its target a calibrated cell must be.
+_STILL_FITS = 0.0005
+
+# How many times the bandwidth of the baseline's NPUs a fabric may have without a note; a sum may be rounded.
+_COMPARABLE = 2.0 * (1 + 1e-9)
+
+
+def compare(
+    experiment: Experiment,
+    plugins: PluginManager,
+    *,
+    fidelity: str | None = None,
+    strict: bool = False,
+    store: CellStore | None = None,
+    workers: Workers | None = None,
+    progress: Progress | None = None,
+    log: Log = silent,
+) -> Comparison:
+    """Run every cell of ``experiment``; one that cannot be run costs no other.
+
+    All cells have one fidelity, see ``choose``. A fabric runs after those that its speed-ups refer to, so
+    that an interrupt leaves rows that are complete.
+
+    Args:
+        experiment: The matrix.
+        plugins: The registered plugins.
+        fidelity: Instead of the experiment's own.
+        strict: Whether a cell that cannot be run is an error.
+        store: Has cells of earlier runs, and takes those of this one.
+        workers: Other processes that run cells; this one by default.
+        progress: Called with (cells done, cells in all, the cell that runs) before each cell, now and then in it, and
+            at the end. A share of the running cell counts as a fraction.
+        log: Told of fabrics that are built and of cells that begin and end.
+
+    Raises:
+        Interrupted: A ``KeyboardInterrupt`` came after the first cell; has the comparison of the finished cells.
+        InputError: No workload fits any fabric; if ``strict``, one does not fit one. A label that no workload has.
+        SimulationError: The model misbehaved in every cell; if ``strict``, in one.
+    """
+    cells = [(row, column) for column in _baselines_first(experiment) for row in experiment.workloads]
+    unfit = {(row.name, column.name): error_of(row, column) for row, column in cells}
+    wanted = [(row, column) for row, column in cells if unfit[row.name, column.name] is None]
+    steps = Steps(progress, len(cells))
+    here = InProcess(experiment, plugins, steps, log)
+    writer = SpecWriter(plugins)
+    count = here.transfers if workers is None else workers.transfers
+    asked = fidelity or experiment.fidelity
+    specs = [writer.spec(experiment, *one, asked or EXACT) for one in wanted]
+    known = stored(store, specs)
+    if workers is None:
+        here.check({(one.workload, one.fabric): found for one, found in zip(specs, known, strict=True)}, strict=strict)
+    choice = choose(specs, count, known) if asked is None else Choice(asked)
+    specs = [one.with_fidelity(choice.fidelity) for one in specs]
+    run, executor, jobs = (here.run, None, 1) if workers is None else (workers.run, workers.executor, workers.jobs)
+    found: dict[tuple[str, str], Cell] = {}
+    failures = {key: refused(*key, error) for key, error in unfit.items() if error is not None}
+    kept = None if store is None else Counted(store)
+    outcomes = evaluate(specs, run, store=kept, executor=executor, jobs=jobs, progress=steps)
+
+    def comparison(*, interrupted: bool = False) -> Comparison:
+        shown = _finished(experiment, found, failures) if interrupted else found
+        counters = [cell.statistics for cell in found.values()]
+        result = assemble(experiment, shown, counters, choice.reason, failures)
+        return result if kept is None else evolve(result, stored=kept.hits)
+
+    try:
+        for number, one in outcomes:
+            row, column = wanted[number]
+            outcome = comparable(one)
+            if isinstance(outcome, Cell):
+                found[row.name, column.name] = outcome
+            elif strict:
+                raise here.error(outcome)
+            else:
+                failures.setdefault((row.name, column.name), outcome)
+            here.tell()
+    except KeyboardInterrupt:
+        if not found:
+            raise
+        raise Interrupted(comparison(interrupted=True)) from None
+    finally:
+        outcomes.close()
+    if not found:
+        raise here.error(next(iter(failures.values())))
+    if workers is not None:
+        causes = {key: cell.breakdown for key, cell in found.items()}
+        check_parts(experiment, causes)
+        check_priorities(experiment, causes)
+        check_sharing(experiment, causes)
+    return comparison()
+
+
+def _baselines_first(experiment: Experiment) -> list[FabricSpec]:
+    """Return the fabrics in the order of the file, but each after its baseline."""
+    ordered: dict[str, FabricSpec] = {}
+    for fabric in experiment.fabrics:
+        chain = [fabric]
+        while (baseline := experiment.fabric(chain[-1].baseline)) not in chain:
+            chain.append(baseline)
+        ordered |= {one.name: one for one in reversed(chain) if one.name not in ordered}
+    return list(ordered.values())
+
+
+def _finished(
+    experiment: Experiment, found: Mapping[tuple[str, str], Cell], failures: Mapping[tuple[str, str], Failure]
+) -> dict[tuple[str, str], Cell]:
+    """Return the cells that can have a speed-up; after an interrupt, the baseline of some may not have run yet."""
+    cells = [(row, column) for row, column in experiment.cells if (row.name, column.name) in found]
+    over = {(row.name, column.name): experiment.baseline_of(row, column) for row, column in cells}
+    return {key: found[key] for key, baseline in over.items() if baseline in found or baseline in failures}
+
+
+def assemble(
+    outline: AnyOutline,
+    cells: Mapping[tuple[str, str], Cell],
+    counters: Iterable[Mapping[str, int]],
+    approximated: str = "",
+    failures: Mapping[tuple[str, str], Failure] = MappingProxyType({}),
+) -> Comparison:
+    """Return what the comparison of ``cells`` shows.
+
+    Args:
+        outline: The matrix.
+        cells: All of its cells that have a result, by workload and fabric; or some of them.
+        counters: Of all simulations.
+        approximated: Why the cells are not ``exact``, where nobody has asked for that.
+        failures: The cells that have none.
+    """
+    references = {(one.workload, one.fabric): one for one in outline.references}
+    uneven = _uneven(outline, cells)
+    rows: list[Row] = []
+    missing = []
+    failed = []
+    for workload, fabric in outline.cells:
+        key = workload.name, fabric.name
+        names: dict[str, Any] = {
+            "workload_template": workload.template,
+            "workload_settings": dict(workload.settings),
+            "fabric_template": fabric.template,
+            "fabric_settings": dict(fabric.settings),
+        }
+        if key in failures:
+            failed.append(evolve(failures[key], place=len(rows), **names))
+            continue
+        if key not in cells:
+            missing.append(key)
+            continue
+        cell, baseline = cells[key], cells.get(outline.baseline_of(workload, fabric))
+        faster = None if baseline is None else speedup(baseline, cell, outline.file)
+        status = _status(workload, fabric)
+        reference = references.get((workload.name, fabric.name))
+        rows.append(
+            Row(
+                workload=workload.name,
+                fabric=fabric.name,
+                baseline=fabric.baseline,
+                seconds=cell.seconds,
+                speedup=faster,
+                reference_speedup=reference.speedup if reference else None,
+                reference_source=reference.source if reference else None,
+                status=status,
+                breakdown=cell.breakdown,
+                npus=len(cell.placement),
+                algorithms=cell.algorithms,
+                compute_scale=workload.compute_scale,
+                fidelity=cell.provenance["fidelity"],
+                energy=cell.energy,
+                figures=cell.figures,
+                notes=(
+                    *cell.notes,
+                    *(() if baseline is None else _unlike(cell, baseline)),
+                    *(uneven.get((workload.template, fabric.name)) or _other_work(cell, baseline)),
+                    *(_outdated(workload, faster) if status is Status.CALIBRATED and faster else ()),
+                ),
+                work=cell.work,
+                throughput=cell.throughput,
+                baseline_workload=outline.baseline_of(workload, fabric)[0],
+                **names,
+                omissions=cell.omissions,
+                colours=cell.colours,
+                memory=cell.memory,
+                cost=cell.cost,
+                tiers=cell.tiers,
+                jobs=cell.jobs,
+                spread=cell.spread,
+            )
+        )
+    return Comparison(
+        title=outline.title,
+        baseline=outline.baseline,
+        rows=tuple(rows),
+        savings=savings(evolve(outline, savings=covered(outline, cells)), cells),
+        provenance={
+            "cells": [
+                # Of a provenance, "workload" is how it is configured.
+                {
+                    "cell": {"workload": row.workload, "fabric": row.fabric},
+                    **cells[row.workload, row.fabric].provenance,
+                }
+                for row in rows
+            ],
+        },
+        statistics=merged(counters),
+        approximated=approximated,
+        missing=tuple(missing),
+        failures=tuple(failed),
+    )
+
+
+def comparable(outcome: Outcome) -> Outcome:
+    """Return ``outcome``; a cell that takes no time cannot be compared, which is a failure."""
+    if isinstance(outcome, Failure) or outcome.seconds > 0:
+        return outcome
+    cell = outcome
+    return Failure(
+        cell.workload,
+        cell.fabric,
+        f"takes no time on {cell.fabric!r}, so there is no speed-up",
+        infeasible=True,
+        key=f"workloads.{cell.workload}",
+        accepted="a workload that computes or communicates on every fabric",
+    )
+
+
+def speedup(baseline: Cell, cell: Cell, file: str | None = None) -> float:
+    """Return how many times faster ``cell`` is than ``baseline``.
+
+    Raises:
+        InputError: One of the two takes no time at all; names ``file``, the experiment's.
+    """
+    for one in map(comparable, (baseline, cell)):
+        if isinstance(one, Failure):
+            raise InputError(one.reason, file=file, key=one.key, accepted=one.accepted)
+    return baseline.seconds / cell.seconds
+
+
+def _unlike(cell: Cell, baseline: Cell) -> tuple[str, ...]:
+    """Return notes where the two run on different numbers of NPUs, or their NPUs can send at very different rates."""
+    notes = []
+    count, others = len(cell.placement), len(baseline.placement)
+    if count != others:
+        other = baseline.fabric if baseline.fabric != cell.fabric else baseline.workload
+        where = f"runs on {counted(count, 'NPU')}, {other!r} on {others}"
+        notes.append(f"{where}: the speed-up compares machines of different size")
+    slow, fast = sorted((cell.injection_bandwidth, baseline.injection_bandwidth))
+    if fast > _COMPARABLE * slow > 0:
+        # A ratio without names, so that the fabrics of a sweep share one footnote.
+        ratio = cell.injection_bandwidth / baseline.injection_bandwidth
+        notes.append(
+            f"an NPU can send {ratio:.3g} times the baseline's bandwidth: the links differ, not only the topology"
+        )
+    if cell.provenance.get("npu") != baseline.provenance.get("npu"):
+        notes.append("other NPUs than the baseline's compute: computation differs, not only the network")
+    return tuple(notes)
+
+
+def _uneven(outline: AnyOutline, cells: Mapping[tuple[str, str], Cell]) -> Mapping[tuple[str, str], tuple[str, ...]]:
+    """Return a note for each sweep whose rows train different amounts, by the sweep's template and the fabric."""
+    works: dict[tuple[str, str], list[Work]] = {}
+    for workload, fabric in outline.cells:
+        cell = cells.get((workload.name, fabric.name))
+        if cell is not None and (work := cell.work) is not None:
+            works.setdefault((workload.template, fabric.name), []).append(work)
+    notes = {}
+    for key, found in works.items():
+        unit, amounts = _amounts(found)
+        low, high = min(amounts), max(amounts)
+        if low != high:
+            text = f"rows of this sweep train from {low:,.15g} to {high:,.15g} {unit} per iteration"
+            notes[key] = (f"{text}: compare {unit}/s, not times",)
+    return notes
+
+
+def _other_work(cell: Cell, baseline: Cell | None) -> tuple[str, ...]:
+    """Return a note where an iteration works on different amounts."""
+    if cell.work is None or baseline is None or baseline.work is None:
+        return ()
+    unit, (own, other) = _amounts([cell.work, baseline.work])
+    if own == other:
+        return ()
+    name = baseline.workload if baseline.fabric == cell.fabric else baseline.fabric
+    return (f"works on {own:,.15g} {unit} per iteration, {name!r} {other:,.15g}: compare {unit}/s, not times",)
+
+
+def _amounts(works: Sequence[Work]) -> tuple[str, list[float]]:
+    """Return how much each of ``works`` is, in a unit that they can be compared in: samples of equal length, or tokens.
+
+    Where some have no tokens, there is nothing better than samples.
+    """
+    tokens = [work.tokens for work in works if work.tokens is not None]
+    if len(tokens) < len(works) or len({work.tokens_per_sample for work in works}) == 1:
+        return "samples", [work.samples for work in works]
+    return "tokens", tokens
+
+
+def _outdated(workload: WorkloadSection, speedup: float) -> tuple[str, ...]:
+    """Return a note where a recorded scalar no longer gives the speed-up that it was fitted to."""
+    assert workload.calibration is not None  # as in every calibrated cell
+    target = workload.calibration.speedup
+    if abs(speedup / target - 1) <= _STILL_FITS:
+        return ()
+    return (f"compute_scale gives {speedup:.4g} here, not the {target:g} it was fitted to: run fredfw calibrate",)
+
+
+def _status(workload: WorkloadSection, fabric: FabricSection) -> Status:
+    # A factor of 1 is the roofline itself: the fit is asked for, but not recorded yet.
+    if not workload.fitted or workload.compute_scale == 1.0:
+        return Status.SIMULATED
+    fits = workload.calibration is not None and workload.calibration.fabric == fabric.name
+    return Status.CALIBRATED if fits else Status.PREDICTED

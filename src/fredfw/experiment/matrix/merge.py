@@ -1,0 +1,111 @@
+"""The comparison of an experiment from what stores have of its cells; nothing runs, and no plugin is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from attrs import asdict
+
+from fredfw.errors import InputError
+from fredfw.experiment.file.labels import check_parts, check_priorities
+from fredfw.experiment.file.reading import folder_of
+from fredfw.experiment.file.spec import AnyOutline, FabricSection, WorkloadSection
+from fredfw.experiment.matrix.comparison import assemble, comparable
+from fredfw.experiment.naming import listed
+from fredfw.experiment.results import Cell, Comparison, Failure
+from fredfw.experiment.run.cells import Outcome, key_of, tables
+from fredfw.experiment.store import Store
+from fredfw.fidelities import EXACT, SIMULATED
+from fredfw.files import File, Files
+from fredfw.simulation.fidelity import chosen
+from fredfw.units import counted
+
+FORM = "what `fredfw compare` or `fredfw run --store` keeps"
+
+
+def merge(outline: AnyOutline, stores: Sequence[Store]) -> Comparison:
+    """Return the comparison of ``outline`` whose cells are in ``stores``.
+
+    Raises:
+        InputError: A cell is missing, was run with several versions of the code, with other versions than the rest, or
+            with another content of its files.
+    """
+    fidelity = fidelity_of(outline, stores)
+    cells: dict[tuple[str, str], Cell] = {}
+    failures: dict[tuple[str, str], Failure] = {}
+    missing: list[str] = []
+    versions: dict[str, tuple[str, str]] = {}
+    for row, column in outline.cells:
+        key, title = (row.name, column.name), f"{row.name} on {column.name}"
+        try:
+            found = find(outline, row, column, stores, fidelity)
+            if isinstance(found, Cell):
+                _check_files(found, folder_of(outline))
+                _check_versions(found, title, versions)
+        except InputError as error:
+            raise error.at(file=", ".join(str(one.path) for one in stores), key=title) from None
+        if found is None:
+            missing.append(title)
+        elif isinstance(one := comparable(found), Cell):
+            cells[key] = one
+        else:
+            failures[key] = one
+    if missing:
+        message = f"there is no result for {len(missing)} of {counted(len(outline.cells), 'cell')}: {listed(missing)}"
+        raise InputError(message, file=outline.file, accepted=f"{FORM}, of every cell as the file is now")
+    if not cells:
+        first = next(iter(failures.values()))
+        raise InputError(first.reason, file=outline.file, key=first.key, accepted=first.accepted)
+    causes = {key: cell.breakdown for key, cell in cells.items()}
+    check_parts(outline, causes)
+    check_priorities(outline, causes)
+    counts = [(f"{row} on {column}", cell.provenance.get("transfers", 0)) for (row, column), cell in cells.items()]
+    reason = "" if outline.fidelity or fidelity == EXACT else chosen(counts).reason
+    return assemble(outline, cells, [cell.statistics for cell in cells.values()], reason, failures)
+
+
+def fidelity_of(outline: AnyOutline, stores: Sequence[Store]) -> str:
+    """Return the one that ``outline`` names, or the one that ``stores`` have the most cells of."""
+
+    def count(fidelity: str) -> int:
+        content = (tables(outline, row, column) for row, column in outline.cells)
+        return sum(any(True for store in stores for _ in store.find(key_of(one, fidelity))) for one in content)
+
+    return outline.fidelity or max(SIMULATED, key=count)
+
+
+def find(
+    outline: AnyOutline, workload: WorkloadSection, fabric: FabricSection, stores: Sequence[Store], fidelity: str
+) -> Outcome | None:
+    """Return what ``stores`` have of a cell as ``outline`` describes it now, simulated as ``fidelity`` says.
+
+    Raises:
+        InputError: They have different results, of different code or files.
+    """
+    key = key_of(tables(outline, workload, fabric), fidelity)
+    found = [outcome for store in stores for _, outcome in store.find(key)]
+    if any(asdict(one) != asdict(found[0]) for one in found):
+        message = f"has {len(found)} results that differ: of other plugins or files, or of another version of them"
+        raise InputError(message, accepted="a store with one of them, or fredfw compare, which knows what is installed")
+    return found[0] if found else None
+
+
+def _check_files(cell: Cell, folder: Path) -> None:
+    """Make sure that the files that decided ``cell``, relative to ``folder``, hold what they held then."""
+    for one in cell.provenance["files"]:
+        path = one["path"]
+        now = Files.at(path, folder) if isinstance(path, list) else File.at(path, folder)
+        if now.digest != one["sha256"]:
+            named = ", ".join(path) if isinstance(path, list) else path
+            raise InputError(f"was run with another content of {named}", accepted="a cell of the files as they are")
+
+
+def _check_versions(cell: Cell, title: str, known: dict[str, tuple[str, str]]) -> None:
+    """Make sure that ``cell`` was run with the versions ``known`` of other cells, and add its own to them."""
+    stated: Mapping[str, str] = cell.provenance["versions"]
+    for distribution, version in stated.items():
+        other, first = known.setdefault(distribution, (version, title))
+        if other != version:
+            message = f"was run with {distribution} {version}, {first} with {other}"
+            raise InputError(message, accepted="cells that were run with the same versions")

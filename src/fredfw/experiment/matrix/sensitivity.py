@@ -1,0 +1,227 @@
+"""How far results may be off if the machines are: one parameter at a time, a little less and a little more of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from fredfw.errors import FredfwError, InputError, PluginError, SimulationError
+from fredfw.experiment.cell.variation import (
+    ALL,
+    ALPHAS,
+    BANDWIDTH,
+    COMPUTE,
+    LATENCY,
+    Variation,
+    parameters,
+    varied,
+)
+from fredfw.experiment.file.spec import Experiment, FabricSpec
+from fredfw.experiment.results import (
+    CollectiveResult,
+    Comparison,
+    CriticalPath,
+    Effect,
+    Flip,
+    Improvement,
+    Interval,
+    Sensitivity,
+    WhatIf,
+)
+from fredfw.fabric import Fabric, with_memories
+from fredfw.plugin.answers import built
+
+# What makes no difference is told apart from rounding.
+_EXACT = 1e-9
+# What a derivative is measured with.
+_STEP = 1.01
+
+Seconds = Mapping[tuple[str, str], float]
+"""Of cells, by workload and fabric."""
+
+
+def check_share(share: float) -> float:
+    """Return ``share``, by which parameters are changed; raises ``InputError`` unless it is between 0 and 1."""
+    if not 0 < share < 1:
+        raise InputError(
+            f"{share * 100:g} per cent is not possible",
+            key="sensitivity",
+            accepted="more than 0 and less than 100",
+        )
+    return share
+
+
+def check_factor(factor: float, *, key: str = "factor") -> float:
+    """Return ``factor``, by which parameters are improved; raises ``InputError`` unless it is finite and above 1."""
+    if not 1 < factor < math.inf:
+        raise InputError(f"{factor:g} times better is not possible", key=key, accepted="a number above 1")
+    return factor
+
+
+def of_run(
+    experiment: Experiment,
+    path: CriticalPath,
+    factor: float,
+    run: Callable[[Sequence[Variation]], Sequence[Seconds]],
+) -> WhatIf:
+    """Return what each parameter would do to the time of a run if it were better.
+
+    Args:
+        experiment: The matrix of its only cell.
+        path: The critical path of the run.
+        factor: How many times better.
+        run: Returns the iteration time of the cell with each variation.
+    """
+    (spec,) = experiment.fabrics
+    names = *parameters(_machine(spec)), COMPUTE
+    variations = [
+        Variation(None if name == COMPUTE else spec.name, name, _better(name, times))
+        for name in names
+        for times in (_STEP, factor)
+    ]
+    times = [next(iter(seconds.values())) for seconds in run(variations)]
+    found = []
+    for name, slightly, much in zip(names, times[::2], times[1::2], strict=True):
+        on_path = math.fsum(
+            seconds
+            for limit, seconds in path.by_limit.items()
+            if limit == name or (name == ALL and limit.startswith(BANDWIDTH))
+        )
+        found.append(
+            Improvement(
+                parameter=name,
+                on_path=on_path,
+                estimated_exponent=-on_path / path.seconds if path.seconds else 0.0,
+                exponent=math.log(slightly / path.seconds) / math.log(_STEP) if path.seconds else 0.0,
+                estimated_seconds=path.seconds - on_path * (1 - 1 / factor),
+                seconds=much,
+            )
+        )
+    return WhatIf(path.seconds, factor, tuple(sorted(found, key=lambda one: (one.seconds, one.parameter))))
+
+
+def _machine(spec: FabricSpec) -> Fabric:
+    return with_memories(built(spec.topology).with_defaults(**spec.slots), spec.memories)
+
+
+def _better(parameter: str, factor: float) -> float:
+    """Return what ``parameter`` is multiplied by to be ``factor`` times better."""
+    return 1 / factor if parameter in (LATENCY, ALPHAS) else factor
+
+
+def of_comparison(
+    experiment: Experiment,
+    comparison: Comparison,
+    share: float,
+    run: Callable[[Sequence[Variation]], Sequence[Seconds]],
+) -> Sensitivity:
+    """Return how speed-ups change when one parameter of one fabric, or the NPUs of all, are changed.
+
+    Args:
+        experiment: The matrix.
+        comparison: What it gives, all cells of it.
+        share: Of each parameter that is taken away and added.
+        run: Returns the iteration times of the cells that each variation concerns.
+    """
+    nominal = {(row.workload, row.fabric): row.seconds for row in comparison.rows}
+    used = {row.fabric for row in comparison.rows}
+    variations = list(_variations(experiment, share, used))
+    found = [(one, {**nominal, **seconds}) for one, seconds in zip(variations, run(variations), strict=True)]
+    return Sensitivity(
+        share=share,
+        effects=tuple(_effects(nominal, found)),
+        intervals=tuple(_intervals(comparison, found)),
+        flips=tuple(_flips(comparison, nominal, found)),
+    )
+
+
+def of_collective(
+    fabric: Fabric, result: CollectiveResult, share: float, run: Callable[[Fabric], CollectiveResult]
+) -> tuple[Effect, ...]:
+    """Return how the time of a collective on ``fabric`` changes, the largest effect first.
+
+    Args:
+        fabric: The network.
+        result: What it gives.
+        share: Of each parameter that is taken away and added.
+        run: Returns the result of the same collective on another fabric.
+
+    Raises:
+        InputError: It cannot run with a variation.
+        SimulationError: A model or a plugin failed.
+    """
+    nominal = {(result.pattern, fabric.name): result.duration}
+    found: list[tuple[Variation, Seconds]] = []
+    for parameter in parameters(fabric):
+        for factor in (1 - share, 1 + share):
+            with _blamed_on(Variation(None, parameter, factor)):
+                changed = run(varied(fabric, parameter, factor)).duration
+            found.append((Variation(fabric.name, parameter, factor), {(result.pattern, fabric.name): changed}))
+    return tuple(_effects(nominal, found))
+
+
+@contextmanager
+def _blamed_on(variation: Variation) -> Iterator[None]:
+    """Name ``variation`` in errors, but for those that name a plugin."""
+    try:
+        yield
+    except PluginError:
+        raise
+    except InputError as error:
+        error.message = f"{variation}: {error.message}"
+        raise
+    except FredfwError as error:
+        raise SimulationError(f"{variation}: {error}") from error
+
+
+def _variations(experiment: Experiment, share: float, used: Collection[str]) -> Iterator[Variation]:
+    factors = 1 - share, 1 + share
+    for spec in (one for one in experiment.fabrics if one.name in used):
+        for parameter in parameters(_machine(spec)):
+            yield from (Variation(spec.name, parameter, factor) for factor in factors)
+    yield from (Variation(None, COMPUTE, factor) for factor in factors)
+
+
+def _effects(nominal: Seconds, found: Sequence[tuple[Variation, Seconds]]) -> Iterator[Effect]:
+    """Yield what each parameter does to each cell, cell by cell, the largest effect first."""
+    for (workload, fabric), seconds in nominal.items():
+        effects = []
+        for (less, low), (more, high) in zip(found[::2], found[1::2], strict=True):
+            if less.fabric not in (None, fabric):
+                continue
+            ends = low[workload, fabric], high[workload, fabric]
+            exponent = math.log(ends[1] / ends[0]) / math.log(more.factor / less.factor) if min(ends) > 0 else 0.0
+            effects.append(Effect(workload, fabric, less.parameter, seconds, *ends, exponent))
+        yield from sorted(effects, key=lambda one: (-abs(one.exponent), one.parameter))
+
+
+def _intervals(comparison: Comparison, found: Sequence[tuple[Variation, Seconds]]) -> Iterator[Interval]:
+    for row in comparison.rows:
+        if row.speedup is None:
+            continue
+        cell, over = (row.workload, row.fabric), (row.baseline_workload, row.baseline)
+        speedups = {"": row.speedup}
+        speedups |= {str(variation): seconds[over] / seconds[cell] for variation, seconds in found}
+        low, high = (choose(speedups, key=lambda name: speedups[name]) for choose in (min, max))
+        yield Interval(row.workload, row.fabric, row.speedup, speedups[low], speedups[high], low, high)
+
+
+def _flips(comparison: Comparison, nominal: Seconds, found: Sequence[tuple[Variation, Seconds]]) -> Iterator[Flip]:
+    """Yield each two fabrics of a workload of which a variation makes the slower one the faster, once."""
+    fabrics: dict[str, list[str]] = {}
+    for row in comparison.rows:
+        fabrics.setdefault(row.workload, []).append(row.fabric)
+    for workload, names in fabrics.items():
+        ranked = sorted(names, key=lambda fabric: nominal[workload, fabric])
+        for place, faster in enumerate(ranked):
+            for slower in ranked[place + 1 :]:
+                if nominal[workload, slower] <= nominal[workload, faster] * (1 + _EXACT):
+                    continue  # they are equal
+                causes = [
+                    str(variation)
+                    for variation, seconds in found
+                    if seconds[workload, slower] < seconds[workload, faster] * (1 - _EXACT)
+                ]
+                if causes:
+                    yield Flip(workload, faster, slower, tuple(causes))

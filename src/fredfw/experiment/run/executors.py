@@ -1,0 +1,217 @@
+"""Executors that run cells elsewhere: on other processes of this machine, or on the workers of Dask.
+
+Both lose nothing when a process dies: what it ran is run once more, and fails with ``BrokenExecutor`` where a process
+dies of that again. What others run goes on.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import signal
+import threading
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection
+from typing import Any, TypeVar, cast
+from urllib.parse import parse_qsl, urlsplit
+
+from fredfw.errors import InputError
+
+T = TypeVar("T")
+
+_ADDRESSES = "dask://HOST:PORT, dask://local or dask://local?workers=4"
+_SPAWN = multiprocessing.get_context("spawn")
+# Seconds that a process has to end by itself.
+_PATIENCE = 5.0
+# Starting processes and waiting for them is not safe on several threads at the same time.
+_PROCESSES = threading.Lock()
+
+
+def processes(jobs: int) -> Executor:
+    """Return an executor on ``jobs`` other processes of this machine, which start when there is work for them.
+
+    An interrupt from the keyboard does not reach them. Leaving its ``with`` block by an exception, or ``shutdown`` with
+    ``cancel_futures``, ends what they run at once.
+    """
+    return _Processes(jobs)
+
+
+def connect(address: str) -> Executor:
+    """Return an executor on the workers of Dask at ``address``.
+
+    Args:
+        address: ``dask://HOST:PORT`` of a scheduler, or ``dask://local`` for workers on this machine, one for each CPU
+            or as many as ``dask://local?workers=4`` says.
+
+    Raises:
+        InputError: It is no such address, Dask is not installed, no scheduler answers there within ten seconds, or it
+            has no worker.
+    """
+    try:
+        parts = urlsplit(address)
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        raise InputError(f"{address!r} is not an address: {error}", key="executor", accepted=_ADDRESSES) from None
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    here = host == "local" and port is None and options.keys() <= {"workers"}
+    there = host not in (None, "local") and port is not None and not options
+    if parts.scheme != "dask" or parts.path or not (here or there):
+        raise InputError(f"{address!r} is not an address of Dask", key="executor", accepted=_ADDRESSES)
+    workers = _workers(options.get("workers"))
+    try:
+        from fredfw.experiment.run.cluster import local, remote
+    except ImportError as error:
+        message = f"{address!r} needs Dask ({error})"
+        raise InputError(message, key="executor", accepted="pip install 'fredfw[dask]'") from None
+    return local(workers) if host is None or port is None else remote(address, host, port)
+
+
+def _workers(text: str | None) -> int:
+    if text is None:
+        return os.cpu_count() or 1
+    if not text.isdecimal() or not int(text):
+        raise InputError(f"workers={text} is not a number of workers", key="executor", accepted="1 or more")
+    return int(text)
+
+
+class _Processes(Executor):
+    """Threads that each have a process of their own: one that dies takes one task with it, and it is known which."""
+
+    def __init__(self, jobs: int) -> None:
+        # It would let interrupts through that the threads keep from their processes, were it to start later.
+        resource_tracker.ensure_running()
+        self._threads = ThreadPoolExecutor(jobs, thread_name_prefix="fredfw", initializer=block_interrupts)
+        self._own = threading.local()
+        self._workers: set[_Worker] = set()
+        self._lock = threading.Lock()
+        self._ended = False
+
+    def submit(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        return self._threads.submit(self._run, function, args, kwargs)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=cancel_futures)
+        if cancel_futures:
+            with self._lock:
+                self._ended = True
+                for worker in self._workers:
+                    worker.kill()
+        if wait:
+            self._threads.shutdown()
+            while self._workers:
+                self._workers.pop().end()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.shutdown(cancel_futures=kind is not None)
+
+    def _run(self, function: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
+        task = pickle.dumps((function, args, kwargs))
+        try:
+            answered = self._worker().run(task)
+        except (EOFError, OSError):
+            self._forget()
+            try:
+                answered = self._worker().run(task)
+            except (EOFError, OSError):
+                message = f"the process that ran it {self._forget()}, and another one before"
+                raise BrokenProcessPool(message) from None
+        succeeded, value = pickle.loads(answered)
+        if not succeeded:
+            raise value
+        return cast(T, value)
+
+    def _worker(self) -> _Worker:
+        """Return the process of this thread."""
+        worker: _Worker | None = getattr(self._own, "worker", None)
+        if worker is None:
+            with self._lock:
+                if self._ended:
+                    raise BrokenProcessPool("its process was ended")
+                worker = self._own.worker = _Worker()
+                self._workers.add(worker)
+        return worker
+
+    def _forget(self) -> str:
+        """Let go of the dead process of this thread; return how it ended."""
+        worker = self._own.worker
+        self._own.worker = None
+        with self._lock:
+            self._workers.discard(worker)
+        return cast(str, worker.end())
+
+
+class _Worker:
+    """A process that runs one task after another."""
+
+    def __init__(self) -> None:
+        self._connection, there = _SPAWN.Pipe()
+        self._process = _SPAWN.Process(target=_serve, args=(there,), name="fredfw worker", daemon=True)
+        with _PROCESSES:
+            self._process.start()
+        there.close()  # so that the end of the process is the end of what can be read here
+
+    def run(self, task: bytes) -> bytes:
+        """Return the pickled answer to a pickled task.
+
+        Raises:
+            EOFError: The process has died.
+            OSError: Likewise.
+        """
+        self._connection.send_bytes(task)
+        return self._connection.recv_bytes()
+
+    def kill(self) -> None:
+        """End what it runs."""
+        self._process.kill()
+
+    def end(self) -> str:
+        """Let it end, and return how it did."""
+        self._connection.close()
+        with _PROCESSES:
+            self._process.join(_PATIENCE)
+            if self._process.exitcode is None:  # a plugin's thread keeps it
+                self._process.kill()
+                self._process.join()
+        code = self._process.exitcode
+        if code is None or code >= 0:
+            return f"ended with exit code {code}"
+        reason = " (killed, perhaps for want of memory)" if code == -signal.SIGKILL else ""
+        return f"was ended by {signal.Signals(-code).name}{reason}"
+
+
+def _serve(connection: Connection) -> None:
+    """Answer tasks until nobody sends any more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    while True:
+        try:
+            task = connection.recv_bytes()
+        except (EOFError, OSError):  # also when the other process was killed
+            return
+        try:
+            connection.send_bytes(answer(task))
+        except OSError:
+            return
+
+
+def answer(task: bytes) -> bytes:
+    """Return the pickled (whether it succeeded, result or exception) of a pickled (function, arguments, keywords)."""
+    try:
+        function, args, kwargs = pickle.loads(task)
+        return pickle.dumps((True, function(*args, **kwargs)))
+    except Exception as error:
+        try:
+            failed = pickle.dumps((False, error))
+            pickle.loads(failed)  # an exception may be written and yet not be read
+        except Exception:
+            failed = pickle.dumps((False, RuntimeError(f"{type(error).__name__}: {error}")))
+        return failed
+
+
+def block_interrupts() -> None:
+    """Keep interrupts from the processes that this thread starts, from their beginning."""
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})

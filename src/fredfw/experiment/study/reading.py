@@ -1,0 +1,261 @@
+"""Reads what an experiment says of a search: its space, what is looked for, and how points are run."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from attrs import frozen
+
+from fredfw.errors import InputError, UnknownNameError
+from fredfw.experiment.file.overrides import key_parts, with_values
+from fredfw.experiment.file.spec import AnyOutline, Section
+from fredfw.experiment.metrics import METRICS, Metric, metric
+from fredfw.experiment.study import ranges
+from fredfw.experiment.study.constraints import Constraint
+from fredfw.experiment.study.results import Objective
+from fredfw.experiment.study.space import FABRIC, WORKLOAD, CellSpace, Dimension, Space
+from fredfw.fidelities import FIDELITIES, checked, hint
+from fredfw.tables import as_table, check_keys
+from fredfw.units import Unit, parse
+
+
+@frozen
+class Rung:
+    """A way of running points that is not the experiment's own.
+
+    Args:
+        name: In the experiment; that of the fidelity, where it is just that.
+        fidelity: One of ``FIDELITIES``, or ``None`` for the experiment's own.
+        values: What it sets in the experiment, by path, whatever the point sets.
+    """
+
+    name: str
+    fidelity: str | None
+    values: Mapping[str, Any]
+
+
+@frozen(eq=False, kw_only=True)
+class Study:
+    """What an experiment is searched for, and where.
+
+    Args:
+        dimensions: What is varied.
+        constraints: What every point keeps.
+        constants: By name, for constraints.
+        objectives: What is looked for.
+        limits: The most that is allowed of a metric, or the least where more is better.
+        sampler: Which points are run, as written.
+        rungs: Those that the experiment names.
+        content: The tables of the experiment without those of the search, which points set values in.
+        tables: Those of the search, as written.
+        file: Where those were read from.
+    """
+
+    dimensions: tuple[Dimension, ...]
+    constraints: tuple[Constraint, ...]
+    constants: Mapping[str, Any]
+    objectives: tuple[Objective, ...]
+    limits: Mapping[str, float]
+    sampler: object
+    rungs: Mapping[str, Rung]
+    content: Mapping[str, Any]
+    tables: Mapping[str, Any]
+    file: str | None
+
+    def rung(self, name: str) -> Rung:
+        """Return the rung called ``name``, which a sampler asks for; raises ``UnknownNameError``."""
+        if name in self.rungs:
+            return self.rungs[name]
+        if name in FIDELITIES:
+            return Rung(name, name, {})
+        known = (*self.rungs, *FIDELITIES)
+        message = f"there is no rung {name!r}{hint(name, known)}"
+        raise UnknownNameError(message, file=self.file, key="sampler", accepted=", ".join(known))
+
+    def space(self, outline: AnyOutline) -> Space:
+        """Return the points on the cells of ``outline``."""
+        cells = tuple(
+            CellSpace(one.name, fabric.name, _concerning(self.dimensions, {"workloads": one, "fabrics": fabric}))
+            for one, fabric in outline.cells
+        )
+        return Space(self.dimensions, cells, self.constraints, self.constants)
+
+
+def read(tables: Mapping[str, Any], content: Mapping[str, Any], file: str | None) -> Study:
+    """Return what ``tables`` say of a search.
+
+    Args:
+        tables: Those with the keys of ``fredfw.experiment.file.reading.SEARCH``.
+        content: All others of the experiment.
+        file: Where ``tables`` come from.
+
+    Raises:
+        InputError: Something cannot be used; names file, key and value.
+    """
+    try:
+        dimensions = _dimensions(_table(tables.get("space"), "space"), content)
+        constants = _constants(_table(tables.get("constants", {}), "constants"), [one.name for one in dimensions])
+        objectives, limits = _objective(_table(tables.get("objective"), "objective"))
+        return Study(
+            dimensions=dimensions,
+            constraints=_constraints(tables.get("constraints", []), dimensions, constants),
+            constants=constants,
+            objectives=objectives,
+            limits=limits,
+            sampler=tables.get("sampler", "grid"),
+            rungs=_rungs(_table(tables.get("rungs", {}), "rungs"), content),
+            content=content,
+            tables=tables,
+            file=file,
+        )
+    except InputError as error:
+        raise error.at(file=file) from None
+
+
+def _table(value: object, key: str) -> Mapping[str, Any]:
+    if value is None:
+        raise InputError("is missing", key=key, accepted="a table")
+    return as_table(value, key)
+
+
+def _dimensions(tables: Mapping[str, Any], content: Mapping[str, Any]) -> tuple[Dimension, ...]:
+    dimensions = tuple(_dimension(name, given) for name, given in tables.items())
+    if not dimensions:
+        raise InputError("names nothing to vary", key="space", accepted="one or more names, each with its values")
+    taken: dict[str, str] = {}
+    for dimension in dimensions:
+        key = f"space.{dimension.name}"
+        for path in dimension.paths:
+            parts = key_parts(path)
+            for other, name in taken.items():
+                if all(one == theirs for one, theirs in zip(parts, key_parts(other), strict=False)):
+                    raise InputError(f"{path} is set by {name!r}, too", key=key, accepted="one name for each path")
+            taken[path] = dimension.name
+            try:
+                with_values(content, {path: dimension.values[0]})
+            except InputError as error:
+                raise type(error)(error.message, key=key, accepted=error.accepted) from None
+    return dimensions
+
+
+def _constraints(
+    given: object, dimensions: Sequence[Dimension], constants: Mapping[str, Any]
+) -> tuple[Constraint, ...]:
+    if not isinstance(given, list):
+        raise InputError(f"{given!r} is not a list", key="constraints", accepted="a list of texts")
+    known = [*(one.name for one in dimensions), *constants, WORKLOAD, FABRIC]
+    parsed = []
+    for index, text in enumerate(given):
+        try:
+            parsed.append(Constraint.parse(text, known))
+        except InputError as error:
+            raise error.at(key=f"constraints[{index}]") from None
+    return tuple(parsed)
+
+
+def _concerning(dimensions: Sequence[Dimension], sections: Mapping[str, Section]) -> tuple[int, ...]:
+    """Return the numbers of the dimensions that set something for the cell of ``sections``."""
+
+    def concerns(path: str) -> bool:
+        parts = key_parts(path)
+        section = sections.get(parts[0])
+        return section is None or len(parts) == 1 or section.is_called([parts[1]])
+
+    return tuple(number for number, one in enumerate(dimensions) if any(map(concerns, one.paths)))
+
+
+def _dimension(name: str, given: object) -> Dimension:
+    key = f"space.{name}"
+    if name in (WORKLOAD, FABRIC):
+        raise InputError("means the cell in constraints", key=key, accepted="another name")
+    try:
+        paths: object = [name]
+        if isinstance(given, Mapping):
+            if "path" in given and "paths" in given:
+                raise InputError("is given, and path too", key="paths", accepted="one of the two keys")
+            paths = given.get("paths", [given["path"]] if "path" in given else [name])
+            given = {one: value for one, value in given.items() if one not in ("path", "paths")}
+        if not isinstance(paths, list) or not paths or not all(isinstance(path, str) for path in paths):
+            accepted = "such as workloads.gpt3.workload.mp, or paths = [...]"
+            raise InputError(f"{paths!r} is not a path", key="path", accepted=accepted)
+        for path in paths:
+            if len(key_parts(path)) == 1 and path == name:
+                accepted = f"{{ path = 'workloads.NAME.workload.{name}', ... }}"
+                raise InputError("says no path that it sets", accepted=accepted)
+            key_parts(path)
+        return Dimension(name, tuple(paths), ranges.values_of(given))
+    except InputError as error:
+        raise error.at(key=key) from None
+
+
+def _constants(given: Mapping[str, Any], names: Collection[str]) -> Mapping[str, Any]:
+    for name, value in given.items():
+        if name in names or name in (WORKLOAD, FABRIC):
+            raise InputError("is a name of the space", key=f"constants.{name}", accepted="another name")
+        if not isinstance(value, bool | int | float | str):
+            raise InputError(f"{value!r} is not a value", key=f"constants.{name}", accepted="a number or a text")
+    return given
+
+
+def _objective(given: Mapping[str, Any]) -> tuple[tuple[Objective, ...], Mapping[str, float]]:
+    check_keys(given, ("minimise", "maximise", "limits"), "objective")
+    found: dict[str, Objective] = {}
+    for key, least in (("minimise", True), ("maximise", False)):
+        names = given.get(key, [])
+        for name in names if isinstance(names, list) else [names]:
+            where = f"objective.{key}"
+            unit = _metric(name, where).unit
+            if name in found:
+                raise InputError(f"{name!r} is repeated", key=where, accepted="each metric once")
+            found[name] = Objective(name, unit, least)
+    if not found:
+        raise InputError(
+            "names no metric", key="objective", accepted=f"minimise or maximise = one of {', '.join(METRICS)}"
+        )
+    limits = _table(given.get("limits", {}), "objective.limits")
+    return tuple(found.values()), {name: _limit(name, value) for name, value in limits.items()}
+
+
+def _metric(name: object, key: str) -> Metric:
+    if not isinstance(name, str):
+        raise InputError(f"{name!r} is not a metric", key=key, accepted=", ".join(METRICS))
+    return metric(name, key)
+
+
+def _limit(name: str, value: object) -> float:
+    key = f"objective.limits.{name}"
+    unit = _metric(name, "objective.limits").unit
+    units = {unit.value: unit for unit in Unit}
+    if unit in units:
+        try:
+            limit = parse(value, units[unit])
+        except InputError as error:
+            raise error.at(key=key) from None
+    elif isinstance(value, bool) or not isinstance(value, int | float):
+        raise InputError(f"{value!r} is not a number", key=key, accepted="a number")
+    else:
+        limit = float(value)
+    if not limit > 0:
+        raise InputError(f"{value!r} is not above 0", key=key, accepted="a limit above 0")
+    return limit
+
+
+def _rungs(given: Mapping[str, Any], content: Mapping[str, Any]) -> Mapping[str, Rung]:
+    found = {}
+    for name, one in given.items():
+        key = f"rungs.{name}"
+        table = _table(one, key)
+        check_keys(table, ("fidelity", "values"), key)
+        if name in FIDELITIES:
+            raise InputError("is the name of a fidelity", key=key, accepted="another name")
+        fidelity = table.get("fidelity")
+        if fidelity is not None:
+            fidelity = checked(fidelity, f"{key}.fidelity")
+        values = _table(table.get("values", {}), f"{key}.values")
+        try:
+            with_values(content, values)
+        except InputError as error:
+            raise error.at(key=f"{key}.values") from None
+        found[name] = Rung(name, fidelity, values)
+    return found

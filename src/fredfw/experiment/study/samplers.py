@@ -1,0 +1,147 @@
+"""The samplers of the core: all points, random ones, and successive halving."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from typing import ClassVar
+
+from attrs import define, field, frozen
+
+from fredfw import units
+from fredfw.errors import InputError
+from fredfw.experiment.metrics import pareto
+from fredfw.plugin.sampler import Sampler, Search, SearchSpace, Told, Trial
+
+
+def _more_than_one(_instance: object, attribute: object, value: float) -> None:
+    if not value > 1:
+        raise InputError(f"{value!r} is too small", key=getattr(attribute, "name", ""), accepted="a number above 1")
+
+
+@define
+class _Listed(Search):
+    """Asks for a list of points once."""
+
+    points: Sequence[int]
+
+    def ask(self) -> Sequence[Trial]:
+        """See ``Search.ask``."""
+        asked, self.points = self.points, ()
+        return [Trial(point) for point in asked]
+
+    def tell(self, told: Sequence[Told]) -> None:
+        """See ``Search.tell``."""
+
+
+@frozen
+class GridSampler(Sampler):
+    """Runs every point of the space."""
+
+    name: ClassVar[str] = "grid"
+
+    def start(self, space: SearchSpace) -> Search:
+        """See ``Sampler.start``."""
+        return _Listed(range(len(space)))
+
+
+@frozen
+class RandomSampler(Sampler):
+    """Runs some points of the space, each at most once, all with the same probability."""
+
+    name: ClassVar[str] = "random"
+
+    trials: int = units.option(100, validator=units.whole(1), help="points to run")
+    seed: int = units.option(0, validator=units.whole(0), help="of the random numbers: the same seed, the same points")
+
+    def start(self, space: SearchSpace) -> Search:
+        """See ``Sampler.start``."""
+        return _Listed(_drawn(len(space), self.trials, self.seed))
+
+
+@frozen
+class HalvingSampler(Sampler):
+    """Runs many points at a cheap rung, and the best share of them at the next one (Jamieson and Talwalkar 2016).
+
+    With several objectives, points are sorted into fronts: first those that no other one beats, then those that only
+    these beat, and so on (Deb et al. 2002, NSGA-II); within a front, in the order of the space.
+    """
+
+    name: ClassVar[str] = "halving"
+
+    rungs: tuple[str, ...] = units.option(
+        ("compressed", "exact"),
+        help="how points are run, the cheapest first: fidelities, or names of [rungs] of the study",
+    )
+    eta: float = units.option(
+        4.0, validator=_more_than_one, help="one in so many of the points of a rung goes on to the next one"
+    )
+    trials: int | None = units.option(
+        None, validator=units.whole(1), help="points at the first rung, drawn at random; default: all of the space"
+    )
+    least: int = units.option(1, validator=units.whole(1), help="points at the last rung, at least")
+    seed: int = units.option(0, validator=units.whole(0), help="of the random numbers: the same seed, the same points")
+
+    def __attrs_post_init__(self) -> None:
+        if not self.rungs or len(set(self.rungs)) < len(self.rungs):
+            raise InputError(f"{list(self.rungs)} are not rungs", key="rungs", accepted="one or more different names")
+
+    def start(self, space: SearchSpace) -> Search:
+        """See ``Sampler.start``."""
+        points = list(range(len(space))) if self.trials is None else _drawn(len(space), self.trials, self.seed)
+        return _Halving(self, points)
+
+
+@define
+class _Halving(Search):
+    """Goes from rung to rung with fewer and fewer points."""
+
+    sampler: HalvingSampler
+    points: list[int]
+    rung: int = field(default=0, init=False)
+
+    def ask(self) -> Sequence[Trial]:
+        """See ``Search.ask``."""
+        if self.rung == len(self.sampler.rungs):
+            return ()
+        return [Trial(point, self.sampler.rungs[self.rung]) for point in self.points]
+
+    def tell(self, told: Sequence[Told]) -> None:
+        """See ``Search.tell``."""
+        self.rung += 1
+        count = max(self.sampler.least, math.ceil(len(self.points) / self.sampler.eta))
+        fitting = [(one.trial.point, one.losses) for one in told if one.feasible and one.losses is not None]
+        ranks = fronts([losses for _, losses in fitting])
+        ordered = sorted(zip(ranks, (point for point, _ in fitting), strict=True))
+        self.points = sorted(point for _, point in ordered[:count])
+
+
+def fronts(losses: Sequence[tuple[float, ...]]) -> list[int]:
+    """Return the front of each, from 1: that of those that no other one beats, then of those that only these beat.
+
+    One beats another if it is nowhere worse and somewhere better; with one number each, equal ones have the same front.
+    """
+    if not losses:
+        return []
+    if len(losses[0]) == 1:
+        # Of the numbers below, not of the different numbers below: third, where two are first.
+        ordered = sorted(losses)
+        first: dict[tuple[float, ...], int] = {}
+        for place, loss in enumerate(ordered):
+            first.setdefault(loss, place + 1)
+        return [first[loss] for loss in losses]
+    ranks = [0] * len(losses)
+    left = list(range(len(losses)))
+    front = 0
+    while left:
+        front += 1
+        for place in pareto([losses[one] for one in left]):
+            ranks[left[place]] = front
+        left = [one for one in left if not ranks[one]]
+    return ranks
+
+
+def _drawn(size: int, count: int, seed: int) -> list[int]:
+    """Return ``count`` different numbers below ``size``, or all of them, in order."""
+    return sorted(random.Random(seed).sample(range(size), min(count, size)))

@@ -1,0 +1,349 @@
+"""Runs a study: asks the sampler for points, evaluates them as cells, and ranks what comes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from attrs import define, evolve, field, frozen
+
+from fredfw.errors import InputError, Interrupted, UnknownNameError
+from fredfw.experiment.file import reading
+from fredfw.experiment.file.overrides import with_values
+from fredfw.experiment.file.spec import Experiment
+from fredfw.experiment.metrics import METRICS
+from fredfw.experiment.progress import Log, Progress, silent
+from fredfw.experiment.results import Cell, Failure
+from fredfw.experiment.run.cells import CellRunner, CellSpec, CellStore, Counted, Outcome, SpecWriter, evaluate, refused
+from fredfw.experiment.run.fidelity import choose, stored
+from fredfw.experiment.run.workers import Workers
+from fredfw.experiment.study import answers
+from fredfw.experiment.study.reading import Study
+from fredfw.experiment.study.results import Objective, RungCount, RungError, StudyPoint, StudyResult
+from fredfw.experiment.study.samplers import fronts
+from fredfw.experiment.study.space import FABRIC, WORKLOAD, Space
+from fredfw.fidelities import ESTIMATE, EXACT
+from fredfw.plugin import configure
+from fredfw.plugin.manager import PluginManager
+from fredfw.plugin.sampler import Sampler, SearchSpace, Told, Trial
+from fredfw.simulation.fidelity import Choice
+from fredfw.units import Unit, render
+
+
+def search(
+    experiment: Experiment,
+    plugins: PluginManager,
+    *,
+    store: CellStore | None = None,
+    workers: Workers | None = None,
+    progress: Progress | None = None,
+    log: Log = silent,
+    fidelity: Choice | None = None,
+) -> StudyResult:
+    """Search the space of ``experiment``; a point that cannot be run costs no other.
+
+    Args:
+        experiment: What to look for, and where.
+        plugins: Where those are looked up that it names.
+        store: Has cells of earlier runs, and takes those of this one.
+        workers: Other processes that run cells; this one by default.
+        progress: Called with (cells done, cells asked for so far, a cell that runs).
+        log: Told of what the sampler asks for.
+        fidelity: Of all points whose rung has none; by default that of the experiment, else what their transfers allow.
+
+    Raises:
+        Interrupted: A ``KeyboardInterrupt`` came after the first cell; has the result so far.
+        InputError: The space is empty or too large, a path of it leads nowhere, or a cell lacks the objective.
+        PluginError: The sampler misbehaved.
+    """
+    study, sampler = experiment.study, experiment.sampler
+    if study is None or sampler is None:
+        accepted = "an experiment with [space] and [objective]"
+        raise InputError("there is nothing to search", file=experiment.file, key="space", accepted=accepted)
+    points = study.space(experiment)
+    try:
+        points.check()
+        space = search_space(points, study.objectives)
+    except InputError as error:
+        raise error.at(file=study.file) from None
+    running = answers.start(sampler, space)
+    here = CellRunner(plugins)
+    run = here.run if workers is None else workers.run
+    counted = None if store is None else Counted(store)
+    asked_for = fidelity or Choice(experiment.fidelity or EXACT)
+    writer = _Writer(study, points, experiment.file, asked_for.fidelity, plugins, SpecWriter(plugins))
+    found = _Found(experiment.title, study, points, sampler, asked_for)
+    try:
+        while asked := answers.ask(running, space):
+            wanted = [one for one in dict.fromkeys(asked) if one not in found.outcomes]
+            log("points asked for", points=len(asked), new=len(wanted), rungs=sorted({str(one.rung) for one in asked}))
+            cells: list[tuple[Trial, CellSpec]] = []
+            for one in wanted:
+                spec = writer.spec(one)
+                if isinstance(spec, Failure):
+                    found.add(one, spec)
+                else:
+                    cells.append((one, spec))
+            if fidelity is None and experiment.fidelity is None:
+                default = [
+                    spec for trial, spec in cells if trial.rung is None or study.rung(trial.rung).fidelity is None
+                ]
+                choice = choose(
+                    default, here.transfers if workers is None else workers.transfers, stored(store, default)
+                )
+                if choice.fidelity != EXACT:  # all of them, also those that have been run
+                    given: dict[str, Any] = {"store": store, "workers": workers, "progress": progress, "log": log}
+                    return search(experiment, plugins, fidelity=choice, **given)
+            step = progress and _after(progress, len(found.outcomes))
+            outcomes = evaluate(
+                [spec for _, spec in cells],
+                run,
+                store=counted,
+                executor=None if workers is None else workers.executor,
+                jobs=1 if workers is None else workers.jobs,
+                progress=step,
+            )
+            try:
+                for number, outcome in outcomes:
+                    found.add(cells[number][0], outcome)
+            finally:
+                outcomes.close()
+            answers.tell(running, [found.told(one) for one in asked])
+    except KeyboardInterrupt:
+        if not found.outcomes:
+            raise
+        raise Interrupted(found.result(complete=False, stored=counted.hits if counted else 0)) from None
+    return found.result(complete=True, stored=counted.hits if counted else 0)
+
+
+def search_space(space: Space, objectives: Sequence[Objective]) -> SearchSpace:
+    """Return what a sampler sees of ``space``: where there are several cells, they are its first dimensions."""
+    workloads = tuple(dict.fromkeys(cell.workload for cell in space.cells))
+    fabrics = tuple(dict.fromkeys(cell.fabric for cell in space.cells))
+    several = [(name, known) for name, known in ((WORKLOAD, workloads), (FABRIC, fabrics)) if len(known) > 1]
+    return SearchSpace(
+        names=(*(name for name, _ in several), *(one.name for one in space.dimensions)),
+        values=(*(known for _, known in several), *(one.values for one in space.dimensions)),
+        points=tuple(
+            (*(known.index(getattr(point, name)) for name, known in several), *point.choice) for point in space.points
+        ),
+        objectives=len(objectives),
+    )
+
+
+def _after(progress: Progress, before: int) -> Progress:
+    return lambda done, total, what: progress(before + done, before + total, what)
+
+
+@frozen(eq=False)
+class _Writer:
+    """Writes the cells of the points of a study."""
+
+    study: Study
+    space: Space
+    file: str | None
+    fidelity: str
+    plugins: PluginManager
+    cells: SpecWriter
+
+    def spec(self, trial: Trial) -> CellSpec | Failure:
+        """Return what to run, or why the point is impossible.
+
+        Raises:
+            UnknownNameError: A path of the space leads nowhere, or a value of it names something that there is not.
+        """
+        study, point = self.study, self.space.points[trial.point]
+        rung = None if trial.rung is None else study.rung(trial.rung)
+        settings = self.space.settings(point) | (dict(rung.values) if rung else {})
+        try:
+            outline = reading.parse(with_values(study.content, settings), file=self.file)
+            outline = outline.select(fabrics=[point.fabric], workloads=[point.workload])
+            experiment = reading.configured(outline, self.plugins, trust_plugins=True)
+            workload, fabric = experiment.cells[0]
+            fidelity = (rung and rung.fidelity) or self.fidelity
+            return self.cells.spec(experiment, workload, fabric, fidelity)
+        except UnknownNameError as error:
+            raise self._blamed(error) from None
+        except InputError as error:
+            return refused(point.workload, point.fabric, error)
+
+    def _blamed(self, error: UnknownNameError) -> UnknownNameError:
+        """Name the dimension that set what is unknown."""
+        for dimension in self.study.dimensions:
+            # The name of a plugin is blamed on its table.
+            paths = {one for path in dimension.paths for one in (path, path.removesuffix(".name"))}
+            if error.key and any(error.key == path or error.key.startswith(f"{path}.") for path in paths):
+                file, key = self.study.file, f"space.{dimension.name}: {error.key}"
+                return UnknownNameError(error.message, file=file, key=key, accepted=error.accepted)
+        return error
+
+
+@define
+class _Found:
+    """What is known of the points so far."""
+
+    title: str
+    study: Study
+    space: Space
+    sampler: Sampler
+    fidelity: Choice
+    outcomes: dict[Trial, Outcome] = field(factory=dict)
+    order: dict[str | None, None] = field(factory=dict)
+    """The rungs, in the order in which they were asked for first."""
+
+    def add(self, trial: Trial, outcome: Outcome) -> None:
+        """Take note of an outcome; raises ``InputError`` where it lacks an objective."""
+        self.order.setdefault(trial.rung)
+        self.outcomes[trial] = outcome
+        if isinstance(outcome, Cell):
+            for key, names in (
+                ("objective", [one.metric for one in self.study.objectives]),
+                ("objective.limits", list(self.study.limits)),
+            ):
+                for name in names:
+                    if METRICS[name].of(outcome) is None:
+                        raise InputError(
+                            f"{name} is not known of {outcome.workload} on {outcome.fabric}",
+                            file=self.study.file,
+                            key=key,
+                            accepted=", ".join(_metrics(outcome)),
+                        )
+
+    def told(self, trial: Trial) -> Told:
+        """Return what the sampler is told of ``trial``."""
+        outcome = self.outcomes[trial]
+        if isinstance(outcome, Failure):
+            return Told(trial, None, False)
+        return Told(trial, _losses(outcome, self.study.objectives), not self._broken(outcome))
+
+    def _broken(self, cell: Cell) -> str:
+        """Return which limit ``cell`` breaks, in words; empty for none."""
+        for name, limit in self.study.limits.items():
+            metric = METRICS[name]
+            value = metric.of(cell)
+            if value is not None and (value > limit if metric.least else value < limit):
+                side = "above" if metric.least else "below"
+                return f"{name} {shown(value, metric.unit)} is {side} the limit of {shown(limit, metric.unit)}"
+        return ""
+
+    def result(self, *, complete: bool, stored: int) -> StudyResult:
+        study = self.study
+        latest: dict[int, Trial] = {}
+        for trial in self.outcomes:
+            latest[trial.point] = trial
+        with_result = {trial.rung for trial, one in self.outcomes.items() if isinstance(one, Cell)}
+        final = next((rung for rung in reversed(self.order) if rung in with_result), None)
+        points = [self._point(trial, final) for _, trial in sorted(latest.items())]
+        ranked = [one for one in points if one.final and one.seconds is not None and not one.reason]
+        signs = [1.0 if one.least else -1.0 for one in study.objectives]
+        losses = [
+            tuple(sign * one.metrics[objective.metric] for sign, objective in zip(signs, study.objectives, strict=True))
+            for one in ranked
+        ]
+        ranks = dict(zip((one.number for one in ranked), fronts(losses), strict=True))
+        cells = [one for one in self.outcomes.values() if isinstance(one, Cell)]
+        return StudyResult(
+            title=self.title,
+            names=tuple(one.name for one in study.dimensions),
+            numeric=tuple(one.name for one in study.dimensions if one.numeric),
+            objectives=study.objectives,
+            limits=dict(study.limits),
+            combinations=self.space.combinations,
+            size=self.space.count,
+            points=tuple(evolve(one, rank=ranks.get(one.number)) for one in points),
+            rungs=tuple(self._counts()),
+            sampler={"name": self.sampler.name, **configure.unstructure(self.sampler)},
+            provenance={
+                "study": _plain(study.tables),
+                "experiment": _plain(study.content),
+                "versions": dict(
+                    sorted({name: one for cell in cells for name, one in cell.provenance["versions"].items()}.items())
+                ),
+            },
+            complete=complete,
+            colours={label: colour for cell in reversed(cells) for label, colour in cell.colours.items()},
+            stored=stored,
+            approximated=self.fidelity.reason,
+        )
+
+    def _point(self, trial: Trial, final: str | None) -> StudyPoint:
+        point, outcome = self.space.points[trial.point], self.outcomes[trial]
+        common: dict[str, Any] = {
+            "number": point.number,
+            "workload": point.workload,
+            "fabric": point.fabric,
+            "values": self.space.values(point),
+            "rung": self._label(trial),
+            "final": trial.rung == final,
+        }
+        if isinstance(outcome, Failure):
+            return StudyPoint(**common, reason=outcome.reason, failed=not outcome.infeasible)
+        return StudyPoint(
+            **common,
+            seconds=outcome.seconds,
+            metrics=_metrics(outcome),
+            breakdown=outcome.breakdown,
+            memory=outcome.memory,
+            reason=self._broken(outcome),
+            tiers=outcome.tiers,
+            estimated=outcome.provenance["fidelity"] == ESTIMATE,
+        )
+
+    def _label(self, trial: Trial) -> str:
+        return self.fidelity.fidelity if trial.rung is None else trial.rung
+
+    def _counts(self) -> Iterator[RungCount]:
+        rungs: dict[str | None, dict[int, Outcome]] = {rung: {} for rung in self.order}
+        labels: dict[str | None, str] = {}
+        for trial, one in self.outcomes.items():
+            rungs[trial.rung][trial.point] = one
+            labels.setdefault(trial.rung, self._label(trial))
+        seconds = {
+            rung: {point: one.seconds for point, one in mine.items() if isinstance(one, Cell)}
+            for rung, mine in rungs.items()
+        }
+        for place, (rung, mine) in enumerate(rungs.items()):
+            errors = {labels[other]: _error(seconds[rung], seconds[other]) for other in list(self.order)[place + 1 :]}
+            yield RungCount(
+                labels[rung],
+                len(mine),
+                len(seconds[rung]),
+                sum(one.statistics.get("events", 0) for one in mine.values() if isinstance(one, Cell)),
+                {label: error for label, error in errors.items() if error is not None},
+            )
+
+
+def _error(seconds: Mapping[int, float], closer: Mapping[int, float]) -> RungError | None:
+    """Return how far ``seconds`` of points are from those at a ``closer`` rung; ``None`` where none are at both."""
+    found = [seconds[point] / closer[point] - 1 for point in seconds if closer.get(point)]
+    return RungError(len(found), median(map(abs, found)), max(found, key=abs)) if found else None
+
+
+def _metrics(cell: Cell) -> dict[str, float]:
+    values = {name: one.of(cell) for name, one in METRICS.items()}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _losses(cell: Cell, objectives: Sequence[Objective]) -> tuple[float, ...]:
+    values = _metrics(cell)
+    return tuple(values[one.metric] if one.least else -values[one.metric] for one in objectives)
+
+
+_UNITS = {unit.value: unit for unit in (Unit.BYTES, Unit.SECONDS, Unit.JOULES)}
+
+
+def shown(value: float, unit: str) -> str:
+    """Return ``value`` for people."""
+    if unit in _UNITS:
+        return render(value, _UNITS[unit])
+    return f"{value:,.6g} {unit}".rstrip()
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of TOML as JSON has it."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

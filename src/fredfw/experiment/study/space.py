@@ -1,0 +1,251 @@
+"""The space of a study: dimensions with their values, the cells they are tried on, and the constraints."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import product
+from typing import Any, TypeAlias
+
+from attrs import evolve, field, frozen
+
+from fredfw import limits
+from fredfw.errors import InputError, LimitError
+from fredfw.experiment.study.constraints import Constraint
+
+WORKLOAD, FABRIC = "workload", "fabric"
+"""What constraints call the names of a cell."""
+
+Choice: TypeAlias = tuple[int | None, ...]
+"""Of each dimension the number of the value; ``None`` for one that has no part in the cell."""
+
+_STEPS = 100  # partial points that are tried for each cell that is allowed
+_EVERY = 1024
+
+
+@frozen
+class Dimension:
+    """One thing that is varied.
+
+    Args:
+        name: Short name, or the path.
+        paths: The keys of the experiment that it sets, as ``--set`` takes them.
+        values: Different ones, as written.
+    """
+
+    name: str
+    paths: tuple[str, ...]
+    values: tuple[Any, ...]
+
+    @property
+    def numeric(self) -> bool:
+        """Whether all values are numbers."""
+        return all(isinstance(one, int | float) and not isinstance(one, bool) for one in self.values)
+
+
+@frozen
+class CellSpace:
+    """One cell of the experiment.
+
+    Args:
+        workload: Name in the experiment.
+        fabric: Name in the experiment.
+        dimensions: Numbers of the dimensions that it has: those of another fabric or workload have no part in it.
+    """
+
+    workload: str
+    fabric: str
+    dimensions: tuple[int, ...]
+
+
+@frozen
+class Point:
+    """One point of a space.
+
+    Args:
+        number: From 0, in the order of the cells, then of the values, those of the first dimension slowest.
+        workload: Name in the experiment.
+        fabric: Name in the experiment.
+        choice: Its values.
+    """
+
+    number: int
+    workload: str
+    fabric: str
+    choice: Choice
+
+
+@frozen(eq=False)
+class Space:
+    """All points of a study.
+
+    Args:
+        dimensions: What is varied.
+        cells: On what.
+        constraints: What every point keeps. One that names a dimension that a cell does not have says nothing of it.
+        constants: By name.
+    """
+
+    dimensions: tuple[Dimension, ...]
+    cells: tuple[CellSpace, ...]
+    constraints: tuple[Constraint, ...] = ()
+    constants: Mapping[str, Any] = field(factory=dict)
+
+    @cached_property
+    def combinations(self) -> int:
+        """How many points there are without constraints."""
+        return sum(math.prod(len(self.dimensions[one].values) for one in cell.dimensions) for cell in self.cells)
+
+    @cached_property
+    def count(self) -> int:
+        """How many points there are; counted part by part, without a list of them.
+
+        Raises:
+            InputError: A constraint has no value at a point.
+            LimitError: They are too many to be counted.
+        """
+        return sum(math.prod(map(len, self._parts(cell).values())) for cell in self.cells)
+
+    def check(self) -> None:
+        """Make sure that there are points, and not more of them than cells are allowed.
+
+        Raises:
+            InputError: There are none; says which constraint removes the last one.
+            LimitError: There are too many.
+        """
+        limits.check("cells", self.count, key="space")
+        if self.count:
+            return
+        left = self.combinations
+        for position, constraint in enumerate(self.constraints):
+            remaining = evolve(self, constraints=self.constraints[: position + 1]).count
+            if not remaining:
+                earlier = " that the constraints before it leave" if position else ""
+                raise InputError(
+                    f"{constraint.text!r} removes all {left} points{earlier}: the space is empty",
+                    key=f"constraints[{position}]",
+                    accepted="a constraint that some point keeps, or other values",
+                )
+            left = remaining
+
+    @cached_property
+    def points(self) -> tuple[Point, ...]:
+        """All points, in order."""
+        found: list[Point] = []
+        for cell in self.cells:
+            parts = self._parts(cell)
+            choices = []
+            for chosen in product(*parts.values()):
+                choice: list[int | None] = [None] * len(self.dimensions)
+                for dimensions, values in zip(parts, chosen, strict=True):
+                    for dimension, value in zip(dimensions, values, strict=True):
+                        choice[dimension] = value
+                choices.append(choice)
+            choices.sort(key=lambda choice: [-1 if one is None else one for one in choice])
+            found += [
+                Point(len(found) + place, cell.workload, cell.fabric, tuple(choice))
+                for place, choice in enumerate(choices)
+            ]
+        return tuple(found)
+
+    def values(self, point: Point) -> dict[str, Any]:
+        """Return the values of ``point``, by the name of the dimension."""
+        return {
+            dimension.name: dimension.values[one]
+            for dimension, one in zip(self.dimensions, point.choice, strict=True)
+            if one is not None
+        }
+
+    def settings(self, point: Point) -> dict[str, Any]:
+        """Return what ``point`` sets in the experiment, by path."""
+        return {
+            path: dimension.values[one]
+            for dimension, one in zip(self.dimensions, point.choice, strict=True)
+            if one is not None
+            for path in dimension.paths
+        }
+
+    def _parts(self, cell: CellSpace) -> dict[tuple[int, ...], Sequence[tuple[int, ...]]]:
+        """Return the choices that keep the constraints, apart for each set of dimensions that constraints connect.
+
+        The points of the cell are the product of the parts.
+        """
+        numbers = {self.dimensions[one].name: one for one in cell.dimensions}
+        given = {**self.constants, WORKLOAD: cell.workload, FABRIC: cell.fabric}
+        applying = [
+            (constraint, [numbers[name] for name in constraint.names if name in numbers])
+            for constraint in self.constraints
+            if all(name in numbers or name in given for name in constraint.names)
+        ]
+        groups: list[set[int]] = [{one} for one in cell.dimensions]
+        for _, named in applying:
+            joined = [group for group in groups if group & set(named)]
+            groups = [group for group in groups if not group & set(named)] + ([set().union(*joined)] if joined else [])
+        parts: dict[tuple[int, ...], Sequence[tuple[int, ...]]] = {}
+        for group in sorted(groups, key=min):
+            mine = [(constraint, named) for constraint, named in applying if named and named[0] in group]
+            dimensions = tuple(sorted(group))
+            if mine:
+                parts[dimensions] = list(self._solutions(dimensions, mine, given))
+            else:
+                parts[dimensions] = _All(len(self.dimensions[dimensions[0]].values))
+        if not all(constraint.holds(given) for constraint, named in applying if not named):
+            parts[()] = []
+        return parts
+
+    def _solutions(
+        self,
+        dimensions: tuple[int, ...],
+        constraints: Sequence[tuple[Constraint, Sequence[int]]],
+        given: Mapping[str, Any],
+    ) -> Iterator[tuple[int, ...]]:
+        """Yield the choices of ``dimensions`` that keep ``constraints``, each checked once all of its names are set."""
+        due: list[list[Constraint]] = [[] for _ in dimensions]
+        for constraint, named in constraints:
+            due[max(map(dimensions.index, named))].append(constraint)
+        values = dict(given)
+        chosen: list[int] = []
+        steps = 0
+
+        def extend(depth: int) -> Iterator[tuple[int, ...]]:
+            nonlocal steps
+            if depth == len(dimensions):
+                yield tuple(chosen)
+                return
+            dimension = self.dimensions[dimensions[depth]]
+            for number, value in enumerate(dimension.values):
+                steps += 1
+                if steps % _EVERY == 0:
+                    self._check_steps(steps)
+                values[dimension.name] = value
+                if all(constraint.holds(values) for constraint in due[depth]):
+                    chosen.append(number)
+                    yield from extend(depth + 1)
+                    chosen.pop()
+
+        return extend(0)
+
+    def _check_steps(self, steps: int) -> None:
+        excess = limits.excess("cells", steps // _STEPS)
+        if excess is not None:
+            raise LimitError(
+                f"of {self.combinations} combinations, more than {steps} were tried to count those that keep the "
+                "constraints",
+                key="space",
+                accepted=f"fewer values, or a higher limit: {_STEPS} for each of the cells allowed; "
+                f"fredfw --limit cells={steps // 10} raises it",
+            )
+
+
+@frozen
+class _All(Sequence[tuple[int, ...]]):
+    """The choices of one dimension without constraints, which need no list."""
+
+    size: int
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, place: Any) -> Any:
+        return (range(self.size)[place],)

@@ -1,0 +1,644 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from attrs import evolve, frozen
+
+import fredfw
+from fredfw import (
+    Admission,
+    DeviceMesh,
+    Fabric,
+    FlowSet,
+    Framework,
+    GraphBuilder,
+    Label,
+    Pattern,
+    RunResult,
+    Split,
+    Start,
+    System,
+    TaskGraph,
+    Topology,
+    Wait,
+    Work,
+    Workload,
+    hookimpl,
+)
+from fredfw.errors import DeadlockError, InputError, PluginError, SimulationError, UnsupportedError
+from fredfw.experiment.cell.runner import Runner, merged
+from fredfw.experiment.file.spec import Experiment
+from fredfw.fabric import Decision
+from fredfw.testing.fabrics import Admitting
+
+SIZE = 1e9
+TINY = {"name": "transformer", "layers": 4, "hidden": 64, "sequence": 32, "heads": 4, "vocabulary": 100}
+
+
+@frozen
+class Rivals(Workload):
+    """Two all-reduces of 1 GB between two ranks at the same time, with labels."""
+
+    name: ClassVar[str] = "rivals"
+    named: tuple[str, ...] = ("mp", "dp")
+
+    def labels(self, system: System) -> dict[str, Label]:
+        return {"mp": Label(0, "#D55E00"), "pp": Label(1), "dp": Label(2)}
+
+    def mesh(self, system: System) -> DeviceMesh:
+        return DeviceMesh({"dp": 2})
+
+    def graph(self, system: System) -> TaskGraph:
+        builder = GraphBuilder(2)
+        for label in self.named:
+            builder.collective(label, Pattern.ALL_REDUCE, [[0, 1]], SIZE, label=label)
+        return builder.build()
+
+
+@frozen
+class Sick(Topology):
+    """Finds out too late what it cannot build."""
+
+    name: ClassVar[str] = "sick"
+    spots: int = 3
+
+    def build(self) -> Fabric:
+        raise InputError(f"{self.spots} spots", key="spots", accepted="none")
+
+
+class Turns(Admission):
+    """Flows take turns, and are counted."""
+
+    def __init__(self) -> None:
+        self.turns = 0
+
+    def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
+        if len(flows.volumes) > 1:
+            return Split(tuple(np.arange(len(flows.volumes))[:, None]))
+        self.turns += 1
+        return Start()
+
+    def figures(self) -> Mapping[str, float]:
+        return {"turns taken": self.turns}
+
+    def notes(self) -> tuple[str, ...]:
+        return ("flows took turns",)
+
+
+class Closed(Admission):
+    """Lets nothing start."""
+
+    def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
+        return Wait("closed")
+
+
+@frozen
+class Gated(Topology):
+    """Two NPUs, a link of 1 GB/s in each direction, and an admission."""
+
+    name: ClassVar[str] = "gated"
+    closed: bool = False
+
+    def build(self) -> Fabric:
+        admission = Closed if self.closed else Turns
+        return Fabric("gated", [0, 0], np.array([0, 1]), np.array([1, 0]), 1e9, 0.0, 0.0).with_defaults(
+            admission=Admitting(admission)
+        )
+
+
+@frozen
+class Told(Rivals):
+    """Says what it is asked to about what it trains."""
+
+    name: ClassVar[str] = "told"
+    trains: Any = None
+    remarks: Any = ()
+    gaps: Any = ()
+
+    def omissions(self, system: System) -> tuple[str, ...]:
+        return self.gaps  # type: ignore[no-any-return]  # and that is what is tried
+
+    def work(self, system: System) -> Work | None:
+        return Work(self.trains, model_flops=1e6) if isinstance(self.trains, int) else self.trains
+
+    def notes(self, system: System) -> tuple[str, ...]:
+        return self.remarks  # type: ignore[no-any-return]  # and that is what is tried
+
+
+class Plugin:
+    @hookimpl
+    def fredfw_workloads(self) -> Sequence[type[Workload]]:
+        return [Rivals, Told]
+
+    @hookimpl
+    def fredfw_topologies(self) -> Sequence[type[Topology]]:
+        return [Sick, Gated]
+
+
+@pytest.fixture(scope="module")
+def framework() -> Framework:
+    framework = Framework()
+    framework.plugins.register(Plugin(), "rivals")
+    return framework
+
+
+def mesh(**fields: Any) -> dict[str, Any]:
+    return {"topology": {"name": "mesh2d", "rows": 2, "columns": 2, **fields}, "collectives": {"default": "ring"}}
+
+
+def content(fabric: dict[str, Any], workload: Any, **changes: Any) -> dict[str, Any]:
+    return {"fabrics": {"f": fabric}, "workloads": {"w": {"workload": workload}}, **changes}
+
+
+Run = Callable[..., RunResult]
+
+
+@pytest.fixture
+def run(framework: Framework) -> Run:
+    def run(fabric: dict[str, Any], workload: Any, fidelity: str | None = None, **changes: Any) -> RunResult:
+        return framework.run(framework.load_experiment(content(fabric, workload, **changes)), fidelity=fidelity)
+
+    return run
+
+
+def ends(result: RunResult) -> dict[str, float]:
+    timeline = result.timeline
+    return {timeline.graph.names[task]: float(end) for task, end in zip(timeline.task, timeline.end, strict=True)}
+
+
+def test_results_hold_what_the_workload_says(run: Run) -> None:
+    result = run(mesh(), {"name": "told", "trains": 6, "remarks": ["one", "two"]}, npu={"peak": "1 PFLOP/s"})
+    assert result.work == Work(6, model_flops=1e6)
+    assert result.throughput.samples_per_second == pytest.approx(6 / result.seconds, rel=1e-12)
+    assert result.throughput.mfu == pytest.approx(1e6 / (2 * result.seconds * 1e15), rel=1e-12)
+    assert result.throughput.npu_time == 2 * result.seconds
+    assert result.notes == ("one", "two")
+    assert result.omissions == ()
+
+
+def test_what_a_fabric_says_is_in_every_result(framework: Framework) -> None:
+    fabric = evolve(framework.topology("mesh2d", rows=1, columns=2).build(), notes=("the file has no latencies",))
+    assert framework.simulate_collective(fabric, "all-reduce", size=1.0, algorithm="ring").notes == fabric.notes
+    assert framework.simulate_graph(Rivals().graph(System(2)), fabric).notes[:1] == fabric.notes
+
+
+def test_what_a_workload_leaves_out_is_noted(run: Run) -> None:
+    result = run(mesh(), {"name": "told", "remarks": ["one"], "gaps": ["the gathers take no time here"]})
+    assert result.notes == ("one", "the gathers take no time here")
+    assert result.omissions == ("the gathers take no time here",)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"trains": "much"}, "Told.work() of 'told' returned 'much'; expected a fredfw.Work or None"),
+        ({"remarks": "a note"}, "Told.notes() of 'told' returned 'a note'; expected a tuple of texts"),
+        ({"remarks": [1]}, "Told.notes() of 'told' returned [1]; expected a tuple of texts"),
+        ({"gaps": [1]}, "Told.omissions() of 'told' returned [1]; expected a tuple of texts"),
+    ],
+)
+def test_wrong_answers_about_work_name_the_workload(run: Run, fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(PluginError) as caught:
+        run(mesh(), {"name": "told", **fields})
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("fidelity", ["compressed", "exact"])
+def test_a_ring_takes_its_alpha_beta_time(run: Run, fidelity: str) -> None:
+    result = run(mesh(), {"name": "microbenchmark", "count": 3}, fidelity)
+    # The snake 0-1-3-2 is a ring of single links: 2 (n - 1) steps of 20 ns and size / n at 750 GB/s.
+    assert result.seconds == pytest.approx(3 * 6 * (20e-9 + SIZE / 4 / 750e9), rel=1e-9)
+    assert result.placement.tolist() == [0, 1, 3, 2]
+    assert result.breakdown == pytest.approx({"compute": 0.0, "bubble": 0.0, "collective": result.seconds})
+    assert result.algorithms == {"collective all-reduce x4": "ring"}
+    assert (result.workload, result.fabric_name, result.fabric.name) == ("w", "f", "f")
+    assert result.provenance["fidelity"] == fidelity
+    assert result.notes == ()
+
+
+def test_bytes_and_energy(run: Run) -> None:
+    result = run(mesh(), "microbenchmark")
+    # Each of n links carries 2 (n - 1) / n of the size, at 0.063 pJ/bit.
+    assert result.bytes_by_cause == pytest.approx({"collective": 6 * SIZE})
+    assert result.link_bytes.sum() == pytest.approx(6 * SIZE)
+    assert result.energy == pytest.approx(6 * SIZE * 8 * 0.063e-12, rel=1e-12)
+    assert result.energy == pytest.approx(float(result.link_bytes @ result.fabric.energies), rel=1e-12)
+
+
+def test_links_that_cost_nothing_use_no_energy(run: Run) -> None:
+    assert run(mesh(link_energy=0), "microbenchmark").energy == 0.0
+
+
+@pytest.mark.parametrize("fidelity", ["compressed", "exact"])
+@pytest.mark.parametrize(
+    "workload",
+    [
+        {"name": "cnn", "model": "resnet-50"},
+        {**TINY, "mp": 2, "pp": 2, "microbatches": 4},
+        {**TINY, "mp": 2, "execution": "streaming"},
+    ],
+)
+def test_parts_add_up_and_so_do_bytes(run: Run, workload: dict[str, Any], fidelity: str) -> None:
+    # A ring cannot send a pipeline's transfers.
+    result = run({**mesh(), "collectives": {"default": ["ring", "direct"]}}, workload, fidelity)
+    total = sum(result.timeline.breakdown_by_rank.values(), np.zeros(1))
+    np.testing.assert_allclose(total, result.seconds, rtol=1e-12)
+    assert sum(result.breakdown.values()) == pytest.approx(result.seconds, rel=1e-12)
+    assert sum(result.bytes_by_cause.values()) == pytest.approx(result.link_bytes.sum(), rel=1e-12)
+
+
+def test_compute_scale_is_a_factor_on_compute_times(framework: Framework) -> None:
+    def compute(scale: float) -> float:
+        tables = content(mesh(), {"name": "cnn", "model": "alexnet"})
+        tables["workloads"]["w"]["compute_scale"] = scale
+        return framework.run(framework.load_experiment(tables)).breakdown["compute"]
+
+    assert compute(0.25) == pytest.approx(0.25 * compute(1.0), rel=1e-12)
+
+
+def test_npu_sets_the_roofline(run: Run) -> None:
+    # Without local memory traffic to speak of, twice the peak is half the time.
+    npu = {"memory_bandwidth": 1e20}
+    once, twice = (
+        run(mesh(), {"name": "cnn", "model": "alexnet"}, npu={**npu, "peak": peak}).breakdown["compute"]
+        for peak in ("1 TFLOP/s", "2 TFLOP/s")
+    )
+    assert once == pytest.approx(2 * twice, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("sharing", "priorities", "expected"),
+    [
+        # Alone each takes 1 GB / (1 GB/s) between two ranks: half of it, twice.
+        ("strict-links", ["mp", "dp"], {"mp": 1.0, "dp": 2.0}),
+        ("strict-links", ["dp", "mp"], {"mp": 2.0, "dp": 1.0}),
+        ("strict-links", ["dp"], {"mp": 2.0, "dp": 1.0}),
+        ("strict-links", [], {"mp": 2.0, "dp": 2.0}),
+        ("max-min", ["mp", "dp"], {"mp": 2.0, "dp": 2.0}),
+    ],
+)
+def test_classes_reach_the_network(run: Run, sharing: str, priorities: list[str], expected: dict[str, float]) -> None:
+    fabric = mesh(rows=1, link_bandwidth="1 GB/s", link_latency=0, io_controllers=False)
+    result = run({**fabric, "sharing": sharing}, "rivals", priorities=priorities)
+    assert ends(result) == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_workload_declares_classes(run: Run) -> None:
+    fabric = mesh(rows=1, link_bandwidth="1 GB/s", link_latency=0, io_controllers=False)
+    workload = {"name": "rivals", "named": ["other", "dp", "pp", "mp"]}
+    result = run({**fabric, "sharing": "strict-links"}, workload)
+    assert ends(result) == pytest.approx({"mp": 1.0, "pp": 2.0, "dp": 3.0, "other": 4.0}, rel=1e-9)
+
+
+def test_a_fabric_brings_its_own_sharing_router_and_placement(run: Run) -> None:
+    own = run({"topology": {"name": "fred", "arity": [2, 2]}}, "microbenchmark").provenance
+    assert (own["sharing"]["name"], own["router"]["name"], own["placement"]["name"]) == (
+        "circuit-preempt",
+        "up-down",
+        "linear",
+    )
+    other = {"sharing": "max-min", "router": "shortest-path", "placement": "snake", "collectives": {"default": "ring"}}
+    given = run({"topology": {"name": "fred", "arity": [2, 2]}, **other}, "microbenchmark").provenance
+    assert (given["sharing"]["name"], given["router"]["name"], given["placement"]["name"]) == (
+        "max-min",
+        "shortest-path",
+        "snake",
+    )
+
+
+def test_provenance_is_json_without_paths(framework: Framework, tmp_path: Path) -> None:
+    file = tmp_path / "one.toml"
+    file.write_text('[fabrics]\nf.topology = "fred"\n[workloads]\nw.workload = "microbenchmark"\n')
+    result = framework.run(file)
+    text = json.dumps(result.provenance, allow_nan=False)
+    assert json.loads(text) == result.provenance
+    assert str(tmp_path) not in text
+    assert str(Path(fredfw.__file__).parent) not in text
+    assert result.provenance["topology"]["name"] == "fred"
+    assert result.provenance["topology"]["arity"] == [4, 5]
+    assert result.provenance["collectives"] == "auto"
+    assert result.provenance["selection"] == "fastest"
+    assert {"fredfw", "fredfw-topology-fred", "fredfw-workload-microbenchmark"} <= set(result.provenance["versions"])
+    assert "fredfw-topology-mesh2d" not in result.provenance["versions"]
+
+
+def test_algorithms_and_their_options_are_in_the_provenance(run: Run) -> None:
+    chosen = {"selection": "first", "all-reduce": [{"name": "ring", "chunks": 4}], "default": "direct"}
+    provenance = run({**mesh(), "collectives": chosen}, "microbenchmark").provenance
+    assert provenance["collectives"] == {
+        "all-reduce": [{"name": "ring", "chunks": 4, "rotated": False}],
+        "default": [{"name": "direct"}],
+    }
+    assert provenance["selection"] == "first"
+
+
+def test_the_fastest_algorithm_is_chosen_where_that_is_asked_for(run: Run) -> None:
+    # Both directions of all links instead of one outweigh the two hops across.
+    listed = ["ring", "direct"]
+    first = run({**mesh(), "collectives": {"all-reduce": listed}}, "microbenchmark")
+    fastest = run({**mesh(), "collectives": {"selection": "fastest", "all-reduce": listed}}, "microbenchmark")
+    assert first.algorithms == {"collective all-reduce x4": "ring"}
+    assert fastest.algorithms == {"collective all-reduce x4": "direct"}
+    assert fastest.seconds < first.seconds
+
+
+def test_memory_is_stated(run: Run) -> None:
+    result = run(mesh(), {"name": "cnn", "model": "vgg-16"})
+    # 138,357,544 parameters (Simonyan & Zisserman 2015): FP16 weights and gradients, FP32 master copy and momentum.
+    parameters = 138_357_544
+    assert result.memory["weights"] == result.memory["gradients"] == 2 * parameters
+    assert result.memory["optimizer"] == 8 * parameters
+
+
+def test_a_stationary_run_that_does_not_fit_is_refused_with_the_numbers(run: Run) -> None:
+    with pytest.raises(InputError, match="an NPU has 1 GB") as caught:
+        run(mesh(), {"name": "cnn", "model": "vgg-16"}, npu={"memory": "1 GB"})
+    assert caught.value.key == "workloads.w.workload"
+    for part in ("weights 276.7 MB", "gradients 276.7 MB", "optimizer 1.107 GB"):
+        assert part in caught.value.message
+
+
+def test_a_streaming_run_that_does_not_fit_is_noted(run: Run) -> None:
+    workload = {**TINY, "execution": "streaming"}
+    (note,) = run(mesh(), workload, npu={"memory": "1 kB"}).notes
+    assert "an NPU has 1 kB" in note
+    assert "assumed to be stored outside" in note
+    assert run(mesh(), workload).notes == ()
+
+
+def test_a_run_that_fits_with_expanded_memory_pays_for_its_traffic(run: Run) -> None:
+    workload = {"name": "cnn", "model": "vgg-16"}
+    fitting = {"peak": 1e25, "memory_bandwidth": "1 TB/s", "memory": "1 TB"}
+    needs = sum(run(mesh(), workload, npu=fitting).memory.values())
+    npu = {**fitting, "memory": needs / 4, "expanded_memory": needs, "expanded_memory_bandwidth": "100 GB/s"}
+    fast, slow = run(mesh(), workload, npu=fitting), run(mesh(), workload, npu=npu)
+    # All compute is memory traffic: a quarter at 1 TB/s and the rest at 0.1 TB/s is 7.75 times as long.
+    assert slow.breakdown["compute"] == pytest.approx(7.75 * fast.breakdown["compute"], rel=1e-9)
+    (note,) = slow.notes
+    assert "of expanded memory" in note
+    assert "so computation moves bytes at 129 GB/s" in note
+    assert slow.provenance["npu"]["expanded_memory"] == needs
+    with pytest.raises(InputError, match="of expanded memory"):
+        run(mesh(), workload, npu={**npu, "expanded_memory": needs / 2})
+
+
+def test_expanded_memory_that_is_not_needed_changes_nothing(run: Run) -> None:
+    workload = {"name": "cnn", "model": "vgg-16"}
+    expanded = {"expanded_memory": "480 GB", "expanded_memory_bandwidth": "100 GB/s"}
+    assert run(mesh(), workload, npu=expanded).seconds == run(mesh(), workload).seconds
+
+
+CXL = {"name": "cxl", "scope": "npu", "bandwidth": "64 GB/s", "latency": "200 ns", "capacity": "512 GB"}
+
+
+def test_what_does_not_fit_is_moved_at_the_cost_of_the_next_tier(run: Run) -> None:
+    workload = {"name": "cnn", "model": "vgg-16"}
+    needs = sum(run(mesh(), workload).memory.values())
+    npu = {"memory": needs - 1e9}  # of the optimizer state
+    result = run({**mesh(), "memories": [CXL]}, workload, npu=npu)
+    assert result.breakdown["spill"] == pytest.approx(2 * (200e-9 + 1e9 / 64e9), rel=1e-9)
+    assert result.seconds == pytest.approx(run(mesh(), workload).seconds + result.breakdown["spill"], rel=1e-9)
+    assert result.bytes_by_cause["spill"] == pytest.approx(4 * 2 * 1e9)
+    (note,) = result.notes
+    assert "optimizer 1 GB are in memory tier 'cxl'" in note
+    assert "at no cost" not in note
+    assert result.provenance["memories"][0]["capacity"] == 512e9
+
+
+def test_memories_that_are_not_needed_change_nothing(run: Run) -> None:
+    workload = {"name": "cnn", "model": "vgg-16"}
+    found, plain = run({**mesh(), "memories": [CXL]}, workload), run(mesh(), workload)
+    assert (found.seconds, found.breakdown, found.notes) == (plain.seconds, plain.breakdown, plain.notes)
+    assert found.bill == plain.bill
+
+
+def test_a_streaming_run_spills_too(run: Run) -> None:
+    workload = {**TINY, "execution": "streaming"}
+    result = run({**mesh(), "memories": [CXL]}, workload, npu={"memory": "1 kB"})
+    assert result.breakdown["spill"] > 0
+    assert "at no cost" not in result.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("memories", "workload", "key", "message"),
+    [
+        ({"name": "cxl"}, "microbenchmark", "fabrics.f.memories", "is not a list of tables"),
+        ([{"name": "cxl"}], "microbenchmark", "fabrics.f.memories[0].bandwidth", "is missing"),
+        ([{**CXL, "latency": "-1 ns"}], "microbenchmark", "fabrics.f.memories[0].latency", "too small"),
+        ([{**CXL, "size": 1}], "microbenchmark", "fabrics.f.memories[0].size", "unknown"),
+        ([CXL, CXL], "microbenchmark", "fabrics.f.memories[1].name", "the name of another tier"),
+        (
+            [{**CXL, "scope": "node", "npus": 3}],
+            "microbenchmark",
+            "fabrics.f.memories[0].npus",
+            "3 does not divide the 4 NPUs",
+        ),
+        (
+            [CXL],
+            {**TINY, "execution": "streaming", "memory_tier": "cxi"},
+            "workloads.w.workload.memory_tier",
+            "the fabric 'f' has no memory tier 'cxi'; did you mean 'cxl'?",
+        ),
+        ([{**CXL, "capacity": "1 kB"}], {**TINY, "mp": 1}, "workloads.w.workload", "have no room for"),
+        (
+            [{**CXL, "capacity": "1 kB"}],
+            {**TINY, "execution": "streaming", "memory_tier": "cxl"},
+            "workloads.w.workload",
+            "per NPU in memory tier 'cxl', which has room for 1 kB",
+        ),
+    ],
+)
+def test_memories_that_cannot_be_are_refused_before_anything_runs(
+    run: Run, memories: Any, workload: Any, key: str, message: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        run({**mesh(), "memories": memories}, workload, npu={"memory": "1 kB"})
+    assert (caught.value.key, message in str(caught.value)) == (key, True), caught.value
+    assert caught.value.accepted
+
+
+# --- What cannot run, and is known not to before anything does.
+
+WRONG: list[tuple[dict[str, Any], Any, str, str]] = [
+    (mesh(), {"name": "cnn", "dp": 5}, "workloads.w.workload", "DP(5) needs 5 NPUs"),
+    (mesh(), {**TINY, "mp": 2, "dp": 2, "pp": 2}, "workloads.w.workload", "MP(2)-PP(2)-DP(2) needs 8 NPUs"),
+    (mesh(), {**TINY, "mp": 5}, "workloads.w.workload.mp", "one replica needs 5 x 1 workers"),
+    (mesh(), {"name": "microbenchmark", "pattern": "point-to-point"}, "workloads.w.workload.ranks", "among 4 ranks"),
+    (
+        mesh(io_controllers=False),
+        {**TINY, "execution": "streaming"},
+        "workloads.w.workload.execution",
+        "without I/O controllers",
+    ),
+    ({**mesh(), "collectives": {"default": "in-network"}}, "microbenchmark", "fabrics.f.collectives", "in-network: "),
+    (
+        {**mesh(), "collectives": {"broadcast": "ring"}},
+        "microbenchmark",
+        "fabrics.f.collectives",
+        "no algorithm can do all-reduce among 4 NPUs of 'f': none is given",
+    ),
+    ({**mesh(), "collectives": {}}, "microbenchmark", "fabrics.f.collectives", "none is given"),
+    (
+        {**mesh(), "collectives": {"default": "hierarchical"}},
+        {**TINY, "pp": 2},  # pipeline transfers are point-to-point
+        "fabrics.f.collectives",
+        "hierarchical: it does not do point-to-point",
+    ),
+    ({**mesh(), "router": "up-down"}, "microbenchmark", "fabrics.f.router", "the up-down router cannot route"),
+    ({"topology": "fred", "router": "xy"}, "microbenchmark", "fabrics.f.router", "the xy router cannot route"),
+    ({"topology": "sick"}, "microbenchmark", "fabrics.f.topology.spots", "3 spots"),
+]
+
+
+@pytest.mark.parametrize(("fabric", "workload", "key", "message"), WRONG)
+def test_check_and_run_refuse_the_same(
+    framework: Framework, fabric: dict[str, Any], workload: Any, key: str, message: str
+) -> None:
+    experiment = framework.load_experiment(content(fabric, workload))
+    row, column = experiment.workloads[0], experiment.fabrics[0]
+    texts = []
+    runner = Runner(experiment, framework.plugins)
+    for attempt in (lambda: runner.check(row, column), lambda: runner.run(row, column, "compressed")):
+        with pytest.raises(InputError) as caught:
+            attempt()
+        assert caught.value.key == key
+        assert message in caught.value.message
+        assert caught.value.accepted
+        texts.append(str(caught.value))
+    assert texts[0] == texts[1]
+
+
+def test_an_algorithm_that_cannot_is_told_with_those_that_can(framework: Framework) -> None:
+    experiment = framework.load_experiment(
+        content({**mesh(), "collectives": {"default": "in-network"}}, "microbenchmark")
+    )
+    with pytest.raises(UnsupportedError) as caught:
+        framework.run(experiment)
+    assert caught.value.accepted is not None
+    able = set(caught.value.accepted.split(", "))
+    assert {"direct", "hierarchical", "ring"} <= able
+    assert "in-network" not in able
+
+
+def test_a_router_without_trees_is_told_as_such(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def tree(*_: object) -> fredfw.Routes:
+        raise UnsupportedError("no all-reduce tree")
+
+    monkeypatch.setattr(fredfw.ShortestPathRouter, "tree", tree)
+    # That there is no tree is known only when the all-reduce is sent.
+    fabric = {"topology": "fred", "router": "shortest-path", "collectives": {"default": "in-network"}}
+    with pytest.raises(UnsupportedError, match="no all-reduce tree") as caught:
+        run(fabric, "microbenchmark")
+    assert caught.value.key == "fabrics.f.router"
+
+
+def test_all_reduce_trees_of_shortest_paths_are_as_fast_as_those_of_fred(run: Run) -> None:
+    fabric = {"topology": "fred", "collectives": {"default": "in-network"}}
+    shortest = run({**fabric, "router": "shortest-path"}, "microbenchmark")
+    assert shortest.seconds == pytest.approx(run(fabric, "microbenchmark").seconds, rel=1e-12)
+
+
+def test_errors_name_the_file(framework: Framework, tmp_path: Path) -> None:
+    file = tmp_path / "large.toml"
+    file.write_text('[fabrics]\nf.topology = "mesh2d"\n[workloads]\nw.workload = { name = "cnn", dp = 21 }\n')
+    with pytest.raises(InputError) as caught:
+        framework.run(file)
+    assert caught.value.file == str(file)
+
+
+def test_check_simulates_nothing(framework: Framework, monkeypatch: pytest.MonkeyPatch) -> None:
+    def advance(*_: object) -> None:
+        raise AssertionError("simulated")
+
+    monkeypatch.setattr(fredfw.simulation.FlowNetwork, "advance", advance)
+    # Nor builds what would.
+    monkeypatch.setattr("fredfw.simulation.simulator.FlowNetwork", advance)
+    monkeypatch.setattr("fredfw.experiment.cell.bench.Executor", advance)
+    experiment: Experiment = framework.load_experiment(content({"topology": "fred"}, {"name": "cnn"}))
+    Runner(experiment, framework.plugins).check(experiment.workloads[0], experiment.fabrics[0])
+
+
+def test_a_runner_may_be_used_again(framework: Framework) -> None:
+    experiment = framework.load_experiment(content(mesh(), {**TINY, "mp": 2}))
+    row, column = experiment.workloads[0], experiment.fabrics[0]
+    runner = Runner(experiment, framework.plugins)
+    one, other = (runner.run(row, column, "compressed") for _ in range(2))
+    assert one.seconds == other.seconds
+    assert one.link_bytes.tobytes() == other.link_bytes.tobytes()
+    assert one.statistics == other.statistics
+
+
+GATED: dict[str, Any] = {"topology": "gated", "collectives": {"default": "ring"}}
+
+
+def test_what_an_admission_has_to_tell_is_in_the_result(run: Run) -> None:
+    result = run(GATED, "microbenchmark")
+    # A ring between two: two steps with a flow of half the size in each direction, which take turns.
+    assert result.seconds == pytest.approx(4 * 0.5, rel=1e-12)
+    assert result.figures == {"turns taken": 4.0}
+    assert json.dumps(result.figures) == '{"turns taken": 4.0}'
+    assert result.notes == ("flows took turns",)
+    assert (result.statistics["splits"], result.statistics["waits"], result.statistics["decompositions"]) == (2, 0, 0)
+    # A simulation of its own counts from the start.
+    assert run(GATED, "microbenchmark").figures == result.figures
+    assert run(mesh(), "microbenchmark").figures == {}
+
+
+def test_a_row_has_the_figures_and_notes_of_its_cell(framework: Framework) -> None:
+    (row,) = framework.compare(framework.load_experiment(content(GATED, "microbenchmark"))).rows
+    assert (row.figures, row.notes) == ({"turns taken": 4.0}, ("flows took turns",))
+
+
+def test_a_collective_has_figures_and_notes(framework: Framework) -> None:
+    fabric = framework.topology("gated").build()
+    result = framework.simulate_collective(fabric, "all-reduce", size=1e9, algorithm="ring")
+    assert result.duration == pytest.approx(4 * 0.5, rel=1e-12)
+    assert (result.figures, result.notes) == ({"turns taken": 4.0}, ("flows took turns",))
+
+
+def test_what_waits_for_ever_is_an_error(framework: Framework, run: Run) -> None:
+    with pytest.raises(DeadlockError, match="flows that cannot move: collective"):
+        run({**GATED, "topology": {"name": "gated", "closed": True}}, "microbenchmark")
+    fabric = framework.topology("gated", closed=True).build()
+    with pytest.raises(SimulationError, match="flows that cannot move on 'gated'"):
+        framework.simulate_collective(fabric, "all-reduce", size=1e9, algorithm="ring")
+
+
+def test_counters_add_up() -> None:
+    counters = "events batches flows solves solved passes waits splits decompositions met"
+    summed = counters.split()
+    one, other = (dict.fromkeys(summed, value) | {"most_passes": value} for value in (1, 2))
+    assert merged([one, other]) == dict.fromkeys(summed, 3) | {"most_passes": 2}
+    assert merged([]) == dict.fromkeys(summed, 0) | {"most_passes": 0}
+
+
+def test_blocks_that_ranks_could_overlap_have_a_note() -> None:
+    # 50 times: rank 0 computes 1 ms, sends 1 ms, and rank 1 computes 1 ms.
+    builder = GraphBuilder(2)
+    with builder.repeated(50):
+        one = builder.compute("one", [0], seconds=1e-3)
+        sent = builder.transfer("message", [[0, 1]], 1e6, label="pp", after=[one])
+        builder.compute("other", [1], seconds=1e-3, after=[sent])
+    graph = builder.build()
+    fabric = Framework().topology("switch", npus=2, link_bandwidth="1 GB/s", link_latency=0).build()
+    slow, exact = (Framework().simulate_graph(graph, fabric, fidelity=one) for one in ("compressed", "exact"))
+    assert slow.seconds == pytest.approx(0.15)
+    assert exact.seconds == pytest.approx(0.052)
+    assert slow.notes == (
+        "the 50 repetitions of the tasks 'one' to 'other' are simulated as one: no rank begins a repetition while "
+        "another is at the one before; --fidelity exact lets them",
+    )
+    assert exact.notes == ()
+
+
+def test_a_placement_that_refuses_the_axes_is_named(framework: Framework) -> None:
+    fabric = {"topology": "fred", "placement": {"name": "nested", "axes": ["dp", "xp"]}}
+    content = {"fabrics": {"f": fabric}, "workloads": {"w": {"workload": TINY}}}
+    with pytest.raises(InputError, match="has no axis 'xp'") as caught:
+        framework.run(framework.load_experiment(content))
+    assert caught.value.key == "fabrics.f.placement.axes[1]"

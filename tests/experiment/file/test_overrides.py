@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fredfw import Framework
+from fredfw.errors import InputError
+from fredfw.experiment.file.overrides import dotted, key_parts, with_values
+
+CONTENT: dict[str, Any] = {
+    "title": "Two",
+    "fabrics": {
+        "mesh": {"topology": "mesh2d"},
+        "two rows": {
+            "topology": {"name": "mesh2d", "rows": 2, "columns": 2},
+            "collectives": {"all-reduce": [{"name": "ring"}, "direct"], "default": "direct"},
+        },
+    },
+    "workloads": {"a.b": {"workload": {"name": "microbenchmark", "size": "1 MB"}}},
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "parts"),
+    [
+        ("npu.efficiency", ("npu", "efficiency")),
+        ('fabrics."two rows".topology.rows', ("fabrics", "two rows", "topology", "rows")),
+        ("workloads.'a.b'.workload.size", ("workloads", "a.b", "workload", "size")),
+        (r'fabrics."say \"x = y\"".baseline', ("fabrics", 'say "x = y"', "baseline")),
+        ("FRED-D", ("FRED-D",)),
+    ],
+)
+def test_a_path_is_a_key_of_toml(path: str, parts: tuple[str, ...]) -> None:
+    assert key_parts(path) == parts
+    assert key_parts(dotted(parts)) == parts
+
+
+@pytest.mark.parametrize("path", ["", ".", "a.", "two rows.x", "a = 1\nb", "a]\n[b", '"a', ".".join("a" * 10_000)])
+def test_other_paths_are_refused(path: str) -> None:
+    with pytest.raises(InputError, match="is not a path of keys") as caught:
+        key_parts(path)
+    assert caught.value.accepted
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "where", "expected"),
+    [
+        ("title", "Three", ("title",), "Three"),
+        ("npu.efficiency", 0.5, ("npu",), {"efficiency": 0.5}),
+        ("fabrics.mesh.topology.rows", 5, ("fabrics", "mesh", "topology"), {"name": "mesh2d", "rows": 5}),
+        ("fabrics.mesh.topology", "torus", ("fabrics", "mesh", "topology"), "torus"),
+        ("fabrics.mesh.collectives.default", "ring", ("fabrics", "mesh", "collectives"), {"default": "ring"}),
+        (
+            'fabrics."two rows".collectives.default.chunks',
+            2,
+            ("fabrics", "two rows", "collectives", "default"),
+            {"name": "direct", "chunks": 2},
+        ),
+        (
+            'fabrics."two rows".collectives.all-reduce.0.chunks',
+            2,
+            ("fabrics", "two rows", "collectives", "all-reduce"),
+            [{"name": "ring", "chunks": 2}, "direct"],
+        ),
+        ("workloads.'a.b'.workload.size", "2 MB", ("workloads", "a.b", "workload", "size"), "2 MB"),
+    ],
+)
+def test_values_replace_those_of_the_tables(path: str, value: object, where: tuple[str, ...], expected: object) -> None:
+    before = deepcopy(CONTENT)
+    found: Any = with_values(CONTENT, {path: value})
+    for key in where:
+        found = found[key]
+    assert found == expected
+    assert before == CONTENT
+
+
+def test_collectives_that_were_auto_become_a_table() -> None:
+    content = {"fabrics": {"mesh": {"topology": "mesh2d", "collectives": "auto"}}}
+    changed = with_values(content, {"fabrics.mesh.collectives.all-reduce": "ring"})
+    assert changed["fabrics"]["mesh"]["collectives"] == {"all-reduce": "ring"}
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("fabrics.mehs.topology.rows", "there is no fabric 'mehs'; did you mean 'mesh'?"),
+        ("workloads.c.workload.size", "there is no workload 'c'"),
+        ("title.x", "title is 'Two', which has no key 'x'"),
+        ('fabrics."two rows".topology.rows.x', "fabrics.\"two rows\".topology.rows is 2, which has no key 'x'"),
+        ('fabrics."two rows".collectives.all-reduce.2', 'fabrics."two rows".collectives.all-reduce has no item 2'),
+    ],
+)
+def test_paths_that_lead_nowhere_are_refused(path: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        with_values(CONTENT, {path: 1})
+    assert caught.value.message == message
+    assert caught.value.key == path
+    assert caught.value.accepted
+
+
+def test_results_say_which_value_was_used(tmp_path: Path) -> None:
+    framework = Framework()
+    values = {"fabrics.mesh.topology.rows": 1, "fabrics.mesh.topology.columns": 2, "npu.efficiency": 0.5}
+    content = {**CONTENT, "fabrics": {"mesh": {**CONTENT["fabrics"]["mesh"], "collectives": {"default": "ring"}}}}
+    store = tmp_path / "store"
+    result = framework.run(framework.load_experiment(content, values=values), store=store)
+    assert result.provenance["written"]["fabric"]["topology"] == {"name": "mesh2d", "rows": 1, "columns": 2}
+    assert result.provenance["npu"]["efficiency"] == 0.5
+    # The tables as they are describe another cell; with the same values it is theirs.
+    with pytest.raises(InputError, match=r"there is no result for 1 of 1 cell:"):
+        framework.merge(content, [store])
+    (row,) = framework.merge(content, [store], values=values).rows
+    assert row.seconds == result.seconds

@@ -1,0 +1,363 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fredfw import Framework, Pattern
+from fredfw.errors import InputError, UnknownNameError, UnsupportedError
+from fredfw.experiment.file import reading
+from fredfw.experiment.file.spec import Calibration, Experiment, Reference
+from fredfw.plugin import configure, registry
+from fredfw.plugin.manager import PluginManager
+from fredfw.workloads import Npu
+
+
+@pytest.fixture(scope="module")
+def plugins() -> PluginManager:
+    return Framework().plugins
+
+
+def parse(tables: dict[str, Any], plugins: PluginManager, *, file: str | None = None) -> Experiment:
+    return reading.configured(reading.parse(tables, file=file), plugins)
+
+
+def load(path: Path, plugins: PluginManager) -> Experiment:
+    return reading.configured(reading.load(path), plugins)
+
+
+def content(**changes: Any) -> dict[str, Any]:
+    return {
+        "fabrics": {"mesh": {"topology": "mesh2d"}, "fred": {"topology": "fred"}},
+        "workloads": {"net": {"workload": "microbenchmark"}},
+        **changes,
+    }
+
+
+def fabric(**table: Any) -> dict[str, Any]:
+    return content(fabrics={"mesh": {"topology": "mesh2d", **table}})
+
+
+def workload(**table: Any) -> dict[str, Any]:
+    return content(workloads={"net": {"workload": "microbenchmark", **table}})
+
+
+def test_defaults(plugins: PluginManager) -> None:
+    experiment = parse(content(), plugins)
+    assert experiment.title == "experiment"
+    assert experiment.baseline == "mesh"
+    assert experiment.npu == Npu()
+    assert experiment.priorities is None
+    assert experiment.fidelity is None
+    assert experiment.references == ()
+    mesh, net = experiment.fabric("mesh"), experiment.workload("net")
+    assert (mesh.slots, mesh.collectives) == ({}, None)
+    assert mesh.fastest  # auto
+    assert (net.compute_scale, net.calibration, net.scaled_like) == (1.0, None, None)
+
+
+def test_everything(plugins: PluginManager) -> None:
+    experiment = parse(
+        {
+            "title": "All",
+            "baseline": "b",
+            "fidelity": "compressed",
+            "priorities": ["dp", "mp"],
+            "npu": {"peak": "100 TFLOP/s", "efficiency": 0.5},
+            "fabrics": {
+                "a": {
+                    "topology": {"name": "mesh2d", "rows": 2, "link_bandwidth": "1 TB/s"},
+                    "router": "shortest-path",
+                    "sharing": "strict-links",
+                    "placement": "linear",
+                    "collectives": {
+                        "selection": "fastest",
+                        "all-reduce": ["ring", {"name": "hierarchical", "chunks": 2}],
+                        "default": "direct",
+                    },
+                },
+                "b": {"topology": "fred", "collectives": {"default": "ring"}},
+            },
+            "workloads": {
+                "one": {
+                    "workload": {"name": "cnn", "dp": 4},
+                    "compute_scale": 2,
+                    "calibration": {"fabric": "a", "speedup": 1.5},
+                },
+                "two": {"workload": "microbenchmark", "scaled_like": "one"},
+            },
+            "references": [{"workload": "one", "fabric": "a", "speedup": 1.5, "source": "a paper"}],
+        },
+        plugins,
+    )
+    a, b = experiment.fabrics
+    assert experiment.npu == Npu(peak=1e14, efficiency=0.5)
+    assert configure.unstructure(a.topology)["link_bandwidth"] == 1e12
+    assert {slot: one.name for slot, one in a.slots.items()} == {
+        "router": "shortest-path",
+        "sharing": "strict-links",
+        "placement": "linear",
+    }
+    assert a.collectives is not None
+    assert b.collectives is not None
+    assert {pattern: [str(one) for one in listed] for pattern, listed in a.collectives.items()} == {
+        Pattern.ALL_REDUCE: ["ring", "hierarchical(chunks=2)"],
+        None: ["direct"],
+    }
+    assert (a.fastest, b.fastest) == (True, False)
+    one, two = experiment.workloads
+    assert (one.compute_scale, one.calibration) == (2.0, Calibration("a", 1.5))
+    assert (two.compute_scale, two.calibration, two.scaled_like) == (2.0, None, "one")
+    assert experiment.references == (Reference("one", "a", 1.5, "a paper"),)
+    assert (experiment.baseline, experiment.fidelity, experiment.priorities) == ("b", "compressed", ("dp", "mp"))
+
+
+def test_scaled_like_may_come_before_what_it_names(plugins: PluginManager) -> None:
+    rows = {
+        "a": {"workload": "microbenchmark", "scaled_like": "b"},
+        "b": {"workload": "microbenchmark", "compute_scale": 0.5},
+    }
+    assert [one.compute_scale for one in parse(content(workloads=rows), plugins).workloads] == [0.5, 0.5]
+
+
+def test_another_compute_scale(plugins: PluginManager) -> None:
+    experiment = parse(content(), plugins)
+    changed = experiment.with_compute_scale("net", 3.0)
+    assert (experiment.workload("net").compute_scale, changed.workload("net").compute_scale) == (1.0, 3.0)
+    with pytest.raises(UnknownNameError):
+        experiment.with_compute_scale("nte", 3.0)
+
+
+def test_the_title_is_the_name_of_the_file(plugins: PluginManager, tmp_path: Path) -> None:
+    file = tmp_path / "wafer.toml"
+    file.write_text('[fabrics]\nmesh.topology = "mesh2d"\n[workloads]\nnet.workload = "microbenchmark"\n')
+    experiment = load(file, plugins)
+    assert (experiment.title, experiment.file) == ("wafer", str(file))
+
+
+BAD: list[tuple[dict[str, Any], str, str]] = [
+    # The whole file.
+    (content(fabric={}), "fabric", "unknown key; did you mean 'fabrics'?"),
+    (content(title=3), "title", "3 is not text"),
+    (content(fabrics={}), "fabrics", "there are no fabrics"),
+    (content(workloads={}), "workloads", "there are no workloads"),
+    (content(fabrics="mesh2d"), "fabrics", "'mesh2d' is not a table"),
+    (content(workloads=[]), "workloads", "[] is not a table"),
+    (content(fabrics={"mesh": "mesh2d"}), "fabrics.mesh", "'mesh2d' is not a table"),
+    (content(workloads={"net": 1}), "workloads.net", "1 is not a table"),
+    (content(baseline="mash"), "baseline", "no fabric 'mash'; did you mean 'mesh'?"),
+    (content(baseline=["mesh"]), "baseline", "['mesh'] is not text"),
+    (content(fidelity="exakt"), "fidelity", "'exakt' is not known; did you mean 'exact'?"),
+    (content(fidelity="stepwise"), "fidelity", "'stepwise' is not known; it is now 'exact'; phases stay whole"),
+    (content(fidelity=True), "fidelity", "True is not known"),
+    (content(priorities="mp"), "priorities", "'mp' is not a list"),
+    (content(priorities=["mp", 1]), "priorities", "1 is not text"),
+    (content(priorities=["mp", "dp", "mp"]), "priorities[2]", "'mp' is repeated"),
+    (content(title="Two\x1b[31m"), "title", "'Two\\x1b[31m' has control characters"),
+    (content(npu={"peek": 1}), "npu.peek", "unknown key; did you mean 'peak'?"),
+    (content(npu={"peak": "1 TB/s"}), "npu.peak", "'1 TB/s' has the unit 'TB/s', not FLOP/s"),
+    (content(npu={"efficiency": float("nan")}), "npu.efficiency", "nan is not finite"),
+    (content(npu="H100"), "npu", "'H100' is not a table"),
+    (content(references={}), "references", "{} is not a list of tables"),
+    (content(references=[1]), "references[0]", "1 is not a table"),
+    (content(references=[{"workload": "net", "fabric": "mesh"}]), "references[0].speedup", "is missing"),
+    (
+        content(references=[{"workload": "net", "fabric": "mash", "speedup": 1}]),
+        "references[0].fabric",
+        "no fabric 'mash'; did you mean 'mesh'?",
+    ),
+    (
+        content(references=[{"workload": "ent", "fabric": "mesh", "speedup": 1}]),
+        "references[0].workload",
+        "no workload 'ent'; did you mean 'net'?",
+    ),
+    (
+        content(references=[{"workload": "net", "fabric": "mesh", "speedup": 0}]),
+        "references[0].speedup",
+        "0.0 is not a speed-up",
+    ),
+    (
+        content(references=[{"workload": "net", "fabric": "mesh", "speedup": float("inf")}]),
+        "references[0].speedup",
+        "inf is not finite",
+    ),
+    (
+        content(references=[{"workload": "net", "fabric": "fred", "speedup": one} for one in (1, 2)]),
+        "references[1]",
+        "'net' on 'fred' has a reference already, references[0]",
+    ),
+    (content(savings=[{"name": "a\u202e", "of": "fred", "over": "mesh"}]), "savings[0].name", "has control characters"),
+    (
+        content(savings=[{"name": "a", "of": "fred", "over": "mesh", "workloads": []}]),
+        "savings[0].workloads",
+        "names no workload",
+    ),
+    (
+        content(
+            savings=[{"name": "a", "of": "fred", "over": "mesh", "references": [{"saving": 0.1}, {"saving": 0.2}]}]
+        ),
+        "savings[0].references[1]",
+        "the group {} has a reference already, references[0]",
+    ),
+    # A fabric.
+    (
+        content(fabrics={"mesh": {"topology": "mesh2d"}, "a\tb": {"topology": "fred"}}),
+        "fabrics.a\tb",
+        "'a\\tb' has control characters",
+    ),
+    (content(fabrics={"mesh": {}}), "fabrics.mesh.topology", "the topology is missing"),
+    (fabric(topologies="mesh2d"), "fabrics.mesh.topologies", "unknown key; did you mean 'topology'?"),
+    (fabric(topology="mesh3d"), "fabrics.mesh.topology", "no topology 'mesh3d'; did you mean 'mesh2d'?"),
+    (fabric(topology={"rows": 2}), "fabrics.mesh.topology", "{'rows': 2} does not name a plugin"),
+    (fabric(topology={"name": ["mesh2d"]}), "fabrics.mesh.topology", "does not name a plugin"),
+    (fabric(topology={"name": "mesh2d", "rows": 0}), "fabrics.mesh.topology.rows", "0 is not a valid number"),
+    (fabric(topology={"name": "mesh2d", "rows": True}), "fabrics.mesh.topology.rows", "True is not an integer"),
+    (fabric(router="yx"), "fabrics.mesh.router", "no router 'yx'"),
+    (fabric(sharing="maxmin"), "fabrics.mesh.sharing", "no sharing policy 'maxmin'; did you mean 'max-min'?"),
+    (fabric(placement="snail"), "fabrics.mesh.placement", "no placement 'snail'; did you mean 'snake'?"),
+    (fabric(collectives="ring"), "fabrics.mesh.collectives", "'ring' is not a choice of algorithms"),
+    (fabric(collectives=["ring"]), "fabrics.mesh.collectives", "['ring'] is not a choice of algorithms"),
+    (fabric(collectives={"all-reduc": "ring"}), "fabrics.mesh.collectives.all-reduc", "did you mean 'all-reduce'?"),
+    (fabric(collectives={"default": "rong"}), "fabrics.mesh.collectives.default", "did you mean 'ring'?"),
+    (fabric(collectives={"default": []}), "fabrics.mesh.collectives.default", "names no algorithm"),
+    (
+        fabric(collectives={"default": ["direct", {"name": "ring", "chunks": 0}]}),
+        "fabrics.mesh.collectives.default[1].chunks",
+        "0 is not a valid number",
+    ),
+    (
+        fabric(collectives={"default": "ring", "selection": "best"}),
+        "fabrics.mesh.collectives.selection",
+        "'best' is not known",
+    ),
+    # A workload.
+    (
+        content(workloads={"a\nb": {"workload": "microbenchmark"}}),
+        "workloads.a\nb",
+        "'a\\nb' has control characters",
+    ),
+    (content(workloads={"net": {}}), "workloads.net.workload", "the workload is missing"),
+    (workload(scale=1), "workloads.net.scale", "unknown key"),
+    (workload(workload="gtp"), "workloads.net.workload", "no workload 'gtp'"),
+    (workload(compute_scale=0), "workloads.net.compute_scale", "0 is not a scale"),
+    (workload(compute_scale=-1.0), "workloads.net.compute_scale", "-1.0 is not a scale"),
+    (workload(compute_scale=True), "workloads.net.compute_scale", "True is not a scale"),
+    (workload(compute_scale="1"), "workloads.net.compute_scale", "'1' is not a scale"),
+    (workload(compute_scale=float("nan")), "workloads.net.compute_scale", "nan is not a scale"),
+    (workload(compute_scale=float("inf")), "workloads.net.compute_scale", "inf is not a scale"),
+    (workload(compute_scale=10**400), "workloads.net.compute_scale", "is not a scale"),
+    (workload(calibration=1.5), "workloads.net.calibration", "1.5 is not a table"),
+    (workload(calibration={"speedup": 2}), "workloads.net.calibration.fabric", "is missing"),
+    (
+        workload(calibration={"fabric": "frd", "speedup": 2}),
+        "workloads.net.calibration.fabric",
+        "no fabric 'frd'; did you mean 'fred'?",
+    ),
+    (
+        workload(calibration={"fabric": "fred", "speedup": -2}),
+        "workloads.net.calibration.speedup",
+        "-2.0 is not a speed-up",
+    ),
+    (
+        workload(calibration={"fabric": "mesh", "speedup": 2}),
+        "workloads.net.calibration.fabric",
+        "'mesh' is the baseline",
+    ),
+    (workload(stepwise=["fred"]), "workloads.net.stepwise", "all cells of an experiment have one fidelity"),
+    (workload(scaled_like=1), "workloads.net.scaled_like", "1 is not text"),
+    (workload(scaled_like="net"), "workloads.net.scaled_like", "no workload 'net' with a compute_scale"),
+    (workload(scaled_like="x", compute_scale=1), "workloads.net.scaled_like", "also has a compute_scale"),
+    (
+        workload(scaled_like="x", calibration={"fabric": "fred", "speedup": 2}),
+        "workloads.net.scaled_like",
+        "also has a compute_scale",
+    ),
+    (
+        content(
+            workloads={
+                "net": {"workload": "microbenchmark"},
+                "a": {"workload": "microbenchmark", "scaled_like": "ner"},
+            }
+        ),
+        "workloads.a.scaled_like",
+        "no workload 'ner' with a compute_scale; did you mean 'net'?",
+    ),
+]
+
+
+@pytest.mark.parametrize(("bad", "key", "message"), BAD)
+def test_bad_content(plugins: PluginManager, bad: dict[str, Any], key: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        parse(bad, plugins, file="bad.toml")
+    error = caught.value
+    assert (error.file, error.key) == ("bad.toml", key)
+    assert message in error.message
+    assert error.accepted
+
+
+def test_a_chain_of_scales_is_refused(plugins: PluginManager) -> None:
+    rows = {
+        "a": {"workload": "microbenchmark"},
+        "b": {"workload": "microbenchmark", "scaled_like": "a"},
+        "c": {"workload": "microbenchmark", "scaled_like": "b"},
+    }
+    with pytest.raises(UnknownNameError) as caught:
+        parse(content(workloads=rows), plugins)
+    assert caught.value.accepted == "a"
+
+
+def test_an_algorithm_that_does_not_know_the_pattern_is_refused(plugins: PluginManager) -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        parse(fabric(collectives={"point-to-point": "ring"}), plugins)
+    assert caught.value.key == "fabrics.mesh.collectives.point-to-point"
+    assert caught.value.accepted is not None
+    able = set(caught.value.accepted.split(", "))
+    assert {"direct", "in-network"} <= able
+    assert not {"ring", "hierarchical"} & able
+
+
+def test_a_plugin_that_is_not_installed_is_named_with_its_distribution(
+    plugins: PluginManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(registry.FIRST_PARTY, "topology", ("moebius",))
+    with pytest.raises(UnknownNameError, match="fredfw-topology-moebius would provide it") as caught:
+        parse(fabric(topology="moebius"), plugins)
+    assert caught.value.key == "fabrics.mesh.topology"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[",
+        "a = ",
+        "a = 1\na = 2",
+        f"a = {'[' * 5000}",
+        f"a = {'9' * 5000}",
+        'a = "\x00"',
+    ],
+)
+def test_not_toml(plugins: PluginManager, tmp_path: Path, text: str) -> None:
+    file = tmp_path / "bad.toml"
+    file.write_text(text)
+    with pytest.raises(InputError, match="is not TOML") as caught:
+        load(file, plugins)
+    assert caught.value.file == str(file)
+    assert caught.value.accepted == "a TOML file"
+
+
+def test_unreadable_files(plugins: PluginManager, tmp_path: Path) -> None:
+    latin = tmp_path / "latin.toml"
+    latin.write_bytes(b'title = "\xe4"')
+    for file in (latin, tmp_path, tmp_path / "missing.toml", latin / "inside.toml", tmp_path / ("x" * 300)):
+        with pytest.raises(InputError, match="cannot be read: ") as caught:
+            load(file, plugins)
+        assert caught.value.file == str(file)
+
+
+def test_names_of_an_experiment(plugins: PluginManager) -> None:
+    experiment: Experiment = parse(content(), plugins, file="a.toml")
+    with pytest.raises(UnknownNameError, match=r"a\.toml: no fabric 'mash'; did you mean 'mesh'\?"):
+        experiment.fabric("mash")
+    with pytest.raises(UnknownNameError, match=r"a\.toml: no workload 'nett'; did you mean 'net'\?"):
+        experiment.workload("nett")

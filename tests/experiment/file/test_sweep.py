@@ -1,0 +1,315 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from fredfw import Framework
+from fredfw.errors import InputError
+from fredfw.experiment.file import reading
+from fredfw.experiment.file.spec import AnyOutline, FabricSection, WorkloadSection
+from fredfw.plugin import configure, schema
+
+MESH = {"name": "mesh2d", "rows": 2}
+SIZES = {"sum {size}": {"workload": "microbenchmark", "sweep": {"size": ["1 MB", "1 GB"]}}}
+
+
+def swept(name: str = "mesh {columns}", **table: Any) -> dict[str, Any]:
+    return {
+        "fabrics": {name: {"topology": MESH, "sweep": {"columns": [2, 3]}, **table}},
+        "workloads": {"net": {"workload": "microbenchmark"}},
+    }
+
+
+def names(outline: AnyOutline) -> tuple[list[str], list[str]]:
+    return [one.name for one in outline.fabrics], [one.name for one in outline.workloads]
+
+
+def test_a_section_per_combination_the_first_key_slowest() -> None:
+    sweep = {"columns": [4, 2], "link_bandwidth": ["40 Gbps", "1 TB/s"]}
+    tables = {**swept("m {link_bandwidth} {columns}", sweep=sweep), "workloads": SIZES}
+    outline = reading.parse(tables)
+    fabrics, workloads = names(outline)
+    assert fabrics == ["m 40 Gbps 4", "m 1 TB/s 4", "m 40 Gbps 2", "m 1 TB/s 2"]
+    assert workloads == ["sum 1 MB", "sum 1 GB"]
+    last = outline.fabrics[-1]
+    assert (last.template, last.settings) == (
+        "m {link_bandwidth} {columns}",
+        {"columns": 2, "link_bandwidth": "1 TB/s"},
+    )
+    assert last.written == {"topology": {**MESH, "columns": 2, "link_bandwidth": "1 TB/s"}}
+    assert outline.workloads[0].written == {"workload": {"name": "microbenchmark", "size": "1 MB"}}
+
+
+def test_swept_fields_configure_the_plugin() -> None:
+    framework = Framework()
+    experiment = framework.load_experiment({**swept(), "workloads": SIZES})
+    columns = [configure.unstructure(one.topology)["columns"] for one in experiment.fabrics]
+    sizes = [configure.unstructure(one.workload)["size"] for one in experiment.workloads]
+    assert (columns, sizes) == ([2, 3], [1e6, 1e9])
+
+
+def test_a_sweep_is_what_its_sections_are_one_by_one() -> None:
+    framework = Framework()
+    one_by_one = {
+        "fabrics": {f"mesh {columns}": {"topology": {**MESH, "columns": columns}} for columns in (2, 3)},
+        "workloads": {
+            f"sum {size}": {"workload": {"name": "microbenchmark", "size": size}} for size in ("1 MB", "1 GB")
+        },
+    }
+    together = framework.compare(framework.load_experiment({**swept(), "workloads": SIZES}))
+    apart = framework.compare(framework.load_experiment({"title": together.title, **one_by_one}))
+    # Only the sweep says which values are swept.
+    assert [row.workload_settings for row in together.rows[::2]] == [{"size": "1 MB"}, {"size": "1 GB"}]
+    rows = [
+        evolve(
+            row,
+            workload_template=row.workload,
+            fabric_template=row.fabric,
+            workload_settings={},
+            fabric_settings={},
+        )
+        for row in together.rows
+    ]
+    assert evolve(together, rows=tuple(rows)).to_json() == apart.to_json()
+
+
+def test_other_keys_are_those_of_every_section() -> None:
+    tables = swept(collectives={"default": "ring"}, sharing="strict-links")
+    for one in reading.parse(tables).fabrics:
+        assert one.written["collectives"] == {"default": "ring"}
+        assert one.written["sharing"] == "strict-links"
+
+
+def test_values_may_be_of_any_type() -> None:
+    fred = {
+        "fred {arity} {io_controllers}": {"topology": "fred", "sweep": {"arity": [[2, 2], [4]], "io_controllers": [0]}}
+    }
+    experiment = Framework().load_experiment({**swept(), "fabrics": fred})
+    assert [one.name for one in experiment.fabrics] == ["fred [2, 2] 0", "fred [4] 0"]
+    assert [configure.unstructure(one.topology)["arity"] for one in experiment.fabrics] == [[2, 2], [4]]
+
+
+def test_other_keys_of_a_fabric_are_swept_by_their_paths() -> None:
+    sharing = ["max-min", {"name": "strict-links", "weights": [1, 2]}]
+    tables = swept(
+        "{sharing}, {collectives.all-reduce}, {columns}",
+        sweep={"sharing": sharing, "collectives.all-reduce": ["ring", "tree"], "columns": [2]},
+    )
+    outline = reading.parse(tables)
+    assert [one.name for one in outline.fabrics] == [
+        "max-min, ring, 2",
+        "max-min, tree, 2",
+        "strict-links(weights=[1, 2]), ring, 2",
+        "strict-links(weights=[1, 2]), tree, 2",
+    ]
+    assert outline.fabrics[2].written == {
+        "topology": {**MESH, "columns": 2},
+        "sharing": sharing[1],
+        "collectives": {"all-reduce": "ring"},
+    }
+    assert tables["fabrics"]["{sharing}, {collectives.all-reduce}, {columns}"]["topology"] == MESH
+
+
+def test_fields_of_nested_plugins_are_swept_with_and_without_quotes() -> None:
+    node = {"name": "cluster", "nodes": 2, "node": "switch"}
+    quoted = {"topology.node.npus": [2, 4]}
+    bare = {"topology": {"node": {"npus": [2, 4]}}}
+    for sweep in (quoted, bare):
+        tables = swept("{topology.node.npus} NPUs", topology=node, sweep=sweep)
+        experiment = Framework().load_experiment(tables)
+        assert [one.name for one in experiment.fabrics] == ["2 NPUs", "4 NPUs"]
+        assert [len(one.topology.build().npus) for one in experiment.fabrics] == [4, 8]
+
+
+def test_topologies_are_swept_with_fields_that_all_have() -> None:
+    sweep = {"link_bandwidth": ["1 GB/s"], "topology": ["ring", {"name": "switch", "npus": 8}]}
+    tables = swept("{topology}, {link_bandwidth}", sweep=sweep)
+    del tables["fabrics"]["{topology}, {link_bandwidth}"]["topology"]
+    assert [one.written["topology"] for one in reading.parse(tables).fabrics] == [
+        {"name": "ring", "link_bandwidth": "1 GB/s"},
+        {"name": "switch", "npus": 8, "link_bandwidth": "1 GB/s"},
+    ]
+
+
+def test_jobs_are_swept_by_their_numbers() -> None:
+    jobs = [{"name": "a", "workload": "microbenchmark", "npus": 2}, {"name": "b", "workload": "microbenchmark"}]
+    row = {"jobs": jobs, "sweep": {"jobs.0.npus": [2, 3], "job_placement": ["spread"]}}
+    key = "{jobs.0.npus} {job_placement}"
+    with pytest.raises(InputError, match="is given, and the field is swept too"):
+        reading.parse({**swept(), "workloads": {key: row}})
+    row["sweep"] = {"jobs.1.npus": [2, 3], "job_placement": ["spread"]}
+    key = "{jobs.1.npus} {job_placement}"
+    outline = reading.parse({**swept(), "workloads": {key: row}})
+    assert [one.written["jobs"][1]["npus"] for one in outline.workloads] == [2, 3]
+    assert [one.written["job_placement"] for one in outline.workloads] == ["spread", "spread"]
+
+
+def test_no_plugin_has_a_field_that_is_a_key_of_its_section() -> None:
+    plugins = Framework().plugins
+    for registry, section in ((plugins.topologies, FabricSection), (plugins.workloads, WorkloadSection)):
+        for one in registry:
+            assert not set(schema.settings(one)) & set(section.KEYS)
+
+
+def test_a_name_with_braces_and_no_sweep_is_a_name() -> None:
+    tables = {**swept(), "fabrics": {"a {b}": {"topology": MESH}}}
+    (fabric,) = reading.parse(tables).fabrics
+    assert (fabric.name, fabric.template, fabric.settings) == ("a {b}", "a {b}", {})
+
+
+@pytest.mark.parametrize(
+    ("tables", "key", "message"),
+    [
+        (swept(sweep=3), "fabrics.mesh {columns}.sweep", "3 is not a sweep"),
+        (swept(sweep={}), "fabrics.mesh {columns}.sweep", "{} is not a sweep"),
+        (swept(sweep={"columns": []}), "fabrics.mesh {columns}.sweep.columns", "[] is not a list of values"),
+        (swept(sweep={"columns": 2}), "fabrics.mesh {columns}.sweep.columns", "2 is not a list of values"),
+        (swept("mesh"), "fabrics.mesh.sweep.columns", "the name 'mesh' has no placeholder {columns}"),
+        (
+            swept("mesh {columns} {colums}"),
+            "fabrics.mesh {columns} {colums}.sweep",
+            "the name 'mesh {columns} {colums}' has the placeholder {colums}, but the sweep has no field 'colums'; "
+            "did you mean 'columns'?",
+        ),
+        (
+            swept("mesh {columns} {rows}", sweep={"columns": [2], "rows": [3]}),
+            "fabrics.mesh {columns} {rows}.sweep.rows",
+            "2 is given, and the field is swept too",
+        ),
+        (
+            swept(sweep={"columns": [2, 3, 2]}),
+            "fabrics.mesh {columns}.sweep",
+            "'mesh 2' is used twice, first in fabrics.mesh {columns}",
+        ),
+        (
+            {**swept(), "fabrics": {**swept()["fabrics"], "mesh 3": {"topology": "mesh2d"}}},
+            "fabrics.mesh 3",
+            "'mesh 3' is used twice, first in fabrics.mesh {columns}",
+        ),
+        (
+            swept("{columns} {rows}", topology="mesh2d", sweep={"columns": [2] * 101, "rows": [2] * 100}),
+            "fabrics.{columns} {rows}.sweep",
+            "10100 cells are too many",
+        ),
+        (
+            swept("{topology.rows.a}", sweep={"topology.rows.a": [1]}),
+            "fabrics.1.topology.rows.a",
+            "fabrics.1.topology.rows is 2, which has no key 'a'",
+        ),
+        (swept("{a b}", sweep={"a b": [1]}), "fabrics.{a b}.sweep.a b", "'a b' is not a path of keys"),
+        (
+            swept("{sharing}", sweep={"sharing": [{"name": "max-min", "weight": 3}]}),
+            "fabrics.max-min(weight=3).sharing.weight",
+            "unknown key",
+        ),
+        (swept("m {colums}", sweep={"colums": [2]}), "fabrics.m 2.topology.colums", "did you mean 'columns'?"),
+        (swept(sweep={"columns": [0]}), "fabrics.mesh 0.topology.columns", "0 is not a valid number"),
+        (
+            {**swept(), "workloads": {"net": {"workload": "microbenchmark", "sweep": {"size": ["1 MB"]}}}},
+            "workloads.net.sweep.size",
+            "the name 'net' has no placeholder {size}",
+        ),
+    ],
+)
+def test_bad_sweeps(tables: dict[str, Any], key: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        reading.configured(reading.parse(tables, file="bad.toml"), Framework().plugins)
+    error = caught.value
+    assert (error.file, error.key) == ("bad.toml", key)
+    assert message in error.message
+    assert error.accepted
+
+
+# --- Baselines.
+
+
+def test_every_fabric_may_have_a_baseline_of_its_own() -> None:
+    tables = swept(baseline="line {columns}")
+    tables["fabrics"]["line {columns}"] = {"topology": {"name": "mesh2d", "rows": 1}, "sweep": {"columns": [2, 3]}}
+    tables["fabrics"]["other"] = {"topology": "mesh2d"}
+    outline = reading.parse({**tables, "baseline": "line 3"})
+    assert {one.name: one.baseline for one in outline.fabrics} == {
+        "mesh 2": "line 2",
+        "mesh 3": "line 3",
+        "line 2": "line 3",
+        "line 3": "line 3",
+        "other": "line 3",
+    }
+
+
+def test_the_baseline_of_all_is_filled_by_each() -> None:
+    tables = {**swept(), "baseline": "mesh {columns}"}
+    assert [one.baseline for one in reading.parse(tables).fabrics] == ["mesh 2", "mesh 3"]
+
+
+@pytest.mark.parametrize(
+    ("tables", "key", "message"),
+    [
+        (swept(baseline="line {columns}"), "fabrics.mesh 2.baseline", "no fabric 'line 2'"),
+        (swept(baseline="mesh {rows}"), "fabrics.mesh 2.baseline", "no fabric 'mesh {rows}'"),
+        (swept(baseline=2), "fabrics.mesh 2.baseline", "2 is not text"),
+        ({**swept(), "baseline": "mesh {rows}"}, "baseline", "no fabric 'mesh {rows}'"),
+    ],
+)
+def test_bad_baselines(tables: dict[str, Any], key: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        reading.parse(tables, file="bad.toml")
+    assert (caught.value.file, caught.value.key) == ("bad.toml", key)
+    assert caught.value.message.startswith(message)
+
+
+# --- Parts of a matrix.
+
+
+def matrix() -> AnyOutline:
+    tables = swept(baseline="line")
+    tables["fabrics"]["line"] = {"topology": {"name": "mesh2d", "rows": 1}, "baseline": "last"}
+    tables["fabrics"]["last"] = {"topology": "mesh2d", "baseline": "last"}
+    tables["workloads"] = SIZES
+    tables["references"] = [{"workload": "sum 1 MB", "fabric": "mesh 2", "speedup": 2}]
+    tables["savings"] = [{"name": "all", "of": "mesh {columns}", "over": "line", "by": ["size"]}]
+    return reading.parse(tables)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "fabrics", "workloads"),
+    [
+        ({}, ["mesh 2", "mesh 3", "line", "last"], ["sum 1 MB", "sum 1 GB"]),
+        ({"fabrics": ["mesh 3"]}, ["mesh 3"], ["sum 1 MB", "sum 1 GB"]),
+        ({"fabrics": ["line", "mesh {columns}"]}, ["mesh 2", "mesh 3", "line"], ["sum 1 MB", "sum 1 GB"]),
+        ({"workloads": ["sum {size}"], "fabrics": ["last"]}, ["last"], ["sum 1 MB", "sum 1 GB"]),
+        (
+            {"fabrics": ["mesh 3"], "workloads": ["sum 1 GB"], "baselines": True},
+            ["mesh 3", "line", "last"],
+            ["sum 1 GB"],
+        ),
+    ],
+)
+def test_selecting(chosen: dict[str, Any], fabrics: list[str], workloads: list[str]) -> None:
+    assert names(matrix().select(**chosen)) == (fabrics, workloads)
+
+
+def test_published_values_and_savings_stay_where_their_cells_do() -> None:
+    whole = matrix()
+    assert (len(whole.references), len(whole.savings)) == (1, 1)
+    for chosen, counts in (
+        ({"fabrics": ["mesh {columns}", "line"]}, (1, 1)),
+        ({"fabrics": ["mesh {columns}"]}, (1, 0)),
+        ({"fabrics": ["mesh 2", "line"]}, (1, 0)),
+        ({"fabrics": ["mesh 3"]}, (0, 0)),
+        ({"workloads": ["sum 1 GB"]}, (0, 0)),
+    ):
+        part = whole.select(**chosen)  # type: ignore[arg-type]  # either of the two lists of names
+        assert (len(part.references), len(part.savings)) == counts
+
+
+def test_selecting_what_is_not_there() -> None:
+    for chosen, key, message in (
+        ({"fabrics": ["mash 2"]}, "fabric", "no fabric 'mash 2'; did you mean 'mesh 2'?"),
+        ({"workloads": ["sum 1 M"]}, "workload", "no workload 'sum 1 M'; did you mean 'sum 1 MB'?"),
+    ):
+        with pytest.raises(InputError) as caught:
+            matrix().select(**chosen)  # type: ignore[arg-type]  # either of the two lists of names
+        assert (caught.value.key, caught.value.message) == (key, message)

@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from fredfw import Framework
+from fredfw.errors import InputError
+from fredfw.experiment.matrix.calibration import solve
+
+# VGG-16's gradients, 138,357,544 parameters of 2 bytes (Simonyan & Zisserman 2015), around a ring of 4 NPUs.
+GRADIENTS = 2 * 138_357_544
+
+
+def content(speedup: float, **changes: Any) -> dict[str, Any]:
+    """Two 2 x 2 meshes without latency, the second one with links of twice the bandwidth."""
+
+    def mesh(bandwidth: str) -> dict[str, Any]:
+        topology = {"name": "mesh2d", "rows": 2, "columns": 2, "link_bandwidth": bandwidth, "link_latency": 0}
+        return {
+            "topology": {**topology, "io_controllers": False},
+            "placement": "snake",
+            "collectives": {"default": "ring"},
+        }
+
+    net = {
+        "workload": {"name": "cnn", "model": "vgg-16"},
+        "calibration": {"fabric": "fast", "speedup": speedup},
+        **changes,
+    }
+    return {"fabrics": {"slow": mesh("100 GB/s"), "fast": mesh("200 GB/s")}, "workloads": {"net": net}}
+
+
+def roofline() -> float:
+    """Seconds of computation at the roofline, which no fabric has a part in."""
+    framework = Framework()
+    return framework.run(framework.load_experiment(content(1.5)), fabric="slow").breakdown["compute"]
+
+
+def communication(bandwidth: float) -> float:
+    """A ring all-reduce in a ring of four links: 2 (n - 1) / n of the gradients over every link."""
+    return 1.5 * GRADIENTS / bandwidth
+
+
+@pytest.mark.parametrize("target", [1.2, *(pytest.param(one, marks=pytest.mark.slow) for one in (1.5, 1.9))])
+def test_one_solution_is_the_closed_form(target: float) -> None:
+    framework = Framework()
+    (fit,) = framework.calibrate(framework.load_experiment(content(target)))
+    slow, fast = communication(100e9), communication(200e9)
+    # (c + slow) / (c + fast) = target
+    compute = (slow - target * fast) / (target - 1)
+    assert fit.solutions == pytest.approx([compute / roofline()], rel=1e-6)
+    assert (fit.workload, fit.fabric, fit.target, fit.recorded) == ("net", "fast", target, 1.0)
+    low, high = ((scale * roofline() + slow) / (scale * roofline() + fast) for scale in reversed(fit.range))
+    assert fit.reached == pytest.approx((low, high), rel=1e-9)
+
+
+def test_the_solution_gives_the_target() -> None:
+    framework = Framework()
+    (fit,) = framework.calibrate(framework.load_experiment(content(1.5)))
+    comparison = framework.compare(framework.load_experiment(content(1.5, compute_scale=fit.solutions[0])))
+    assert [row.speedup for row in comparison.rows] == pytest.approx([1.0, 1.5], rel=1e-8)
+
+
+@pytest.mark.parametrize("target", [0.5, 2.5])
+def test_no_solution_where_the_target_is_out_of_reach(target: float) -> None:
+    # Between 1, where computation is everything, and 2, the ratio of the bandwidths.
+    framework = Framework()
+    (fit,) = framework.calibrate(framework.load_experiment(content(target)))
+    assert fit.solutions == ()
+    assert 1 < fit.reached[0] < fit.reached[1] < 2
+
+
+def test_cells_are_run_as_the_comparison_runs_them() -> None:
+    framework = Framework()
+    compressed = {**content(1.5), "fidelity": "compressed"}
+    (fit,) = framework.calibrate(framework.load_experiment(compressed))
+    fitted = {**content(1.5, compute_scale=fit.solutions[0]), "fidelity": "compressed"}
+    row = framework.compare(framework.load_experiment(fitted)).rows[1]
+    assert row.fidelity == "compressed"
+    assert row.speedup == pytest.approx(1.5, rel=1e-8)
+
+
+def test_a_scalar_that_no_longer_fits_is_noted() -> None:
+    framework = Framework()
+    (fit,) = framework.calibrate(framework.load_experiment(content(1.5)))
+    for scale, noted in ((fit.solutions[0], False), (2 * fit.solutions[0], True)):
+        slow, fast = framework.compare(framework.load_experiment(content(1.5, compute_scale=scale))).rows
+        assert any("not the 1.5 it was fitted to: run fredfw calibrate" in note for note in fast.notes) is noted
+        assert not any("fitted" in note for note in slow.notes)
+
+
+def test_progress_counts_workloads() -> None:
+    framework = Framework()
+    steps: list[tuple[int, int, str]] = []
+    framework.calibrate(framework.load_experiment(content(1.5)), progress=lambda *step: steps.append(step))
+    assert (steps[0], steps[-1]) == ((0, 1, "net"), (1, 1, ""))
+    assert {step[1:] for step in steps[:-1]} == {(1, "net")}
+    shares = [step[0] for step in steps]
+    assert shares == sorted(shares)
+    assert len(set(shares)) > 10
+
+
+def test_nothing_to_fit() -> None:
+    framework = Framework()
+    plain = content(1.5)
+    del plain["workloads"]["net"]["calibration"]
+    with pytest.raises(InputError, match="no workload has a calibration"):
+        framework.calibrate(framework.load_experiment(plain))
+
+
+def test_what_does_not_fit_is_refused_before_anything_runs() -> None:
+    framework = Framework()
+    large = content(1.5, workload={"name": "cnn", "model": "vgg-16", "dp": 5})
+    steps: list[tuple[int, int, str]] = []
+    with pytest.raises(InputError, match="needs 5 NPUs"):
+        framework.calibrate(framework.load_experiment(large), progress=lambda *step: steps.append(step))
+    assert steps == []
+
+
+def test_no_time_has_no_speed_up() -> None:
+    framework = Framework()
+    nothing = content(1.5, workload={"name": "microbenchmark", "ranks": 1})
+    with pytest.raises(InputError, match="takes no time on 'slow'"):
+        framework.calibrate(framework.load_experiment(nothing))
+
+
+GRID = [0.1 * step for step in range(1, 31)]
+
+
+def test_solve_finds_all_roots() -> None:
+    # (x - 1.23) (x - 2.34) = x^2 - 3.57 x + 2.8782
+    roots, reached = solve(lambda x: x * x - 3.57 * x, -2.8782, GRID)
+    assert roots == pytest.approx((1.23, 2.34), rel=1e-8)
+    assert reached == pytest.approx((1.8 * 1.8 - 3.57 * 1.8, 0.01 - 0.357), rel=1e-12)
+
+
+def test_solve_finds_a_root_on_the_grid_once() -> None:
+    assert solve(lambda x: x, GRID[4], GRID)[0] == (GRID[4],)
+    assert solve(lambda x: x, GRID[-1], GRID)[0] == (GRID[-1],)
+
+
+def test_solve_of_a_constant_is_everywhere_or_nowhere() -> None:
+    assert solve(lambda x: 1.0, 1.0, GRID) == (tuple(GRID), (1.0, 1.0))
+    assert solve(lambda x: 1.0, 1.5, GRID)[0] == ()
+
+
+def test_solve_takes_a_jump_for_none() -> None:
+    assert solve(lambda x: 1.0 if x < 1.234 else 2.0, 1.5, GRID) == ((), (1.0, 2.0))
+
+
+@pytest.mark.parametrize("power", [0.1, 1.0, 9.0])
+def test_solve_converges_on_curved_functions(power: float) -> None:
+    (root,), _ = solve(lambda x: math.pow(x, power), math.pow(1.777, power), GRID)
+    assert root == pytest.approx(1.777, rel=1e-7)

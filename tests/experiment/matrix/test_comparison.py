@@ -1,0 +1,604 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from attrs import frozen
+
+import fredfw
+from fredfw import (
+    CollectiveAlgorithm,
+    CollectiveRequest,
+    Fabric,
+    Framework,
+    GroupView,
+    Pattern,
+    RunResult,
+    Schedule,
+    Topology,
+    hookimpl,
+    limits,
+)
+from fredfw.errors import InputError, Interrupted
+from fredfw.experiment.results import Comparison, Status
+
+TINY = {"name": "transformer", "layers": 4, "hidden": 64, "sequence": 32, "heads": 4, "vocabulary": 100}
+
+
+def tables(**changes: Any) -> dict[str, Any]:
+    mesh = {"topology": {"name": "mesh2d", "rows": 2, "columns": 2}, "collectives": {"default": "ring"}}
+    fred = {"topology": {"name": "fred", "arity": [2, 2]}, "collectives": {"default": "in-network"}}
+    small = {**TINY, "mp": 2, "pp": 2, "microbatches": 2}
+    return {
+        "title": "Two by two",
+        "fabrics": {"mesh": {**mesh, "collectives": {"point-to-point": "direct", "default": "ring"}}, "fred": fred},
+        "workloads": {"one": {"workload": "microbenchmark"}, "two": {"workload": small}},
+        **changes,
+    }
+
+
+def compare(content: dict[str, Any], **options: Any) -> Comparison:
+    framework = Framework()
+    return framework.compare(framework.load_experiment(content), **options)
+
+
+@pytest.fixture(scope="module")
+def comparison() -> Comparison:
+    references = [{"workload": "two", "fabric": "fred", "speedup": 1.5, "source": "a paper"}]
+    return compare(tables(references=references))
+
+
+def test_rows_come_workload_by_workload(comparison: Comparison) -> None:
+    cells = [(row.workload, row.fabric) for row in comparison.rows]
+    assert cells == [("one", "mesh"), ("one", "fred"), ("two", "mesh"), ("two", "fred")]
+    assert (comparison.title, comparison.baseline) == ("Two by two", "mesh")
+
+
+def test_rows_hold_the_results_of_their_cells(comparison: Comparison) -> None:
+    framework = Framework()
+    experiment = framework.load_experiment(tables())
+    for row in comparison.rows:
+        result = framework.run(experiment, workload=row.workload, fabric=row.fabric)
+        assert (row.seconds, row.breakdown, row.energy) == (result.seconds, result.breakdown, result.energy)
+        assert (row.notes, row.fidelity, row.compute_scale) == (result.notes, "exact", 1.0)
+
+
+def test_times_and_speedups_are_the_closed_forms(comparison: Comparison) -> None:
+    mesh, fred = comparison.rows[:2]
+    # A ring of four links, and one stream up and down two levels at 1 GB / (3 TB/s).
+    assert mesh.seconds == pytest.approx(6 * (20e-9 + 0.25e9 / 750e9), rel=1e-9)
+    assert fred.seconds == pytest.approx(4 * 20e-9 + 1e9 / 3e12, rel=1e-9)
+    assert (mesh.speedup, fred.speedup) == (1.0, mesh.seconds / fred.seconds)
+
+
+def test_rows_say_on_how_many_npus_and_by_which_algorithms(comparison: Comparison) -> None:
+    assert [row.npus for row in comparison.rows] == [4, 4, 4, 4]
+    assert comparison.rows[1].algorithms == {"collective all-reduce x4": "in-network"}
+    assert not any("NPUs" in note for row in comparison.rows for note in row.notes)
+
+
+def test_another_number_of_npus_than_the_baseline_has_is_noted() -> None:
+    large = {"topology": {"name": "mesh2d", "rows": 2, "columns": 4}, "collectives": {"default": "ring"}}
+    fabrics = {**tables()["fabrics"], "large": large}
+    rows = compare(tables(fabrics=fabrics, workloads={"one": {"workload": "microbenchmark"}})).rows
+    note = "runs on 8 NPUs, 'mesh' on 4: the speed-up compares machines of different size"
+    assert [(row.fabric, row.npus, row.notes) for row in rows] == [
+        ("mesh", 4, ()),
+        ("fred", 4, ()),
+        ("large", 8, (note,)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("bandwidth", "ratio"),
+    # On a 2 x 2 mesh an NPU has two links to others, on FRED one of 3 TB/s; controllers do not count.
+    [("750 GB/s", None), ("3 TB/s", None), ("700 GB/s", "0.467"), ("3.1 TB/s", "2.07")],
+)
+def test_another_bandwidth_than_the_baseline_has_is_noted(bandwidth: str, ratio: str | None) -> None:
+    content = tables(baseline="fred")
+    content["fabrics"]["mesh"]["topology"]["link_bandwidth"] = bandwidth
+    found = {row.fabric: row.notes for row in compare(content).rows}
+    note = f"an NPU can send {ratio} times the baseline's bandwidth: the links differ, not only the topology"
+    assert found == {"mesh": () if ratio is None else (note,), "fred": ()}
+
+
+def test_only_npus_in_use_count_for_the_bandwidth() -> None:
+    # One row of four: the two ends have one link to another NPU, the two between them two.
+    framework = Framework()
+    line = {"topology": {"name": "mesh2d", "rows": 1, "columns": 4, "link_bandwidth": "1 GB/s"}}
+    workloads = {f"{ranks}": {"workload": {"name": "microbenchmark", "ranks": ranks}} for ranks in (2, 3)}
+    experiment = framework.load_experiment({"fabrics": {"line": line}, "workloads": workloads})
+    found = [framework.run(experiment, workload=name, fabric="line").injection_bandwidth for name in ("2", "3")]
+    assert found == pytest.approx([3e9 / 2, 5e9 / 3])
+
+
+def test_rows_say_what_they_train_and_how_fast(comparison: Comparison) -> None:
+    one, two = comparison.rows[0], comparison.rows[2]
+    assert (one.work, one.throughput.samples_per_second, one.throughput.mfu) == (None, None, None)
+    assert one.throughput.npu_time == 4 * one.seconds
+    # 16 samples of 32 tokens; Megatron's formula without recomputation.
+    flops = 72 * 16 * 32 * 4 * 64**2 * (1 + 32 / (6 * 64) + 100 / (12 * 4 * 64))
+    assert two.work is not None
+    assert (two.work.samples, two.work.tokens) == (16, 512)
+    assert two.throughput.samples_per_second == pytest.approx(16 / two.seconds, rel=1e-12)
+    assert two.throughput.tokens_per_second == pytest.approx(512 / two.seconds, rel=1e-12)
+    assert two.throughput.mfu == pytest.approx(flops / (4 * two.seconds * 989.4e12), rel=1e-12)
+
+
+def swept(**sweep: list[int]) -> dict[str, Any]:
+    name = " ".join(f"{key} {{{key}}}" for key in sweep)
+    return {name: {"workload": {key: value for key, value in TINY.items() if key not in sweep}, "sweep": sweep}}
+
+
+def test_rows_of_a_sweep_that_train_different_amounts_say_so() -> None:
+    fabrics = {"mesh": tables()["fabrics"]["mesh"]}
+    rows = compare(tables(fabrics=fabrics, workloads=swept(mp=[1, 2], pp=[1, 2]))).rows
+    assert [row.work.samples for row in rows if row.work] == [64, 32, 32, 16]
+    note = "rows of this sweep train from 16 to 64 samples per iteration: compare samples/s, not times"
+    assert [row.notes for row in rows] == [(note,)] * 4
+
+
+def test_rows_with_samples_of_different_length_are_compared_by_tokens() -> None:
+    fabrics = {"mesh": tables()["fabrics"]["mesh"]}
+    rows = compare(tables(fabrics=fabrics, workloads=swept(sequence=[32, 64]))).rows
+    note = "rows of this sweep train from 2,048 to 4,096 tokens per iteration: compare tokens/s, not times"
+    assert [row.notes for row in rows] == [(note,)] * 2
+
+
+def test_rows_of_a_sweep_with_one_global_batch_have_nothing_to_say() -> None:
+    workloads = swept(mp=[1, 2], pp=[1, 2])
+    (table,) = workloads.values()
+    table["workload"]["global_batch"] = 64
+    rows = compare(tables(fabrics={"mesh": tables()["fabrics"]["mesh"]}, workloads=workloads)).rows
+    assert [row.work.samples for row in rows if row.work] == [64] * 4
+    assert {row.notes for row in rows} == {()}
+
+
+def test_a_cell_that_trains_another_amount_than_its_baseline_says_so() -> None:
+    large = {"topology": {"name": "mesh2d", "rows": 2, "columns": 4}, "collectives": {"default": "ring"}}
+    rows = compare(tables(fabrics={**tables()["fabrics"], "large": large}, workloads={"net": {"workload": TINY}})).rows
+    note = "works on 128 samples per iteration, 'mesh' 64: compare samples/s, not times"
+    assert [note in row.notes for row in rows] == [False, False, True]
+    fixed = {"net": {"workload": {**TINY, "global_batch": 64}}}
+    rows = compare(tables(fabrics={**tables()["fabrics"], "large": large}, workloads=fixed)).rows
+    assert not any("samples" in note for row in rows for note in row.notes)
+
+
+def test_a_batch_that_no_fabric_divides_is_infeasible_and_refused_before_anything_runs_if_strict() -> None:
+    steps: list[tuple[int, int, str]] = []
+    late = {"one": {"workload": "microbenchmark"}, "late": {"workload": {**TINY, "global_batch": 63}}}
+    with pytest.raises(InputError, match=r"^workloads\.late\.workload\.global_batch: 63 samples cannot be divided"):
+        compare(tables(workloads=late), strict=True, progress=lambda *step: steps.append(step))
+    assert steps == []
+    found = compare(tables(workloads=late))
+    assert [(row.workload, row.fabric) for row in found.rows] == [("one", "mesh"), ("one", "fred")]
+    assert [(one.workload, one.fabric, one.status) for one in found.failures] == [
+        ("late", "mesh", "infeasible"),
+        ("late", "fred", "infeasible"),
+    ]
+    assert all(one.reason.startswith("63 samples cannot be divided") for one in found.failures)
+    assert {one.key for one in found.failures} == {"workloads.late.workload.global_batch"}
+
+
+def test_speedups_refer_to_the_baseline() -> None:
+    rows = compare(tables(baseline="fred")).rows
+    assert [row.speedup for row in rows if row.fabric == "fred"] == [1.0, 1.0]
+    assert rows[0].speedup == rows[1].seconds / rows[0].seconds
+
+
+SIZES = {"{size}": {"workload": "microbenchmark", "sweep": {"size": ["1 MB", "1 GB", "1 kB"]}}}
+
+
+def test_a_sweep_on_one_fabric_is_over_its_first_row() -> None:
+    fabrics = {"fred": tables()["fabrics"]["fred"]}
+    rows = compare(tables(fabrics=fabrics, workloads={**SIZES, "one": {"workload": "microbenchmark"}})).rows
+    assert [row.baseline_workload for row in rows] == ["1 MB", "1 MB", "1 MB", "one"]
+    # Four hops of 20 ns, and the bytes at 3 TB/s.
+    first, second, third = (4 * 20e-9 + size / 3e12 for size in (1e6, 1e9, 1e3))
+    assert [row.speedup for row in rows] == pytest.approx([1.0, first / second, first / third, 1.0])
+    assert [row.workload_settings for row in rows] == [{"size": "1 MB"}, {"size": "1 GB"}, {"size": "1 kB"}, {}]
+    assert [row.workload_template for row in rows] == ["{size}", "{size}", "{size}", "one"]
+
+
+def test_a_sweep_on_several_fabrics_is_over_the_baseline_fabric() -> None:
+    rows = compare(tables(workloads=SIZES)).rows
+    assert [row.baseline_workload for row in rows] == [row.workload for row in rows]
+    assert [row.speedup for row in rows[::2]] == [1.0, 1.0, 1.0]
+    assert rows[1].speedup == rows[0].seconds / rows[1].seconds
+
+
+def test_a_workload_may_name_its_baseline() -> None:
+    sizes = {"{size}": {**SIZES["{size}"], "baseline": "1 GB"}}
+    rows = compare(tables(workloads=sizes)).rows
+    assert {row.baseline_workload for row in rows} == {"1 GB"}
+    (one,) = [row for row in rows if (row.workload, row.fabric) == ("1 GB", "mesh")]
+    assert [row.speedup for row in rows] == [one.seconds / row.seconds for row in rows]
+
+
+def test_a_named_baseline_is_part_of_a_selection() -> None:
+    sizes = {"{size}": {**SIZES["{size}"], "baseline": "1 GB"}}
+    outline = Framework().load_experiment(tables(workloads=sizes), workloads=["1 kB"], baselines=True)
+    assert [one.name for one in outline.workloads] == ["1 GB", "1 kB"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"baseline": "2 GB"}, r"workloads\.1 MB\.baseline: no workload '2 GB'"),
+        ({"baseline": 3}, r"workloads\.1 MB\.baseline: 3"),
+        (
+            {"baseline": "1 GB", "calibration": {"fabric": "fred", "speedup": 2.0}},
+            r"workloads\.1 MB\.baseline: '1 MB' is compared with '1 GB', so its scale cannot be fitted",
+        ),
+    ],
+)
+def test_a_baseline_that_cannot_be_used_is_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Framework().load_experiment(tables(workloads={"{size}": {**SIZES["{size}"], **changes}}))
+
+
+def test_a_swept_fabric_says_what_it_is() -> None:
+    swept = {"fred {arity}": {"topology": "fred", "sweep": {"arity": [[2, 2], [4]]}}}
+    rows = compare(tables(fabrics=swept, baseline="fred [4]", workloads={"one": {"workload": "microbenchmark"}})).rows
+    assert [(row.fabric_template, row.fabric_settings) for row in rows] == [
+        ("fred {arity}", {"arity": [2, 2]}),
+        ("fred {arity}", {"arity": [4]}),
+    ]
+
+
+def test_references_are_beside_their_cells(comparison: Comparison) -> None:
+    published = [(row.reference_speedup, row.reference_source) for row in comparison.rows]
+    assert published == [(None, None), (None, None), (None, None), (1.5, "a paper")]
+
+
+def test_parts_add_up(comparison: Comparison) -> None:
+    for row in comparison.rows:
+        assert sum(row.breakdown.values()) == pytest.approx(row.seconds, rel=1e-12)
+
+
+def test_statistics_are_of_all_cells(comparison: Comparison) -> None:
+    framework = Framework()
+    experiment = framework.load_experiment(tables())
+    batches = sum(
+        framework.run(experiment, workload=row.workload, fabric=row.fabric).statistics["batches"]
+        for row in comparison.rows
+    )
+    assert comparison.statistics["batches"] == batches > 0
+
+
+@pytest.mark.parametrize(
+    ("scale", "expected"),
+    [
+        ({}, [Status.SIMULATED, Status.SIMULATED]),
+        ({"compute_scale": 0.5}, [Status.SIMULATED, Status.SIMULATED]),
+        (
+            {"compute_scale": 0.5, "calibration": {"fabric": "fred", "speedup": 2}},
+            [Status.PREDICTED, Status.CALIBRATED],
+        ),
+        # To be fitted, but not done yet.
+        ({"calibration": {"fabric": "fred", "speedup": 2}}, [Status.SIMULATED, Status.SIMULATED]),
+    ],
+)
+def test_statuses(scale: dict[str, Any], expected: list[Status]) -> None:
+    rows = compare(tables(workloads={"one": {"workload": "microbenchmark", **scale}})).rows
+    assert [row.status for row in rows] == expected
+
+
+@pytest.mark.parametrize(
+    ("scale", "expected"),
+    [
+        ({"compute_scale": 0.5}, Status.SIMULATED),
+        ({"compute_scale": 0.5, "calibration": {"fabric": "fred", "speedup": 2}}, Status.PREDICTED),
+    ],
+)
+def test_a_shared_scale_predicts_every_cell(scale: dict[str, Any], expected: Status) -> None:
+    workloads = {
+        "one": {"workload": "microbenchmark", **scale},
+        "like": {"workload": "microbenchmark", "scaled_like": "one"},
+    }
+    rows = [row for row in compare(tables(workloads=workloads)).rows if row.workload == "like"]
+    assert [row.status for row in rows] == [expected, expected]
+    assert [row.compute_scale for row in rows] == [0.5, 0.5]
+
+
+def test_all_cells_have_one_fidelity() -> None:
+    assert {row.fidelity for row in compare(tables()).rows} == {"exact"}
+    assert {row.fidelity for row in compare(tables(fidelity="compressed")).rows} == {"compressed"}
+    assert {row.fidelity for row in compare(tables(fidelity="compressed"), fidelity="exact").rows} == {"exact"}
+    assert {row.fidelity for row in compare(tables(), fidelity="estimate").rows} == {"estimate"}
+
+
+def test_one_cell_with_too_many_transfers_has_all_compressed() -> None:
+    # An all-reduce among 4 has 2 * 4 * 3 transfers, whatever serves it.
+    small, large = ({"workload": {"name": "microbenchmark", "count": count}} for count in (1, 5))
+    both = tables(workloads={"small": small, "large": large})
+    with limits.allowed({"exact": 120}):
+        found = compare(both)
+        assert (found.approximated, {row.fidelity for row in found.rows}) == ("", {"exact"})
+    with limits.allowed({"exact": 119}):
+        found = compare(both)
+        assert {row.fidelity for row in found.rows} == {"compressed"}
+        assert found.approximated.startswith(
+            "large on mesh has about 120 transfers, and --exact-limit is 119: compressed; "
+        )
+        assert {row.fidelity for row in compare(both, fidelity="exact").rows} == {"exact"}
+
+
+def test_progress_counts_cells() -> None:
+    steps: list[tuple[float, int, str]] = []
+    compare(tables(), progress=lambda *step: steps.append(step))
+    counted = [f"transfers of {row} on {column}" for column in ("mesh", "fred") for row in ("one", "two")]
+    assert steps[:4] == [(0, 4, what) for what in counted]
+    steps = steps[4:]
+    begins = {what: done for done, _, what in reversed(steps)}
+    assert list(begins.items())[::-1] == [
+        ("one on mesh", 0),
+        ("two on mesh", 1),
+        ("one on fred", 2),
+        ("two on fred", 3),
+        ("", 4),
+    ]
+    # Within a cell the share of its tasks that has ended.
+    done = [step[0] for step in steps]
+    assert done == sorted(done)
+    assert any(1 < one < 2 for one in done)
+    # The end of a cell is told by the next: what runs and how much is done always belong together.
+    assert all(what == list(begins)[::-1][int(one)] for one, _, what in steps)
+    assert {step[1] for step in steps} == {4}
+
+
+class Interrupting:
+    """Interrupts after the cell ``last``, a workload and a fabric."""
+
+    def __init__(self, *last: str) -> None:
+        self.last = last
+
+    @hookimpl
+    def fredfw_after_run(self, result: RunResult) -> None:
+        if (result.workload, result.fabric_name) == self.last:
+            raise KeyboardInterrupt
+
+
+def interrupted(content: dict[str, Any], *last: str) -> Comparison:
+    framework = Framework()
+    framework.plugins.register(Interrupting(*last), "interrupting")
+    with pytest.raises(KeyboardInterrupt) as caught:
+        framework.compare(framework.load_experiment(content))
+    assert isinstance(caught.value, Interrupted)
+    assert isinstance(caught.value.finished, Comparison)
+    return caught.value.finished
+
+
+def test_an_interrupt_leaves_the_cells_that_are_done(comparison: Comparison) -> None:
+    saving = {"of": "fred", "over": "mesh"}
+    savings = [{"name": "all", **saving}, {"name": "one", "workloads": ["one"], **saving}]
+    left = interrupted(tables(savings=savings), "one", "fred")
+    assert left.missing == (("two", "fred"),)
+    whole = {(row.workload, row.fabric): row for row in comparison.rows}
+    assert [(row.workload, row.fabric) for row in left.rows] == [("one", "mesh"), ("one", "fred"), ("two", "mesh")]
+    for row in left.rows:
+        assert (row.seconds, row.speedup) == (
+            whole[row.workload, row.fabric].seconds,
+            whole[row.workload, row.fabric].speedup,
+        )
+    assert [saving.name for saving in left.savings] == ["one"]
+    document = json.loads(left.to_json())
+    assert document["missing"] == [{"workload": "two", "fabric": "fred"}]
+    assert json.loads(comparison.to_json())["missing"] == []
+
+
+def test_a_fabric_runs_after_its_baseline() -> None:
+    # The first one of the file refers to the last one, so that what is done early has a speed-up, too.
+    left = interrupted(tables(baseline="fred"), "one", "mesh")
+    assert [(row.workload, row.fabric) for row in left.rows] == [("one", "mesh"), ("one", "fred"), ("two", "fred")]
+    assert [row.baseline for row in left.rows] == ["fred", "fred", "fred"]
+
+
+def test_cells_without_a_speedup_yet_are_left_out() -> None:
+    content = tables()
+    content["fabrics"]["mesh"]["baseline"] = "fred"
+    content["fabrics"]["fred"]["baseline"] = "mesh"
+    # The mesh's baseline is fred, which runs first, and whose own baseline is the mesh.
+    left = interrupted(content, "one", "mesh")
+    assert [(row.workload, row.fabric) for row in left.rows] == [("one", "mesh"), ("one", "fred")]
+    assert left.missing == (("two", "mesh"), ("two", "fred"))
+
+
+def test_an_interrupt_before_the_first_cell_is_done_leaves_nothing() -> None:
+    def stop(*step: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        compare(tables(), progress=stop)
+    assert not isinstance(caught.value, Interrupted)
+
+
+@pytest.mark.parametrize(
+    ("workload", "changes", "message"),
+    [
+        ({"name": "cnn", "dp": 5}, {}, "workloads.late.workload: DP(5) needs 5 NPUs"),
+        ("cnn", {"npu": {"memory": "1 GB"}}, "workloads.late.workload: needs "),
+        ({"name": "microbenchmark", "pattern": "broadcast"}, {}, "fabrics.fred.collectives: no algorithm can do"),
+    ],
+)
+def test_the_last_cell_is_checked_before_the_first_one_runs(
+    workload: Any, changes: dict[str, Any], message: str
+) -> None:
+    content = tables(workloads={"one": {"workload": "microbenchmark"}, "late": {"workload": workload}}, **changes)
+    content["fabrics"]["fred"]["collectives"] = {"all-reduce": "in-network"}
+    steps: list[tuple[int, int, str]] = []
+    with pytest.raises(InputError) as caught:
+        compare(content, strict=True, progress=lambda *step: steps.append(step))
+    assert str(caught.value).startswith(message)
+    assert caught.value.accepted
+    assert steps == []
+
+
+def test_a_cell_that_does_not_fit_costs_no_other() -> None:
+    content = tables(workloads={"one": {"workload": "microbenchmark"}, "late": {"workload": {"name": "cnn", "dp": 5}}})
+    content["baseline"] = "fred"
+    found = compare(content)
+    failed = {(one.workload, one.fabric): one for one in found.failures}
+    assert failed["late", "fred"].reason.startswith("DP(5) needs 5 NPUs")
+    assert [(row.workload, row.fabric) for row in found.rows] == [
+        (row, column) for row in ("one", "late") for column in ("mesh", "fred") if (row, column) not in failed
+    ]
+    document = json.loads(found.to_json())
+    assert [one["reason"] for one in document["failures"]] == [one.reason for one in found.failures]
+
+
+def test_no_speedup_over_a_baseline_without_a_result() -> None:
+    content = tables(workloads={"one": {"workload": "microbenchmark"}, "two": {"workload": "microbenchmark"}})
+    content["fabrics"]["alone"] = {"topology": {"name": "mesh2d", "rows": 1, "columns": 1}}
+    content["baseline"] = "alone"
+    found = compare(content)
+    assert [(one.fabric, one.key) for one in found.failures] == [("alone", "workloads.one"), ("alone", "workloads.two")]
+    assert [row.speedup for row in found.rows] == [None] * 4
+    assert all(row.seconds > 0 for row in found.rows)
+
+
+def test_a_value_of_a_sweep_that_is_impossible_is_a_row_and_one_that_is_not_swept_an_error() -> None:
+    content = tables(workloads={"{pp}": {"workload": TINY, "sweep": {"pp": [1, 1000]}}})
+    found = compare(content)
+    assert {row.workload for row in found.rows} == {"1"}
+    assert {(one.workload, one.workload_settings["pp"]) for one in found.failures} == {("1000", 1000)}
+    assert {one.key for one in found.failures} == {"workloads.1000.workload.pp"}
+    with pytest.raises(InputError, match=r"workloads\.1000\.workload\.pp: 1000 pipeline stages"):
+        compare(content, strict=True)
+    content["workloads"]["{pp}"]["sweep"]["pp"] = [1000, 2000]  # all of them: a mistake
+    with pytest.raises(InputError, match=r"workloads\.1000\.workload\.pp: 1000 pipeline stages"):
+        compare(content)
+
+
+def test_no_time_has_no_speedup() -> None:
+    alone = {"topology": {"name": "mesh2d", "rows": 1, "columns": 1}}
+    fabrics = {**tables()["fabrics"], "alone": alone}
+    content = tables(fabrics=fabrics, workloads={"one": {"workload": "microbenchmark"}})
+    with pytest.raises(InputError, match=r"workloads\.one: takes no time on 'alone'"):
+        compare(content, strict=True)
+    assert [(one.fabric, one.infeasible) for one in compare(content).failures] == [("alone", True)]
+    del fabrics["mesh"], fabrics["fred"]
+    with pytest.raises(InputError, match=r"workloads\.one: takes no time on 'alone'"):
+        compare({**content, "baseline": "alone", "fabrics": fabrics})
+
+
+# --- Determinism.
+
+
+@frozen
+class Bystander(Topology):
+    """Is installed, and nobody asks for it."""
+
+    name: ClassVar[str] = "bystander"
+
+    def build(self) -> Fabric:
+        raise AssertionError("built")
+
+
+@frozen
+class Idle(CollectiveAlgorithm):
+    """Would be the fastest of all, if it were asked."""
+
+    name: ClassVar[str] = "a-first"
+    patterns: ClassVar[frozenset[Pattern]] = frozenset(Pattern)
+
+    def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
+        raise AssertionError("asked")
+
+
+class Extra:
+    @hookimpl
+    def fredfw_topologies(self) -> Sequence[type[Topology]]:
+        return [Bystander]
+
+    @hookimpl
+    def fredfw_collectives(self) -> Sequence[type[CollectiveAlgorithm]]:
+        return [Idle]
+
+
+def test_two_frameworks_give_the_same_bytes() -> None:
+    assert compare(tables()).to_json() == compare(tables()).to_json()
+    assert compare(tables(), fidelity="compressed").to_json() == compare(tables(), fidelity="compressed").to_json()
+
+
+def test_one_framework_gives_the_same_bytes_again() -> None:
+    framework = Framework()
+    experiment = framework.load_experiment(tables())
+    assert framework.compare(experiment).to_json() == framework.compare(experiment).to_json()
+
+
+def test_what_is_installed_beside_changes_no_byte_where_algorithms_are_named() -> None:
+    framework = Framework()
+    framework.plugins.register(Extra(), "extra")
+    assert framework.compare(framework.load_experiment(tables())).to_json() == compare(tables()).to_json()
+
+
+def test_auto_changes_no_byte_from_one_framework_to_the_next() -> None:
+    automatic = tables(fabrics={"fred": {"topology": {"name": "fred", "arity": [2, 2]}}})
+    assert compare(automatic).to_json() == compare(automatic).to_json()
+
+
+def test_json_holds_no_path(tmp_path: Path) -> None:
+    file = tmp_path / "two.toml"
+    file.write_text('title = "T"\n[fabrics]\nf.topology = "fred"\n[workloads]\nw.workload = "microbenchmark"\n')
+    framework = Framework()
+    text = framework.compare(file).to_json()
+    assert str(tmp_path) not in text
+    assert str(Path(fredfw.__file__).parent) not in text
+    copy = tmp_path / "elsewhere.toml"
+    copy.write_text(file.read_text())
+    assert framework.compare(copy).to_json() == text
+
+
+def test_json_makes_the_numbers_again(comparison: Comparison) -> None:
+    document = json.loads(comparison.to_json())
+    assert document["format"] == "fredfw.comparison"
+    cells = [(cell["workload"]["name"], cell["topology"]["name"]) for cell in document["provenance"]["cells"]]
+    assert len(cells) == 4
+    assert all(set(cell["cell"]) == {"workload", "fabric"} for cell in document["provenance"]["cells"])
+    assert all(cell["fidelity"] == "exact" and cell["versions"] for cell in document["provenance"]["cells"])
+
+
+def test_a_label_of_the_priorities_that_no_workload_has_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fredfw.experiment.cell.runner.Runner.run", None)  # nothing runs before it is known
+    with pytest.raises(InputError) as refused:
+        compare(tables(priorities=["mp", "ppp", "pp"]))
+    error = refused.value
+    assert (error.key, error.message) == ("priorities[1]", "no workload has the label 'ppp'; did you mean 'pp'?")
+    assert error.accepted == "collective, mp, pp"
+
+
+def test_a_weight_of_a_label_that_no_workload_has_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fredfw.experiment.cell.runner.Runner.run", None)  # nothing runs before it is known
+    content = tables()
+    content["fabrics"]["mesh"]["sharing"] = {"name": "weighted-max-min", "weights": {"mp": 2.0, "ppp": 8.0}}
+    with pytest.raises(InputError) as refused:
+        compare(content)
+    error = refused.value
+    assert (error.key, error.message) == (
+        "fabrics.mesh.sharing",
+        "no workload has the label 'ppp'; did you mean 'pp'?",
+    )
+    assert error.accepted == "collective, mp, pp"
+
+
+def test_labels_of_all_workloads_count() -> None:
+    assert len(compare(tables(priorities=["mp", "collective"])).rows) == 4
+
+
+def test_labels_are_judged_by_the_whole_matrix_only() -> None:
+    framework = Framework()
+    content = tables(priorities=["pp", "pq"])
+    part = framework.load_experiment(content, workloads=["one"])
+    assert not part.complete
+    assert len(framework.compare(part).rows) == 2
+    assert framework.run(framework.load_experiment(content), workload="one", fabric="fred").seconds > 0
+    content["workloads"].pop("two")
+    content["fabrics"].pop("mesh")
+    single = framework.load_experiment(content, workloads=["one"], fabrics=["fred"])
+    assert single.complete
+    with pytest.raises(InputError, match="no workload has the label 'pp'"):
+        framework.run(single)

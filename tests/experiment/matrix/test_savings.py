@@ -1,0 +1,207 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fredfw import Framework
+from fredfw.errors import InputError
+from fredfw.experiment.file import reading
+from fredfw.experiment.results import Comparison, Saving
+
+# A line of two: an all-reduce of s bytes is two steps of s / 2, so s / bandwidth + 2 x latency. Where the latency is 0
+# half the bandwidth is twice the time.
+FABRICS: dict[str, Any] = {
+    "fast {link_bandwidth}": {
+        "topology": {"name": "mesh2d", "rows": 1, "columns": 2, "link_latency": 0},
+        "collectives": {"default": "ring"},
+        "sweep": {"link_bandwidth": ["1 GB/s", "2 GB/s", "4 GB/s"]},
+    },
+    "slow {link_bandwidth}": {
+        "topology": {"name": "mesh2d", "rows": 1, "columns": 2, "link_latency": "500 ms"},
+        "collectives": {"default": "ring"},
+        "sweep": {"link_bandwidth": ["1 GB/s", "2 GB/s", "4 GB/s"]},
+    },
+}
+WORKLOADS: dict[str, Any] = {
+    "sum {size}": {"workload": "microbenchmark", "sweep": {"size": ["1 GB", "4 GB"]}},
+    "other": {"workload": {"name": "microbenchmark", "size": "1 GB", "pattern": "all-gather"}},
+}
+PAIRS = {"name": "S", "of": "fast {link_bandwidth}", "over": "slow {link_bandwidth}", "workloads": ["sum {size}"]}
+
+
+def tables(**saving: Any) -> dict[str, Any]:
+    return {"fabrics": FABRICS, "workloads": WORKLOADS, "savings": [{**PAIRS, **saving}]}
+
+
+def compare(content: dict[str, Any]) -> Comparison:
+    framework = Framework()
+    return framework.compare(framework.load_experiment(content))
+
+
+def saving(**changes: Any) -> Saving:
+    (one,) = compare(tables(**changes)).savings
+    return one
+
+
+def share(size: float, bandwidth: float) -> float:
+    return 1 - (size / bandwidth) / (size / bandwidth + 1)
+
+
+def test_the_mean_over_all_pairs() -> None:
+    one = saving()
+    shares = [share(size, bandwidth) for size in (1, 4) for bandwidth in (1, 2, 4)]
+    (group,) = one.groups
+    assert group.saving == pytest.approx(sum(shares) / 6, rel=1e-9)
+    assert [group.lowest, group.highest] == pytest.approx([min(shares), max(shares)], rel=1e-9)
+    assert (group.at, group.pairs, group.reference) == ({}, 6, None)
+    assert (one.workloads, one.part, one.by) == (("sum 1 GB", "sum 4 GB"), None, ())
+
+
+def test_one_group_per_value_of_a_fabric_or_a_workload() -> None:
+    groups = saving(by=["link_bandwidth"]).groups
+    assert [group.at for group in groups] == [{"link_bandwidth": f"{rate} GB/s"} for rate in (1, 2, 4)]
+    for group, rate in zip(groups, (1, 2, 4), strict=True):
+        assert group.saving == pytest.approx((share(1, rate) + share(4, rate)) / 2, rel=1e-9)
+        assert group.pairs == 2
+    assert [(group.at, group.pairs) for group in saving(by=["size"]).groups] == [
+        ({"size": "1 GB"}, 3),
+        ({"size": "4 GB"}, 3),
+    ]
+
+
+def test_one_group_per_pair_of_values() -> None:
+    groups = saving(by=["size", "link_bandwidth"]).groups
+    found = {(group.at["size"], group.at["link_bandwidth"]): group.saving for group in groups}
+    assert list(groups[0].at) == ["size", "link_bandwidth"]
+    assert found == {
+        (f"{size} GB", f"{rate} GB/s"): pytest.approx(share(size, rate), rel=1e-9)
+        for size in (1, 4)
+        for rate in (1, 2, 4)
+    }
+
+
+def test_all_are_compared_with_one_where_over_is_a_name() -> None:
+    one = saving(over="fast 2 GB/s", by=["link_bandwidth"])
+    # Half the bandwidth takes twice the time: 1 - 2; twice the bandwidth saves half.
+    assert [group.saving for group in one.groups] == pytest.approx([-1.0, 0.0, 0.5], rel=1e-9)
+
+
+def test_all_workloads_by_default() -> None:
+    content = tables()
+    del content["savings"][0]["workloads"]
+    (one,) = compare(content).savings
+    assert one.workloads == ("sum 1 GB", "sum 4 GB", "other")
+
+
+def test_published_savings_are_beside_their_groups() -> None:
+    published = [
+        {"at": {"link_bandwidth": "2 GB/s"}, "saving": 0.5, "source": "a paper"},
+        {"at": {"link_bandwidth": "4 GB/s"}, "saving": -0.25},
+    ]
+    groups = saving(by=["link_bandwidth"], references=published).groups
+    assert [(group.reference, group.reference_source) for group in groups] == [
+        (None, None),
+        (0.5, "a paper"),
+        (-0.25, ""),
+    ]
+    (group,) = saving(references=[{"saving": 1}]).groups
+    assert group.reference == 1.0
+
+
+def test_a_claim_is_of_no_group() -> None:
+    published = [{"saving": claimed, "source": "a paper"} for claimed in (0.45, 0.9)]
+    one = saving(by=["link_bandwidth"], references=published)
+    assert [group.reference for group in one.groups] == [None] * 3
+    means = [(share(1, rate) + share(4, rate)) / 2 for rate in (1, 2, 4)]
+    assert means[0] < 0.45 < means[1] < means[2] < 0.9
+    assert [(claim.saving, claim.source, claim.between) for claim in one.claims] == [
+        (0.45, "a paper", (("1 GB/s", "2 GB/s"),)),
+        (0.9, "a paper", ()),
+    ]
+    (claim,) = saving(by=["size", "link_bandwidth"], references=[{"saving": 0.5}]).claims
+    assert claim.between == ()
+
+
+def test_a_part_of_the_iteration() -> None:
+    whole, part = saving(), saving(part="collective")
+    # A microbenchmark does nothing but its collective.
+    assert part.part == "collective"
+    assert part.groups == whole.groups
+
+
+def test_computation_saves_nothing_by_itself() -> None:
+    # The communication of ResNet-50 on two NPUs differs, its computation does not.
+    content = tables(part="compute", workloads=["net"])
+    content["workloads"] = {"net": {"workload": {"name": "cnn", "model": "resnet-50", "dp": 2}}}
+    (one,) = compare(content).savings
+    assert (one.groups[0].saving, one.groups[0].lowest, one.groups[0].highest) == (0.0, 0.0, 0.0)
+
+
+def test_a_part_that_is_not_there_is_told_before_anything_runs() -> None:
+    framework = Framework()
+    steps: list[object] = []
+    with pytest.raises(InputError) as caught:
+        framework.compare(framework.load_experiment(tables(part="dp")), progress=lambda *step: steps.append(step))
+    assert caught.value.key == "savings[0].part"
+    assert caught.value.message == "'sum 1 GB' on 'fast 1 GB/s' has no part 'dp'"
+    assert caught.value.accepted == "compute, bubble, collective"
+    assert steps == []
+
+
+def test_parts_are_listed_once() -> None:
+    content = tables(part="pp", workloads=["net"])
+    content["workloads"] = {"net": {"workload": {"name": "cnn", "model": "resnet-50", "dp": 2}}}
+    with pytest.raises(InputError, match="has no part 'pp'") as caught:
+        compare(content)
+    assert caught.value.accepted == "compute, bubble, load, dp"
+
+
+def test_nothing_can_be_saved_over_nothing() -> None:
+    with pytest.raises(InputError, match="spends no time on compute on 'slow 1 GB/s'") as caught:
+        compare(tables(part="compute"))
+    assert caught.value.key == "savings[0]"
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "message"),
+    [
+        ({"off": "x"}, "savings[0].off", "unknown key; did you mean 'of'?"),
+        ({"of": 3}, "savings[0].of", "3 is not text"),
+        ({"of": "fsat {link_bandwidth}"}, "savings[0].of", "no fabric 'fsat {link_bandwidth}'; did you mean 'fast"),
+        ({"over": "slow {rate}"}, "savings[0].over", "no fabric 'slow {rate}'"),
+        ({"workloads": ["sums"]}, "savings[0].workloads", "no workload 'sums'"),
+        ({"workloads": "sum {size}"}, "savings[0].workloads", "'sum {size}' is not a list"),
+        ({"by": "size"}, "savings[0].by", "'size' is not a list"),
+        ({"by": ["rate"]}, "savings[0].by", "'sum 1 GB' on 'fast 1 GB/s' has no swept field 'rate'"),
+        ({"by": ["size", "size"]}, "savings[0].by", "['size', 'size'] is not one or two fields"),
+        (
+            {"by": ["size", "link_bandwidth", "x"]},
+            "savings[0].by",
+            "['size', 'link_bandwidth', 'x'] is not one or two fields",
+        ),
+        ({"part": 1}, "savings[0].part", "1 is not text"),
+        ({"references": [{"saving": 36.8}]}, "savings[0].references[0].saving", "36.8 is not a saving"),
+        ({"references": [{"at": {}}]}, "savings[0].references[0].saving", "is missing"),
+        ({"references": [{"saving": 0.5, "at": {"size": "1 GB"}}]}, "savings[0].references[0].at", "there is no group"),
+        (
+            {"by": ["size"], "references": [{"saving": 0.5, "at": {"size": "2 GB"}}]},
+            "savings[0].references[0].at",
+            "there is no group {'size': '2 GB'}",
+        ),
+    ],
+)
+def test_bad_savings(changes: dict[str, Any], key: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        reading.parse(tables(**changes), file="bad.toml")
+    error = caught.value
+    assert (error.file, error.key) == ("bad.toml", key)
+    assert message in error.message
+    assert error.accepted
+
+
+def test_two_savings_of_one_name_are_refused() -> None:
+    with pytest.raises(InputError, match=r"savings\[1\]\.name: 'S' is repeated"):
+        reading.parse({**tables(), "savings": [PAIRS, PAIRS]})
+    with pytest.raises(InputError, match="savings: 3 is not a list of tables"):
+        reading.parse({**tables(), "savings": 3})

@@ -1,0 +1,334 @@
+"""What parameters of a machine do to results: closed forms, rankings that change, and shares that cannot be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from attrs import frozen
+from click.testing import CliRunner
+
+from fredfw import Call, Costs, Fabric, Framework, NodeKind, Transport
+from fredfw.cli import main
+from fredfw.errors import InputError, PluginError, SimulationError, UnsupportedError
+from fredfw.experiment.cell.variation import ALPHAS, LATENCY, ScaledTransport, Variation, parameters, varied
+from fredfw.experiment.matrix.variations import simulate
+from fredfw.experiment.results import Cell, Failure
+from fredfw.experiment.store import Store
+
+FRAMEWORK = Framework()
+RING: dict[str, Any] = {"name": "multi-dimensional", "dimensions": ["ring 4"], "latencies": [0.0]}
+
+
+@frozen
+class Steps(Transport):
+    """A step costs a microsecond."""
+
+    name: ClassVar[str] = "steps"
+
+    def algorithms(self, pattern: str) -> Sequence[str] | None:
+        del pattern
+        return ("ring",)
+
+    def costs(self, call: Call, fabric: Fabric) -> Costs:
+        del call, fabric
+        return Costs(launch=1e-6, step=(1e-6,), message=2e-6, efficiency=0.5)
+
+
+def experiment(bandwidths: dict[str, float], workload: dict[str, Any] | None = None) -> dict[str, Any]:
+    collective = {"name": "microbenchmark", "pattern": "all-reduce", "size": 8e9}
+    return {
+        "fabrics": {
+            name: {"topology": {**RING, "bandwidths": [rate]}, "collectives": {"default": "ring"}}
+            for name, rate in bandwidths.items()
+        },
+        "workloads": {"work": {"workload": workload or collective}},
+    }
+
+
+def test_a_time_that_bandwidth_alone_makes_is_inversely_proportional_to_it() -> None:
+    fabric = FRAMEWORK.topology(**RING, bandwidths=[100e9]).build()
+    (effect,) = FRAMEWORK.collective_sensitivity(fabric, "all-reduce", size=8e9, algorithm="ring", share=0.25)
+    assert effect.parameter == "bandwidth of npu - npu"
+    assert effect.exponent == pytest.approx(-1, rel=1e-12)
+    assert (effect.less, effect.more) == pytest.approx((effect.seconds / 0.75, effect.seconds / 1.25), rel=1e-12)
+
+
+def test_parameters_are_tiers_latencies_and_the_times_of_a_transport() -> None:
+    fabric = FRAMEWORK.topology("cluster", preset="dgx-a100", nodes=2).build()
+    names = parameters(fabric.with_defaults(transport=Steps()))
+    assert names[0] == "bandwidth of all links"
+    assert names[-2:] == (LATENCY, ALPHAS)
+    assert {"bandwidth of node.npu - node.switch", "bandwidth of leaf - node.npu"} < set(names)
+    inside = varied(fabric, "bandwidth of node.npu - node.switch", 0.5)
+    changed = inside.bandwidths != fabric.bandwidths
+    assert changed.sum() == 2 * 16
+    assert (inside.bandwidths[changed] == fabric.bandwidths[changed] / 2).all()
+    assert [new.bandwidth / old.bandwidth for new, old in zip(inside.levels, fabric.levels, strict=True)] == [0.5, 1.0]
+    # All rails go through leaves, and nothing to the same rail of another node goes through the spines.
+    assert varied(fabric, "bandwidth of leaf - spines", 0.5).levels == fabric.levels
+    assert [one.bandwidth for one in varied(fabric, "bandwidth of leaf - node.npu", 2.0).levels] == [
+        fabric.levels[0].bandwidth,
+        2 * fabric.levels[1].bandwidth,
+    ]
+    assert (varied(fabric, LATENCY, 2.0).latencies == 2 * fabric.latencies).all()
+    assert (varied(fabric, names[0], 2.0).bandwidths == 2 * fabric.bandwidths).all()
+
+
+def test_times_of_a_transport_are_scaled_and_its_rates_are_not() -> None:
+    fabric = Fabric("pair", [NodeKind.NPU] * 2, np.array([0, 1]), np.array([1, 0]), 1e9, 0.0, 0.0)
+    scaled = ScaledTransport(Steps(), 3.0)
+    call = Call("all-reduce", "ring", 2, 1.0)
+    assert scaled.costs(call, fabric) == Costs(launch=3e-6, step=(3e-6,), message=6e-6, efficiency=0.5)
+    assert scaled.algorithms("all-reduce") == ("ring",)
+    on = fabric.with_defaults(transport=Steps())
+    effects = FRAMEWORK.collective_sensitivity(on, "all-reduce", size=1e-3, algorithm="ring")
+    assert effects[0].parameter == ALPHAS
+    assert effects[0].exponent == pytest.approx(1, rel=1e-6)
+
+
+def test_speed_ups_are_between_those_of_all_changes() -> None:
+    found = FRAMEWORK.compare(
+        FRAMEWORK.load_experiment(experiment({"slow": 100e9, "fast": 300e9})), sensitivity=0.2
+    ).sensitivity
+    assert found is not None
+    slow, fast = found.intervals
+    assert (slow.low, slow.high, slow.low_by) == (1.0, 1.0, "")
+    assert (fast.low, fast.speedup, fast.high) == pytest.approx((3 * 0.8, 3, 3 / 0.8), rel=1e-12)
+    assert fast.low_by == "bandwidth of npu - npu of fast -20 %"
+    assert fast.high_by == "bandwidth of npu - npu of slow -20 %"
+    assert found.flips == ()
+    assert [(one.fabric, one.parameter, round(one.exponent, 9)) for one in found.effects] == [
+        ("slow", "bandwidth of npu - npu", -1.0),
+        ("slow", "compute", 0.0),
+        ("fast", "bandwidth of npu - npu", -1.0),
+        ("fast", "compute", 0.0),
+    ]
+
+
+def test_fabrics_that_are_near_change_places() -> None:
+    found = FRAMEWORK.compare(
+        FRAMEWORK.load_experiment(experiment({"a": 100e9, "b": 110e9, "c": 110e9})), sensitivity=0.15
+    ).sensitivity
+    assert found is not None
+    assert [(one.faster, one.slower) for one in found.flips] == [("b", "a"), ("c", "a")]
+    assert found.flips[0].causes == ("bandwidth of npu - npu of a +15 %", "bandwidth of npu - npu of b -15 %")
+
+
+def test_compute_is_a_parameter_of_all_machines_together() -> None:
+    shape = {"layers": 4, "hidden": 1024, "heads": 16, "sequence": 512, "vocabulary": 50_000}
+    model = {"name": "transformer", **shape, "mp": 4, "dp": 1, "minibatch": 4}
+    matrix = FRAMEWORK.load_experiment(experiment({"slow": 100e9, "fast": 300e9}, model))
+    found = FRAMEWORK.compare(matrix, sensitivity=0.2).sensitivity
+    assert found is not None
+    compute = {one.fabric: one for one in found.effects if one.parameter == "compute"}
+    links = {one.fabric: one for one in found.effects if one.parameter != "compute"}
+    for fabric in ("slow", "fast"):
+        assert -1 < compute[fabric].exponent < 0
+        assert compute[fabric].exponent + links[fabric].exponent == pytest.approx(-1, abs=0.05)
+    # With faster NPUs, links matter more.
+    assert found.intervals[1].high > found.intervals[1].speedup > found.intervals[1].low
+
+
+@pytest.mark.parametrize("share", [0, 1, -0.1, float("nan")])
+def test_shares_that_cannot_be_are_refused(share: float) -> None:
+    with pytest.raises(InputError, match="per cent is not possible") as caught:
+        FRAMEWORK.compare(FRAMEWORK.load_experiment(experiment({"a": 1e9})), sensitivity=share)
+    assert caught.value.accepted == "more than 0 and less than 100"
+
+
+def test_the_command_line_prints_and_writes_it(tmp_path: Any) -> None:
+    path = tmp_path / "out.json"
+    arguments = ["collective", "all-reduce", "--topology", "mesh2d", "--algorithm", "ring", "--json", str(path)]
+    ran = CliRunner().invoke(main, [*arguments, "--sensitivity"])
+    assert ran.exit_code == 0, ran.output
+    assert "sensitivity, one parameter at a time" in ran.output
+    (result,) = json.loads(path.read_text())["results"]
+    assert {one["parameter"] for one in result["sensitivity"]} >= {LATENCY, "bandwidth of all links"}
+    for percent in (150, 0, -5):
+        ran = CliRunner().invoke(main, [*arguments, f"--sensitivity={percent}"])
+        assert ran.exit_code == 2
+        assert f"sensitivity: {percent} per cent is not possible (accepted: more than 0 and less" in ran.output
+
+
+def test_what_if_says_what_the_path_lets_expect_and_what_a_run_says() -> None:
+    collective = {"name": "microbenchmark", "pattern": "all-reduce", "size": 8e9}
+    fabric = {"topology": {**RING, "bandwidths": [100e9], "latencies": [1e-3]}, "collectives": {"default": "ring"}}
+    tables = {"fabrics": {"f": fabric}, "workloads": {"w": {"workload": collective}}}
+    matrix = FRAMEWORK.load_experiment(tables)
+    found = FRAMEWORK.what_if(matrix, factor=4)
+    # A ring of four that goes both ways or one way: the bytes at the bandwidth, and six steps of a millisecond.
+    fixed = 6e-3
+    draining = found.seconds - fixed
+    by_name = {one.parameter: one for one in found.improvements}
+    assert list(by_name) == ["bandwidth of npu - npu", "latency of links", "compute"]
+    bandwidth, latency, compute = found.improvements
+    assert (bandwidth.on_path, latency.on_path, compute.on_path) == pytest.approx((draining, fixed, 0.0))
+    assert bandwidth.seconds == bandwidth.estimated_seconds == pytest.approx(fixed + draining / 4)
+    assert latency.seconds == latency.estimated_seconds == pytest.approx(draining + fixed / 4)
+    assert compute.seconds == compute.estimated_seconds == found.seconds
+    assert bandwidth.estimated_exponent == pytest.approx(-draining / found.seconds)
+    for one in found.improvements:
+        assert one.exponent == pytest.approx(one.estimated_exponent, abs=0.01)
+    known = FRAMEWORK.run(matrix)
+    assert FRAMEWORK.what_if(matrix, factor=4, result=known) == found
+
+
+class Counting(Store):
+    """Counts what it has, and what it is given."""
+
+    hits = puts = 0
+
+    def get(self, key: str, environment: str) -> Cell | Failure | None:
+        found = super().get(key, environment)
+        self.hits += found is not None
+        return found
+
+    def put(self, spec: Any, outcome: Cell | Failure) -> None:
+        self.puts += 1
+        super().put(spec, outcome)
+
+
+def test_runs_of_what_if_come_from_a_store_and_from_other_processes(tmp_path: Path) -> None:
+    matrix = FRAMEWORK.load_experiment(experiment({"one": 1e9}))
+    alone = FRAMEWORK.what_if(matrix, factor=4)
+    with Counting.open(tmp_path / "cells") as store:
+        first = FRAMEWORK.what_if(matrix, factor=4, store=store)
+        again = FRAMEWORK.what_if(matrix, factor=4, store=store)
+        # Bandwidth and compute, each slightly and four times better. The cell itself is run, not kept.
+        assert (store.hits, store.puts) == (4, 4)
+        other = FRAMEWORK.what_if(matrix, factor=3, store=store)
+        assert (store.hits, store.puts) == (6, 6)
+    with ThreadPoolExecutor(2) as executor:
+        parallel = FRAMEWORK.what_if(matrix, factor=4, executor=executor)
+    assert alone == first == again == parallel != other
+
+
+def test_cells_of_sensitivities_come_from_a_store_and_from_other_processes(tmp_path: Path) -> None:
+    matrix = FRAMEWORK.load_experiment({**experiment({"slow": 1e9, "fast": 2e9}), "baseline": "slow"})
+    alone = FRAMEWORK.compare(matrix, sensitivity=0.2).sensitivity
+    assert alone is not None
+    with Counting.open(tmp_path / "cells") as store:
+        first = FRAMEWORK.compare(matrix, sensitivity=0.2, store=store).sensitivity
+        # Two cells, less and more bandwidth of each, and less and more compute of both.
+        assert (store.hits, store.puts) == (0, 2 + 4 + 4)
+        again = FRAMEWORK.compare(matrix, sensitivity=0.2, store=store).sensitivity
+        # Of both cells their numbers of transfers are read, too.
+        assert (store.hits, store.puts) == (2 + 10, 10)
+    with ThreadPoolExecutor(2) as executor:
+        parallel = FRAMEWORK.compare(matrix, sensitivity=0.2, executor=executor).sensitivity
+    assert alone == first == again == parallel
+
+
+def test_a_variation_that_cannot_be_run_is_named() -> None:
+    matrix = FRAMEWORK.load_experiment(experiment({"one": 1e9}))
+    cells = {("work", "one")}
+    gone = Variation("one", "bandwidth of nothing", 2.0)
+    with pytest.raises(SimulationError, match=r"^work on one, bandwidth of nothing of one"):
+        simulate(matrix, FRAMEWORK.plugins, [gone], cells=cells, fidelity="exact")
+
+
+@frozen
+class Limited(Steps):
+    """Steps that fail on slower links, or that are refused there."""
+
+    error: type[Exception] = UnsupportedError
+
+    def costs(self, call: Call, fabric: Fabric) -> Costs:
+        if fabric.bandwidths.min() < 50e9:  # a bidirectional ring halves them
+            raise self.error("these links are too slow")
+        return super().costs(call, fabric)
+
+
+@pytest.mark.parametrize(
+    ("error", "raised", "said"),
+    [
+        (UnsupportedError, UnsupportedError, r"bandwidth of npu - npu -20 %: these links are too slow"),
+        (ValueError, PluginError, r"^module .*Limited\.costs\(\) .*: these links are too"),
+    ],
+)
+def test_a_variation_that_a_collective_cannot_run_with_is_named(
+    error: type[Exception], raised: type[Exception], said: str
+) -> None:
+    fabric = FRAMEWORK.topology(**RING, bandwidths=[100e9]).build().with_defaults(transport=Limited(error=error))
+    with pytest.raises(raised, match=said):
+        FRAMEWORK.collective_sensitivity(fabric, "all-reduce", size=8e9, algorithm="ring")
+
+
+def test_errors_of_scaled_times_are_those_of_the_transport() -> None:
+    fabric = FRAMEWORK.topology(**RING, bandwidths=[1e9]).build()
+    scaled = ScaledTransport(Limited(error=ValueError), 2.0)
+    with pytest.raises(PluginError, match=r"Limited\.costs\(\) of 'steps' fails: .*too slow"):
+        FRAMEWORK.simulate_collective(fabric.with_defaults(transport=scaled), "all-reduce", size=8e9, algorithm="ring")
+
+
+@pytest.mark.slow
+def test_the_command_line_keeps_runs_of_what_if(tmp_path: Path) -> None:
+    (tmp_path / "one.toml").write_text(
+        """
+        [fabrics.one]
+        topology = { name = "mesh2d", rows = 2, columns = 2 }
+        [workloads.work]
+        workload = { name = "microbenchmark", pattern = "all-reduce", size = "1 MB" }
+        """,
+        encoding="utf-8",
+    )
+    command = ["run", str(tmp_path / "one.toml"), "--what-if", "--store", str(tmp_path / "cells")]
+    first, again = (CliRunner().invoke(main, command) for _ in range(2))
+    assert (first.exit_code, again.exit_code) == (0, 0)
+    assert first.stdout == again.stdout
+    refused = CliRunner().invoke(main, ["run", str(tmp_path / "one.toml"), "--jobs", "2"])
+    assert refused.exit_code == 2
+    assert "--what-if" in refused.stderr
+
+
+@pytest.mark.slow
+def test_what_if_of_all_links_counts_every_tier() -> None:
+    workload = {"name": "microbenchmark", "pattern": "all-reduce", "size": 1e9}
+    fabric = {"topology": {"name": "torus", "dimensions": [4, 2], "link_latency": 0.0}}
+    tables = {"fabrics": {"f": fabric}, "workloads": {"w": {"workload": workload}}}
+    found = FRAMEWORK.what_if(FRAMEWORK.load_experiment(tables))
+    (every,) = (one for one in found.improvements if one.parameter == "bandwidth of all links")
+    assert every.estimated_exponent == pytest.approx(-1)
+    assert every.exponent == pytest.approx(-1)
+    assert every.seconds == pytest.approx(found.seconds / 2)
+
+
+@pytest.mark.parametrize("factor", [1, 0, -2, float("nan"), float("inf")])
+def test_factors_that_make_nothing_better_are_refused(factor: float) -> None:
+    with pytest.raises(InputError, match="times better is not possible") as caught:
+        FRAMEWORK.what_if(FRAMEWORK.load_experiment(experiment({"one": 1e9})), factor=factor)
+    assert caught.value.key == "factor"
+
+
+def test_memories_have_bandwidths_and_latencies_too() -> None:
+    def spilling(bandwidth: float, latency: float) -> dict[str, Any]:
+        shape = {"layers": 2, "hidden": 512, "heads": 8, "sequence": 512, "vocabulary": 1000, "global_batch": 8}
+        tables = experiment({"one": 1e11}, {"name": "transformer", **shape})
+        tables["npu"] = {"memory": 8e7}
+        tables["fabrics"]["one"]["memories"] = [
+            {"name": "cxl", "scope": "npu", "bandwidth": bandwidth, "latency": latency}
+        ]
+        return tables
+
+    matrix = FRAMEWORK.load_experiment(spilling(1e11, 1e-3))
+    found = {one.parameter: one.seconds for one in FRAMEWORK.what_if(matrix, factor=2).improvements}
+    for parameter, changed in (("bandwidth of cxl - npu", (2e11, 1e-3)), (LATENCY, (1e11, 0.5e-3))):
+        again = FRAMEWORK.run(FRAMEWORK.load_experiment(spilling(*changed))).seconds
+        assert found[parameter] == pytest.approx(again, rel=1e-12)
+    assert found["bandwidth of cxl - npu"] < 0.8 * FRAMEWORK.run(matrix).seconds
+
+
+def test_estimates_have_a_sensitivity() -> None:
+    matrix = FRAMEWORK.load_experiment({**experiment({"slow": 1e9, "fast": 2e9}), "baseline": "slow"})
+    exact, estimate = (FRAMEWORK.compare(matrix, fidelity=one, sensitivity=0.2) for one in ("exact", "estimate"))
+    assert {row.fidelity for row in estimate.rows} == {"estimate"}
+    assert estimate.sensitivity is not None
+    assert exact.sensitivity is not None
+    # Nothing shares a link.
+    assert [one.seconds for one in estimate.rows] == pytest.approx([one.seconds for one in exact.rows], rel=0.05)

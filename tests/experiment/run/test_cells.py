@@ -1,0 +1,279 @@
+from __future__ import annotations
+
+import pickle
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attrs import asdict, evolve
+
+from fredfw import Framework, hookimpl, limits
+from fredfw.errors import InputError, LimitError, SimulationError
+from fredfw.experiment.results import Cell, Comparison, Failure
+from fredfw.experiment.run.cells import CellSpec, Outcome, SpecWriter, evaluate, key_of, outcome, run_cell, tables
+from fredfw.plugin.manager import PluginManager, Switches
+from fredfw.plugin.setup import Setup
+
+CONTENT: dict[str, Any] = {
+    "npu": {"peak": "1 TFLOP/s"},
+    "fabrics": {
+        "mesh {rows}": {"topology": {"name": "mesh2d", "columns": 2}, "sweep": {"rows": [1, 2]}},
+        "star": {"topology": {"name": "switch", "npus": 4}, "collectives": {"default": "ring"}},
+    },
+    "workloads": {
+        "sum": {"workload": {"name": "microbenchmark", "size": "1 MB"}},
+        "net": {"workload": {"name": "cnn", "dp": 4}, "compute_scale": 0.5},
+    },
+}
+
+
+def specs(framework: Framework, content: dict[str, Any] = CONTENT) -> list[CellSpec]:
+    experiment = framework.load_experiment(content)
+    writer = SpecWriter(framework.plugins)
+    return [writer.spec(experiment, row, column, "exact") for row, column in experiment.cells]
+
+
+@pytest.fixture(scope="module")
+def framework() -> Framework:
+    return Framework()
+
+
+def test_a_cell_that_was_sent_is_the_one_that_was_meant(framework: Framework) -> None:
+    setup = Setup.of(framework.plugins)
+    for spec in pickle.loads(pickle.dumps(specs(framework))):
+        found = run_cell(spec, setup)
+        if (spec.workload, spec.fabric) == ("net", "mesh 1"):
+            assert isinstance(found, Failure)
+            assert (found.infeasible, found.key) == (True, "workloads.net.workload")
+            continue
+        assert isinstance(found, Cell)
+        expected = framework.run(framework.load_experiment(CONTENT), workload=spec.workload, fabric=spec.fabric)
+        assert asdict(found) == asdict(Cell.of(expected))
+
+
+def test_the_key_is_of_all_that_is_written_and_of_nothing_else(framework: Framework) -> None:
+    def key(**changes: Any) -> str:
+        return specs(framework, {**CONTENT, **changes})[-1].key
+
+    first = key()
+    assert key(title="another", baseline="star", savings=[]) == first
+    star = CONTENT["fabrics"]["star"]
+    changes: tuple[dict[str, Any], ...] = (
+        {"npu": {"peak": "2 TFLOP/s"}},
+        {"priorities": []},
+        {"fabrics": {**CONTENT["fabrics"], "star": {**star, "collectives": {"default": "tree"}}}},
+        {"fabrics": {**CONTENT["fabrics"], "star": {**star, "transport": "ideal"}}},
+        {"workloads": {"net": {"workload": {"name": "cnn", "dp": 2}, "compute_scale": 0.5}}},
+        {"workloads": {"net": {"workload": {"name": "cnn", "dp": 4}, "compute_scale": 0.25}}},
+    )
+    for change in changes:
+        assert key(**change) != first
+    assert len({spec.key for spec in specs(framework)}) == 6
+    # Without plugins it is the same.
+    bare = Framework(PluginManager.discover(Switches(allow=frozenset())))
+    outline = bare.outline(CONTENT)
+    row, column = outline.cells[-1]
+    assert key_of(tables(outline, row, column), "exact") == first
+    assert key_of(tables(outline, row, column), "compressed") != first
+
+
+def test_the_environment_is_the_code_of_what_is_used(tmp_path: Path) -> None:
+    def environment(block: frozenset[str] = frozenset(), text: str | None = None, fabric: int = -1) -> str:
+        framework = Framework(PluginManager.discover(Switches(block=block)))
+        if text is not None:
+            (tmp_path / "plugin.py").write_text(text)
+            framework.plugins.load_file(tmp_path / "plugin.py")
+        return specs(framework)[fabric].environment
+
+    first = environment()
+    # What is merely installed beside it does not matter ...
+    assert environment(frozenset({"fat-tree", "tacos"})) == first
+    # ... but what "auto" could have chosen does.
+    assert environment(frozenset({"tacos"}), fabric=0) != environment(fabric=0)
+
+
+def test_each_different_cell_is_run_once_and_what_is_stored_is_not(framework: Framework) -> None:
+    class Shelf:
+        def __init__(self) -> None:
+            self.known: dict[tuple[str, str], Outcome] = {}
+
+        def get(self, key: str, environment: str) -> Outcome | None:
+            return self.known.get((key, environment))
+
+        def put(self, spec: CellSpec, outcome: Outcome) -> None:
+            self.known[spec.identity] = outcome
+
+    ran: list[str] = []
+
+    def run(spec: CellSpec) -> Outcome:
+        ran.append(str(spec))
+        return Failure(spec.workload, spec.fabric, "no", infeasible=spec.fabric != "star")
+
+    cells = specs(framework)
+    shelf = Shelf()
+    found = dict(evaluate([*cells, *cells], run, store=shelf))
+    assert sorted(found) == list(range(12))
+    assert sorted(ran) == sorted(str(one) for one in cells)
+    # A model that failed may succeed next time: it is not kept.
+    assert len(shelf.known) == 4
+    ran.clear()
+    assert len(dict(evaluate(cells, run, store=shelf))) == 6
+    assert ran == [str(one) for one in cells if one.fabric == "star"]
+
+
+def test_an_interrupt_keeps_what_has_ended_elsewhere(framework: Framework) -> None:
+    kept: list[str] = []
+
+    class Shelf:
+        def get(self, key: str, environment: str) -> Outcome | None:
+            return None
+
+        def put(self, spec: CellSpec, outcome: Outcome) -> None:
+            kept.append(str(spec))
+
+    class Done(Executor):
+        def submit(self, function: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+            future: Future[Any] = Future()
+            future.set_result(function(*args))
+            return future
+
+    def run(spec: CellSpec) -> Outcome:
+        return Failure(spec.workload, spec.fabric, "no", infeasible=True)
+
+    cells = specs(framework)
+
+    def interrupt(*step: object) -> None:
+        raise KeyboardInterrupt
+
+    outcomes = evaluate(cells, run, store=Shelf(), executor=Done(), progress=interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        next(outcomes)
+    assert sorted(kept) == sorted(map(str, cells))
+
+
+class Counting:
+    """Fails for one cell, and counts."""
+
+    def __init__(self) -> None:
+        self.ran: list[tuple[str, str]] = []
+
+    @hookimpl
+    def fredfw_after_run(self, result: Any) -> None:
+        self.ran.append((result.workload, result.fabric_name))
+
+
+def compared(framework: Framework, **options: Any) -> Comparison:
+    return framework.compare(framework.load_experiment(CONTENT), **options)
+
+
+def test_a_comparison_from_threads_and_from_a_store_is_the_same(framework: Framework, tmp_path: Path) -> None:
+    expected = compared(framework).to_json()
+    with ThreadPoolExecutor(1) as executor:
+        assert compared(framework, executor=executor, store=tmp_path / "cells").to_json() == expected
+    counting = Framework()
+    hooks = Counting()
+    counting.plugins.register(hooks, "counting")
+    assert compared(counting, store=tmp_path / "cells").to_json() == expected
+    assert hooks.ran == []
+    assert compared(counting).to_json() == expected
+    assert len(hooks.ran) == 5
+
+
+def test_plugins_that_no_other_process_has_are_refused_there() -> None:
+    framework = Framework()
+    framework.plugins.register(Counting(), "counting")
+    with pytest.raises(InputError, match="registered in process cannot be sent to others: counting"):
+        compared(framework, jobs=2)
+    for jobs in (0, -1):
+        with pytest.raises(InputError, match="is not a number of processes"):
+            compared(framework, jobs=jobs)
+
+
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    from fredfw.experiment.cell.runner import Runner
+
+    run = Runner.run
+
+    def fails(self: Runner, workload: Any, fabric: Any, *rest: Any) -> Any:
+        if (workload.name, fabric.name) == ("sum", "star"):
+            raise SimulationError("flows cannot move")
+        return run(self, workload, fabric, *rest)
+
+    monkeypatch.setattr(Runner, "run", fails)
+
+
+@pytest.mark.usefixtures("broken")
+def test_a_model_that_fails_costs_no_other_cell(framework: Framework, tmp_path: Path) -> None:
+    found = compared(framework, store=tmp_path / "cells")
+    failed = {(one.workload, one.fabric): one for one in found.failures}
+    assert (failed["sum", "star"].status, failed["sum", "star"].reason) == ("failed", "flows cannot move")
+    assert failed["net", "mesh 1"].status == "infeasible"
+    assert len(found.rows) == 4
+    with pytest.raises(SimulationError, match="flows cannot move"):
+        framework.compare(
+            framework.load_experiment({**CONTENT, "baseline": "star"}, workloads=["sum"], fabrics=["star"])
+        )
+    with pytest.raises(SimulationError, match="flows cannot move"):
+        framework.compare(framework.load_experiment(CONTENT, workloads=["sum"]), strict=True)
+
+
+def test_a_limit_that_is_raised_lets_a_cell_run_that_it_refused(framework: Framework, tmp_path: Path) -> None:
+    experiment = framework.load_experiment({**CONTENT, "baseline": "star"}, fabrics=["star"], workloads=["sum"])
+    with limits.allowed({"nodes": 3}):
+        for _ in range(2):
+            with pytest.raises(LimitError, match="5 nodes are too many"):
+                framework.compare(experiment, store=tmp_path / "cells")
+        with pytest.raises(LimitError, match="5 nodes are too many"):
+            framework.run(experiment, store=tmp_path / "cells")
+    (row,) = framework.compare(experiment, store=tmp_path / "cells").rows
+    assert row.seconds > 0
+
+
+def test_each_tier_has_a_scope_or_none(framework: Framework) -> None:
+    star = {"topology": {"name": "switch", "npus": 4}}
+    for scopes, fits in ((["inter-node"], True), (["inter-node", "inter-pod"], False), ([], False)):
+        content = {
+            "fabrics": {"star": {**star, "scopes": scopes}},
+            "workloads": {"sum": {"workload": "microbenchmark"}},
+        }
+        experiment = framework.load_experiment(content)
+        if fits:
+            assert framework.run(experiment).cost is not None
+            continue
+        with pytest.raises(InputError, match=rf"fabrics\.star\.scopes: {len(scopes)} scopes for 1 tiers of links"):
+            framework.run(experiment)
+
+
+def test_values_are_replaced_in_an_experiment_that_is_read(framework: Framework) -> None:
+    experiment = framework.load_experiment(CONTENT, values={"npu.peak": "4 TFLOP/s"})
+    changed = experiment.with_values({"fabrics.star.topology.npus": 8, "workloads.sum.workload.size": "2 MB"})
+    assert changed.npu.peak == experiment.npu.peak == 4e12
+    assert changed.fabric("star").written["topology"]["npus"] == 8
+    assert experiment.fabric("star").written["topology"]["npus"] == 4
+    assert changed.with_values({"npu.peak": "1 TFLOP/s"}).fabric("star").written["topology"]["npus"] == 8
+    with pytest.raises(InputError, match=r"there is no fabric 'satr'; did you mean 'star'"):
+        experiment.with_values({"fabrics.satr.topology.npus": 8})
+    with pytest.raises(InputError, match=r"did you mean 'npus'"):
+        experiment.with_values({"fabrics.star.topology.npsu": 8})
+    with pytest.raises(InputError, match="was not read from a file or tables"):
+        evolve(experiment, reader=None).with_values({})
+
+
+def test_a_mistake_in_a_model_is_the_outcome_of_its_cell() -> None:
+    def simulate() -> Cell:
+        raise ValueError("oh")
+
+    found = outcome("one", "star", simulate)
+    assert isinstance(found, Failure)
+    assert (found.workload, found.fabric, found.infeasible) == ("one", "star", False)
+    assert found.reason.startswith("ValueError: oh (line ")
+
+
+def test_memory_that_is_used_up_is_no_outcome() -> None:
+    def simulate() -> Cell:
+        raise MemoryError
+
+    with pytest.raises(MemoryError):
+        outcome("one", "star", simulate)

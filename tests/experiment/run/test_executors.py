@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fredfw.errors import InputError
+from fredfw.experiment.run.executors import connect, processes
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+
+
+CALLS = """import importlib
+import os
+import signal
+import time
+
+
+def pid():
+    return os.getpid()
+
+
+def square(number, after=None):
+    while after is not None and not after.exists():
+        time.sleep(0.01)
+    return number**2
+
+
+def die(attempts, times):
+    with attempts.open("a") as file:
+        file.write(".")
+    count = len(attempts.read_text())
+    if count <= times:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return count
+
+
+def fail(error):
+    raise error
+
+
+class PickyError(Exception):
+    def __init__(self, one, other):
+        super().__init__(one + other)
+
+
+def unreadable():
+    raise PickyError("a", "b")
+
+
+def unwritable():
+    return lambda: None
+
+
+def deaf():
+    os.kill(os.getpid(), signal.SIGINT)
+    return signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+
+
+def sleep(begun):
+    begun.touch()
+    time.sleep(60)
+"""
+
+
+@pytest.fixture(scope="module")
+def calls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A module that other processes can import too."""
+    folder = tmp_path_factory.mktemp("calls")
+    (folder / "called_elsewhere.py").write_text(CALLS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        yield importlib.import_module("called_elsewhere")
+
+
+@pytest.fixture(scope="module")
+def two(calls: Any) -> Iterator[Executor]:
+    with processes(2) as executor:
+        yield executor
+
+
+def until(path: Path) -> None:
+    begun = time.monotonic()
+    while not path.exists():
+        assert time.monotonic() - begun < 60
+        time.sleep(0.01)
+
+
+def test_calls_run_in_other_processes(calls: Any, two: Executor, tmp_path: Path) -> None:
+    # Both wait for the file, so that they need a process each.
+    waiting = [two.submit(calls.square, number, after=tmp_path / "go") for number in (3, 4)]
+    pids = two.submit(calls.pid)
+    (tmp_path / "go").touch()
+    assert [future.result() for future in waiting] == [9, 16]
+    assert pids.result() != os.getpid()
+
+
+def test_interrupts_do_not_reach_them(calls: Any, two: Executor) -> None:
+    assert two.submit(calls.deaf).result()
+
+
+@pytest.mark.parametrize("error", [InputError("no", key="k", accepted="yes"), KeyError("x")])
+def test_exceptions_come_back(calls: Any, two: Executor, error: Exception) -> None:
+    raised = two.submit(calls.fail, error).exception()
+    assert type(raised) is type(error)
+    assert str(raised) == str(error)
+
+
+@pytest.mark.parametrize(("call", "message"), [("unreadable", "PickyError: ab"), ("unwritable", "local object")])
+def test_what_cannot_be_sent_back_is_an_exception(calls: Any, two: Executor, call: str, message: str) -> None:
+    assert message in str(two.submit(getattr(calls, call)).exception())
+    assert two.submit(calls.square, 2).result() == 4
+
+
+def test_what_cannot_be_sent_is_an_exception(calls: Any, two: Executor) -> None:
+    assert two.submit(lambda: None).exception() is not None
+    assert two.submit(calls.square, 2).result() == 4
+
+
+def test_a_call_whose_process_is_killed_runs_once_more(calls: Any, two: Executor, tmp_path: Path) -> None:
+    futures = [
+        two.submit(calls.die, tmp_path / "attempts", 1),
+        *(two.submit(calls.square, number) for number in range(20)),
+    ]
+    assert [future.result() for future in futures] == [2, *(number**2 for number in range(20))]
+
+
+def test_a_call_that_kills_processes_fails_alone(calls: Any, two: Executor, tmp_path: Path) -> None:
+    bad = two.submit(calls.die, tmp_path / "attempts", 9)
+    others = [two.submit(calls.square, number) for number in range(20)]
+    error = bad.exception()
+    assert isinstance(error, BrokenExecutor)
+    assert str(error) == (
+        "the process that ran it was ended by SIGKILL (killed, perhaps for want of memory), and another one before"
+    )
+    assert [future.result() for future in others] == [number**2 for number in range(20)]
+    assert (tmp_path / "attempts").read_text() == ".."
+
+
+def test_an_exception_ends_what_runs(calls: Any, tmp_path: Path) -> None:
+    running: list[Future[Any]] = []
+
+    def interrupted() -> None:
+        with processes(1) as executor:
+            running.extend((executor.submit(calls.sleep, tmp_path / "begun"), executor.submit(calls.square, 1)))
+            until(tmp_path / "begun")
+            raise KeyboardInterrupt
+
+    begun = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert time.monotonic() - begun < 50  # not the minute that it wanted to run
+    assert isinstance(running[0].exception(), BrokenExecutor)
+    with pytest.raises(CancelledError):
+        running[1].result()
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "host:1",
+        "ray://host:1",
+        "dask://",
+        "dask://host",
+        "dask://host:99999",
+        "dask://host:1/path",
+        "dask://local:1",
+        "dask://local?jobs=2",
+        "dask://local?workers=0",
+        "dask://local?workers=many",
+        "dask://[local",
+    ],
+)
+def test_what_is_no_address_is_refused(address: str) -> None:
+    with pytest.raises(InputError) as caught:
+        connect(address)
+    assert caught.value.key == "executor"
+    assert caught.value.accepted
+
+
+def test_dask_that_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fredfw.experiment.run.cluster", None)
+    with pytest.raises(InputError, match=r"needs Dask .*accepted: pip install 'fredfw\[dask\]'"):
+        connect("dask://local")
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_is_not_there_is_said_at_once() -> None:
+    pytest.importorskip("distributed")
+    with pytest.raises(InputError, match=r"no scheduler of Dask answers at dask://127.0.0.1:1: .*refused"):
+        connect("dask://127.0.0.1:1")

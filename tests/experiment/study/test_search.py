@@ -1,0 +1,521 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from attrs import define, frozen
+
+from fredfw import (
+    DeviceMesh,
+    Framework,
+    GraphBuilder,
+    Sampler,
+    Search,
+    SearchSpace,
+    System,
+    TaskGraph,
+    Told,
+    Trial,
+    Workload,
+    hookimpl,
+    limits,
+    units,
+)
+from fredfw.errors import InputError, Interrupted, LimitError, PluginError, SimulationError, UnknownNameError
+from fredfw.experiment.store import Store
+from fredfw.experiment.study.results import StudyResult
+
+MESHES: dict[str, Any] = {
+    "title": "meshes",
+    "constraints": ["rows * columns == 16"],
+    "fabrics": {"mesh": {"topology": {"name": "mesh2d"}, "collectives": {"default": "direct"}}},
+    "workloads": {"reduce": {"workload": {"name": "microbenchmark", "pattern": "all-reduce", "size": "1 MB"}}},
+    "space": {
+        "rows": {"path": "fabrics.mesh.topology.rows", "divisors_of": 16},
+        "columns": {"path": "fabrics.mesh.topology.columns", "divisors_of": 16},
+    },
+    "objective": {"minimise": "time"},
+}
+
+
+def study(**changes: Any) -> dict[str, Any]:
+    return {**MESHES, **changes}
+
+
+def ran(**changes: Any) -> StudyResult:
+    return Framework().study(study(**changes))
+
+
+@frozen
+class Fragile(Workload):
+    """Computes so many seconds; 3 do not fit, and 5 fail."""
+
+    name: ClassVar[str] = "fragile"
+
+    seconds: float = units.option(1.0, help="of computation")
+    ranks: int = units.option(1, help="that compute")
+
+    def mesh(self, system: System) -> DeviceMesh:
+        """See ``Workload.mesh``."""
+        if self.seconds == 3:
+            raise InputError("3 is a crowd", key="seconds", accepted="2")
+        return DeviceMesh({"dp": self.ranks})
+
+    def graph(self, system: System) -> TaskGraph:
+        """See ``Workload.graph``."""
+        if self.seconds == 5:
+            raise SimulationError("it went wrong")
+        builder = GraphBuilder(self.ranks)
+        builder.compute("step", range(self.ranks), flops=self.seconds * 1e15)
+        return builder.build()
+
+
+@frozen
+class Odd(Sampler):
+    """Does one thing wrong, or none."""
+
+    name: ClassVar[str] = "odd"
+
+    fault: str = units.option("none", help="which")
+
+    def start(self, space: SearchSpace) -> Search:
+        """See ``Sampler.start``."""
+        return None if self.fault == "start" else OddSearch(self.fault)  # type: ignore[return-value]  # the fault
+
+
+@define
+class OddSearch(Search):
+    fault: str
+    asked: int = 0
+
+    def ask(self) -> Sequence[Trial]:
+        """See ``Search.ask``."""
+        self.asked += 1
+        match self.fault:
+            case "point":
+                return [Trial(99)]
+            case "kind":
+                return [3]  # type: ignore[list-item]  # the fault
+            case "rung":
+                return [Trial(0, "compresed")]
+            case "raise":
+                raise ZeroDivisionError
+        return [Trial(1), Trial(1)] if self.asked < 4 else []
+
+    def tell(self, told: Sequence[Told]) -> None:
+        """See ``Search.tell``."""
+        assert [one.trial.point for one in told] == [1, 1]
+        if self.fault == "tell":
+            raise KeyError(self.fault)
+
+
+class Plugin:
+    @hookimpl
+    def fredfw_workloads(self) -> list[type[Workload]]:
+        return [Fragile]
+
+    @hookimpl
+    def fredfw_samplers(self) -> list[type[Sampler]]:
+        return [Odd]
+
+
+@pytest.fixture
+def framework() -> Framework:
+    one = Framework()
+    one.plugins.register(Plugin(), "odd")
+    return one
+
+
+def fragile(**changes: Any) -> dict[str, Any]:
+    return {
+        "fabrics": {"one": {"topology": {"name": "mesh2d", "rows": 1, "columns": 2}}},
+        "workloads": {"step": {"workload": "fragile"}},
+        "npu": {"peak": "1 PFLOP/s"},
+        "space": {"seconds": {"path": "workloads.step.workload.seconds", "values": [4, 5, 2, 3, 1]}},
+        "objective": {"minimise": "time"},
+        **changes,
+    }
+
+
+def test_every_point_has_the_time_of_its_own_run_and_the_best_is_first() -> None:
+    result = ran()
+    assert (result.combinations, result.size, len(result.points)) == (25, 5, 5)
+    times = {}
+    for point in result.points:
+        experiment = {key: MESHES[key] for key in ("fabrics", "workloads")}
+        values = {f"fabrics.mesh.topology.{name}": value for name, value in point.values.items()}
+        framework = Framework()
+        times[point.number] = framework.run(framework.load_experiment(experiment, values=values)).seconds
+        assert point.seconds == point.metrics["time"] == times[point.number]
+    assert [point.number for point in result.best] == sorted(times, key=lambda one: (times[one], one))
+    assert result.front[0].values == {"rows": 4, "columns": 4}
+    assert result.complete
+    assert result.rungs[0].events > 0
+
+
+def test_maximise_turns_the_order_round() -> None:
+    least, most = ran(objective={"minimise": "time"}), ran(objective={"maximise": "time"})
+    assert most.front[0].seconds == least.best[-1].seconds
+    assert most.objectives[0].least is False
+
+
+def test_what_does_not_fit_or_fails_is_a_row_with_its_reason(framework: Framework) -> None:
+    result = framework.study(fragile())
+    assert [(one.values["seconds"], one.seconds, one.rank) for one in result.points] == [
+        (4, 4.0, 3),
+        (5, None, None),
+        (2, 2.0, 2),
+        (3, None, None),
+        (1, 1.0, 1),
+    ]
+    assert [(one.reason, one.failed) for one in result.without_result] == [
+        ("it went wrong", True),
+        ("3 is a crowd", False),
+    ]
+    assert [one.values["seconds"] for one in result.failed] == [5]
+    assert (result.rungs[0].cells, result.rungs[0].results) == (5, 3)
+
+
+def test_impossible_values_are_rows_too() -> None:
+    result = ran(constraints=[], space={"rows": {"path": "fabrics.mesh.topology.rows", "values": [0, 2, "x"]}})
+    assert [one.seconds is not None for one in result.points] == [False, True, False]
+    assert "0" in result.points[0].reason
+
+
+def test_a_point_that_breaks_a_limit_has_a_result_and_no_rank(framework: Framework) -> None:
+    result = framework.study(fragile(objective={"maximise": "time", "limits": {"time": "2.5 s"}}))
+    assert [one.values["seconds"] for one in result.best] == [2, 1]
+    (over,) = (one for one in result.points if one.values["seconds"] == 4)
+    assert over.seconds == 4.0
+    assert over.reason == "time 4 s is above the limit of 2.5 s"
+
+
+def test_a_sampler_hears_which_points_break_a_limit(framework: Framework) -> None:
+    """Halving keeps the better half of those within the limit: 2 and 1 of (4, 2, 1), where 5 and 3 have no result."""
+    sampler = {"name": "halving", "rungs": ["compressed", "exact"], "eta": 2.0}
+    result = framework.study(fragile(objective={"maximise": "time", "limits": {"time": "2.5 s"}}, sampler=sampler))
+    assert [one.values["seconds"] for one in result.points if one.rung == "exact"] == [2, 1]
+
+
+def test_a_limit_of_what_is_better_more_is_a_lower_one() -> None:
+    result = ran(
+        workloads={"train": {"workload": {"name": "cnn", "model": "resnet-50", "dp": 16, "global_batch": 256}}},
+        objective={"minimise": "time", "limits": {"samples/s": 1e12}},
+    )
+    assert not result.best
+    assert "below the limit of" in result.points[0].reason
+
+
+def test_several_objectives_give_a_pareto_front(framework: Framework) -> None:
+    """Seconds x ranks is NPU-seconds: of the four points only (2 s, 1 rank) is beaten, by (1 s, 1 rank)."""
+    result = framework.study(
+        fragile(
+            space={
+                "seconds": {"path": "workloads.step.workload.seconds", "values": [1, 2]},
+                "ranks": {"path": "workloads.step.workload.ranks", "values": [1, 2]},
+            },
+            objective={"minimise": ["time"], "maximise": ["npu-seconds"]},
+        )
+    )
+    assert {(one.values["seconds"], one.values["ranks"]): one.rank for one in result.points} == {
+        (1, 1): 2,
+        (1, 2): 1,
+        (2, 1): 2,
+        (2, 2): 1,
+    }
+    assert len(result.front) == 2
+
+
+def test_a_study_tells_which_fabric_is_the_best() -> None:
+    result = ran(
+        constraints=[],
+        fabrics={
+            **MESHES["fabrics"],
+            "ring": {"topology": {"name": "torus", "dimensions": [16]}, "collectives": {"default": "direct"}},
+        },
+        space={"rows": {"path": "fabrics.mesh.topology.rows", "values": [1, 4]}},
+    )
+    assert [(one.fabric, one.values) for one in result.points] == [
+        ("mesh", {"rows": 1}),
+        ("mesh", {"rows": 4}),
+        ("ring", {}),
+    ]
+    assert {one.rank for one in result.points} == {1, 2, 3}
+
+
+def test_the_experiment_may_be_a_file_beside_the_study(tmp_path: Path) -> None:
+    experiment = """
+        [fabrics.mesh]
+        topology = { name = "mesh2d", rows = 2 }
+        collectives = { default = "direct" }
+        [workloads.reduce]
+        workload = { name = "microbenchmark", size = "1 MB" }
+    """
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "two.toml").write_text(experiment)
+    (tmp_path / "study.toml").write_text("""
+        experiment = "inner/two.toml"
+        objective = { minimise = "time" }
+        [space]
+        columns = { path = "fabrics.mesh.topology.columns", values = [2, 4] }
+    """)
+    framework = Framework()
+    result = framework.study(tmp_path / "study.toml")
+    assert result.title == "two"
+    assert [one.values for one in result.points] == [{"columns": 2}, {"columns": 4}]
+    loaded = framework.load_experiment(
+        tmp_path / "study.toml",
+        values={"fabrics.mesh.topology.rows": 3, "sampler.name": "random", "sampler.trials": 1},
+    )
+    changed = framework.study(loaded)
+    assert changed.sampler == {"name": "random", "trials": 1, "seed": 0}
+    assert changed.provenance["experiment"]["fabrics"]["mesh"]["topology"]["rows"] == 3
+    assert len(changed.points) == 1
+
+
+def test_beside_another_file_stand_the_keys_of_a_study_alone(tmp_path: Path) -> None:
+    (tmp_path / "study.toml").write_text('experiment = "other.toml"\nbaseline = "mesh"')
+    with pytest.raises(UnknownNameError, match=r"study\.toml: baseline: unknown key"):
+        Framework().load_experiment(tmp_path / "study.toml")
+
+
+def test_halving_goes_from_rung_to_rung() -> None:
+    result = ran(sampler={"name": "halving", "eta": 4.0})
+    assert [(one.rung, one.cells, one.results) for one in result.rungs] == [("compressed", 5, 5), ("exact", 2, 2)]
+    assert [one.rung for one in result.points].count("exact") == 2
+    assert [one.rank for one in result.points if one.rung == "compressed"] == [None] * 3
+    assert result.front[0].values == {"rows": 4, "columns": 4}
+
+
+def test_points_have_the_links_that_they_use_most() -> None:
+    result = ran()
+    assert all(one.tiers[0].highest > 0 for one in result.points)
+    assert all(set(one.tiers[0].bytes_by_label) == set(one.breakdown) - {"compute", "bubble"} for one in result.points)
+
+
+def test_what_is_wrong_with_the_space_or_a_rung_names_the_file(tmp_path: Path) -> None:
+    def refusal(**changes: Any) -> InputError:
+        dimensions = ("rows", "columns")
+        space = "\n".join(f'{one} = {{ path = "fabrics.mesh.topology.{one}", divisors_of = 16 }}' for one in dimensions)
+        rungs = json.dumps(changes.get("rungs", ["compressed"]))
+        (tmp_path / "study.toml").write_text(
+            "\n".join(
+                (
+                    f"constraints = {json.dumps(changes.get('constraints', MESHES['constraints']))}",
+                    "[fabrics.mesh]",
+                    'topology = { name = "mesh2d" }',
+                    "[workloads.reduce]",
+                    'workload = { name = "microbenchmark", pattern = "all-reduce", size = "1 MB" }',
+                    f"[space]\n{space}",
+                    '[objective]\nminimise = "time"',
+                    f'[sampler]\nname = "halving"\nrungs = {rungs}',
+                )
+            ),
+            encoding="utf-8",
+        )
+        with pytest.raises(InputError) as caught:
+            Framework().study(tmp_path / "study.toml")
+        return caught.value
+
+    empty = refusal(constraints=["rows > 99"])
+    assert (empty.file, empty.key) == (str(tmp_path / "study.toml"), "constraints[0]")
+    unknown = refusal(rungs=["rough"])
+    assert unknown.message == "there is no rung 'rough'"
+    assert (unknown.file, unknown.key) == (str(tmp_path / "study.toml"), "sampler")
+
+
+def test_halving_may_begin_with_an_estimate_whose_error_is_told(tmp_path: Path) -> None:
+    changed = study(sampler={"name": "halving", "rungs": ["estimate", "compressed", "exact"], "eta": 2.0})
+    with Store.open(tmp_path / "cells") as store:
+        result = Framework().study(changed, store=store)
+        again = Framework().study(changed, store=store)
+    assert again.stored == 10
+    assert again.to_json() == result.to_json()
+    rungs = [(one.rung, one.cells, one.results) for one in result.rungs]
+    assert rungs == [("estimate", 5, 5), ("compressed", 3, 3), ("exact", 2, 2)]
+    assert [one.rung for one in result.points if one.estimated] == ["estimate"] * 2
+    # One collective alone takes exactly that.
+    estimate = result.rungs[0].errors
+    assert (estimate["compressed"].points, estimate["compressed"].largest) == (3, 0.0)
+    assert estimate["exact"].points == 2
+    assert result.rungs[1].errors == {"exact": estimate["exact"]}
+    assert result.rungs[2].errors == {}
+
+
+def test_an_experiment_may_ask_for_estimates() -> None:
+    assert {one.rung for one in ran(fidelity="estimate").points} == {"estimate"}
+
+
+def test_all_points_are_compressed_where_one_has_too_many_transfers() -> None:
+    assert {one.rung for one in ran().points} == {"exact"}
+    with limits.allowed({"exact": 1}):
+        found = ran()
+    assert {one.rung for one in found.points} == {"compressed"}
+    assert "--exact-limit is 1: compressed" in found.approximated
+
+
+def test_a_rung_of_the_study_may_be_an_estimate() -> None:
+    result = ran(
+        sampler={"name": "halving", "rungs": ["rough"], "eta": 2.0},
+        rungs={"rough": {"fidelity": "estimate"}},
+    )
+    assert {(one.rung, one.estimated, one.final) for one in result.points} == {("rough", True, True)}
+
+
+def test_a_rung_of_the_study_sets_values() -> None:
+    result = ran(
+        sampler={"name": "halving", "rungs": ["small", "compressed"], "eta": 5.0},
+        rungs={"small": {"fidelity": "exact", "values": {"workloads.reduce.workload.size": "1 kB"}}},
+    )
+    small = [one for one in result.points if one.rung == "small"]
+    assert len(small) == 4
+    assert all(not one.final and one.seconds is not None for one in small)
+    assert max(one.seconds or 0.0 for one in small) < min(one.seconds or 0.0 for one in result.best)
+
+
+def test_a_store_spares_what_was_run_before(tmp_path: Path) -> None:
+    framework = Framework()
+    with Store.open(tmp_path / "cells") as store:
+        half = framework.study(study(sampler={"name": "random", "trials": 3}), store=store)
+        whole = framework.study(study(), store=store)
+        again = framework.study(study(), store=store)
+    assert (half.stored, whole.stored, again.stored) == (0, 3, 5)
+    assert whole.to_json() == again.to_json() == ran().to_json()
+
+
+def test_what_cannot_be_run_is_stored_too_unless_it_failed(framework: Framework, tmp_path: Path) -> None:
+    with Store.open(tmp_path / "cells") as store:
+        first = framework.study(fragile(), store=store)
+        second = framework.study(fragile(), store=store)
+    assert (first.stored, second.stored) == (0, 4)
+    assert first.to_json() == second.to_json()
+
+
+@pytest.mark.slow
+def test_processes_give_the_same_bytes() -> None:
+    parallel = Framework().study(study(sampler={"name": "halving"}), jobs=2)
+    assert parallel.to_json() == ran(sampler={"name": "halving"}).to_json()
+
+
+def test_an_interrupt_keeps_what_is_done(tmp_path: Path) -> None:
+    framework = Framework()
+
+    def stop(done: float, _total: int, _what: str) -> None:
+        if done >= 2:
+            raise KeyboardInterrupt
+
+    with Store.open(tmp_path / "cells") as store:
+        with pytest.raises(Interrupted) as caught:
+            framework.study(study(), store=store, progress=stop)
+        partial: StudyResult = caught.value.finished
+        assert not partial.complete
+        assert [one.number for one in partial.points] == [0, 1]
+        assert len(partial.best) == 2
+        resumed = framework.study(study(), store=store)
+    assert resumed.stored == 2
+    assert resumed.to_json() == ran().to_json()
+
+
+def test_an_interrupt_before_the_first_cell_is_an_interrupt() -> None:
+    def stop(done: float, _total: int, _what: str) -> None:
+        if done == 0:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        Framework().study(study(), progress=stop)
+    assert type(caught.value) is KeyboardInterrupt
+
+
+def test_progress_counts_what_was_asked_for_so_far() -> None:
+    seen: list[tuple[float, int]] = []
+    Framework().study(study(sampler={"name": "halving"}), progress=lambda done, total, _: seen.append((done, total)))
+    assert [seen[0], seen[-1]] == [(0, 5), (7, 7)]
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+
+
+def test_json_has_all_points_and_not_what_differs_between_runs() -> None:
+    content = json.loads(ran().to_json())
+    assert content["format"] == "fredfw.study"
+    assert len(content["points"]) == 5
+    assert "stored" not in content
+    assert content["provenance"]["study"]["constraints"] == ["rows * columns == 16"]
+    assert "fredfw-topology-mesh2d" in content["provenance"]["versions"]
+
+
+def test_a_sampler_that_repeats_itself_runs_nothing_twice() -> None:
+    new: list[int] = []
+    framework = Framework(log=lambda event, /, **values: new.append(values["new"]) if "new" in values else None)
+    framework.plugins.register(Plugin(), "odd")
+    result = framework.study(fragile(sampler={"name": "odd"}, space={"x": {**_SECONDS, "values": [1, 2]}}))
+    assert new == [1, 0, 0]
+    assert (len(result.points), result.rungs[0].cells) == (1, 1)
+
+
+_SECONDS = {"path": "workloads.step.workload.seconds"}
+
+
+@pytest.mark.parametrize(
+    ("fault", "match"),
+    [
+        ("start", r"Odd.start\(\) of 'odd' returned None; expected a fredfw.Search"),
+        ("point", "asks for the point 99; expected the number of a point, from 0 to 4"),
+        ("kind", "returned .3.; expected a sequence of fredfw.Trial"),
+        ("raise", r"OddSearch.ask\(\) fails: ZeroDivisionError"),
+        ("tell", r"OddSearch.tell\(\) fails: KeyError"),
+    ],
+)
+def test_a_sampler_that_misbehaves_is_named(framework: Framework, fault: str, match: str) -> None:
+    with pytest.raises(PluginError, match=match):
+        framework.study(fragile(sampler={"name": "odd", "fault": fault}))
+
+
+def test_a_rung_that_there_is_not_is_an_error_with_the_nearest(framework: Framework) -> None:
+    with pytest.raises(UnknownNameError, match="no rung 'compresed'; did you mean 'compressed'"):
+        framework.study(fragile(sampler={"name": "odd", "fault": "rung"}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "match"),
+    [
+        ({"objective": {"maximise": "mfu"}}, InputError, "mfu is not known of reduce on mesh"),
+        (
+            {"objective": {"minimise": "time", "limits": {"tokens/s": 1}}},
+            InputError,
+            "tokens/s is not known of reduce on mesh",
+        ),
+        (
+            {"objective": {"minimise": "time", "limits": {"time": 0}}},
+            InputError,
+            "objective.limits.time: 0 is not above 0",
+        ),
+        (
+            {"objective": {"minimise": "time", "limits": {"time": "-1 s"}}},
+            InputError,
+            "objective.limits.time: '-1 s' is not above 0",
+        ),
+        ({"objective": {"minimise": "time", "limits": {"mfu": 0.0}}}, InputError, "limits.mfu: 0.0 is not above 0"),
+        (
+            {"space": {"rows": {"path": "fabrics.mesh.topology.rowz", "values": [1]}}, "constraints": []},
+            UnknownNameError,
+            r"space.rows: fabrics.mesh.topology.rowz: unknown key; did you mean 'rows'",
+        ),
+        (
+            {"space": {"name": {"path": "fabrics.mesh.topology.name", "values": ["mesh3d"]}}, "constraints": []},
+            UnknownNameError,
+            r"space.name: fabrics.mesh.topology.*did you mean 'mesh2d'",
+        ),
+        ({"constraints": ["rows * columns == 17"]}, InputError, "removes all 25 points: the space is empty"),
+    ],
+)
+def test_what_cannot_be_searched_is_an_error(changes: dict[str, Any], error: type[InputError], match: str) -> None:
+    with pytest.raises(error, match=match):
+        ran(**changes)
+
+
+def test_a_space_beyond_the_limit_is_refused_before_anything_runs() -> None:
+    with limits.allowed({"cells": 4}), pytest.raises(LimitError, match="5 cells are too many") as caught:
+        ran()
+    assert "--limit cells=5" in str(caught.value)

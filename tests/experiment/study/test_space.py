@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import math
+from itertools import product
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from fredfw import limits
+from fredfw.errors import InputError, LimitError
+from fredfw.experiment.study.constraints import Constraint
+from fredfw.experiment.study.space import CellSpace, Dimension, Space
+
+ONE_CELL = "work", "mesh"
+
+
+def space(
+    values: dict[str, tuple[Any, ...]],
+    constraints: tuple[str, ...] = (),
+    *,
+    constants: dict[str, Any] | None = None,
+    cells: tuple[CellSpace, ...] | None = None,
+) -> Space:
+    known = [*values, *(constants or {}), "workload", "fabric"]
+    return Space(
+        dimensions=tuple(Dimension(name, (f"workloads.work.workload.{name}",), one) for name, one in values.items()),
+        cells=cells or (CellSpace(*ONE_CELL, tuple(range(len(values)))),),
+        constraints=tuple(Constraint.parse(one, known) for one in constraints),
+        constants=constants or {},
+    )
+
+
+def powers(limit: int) -> tuple[int, ...]:
+    return tuple(2**one for one in range(limit.bit_length()))
+
+
+@pytest.mark.parametrize("exponent", range(1, 11))
+def test_splits_of_a_power_of_two_are_stars_and_bars(exponent: int) -> None:
+    """Three powers of two whose product is 2^n: (n + 1) (n + 2) / 2."""
+    npus = 2**exponent
+    one = space(
+        {name: powers(npus) for name in ("tp", "pp", "dp")}, ("tp * pp * dp == npus",), constants={"npus": npus}
+    )
+    assert one.combinations == (exponent + 1) ** 3
+    assert one.count == len(one.points) == (exponent + 1) * (exponent + 2) // 2
+
+
+CONDITIONS = ("a + b <= c", "a * d < 7", "b != c", "d % 2 == 0", "a == b", "c < limit", "a + b + c + d == 6")
+
+
+@given(
+    st.tuples(*(st.integers(1, 4) for _ in range(4))),
+    st.lists(st.sampled_from(CONDITIONS), max_size=4, unique=True),
+    st.integers(0, 4),
+)
+def test_points_are_those_of_the_product_that_keep_the_constraints(
+    sizes: tuple[int, ...], conditions: list[str], limit: int
+) -> None:
+    names = "abcd"
+    one = space(
+        {name: tuple(range(size)) for name, size in zip(names, sizes, strict=True)},
+        tuple(conditions),
+        constants={"limit": limit},
+    )
+    expected = [
+        values
+        for values in product(*(range(size) for size in sizes))
+        if all(eval(text, {"limit": limit, **dict(zip(names, values, strict=True))}) for text in conditions)
+    ]
+    assert one.combinations == math.prod(sizes)
+    assert one.count == len(expected)
+    assert [point.choice for point in one.points] == expected
+    assert [point.number for point in one.points] == list(range(len(expected)))
+
+
+def test_a_space_without_constraints_is_counted_without_a_list() -> None:
+    one = space({f"x{number}": tuple(range(100)) for number in range(12)})
+    assert one.count == one.combinations == 100**12
+    with pytest.raises(LimitError, match=r"more than 10\^15 cells are too many"):
+        one.check()
+
+
+def test_constraints_on_a_part_do_not_multiply_the_work() -> None:
+    values = {f"x{number}": tuple(range(100)) for number in range(6)}
+    one = space(values, ("x0 == x1", "x2 == 3", "x4 + x5 == 0"))
+    assert one.count == 100 * 1 * 100 * 1
+
+
+def test_constraints_that_take_too_long_to_count_are_refused() -> None:
+    values = {f"x{number}": tuple(range(30)) for number in range(8)}
+    one = space(values, ("x0 + x1 + x2 + x3 + x4 + x5 + x6 + x7 == 999",))
+    with limits.allowed({"cells": 20}), pytest.raises(LimitError, match="were tried to count"):
+        one.check()
+
+
+def test_one_more_point_than_the_limit_is_refused() -> None:
+    one = space({"x": tuple(range(21))})
+    with limits.allowed({"cells": 21}):
+        one.check()
+    with limits.allowed({"cells": 20}), pytest.raises(LimitError, match="21 cells are too many"):
+        one.check()
+
+
+@pytest.mark.parametrize(
+    ("constraints", "culprit", "left"),
+    [
+        (("x < 3", "x > 5", "x == 1"), "x > 5", "3 points that the constraints before it leave"),
+        (("x > 99",), "x > 99", "10 points"),
+        (("x >= 0", "limit > 9"), "limit > 9", "10 points"),
+    ],
+)
+def test_an_empty_space_says_which_constraint_removes_the_last_point(
+    constraints: tuple[str, ...], culprit: str, left: str
+) -> None:
+    one = space({"x": tuple(range(10))}, constraints, constants={"limit": 7})
+    with pytest.raises(InputError) as caught:
+        one.check()
+    assert f"{culprit!r} removes all {left}" in str(caught.value)
+    assert caught.value.key == f"constraints[{constraints.index(culprit)}]"
+
+
+def test_a_dimension_of_another_fabric_has_no_part_in_a_cell() -> None:
+    one = space(
+        {"rows": (1, 2), "arity": (3, 4, 5)},
+        ("rows < 2", "arity != 4 or fabric == 'mesh'"),
+        cells=(CellSpace("work", "mesh", (0,)), CellSpace("work", "tree", (1,))),
+    )
+    assert one.combinations == 2 + 3
+    assert [(point.fabric, one.values(point)) for point in one.points] == [
+        ("mesh", {"rows": 1}),
+        ("tree", {"arity": 3}),
+        ("tree", {"arity": 5}),
+    ]
+    assert one.settings(one.points[1]) == {"workloads.work.workload.arity": 3}
+
+
+def test_a_constraint_may_name_the_cell() -> None:
+    cells = (CellSpace("a", "mesh", (0,)), CellSpace("b", "mesh", (0,)))
+    one = space({"x": (1, 2)}, ("workload == 'a' or x == 1",), cells=cells)
+    assert [(point.workload, point.choice) for point in one.points] == [("a", (0,)), ("a", (1,)), ("b", (0,))]
+
+
+def test_several_paths_get_the_same_value() -> None:
+    both = Space((Dimension("x", ("npu.memory", "npu.peak"), (1, 2)),), (CellSpace(*ONE_CELL, (0,)),))
+    assert both.settings(both.points[1]) == {"npu.memory": 2, "npu.peak": 2}
+
+
+def test_a_constraint_without_a_value_is_an_error() -> None:
+    with pytest.raises(InputError, match="has no value at x = 0"):
+        space({"x": (1, 0)}, ("6 / x > 1",)).check()
