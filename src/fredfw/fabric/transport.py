@@ -117,6 +117,11 @@ class Transport(ABC):
         del fabric
         return self
 
+    def notes(self, fabric: Fabric) -> Sequence[str]:
+        """Return what a reader must know of results with it on ``fabric``; nothing, unless overridden."""
+        del fabric
+        return ()
+
     @abstractmethod
     def costs(self, call: Call, fabric: Fabric) -> Costs:
         """Return what ``call`` costs on ``fabric``; the same for equal calls.

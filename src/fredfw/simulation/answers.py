@@ -258,6 +258,7 @@ _DECISIONS = Start | Wait | Refuse | Split | Decompose
 weight = Method(SharingPolicy.weight, number("a finite number above 0", lambda value: 0 < value < math.inf))
 labels = Method(SharingPolicy.labels, NAMES)
 notes_of_sharing = Method(SharingPolicy.notes, TEXTS)
+notes_of_transport = Method(Transport.notes, TEXTS)
 begun = Method(StatefulSharing.begin, instance(Dynamics, "fredfw.Dynamics"))
 samples = Method(
     Dynamics.samples,

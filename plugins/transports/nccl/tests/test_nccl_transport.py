@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fredfw import Fabric, File, Framework, Pattern
-from fredfw.errors import InputError, UnsupportedError
+from fredfw.errors import InputError
 from fredfw_collective_tree import Tree
 from fredfw_topology_cluster import Cluster
 from fredfw_topology_switch import Switch
@@ -150,18 +150,25 @@ def test_the_family_is_that_whose_links_a_fabric_has(family: str) -> None:
     assert duration(same, "all-reduce", 1e6) == duration(fabric, "all-reduce", 1e6)
 
 
-def test_other_links_have_no_family_unless_one_is_given() -> None:
-    fabric = Cluster(preset="hgx-b200").build().with_defaults(transport=Nccl())
-    with pytest.raises(UnsupportedError, match="no GPU that sends 900 GB/s to switches inside a server") as caught:
-        duration(fabric, "all-reduce", 1e6)
-    assert "a100 (300 GB/s), h100 (450 GB/s)" in str(caught.value.accepted)
-
-
-def test_links_to_other_gpus_have_no_family() -> None:
-    # Seven links of 64 GB/s are as fast as the NVLinks of an H100, and lead to no switch.
-    fabric = Cluster(preset="mi300x").build().with_defaults(transport=Nccl())
-    with pytest.raises(UnsupportedError, match="no GPU that sends 448 GB/s to other GPUs inside a server"):
-        duration(fabric, "all-reduce", 1e6)
+@pytest.mark.parametrize(
+    ("preset", "said"),
+    [
+        ("hgx-b200", "nccl: extrapolated from h100 to GPUs that send 900 GB/s to switches (transport.family)"),
+        # Seven links of 64 GB/s are as fast as the NVLinks of an H100, and lead to no switch.
+        ("mi300x", "nccl: extrapolated from h100 to GPUs that send 448 GB/s to other GPUs (transport.family)"),
+    ],
+)
+def test_other_links_take_the_nearest_family_with_a_note(preset: str, said: str) -> None:
+    fabric = Cluster(preset=preset, nodes=1).build()
+    found = [
+        Framework().simulate_collective(
+            fabric.with_defaults(transport=transport), "all-reduce", size=1e6, algorithm="ring"
+        )
+        for transport in (Nccl(), Nccl(family="h100"))
+    ]
+    assert found[0].duration == found[1].duration
+    assert said in found[0].notes
+    assert not any(note.startswith("nccl") for note in found[1].notes)
 
 
 def test_the_family_stays_where_links_are_varied() -> None:

@@ -209,6 +209,7 @@ class Bench:
                 *(() if events is None else events.notes),
                 *fidelity_notes(fidelity, network),
                 *answers.notes_of_sharing(self.simulator.sharing, self.fabric),
+                *answers.notes_of_transport(self.fabric.defaults.transport, self.fabric),
                 *_notes(network),
                 *executor.notes.values(),
             ),
@@ -307,6 +308,7 @@ class Bench:
         algbw = request.size / duration if duration > 0 else 0.0
         notes = [
             *self.fabric.notes,
+            *answers.notes_of_transport(self.fabric.defaults.transport, self.fabric),
             *fidelity_notes(fidelity, network),
             *_notes(network),
             *plan.notes,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -9,7 +10,6 @@ import numpy as np
 from attrs import evolve, frozen, validators
 
 from fredfw import Call, Costs, Fabric, File, Transport, units
-from fredfw.errors import UnsupportedError
 from fredfw_transport_nccl.model import terms
 from fredfw_transport_nccl.tables import Fit, families, fitted, given, given_families, published
 from fredfw_transport_nccl.tuner import Machine
@@ -38,7 +38,8 @@ class Nccl(Transport):
     family: str | None = units.option(
         None,
         validator=validators.optional(units.one_of(*families())),
-        help="GPUs whose constants are used; default: those whose NVLinks are as fast as the links of the fabric",
+        help="GPUs whose constants are used; default: those whose NVLinks are nearest to the links of the fabric, "
+        "with a note where they are others",
     )
     constants: File | None = units.file(
         None, help="fitted constants, written by fredfw nccl fit; default: those of the package"
@@ -75,17 +76,23 @@ class Nccl(Transport):
         return ("ring",) if pattern in _ROUND else ("direct",)
 
     def settled(self, fabric: Fabric) -> Nccl:
-        """See ``Transport.settled``: the family that the links of ``fabric`` are of; raises as ``costs`` does."""
-        return evolve(self, family=_family(fabric.derived(_server))) if self.family is None else self
+        """See ``Transport.settled``: the family that the links of ``fabric`` are of."""
+        return evolve(self, family=_family(fabric.derived(_server))[0]) if self.family is None else self
+
+    def notes(self, fabric: Fabric) -> Sequence[str]:
+        """See ``Transport.notes``: whether nothing was fitted to such GPUs."""
+        server = fabric.derived(_server)
+        family, fitted_to = _family(server)
+        if self.family is not None or fitted_to:
+            return ()
+        rate = units.render(server.link, units.Unit.BYTES_PER_SECOND)
+        to = "to switches" if server.switched else "to other GPUs"
+        return (f"nccl: extrapolated from {family} to GPUs that send {rate} {to} (transport.family)",)
 
     def costs(self, call: Call, fabric: Fabric) -> Costs:
-        """See ``Transport.costs``; a step is as long on all tiers, and has the latency of links in it.
-
-        Raises:
-            UnsupportedError: No family is given, and none has links as fast as those of ``fabric``.
-        """
+        """See ``Transport.costs``; a step is as long on all tiers, and has the latency of links in it."""
         known = fabric.derived(_server)
-        family = _family(known) if self.family is None else self.family
+        family = _family(known)[0] if self.family is None else self.family
         machine = Machine(family, max(call.ranks, 2), call.nodes, known.link, known.nic, reduces=known.reduces)
         cost = terms(machine, self.fit(family), call.pattern, call.algorithm, call.size, call.steps)
         hop = cost.hops / max(call.steps, 1)
@@ -98,20 +105,11 @@ class Nccl(Transport):
         )
 
 
-def _family(server: _Server) -> str:
-    """Return the family of GPUs whose NVLinks are those of ``server``; raises ``UnsupportedError``."""
+def _family(server: _Server) -> tuple[str, bool]:
+    """Return the family of GPUs whose NVLinks are those of ``server``, or the nearest; and whether it is those."""
     sheets: dict[str, float] = {name: entry["sheet"]["link"] * 1e9 for name, entry in published()["families"].items()}
-    for name, sheet in sheets.items():
-        if server.switched and abs(server.link / sheet - 1) <= _SAME:
-            return name
-    rate = units.render(server.link, units.Unit.BYTES_PER_SECOND)
-    to = "to switches" if server.switched else "to other GPUs"
-    listed = ", ".join(f"{name} ({units.render(sheet, units.Unit.BYTES_PER_SECOND)})" for name, sheet in sheets.items())
-    raise UnsupportedError(
-        f"nccl has constants of no GPU that sends {rate} {to} inside a server",
-        accepted=f"links to switches as those of {listed}, or {{name = 'nccl', family = ...}} to use its constants "
-        "nevertheless",
-    )
+    name, sheet = min(sheets.items(), key=lambda one: abs(math.log(server.link / one[1])))
+    return name, server.switched and abs(server.link / sheet - 1) <= _SAME
 
 
 @frozen
