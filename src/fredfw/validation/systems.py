@@ -39,6 +39,10 @@ class System:
     transport: Mapping[str, Any] = field(factory=dict, eq=False)
 
 
+_GPUS = "hgx-b200", "gb200-nvl72", "mi300x"
+"""Presets of GPUs that no system here was measured of; NCCL, or RCCL, predicts them by the nearest constants."""
+
+
 @cache
 def known() -> Mapping[str, System]:
     """Return the systems of ``systems.toml`` by name."""
@@ -70,7 +74,8 @@ def find(name: str, nodes: int, presets: tuple[str, ...] = ()) -> System:
             return one
     for preset in presets:
         if wanted == preset.casefold():
-            return System(f"{preset}-{scale}", preset, scale, f"{preset} {scale}")
+            transport = {"name": "nccl"} if preset in _GPUS else {}
+            return System(f"{preset}-{scale}", preset, scale, f"{preset} {scale}", transport=transport)
     here = [one for one in known().values() if one.scale == scale]
     accepted = [*(one.name for one in here), *presets]
     called = {name for one in here for name in (one.name, *one.names)}.union(presets)

@@ -93,7 +93,7 @@ class Npu:
             return ()
         notes = []
         if graph.kernel_tables:
-            notes.append(f"kernels take times {self.kernels.status or 'by constants that were given'} (npu.kernels)")
+            notes.append(f"kernels: {self.kernels.status or 'constants that were given'} (npu.kernels)")
         if ((graph.kernels < 0) & (graph.flops > 0)).any():
             notes.append("computations that list no kernels run at the peak rate: npu.efficiency says another share")
         return tuple(notes)
