@@ -22,20 +22,18 @@ _CORE = "test_is_the_same_in_another_process", "test_variants_are_valid"
 _SAMPLE = 4
 # Blocks of commands that take many seconds each; what they show is tested elsewhere, too.
 _LONG = (
-    "docs/experiments.md:5",
+    "docs/experiments.md:3",
     "docs/experts.md:0",
     "docs/experts.md:1",
-    "docs/experts.md:2",
-    "docs/fred.md:3",
     "docs/gallery.md:2",
     "docs/how-to/astra-sim.md:2",
     "docs/how-to/gpu-cluster.md:3",
     "docs/how-to/gpu-cluster.md:4",
     "docs/how-to/gpu-cluster.md:5",
     "docs/how-to/gpu-cluster.md:6",
+    "docs/how-to/gpu-cluster.md:7",
     "docs/how-to/stores.md:0",
-    "docs/libra.md:2",
-    "docs/repurpose.md:0",
+    "docs/jobs.md:1",
     "docs/roce.md:0",
     "docs/studies.md:0",
     "docs/testing.md:0",
