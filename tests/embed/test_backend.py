@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from fredfw import CollectiveRequest, Fabric, Framework, NodeKind, Pattern, ShortestPathRouter
 from fredfw.embed import Handle, NetworkBackend
@@ -387,7 +387,6 @@ SIZES = st.just(0.0) | st.floats(1e-90, 5e9)
 SENDS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), SIZES, st.floats(0, 4)), min_size=1, max_size=8)
 
 
-@settings(max_examples=50, deadline=None)
 @given(SENDS, st.lists(st.floats(1e-3, 1.0), max_size=40))
 def test_slices_of_time_change_no_bit(sends: list[tuple[int, int, float, float]], slices: list[float]) -> None:
     def prepared() -> tuple[NetworkBackend, Log]:

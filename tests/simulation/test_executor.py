@@ -2,7 +2,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Phase, Schedule
 from fredfw.collectives.direct import DirectAlgorithm
@@ -350,7 +350,6 @@ def ends(timeline: Timeline) -> dict[tuple[str, int], float]:
     return last
 
 
-@settings(max_examples=60, deadline=None)
 @given(written())
 def test_a_task_of_all_ranks_is_as_a_task_of_each(graphs: tuple[TaskGraph, TaskGraph]) -> None:
     one, other = (simulate(graph) for graph in graphs)

@@ -7,7 +7,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from fredfw import (
     Fabric,
@@ -117,7 +117,6 @@ def test_the_answer_does_not_depend_on_who_asks_first() -> None:
     }
 
 
-@settings(deadline=None)
 @given(st.permutations(range(20)), st.lists(st.integers(2, 6), min_size=3, max_size=10))
 def test_parts_hold_each_stream_once_and_route(order: list[int], sizes: list[int]) -> None:
     fabric = fred()
@@ -311,7 +310,6 @@ def test_turns_are_routed_like_any_streams() -> None:
     assert circuits(fabric).conflict([everybody, all_reduces(fabric, PAIRS)]) is not None
 
 
-@settings(deadline=None)
 @given(st.permutations(range(20)), st.lists(st.integers(2, 6), min_size=2, max_size=8), st.data())
 def test_compatible_streams_start_beside_any_of_the_others(order: list[int], sizes: list[int], data: Any) -> None:
     fabric = fred()

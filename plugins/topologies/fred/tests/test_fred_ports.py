@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from attrs import frozen
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from fredfw import Fabric, NodeKind, Operation, Routes
 from fredfw_topology_fred import Fred, FredSwitch, RoutingConflict, SwitchFlow
@@ -247,7 +247,6 @@ def test_every_route_of_several_has_flows_of_its_own() -> None:
 # --- proof by execution, over all switches
 
 
-@settings(deadline=None)
 @given(TREES, st.integers(0, 6), SEEDS)
 def test_what_is_routed_delivers(arity: tuple[int, ...], controllers: int, seed: int) -> None:
     fabric, random = wafer(arity, controllers), np.random.default_rng(seed)

@@ -263,7 +263,6 @@ def routes(switch: FredSwitch, flows: tuple[SwitchFlow, ...]) -> bool:
 
 
 @given(flow_sets(), st.sampled_from([2, 3, 4]))
-@settings(deadline=None)  # networks of 17 ports are within a millisecond or two, whatever the machine does meanwhile
 def test_what_is_routed_executes_and_what_is_not_has_a_minimal_core(
     case: tuple[int, tuple[SwitchFlow, ...]], m: int
 ) -> None:
@@ -332,7 +331,6 @@ def test_every_flow_set_on_four_ports_and_fewer(ports: int, sets: int) -> None:
 
 
 @given(flow_sets(), st.sampled_from([2, 3, 4]), st.data())
-@settings(deadline=None)
 def test_fewer_flows_more_middles_and_more_ports_never_hurt(
     case: tuple[int, tuple[SwitchFlow, ...]], m: int, data: st.DataObject
 ) -> None:
@@ -348,7 +346,6 @@ def test_fewer_flows_more_middles_and_more_ports_never_hurt(
 
 
 @given(flow_sets(), st.sampled_from([2, 3]), st.randoms(use_true_random=False))
-@settings(deadline=None)
 def test_the_order_of_the_flows_does_not_decide(case: tuple[int, tuple[SwitchFlow, ...]], m: int, random: Any) -> None:
     ports, flows = case
     shuffled = tuple(random.sample(flows, len(flows)))
@@ -364,7 +361,6 @@ def test_all_unicast_permutations_route_with_two_middle_switches(ports: int) -> 
 
 
 @given(st.integers(7, 33).flatmap(lambda ports: st.permutations(range(ports))), st.data())
-@settings(deadline=None)
 def test_random_unicast_permutations_and_parts_of_them_route(permutation: list[int], data: st.DataObject) -> None:
     ports = len(permutation)
     flows = tuple(map(unicast, range(ports), permutation))
@@ -486,7 +482,6 @@ def test_what_is_in_the_way_inside_a_middle_switch_is_named_too() -> None:
 
 
 @given(flow_sets(), st.sampled_from([2, 3, 4]))
-@settings(deadline=None)
 def test_additions_of_any_kind_execute_or_name_what_is_in_the_way(
     case: tuple[int, tuple[SwitchFlow, ...]], m: int
 ) -> None:

@@ -7,7 +7,7 @@ import networkx as nx
 import numpy as np
 import pytest
 from attrs import evolve
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from fredfw import Capabilities, CircuitPreempt, Fabric, Level, NodeKind, Operation, Routes
 from fredfw.errors import InputError, UnsupportedError
@@ -115,7 +115,6 @@ def test_groups_see_the_levels_they_extend_over() -> None:
     assert fabric.view([3, 4, 5]).coordinates is None
 
 
-@settings(deadline=None)
 @given(SMALL)
 def test_routes_are_the_paths_of_the_tree(fabric: Fabric) -> None:
     nodes = np.arange(len(fabric.kinds))
@@ -130,7 +129,6 @@ def test_routes_are_the_paths_of_the_tree(fabric: Fabric) -> None:
         assert routes.latencies[flow] == sum(5.0 if set(edge) & set(fabric.controllers) else 1.0 for edge in taken)
 
 
-@settings(deadline=None)
 @given(SMALL, st.data())
 def test_multicasts_and_reductions_are_unions_of_routes(fabric: Fabric, data: st.DataObject) -> None:
     ends = st.sampled_from([*fabric.npus.tolist(), *fabric.controllers.tolist()])
@@ -152,7 +150,6 @@ def test_multicasts_and_reductions_are_unions_of_routes(fabric: Fabric, data: st
         assert sorted(edges(fabric, own)) == sorted(edges(fabric, back) + uplink)
 
 
-@settings(deadline=None)
 @given(SMALL, st.data())
 def test_all_reduces_meet_at_the_lowest_common_ancestor(fabric: Fabric, data: st.DataObject) -> None:
     npus = st.lists(st.sampled_from(fabric.npus.tolist()), min_size=1, unique=True)

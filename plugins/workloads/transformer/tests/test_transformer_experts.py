@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from attrs import evolve
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from fredfw.errors import InputError
 from fredfw.typing import FloatArray
@@ -123,7 +123,6 @@ ROUTED = st.integers(1, 3).flatmap(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(drawn=ROUTED)
 def test_tokens_are_conserved(drawn: tuple[int, int, float, int, float | None, str, int]) -> None:
     top_k, experts, exponent, seed, capacity, dispatch, node = drawn

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from fredfw.collectives import Pattern
 from fredfw.errors import InputError
@@ -75,7 +75,6 @@ CONFIGURATIONS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=80, deadline=None)
 @given(fields=CONFIGURATIONS)
 def test_every_configuration_conserves_work_and_orders_each_rank(fields: dict[str, Any]) -> None:
     unused = {"stationary": ("prefetch", "streams"), "streaming": ("dp_communication", "overlap_dp")}
