@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from attrs import evolve
-from hypothesis import assume, given, settings, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from fredfw.collectives import CollectiveRequest, Pattern, Phase, Schedule, check, parallel, sequence
 from fredfw.errors import ScheduleError
@@ -121,33 +121,6 @@ def test_a_contribution_added_twice_is_caught(n: int, data: st.DataObject) -> No
         ScheduleError, match=r"phase 0, repetition \d+: rank \d+ adds the contribution of rank \d+ .*twice"
     ):
         check(with_phase(schedule, 0, rows(schedule.phases[0], twice)))
-
-
-@given(places(), st.integers(-7, 7))
-def test_a_wrong_stride_is_caught(place: tuple[Schedule, int, int], stride: int) -> None:
-    schedule, index, row = place
-    assume((stride + 1) % schedule.ranks)
-    phase = schedule.phases[index]
-    with pytest.raises(ScheduleError):
-        check(with_phase(schedule, index, evolve(phase, stride=changed(phase.stride, row, stride))))
-
-
-@given(places(), st.integers(2, 7))
-def test_a_wrong_count_is_caught(place: tuple[Schedule, int, int], count: int) -> None:
-    schedule, index, row = place
-    phase = schedule.phases[index]
-    count = min(count, schedule.ranks)
-    with pytest.raises(ScheduleError):
-        check(with_phase(schedule, index, evolve(phase, count=changed(phase.count, row, count))))
-
-
-@given(places(), st.integers(1, 4))
-def test_repetitions_too_few_are_caught(place: tuple[Schedule, int, int], missing: int) -> None:
-    schedule, index, _ = place
-    phase = schedule.phases[index]
-    repeat = max(phase.repeat - missing, 1)
-    with pytest.raises(ScheduleError):
-        check(with_phase(schedule, index, evolve(phase, repeat=repeat)))
 
 
 @settings(max_examples=300)

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from fredfw import CollectiveRequest, Fabric, Framework, NodeKind, Pattern, ShortestPathRouter
 from fredfw.embed import Handle, NetworkBackend
-from fredfw.errors import DeadlockError, FredfwError, InputError, RefusedError, UnknownNameError, UnsupportedError
+from fredfw.errors import DeadlockError, InputError, RefusedError, UnknownNameError, UnsupportedError
 from fredfw.simulation import MaxMin, StrictLinks
 
 FRAMEWORK = Framework()
@@ -59,15 +59,6 @@ def test_a_message_takes_its_bytes_and_the_latency_of_its_path() -> None:
     assert network.statistics()["flows"] == 1
 
 
-def test_messages_share_a_link_until_one_is_done() -> None:
-    network = row(latency=0)
-    log = Log(network)
-    network.send(0, 2, 1.5e9, on_complete=log("long"))
-    network.send(1, 2, 0.75e9, on_complete=log("short"))
-    network.run_until_idle()
-    assert log.times == {"short": pytest.approx(1.5), "long": pytest.approx(2.25)}
-
-
 def test_no_bytes_pay_the_latency_and_a_message_to_oneself_nothing() -> None:
     network = row()
     log = Log(network)
@@ -79,13 +70,6 @@ def test_no_bytes_pay_the_latency_and_a_message_to_oneself_nothing() -> None:
     network.run_until_idle()
     assert [name for name, _ in log.ends] == ["own", "empty"]
     assert log.times == {"own": 1.0, "empty": pytest.approx(1.0 + 2 * LATENCY, rel=1e-15)}
-
-
-def test_a_message_needs_no_callback() -> None:
-    network = row()
-    network.send(0, 1, 1e9)
-    network.run_until_idle()
-    assert network.now == pytest.approx(1 + LATENCY)
 
 
 def test_end_points_are_npus_and_named_nodes() -> None:
@@ -403,9 +387,8 @@ SIZES = st.just(0.0) | st.floats(1e-90, 5e9)
 SENDS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), SIZES, st.floats(0, 4)), min_size=1, max_size=8)
 
 
-@settings(max_examples=50, deadline=None)
 @given(SENDS, st.lists(st.floats(1e-3, 1.0), max_size=40))
-def test_slices_of_time_do_not_change_the_ends(sends: list[tuple[int, int, float, float]], slices: list[float]) -> None:
+def test_slices_of_time_change_no_bit(sends: list[tuple[int, int, float, float]], slices: list[float]) -> None:
     def prepared() -> tuple[NetworkBackend, Log]:
         network = row(4)
         log = Log(network)
@@ -418,22 +401,9 @@ def test_slices_of_time_do_not_change_the_ends(sends: list[tuple[int, int, float
     sliced, log = prepared()
     for piece in slices:
         sliced.advance(sliced.now + piece)
+        sliced.link_bytes()
     sliced.run_until_idle()
-    assert log.times == {name: pytest.approx(end, rel=1e-9) for name, end in expected.times.items()}
-
-
-def test_two_runs_are_the_same_to_the_last_digit() -> None:
-    def run() -> list[tuple[object, float]]:
-        network = row(5)
-        log = Log(network)
-        for number in range(20):
-            network.schedule(
-                number / 7, partial(network.send, number % 5, number * 3 % 5, 1e8 * number, None, log(number))
-            )
-        network.run_until_idle()
-        return log.ends
-
-    assert run() == run()
+    assert log.ends == expected.ends
 
 
 def test_instances_share_nothing() -> None:
@@ -515,24 +485,6 @@ def test_options_of_other_types_are_refused() -> None:
         NetworkBackend(row().fabric, stepwise="no")  # type: ignore[arg-type]  # that is the fault
 
 
-@given(st.lists(st.floats(0.0, 2.0), max_size=8))
-def test_where_time_is_stopped_changes_no_bit(stops: list[float]) -> None:
-    def ends(stops: list[float]) -> list[tuple[object, float]]:
-        network = row()
-        log = Log(network)
-        network.send(0, 1, 1e9, on_complete=log("long"))
-        network.send(2, 1, 0.3e9, on_complete=log("other"))
-        network.schedule(0.5, partial(network.send, 0, 2, 1e8, on_complete=log("short")))
-        network.schedule(1.1, log("timer"))
-        for stop in sorted(stops):
-            network.advance(stop)
-            network.link_bytes()
-        network.run_until_idle()
-        return log.ends
-
-    assert ends(stops) == ends([])
-
-
 def test_what_is_cancelled_is_no_event() -> None:
     network = row()
     alone = CollectiveRequest(Pattern.ALL_REDUCE, 1, 4e9)
@@ -592,8 +544,3 @@ def test_a_message_without_a_path_is_an_error() -> None:
     with pytest.raises(UnsupportedError, match="no path from npu0 to npu2"):
         network.send(0, 2, 1.0)
     assert network.next_event_time() == math.inf
-
-
-def test_all_errors_are_those_of_fredfw() -> None:
-    assert issubclass(DeadlockError, FredfwError)
-    assert issubclass(InputError, FredfwError)

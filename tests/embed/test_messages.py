@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import pytest
 from attrs import define, field, frozen
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from fredfw import CollectiveRequest, Fabric, Framework, Pattern, Router, Routes
 from fredfw.embed import Handle, NetworkBackend
@@ -141,7 +141,6 @@ def run(case: Case, *, plain: bool) -> Program:
     return program
 
 
-@settings(max_examples=150, deadline=None)
 @given(CASES)
 def test_messages_end_as_flow_sets_do(case: Case) -> None:
     program, expected = run(case, plain=True), run(case, plain=False)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 import math
 import pickle
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -122,12 +120,12 @@ def test_a_copy_goes_on_as_the_original_does(scenario: str) -> None:
     assert len(whole.ends) > 1
     original = SCENARIOS[scenario]()
     copies = []
-    for part in range(8):
-        original.network.advance(duration * part / 8)
+    for part in range(4):
+        original.network.advance(duration * part / 4)
         pickled = pickle.dumps(original)
         for other in (pickle.loads(pickled), copy.deepcopy(original)):
             assert other.network is not original.network
-            other.network.advance(duration * (part + 0.5) / 8)
+            other.network.advance(duration * (part + 0.5) / 4)
             copies.append(pickle.loads(pickle.dumps(other)))
     original.network.run_until_idle()
     for other in copies:
@@ -175,24 +173,6 @@ def test_handles_stay_valid_in_a_copy() -> None:
     assert other.ends == []
     one.network.run_until_idle()
     assert len(one.ends) == 1
-
-
-def test_another_process_goes_on() -> None:
-    one = client("torus", dimensions=[4], link_bandwidth="1 GB/s", link_latency="1 ms")
-    one.network.collective(all_reduce(4), algorithm="ring")
-    one.network.send(0, 2, 1e9)
-    one.network.advance(2.5)
-    program = (
-        "import pickle, sys\n"
-        "network = pickle.load(sys.stdin.buffer)\n"
-        "network.run_until_idle()\n"
-        "print(network.now.hex())\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], input=pickle.dumps(one.network), capture_output=True, check=True
-    )
-    one.network.run_until_idle()
-    assert float.fromhex(done.stdout.decode().strip()) == one.network.now
 
 
 class Locked:

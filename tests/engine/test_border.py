@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
-import threading
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 import fredfw_engine
 from fredfw.collectives import Pattern, Phase, Schedule
@@ -51,26 +48,6 @@ def test_indices_that_are_not_there_are_refused(offsets: list[int], links: list[
     assert network.idle
 
 
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"volumes": np.array([-1.0])}, r"volumes\[0\] is -1"),
-        ({"volumes": np.array([np.nan])}, r"volumes\[0\] is"),
-        ({"latencies": np.array([np.inf])}, r"latency\[0\] is inf"),
-        ({"activity": np.array([1])}, r"activity\[0\] is 1, accepted are 0 to 0"),
-        ({"caps": np.array([np.nan])}, r"caps\[0\] is nan, which is no rate"),
-        ({"repeat": 0}, "repeat is 0, accepted are 1 to"),
-    ],
-)
-def test_amounts_that_are_not_possible_are_refused(fields: dict[str, Any], message: str) -> None:
-    network = FlowNetwork(pipe())
-    with pytest.raises(SimulationError, match=message):
-        network.start(flows([0], [0, 1], **fields), lambda _: None, checked=True)
-    network.start(flows([0], [0, 1]), lambda _: None)
-    network.advance()
-    assert network.now == 1.0
-
-
 def under_way() -> FlowNetwork:
     """Return a network in the middle of a schedule, of flows and of timers."""
     fabric = pipe()
@@ -92,19 +69,6 @@ def _never() -> None:
     pass
 
 
-def test_a_copy_goes_on_with_the_same_bits() -> None:
-    network = under_way()
-    others = [copy.deepcopy(network), pickle.loads(pickle.dumps(network))]
-    network.advance()
-    for other in others:
-        other.advance()
-        assert other.now == network.now
-        assert {name: load.tobytes() for name, load in other.link_bytes().items()} == {
-            name: load.tobytes() for name, load in network.link_bytes().items()
-        }
-
-
-@settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_what_was_saved_and_then_damaged_is_refused(data: st.DataObject) -> None:
     state = under_way().__getstate__()
@@ -117,7 +81,6 @@ def test_what_was_saved_and_then_damaged_is_refused(data: st.DataObject) -> None
         FlowNetwork.__new__(FlowNetwork).__setstate__(state | {"saved": bytes(saved)})
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.integers(-3, 5), max_size=6), st.lists(st.integers(-3, 5), max_size=6))
 def test_any_columns_are_a_program_or_refused(offsets: list[int], links: list[int]) -> None:
     network = FlowNetwork(pipe())
@@ -130,23 +93,6 @@ def test_any_columns_are_a_program_or_refused(offsets: list[int], links: list[in
     else:
         network.advance()
         assert network.idle
-
-
-def test_networks_run_in_threads_of_their_own() -> None:
-    ends: list[float] = []
-
-    def work() -> None:
-        network = under_way()
-        network.advance()
-        ends.append(network.now)
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(set(ends)) == 1
-    assert len(ends) == 4
 
 
 def test_the_header_is_beside_the_library() -> None:

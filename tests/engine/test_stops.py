@@ -122,7 +122,7 @@ def finish(one: Client, advance: Callable[[float], None]) -> tuple[object, ...]:
     return one.results()
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(8))
 def test_a_callback_that_raises_ends_the_step_at_its_event_alone(seed: int) -> None:
     calm, broken = client(seed), client(seed, raises=True)
     raised = 0
@@ -144,7 +144,7 @@ def test_a_callback_that_raises_ends_the_step_at_its_event_alone(seed: int) -> N
     assert raised == len(broken.ends) > ENDED / 2
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(8))
 def test_random_stops_and_copies_change_no_bit(seed: int) -> None:
     whole = client(seed)
     expected = finish(whole, whole.network.advance)
@@ -182,17 +182,6 @@ def test_another_process_goes_on_to_the_same_bits() -> None:
 def pipe() -> Fabric:
     """Two NPUs with a link each way."""
     return Fabric("pipe", [0, 0], [0, 1], [1, 0], 100.0, 0.25, 0.0)
-
-
-def test_time_does_not_pass_in_a_callback() -> None:
-    network = FlowNetwork(pipe())
-    network.schedule(1.0, network.advance)
-    network.schedule(1.0, lambda: copy.deepcopy(network))
-    for message in ("already in a step", "cannot be copied in the middle of a step"):
-        with pytest.raises(InputError, match=message):
-            network.advance()
-    network.advance(2.0)
-    assert network.now == 2.0
 
 
 def test_a_network_is_not_copied_in_a_task_graph() -> None:

@@ -8,7 +8,7 @@ import networkx as nx
 import numpy as np
 import pytest
 from attrs import evolve
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from fredfw import Dimension, DimensionOrderRouter, Fabric, Level, NodeKind, Operation, product_fabric
 from fredfw.errors import InputError, LimitError, UnsupportedError
@@ -118,7 +118,6 @@ def reference(dimensions: list[Dimension]) -> Any:
     return graph
 
 
-@settings(deadline=None, max_examples=60)
 @given(DIMENSIONS)
 def test_links_and_routes_are_those_of_the_product(dimensions: list[Dimension]) -> None:
     fabric = product_fabric(dimensions)

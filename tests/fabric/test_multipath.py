@@ -5,7 +5,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from fredfw import Dimension, Fabric, MultipathRouter, NodeKind, Operation, ShortestPathRouter, product_fabric
 from fredfw.errors import UnsupportedError
@@ -34,7 +34,6 @@ def test_it_keeps_the_contract(fabric: Fabric) -> None:
     check_router(MultipathRouter(), fabric)
 
 
-@settings(deadline=None)
 @given(st.integers(2, 7), st.data())
 def test_all_shortest_paths_carry_the_same(nodes: int, data: st.DataObject) -> None:
     # A ring keeps it connected; parallel links are different paths.

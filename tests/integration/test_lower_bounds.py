@@ -5,12 +5,11 @@ S is the per-rank buffer, B the bandwidth of a link, n the NPUs, k those along a
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, reject, settings, strategies as st
+from hypothesis import assume, given, reject, strategies as st
 
 from fredfw import CollectiveRequest, Fabric, Framework, Pattern
 from fredfw.errors import UnsupportedError
@@ -100,23 +99,6 @@ def test_thin_uplinks_bind(variant: str) -> None:
     found = bound(build("fred", variant=variant), "all-reduce")
     assert found.cut == pytest.approx(crossing / 1.5e12)
     assert found.binding == "cut"
-
-
-@pytest.mark.parametrize(
-    ("topology", "fields"),
-    [
-        ("torus", {"dimensions": [64, 64]}),
-        ("mesh2d", {"rows": 64, "columns": 64}),
-        ("fat-tree", {"npus": 4096}),
-        ("fred", {"arity": [16, 16, 16], "bandwidths": ["3 TB/s", "12 TB/s", "24 TB/s"], "io_controllers": 0}),
-    ],
-)
-def test_it_is_quick_for_thousands_of_npus(topology: str, fields: dict[str, Any]) -> None:
-    fabric = build(topology, **fields)
-    bound(fabric, "all-reduce")
-    start = time.process_time()
-    bound(fabric, "all-to-all")
-    assert time.process_time() - start < 0.5  # ten times what was measured
 
 
 LATENCIES = st.sampled_from(["0 s", "100 ns", "30 us"])
@@ -233,7 +215,6 @@ def carried(bench: Bench, request: CollectiveRequest, group: IntArray, fidelity:
 ASKED = (fabrics(), st.sampled_from(list(Pattern)), st.sampled_from([1.0, 1e6, 1e9]))
 
 
-@settings(max_examples=200, deadline=None)  # a simulation in many steps takes longer than others
 @given(*ASKED, st.sampled_from(SIMULATED), st.data())
 def test_no_algorithm_is_faster(
     fabric: Fabric, pattern: Pattern, size: float, fidelity: str, data: st.DataObject
@@ -243,7 +224,6 @@ def test_no_algorithm_is_faster(
     assert result.duration >= lower_bound(fabric, request, group).seconds * (1 - 1e-9)
 
 
-@settings(max_examples=50, deadline=None)
 @given(*ASKED, st.sampled_from(["exact", RENDEZVOUS]), st.data())
 def test_barriers_cost_time_where_flows_meet_nobody(
     fabric: Fabric, pattern: Pattern, size: float, fidelity: str, data: st.DataObject

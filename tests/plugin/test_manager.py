@@ -9,7 +9,6 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any, ClassVar
 
-import click
 import pytest
 from attrs import frozen
 
@@ -68,11 +67,6 @@ def test_an_installed_plugin_is_found(install: Install, topology: Source) -> Non
     info = manager.topologies.info("acme-ring")
     assert (info.kind, info.name, info.distribution, info.version) == ("topology", "acme-ring", "acme", "1.0")
     assert info.location == str(file)
-
-
-def test_discovery_works_beside_whatever_is_installed_here(install: Install, topology: Source) -> None:
-    install("acme", topology("acme-ring"))
-    assert "acme-ring" in PluginManager.discover(Switches()).topologies
 
 
 def test_an_entry_point_may_name_an_object(install: Install, topology: Source) -> None:
@@ -525,24 +519,6 @@ def fredfw_commands():
 """
 
 
-def test_a_command_registered_twice_is_nobodys(install: Install) -> None:
-    for name in ("one", "two"):
-        install(name, COMMANDS.format(names=["same", name]))
-    commands = PluginManager.discover(only("one", "two")).commands
-    with pytest.warns(
-        PluginWarning, match=r"'one' \(one 1\.0, .* and plugin 'two' .* both register the command 'same'"
-    ):
-        assert {"one", "two"} <= set(commands.names())
-    assert "same" not in commands
-
-
-def test_a_command_of_the_core_is_registered_already() -> None:
-    manager = core()
-    manager.register(plugin(fredfw_commands=lambda: [click.Command("compare")]), "acme")
-    with pytest.raises(PluginError, match=r"'acme' .* registers the command 'compare', a name that plugin 'core'"):
-        manager.commands.get("run")
-
-
 @pytest.mark.parametrize("body", ["return [print]", "return [3]", "return 'run'", "import no_such_module"])
 def test_what_is_no_command_is_left_out(install: Install, body: str) -> None:
     install("bad", f"from fredfw.plugin import hookimpl\n@hookimpl\ndef fredfw_commands():\n    {body}\n")
@@ -770,14 +746,6 @@ def test_a_plugin_given_by_hand_may_stop_a_run() -> None:
     assert stopped.value is stop
     with pytest.raises(PluginError, match=r"'mine' .* fails in fredfw_after_run: KeyError: 'defect'"):
         manager.hook.fredfw_after_run(result=2)  # type: ignore[arg-type]  # as above
-
-
-def test_the_core_is_a_plugin_like_others() -> None:
-    manager = core()
-    assert manager.routers.names() == ("dimension-order", "multipath", "shortest-path", "valiant")
-    assert manager.collectives.names() == ("direct",)
-    assert manager.placements.names() == ("linear", "megatron", "nested", "snake")
-    assert manager.sharing_policies.names() == ("circuit-preempt", "max-min", "strict-links", "weighted-max-min")
 
 
 # --- what is imported when it is used

@@ -214,15 +214,6 @@ def test_parts_that_are_none_are_refused(parts: list[list[int]], message: str) -
         FlowNetwork(pipe(Wrong), MaxMin()).start(flows([1.0, 1.0, 1.0], label="mp"), lambda _: None)
 
 
-def test_a_single_flow_cannot_be_split() -> None:
-    class Always(Admission):
-        def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
-            return singles(flows)
-
-    with pytest.raises(PluginError, match=r"Always\.admit\(\) splits flows into itself"):
-        FlowNetwork(pipe(Always), MaxMin()).start(flows([1.0, 1.0]), lambda _: None)
-
-
 # --- Wait
 
 
@@ -247,17 +238,6 @@ def test_a_part_waits_for_what_came_before_its_turn() -> None:
     assert one.ends == [(1.5, [0]), (1.5 + 2.5 + 1.5, [1])]
     assert (network.statistics.waits, network.statistics.splits) == (2, 1)
     assert network.idle
-
-
-def test_what_waits_for_ever_is_named() -> None:
-    class Never(Admission):
-        def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
-            return Wait("closed")
-
-    network = FlowNetwork(pipe(Never), MaxMin())
-    network.start(flows([1.0], label="mp"), lambda _: None)
-    network.advance()
-    assert (network.now, network.idle, network.stalled()) == (0.0, False, ["mp"])
 
 
 # --- Decompose

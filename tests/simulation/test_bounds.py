@@ -93,20 +93,6 @@ def test_a_point_to_point_is_as_fast_as_its_thinnest_end() -> None:
     assert found.binding == "ejection"
 
 
-def test_groups_behind_a_thin_link() -> None:
-    # Two switches of three NPUs, one link of B each way between them: in an all-reduce each half gives and gets S.
-    kinds = [NodeKind.NPU] * 6 + [NodeKind.SWITCH] * 2
-    leaves, switches = np.arange(6), np.repeat([6, 7], 3)
-    up, down = np.append(leaves, 6), np.append(switches, 7)
-    fabric = Fabric("dumbbell", kinds, np.append(up, down), np.append(down, up), B, ALPHA, 0.0)
-    assert bound(fabric, Pattern.ALL_TO_ALL).cut == pytest.approx(3 * 3 / 6 * S / B)
-    assert bound(fabric, Pattern.ALL_REDUCE).cut == pytest.approx(S / B)
-    assert bound(fabric, Pattern.ALL_REDUCE).latency == 3 * ALPHA
-    levels = (Level(3, "switch", B, 2 * ALPHA), Level(2, "switch", B, 3 * ALPHA))
-    coordinates = np.stack([leaves % 3, leaves // 3], axis=1)
-    assert bound(evolve(fabric, levels=levels, coordinates=coordinates), Pattern.ALL_REDUCE).cut == pytest.approx(S / B)
-
-
 def test_groups_of_a_tree_exchange_partial_sums_as_ranks_do() -> None:
     # 4 switches of 2 NPUs below a root, links up of B: 2 x (4 - 1) S in all enter the four groups.
     kinds = [NodeKind.NPU] * 8 + [NodeKind.SWITCH] * 5
@@ -187,11 +173,6 @@ def messages(members: int, helpers: int) -> int:
         }
         count += 1
     return count
-
-
-@pytest.mark.parametrize(("members", "helpers"), [(2, 0), (3, 0), (4, 0), (2, 1), (3, 1)])
-def test_gossip_takes_two_messages_for_each_member_but_one(members: int, helpers: int) -> None:
-    assert messages(members, helpers) == 2 * (members - 1)
 
 
 # What must get where, from first principles: bytes, who has a part in them, who needs them.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import pickle
 from collections.abc import Sequence
 from functools import partial
 
@@ -113,71 +112,12 @@ def test_a_delivery_that_was_due_is_cancelled_too() -> None:
     assert (network.now, log.ends) == (12.0, {})
 
 
-@pytest.mark.parametrize(("then", "end"), [(1.0, 8.0), (0.5, 14.0), (4.0, 3.5)])
-def test_rates_follow_the_bandwidth(then: float, end: float) -> None:
-    network = FlowNetwork(fabric([(0, 1)], bandwidth=2.0), MaxMin())
-    _, log = send(network, 0, 1, 10.0)
-    network.schedule(2.0, partial(network.set_bandwidths, np.array([0]), np.array([then])))
-    network.advance()
-    assert log.ends == {0: pytest.approx(end)}
-
-
-def test_a_closed_link_keeps_its_flows_until_it_is_back() -> None:
-    network = FlowNetwork(fabric([(0, 1)], bandwidth=2.0), MaxMin())
-    _, log = send(network, 0, 1, 10.0)
-    network.advance(2.0)
-    network.set_bandwidths(np.array([0]), np.array([0.0]))
-    assert network.next_event_time() == math.inf
-    assert network.stalled() == ["0 to 1"]
-    network.advance(5.0)
-    network.set_bandwidths(np.array([0]), np.array([2.0]))
-    network.advance()
-    assert log.ends == {0: 8.0}
-
-
 @pytest.mark.parametrize(("links", "values"), [([1], [1.0]), ([-1], [1.0]), ([0], [-1.0]), ([0], [math.nan])])
 def test_bandwidths_that_cannot_be_change_nothing(links: list[int], values: list[float]) -> None:
     network = FlowNetwork(fabric([(0, 1)]), MaxMin())
     with pytest.raises(InputError):
         network.set_bandwidths(np.array(links), np.array(values))
     assert network.bandwidths.tolist() == [1.0]
-
-
-@pytest.mark.parametrize("moment", [0.0, 7.5])
-def test_repetitions_stand_still_on_a_closed_link(moment: float) -> None:
-    network = FlowNetwork(fabric([(0, 1)], bandwidth=2.0), MaxMin())
-    log = Log(network)
-    network.start(links_of([[0]], [10.0], [1.0], repeat=3), log)
-    network.advance(moment)
-    for bandwidth in (0.0, 1.0, 0.0, 2.0):
-        network.set_bandwidths(np.array([0]), np.array([bandwidth]))
-        network.advance(network.now + (0.5 if bandwidth else 5.0))
-    network.advance()
-    # Ten seconds without it, half a second at half the rate; what drains at 2 B/s meanwhile counts.
-    assert log.ends == {0: pytest.approx(3 * 6.0 + 10.0 + 0.25)}
-
-
-def test_a_flow_goes_round_a_closed_link_with_what_it_has_left() -> None:
-    network = FlowNetwork(square(latency=1.0), MaxMin())
-    _, log = send(network, 0, 1, 10.0)
-    network.advance(4.0)
-    assert close(network, 0) == (1, ())
-    network.advance()
-    assert log.ends == {0: 4 + 6 + 3}  # 6 bytes left at 1 B/s, over 0 -> 2 -> 3 -> 1
-    crossed = network.link_bytes()["0 to 1"]
-    assert crossed.tolist() == [4, 0, 0, 0, 0, 6, 6, 6]  # 1 -> 0 is link 4, the way back round follows
-
-
-def test_what_starts_while_a_link_is_closed_goes_round_it_and_then_straight_again() -> None:
-    network = FlowNetwork(square(latency=1.0), MaxMin())
-    assert close(network, 0) == (0, ())
-    _, round_it = send(network, 0, 1, 10.0)
-    network.advance()
-    assert round_it.ends == {0: 13.0}
-    network.set_bandwidths(np.array([0]), np.array([1.0]))
-    _, straight = send(network, 0, 1, 10.0)
-    network.advance()
-    assert straight.ends == {0: 13.0 + 11.0}
 
 
 @pytest.mark.parametrize("rerouted", [False, True])
@@ -207,19 +147,6 @@ def test_the_live_router_counts_where_it_leaves_the_rule() -> None:
     assert np.diff(routes.offsets).tolist() == [3, 1, 0, 1]
     assert routes.links.tolist() == [7, 6, 5, 1, 3]
     assert router.left == 1
-
-
-def test_a_fast_flow_has_not_run_ahead_of_the_slowest_of_its_phase() -> None:
-    network = FlowNetwork(fabric([(0, 1), (2, 3)]), MaxMin())
-    network.set_bandwidths(np.array([1]), np.array([2.0]))
-    log = Log(network)
-    network.start(links_of([[0], [1]], [10.0, 10.0], [0.0, 0.0], repeat=4), log)
-    network.advance(15.0)
-    network.set_bandwidths(np.array([0, 1]), np.array([2.0, 0.5]))
-    network.advance()
-    # In the second repetition one flow has 5 bytes left, the other none; then two of 20 s each.
-    assert log.ends == {0: 15 + 2.5 + 40}
-    assert sum(network.link_bytes()[""]) == pytest.approx(80.0)
 
 
 def test_each_activity_is_in_a_repetition_of_its_own() -> None:
@@ -344,22 +271,6 @@ def test_set_ups_and_flows_that_end_apart_are_where_they_would_be_step_by_step(
         assert one == pytest.approx(other, rel=1e-9, abs=1e-6)
 
 
-@pytest.mark.parametrize("stepwise", [False, True])
-def test_a_ring_goes_on_round_a_link_that_fails_on_the_way(stepwise: bool) -> None:
-    network = FlowNetwork(square(latency=0.25), MaxMin())
-    schedule = ring_schedule(Pattern.ALL_REDUCE, 8.0, np.arange(4)[:, None])
-    log = Log(network)
-    groups = np.array([[0, 1, 3, 2]])
-    ScheduleRun(
-        network, Lowering(network.fabric), schedule, groups, log, fidelity="stepwise" if stepwise else "compressed"
-    ).start()
-    network.advance(2.25 + 1.0)
-    assert close(network, 0) == (1, ())
-    network.advance()
-    # 6 steps of 2 bytes: one as ever, five that wait for the way round, of three links that nobody else uses.
-    assert log.ends == {0: pytest.approx(2.25 + 5 * 2.75)}
-
-
 @pytest.mark.parametrize("moment", [0.5, 2.0, 4.0, 6.25, 9.0, 12.5])
 def test_a_ring_that_is_set_up_at_each_step_goes_on_round_a_link_that_fails(moment: float) -> None:
     ends = []
@@ -402,21 +313,6 @@ def test_an_activity_without_flows_ends_with_its_last_set_up(moment: float) -> N
     network.set_bandwidths(np.array([0]), np.array([4.0]))
     network.advance()
     assert log.ends[1] == 3.0
-
-
-def test_a_copy_goes_on_as_the_original_does() -> None:
-    network = FlowNetwork(square(latency=0.25), MaxMin())
-    schedule = ring_schedule(Pattern.ALL_REDUCE, 8.0, np.arange(4)[:, None])
-    log = Log(network)
-    ScheduleRun(network, Lowering(network.fabric), schedule, np.array([[0, 1, 3, 2]]), log).start()
-    network.advance(3.0)
-    copy, of_copy = pickle.loads(pickle.dumps((network, log)))
-    close(copy, 0)
-    copy.advance()
-    network.advance()
-    assert log.ends == {0: pytest.approx(6 * 2.25)}
-    assert of_copy.ends == {0: pytest.approx(2.25 + 5 * 2.75)}
-    assert network.link_bytes()[""][:4] == pytest.approx([12.0] * 4)
 
 
 def test_waiting_flows_learn_of_closed_links() -> None:

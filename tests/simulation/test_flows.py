@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import math
-import pickle
 from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar, cast
@@ -345,17 +343,6 @@ def test_flows_that_are_gone_leave_nothing_to_those_that_stay() -> None:
     assert ends == [pytest.approx(2_250.0)]
 
 
-def busy() -> FlowNetwork:
-    """Return a network on which forty flows have started one after the other."""
-    on = network(MaxMin(), np.random.default_rng(3).uniform(1.0, 2.0, size=LINKS))
-    random = np.random.default_rng(4)
-    for _ in range(40):
-        path = random.permutation(LINKS)[: random.integers(1, 5)].tolist()
-        on.start(single(path, random.uniform(1.0, 9.0)), nothing)
-        on.advance(on.now + random.exponential(0.3))
-    return on
-
-
 def moments(on: FlowNetwork) -> list[float]:
     """Return when something happens from now on."""
     times = []
@@ -363,14 +350,6 @@ def moments(on: FlowNetwork) -> list[float]:
         on.advance(time)
         times.append(time)
     return times
-
-
-def test_a_copy_in_the_middle_ends_at_the_same_bits() -> None:
-    on = busy()
-    copies = [copy.deepcopy(on), pickle.loads(pickle.dumps(on))]
-    times = moments(on)
-    assert len(times) > 10
-    assert [moments(one) for one in copies] == [times, times]
 
 
 def test_a_piece_may_be_all_flows() -> None:

@@ -1,10 +1,10 @@
-from functools import partial
+from itertools import permutations
 
 import numpy as np
 import pytest
 
 from fredfw.collectives import Pattern, Phase, Schedule
-from fredfw.fabric import Fabric, Operation
+from fredfw.fabric import Fabric
 from fredfw.simulation import Lowering
 
 
@@ -55,16 +55,6 @@ def test_stream_is_one_flow_over_a_tree() -> None:
     assert flows.routes.links.tolist() == [3, 5, 0, 5, 6]
 
 
-def test_repetitions_with_different_bytes() -> None:
-    phase = Phase.of([0], [1], [0], stride=1, modulus=4, repeat=4)
-    lowering = Lowering(star(4))
-    plan = schedule(phase, [1.0, 2.0, 3.0, 4.0])
-    assert not plan.uniform(phase)
-    group = np.arange(4)[None, :]
-    volumes = [lowering.phase(plan, 0, group, repetition=step).volumes.tolist() for step in range(4)]
-    assert volumes == [[1.0], [2.0], [3.0], [4.0]]
-
-
 def test_built_once_and_scaled_by_bytes() -> None:
     lowering = Lowering(star(4))
     group = np.arange(4)[None, :]
@@ -72,18 +62,6 @@ def test_built_once_and_scaled_by_bytes() -> None:
     small, large = (lowering.phase(schedule(phase, size), 0, group) for size in (1.0, 2.0))
     assert small.routes is large.routes
     assert (large.volumes == 2 * small.volumes).all()
-
-
-def test_more_flow_sets_than_it_keeps_are_built_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fredfw.simulation.lowering._CAPACITY", 3)
-    lowering, plan, groups = Lowering(star(4)), schedule(Phase.of([0, 1], [1, 0], [0, 1])), np.arange(4)[None, :]
-    first = lowering.phase(plan, 0, groups)
-    assert lowering.phase(plan, 0, groups) is first
-    lowering.phase(plan, 0, groups, label="other")
-    again = lowering.phase(plan, 0, groups)
-    assert again is not first
-    assert again.volumes.tolist() == first.volumes.tolist()
-    assert again.routes is first.routes
 
 
 def test_flows_apart_are_made_once() -> None:
@@ -96,13 +74,6 @@ def test_flows_apart_are_made_once() -> None:
     assert lowering.each(whole, np.array([0])) is not apart
 
 
-def test_controller_streams() -> None:
-    flows = Lowering(star(4)).stream(np.array([[0], [1]]), np.array([[2, 3], [2, 3]]), Operation.MULTICAST, 5.0)
-    assert flows.volumes.tolist() == [5.0, 5.0]
-    assert flows.routes.links.tolist() == [0, 6, 7, 1, 6, 7]
-    assert flows.routes.latencies == pytest.approx([2.0, 2.0])
-
-
 def sent(phase: Phase, group: list[int], volume: float = 12.0) -> dict[tuple[int, int], tuple[float, float]]:
     """Bytes and latency of the unicasts of ``phase`` on a star of six, by source and destination."""
     flows = Lowering(star(6)).phase(schedule(phase, volume), 0, np.array([group]), unicasts=True)
@@ -113,48 +84,34 @@ def sent(phase: Phase, group: list[int], volume: float = 12.0) -> dict[tuple[int
     return dict(zip(pairs, zip(flows.volumes.tolist(), flows.routes.latencies.tolist(), strict=True), strict=True))
 
 
-def test_a_reduction_by_unicasts() -> None:
-    phase = Phase.of([0, 1, 2], [1, 1, 1], 0, reduce=True, stream=[0, 0, 0])
-    assert sent(phase, [3, 4, 5]) == {(3, 4): (12.0, 2.0), (5, 4): (12.0, 2.0)}
+def of_all(bytes_: float, latency: float, *pairs: tuple[int, int]) -> dict[tuple[int, int], tuple[float, float]]:
+    return dict.fromkeys(pairs, (bytes_, latency))
 
 
-def test_a_multicast_by_unicasts() -> None:
-    phase = Phase.of([0, 0], [1, 2], 0, stream=[0, 0])
-    assert sent(phase, [3, 4, 5]) == {(3, 4): (12.0, 2.0), (3, 5): (12.0, 2.0)}
-
-
-def test_an_all_reduce_by_unicasts_is_a_direct_exchange_in_two_steps() -> None:
-    phase = Phase.of([0, 1, 2], [1, 2, 0], 0, reduce=True, stream=[0, 0, 0])
-    pairs = [(one, other) for one in (3, 4, 5) for other in (3, 4, 5) if one != other]
-    assert sent(phase, [3, 4, 5]) == dict.fromkeys(pairs, (2 * 12.0 / 3, 2 * 2.0))
-
-
-def test_a_reduction_to_some_by_unicasts() -> None:
-    phase = Phase.of([0, 1, 2, 0], [1, 2, 1, 2], 0, reduce=True, stream=[0, 0, 0, 0])
-    pairs = [(0, 1), (0, 2), (1, 2), (2, 1)]
-    assert sent(phase, [0, 1, 2]) == dict.fromkeys(pairs, (12.0, 2.0))
+@pytest.mark.parametrize(
+    ("source", "destination", "reduce", "expected"),
+    [
+        pytest.param([0, 1, 2], [1, 1, 1], True, of_all(12.0, 2.0, (3, 4), (5, 4)), id="reduction"),
+        pytest.param([0, 0], [1, 2], False, of_all(12.0, 2.0, (3, 4), (3, 5)), id="multicast"),
+        pytest.param(  # a direct exchange in two steps
+            [0, 1, 2], [1, 2, 0], True, of_all(2 * 12.0 / 3, 2 * 2.0, *permutations((3, 4, 5), 2)), id="all-reduce"
+        ),
+        pytest.param(
+            [0, 1, 2, 0], [1, 2, 1, 2], True, of_all(12.0, 2.0, (3, 4), (3, 5), (4, 5), (5, 4)), id="reduction to some"
+        ),
+    ],
+)
+def test_a_stream_by_unicasts(
+    source: list[int], destination: list[int], reduce: bool, expected: dict[tuple[int, int], tuple[float, float]]
+) -> None:
+    phase = Phase.of(source, destination, 0, reduce=reduce, stream=[0] * len(source))
+    assert sent(phase, [3, 4, 5]) == expected
 
 
 def test_unicasts_of_a_phase_stay_beside_those_of_its_streams() -> None:
     # Two chunks from 3 to 1; a multicast of one.
     phase = Phase.of([3, 0, 0, 3], [1, 1, 2, 1], [1, 0, 0, 2], stream=[-1, 7, 7, -1])
     assert sent(phase, [0, 1, 2, 3]) == {(3, 1): (24.0, 2.0), (0, 1): (12.0, 2.0), (0, 2): (12.0, 2.0)}
-
-
-def test_what_is_built_for_few_nodes_is_kept_for_many_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fredfw.simulation.lowering._BUILT_NODES", 100 * 64)
-    lowering, named = Lowering(star(4)), object()
-    few = [np.array([[0, number]]) for number in range(300)]
-    many = [np.full((1, 64), number) for number in range(300)]
-    made: list[int] = []
-    for groups in (few, few, many):
-        for one in groups:
-            lowering.built(partial(made.append, len(one)), one, named)
-    assert len(made) == len(few) + len(many)
-    # Those of many nodes are more than what it keeps.
-    for one in many:
-        lowering.built(partial(made.append, len(one)), one, named)
-    assert len(made) > len(few) + len(many)
 
 
 def test_unicasts_of_groups_are_activities_and_built_once() -> None:

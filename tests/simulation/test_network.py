@@ -9,11 +9,9 @@ import pytest
 from attrs import evolve
 from hypothesis import given, strategies as st
 
-from fredfw.collectives import Pattern, Phase, Schedule
-from fredfw.collectives.schedule import POLICIES
 from fredfw.errors import InputError, SimulationError
 from fredfw.fabric import Admission, Decision, Fabric, FlowSet, Refuse, Routes, Start, Wait
-from fredfw.simulation import FlowNetwork, Lowering, MaxMin, ScheduleRun
+from fredfw.simulation import FlowNetwork, MaxMin
 from fredfw.simulation.messages import Ways
 from fredfw.testing.fabrics import Admitting
 from fredfw.typing import IntArray
@@ -22,17 +20,6 @@ from fredfw.typing import IntArray
 def pipe(bandwidth: float = 100.0, latency: float = 0.5) -> Fabric:
     """One link from NPU 0 to NPU 1."""
     return Fabric("pipe", np.array([0, 0]), np.array([0]), np.array([1]), bandwidth, latency, 0.0)
-
-
-def ring(size: int, bandwidth: float = 100.0, latency: float = 0.25) -> Fabric:
-    nodes = np.arange(size)
-    return Fabric("ring", np.zeros(size), nodes, (nodes + 1) % size, bandwidth, latency, 0.0)
-
-
-def ring_schedule(size: int, chunk_bytes: float) -> Schedule:
-    rank = np.arange(size)
-    phase = Phase.of(rank, (rank + 1) % size, (rank - 1) % size, stride=-1, modulus=size, reduce=True, repeat=size - 1)
-    return Schedule(Pattern.REDUCE_SCATTER, size, chunk_bytes, size, (phase,))
 
 
 def flows(volumes: Sequence[float], *, latency: float = 0.5, activities: bool = False, **fields: object) -> FlowSet:
@@ -52,10 +39,6 @@ def ends(network: FlowNetwork, flow_set: FlowSet) -> list[tuple[float, list[int]
     network.start(flow_set, note)
     network.advance()
     return seen
-
-
-def test_one_flow_takes_drain_plus_latency() -> None:
-    assert ends(FlowNetwork(pipe(), MaxMin()), flows([200.0])) == [(2.5, [0])]
 
 
 def test_two_flows_share_and_the_rest_speeds_up() -> None:
@@ -209,46 +192,6 @@ def test_equal_times_run_by_priority_then_first_come() -> None:
     assert order == ["a", "b", "late"]
 
 
-def test_two_networks_do_not_see_each_other() -> None:
-    one, other = FlowNetwork(pipe(), MaxMin()), FlowNetwork(pipe(), MaxMin())
-    one.start(flows([200.0]), lambda _: None)
-    assert other.idle
-    assert other.next_event_time() == math.inf
-
-
-@pytest.mark.parametrize("size", [2, 3, 8, 17])
-def test_ring_compressed_equals_stepwise_equals_closed_form(size: int) -> None:
-    seconds = {}
-    for stepwise in (False, True):
-        network = FlowNetwork(ring(size), MaxMin())
-        done: list[int] = []
-        lowering = Lowering(network.fabric)
-        run = ScheduleRun(
-            network,
-            lowering,
-            ring_schedule(size, 30.0),
-            network.fabric.npus[None, :],
-            lambda groups: done.extend(groups.tolist()),  # noqa: B023  (runs within this pass of the loop)
-            fidelity="stepwise" if stepwise else "compressed",
-        )
-        run.start()
-        network.advance()
-        assert done == [0]
-        seconds[stepwise] = network.now
-        assert network.link_bytes()[""].tolist() == [30.0 * (size - 1)] * size
-    assert seconds[False] == pytest.approx((size - 1) * (0.3 + 0.25), rel=1e-12)
-    assert seconds[True] == pytest.approx(seconds[False], rel=1e-12)
-
-
-def test_stalled_flows_are_named() -> None:
-    network = FlowNetwork(pipe(), MaxMin())
-    network.set_bandwidths(np.arange(len(network.bandwidths)), np.zeros(len(network.bandwidths)))
-    network.start(flows([1.0], label="stuck"), lambda _: None)
-    network.advance()
-    assert not network.idle
-    assert network.stalled() == ["stuck"]
-
-
 class OneAtATime(Admission):
     def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
         if flows.label == "never":
@@ -265,81 +208,3 @@ def test_admission_makes_flows_wait_sets_up_and_refuses() -> None:
     assert done == [3.5, 7.0]
     with pytest.raises(SimulationError, match="never allowed"):
         network.start(flows([1.0], label="never"), lambda _: None)
-
-
-def test_channel_runs_one_phase_at_a_time_in_declared_order() -> None:
-    # Three phases on one channel, ready together: they run one after the other, not sharing the link.
-    phases = tuple(Phase.of([0], [1], [chunk], channel=0) for chunk in range(3))
-    schedule = Schedule(Pattern.POINT_TO_POINT, 2, 100.0, 3, phases)
-    network = FlowNetwork(pipe(latency=0.0), MaxMin())
-    ScheduleRun(network, Lowering(network.fabric), schedule, network.fabric.npus[None, :], lambda _: None).start()
-    steps = []
-    while (time := network.next_event_time()) < math.inf:
-        network.advance(time)
-        steps.append(time)
-    assert sorted(set(steps)) == [0.0, 1.0, 2.0, 3.0]
-
-
-def moments(schedule: Schedule, fabric: Fabric) -> list[float]:
-    """When something happens while ``schedule`` runs among all NPUs."""
-    network = FlowNetwork(fabric, MaxMin())
-    ScheduleRun(network, Lowering(fabric), schedule, fabric.npus[None, :], lambda _: None).start()
-    seen = set()
-    while (time := network.next_event_time()) < math.inf:
-        network.advance(time)
-        seen.add(time)
-    return sorted(seen)
-
-
-def test_channel_takes_the_phase_declared_first_of_those_ready_together() -> None:
-    phases = tuple(Phase.of([0], [1], [chunk], channel=0) for chunk in range(3))
-    schedule = Schedule(Pattern.POINT_TO_POINT, 2, np.array([200.0, 300.0, 100.0]), 3, phases)
-    assert moments(schedule, pipe(latency=0.0)) == [0.0, 2.0, 5.0, 6.0]
-
-
-def test_channel_takes_the_phase_first_ready_though_it_is_declared_last() -> None:
-    links = Fabric("links", [0] * 4, [0, 2], [1, 3], 100.0, 0.0, 0.0)
-    phases = (
-        Phase.of([0], [1], [2], channel=0),  # until 3 s
-        Phase.of([2], [3], [0]),  # until 1 s
-        Phase.of([2], [3], [0], after=(1,)),  # until 2 s
-        Phase.of([0], [1], [0], channel=0, after=(2,)),
-        Phase.of([0], [1], [1], channel=0, after=(1,)),
-    )
-    schedule = Schedule(Pattern.POINT_TO_POINT, 4, np.array([100.0, 200.0, 300.0]), 3, phases)
-    # The last one, of 2 s, is ready at 1 s, the one before it, of 1 s, at 2 s.
-    assert moments(schedule, links) == [0.0, 1.0, 2.0, 3.0, 5.0, 6.0]
-
-
-def test_channel_chooses_when_all_that_ends_at_that_moment_has_ended() -> None:
-    phases = (
-        Phase.of([0], [1], [0], channel=0),  # until 1 s
-        Phase.of([0], [1], [2], after=(0,)),  # no bytes: it ends at 1 s too, after the channel is free
-        Phase.of([0], [1], [0], channel=0, after=(1,)),
-        Phase.of([0], [1], [1], channel=0, after=(0,)),
-    )
-    schedule = Schedule(Pattern.POINT_TO_POINT, 2, np.array([100.0, 300.0, 0.0]), 3, phases)
-    # Both others are ready at 1 s, and the one declared first runs first.
-    assert moments(schedule, pipe(latency=0.0)) == [0.0, 1.0, 2.0, 5.0]
-
-
-def test_channel_takes_the_smallest_first_if_asked() -> None:
-    sizes = np.array([300.0, 100.0, 200.0])
-    phases = (
-        Phase.of([0], [1], [0], channel=0),
-        Phase.of([0], [1], [0], channel=0, after=(0,)),
-        Phase.of([0], [1], [1], channel=0, after=(0,)),
-    )
-    finish = {}
-    for smallest, policy in enumerate(POLICIES):
-        schedule = Schedule(Pattern.POINT_TO_POINT, 2, sizes, 3, phases, policy=policy)
-        network = FlowNetwork(pipe(latency=0.0), MaxMin())
-        groups = network.fabric.npus[None, :]
-        run = ScheduleRun(network, Lowering(network.fabric), schedule, groups, lambda _: None)
-        run.start()
-        times = []
-        while (time := network.next_event_time()) < math.inf:
-            network.advance(time)
-            times.append(time)
-        finish[smallest] = sorted(set(times))
-    assert finish == {0: [0.0, 3.0, 6.0, 7.0], 1: [0.0, 3.0, 4.0, 7.0]}

@@ -28,7 +28,7 @@ from fredfw import (
 from fredfw.collectives.direct import DirectAlgorithm
 from fredfw.errors import PluginError, RefusedError, ScheduleError, UnsupportedError
 from fredfw.fabric import AlwaysStart, Decision, Defaults, OpenAdmission
-from fredfw.simulation import Lowering, Planner, ScheduleRun
+from fredfw.simulation import Lowering, Planner
 from fredfw.simulation.choice import too_fast
 from fredfw.simulation.sharing import MaxMin
 from fredfw.testing.fabrics import Admitting
@@ -241,30 +241,6 @@ def test_what_nobody_waits_for_leaves_links_to_others() -> None:
     [(beside, _)] = plans.plans(REQUEST, CROSSING[:1], awaited=False)
     assert (awaited.algorithm, beside.algorithm) == ("direct", "neighbours")
     assert beside.candidates == {"direct": pytest.approx(6.0 + 2 * 3e-4), "neighbours": pytest.approx(6.0 + 6 * 3e-4)}
-
-
-def test_what_is_planned_for_both_kinds_of_tasks_is_simulated_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-    simulated: list[Schedule] = []
-    refusal, start = Neighbours.refusal, ScheduleRun.start
-
-    def asking(self: Neighbours, request: CollectiveRequest, view: GroupView) -> str | None:
-        asked.append(self.name)
-        return refusal(self, request, view)
-
-    def starting(self: ScheduleRun) -> None:
-        simulated.append(self.flows._schedule)
-        start(self)
-
-    monkeypatch.setattr(Neighbours, "refusal", asking)
-    monkeypatch.setattr(ScheduleRun, "start", starting)
-    plans = planner(two_sides(), Neighbours(), DirectAlgorithm())
-    plans.plans(REQUEST, CROSSING[:1])
-    assert asked
-    asked.clear()
-    plans.plans(REQUEST, CROSSING[:1], awaited=False)
-    assert not asked
-    assert len(simulated) == len(set(simulated)) == 2
 
 
 @frozen

@@ -125,25 +125,6 @@ def test_what_a_change_does_not_reach_keeps_its_rate_to_the_last_bit(problem: tu
     assert max_min(flows.select(reached), capacities).tobytes() == before[reached].tobytes()
 
 
-@given(problems())
-def test_every_flow_has_a_bottleneck(problem: tuple[Incidence, FloatArray]) -> None:
-    flows, capacities = problem
-    rates = max_min(flows, capacities)
-    load = flows.load(rates, LINKS)
-    assert (load <= capacities * (1 + 1e-9)).all()
-    for flow in range(len(flows)):
-        capped = flows.caps is not None and rates[flow] >= flows.caps[flow] * (1 - 1e-9)
-        links = flows.links[flows.offsets[flow] : flows.offsets[flow + 1]]
-        # On its bottleneck, which is full, no other flow is faster.
-        bottleneck = [
-            link
-            for link in links
-            if load[link] >= capacities[link] * (1 - 1e-9)
-            and all(rates[other] <= rates[flow] * (1 + 1e-9) for other in flows.flows[flows.links == link])
-        ]
-        assert capped or bottleneck
-
-
 @given(problems(), st.randoms(use_true_random=False))
 def test_order_of_flows_does_not_matter(problem: tuple[Incidence, FloatArray], random: object) -> None:
     flows, capacities = problem
@@ -188,54 +169,9 @@ def test_local_is_described_where_help_finds_it() -> None:
     assert "    local: " in (SharingPolicy.__doc__ or "").partition("Attributes:")[2]
 
 
-def test_chain_of_bottlenecks() -> None:
-    # Links of 1, 2, 4: the flow on all of them gets 1/2; what it leaves goes to the flow on each link alone.
-    flows = incidence([[0, 1, 2], [0], [1], [2]])
-    assert max_min(flows, np.array([1.0, 2.0, 4.0])).tolist() == [0.5, 0.5, 1.5, 3.5]
-
-
-def test_coefficients_weigh_a_flow() -> None:
-    # A flow that puts half its rate on each of two links runs at twice a link's capacity.
-    assert max_min(incidence([[0, 1]], [0.5, 0.5]), np.array([10.0, 10.0])).tolist() == [20.0]
-
-
 def test_flow_without_links_runs_at_its_cap() -> None:
     assert max_min(incidence([[], [0]], caps=[3.0, 9.0]), np.array([1.0])).tolist() == [3.0, 1.0]
     assert max_min(incidence([[]]), np.array([1.0])).tolist() == [np.inf]
-
-
-def test_circuit_preempt_stops_lower_classes_at_a_shared_switch() -> None:
-    fabric = star(4)
-    # 0 -> 1 in class 0 and 2 -> 3 in class 1 share only the switch, not a link.
-    flows = incidence([[0, 5], [2, 7]], priorities=[0, 1])
-    assert CircuitPreempt().rates(flows, fabric.bandwidths, fabric).tolist() == [1.0, 0.0]
-    assert StrictLinks().rates(flows, fabric.bandwidths, fabric).tolist() == [1.0, 1.0]
-
-
-def test_circuit_preempt_lets_a_class_run_where_the_higher_one_waits() -> None:
-    # Two switches, A and B. Class 0 holds A; class 1 crosses A and B and waits; class 2 on B alone may run.
-    kinds = np.array([0, 0, 0, 0, 1, 1])
-    sources = np.array([0, 4, 4, 5, 1, 5])
-    destinations = np.array([4, 1, 5, 2, 5, 3])
-    fabric = Fabric("two switches", kinds, sources, destinations, 1.0, 0.0, 0.0)
-    flows = incidence([[0, 1], [2, 3], [4, 5]], priorities=[0, 1, 2])
-    assert CircuitPreempt().rates(flows, fabric.bandwidths, fabric).tolist() == [1.0, 0.0, 1.0]
-
-
-def test_circuit_preempt_lets_a_class_run_where_the_higher_one_has_no_link() -> None:
-    fabric = star(4)
-    # 0 -> 1 in class 0 waits for its link; 2 -> 3 in class 1 shares the switch.
-    flows = incidence([[0, 5], [2, 7]], priorities=[0, 1])
-    capacities = fabric.bandwidths.copy()
-    capacities[0] = 0.0
-    assert CircuitPreempt().rates(flows, capacities, fabric).tolist() == [0.0, 1.0]
-
-
-@pytest.mark.parametrize("policy", [MaxMin(), StrictLinks(), CircuitPreempt()])
-def test_one_class_shares_alike_under_every_policy(policy: SharingPolicy) -> None:
-    fabric = star(3)
-    flows = incidence([[0, 4], [0, 5]])
-    assert policy.rates(flows, fabric.bandwidths, fabric).tolist() == [0.5, 0.5]
 
 
 TWO = Fabric("two", np.zeros(3), np.arange(2), np.arange(1, 3), np.array([12.0, 30.0]), 0.0, 0.0)

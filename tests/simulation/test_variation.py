@@ -82,19 +82,6 @@ def test_the_slowest_of_n_exponential_computations_is_the_harmonic_number() -> N
     assert spread.p99 == pytest.approx(-math.log(1 - 0.99 ** (1 / n)), rel=0.25)
 
 
-def test_the_mean_converges_with_the_root_of_the_runs() -> None:
-    def error(runs: int) -> float:
-        """The root of the mean square of how far means of so many draws of max(u, v) are from 2/3, rescaled."""
-        offs = []
-        for seed in range(40):
-            varied = Variation(seed=seed, jitter=Jitter("uniform", 0.5))
-            draws = [varied.jitter.draw(2, varied.generator(run, 1)).max() for run in range(runs)]  # type: ignore[union-attr]
-            offs.append(np.mean(draws) - (1 + math.sqrt(3) * 0.5 / 3))
-        return math.sqrt(np.mean(np.square(offs)))
-
-    assert error(25) / error(400) == pytest.approx(4.0, rel=0.35)
-
-
 @pytest.mark.slow
 def test_p99_converges_with_the_root_of_the_runs() -> None:
     # P(max(u, v) <= x) = x**2, and the quantile of n draws deviates by sqrt(p (1 - p) / n) / density.

@@ -11,11 +11,9 @@ from attrs import evolve
 from fredfw import CollectiveRequest, Fabric, NodeKind, Pattern, Phase, Schedule, check, sequence
 from fredfw.collectives import parallel
 from fredfw.errors import ScheduleError
-from fredfw.fidelities import COMPRESSED, EXACT, RENDEZVOUS, STEPWISE
+from fredfw.fidelities import COMPRESSED, EXACT
 from fredfw.simulation import FlowNetwork, Lowering, ScheduleRun
 from fredfw.typing import IntArray
-
-WAYS = (COMPRESSED, STEPWISE, EXACT, RENDEZVOUS)
 
 _RATE, _LATENCY = 1e9, 1e-3
 _BYTES = 1e6  # a millisecond
@@ -36,46 +34,6 @@ def _all_to_all_links(nodes: int) -> Fabric:
 
 def _schedule(*phases: Phase, ranks: int = 3) -> Schedule:
     return Schedule(Pattern.ALL_REDUCE, ranks, _BYTES, 8, phases, proof="none")
-
-
-def _seconds(schedule: Schedule, fidelity: str, groups: IntArray | None = None) -> float:
-    fabric = _all_to_all_links(schedule.ranks)
-    network = FlowNetwork(fabric)
-    ended: list[IntArray] = []
-    nodes = np.arange(schedule.ranks)[None, :] if groups is None else groups
-    ScheduleRun(network, Lowering(fabric), schedule, nodes, ended.append, fidelity=fidelity).start()
-    network.advance()
-    assert ended
-    assert network.idle
-    return network.now
-
-
-@pytest.mark.parametrize("fidelity", WAYS)
-def test_what_is_behind_waits_for_the_bytes_and_not_for_the_latency(fidelity: str) -> None:
-    first, second = Phase.of(0, 1, 0), Phase.of(0, 2, 1, behind=(0,))
-    assert _seconds(_schedule(first, second), fidelity) == pytest.approx(3e-3, rel=1e-12)
-
-
-def test_what_comes_after_waits_for_the_latency_where_a_group_keeps_in_step() -> None:
-    first, second = Phase.of(0, 1, 0), Phase.of(0, 2, 1, after=(0,))
-    assert _seconds(_schedule(first, second), COMPRESSED) == pytest.approx(4e-3, rel=1e-12)
-    assert _seconds(_schedule(first, second), EXACT) == pytest.approx(3e-3, rel=1e-12)
-
-
-@pytest.mark.parametrize("fidelity", WAYS)
-def test_a_transfer_waits_for_room_at_its_destination(fidelity: str) -> None:
-    # Rank 1 has room for what rank 0 sends when it has received five chunks from rank 2.
-    first, second = Phase.of(2, 1, 0, count=5), Phase.of(0, 1, 5, room=(0,))
-    assert _seconds(_schedule(first, second), fidelity) == pytest.approx(6e-3 + 2e-3, rel=1e-12)
-
-
-@pytest.mark.parametrize("fidelity", WAYS)
-def test_room_delays_the_first_repetition_alone(fidelity: str) -> None:
-    first = Phase.of(2, 1, 0, count=5)
-    repeated = Phase.of(0, 1, 0, stride=1, modulus=8, repeat=3, room=(0,))
-    # Step by step, the latency of each repetition counts, as it does for a sender that waits for nobody.
-    alone = _seconds(_schedule(evolve(repeated, room=())), fidelity)
-    assert _seconds(_schedule(first, repeated), fidelity) == pytest.approx(6e-3 + alone, rel=1e-12)
 
 
 def test_the_end_of_a_schedule_is_that_of_its_last_phase_to_end() -> None:

@@ -92,7 +92,7 @@ def test_pieces_are_the_best_with_latency() -> None:
     assert chosen < 846.1e-6
 
 
-@pytest.mark.parametrize("ranks", [*range(2, 18), pytest.param(32, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("ranks", [2, 4, 6, 9, 12])
 def test_all_reduces_do_what_they_promise_for_all_factorisations(ranks: int) -> None:
     request = CollectiveRequest(Pattern.ALL_REDUCE, ranks, 1e6)
     served = 0
@@ -103,14 +103,14 @@ def test_all_reduces_do_what_they_promise_for_all_factorisations(ranks: int) -> 
     assert served
 
 
-@pytest.mark.parametrize("sizes", [[2, 16], [4, 8], [2, 4, 4], [3, 11], [32], [33]])
+@pytest.mark.parametrize("sizes", [[4, 8], [2, 4, 4], [33]])
 def test_all_reduces_on_larger_tori_do_what_they_promise(sizes: list[int]) -> None:
     view = FRAMEWORK.topology("torus", dimensions=sizes).build().view()
     request = CollectiveRequest(Pattern.ALL_REDUCE, view.size, 1e6)
     check(Forest(pieces=2).plan(request, view), request)
 
 
-@pytest.mark.parametrize("ranks", [2, 3, 4, 5, 6, 8, 9])
+@pytest.mark.parametrize("ranks", [3, 4, 6])
 @pytest.mark.parametrize("pattern", sorted(Forest.patterns - {Pattern.ALL_REDUCE}))
 def test_out_trees_do_what_they_promise_for_all_factorisations(pattern: Pattern, ranks: int) -> None:
     served = 0

@@ -5,7 +5,7 @@ from itertools import permutations
 
 import networkx as nx
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from fredfw_collective_forest.arborescences import Grove, grow
 
@@ -61,7 +61,6 @@ def test_they_pass_the_switches_of_boxes(boxes: int, published: float, within: f
     assert published * (1 - within) <= rate(grove) * 25 <= published * (1 + 1e-5)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(2, 5), st.data())
 def test_a_broadcast_has_as_many_trees_as_the_thinnest_cut_allows(ranks: int, data: st.DataObject) -> None:
     # Edmonds, "Edge-disjoint branchings", 1973: the least flow to any rank.

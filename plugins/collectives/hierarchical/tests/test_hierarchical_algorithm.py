@@ -83,7 +83,7 @@ def effective(levels: tuple[Level, ...], **options: Any) -> float:
     return 2 * (group.size - 1) / group.size / time
 
 
-@pytest.mark.parametrize("n", [*range(2, 18), pytest.param(32, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n", [2, 5, 6, 12, 16])
 @pytest.mark.parametrize("pattern", sorted(Hierarchical.patterns))
 def test_it_does_what_the_pattern_promises_for_all_factorisations(pattern: Pattern, n: int) -> None:
     request = CollectiveRequest(pattern, n, 1e6)
@@ -97,11 +97,6 @@ def test_four_levels() -> None:
     request = CollectiveRequest(Pattern.ALL_REDUCE, 24, 1e6)
     group = view(tuple(Level(size, "ring", 1.0) for size in (2, 3, 2, 2)), seed=0)
     check(Hierarchical(orders="opposite", chunks=2).plan(request, group), request)
-
-
-def test_one_rank_has_nothing_to_do() -> None:
-    group = GroupView(1, (), np.zeros((1, 0), dtype=np.intp))
-    assert plan(Pattern.ALL_REDUCE, group).phases == ()
 
 
 @pytest.mark.parametrize("pattern", sorted(Hierarchical.patterns))
@@ -193,11 +188,6 @@ def test_many_ranks_are_few_phases() -> None:
 def test_it_refuses_a_group_without_levels() -> None:
     with pytest.raises(UnsupportedError, match="not a full product of positions"):
         plan(Pattern.ALL_REDUCE, GroupView(6))
-
-
-def test_it_refuses_patterns_without_a_hierarchy() -> None:
-    with pytest.raises(UnsupportedError, match="it does not do all-to-all"):
-        plan(Pattern.ALL_TO_ALL, view(MESH))
 
 
 @pytest.mark.parametrize(("option", "value"), [("chunks", 0), ("orders", "sideways"), ("shares", 0.5)])

@@ -5,7 +5,6 @@ from msccl_files import Block, pair, proof, simulated, step, xml
 
 from fredfw import Pattern
 from fredfw.errors import InputError
-from fredfw_collective_msccl.machine import Where
 
 _FIDELITIES = "compressed", "exact"
 _LATENCY = 0.25  # in chunk times, on a link from each GPU to each other
@@ -198,7 +197,3 @@ def test_a_step_waits_for_the_step_that_it_names(fidelity: str) -> None:
     ]
     taken = simulated(proof(xml("custom", 4, gpus, (4, 0, 4))), fidelity, _LATENCY)
     assert taken == pytest.approx(4 + _LATENCY + 1 + _LATENCY, rel=1e-12)
-
-
-def test_places_are_named_for_people() -> None:
-    assert str(Where(1, 2, 3)) == "GPU 1, threadblock 2, step 3"

@@ -11,7 +11,7 @@ from fredfw.errors import InputError, UnsupportedError
 from fredfw.fabric import GroupView
 from fredfw_collective_recursive_halving_doubling import RecursiveHalvingDoubling
 
-SIZES = [*range(1, 18), 24, 32, 33]
+SIZES = [2, 3, 4, 6, 7, 16, 33]
 SIZE, BANDWIDTH, ALPHA = 1e6, 1e9, 3e-6
 BETA = SIZE / BANDWIDTH  # seconds to send the whole vector
 
@@ -99,11 +99,6 @@ def test_partners_exchange(n: int) -> None:
 def test_recursive_doubling_does_no_reduce_scatter() -> None:
     with pytest.raises(UnsupportedError, match="it does not do reduce-scatter, only all-gather, all-reduce"):
         plan(Pattern.REDUCE_SCATTER, 4, "doubling")
-
-
-def test_it_refuses_other_patterns() -> None:
-    with pytest.raises(UnsupportedError, match="it does not do broadcast"):
-        plan(Pattern.BROADCAST, 4)
 
 
 def test_auto_tries_doubling_for_an_all_reduce_only() -> None:

@@ -18,7 +18,7 @@ def torus(*sizes: int, **fields: Any) -> Fabric:
     return FRAMEWORK.topology("torus", dimensions=list(sizes), link_bandwidth=1e9, **fields).build()
 
 
-@pytest.mark.parametrize("ranks", [2, 4, 8, 16, 32])
+@pytest.mark.parametrize("ranks", [2, 4, 16])
 @pytest.mark.parametrize("pattern", sorted(Swing.patterns))
 def test_it_does_what_the_pattern_promises_for_all_factorisations(pattern: Pattern, ranks: int) -> None:
     request = CollectiveRequest(pattern, ranks, 1e6)
@@ -28,7 +28,7 @@ def test_it_does_what_the_pattern_promises_for_all_factorisations(pattern: Patte
                 check(algorithm.plan(request, view), request)
 
 
-@pytest.mark.parametrize("ranks", [6, 10, 12, 14, 18, 20, 24, 36])
+@pytest.mark.parametrize("ranks", [6, 12, 20])
 @pytest.mark.parametrize("pattern", sorted(Swing.patterns))
 def test_even_dimensions_will_do(pattern: Pattern, ranks: int) -> None:
     request = CollectiveRequest(pattern, ranks, 1e6)

@@ -53,11 +53,7 @@ def link_bytes(schedule: Schedule, group: GroupView) -> FloatArray:
     return total
 
 
-# Numbers of ranks with so many factorisations that they take many seconds.
-MANY = [pytest.param(n, marks=pytest.mark.slow) for n in (12, 16, 32, 33, 36)]
-
-
-@pytest.mark.parametrize("n", [*(n for n in range(2, 18) if n not in (12, 16)), *MANY])
+@pytest.mark.parametrize("n", [2, 5, 6, 8])
 @pytest.mark.parametrize("pattern", sorted(TorusRing.patterns))
 def test_it_does_what_the_pattern_promises_for_all_factorisations(pattern: Pattern, n: int) -> None:
     request = CollectiveRequest(pattern, n, 1e6)
@@ -71,10 +67,6 @@ def test_it_does_what_the_pattern_promises_for_all_factorisations(pattern: Patte
 def test_four_levels() -> None:
     request = CollectiveRequest(Pattern.ALL_REDUCE, 24, 1e6)
     check(TorusRing(chunks=2).plan(request, view(torus(2, 3, 2, 2), seed=0)), request)
-
-
-def test_one_rank_has_nothing_to_do() -> None:
-    assert plan(Pattern.ALL_REDUCE, GroupView(1, (), np.zeros((1, 0), dtype=np.intp))).phases == ()
 
 
 @pytest.mark.parametrize("pattern", sorted(TorusRing.patterns))
@@ -114,14 +106,6 @@ def test_the_one_link_of_a_pair_counts_once() -> None:
 def test_pairs_and_switches_alone_need_no_other_way_round() -> None:
     for levels in (torus(2, 2, 2), (Level(4, "switch", 1.0), Level(3, "switch", 1.0))):
         assert len(plan(Pattern.ALL_GATHER, view(levels)).phases) == len(levels) ** 2
-
-
-@given(st.integers(2, 12), st.integers(2, 12))
-def test_shares_of_two_dimensions(a: int, b: int) -> None:
-    # x (a - 1) / a + (1 - x) (a - 1) / (a b) is half of (a b - 1) / (a b), where all links are alike.
-    expected = (a * b - 2 * a + 1) / (2 * (a - 1) * (b - 1))
-    shares = balanced_shares(busy_times(GroupView(a * b, (Level(a, "switch", 1.0), Level(b, "switch", 1.0)))))
-    np.testing.assert_allclose(shares, [expected, 1 - expected], rtol=1e-9, atol=1e-12)
 
 
 @given(st.lists(st.sampled_from([2, 3, 4, 8]), min_size=1, max_size=8), st.data())
@@ -180,11 +164,6 @@ def test_auto_tries_pipelines() -> None:
 def test_groups_that_it_refuses(group: GroupView, reason: str) -> None:
     with pytest.raises(UnsupportedError, match=reason):
         plan(Pattern.ALL_REDUCE, group)
-
-
-def test_it_refuses_other_patterns() -> None:
-    with pytest.raises(UnsupportedError, match="it does not do all-to-all"):
-        plan(Pattern.ALL_TO_ALL, view(torus(4, 4)))
 
 
 @pytest.mark.parametrize(("option", "value"), [("chunks", 0), ("chunks", 1.5), ("shares", 0.5), ("shares", "even")])

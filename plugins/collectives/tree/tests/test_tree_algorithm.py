@@ -12,7 +12,7 @@ from fredfw.errors import InputError, UnsupportedError
 from fredfw.fabric import GroupView, Level
 from fredfw_collective_tree import Tree
 
-SIZES = [*range(1, 18), 32, 33]
+SIZES = [2, 3, 5, 8, 13]
 OPTIONS: list[dict[str, Any]] = [
     {},
     *({"shape": shape, "chunks": chunks} for shape in ("binary", "double-binary") for chunks in (1, 3, 8)),
@@ -47,10 +47,6 @@ def test_binomial_steps(n: int) -> None:
     assert plan(Pattern.BROADCAST, n, n // 3).steps == plan(Pattern.REDUCE, n, n // 3).steps == rounds
     assert plan(Pattern.ALL_REDUCE, n).steps == 2 * rounds
     assert all((phase.repeat == 1) and (phase.modulus == 1).all() for phase in plan(Pattern.ALL_REDUCE, n).phases)
-
-
-def test_binomial_at_1024_takes_20_steps() -> None:
-    assert plan(Pattern.ALL_REDUCE, 1024).steps == 20
 
 
 @pytest.mark.parametrize("n", [2, 5, 8, 13, 16])
@@ -101,7 +97,7 @@ def test_double_binary_comes_close_to_the_bandwidth(n: int) -> None:
     assert 2 * (n - 1) / n <= duration("all-reduce", n, **options) * BANDWIDTH / SIZE < 2.02
 
 
-@pytest.mark.parametrize("n", [*range(3, 40), 1024, 1025])
+@pytest.mark.parametrize("n", [3, 4, 7, 8, 13, 22, 39, 1024])
 def test_no_rank_but_the_root_has_children_in_both_trees(n: int) -> None:
     root = n // 3
     receivers: list[list[int]] = [[], []]
@@ -131,11 +127,6 @@ def test_ranks_send_and_receive_what_a_tree_makes_them(pattern: Pattern, shape: 
 
 def test_a_long_pipeline_is_few_phases() -> None:
     assert len(plan(Pattern.ALL_REDUCE, 4096, shape="double-binary", chunks=1000).phases) == 2 * 2 * 12 - 1
-
-
-def test_it_refuses_other_patterns() -> None:
-    with pytest.raises(UnsupportedError, match="it does not do reduce-scatter"):
-        plan(Pattern.REDUCE_SCATTER, 4)
 
 
 @pytest.mark.parametrize(("option", "value"), [("shape", "oak"), ("chunks", 0)])

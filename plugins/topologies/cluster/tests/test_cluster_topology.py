@@ -11,7 +11,7 @@ import networkx as nx
 import numpy as np
 import pytest
 from attrs import evolve
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from fredfw import Capabilities, Fabric, Framework, NodeKind, Npu, Operation, PluginManager, Topology
 from fredfw.errors import InputError, LimitError, UnsupportedError
@@ -215,7 +215,6 @@ def clusters(draw: st.DrawFn) -> Cluster:
 
 
 @given(clusters())
-@settings(max_examples=60, deadline=None)
 def test_switches_have_as_many_ports_as_they_may(cluster: Cluster) -> None:
     fabric = cluster.build()
     assert cluster.radix is not None
@@ -231,7 +230,6 @@ def test_switches_have_as_many_ports_as_they_may(cluster: Cluster) -> None:
 
 
 @given(clusters())
-@settings(max_examples=40, deadline=None)
 def test_routes_through_leaves_of_all_nics_of_a_node_are_the_shortest(cluster: Cluster) -> None:
     fabric = evolve(cluster, network="fat-tree", rails=1, radix=32).build()
     source, others = int(fabric.npus[0]), fabric.npus[1:]

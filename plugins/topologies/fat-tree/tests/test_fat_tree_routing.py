@@ -1,15 +1,12 @@
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from typing import Any
 
 import networkx as nx
 import numpy as np
 import pytest
 from attrs import evolve
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from fredfw import Fabric, FlowSet, Framework, Incidence, Operation, PluginManager, Routes, max_min
 from fredfw.collectives import Pattern, ring_schedule
@@ -66,7 +63,6 @@ def test_paths_are_as_long_as_the_levels_they_climb() -> None:
     assert np.diff(routes.offsets).tolist() == [0, 2, 2 * 17, 2 * 17, 2 * (1 + 16 + 256)]
 
 
-@settings(deadline=None)
 @given(fabrics())
 def test_an_ecmp_path_is_one_of_the_shortest(fabric: Fabric) -> None:
     sources, destinations = all_pairs(fabric)
@@ -81,7 +77,6 @@ def test_an_ecmp_path_is_one_of_the_shortest(fabric: Fabric) -> None:
         assert len(links) == lengths[source][destination] == routes.latencies[flow]
 
 
-@settings(deadline=None)
 @given(fabrics())
 def test_spraying_uses_all_shortest_paths_alike(fabric: Fabric) -> None:
     sources, destinations = all_pairs(fabric)
@@ -105,29 +100,7 @@ def test_spraying_uses_all_shortest_paths_alike(fabric: Fabric) -> None:
         assert routes.latencies[flow] == len(paths[0]) - 1
 
 
-@settings(deadline=None)
-@given(fabrics())
-def test_what_enters_a_node_leaves_it(fabric: Fabric) -> None:
-    sources, destinations = all_pairs(fabric)
-
-    def table(flows: IntArray, nodes: IntArray, shares: FloatArray) -> FloatArray:
-        cells = flows * len(fabric.kinds) + nodes
-        return np.bincount(cells, weights=shares, minlength=len(sources) * len(fabric.kinds)).astype(float)
-
-    for router in ROUTERS:
-        routes = router.route(fabric, sources, destinations)
-        flow = np.repeat(np.arange(len(routes)), np.diff(routes.offsets))
-        share = np.ones(len(flow)) if routes.coefficients is None else routes.coefficients
-        every, one = np.arange(len(routes)), np.ones(len(routes))
-        into, out = (table(flow, ends[routes.links], share) for ends in (fabric.destinations, fabric.sources))
-        expected = table(every, destinations, one) - table(every, sources, one)
-        assert np.abs(into - out - expected).max() < 1e-12
-        # Between two levels, and in each direction, all of the flow passes once: as much in all as it has hops.
-        hops = routes.latencies
-        assert np.bincount(flow, weights=share, minlength=len(routes)) == pytest.approx(hops)
-
-
-@pytest.mark.parametrize(("radix", "levels"), [(4, 2), (4, 3), (6, 3), (4, 4), (12, 3), (16, 2), (32, 3)])
+@pytest.mark.parametrize(("radix", "levels"), [(4, 2), (6, 3), (4, 4), (32, 3)])
 def test_a_sprayed_permutation_does_not_block(radix: int, levels: int) -> None:
     tree = FatTree(radix=radix, levels=levels, routing="spray")
     fabric = evolve(tree, npus=min(tree.capacity, 512)).build()
@@ -170,30 +143,6 @@ def slow_hash(source: int, destination: int) -> int:
 def test_the_hash_of_arrays_is_that_of_whole_numbers(pairs: list[tuple[int, int]]) -> None:
     ends = np.array(pairs)
     assert pair_hash(ends[:, 0], ends[:, 1]).tolist() == [slow_hash(*pair) for pair in pairs]
-
-
-def test_ecmp_does_not_depend_on_the_run_or_on_who_else_is_routed() -> None:
-    fabric = FatTree(npus=512).build()
-    sources, destinations = np.arange(512), (np.arange(512) * 7 + 300) % 512
-    routes = EcmpRouter().route(fabric, sources, destinations)
-    back = EcmpRouter().route(fabric, sources[::-1], destinations[::-1])
-    for flow in range(0, 512, 37):
-        other = back.links[back.offsets[511 - flow] : back.offsets[512 - flow]]
-        assert routes.links[routes.offsets[flow] : routes.offsets[flow + 1]].tolist() == other.tolist()
-    program = (
-        "import numpy as np; from fredfw_topology_fat_tree import FatTree\n"
-        "fabric = FatTree(npus=512, routing='ecmp').build(); n = np.arange(512)\n"
-        "print(fabric.defaults.router.route(fabric, n, (n * 7 + 300) % 512).links.tolist())"
-    )
-    for seed in ("1", "2"):
-        told = subprocess.run(
-            [sys.executable, "-c", program],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert told.stdout.strip() == str(routes.links.tolist())
 
 
 def test_ecmp_uses_all_ports_up_alike() -> None:
@@ -289,7 +238,6 @@ def test_plain_switches_carry_no_streams(router: Any) -> None:
         router.tree(fabric, others, others, Operation.ALL_REDUCE)
 
 
-@settings(deadline=None)
 @given(fabrics(), st.data())
 def test_switches_that_can_carry_a_stream_as_a_tree(fabric: Fabric, data: st.DataObject) -> None:
     fabric = evolve(fabric, copies=True, reduces=True)

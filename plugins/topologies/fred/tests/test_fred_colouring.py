@@ -46,13 +46,6 @@ def test_it_finds_a_colouring_exactly_where_there_is_one(
         assert is_colouring(tuple(found), edges, clashes)
 
 
-@pytest.mark.parametrize("size", range(3, 12))
-def test_a_cycle_needs_a_third_colour_if_it_is_odd(size: int) -> None:
-    cycle = masks(size, [(at, (at + 1) % size) for at in range(size)])
-    assert (Search(2).colour(cycle, []) is None) == (size % 2 == 1)
-    assert Search(3).colour(cycle, []) is not None
-
-
 @pytest.mark.parametrize("colours", [2, 3, 4, 5])
 def test_a_complete_graph_needs_as_many_colours_as_vertices(colours: int) -> None:
     def complete(size: int) -> list[int]:
@@ -63,13 +56,6 @@ def test_a_complete_graph_needs_as_many_colours_as_vertices(colours: int) -> Non
     assert search.steps == colours  # colours are interchangeable, so only one order of them is tried
     assert search.colour(complete(colours + 1), []) is None
     assert search.steps == 2 * colours
-
-
-def test_what_is_too_much_for_one_colour_is_spread() -> None:
-    assert Search(2).colour([0, 0, 0], []) == [0, 0, 0]
-    assert len(set(Search(2).colour([0, 0, 0], [0b111]) or [])) == 2
-    assert Search(2).colour([0, 0, 0], [0b011, 0b110, 0b101]) is None
-    assert sorted(Search(3).colour([0, 0, 0], [0b011, 0b110, 0b101]) or []) == [0, 1, 2]
 
 
 HARD = [0b1011, 0b1100, 0b0110]

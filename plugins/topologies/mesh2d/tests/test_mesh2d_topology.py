@@ -7,7 +7,7 @@ import networkx as nx
 import numpy as np
 import pytest
 from attrs import evolve
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from fredfw import Fabric, Level, Operation, Routes, SnakePlacement
 from fredfw.errors import InputError, UnsupportedError
@@ -107,7 +107,6 @@ def slow_xy(fabric: Fabric, columns: int, source: int, destination: int) -> list
     return nodes + [destination] * (destination >= npus)
 
 
-@settings(deadline=None)
 @given(SHAPES)
 def test_routes_go_along_the_row_first_and_are_shortest(shape: tuple[int, int]) -> None:
     fabric = mesh(*shape)
@@ -157,7 +156,6 @@ def slow_broadcast(rows: int, columns: int, slot: int) -> set[tuple[int, int]]:
     return links
 
 
-@settings(deadline=None)
 @given(SHAPES)
 def test_streams_of_controllers_go_straight_in_and_then_to_both_sides(shape: tuple[int, int]) -> None:
     fabric = mesh(*shape)
@@ -174,7 +172,6 @@ def test_streams_of_controllers_go_straight_in_and_then_to_both_sides(shape: tup
         assert tree.latencies[0] == back.latencies[0] == pytest.approx(20e-9 * hops)
 
 
-@settings(deadline=None)
 @given(SHAPES, st.data())
 def test_streams_are_cut_to_the_links_their_destinations_need(shape: tuple[int, int], data: st.DataObject) -> None:
     fabric = mesh(*shape)
@@ -187,7 +184,6 @@ def test_streams_are_cut_to_the_links_their_destinations_need(shape: tuple[int, 
     assert set(edges(fabric, cut)) == expected
 
 
-@settings(deadline=None)
 @given(SHAPES, st.data())
 def test_streams_between_npus_are_unions_of_routes(shape: tuple[int, int], data: st.DataObject) -> None:
     fabric = mesh(*shape)

@@ -7,7 +7,7 @@ import networkx as nx
 import numpy as np
 import pytest
 from attrs import evolve
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from fredfw import Fabric, Operation, Routes
 from fredfw.errors import InputError, UnsupportedError
@@ -30,7 +30,6 @@ def all_pairs(npus: int) -> tuple[IntArray, IntArray]:
     return np.repeat(np.arange(npus), npus), np.tile(np.arange(npus), npus)
 
 
-@settings(deadline=None)
 @given(st.integers(2, 12))
 def test_routes_are_shortest_paths(npus: int) -> None:
     fabric = ring(npus)

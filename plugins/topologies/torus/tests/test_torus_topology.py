@@ -7,7 +7,7 @@ import networkx as nx
 import numpy as np
 import pytest
 from attrs import evolve
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from fredfw import DimensionOrderRouter, Fabric, Level, NodeKind, Operation, Routes
 from fredfw.errors import InputError, UnsupportedError
@@ -124,7 +124,6 @@ def test_groups_keep_whole_rings() -> None:
     assert fabric.view([0, 1, 5]).coordinates is None
 
 
-@settings(deadline=None)
 @given(DIMENSIONS, st.booleans())
 def test_routes_are_dimension_ordered_and_shortest(dimensions: list[int], both: bool) -> None:
     fabric = torus(*dimensions, bidirectional=both)
@@ -174,7 +173,6 @@ def test_all_to_all_on_one_way_rings(dimensions: tuple[int, ...]) -> None:
     assert loads(fabric).tolist() == np.concatenate(expected).tolist()
 
 
-@settings(deadline=None)
 @given(DIMENSIONS, st.booleans(), st.data())
 def test_streams_are_trees_of_routes(dimensions: list[int], both: bool, data: st.DataObject) -> None:
     fabric = torus(*dimensions, bidirectional=both)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from fredfw_workload_chakra import et, wire
 from fredfw_workload_chakra.trace import Node, NodeType, Trace, Value
@@ -99,7 +99,6 @@ def nodes(draw: st.DrawFn) -> list[Node]:
     ]
 
 
-@settings(max_examples=40)
 @given(nodes())
 def test_what_is_written_is_read(given: list[Node]) -> None:
     metadata: dict[str, Value] = {"schema": "fredfw", "pid": 7}
@@ -185,7 +184,6 @@ def test_a_message_of_endless_fields_is_refused(monkeypatch: pytest.MonkeyPatch)
         et.read(file(wire.number(5, 1) * 6))
 
 
-@settings(max_examples=40)
 @given(st.binary(max_size=60))
 def test_any_bytes_are_read_or_refused(content: bytes) -> None:
     with suppress(DamagedError):

@@ -298,12 +298,6 @@ def test_collectives_run_along_the_dimensions_that_they_use(load: Load) -> None:
         graph(load(dict.fromkeys(range(6), nodes), dimensions=(2, 2)))
 
 
-def test_what_the_cpu_communicates_is_only_its_time(load: Load) -> None:
-    node = Node(0, "c10d::allreduce_", NodeType.COMM_COLL, micros=8, attributes={"is_cpu_op": True})
-    found = graph(load({0: [node]}))
-    assert (found.kinds.tolist(), found.seconds.tolist()) == ([TaskKind.COMPUTE], [8e-6])
-
-
 def test_remote_memory_is_the_last_tier_of_the_fabric(load: Load) -> None:
     nodes = [
         Node(0, "load", NodeType.MEM_LOAD, attributes={"tensor_size": 10**6}),
@@ -324,16 +318,6 @@ def test_remote_memory_is_the_last_tier_of_the_fabric(load: Load) -> None:
         with pytest.raises(UnknownNameError, match="has no memory tier") as caught:
             load({0: nodes}, **fields).graph(system)
         assert caught.value.key == "remote_memory"
-
-
-def test_broadcasts_are_simulated_and_said(load: Load) -> None:
-    workload = load({rank: [call(0, Collective.BROADCAST, 8)] for rank in range(2)})
-    assert workload.notes(System(npus=2))[0].startswith("2 broadcasts are simulated from the root")
-
-
-def test_there_are_as_many_workers_as_files(load: Load) -> None:
-    workload = load({rank: [comp(0)] for rank in range(3)})
-    assert workload.mesh(System(npus=64)).ranks == 3
 
 
 def test_files_may_be_compressed_or_json(tmp_path: Path) -> None:

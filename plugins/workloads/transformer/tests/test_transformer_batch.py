@@ -7,7 +7,7 @@ import pytest
 from fredfw.errors import InputError
 from fredfw.workloads import System, Work
 from fredfw_workload_transformer import Transformer
-from fredfw_workload_transformer.batch import Batch, divided, filling
+from fredfw_workload_transformer.batch import filling
 
 SHAPE: dict[str, Any] = {"layers": 4, "hidden": 8, "sequence": 4, "heads": 2, "vocabulary": 10}
 SYSTEM = System(npus=16, controllers=4)
@@ -15,18 +15,6 @@ SYSTEM = System(npus=16, controllers=4)
 
 def small(**fields: Any) -> Transformer:
     return Transformer(**(SHAPE | fields))
-
-
-@pytest.mark.parametrize(
-    ("microbatches", "micro_batch", "expected"),
-    [(None, None, (6, 2)), (3, None, (3, 4)), (None, 3, (4, 3)), (12, 1, (12, 1))],
-)
-def test_a_replica_has_microbatches_of_equal_size(
-    microbatches: int | None, micro_batch: int | None, expected: tuple[int, int]
-) -> None:
-    batch = divided(12, replicas=2, microbatches=microbatches, micro_batch=micro_batch, default=6)
-    assert batch == Batch(2, *expected)
-    assert batch.samples == 24
 
 
 @pytest.mark.parametrize(

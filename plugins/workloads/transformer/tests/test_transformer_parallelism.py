@@ -12,7 +12,6 @@ import pytest
 from fredfw import Framework, RunResult
 from fredfw.collectives import Pattern
 from fredfw.errors import InputError
-from fredfw.experiment.why import tier_shares
 from fredfw.typing import FloatArray
 from fredfw.workloads import System, TaskGraph, TaskKind
 from fredfw_workload_transformer import Transformer
@@ -25,7 +24,6 @@ LAYER = 12 * 8**2 + 13 * 8  # parameters
 HEAD = (10 + 8 + 2) * 8
 TIED = (10 + 8) * 8
 KEYS = 2 * 8 * 8 * 2  # bytes of the keys and values of a sample in a layer
-INFINITE = 1e30
 
 
 def small(**fields: Any) -> Transformer:
@@ -201,20 +199,6 @@ def run(tmp_path: Any, topology: str, fields: str) -> RunResult:
     return Framework().run(path)
 
 
-@pytest.mark.parametrize(("shard", "nodes", "network"), [(8, 3 * 3 / 4, 3 / 8), (4, 3 * 3 / 4, 2 / 2 / 4)])
-def test_links_carry_what_a_hierarchy_sends(tmp_path: Any, shard: int, nodes: float, network: float) -> None:
-    # 2 nodes of 4 NPUs. All shared: 3/4 of the weights inside and 1/8 between nodes, for each of 3 exchanges. Shared in
-    # a node: 3/4 inside for each, and an all-reduce of a quarter between two nodes.
-    node = '{ name = "switch", npus = 4, link_bandwidth = "450 GB/s" }'
-    topology = f'{{ name = "cluster", nodes = 2, nic = "50 GB/s", node = {node} }}'
-    fields = f"minibatch = 1, zero_stage = 3, dp = 8, dp_shard = {shard}, tied_embeddings = false"
-    result = run(tmp_path, topology, fields)
-    tiers = {tier.name: tier.bytes / 8 for tier in tier_shares(result)}
-    weights = WEIGHTS + 2 * 100 * 64
-    assert tiers["node.npu -> node.switch"] == pytest.approx(nodes * weights, rel=1e-9)
-    assert tiers["node.npu -> leaf"] == pytest.approx(network * weights, rel=1e-9)
-
-
 @pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize("recompute", ["none", "full"])
 def test_embeddings_and_the_first_layer_are_exposed_at_both_ends(tmp_path: Any, tied: bool, recompute: str) -> None:
@@ -377,36 +361,6 @@ def test_a_mask_halves_attention_and_its_kernels_without_cp() -> None:
         kernels = sum(graph.kernel_tables[index].flops for index in graph.kernels[graph.kernels >= 0])
         assert kernels == pytest.approx(graph.flops.sum(), rel=1e-12)
     assert plain.work(SYSTEM) == causal.work(SYSTEM)
-
-
-@pytest.mark.parametrize("layout", ["zigzag", "contiguous"])
-def test_members_wait_for_their_own_part_of_attention_alone(tmp_path: Any, layout: str) -> None:
-    # Gathered, then the linear layers: the iteration takes what the last member computes.
-    topology = '{ name = "torus", dimensions = [4], link_bandwidth = "1000 TB/s", link_latency = "0 ns" }'
-    fields = f'dp = 1, cp = 4, minibatch = 8, attention = "fused", causal = true, cp_layout = "{layout}"'
-    result = run(tmp_path, topology, f'{fields}, cp_communication = "all-gather"')
-    tokens = 8 * 64 / 4
-    whole = 4 * 8 * 64 * 64 * 64  # 4 b s^2 h
-    core = whole * (1 / 8 if layout == "zigzag" else 7 / 2 / 16)
-    compute = 3 * (4 * 24 * tokens * 64**2 + 2 * tokens * 64 * 100) + 3.5 * 4 * core
-    assert result.seconds == pytest.approx(compute / 1e12, rel=1e-3)
-
-
-@pytest.mark.parametrize("overlap", [True, False])
-def test_a_ring_on_a_ring_takes_its_closed_form(tmp_path: Any, overlap: bool) -> None:
-    # Links are fast enough to hide two messages behind each step.
-    topology = '{ name = "torus", dimensions = [4], link_bandwidth = "1 TB/s", link_latency = "0 ns" }'
-    fields = f"dp = 1, cp = 4, minibatch = 8, microbatches = 1, overlap_cp = {str(overlap).lower()}"
-    result = run(tmp_path, topology, fields)
-    tokens, step = 8 * 64 / 4, 2 * 8 * 16 * 64 * 2  # bytes of keys and values of 16 tokens
-    linear = 24 * tokens * 64**2
-    core = 4 * 8 * 16 * 16 * 64
-    send = step / 1e12
-    assert 2 * send < core / 1e12
-    compute = 3 * (4 * (linear + 4 * core) + 2 * tokens * 64 * 100) / 1e12
-    exposed = send if overlap else 3 * (send + 2 * send)
-    reduction = 2 * 3 / 4 * WEIGHTS / 1e12
-    assert result.seconds == pytest.approx(compute + 4 * exposed + reduction, rel=1e-9)
 
 
 def test_members_of_cp_are_next_to_each_other_and_reduce_gradients_together() -> None:

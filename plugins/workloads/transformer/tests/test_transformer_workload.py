@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from fredfw.collectives import Pattern
 from fredfw.errors import InputError
@@ -15,8 +15,7 @@ from fredfw.typing import FloatArray
 from fredfw.workloads import System, TaskGraph, TaskKind
 from fredfw_workload_transformer import Transformer
 from fredfw_workload_transformer.costs import Way
-from fredfw_workload_transformer.stationary import order, split_chunks, split_layers
-from fredfw_workload_transformer.streaming import group_layers
+from fredfw_workload_transformer.stationary import order
 
 WAFER = System(npus=20, controllers=18)
 SHAPE: dict[str, Any] = {"layers": 4, "hidden": 8, "sequence": 4, "heads": 2, "vocabulary": 10}
@@ -76,7 +75,6 @@ CONFIGURATIONS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=80, deadline=None)
 @given(fields=CONFIGURATIONS)
 def test_every_configuration_conserves_work_and_orders_each_rank(fields: dict[str, Any]) -> None:
     unused = {"stationary": ("prefetch", "streams"), "streaming": ("dp_communication", "overlap_dp")}
@@ -117,12 +115,6 @@ def test_every_configuration_conserves_work_and_orders_each_rank(fields: dict[st
     for rank in range(graph.ranks):
         chain = [t for t in of_kind(graph, TaskKind.COMPUTE) if rank in graph.participants(t)]
         assert all(earlier in reach[later] for earlier, later in pairwise(chain))
-
-
-def test_layers_are_spread_evenly_with_the_extra_ones_in_front() -> None:
-    assert split_layers(78, 2) == [tuple(range(39)), tuple(range(39, 79))]
-    assert [len(stage) for stage in split_layers(10, 4)] == [3, 3, 2, 3]  # the last one is the head
-    assert split_layers(4, 2, first=-1) == [(-1, 0, 1), (2, 3, 4)]
 
 
 def passes_of(text: str) -> list[tuple[Way, int, int]]:
@@ -169,11 +161,6 @@ def test_an_interleaved_pipeline_takes_its_closed_form(pp: int, microbatches: in
     samples = 24 / microbatches
     stage = 3 * (8 / pp) * (24 * samples * 4 * 8**2 + 4 * samples * 4**2 * 8)
     assert longest_path(graph, cost) == pytest.approx((microbatches + (pp - 1) / interleave) * stage, rel=1e-12)
-
-
-def test_chunks_are_dealt_to_the_stages_in_turn() -> None:
-    assert split_chunks(8, 2, 2, first=-1) == [[(-1, 0, 1), (4, 5)], [(2, 3), (6, 7, 8)]]
-    assert split_chunks(4, 2, 1, first=0) == [[(0, 1)], [(2, 3, 4)]]
 
 
 def test_gradients_of_all_chunks_are_reduced_behind_the_last_backward_pass() -> None:
@@ -275,15 +262,6 @@ def test_the_host_launches_communication_too() -> None:
     assert launched(mp=2, sequence_parallel=True) == launched(mp=1) + 8
 
 
-def test_kernels_of_a_layer_add_up_to_the_published_flops() -> None:
-    # Narayanan et al. 2021, equation 3, with recomputation: 96 B s l h^2 (1 + s / 6 h + V / 16 l h).
-    fields: dict[str, Any] = {"layers": 6, "hidden": 64, "sequence": 32, "heads": 4, "vocabulary": 100, "minibatch": 16}
-    graph = Transformer(**fields, recompute="full", mp=4, dp=1, pp=3, microbatches=4).graph(WAFER).expanded()
-    computed = sum(graph.kernel_tables[graph.kernels[t]].flops * 4 for t in of_kind(graph, TaskKind.COMPUTE))
-    published = 96 * 16 * 32 * 6 * 64**2 * (1 + 32 / (6 * 64) + 100 / (16 * 6 * 64))
-    assert computed == pytest.approx(published, rel=1e-12)
-
-
 @pytest.mark.parametrize("fields", [*CONFIGURED, {"recompute": "full", "mp": 2, "sequence_parallel": True}])
 def test_passes_do_what_their_blocks_do(fields: dict[str, Any]) -> None:
     fields = {"mp": 2, "pp": 2, "dp": 2, "microbatches": 4} | fields
@@ -306,30 +284,6 @@ def test_passes_do_what_their_blocks_do(fields: dict[str, Any]) -> None:
     assert launches(whole) == launches(blocks)
     costs = [np.where(graph.kinds == TaskKind.COMPUTE, graph.flops, graph.bytes) for graph in (whole, blocks)]
     assert longest_path(whole, costs[0]) == pytest.approx(longest_path(blocks, costs[1]), rel=1e-12)
-
-
-def test_shards_of_weights_are_gathered_before_each_pass() -> None:
-    # Rajbhandari et al. 2021, ZeRO-Infinity, section 4.1: parameters move for forward, recomputation and backward, and
-    # gradients once.
-    graph = small(layers=3, dp=4, zero_stage=3, recompute="full").graph(WAFER)
-    collectives = of_kind(graph, TaskKind.COLLECTIVE, "dp")
-    gathers = [t for t in collectives if graph.patterns[t] is Pattern.ALL_GATHER]
-    scatters = [t for t in collectives if graph.patterns[t] is Pattern.REDUCE_SCATTER]
-    layers = 2 * 3 * LAYER
-    norm = 2 * 8  # tied embeddings are gathered once
-    assert sum(float(graph.bytes[t]) for t in gathers) == 3 * layers + 2 * (HEAD + norm)
-    assert sum(float(graph.bytes[t]) for t in scatters) == layers + 2 * HEAD
-    assert len(collectives) == len(gathers) + len(scatters)
-    assert names_before(graph, "forward 1 attention [0]") == {"forward 0 mlp [0]", "forward weights of layer 1 [0]"}
-    # One gather at a time, while the layer before computes.
-    assert names_before(graph, "forward weights of layer 2 [0]") == {
-        "forward weights of layer 1 [0]",
-        "forward 0 mlp [0]",
-    }
-    assert names_before(graph, "backward weights of layer 2 [0]") == {
-        "recompute weights of layer 2 [0]",
-        "backward 3 head [0]",
-    }
 
 
 def test_no_shards_without_replicas() -> None:
@@ -390,14 +344,6 @@ def test_overlapped_gradients_follow_their_layer() -> None:
         "backward 4 head [1]",
         *[f"backward {layer} attention [1]" for layer in (3, 2, 1, 0)],
     ]
-
-
-def test_groups_hold_consecutive_layers_and_the_head_comes_last() -> None:
-    assert group_layers(4, 2) == [((0,), (1,)), ((2,), (3, 4))]
-    assert group_layers(3, 2) == [((0,), (1,)), ((2, 3), ())]
-    assert group_layers(2, 1) == [((0,),), ((1, 2),)]
-    assert group_layers(2, 1, first=-1) == [((-1, 0),), ((1, 2),)]
-    assert group_layers(1, 1, first=-1) == [((-1, 0, 1),)]
 
 
 @pytest.mark.parametrize("streams", ["all", "needed"])
@@ -682,11 +628,6 @@ def test_microbatches_that_cannot_be_interleaved() -> None:
     with pytest.raises(InputError, match="2 microbatches cannot be interleaved on 4 stages") as caught:
         small(layers=8, pp=4, microbatches=2, interleave=2).graph(WAFER)
     assert caught.value.key == "interleave"
-
-
-def test_a_system_too_small_for_one_replica() -> None:
-    with pytest.raises(InputError, match="one replica needs 3 x 2 workers, but there are 5 NPUs"):
-        small(mp=3, pp=2).mesh(System(npus=5))
 
 
 @pytest.mark.parametrize(
