@@ -180,7 +180,7 @@ def test_the_router_and_the_levels_keep_the_contract(dimensions: list[Dimension]
     fabric = product_fabric(dimensions, switches_copy=switches, switches_reduce=switches)
     check_router(DimensionOrderRouter(), fabric)
     check_router(DimensionOrderRouter(order=tuple(reversed(range(len(dimensions))))), fabric)
-    levels_are_as_fast_as_they_say(RouterCase(subject=fabric.defaults.router, network=fabric))
+    levels_are_as_fast_as_they_say(RouterCase(subject=fabric.defaults.router, fabric=fabric))
 
 
 def test_messages_may_go_along_the_dimensions_in_another_order() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, partial
-from typing import Any
 
 import numpy as np
 from attrs import define, field, frozen
@@ -27,26 +26,17 @@ from fredfw.fabric import (
 from fredfw.plugin.answers import built
 from fredfw.simulation import FlowNetwork, answers
 from fredfw.testing.common import COMMON, Case, twin
-from fredfw.testing.conformance import NOTHING, Check, ConformanceError, check_all, seeded
+from fredfw.testing.conformance import EXACT, NOTHING, Check, ConformanceError, check_all, seeded
 from fredfw.testing.process import digest, same_elsewhere
+from fredfw.testing.trees import offered_trees
 from fredfw.typing import BoolArray, IntArray
 
-_EXACT = 1e-9
 _ROUNDS = 3
-_SETS = 12
-_FLOWS = 12
-_CLASSES = 2
 
 
 @frozen(eq=False)
 class Asked:
-    """Flows that an admission is asked about.
-
-    Args:
-        flows: The flows.
-        streams: ``(F,)`` which of them have many ends.
-        name: What they are, for messages.
-    """
+    """Flows that an admission is asked about; ``(F,)`` ``streams`` says which of them have many ends."""
 
     flows: FlowSet
     streams: BoolArray
@@ -62,15 +52,13 @@ class Play:
     """Flow sets that come and go in one simulation.
 
     Args:
-        admission: Decides; new.
-        decisions: What it was asked, and what it said.
-        beside: What ran at each.
+        admission: A new one.
+        decisions: What it was asked and said, and what ran beside.
         stranded: What was told to wait while nothing ran.
     """
 
     admission: Admission
-    decisions: list[tuple[Asked, Decision]] = field(factory=list)
-    beside: list[tuple[FlowSet, ...]] = field(factory=list)
+    decisions: list[tuple[Asked, Decision, tuple[FlowSet, ...]]] = field(factory=list)
     stranded: list[Asked] = field(factory=list)
     _active: list[tuple[Asked, list[Asked]]] = field(factory=list)
     _waiting: list[list[Asked]] = field(factory=list)
@@ -92,8 +80,7 @@ class Play:
         asked, *rest = turns
         running = tuple(one.flows for one, _ in self._active)
         decision = answers.decision(self.admission, asked.flows, running)
-        self.decisions.append((asked, decision))
-        self.beside.append(running)
+        self.decisions.append((asked, decision, running))
         match decision:
             case Start():
                 self._active.append((asked, rest))
@@ -124,7 +111,7 @@ class Play:
     @property
     def log(self) -> list[str]:
         """What the admission said, then its figures and notes, in words that are equal where these are."""
-        said = [_words(decision) for _, decision in self.decisions]
+        said = [_words(decision) for _, decision, _ in self.decisions]
         return [*said, repr(sorted(answers.figures(self.admission).items())), repr(answers.notes(self.admission))]
 
 
@@ -138,19 +125,23 @@ class AdmissionCase(Case[Topology]):
         return built(self.subject)
 
     @cached_property
-    def sets(self) -> tuple[tuple[Asked, ...], ...]:
+    def sets(self) -> list[list[Asked]]:
         """Flow sets, as they come in each of several simulations."""
-        return tuple(tuple(_sets(self.fabric, np.random.default_rng(number))) for number in range(_ROUNDS))
+        return [_sets(self.fabric, number) for number in range(_ROUNDS)]
 
     @cached_property
-    def plays(self) -> tuple[Play, ...]:
+    def plays(self) -> list[Play]:
         """What becomes of them."""
-        return tuple(Play(answers.admission(self.fabric)).run(sets) for sets in self.sets)
+        return [self.new().run(sets) for sets in self.sets]
 
     @property
     def decisions(self) -> Iterator[tuple[Asked, Decision]]:
         """All that was asked, and what was said."""
-        return (one for play in self.plays for one in play.decisions)
+        return ((asked, decision) for play in self.plays for asked, decision, _ in play.decisions)
+
+    def new(self) -> Play:
+        """Return a simulation in which nothing has happened yet."""
+        return Play(answers.admission(self.fabric))
 
 
 def decisions_are_well_formed(case: AdmissionCase) -> None:
@@ -171,7 +162,7 @@ def caps_keep_to_those_of_the_flows(case: AdmissionCase) -> None:
     for asked, decision in case.decisions:
         caps = asked.flows.caps
         if isinstance(decision, Start) and decision.caps is not None and caps is not None:
-            for flow in np.flatnonzero(decision.caps > caps * (1 + _EXACT))[:1]:
+            for flow in np.flatnonzero(decision.caps > caps * (1 + EXACT))[:1]:
                 raise ConformanceError(
                     f"of {asked.name}, flow {flow} has a cap of {caps[flow]:g} B/s and gets one of "
                     f"{decision.caps[flow]:g} B/s; return the smaller of the two"
@@ -181,7 +172,7 @@ def caps_keep_to_those_of_the_flows(case: AdmissionCase) -> None:
 def compatible_flows_start_at_once(case: AdmissionCase) -> None:
     """Flows that the admission says are compatible with what runs start at once, without a set-up or caps."""
     for play in case.plays:
-        for (asked, decision), beside in zip(play.decisions, play.beside, strict=True):
+        for asked, decision, beside in play.decisions:
             plain = isinstance(decision, Start) and decision.setup == 0 and decision.caps is None
             if not plain and answers.compatible(play.admission, [asked.flows, *beside]):
                 raise ConformanceError(
@@ -212,18 +203,15 @@ def waits_end(case: AdmissionCase) -> None:
 def release_undoes_admit(case: AdmissionCase) -> None:
     """When all is released, flows are started, split or refused as in a new simulation, apart from the set-up."""
     for sets in case.sets:
-        used = Play(answers.admission(case.fabric)).run(sets).admission
+        used = case.new().run(sets).admission
         for one in sets:
-            new, old = Play(answers.admission(case.fabric)), Play(used)
-            for each in (new, old):
-                each.run([one])
-            first, second = ([_words(decision, setup=False) for _, decision in each.decisions] for each in (new, old))
+            plays = [play.run([one]) for play in (case.new(), Play(used))]
+            first, second = ([_words(said, setup=False) for _, said, _ in play.decisions] for play in plays)
             if first != second:
-                at = next(
-                    (place for place, pair in enumerate(zip(first, second, strict=False)) if pair[0] != pair[1]), -1
-                )
+                differ = [pair for pair in zip(first, second, strict=False) if pair[0] != pair[1]]
+                before, after = differ[0] if differ else (first[-1], second[-1])
                 raise ConformanceError(
-                    f"alone, {one.name} get {first[at]}, and {second[at]} after others have come and gone; free in "
+                    f"alone, {one.name} get {before}, and {after} after others have come and gone; free in "
                     "release() all that admit() takes"
                 )
 
@@ -262,15 +250,15 @@ def figures_and_notes_are_well_formed(case: AdmissionCase) -> None:
 
 def is_deterministic(case: AdmissionCase) -> None:
     """It gives the same answers in a new simulation, and it does not change its arguments."""
-    other = built(twin(case.subject))
+    other = AdmissionCase(subject=twin(case.subject))
     for seed, (play, sets) in enumerate(zip(case.plays, case.sets, strict=True)):
-        before = digest(_given(tuple(_sets(case.fabric, np.random.default_rng(seed)))))
-        for fabric in (case.fabric, other):
+        before = digest(_given(_sets(case.fabric, seed)))
+        for each in (case, other):
             with seeded(seed):
-                again = Play(answers.admission(fabric)).run(sets)
+                again = each.new().run(sets)
             if digest(_given(sets)) != before:
                 raise ConformanceError("admit() changes the flows it is given; copy what has to change")
-            for (asked, _), one, two in zip(play.decisions, play.log, again.log, strict=False):
+            for (asked, _, _), one, two in zip(play.decisions, play.log, again.log, strict=False):
                 if one != two:
                     raise ConformanceError(
                         f"asked twice, {asked.name} get {one} and {two}; a simulation must know nothing of those "
@@ -310,32 +298,27 @@ ADMISSION: Sequence[Check[AdmissionCase]] = (
 def check_admission(
     topology: Topology, *, plugin: object = None, expected_failures: Mapping[str, str] = NOTHING
 ) -> None:
-    """Check the admission of what a configured topology builds, on random flow sets; see ``check_topology``.
-
-    Raises:
-        ConformanceError: It breaks the contract.
-    """
+    """Check the admission of what a configured topology builds, on random flow sets; see ``check_topology``."""
     case = AdmissionCase(subject=topology, plugin=plugin)
     check_all(f"admission of {case}", case, ADMISSION, expected_failures)
 
 
-def _sets(fabric: Fabric, random: np.random.Generator) -> Iterator[Asked]:
-    """Yield flow sets: unicasts, and streams where they are offered; of several classes, some capped or repeated."""
+def _sets(fabric: Fabric, seed: int) -> list[Asked]:
+    """Return flow sets: unicasts, and streams where they are offered; of several classes, some capped or repeated."""
     npus = fabric.npus
-    if len(npus) < 2:
-        return
+    found: list[Asked] = []
     earlier: list[Asked] = []
-    for number in range(_SETS):
+    random = np.random.default_rng(seed)
+    for number in range(12 if len(npus) > 1 else 0):
         if number % 5 == 4:
-            yield earlier[int(random.integers(len(earlier)))]  # the same flows may run several times at once
+            found.append(earlier[int(random.integers(len(earlier)))])  # the same flows may run several times at once
             continue
         streams = _streams(fabric, random) if number % 2 else []
         if number % 3 == 2:  # everybody to somebody
             order = random.permutation(npus)
             sources, destinations = npus[order != npus], order[order != npus]
         else:
-            pairs = random.choice(len(npus), (2, int(random.integers(1, _FLOWS))))
-            sources, destinations = npus[pairs[0]], npus[pairs[1]]
+            sources, destinations = npus[random.choice(len(npus), (2, int(random.integers(1, 12))))]
         if streams and number % 4 == 1:
             sources, destinations = sources[:0], destinations[:0]
         routes = Routes.concatenate([fabric.defaults.router.route(fabric, sources, destinations), *streams])
@@ -348,22 +331,17 @@ def _sets(fabric: Fabric, random: np.random.Generator) -> Iterator[Asked]:
             count,
             repeat=int(random.integers(1, 4)),
             caps=caps,
-            priority=int(random.integers(_CLASSES)),
+            priority=int(random.integers(2)),
             label=f"flows {number}",
         )
-        asked = Asked(flows, np.arange(count) >= len(sources), f"{count} flows (set {number}) on {fabric.name}")
-        earlier.append(asked)
-        yield asked
+        earlier.append(Asked(flows, np.arange(count) >= len(sources), f"{count} flows (set {number}) on {fabric.name}"))
+        found.append(earlier[-1])
+    return found
 
 
 def _streams(fabric: Fabric, random: np.random.Generator) -> list[Routes]:
     """Return some many-ended flows among groups that share no NPU."""
-    offers = fabric.offers
-    kinds = [
-        *([Operation.MULTICAST] if offers.multicasts else []),
-        *([Operation.REDUCE] if offers.reduces else []),
-        *([Operation.ALL_REDUCE] if offers.multicasts and offers.reduces else []),
-    ]
+    kinds = [operation for operation, offered in offered_trees(fabric.offers).items() if offered]
     found: list[Routes] = []
     left = random.permutation(fabric.npus)
     while kinds and len(left) >= 2 and len(found) < 3:
@@ -391,9 +369,8 @@ def _words(decision: Decision, *, setup: bool = True) -> str:
     return {Wait: "a wait", Refuse: "a refusal", Decompose: "decomposed"}[type(decision)]
 
 
-def _given(sets: Sequence[Asked]) -> Iterator[Any]:
-    for one in sets:
-        flows = one.flows
+def _given(sets: Sequence[Asked]) -> Iterator[object]:
+    for flows in (one.flows for one in sets):
         yield from (flows.routes.offsets, flows.routes.links, flows.volumes, flows.activity, flows.caps)
 
 

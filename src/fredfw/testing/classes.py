@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
+import attrs
 import pytest
 
 from fredfw.collectives import CollectiveAlgorithm
@@ -17,11 +17,10 @@ from fredfw.testing.admission import ADMISSION, AdmissionCase
 from fredfw.testing.collective import COLLECTIVE, RANKS, CollectiveCase
 from fredfw.testing.common import Case
 from fredfw.testing.conformance import NOTHING, PASSES, Check, ConformanceError, misuses
-from fredfw.testing.exporter import EXPORTER, ExporterCase, Result, results
-from fredfw.testing.fabrics import standard
+from fredfw.testing.exporter import EXPORTER, ExporterCase, Result
 from fredfw.testing.placement import PARALLELISMS, PLACEMENT, PlacementCase
 from fredfw.testing.routes import ROUTER, RouterCase
-from fredfw.testing.sampler import SAMPLER, SamplerCase, standard as standard_spaces
+from fredfw.testing.sampler import SAMPLER, SamplerCase
 from fredfw.testing.sharing import SHARING, SharingCase
 from fredfw.testing.topology import TOPOLOGY, TopologyCase
 from fredfw.testing.transport import TRANSPORT, TransportCase
@@ -42,12 +41,15 @@ class _Tests:
     plugin: object = None
     expected_failures: ClassVar[Mapping[str, str]] = NOTHING
     checks: ClassVar[Sequence[Check[Any]]] = ()
+    _case: ClassVar[type[Case[Any]]]
+    _subjects: ClassVar[str]
     _kept: ClassVar[list[Case[Any]]]
 
     @classmethod
-    @abstractmethod
     def cases(cls) -> Iterator[Case[Any]]:
         """Yield what the tests are run on."""
+        given = {one.name: getattr(cls, one.name) for one in attrs.fields(cls._case) if one.name != "subject"}
+        return (cls._case(subject=one, **given) for one in getattr(cls, cls._subjects))
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Run every test on every case."""
@@ -70,9 +72,11 @@ class _Tests:
             raise ConformanceError("; ".join(wrong))
 
 
-def _one_test_per_check(checks: Sequence[Check[Any]]) -> Callable[[T], T]:
+def _tests_of(case: type[Case[Any]], subjects: str, checks: Sequence[Check[Any]]) -> Callable[[T], T]:
+    """Add a test for each of ``checks``, on a ``case`` for each of the ``subjects`` that the class names."""
+
     def add(cls: T) -> T:
-        cls.checks = checks
+        cls._case, cls._subjects, cls.checks = case, subjects, checks
         for check in checks:
             test = _test_of(check)
             test.__name__ = f"test_{check.__name__}"
@@ -99,66 +103,42 @@ def _test_of(check: Check[Any]) -> Callable[[Any, Case[Any]], None]:
     return test
 
 
-@_one_test_per_check(TOPOLOGY)
+@_tests_of(TopologyCase, "topologies", TOPOLOGY)
 class TopologyTests(_Tests):
-    """Tests of configured topologies.
-
-    Attributes:
-        topologies: What to test.
-    """
+    """Tests of the configured ``topologies``."""
 
     topologies: ClassVar[Sequence[Topology]] = ()
 
-    @classmethod
-    def cases(cls) -> Iterator[TopologyCase]:
-        """See ``_Tests.cases``."""
-        return (TopologyCase(subject=one, plugin=cls.plugin) for one in cls.topologies)
 
-
-@_one_test_per_check(ADMISSION)
+@_tests_of(AdmissionCase, "topologies", ADMISSION)
 class AdmissionTests(_Tests):
-    """Tests of the admission of what configured topologies build, on random flow sets.
-
-    Attributes:
-        topologies: Whose fabrics to test.
-    """
+    """Tests of the admission of what the configured ``topologies`` build, on random flow sets."""
 
     topologies: ClassVar[Sequence[Topology]] = ()
 
-    @classmethod
-    def cases(cls) -> Iterator[AdmissionCase]:
-        """See ``_Tests.cases``."""
-        return (AdmissionCase(subject=one, plugin=cls.plugin) for one in cls.topologies)
 
-
-@_one_test_per_check(ROUTER)
+@_tests_of(RouterCase, "routers", ROUTER)
 class RouterTests(_Tests):
-    """Tests of configured routers, each on every fabric.
-
-    Attributes:
-        routers: What to test.
-        fabrics: Fabrics that all of them can route.
-    """
+    """Tests of the configured ``routers``, each on every one of ``fabrics``."""
 
     routers: ClassVar[Sequence[Router]] = ()
     fabrics: ClassVar[Sequence[Fabric]] = ()
 
     @classmethod
     def cases(cls) -> Iterator[RouterCase]:
-        """See ``_Tests.cases``."""
+        """Yield every router on every fabric."""
         return (
-            RouterCase(subject=router, network=fabric, plugin=cls.plugin)
+            RouterCase(subject=router, fabric=fabric, plugin=cls.plugin)
             for router in cls.routers
             for fabric in cls.fabrics
         )
 
 
-@_one_test_per_check(COLLECTIVE)
+@_tests_of(CollectiveCase, "algorithms", COLLECTIVE)
 class CollectiveTests(_Tests):
-    """Tests of configured algorithms.
+    """Tests of the configured ``algorithms``.
 
     Attributes:
-        algorithms: What to test.
         ranks: Group sizes for which schedules are replayed.
         fabrics: Small fabrics on which they are simulated; the kit's own where none are given.
     """
@@ -167,22 +147,12 @@ class CollectiveTests(_Tests):
     ranks: ClassVar[Sequence[int]] = RANKS
     fabrics: ClassVar[Sequence[Fabric]] = ()
 
-    @classmethod
-    def cases(cls) -> Iterator[CollectiveCase]:
-        """See ``_Tests.cases``."""
-        fabrics = cls.fabrics or standard()
-        return (
-            CollectiveCase(subject=one, plugin=cls.plugin, ranks=cls.ranks, fabrics=fabrics) for one in cls.algorithms
-        )
 
-
-@_one_test_per_check(WORKLOAD)
+@_tests_of(WorkloadCase, "workloads", WORKLOAD)
 class WorkloadTests(_Tests):
-    """Tests of configured workloads.
+    """Tests of the configured ``workloads``, on the machine ``system``.
 
     Attributes:
-        workloads: What to test.
-        system: The machine that they run on.
         conserved: Totals on which all ``workloads`` must agree, because they are the same work split in different ways:
             ``flops``, ``bytes`` (of local memory), labels of communication, or fields of ``Work`` such as ``samples``;
             none if they are different work.
@@ -194,25 +164,19 @@ class WorkloadTests(_Tests):
 
     @classmethod
     def cases(cls) -> Iterator[WorkloadCase]:
-        """See ``_Tests.cases``."""
+        """Yield every workload, beside all that do the same work."""
+        splits = cls.workloads if cls.conserved else ()
         return (
-            WorkloadCase(
-                subject=one,
-                plugin=cls.plugin,
-                system=cls.system,
-                splits=cls.workloads if cls.conserved else (),
-                conserved=cls.conserved,
-            )
+            WorkloadCase(subject=one, plugin=cls.plugin, system=cls.system, splits=splits, conserved=cls.conserved)
             for one in cls.workloads
         )
 
 
-@_one_test_per_check(PLACEMENT)
+@_tests_of(PlacementCase, "placements", PLACEMENT)
 class PlacementTests(_Tests):
-    """Tests of configured placements, each on every fabric.
+    """Tests of the configured ``placements``, each on every fabric.
 
     Attributes:
-        placements: What to test.
         fabrics: Where workers are placed; the kit's own fabrics where none are given.
         meshes: Workers to place, where there are NPUs for them.
     """
@@ -221,86 +185,34 @@ class PlacementTests(_Tests):
     fabrics: ClassVar[Sequence[Fabric]] = ()
     meshes: ClassVar[Sequence[DeviceMesh]] = PARALLELISMS
 
-    @classmethod
-    def cases(cls) -> Iterator[PlacementCase]:
-        """See ``_Tests.cases``."""
-        fabrics = cls.fabrics or standard()
-        return (
-            PlacementCase(subject=one, plugin=cls.plugin, fabrics=fabrics, meshes=cls.meshes) for one in cls.placements
-        )
 
-
-@_one_test_per_check(SHARING)
+@_tests_of(SharingCase, "policies", SHARING)
 class SharingPolicyTests(_Tests):
-    """Tests of configured sharing policies, each on random flows on every fabric.
-
-    Attributes:
-        policies: What to test.
-        fabrics: Whose links are shared; the kit's own where none are given.
-    """
+    """Tests of the configured ``policies``, on random flows on each of ``fabrics``, by default the kit's own."""
 
     policies: ClassVar[Sequence[SharingPolicy]] = ()
     fabrics: ClassVar[Sequence[Fabric]] = ()
 
-    @classmethod
-    def cases(cls) -> Iterator[SharingCase]:
-        """See ``_Tests.cases``."""
-        fabrics = cls.fabrics or standard()
-        return (SharingCase(subject=one, plugin=cls.plugin, fabrics=fabrics) for one in cls.policies)
 
-
-@_one_test_per_check(TRANSPORT)
+@_tests_of(TransportCase, "transports", TRANSPORT)
 class TransportTests(_Tests):
-    """Tests of configured transports, each on calls of all patterns on every fabric.
-
-    Attributes:
-        transports: What to test.
-        fabrics: On which they are asked; the kit's own where none are given.
-    """
+    """Tests of the configured ``transports``, on calls of all patterns on ``fabrics``, by default the kit's own."""
 
     transports: ClassVar[Sequence[Transport]] = ()
     fabrics: ClassVar[Sequence[Fabric]] = ()
 
-    @classmethod
-    def cases(cls) -> Iterator[TransportCase]:
-        """See ``_Tests.cases``."""
-        fabrics = cls.fabrics or standard()
-        return (TransportCase(subject=one, plugin=cls.plugin, fabrics=fabrics) for one in cls.transports)
 
-
-@_one_test_per_check(EXPORTER)
+@_tests_of(ExporterCase, "exporters", EXPORTER)
 class ExporterTests(_Tests):
-    """Tests of configured exporters.
-
-    Attributes:
-        exporters: What to test.
-        results: Runs and comparisons to export; the kit's own where none are given.
-    """
+    """Tests of the configured ``exporters``, on ``results``, by default the kit's own."""
 
     exporters: ClassVar[Sequence[Exporter]] = ()
     results: ClassVar[Sequence[Result]] = ()
 
-    @classmethod
-    def cases(cls) -> Iterator[ExporterCase]:
-        """See ``_Tests.cases``."""
-        given = cls.results or (results() if cls.exporters else ())
-        return (ExporterCase(subject=one, plugin=cls.plugin, results=given) for one in cls.exporters)
 
-
-@_one_test_per_check(SAMPLER)
+@_tests_of(SamplerCase, "samplers", SAMPLER)
 class SamplerTests(_Tests):
-    """Tests of configured samplers, each on searches of every space.
-
-    Attributes:
-        samplers: What to test.
-        spaces: What is searched; the kit's own where none are given.
-    """
+    """Tests of the configured ``samplers``, each on searches of all ``spaces``, by default the kit's own."""
 
     samplers: ClassVar[Sequence[Sampler]] = ()
     spaces: ClassVar[Sequence[SearchSpace]] = ()
-
-    @classmethod
-    def cases(cls) -> Iterator[SamplerCase]:
-        """See ``_Tests.cases``."""
-        spaces = cls.spaces or standard_spaces()
-        return (SamplerCase(subject=one, plugin=cls.plugin, spaces=spaces) for one in cls.samplers)

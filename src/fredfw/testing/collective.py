@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Schedule, answers, check
 from fredfw.collectives.schedule import Phase, carried
@@ -14,29 +14,22 @@ from fredfw.errors import ScheduleError, UnsupportedError
 from fredfw.fabric import Fabric, GroupView, OpenAdmission
 from fredfw.simulation import lower_bound
 from fredfw.testing.common import COMMON, Case, twin
-from fredfw.testing.conformance import NOTHING, Check, ConformanceError, check_all, seeded
-from fredfw.testing.fabrics import standard
+from fredfw.testing.conformance import EXACT, NOTHING, Check, ConformanceError, check_all, seeded
+from fredfw.testing.fabrics import or_standard
 from fredfw.testing.process import digest, same_elsewhere
 from fredfw.testing.timing import Run, expected_link_bytes, scaled, simulate
 from fredfw.testing.views import views
 from fredfw.typing import FloatArray, IntArray
 
-_EXACT = 1e-9
 RANKS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17)
 """Group sizes that schedules are replayed for: odd, even, prime, powers of two and products among them."""
+_FOR_VARIANTS = (3, 6)
 _SIZE = 1e6
-_SMALL_SIZES = (0.0, 1.0)
 
 
 @frozen(eq=False)
 class Question:
-    """A request to an algorithm, and the group it is for.
-
-    Args:
-        request: What is asked.
-        view: The group as the algorithm sees it.
-        place: The group in words.
-    """
+    """A request to an algorithm, and the group it is for; ``place`` is that group in words."""
 
     request: CollectiveRequest
     view: GroupView
@@ -51,14 +44,7 @@ class Question:
 
 @frozen(eq=False)
 class Trial:
-    """A request that an algorithm serves on a fabric.
-
-    Args:
-        fabric: The network.
-        members: ``(ranks,)`` NPU number of each rank.
-        question: The request and the group.
-        schedule: What the algorithm writes.
-    """
+    """The schedule of a request on a fabric, whose ``(ranks,)`` ``members`` are NPU numbers."""
 
     fabric: Fabric
     members: IntArray
@@ -70,66 +56,50 @@ class Trial:
 
     @cached_property
     def run(self) -> Run:
-        """The simulation, compressed."""
+        """What becomes of it, compressed."""
         return simulate(self.fabric, self.schedule, self.members)
 
 
 @frozen(eq=False, kw_only=True)
 class CollectiveCase(Case[CollectiveAlgorithm]):
-    """An algorithm, and where it is tried.
-
-    Args:
-        ranks: Group sizes for which schedules are replayed.
-        fabrics: Fabrics on which they are simulated, among all NPUs; small ones.
-    """
+    """An algorithm, the group sizes for which its schedules are replayed, and where they are simulated."""
 
     ranks: Sequence[int]
-    fabrics: Sequence[Fabric]
+    fabrics: Sequence[Fabric] = field(converter=or_standard)
 
     @cached_property
-    def questions(self) -> tuple[Question, ...]:
+    def questions(self) -> list[Question]:
         """All that the algorithm is asked: every pattern, in groups of every size and shape and parts of fabrics."""
-        groups = [(view, place) for ranks in self.ranks for place, view in views(ranks)]
+        groups = _groups(self.ranks)
         for fabric in self.fabrics:
             npus = np.arange(len(fabric.npus))
             parts = (npus, npus[::-1], npus[::2], npus[: len(npus) // 2])
-            groups += [(fabric.view(one), f"on NPUs {one.tolist()} of a {fabric.name}") for one in parts if len(one)]
-        seen: set[int] = set()
-        found = []
-        for number, (view, place) in enumerate(groups):
-            requests = _requests(view.size, None if view.size not in seen else number % view.size)
-            seen.add(view.size)
-            found += [Question(request, view, place) for request in requests]
-        return tuple(found)
+            groups += [(f"on NPUs {one.tolist()} of a {fabric.name}", fabric.view(one)) for one in parts if len(one)]
+        return _questions(groups)
 
     @cached_property
-    def refusals(self) -> tuple[str | None, ...]:
-        """What the algorithm says to each of the ``questions``."""
-        return tuple(self.subject.refusal(one.request, one.view) for one in self.questions)
+    def replies(self) -> list[tuple[Question, str | None]]:
+        """The ``questions``, each with the reason why the algorithm refuses it."""
+        return [(one, self.subject.refusal(one.request, one.view)) for one in self.questions]
 
     @cached_property
-    def answers(self) -> tuple[tuple[Question, Schedule], ...]:
+    def answers(self) -> list[tuple[Question, Schedule]]:
         """Its schedules; of equal ones for equal requests the first."""
         return _answers(self.subject, self.questions)
 
     @cached_property
-    def trials(self) -> tuple[Trial, ...]:
-        """What it does on the fabrics."""
-        return tuple(
-            Trial(fabric, members, question, _plan(self.subject, question))
-            for fabric, members, question in self.asked()
-            if self.subject.refusal(question.request, question.view) is None
-        )
-
-    def asked(self) -> Iterator[tuple[Fabric, IntArray, Question]]:
-        """Yield what it is asked on the fabrics, whether it serves it or not."""
+    def trials(self) -> list[Trial]:
+        """What it does on the fabrics, among all NPUs."""
+        found = []
         for fabric in self.fabrics:
             for pattern in sorted(self.subject.served_patterns()):
                 npus = len(fabric.npus)
-                pair = pattern is Pattern.POINT_TO_POINT
-                members = np.array([0, npus - 1]) if pair else np.arange(npus)
+                members = np.array([0, npus - 1]) if pattern is Pattern.POINT_TO_POINT else np.arange(npus)
                 request = CollectiveRequest(pattern, len(members), _SIZE, root=1 if pattern.rooted and npus > 1 else 0)
-                yield fabric, members, Question(request, fabric.view(members), f"on a {fabric.name}")
+                question = Question(request, fabric.view(members), f"on a {fabric.name}")
+                if self.subject.refusal(request, question.view) is None:
+                    found.append(Trial(fabric, members, question, _plan(self.subject, question)))
+        return found
 
 
 def schedules_do_what_they_promise(case: CollectiveCase) -> None:
@@ -150,19 +120,12 @@ def what_it_supports_is_served(case: CollectiveCase) -> None:
     unknown = sorted(case.subject.served_patterns() - case.subject.patterns)
     if unknown:
         raise ConformanceError(f"served_patterns() has {', '.join(unknown)}, which the class does not have in patterns")
-    served = {
-        one.request.pattern
-        for one, refusal in zip(case.questions, case.refusals, strict=True)
-        if refusal is None and one.request.ranks > 1
-    }
     tried = {one.question.request.pattern for one in case.trials}
     for pattern in sorted(case.subject.served_patterns()):
-        if pattern not in served:
-            reasons = {
-                refusal: None
-                for one, refusal in zip(case.questions, case.refusals, strict=True)
-                if one.request.pattern is pattern and one.request.ranks > 1
-            }
+        reasons = dict.fromkeys(
+            refusal for one, refusal in case.replies if one.request.pattern is pattern and one.request.ranks > 1
+        )
+        if None not in reasons:
             raise ConformanceError(
                 f"{pattern} is in patterns, yet refused in every group of {list(case.ranks)} ranks: "
                 f"{'; '.join(map(str, list(reasons)[:3]))}; take it out of patterns, leave it out of served_patterns() "
@@ -178,17 +141,17 @@ def what_it_supports_is_served(case: CollectiveCase) -> None:
 def refusals_have_reasons(case: CollectiveCase) -> None:
     """What is not among the patterns of the configuration is refused, and every refusal says why."""
     served = case.subject.served_patterns()
-    for question, refusal in zip(case.questions, case.refusals, strict=True):
-        if refusal is None:
-            if question.request.pattern not in served:
-                where = "served_patterns()" if question.request.pattern in case.subject.patterns else "patterns"
-                raise ConformanceError(
-                    f"{question}: not refused, yet {question.request.pattern} is not in {where}; end refusal() with "
-                    "return super().refusal(request, view)"
-                )
-        elif not str(refusal).strip():
+    for question, refusal in case.replies:
+        pattern = question.request.pattern
+        if refusal is None and pattern not in served:
+            where = "served_patterns()" if pattern in case.subject.patterns else "patterns"
+            raise ConformanceError(
+                f"{question}: not refused, yet {pattern} is not in {where}; end refusal() with "
+                "return super().refusal(request, view)"
+            )
+        if refusal is not None and not str(refusal).strip():
             raise ConformanceError(f"{question}: refusal() returns no text; a reason in words, or None to serve it")
-    for question, refusal in zip(case.questions, case.refusals, strict=True):
+    for question, refusal in case.replies:
         if refusal is not None:
             try:
                 case.subject.plan(question.request, question.view)
@@ -217,8 +180,7 @@ def is_the_same_in_another_process(case: CollectiveCase) -> None:
 
 def observed(algorithm: CollectiveAlgorithm) -> str:
     """Return a digest of some schedules."""
-    case = CollectiveCase(subject=algorithm, ranks=(2, 3, 6, 8), fabrics=())
-    return digest(schedule.key for _, schedule in case.answers)
+    return digest(schedule.key for _, schedule in _answers(algorithm, _questions(_groups((2, 3, 6, 8)))))
 
 
 def variants_are_valid(case: CollectiveCase) -> None:
@@ -234,16 +196,10 @@ def variants_are_valid(case: CollectiveCase) -> None:
                     f"variants({pattern}) has {variant} in it, which is no {type(case.subject).__qualname__}"
                 )
             if variant != case.subject:
-                few = [
-                    one
-                    for one in case.questions
-                    if one.request.pattern is pattern and one.request.ranks in _FOR_VARIANTS
-                ]
+                of_pattern = [one for one in case.questions if one.request.pattern is pattern]
+                few = [one for one in of_pattern if one.request.ranks in _FOR_VARIANTS]
                 for question, schedule in _answers(variant, few):
                     _replay(question, schedule, f"variant {variant}, ")
-
-
-_FOR_VARIANTS = (3, 6)
 
 
 def what_auto_is_told_is_true(case: CollectiveCase) -> None:
@@ -258,7 +214,7 @@ def what_auto_is_told_is_true(case: CollectiveCase) -> None:
             raise ConformanceError(f"{question}: equivalent() returns an algorithm that writes another schedule")
         if undivided is not subject:
             sent = _pair_bytes(_plan(undivided, question))
-            if not np.allclose(sent, _pair_bytes(schedule), rtol=_EXACT, atol=_EXACT * request.size):
+            if not np.allclose(sent, _pair_bytes(schedule), rtol=EXACT, atol=EXACT * request.size):
                 raise ConformanceError(
                     f"{question}: undivided() returns an algorithm that sends other bytes between ranks"
                 )
@@ -271,7 +227,7 @@ def what_auto_is_told_is_true(case: CollectiveCase) -> None:
 
 
 def _pair_bytes(schedule: Schedule) -> FloatArray:
-    """Return the ``(ranks, ranks)`` bytes that unicasts carry from each rank to each other."""
+    """Return the ``(ranks, ranks)`` bytes that unicasts carry."""
     table = np.zeros((schedule.ranks, schedule.ranks))
     for phase in schedule.phases:
         alone = np.ones(len(phase), dtype=bool) if phase.stream is None else phase.stream < 0
@@ -289,7 +245,7 @@ def bytes_are_conserved(case: CollectiveCase) -> None:
             continue  # others may carry streams as something else
         wanted = expected_link_bytes(trial.fabric, trial.schedule, trial.members)
         moved = trial.run.link_bytes
-        for link in np.flatnonzero(~np.isclose(moved, wanted, rtol=_EXACT, atol=_EXACT))[:1]:
+        for link in np.flatnonzero(~np.isclose(moved, wanted, rtol=EXACT, atol=EXACT))[:1]:
             raise ConformanceError(
                 f"{trial}: {moved[link]:g} B cross {trial.fabric.link_name(int(link))}, the rows of the schedule say "
                 f"{wanted[link]:g} B"
@@ -300,7 +256,7 @@ def stepwise_takes_as_long(case: CollectiveCase) -> None:
     """Alone on a fabric, a schedule takes as long step by step as compressed."""
     for trial in case.trials:
         stepwise = simulate(trial.fabric, trial.schedule, trial.members, stepwise=True).seconds
-        if not np.isclose(stepwise, trial.run.seconds, rtol=_EXACT, atol=0):
+        if not np.isclose(stepwise, trial.run.seconds, rtol=EXACT, atol=0):
             raise ConformanceError(
                 f"{trial}: {trial.run.seconds:g} s, and {stepwise:g} s step by step; phases that repeat beside each "
                 "other drift apart, so have them take turns on a channel, or say in expected_failures why that is meant"
@@ -311,7 +267,7 @@ def no_bound_is_beaten(case: CollectiveCase) -> None:
     """No schedule is faster than the links allow."""
     for trial in case.trials:
         bound = lower_bound(trial.fabric, trial.question.request, trial.members).seconds
-        if trial.run.seconds < bound * (1 - _EXACT):
+        if trial.run.seconds < bound * (1 - EXACT):
             raise ConformanceError(
                 f"{trial}: {trial.run.seconds:g} s, although no algorithm takes less than {bound:g} s; does it move "
                 "too few bytes?"
@@ -324,7 +280,7 @@ def more_bandwidth_is_not_slower(case: CollectiveCase) -> None:
         fabric = scaled(trial.fabric, 2.0)
         question = evolve(trial.question, view=fabric.view(trial.members))
         faster = simulate(fabric, _plan(case.subject, question), trial.members).seconds
-        if faster > trial.run.seconds * (1 + _EXACT):
+        if faster > trial.run.seconds * (1 + EXACT):
             raise ConformanceError(
                 f"{trial}: {trial.run.seconds:g} s, and {faster:g} s with twice the bandwidth everywhere"
             )
@@ -337,7 +293,7 @@ def more_bytes_are_not_faster(case: CollectiveCase) -> None:
             request = evolve(trial.question.request, size=trial.question.request.size * factor)
             question = evolve(trial.question, request=request)
             seconds = simulate(trial.fabric, _plan(case.subject, question), trial.members).seconds
-            if (seconds - trial.run.seconds) * (factor - 1) < -_EXACT * trial.run.seconds:
+            if (seconds - trial.run.seconds) * (factor - 1) < -EXACT * trial.run.seconds:
                 raise ConformanceError(
                     f"{trial}: {trial.run.seconds:g} s, and {seconds:g} s with {factor:g} times the bytes"
                 )
@@ -371,18 +327,26 @@ def check_collective(
 ) -> None:
     """Check a configured algorithm: its schedules, how long they take, and what it refuses; see ``check_topology``.
 
-    Args:
-        algorithm: What to check.
-        ranks: Group sizes for which schedules are replayed, in groups of many shapes.
-        fabrics: Small fabrics on which they are simulated; by default a switch, a ring, a mesh and a torus of the kit.
-        plugin: See ``check_topology``.
-        expected_failures: See ``check_topology``.
-
-    Raises:
-        ConformanceError: It breaks the contract.
+    Schedules are replayed for groups of ``ranks``, of many shapes, and simulated on small ``fabrics``, by default a
+    switch, a ring, a mesh and a torus of the kit.
     """
-    case = CollectiveCase(subject=algorithm, plugin=plugin, ranks=ranks, fabrics=fabrics or standard())
+    case = CollectiveCase(subject=algorithm, plugin=plugin, ranks=ranks, fabrics=fabrics)
     check_all(f"collective {case}", case, COLLECTIVE, expected_failures)
+
+
+def _groups(sizes: Iterable[int]) -> list[tuple[str, GroupView]]:
+    return [one for ranks in sizes for one in views(ranks)]
+
+
+def _questions(groups: Iterable[tuple[str, GroupView]]) -> list[Question]:
+    """Return requests of every pattern in all ``groups``; the first of a size is asked with many roots and sizes."""
+    seen: set[int] = set()
+    found = []
+    for number, (place, view) in enumerate(groups):
+        requests = _requests(view.size, number % view.size if view.size in seen else None)
+        seen.add(view.size)
+        found += [Question(request, view, place) for request in requests]
+    return found
 
 
 def _requests(ranks: int, root: int | None) -> Iterator[CollectiveRequest]:
@@ -394,7 +358,7 @@ def _requests(ranks: int, root: int | None) -> Iterator[CollectiveRequest]:
         for one in roots if pattern.rooted else [0]:
             yield CollectiveRequest(pattern, ranks, _SIZE, one)
         if root is None:
-            yield from (CollectiveRequest(pattern, ranks, size) for size in _SMALL_SIZES)
+            yield from (CollectiveRequest(pattern, ranks, size) for size in (0.0, 1.0))
     if root is None:
         # Some pairs have nothing for each other.
         sizes: FloatArray = _SIZE * np.random.default_rng(ranks).integers(0, 3, (ranks, ranks)).astype(np.float64)
@@ -408,7 +372,7 @@ def _plan(algorithm: CollectiveAlgorithm, question: Question) -> Schedule:
         raise ConformanceError(f"{question}: no valid schedule: {error}") from error
 
 
-def _answers(algorithm: CollectiveAlgorithm, questions: Sequence[Question]) -> tuple[tuple[Question, Schedule], ...]:
+def _answers(algorithm: CollectiveAlgorithm, questions: Iterable[Question]) -> list[tuple[Question, Schedule]]:
     """Return the schedules of what ``algorithm`` does not refuse; of equal ones for equal requests the first."""
     found: dict[object, tuple[Question, Schedule]] = {}
     for question in questions:
@@ -418,7 +382,7 @@ def _answers(algorithm: CollectiveAlgorithm, questions: Sequence[Question]) -> t
             sizes = None if request.sizes is None else request.sizes.tobytes()
             asked = request.pattern, request.ranks, request.root, request.size, sizes
             found.setdefault((schedule.key, asked), (question, schedule))
-    return tuple(found.values())
+    return list(found.values())
 
 
 def _replay(question: Question, schedule: Schedule, who: str = "") -> None:

@@ -23,12 +23,7 @@ _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 @frozen(eq=False, kw_only=True)
 class Case(Generic[S]):
-    """What the checks of a plugin are given.
-
-    Args:
-        subject: A configured instance.
-        plugin: The module (or object) whose hooks register its class; ``None`` if that is not to be checked.
-    """
+    """A configured instance, and the module (or object) whose hooks register its class, if that is to be checked."""
 
     subject: S
     plugin: object = None
@@ -39,7 +34,7 @@ class Case(Generic[S]):
 
 @cache
 def installed() -> tuple[Registry[Any], ...]:
-    """Return the registries of the installed plugins, for fields that name one of them."""
+    """Return the registries of the installed plugins."""
     return PluginManager.discover().registries
 
 
@@ -66,7 +61,7 @@ def is_documented(case: Case[Any]) -> None:
     """The class has a docstring and every field a help text: what ``fredfw plugins show`` prints."""
     cls = type(case.subject)
     missing = []
-    if not (inspect.cleandoc(cls.__doc__ or "").partition("\n")[0]):
+    if not inspect.cleandoc(cls.__doc__ or ""):
         missing.append(f"{cls.__qualname__} has no docstring; its first line is what lists and helps show")
     silent = [one.name for one in schema.fields(cls) if not one.help.strip()]
     if silent:
@@ -129,7 +124,6 @@ COMMON: Sequence[Check[Case[Any]]] = (
 
 
 def _toml(value: Any) -> str:
-    """Return plain data as a TOML value."""
     if isinstance(value, bool | str):
         return json.dumps(value)  # the escapes of JSON are those of TOML
     if isinstance(value, Mapping):

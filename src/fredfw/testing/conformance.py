@@ -18,10 +18,12 @@ from fredfw.errors import PluginError, nearest
 
 C = TypeVar("C")
 Check: TypeAlias = Callable[[C], None]
-"""A test of one property of a case: returns if it holds, and raises if not. Its name is the property."""
+"""A test of one property of a case, which its name says: it raises if that does not hold."""
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
-"""No expected failures."""
+EXACT = 1e-9
+"""Relative difference below which times, rates and sums count as equal."""
+PASSES = "holds after all; take it out of expected_failures"
 # A plugin's author can do nothing about what is below these.
 _NOT_THE_AUTHORS = tuple(str(Path(file).parent) for file in (Path(__file__).parent, np.__file__, getfile(attrs.evolve)))
 
@@ -31,13 +33,7 @@ class ConformanceError(AssertionError):
 
 
 def check_all(title: str, case: C, checks: Sequence[Check[C]], expected_failures: Mapping[str, str]) -> None:
-    """Run ``checks`` on ``case``.
-
-    Args:
-        title: What is checked, for the message.
-        case: What the checks are given.
-        checks: All of them are run.
-        expected_failures: By the name of a check, why it cannot hold.
+    """Run all ``checks`` on ``case``; ``title`` says what that is.
 
     Raises:
         ConformanceError: A check fails that is not expected to, or does not fail that is, or an expectation has no
@@ -59,9 +55,6 @@ def check_all(title: str, case: C, checks: Sequence[Check[C]], expected_failures
         ]
         count = sum(map(len, names.values()))
         raise ConformanceError(f"{title} fails {count} of {len(checks)} checks:\n  " + "\n  ".join(lines))
-
-
-PASSES = "holds after all; take it out of expected_failures"
 
 
 def misuses(checks: Sequence[Check[Any]], expected_failures: Mapping[str, str]) -> Iterator[str]:
@@ -92,7 +85,7 @@ def outcome(check: Check[C], case: C) -> str | None:
 
 
 def describe(instance: Any) -> str:
-    """Return the name of a plugin's instance, with the fields that are not at their defaults."""
+    """Return the name of a plugin's instance, with the fields that differ from their defaults."""
     cls = type(instance)
     name = getattr(cls, "name", cls.__qualname__)
     fields = [one for one in attrs.fields(cls) if one.init]
@@ -106,7 +99,7 @@ def describe(instance: Any) -> str:
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Seed the global random generators, which no plugin may depend on, and put them back afterwards."""
+    """Seed the global random generators, which no plugin may depend on, for the block."""
     before = random.getstate(), np.random.get_state()
     random.seed(seed)
     np.random.seed(seed)

@@ -12,18 +12,14 @@ from attrs import evolve, frozen
 
 from fredfw.fabric import Fabric
 from fredfw.simulation import ActiveFlows, Dynamics, Incidence, SharingPolicy, StatefulSharing
-from fredfw.testing.conformance import ConformanceError
-from fredfw.testing.incidences import permuted
+from fredfw.testing.conformance import EXACT, ConformanceError
 from fredfw.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from fredfw.testing.sharing import SharingCase
 
-_EXACT = 1e-9
 # Sums in another order differ by rounding, which feedback magnifies.
 _ALIKE = 1e-6
-_FLOWS = 8
-_ENDLESS = 1e18
 # How often a policy is asked, and for how long it may take to converge: in questions, and to which share of its rates.
 _QUESTIONS = 40
 _PATIENCE, _WINDOW, _CLOSE = 20_000, 200, 0.02
@@ -36,23 +32,21 @@ class Endless:
     fabric: Fabric
     flows: ActiveFlows
 
-    @property
-    def name(self) -> str:
-        """What it is, for messages."""
+    def __str__(self) -> str:
         return f"{len(self.flows)} endless flows on a {self.fabric.name}"
 
     def ask(self, dynamics: Dynamics, now: float) -> tuple[FloatArray, float]:
-        """Return the rates from ``now`` on and until when they hold; it is given copies that one might change."""
+        """Return the rates from ``now`` on and until when they hold."""
         held = dynamics.rates(self.flows, self.fabric.bandwidths.copy(), now)
         return held.rates, held.until
 
-    def course(self, dynamics: Dynamics, questions: int = _QUESTIONS, now: float = 0.0) -> Iterator[FloatArray]:
+    def course(self, dynamics: Dynamics, now: float = 0.0) -> Iterator[FloatArray]:
         """Yield the rates, question by question, as long as they change."""
-        for _ in range(questions):
+        for _ in range(_QUESTIONS):
             rates, until = self.ask(dynamics, now)
             yield rates
             if not until > now:
-                raise ConformanceError(f"of {self.name}, rates hold until {until!r} at {now!r}; later than that")
+                raise ConformanceError(f"of {self}, rates hold until {until!r} at {now!r}; later than that")
             if until == math.inf:
                 return
             now = until
@@ -74,11 +68,11 @@ def rates_in_time_fit_the_links(case: SharingCase) -> None:
     for policy, one in _endless(case):
         for rates in one.course(policy.begin(one.fabric)):
             if rates.shape != (len(one.flows),) or not (np.isfinite(rates) & (rates >= 0)).all():
-                raise ConformanceError(f"{one.name} get the rates {rates}; one each, finite and not negative")
+                raise ConformanceError(f"{one} get the rates {rates}; one each, finite and not negative")
             load = one.flows.incidence.load(rates, len(one.fabric.bandwidths))
-            for link in np.flatnonzero(load > one.fabric.bandwidths * (1 + _EXACT))[:1]:
+            for link in np.flatnonzero(load > one.fabric.bandwidths * (1 + EXACT))[:1]:
                 raise ConformanceError(
-                    f"{one.name} put {load[link]:g} B/s on {one.fabric.link_name(int(link))}, which carries "
+                    f"{one} put {load[link]:g} B/s on {one.fabric.link_name(int(link))}, which carries "
                     f"{one.fabric.bandwidths[link]:g} B/s"
                 )
 
@@ -94,7 +88,7 @@ def order_does_not_matter_in_time(case: SharingCase) -> None:
         for rates, again in zip(*courses, strict=False):
             if not np.allclose(again, rates[order], rtol=_ALIKE, atol=_ALIKE * rates.max()):
                 raise ConformanceError(
-                    f"{one.name} get other rates where the same flows have other numbers; rates must not depend on "
+                    f"{one} get other rates where the same flows have other numbers; rates must not depend on "
                     "numbers or on their order"
                 )
 
@@ -106,7 +100,7 @@ def simulations_are_apart(case: SharingCase) -> None:
         for first, second, rates in zip(*(one.course(policy.begin(one.fabric)) for _ in range(2)), alone, strict=False):
             if not (np.array_equal(first, rates) and np.array_equal(second, rates)):
                 raise ConformanceError(
-                    f"{one.name} get other rates in another simulation; begin() returns a state of its own each time, "
+                    f"{one} get other rates in another simulation; begin() returns a state of its own each time, "
                     "and nothing is kept elsewhere"
                 )
 
@@ -124,18 +118,18 @@ def a_copy_goes_on_alike(case: SharingCase) -> None:
             raise ConformanceError(f"the state of a simulation cannot be pickled: {error}") from error
         for rates, again in zip(*(one.course(each, now=now) for each in (dynamics, copy)), strict=False):
             if not np.array_equal(rates, again):
-                raise ConformanceError(f"{one.name} get other rates from a copy of the state; pickle all of it")
+                raise ConformanceError(f"{one} get other rates from a copy of the state; pickle all of it")
 
 
 def converges_if_it_says_so(case: SharingCase) -> None:
     """Where a policy with state says that it converges, two flows that meet come to within 2 % of ``rates``."""
     for policy, fabric in _with_state(case):
-        flows = _meeting(fabric)
-        if not policy.converges or len(flows) < 2:
+        ends = _ends(fabric)
+        if not policy.converges or not ends:
             continue
-        both = Endless(fabric, flows)
+        one, both = (Endless(fabric, _between(fabric, *np.array(pairs).T)) for pairs in (ends[:1], ends))
+        flows = both.flows
         dynamics, now = policy.begin(fabric), 0.0
-        one = Endless(fabric, _between(fabric, *np.array(_ends(fabric)[:1]).T))
         for _ in range(_QUESTIONS):  # the first is there before the other
             _, until = one.ask(dynamics, now)
             now = until if until < math.inf else now + 1.0
@@ -147,9 +141,22 @@ def converges_if_it_says_so(case: SharingCase) -> None:
                 break
         if far > _CLOSE:
             raise ConformanceError(
-                f"{both.name} are still {100 * far:.3g} % away from what rates() returns for them, after up to "
+                f"{both} are still {100 * far:.3g} % away from what rates() returns for them, after up to "
                 f"{_PATIENCE} questions; leave out `converges = True`, or have rates() return what they come to"
             )
+
+
+def permuted(incidence: Incidence, order: IntArray) -> Incidence:
+    """Return the flows in another ``(F,)`` ``order``."""
+    pairs = np.concatenate([np.arange(incidence.offsets[one], incidence.offsets[one + 1]) for one in order])
+    return Incidence(
+        np.concatenate([[0], np.cumsum(np.diff(incidence.offsets)[order])]).astype(np.intp),
+        incidence.links[pairs],
+        None if incidence.coefficients is None else incidence.coefficients[pairs],
+        None if incidence.caps is None else incidence.caps[order],
+        incidence.priorities[order],
+        None if incidence.weights is None else incidence.weights[order],
+    )
 
 
 def _with_state(case: SharingCase) -> Iterator[tuple[StatefulSharing, Fabric]]:
@@ -163,25 +170,21 @@ def _endless(case: SharingCase) -> Iterator[tuple[StatefulSharing, Endless]]:
     """Yield flows between pairs of NPUs on each fabric; none for a policy without state."""
     random = np.random.default_rng(0)
     for policy, fabric in _with_state(case):
-        sources, destinations = random.permuted(np.tile(fabric.npus, (_FLOWS, 1)), axis=1)[:, :2].T
+        sources, destinations = random.permuted(np.tile(fabric.npus, (8, 1)), axis=1)[:, :2].T
         yield policy, Endless(fabric, _between(fabric, sources, destinations))
 
 
 def _ends(fabric: Fabric) -> list[tuple[int, int]]:
     """Return two pairs of NPUs whose flows have the last link in common; none where there are no such pairs."""
     last: dict[int, tuple[int, int]] = {}
-    for source in fabric.npus[1:].tolist():
+    npu, *others = fabric.npus.tolist()
+    for source in others:
         routes = fabric.defaults.router.route(fabric, np.array([source]), fabric.npus[:1])
         link = int(routes.links[-1])
         if link in last and len(routes.links) > 1:
-            return [last[link], (source, int(fabric.npus[0]))]
-        last[link] = (source, int(fabric.npus[0]))
+            return [last[link], (source, npu)]
+        last[link] = (source, npu)
     return []
-
-
-def _meeting(fabric: Fabric) -> ActiveFlows:
-    ends = np.array(_ends(fabric), dtype=np.intp).reshape(-1, 2)
-    return _between(fabric, ends[:, 0], ends[:, 1])
 
 
 def _between(fabric: Fabric, sources: IntArray, destinations: IntArray) -> ActiveFlows:
@@ -189,12 +192,13 @@ def _between(fabric: Fabric, sources: IntArray, destinations: IntArray) -> Activ
     routes = fabric.defaults.router.route(fabric, sources, destinations)
     count = len(sources)
     priorities = np.zeros(count, dtype=np.intp)
+    endless = np.full(count, 1e18)
     return ActiveFlows(
         incidence=Incidence(routes.offsets, routes.links, routes.coefficients, None, priorities),
         ids=np.arange(count),
         births=np.zeros(count),
-        sizes=np.full(count, _ENDLESS),
-        remaining=np.full(count, _ENDLESS),
+        sizes=endless,
+        remaining=endless.copy(),
         latencies=routes.latencies,
         labels=("",) * count,
     )

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import attrs
 import numpy as np
-from attrs import frozen
+from attrs import field, frozen
 
 from fredfw.collectives import Pattern
 from fredfw.errors import UnsupportedError
@@ -29,36 +29,30 @@ from fredfw.validation.results import Validation
 from fredfw.workloads import DeviceMesh, GraphBuilder, System, TaskGraph, Work, Workload
 
 Result: TypeAlias = RunResult | Comparison | CollectiveResult | CollectiveSweep | TaskGraph | StudyResult
-_CLASSES = dict(
-    zip(
-        KINDS,
-        (RunResult, Comparison, CollectiveResult, CollectiveSweep, TaskGraph, StudyResult, Validation),
-        strict=True,
-    )
-)
+_CLASSES = (RunResult, Comparison, CollectiveResult, CollectiveSweep, TaskGraph, StudyResult, Validation)
 REFUSED = object()
+
+
+def _given_or_standard(given: Sequence[Result]) -> Sequence[Result]:
+    return given or _standard()
 
 
 @frozen(eq=False, kw_only=True)
 class ExporterCase(Case[Exporter]):
-    """An exporter and what it is to export.
+    """An exporter and results, of which it is given those that it takes."""
 
-    Args:
-        results: What it takes, and what it does not take, which is not given to it.
-    """
-
-    results: Sequence[Result]
+    results: Sequence[Result] = field(converter=_given_or_standard)
 
     @property
-    def taken(self) -> tuple[Result, ...]:
+    def taken(self) -> list[Result]:
         """The results of the kinds that it takes."""
-        classes = tuple(_CLASSES[kind] for kind in self.subject.takes if kind in _CLASSES)
-        return tuple(one for one in self.results if isinstance(one, classes))
+        classes = tuple(cls for kind, cls in zip(KINDS, _CLASSES, strict=True) if kind in self.subject.takes)
+        return [one for one in self.results if isinstance(one, classes)]
 
     @cached_property
-    def contents(self) -> tuple[tuple[Result, object], ...]:
+    def contents(self) -> list[tuple[Result, object]]:
         """What comes of each result that is not refused."""
-        return tuple((one, content) for one in self.taken if (content := _content(self.subject, one)) is not REFUSED)
+        return [(one, content) for one in self.taken if (content := _content(self.subject, one)) is not REFUSED]
 
 
 def takes_are_kinds(case: ExporterCase) -> None:
@@ -147,8 +141,8 @@ def is_the_same_in_another_process(case: ExporterCase) -> None:
 
 def observed(exporter: Exporter) -> str:
     """Return a digest of what an exporter makes of the kit's own results."""
-    contents = (content for _, content in ExporterCase(subject=exporter, results=results()).contents)
-    return digest(one for content in contents for one in _inside(content))
+    contents = ExporterCase(subject=exporter, results=results()).contents
+    return digest(one for _, content in contents for one in _inside(content))
 
 
 EXPORTER: Sequence[Check[ExporterCase]] = (
@@ -170,14 +164,8 @@ def check_exporter(
     plugin: object = None,
     expected_failures: Mapping[str, str] = NOTHING,
 ) -> None:
-    """Check a configured exporter on ``results``, or else on small ones of the kit: one of each kind.
-
-    See ``check_topology`` for the other arguments.
-
-    Raises:
-        ConformanceError: It breaks the contract.
-    """
-    case = ExporterCase(subject=exporter, plugin=plugin, results=results or _standard())
+    """Check a configured exporter on ``results``, or else on one of each kind of the kit; see ``check_topology``."""
+    case = ExporterCase(subject=exporter, plugin=plugin, results=results)
     check_all(f"exporter {case}", case, EXPORTER, expected_failures)
 
 
@@ -190,7 +178,6 @@ class _Small(Topology):
     ring: bool = option(False, help="whether it is the ring")
 
     def build(self) -> Fabric:
-        """See ``Topology.build``."""
         return grid(4, closed=True) if self.ring else star(4)
 
 
@@ -201,17 +188,14 @@ class _Step(Workload):
     name: ClassVar[str] = "kit-step"
 
     def mesh(self, system: System) -> DeviceMesh:
-        """See ``Workload.mesh``."""
         del system
         return DeviceMesh({"dp": 4})
 
     def work(self, system: System) -> Work:
-        """See ``Workload.work``."""
         del system
         return Work(samples=8)
 
     def graph(self, system: System) -> TaskGraph:
-        """See ``Workload.graph``."""
         del system
         builder = GraphBuilder(4)
         everybody = np.arange(4)
@@ -235,15 +219,17 @@ def results() -> tuple[RunResult, Comparison, CollectiveResult, CollectiveSweep,
     plugins = PluginManager.discover(Switches(allow=frozenset()))
     plugins.register(_Plugin(), "fredfw.testing")
     framework = Framework(plugins)
+    direct = {"collectives": {"default": "direct"}}
+    workloads = {"a step": {"workload": "kit-step"}}
     experiment = framework.load_experiment(
         {
             "title": "four NPUs, <two> fabrics & a 'quoted, name'",
             "baseline": "a star",
             "fabrics": {
-                "a star": {"topology": "kit-small", "collectives": {"default": "direct"}},
-                "a ring": {"topology": {"name": "kit-small", "ring": True}, "collectives": {"default": "direct"}},
+                "a star": {"topology": "kit-small", **direct},
+                "a ring": {"topology": {"name": "kit-small", "ring": True}, **direct},
             },
-            "workloads": {"a step": {"workload": "kit-step"}},
+            "workloads": workloads,
         }
     )
     fabric = _Small().build()
@@ -257,8 +243,8 @@ def results() -> tuple[RunResult, Comparison, CollectiveResult, CollectiveSweep,
         framework.study(
             {
                 "title": "one <star> or ring",
-                "fabrics": {"it": {"topology": "kit-small", "collectives": {"default": "direct"}}},
-                "workloads": {"a step": {"workload": "kit-step"}},
+                "fabrics": {"it": {"topology": "kit-small", **direct}},
+                "workloads": workloads,
                 "space": {"ring": {"path": "fabrics.it.topology.ring", "values": [False, True]}},
                 "objective": {"minimise": "time"},
             }
@@ -270,7 +256,6 @@ _standard = cache(results)
 
 
 def _content(exporter: Exporter, result: Result) -> object:
-    """Return what ``exporter`` makes of ``result``, or ``REFUSED``."""
     try:
         return exporter.export(result)
     except UnsupportedError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -13,12 +13,15 @@ from fredfw.fabric import (
     AdmissionPolicy,
     Capabilities,
     Defaults,
+    Dimension,
     Fabric,
     Level,
     NodeKind,
     Operation,
     Router,
     Routes,
+    ShortestPathRouter,
+    product_fabric,
 )
 from fredfw.typing import IntArray
 
@@ -30,7 +33,7 @@ LATENCY = 1e-6
 
 @frozen
 class StarRouter(Router):
-    """Up to the switch and down again; many-ended flows likewise, except from a multicast's source to itself."""
+    """Up to the switch of a ``star`` and down again."""
 
     name: ClassVar[str] = "star"
 
@@ -50,11 +53,7 @@ class StarRouter(Router):
 
 @frozen
 class Admitting(AdmissionPolicy):
-    """Makes admissions by a function.
-
-    Args:
-        make: Returns one.
-    """
+    """Makes admissions by a function."""
 
     name: ClassVar[str] = "admitting"
 
@@ -67,9 +66,9 @@ class Admitting(AdmissionPolicy):
 
 
 def star(npus: int, controllers: int = 0) -> Fabric:
-    """Return NPUs and I/O controllers around a switch that carries out collectives.
+    """Return NPUs and I/O controllers around a switch, the last node, that carries out collectives.
 
-    The switch is the last node; link ``2 i`` leads up from node ``i``, link ``2 i + 1`` down to it.
+    Link ``2 i`` leads up from node ``i``, link ``2 i + 1`` down to it.
     """
     ends = npus + controllers
     kinds = np.repeat([NodeKind.NPU, NodeKind.CONTROLLER, NodeKind.SWITCH], [npus, controllers, 1])
@@ -93,34 +92,17 @@ def star(npus: int, controllers: int = 0) -> Fabric:
 
 def grid(*sizes: int, closed: bool = False) -> Fabric:
     """Return NPUs on a line, a mesh, or (``closed``) a ring or torus; links each way between neighbours."""
-    npus = np.arange(np.prod(sizes))
-    coordinates = np.stack(np.unravel_index(npus, sizes, order="F"), axis=1)
-    near, far = [], []
-    for dimension, size in enumerate(sizes):
-        x = coordinates[:, dimension]
-        # A pair has one link each way even where it is closed.
-        starts = npus[(x < size - 1) | (closed and size > 2)]
-        moved = coordinates[starts].copy()
-        moved[:, dimension] = (moved[:, dimension] + 1) % size
-        near.append(starts)
-        far.append(np.ravel_multi_index(tuple(moved.T), sizes, order="F"))
-    one, other = np.concatenate(near), np.concatenate(far)
-    what = ("ring" if len(sizes) == 1 else "torus") if closed else ("line" if len(sizes) == 1 else "mesh")
-    return Fabric(
-        name=f"{what} of {'x'.join(map(str, sizes))}",
-        kinds=np.full(len(npus), NodeKind.NPU),
-        sources=np.concatenate([one, other]),
-        destinations=np.concatenate([other, one]),
-        bandwidths=BANDWIDTH,
-        latencies=LATENCY,
-        energies=0.0,
-        levels=tuple(Level(size, "ring" if closed and size > 2 else "line", BANDWIDTH, LATENCY) for size in sizes),
-        coordinates=coordinates,
-        copies=True,
-        reduces=True,
-    )
+    kinds = ("line", "mesh"), ("ring", "torus")
+    dimensions = [Dimension.of_links("ring" if closed else "line", size, BANDWIDTH, LATENCY) for size in sizes]
+    name = f"{kinds[closed][len(sizes) > 1]} of {'x'.join(map(str, sizes))}"
+    return product_fabric(dimensions, name).with_defaults(router=ShortestPathRouter())
 
 
 def standard() -> tuple[Fabric, ...]:
     """Return one of each kind: a switch, a ring, a mesh and a torus."""
     return star(8), grid(8, closed=True), grid(4, 2), grid(3, 3, closed=True)
+
+
+def or_standard(given: Sequence[Fabric]) -> Sequence[Fabric]:
+    """Return the fabrics ``given``, or else the kit's own."""
+    return given or standard()

@@ -1,13 +1,13 @@
 """Whether the levels of a fabric are what they say: all NPUs send to the next position of a level at once.
 
-On a ring or line that is ``two_way`` to the previous one as well, at the same time; on a switch, and where all are
-connected, to others after that. Links are shared as the fabric wants. Its admission is not asked, so a member of a
-level with ``lanes`` uses all of them.
+On a ring or line that is ``two_way`` to the previous one as well; on a switch, and where all are connected, to others
+after that. Admission is not asked, so a member of a level with ``lanes`` uses all of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -15,13 +15,12 @@ import numpy as np
 from fredfw.fabric import Fabric
 from fredfw.simulation import Incidence, answers
 from fredfw.simulation.sharing import sharing_of
-from fredfw.testing.conformance import ConformanceError
+from fredfw.testing.conformance import EXACT, ConformanceError
 from fredfw.testing.routes import RoutedCase
 from fredfw.typing import IntArray
 
-_EXACT = 1e-9
-# So many shifts of a level from any to any are tried.
-_STEPS = 8
+# A figure, and where it was found.
+_Found = tuple[float, str]
 
 
 def levels_are_as_fast_as_they_say(case: RoutedCase[Any]) -> None:
@@ -29,31 +28,36 @@ def levels_are_as_fast_as_they_say(case: RoutedCase[Any]) -> None:
     fabric = case.fabric
     for number, shifts in _shifts(fabric):
         level = fabric.levels[number]
-        slowest = longest = (0.0, "")
-        for step, (sources, destinations) in shifts.items():
-            routes = case.ask(sources, destinations)
-            classes = np.zeros(len(routes), dtype=np.intp)
-            flows = Incidence(routes.offsets, routes.links, routes.coefficients, None, classes)
-            rates = answers.rates(sharing_of(fabric), flows, fabric.bandwidths, fabric)
-            least, most = int(rates.argmin()), int(routes.latencies.argmax())
-            names = [
-                " to ".join(fabric.node_name(int(ends[flow])) for ends in (sources, destinations))
-                for flow in (least, most)
-            ]
-            if not slowest[1] or rates[least] < slowest[0]:
-                slowest = float(rates[least]), f"with all NPUs sending {step} at once, from {names[0]}"
-            if not longest[1] or routes.latencies[most] > longest[0]:
-                longest = float(routes.latencies[most]), f"from {names[1]}"
-        if not np.isclose(slowest[0], level.bandwidth, rtol=_EXACT, atol=0):
+        rates, latencies = zip(*(_extremes(case, step, *ends) for step, ends in shifts.items()), strict=True)
+        rate, where = min(rates, key=itemgetter(0))
+        if not np.isclose(rate, level.bandwidth, rtol=EXACT, atol=0):
             raise ConformanceError(
-                f"level {number} promises each member {level.bandwidth:g} B/s; {slowest[1]} the rate is "
-                f"{slowest[0]:g} B/s, and nowhere less"
+                f"level {number} promises each member {level.bandwidth:g} B/s; {where} the rate is {rate:g} B/s, and "
+                "nowhere less"
             )
-        if not np.isclose(longest[0], level.latency, rtol=_EXACT, atol=0):
+        latency, where = max(latencies, key=itemgetter(0))
+        if not np.isclose(latency, level.latency, rtol=EXACT, atol=0):
             raise ConformanceError(
-                f"level {number} says that its latency is {level.latency:g} s; {longest[1]} a route takes "
-                f"{longest[0]:g} s, and nowhere more"
+                f"level {number} says that its latency is {level.latency:g} s; {where} a route takes {latency:g} s, "
+                "and nowhere more"
             )
+
+
+def _extremes(case: RoutedCase[Any], step: str, sources: IntArray, destinations: IntArray) -> tuple[_Found, _Found]:
+    """Return the lowest rate and the highest latency of flows that run at once."""
+    fabric, routes = case.fabric, case.ask(sources, destinations)
+    classes = np.zeros(len(routes), dtype=np.intp)
+    flows = Incidence(routes.offsets, routes.links, routes.coefficients, None, classes)
+    rates = answers.rates(sharing_of(fabric), flows, fabric.bandwidths, fabric)
+    slowest, longest = rates.argmin(), routes.latencies.argmax()
+    slow, long = (
+        " to ".join(fabric.node_name(int(ends[flow])) for ends in (sources, destinations))
+        for flow in (slowest, longest)
+    )
+    return (
+        (float(rates[slowest]), f"with all NPUs sending {step} at once, from {slow}"),
+        (float(routes.latencies[longest]), f"from {long}"),
+    )
 
 
 def _shifts(fabric: Fabric) -> Iterator[tuple[int, dict[str, tuple[IntArray, IntArray]]]]:
@@ -77,7 +81,7 @@ def _shifts(fabric: Fabric) -> Iterator[tuple[int, dict[str, tuple[IntArray, Int
         if level.size < 2:
             continue
         if level.any_to_any:
-            steps = range(1, min(level.size, _STEPS + 1))
+            steps = range(1, min(level.size, 9))  # as far as that is tried
             yield number, {f"{step} on" if step > 1 else "to the next": ends(number, step) for step in steps}
             continue
         near, far = ends(number, 1)

@@ -5,27 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-from attrs import frozen
+from attrs import field, frozen
 
 from fredfw.errors import FredfwError, InputError
 from fredfw.fabric import Fabric
 from fredfw.testing.common import COMMON, Case
 from fredfw.testing.conformance import NOTHING, Check, ConformanceError, check_all, seeded
-from fredfw.testing.fabrics import standard
+from fredfw.testing.fabrics import or_standard
 from fredfw.testing.process import digest, same_elsewhere
 from fredfw.workloads import DeviceMesh, Placement
 
 
 @frozen(eq=False, kw_only=True)
 class PlacementCase(Case[Placement]):
-    """A placement and the fabrics on which it is to place workers.
+    """A placement, the fabrics on which it is to place workers, and those, where there are NPUs for them."""
 
-    Args:
-        fabrics: With any number of NPUs.
-        meshes: Workers to place where there are NPUs for them.
-    """
-
-    fabrics: Sequence[Fabric]
+    fabrics: Sequence[Fabric] = field(converter=or_standard)
     meshes: Sequence[DeviceMesh]
 
     def asked(self) -> Iterator[tuple[Fabric, DeviceMesh, str]]:
@@ -47,9 +42,8 @@ def no_npu_is_used_twice(case: PlacementCase) -> None:
             )
         numbers, counts = np.unique(npus, return_counts=True)
         if (counts > 1).any():
-            raise ConformanceError(
-                f"{what}: NPU {numbers[counts > 1][0]} is used twice; order() returns {npus.tolist()}"
-            )
+            twice = numbers[counts > 1][0]
+            raise ConformanceError(f"{what}: NPU {twice} is used twice; order() returns {npus.tolist()}")
         if numbers[0] < 0 or numbers[-1] >= len(fabric.npus):
             raise ConformanceError(f"{what}: order() returns {npus.tolist()}, there are {len(fabric.npus)} NPUs")
 
@@ -85,7 +79,7 @@ def is_the_same_in_another_process(case: PlacementCase) -> None:
 
 def observed(placement: Placement) -> str:
     """Return a digest of where workers go on the kit's own fabrics."""
-    case = PlacementCase(subject=placement, fabrics=standard(), meshes=PARALLELISMS)
+    case = PlacementCase(subject=placement, fabrics=(), meshes=PARALLELISMS)
     places: list[object] = []
     for fabric, mesh, _ in case.asked():
         try:
@@ -95,15 +89,9 @@ def observed(placement: Placement) -> str:
     return digest(places)
 
 
-PARALLELISMS = (
-    DeviceMesh({"mp": 1, "pp": 1, "dp": 1}),
-    DeviceMesh({"mp": 2, "pp": 1, "dp": 1}),
-    DeviceMesh({"mp": 1, "pp": 1, "dp": 3}),
-    DeviceMesh({"mp": 2, "pp": 2, "dp": 1}),
-    DeviceMesh({"mp": 2, "pp": 2, "dp": 2}),
-    DeviceMesh({"mp": 1, "pp": 1, "dp": 8}),
-    DeviceMesh({"mp": 3, "pp": 1, "dp": 3}),
-    DeviceMesh({"mp": 4, "pp": 5, "dp": 1}),
+PARALLELISMS = tuple(
+    DeviceMesh({"mp": mp, "pp": pp, "dp": dp})
+    for mp, pp, dp in ((1, 1, 1), (2, 1, 1), (1, 1, 3), (2, 2, 1), (2, 2, 2), (1, 1, 8), (3, 1, 3), (4, 5, 1))
 )
 
 PLACEMENT: Sequence[Check[PlacementCase]] = (
@@ -123,10 +111,6 @@ def check_placement(
     plugin: object = None,
     expected_failures: Mapping[str, str] = NOTHING,
 ) -> None:
-    """Check a configured placement, on ``fabrics`` or else on small ones of the kit; see ``check_topology``.
-
-    Raises:
-        ConformanceError: It breaks the contract.
-    """
-    case = PlacementCase(subject=placement, plugin=plugin, fabrics=fabrics or standard(), meshes=meshes)
+    """Check a configured placement, on ``fabrics`` or else on small ones of the kit; see ``check_topology``."""
+    case = PlacementCase(subject=placement, plugin=plugin, fabrics=fabrics, meshes=meshes)
     check_all(f"placement {case}", case, PLACEMENT, expected_failures)

@@ -37,10 +37,7 @@ def digest(parts: Iterable[object]) -> str:
 
 
 def same_elsewhere(instance: Any, observe: Callable[[Any], str], what: str) -> None:
-    """Make sure that an equal instance looks the same in another process.
-
-    The file of the class runs there as a module, so a script that does more than define the class should do that as
-    ``__main__`` only.
+    """Make sure that an equal instance looks the same in another process, where the file of its class is a module.
 
     Args:
         instance: Of a plugin's class.
@@ -48,8 +45,7 @@ def same_elsewhere(instance: Any, observe: Callable[[Any], str], what: str) -> N
         what: What that is.
 
     Raises:
-        ConformanceError: It does not look the same, or cannot be made there: no other process can import a class of an
-            interactive session, or inside a function.
+        ConformanceError: It does not, or cannot be made there: its class is of an interactive session or in a function.
     """
     if _answering:
         return
@@ -83,11 +79,8 @@ def _ask(instance: Any, observe: Callable[[Any], str]) -> str:
             command, check=False, input=text, env=environment, capture_output=True, text=True, timeout=_SECONDS
         )
     except subprocess.TimeoutExpired:
-        reason = (
-            f"importing {file or module} takes more than {_SECONDS} s; what else it does belongs under "
-            "if __name__ == '__main__'"
-        )
-        raise _unchecked(cls, reason) from None
+        reason = f"importing {file or module} takes more than {_SECONDS} s"
+        raise _unchecked(cls, f"{reason}; what else it does belongs under if __name__ == '__main__'") from None
     if done.returncode or not done.stdout:
         raise _unchecked(cls, (done.stderr.strip().splitlines() or ["it ends early"])[-1])
     return done.stdout
@@ -113,7 +106,7 @@ def _unchecked(cls: type, reason: str) -> ConformanceError:
 
 
 def answer() -> None:
-    """Answer, on standard output, the question on standard input: this is what runs in the other process."""
+    """Answer the question on standard input: this is what runs in the other process."""
     global _answering  # noqa: PLW0603  (a property of the whole process)
     _answering = True
     question = json.load(sys.stdin)
@@ -123,14 +116,12 @@ def answer() -> None:
         for name in inner:
             cls = getattr(cls, name)
         module, function = question["observe"]
-        text = getattr(importlib.import_module(module), function)(
-            configure.build(cls, question["fields"], registries=installed)
-        )
+        instance = configure.build(cls, question["fields"], registries=installed)
+        text = getattr(importlib.import_module(module), function)(instance)
     sys.stdout.write(text)
 
 
 def _find(name: str, module: str, file: str | None) -> object:
-    """Return what has a name in the module that is known by a name of its own and in a file."""
     try:
         found = importlib.import_module(module)
         if file is None or os.path.realpath(found.__file__ or "") == os.path.realpath(file):

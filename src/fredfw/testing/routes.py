@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -14,27 +15,31 @@ from fredfw.answers import speaks_for
 from fredfw.errors import UnsupportedError
 from fredfw.fabric import Fabric, NodeKind, Operation, Router, Routes
 from fredfw.testing.common import COMMON, Case, S
-from fredfw.testing.conformance import NOTHING, Check, ConformanceError, check_all, describe, seeded
-from fredfw.testing.trees import TreeReport
+from fredfw.testing.conformance import EXACT, NOTHING, Check, ConformanceError, check_all, describe, seeded
+from fredfw.testing.trees import TreeReport, offered_trees
 from fredfw.typing import FloatArray, IntArray
 
-_EXACT = 1e-9
 # All pairs of so many NPUs, or as many pairs of more.
 _ALL_PAIRS = 64
 _SAMPLE = _ALL_PAIRS**2 // 2
-_SINGLES = 128
 _CELLS = 1 << 21
 
 
 @frozen(eq=False)
 class AskedTree:
-    """A many-ended flow that a router was asked for, and what it said."""
+    """A many-ended flow that a router was asked for, whether the fabric offers it, and what the router said."""
 
     operation: Operation
     sources: IntArray
     destinations: IntArray
     offered: bool
     answer: Routes | UnsupportedError
+
+    def text(self, fabric: Fabric) -> str:
+        """Return it in words."""
+        name = fabric.node_name
+        sources, destinations = (_some(ends.tolist(), 4, name) for ends in (self.sources, self.destinations))
+        return f"the {self.operation.value} from {sources} to {destinations}"
 
 
 @frozen(eq=False, kw_only=True)
@@ -73,27 +78,28 @@ class RoutedCase(Case[S], ABC):
         """The routes of all ``pairs``."""
         return self.ask(*self.pairs)
 
+    @cached_property
+    def singles(self) -> list[tuple[int, Routes]]:
+        """Some flows of ``pairs``, each with the route that it gets alone."""
+        count, (sources, destinations) = len(self.pairs[0]), self.pairs
+        flows = np.linspace(0, count - 1, min(count, 128)).astype(np.intp).tolist()
+        return [(one, self.ask(sources[one : one + 1], destinations[one : one + 1])) for one in flows]
+
     def ask(self, sources: IntArray, destinations: IntArray) -> Routes:
         """Return what the router says; it is given copies."""
         return self.router.route(self.fabric, sources.copy(), destinations.copy())
 
     @cached_property
-    def trees(self) -> tuple[AskedTree, ...]:
+    def trees(self) -> list[AskedTree]:
         """Multicasts, reductions and all-reduces among some groups of NPUs, and with a controller at the other end."""
         fabric = self.fabric
         asked: list[tuple[Operation, IntArray, IntArray, bool]] = []
         npus = fabric.npus[:_ALL_PAIRS]
-        random = np.random.default_rng(0)
-        shuffled = random.permutation(npus)
+        shuffled = np.random.default_rng(0).permutation(npus)
         for group in (npus, npus[:2], npus[::2], shuffled, shuffled[: len(npus) // 2 + 1]):
             if len(group) > 1:
                 first, others = group[:1], group[1:]
-                offers = fabric.offered(group)
-                can = {
-                    Operation.MULTICAST: offers.multicasts,
-                    Operation.REDUCE: offers.reduces,
-                    Operation.ALL_REDUCE: offers.multicasts and offers.reduces,
-                }
+                can = offered_trees(fabric.offered(group))
                 asked += [
                     (Operation.MULTICAST, first, others, can[Operation.MULTICAST]),
                     (Operation.REDUCE, others, first, can[Operation.REDUCE]),
@@ -103,7 +109,7 @@ class RoutedCase(Case[S], ABC):
         for gate in fabric.controllers[:1], fabric.controllers[-1:]:
             if len(gate) and len(npus):
                 asked += [(Operation.MULTICAST, gate, npus, False), (Operation.REDUCE, npus, gate, False)]
-        return tuple(AskedTree(*one, self._tree(*one[:3])) for one in asked)
+        return [AskedTree(*one, self._tree(*one[:3])) for one in asked]
 
     def _tree(self, operation: Operation, sources: IntArray, destinations: IntArray) -> Routes | UnsupportedError:
         try:
@@ -112,17 +118,14 @@ class RoutedCase(Case[S], ABC):
             return error
 
     @cached_property
-    def reports(self) -> tuple[tuple[AskedTree, Routes, TreeReport], ...]:
-        """What the trees are that the router knows."""
-        return tuple(
-            (
-                one,
-                one.answer,
-                TreeReport.of(self.fabric, one.answer.links, one.sources, one.destinations, one.operation),
-            )
-            for one in self.trees
-            if isinstance(one.answer, Routes)
-        )
+    def reports(self) -> list[tuple[str, Routes, TreeReport]]:
+        """The trees that the router knows, in words, as links, and as what these are."""
+        fabric, found = self.fabric, []
+        for one in self.trees:
+            if isinstance(one.answer, Routes):
+                report = TreeReport.of(fabric, one.answer.links, one.sources, one.destinations, one.operation)
+                found.append((one.text(fabric), one.answer, report))
+        return found
 
     def pair(self, flow: int) -> str:
         """Return the ends of pair ``flow`` in words."""
@@ -131,16 +134,7 @@ class RoutedCase(Case[S], ABC):
     def links(self, routes: Routes, flow: int) -> str:
         """Return the links of a flow in words."""
         links = routes.links[routes.offsets[flow] : routes.offsets[flow + 1]].tolist()
-        names = ", ".join(map(self.fabric.link_name, links[:8])) or "no link"
-        return f"{names} and {len(links) - 8} more" if len(links) > 8 else names
-
-    def tree_name(self, tree: AskedTree) -> str:
-        """Return a tree in words."""
-        ends = []
-        for nodes in (tree.sources, tree.destinations):
-            names = ", ".join(self.fabric.node_name(int(node)) for node in nodes[:4])
-            ends.append(f"{names} and {len(nodes) - 4} more" if len(nodes) > 4 else names)
-        return f"the {tree.operation.value} from {ends[0]} to {ends[1]}"
+        return _some(links, 8, self.fabric.link_name) or "no link"
 
 
 def routes_exist(case: RoutedCase[Any]) -> None:
@@ -168,12 +162,12 @@ def routes_lead_from_source_to_destination(case: RoutedCase[Any]) -> None:
     fabric, routes, (sources, destinations) = case.fabric, case.routes, case.pairs
     nodes = len(fabric.kinds)
     share = _shares(routes)
-    if ((share <= 0) | (share > 1 + _EXACT)).any():
+    if ((share <= 0) | (share > 1 + EXACT)).any():
         raise ConformanceError("a coefficient of a route is not in (0, 1]; it is the share of the flow on that link")
     block = max(1, _CELLS // nodes)
     for low in range(0, len(routes), block):
         part = slice(routes.offsets[low], routes.offsets[min(low + block, len(routes))])
-        flow = np.repeat(np.arange(len(routes)), np.diff(routes.offsets))[part] - low
+        flow = _flows(routes)[part] - low
         flows = min(block, len(routes) - low)
         gone, come = (
             np.bincount(flow * nodes + ends[routes.links[part]], share[part], flows * nodes).reshape(flows, nodes)
@@ -183,12 +177,11 @@ def routes_lead_from_source_to_destination(case: RoutedCase[Any]) -> None:
         row = np.arange(flows)
         wanted[row, sources[low : low + flows]] += 1
         wanted[row, destinations[low : low + flows]] -= 1
-        for index, node in np.argwhere(np.abs(gone - come - wanted) > _EXACT)[:1]:
-            flow_number = low + int(index)
+        for index, node in np.argwhere(np.abs(gone - come - wanted) > EXACT)[:1].tolist():
             role = {1.0: "the source, which sends 1", -1.0: "the destination, which gets 1"}
             raise ConformanceError(
-                f"the route from {case.pair(flow_number)} is {case.links(routes, flow_number)}: "
-                f"{come[index, node]:g} of the flow enters {fabric.node_name(int(node))} and {gone[index, node]:g} "
+                f"the route from {case.pair(low + index)} is {case.links(routes, low + index)}: "
+                f"{come[index, node]:g} of the flow enters {fabric.node_name(node)} and {gone[index, node]:g} "
                 f"leaves it, {role.get(wanted[index, node], 'which must pass on what it gets')}"
             )
 
@@ -220,8 +213,8 @@ def routes_take_as_long_as_their_links(case: RoutedCase[Any]) -> None:
     fabric, routes = case.fabric, case.routes
     if not (np.isfinite(routes.latencies) & (routes.latencies >= 0)).all():
         raise ConformanceError("the latency of a route is negative or not finite; it is in seconds")
-    least = _by_flow(routes, _shares(routes) * fabric.latencies[routes.links])
-    for flow in np.flatnonzero(routes.latencies < least * (1 - _EXACT))[:1]:
+    least = np.bincount(_flows(routes), _shares(routes) * fabric.latencies[routes.links], len(routes))
+    for flow in np.flatnonzero(routes.latencies < least * (1 - EXACT))[:1]:
         raise ConformanceError(
             f"the route from {case.pair(flow)} takes {routes.latencies[flow]:g} s, its links "
             f"({case.links(routes, flow)}) take {least[flow]:g} s; Fabric.paths adds them up for routes that are paths"
@@ -230,13 +223,12 @@ def routes_take_as_long_as_their_links(case: RoutedCase[Any]) -> None:
 
 def routes_do_not_depend_on_the_batch(case: RoutedCase[Any]) -> None:
     """A pair is routed alike whatever it is routed with."""
-    sources, destinations = case.pairs
-    for flow in np.linspace(0, len(sources) - 1, min(len(sources), _SINGLES)).astype(np.intp):
-        alone = case.ask(sources[flow : flow + 1], destinations[flow : flow + 1])
+    for flow, alone in case.singles:
         if not _equal(alone, case.routes.select(np.array([flow]))):
             raise ConformanceError(
-                f"alone, the route from {case.pair(flow)} is {case.links(alone, 0)}; beside {len(sources) - 1} others "
-                f"it is {case.links(case.routes, flow)}; choose by the two ends alone, for example by a hash of them"
+                f"alone, the route from {case.pair(flow)} is {case.links(alone, 0)}; beside {len(case.routes) - 1} "
+                f"others it is {case.links(case.routes, flow)}; choose by the two ends alone, for example by a hash of "
+                "them"
             )
 
 
@@ -244,10 +236,9 @@ def routes_of_one_pair_are_the_same(case: RoutedCase[Any]) -> None:
     """Where a router has a ``path``, it is what ``route`` says of that pair alone."""
     if not speaks_for(type(case.router), "path", "route"):
         return
-    sources, destinations = case.pairs
-    for flow in np.linspace(0, len(sources) - 1, min(len(sources), _SINGLES)).astype(np.intp):
-        alone = case.ask(sources[flow : flow + 1], destinations[flow : flow + 1])
-        path = case.router.path(case.fabric, int(sources[flow]), int(destinations[flow]))
+    sources, destinations = (ends.tolist() for ends in case.pairs)
+    for flow, alone in case.singles:
+        path = case.router.path(case.fabric, sources[flow], destinations[flow])
         if not _equal(path, alone):
             raise ConformanceError(
                 f"path() from {case.pair(flow)} is {case.links(path, 0)} and takes {path.latencies[0]:g} s, route() is "
@@ -260,11 +251,11 @@ def routes_are_deterministic(case: RoutedCase[Any]) -> None:
     sources, destinations = (ends.copy() for ends in case.pairs)
     with seeded(1):
         again = case.router.route(case.fabric, sources, destinations)
-    if not all(np.array_equal(one, other) for one, other in zip((sources, destinations), case.pairs, strict=True)):
+    if not np.array_equal((sources, destinations), case.pairs):
         raise ConformanceError("route() changes the arrays it is given; copy what has to change")
     if _equal(again, case.routes):
         return
-    for flow in range(len(sources)):
+    for flow in range(len(case.routes)):
         one = np.array([flow])
         if not _equal(again.select(one), case.routes.select(one)):
             raise ConformanceError(
@@ -277,11 +268,12 @@ def trees_exist_where_offered(case: RoutedCase[Any]) -> None:
     """The router has every tree that the fabric offers collectives."""
     for tree in case.trees:
         if tree.offered and not isinstance(tree.answer, Routes):
+            text = tree.text(case.fabric)
             raise ConformanceError(
-                f"the fabric offers {case.fabric.offers}, yet the router refuses {case.tree_name(tree)}: {tree.answer}"
+                f"the fabric offers {case.fabric.offers}, yet the router refuses {text}: {tree.answer}"
             )
         if isinstance(tree.answer, Routes) and len(tree.answer) != 1:
-            raise ConformanceError(f"{case.tree_name(tree)} is {len(tree.answer)} flows; a tree is one")
+            raise ConformanceError(f"{tree.text(case.fabric)} is {len(tree.answer)} flows; a tree is one")
 
 
 def trees_reach_exactly_their_leaves(case: RoutedCase[Any]) -> None:
@@ -290,7 +282,7 @@ def trees_reach_exactly_their_leaves(case: RoutedCase[Any]) -> None:
         if report.faults:
             more = f" (and {len(report.faults) - 1} more faults)" if len(report.faults) > 1 else ""
             raise ConformanceError(
-                f"{case.tree_name(tree)} is {case.links(answer, 0)}: {report.faults[0]}{more}; a tree leads from each "
+                f"{tree} is {case.links(answer, 0)}: {report.faults[0]}{more}; a tree leads from each "
                 "source by one path to one node, and from there by one path to each destination"
             )
 
@@ -300,7 +292,7 @@ def trees_branch_only_where_they_can(case: RoutedCase[Any]) -> None:
     for tree, answer, report in case.reports:
         if report.stuck:
             raise ConformanceError(
-                f"{case.tree_name(tree)} is {case.links(answer, 0)}, but {report.stuck[0]}; say so in the fabric's "
+                f"{tree} is {case.links(answer, 0)}, but {report.stuck[0]}; say so in the fabric's "
                 "copies and reduces, or raise UnsupportedError for the tree"
             )
 
@@ -308,10 +300,9 @@ def trees_branch_only_where_they_can(case: RoutedCase[Any]) -> None:
 def trees_take_as_long_as_their_deepest_branch(case: RoutedCase[Any]) -> None:
     """The latency of a tree is at least that of its longest way up and its longest way down."""
     for tree, answer, report in case.reports:
-        if not report.faults and answer.latencies[0] < report.latency * (1 - _EXACT):
-            raise ConformanceError(
-                f"{case.tree_name(tree)} takes {answer.latencies[0]:g} s; its deepest branch takes {report.latency:g} s"
-            )
+        seconds = answer.latencies[0]
+        if not report.faults and seconds < report.latency * (1 - EXACT):
+            raise ConformanceError(f"{tree} takes {seconds:g} s; its deepest branch takes {report.latency:g} s")
 
 
 ROUTES: Sequence[Check[RoutedCase[Any]]] = (
@@ -332,26 +323,17 @@ ROUTES: Sequence[Check[RoutedCase[Any]]] = (
 
 @frozen(eq=False, kw_only=True)
 class RouterCase(RoutedCase[Router]):
-    """A router and a fabric that it is to route.
+    """A router and a fabric that it is to route."""
 
-    Args:
-        network: The fabric.
-    """
-
-    network: Fabric
-
-    @property
-    def fabric(self) -> Fabric:
-        """See ``RoutedCase.fabric``."""
-        return self.network
+    fabric: Fabric
 
     @property
     def router(self) -> Router:
-        """See ``RoutedCase.router``."""
+        """What is to be checked."""
         return self.subject
 
     def __str__(self) -> str:
-        return f"{describe(self.subject)} on {self.network.name}"
+        return f"{describe(self.subject)} on {self.fabric.name}"
 
 
 ROUTER: Sequence[Check[RouterCase]] = (*COMMON, *ROUTES)
@@ -360,12 +342,8 @@ ROUTER: Sequence[Check[RouterCase]] = (*COMMON, *ROUTES)
 def check_router(
     router: Router, fabric: Fabric, *, plugin: object = None, expected_failures: Mapping[str, str] = NOTHING
 ) -> None:
-    """Check ``router`` on ``fabric``; see ``check_topology``.
-
-    Raises:
-        ConformanceError: It breaks the contract.
-    """
-    case = RouterCase(subject=router, network=fabric, plugin=plugin)
+    """Check ``router`` on ``fabric``; see ``check_topology``."""
+    case = RouterCase(subject=router, fabric=fabric, plugin=plugin)
     check_all(f"router {case}", case, ROUTER, expected_failures)
 
 
@@ -373,16 +351,21 @@ def _shares(routes: Routes) -> FloatArray:
     return np.ones(len(routes.links)) if routes.coefficients is None else routes.coefficients
 
 
-def _by_flow(routes: Routes, values: FloatArray) -> FloatArray:
-    """Return the sum of ``values``, one per link of a flow, of each flow."""
-    flow = np.repeat(np.arange(len(routes)), np.diff(routes.offsets))
-    return np.bincount(flow, values, len(routes)).astype(np.float64, copy=False)
+def _flows(routes: Routes) -> IntArray:
+    """Return the flow of each of ``routes.links``."""
+    return np.repeat(np.arange(len(routes)), np.diff(routes.offsets))
+
+
+def _some(items: Sequence[int], most: int, name: Callable[[int], str]) -> str:
+    """Return the names of at most so many items."""
+    names = ", ".join(map(name, items[:most]))
+    return f"{names} and {len(items) - most} more" if len(items) > most else names
 
 
 def _with_circles(fabric: Fabric, routes: Routes) -> IntArray:
     """Return the flows whose links, all together, form a circle: those of one path must not, those of several may."""
     nodes = len(fabric.kinds)
-    flow = np.repeat(np.arange(len(routes)), np.diff(routes.offsets))
+    flow = _flows(routes)
     leaves, enters = flow * nodes + fabric.sources[routes.links], flow * nodes + fabric.destinations[routes.links]
     entered = np.zeros(len(routes) * nodes, dtype=bool)
     # Links that nothing leads to are taken away, again and again; what is left in the end is on a circle or behind one.
@@ -399,23 +382,23 @@ def _with_circles(fabric: Fabric, routes: Routes) -> IntArray:
 def _has_loop(fabric: Fabric, routes: Routes, flow: int, source: int, destination: int) -> bool:
     """Return whether the links of ``flow`` cannot be those of paths without loops.
 
-    Such paths together pass each node at most once with the whole flow, and neither enter the source nor leave the
-    destination. And every link is on one of them: it can be reached from the source without the node that it leads to,
-    and the destination from there without the node that it leaves.
+    Such paths pass each node at most once with the whole flow, and neither enter the source nor leave the destination.
+    Every link is on one: it can be reached from the source without the node that it leads to, and the destination from
+    there without the node that it leaves.
     """
     part = slice(routes.offsets[flow], routes.offsets[flow + 1])
     near, far = fabric.sources[routes.links[part]], fabric.destinations[routes.links[part]]
     through = np.bincount(far, _shares(routes)[part], len(fabric.kinds))
-    if through.max() > 1 + _EXACT or (far == source).any() or (near == destination).any():
+    if through.max() > 1 + EXACT or (far == source).any() or (near == destination).any():
         return True
     links = set(zip(near.tolist(), far.tolist(), strict=True))
-    onward: dict[int, list[int]] = {}
-    backward: dict[int, list[int]] = {}
+    onward: defaultdict[int, list[int]] = defaultdict(list)
+    backward: defaultdict[int, list[int]] = defaultdict(list)
     for one, other in links:
-        onward.setdefault(one, []).append(other)
-        backward.setdefault(other, []).append(one)
-    before = {node: _reachable(onward, source, node) for node in {other for _, other in links}}
-    after = {node: _reachable(backward, destination, node) for node in {one for one, _ in links}}
+        onward[one].append(other)
+        backward[other].append(one)
+    before = {node: _reachable(onward, source, node) for node in backward}
+    after = {node: _reachable(backward, destination, node) for node in onward}
     return any(one not in before[other] or other not in after[one] for one, other in links)
 
 
@@ -434,6 +417,6 @@ def _equal(one: Routes, other: Routes) -> bool:
     return (
         np.array_equal(one.offsets, other.offsets)
         and np.array_equal(one.links, other.links)
-        and np.allclose(one.latencies, other.latencies, rtol=_EXACT, atol=0)
-        and np.allclose(_shares(one), _shares(other), rtol=_EXACT, atol=0)
+        and np.allclose(one.latencies, other.latencies, rtol=EXACT, atol=0)
+        and np.allclose(_shares(one), _shares(other), rtol=EXACT, atol=0)
     )

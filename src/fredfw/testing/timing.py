@@ -16,12 +16,7 @@ from fredfw.typing import FloatArray, IntArray
 
 @frozen(eq=False)
 class Run:
-    """A simulated schedule.
-
-    Args:
-        seconds: How long it took.
-        link_bytes: ``(links,)`` bytes that crossed each link.
-    """
+    """How long a schedule took, and the ``(links,)`` bytes that crossed each link."""
 
     seconds: float
     link_bytes: FloatArray

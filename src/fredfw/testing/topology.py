@@ -14,26 +14,15 @@ from fredfw.plugin import configure
 from fredfw.plugin.answers import built
 from fredfw.simulation import lower_bound
 from fredfw.testing.common import COMMON, twin
-from fredfw.testing.conformance import NOTHING, Check, ConformanceError, check_all, seeded
+from fredfw.testing.conformance import EXACT, NOTHING, Check, ConformanceError, check_all, seeded
 from fredfw.testing.levels import levels_are_as_fast_as_they_say
 from fredfw.testing.process import digest, same_elsewhere
 from fredfw.testing.routes import ROUTES, RoutedCase
 from fredfw.testing.timing import simulate
 from fredfw.typing import BoolArray, IntArray
 
-_EXACT = 1e-9
-_ARRAYS = (
-    "kinds",
-    "sources",
-    "destinations",
-    "bandwidths",
-    "latencies",
-    "energies",
-    "tiers",
-    "coordinates",
-    "copies",
-    "reduces",
-)
+_NODES = ("kinds", "coordinates", "copies", "reduces")
+_ARRAYS = (*_NODES, "sources", "destinations", "bandwidths", "latencies", "energies", "tiers")
 _TRIED = 16
 
 
@@ -62,15 +51,10 @@ def build_is_pure(case: TopologyCase) -> None:
             one, other = getattr(case.fabric, name), getattr(again, name)
             if not np.array_equal(one, other):
                 raise ConformanceError(f"two builds differ in their {name}{_where(one, other)}; {_PURE}")
-        fills = [[type(getattr(one.defaults, slot)).__name__ for slot in SLOTS] for one in (case.fabric, again)]
-        if fills[0] != fills[1]:
-            raise ConformanceError(f"two builds differ in their defaults: {fills[0]} and {fills[1]}; {_PURE}")
-        for name in ("name", "levels", "offers"):
-            if getattr(case.fabric, name) != getattr(again, name):
-                raise ConformanceError(
-                    f"two builds differ in their {name}: {getattr(case.fabric, name)!r} and {getattr(again, name)!r}; "
-                    f"{_PURE}"
-                )
+        said = _said(again)
+        for name, one in _said(case.fabric).items():
+            if one != said[name]:
+                raise ConformanceError(f"two builds differ in their {name}: {one!r} and {said[name]!r}; {_PURE}")
     if configure.unstructure(case.subject) != before:
         raise ConformanceError(f"build() changes the fields of the topology; {_PURE}")
 
@@ -89,18 +73,13 @@ def observed(topology: Topology) -> str:
     fabric, routes = case.fabric, case.routes
     names = [fabric.node_name(node) for node in range(min(len(fabric.kinds), _TRIED))]
     arrays = [getattr(fabric, name) for name in _ARRAYS]
-    return digest(
-        [
-            *arrays,
-            fabric.name,
-            fabric.levels,
-            fabric.offers,
-            [type(getattr(fabric.defaults, slot)).__name__ for slot in SLOTS],
-            names,
-            routes.offsets,
-            routes.links,
-        ]
-    )
+    return digest([*arrays, _said(fabric), names, routes.offsets, routes.links])
+
+
+def _said(fabric: Fabric) -> dict[str, object]:
+    """Return what a fabric says beside its arrays."""
+    slots = [type(getattr(fabric.defaults, slot)).__name__ for slot in SLOTS]
+    return {"defaults": slots, "name": fabric.name, "levels": fabric.levels, "offers": fabric.offers}
 
 
 def capacities_are_positive_and_finite(case: TopologyCase) -> None:
@@ -124,15 +103,12 @@ def is_connected(case: TopologyCase) -> None:
         raise ConformanceError("there is no NPU; give nodes that compute the kind NodeKind.NPU")
     ends = np.flatnonzero(fabric.kinds != NodeKind.SWITCH)
     start = int(fabric.npus[0])
-    for near, far, lost in (
-        (fabric.sources, fabric.destinations, "there is no path from {start} to {end}"),
-        (fabric.destinations, fabric.sources, "there is no path from {end} to {start}"),
-    ):
+    for near, far, there in ((fabric.sources, fabric.destinations, 1), (fabric.destinations, fabric.sources, -1)):
         missing = ends[~_reached(len(fabric.kinds), near, far, start)[ends]]
         if missing.size:
-            names = {"start": fabric.node_name(start), "end": fabric.node_name(int(missing[0]))}
+            path = " to ".join([fabric.node_name(start), fabric.node_name(int(missing[0]))][::there])
             more = f" (nor for {len(missing) - 1} other nodes)" if len(missing) > 1 else ""
-            raise ConformanceError(f"{lost.format(**names)}{more}; links are directed, a cable is one each way")
+            raise ConformanceError(f"there is no path from {path}{more}; links are directed, a cable is one each way")
 
 
 def capacity_is_symmetric(case: TopologyCase) -> None:
@@ -145,18 +121,17 @@ def capacity_is_symmetric(case: TopologyCase) -> None:
     back = destination * nodes + source
     place = np.minimum(np.searchsorted(keys, back), len(keys) - 1)
     backward = np.where(keys[place] == back, capacity[place], 0.0)
-    for one in np.flatnonzero(~np.isclose(capacity, backward, rtol=_EXACT, atol=0))[:1]:
-        names = fabric.node_name(int(source[one])), fabric.node_name(int(destination[one]))
+    for one in np.flatnonzero(~np.isclose(capacity, backward, rtol=EXACT, atol=0))[:1]:
+        near, far = fabric.node_name(int(source[one])), fabric.node_name(int(destination[one]))
         raise ConformanceError(
-            f"{names[0]} sends {capacity[one]:g} B/s to {names[1]} and gets {backward[one]:g} B/s back; {_ON_PURPOSE}"
+            f"{near} sends {capacity[one]:g} B/s to {far} and gets {backward[one]:g} B/s back; {_ON_PURPOSE}"
         )
 
 
 def latency_is_symmetric(case: TopologyCase) -> None:
     """The route there takes as long as the route back."""
-    latencies = case.routes.latencies
-    there, back = latencies[: len(latencies) // 2], latencies[len(latencies) // 2 :]
-    for flow in np.flatnonzero(~np.isclose(there, back, rtol=_EXACT, atol=0))[:1]:
+    there, back = np.split(case.routes.latencies, 2)
+    for flow in np.flatnonzero(~np.isclose(there, back, rtol=EXACT, atol=0))[:1]:
         raise ConformanceError(
             f"from {case.pair(int(flow))} a route takes {there[flow]:g} s, back it takes {back[flow]:g} s; "
             f"{_ON_PURPOSE}"
@@ -182,7 +157,7 @@ def levels_promise_no_more_than_the_links(case: TopologyCase) -> None:
             continue
         for ends, verb in ((fabric.sources, "send"), (fabric.destinations, "receive")):
             own = np.bincount(ends, fabric.bandwidths, len(fabric.kinds))[fabric.npus]
-            for npu in np.flatnonzero(own < level.bandwidth * (1 - _EXACT))[:1]:
+            for npu in np.flatnonzero(own < level.bandwidth * (1 - EXACT))[:1]:
                 raise ConformanceError(
                     f"level {number} promises each member {level.bandwidth:g} B/s, but the links of "
                     f"{fabric.node_name(int(fabric.npus[npu]))} together {verb} {own[npu]:g} B/s"
@@ -198,7 +173,7 @@ def carries_a_collective(case: TopologyCase) -> None:
     schedule = ring_schedule(request.pattern, request.size, members[:, None])
     seconds = simulate(case.fabric, schedule, members).seconds
     bound = lower_bound(case.fabric, request, members).seconds
-    if not bound * (1 - _EXACT) <= seconds < np.inf:
+    if not bound * (1 - EXACT) <= seconds < np.inf:
         raise ConformanceError(f"a ring all-gather takes {seconds:g} s, no algorithm takes less than {bound:g} s")
 
 
@@ -230,7 +205,7 @@ def check_topology(
             all, or one that does not exist is a failure, too.
 
     Raises:
-        ConformanceError: It breaks the contract; the message lists every check that fails, with what to mend.
+        ConformanceError: It breaks the contract; lists every check that fails, with what to mend.
     """
     case = TopologyCase(subject=topology, plugin=plugin)
     check_all(f"topology {case}", case, TOPOLOGY, expected_failures)
@@ -247,7 +222,7 @@ def _where(one: object, other: object) -> str:
 
 
 def _reached(nodes: int, near: IntArray, far: IntArray, start: int) -> BoolArray:
-    """Return ``(nodes,)`` whether each node can be reached from ``start`` over links from ``near`` to ``far``."""
+    """Return whether each node can be reached from ``start`` over links from ``near`` to ``far``."""
     reached: BoolArray = np.arange(nodes) == start
     count = 0
     while count < (count := int(reached.sum())):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from fredfw.collectives import Pattern
 from fredfw.errors import PluginError, UnsupportedError
@@ -14,28 +14,25 @@ from fredfw.fabric import Call, Costs, Fabric, Transport
 from fredfw.simulation import answers
 from fredfw.testing.common import COMMON, Case, twin
 from fredfw.testing.conformance import NOTHING, Check, ConformanceError, check_all
-from fredfw.testing.fabrics import standard
+from fredfw.testing.fabrics import or_standard
 from fredfw.testing.process import digest, same_elsewhere
 
-_RANKS = 2, 3, 8
-_SIZES = 1.0, 1e3, 1e6, 1e9
 _OTHERS = "direct", "ring", "tree"
 
 
 @frozen(eq=False, kw_only=True)
 class TransportCase(Case[Transport]):
-    """A transport, and the fabrics on which it is asked.
+    """A transport, and the small fabrics on which it is asked."""
 
-    Args:
-        fabrics: Small ones.
-    """
-
-    fabrics: Sequence[Fabric]
+    fabrics: Sequence[Fabric] = field(converter=or_standard)
 
     @cached_property
-    def asked(self) -> tuple[tuple[Fabric, Call], ...]:
-        """Calls on one tier and on two."""
-        return tuple((fabric, call) for fabric in _tiered(self.fabrics) for call in calls(self.subject))
+    def asked(self) -> list[tuple[Fabric, Call]]:
+        """Calls on all fabrics, and on the first once more with every other link in an outer tier."""
+        first = self.fabrics[0]
+        tiers = np.arange(len(first.sources)) % 2
+        fabrics = *self.fabrics, evolve(first, name=f"{first.name} in two tiers", tiers=tiers)
+        return [(fabric, call) for fabric in fabrics for call in calls(self.subject)]
 
     def costs(self, call: Call, fabric: Fabric) -> Costs | None:
         """Return what it says, or ``None`` where it refuses."""
@@ -50,8 +47,8 @@ def calls(transport: Transport) -> Iterator[Call]:
     for pattern in Pattern:
         library = answers.algorithms(transport, str(pattern))
         for algorithm in dict.fromkeys(one.partition("(")[0] for one in library or _OTHERS):
-            for ranks in _RANKS if pattern is not Pattern.POINT_TO_POINT else _RANKS[:1]:
-                for size in _SIZES:
+            for ranks in (2,) if pattern is Pattern.POINT_TO_POINT else (2, 3, 8):
+                for size in (1.0, 1e3, 1e6, 1e9):
                     yield Call(str(pattern), algorithm, ranks, size, nodes=1, steps=ranks - 1)
                     yield Call(str(pattern), algorithm, ranks, size, nodes=2, steps=2 * (ranks - 1))
 
@@ -100,7 +97,7 @@ def is_the_same_in_another_process(case: TransportCase) -> None:
 
 def observed(transport: Transport) -> str:
     """Return a digest of the costs of calls on the kit's own fabrics."""
-    case = TransportCase(subject=transport, fabrics=standard())
+    case = TransportCase(subject=transport, fabrics=())
     return digest(case.costs(call, fabric) for fabric, call in case.asked)
 
 
@@ -121,17 +118,6 @@ def check_transport(
     plugin: object = None,
     expected_failures: Mapping[str, str] = NOTHING,
 ) -> None:
-    """Check a configured transport, on ``fabrics`` or else on small ones of the kit; see ``check_topology``.
-
-    Raises:
-        ConformanceError: It breaks the contract.
-    """
-    case = TransportCase(subject=transport, plugin=plugin, fabrics=fabrics or standard())
+    """Check a configured transport, on ``fabrics`` or else on small ones of the kit; see ``check_topology``."""
+    case = TransportCase(subject=transport, plugin=plugin, fabrics=fabrics)
     check_all(f"transport {case}", case, TRANSPORT, expected_failures)
-
-
-def _tiered(fabrics: Sequence[Fabric]) -> Iterator[Fabric]:
-    """Yield ``fabrics``, and the first of one tier once more with two: every other link is in the outer one."""
-    yield from fabrics
-    for fabric in fabrics[:1]:
-        yield evolve(fabric, name=f"{fabric.name} in two tiers", tiers=np.arange(len(fabric.sources)) % 2)

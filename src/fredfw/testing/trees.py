@@ -7,8 +7,17 @@ from collections import Counter, defaultdict
 import numpy as np
 from attrs import frozen
 
-from fredfw.fabric import Fabric, Operation
+from fredfw.fabric import Capabilities, Fabric, Operation
 from fredfw.typing import IntArray
+
+
+def offered_trees(offers: Capabilities) -> dict[Operation, bool]:
+    """Return whether a network that offers this has trees, by operation."""
+    return {
+        Operation.MULTICAST: offers.multicasts,
+        Operation.REDUCE: offers.reduces,
+        Operation.ALL_REDUCE: offers.multicasts and offers.reduces,
+    }
 
 
 @frozen(eq=False)
@@ -16,7 +25,7 @@ class TreeReport:
     """A tree, taken as the paths of all streams to one node and the paths from there to all ends.
 
     Args:
-        faults: Why the links are not such a tree; empty if they are.
+        faults: Why the links are not such a tree.
         stuck: Where it joins or branches although the node there cannot.
         latency: Seconds of its deepest branches, up and down.
     """
@@ -78,10 +87,8 @@ def _examine(
         for node in sorted(counts)
         if counts[node] + (node in ends) > 1 and not able[node] and node != exempt
     ]
-    up, down = (
-        max((cost[one] for one in ends if one in cost), default=0.0)
-        for cost, ends in ((climb, senders), (descent, receivers))
-    )
+    up = max((climb[one] for one in senders & set(climb)), default=0.0)
+    down = max((descent[one] for one in receivers & set(descent)), default=0.0)
     return TreeReport(tuple(faults), tuple(stuck), up + down)
 
 

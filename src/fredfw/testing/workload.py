@@ -10,15 +10,13 @@ from attrs import asdict, frozen
 
 from fredfw.collectives.direct import DirectAlgorithm
 from fredfw.errors import InputError, PluginError
-from fredfw.fabric import Fabric
 from fredfw.simulation import Executor, FlowNetwork, Lowering, MaxMin, Planner, Timeline
 from fredfw.testing.common import COMMON, Case
-from fredfw.testing.conformance import NOTHING, Check, ConformanceError, check_all, describe, seeded
+from fredfw.testing.conformance import EXACT, NOTHING, Check, ConformanceError, check_all, describe, seeded
 from fredfw.testing.fabrics import star
 from fredfw.testing.process import digest, same_elsewhere
 from fredfw.workloads import Npu, System, TaskGraph, TaskKind, Workload, answers
 
-_EXACT = 1e-9
 SYSTEM = System(npus=16, controllers=4)
 """The machine that workloads run on unless told otherwise: NPUs and controllers around a switch."""
 FLOPS, MEMORY = "flops", "bytes"
@@ -26,13 +24,7 @@ FLOPS, MEMORY = "flops", "bytes"
 
 @frozen(eq=False, kw_only=True)
 class WorkloadCase(Case[Workload]):
-    """A workload and the machine it is for.
-
-    Args:
-        system: The machine.
-        splits: Other configurations that do the same work, split among workers in another way.
-        conserved: Totals that all of them must agree on, as ``totals`` and the fields of ``Work`` name them.
-    """
+    """A workload and its machine, other ``splits`` of the same work among workers, and totals that must be equal."""
 
     system: System
     splits: Sequence[Workload]
@@ -46,7 +38,7 @@ class WorkloadCase(Case[Workload]):
     @cached_property
     def timeline(self) -> Timeline:
         """One iteration on a star, with direct algorithms."""
-        fabric: Fabric = star(self.system.npus, self.system.controllers)
+        fabric = star(self.system.npus, self.system.controllers)
         network, lowering, sharing = FlowNetwork(fabric, MaxMin()), Lowering(fabric), MaxMin()
         return Executor(
             self.graph,
@@ -64,20 +56,17 @@ class WorkloadCase(Case[Workload]):
 
 
 def totals(graph: TaskGraph) -> dict[str, float]:
-    """Return the work in an iteration: ``flops`` and local ``bytes`` of all ranks, and by label what is communicated.
-
-    The last is the sum of the sizes of collectives, transfers, messages and streams over their groups.
-    """
+    """Return ``flops`` and local ``bytes`` of all ranks, and by label the bytes that their groups communicate."""
     sums = {FLOPS: 0.0, MEMORY: 0.0}
     for task in range(len(graph)):
-        times = int(graph.repeats[task])
-        table = graph.tables[graph.members[task]]
+        times, groups = int(graph.repeats[task]), len(graph.tables[graph.members[task]])
+        size = float(graph.bytes[task]) * groups * times
         if graph.kinds[task] == TaskKind.COMPUTE:
-            sums[FLOPS] += float(graph.flops[task]) * len(table) * times
-            sums[MEMORY] += float(graph.bytes[task]) * len(table) * times
+            sums[FLOPS] += float(graph.flops[task]) * groups * times
+            sums[MEMORY] += size
         elif graph.kinds[task] not in (TaskKind.RECEIVE, TaskKind.WAIT):  # a message counts once
             label = graph.label(task)
-            sums[label] = sums.get(label, 0.0) + float(graph.bytes[task]) * len(table) * times
+            sums[label] = sums.get(label, 0.0) + size
     return sums
 
 
@@ -87,10 +76,8 @@ def is_acyclic(case: WorkloadCase) -> None:
     for task in range(len(graph)):
         late = graph.after(task)[(graph.after(task) >= task) | (graph.after(task) < 0)]
         if late.size:
-            raise ConformanceError(
-                f"{case.task(task)} depends on task {late[0]}, which does not come before it; add tasks with "
-                "GraphBuilder"
-            )
+            message = f"{case.task(task)} depends on task {late[0]}, which does not come before it"
+            raise ConformanceError(f"{message}; add tasks with GraphBuilder")
 
 
 def workers_fit_the_system(case: WorkloadCase) -> None:
@@ -104,12 +91,11 @@ def workers_fit_the_system(case: WorkloadCase) -> None:
 
 def all_ranks_take_part(case: WorkloadCase) -> None:
     """Every rank does something."""
+    ranks = case.graph.ranks
     busy = {int(rank) for members in case.graph.tables for rank in np.ravel(members)}
-    idle = sorted(set(range(case.graph.ranks)) - busy)
+    idle = sorted(set(range(ranks)) - busy)
     if idle:
-        raise ConformanceError(
-            f"rank {idle[0]} has no part in any task (in all, {len(idle)} of {case.graph.ranks} ranks)"
-        )
+        raise ConformanceError(f"rank {idle[0]} has no part in any task (in all, {len(idle)} of {ranks} ranks)")
 
 
 def amounts_are_not_negative(case: WorkloadCase) -> None:
@@ -117,8 +103,8 @@ def amounts_are_not_negative(case: WorkloadCase) -> None:
     graph = case.graph
     for what in ("flops", "bytes", "seconds"):
         values = getattr(graph, what)
-        known = ~np.isnan(values) if what == "seconds" else np.ones(len(values), dtype=bool)
-        for task in np.flatnonzero(known & ~(np.isfinite(values) & (values >= 0)))[:1]:
+        unknown = np.isnan(values) & (what == "seconds")
+        for task in np.flatnonzero(~unknown & ~(np.isfinite(values) & (values >= 0)))[:1]:
             raise ConformanceError(f"{case.task(int(task))} has {what} {values[task]}; finite, and not negative")
     if not len(graph):
         raise ConformanceError("the graph has no tasks")
@@ -153,7 +139,7 @@ def work_is_conserved(case: WorkloadCase) -> None:
             if name not in own or name not in theirs:
                 known = ", ".join(sorted(own if name not in own else theirs))
                 raise ConformanceError(f"nothing is called {name!r} in {case}; conserved= may have {known}")
-            if not np.isclose(own[name], theirs[name], rtol=_EXACT, atol=0):
+            if not np.isclose(own[name], theirs[name], rtol=EXACT, atol=0):
                 raise ConformanceError(
                     f"{case} has {own[name]:.12g} {name} in all, {describe(other)} has {theirs[name]:.12g}; they are "
                     "to do the same work"
@@ -164,7 +150,7 @@ def runs_to_the_end(case: WorkloadCase) -> None:
     """On a small fabric the iteration ends, and the time of every rank is accounted for."""
     timeline = case.timeline
     for rank, seconds in enumerate(np.sum(list(timeline.breakdown_by_rank.values()), axis=0)):
-        if not np.isclose(seconds, timeline.duration, rtol=_EXACT, atol=0):
+        if not np.isclose(seconds, timeline.duration, rtol=EXACT, atol=0):
             raise ConformanceError(f"of {timeline.duration:g} s, {seconds:g} s of rank {rank} are accounted for")
 
 
@@ -212,19 +198,11 @@ def check_workload(
     plugin: object = None,
     expected_failures: Mapping[str, str] = NOTHING,
 ) -> None:
-    """Check a configured workload; see ``check_topology``.
+    """Check a configured workload on the machine ``system``; see ``check_topology``.
 
-    Args:
-        workload: What to check.
-        system: The machine that it runs on.
-        splits: Other configurations that do the same work with other (MP, DP, PP).
-        conserved: Totals that must agree with theirs: ``flops``, ``bytes`` (of local memory), a label for the bytes
-            that are communicated under it, or a field of ``Work``, such as ``samples``.
-        plugin: See ``check_topology``.
-        expected_failures: See ``check_topology``.
-
-    Raises:
-        ConformanceError: It breaks the contract.
+    ``splits`` are configurations that do the same work with other (MP, DP, PP), and ``conserved`` the totals in which
+    all must agree: ``flops``, ``bytes`` (of local memory), a label for the bytes that are communicated under it, or a
+    field of ``Work``, such as ``samples``.
     """
     case = WorkloadCase(subject=workload, plugin=plugin, system=system, splits=splits, conserved=conserved)
     check_all(f"workload {case}", case, WORKLOAD, expected_failures)
@@ -233,7 +211,7 @@ def check_workload(
 def _totals(workload: Workload, system: System, graph: TaskGraph) -> dict[str, float]:
     """Return the ``totals`` of the graph, and what the workload says that it trains."""
     work = workload.work(system)
-    trained = {} if work is None else {name: value for name, value in asdict(work).items() if value is not None}
+    trained = {} if work is None else asdict(work, filter=lambda _, value: value is not None)
     return totals(graph) | trained
 
 
