@@ -111,6 +111,21 @@ def test_several_nodes_have_trees_and_rings(size: float, algorithm: str, near: f
     assert result.duration == pytest.approx(closed, rel=near)
 
 
+@pytest.mark.parametrize("pattern", ["all-to-all", "point-to-point"])
+@pytest.mark.parametrize("nodes", [1, 2, 8, 128])
+@pytest.mark.parametrize("family", ["a100", "h100"])
+def test_more_bytes_of_messages_never_take_less_time(family: str, nodes: int, pattern: str) -> None:
+    known, fit = machine(family, 8 * nodes, nodes), fitted(family, None)
+    times = [time(known, fit, pattern, 2 ** (power / 4)) for power in range(136)]
+    assert times == sorted(times)
+
+
+def test_more_bytes_of_a_simulated_all_to_all_take_more_time() -> None:
+    fabric = node("h100", nodes=8)
+    times = [duration(fabric, "all-to-all", 2.0**power) for power in range(16, 25)]
+    assert times == sorted(set(times))
+
+
 def test_auto_tries_what_nccl_has() -> None:
     transport = Nccl()
     tried = transport.algorithms("all-reduce")

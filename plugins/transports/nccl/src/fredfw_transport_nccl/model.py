@@ -8,6 +8,7 @@ from fredfw_transport_nccl.tables import LL, MICROSECOND, SIMPLE, Fit, published
 from fredfw_transport_nccl.tuner import (
     Machine,
     expected,
+    message_rate,
     protocol_of,
     ring_hop,
     ring_hops,
@@ -90,13 +91,17 @@ def _tree(machine: Machine, fit: Fit, size: float) -> Terms:
 def _messages(machine: Machine, fit: Fit, pattern: str, size: float, steps: int) -> Terms:
     everyone = pattern == "all-to-all"
     message = size / machine.ranks if everyone else size
-    protocol = LL if message <= published()["messages"]["ll"] else SIMPLE
-    inside, between = ring_hop(machine, protocol)
-    hop = inside * fit.hops[protocol] if machine.nodes == 1 else between * fit.network
-    share = _shares(machine, ring_rate(machine, protocol, fit.nic))
-    return Terms(
-        protocol, fit.launch_of("all-to-all"), steps * hop, share[0] * (fit.messages if everyone else 1.0), share[1]
-    )
+    factor = fit.messages if everyone else 1.0
+    found = []
+    for protocol in (LL, SIMPLE) if message <= published()["messages"]["ll"] else (SIMPLE,):
+        inside, between = ring_hop(machine, protocol)
+        hop = inside * fit.hops[protocol] if machine.nodes == 1 else between * fit.network
+        # What bounds the few channels of a ring with LL does not bound messages to all, which have channels each.
+        rate = ring_rate(machine, protocol, fit.nic) if machine.nodes == 1 else message_rate(machine, protocol, fit.nic)
+        share = _shares(machine, rate)
+        found.append(Terms(protocol, fit.launch_of("all-to-all"), steps * hop, share[0] * factor, share[1]))
+    # NCCL takes LL wherever it may. No measurement shows that a call gets faster where LL ends.
+    return min(found, key=lambda cost: _alone(machine, cost, pattern, "direct", size))
 
 
 def steps_of(pattern: str, ranks: int) -> int:
@@ -116,8 +121,12 @@ def seconds(machine: Machine, fit: Fit, pattern: str, algorithm: str, size: floa
         algorithm: ``ring``, ``tree``, ``in-network``, or for messages ``direct``.
         size: Bytes of the per-rank buffer.
     """
-    n, steps = machine.ranks, steps_of(pattern, machine.ranks)
-    cost = terms(machine, fit, pattern, algorithm, size, steps if algorithm in ("ring", "direct") else 1)
+    steps = steps_of(pattern, machine.ranks) if algorithm in ("ring", "direct") else 1
+    return _alone(machine, terms(machine, fit, pattern, algorithm, size, steps), pattern, algorithm, size)
+
+
+def _alone(machine: Machine, cost: Terms, pattern: str, algorithm: str, size: float) -> float:
+    n = machine.ranks
     if algorithm in ("tree", "in-network"):
         inside = size * (2 if algorithm == "tree" else 1)
         between = inside / machine.each / (2 if machine.nodes == 2 else 1)
@@ -126,7 +135,7 @@ def seconds(machine: Machine, fit: Fit, pattern: str, algorithm: str, size: floa
     elif pattern == "point-to-point":
         inside = between = size
     else:
-        inside = size * steps / n
+        inside = size * steps_of(pattern, n) / n
         between = inside / machine.each
     busy = inside / (machine.link * cost.inside)
     if machine.nodes > 1:

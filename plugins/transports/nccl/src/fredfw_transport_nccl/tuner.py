@@ -70,8 +70,13 @@ class Machine:
 
 def ring_rate(machine: Machine, protocol: int, nic: float) -> float:
     """Return the bytes per second of bus bandwidth of a ring."""
-    rate = machine.rate(nic) * float(published()["ring"]["protocols"][protocol])
+    rate = message_rate(machine, protocol, nic)
     return min(rate, machine.ll) if protocol == LL else rate
+
+
+def message_rate(machine: Machine, protocol: int, nic: float) -> float:
+    """Return the same where every GPU sends messages of its own: LL sends as many bytes of flags as of payload."""
+    return machine.rate(nic) * float(published()["ring"]["protocols"][protocol])
 
 
 def tree_rate(machine: Machine, protocol: int, size: float, nic: float) -> float:
