@@ -1,16 +1,38 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from attrs import evolve
 
+from fredfw.fabric import IdealTransport, Transport
 from fredfw.validation import splits
 from fredfw.validation.points import CollectivePoint
 from fredfw.validation.splits import EVEN_POWERS, Part, Rule, folds, is_even_power, part_of, rules
 from fredfw.validation.systems import find, known
 
 POINT = CollectivePoint(
-    system=find("h100-node", 1), source="us", pattern="all-reduce", nodes=1, ranks=8, seconds=1.0, size=4.0**10
+    system=find("h100-node", 1),
+    source="us",
+    pattern="all-reduce",
+    nodes=1,
+    ranks=8,
+    seconds=1.0,
+    size=4.0**10,
+    table="theirs",
 )
+
+
+def fitted(called: str) -> Transport:
+    """Return a transport of that name that was fitted to the table of ``POINT``."""
+
+    class Fitted(IdealTransport):
+        name = called
+
+        def fitted_to(self) -> Sequence[str]:
+            return ("other", POINT.table)
+
+    return Fitted()
 
 
 @pytest.mark.parametrize(
@@ -25,27 +47,24 @@ def test_every_other_power_of_two(size: float, even: bool) -> None:
 def entries(monkeypatch: pytest.MonkeyPatch) -> None:
     rule = {"systems": ["h100-node"], "patterns": ["all-reduce", "all-gather"], "sizes": EVEN_POWERS}
     without = {"field": "without", "system": ["h100-node"], "source": ["us", "them"]}
-    own = [POINT.source]
-    given = {
-        "some": {"sources": own, "fitted": [rule], "without": without},
-        "every": {"sources": own, "fitted": [{}]},
-    }
+    given = {"some": {"fitted": [rule], "without": without}, "every": {"fitted": [{}]}}
     monkeypatch.setattr(splits, "_entries", lambda: given)
 
 
 def test_a_transport_without_rules_is_fitted_to_nothing() -> None:
-    assert part_of(POINT, "ideal") is Part.UNFITTED
+    assert part_of(POINT, IdealTransport()) is Part.UNFITTED
 
 
 @pytest.mark.usefixtures("entries")
 def test_what_no_rule_takes_is_held_out() -> None:
-    assert part_of(POINT, "some") is Part.FITTED
-    assert part_of(evolve(POINT, size=2.0**21), "some") is Part.HELD_OUT
-    assert part_of(evolve(POINT, pattern="all-to-all"), "some") is Part.HELD_OUT
-    assert part_of(evolve(POINT, system=find("h200-node", 1)), "some") is Part.HELD_OUT
-    assert part_of(evolve(POINT, size=2.0**21), "every") is Part.FITTED
+    assert part_of(POINT, fitted("some")) is Part.FITTED
+    assert part_of(evolve(POINT, size=2.0**21), fitted("some")) is Part.HELD_OUT
+    assert part_of(evolve(POINT, pattern="all-to-all"), fitted("some")) is Part.HELD_OUT
+    assert part_of(evolve(POINT, system=find("h200-node", 1)), fitted("some")) is Part.HELD_OUT
+    assert part_of(evolve(POINT, size=2.0**21), fitted("every")) is Part.FITTED
     # Nothing was fitted to somebody's own table.
-    assert part_of(evolve(POINT, source="own.csv"), "every") is Part.HELD_OUT
+    assert part_of(evolve(POINT, table="own"), fitted("every")) is Part.HELD_OUT
+    assert part_of(evolve(POINT, source="own.csv"), fitted("every")) is Part.FITTED
 
 
 @pytest.mark.usefixtures("entries")

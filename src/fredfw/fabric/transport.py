@@ -122,6 +122,13 @@ class Transport(ABC):
         del fabric
         return ()
 
+    def fitted_to(self) -> Sequence[str]:
+        """Return the tables of measured times that its constants were fitted to; none, unless overridden.
+
+        Of each, the first 16 hexadecimal digits of its SHA-256, so that it is known by any name.
+        """
+        return ()
+
     @abstractmethod
     def costs(self, call: Call, fabric: Fabric) -> Costs:
         """Return what ``call`` costs on ``fabric``; the same for equal calls.

@@ -33,6 +33,7 @@ class Point:
         seconds: How long it took.
         where: File and line, for messages.
         stated: What the table calls the system, where that is another one than the user says.
+        table: The first 16 hexadecimal digits of the SHA-256 of its table.
     """
 
     kind: ClassVar[str]
@@ -45,6 +46,7 @@ class Point:
     seconds: float
     where: str = ""
     stated: str = ""
+    table: str = ""
 
     @property
     def size_class(self) -> str:

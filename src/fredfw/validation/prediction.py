@@ -117,7 +117,7 @@ def validate(
         name = names[point.system.name]
         best = ideal[point.kind].seconds(point)
         seconds = best if name == IdealTransport.name else usual[point.kind].seconds(point)
-        return Prediction(point, seconds, best, splits.part_of(point, name))
+        return Prediction(point, seconds, best, splits.part_of(point, transports.of(point)))
 
     found = [predicted(point) for point in points]
     left_out = []

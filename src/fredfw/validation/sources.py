@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from fredfw.validation import iterations, tables
 from fredfw.validation.points import Point
@@ -52,10 +52,12 @@ def points(*, in_place: bool = False, whole: bool = False) -> list[Point]:
     reading = tables.Reading(in_place=in_place)
     found: list[Point] = []
     for one in known().values():
-        text = _DATA.joinpath(one.table).read_text(encoding="utf-8")
+        data = _DATA.joinpath(one.table).read_bytes()
+        text = data.decode("utf-8")
         if iterations.recognised(text):
-            listed = iterations.parse(text, one.name)
-            found += listed if whole else iterations.few(listed)
+            rows = iterations.parse(text, one.name)
+            found += rows if whole else iterations.few(rows)
         else:
-            found += tables.parse(text, one.name, reading)
+            listed = tables.parse(text, one.name, reading)
+            found += [evolve(point, table=tables.digest(data)) for point in listed]
     return found

@@ -13,6 +13,7 @@ from typing import Any
 
 from attrs import frozen
 
+from fredfw.fabric import Transport
 from fredfw.validation.iterations import IterationPoint
 from fredfw.validation.points import CollectivePoint, Point
 
@@ -115,13 +116,13 @@ def folds(transports: Collection[str]) -> Iterator[Fold]:
                 yield Fold(transport, by, name, {without["field"]: name})
 
 
-def part_of(point: Point, transport: str) -> Part:
-    """Return what ``point`` is to the transport of that name, or to the NPU that computes."""
+def part_of(point: Point, transport: Transport) -> Part:
+    """Return what ``point`` is to ``transport``, or to the NPU that computes."""
     if isinstance(point, IterationPoint):
         return Part.FITTED if point.fitted else Part.HELD_OUT
-    own = rules().get(transport)
+    own = rules().get(transport.name)
     if own is None:
         return Part.UNFITTED
-    if point.source not in _entries()[transport]["sources"]:
+    if point.table not in transport.fitted_to():
         return Part.HELD_OUT
     return Part.FITTED if any(rule.takes(point) for rule in own) else Part.HELD_OUT

@@ -6,6 +6,7 @@ Sizes are bytes and times are microseconds, as the names of the columns say.
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -58,7 +59,8 @@ def read(path: str, reading: Reading | None = None) -> list[CollectivePoint]:
         InputError: It cannot be read or used; names file, line, column and what is accepted.
     """
     try:
-        text = read_bounded(path).decode("utf-8-sig")
+        data = read_bounded(path)
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise InputError("is not text in UTF-8", file=path, accepted=_ACCEPTED) from None
     except OSError as error:
@@ -68,7 +70,12 @@ def read(path: str, reading: Reading | None = None) -> list[CollectivePoint]:
         points = parse(text, source, reading)
     except InputError as error:
         raise error.at(file=path) from None
-    return [evolve(point, where=f"{path}: {point.where}") for point in points]
+    return [evolve(point, where=f"{path}: {point.where}", table=digest(data)) for point in points]
+
+
+def digest(table: bytes) -> str:
+    """Return what a point, and a transport that was fitted to it, know its table by."""
+    return hashlib.sha256(table).hexdigest()[:16]
 
 
 def parse(text: str, source: str, reading: Reading | None = None) -> list[CollectivePoint]:

@@ -45,9 +45,9 @@ class Transports:
 
     def _choose(self, system: System) -> Transport:
         own = dict(system.transport) or {"name": IdealTransport.name}
-        table = own if self._given in (None, own["name"]) else self._given
-        if isinstance(table, str):
-            table = {"name": table}
+        table = {"name": self._given} if isinstance(self._given, str) else self._given
+        if table in (None, {"name": own["name"]}):
+            table = own
         if isinstance(table, Mapping):
             table = {**table, **self._fields.get(table.get("name", ""), {})}
         key = f"transport of {system.name}" if self._given is None else "--transport"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections import Counter
 from importlib.resources import files
 from pathlib import Path
 
@@ -10,6 +11,10 @@ from click.testing import CliRunner
 
 from fredfw import File, Framework
 from fredfw.errors import InputError
+from fredfw.plugin.manager import PluginManager
+from fredfw.validation import tables
+from fredfw.validation.prediction import validate
+from fredfw.validation.splits import Part
 from fredfw_transport_nccl import Nccl
 from fredfw_transport_nccl.commands import nccl, read
 from fredfw_transport_nccl.fit import FREE, Measurement, fit
@@ -112,6 +117,24 @@ def test_the_command_writes_constants_that_the_transport_reads(tmp_path: Path) -
     assert "held out" in result.output
     assert "table.csv, sha256" in output.read_text()
     assert Nccl(family="a100", constants=File.at(output)).fit("a100").launch["all-reduce"] > 0
+
+
+def test_a_table_is_known_by_what_is_in_it(tmp_path: Path) -> None:
+    table, renamed, other, output = (tmp_path / one for one in ("table.csv", "copy.csv", "table2.csv", "fitted.toml"))
+    rows = [f"h100-node,1,8,all-reduce,{2**one},{20 + one}" for one in range(10, 20)]
+    table.write_text("\n".join([HEADER, *rows]))
+    renamed.write_text(table.read_text())
+    other.write_text("\n".join([HEADER, *rows[1:]]))
+    CliRunner().invoke(nccl, ["fit", str(table), "--output", str(output)], catch_exceptions=False)
+
+    def parts(path: Path, **fields: object) -> dict[Part, int]:
+        found = validate(tables.read(str(path)), PluginManager.discover(), transport={"name": "nccl", **fields})
+        return Counter(one.part for one in found.predictions)
+
+    for path in (table, renamed):
+        assert parts(path, constants=str(output)) == {Part.FITTED: 5, Part.HELD_OUT: 5}
+    assert parts(other, constants=str(output)) == {Part.HELD_OUT: 9}
+    assert parts(table) == {Part.HELD_OUT: 10}
 
 
 def test_constants_of_one_family_will_do(tmp_path: Path) -> None:

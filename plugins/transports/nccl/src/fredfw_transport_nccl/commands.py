@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +13,7 @@ import click
 
 from fredfw.cli import Outputs, table
 from fredfw.errors import InputError
+from fredfw.validation.tables import digest
 from fredfw_transport_nccl.fit import FREE, Measurement, fit
 from fredfw_transport_nccl.tables import MICROSECOND, families
 
@@ -44,7 +44,7 @@ def fit_command(output: str | None, tables: tuple[str, ...]) -> None:
             text = Path(path).read_bytes()
         except OSError as error:
             raise InputError(f"{path!r} cannot be read: {error}", key="TABLES", accepted="CSV files") from None
-        sources.append(f"{Path(path).name}, sha256 {hashlib.sha256(text).hexdigest()[:16]}")
+        sources.append(f"{Path(path).name}, sha256 {digest(text)}")
         measurements += read(text.decode("utf-8"), path)
     known = {(stage.pattern, stage.several) for stage in FREE}
     kept = [one for one in measurements if (one.pattern, one.nodes > 1) in known]

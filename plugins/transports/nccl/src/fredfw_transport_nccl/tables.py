@@ -101,6 +101,16 @@ def given_families(file: File) -> tuple[str, ...]:
     return found
 
 
+def sources(file: File | None = None) -> tuple[str, ...]:
+    """Return the digests of the tables that the constants of ``file``, or the package's, were fitted to.
+
+    Raises:
+        InputError: It cannot be read, or has other contents.
+    """
+    written = _read(FITTED) if file is None else _written(file)
+    return tuple(str(one).rpartition(" ")[2] for one in written.get("sources", ()))
+
+
 def _written(file: File) -> Mapping[str, Any]:
     try:
         return tomllib.loads(file.text())

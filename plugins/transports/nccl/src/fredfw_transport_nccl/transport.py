@@ -11,7 +11,7 @@ from attrs import evolve, frozen, validators
 
 from fredfw import Call, Costs, Fabric, File, Transport, units
 from fredfw_transport_nccl.model import terms
-from fredfw_transport_nccl.tables import Fit, families, fitted, given, given_families, published
+from fredfw_transport_nccl.tables import Fit, families, fitted, given, given_families, published, sources
 from fredfw_transport_nccl.tuner import Machine
 
 _TREES = "tree(shape=nodes)", "tree(shape=nodes, chunks=64)", "tree(shape=nodes, chunks=256)"
@@ -88,6 +88,10 @@ class Nccl(Transport):
         rate = units.render(server.link, units.Unit.BYTES_PER_SECOND)
         to = "to switches" if server.switched else "to other GPUs"
         return (f"nccl: extrapolated from {family} to GPUs that send {rate} {to} (transport.family)",)
+
+    def fitted_to(self) -> Sequence[str]:
+        """See ``Transport.fitted_to``."""
+        return sources(self.constants)
 
     def costs(self, call: Call, fabric: Fabric) -> Costs:
         """See ``Transport.costs``; a step is as long on all tiers, and has the latency of links in it."""
