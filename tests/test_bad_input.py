@@ -403,8 +403,7 @@ def test_a_file_without_permission() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["[", "title =", "title = 1\ntitle = 2", '{"title": 1}', f"a = {'[' * 5000}", f"a = {'9' * 5000}", "\x00"],
+    "text", ["[", "title =", "title = 1\ntitle = 2", '{"title": 1}', f"a = {'[' * 5000}", f"a = {'9' * 5000}", "\x00"]
 )
 def test_not_toml(text: str) -> None:
     assert refused_experiment(text).startswith("is not TOML: ")

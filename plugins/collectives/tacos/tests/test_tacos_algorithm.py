@@ -42,13 +42,7 @@ def mixed() -> Fabric:
     ],
 )
 def test_it_is_as_fast_as_the_code_of_the_authors(
-    sizes: tuple[int, ...],
-    closed: bool,
-    rate: float,
-    latency: float,
-    buffer: int,
-    chunks: int,
-    microseconds: float,
+    sizes: tuple[int, ...], closed: bool, rate: float, latency: float, buffer: int, chunks: int, microseconds: float
 ) -> None:
     # Their regression values, the best of 20 seeds: GiB/s, microseconds, and MiB of the whole buffer.
     fabric = grid(*sizes, rate=rate * GIB, latency=latency * 1e-6, closed=closed)
