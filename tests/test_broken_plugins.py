@@ -57,10 +57,7 @@ BROKEN = {
     "syntax": ("def broken(:", "cannot be imported: SyntaxError: invalid syntax"),
     "exit": ("raise SystemExit(3)", "cannot be imported: SystemExit: 3 (line "),
     "other-api": ("from fredfw import NoSuchThing", "written for another version of fredfw, see docs/api-policy.md"),
-    "newer": (
-        "fredfw_contract = 99",
-        "99 of the plugin contract, and this fredfw has version 2: upgrade",
-    ),
+    "newer": ("fredfw_contract = 99", "99 of the plugin contract, and this fredfw has version 2: upgrade"),
     "older": (
         "fredfw_contract = 0",
         "the oldest that this fredfw serves is 2: update the plugin, see docs/api-policy.md",

@@ -22,10 +22,7 @@ def clusters(spines: int = 1) -> Fabric:
 
 def test_servers_and_what_is_between_them_are_levels() -> None:
     fabric = with_servers(clusters(), 2, ("node", "rail"))
-    assert fabric.levels == (
-        Level(2, "switch", 10.0, 2.0, name="node"),
-        Level(3, "switch", 4.0, 2.0, name="rail"),
-    )
+    assert fabric.levels == (Level(2, "switch", 10.0, 2.0, name="node"), Level(3, "switch", 4.0, 2.0, name="rail"))
     np.testing.assert_array_equal(fabric.coordinates, [[0, 0], [1, 0], [0, 1], [1, 1], [0, 2], [1, 2]])
 
 

@@ -122,7 +122,7 @@ _BASE: tuple[dict[str, Any], ...] = (
                 "calibration": {"fabric": "fred", "speedup": 1.2},
             },
             "gradients": {
-                "workload": {"name": "microbenchmark", "size": "1 MB", "ranks": 3, "groups": 2, "layout": "strided"},
+                "workload": {"name": "microbenchmark", "size": "1 MB", "ranks": 3, "groups": 2, "layout": "strided"}
             },
         },
         "references": [{"workload": "training", "fabric": "fred", "speedup": 1.3, "source": "nowhere"}],
@@ -169,10 +169,7 @@ _BASE: tuple[dict[str, Any], ...] = (
                 },
                 "collectives": {"all-reduce": "hierarchical", "default": "direct"},
             },
-            "full": {
-                "topology": {"name": "fully-connected", "npus": 4, "link_latency": "1 us"},
-                "collectives": "auto",
-            },
+            "full": {"topology": {"name": "fully-connected", "npus": 4, "link_latency": "1 us"}, "collectives": "auto"},
         },
         "workloads": {
             "{size}": {

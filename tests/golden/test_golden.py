@@ -153,8 +153,7 @@ def same_numbers(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("name", "fidelity"),
-    [pytest.param(*one, id=" ".join(one), marks=slow(one[0] not in SMALL)) for one in published()],
+    ("name", "fidelity"), [pytest.param(*one, id=" ".join(one), marks=slow(one[0] not in SMALL)) for one in published()]
 )
 def test_experiments_take_what_they_took(name: str, fidelity: str) -> None:
     recorded, found = read(CELLS)[f"{name} {fidelity}"], dict(cells(name, fidelity))

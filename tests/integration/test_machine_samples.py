@@ -69,10 +69,7 @@ def test_inputs_of_astra_sim_become_experiments(name: str, tmp_path: Path) -> No
 
 
 # 14 steps of 131,072 B at 50 x 2^30 B/s, 1 us and 10 ns each; two all-reduces of 4 ranks with a computation between.
-BY_HAND = {
-    "T1D": 14 * (131_072 / (50 * 2**30) + 1.01e-6),
-    "T2D": 2 * 6 * (262_144 / (50 * 2**30) + 1.01e-6) + 100e-6,
-}
+BY_HAND = {"T1D": 14 * (131_072 / (50 * 2**30) + 1.01e-6), "T2D": 2 * 6 * (262_144 / (50 * 2**30) + 1.01e-6) + 100e-6}
 
 
 @pytest.mark.parametrize("name", BY_HAND)

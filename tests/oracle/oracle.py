@@ -68,12 +68,7 @@ class Tasks:
     """A task graph that runs; see ``simulate``."""
 
     def __init__(
-        self,
-        graph: TaskGraph,
-        network: Network,
-        placement: Sequence[int],
-        algorithms: Algorithms,
-        fidelity: str,
+        self, graph: TaskGraph, network: Network, placement: Sequence[int], algorithms: Algorithms, fidelity: str
     ) -> None:
         self.graph, self.network, self.algorithms = graph, network, algorithms
         self.fabric = network.fabric.network

@@ -301,12 +301,7 @@ def schedule_by_engine(
 
 
 def schedule_by_oracle(
-    fabric: Fabric,
-    schedule: Schedule,
-    groups: list[list[int]],
-    delays: list[float],
-    fidelity: str,
-    seed: int | None,
+    fabric: Fabric, schedule: Schedule, groups: list[list[int]], delays: list[float], fidelity: str, seed: int | None
 ) -> Told:
     """Return the same."""
     found = collective(fabric, schedule, groups, fidelity=fidelity, delays=delays, seed=seed)

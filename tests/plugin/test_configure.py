@@ -276,11 +276,7 @@ def test_texts_are_read_as_toml_where_they_are(texts: dict[str, str], expected: 
 
 @pytest.mark.parametrize(
     ("text", "accepted"),
-    [
-        ("450", "such as 450GB/s or 450Gbps"),
-        ("0.5", "such as 0.5GB/s or 0.5Gbps"),
-        ("5e9", "such as 5 GB/s"),
-    ],
+    [("450", "such as 450GB/s or 450Gbps"), ("0.5", "such as 0.5GB/s or 0.5Gbps"), ("5e9", "such as 5 GB/s")],
 )
 def test_numbers_of_a_line_have_units(text: str, accepted: str) -> None:
     with pytest.raises(InputError, match="has no unit") as caught:

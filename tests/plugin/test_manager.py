@@ -102,10 +102,7 @@ def test_an_entry_point_may_name_an_object(install: Install, topology: Source) -
             "from fredfw.plugin import hookimpl\n@hookimpl\ndef fredfw_topologys(): pass\ndef fredfw_routers(): pass",
             "defines fredfw_routers without @hookimpl; it implements fredfw_topologys, which is not a hook",
         ),
-        (
-            "from fredfw import NoSuchInterface",
-            "it is written for another version of fredfw, see docs/api-policy.md",
-        ),
+        ("from fredfw import NoSuchInterface", "it is written for another version of fredfw, see docs/api-policy.md"),
         (
             "from fredfw.no_such_module import Topology",
             "it is written for another version of fredfw, see docs/api-policy.md",

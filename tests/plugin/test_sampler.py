@@ -11,9 +11,7 @@ def test_a_point_is_found_by_its_values() -> None:
 
 def test_a_dimension_that_a_point_does_not_have_does_not_matter() -> None:
     space = SearchSpace(
-        ("fabric", "rows", "arity"),
-        (("mesh", "tree"), (1, 2), (3, 4)),
-        ((0, 0, None), (0, 1, None), (1, None, 0)),
+        ("fabric", "rows", "arity"), (("mesh", "tree"), (1, 2), (3, 4)), ((0, 0, None), (0, 1, None), (1, None, 0))
     )
     assert space.find((0, 1, 0)) == space.find((0, 1, 1)) == 1
     assert space.find((1, 0, 0)) == space.find((1, 1, 0)) == 2

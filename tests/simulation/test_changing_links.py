@@ -234,10 +234,7 @@ some_links = st.lists(st.integers(0, 2), min_size=1, max_size=3, unique=True)
     st.lists(st.tuples(st.floats(0.0, 1.0), st.integers(0, 2), st.sampled_from([0.1, 3.0])), max_size=2),
 )
 def test_set_ups_and_flows_that_end_apart_are_where_they_would_be_step_by_step(
-    flows: list[tuple[list[int], int, float]],
-    repeat: int,
-    stays: bool | None,
-    changes: list[tuple[float, int, float]],
+    flows: list[tuple[list[int], int, float]], repeat: int, stays: bool | None, changes: list[tuple[float, int, float]]
 ) -> None:
     where, volumes, latencies = map(list, zip(*flows, strict=True))
     work = links_of(where, [float(volume) for volume in volumes], latencies)

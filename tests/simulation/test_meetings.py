@@ -108,9 +108,7 @@ phases = st.tuples(
 
 
 @given(st.lists(st.lists(phases, min_size=1, max_size=3), min_size=1, max_size=3))
-def test_where_nothing_is_counted_stepwise_takes_as_long(
-    chains: list[list[tuple[list[int], int, int, int]]],
-) -> None:
+def test_where_nothing_is_counted_stepwise_takes_as_long(chains: list[list[tuple[list[int], int, int, int]]]) -> None:
     ends, counts = [], []
     for stepwise in (False, True):
         network = FlowNetwork(links(3), MaxMin())

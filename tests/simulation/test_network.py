@@ -77,10 +77,7 @@ def test_link_bytes_are_what_was_sent() -> None:
     assert {label: load.tolist() for label, load in network.link_bytes().items()} == {"a": [450.0]}
 
 
-@given(
-    st.lists(st.tuples(st.floats(0.0, 5.0), st.floats(1.0, 1e6)), min_size=1, max_size=8),
-    st.floats(1.0, 1e9),
-)
+@given(st.lists(st.tuples(st.floats(0.0, 5.0), st.floats(1.0, 1e6)), min_size=1, max_size=8), st.floats(1.0, 1e9))
 def test_pipe_is_work_conserving(arrivals: list[tuple[float, float]], bandwidth: float) -> None:
     # Whatever the order, the last byte leaves when a single queue with the same arrivals would be empty.
     network = FlowNetwork(pipe(bandwidth, 0.0), MaxMin())
@@ -146,9 +143,7 @@ def test_flows_that_have_ended_are_forgotten_without_a_search_for_rings_of_refer
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_single_flows_and_flow_sets_that_end_together_end_as_they_came(
-    first: bool,
-) -> None:
+def test_single_flows_and_flow_sets_that_end_together_end_as_they_came(first: bool) -> None:
     on, seen = FlowNetwork(pipe(1.0), MaxMin()), list[tuple[str, float]]()
 
     def note(name: str, _: object) -> None:

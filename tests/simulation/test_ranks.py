@@ -12,16 +12,7 @@ from fredfw.collectives import CollectiveRequest, Pattern, Phase, Schedule
 from fredfw.fabric import Call, Costs, Fabric, FlowSet, IdealTransport, Transport
 from fredfw.fidelities import EXACT, SIMULATED
 from fredfw.framework import Framework
-from fredfw.simulation import (
-    Executor,
-    FlowNetwork,
-    Lowering,
-    MaxMin,
-    Planner,
-    ScheduleRun,
-    StrictLinks,
-    Timeline,
-)
+from fredfw.simulation import Executor, FlowNetwork, Lowering, MaxMin, Planner, ScheduleRun, StrictLinks, Timeline
 from fredfw.typing import FloatArray, IntArray
 from fredfw.workloads import GraphBuilder, TaskGraph
 
@@ -221,12 +212,7 @@ def test_streams_are_admitted_when_their_own_sources_are_ready(policy: str) -> N
     schedule = Schedule(Pattern.ALL_REDUCE, 2, 1e9, 1, (phase,))
     network, ends = FlowNetwork(on, MaxMin()), []
     ScheduleRun(
-        network,
-        Lowering(on),
-        schedule,
-        groups,
-        lambda done: ends.extend([network.now] * len(done)),
-        fidelity="exact",
+        network, Lowering(on), schedule, groups, lambda done: ends.extend([network.now] * len(done)), fidelity="exact"
     ).start()
     network.advance()
     assert network.idle

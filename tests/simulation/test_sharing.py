@@ -69,10 +69,7 @@ def water_filling(problem: Incidence, capacities: FloatArray) -> FloatArray:
         weight = usage[active].sum(axis=0)
         left = capacities - rates[np.isfinite(rates)] @ usage[np.isfinite(rates)]
         used = weight > 0
-        step = min(
-            np.min(np.maximum(left[used], 0.0) / weight[used]),
-            np.min(caps[active] - rates[active]),
-        )
+        step = min(np.min(np.maximum(left[used], 0.0) / weight[used]), np.min(caps[active] - rates[active]))
         rates[active] += step
         left = capacities - rates[np.isfinite(rates)] @ usage[np.isfinite(rates)]
         full = used & (left <= 1e-9 * capacities)

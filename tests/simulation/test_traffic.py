@@ -44,11 +44,11 @@ def islands() -> Fabric:
 
 
 def arrivals(policy: SharingPolicy) -> tuple[FloatArray, Statistics]:
-    """Send 800 flows over 1 to 3 links of an island each; return when they end."""
+    """Send 400 flows over 1 to 3 links of an island each; return when they end."""
     fabric = islands()
     network = FlowNetwork(fabric, policy)
     random = np.random.default_rng(2)
-    ends = np.full(800, np.nan)
+    ends = np.full(400, np.nan)
 
     def ended(flow: int, activities: np.ndarray) -> None:
         del activities
@@ -79,7 +79,7 @@ def test_a_policy_of_a_plugin_is_asked_and_the_times_are_the_same(policy: Sharin
 def test_a_policy_that_is_not_local_is_asked_about_all_flows() -> None:
     policy = Counting(MaxMin(), [])
     arrivals(policy)
-    assert max(policy.asked) > 600
+    assert max(policy.asked) > 250
 
 
 def test_passes_are_counted() -> None:

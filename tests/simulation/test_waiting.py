@@ -63,13 +63,7 @@ def test_a_rank_awaits_who_makes_room(room: tuple[int, ...], expected: list[int]
         awaited[nodes] = marks
 
     run = ScheduleRun(
-        network,
-        Lowering(fabric),
-        schedule,
-        np.arange(3)[None, :],
-        lambda _: None,
-        fidelity=EXACT,
-        on_through=through,
+        network, Lowering(fabric), schedule, np.arange(3)[None, :], lambda _: None, fidelity=EXACT, on_through=through
     )
     for node, mark in enumerate((0, 1, 7)):
         network.schedule(float(mark), partial(run.enter, np.array([node]), mark))

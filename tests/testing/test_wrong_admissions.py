@@ -126,11 +126,7 @@ def test_a_fault_is_told_with_the_topology() -> None:
         ("leaks", "waits_end", "wait for ever: nothing runs any more that could be released; free in release() all"),
         ("tires", "release_undoes_admit", "get a start, and a split into [[0], [1"),
         ("shut", "everything_arrives", "cannot go on: a cap of 0, or a wait without end"),
-        (
-            "nan",
-            "figures_and_notes_are_well_formed",
-            "Gate.figures() returned {'waits': nan}; expected finite numbers",
-        ),
+        ("nan", "figures_and_notes_are_well_formed", "Gate.figures() returned {'waits': nan}; expected finite numbers"),
         ("nameless", "figures_and_notes_are_well_formed", "names say what the figure is, and its unit"),
         ("says nothing", "figures_and_notes_are_well_formed", "notes() has an empty text in it"),
         ("moody", "is_deterministic", "get a start with a set-up of 0."),

@@ -96,16 +96,10 @@ def test_a_sound_workload_passes() -> None:
         ("idle", "all_ranks_take_part: rank 3 has no part in any task (in all, 1 of 4 ranks)"),
         ("negative", "amounts_are_not_negative: task 0 ('layer') has flops -250000000000.0; finite, and not negative"),
         ("memory", "memory_is_not_negative: memory() says -1.0 bytes of weights"),
-        (
-            "work",
-            "Steps.work() of 'steps' returned {'samples': 8}; expected a fredfw.Work or None",
-        ),
+        ("work", "Steps.work() of 'steps' returned {'samples': 8}; expected a fredfw.Work or None"),
         ("negative work", "work_and_notes_are_well_formed: samples: -1.0 is too small"),
         ("moody work", "work_and_notes_are_well_formed: asked twice, it says Work(samples=0."),
-        (
-            "notes",
-            "Steps.notes() of 'steps' returned 'a note'; expected a tuple of texts",
-        ),
+        ("notes", "Steps.notes() of 'steps' returned 'a note'; expected a tuple of texts"),
         ("moody", "is_deterministic: asked twice, graph() differs; it may depend on the fields and the system alone"),
     ],
 )

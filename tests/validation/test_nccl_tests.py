@@ -132,14 +132,8 @@ def test_busbw_belongs_to_the_ranks(program: str, ranks: int, factor: float) -> 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (
-            output(times=TIMES.replace("21.20      0", "21.20     12")),
-            "line 15, column #wrong: '12': values came",
-        ),
-        (
-            output(times=TIMES.replace("22.17      0", "22.17      1")),
-            "line 15, column #wrong: '1': .*: 0, N/A",
-        ),
+        (output(times=TIMES.replace("21.20      0", "21.20     12")), "line 15, column #wrong: '12': values came"),
+        (output(times=TIMES.replace("22.17      0", "22.17      1")), "line 15, column #wrong: '1': .*: 0, N/A"),
         (output(columns=COLUMNS.replace("(us)", "(ms)")), r"line 14: the unit 'ms' is not read \(accepted: us\)"),
         (output(times=TIMES.replace("74.21", "-74.21")), "line 15, column time_us: '-74.21' cannot be used"),
         (output(times=TIMES.replace("74.21", "N/A")), "line 15, column time_us: 'N/A' cannot be used"),

@@ -20,13 +20,7 @@ def prediction(
     size: float, measured: float, predicted: float, *, part: Part = Part.HELD_OUT, pattern: str = "all-reduce"
 ) -> Prediction:
     point = CollectivePoint(
-        system=find("a100-node", 1),
-        source="vtrain",
-        pattern=pattern,
-        nodes=1,
-        ranks=4,
-        seconds=measured,
-        size=size,
+        system=find("a100-node", 1), source="vtrain", pattern=pattern, nodes=1, ranks=4, seconds=measured, size=size
     )
     return Prediction(point, predicted, 0.1 * measured, part)
 

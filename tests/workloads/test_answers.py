@@ -80,10 +80,7 @@ WRONG: dict[str, list[tuple[Any, str]]] = {
         (evolve(graph(), labels=np.array([4])), "returned a graph with labels 4 to 4; expected 0 to 0"),
         (evolve(graph(), tables=(np.array([5]),)), "returned a graph with ranks 5 to 5; expected 0 to 1"),
         (evolve(graph(), splits=np.zeros(2)), "returned a graph with 2 splits; expected 1"),
-        (
-            messages([-1, 0]),
-            "returned a graph in which task 0 is a message with partner -1; expected sends",
-        ),
+        (messages([-1, 0]), "returned a graph in which task 0 is a message with partner -1; expected sends"),
         (messages([1, -1]), "task 0 is a message with partner 1"),
         (messages([1, 0], kinds=np.array([TaskKind.SEND, TaskKind.SEND])), "task 0 is a message with partner 1"),
         (messages([1, 0], kinds=np.array([TaskKind.RECEIVE, TaskKind.SEND])), "task 1 is a message with partner 0"),

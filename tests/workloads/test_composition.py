@@ -32,14 +32,7 @@ def test_ranks_come_one_job_after_the_other() -> None:
 
 def test_a_job_waits_for_its_start_and_between_iterations() -> None:
     graph = composed([JobGraph("a", 0, small(), start=2.0, iterations=2)])
-    assert graph.names == (
-        "start of a",
-        "a/forward",
-        "a/reduce",
-        "end of iteration 1 of a",
-        "a/forward",
-        "a/reduce",
-    )
+    assert graph.names == ("start of a", "a/forward", "a/reduce", "end of iteration 1 of a", "a/forward", "a/reduce")
     assert [graph.after(task).tolist() for task in range(6)] == [[], [0], [1], [2], [3], [4]]
     assert (graph.kinds[[0, 3]] == TaskKind.WAIT).all()
     assert graph.seconds[[0, 3]].tolist() == [2.0, 0.0]

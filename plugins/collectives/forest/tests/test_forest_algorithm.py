@@ -41,7 +41,14 @@ def test_what_is_shown_of_it_names_its_limits() -> None:
     assert [int(number) for number in re.findall(r"\d+", (Forest.__doc__ or "").split("A group has")[1])] == [*limits]
 
 
-@pytest.mark.parametrize(("rows", "columns", "bound"), [(4, 5, 817.2e-6), (4, 4, 833.3e-6), (8, 8, 750.0e-6)])
+@pytest.mark.parametrize(
+    ("rows", "columns", "bound"),
+    [
+        (4, 5, 817.2e-6),
+        pytest.param(4, 4, 833.3e-6, marks=pytest.mark.slow),
+        pytest.param(8, 8, 750.0e-6, marks=pytest.mark.slow),
+    ],
+)
 def test_it_reaches_the_bound_of_a_mesh(rows: int, columns: int, bound: float) -> None:
     # S (n - 1) / (E B) at 750 GB/s; half a percent goes into filling and draining the trees.
     time = seconds(mesh(rows, columns))
@@ -51,13 +58,13 @@ def test_it_reaches_the_bound_of_a_mesh(rows: int, columns: int, bound: float) -
 @pytest.mark.parametrize(
     ("name", "fields", "edges", "beyond"),
     [
-        ("mesh2d", {"rows": 4, "columns": 4}, 24, 0.50),
         ("mesh2d", {"rows": 4, "columns": 5}, 31, 0.50),
+        pytest.param("mesh2d", {"rows": 4, "columns": 4}, 24, 0.50, marks=pytest.mark.slow),
         ("torus", {"dimensions": [4, 4]}, 32, 0.50),
         ("fully-connected", {"npus": 8}, 28, 0.50),
-        ("mesh2d", {"rows": 8, "columns": 8}, 112, 0.63),
-        ("torus", {"dimensions": [4, 4, 4]}, 192, 2.21),
-        ("torus", {"dimensions": [8, 8]}, 128, 2.41),
+        pytest.param("mesh2d", {"rows": 8, "columns": 8}, 112, 0.63, marks=pytest.mark.slow),
+        pytest.param("torus", {"dimensions": [4, 4, 4]}, 192, 2.21, marks=pytest.mark.slow),
+        pytest.param("torus", {"dimensions": [8, 8]}, 128, 2.41, marks=pytest.mark.slow),
         pytest.param("mesh2d", {"rows": 16, "columns": 16}, 480, 5.92, marks=pytest.mark.slow),
     ],
 )
@@ -92,7 +99,7 @@ def test_pieces_are_the_best_with_latency() -> None:
     assert chosen < 846.1e-6
 
 
-@pytest.mark.parametrize("ranks", [2, 4, 6, 9, 12])
+@pytest.mark.parametrize("ranks", [2, 4, 6, 9, pytest.param(12, marks=pytest.mark.slow)])
 def test_all_reduces_do_what_they_promise_for_all_factorisations(ranks: int) -> None:
     request = CollectiveRequest(Pattern.ALL_REDUCE, ranks, 1e6)
     served = 0
@@ -103,7 +110,7 @@ def test_all_reduces_do_what_they_promise_for_all_factorisations(ranks: int) -> 
     assert served
 
 
-@pytest.mark.parametrize("sizes", [[4, 8], [2, 4, 4], [33]])
+@pytest.mark.parametrize("sizes", [[2, 4, 4], *(pytest.param(one, marks=pytest.mark.slow) for one in ([4, 8], [33]))])
 def test_all_reduces_on_larger_tori_do_what_they_promise(sizes: list[int]) -> None:
     view = FRAMEWORK.topology("torus", dimensions=sizes).build().view()
     request = CollectiveRequest(Pattern.ALL_REDUCE, view.size, 1e6)

@@ -228,16 +228,8 @@ def test_all_orders_load_all_levels_alike() -> None:
 @pytest.mark.parametrize(
     ("steps", "level", "reason"),
     [
-        (
-            "halving-doubling",
-            Level(6, "switch", 1.0),
-            "a power of two of positions, and goes along a switch level",
-        ),
-        (
-            "bidirectional-ring",
-            Level(6, "line", 1.0),
-            "a ring with links both ways, and goes along a line level of 6",
-        ),
+        ("halving-doubling", Level(6, "switch", 1.0), "a power of two of positions, and goes along a switch level"),
+        ("bidirectional-ring", Level(6, "line", 1.0), "a ring with links both ways, and goes along a line level of 6"),
         ("in-network", Level(6, "switch", 1.0), "the network does not combine and copy streams"),
     ],
 )

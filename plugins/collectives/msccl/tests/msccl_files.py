@@ -25,11 +25,7 @@ def step(type_: str, source: str = "i0", destination: str = "i0", cnt: int = 1, 
 
 
 def xml(
-    collective: str,
-    loop: int,
-    gpus: Sequence[Sequence[Block]],
-    sizes: tuple[int, int, int],
-    **more: int | str,
+    collective: str, loop: int, gpus: Sequence[Sequence[Block]], sizes: tuple[int, int, int], **more: int | str
 ) -> str:
     """Return a file; who is waited for is filled in."""
     attributes: dict[str, int | str] = {

@@ -58,27 +58,11 @@ ENTITIES = '<!DOCTYPE algo [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]>\n'
         pytest.param(pair().replace(' ngpus="2"', ""), r"ngpus: <algo> has no ngpus", id="no-ngpus"),
         pytest.param(pair().replace('tb id="0"', 'tb id="1"'), "GPU 0: threadblock 0 is missing", id="threadblock"),
         pytest.param(pair().replace('send="1"', 'send="0"'), "AT: sends to itself", id="itself"),
-        pytest.param(
-            pair().replace('send="1"', 'send="-1"'),
-            "AT, step 0: sends without a peer",
-            id="no-peer",
-        ),
+        pytest.param(pair().replace('send="1"', 'send="-1"'), "AT, step 0: sends without a peer", id="no-peer"),
         pytest.param(pair().replace('send="1"', 'send="2"'), "AT: send is '2'", id="peer"),
-        pytest.param(
-            pair().replace('type="rrc"', 'type="rx"', 1),
-            "AT, step 1: unknown type 'rx'",
-            id="type",
-        ),
-        pytest.param(
-            pair().replace('srcbuf="i"', 'srcbuf="q"', 1),
-            "AT, step 0: unknown srcbuf 'q'",
-            id="buffer",
-        ),
-        pytest.param(
-            pair().replace(' s="1"', ' s="7"', 1),
-            r"AT, step 1: s is '7' \(accepted: 1\)",
-            id="step",
-        ),
+        pytest.param(pair().replace('type="rrc"', 'type="rx"', 1), "AT, step 1: unknown type 'rx'", id="type"),
+        pytest.param(pair().replace('srcbuf="i"', 'srcbuf="q"', 1), "AT, step 0: unknown srcbuf 'q'", id="buffer"),
+        pytest.param(pair().replace(' s="1"', ' s="7"', 1), r"AT, step 1: s is '7' \(accepted: 1\)", id="step"),
         pytest.param(
             pair().replace('cnt="1"', 'cnt="73"', 1),
             r"step 0: cnt is '73' \(accepted: a whole number from 1 to 72\)",

@@ -84,9 +84,7 @@ def test_a_pair_takes_two_rounds(fidelity: str) -> None:
             xml(
                 "custom",
                 1,
-                [
-                    [(-1, -1, 0, [step("nop", dep=(1, 0))]), (-1, -1, 0, [step("nop", dep=(0, 0))])],
-                ],
+                [[(-1, -1, 0, [step("nop", dep=(1, 0))]), (-1, -1, 0, [step("nop", dep=(0, 0))])]],
                 (1, 0, 0),
             ),
             "GPU 0, threadblock 0, step 0: never runs: it waits for step 0 of threadblock 1, which is at step 0",

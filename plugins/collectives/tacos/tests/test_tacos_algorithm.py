@@ -32,23 +32,17 @@ def mixed() -> Fabric:
     ("sizes", "closed", "rate", "latency", "buffer", "chunks", "microseconds"),
     [
         ((5, 5), False, 50, 0.5, 1024, 1, 9606.0),
-        ((10, 10), False, 100, 1.0, 1024, 2, 5049.0),
-        ((7, 12), False, 100, 1.0, 4096, 3, 19966.27),
+        pytest.param((10, 10), False, 100, 1.0, 1024, 2, 5049.0, marks=pytest.mark.slow),
+        pytest.param((7, 12), False, 100, 1.0, 4096, 3, 19966.27, marks=pytest.mark.slow),
         ((3, 3, 3), False, 50, 0.5, 1024, 1, 6671.17),
-        ((3, 4, 5), False, 50, 0.5, 2048, 2, 13353.33),
+        pytest.param((3, 4, 5), False, 50, 0.5, 2048, 2, 13353.33, marks=pytest.mark.slow),
         ((3, 3, 3), True, 50, 0.5, 1024, 1, 3706.20),
-        ((3, 4, 5), True, 50, 0.5, 2048, 2, 6676.67),
+        pytest.param((3, 4, 5), True, 50, 0.5, 2048, 2, 6676.67, marks=pytest.mark.slow),
         ((4, 2, 3), True, 50, 0.5, 3072, 3, 11673.67),
     ],
 )
 def test_it_is_as_fast_as_the_code_of_the_authors(
-    sizes: tuple[int, ...],
-    closed: bool,
-    rate: float,
-    latency: float,
-    buffer: int,
-    chunks: int,
-    microseconds: float,
+    sizes: tuple[int, ...], closed: bool, rate: float, latency: float, buffer: int, chunks: int, microseconds: float
 ) -> None:
     # Their regression values, the best of 20 seeds: GiB/s, microseconds, and MiB of the whole buffer.
     fabric = grid(*sizes, rate=rate * GIB, latency=latency * 1e-6, closed=closed)

@@ -75,11 +75,7 @@ def test_a_stage_is_one_turn() -> None:
 
 
 @pytest.mark.parametrize(
-    ("group", "reason"),
-    [
-        (GroupView(6), "not a full product"),
-        (view((Level(6, "switch", 1.0),)), "along one level"),
-    ],
+    ("group", "reason"), [(GroupView(6), "not a full product"), (view((Level(6, "switch", 1.0),)), "along one level")]
 )
 def test_what_it_cannot_do_is_refused(group: GroupView, reason: str) -> None:
     with pytest.raises(UnsupportedError, match=reason):

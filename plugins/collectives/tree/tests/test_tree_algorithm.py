@@ -73,7 +73,7 @@ def test_binary_time_on_a_switch(height: int, chunks: int) -> None:
         assert duration("all-reduce", n, **options) == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.parametrize("n", [2, 3, 4, 5, 8, 16, 17, *(pytest.param(n, marks=pytest.mark.slow) for n in (24, 33))])
+@pytest.mark.parametrize("n", [2, 3, 4, 5, 8, *(pytest.param(n, marks=pytest.mark.slow) for n in (16, 17, 24, 33))])
 @pytest.mark.parametrize("chunks", [1, 5, 16])
 def test_double_binary_steps_use_each_link_twice_at_most(n: int, chunks: int) -> None:
     # A step brings a rank at most two halves of a piece, twice that where it goes both up and down.
@@ -88,7 +88,7 @@ def test_double_binary_steps_use_each_link_twice_at_most(n: int, chunks: int) ->
     assert duration("all-reduce", n, **options) <= steps * (ALPHA + 2 * SIZE / chunks / BANDWIDTH) * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("n", [7, 16, 33])
+@pytest.mark.parametrize("n", [7, *(pytest.param(n, marks=pytest.mark.slow) for n in (16, 33))])
 def test_double_binary_comes_close_to_the_bandwidth(n: int) -> None:
     # Nobody can broadcast, or reduce, in less than S / B, nor do an all-reduce in less than 2 (n - 1) / n of it.
     options: dict[str, Any] = {"alpha": 0.0, "shape": "double-binary", "chunks": 1000}

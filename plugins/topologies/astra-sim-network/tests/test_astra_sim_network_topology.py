@@ -55,10 +55,7 @@ def test_one_message_along_each_of_three_dimensions(destination: int, nanosecond
 def test_the_first_dimension_is_the_innermost(tmp_path: Path) -> None:
     fabric = network(tmp_path, described("Switch, Ring", "4, 3", "400, 50", "936.25, 1000")).build()
     assert fabric.name == "Switch(4)_Ring(3)"
-    assert fabric.levels == (
-        Level(4, "switch", 400 * GIB, 2 * 936.25e-9),
-        Level(3, "ring", 50 * GIB, 1e-6),
-    )
+    assert fabric.levels == (Level(4, "switch", 400 * GIB, 2 * 936.25e-9), Level(3, "ring", 50 * GIB, 1e-6))
     assert fabric.coordinates is not None
     np.testing.assert_array_equal(fabric.coordinates[:5], [[0, 0], [1, 0], [2, 0], [3, 0], [0, 1]])
     # 12 NPUs have a link to their switch and back, and two to their neighbours in a ring.

@@ -27,5 +27,5 @@ class TestEcmp(TopologyTests):
     plugin = fredfw_topology_cluster
     topologies = (Cluster(nodes=20, radix=16, routing="ecmp"),)
     expected_failures: ClassVar[Mapping[str, str]] = {
-        "levels_are_as_fast_as_they_say": "they promise an even share of the links up; ECMP puts two flows on one link",
+        "levels_are_as_fast_as_they_say": "they promise an even share of the links up; ECMP puts two flows on one link"
     }

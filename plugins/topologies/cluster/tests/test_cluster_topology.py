@@ -13,7 +13,7 @@ import pytest
 from attrs import evolve
 from hypothesis import given, strategies as st
 
-from fredfw import Capabilities, Fabric, Framework, NodeKind, Npu, Operation, PluginManager, Topology
+from fredfw import Capabilities, Fabric, Framework, NodeKind, Npu, Operation, Topology
 from fredfw.errors import InputError, LimitError, UnsupportedError
 from fredfw_topology_cluster import Cluster, ClusterRouter
 from fredfw_topology_cluster.presets import table
@@ -40,10 +40,6 @@ def names(fabric: Fabric, source: str, destination: str) -> list[str]:
     known = {fabric.node_name(node): node for node in range(len(fabric.kinds))}
     routes = fabric.defaults.router.path(fabric, known[source], known[destination])
     return [source, *(fabric.node_name(int(fabric.destinations[link])) for link in routes.links)]
-
-
-def test_it_is_registered() -> None:
-    assert PluginManager.discover().topologies.get("cluster") is Cluster
 
 
 # --- presets

@@ -24,7 +24,7 @@ class TestEcmp(TopologyTests):
     plugin = fredfw_topology_fat_tree
     topologies = (FatTree(radix=4, routing="ecmp"),)
     expected_failures: ClassVar[Mapping[str, str]] = {
-        "levels_are_as_fast_as_they_say": "they promise an even share of the links up; ECMP puts two flows on one link",
+        "levels_are_as_fast_as_they_say": "they promise an even share of the links up; ECMP puts two flows on one link"
     }
 
 

@@ -112,9 +112,7 @@ def test_the_answer_does_not_depend_on_who_asks_first() -> None:
     for order in ([0, 1, 2, 3, 4], [4, 2, 0, 1, 3]):
         fabric = fred()
         texts.add(str(circuits(fabric).conflict([all_reduces(fabric, PAIRS[order])])))
-    assert texts == {
-        f"L2.0: FRED_2(20): {CORE} cannot be routed together, stuck at depth 0 in the switch itself",
-    }
+    assert texts == {f"L2.0: FRED_2(20): {CORE} cannot be routed together, stuck at depth 0 in the switch itself"}
 
 
 @given(st.permutations(range(20)), st.lists(st.integers(2, 6), min_size=3, max_size=10))

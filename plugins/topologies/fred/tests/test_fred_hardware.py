@@ -44,13 +44,7 @@ def tree(arity: list[int], bandwidths: list[str], **fields: Any) -> Fred:
 
 def made_of(row: SwitchRow) -> tuple[int, int, tuple[int, int, int], int, int]:
     """Level, number of switches, their ports by kind, planes and slices."""
-    return (
-        row.level,
-        row.switches,
-        (row.down.count, row.up.count, row.controllers.count),
-        row.planes,
-        row.slices,
-    )
+    return (row.level, row.switches, (row.down.count, row.up.count, row.controllers.count), row.planes, row.slices)
 
 
 @pytest.mark.parametrize("variant", ["C", "D"])
@@ -166,11 +160,7 @@ def test_a_rounded_sum_costs_no_chiplet() -> None:
 
 
 @pytest.mark.parametrize(
-    ("topology", "key"),
-    [
-        (Fred(arity=(1,), io_controllers=0), "arity"),
-        (Fred(arity=(1, 1)), "arity"),
-    ],
+    ("topology", "key"), [(Fred(arity=(1,), io_controllers=0), "arity"), (Fred(arity=(1, 1)), "arity")]
 )
 def test_impossible_switches(topology: Fred, key: str) -> None:
     with pytest.raises(InputError) as caught:

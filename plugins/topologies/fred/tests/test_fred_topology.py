@@ -77,7 +77,7 @@ def test_controllers_are_spread_over_the_first_switches() -> None:
 def test_names_follow_the_tree() -> None:
     fabric = Fred().build()
     assert [fabric.node_name(node) for node in (0, 19, 20, 24, 25, 26, 43)] == [
-        *("npu0", "npu19", "L1.0", "L1.4", "L2.0", "controller0", "controller17"),
+        *("npu0", "npu19", "L1.0", "L1.4", "L2.0", "controller0", "controller17")
     ]
 
 

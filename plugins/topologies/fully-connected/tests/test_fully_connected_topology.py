@@ -44,13 +44,7 @@ def test_streams_go_straight() -> None:
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [
-        ("npus", 0),
-        ("npus", True),
-        ("link_bandwidth", 0.0),
-        ("link_latency", "20"),
-        ("link_energy", "-1 pJ/bit"),
-    ],
+    [("npus", 0), ("npus", True), ("link_bandwidth", 0.0), ("link_latency", "20"), ("link_energy", "-1 pJ/bit")],
 )
 def test_bad_input_names_key_value_and_what_is_accepted(field: str, value: Any) -> None:
     with pytest.raises(InputError) as caught:

@@ -20,7 +20,7 @@ class TestEvenRing(TopologyTests):
     plugin = fredfw_topology_optical_ring
     topologies = (OpticalRing(), OpticalRing(npus=2), OpticalRing(npus=8, shortage="refuse"))
     expected_failures: ClassVar[Mapping[str, str]] = {
-        "routes_do_not_depend_on_the_batch": "flows half way round alternate, so that both directions are used alike",
+        "routes_do_not_depend_on_the_batch": "flows half way round alternate, so that both directions are used alike"
     }
 
 

@@ -134,11 +134,7 @@ def test_the_embeddings_of_dlrm_run_beside_the_bottom_layers(write: Any) -> None
 def test_inference_has_no_backward_pass_and_micro_one_collective(write: Any) -> None:
     assert (
         list(graph(write("DISTRIBUTED_INFERENCE", layer(), layer("b")), passes=2).names)
-        == [
-            "a forward",
-            "b forward",
-        ]
-        * 2
+        == ["a forward", "b forward"] * 2
     )
     path = write("MICRO", layer(wc="ALLTOALL"), layer("b", wc="ALLTOALL"))
     assert list(graph(path).names) == ["a weights all-to-all"]

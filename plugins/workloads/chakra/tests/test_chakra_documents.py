@@ -44,11 +44,7 @@ def test_the_form_of_the_feeder() -> None:
 def test_the_form_of_protocol_buffers_is_objects_one_after_the_other() -> None:
     objects: list[dict[str, Any]] = [
         {"version": "0.0.4", "attr": [{"name": "schema", "stringVal": "s"}]},
-        {
-            "name": "first",
-            "type": "METADATA_NODE",
-            "inputs": {"values": '[{"pg_name": "1", "ranks": [0, 1]}]'},
-        },
+        {"name": "first", "type": "METADATA_NODE", "inputs": {"values": '[{"pg_name": "1", "ranks": [0, 1]}]'}},
         {
             "id": "1",
             "name": "send",

@@ -50,11 +50,9 @@ def test_files_hold_what_is_expected() -> None:
         assert sum(found.seconds.values()) == pytest.approx(expected["duration_us"] * 1e-6), name
         calls, sizes = Counter[str](), Counter[str]()
         for one in found.calls:
-            operation = {
-                "send": "COMM_SEND",
-                "receive": "COMM_RECV",
-                "collective without comm_type": "?None",
-            }.get(one.operation, one.operation.upper().replace("-", "_"))
+            operation = {"send": "COMM_SEND", "receive": "COMM_RECV", "collective without comm_type": "?None"}.get(
+                one.operation, one.operation.upper().replace("-", "_")
+            )
             sizes[operation] += int(one.bytes)
             if not operation.startswith("COMM_"):
                 calls[operation] += one.count
@@ -186,11 +184,7 @@ def test_traces_of_stage_run_with_the_roofline_of_an_npu(name: str) -> None:
         "comm_groups": str(workload.comm_groups.location),  # type: ignore[union-attr]  # each has one
         "mode": "roofline",
     }
-    for topology in (
-        {"name": "mesh2d", "rows": 2, "columns": 4},
-        {"name": "fat-tree"},
-        {"name": "fred"},
-    ):
+    for topology in ({"name": "mesh2d", "rows": 2, "columns": 4}, {"name": "fat-tree"}, {"name": "fred"}):
         result = run({"topology": topology, "collectives": {"default": "direct"}, "npu": {"preset": "h100"}}, table)
         assert result.seconds > 0
         assert len(result.placement) == ranks

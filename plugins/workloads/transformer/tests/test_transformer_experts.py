@@ -14,14 +14,7 @@ from fredfw.errors import InputError
 from fredfw.typing import FloatArray
 from fredfw.workloads import System, TaskGraph, TaskKind
 from fredfw_workload_transformer import Transformer
-from fredfw_workload_transformer.experts import (
-    ACROSS_FIRST,
-    DIRECT,
-    DISPATCHES,
-    INSIDE_FIRST,
-    Routing,
-    zipf_shares,
-)
+from fredfw_workload_transformer.experts import ACROSS_FIRST, DIRECT, DISPATCHES, INSIDE_FIRST, Routing, zipf_shares
 from fredfw_workload_transformer.model import PRESETS
 
 SHAPE: dict[str, Any] = {"layers": 2, "hidden": 8, "sequence": 4, "heads": 2, "vocabulary": 10, "intermediate": 16}

@@ -504,19 +504,13 @@ def test_gradients_leave_with_the_last_gradients_of_weights() -> None:
             {"cp": 2, "cp_layout": "contiguous"},
             "cp_layout: without a mask all members compute the same (accepted: causal = true)",
         ),
-        (
-            {"cp_layout": "contiguous"},
-            "cp_layout: 'contiguous' tokens of one worker are all (accepted: cp above 1)",
-        ),
+        ({"cp_layout": "contiguous"}, "cp_layout: 'contiguous' tokens of one worker are all (accepted: cp above 1)"),
         (
             {"cp": 8, "causal": True, "attention": "fused"},
             "cp: zigzag cannot cut the 8 tokens of a sample into 2 x 8 parts (accepted: half of a divisor of 8, or "
             "cp_layout = contiguous)",
         ),
-        (
-            {"cp_communication": "gossip"},
-            "cp_communication: 'gossip' is not known (accepted: ring, all-gather)",
-        ),
+        ({"cp_communication": "gossip"}, "cp_communication: 'gossip' is not known (accepted: ring, all-gather)"),
     ],
 )
 def test_what_does_not_go_together_is_refused(fields: dict[str, Any], message: str) -> None:
