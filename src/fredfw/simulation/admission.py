@@ -7,7 +7,7 @@ from functools import partial
 from typing import assert_never
 
 import numpy as np
-from attrs import define
+from attrs import define, field
 
 from fredfw.errors import RefusedError, SimulationError
 from fredfw.fabric import Admission, AlwaysStart, Decompose, FlowSet, Refuse, Split, Start, Wait
@@ -22,46 +22,27 @@ Unicasts = Callable[[], FlowSet]
 
 @define(eq=False)
 class Request:
-    """Flows that were to start.
+    """Flows that were to start."""
 
-    Args:
-        ticket: Names them, and all that they are split into.
-        flows: What to carry.
-        on_complete: Gets the activities that end.
-        unicasts: Returns what to carry instead.
-        on_drained: Gets the activities whose flows are drained, if somebody wants to know.
-        carry: The run and the carry in the engine that they are as they are, if they are.
-        waited: Whether they had to wait.
-    """
-
-    ticket: int
+    ticket: int  # names them, and all that they are split into
     flows: FlowSet
-    on_complete: Completion
-    unicasts: Unicasts | None
-    on_drained: Completion | None = None
-    carry: tuple[int, int] | None = None
+    on_complete: Completion  # gets the activities that end
+    unicasts: Unicasts | None  # returns what to carry instead
+    on_drained: Completion | None = None  # gets the activities whose flows are drained
+    carry: tuple[int, int] | None = None  # the run and the carry in the engine that they are as they are
     waited: bool = False
 
 
 @define(eq=False)
 class Turns:
-    """Parts of a flow set that run one after the other; an activity ends with the last part that has flows of it.
+    """Parts of a flow set that run one after the other; an activity ends with the last part that has flows of it."""
 
-    Args:
-        ask: Starts a part.
-        request: The whole.
-        parts: In order.
-        last: ``(activities,)`` the last part of each.
-        turn: The part that runs.
-        unfinished: Its activities that have not ended.
-    """
-
-    ask: Callable[[Request], None]
+    ask: Callable[[Request], None]  # starts a part
     request: Request
     parts: list[FlowSet]
-    last: IntArray
-    turn: int = -1
-    unfinished: int = 0
+    last: IntArray  # (activities,) the last part of each
+    turn: int = -1  # the part that runs
+    unfinished: int = 0  # its activities that have not ended
 
     @classmethod
     def of(cls, ask: Callable[[Request], None], request: Request, parts: list[FlowSet]) -> Turns:
@@ -108,46 +89,19 @@ def _members_of(unicasts: Unicasts, members: IntArray) -> FlowSet:
 _AT_ONCE = Start()
 
 
+@define(eq=False, kw_only=True)
 class Desk:
-    """Asks the admission control of a fabric, and does what it says.
+    """Asks the admission control of a fabric, and does what it says."""
 
-    Args:
-        admission: The fabric's, for one simulation.
-        admit: Lets a request in, with flows that may take other ways than it says.
-        active: Returns the flow sets that were let in and have not ended.
-        compressed: Returns whether repetitions are under way that are simulated as one.
-        detours: The ways round closed links.
-        fabric: Name of the fabric.
-        statistics: Counts.
-        controlled: Links that it decides about, which come first; flows over others, of memories, start at once.
-
-    Attributes:
-        waiting: What will be asked about again when something has ended.
-    """
-
-    def __init__(
-        self,
-        admission: Admission,
-        *,
-        admit: Callable[[Request, FlowSet, Start], None],
-        active: Callable[[], Iterable[FlowSet]],
-        compressed: Callable[[], bool],
-        detours: Detours,
-        fabric: str,
-        statistics: Statistics,
-        controlled: int,
-    ) -> None:
-        self.waiting: list[Request] = []
-        self._admission = admission
-        self._admit = admit
-        self._active = active
-        self._compressed = compressed
-        self._detours = detours
-        self._fabric = fabric
-        self._statistics = statistics
-        self._controlled = controlled
-        # What is told of other flows that run matters to nobody where everything starts.
-        self._lonely = isinstance(admission, AlwaysStart)
+    _admission: Admission  # of one simulation
+    _admit: Callable[[Request, FlowSet, Start], None]  # lets one in, with flows that may take other ways than it says
+    _active: Callable[[], Iterable[FlowSet]]  # were let in and have not ended
+    _compressed: Callable[[], bool]  # whether repetitions are under way that are simulated as one
+    _detours: Detours
+    _fabric: str
+    _statistics: Statistics
+    _controlled: int  # links that it decides about, which come first; flows over others, of memories, start at once
+    waiting: list[Request] = field(factory=list, init=False)  # will be asked about again when something has ended
 
     def ask(self, request: Request) -> None:
         """Do with the flows of ``request`` what the admission says.
@@ -162,7 +116,9 @@ class Desk:
             self._admit(request, flows, _AT_ONCE)
             return
         what = flows.label or "flows"
-        active = () if self._lonely else tuple(one for one in self._active() if not self._is_outside(one))
+        active: tuple[FlowSet, ...] = ()
+        if not isinstance(self._admission, AlwaysStart):  # else what runs matters to nobody
+            active = tuple(one for one in self._active() if not self._is_outside(one))
         decision = answers.decision(self._admission, flows, active)
         match decision:
             case Start():
@@ -170,13 +126,13 @@ class Desk:
             case Wait():
                 self._wait(request)
             case Split():
-                self._split(request, decision)
+                self._statistics.splits += 1
+                parts = [request.flows.part(np.asarray(part, dtype=np.intp)) for part in decision.parts]
+                Turns.of(self.ask, request, parts).begin()
             case Decompose():
                 if request.unicasts is None:
-                    raise SimulationError(
-                        f"fabric {self._fabric!r} cannot carry {what}, and cannot replace it by unicasts: "
-                        f"{decision.reason}"
-                    )
+                    cannot = f"fabric {self._fabric!r} cannot carry {what}, and cannot replace it by unicasts"
+                    raise SimulationError(f"{cannot}: {decision.reason}")
                 self._statistics.decompositions += 1
                 self.ask(Request(request.ticket, request.unicasts(), request.on_complete, None, request.on_drained))
             case Refuse():
@@ -207,15 +163,8 @@ class Desk:
         return len(links) > 0 and bool(links[0] >= self._controlled)
 
     def _wait(self, request: Request) -> None:
-        """Have ``request`` asked about again."""
         self._statistics.waits += not request.waited
         request.waited = True
         # Between two repetitions it might not have had to wait.
         self._statistics.met += request.flows.repeat > 1 or self._compressed()
         self.waiting.append(request)
-
-    def _split(self, request: Request, split: Split) -> None:
-        """Run the parts of ``request`` one after the other."""
-        flows = request.flows
-        self._statistics.splits += 1
-        Turns.of(self.ask, request, [flows.part(np.asarray(part, dtype=np.intp)) for part in split.parts]).begin()

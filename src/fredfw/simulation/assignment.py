@@ -29,17 +29,11 @@ STREAMS = (LOAD, int(TaskKind.STORE))
 
 @frozen(eq=False)
 class Part:
-    """Some groups of a table.
+    """Some groups of a table."""
 
-    Args:
-        groups: ``(k,)`` which ones.
-        members: ``(k, n)`` rank of each member.
-        nodes: ``(k, n)`` node of each member.
-    """
-
-    groups: IntArray
-    members: IntArray
-    nodes: IntArray
+    groups: IntArray  # (k,) which ones
+    members: IntArray  # (k, n) rank of each member
+    nodes: IntArray  # (k, n) node of each member
 
     @property
     def ranks(self) -> IntArray:
@@ -49,21 +43,13 @@ class Part:
 
 @frozen(eq=False)
 class Table:
-    """A member table of the graph, seen from its participants.
+    """A member table of the graph, seen from its participants."""
 
-    Args:
-        groups: ``(G, n)`` ranks.
-        nodes: ``(G, n)`` node of each.
-        participants: ``(slots,)`` distinct ranks, sorted; a slot is a position in it.
-        slots: ``(G, n)`` slot of each member.
-        whole: All groups.
-    """
-
-    groups: IntArray
-    nodes: IntArray
-    participants: IntArray
-    slots: IntArray
-    whole: Part
+    groups: IntArray  # (G, n) ranks
+    nodes: IntArray  # (G, n) node of each
+    participants: IntArray  # (slots,) distinct ranks, sorted; a slot is a position in it
+    slots: IntArray  # (G, n) slot of each member
+    whole: Part  # all groups
 
     @classmethod
     def of(cls, members: IntArray, nodes: IntArray) -> Table:
@@ -85,23 +71,18 @@ class Table:
 
 @frozen(eq=False)
 class Share:
-    """The groups of a task that one plan serves.
-
-    Args:
-        plan: What they run.
-        request: What that is for.
-        served: ``(G,)`` which groups of the task's table, or ``None`` for all.
-        first: The first of them, which stands for all where the plan is compared with its bound.
-        members: ``(ranks,)`` NPU numbers of the first.
-        bounds: The lower bounds on the fabric.
-    """
+    """The groups of a task that one plan serves."""
 
     plan: Plan
     request: CollectiveRequest
-    served: BoolArray | None
-    first: int
-    members: IntArray
+    served: BoolArray | None  # (G,) which groups of the task's table, or None for all
+    first: int  # of them; it stands for all where the plan is compared with its bound
+    members: IntArray  # (ranks,) NPU numbers of the first
     bounds: LowerBounds
+
+    def part(self, table: Table) -> Part:
+        """Return the groups, of the task's ``table``."""
+        return table.whole if self.served is None else table.part(np.flatnonzero(self.served))
 
     def too_fast(self, seconds: float, now: float) -> str | None:
         """Return a note where no algorithm can do in ``seconds``, until ``now``, what the first group is to do."""
@@ -120,19 +101,12 @@ class Share:
 
 @frozen(eq=False)
 class _Served:
-    """The streams between memories and those that they serve.
+    """The streams between memories and those that they serve."""
 
-    Args:
-        ends: Node of each memory.
-        members: Nodes that it serves in a group.
-        activity: ``(streams,)`` which group that is.
-        stripes: Memories that the data of a member is striped over.
-    """
-
-    ends: list[IntArray]
-    members: list[IntArray]
-    activity: IntArray
-    stripes: int
+    ends: list[IntArray]  # node of each memory
+    members: list[IntArray]  # nodes that it serves in a group
+    activity: IntArray  # (streams,) which group that is
+    stripes: int  # memories that the data of a member is striped over
 
 
 class Assignment:
@@ -201,11 +175,7 @@ class Assignment:
         self._serving: dict[tuple[int, tuple[int, ...], bytes], _Served] = {}
 
     def check_collectives(self) -> None:
-        """Make sure that there is an algorithm for every collective.
-
-        Raises:
-            UnsupportedError: There is none.
-        """
+        """Raise ``UnsupportedError`` unless there is an algorithm for every collective."""
         wanted: dict[tuple[object, ...], int] = {
             (self._members[task], partner if partner < 0 else self._members[partner], pattern, self.bytes[task]): task
             for task, (pattern, partner) in enumerate(zip(self.graph.patterns, self.partners, strict=True))
@@ -219,11 +189,7 @@ class Assignment:
                     self._planner.able(request, view)
 
     def check_streams(self) -> None:
-        """Make sure that there are links for every load and store.
-
-        Raises:
-            UnsupportedError: There are none.
-        """
+        """Raise ``UnsupportedError`` unless there are links for every load and store."""
         for task, kind in enumerate(self.kinds):
             if kind in STREAMS:
                 self.stream(task, self.table(task).whole)
@@ -328,7 +294,6 @@ class Assignment:
         return None if index < 0 or memories is None else memories.tier(self.graph.memory_names[index])
 
     def _served(self, task: int, part: Part) -> _Served:
-        """Return the streams between memories and the members of ``part`` that each serves."""
         key = int(self.graph.memories[task]), part.nodes.shape, part.nodes.tobytes()
         known = self._serving.get(key)
         if known is None:
@@ -371,9 +336,7 @@ class Assignment:
                 sends[job].add(label)
         awaited = [len(sends[job]) < 2 for job in jobs]
         for task in reversed(range(len(self.kinds))):
-            if self.kinds[task] == WAIT:
-                continue
-            if awaited[task] or self.kinds[task] == COMPUTE:
+            if self.kinds[task] != WAIT and (awaited[task] or self.kinds[task] == COMPUTE):
                 for one in self.before(task):
                     awaited[one] = True
                 if self.kinds[task] == RECEIVE:
@@ -400,7 +363,6 @@ class Assignment:
 
 
 def _check_controllers(graph: TaskGraph, fabric: Fabric) -> None:
-    """Raise ``InputError`` where a load or store uses an I/O controller that ``fabric`` does not have."""
     count = len(fabric.controllers)
     for index, controllers in enumerate(graph.controller_tables):
         missing = controllers[(controllers < 0) | (controllers >= count)]
@@ -411,7 +373,6 @@ def _check_controllers(graph: TaskGraph, fabric: Fabric) -> None:
 
 
 def _check_memories(graph: TaskGraph, fabric: Fabric) -> None:
-    """Raise ``InputError`` where a load or store uses a memory tier that ``fabric`` does not have."""
     known = [] if fabric.memories is None else [one.name for one in fabric.memories.tiers]
     for index, name in enumerate(graph.memory_names):
         if name not in known:

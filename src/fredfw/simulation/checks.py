@@ -33,23 +33,27 @@ def check_callback(callback: object, key: str) -> None:
         raise InputError(f"{callback!r} cannot be called", key=key, accepted="a function")
 
 
-def check_bandwidths(links: object, values: object) -> tuple[IntArray, FloatArray]:
-    """Return numbers of links and as many bandwidths as arrays; raises ``InputError`` if they are none."""
+def check_bandwidths(links: object, values: object, fabric: Fabric) -> tuple[IntArray, FloatArray]:
+    """Return numbers of links of ``fabric`` and as many bandwidths; raises ``InputError`` if they are none."""
     numbers, bandwidths = whole(links), real(values)
     if numbers is None or numbers.ndim != 1:
         raise InputError(f"{brief(links)} is refused", key="links", accepted="an array of numbers of links")
     if bandwidths is None or bandwidths.shape != numbers.shape:
         accepted = f"an array of {len(numbers)} bytes per second"
         raise InputError(f"{brief(values)} is refused", key="values", accepted=accepted)
+    count = len(fabric.bandwidths)
+    missing = numbers[(numbers < 0) | (numbers >= count)]
+    if missing.size:
+        raise InputError(f"{fabric.name!r} has no link {missing[0]}", key="links", accepted=f"0 to {count - 1}")
+    bad = bandwidths[~np.isfinite(bandwidths) | (bandwidths < 0)]
+    if bad.size:
+        accepted = "bytes per second, finite and not negative"
+        raise InputError(f"a bandwidth of {float(bad[0])!r}", key="values", accepted=accepted)
     return numbers, bandwidths
 
 
 def check_flows(flows: FlowSet, fabric: Fabric) -> None:
-    """Make sure that ``flows`` can be carried by ``fabric``.
-
-    Raises:
-        InputError: They cannot; names the field of ``FlowSet``, the value and what is accepted.
-    """
+    """Raise ``InputError`` with the field of ``FlowSet`` if ``fabric`` cannot carry ``flows``."""
     if not isinstance(flows, FlowSet):
         raise InputError(f"{brief(flows)} is refused", key="flows", accepted="a fredfw.FlowSet")
     if not isinstance(flows.routes, Routes):

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import numpy as np
-from attrs import evolve, frozen
+from attrs import asdict, evolve, frozen
 
 from fredfw.collectives import Schedule
 from fredfw.collectives.schedule import turns
@@ -38,67 +39,58 @@ _T = TypeVar("_T")
 
 
 @frozen(eq=False)
-class Demand:
-    """What one group of a communication asks of a network that carries nothing but all groups of that communication.
+class _Time:
+    """How long a phase takes alone, in seconds."""
 
-    How long it takes is decided by its longest chain of phases that wait for each other, by all turns of one channel
-    where those take longer, or by all bytes of one link where these do.
-
-    Args:
-        algorithm: What runs.
-        ranks: Of the group.
-        links: ``(l,)`` links that it uses.
-        draining: Seconds that the deciding phases drain, by what bounds them.
-        latency: Seconds of the deciding phases in which their last bytes are on their way.
-        transport: Seconds that the transport takes for launching, steps and messages.
-        setup: Seconds that the admission takes, for instance to set up circuits.
-    """
-
-    algorithm: str
-    ranks: int
-    links: IntArray
-    draining: Mapping[Bound, float]
-    latency: float
-    transport: float
-    setup: float
+    draining: Mapping[Bound, float] = {}  # by what bounds it
+    latency: float = 0.0  # of links
+    transport: float = 0.0  # of steps and messages
+    setup: float = 0.0  # of the admission
 
     @property
     def seconds(self) -> float:
-        """What it takes, about."""
+        """All together."""
         return sum(self.draining.values()) + self.latency + self.transport + self.setup
+
+    def and_then(self, other: _Time) -> _Time:
+        draining = dict(self.draining)
+        for link, seconds in other.draining.items():
+            draining[link] = draining.get(link, 0.0) + seconds
+        latency, transport = self.latency + other.latency, self.transport + other.transport
+        return _Time(draining, latency, transport, self.setup + other.setup)
+
+
+_seconds = attrgetter("seconds")
+
+
+@frozen(eq=False, kw_only=True)
+class Demand(_Time):
+    """What one group of a communication asks of a network that carries nothing but all groups of that communication.
+
+    How long it takes is decided by its longest chain of phases that wait for each other, by all turns of one channel
+    where those take longer, or by all bytes of one link where these do: ``draining`` and ``latency`` are of those.
+    """
+
+    algorithm: str  # that runs
+    ranks: int  # of the group
+    links: IntArray  # (l,) that it uses
 
 
 @frozen(eq=False)
 class Carried:
-    """What all groups of a communication that have the same plan put on the links.
-
-    Args:
-        algorithm: What runs.
-        size: Ranks of a group.
-        ranks: ``(k,)`` distinct ranks that take part in the task.
-        links: ``(l,)`` links that carry something.
-        bytes: ``(l,)`` bytes on each.
-    """
+    """What all groups of a communication that have the same plan put on the links."""
 
     algorithm: str
-    size: int
-    ranks: IntArray
-    links: IntArray
-    bytes: FloatArray
+    size: int  # ranks of a group
+    ranks: IntArray  # (k,) distinct ranks that take part in the task
+    links: IntArray  # (l,) that carry something
+    bytes: FloatArray  # (l,) on each
 
 
 class Demands:
     """What the tasks of a graph ask of a fabric; found when it is asked for. A copy by pickle knows nothing.
 
-    Args:
-        graph: The tasks, as they were run.
-        fabric: Where the bytes travel.
-        placement: ``(ranks,)`` NPU number of each rank.
-        planner: Has chosen the algorithms.
-        lowering: Has turned transfers into flows.
-        priorities: Class by label.
-        bounds: The lower bounds on the fabric.
-        fidelity: How the planner has simulated candidates.
+    The arguments are those of ``Assignment``, with the graph as it was run.
     """
 
     def __init__(
@@ -136,7 +128,9 @@ class Demands:
         """
         if self._assign is None or self._tasks.kinds[task] == WAIT:
             return None
-        task, tasks = self._sender(task), self._tasks
+        tasks = self._tasks
+        if tasks.kinds[task] == RECEIVE:
+            task = tasks.partners[task]
         table = tasks.groups(task)
         group = int((table.groups == rank).any(axis=1).argmax())
         if tasks.kinds[task] in STREAMS:
@@ -160,10 +154,6 @@ class Demands:
         key = id(shares), tasks.repeats[task]
         return _kept(self._carried, key, shares, lambda: tuple(self._carry(task, share) for share in shares))
 
-    def _sender(self, task: int) -> int:
-        """Return ``task``, or the send of a receive."""
-        return self._tasks.partners[task] if self._tasks.kinds[task] == RECEIVE else task
-
     @cached_property
     def _tasks(self) -> Assignment:
         assert self._assign is not None  # whoever asks has made sure
@@ -171,7 +161,7 @@ class Demands:
 
     def _carry(self, task: int, share: Share) -> Carried:
         tasks = self._tasks
-        part = _part(tasks.groups(task), share)
+        part = share.part(tasks.groups(task))
         flows = (one for index in range(len(share.plan.schedule.phases)) for one in self._flows(task, share, index))
         # Both ends of a message have part in it, but only one of them in the send.
         ranks = tasks.table(task).participants if tasks.kinds[task] == SEND else part.ranks
@@ -186,21 +176,19 @@ class Demands:
 
     def _share(self, task: int, share: Share, group: int) -> Demand:
         lowering, schedule = self._lowering, share.plan.schedule
-        part = _part(self._tasks.groups(task), share)
+        part = share.part(self._tasks.groups(task))
         price = lowering.price(schedule, part.nodes)
         watch = _Watch(self._fabric, self._tiers, int(np.flatnonzero(part.groups == group)[0]))
         times = []
         for index, phase in enumerate(schedule.phases):
             took = _Time()
-            for flows, unicasts in zip(
-                self._flows(task, share, index), self._flows(task, share, index, unicasts=True), strict=True
-            ):
-                added = None
-                if price is not None:
-                    added = price.added(self._fabric, flows.routes, lowering.ends(phase).load)
+            instead = self._flows(task, share, index, unicasts=True)
+            for flows, unicasts in zip(self._flows(task, share, index), instead, strict=True):
+                added = None if price is None else price.added(self._fabric, flows.routes, lowering.ends(phase).load)
                 took = took.and_then(watch.alone(flows, added, unicasts))
             times.append(took)
-        took = max((_longest_chain(schedule, times), _busiest_channel(schedule, times), watch.together), key=_seconds)
+        candidates = _longest_chain(schedule, times), _busiest_channel(schedule, times), watch.together
+        took = max(candidates, key=_seconds)
         launch = 0.0 if price is None else price.launch * self._tasks.repeats[task]
         took = evolve(took, transport=took.transport + launch)
         return watch.demand(share.plan.algorithm, part.nodes.shape[1], took)
@@ -217,7 +205,7 @@ class Demands:
             yield self._lowering.phase(
                 schedule,
                 index,
-                _part(tasks.groups(task), share).nodes,
+                share.part(tasks.groups(task)).nodes,
                 priority=tasks.priority[label],
                 label=label,
                 repetition=repetition,
@@ -244,10 +232,6 @@ def _kept(known: dict[Hashable, tuple[object, _T]], key: Hashable, named: object
     return known[key][1]
 
 
-def _part(table: Table, share: Share) -> Part:
-    return table.whole if share.served is None else table.part(np.flatnonzero(share.served))
-
-
 def _load(flows: FlowSet, links: int) -> FloatArray:
     """Return the ``(links,)`` bytes that ``flows`` put on each link."""
     routes = flows.routes
@@ -257,38 +241,8 @@ def _load(flows: FlowSet, links: int) -> FloatArray:
     return np.bincount(routes.links, weights=weights, minlength=links).astype(float)
 
 
-@frozen
-class _Time:
-    """How long a phase takes alone.
-
-    Args:
-        draining: Seconds by the link that bounds them.
-        latency: Of links, seconds.
-        transport: Seconds of steps and messages.
-        setup: Seconds of the admission.
-    """
-
-    draining: Mapping[Bound, float] = {}
-    latency: float = 0.0
-    transport: float = 0.0
-    setup: float = 0.0
-
-    def and_then(self, other: _Time) -> _Time:
-        draining = dict(self.draining)
-        for link, seconds in other.draining.items():
-            draining[link] = draining.get(link, 0.0) + seconds
-        latency, transport = self.latency + other.latency, self.transport + other.transport
-        return _Time(draining, latency, transport, self.setup + other.setup)
-
-
 class _Watch:
-    """How long one group takes for its flow sets, beside those of the others.
-
-    Args:
-        fabric: Where.
-        tiers: ``(links,)`` first link of the tier of each.
-        activity: The group.
-    """
+    """How long one group, the ``activity``, takes for its flow sets, beside those of the others."""
 
     def __init__(self, fabric: Fabric, tiers: IntArray, activity: int) -> None:
         self._fabric, self._tiers, self._activity = fabric, tiers, activity
@@ -302,16 +256,12 @@ class _Watch:
 
     def demand(self, algorithm: str, ranks: int, took: _Time) -> Demand:
         """Return the demand of the group, which takes so long."""
-        links = np.flatnonzero(self._used)
-        return Demand(algorithm, ranks, links, took.draining, took.latency, took.transport, took.setup)
+        return Demand(algorithm=algorithm, ranks=ranks, links=np.flatnonzero(self._used), **asdict(took))
 
     def alone(self, flows: FlowSet, added: FloatArray | None, unicasts: FlowSet | None) -> _Time:
-        """Return what ``flows`` take, as the admission lets them in when nothing else runs.
+        """Return what ``flows`` of all groups take, as the admission lets them in when nothing else runs.
 
-        Args:
-            flows: Of all groups.
-            added: What of their latencies is the transport's.
-            unicasts: What runs instead where the admission wants that.
+        Of their latencies ``added`` is the transport's. Where the admission wants that, ``unicasts`` run instead.
         """
         admission = answers.admission(self._fabric)
         if isinstance(admission, AlwaysStart):
@@ -360,21 +310,16 @@ class _Watch:
         return _Time({tuple(np.unique(self._tiers[equal]).tolist()): most} if most else {})
 
 
-def _seconds(time: _Time) -> float:
-    return sum(time.draining.values()) + time.latency + time.transport + time.setup
-
-
 def _longest_chain(schedule: Schedule, times: Sequence[_Time]) -> _Time:
-    """Return the time of the longest chain of phases that wait for each other."""
     before: list[tuple[int, bool]] = []  # the phase that each waits for last, and whether only until that is drained
     begun: list[float] = []
     for phase in schedule.phases:
-        waits = [(begun[one] + _seconds(times[one]), one, False) for one in (*phase.after, *phase.room)]
+        waits = [(begun[one] + times[one].seconds, one, False) for one in (*phase.after, *phase.room)]
         waits += [(begun[one] + sum(times[one].draining.values()), one, True) for one in phase.behind]
         since, last, early = max(waits, default=(0.0, -1, False))
         before.append((last, early))
         begun.append(since)
-    ends = [since + _seconds(time) for since, time in zip(begun, times, strict=True)]
+    ends = [since + time.seconds for since, time in zip(begun, times, strict=True)]
     total, index, early = _Time(), int(np.argmax(ends)) if ends else -1, False
     while index >= 0:
         total = total.and_then(_Time(times[index].draining) if early else times[index])

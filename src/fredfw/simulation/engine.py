@@ -10,8 +10,9 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fredfw.collectives import Phase, Schedule
+from fredfw.collectives import Schedule
 from fredfw.errors import SimulationError
 from fredfw.fabric import FlowSet, Routes
 from fredfw.typing import BoolArray, FloatArray, IntArray
@@ -28,7 +29,6 @@ _numbers, _reals = POINTER(c_int64), POINTER(c_double)
 
 
 def _of(kind: type, names: str) -> list[tuple[str, type]]:
-    """Return fields of one type."""
     return [(name, kind) for name in names.split()]
 
 
@@ -248,13 +248,16 @@ class Library:
         if result == _NO_MEMORY:
             raise MemoryError("the engine got no memory")
         if result == _REFUSED:
-            raise SimulationError(f"the engine refuses it: {self.error().decode()}")
+            raise self._refusal()
         return result
 
+    def _refusal(self) -> SimulationError:
+        return SimulationError(f"the engine refuses it: {self.error().decode()}")
+
     def made(self, address: int | None) -> int:
-        """Return the address of what was made; raises where nothing was."""
+        """Return the address of what was made, if something was."""
         if address is None:
-            raise SimulationError(f"the engine refuses it: {self.error().decode()}")
+            raise self._refusal()
         return address
 
 
@@ -274,30 +277,28 @@ def reals(values: object) -> FloatArray:
     return np.ascontiguousarray(values, dtype=np.float64)
 
 
+def address(array: NDArray[Any] | None) -> int | None:
+    """Return where ``array`` begins, if there is one."""
+    return None if array is None else array.ctypes.data
+
+
 class View:
     """Routes for the engine, and the arrays that it reads."""
 
     def __init__(self, routes: Routes) -> None:
         coefficients = None if routes.coefficients is None else reals(routes.coefficients)
         self.arrays = numbers(routes.offsets), numbers(routes.links), reals(routes.latencies), coefficients
-        addresses = (None if one is None else one.ctypes.data for one in self.arrays)
-        self.struct = RoutesView(len(routes), len(self.arrays[1]), *addresses)
+        self.struct = RoutesView(len(routes), len(self.arrays[1]), *map(address, self.arrays))
 
 
 class Load:
-    """A flow set for the engine, and the arrays that it reads.
-
-    Args:
-        flows: What to carry.
-        caps: ``(F,)`` bytes per second that each flow does not exceed, if any.
-    """
+    """A flow set, of which no flow exceeds ``(F,)`` ``caps`` if any, for the engine, and the arrays that it reads."""
 
     def __init__(self, flows: FlowSet, caps: FloatArray | None) -> None:
         self.arrays = View(flows.routes), reals(flows.volumes), numbers(flows.activity), caps
         view, volumes, activity, _ = self.arrays
         self.cargo = Cargo(routes=view.struct, flow=-1, volumes=volumes.ctypes.data, activity=activity.ctypes.data)
-        self.cargo.caps = None if caps is None else caps.ctypes.data
-        self.cargo.activities, self.cargo.repeat = flows.activities, flows.repeat
+        self.cargo.caps, self.cargo.activities, self.cargo.repeat = address(caps), flows.activities, flows.repeat
         self.cargo.priority, self.cargo.takes_turns = flows.priority, flows.takes_turns
 
 
@@ -324,7 +325,7 @@ def max_min(
         len(capacities),
         offsets.ctypes.data,
         links.ctypes.data,
-        None if weights is None else weights.ctypes.data,
+        address(weights),
         capacities.ctypes.data,
         rates.ctypes.data,
     )
@@ -342,11 +343,7 @@ class NativeSchedule:
     """
 
     def __init__(
-        self,
-        schedule: Schedule,
-        ends: Sequence[Any],
-        volumes: Iterable[FloatArray | None],
-        turns: Sequence[int],
+        self, schedule: Schedule, ends: Sequence[Any], volumes: Iterable[FloatArray | None], turns: Sequence[int]
     ) -> None:
         self._arrays: list[object] = []
         chunks = np.broadcast_to(reals(schedule.chunk_bytes), schedule.chunks)
@@ -358,10 +355,7 @@ class NativeSchedule:
                 setattr(struct, f"{name}_count", len(waits))
                 setattr(struct, name, self._keep(numbers(waits)) if waits else None)
             struct.unicasts, struct.streams = len(rows.sources), len(rows.streams)
-            struct.source, struct.destination = (
-                self._keep(numbers(rows.sources)),
-                self._keep(numbers(rows.destinations)),
-            )
+            struct.source, struct.destination = map(self._keep, map(numbers, (rows.sources, rows.destinations)))
             for side, name in enumerate(("source", "destination") if rows.streams else ()):
                 parts = [stream[side] for stream in rows.streams]
                 offsets = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
@@ -377,7 +371,11 @@ class NativeSchedule:
                 few = reals(sizes[:1] if alike else sizes)
                 struct.volumes, struct.volume_count = self._keep(few), len(few)
             else:
-                self._add_rows(struct, phase, rows.flow, chunks)
+                struct.rows, struct.chunk_count = len(phase), len(chunks)
+                for name in ("base", "offset", "stride", "modulus"):
+                    setattr(struct, name, self._keep(numbers(getattr(phase, name))))
+                struct.chunks, struct.chunk_bytes = self._keep(numbers(phase.count)), self._keep(reals(chunks))
+                struct.row_flow = None if rows.flow is None else self._keep(numbers(rows.flow))
         for struct in phases:
             if struct.turn >= 0:
                 struct.turn_bytes = phases[struct.turn].turn_bytes
@@ -386,22 +384,13 @@ class NativeSchedule:
         self.address = code.made(code.schedule_new(schedule.ranks, len(schedule.phases), phases, flags))
         weakref.finalize(self, code.schedule_free, self.address)
 
-    def _add_rows(self, struct: PhaseView, phase: Phase, flow: IntArray | None, chunks: FloatArray) -> None:
-        struct.rows, struct.chunk_count = len(phase), len(chunks)
-        names = "base", "offset", "stride", "modulus"
-        columns = {"chunks": phase.count} | {name: getattr(phase, name) for name in names}
-        for name, column in columns.items():
-            setattr(struct, name, self._keep(numbers(column)))
-        struct.row_flow = None if flow is None else self._keep(numbers(flow))
-        struct.chunk_bytes = self._keep(reals(chunks))
-
     def _keep(self, array: IntArray | FloatArray) -> int:
         self._arrays.append(array)
         return array.ctypes.data
 
 
 class NativeLowered:
-    """A schedule in groups of a fabric, for the engine.
+    """A schedule in so many groups of a fabric, for the engine.
 
     Args:
         schedule: The schedule.
@@ -425,8 +414,7 @@ class NativeLowered:
         for struct, (routes, caps, starts) in zip(structs, phases, strict=False):
             view, limits = View(routes), None if caps is None else reals(caps)
             open_ = None if starts is None else np.ascontiguousarray(starts, dtype=np.uint8)
-            struct.routes = view.struct
-            struct.caps, struct.open = (None if one is None else one.ctypes.data for one in (limits, open_))
+            struct.routes, struct.caps, struct.open = view.struct, address(limits), address(open_)
             self._kept += [view, limits, open_]
         code = library()
         self.address = code.made(code.lowered_new(schedule.address, groups, launch, links, len(phases), structs))

@@ -9,9 +9,10 @@ Repeated blocks are scaled, as in a compressed simulation.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from functools import partial
 
 import numpy as np
-from attrs import frozen
+from attrs import define, field, frozen
 
 from fredfw.errors import SimulationError
 from fredfw.fabric import Fabric
@@ -28,92 +29,53 @@ from fredfw.workloads.labels import COMPUTE as COMPUTED
 
 @frozen
 class Estimate:
-    """What an iteration takes about.
+    """What an iteration takes about."""
 
-    Args:
-        seconds: The longest path, or the computations of the busiest rank where these take longer.
-        breakdown: Seconds of that by cause; they add up to ``seconds``.
-        energy: Joules spent on links.
-        algorithms: What serves each kind of request.
-        statistics: Counters of the engine, over all communications that were simulated alone.
-        notes: What a reader of the plans must know.
-    """
-
-    seconds: float
-    breakdown: dict[str, float]
-    energy: float
+    seconds: float  # of the longest path, or of the computations of the busiest rank where these take longer
+    breakdown: dict[str, float]  # of the seconds by cause
+    energy: float  # joules spent on links
     algorithms: dict[str, str]
-    statistics: dict[str, int]
-    notes: tuple[str, ...]
+    statistics: dict[str, int]  # of the engine, over all communications that were simulated alone
+    notes: tuple[str, ...]  # what a reader of the plans must know
 
 
 @frozen(eq=False)
 class _Alone:
-    """What a communication takes on an idle network.
+    """What a communication takes on an idle network."""
 
-    Args:
-        seconds: Of each group, ``(G,)``; one number where all take the same time.
-        energy: Joules.
-        statistics: Of its simulation.
-    """
-
-    seconds: FloatArray | float
-    energy: float
+    seconds: FloatArray | float  # (G,) of each group; one number where all take the same time
+    energy: float  # joules
     statistics: Statistics
 
 
 @frozen(eq=False)
 class _Cover:
-    """For which of the participants that a task waits for a task before it matters.
+    """For which of the participants that a task waits for a task before it matters."""
 
-    Args:
-        whole: Whether it does for all.
-        theirs: Slots in the task before.
-        mine: Slots of the same ranks in the task.
-    """
-
-    whole: bool
-    theirs: IntArray
-    mine: IntArray
+    whole: bool  # for all
+    theirs: IntArray  # slots in the task before
+    mine: IntArray  # slots of the same ranks in the task
 
 
+@define(eq=False)
 class Estimator:
-    """Estimates one task graph on a fabric; used once.
+    """Estimates one task graph on a fabric; used once."""
 
-    Args:
-        graph: What to do.
-        tasks: The same on the fabric.
-        fabric: Where the bytes travel.
-        lowering: Turns transfers into flows.
-        network: Returns an idle network.
-        compute_seconds: Duration of ``(flops, bytes, kernels)`` on an NPU.
-    """
-
-    def __init__(
-        self,
-        graph: TaskGraph,
-        tasks: Assignment,
-        *,
-        fabric: Fabric,
-        lowering: Lowering,
-        network: Callable[[], FlowNetwork],
-        compute_seconds: Callable[[float, float, Kernels | None], float],
-    ) -> None:
-        self._graph = graph
-        self._tasks = tasks
-        self._fabric = fabric
-        self._lowering = lowering
-        self._network = network
-        self._compute_seconds = compute_seconds
-        # When each participant is through with a task, by slot; one number where all are at once, as they mostly are.
-        self._ends: list[FloatArray | float] = []
-        self._starts: list[float] = []  # the last of the participants
-        self._causes: list[int] = []  # the task that it has waited for, -1 for none
-        self._computed: dict[int, float] = {}  # seconds of computations of each participant, by member table
-        self._durations: dict[tuple[float, float, int], float] = {}
-        self._covers: dict[tuple[int, int, bool], _Cover | None] = {}
-        self._alone: dict[Hashable, _Alone] = {}
-        self._energy = 0.0
+    _graph: TaskGraph
+    _tasks: Assignment  # the same on the fabric
+    _fabric: Fabric
+    _lowering: Lowering
+    _network: Callable[[], FlowNetwork]  # returns an idle one
+    _compute_seconds: Callable[[float, float, Kernels | None], float]  # of FLOPs, bytes and kernels on an NPU
+    # When each participant is through with a task, by slot; one number where all are at once, as they mostly are.
+    _ends: list[FloatArray | float] = field(factory=list, init=False)
+    _starts: list[float] = field(factory=list, init=False)  # the last of the participants
+    _causes: list[int] = field(factory=list, init=False)  # the task that it has waited for, -1 for none
+    _computed: dict[int, float] = field(factory=dict, init=False)  # seconds of each participant, by member table
+    _durations: dict[tuple[float, float, int], float] = field(factory=dict, init=False)
+    _covers: dict[tuple[int, int, bool], _Cover | None] = field(factory=dict, init=False)
+    _alone: dict[Hashable, _Alone] = field(factory=dict, init=False)
+    _energy: float = field(default=0.0, init=False)
 
     def estimate(self) -> Estimate:
         """Return what the graph takes about.
@@ -169,11 +131,8 @@ class Estimator:
 
     def _ready(self, task: int) -> tuple[FloatArray | float, int]:
         """Return when each participant of ``task`` is ready for it, and the task that the last one has waited for."""
-        covers = []
-        for one in self._tasks.before(task):
-            cover = self._cover(one, task)
-            if cover is not None:
-                covers.append((one, cover, self._ends[one]))
+        before = ((one, self._cover(one, task), self._ends[one]) for one in self._tasks.before(task))
+        covers = [(one, cover, ends) for one, cover, ends in before if cover is not None]
         if all(cover.whole and isinstance(ends, float) for _, cover, ends in covers):
             ready, cause = 0.0, -1
             for one, _, ends in covers:
@@ -248,30 +207,20 @@ class Estimator:
         def ended(groups: IntArray, done: IntArray) -> None:
             seconds[groups[done]] = network.now
 
-        everybody = table.whole.groups
         if tasks.kinds[task] in STREAMS:
             flows, tier = tasks.stream(task, table.whole), tasks.memory(task)
             alone = tier is not None and tier.one_at_a_time
             start = Transactions(network, self._lowering).start if alone else network.start
-            start(flows, lambda done: ended(everybody, done))
+            start(flows, partial(ended, table.whole.groups))
         else:
             for share in tasks.planned(task):
-                mine = everybody if share.served is None else np.flatnonzero(share.served)
-                ScheduleRun(
-                    network,
-                    self._lowering,
-                    share.plan.schedule,
-                    table.nodes[mine],
-                    lambda done, mine=mine: ended(mine, done),  # type: ignore[misc]
-                    times=tasks.repeats[task],
-                ).start()
+                part, schedule = share.part(table), share.plan.schedule
+                end = partial(ended, part.groups)
+                ScheduleRun(network, self._lowering, schedule, part.nodes, end, times=tasks.repeats[task]).start()
         network.advance()
         if np.isnan(seconds).any():
-            held = ", ".join(sorted(set(network.stalled())))
-            name = self._graph.names[task]
-            raise SimulationError(
-                f"task {name!r} does not end on {self._fabric.name!r}: flows that cannot move: {held}"
-            )
+            what = f"task {self._graph.names[task]!r} does not end on {self._fabric.name!r}"
+            raise SimulationError(f"{what}: flows that cannot move: {', '.join(sorted(set(network.stalled())))}")
         moved = sum(network.link_bytes().values(), np.zeros(len(self._fabric.bandwidths)))
         alike = float(seconds[0]) if np.ptp(seconds) == 0 else seconds
         return _Alone(alike, float(moved @ self._fabric.energies), network.statistics)

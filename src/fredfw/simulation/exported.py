@@ -20,11 +20,7 @@ from fredfw.workloads import TaskGraph
 
 
 def check_network(network: FlowNetwork) -> None:
-    """Make sure that the engine asks nobody while something runs on ``network``.
-
-    Raises:
-        InputError: It asks an admission or a sharing policy; the key is the slot.
-    """
+    """Raise ``InputError``, keyed by slot, if an admission or a policy is asked while something runs on ``network``."""
     if type(network.admission) is not AlwaysStart:
         name = network.fabric.defaults.admission.name
         message = f"{name!r} is asked while a program runs, and a file has nobody to ask"
@@ -35,11 +31,7 @@ def check_network(network: FlowNetwork) -> None:
 
 
 def check_graph(graph: TaskGraph) -> None:
-    """Make sure that no task of ``graph`` is a load or a store, whose memories Python serves.
-
-    Raises:
-        InputError: One is.
-    """
+    """Raise ``InputError`` if a task of ``graph`` is a load or a store, whose memories Python serves."""
     for task in np.flatnonzero(np.isin(graph.kinds, STREAMS))[:1].tolist():
         message = f"the task {graph.names[task]!r} loads or stores, which a program in a file cannot"
         raise InputError(message, accepted="a workload without loads and stores")

@@ -125,7 +125,7 @@ class LinkEvents:
                     self._draw(0.0, index, links[links == link], FAIL)
 
     def drive(self, network: FlowNetwork) -> None:
-        """Let everything happen on ``network`` until nothing is left to happen, and change its links meanwhile."""
+        """Let everything happen on ``network``, and change its links meanwhile."""
         idle = 0
         while self._due:
             network.advance(self._due[0].time)
@@ -195,10 +195,7 @@ class LinkEvents:
 
 
 class LiveLinks:
-    """Which links of a fabric may be used, and how wide they are.
-
-    Args:
-        fabric: The network, all of whose links are up.
+    """Which links of a fabric may be used, and how wide they are; at first all, as wide as it says.
 
     Attributes:
         up: ``(links,)`` whether each may be used.

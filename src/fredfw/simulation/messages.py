@@ -10,6 +10,10 @@ import numpy as np
 from fredfw.fabric import FlowSet, Router, Routes
 from fredfw.simulation.engine import View
 
+ONE = np.zeros(1, dtype=np.intp)
+ONE.flags.writeable = False
+"""The only activity of a message, and of its only flow."""
+
 
 class Ways:
     """The routes of several flows, each of which a message may take.
@@ -30,12 +34,7 @@ class Ways:
 
 
 class Way:
-    """The links of a single flow.
-
-    Args:
-        ways: What it is part of.
-        place: Which of those.
-    """
+    """The links of a single flow, the one at ``place`` of ``ways``."""
 
     __slots__ = ("place", "ways")
 
@@ -65,16 +64,12 @@ def _again(again: Callable[[Router], Routes], _flow: int, router: Router) -> Rou
     return again(router)
 
 
-_ALONE = np.zeros(1, dtype=np.intp)
-_ALONE.flags.writeable = False
-
-
 def flows_of(way: Way, volume: float, priority: int, label: str) -> FlowSet:
     """Return the flow set of a message."""
     return FlowSet(
         routes=way.routes,
         volumes=np.array([volume]),
-        activity=_ALONE,
+        activity=ONE,
         activities=1,
         priority=priority,
         label=label,

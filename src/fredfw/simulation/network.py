@@ -1,10 +1,7 @@
 """A fabric that carries flows in simulated time.
 
-Flows drain at the rates that the sharing policy gives them, and callbacks run when they are delivered.
-
 The engine steps from event to event, and returns where Python has something to say: a callback, an admission that is
-asked, a policy that the engine does not know; and now and then, so that an interrupt is heard. It keeps no global
-state, and reads a clock for nothing but that.
+asked, a policy that the engine does not know; and now and then, so that an interrupt is heard.
 """
 
 from __future__ import annotations
@@ -28,13 +25,14 @@ from fredfw.simulation import answers, engine
 from fredfw.simulation.admission import Completion, Desk, Request, Unicasts
 from fredfw.simulation.checks import check_bandwidths, check_callback, check_fabric, check_flows, check_sharing
 from fredfw.simulation.engine import View, library
-from fredfw.simulation.messages import Way, flows_of
+from fredfw.simulation.messages import ONE, Way, flows_of
 from fredfw.simulation.record import Statistics
 from fredfw.simulation.rerouting import Detours, Rerouting
 from fredfw.simulation.sharing import (
     ActiveFlows,
     CircuitPreempt,
     Dynamics,
+    HeldRates,
     Incidence,
     MaxMin,
     SharingPolicy,
@@ -64,36 +62,30 @@ _SHOWN = 1 << 5
 _RUNS = 1 << 14
 # How often in turn no flow may have a rate, while nothing else happens.
 _PATIENCE = 1_000_000
-_ALONE = np.zeros(1, dtype=np.intp)
-_ALONE.flags.writeable = False
+# What belongs to the engine's part, which a copy has of its own.
+_NATIVE = "_code", "_address", "_now", "_cargo", "_notice", "_cargo_address", "_notice_address"
 
 
 @define(eq=False)
 class _Open:
-    """Flows that somebody has started.
-
-    Args:
-        on_complete: Gets the activities that end.
-        left: How many have not ended.
-    """
+    """Flows that somebody has started."""
 
     on_complete: Completion
-    left: int
+    left: int  # activities that have not ended
 
 
 class FlowNetwork:
-    """A fabric that carries flows, in simulated time.
+    """A fabric that carries flows, which drain at the rates that the sharing policy gives them.
 
     Args:
         fabric: The network.
-        sharing: How links are shared.
+        sharing: How links are shared; by default as the fabric says.
 
     Raises:
         InputError: ``fabric`` is no fabric, or ``sharing`` is no policy.
 
     Attributes:
         admission: The fabric's, for this simulation alone; has figures and notes when it is over.
-        sharing: How links are shared.
         dynamics: The state of the sharing policy, if it has any.
         bandwidths: The ``(links,)`` bytes per second of the links now; 0 for one that is closed.
     """
@@ -111,7 +103,7 @@ class FlowNetwork:
         self._statistics = Statistics()
         self._detours = Detours()
         self._desk = Desk(
-            self.admission,
+            admission=self.admission,
             admit=self._admit,
             active=self._active_flows,
             compressed=self._compresses,
@@ -142,7 +134,6 @@ class FlowNetwork:
         self._begin()
 
     def _begin(self) -> None:
-        """Make the engine's part."""
         code = library()
         setting, _arrays = self._setting()
         self._code = code
@@ -155,7 +146,6 @@ class FlowNetwork:
     def _setting(self) -> tuple[engine.Setting, object]:
         """Return what the engine's part is made of, and the arrays that this names."""
         fabric = self.fabric
-        open_, starts_streams = type(self.admission) is AlwaysStart, isinstance(self.admission, AlwaysStart)
         columns = (
             engine.reals(fabric.bandwidths),
             engine.numbers(fabric.sources),
@@ -164,7 +154,10 @@ class FlowNetwork:
         )
         setting = engine.Setting(len(fabric.bandwidths), len(fabric.kinds), *(one.ctypes.data for one in columns))
         setting.sharing, setting.local = NATIVE.get(type(self.sharing), engine.FOREIGN), self.sharing.local
-        setting.open, setting.starts_streams = open_, starts_streams
+        setting.open, setting.starts_streams = (
+            type(self.admission) is AlwaysStart,
+            isinstance(self.admission, AlwaysStart),
+        )
         return setting, columns
 
     @property
@@ -180,9 +173,13 @@ class FlowNetwork:
         return self._counts()[8] > 0
 
     def _counts(self) -> list[int]:
-        counts = np.empty(9, dtype=np.int64)
-        self._code.statistics(self._address, counts.ctypes.data)
-        found: list[int] = counts.tolist()
+        return self._read(self._code.statistics, 9)
+
+    def _read(self, function: Callable[[int, int], object], count: int) -> list[int]:
+        """Return the ``count`` numbers that a function of the engine writes."""
+        numbers = np.empty(count, dtype=np.int64)
+        function(self._address, numbers.ctypes.data)
+        found: list[int] = numbers.tolist()
         return found
 
     # --- time
@@ -219,9 +216,7 @@ class FlowNetwork:
         return first
 
     def advance(self, until: float = math.inf) -> None:
-        """Let everything happen that happens at or before ``until``, and stop exactly there.
-
-        With an infinite ``until`` it stops at the last event.
+        """Let everything happen that happens until ``until``, and stop there; if that is infinite, at the last event.
 
         A callback that raises ends the step at its event; the next one goes on with the rest.
 
@@ -279,7 +274,7 @@ class FlowNetwork:
         Args:
             flows: What to carry.
             on_complete: Gets the activities that end, each once, as often as some end at the same time.
-            unicasts: Returns what to carry instead where the admission asks for it: unicasts of the same activities.
+            unicasts: Returns unicasts of the same activities, to carry instead where the admission asks for it.
             on_drained: Gets the activities whose flows have left their sources, each before it ends. Of flows that run
                 in parts it hears at the end. Of repeated flows it hears when all repetitions have drained; once more
                 where a change of the links then finds that some have not, for the latency of all is paid at the end.
@@ -304,9 +299,7 @@ class FlowNetwork:
         return ticket
 
     def send(self, way: Way, volume: float, on_complete: Completion, priority: int = 0, label: str = "") -> int:
-        """Start a single flow now, or as the fabric's admission decides; return a ticket to cancel it with.
-
-        It does what ``start`` does with a flow set of that flow, at less cost where nothing but links can hinder it.
+        """Start a single flow now, as ``start`` does at more cost; return a ticket to cancel it with.
 
         Args:
             way: Its links.
@@ -357,7 +350,8 @@ class FlowNetwork:
         while (count := self._code.stalled(self._address, len(labels), labels.ctypes.data)) < 0:
             self._give_rates()
         names = list(self._labels)
-        stands = [] if self._holds() else [names[label] for label in labels[:count].tolist()]
+        # What has no rate for a time only is not stalled.
+        stands = [names[label] for label in labels[:count].tolist()] if self._until == math.inf else []
         return [request.flows.label for request in self._desk.waiting] + stands
 
     def link_bytes(self) -> dict[str, FloatArray]:
@@ -372,23 +366,13 @@ class FlowNetwork:
     def set_bandwidths(self, links: IntArray, values: FloatArray) -> None:
         """Give the ``(k,)`` ``links`` other bandwidths, from now on; 0 closes a link.
 
-        What runs goes on at other rates. A phase that is repeated is split at its current repetition, so that no flow
-        has run ahead of the slowest of its activity.
+        A phase that is repeated is split at its current repetition, so that no flow has run ahead of the slowest of its
+        activity.
 
         Raises:
             InputError: Links that do not exist, not as many bandwidths, or some that are negative or not finite.
         """
-        links, values = check_bandwidths(links, values)
-        count = len(self.fabric.bandwidths)
-        missing = links[(links < 0) | (links >= count)]
-        if missing.size:
-            raise InputError(
-                f"{self.fabric.name!r} has no link {missing[0]}", key="links", accepted=f"0 to {count - 1}"
-            )
-        bad = values[~np.isfinite(values) | (values < 0)]
-        if bad.size:
-            accepted = "bytes per second, finite and not negative"
-            raise InputError(f"a bandwidth of {float(bad[0])!r}", key="values", accepted=accepted)
+        links, values = check_bandwidths(links, values, self.fabric)
         bandwidths = self.bandwidths.copy()
         bandwidths[links] = values
         if not np.array_equal(bandwidths, self.bandwidths):
@@ -399,18 +383,19 @@ class FlowNetwork:
     def reroute(self, router: Router) -> Rerouting:
         """Route flows over closed links again with ``router``, with what they have left, and from now on what starts.
 
-        A flow that has no other route waits until links are back, under way or not; the others of its set go on.
-        Repetitions of a phase that have not begun take the routes that there are then.
+        A flow without another route waits until links are back; the others of its set go on. Repetitions of a phase
+        that have not begun take the routes that there are then.
         """
         self._detours.use(router)
         self._code.route_repetitions(self._address)
         moved, stranded, names = ctypes.c_int64(0), set(), list(self._labels)
-        for batch in self._batches():
+        batches = np.empty(self._code.batches(self._address, 0, None), dtype=np.int64)
+        self._code.batches(self._address, len(batches), batches.ctypes.data)
+        for batch in batches.tolist():
             found = self._described(batch)
             if found.is_crossing:
                 routes = View(self._detours.routes(self._flows_of(found)))
-                view = ctypes.byref(routes.struct)
-                if self._code.reroute(self._address, batch, view, ctypes.byref(moved)):
+                if self._code.reroute(self._address, batch, ctypes.byref(routes.struct), ctypes.byref(moved)):
                     stranded.add(names[found.label])
         return Rerouting(moved.value, tuple(sorted(stranded)))
 
@@ -421,15 +406,8 @@ class FlowNetwork:
         labels, first, times = np.empty(room, np.int64), np.empty(room), np.empty(room, np.int64)
         count = self._code.held(self._address, room, labels.ctypes.data, first.ctypes.data, times.ctypes.data)
         names = list(self._labels)
-        rows = zip(labels[:count].tolist(), first[:count].tolist(), times[:count].tolist(), strict=True)
-        return {names[label]: (since, often) for since, label, often in sorted((b, a, c) for a, b, c in rows)}
-
-    def _batches(self) -> list[int]:
-        count = self._code.batches(self._address, 0, None)
-        batches = np.empty(count, dtype=np.int64)
-        self._code.batches(self._address, count, batches.ctypes.data)
-        found: list[int] = batches.tolist()
-        return found
+        rows = sorted(zip(*(column[:count].tolist() for column in (first, labels, times)), strict=True))
+        return {names[label]: (since, often) for since, label, often in rows}
 
     def _described(self, batch: int) -> engine.Batch:
         found = engine.Batch()
@@ -449,7 +427,6 @@ class FlowNetwork:
     # --- schedules
 
     def _add_run(self, run: ScheduleRun, lowered: engine.NativeLowered, *, way: int, tells_through: bool) -> int:
-        """Return the number of a run that has not started."""
         label = self._label(run.label)
         number: int = self._code.run_new(
             self._address, lowered.address, label, run.priority, way, run.times, tells_through
@@ -495,17 +472,13 @@ class FlowNetwork:
             self._code.tasks_start(self._address, ctypes.byref(graph))
 
     def _record(self) -> engine.Record:
-        """Return what has happened in the task graph."""
         spans, ranks, compared, _ = self._graph_counts()
         record = engine.Record(self._tasks, spans, ranks, compared)
         self._code.tasks_record(self._address, ctypes.byref(record.view()))
         return record
 
     def _graph_counts(self) -> list[int]:
-        counts = np.empty(4, dtype=np.int64)
-        self._code.tasks_count(self._address, counts.ctypes.data)
-        found: list[int] = counts.tolist()
-        return found
+        return self._read(self._code.tasks_count, 4)
 
     # --- what the engine asks for
 
@@ -542,8 +515,9 @@ class FlowNetwork:
         elif what == engine.RUN_ENDED:
             self._runs[notice.whose].ended(self._list())
         elif what == engine.RUN_THROUGH:
-            marks = np.array(notice.others[: notice.other_count], dtype=np.intp)
-            self._runs[notice.whose].through(self._list(), marks)
+            hears = self._runs[notice.whose].on_through
+            assert hears is not None  # it asked for it
+            hears(self._list(), np.array(notice.others[: notice.other_count], dtype=np.intp))
         elif what == engine.ROUTE:
             self._route(notice.whose)
         elif what == engine.STREAM:
@@ -586,10 +560,9 @@ class FlowNetwork:
         return np.array(notice.list[: notice.count], dtype=np.intp)
 
     def _ended(self, number: int, is_over: int) -> None:
-        """Tell who has started flows that activities have ended."""
         message = self._sent.pop(number, None)
         if message is not None:
-            message[2](_ALONE)
+            message[2](ONE)
             return
         request = self._requests.pop(number) if is_over else self._requests[number]
         request.on_complete(self._list())
@@ -601,9 +574,6 @@ class FlowNetwork:
             del self._open[ticket]
         open_.on_complete(activities)
 
-    def _forget_run(self, number: int) -> None:
-        del self._runs[number]
-
     def _tell_run(self, carry: tuple[int, int], drained: bool, activities: IntArray) -> None:
         activities = engine.numbers(activities)
         self._code.tell(self._address, *carry, not drained, len(activities), activities.ctypes.data)
@@ -612,8 +582,7 @@ class FlowNetwork:
         """Let repetitions begin, over the routes that there are now."""
         activities = engine.numbers(self._list())
         routes = View(self._detours.routes(self._flows_of(self._described(batch))))
-        view = ctypes.byref(routes.struct)
-        self._code.go_on(self._address, batch, len(activities), activities.ctypes.data, view)
+        self._code.go_on(self._address, batch, len(activities), activities.ctypes.data, ctypes.byref(routes.struct))
 
     def _admit(self, request: Request, flows: FlowSet, start: Start) -> None:
         """Let in the flows of ``request``, which take the ways of ``flows``."""
@@ -643,7 +612,6 @@ class FlowNetwork:
         self._code.admit(self._address, ctypes.byref(cargo))
 
     def _label(self, label: str) -> int:
-        """Return the number of a label."""
         known = self._labels.get(label)
         if known is None:
             known = self._labels[label] = len(self._labels)
@@ -660,19 +628,8 @@ class FlowNetwork:
         if self._graph_flows is not None:
             message = "a network cannot be copied while a task graph runs on it, for nobody would get its record"
             raise InputError(message, accepted="a network without a task graph")
-        native = (
-            "_code",
-            "_address",
-            "_now",
-            "_cargo",
-            "_notice",
-            "_cargo_address",
-            "_notice_address",
-            "_known",
-            "_arrays",
-            "_loads",
-        )
-        state = {name: value for name, value in self.__dict__.items() if name not in native}
+        left_out = *_NATIVE, "_known", "_arrays", "_loads"
+        state = {name: value for name, value in self.__dict__.items() if name not in left_out}
         saved = np.empty(self._code.save(self._address, 0, None), dtype=np.uint8)
         self._code.save(self._address, len(saved), saved.ctypes.data)
         return state | {"saved": saved.tobytes()}
@@ -687,37 +644,24 @@ class FlowNetwork:
 
     # --- rates of policies that the engine does not know
 
-    def _holds(self) -> bool:
-        """Return whether rates hold for a time only, so that what has none is not stalled."""
-        return self.dynamics is not None and self._until < math.inf
-
     def _give_rates(self) -> None:
+        flows = self._flows()
         if self.dynamics is None:
-            flows = self._flows()
-            rates, until = answers.rates(self.sharing, flows.incidence, self.bandwidths, self.fabric), math.inf
-            self._statistics.solves += 1
-            self._statistics.solved += len(rates)
+            held = HeldRates(answers.rates(self.sharing, flows.incidence, self.bandwidths, self.fabric))
         else:
-            flows = self._flows()
             held = answers.held(self.dynamics, flows, self.bandwidths, self.now, self.fabric)
-            rates, until = held.rates, held.until
-            self._statistics.solves += 1
-            self._statistics.solved += len(rates)
-            self._standing = 0 if rates.any() else self._standing + 1
-            if self._standing > _PATIENCE:
-                name = self.sharing.name
-                raise PluginError(
-                    f"the sharing {name!r} gave none of {len(flows)} flows a rate, {_PATIENCE} times in turn"
-                )
-        self._until = until
-        rates = engine.reals(rates)
-        self._code.assign(self._address, len(rates), rates.ctypes.data, until)
+            self._standing = 0 if held.rates.any() else self._standing + 1
+        self._statistics.solves += 1
+        self._statistics.solved += len(flows)
+        if self._standing > _PATIENCE:
+            name = self.sharing.name
+            raise PluginError(f"the sharing {name!r} gave none of {len(flows)} flows a rate, {_PATIENCE} times in turn")
+        self._until = held.until
+        rates = engine.reals(held.rates)
+        self._code.assign(self._address, len(rates), rates.ctypes.data, held.until)
 
     def _flows(self) -> ActiveFlows:
-        """Return the flows that drain."""
-        counts = np.empty(4, dtype=np.int64)
-        self._code.count_flows(self._address, counts.ctypes.data)
-        flows, pairs, weighted, changes = counts.tolist()
+        flows, pairs, weighted, changes = self._read(self._code.count_flows, 4)
         left = np.empty(flows)
         if self._known is not None and self._known[0] == changes:
             self._code.list_flows(self._address, ctypes.byref(engine.Columns(left=left.ctypes.data)))
@@ -727,8 +671,7 @@ class FlowNetwork:
         caps, births, sizes, latencies = np.empty(flows), np.empty(flows), np.empty(flows), np.empty(flows)
         priorities, labels, names = (np.empty(flows, dtype=np.intp) for _ in range(3))
         arrays = offsets, links, coefficients, caps, priorities, labels, names, births, sizes, left, latencies
-        columns = engine.Columns(*(None if one is None else one.ctypes.data for one in arrays))
-        self._code.list_flows(self._address, ctypes.byref(columns))
+        self._code.list_flows(self._address, ctypes.byref(engine.Columns(*map(engine.address, arrays))))
         texts = list(self._labels)
         weights = np.array([answers.weight(self.sharing, text) for text in texts] or [1.0])[labels]
         found = ActiveFlows(

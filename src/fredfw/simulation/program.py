@@ -16,7 +16,7 @@ from fredfw.workloads import Kernels
 
 
 class Program:
-    """What the engine runs of a task graph.
+    """A task graph as the engine runs it.
 
     Args:
         tasks: The graph on its fabric.
@@ -176,10 +176,10 @@ class Program:
             for share in tasks.planned(task):
                 if id(share) not in numbers:
                     numbers[id(share)] = len(self.shares)
-                    groups = table.whole.groups if share.served is None else np.flatnonzero(share.served)
+                    part = share.part(table)
                     self.shares.append(share)
-                    served.append(groups)
-                    lowered.append(lowering.lowered(share.plan.schedule, table.part(groups).nodes))
+                    served.append(part.groups)
+                    lowered.append(lowering.lowered(share.plan.schedule, part.nodes))
                 mine.append(numbers[id(share)])
         self._kept.append(lowered)
         addresses = (ctypes.c_void_p * max(len(lowered), 1))(*(one.address for one in lowered))

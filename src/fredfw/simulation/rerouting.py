@@ -27,12 +27,7 @@ class Rerouting:
 
 
 class Detours:
-    """The links that are closed, and the routes that a router knows around them.
-
-    Attributes:
-        router: Routes flows again; ``None`` until one is given.
-        closed: Whether any link is closed.
-    """
+    """The links that are closed, and the routes that a router, once one is given, knows around them."""
 
     def __init__(self) -> None:
         self.router: Router | None = None

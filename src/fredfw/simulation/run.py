@@ -104,7 +104,7 @@ class Executor:
 
     @property
     def algorithms(self) -> dict[str, str]:
-        """The algorithms of each collective, by what it is."""
+        """Those of each collective, by what it is."""
         return self._tasks.algorithms
 
     @property
@@ -113,11 +113,7 @@ class Executor:
         return self._tasks.notes
 
     def check(self) -> None:
-        """Make sure that there is an algorithm for every collective, and links for every stream.
-
-        Raises:
-            UnsupportedError: There is none.
-        """
+        """Raise ``UnsupportedError`` unless there is an algorithm for every collective, and links for every stream."""
         self._tasks.check_collectives()
         self._tasks.check_streams()
 
@@ -177,15 +173,9 @@ class Executor:
         """Return the flow sets of a share of ``task`` in ``(k,)`` ``groups``."""
         assert self._program is not None  # it runs
         label = self._tasks.labels[task]
-        return ScheduleFlows(
-            self._lowering,
-            self._program.shares[share].plan.schedule,
-            self._tasks.groups(task).part(groups).nodes,
-            by_rank=self._way in (engine.BY_RANK, engine.RENDEZVOUS),
-            priority=self._tasks.priority[label],
-            label=label,
-            times=self._tasks.repeats[task],
-        )
+        schedule, nodes = self._program.shares[share].plan.schedule, self._tasks.groups(task).part(groups).nodes
+        by_rank, priority = self._way in (engine.BY_RANK, engine.RENDEZVOUS), self._tasks.priority[label]
+        return ScheduleFlows(self._lowering, schedule, nodes, by_rank, priority, label, self._tasks.repeats[task])
 
     def _stream(self, task: int, groups: IntArray, on_complete: Callable[[IntArray], None]) -> None:
         """Start the streams of a load or store, or have them wait for their memories."""
@@ -196,7 +186,6 @@ class Executor:
             self._transactions.start(flows, on_complete)
 
     def _tell(self, progress: Callable[[float], None], done: int) -> None:
-        """Tell the share of participants that have ended, where it has grown enough to be seen."""
         share = done / self._total
         if self._told + _VISIBLE <= share < 1:  # the caller reports the end, since it knows what comes next
             self._told = share
@@ -254,10 +243,6 @@ class Transactions:
     """Starts the flows of loads and stores of such memories: each is a transaction, which holds its memory to its end.
 
     A transaction waits for those that have come to its memory before it.
-
-    Args:
-        network: Carries the flows.
-        lowering: Has made them.
     """
 
     network: FlowNetwork

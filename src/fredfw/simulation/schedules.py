@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from attrs import evolve
+from attrs import evolve, frozen
 
 from fredfw import limits
 from fredfw.collectives import Schedule
@@ -21,37 +21,17 @@ from fredfw.simulation.network import FlowNetwork
 from fredfw.typing import IntArray
 
 
+@frozen(eq=False)
 class ScheduleFlows:
-    """The flow sets of a schedule in groups, as an admission or a router is asked about them.
+    """The flow sets of a schedule in groups, as an admission or a router is asked about them."""
 
-    Args:
-        lowering: Turns phases into flows.
-        schedule: What is run.
-        groups: ``(G, ranks)`` node of the fabric of each rank.
-        by_rank: Whether flows start one by one.
-        priority: Their class.
-        label: What their bytes are accounted to.
-        times: How often the whole schedule is done.
-    """
-
-    def __init__(
-        self,
-        lowering: Lowering,
-        schedule: Schedule,
-        groups: IntArray,
-        *,
-        by_rank: bool,
-        priority: int,
-        label: str,
-        times: int,
-    ) -> None:
-        self._lowering = lowering
-        self._schedule = schedule
-        self._groups = groups
-        self._by_rank = by_rank
-        self._priority = priority
-        self._label = label
-        self._times = times
+    _lowering: Lowering
+    _schedule: Schedule
+    _groups: IntArray  # (G, ranks) node of the fabric of each rank
+    _by_rank: bool  # whether flows start one by one
+    _priority: int
+    _label: str
+    _times: int  # the whole schedule is done
 
     def of(self, phase: int, repetition: int, items: IntArray, *, unicasts: bool = False) -> FlowSet:
         """Return the flow set of ``items`` of a phase: flows, or groups where phases stay whole.
@@ -130,15 +110,13 @@ class ScheduleRun:
         self.times = times
         self._network = network
         self._on_complete = on_complete
-        self._on_through = on_through
+        self.on_through = on_through
         self._left = len(groups)
         way = way_of(fidelity, network)
         by_rank = way in (engine.BY_RANK, engine.RENDEZVOUS)
         if way != engine.COMPRESSED:
             limits.check("phases", schedule.steps)  # each repetition is one
-        self.flows = ScheduleFlows(
-            lowering, schedule, groups, by_rank=by_rank, priority=priority, label=label, times=times
-        )
+        self.flows = ScheduleFlows(lowering, schedule, groups, by_rank, priority, label, times)
         self._lowered = lowering.lowered(schedule, groups)  # which the engine reads
         self._number = network._add_run(self, self._lowered, way=way, tells_through=on_through is not None)
 
@@ -164,10 +142,5 @@ class ScheduleRun:
         """Note that groups have ended."""
         self._left -= len(groups)
         if not self._left:
-            self._network._forget_run(self._number)
+            del self._network._runs[self._number]
         self._on_complete(groups)
-
-    def through(self, nodes: IntArray, marks: IntArray) -> None:
-        """Note that nodes are through, and the mark of the last entry that each has waited for."""
-        assert self._on_through is not None  # it asked for it
-        self._on_through(nodes, marks)

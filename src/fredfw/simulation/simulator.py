@@ -16,17 +16,7 @@ from fredfw.simulation.sharing import sharing_of
 
 
 class Simulator:
-    """What is put together from the defaults of a fabric.
-
-    Args:
-        fabric: The network.
-
-    Attributes:
-        fabric: The network.
-        sharing: How its links are shared.
-        lowering: Turns phases into flows on it.
-        bounds: The lower bounds on it.
-    """
+    """What is put together from the defaults of a fabric."""
 
     def __init__(self, fabric: Fabric) -> None:
         self.fabric = fabric
