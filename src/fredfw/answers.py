@@ -240,11 +240,16 @@ def _owner(author: Any) -> Owner | None:
             return len(module)
         if _owners[cls].by_hand:  # a file is all that there is of it
             return 0
-        pairs = zip(module.split("."), cls.__module__.split("."), strict=False)
-        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        return shared_names(module, cls.__module__)
 
     nearest = max(list(_owners), key=shared, default=None)
     return _owners[nearest] if nearest is not None and shared(nearest) else None
+
+
+def shared_names(one: str, other: str) -> int:
+    """Return how many names two dotted names begin with in common."""
+    pairs = zip(one.split("."), other.split("."), strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def brief(answer: object) -> str:

@@ -17,8 +17,8 @@ from fredfw.cli.compare import compare
 from fredfw.errors import BrokenPluginError, InputError, PluginError, PluginWarning, SimulationError, UnknownNameError
 from fredfw.fabric import Fabric, ShortestPathRouter, Topology
 from fredfw.plugin import hookimpl
-from fredfw.plugin.code import code_digest
 from fredfw.plugin.manager import LifecycleHooks, PluginManager, Switches
+from fredfw.plugin.origin import code_digest
 from fredfw.plugin.registry import FIRST_PARTY, Catalog
 from fredfw.workloads import LinearPlacement
 

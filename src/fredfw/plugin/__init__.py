@@ -1,8 +1,8 @@
 '''Plugins: how fredfw learns about your topology, algorithm or workload.
 
 A plugin is an attrs class and one function. The class derives from one of fredfw's interfaces and has a ``name``; its
-fields are its configuration, and its docstring is what ``fredfw plugins show`` prints. The function is a *hook*: it is
-called after the kind of thing that it registers, and ``@hookimpl`` marks it. Here is a whole plugin, a ring of NPUs::
+fields are its configuration, and ``fredfw plugins show`` prints its docstring. The function is a *hook* that registers
+the class, and ``@hookimpl`` marks it. Here is a whole plugin, a ring of NPUs::
 
     """NPUs in a ring."""
 
@@ -43,7 +43,7 @@ called after the kind of thing that it registers, and ``@hookimpl`` marks it. He
     def fredfw_topologies() -> list[type[Topology]]:
         return [Loop]
 
-Saved as ``loop.py`` it can be tried at once, without being installed, from the command line and from Python::
+Saved as ``loop.py`` it can be tried at once, from the command line and from Python::
 
     $ fredfw --plugin loop.py collective all-reduce --topology loop --set npus=8 --size 1GB
 
@@ -53,27 +53,20 @@ Saved as ``loop.py`` it can be tried at once, without being installed, from the 
     fw.plugins.load_file("loop.py")
     result = fw.simulate_collective(fw.topology("loop", npus=8).build(), "all-reduce", size="1 GB")
 
-To be found wherever it is installed, it needs an entry point in its ``pyproject.toml``, in the group of its hook, and
-no hook any more; it is imported when it is used. In the group ``fredfw``, an entry point names a module with hooks::
+Where it is installed, it is found by an entry point in its ``pyproject.toml``, in the group of its hook, which it needs
+no more, and imported when it is used. In the group ``fredfw``, an entry point names a module with hooks::
 
     [project.entry-points."fredfw.topologies"]
     loop = "acme_loop:Loop"
 
-Its package says for which version of this contract it is written (``CONTRACT_VERSION``)::
+Its package says for which version of this contract it is written: ``fredfw_contract = 2``.
 
-    fredfw_contract = 2
-
-That is all. Numbers in fields are SI (bytes, seconds, bytes per second); fields made with ``fredfw.units`` accept text
-with units too, and refuse what makes no sense with a message that names the key. Names of built-in and installed
-plugins are listed by ``fredfw plugins list``; the core's names stay its own, and what two plugins register under the
-same name is left out.
-
-All hooks, with when they are called and what they return, are in ``fredfw.plugin.spec``. What does not work of a plugin
-is left out with a warning that names plugin, version, file and cause; it becomes an error when something asks for a
-name that it might have registered, or at once with ``fredfw --strict-plugins``. These environment variables help to
-find out why: ``FREDFW_DISABLE_PLUGINS=name,...`` does not load the plugins named, ``FREDFW_PLUGINS=name,...`` loads no
-others beside the core's own, and ``FREDFW_TRACE_HOOKS=1`` makes the command line tell of every call of a hook on
-standard error; programs pass ``strict`` and a ``trace`` to ``fredfw.plugin.manager.Switches``.
+Fields made with ``fredfw.units`` hold SI numbers, accept text with units, and refuse what makes no sense. All hooks are
+in ``fredfw.plugin.spec``. A plugin that does not work is left out with a warning; that is an error when something asks
+for a name that it might have registered, or at once with ``fredfw --strict-plugins``. Names of the core stay its own,
+and a name that two plugins register is left out. ``FREDFW_DISABLE_PLUGINS=name,...`` does not load these plugins,
+``FREDFW_PLUGINS=name,...`` no others beside the core's, and ``FREDFW_TRACE_HOOKS=1`` tells of every call of a hook on
+standard error; programs use ``fredfw.plugin.manager.Switches``.
 '''
 
 from __future__ import annotations

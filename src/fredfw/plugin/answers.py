@@ -4,21 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fredfw import limits
-from fredfw.answers import ANYTHING, Asking, Method, brief, instance, or_none
-from fredfw.fabric import (
-    AdmissionPolicy,
-    Bill,
-    Capabilities,
-    Defaults,
-    Fabric,
-    Level,
-    Router,
-    Topology,
-    Transport,
-)
+from fredfw.answers import ANYTHING, Asking, Kind, Method, brief, instance, or_none, sequence
+from fredfw.fabric import AdmissionPolicy, Bill, Capabilities, Defaults, Fabric, Level, Router, Topology, Transport
 from fredfw.plugin.exporter import Exporter
 from fredfw.simulation.sharing import SharingPolicy
 from fredfw.workloads import Placement
@@ -27,11 +17,24 @@ if TYPE_CHECKING:
     from fredfw.plugin.exporter import Content, Result
 
 
+_SLOTS: Mapping[str, Kind[Any]] = {
+    "router": instance(Router),
+    "sharing": or_none(instance(SharingPolicy)),
+    "admission": instance(AdmissionPolicy),
+    "transport": instance(Transport),
+    "placement": or_none(instance(Placement)),
+}
+_PARTS: Mapping[str, Kind[Any]] = {
+    "levels": sequence(lambda level: isinstance(level, Level), "a tuple of fredfw.Level"),
+    "offers": instance(Capabilities, "fredfw.Capabilities"),
+}
+
+
 def built(topology: Topology) -> Fabric:
     """Return what ``topology`` builds.
 
     Raises:
-        PluginError: The topology fails, or what it returns is not a fabric that can be simulated.
+        PluginError: It fails, or returns what is not a fabric that can be simulated.
     """
     asked = Asking(topology, "build")
     with asked:
@@ -43,23 +46,11 @@ def built(topology: Topology) -> Fabric:
     defaults: object = fabric.defaults
     if not isinstance(defaults, Defaults):
         raise asked.wrong(f"returned a fabric whose defaults are {brief(defaults)}", "fredfw.Defaults")
-    for name, interface, optional in (
-        ("router", Router, False),
-        ("sharing", SharingPolicy, True),
-        ("admission", AdmissionPolicy, False),
-        ("transport", Transport, False),
-        ("placement", Placement, True),
-    ):
-        slot = getattr(defaults, name)
-        if not isinstance(slot, interface) and not (optional and slot is None):
-            expected = f"a fredfw.{interface.__name__}{' or None' if optional else ''}"
-            raise asked.wrong(f"returned a fabric whose default {name} is {brief(slot)}", expected)
-    for name, fits, expected in (
-        ("levels", all(isinstance(level, Level) for level in fabric.levels), "a tuple of fredfw.Level"),
-        ("offers", isinstance(fabric.offers, Capabilities), "fredfw.Capabilities"),
-    ):
-        if not fits:
-            raise asked.wrong(f"returned a fabric whose {name} is {brief(getattr(fabric, name))}", expected)
+    for what, parts, kinds in (("default ", defaults, _SLOTS), ("", fabric, _PARTS)):
+        for name, kind in kinds.items():
+            part = getattr(parts, name)
+            if not kind.fits(part):
+                raise asked.wrong(f"returned a fabric whose {what}{name} is {brief(part)}", kind.text)
     return fabric
 
 
@@ -72,7 +63,7 @@ def exported(exporter: Exporter, result: Result) -> Content | Mapping[str, Conte
 
     Raises:
         PluginError: It fails, or makes what is neither text nor bytes, nor those by the name of a file.
-        UnsupportedError: Its format has no form for such a result.
+        UnsupportedError: As ``Exporter.export``.
     """
     asked = Asking(exporter, "export")
     with asked:

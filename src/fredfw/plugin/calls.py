@@ -8,7 +8,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pluggy
 
@@ -17,16 +17,15 @@ from fredfw.errors import FredfwError, PluginError, PluginWarning, nearest
 from fredfw.plugin import contract, spec
 from fredfw.plugin.origin import LeftOut, Plugin
 
+if TYPE_CHECKING:
+    from fredfw.experiment.results import RunResult
+    from fredfw.experiment.spec import Experiment
+
 T = TypeVar("T")
 
 
 class Calls:
-    """The plugins of one manager, their hooks, and which of them were left out.
-
-    Args:
-        strict: Whether a plugin that cannot be used is an error at once, not a warning.
-        trace: Gets a text for every call of a hook and its result.
-    """
+    """The plugins of one manager, their hooks, and which of them were left out; see ``Switches``."""
 
     def __init__(self, *, strict: bool = False, trace: Callable[[str], None] | None = None) -> None:
         self._strict = strict
@@ -45,7 +44,7 @@ class Calls:
         return chain(self._plugins.values(), *self._announced.values())
 
     def announce(self, plugin: Plugin, hook: str) -> None:
-        """Use what ``plugin`` has an entry point for, as if it were registered through ``hook``."""
+        """Use what ``plugin`` has an entry point for, as if ``hook`` registered it."""
         self._announced.setdefault(hook, []).append(plugin)
 
     def announced(self, hook: str) -> Sequence[Plugin]:
@@ -55,7 +54,7 @@ class Calls:
     def imported(
         self, plugin: Plugin, load: Callable[[], T], *, hook: str | None = None, name: str | None = None
     ) -> T | None:
-        """Return what ``load`` imports; ``None`` where that fails, which is left out, see ``leave_out``."""
+        """Return what ``load`` imports; ``None`` where that fails and the plugin is left out."""
         try:
             return load()
         except FAILURES as error:
@@ -79,13 +78,7 @@ class Calls:
         self._plugins[id(implementation)] = plugin
 
     def ask(self, hook: str, fits: Callable[[object], bool], wanted: str) -> list[tuple[Plugin, Any]]:
-        """Return what the plugins register through ``hook``, and whose it is.
-
-        Args:
-            hook: A registration hook.
-            fits: Whether something may be in its answer.
-            wanted: What that is, in words.
-        """
+        """Return what the plugins register through ``hook``, and whose it is: what ``fits``, ``wanted`` in words."""
         self._left_out = [one for one in self._left_out if one.hook != hook or not one.broken]
         offered: list[tuple[Plugin, Any]] = []
         for plugin, call in self._callers(hook):
@@ -106,14 +99,9 @@ class Calls:
     def tell(self, hook: str, *, fatal: bool = True, **arguments: object) -> None:
         """Call a hook around a run; a plugin that fails in it is not called there again.
 
-        Args:
-            hook: A lifecycle hook.
-            fatal: Whether a failure may be an error.
-            **arguments: Its parameters.
-
         Raises:
-            PluginError: A plugin failed that was given by hand, or any in strict mode.
-            FredfwError: What a plugin given by hand raised on purpose.
+            PluginError: If ``fatal``, a plugin failed that was given by hand, or any in strict mode.
+            FredfwError: Likewise, what a plugin given by hand raised on purpose.
         """
         for plugin, call in self._callers(hook):
             if any(one.plugin is plugin and one.hook == hook for one in self._left_out):
@@ -126,11 +114,11 @@ class Calls:
                 self.leave_out(plugin, self._failure(plugin, hook, error), error, hook=hook, fatal=fatal)
 
     def left_out(self, hook: str | None = None) -> tuple[LeftOut, ...]:
-        """Return the plugins that are left out so far; with ``hook``, those that it would have called."""
+        """Return the plugins that are left out so far, of all hooks or of one."""
         return tuple(one for one in self._left_out if hook is None or one.hook in (None, hook))
 
     def switch_off(self, plugin: Plugin, hook: str | None = None) -> None:
-        """Note that a plugin is not to be used, with the hook that it has an entry point for."""
+        """Note that a plugin is not to be used."""
         name = None if plugin.point is None else plugin.point.name
         self._left_out.append(LeftOut(plugin, "is switched off", broken=False, hook=hook, name=name))
 
@@ -144,16 +132,7 @@ class Calls:
         name: str | None = None,
         fatal: bool = True,
     ) -> None:
-        """Warn about a plugin that was found; one that was given by hand, or any in strict mode, is an error.
-
-        Args:
-            plugin: Which.
-            cause: Why, as the end of a sentence that starts with the plugin.
-            error: What it raised.
-            hook: The only hook that is affected.
-            name: The only name that is affected.
-            fatal: Whether it may be an error.
-        """
+        """Warn of a ``LeftOut`` plugin; one that was given by hand, or any in strict mode, is an error if ``fatal``."""
         left_out = LeftOut(plugin, cause, hook=hook, name=name)
         if fatal and (self._strict or plugin.by_hand):
             raise PluginError(str(left_out)) from error
@@ -172,7 +151,26 @@ class Calls:
         return f"fails in {hook}: {explain(error, plugin.module, plugin.location)}"
 
 
+class LifecycleHooks:
+    """Calls the hooks around a run, as ``fredfw.plugin.spec`` describes them."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    def fredfw_before_run(self, *, experiment: Experiment) -> None:
+        """Call the hook of all plugins."""
+        self._calls.tell("fredfw_before_run", experiment=experiment)
+
+    def fredfw_after_run(self, *, result: RunResult) -> None:
+        """Call the hook of all plugins."""
+        self._calls.tell("fredfw_after_run", result=result)
+
+    def fredfw_on_run_error(self, *, experiment: Experiment, error: Exception) -> None:
+        """Call the hook of all plugins, which cannot hide ``error``."""
+        self._calls.tell("fredfw_on_run_error", fatal=False, experiment=experiment, error=error)
+
+
 def _misspelt(error: ImportError) -> str:
-    """Return, for the message, what of fredfw was meant by a name that cannot be imported, if anything was."""
+    """Return a hint at what of fredfw was meant by a name that cannot be imported."""
     name = re.match(r"cannot import name '(\w+)'", error.msg)
     return nearest(name[1], getattr(sys.modules.get(error.name or ""), "__all__", ())) if name else ""

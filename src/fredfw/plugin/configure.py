@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from datetime import date, time
 from enum import Enum
 from itertools import chain
@@ -32,7 +33,7 @@ T = TypeVar("T")
 Registries = Callable[[], "Sequence[Registry[Any]]"]
 """Returns the registries in which plugins are looked up that a field of another plugin names."""
 
-# Units to suggest for a number that has none. A number of bytes needs none, as in nccl-tests.
+# Units to suggest for a number that has none; bytes need none, as in nccl-tests.
 _SUGGESTED = {
     Unit.SECONDS: ("ns", "us"),
     Unit.BYTES_PER_SECOND: ("GB/s", "Gbps"),
@@ -52,15 +53,10 @@ def _none() -> Sequence[Registry[Any]]:
 
 @attrs.frozen
 class _Surroundings:
-    """What the values of a table may refer to.
+    """What the values of a table may refer to: plugins, and files relative to a folder."""
 
-    Args:
-        registries: Of the plugins that fields may name; asked only where a field names one.
-        folder: Which paths of files are relative to; ``None`` for the working directory.
-    """
-
-    registries: Registries = _none
-    folder: Path | None = None
+    registries: Registries
+    folder: Path | None
 
 
 def build(
@@ -73,10 +69,9 @@ def build(
 ) -> T:
     """Return an instance of an attrs class, configured by a table.
 
-    Values must have the types of the fields: nothing is guessed, except that an integral float is an integer, and a
-    list may fill a tuple or a set. A field with a converter gets its value as it is, so quantities may be text. Tables
-    fill fields whose type is an attrs class. A field whose type is an interface of plugins, such as ``Topology``, takes
-    what ``choose`` takes.
+    Values must have the types of the fields: an integral float may be an integer, and a list a tuple or a set, but
+    nothing else is guessed. A field with a converter gets its value as it is. Tables fill fields whose type is an attrs
+    class. A field whose type is an interface of plugins, such as ``Topology``, takes what ``choose`` takes.
 
     Args:
         cls: The class.
@@ -86,15 +81,11 @@ def build(
         folder: Which paths of files are relative to; by default, the working directory.
 
     Raises:
-        InputError: A key is unknown or missing, or a value has the wrong type or is refused by the class; names key
-            path, value and what is accepted.
+        InputError: A key is unknown or missing, or a value has the wrong type or is refused by the class.
         PluginError: The class cannot be configured.
     """
-    try:
+    with _placed(key_prefix):
         return _build(cls, mapping, _Surroundings(registries, folder))
-    except InputError as error:
-        _place(error, key_prefix)
-        raise
 
 
 def choose(
@@ -109,43 +100,33 @@ def choose(
 
     Raises as ``build`` does, and ``UnknownNameError`` where nothing has that name.
     """
-    try:
+    with _placed(key_prefix):
         return _choose(value, registry, _Surroundings(registries, folder))
-    except InputError as error:
-        _place(error, key_prefix)
-        raise
 
 
 def from_text(cls: type[T], texts: Mapping[str, str], *, key_prefix: str = "", registries: Registries = _none) -> T:
     """Return an instance of an attrs class, configured by texts such as those of ``--set key=value``.
 
-    A text is read as ``from_toml`` does, and kept as it is where the field takes nothing but text. A field that takes a
-    list takes ``8 GB/s, 4 GB/s`` without brackets, too. Raises as ``build`` and ``check_units`` do.
+    A text is read as ``from_toml`` does, but kept where the field takes nothing but text. A field that takes a list
+    takes ``8 GB/s, 4 GB/s`` without brackets, too. Raises as ``build`` and ``check_units`` do.
     """
     settings = schema.settings(cls)
     values = {key: _read(text, settings[key].hint if key in settings else Any) for key, text in texts.items()}
-    try:
+    with _placed(key_prefix):
         check_units(cls, values)
-    except InputError as error:
-        raise error.at(key=key_prefix) from None
-    configured = build(cls, values, key_prefix=key_prefix, registries=registries)
-    try:
+        configured = _build(cls, values, _Surroundings(registries, None))
         _check_units_inside(configured, values)
-    except InputError as error:
-        raise error.at(key=key_prefix) from None
     return configured
 
 
 def _check_units_inside(configured: Any, values: Mapping[str, Any]) -> None:
-    """Check units, as ``check_units`` does, in tables that configure plugins in the fields of ``configured``."""
+    """Check the units in tables that configure plugins in the fields of ``configured``."""
     for key, value in values.items():
         inner = getattr(configured, key, None)
         if isinstance(value, Mapping) and attrs.has(type(inner)):
-            try:
+            with _placed(key):
                 check_units(type(inner), value)
                 _check_units_inside(inner, value)
-            except InputError as error:
-                raise error.at(key=key) from None
 
 
 def parts(plugin: Any) -> Iterator[Any]:
@@ -171,16 +152,10 @@ def files(plugins: Iterable[Any]) -> list[dict[str, Any]]:
 
 
 def check_units(cls: type, values: Mapping[str, Any]) -> None:
-    """Make sure that numbers that were typed on the command line have units: 450 may mean 450 GB/s, or 450 Gbps.
-
-    Bytes and 0 need no unit. An experiment file and a program may give numbers in SI units instead.
-
-    Args:
-        cls: The attrs class that they configure.
-        values: By key; lists of numbers, too.
+    """Make sure that numbers for ``cls`` that were typed on the command line have units: 450 may mean GB/s or Gbps.
 
     Raises:
-        InputError: A number without a unit.
+        InputError: A number without a unit, which is not 0 or a number of bytes.
     """
     settings = schema.settings(cls)
     for key, value in values.items():
@@ -195,7 +170,7 @@ def check_units(cls: type, values: Mapping[str, Any]) -> None:
 
 
 def unstructure(instance: Any) -> dict[str, Any]:
-    """Return the configuration of an attrs instance as JSON-ready plain data; ``build`` makes an equal instance of it.
+    """Return the configuration of an attrs instance as JSON-ready plain data, of which ``build`` makes an equal one.
 
     Raises:
         PluginError: A field holds something that is not plain data.
@@ -274,7 +249,7 @@ def _value(value: Any, setting: schema.Setting, surroundings: _Surroundings) -> 
 
 
 def _convert(value: Any, hint: Any, surroundings: _Surroundings) -> Any:
-    """Return ``value`` as the annotated type ``hint``; raises ``InputError`` if it is not of that type."""
+    """Return ``value`` as the annotated type ``hint``."""
     origin, arguments = get_origin(hint), get_args(hint)
     if hint in (Any, object):
         return value
@@ -370,17 +345,19 @@ def _convert_items(value: Any, hint: Any, surroundings: _Surroundings) -> Any:
 
 
 def _inside(place: str, value: Any, hint: Any, surroundings: _Surroundings) -> Any:
-    try:
+    with _placed(place):
         return _convert(value, hint, surroundings)
+
+
+@contextmanager
+def _placed(key: str) -> Iterator[None]:
+    """Add ``key`` to the place of an error, unless that is about what is in a file: it has a place in there."""
+    try:
+        yield
     except InputError as error:
-        _place(error, place)
+        if not error.file:
+            error.at(key=key)
         raise
-
-
-def _place(error: InputError, key: str) -> None:
-    """Add the key that a plugin is configured under, unless it refuses what is in a file: that has a place in there."""
-    if not error.file:
-        error.at(key=key)
 
 
 def _mismatch(value: Any, hint: Any) -> InputError:
@@ -394,9 +371,9 @@ def _unknown(value: Any, hint: Any, known: Sequence[Any]) -> InputError:
 
 
 def from_toml(text: str) -> Any:
-    """Return what ``text`` is as a TOML value (``4``, ``true``, ``[8, 8]``, ``"D"``), or else the text itself.
+    """Return what ``text`` is as a TOML value, or else the text itself.
 
-    Numbers with commas between them are a list, ``8, 8``. Items of a list need no quotes, ``[8 GB/s, 4 GB/s]``.
+    Numbers with commas between them are a list, ``8, 8``; items of a list need no quotes, ``[8 GB/s, 4 GB/s]``.
     """
     try:
         parsed = tomllib.loads(f"value = {text}")
@@ -432,19 +409,21 @@ def _read(text: str, hint: Any) -> Any:
     return value
 
 
+def _members(hint: Any) -> Sequence[Any]:
+    return get_args(hint) if get_origin(hint) in schema.UNIONS else (hint,)
+
+
 def _takes_list(hint: Any) -> bool:
-    members = get_args(hint) if get_origin(hint) in schema.UNIONS else (hint,)
-    kinds = [get_origin(one) or one for one in members]
+    kinds = [get_origin(one) or one for one in _members(hint)]
     return any(isinstance(kind, type) and issubclass(kind, Sequence | Set) and kind is not str for kind in kinds)
 
 
 def _only_text(hint: Any) -> bool:
-    members = get_args(hint) if get_origin(hint) in schema.UNIONS else (hint,)
     return all(
-        one in (str, File, Files, NoneType)
+        one in (File, Files, NoneType)
         or (isinstance(one, type) and issubclass(one, str))
         or (get_origin(one) is Literal and all(isinstance(choice, str) for choice in get_args(one)))
-        for one in members
+        for one in _members(hint)
     )
 
 

@@ -24,8 +24,6 @@ def violations(
 ) -> Iterator[str]:
     """Yield what is wrong with a plugin, each as the end of a sentence that starts with it.
 
-    That is what pluggy would pass over in silence, or stumble over later.
-
     Args:
         implementation: The module or object with the hooks.
         module: Dotted name of the module it is, or is defined in.
@@ -87,7 +85,7 @@ def _misfit(name: str, own: Any, called: inspect.Signature) -> Iterator[str]:
 
 
 def _bound(method: Any) -> Callable[..., object]:
-    """Return a method as it is called on an instance, whatever that is."""
+    """Return a method as it is called on an instance."""
     found: Callable[..., object] = method.__get__(object()) if hasattr(method, "__get__") else method
     return found
 

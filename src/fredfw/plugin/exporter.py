@@ -44,7 +44,7 @@ class Exporter(ABC):
     """Whether the format can say which cells an interrupt left out; otherwise nothing is written then."""
 
     def check(self) -> None:  # noqa: B027, most formats need nothing
-        """Make sure, before anything runs, that this machine has what the format needs; nothing by default.
+        """Make sure, before anything runs, that this machine has what the format needs.
 
         Raises:
             InputError: A library is not installed; says how to get it.
@@ -52,9 +52,7 @@ class Exporter(ABC):
 
     @abstractmethod
     def export(self, result: Any) -> Content | Mapping[str, Content]:
-        """Return the whole content of the file, or of each file of the directory by name.
-
-        Equal results give equal content. ``result`` is of a kind that ``takes`` names.
+        """Return the whole content of the file, or of each file of the directory by name, of a result that it takes.
 
         Raises:
             UnsupportedError: This format has no form for what this result says.

@@ -11,18 +11,17 @@ import warnings
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from importlib.machinery import SourceFileLoader
-from itertools import chain, takewhile
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
+from fredfw.answers import shared_names
 from fredfw.errors import InputError, PluginWarning, UnknownNameError, nearest
 from fredfw.paths import resolved
-from fredfw.plugin.calls import Calls
-from fredfw.plugin.code import code_digest
-from fredfw.plugin.lifecycle import LifecycleHooks
-from fredfw.plugin.origin import CORE, LeftOut, Plugin, canonical
+from fredfw.plugin.calls import Calls, LifecycleHooks
+from fredfw.plugin.origin import CORE, LeftOut, Plugin, canonical, code_digest
 from fredfw.plugin.registry import Catalog, Commands, PluginInfo, Registry
 
 if TYPE_CHECKING:
@@ -45,8 +44,7 @@ GROUP = "fredfw"
 class Switches:
     """Which installed plugins are used, and how strictly.
 
-    A plugin is named by its distribution, or by an entry point: of one that is imported at once, or any of those that
-    its distribution has for what is imported when it is used. The core's are ``core`` together.
+    A plugin is named by its distribution, or by any of its entry points; those of the core are ``core`` together.
 
     Args:
         strict: Whether a plugin that cannot be used is an error at once, not a warning.
@@ -71,35 +69,20 @@ class Switches:
         """Read the environment, the only place that does.
 
         ``FREDFW_DISABLE_PLUGINS`` is the block list and ``FREDFW_PLUGINS`` the allow list, with commas between names;
-        ``FREDFW_TRACE_HOOKS`` turns the trace on.
-
-        Args:
-            environ: Variables.
-            strict: As the field; no variable sets it.
-            trace: Used if ``FREDFW_TRACE_HOOKS`` is neither empty nor 0.
+        ``trace`` is used if ``FREDFW_TRACE_HOOKS`` is neither empty nor 0.
         """
-        allow = _names(environ.get("FREDFW_PLUGINS", ""))
-        traced = environ.get("FREDFW_TRACE_HOOKS", "0").strip() not in ("", "0")
-        return cls(
-            strict=strict,
-            block=_names(environ.get("FREDFW_DISABLE_PLUGINS", "")),
-            allow=allow or None,
-            trace=trace if traced else None,
+        block, allow = (
+            frozenset(map(str.strip, environ.get(name, "").split(","))) - {""}
+            for name in ("FREDFW_DISABLE_PLUGINS", "FREDFW_PLUGINS")
         )
-
-
-def _names(text: str) -> frozenset[str]:
-    return frozenset(name for part in text.split(",") if (name := part.strip()))
+        traced = environ.get("FREDFW_TRACE_HOOKS", "0").strip() not in ("", "0")
+        return cls(strict=strict, block=block, allow=allow or None, trace=trace if traced else None)
 
 
 class PluginManager:
     """The plugins in use: one typed registry per registration hook, the commands, and the lifecycle hooks to call.
 
-    A new manager is empty; ``PluginManager.discover()`` makes one that has loaded what is installed. Managers share
-    nothing.
-
-    Args:
-        switches: Which plugins are used, and how strictly.
+    A new manager is empty; ``PluginManager.discover()`` makes one that knows what is installed. Managers share nothing.
     """
 
     def __init__(self, switches: Switches = Switches()) -> None:
@@ -129,11 +112,9 @@ class PluginManager:
     def discover(cls, switches: Switches | None = None) -> PluginManager:
         """Return a manager that knows the installed plugins; by default the environment sets the switches.
 
-        What has an entry point of its own, in the group of its hook such as ``fredfw.topologies``, is imported when it
-        is used; modules in the group ``fredfw`` are imported at once.
-
-        A plugin that cannot be used is left out with a ``PluginWarning``; another tells of a plugin that the switches
-        block, but that is not installed.
+        What has an entry point in the group of its hook, such as ``fredfw.topologies``, is imported when it is used;
+        modules in the group ``fredfw`` are imported at once. A ``PluginWarning`` tells of a plugin that cannot be used
+        and is left out, and of one that the switches block and that is not installed.
 
         Raises:
             PluginError: A plugin cannot be used, and the switches are strict.
@@ -166,18 +147,7 @@ class PluginManager:
     @property
     def registries(self) -> tuple[Registry[Any], ...]:
         """All registries of classes."""
-        return (
-            self.topologies,
-            self.routers,
-            self.collectives,
-            self.workloads,
-            self.placements,
-            self.sharing_policies,
-            self.admissions,
-            self.transports,
-            self.exporters,
-            self.samplers,
-        )
+        return tuple(one for one in vars(self).values() if isinstance(one, Registry))
 
     @property
     def slots(self) -> Mapping[str, Registry[Any]]:
@@ -231,26 +201,26 @@ class PluginManager:
             InputError: There is no such file, or it has changed since it was added.
             PluginError: It cannot be imported, or breaks the contract.
         """
-        file = resolved(path, "a Python file")
+        accepted, given = "a Python file", str(path)
+        file = resolved(path, accepted)
         if not file.exists():
-            raise InputError("does not exist", file=str(path), accepted="a Python file")
+            raise InputError("does not exist", file=given, accepted=accepted)
         if not file.is_file() or file.suffix != ".py":
-            raise InputError("is not a Python file", file=str(path), accepted="a file that ends in .py")
+            raise InputError("is not a Python file", file=given, accepted="a file that ends in .py")
         try:
             content = file.read_bytes()
         except OSError as error:
-            raise InputError(f"cannot be read: {error.strerror}", file=str(path), accepted="a Python file") from None
+            raise InputError(f"cannot be read: {error.strerror}", file=given, accepted=accepted) from None
         digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
         if file in self._files:
             if self._files[file] != digest:
-                raise InputError("has changed since it was loaded", file=str(path), accepted="a new PluginManager")
+                raise InputError("has changed since it was loaded", file=given, accepted="a new PluginManager")
             return
         # The path makes the name unique; a module must be found by name for its annotations to be resolved.
         name = f"fredfw_file_{file.stem}_{zlib.crc32(str(file).encode()):08x}"
         loader = SourceFileLoader(name, str(file))
-        module_spec = importlib.util.spec_from_file_location(name, file, loader=loader)
-        if module_spec is None:
-            raise InputError("cannot be imported", file=str(path), accepted="a Python file")
+        module_spec = importlib.util.spec_from_loader(name, loader)
+        assert module_spec is not None  # as of any loader of a file
         module = importlib.util.module_from_spec(module_spec)
         sys.modules[name] = module
         plugin = Plugin(file.name, name, digest=digest)
@@ -266,9 +236,8 @@ class PluginManager:
     def versions(self, used: Iterable[type]) -> dict[str, str]:
         """Return the version of each distribution that the classes ``used`` come from, for a result's provenance.
 
-        What is merely installed beside them is not in it. A file has its name and the SHA-256 of its content (of each,
-        where several have one name), another plugin registered in process the version ``"in process"``, and a class
-        from elsewhere its module with ``"no plugin"``.
+        A file has its name and the SHA-256 of its content (of each, where several have one name), another plugin
+        registered in process the version ``"in process"``, and a class from elsewhere its module with ``"no plugin"``.
         """
         found: dict[str, set[str]] = {}
         for cls in dict.fromkeys(used):  # of algorithms there are many variants
@@ -282,10 +251,10 @@ class PluginManager:
         return {name: ", ".join(sorted(versions)) for name, versions in sorted(found.items())}
 
     def code(self, used: Iterable[type]) -> dict[str, str]:
-        """Return what decides results of the classes ``used``: the version and the code of each of their plugins.
+        """Return what decides results of the classes ``used``: the version of each of their plugins, and its SHA-256.
 
-        Those of the core, and of the plugins that theirs require, are in it. The code is told by its SHA-256, since a
-        plugin that is edited in place keeps its version.
+        Those of the core, and of the plugins that theirs require, are in it. A plugin that is edited in place keeps its
+        version.
         """
         by_distribution = {canonical(one.distribution): one for one in self._calls.plugins if one.distribution}
         told: dict[str, str] = {}
@@ -307,17 +276,11 @@ class PluginManager:
 
     def _owner(self, cls: type) -> Plugin | None:
         """Return the plugin whose module is nearest to that of ``cls``; what it uses need not be registered."""
-        if cls.__module__ not in self._owners:
-            self._owners[cls.__module__] = self._nearest(cls.__module__)
-        return self._owners[cls.__module__]
-
-    def _nearest(self, module: str) -> Plugin | None:
-        def shared(plugin: Plugin) -> int:
-            pairs = zip(plugin.module.split("."), module.split("."), strict=False)
-            return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-
-        best = max(self._calls.plugins, key=shared, default=None)
-        return best if best is not None and shared(best) else None
+        module = cls.__module__
+        if module not in self._owners:
+            best = max(self._calls.plugins, key=lambda one: shared_names(one.module, module), default=None)
+            self._owners[module] = best if best is not None and shared_names(best.module, module) else None
+        return self._owners[module]
 
     def _registry(self, kind: str, interface: str, hook: str, *, optional: bool = False) -> Registry[Any]:
         return Registry(kind, hook, self._calls, interface, optional=optional)
@@ -359,7 +322,7 @@ class PluginManager:
 
 
 def _sorted(points: Iterable[EntryPoint]) -> list[EntryPoint]:
-    """Return ``points`` in their order, and only one of those that name the same thing by the same name."""
+    """Return ``points`` in order, and only one of those that name the same thing by the same name."""
     different = {(point.name, point.value): point for point in points}
     return [different[key] for key in sorted(different)]
 

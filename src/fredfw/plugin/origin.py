@@ -1,7 +1,8 @@
-"""Which plugin it is and why it is left out, for messages."""
+"""Which plugin it is, what its code is, and why it is left out."""
 
 from __future__ import annotations
 
+import hashlib
 import re
 import sys
 from functools import cache, cached_property
@@ -30,7 +31,7 @@ class Plugin:
     Args:
         name: Of its entry point, or the one it was registered under; ``CORE`` for all of the core.
         module: Dotted name of the module it is, or is defined in.
-        package: The installed distribution it belongs to; ``None`` if it was registered in process.
+        package: The installed distribution it belongs to; ``None`` if it was given by hand.
         digest: Of the content, where it is a file that is not installed.
         point: The entry point of what is imported when it is used.
     """
@@ -43,7 +44,7 @@ class Plugin:
 
     @property
     def distribution(self) -> str | None:
-        """Name of its distribution; of the package that it is alone, where that is installed together with others."""
+        """Name of its distribution; of its package alone, where that is installed together with others."""
         return canonical(self.module.partition(".")[0]) if self.bundled else _stated(self.package, "Name")
 
     @property
@@ -53,12 +54,12 @@ class Plugin:
 
     @property
     def version(self) -> str | None:
-        """Version of its distribution."""
+        """Of its distribution."""
         return _stated(self.package, "Version")
 
     @cached_property
     def location(self) -> str | None:
-        """File of its module, or of the package around one that cannot be imported, or else where it is installed."""
+        """File of its module, or of the package around it, or else where it is installed."""
         file = file_of(self.module)
         if file is None and self.package is not None:
             file = file_of(self.module.partition(".")[0]) or str(self.package.locate_file(""))
@@ -66,7 +67,7 @@ class Plugin:
 
     @cached_property
     def description(self) -> str:
-        """First line of the docstring of what its entry point names, read without importing it; may be empty."""
+        """First line of the docstring of what its entry point names, read without an import; may be empty."""
         if self.point is None or self.location is None:
             return ""
         try:
@@ -79,7 +80,7 @@ class Plugin:
 
     @cached_property
     def requirements(self) -> tuple[str, ...]:
-        """Names of the distributions that it requires; of a package that is bundled, those of the extra of its name."""
+        """Names of the distributions that it requires; where it is bundled, in the extra of its name."""
         stated = (None if self.package is None else self.package.requires) or ()
         if self.bundled:
             stated = [one for one in stated if re.search(rf"extra == .{self.distribution}.$", one)]
@@ -117,8 +118,8 @@ class LeftOut:
         plugin: Which.
         cause: Why, as the end of a sentence that starts with the plugin.
         broken: Whether it was to be used.
-        hook: The only hook that is affected; ``None`` for all.
-        name: The only name that it fails to register; ``None`` if that is not known.
+        hook: The only hook that is affected.
+        name: The only name that it fails to register, where that is known.
     """
 
     plugin: Plugin
@@ -140,8 +141,10 @@ def file_of(module: str) -> str | None:
         found = find_spec(top)
     except (ImportError, ValueError):  # no name of a module, or a module that hides where it comes from
         return None
-    if found is None or not inner:
-        return None if found is None else found.origin
+    if found is None:
+        return None
+    if not inner:
+        return found.origin
     for folder in found.submodule_search_locations or ():
         path = Path(folder, *inner)
         for file in (path.with_suffix(".py"), path / "__init__.py"):
@@ -153,3 +156,20 @@ def file_of(module: str) -> str | None:
 def canonical(name: str) -> str:
     """Return the normal form of a distribution's name (PyPA specification "Names and normalization")."""
     return re.sub(r"[-_.]+", "-", name).lower()
+
+
+@cache
+def code_digest(package: str) -> str | None:
+    """Return the SHA-256 of all files of a top-level package or module, read once in a process.
+
+    ``None``: there is no file, as of what was typed in.
+    """
+    path = Path(file_of(package) or "")
+    if path.name != "__init__.py":
+        return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+    found = hashlib.sha256()
+    for one in sorted(path.parent.rglob("*")):
+        if one.is_file() and "__pycache__" not in one.parts:
+            found.update(f"{one.relative_to(path.parent).as_posix()}\0".encode())
+            found.update(hashlib.sha256(one.read_bytes()).digest())
+    return found.hexdigest()

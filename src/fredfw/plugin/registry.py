@@ -27,59 +27,24 @@ V = TypeVar("V")
 
 # Names that first-party plugins register. The distribution that registers one is called after its kind and name.
 FIRST_PARTY = {
-    "topology": (
-        "astra-sim-network",
-        "cluster",
-        "dragonfly-plus",
-        "fat-tree",
-        "fred",
-        "fully-connected",
-        "hyperx",
-        "infragraph",
-        "mesh2d",
-        "multi-dimensional",
-        "nccl-topology",
-        "node-link",
-        "nvidia-smi-topo",
-        "optical-ring",
-        "simai",
-        "switch",
-        "torus",
-        "twisted-torus",
-    ),
-    "collective": (
-        "bruck",
-        "forest",
-        "h-ring",
-        "hierarchical",
-        "in-network",
-        "msccl",
-        "recursive-halving-doubling",
-        "ring",
-        "swing",
-        "tacos",
-        "themis",
-        "torus-ring",
-        "tree",
-        "wrht",
-    ),
-    "transport": ("alpha-beta", "measured", "nccl"),
-    "command": ("comet", "libra"),
-    "exporter": ("astra-sim-network", "node-link"),
-    "sampler": ("optuna",),
-    "sharing": ("roce",),
-    "workload": (
-        "astra-sim-text",
-        "background",
-        "chakra",
-        "cnn",
-        "dlrm",
-        "gnmt",
-        "kineto",
-        "microbenchmark",
-        "repurpose",
-        "transformer",
-    ),
+    kind: tuple(names.split())
+    for kind, names in {
+        "topology": (
+            "astra-sim-network cluster dragonfly-plus fat-tree fred fully-connected hyperx infragraph mesh2d "
+            "multi-dimensional nccl-topology node-link nvidia-smi-topo optical-ring simai switch torus "
+            "twisted-torus"
+        ),
+        "collective": (
+            "bruck forest h-ring hierarchical in-network msccl recursive-halving-doubling ring swing tacos themis "
+            "torus-ring tree wrht"
+        ),
+        "transport": "alpha-beta measured nccl",
+        "command": "comet libra",
+        "exporter": "astra-sim-network node-link",
+        "sampler": "optuna",
+        "sharing": "roce",
+        "workload": "astra-sim-text background chakra cnn dlrm gnmt kineto microbenchmark repurpose transformer",
+    }.items()
 }
 
 
@@ -88,12 +53,12 @@ class PluginInfo:
     """A registered class or command, as people see it.
 
     Args:
-        kind: Its interface in words, for example ``sharing policy``; ``command`` for a command.
+        kind: Its interface in words, for example ``sharing policy``, or ``command``.
         name: What it is selected by.
-        distribution: Installed distribution that registered it, or ``None``.
-        version: Of that distribution, or ``None``.
-        location: File it is defined in, or ``None``. Differs between machines, so it belongs in no result.
-        description: What it is, in a line; may be empty.
+        distribution: That registered it, where it is installed.
+        version: Of that distribution.
+        location: File it is defined in. Differs between machines, so it belongs in no result.
+        description: What it is, in a line.
     """
 
     kind: str
@@ -107,14 +72,9 @@ class PluginInfo:
 class Catalog(ABC, Generic[V]):
     """What is registered of one kind; iterating yields it in the order of the names.
 
-    What plugins register through the hook is asked for at the first look-up and checked then; what has an entry point
-    is imported and checked when it is used. What breaks the contract is left out alone, and so is a name that several
+    What plugins register through ``hook`` is asked for and checked at the first look-up; what has an entry point is
+    imported and checked when it is used. What breaks the contract is left out alone, and so is a name that several
     plugins register: which one was meant must not depend on the order of plugins.
-
-    Args:
-        kind: The kind in words.
-        hook: The hook that registers it.
-        calls: Calls that hook.
     """
 
     wanted: ClassVar[str]
@@ -164,15 +124,14 @@ class Catalog(ABC, Generic[V]):
         """Return what is registered as ``name``.
 
         Raises:
-            UnknownNameError: There is none; gives the nearest known name, and the distribution that would provide it if
-                that is known. It is a ``BrokenPluginError`` where a plugin that might provide it was left out.
-            PluginError: What a plugin registered breaks the contract, and it was given by hand, or the manager is
-                strict.
+            UnknownNameError: There is none; gives the nearest name, or the distribution that would provide it. It is a
+                ``BrokenPluginError`` where a plugin that might provide it was left out.
+            PluginError: It breaks the contract, and it was given by hand, or the manager is strict.
         """
         return self._look_up(name)[1]
 
     def info(self, name: str) -> PluginInfo:
-        """Return where that which is registered as ``name`` comes from; raises as ``get`` does."""
+        """Return where what is registered as ``name`` comes from; raises as ``get`` does."""
         plugin, one = self._entries().get(name) or self._look_up(name)
         if one is None or plugin.point is not None:
             location, description = plugin.location, plugin.description
@@ -236,7 +195,7 @@ class Catalog(ABC, Generic[V]):
         found = self._calls.imported(plugin, lambda: (load(),), hook=self.hook, name=name)
         wrong = None if found is None else self._unfit(name, found[0], plugin)
         if wrong is not None:
-            self._calls.leave_out(plugin, wrong, hook=self.hook, name=name)
+            self._leave_out(plugin, wrong, name)
         if found is None or wrong is not None:
             del entries[name]
             return None
@@ -246,7 +205,7 @@ class Catalog(ABC, Generic[V]):
         return plugin, found[0]
 
     def _unfit(self, name: str, one: Any, plugin: Plugin) -> str | None:
-        """Return what is wrong with what an entry point names, as the end of a sentence that starts with the plugin."""
+        """Return what is wrong with what an entry point names, as the end of a sentence."""
         other = mismatch(one, plugin.module.partition(".")[0])
         if other is not None:
             return other
@@ -273,13 +232,13 @@ class Catalog(ABC, Generic[V]):
                     offered.setdefault(name, []).append((plugin, one))
                 else:
                     cause = f"registers the {self.kind} {self._described(one, plugin)}, which {wrong}"
-                    self._calls.leave_out(plugin, cause, hook=self.hook, name=name)
+                    self._leave_out(plugin, cause, name)
             kept = {name: self._only(name, rivals) for name, rivals in sorted(offered.items())}
             self._known = {name: one for name, one in kept.items() if one is not None}
         return self._known
 
     def _described(self, one: V, plugin: Plugin) -> str:
-        """Return something registered in words, with the file it is in where that is not the plugin's own."""
+        """Return it in words, with its file where that is not the plugin's own."""
         text = getattr(one, "__qualname__", repr(one))
         file = module_file(self._module(one))
         return text if file in (None, plugin.location) else f"{text} ({file})"
@@ -293,7 +252,7 @@ class Catalog(ABC, Generic[V]):
             for plugin in plugins:
                 if plugin is not own[0]:
                     cause = f"registers the {self.kind} {name!r}, a name that {own[0]} has registered"
-                    self._calls.leave_out(plugin, cause, hook=self.hook, name=name)
+                    self._leave_out(plugin, cause, name)
             return own
         if len(rivals) == 1:
             return rivals[0]
@@ -305,20 +264,15 @@ class Catalog(ABC, Generic[V]):
         else:
             classes = " and ".join(self._described(one, first) for _, one in rivals if one is not None)
             cause = f"registers the {self.kind} {name!r} more than once: {classes}"
-        self._calls.leave_out(first, cause, hook=self.hook, name=name)
+        self._leave_out(first, cause, name)
         return None
+
+    def _leave_out(self, plugin: Plugin, cause: str, name: str | None) -> None:
+        self._calls.leave_out(plugin, cause, hook=self.hook, name=name)
 
 
 class Registry(Catalog[type[T]]):
-    """The classes of one interface that are registered.
-
-    Args:
-        kind: The interface in words.
-        hook: The hook that registers them.
-        calls: Calls that hook.
-        interface: Public name of the base class of all that may be registered.
-        optional: Whether its fields are options, which all have defaults.
-    """
+    """The classes of one ``interface`` that are registered; where ``optional``, all their fields have defaults."""
 
     wanted = "classes"
     elsewhere = "If a file defines it, use fredfw --plugin FILE"
@@ -338,7 +292,7 @@ class Registry(Catalog[type[T]]):
         return isinstance(one, type)
 
     def wrong(self, one: type) -> str | None:
-        """Return how a class breaks the contract, as the end of a sentence, or ``None``."""
+        """See ``Catalog.wrong``."""
         if not issubclass(one, self.interface):
             return f"is not a subclass of {self.interface.__name__}"
         if undefined := sorted(getattr(one, "__abstractmethods__", ())):
@@ -395,7 +349,7 @@ class Commands(Catalog["click.Command"]):
 
 
 def _switches(plugins: Sequence[Plugin]) -> str:
-    """Return, in words, how any of ``plugins`` is switched off."""
+    """Return in words how any of ``plugins`` is switched off."""
     installed = [one.distribution for one in plugins if one.distribution is not None]
     ways = [f"FREDFW_DISABLE_PLUGINS={' or '.join(installed)}"] if installed else []
     ways += [f"drop {one.name} from `plugins` and --plugin" for one in plugins if one.digest is not None]

@@ -16,7 +16,7 @@ class Trial:
 
     Args:
         point: Its number in the space.
-        rung: How closely: a fidelity, or the name of a rung of the study; ``None`` for what the experiment says.
+        rung: A fidelity, or the name of a rung of the study; ``None`` for what the experiment says.
     """
 
     point: int
@@ -29,8 +29,7 @@ class Told:
 
     Args:
         trial: What was asked for.
-        losses: One for each objective, of which less is better whatever the objective; ``None`` where there is no
-            result: the point does not fit, or its run failed.
+        losses: One for each objective, of which less is better; ``None`` where there is no result.
         feasible: Whether there is a result that keeps the limits of the study.
     """
 
@@ -46,8 +45,8 @@ class SearchSpace:
     Args:
         names: Of the dimensions, in order; the cells of the experiment are dimensions like any other.
         values: Of each dimension, in order.
-        points: Of each point, the number of its value in each dimension; ``None`` in a dimension that the point does
-            not have. They keep the constraints of the study.
+        points: Of each that keeps the constraints, the number of its value in each dimension; ``None`` in a dimension
+            that it does not have.
         objectives: How many there are.
     """
 
@@ -57,15 +56,10 @@ class SearchSpace:
     objectives: int = 1
 
     def __len__(self) -> int:
-        """Return how many points there are."""
         return len(self.points)
 
     def find(self, choice: Sequence[int]) -> int | None:
-        """Return the point with these values, as far as it has the dimensions; ``None`` where there is none.
-
-        Args:
-            choice: For each dimension the number of its value.
-        """
+        """Return the point with these numbers of values, as far as it has the dimensions, or ``None``."""
         for absent in self._shapes:
             wanted = tuple(None if one in absent else number for one, number in enumerate(choice))
             if wanted in self._numbers:
@@ -78,7 +72,7 @@ class SearchSpace:
 
     @cached_property
     def _shapes(self) -> tuple[frozenset[int], ...]:
-        """Which dimensions points do not have, each set once."""
+        """The sets of dimensions that points do not have."""
         found = {frozenset(one for one, number in enumerate(point) if number is None): None for point in self.points}
         return tuple(found)
 
@@ -88,10 +82,7 @@ class Search(ABC):
 
     @abstractmethod
     def ask(self) -> Sequence[Trial]:
-        """Return what to run next, all of it at once if possible; nothing where the search is over.
-
-        A trial that was asked for before is not run again.
-        """
+        """Return what to run next, as much at once as possible; nothing where the search is over."""
 
     @abstractmethod
     def tell(self, told: Sequence[Told]) -> None:
@@ -105,7 +96,4 @@ class Sampler(ABC):
 
     @abstractmethod
     def start(self, space: SearchSpace) -> Search:
-        """Return a new search of ``space``.
-
-        Equal samplers ask for the same of an equal space, if they are told the same.
-        """
+        """Return a new search of ``space``; equal samplers that are told the same ask for the same."""

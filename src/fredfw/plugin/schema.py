@@ -28,7 +28,7 @@ class FieldInfo:
     Args:
         name: Key in a table of the experiment file, and of ``--set``.
         type: Its Python type.
-        unit: SI unit it is kept in, or ``None``.
+        unit: SI unit it is kept in.
         default: As it may be written; ``None`` for a required field.
         help: What it means.
         accepted: What may be given.

@@ -13,15 +13,7 @@ from fredfw.plugin.manager import PluginManager, Switches
 
 @frozen
 class Setup:
-    """Which plugins a process uses, and its limits.
-
-    Args:
-        strict: See ``Switches``.
-        block: Likewise.
-        allow: Likewise.
-        files: The plugins that are not installed, each with the digest of what was loaded.
-        limits: See ``fredfw.limits``.
-    """
+    """The ``Switches`` of a process, the plugin files that it has loaded, with their digests, and its limits."""
 
     strict: bool = False
     block: tuple[str, ...] = ()

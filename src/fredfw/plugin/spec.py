@@ -1,8 +1,8 @@
 """The hooks that fredfw calls. A plugin implements any of them with ``@fredfw.hookimpl``.
 
-The first ten *register classes*: each returns classes of one interface, which are then selected by their ``name``.
-The eleventh registers commands of the command line. The last three are called around a run. No result depends on the
-order in which plugins are called.
+The first ten *register classes*: each returns attrs classes of one interface, which are selected by their ``name`` and
+configured by their fields. The eleventh registers commands of the command line. The last three are called around a run.
+No result depends on the order in which plugins are called.
 
 A plugin that raises an exception in a hook is left out of it with a ``PluginWarning``; what it registers through others
 works. It is a ``PluginError`` in strict mode, and for a plugin that was given by hand.
@@ -37,12 +37,11 @@ def fredfw_topologies() -> Sequence[type[Topology]]:  # type: ignore[empty-body]
     Called when a topology is first looked up by name, or the topologies are listed.
 
     Returns:
-        Attrs classes derived from ``fredfw.Topology``, each with a ``name`` of its own; their fields are their
-        configuration. ``None`` or an empty sequence registers nothing.
+        Classes derived from ``fredfw.Topology``; or ``None``.
 
-    Called once per plugin manager, and again only after a plugin was registered by hand.
+    Called once per plugin manager, and again after a plugin was registered by hand.
 
-    Determinism and cost: always return the same classes; no input or output, and no imports beyond the plugin's own.
+    Determinism and cost: always the same classes; no input or output, no imports beyond the plugin's own.
     """
 
 
@@ -50,16 +49,15 @@ def fredfw_topologies() -> Sequence[type[Topology]]:  # type: ignore[empty-body]
 def fredfw_routers() -> Sequence[type[Router]]:  # type: ignore[empty-body]  # as above
     """Register routers: choices of links for transfers, which an experiment may name instead of a fabric's own.
 
-    Called when a router is first looked up by name, or the routers are listed. A router that only its own topology can
-    use need not be registered.
+    Called when a router is first looked up by name, or the routers are listed. A router that only its own topology
+    can use need not be registered.
 
     Returns:
-        Attrs classes derived from ``fredfw.Router``, each with a ``name`` of its own; their fields are their
-        configuration. ``None`` or an empty sequence registers nothing.
+        Classes derived from ``fredfw.Router``; or ``None``.
 
-    Called once per plugin manager, and again only after a plugin was registered by hand.
+    Called once per plugin manager, and again after a plugin was registered by hand.
 
-    Determinism and cost: always return the same classes; no input or output, and no imports beyond the plugin's own.
+    Determinism and cost: always the same classes; no input or output, no imports beyond the plugin's own.
     """
 
 
@@ -67,16 +65,15 @@ def fredfw_routers() -> Sequence[type[Router]]:  # type: ignore[empty-body]  # a
 def fredfw_collectives() -> Sequence[type[CollectiveAlgorithm]]:  # type: ignore[empty-body]  # as above
     """Register collective algorithms: writers of schedules.
 
-    Called when an algorithm is first looked up by name, or the algorithms are listed. Under ``auto`` all that are
-    registered are listed, and those that can serve a request are tried in their ``variants``.
+    Called when an algorithm is first looked up by name, or the algorithms are listed. Under ``auto`` those that can
+    serve a request are tried in their ``variants``.
 
     Returns:
-        Attrs classes derived from ``fredfw.CollectiveAlgorithm``, each with a ``name`` of its own; their fields are
-        their options, all with defaults. ``None`` or an empty sequence registers nothing.
+        Classes derived from ``fredfw.CollectiveAlgorithm``, whose fields all have defaults; or ``None``.
 
-    Called once per plugin manager, and again only after a plugin was registered by hand.
+    Called once per plugin manager, and again after a plugin was registered by hand.
 
-    Determinism and cost: always return the same classes; no input or output, and no imports beyond the plugin's own.
+    Determinism and cost: always the same classes; no input or output, no imports beyond the plugin's own.
     """
 
 
@@ -87,12 +84,11 @@ def fredfw_workloads() -> Sequence[type[Workload]]:  # type: ignore[empty-body] 
     Called when a workload is first looked up by name, or the workloads are listed.
 
     Returns:
-        Attrs classes derived from ``fredfw.Workload``, each with a ``name`` of its own; their fields are their
-        configuration. ``None`` or an empty sequence registers nothing.
+        Classes derived from ``fredfw.Workload``; or ``None``.
 
-    Called once per plugin manager, and again only after a plugin was registered by hand.
+    Called once per plugin manager, and again after a plugin was registered by hand.
 
-    Determinism and cost: always return the same classes; no input or output, and no imports beyond the plugin's own.
+    Determinism and cost: always the same classes; no input or output, no imports beyond the plugin's own.
     """
 
 
@@ -103,12 +99,11 @@ def fredfw_placements() -> Sequence[type[Placement]]:  # type: ignore[empty-body
     Called when a placement is first looked up by name, or the placements are listed. A fabric has its default.
 
     Returns:
-        Attrs classes derived from ``fredfw.Placement``, each with a ``name`` of its own; their fields are their
-        configuration. ``None`` or an empty sequence registers nothing.
+        Classes derived from ``fredfw.Placement``; or ``None``.
 
-    Called once per plugin manager, and again only after a plugin was registered by hand.
+    Called once per plugin manager, and again after a plugin was registered by hand.
 
-    Determinism and cost: always return the same classes; no input or output, and no imports beyond the plugin's own.
+    Determinism and cost: always the same classes; no input or output, no imports beyond the plugin's own.
     """
 
 
@@ -119,12 +114,11 @@ def fredfw_sharing_policies() -> Sequence[type[SharingPolicy]]:  # type: ignore[
     Called when a policy is first looked up by name, or the policies are listed. A fabric has its default.
 
     Returns:
-        Attrs classes derived from ``fredfw.SharingPolicy``, each with a ``name`` of its own; their fields are their
-        configuration. ``None`` or an empty sequence registers nothing.
+        Classes derived from ``fredfw.SharingPolicy``; or ``None``.
 
-    Called once per plugin manager, and again only after a plugin was registered by hand.
+    Called once per plugin manager, and again after a plugin was registered by hand.
 
-    Determinism and cost: always return the same classes; no input or output, and no imports beyond the plugin's own.
+    Determinism and cost: always the same classes; no input or output, no imports beyond the plugin's own.
     """
 
 
@@ -136,12 +130,11 @@ def fredfw_admissions() -> Sequence[type[AdmissionPolicy]]:  # type: ignore[empt
     admission that only its own topology can use need not be registered.
 
     Returns:
-        Attrs classes derived from ``fredfw.AdmissionPolicy``, each with a ``name`` of its own; their fields are their
-        configuration. ``None`` or an empty sequence registers nothing.
+        Classes derived from ``fredfw.AdmissionPolicy``; or ``None``.
 
-    Called once per plugin manager, and again only after a plugin was registered by hand.
+    Called once per plugin manager, and again after a plugin was registered by hand.
 
-    Determinism and cost: always return the same classes; no input or output, and no imports beyond the plugin's own.
+    Determinism and cost: always the same classes; no input or output, no imports beyond the plugin's own.
     """
 
 
@@ -152,12 +145,11 @@ def fredfw_transports() -> Sequence[type[Transport]]:  # type: ignore[empty-body
     Called when a transport is first looked up by name, or the transports are listed. A fabric has its default.
 
     Returns:
-        Attrs classes derived from ``fredfw.Transport``, each with a ``name`` of its own; their fields are their
-        configuration. ``None`` or an empty sequence registers nothing.
+        Classes derived from ``fredfw.Transport``; or ``None``.
 
-    Called once per plugin manager, and again only after a plugin was registered by hand.
+    Called once per plugin manager, and again after a plugin was registered by hand.
 
-    Determinism and cost: always return the same classes; no input or output, and no imports beyond the plugin's own.
+    Determinism and cost: always the same classes; no input or output, no imports beyond the plugin's own.
     """
 
 
@@ -168,12 +160,11 @@ def fredfw_exporters() -> Sequence[type[Exporter]]:  # type: ignore[empty-body] 
     Called when an exporter is first looked up by name, or the exporters are listed.
 
     Returns:
-        Attrs classes derived from ``fredfw.Exporter``, each with a ``name`` of its own; their fields are their
-        options. ``None`` or an empty sequence registers nothing.
+        Classes derived from ``fredfw.Exporter``; or ``None``.
 
-    Called once per plugin manager, and again only after a plugin was registered by hand.
+    Called once per plugin manager, and again after a plugin was registered by hand.
 
-    Determinism and cost: always return the same classes; no input or output, and no imports beyond the plugin's own.
+    Determinism and cost: always the same classes; no input or output, no imports beyond the plugin's own.
     """
 
 
@@ -184,12 +175,11 @@ def fredfw_samplers() -> Sequence[type[Sampler]]:  # type: ignore[empty-body]  #
     Called when a sampler is first looked up by name, or the samplers are listed.
 
     Returns:
-        Attrs classes derived from ``fredfw.Sampler``, each with a ``name`` of its own; their fields are their
-        options, all with defaults. ``None`` or an empty sequence registers nothing.
+        Classes derived from ``fredfw.Sampler``, whose fields all have defaults; or ``None``.
 
-    Called once per plugin manager, and again only after a plugin was registered by hand.
+    Called once per plugin manager, and again after a plugin was registered by hand.
 
-    Determinism and cost: always return the same classes; no input or output, and no imports beyond the plugin's own.
+    Determinism and cost: always the same classes; no input or output, no imports beyond the plugin's own.
     """
 
 
@@ -201,12 +191,12 @@ def fredfw_commands() -> Sequence[click.Command]:  # type: ignore[empty-body]  #
     plugins are listed. What a command needs of the command line is in ``fredfw.cli``.
 
     Returns:
-        Commands or groups of ``click``, each with a name of its own. ``None`` or an empty sequence registers nothing.
+        Commands or groups of ``click``; or ``None``.
 
-    Called once per plugin manager, and again only after a plugin was registered by hand.
+    Called once per plugin manager, and again after a plugin was registered by hand.
 
-    Determinism and cost: always return commands of the same names; no input or output. Import click, ``fredfw.cli`` and
-    the module of the commands inside the hook only: a look-up of a topology must not pay for these imports.
+    Determinism and cost: always commands of the same names; no input or output. Import click, ``fredfw.cli`` and the
+    commands inside the hook only: a look-up of a topology must not pay for that.
     """
 
 
@@ -215,8 +205,8 @@ def fredfw_before_run(experiment: Experiment) -> None:
     """Note that an experiment is about to run.
 
     Called before the first simulation of ``Framework.run`` and of ``Framework.compare``, when the experiment has been
-    read and checked. A plugin that was registered in process may stop the run with a ``FredfwError``;
-    ``fredfw_on_run_error`` is not called then.
+    checked. A plugin that was registered in process may stop the run with a ``FredfwError``, without a call of
+    ``fredfw_on_run_error``.
 
     Args:
         experiment: What will run; it cannot be changed.
@@ -224,9 +214,9 @@ def fredfw_before_run(experiment: Experiment) -> None:
     Returns:
         ``None``; anything else is ignored.
 
-    Called once per run or comparison, however many cells it has.
+    Called once per run or comparison.
 
-    Determinism and cost: must not change what is simulated; what it takes is added to the command's start.
+    Determinism and cost: must not change what is simulated; delays its start.
     """
 
 
@@ -234,8 +224,8 @@ def fredfw_before_run(experiment: Experiment) -> None:
 def fredfw_after_run(result: RunResult) -> None:
     """Look at the result of one cell: a workload on a fabric.
 
-    Called when a cell has been simulated and its result is complete, before the next cell starts. A ``FredfwError`` of
-    a plugin that was registered in process fails the run as if the simulation had raised it.
+    Called when its result is complete, before the next cell starts. A ``FredfwError`` of a plugin that was registered
+    in process fails the run as if the simulation had raised it.
 
     Args:
         result: Its arrays are shared with the caller and must not be changed.
@@ -245,7 +235,7 @@ def fredfw_after_run(result: RunResult) -> None:
 
     Called once per cell.
 
-    Determinism and cost: must not change the result; called up to once per cell, so milliseconds add up.
+    Determinism and cost: must not change the result; milliseconds add up.
     """
 
 
@@ -253,8 +243,8 @@ def fredfw_after_run(result: RunResult) -> None:
 def fredfw_on_run_error(experiment: Experiment, error: Exception) -> None:
     """Note that a run or comparison failed.
 
-    Called when ``Framework.run`` or ``Framework.compare`` fails after ``fredfw_before_run``, before the error reaches
-    the caller. An exception raised here is always a warning: it must not hide ``error``.
+    Called when ``Framework.run`` or ``Framework.compare`` fails after ``fredfw_before_run``. An exception raised here
+    is a warning: it must not hide ``error``.
 
     Args:
         experiment: What was running.
