@@ -59,14 +59,9 @@ def introduce(cls: type, owner: Owner) -> None:
 
 
 class Asking:
-    """A context in which one method of a plugin is called.
+    """A context in which one method of a plugin is called, or a class or function that it has handed over.
 
-    What the library raises on purpose passes, and so does what no plugin is to blame for: an interrupt, and memory that
-    is used up.
-
-    Args:
-        plugin: An instance, a class, or a function that a plugin has handed over.
-        method: Name of the method; empty where the class or the function itself is called.
+    What the library raises on purpose passes, as do an interrupt and memory that is used up.
 
     Raises:
         PluginError: The method raised anything else; names plugin, method, error and line.
@@ -89,7 +84,7 @@ class Asking:
             raise PluginError(f"{self} fails: {explain(error, author.__module__, file)}") from error
 
     def wrong(self, what: str, expected: str) -> PluginError:
-        """Return the error for an answer of which ``what`` is wrong, as the end of a sentence that starts with it."""
+        """Return the error for an answer of which ``what`` is wrong, as the end of a sentence."""
         return PluginError(f"{self} {what}; expected {expected}")
 
     def unexpected(self, answer: object, expected: str) -> PluginError:
@@ -105,7 +100,6 @@ class Asking:
         return author if hasattr(author, "__qualname__") else type(author)
 
     def __str__(self) -> str:
-        """Return the method and whose it is."""
         author = self._author
         name = getattr(author, "name", None)
         called = f" of {name!r}" if isinstance(name, str) else ""
@@ -115,20 +109,14 @@ class Asking:
 
 @frozen
 class Kind(Generic[T]):
-    """What an answer must be.
-
-    Args:
-        text: That in words.
-        fits: Whether an answer is that.
-        made: Makes what callers get of one that fits.
-    """
+    """What an answer must be, in words and as a test, and what callers get of one that fits."""
 
     text: str
     fits: Callable[[Any], bool]
     made: Callable[[Any], T] = lambda answer: answer
 
     def of(self, asked: Asking, answer: object) -> T:
-        """Return ``answer``, which must fit; raises what ``Asking.unexpected`` returns."""
+        """Return what callers get of ``answer``; raises what ``Asking.unexpected`` returns."""
         if not self.fits(answer):
             raise asked.unexpected(answer, self.text)
         return self.made(answer)
@@ -196,8 +184,8 @@ class Method(Generic[S, P, T]):
     Args:
         method: The interface's own.
         kind: What an answer must be.
-        check: Looks further into one of that kind: it gets where it was asked, the answer, the plugin, and what the
-            method was given, and raises what ``Asking.wrong`` returns.
+        check: Gets where it was asked, an answer of that kind, the plugin, and what the method was given; raises what
+            ``Asking.wrong`` returns.
 
     Raises:
         PluginError: The method fails, or its answer is not like that.
@@ -221,7 +209,7 @@ class Method(Generic[S, P, T]):
 
 
 def whose(author: Any) -> str:
-    """Return which plugin a class or function belongs to, or else its module, with the file."""
+    """Return in words which plugin a class or function belongs to, or else which module."""
     owner = _owner(author)
     if owner is not None:
         return str(owner)
@@ -230,7 +218,7 @@ def whose(author: Any) -> str:
 
 
 def _owner(author: Any) -> Owner | None:
-    """Return who registered ``author``, or else something of its module, or of its package where that is installed."""
+    """Return who registered ``author``, or else what is nearest to it in its package."""
     if author in _owners:
         return _owners[author]
     module = str(author.__module__)
@@ -264,10 +252,7 @@ def brief(answer: object) -> str:
 def explain(error: BaseException, module: str, file: str | None = None) -> str:
     """Return an error in one line, with the last line of code that it came through in the package of ``module``.
 
-    Args:
-        error: What was raised.
-        module: Dotted name of a module whose author is to be told.
-        file: The file that is named already.
+    Its file is left out where it is ``file``, which is named already.
     """
     text = " ".join(str(error).split())
     text = f"{type(error).__name__}: {text}" if text else type(error).__name__

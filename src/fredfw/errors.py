@@ -20,7 +20,7 @@ class InputError(FredfwError, ValueError):
 
     Args:
         message: What is wrong, with the offending value.
-        file: The file it came from, if any.
+        file: The file it came from.
         key: The dotted path of the key in that file, or the name of the option or parameter.
         accepted: What would be accepted instead.
     """
@@ -93,11 +93,7 @@ class DeadlockError(SimulationError):
 
 
 class Interrupted(KeyboardInterrupt):
-    """A ``KeyboardInterrupt`` that came when a part of the work was done.
-
-    Args:
-        finished: The result of that part, such as a ``Comparison`` of the cells that were finished.
-    """
+    """A ``KeyboardInterrupt`` when a part of the work was done, with its result, such as a ``Comparison``."""
 
     def __init__(self, finished: Any) -> None:
         super().__init__()

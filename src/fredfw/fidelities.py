@@ -32,7 +32,7 @@ def checked(name: object, key: str = "fidelity", accepted: Sequence[str] = FIDEL
     """Return ``name``, which a file says.
 
     Raises:
-        InputError: It is none of ``accepted``; says what one of an earlier release is called, or gives the nearest.
+        InputError: It is none of ``accepted``.
     """
     if name in accepted:
         return str(name)

@@ -1,7 +1,6 @@
 """Files that an input names: found relative to it, read up to a limit, and known by their digest.
 
-What a plugin reads from a file decides a result as much as its fields do. So the digest of each file is taken when the
-plugin is configured, a file that has changed since is refused, and a result's provenance names both.
+They decide a result as fields do: digests are taken when a plugin is configured, and are in a result's provenance.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class File:
     Args:
         path: As it was written.
         location: Where it is.
-        digest: SHA-256 of its content, hexadecimal, when it was named.
+        digest: SHA-256 of its content when it was named, hexadecimal.
     """
 
     path: str
@@ -48,7 +47,7 @@ class File:
 
     @classmethod
     def at(cls, path: object, folder: Path | None = None) -> File:
-        """Return the file at ``path``, which is relative to ``folder``, by default the working directory.
+        """Return the file at ``path``, relative to ``folder``, by default the working directory.
 
         Raises:
             InputError: There is no such file, or it cannot be read.
@@ -71,8 +70,8 @@ class File:
         """Return what it holds, uncompressed where it is compressed by gzip.
 
         Raises:
-            InputError: It cannot be read, it has changed since it was named, it is longer than the limit ``bytes``, or
-                its compression is damaged.
+            InputError: It cannot be read, has changed since it was named, is longer than the limit ``bytes``, or its
+                compression is damaged.
         """
         try:
             data = read_bounded(self.location)
@@ -85,7 +84,7 @@ class File:
         return expanded(data, self.path)
 
     def text(self) -> str:
-        """Return its text, read as UTF-8 with or without a mark at the beginning; raises as ``read`` does.
+        """Return its text, with or without a mark at the beginning; raises as ``read`` does.
 
         Raises:
             InputError: It is not UTF-8 text.
@@ -112,10 +111,10 @@ class Files:
 
     @classmethod
     def at(cls, paths: object, folder: Path | None = None) -> Files:
-        """Return the files that ``paths`` name, relative to ``folder``: a path or a pattern, or a list of those.
+        """Return the files that a path or a pattern, or a list of those, names, relative to ``folder``.
 
         Raises:
-            InputError: There is none for one of them, a file is named twice, or one cannot be read.
+            InputError: One names none, a file is named twice, or cannot be read.
         """
         if isinstance(paths, Files):
             return paths
@@ -146,7 +145,7 @@ def read_bounded(path: str | Path) -> bytes:
     try:
         with open(os.fspath(path), "rb") as file:
             return _bounded(file, str(path))
-    except InputError:
+    except InputError:  # which is a ValueError, too
         raise
     except (TypeError, ValueError):  # nothing that names a file; a null byte in the path, or half a surrogate pair
         raise InputError("is not a path", file=str(path), accepted="the path of a file") from None
@@ -182,7 +181,6 @@ def _bounded(stream: IO[bytes] | GzipFile, path: str) -> bytes:
 
 
 def _matches(path: str, folder: Path | None) -> list[File]:
-    """Return the files that ``path`` names, which may be a pattern."""
     location = _located(path, folder, FILES)
     if "*" not in path or location.exists():
         return [File.at(path, folder)]
@@ -196,7 +194,6 @@ def _matches(path: str, folder: Path | None) -> list[File]:
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    """Return what orders names with their numbers as numbers."""
     return [(int(part), part) if part.isdecimal() else (-1, part) for part in _NUMBER.split(name)]
 
 

@@ -1,8 +1,7 @@
 """How much an input may ask for: counted before the work begins, and refused above a limit that the caller can raise.
 
-A short file can ask for more than any machine has, such as a mesh with a billion rows. A plugin that makes something
-whose size a field decides calls ``check`` with the count first. Graphs, schedules and fabrics are also checked once
-they are there, so that those of plugins that do not call it are refused before they are simulated.
+A plugin that makes something whose size a field decides calls ``check`` with the count first. Graphs, schedules and
+fabrics are also checked once they are there.
 """
 
 from __future__ import annotations
@@ -33,8 +32,7 @@ DEFAULTS: Mapping[str, int] = MappingProxyType(
 """What is counted, and the most of it that is accepted: cells of an experiment, nodes and links of a fabric, tasks of
 an iteration, phases and transfers of a schedule, flows that start at once, hops (links that the routes of those cross),
 parts of a switch that is drawn, events of a trace that is written, bytes of a file that is read. Above ``exact``
-transfers nothing is refused: what runs is simulated ``compressed``, unless a fidelity is asked for. That many take the
-engine about 60 s."""
+transfers, which take the engine about 60 s, what runs is simulated ``compressed``, unless a fidelity is asked for."""
 
 _current: ContextVar[Mapping[str, int]] = ContextVar("limits", default=DEFAULTS)
 # Longer numbers say nothing to a reader, and Python refuses to write very long ones.
@@ -42,12 +40,7 @@ _READABLE = 10**15
 
 
 def check(name: str, count: int, *, key: str | None = None) -> None:
-    """Make sure that ``count`` is within the limit ``name``.
-
-    Args:
-        name: A key of ``DEFAULTS``.
-        count: How many the input asks for.
-        key: The field that decides it.
+    """Make sure that ``count``, which the field ``key`` decides, is within the limit ``name``.
 
     Raises:
         LimitError: It is above the limit; says how many there are, and the option that raises the limit.
@@ -58,7 +51,7 @@ def check(name: str, count: int, *, key: str | None = None) -> None:
 
 
 def excess(name: str, count: int) -> str | None:
-    """Return what ``check`` would say, or ``None`` within the limit: for the ``refusal`` of an algorithm."""
+    """Return what ``check`` would say, for the ``refusal`` of an algorithm; ``None`` within the limit."""
     if count <= _current.get()[name]:
         return None
     return f"{_shown(count)} {name} are too many: {_accepted(name, count)}"

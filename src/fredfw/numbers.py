@@ -10,23 +10,20 @@ _RANGE = re.compile(r"\s*([0-9]{1,18})(?:\s*-\s*([0-9]{1,18}))?\s*")
 
 
 def parse_numbers(text: str, count: int, *, what: str, key: str) -> list[int]:
-    """Return the numbers of ``0-4,7`` in the order given.
+    """Return the numbers of a text such as ``0-4,7``, in the order given.
 
-    Args:
-        text: Numbers and ranges, with commas between.
-        count: How many there are to choose from.
-        what: What they are of, such as ``NPU``.
-        key: Named in errors.
+    ``count`` is how many there are to choose from, ``what`` such as ``NPU``; errors name ``key``.
 
     Raises:
-        InputError: Not of that form, or one that is repeated or does not exist, by number.
+        InputError: It is not of that form, or a number is repeated or does not exist.
     """
     accepted = f"different {what}s from 0 to {count - 1}, such as 0-4,7"
     found: dict[int, None] = {}
     for part in text.split(","):
         match = _RANGE.fullmatch(part)
         if match is None:
-            raise InputError(f"{part!r} is neither {_article(what)} nor a range", key=key, accepted=accepted)
+            one = "an NPU" if what == "NPU" else f"a {what}"
+            raise InputError(f"{part!r} is neither {one} nor a range", key=key, accepted=accepted)
         first, last = int(match[1]), int(match[2] or match[1])
         if first > last:
             raise InputError(f"{part.strip()!r} goes down", key=key, accepted=accepted)
@@ -41,7 +38,7 @@ def parse_numbers(text: str, count: int, *, what: str, key: str) -> list[int]:
 
 
 def shortened(numbers: list[int], most: int) -> str:
-    """Return ``numbers`` as ``0-4,7``, of which at most so many ranges are written out."""
+    """Return ``numbers`` as ``0-4,7``, with at most so many ranges."""
     ranges: list[tuple[int, int]] = []
     for number in numbers:
         if ranges and number == ranges[-1][1] + 1:
@@ -50,7 +47,3 @@ def shortened(numbers: list[int], most: int) -> str:
             ranges.append((number, number))
     texts = [f"{first}-{last}" if last > first else f"{first}" for first, last in ranges[:most]]
     return ",".join(texts if len(ranges) <= most else [*texts, "..."])
-
-
-def _article(what: str) -> str:
-    return f"an {what}" if what == "NPU" else f"a {what}"

@@ -13,7 +13,7 @@ def resolved(path: str | Path, accepted: str, refusal: str = "cannot be a path")
 
     Raises:
         InputError: No file can have that path: a null byte is in it, it is too long, or it is relative and the working
-            directory is deleted; begins with ``refusal`` and says what is ``accepted``.
+            directory is deleted.
     """
     try:
         found = os.path.realpath(path)
@@ -21,8 +21,7 @@ def resolved(path: str | Path, accepted: str, refusal: str = "cannot be a path")
     except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
         if error.filename is None:  # of os.getcwd()
             raise InputError("the working directory is deleted", file=str(path), accepted=accepted) from None
-    except OSError as error:
-        raise InputError(f"{refusal}: {error.strerror}", file=str(path), accepted=accepted) from None
-    except ValueError as error:
-        raise InputError(f"{refusal}: {error}", file=str(path), accepted=accepted) from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"{refusal}: {reason}", file=str(path), accepted=accepted) from None
     return Path(found)

@@ -1,7 +1,4 @@
-"""Reading tables that a user wrote: what is not a table, a key that is not known and a wrong choice are refused.
-
-All messages name key and value, what is accepted, and the nearest known name.
-"""
+"""Reading tables that a user wrote: what is not a table, a key that is not known and a wrong choice are refused."""
 
 from __future__ import annotations
 
@@ -28,12 +25,7 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def as_table(value: object, key: str, *, accepted: str = "a table") -> Mapping[str, Any]:
-    """Return ``value``, which is to be a table.
-
-    Args:
-        value: What was written.
-        key: Its dotted path, for the message; empty for the value itself.
-        accepted: What the message says that the table has.
+    """Return ``value``, which is to be a table; ``key`` is its dotted path, for the message.
 
     Raises:
         InputError: It is not a table.
@@ -44,13 +36,9 @@ def as_table(value: object, key: str, *, accepted: str = "a table") -> Mapping[s
 
 
 def check_keys(table: Mapping[str, Any], known: Iterable[str], key: str, *, inside: str | None = None) -> None:
-    """Make sure that ``table`` has only ``known`` keys.
+    """Make sure that ``table``, whose dotted path is ``key``, has only ``known`` keys.
 
-    Args:
-        table: What was written.
-        known: The keys that it may have.
-        key: Its dotted path, for the message; empty for the outermost table.
-        inside: The known key whose table has keys of its own: one of those is meant by a key like no known one.
+    A key like no known one is taken for one of the table under the key ``inside``.
 
     Raises:
         UnknownNameError: It has another key; gives the nearest known one.
@@ -66,12 +54,7 @@ def check_keys(table: Mapping[str, Any], known: Iterable[str], key: str, *, insi
 
 
 def as_choice(value: object, choices: Iterable[str], key: str) -> str:
-    """Return ``value``, which is to be one of ``choices``.
-
-    Args:
-        value: What was written.
-        choices: The texts that it may be.
-        key: Its dotted path, for the message.
+    """Return ``value``, whose dotted path is ``key``, and which is to be one of ``choices``.
 
     Raises:
         InputError: It is none of them; gives the nearest.

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-# What moves the cursor, changes colours or the title, ends a line, or reverses the order of what is read: the control
-# characters of ASCII and Latin-1, line and paragraph separators, and Unicode's bidirectional embeddings, overrides and
-# isolates. Half a surrogate pair is not a character, and standard output refuses it.
+# Control characters of ASCII and Latin-1, line and paragraph separators, Unicode's bidirectional embeddings, overrides
+# and isolates, and half a surrogate pair, which standard output refuses.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 

@@ -1,16 +1,15 @@
 """Quantities at the border: text with units in, SI numbers without prefixes inside.
 
 Inside fredfw everything is bytes, seconds, bytes per second, FLOP per second and joules per byte. ``parse`` turns
-``"750 GB/s"``, ``"20 ns"``, ``"64 MiB"`` or ``"40 Gbps"`` into such numbers; ``quantity`` declares an attrs field that
-does so on construction and carries its unit for the configuration schema; ``render`` goes the other way, for people.
-GB is 10^9 bytes, GiB is 2^30 bytes, ``b`` is bits, ``B`` is bytes.
+``"750 GB/s"``, ``"64 MiB"`` or ``"40 Gbps"`` into such numbers, ``quantity`` declares an attrs field that does so, and
+``render`` goes the other way. GB is 10^9 bytes, GiB is 2^30 bytes, ``b`` is bits, ``B`` is bytes.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from numbers import Real
 from typing import Any
@@ -65,19 +64,12 @@ _EXPONENT = re.compile(rf"(\s*[+-]?)((?:{_DIGITS}\.?(?:{_DIGITS})?|\.{_DIGITS})[
 
 
 def accepted(unit: Unit) -> str:
-    """Return a phrase that says which spellings ``unit`` accepts, for messages and documentation."""
+    """Return a phrase that says what ``unit`` accepts."""
     return _EXAMPLES[unit]
 
 
 def parse(value: object, unit: Unit) -> float:
-    """Return ``value`` in the SI unit of ``unit``.
-
-    Args:
-        value: A number (already in the SI unit) or text with a unit.
-        unit: The dimension it must have.
-
-    Returns:
-        A finite float.
+    """Return ``value``, a number or text with a unit, in the SI unit of ``unit``.
 
     Raises:
         InputError: The text has no unit, another dimension, a bare prefix, or the number is not finite, or beyond
@@ -147,7 +139,7 @@ def _other_case(written: str, unit: Unit) -> str:
 def render(value: float, unit: Unit, precision: int = 3) -> str:
     """Return ``value`` with an SI prefix for people, for example ``"750 GB/s"``; never for data files.
 
-    ``precision`` is the number of digits after the first significant one; zeros at the end are left out.
+    ``precision`` is the number of digits after the first significant one, without zeros at the end.
     """
     import quantiphy
 
@@ -176,7 +168,7 @@ def quantity(
 
     Args:
         unit: Dimension of the field.
-        default: Default value, as a number in SI or as text; none makes the field required.
+        default: As a number in SI or as text; none makes the field required.
         minimum: Smallest value allowed.
         exclusive: Whether ``minimum`` itself is refused.
         optional: Whether ``None`` is allowed.
@@ -185,24 +177,30 @@ def quantity(
     bound = f"{'more than' if exclusive else 'at least'} {minimum:g} {unit.value}"
     form = f"{accepted(unit)}; {bound}"
 
-    def convert(value: object, attribute: attrs.Attribute[Any]) -> float | None:
-        if value is None and optional:
-            return None
-        try:
-            return parse(value, unit)
-        except InputError as error:
-            raise error.at(key=attribute.name) from None
-
     def check(_instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
         if value is not None and (value < minimum or (exclusive and value == minimum)):
             raise InputError(f"{value!r} is too small", key=attribute.name, accepted=form)
 
     return attrs.field(
         default=default,
-        converter=attrs.Converter(convert, takes_field=True),
+        converter=_converter(lambda value: parse(value, unit), optional=optional),
         validator=check,
         metadata={"unit": unit, "help": help, "accepted": form},
     )
+
+
+def _converter(read: Callable[[object], object], *, optional: bool) -> attrs.Converter[Any, Any]:
+    """Return the converter of a field by ``read``, of which errors name the field."""
+
+    def convert(value: object, attribute: attrs.Attribute[Any]) -> object:
+        if value is None and optional:
+            return None
+        try:
+            return read(value)
+        except InputError as error:
+            raise error.at(key=attribute.name) from None
+
+    return attrs.Converter(convert, takes_field=True)
 
 
 def bandwidth(default: object = attrs.NOTHING, *, help: str = "") -> Any:  # noqa: A002  (as above)
@@ -234,38 +232,34 @@ def quantities(
 ) -> Any:
     """Declare a field with a tuple of quantities, one per dimension or level; ``None`` passes where it is the default.
 
-    A single quantity becomes a tuple of one, which classes take to stand for all.
-
-    Args:
-        unit: Dimension of each.
-        default: As for ``quantity``, or a list of such values, or ``None``.
-        exclusive: Whether 0 is refused, too.
-        help: What they mean.
+    A single quantity becomes a tuple of one, which stands for all. Where ``exclusive``, 0 is refused, too. The default
+    is one as for ``quantity``, or a list of such values, or ``None``.
     """
     bound = f"{'more than' if exclusive else 'at least'} 0 {unit.value}"
     form = f"{accepted(unit)}; {bound}; or a list of such values"
 
-    def convert(value: object, attribute: attrs.Attribute[Any]) -> tuple[float, ...] | None:
-        if value is None and default is None:
-            return None
-        listed = isinstance(value, list | tuple)
+    def read(one: object) -> float:
+        number = parse(one, unit)
+        if number < 0 or (exclusive and number == 0):
+            raise InputError(f"{one!r} is too small", accepted=form)
+        return number
+
+    def read_all(value: object) -> tuple[float, ...]:
+        if not isinstance(value, list | tuple):
+            return (read(value),)
+        if not value:
+            raise InputError("there are none", accepted=form)
         numbers = []
-        for index, one in enumerate(value if isinstance(value, list | tuple) else [value]):
-            key = f"{attribute.name}[{index}]" if listed else attribute.name
+        for index, one in enumerate(value):
             try:
-                number = parse(one, unit)
+                numbers.append(read(one))
             except InputError as error:
-                raise error.at(key=key) from None
-            if number < 0 or (exclusive and number == 0):
-                raise InputError(f"{one!r} is too small", key=key, accepted=form)
-            numbers.append(number)
-        if not numbers:
-            raise InputError("there are none", key=attribute.name, accepted=form)
+                raise error.at(key=f"[{index}]") from None
         return tuple(numbers)
 
     return attrs.field(
         default=default,
-        converter=attrs.Converter(convert, takes_field=True),
+        converter=_converter(read_all, optional=default is None),
         metadata={"unit": unit, "help": help, "accepted": form},
     )
 
@@ -284,15 +278,12 @@ def per_dimension(values: Sequence[float], dimensions: Sequence[object], *, key:
     """Return one of ``values`` for each of ``dimensions``; a single one is for all.
 
     Raises:
-        InputError: There are others; names ``key``.
+        InputError: There are more or fewer; names ``key``.
     """
     count = len(dimensions)
     if len(values) not in (1, count):
-        raise InputError(
-            f"{counted(len(values), 'value')} for the {counted(count, 'dimension')} {list(dimensions)}",
-            key=key,
-            accepted=f"one value for all, or {count}",
-        )
+        message = f"{counted(len(values), 'value')} for the {counted(count, 'dimension')} {list(dimensions)}"
+        raise InputError(message, key=key, accepted=f"one value for all, or {count}")
     return tuple(values) * (count if len(values) == 1 else 1)
 
 
@@ -315,7 +306,7 @@ def option(
 def file(default: object = attrs.NOTHING, *, help: str = "") -> Any:  # noqa: A002  (as above)
     """Declare a field with a ``fredfw.File``: a path relative to the experiment file, or the working directory.
 
-    The file must be there when the field is filled. Its digest is in the provenance of every result.
+    It must be there when the field is filled. Its digest is in the provenance of every result.
     """
     return _located(File.at, FILE, default, help)
 
@@ -326,17 +317,9 @@ def files(default: object = attrs.NOTHING, *, help: str = "") -> Any:  # noqa: A
 
 
 def _located(at: Callable[..., object], accepted: str, default: object, help: str) -> Any:  # noqa: A002  (as above)
-    def convert(value: object, attribute: attrs.Attribute[Any]) -> object:
-        if value is None and default is None:
-            return None
-        try:
-            return at(value)
-        except InputError as error:
-            raise error.at(key=attribute.name) from None
-
     return attrs.field(
         default=default,
-        converter=attrs.Converter(convert, takes_field=True),
+        converter=_converter(at, optional=default is None),
         metadata={"help": help, "accepted": accepted, "located": at},
     )
 
@@ -385,12 +368,8 @@ class _AtLeast:
         return f"a number of at least {self.minimum:g}"
 
     def __call__(self, _instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
-        numbers: Iterable[Any] = (value,)
-        if isinstance(value, Mapping):
-            numbers = value.values()
-        elif isinstance(value, list | tuple):
-            numbers = value
-        for one in numbers:
+        several = value.values() if isinstance(value, Mapping) else value
+        for one in several if isinstance(value, Mapping | list | tuple) else (value,):
             if one is None:
                 continue
             if isinstance(one, bool) or not isinstance(one, Real) or not math.isfinite(one):

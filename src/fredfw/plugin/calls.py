@@ -18,8 +18,8 @@ from fredfw.plugin import contract, spec
 from fredfw.plugin.origin import LeftOut, Plugin
 
 if TYPE_CHECKING:
+    from fredfw.experiment.file.spec import Experiment
     from fredfw.experiment.results import RunResult
-    from fredfw.experiment.spec import Experiment
 
 T = TypeVar("T")
 

@@ -1,7 +1,4 @@
-"""Writes the package that the author of a plugin starts from: what ``fredfw new`` does.
-
-The templates beside this module are plain files with the placeholders of ``string.Template``.
-"""
+"""Writes the package that the author of a plugin starts from, from templates of ``string.Template``."""
 
 from __future__ import annotations
 

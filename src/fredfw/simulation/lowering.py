@@ -36,21 +36,13 @@ _T = TypeVar("_T")
 
 @frozen(eq=False)
 class Ends:
-    """The ends of the flows of a phase, as ranks: first those of its unicasts, then those of its streams.
+    """The ends of the flows of a phase, as ranks: first those of its unicasts, then those of its streams."""
 
-    Args:
-        sources: ``(unicasts,)`` where the flows with one source and one destination begin.
-        destinations: ``(unicasts,)`` where they end.
-        streams: Sources and destinations of the others.
-        reduces: ``(unicasts,)`` whether the destination reduces what it receives.
-        flow: ``(rows,)`` flow that each row of the phase belongs to; ``None`` if each is one.
-    """
-
-    sources: IntArray
-    destinations: IntArray
-    reduces: BoolArray
-    streams: tuple[tuple[IntArray, IntArray], ...] = ()
-    flow: IntArray | None = None
+    sources: IntArray  # (unicasts,)
+    destinations: IntArray  # (unicasts,)
+    reduces: BoolArray  # (unicasts,) whether the destination reduces what it receives
+    streams: tuple[tuple[IntArray, IntArray], ...] = ()  # sources and destinations
+    flow: IntArray | None = None  # (rows,) flow that each row of the phase belongs to; None if each is one
 
     def __len__(self) -> int:
         return len(self.sources) + len(self.streams)
@@ -85,37 +77,22 @@ class Ends:
 
 @frozen(eq=False)
 class _Exchange:
-    """The flows of a phase whose streams are replaced by unicasts among their ends.
-
-    Args:
-        sources: ``(flows,)`` rank.
-        destinations: ``(flows,)`` rank.
-        original: ``(flows,)`` flow of the phase that each replaces; its own unicasts replace themselves.
-        share: ``(flows,)`` of that one's bytes.
-        steps: ``(flows,)`` how often the latency is paid.
-        reduces: ``(flows,)`` whether the destination reduces what it receives.
-    """
+    """The ``(flows,)`` of a phase whose streams are replaced by unicasts among their ends."""
 
     sources: IntArray
     destinations: IntArray
-    original: IntArray
-    share: FloatArray
-    steps: IntArray
-    reduces: BoolArray
+    original: IntArray  # flow of the phase that each replaces; its own unicasts replace themselves
+    share: FloatArray  # of that one's bytes
+    steps: IntArray  # how often the latency is paid
+    reduces: BoolArray  # whether the destination reduces what it receives
 
     @cached_property
     def load(self) -> Load:
-        """What they ask of those that send and receive."""
         return Load.of(self.sources, self.destinations, self.reduces, self.steps, 0)
 
 
 class Lowering:
-    """Turns phases into flow sets, and keeps what it has built: routes depend on nodes alone, never on bytes.
-
-    Args:
-        fabric: The network.
-        router: Chooses the links; the fabric's own by default.
-    """
+    """Turns phases into flow sets, and keeps what it has built: routes depend on nodes alone, never on bytes."""
 
     def __init__(self, fabric: Fabric, router: Router | None = None) -> None:
         self.fabric = fabric
@@ -320,10 +297,7 @@ class Lowering:
         return self._remember(key, whole, apart) if kept else apart
 
     def built(self, build: Callable[[], _T], groups: IntArray | None, *named: object) -> _T:
-        """Return what ``build`` makes, once for the same ``groups`` and objects ``named``, which are told by identity.
-
-        So that a collective that is run again and again is looked through once.
-        """
+        """Return what ``build`` makes, once for the same ``groups`` and objects ``named``, told by identity."""
         key = None if groups is None else self._named(groups), *map(id, named)
         known = self._built.get(key)
         if known is None:

@@ -11,9 +11,9 @@ from typing import Any
 
 import click
 
+from fredfw import File
 from fredfw.cli import Outputs, table
 from fredfw.errors import InputError
-from fredfw.validation.tables import digest
 from fredfw_transport_nccl.fit import FREE, Measurement, fit
 from fredfw_transport_nccl.tables import MICROSECOND, families
 
@@ -41,11 +41,11 @@ def fit_command(output: str | None, tables: tuple[str, ...]) -> None:
     measurements: list[Measurement] = []
     for path in tables:
         try:
-            text = Path(path).read_bytes()
-        except OSError as error:
-            raise InputError(f"{path!r} cannot be read: {error}", key="TABLES", accepted="CSV files") from None
-        sources.append(f"{Path(path).name}, sha256 {digest(text)}")
-        measurements += read(text.decode("utf-8"), path)
+            file = File.at(path)
+        except InputError as error:
+            raise error.at(key="TABLES") from None
+        sources.append(f"{file.location.name}, sha256 {file.digest[:16]}")
+        measurements += read(file.text(), path)
     known = {(stage.pattern, stage.several) for stage in FREE}
     kept = [one for one in measurements if (one.pattern, one.nodes > 1) in known]
     if not kept:
