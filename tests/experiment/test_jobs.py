@@ -23,7 +23,7 @@ from fredfw.experiment.why import critical_path
 from fredfw.fidelities import SIMULATED
 from fredfw.report.comparison import comparison_report
 from fredfw.report.data import comparison_to_csv, run_to_json
-from fredfw.report.tables import run_report
+from fredfw.report.runs import run_report
 from fredfw.report.trace import trace_to_json
 from fredfw.workloads import System
 

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from rich.console import Console, RenderableType
+from rich.console import Console
 
 from fredfw import Work
 from fredfw.experiment.results import Comparison, Failure, Saving, Spread, Status, Throughput
 from fredfw.report import layout
 from fredfw.report.comparison import comparison_report
 from fredfw.report.ranking import Ranking
+from fredfw.report.shown import Part
 
 Printed = Callable[..., str]
 
@@ -311,7 +312,7 @@ def test_statuses_look_different_on_a_terminal(comparison: Comparison) -> None:
     assert len(looks) == 3
 
 
-def trained(comparison: Comparison, works: list[Work | None], scale: float = 1.0) -> list[RenderableType]:
+def trained(comparison: Comparison, works: list[Work | None], scale: float = 1.0) -> list[Part]:
     rows = tuple(
         evolve(
             row,

@@ -10,16 +10,14 @@ from attrs import evolve
 from fredfw import Work
 from fredfw.experiment.results import CollectiveSweep, RunResult, Throughput
 from fredfw.experiment.why import tier_shares
-from fredfw.report import layout, numbers, tables
+from fredfw.report import numbers, runs, tables
+from fredfw.report.shown import Table
 
 Printed = Callable[..., str]
 
 
 def test_a_table_that_is_too_wide_is_split_between_columns(printed: Printed) -> None:
-    table = layout.StackedTable()
-    for name in ("name", "first", "second", "third"):
-        table.add_column(name, no_wrap=True)
-    table.add_row("a", "12345678", "23456789", "34567890")
+    table = Table(("name", "first", "second", "third"), [("a", "12345678", "23456789", "34567890")])
     assert [line.split() for line in printed([table], 24, terminal=True).splitlines() if not line.startswith("-")] == [
         ["name", "first", "second"],
         ["a", "12345678", "23456789"],
@@ -32,10 +30,8 @@ def test_a_table_that_is_too_wide_is_split_between_columns(printed: Printed) -> 
 
 
 def test_a_part_of_a_table_leaves_out_rows_without_anything(printed: Printed) -> None:
-    table = layout.plain_table("name", "first", "reason")
-    table.add_row("a", "12345678", "")
-    table.add_row("b", "", "of twenty letters ok")
-    table.add_row("c", "34567890", "")
+    rows = [("a", "12345678", ""), ("b", "", "of twenty letters ok"), ("c", "34567890", "")]
+    table = Table(("name", "first", "reason"), rows)
     assert [line.split() for line in printed([table], 26, terminal=True).splitlines() if not line.startswith("-")] == [
         ["name", "first"],
         ["a", "12345678"],
@@ -50,7 +46,7 @@ def test_a_part_of_a_table_leaves_out_rows_without_anything(printed: Printed) ->
 
 
 def test_run_report(printed: Printed, run: RunResult) -> None:
-    text = printed(tables.run_report(run, top=2))
+    text = printed(runs.run_report(run, top=2))
     rows = [re.split(r"\s{2,}", line.strip()) for line in text.splitlines()]
     for row in (
         ["compute", "2.500", "50.0 %"],
@@ -88,7 +84,7 @@ def test_sweeps_in_the_terms_of_nccl_tests(printed: Printed, sweep: CollectiveSw
 def test_nothing_is_said_of_figures_where_there_are_none(
     printed: Printed, run: RunResult, sweep: CollectiveSweep
 ) -> None:
-    assert "figures" not in printed(tables.run_report(evolve(run, figures={})))
+    assert "figures" not in printed(runs.run_report(evolve(run, figures={})))
     plain = tuple(evolve(result, figures={}, notes=()) for result in sweep.results)
     assert printed(tables.sweep_report(evolve(sweep, results=plain))).count("size (B)") == 1
 
@@ -103,9 +99,9 @@ def test_four_digits(value: float, shown: str) -> None:
 def test_run_report_says_what_is_trained(printed: Printed, run: RunResult) -> None:
     work = Work(8, tokens=16_000, model_flops=5e3)
     rates = Throughput.of(work, run.seconds, npus=2, peak=1e3, compute_scale=1.0)
-    text = printed(tables.run_report(evolve(run, work=work, throughput=rates)))
+    text = printed(runs.run_report(evolve(run, work=work, throughput=rates)))
     assert "it works on 8 samples: 1.600 samples/s, 3,200 tokens/s, 50.0 % MFU, 10.00 NPU-seconds" in text
-    assert "it works on" not in printed(tables.run_report(run))
+    assert "it works on" not in printed(runs.run_report(run))
 
 
 def test_the_hottest_tier_comes_first_and_idle_ones_are_left_out(run: RunResult) -> None:

@@ -14,7 +14,7 @@ from rich.console import Console
 from fredfw.cli import main
 from fredfw.experiment.results import CriticalPath, RunResult
 from fredfw.experiment.why import critical_path
-from fredfw.report.why import headline, why_report
+from fredfw.report.runs import headline, why_report
 
 EXPERIMENT = """
 [fabrics.f]

@@ -34,4 +34,4 @@ def calibrate(
     from fredfw.report import data, tables
 
     outputs.write({"--json": lambda: data.calibrations_to_json(fits)})
-    outputs.show(lambda: tables.calibrations_report(fits))
+    outputs.show(lambda: [*tables.calibrations_report(fits)])

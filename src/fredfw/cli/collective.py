@@ -190,7 +190,7 @@ def collective(
     log("simulated", pattern=pattern, topology=topology, sizes=len(results))
     from fredfw.experiment.cell.runner import describe
     from fredfw.experiment.results import CollectiveSweep
-    from fredfw.report import sensitivity, tables
+    from fredfw.report.tables import sensitivity_report, sweep_report
 
     used = [chosen_topology, *slots.values(), *([] if algorithm == "auto" else [plugin])]
     provenance = {
@@ -206,7 +206,7 @@ def collective(
     outputs.write(
         exporting.contents({"sweep": done, "collective": results[0]}), leave_out=exporting.unfit if missing else ()
     )
-    outputs.show(lambda: [*tables.sweep_report(done), *sensitivity.sweep_report(done, share)])
+    outputs.show(lambda: [*sweep_report(done), *sensitivity_report(done, share)])
     if missing:
         raise KeyboardInterrupt(f"{len(results)} of {counted(len(sweep), 'size')} done")
 

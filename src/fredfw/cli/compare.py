@@ -141,8 +141,7 @@ class _Report:
             KeyboardInterrupt: Cells are missing, since an interrupt left them out. Pictures and what exporters make are
                 not written then: only the table and the data say what is missing.
         """
-        from fredfw.report import sensitivity
-        from fredfw.report.comparison import comparison_report
+        from fredfw.report.comparison import comparison_report, sensitivity_report
 
         contents = self._exports.contents({"comparison": comparison})
         contents |= {option: partial(paint, comparison) for option, paint in self._pictures.items()}
@@ -151,7 +150,7 @@ class _Report:
         self._outputs.show(
             lambda: [
                 *comparison_report(comparison, self._ranking),
-                *sensitivity.comparison_report(comparison.sensitivity),
+                *sensitivity_report(comparison.sensitivity),
             ]
         )
         if comparison.missing:

@@ -153,7 +153,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str | floa
     """
     from fredfw.report.tables import table_report
 
-    return table_report(title, columns, rows)
+    return [*table_report(title, columns, rows)]
 
 
 @contextmanager

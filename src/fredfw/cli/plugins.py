@@ -57,7 +57,7 @@ def list_(ctx: click.Context, kind: str | None, is_long: bool, json_path: str | 
 
     # Nothing is cut where a program may read it.
     width = layout.make_console().width if sys.stdout is not None and sys.stdout.isatty() else None
-    outputs.show(lambda: plugin_origins_report(infos) if is_long else plugins_report(infos, width=width))
+    outputs.show(lambda: [*(plugin_origins_report(infos) if is_long else plugins_report(infos, width=width))])
 
 
 def _json(infos: Sequence[PluginInfo]) -> str:
@@ -87,7 +87,7 @@ def show(ctx: click.Context, name: str) -> None:
         cls = registry.get(name)
         if index:
             click.echo()
-        print_report(plugin_report(registry.info(name), inspect.getdoc(cls) or "", schema.fields(cls)))
+        print_report([*plugin_report(registry.info(name), inspect.getdoc(cls) or "", schema.fields(cls))])
     if name in manager.commands:
         command = manager.commands.get(name)
         if holders:

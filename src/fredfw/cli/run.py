@@ -123,7 +123,7 @@ def run(
             )
             result = evolve(result, what_if=found)
     log("ran", file=file, workload=result.workload, fabric=result.fabric_name, **result.statistics)
-    from fredfw.report import tables
+    from fredfw.report.runs import run_report
 
     outputs.write(exporting.contents({"run": result}))
-    outputs.show(lambda: tables.run_report(result, top))
+    outputs.show(lambda: [*run_report(result, top)])

@@ -82,7 +82,7 @@ def search(
 
     unfit = [] if result.complete else exporting.unfit
     outputs.write(exporting.contents({"study": result}), leave_out=unfit)
-    outputs.show(lambda: study_report(result, best or _TOP))
+    outputs.show(lambda: [*study_report(result, best or _TOP)])
     if not result.complete:
         message = f"{counted(len(result.points), 'point')} done"
         raise KeyboardInterrupt("; not written: ".join([message, *filter(None, [", ".join(unfit)])]))

@@ -60,7 +60,7 @@ def info(ctx: click.Context, files: tuple[str, ...], given: str | None, json_pat
 
     found = traces.info(workload)
     outputs.write({"--json": lambda: traces.info_to_json(workload, found)})
-    outputs.show(lambda: traces.info_report(workload, found))
+    outputs.show(lambda: [*traces.info_report(workload, found)])
 
 
 @trace.command(short_help="Write a statistical twin of a trace, of any number of ranks.")
@@ -125,7 +125,7 @@ def synthesize(
         found.append(twin.Distance("time of an iteration (s)", *times))
     outputs.write({"--output": partial(exported, exporter, made)})
     notes = answers.notes(workload, System(npus=original.ranks))
-    outputs.show(lambda: traces.twin_report(found, notes))
+    outputs.show(lambda: [*traces.twin_report(found, notes)])
 
 
 def _fabric(network: str, plugins: PluginManager) -> Fabric:

@@ -131,7 +131,7 @@ def validate(
     if paint is not None:
         contents["--plot"] = partial(paint, validation)
     outputs.write(contents)
-    outputs.show(lambda: report.validation_report(validation))
+    outputs.show(lambda: [*report.validation_report(validation)])
 
 
 def _points(

@@ -12,7 +12,7 @@ class Paged(Protocol):
     """A result that says itself what its page of a report is."""
 
     def page(self, command: str = "") -> Any:
-        """Return its ``fredfw.report.html.blocks.Page``; ``command`` makes it again."""
+        """Return its ``fredfw.report.shown.Page``; ``command`` makes it again."""
 
 
 if TYPE_CHECKING:

@@ -22,7 +22,6 @@ from fredfw.experiment.results import CollectiveSweep, Comparison, Failure, Row,
 from fredfw.experiment.why import link_loads, tier_shares
 from fredfw.fabric import Fabric
 from fredfw.report.cells import Item, fields_of, items, settings
-from fredfw.report.jobs import csv_columns, csv_value
 from fredfw.simulation.bounds.collectives import PARTS
 from fredfw.typing import FloatArray
 from fredfw.workloads import Work
@@ -145,6 +144,8 @@ def best_cells(rows: Sequence[Row]) -> frozenset[tuple[str, str]]:
 
 
 _SPREAD = ("runs", "p50", "p99", "standard_error")  # columns where a row is of several runs
+_JOB = ("start", "seconds", "alone", "slowdown", "bytes")
+_JOB_SPREAD = ("p50", "p99")
 
 
 def comparison_to_csv(comparison: Comparison) -> str:
@@ -157,7 +158,7 @@ def comparison_to_csv(comparison: Comparison) -> str:
     cells = items(comparison)
     parts = causes(comparison.rows)
     swept = fields_of(cells)
-    jobs = csv_columns(comparison.rows)
+    jobs = _job_columns(comparison.rows)
     spread = _SPREAD if any(row.spread is not None for row in comparison.rows) else ()
     columns = (
         "workload",
@@ -200,7 +201,7 @@ def comparison_to_csv(comparison: Comparison) -> str:
             cell.cost,
             METRICS["memory"].of(cell),
             *map(as_written, own),
-            *(csv_value(cell, column) for column in jobs.values()),
+            *(_of_job(cell, column) for column in jobs.values()),
             *(getattr(cell.spread, column, None) for column in spread),
         )
 
@@ -218,6 +219,21 @@ def comparison_to_csv(comparison: Comparison) -> str:
         *spread,
     )
     return to_csv(header, map(values, cells))
+
+
+def _job_columns(rows: Sequence[Row]) -> dict[str, tuple[str, str]]:
+    """Return the columns that the jobs of ``rows`` have: the job and its field, by name."""
+    jobs = [job for row in rows for job in row.jobs]
+    fields = (*_JOB, *(_JOB_SPREAD if any(job.spread is not None for job in jobs) else ()))
+    names = dict.fromkeys(job.name for job in jobs)
+    return {f"job.{name}.{field}": (name, field) for name in names for field in fields}
+
+
+def _of_job(row: Row, column: tuple[str, str]) -> float | None:
+    """Return what ``row`` has in a column, if it has that job."""
+    name, field = column
+    job = next((one for one in row.jobs if one.name == name), None)
+    return getattr(None if job is None else job.spread if field in _JOB_SPREAD else job, field, None)
 
 
 def run_to_json(result: RunResult) -> str:

@@ -97,7 +97,8 @@ class HtmlExporter(Exporter):
 
     def export(self, result: object) -> str:
         """See ``Exporter.export``."""
-        from fredfw.report.html import pages, studies
+        from fredfw.report import pages
+        from fredfw.report.html import studies
         from fredfw.report.html.page import rendered
 
         if isinstance(result, RunResult):

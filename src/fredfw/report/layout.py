@@ -1,22 +1,24 @@
-"""Tables that fit the terminal: one that is too wide is printed as several, one below the other."""
+"""What is shown, on a terminal; a table that is too wide is printed as several, one below the other."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from attrs import field, frozen
 from rich.box import Box
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.segment import Segment
-from rich.table import Column, Table
+from rich.table import Table as RichTable
 from rich.text import Text
 
+from fredfw.report.shown import Heading, Line, Part, Spans, Table, spans, text_of
 from fredfw.terminal import printable
 
 _PIPE_WIDTH = 100
 _GAP = 2  # from one column to the next
 _BOX = Box("    \n    \n -- \n    \n    \n    \n    \n    \n", ascii=True)  # only a line below the header
 _KEYS_SHARE = 0.45  # of the width: more than this the key columns do not take where there is not room for all
+_COLOURS = {"good": "green", "warn": "yellow", "ref": "cyan"}
 
 
 class _SafeConsole(Console):
@@ -37,71 +39,101 @@ def make_console(*, stderr: bool = False) -> Console:
 
 def show(console: Console, parts: Iterable[RenderableType]) -> None:
     """Print ``parts``; a number that is wider than the console goes on beyond its end, so that none is ever cut."""
+    parts = list(parts)
+    least: dict[str, int] = {}
     for part in parts:
-        console.print(part, crop=False)
+        if isinstance(part, Table) and part.alike:
+            for title, width in zip(part.header, _widths(part), strict=True):
+                least[title] = max(width, least.get(title, 0))
+    for part in parts:
+        console.print(_Stacked(part, least) if isinstance(part, Table) and part.alike else part, crop=False)
 
 
-class StackedTable(Table):
+def drawn(part: Part) -> RenderableType:
+    """Return what rich prints of ``part``; raises ``TypeError`` for what only a page has."""
+    if isinstance(part, Table):
+        return _Stacked(part)
+    if isinstance(part, Heading):
+        return _text(part.spans, "bold")
+    if isinstance(part, Line):
+        return _text(part.spans)
+    raise TypeError(f"a terminal shows no {part.kind}")
+
+
+def _text(said: Spans, style: str = "") -> Text:
+    """Return a line; what has no style of its own has ``style``."""
+    return Text.assemble(
+        *((one.text, " ".join(_COLOURS.get(word, word) for word in one.style.split()) or style) for one in said)
+    )
+
+
+@frozen(eq=False)
+class _Stacked:
     """A table whose numbers are never cut or wrapped.
 
     Where it is too wide for a terminal, it is printed as several tables, one below the other. Each begins with the
-    first ``keys`` columns, which say what a row is, and leaves out rows that have nothing else in it; the keys and
-    other text may take several lines then. Where there is no terminal, every row stays on one line, so that other
-    programs can read it.
+    columns that say what a row is, and leaves out rows that have nothing else in it; these columns and other text may
+    take several lines then. Where there is no terminal, every row stays on one line, so that other programs can read
+    it. A table with prose is one table, whose prose takes several lines.
+
+    Args:
+        table: What is printed.
+        least: Letters of columns, by title.
     """
 
-    def __init__(self, *, keys: int = 1) -> None:
-        super().__init__(box=_BOX, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold", show_edge=False)
-        self.keys = keys
+    table: Table
+    least: Mapping[str, int] = field(factory=dict)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        widths = [_width(column) for column in self.columns]
+        table, most = self.table, options.max_width
+        every = range(len(table.header))
+        widths = [
+            max(width, self.least.get(title, 0)) for title, width in zip(table.header, _widths(table), strict=True)
+        ]
         needed = sum(widths) + _GAP * (len(widths) - 1)
-        if any(not column.no_wrap for column in self.columns) or needed <= options.max_width:
-            yield from _stripped(console, super().__rich_console__(console, options))
+        if table.folded or needed <= most or not console.is_terminal:
+            options = options if table.folded else options.update(max_width=max(needed, most))
+            yield from _stripped(console.render(self._part(every, {}), options))
             return
-        if not console.is_terminal:
-            yield from _stripped(console, super().__rich_console__(console, options.update(max_width=needed)))
-            return
-        room = max(4, int(options.max_width * _KEYS_SHARE) // max(self.keys, 1))
-        columns = [self._fitted(index, room, options.max_width) for index in range(len(widths))]
-        widths = [min(width, column.max_width or width) for width, column in zip(widths, columns, strict=True)]
-        for number, chosen in enumerate(_parts(widths, self.keys, options.max_width)):
+        room = max(4, int(most * _KEYS_SHARE) // max(table.keys, 1))
+        # Text takes several lines where it is wider than its place.
+        places = dict.fromkeys(every[: table.keys], room)
+        places |= dict.fromkeys(set(every[table.keys :]) - table.right, max(room, most - table.keys * (room + _GAP)))
+        widths = [min(width, places.get(column, width)) for column, width in enumerate(widths)]
+        for number, chosen in enumerate(_parts(widths, table.keys, most)):
             if number:
                 yield Text()
-            needed = sum(widths[index] + _GAP for index in chosen) - _GAP
-            part = self._part([columns[index] for index in chosen], chosen)
-            yield from console.render(part, options.update(max_width=max(needed, options.max_width)))
+            needed = sum(widths[column] + _GAP for column in chosen) - _GAP
+            yield from console.render(self._part(chosen, places), options.update(max_width=max(needed, most)))
 
-    def _fitted(self, index: int, room: int, width: int) -> Column:
-        """Return column ``index`` without its cells; text takes several lines where it is wider than its place."""
-        column = self.columns[index].copy()
-        if index < self.keys or column.justify == "left":
-            most = room if index < self.keys else max(room, width - self.keys * (room + _GAP))
-            return replace(column, no_wrap=False, overflow="fold", width=None, max_width=most)
-        return column
-
-    def _part(self, columns: Sequence[Column], chosen: Sequence[int]) -> Table:
-        part = Table(box=_BOX, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold", show_edge=False)
-        part.columns = [replace(column, _index=place, _cells=[]) for place, column in enumerate(columns)]
-        cells = [list(self.columns[index].cells) for index in chosen]
-        for row, values in zip(self.rows, zip(*cells, strict=True), strict=True):
-            if len(columns) == self.keys or any(map(str, values[self.keys :])):
-                part.add_row(*values, style=row.style)
+    def _part(self, chosen: Sequence[int], places: dict[int, int]) -> RichTable:
+        """Return the columns ``chosen``, some of which have ``places`` of so many letters."""
+        table = self.table
+        folded = {*places, *table.folded}
+        part = RichTable(box=_BOX, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold", show_edge=False)
+        for column in chosen:
+            part.add_column(
+                table.header[column],
+                justify="right" if column in table.right else "left",
+                no_wrap=column not in folded,
+                overflow="fold" if column in folded else "ellipsis",
+                width=None if column in places else self.least.get(table.header[column]),
+                max_width=places.get(column),
+            )
+        for row in table.rows:
+            if not places or len(chosen) == table.keys or any(row[column] for column in chosen[table.keys :]):
+                part.add_row(*(_text(row[column]) for column in chosen))
         return part
 
 
-def plain_table(*header: str, right: Sequence[int] = (), keys: int = 1) -> StackedTable:
-    """Return an empty table with the columns ``header``; those with the numbers ``right`` hold numbers."""
-    table = StackedTable(keys=keys)
-    for column, name in enumerate(header):
-        table.add_column(name, no_wrap=True, justify="right" if column in right else "left")
-    return table
+def _widths(table: Table) -> list[int]:
+    """Return how wide each column is where there is room."""
+    columns = zip(*([text_of(cell) for cell in row] for row in [map(spans, table.header), *table.rows]), strict=True)
+    return [max(Text(line).cell_len for text in column for line in text.split("\n")) for column in columns]
 
 
-def _stripped(console: Console, parts: RenderResult) -> Iterator[Segment]:
+def _stripped(segments: Iterable[Segment]) -> Iterator[Segment]:
     """Yield the lines of a table without the blanks at their end, which would take lines of their own if wrapped."""
-    segments = [one for part in parts for one in ([part] if isinstance(part, Segment) else console.render(part))]
     for line in Segment.split_lines(segments):
         while line and not line[-1].text.strip():
             line.pop()
@@ -109,13 +141,6 @@ def _stripped(console: Console, parts: RenderResult) -> Iterator[Segment]:
             yield from line[:-1]
             yield Segment(line[-1].text.rstrip(), line[-1].style)
         yield Segment.line()
-
-
-def _width(column: Column) -> int:
-    """Return how wide ``column`` is where there is room."""
-    cells = [column.header, *column.cells]
-    texts = (cell if isinstance(cell, Text) else Text(str(cell)) for cell in cells)
-    return max(column.width or 0, *(line.cell_len for text in texts for line in text.split("\n", allow_blank=True)))
 
 
 def _parts(widths: Sequence[int], keys: int, most: int) -> list[list[int]]:

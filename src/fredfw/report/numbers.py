@@ -34,6 +34,11 @@ def percent(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:#.3g}"
 
 
+def share(part: float, whole: float = 1.0) -> str:
+    """Return which share ``part`` is of ``whole``, with its sign; none of a whole that is 0."""
+    return f"{100 * part / whole if whole else 0.0:.1f} %"
+
+
 def metric(one: Metric, row: Row) -> str:
     """Return the number of ``row`` that ``one`` is about, with its unit where a header does not say it."""
     value = one.of(row)

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from rich.console import RenderableType
-from rich.text import Text
-
-from fredfw.report.layout import plain_table
+from fredfw.report.shown import GAP, Heading, Line, Part, Said, Span, Table
 
 if TYPE_CHECKING:
     from fredfw.plugin.registry import PluginInfo
@@ -17,46 +14,39 @@ if TYPE_CHECKING:
 _FEW_LETTERS = 12
 
 
-def plugins_report(infos: Iterable[PluginInfo], *, width: int | None = None) -> list[RenderableType]:
+def plugins_report(infos: Iterable[PluginInfo], *, width: int | None = None) -> list[Part]:
     """Return a table of plugins, one per row: kind, name and a description, which is cut to fit ``width`` columns."""
     rows = [(info.kind, info.name, info.description) for info in infos]
-    table = plain_table("kind", "name", "description")
     # Two blanks follow each column; a description keeps a few letters however narrow the terminal is.
     taken = sum(max((len(row[column]) for row in rows), default=0) + 2 for column in (0, 1))
-    room = None if width is None else max(width - taken, _FEW_LETTERS)
-    for kind, name, description in rows:
-        cut = room is not None and len(description) > room
-        table.add_row(kind, name, f"{description[: room - 3].rstrip()}..." if room and cut else description)
-    return [table]
+    if width is not None:
+        room = max(width - taken, _FEW_LETTERS)
+        rows = [
+            (kind, name, text if len(text) <= room else f"{text[: room - 3].rstrip()}...") for kind, name, text in rows
+        ]
+    return [Table(("kind", "name", "description"), rows)]
 
 
-def plugin_origins_report(infos: Iterable[PluginInfo]) -> list[RenderableType]:
+def plugin_origins_report(infos: Iterable[PluginInfo]) -> list[Part]:
     """Return a table of plugins with the distribution that each comes from, its version and the file."""
-    table = plain_table("kind", "name", "distribution", "version", "location")
-    for info in infos:
-        table.add_row(info.kind, info.name, info.distribution or "-", info.version or "-", info.location or "-")
-    return [table]
+    rows = ((one.kind, one.name, one.distribution or "-", one.version or "-", one.location or "-") for one in infos)
+    return [Table(("kind", "name", "distribution", "version", "location"), rows)]
 
 
-def plugin_report(info: PluginInfo, docstring: str, fields: Sequence[FieldInfo]) -> list[RenderableType]:
+def plugin_report(info: PluginInfo, docstring: str, fields: Sequence[FieldInfo]) -> list[Part]:
     """Return where one plugin comes from, what its docstring says, and a table of its configuration fields."""
     origin = f"{info.distribution} {info.version}" if info.distribution else "registered in process"
-    report: list[RenderableType] = [
-        Text(f"{info.kind} {info.name}", style="bold").append(f"  ({origin})", style="not bold dim"),
-        Text(),
-        Text(_reflowed(docstring)),
-        Text(),
-    ]
+    title = Heading((Span(f"{info.kind} {info.name}"), Span(f"  ({origin})", "dim")))
+    report: list[Part] = [title, GAP, Line(_reflowed(docstring)), GAP]
     if not fields:
-        return [*report, Text("It has no configuration fields.")]
-    table = plain_table("field", "type", "unit", "default")
-    table.add_column("meaning", overflow="fold")
+        return [*report, Line("It has no configuration fields.")]
+    rows: list[tuple[Said, ...]] = []
     for one in fields:
-        default = Text("required", style="bold") if one.default is None else Text(one.default)
+        default = Span("required", "bold") if one.default is None else Span(one.default)
         # A unit already says what is accepted.
         accepted = "" if one.unit else f"({one.accepted})"
-        table.add_row(one.name, one.type, one.unit or "-", default, f"{one.help} {accepted}".strip())
-    return [*report, table]
+        rows.append((one.name, one.type, one.unit or "-", default, f"{one.help} {accepted}".strip()))
+    return [*report, Table(("field", "type", "unit", "default", "meaning"), rows, folded=(4,))]
 
 
 def _reflowed(docstring: str) -> str:

@@ -6,15 +6,12 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from rich.console import RenderableType
-from rich.text import Text
-
 from fredfw.experiment.metrics import METRICS
 from fredfw.experiment.naming import as_written
 from fredfw.experiment.study.results import RungCount, StudyPoint, StudyResult
 from fredfw.experiment.study.search import shown
 from fredfw.report.data import to_csv
-from fredfw.report.layout import StackedTable
+from fredfw.report.shown import GAP, Heading, Line, Part, Said, Span, Table
 
 _DIGITS = 4
 _NUMBER = re.compile(r"\d[\d.,]*")
@@ -27,24 +24,24 @@ _SCALES: Mapping[str, Sequence[tuple[str, float]]] = {
 }
 
 
-def study_report(study: StudyResult, top: int) -> list[RenderableType]:
+def study_report(study: StudyResult, top: int) -> list[Part]:
     """Return the ``top`` best points as a table, those without a result with their reasons, and what was run."""
-    report: list[RenderableType] = [Text(study.title, style="bold"), Text(_counted(study))]
+    report: list[Part] = [Heading(study.title), Line(_counted(study))]
     if not study.complete:
-        report.append(Text("interrupted: the sampler has not come to its end", style="bold"))
+        report.append(Heading("interrupted: the sampler has not come to its end"))
     best = study.best[:top]
-    report += [Text(), Text(_heading(study, len(best)))]
+    report += [GAP, Line(_heading(study, len(best)))]
     if any(point.estimated for point in best):
-        report.append(Text("times are estimates: no communication hinders another, and nothing was simulated"))
+        report.append(Line("times are estimates: no communication hinders another, and nothing was simulated"))
     if best:
         report.append(_table(study, best))
     others = [point for point in study.points if point.reason]
     if others:
-        heading = f"without a result, or beyond a limit: {_points(len(others))}"
-        report += [Text(), Text(heading), _reasons(study, others, top)]
+        heading = Line(f"without a result, or beyond a limit: {_points(len(others))}")
+        report += [GAP, heading, _reasons(study, others, top)]
     runs = [line for rung in study.rungs for line in _ran(rung)]
-    runs = [*runs, study.approximated] if study.approximated else runs
-    return [*report, Text(), *map(Text, runs), Text(f"from the store: {_numbered(study.stored, 'cell')}")]
+    runs += [study.approximated] if study.approximated else []
+    return [*report, GAP, *map(Line, runs), Line(f"from the store: {_numbered(study.stored, 'cell')}")]
 
 
 def _ran(rung: RungCount) -> Iterator[str]:
@@ -95,29 +92,22 @@ def _heading(study: StudyResult, count: int) -> str:
     return f"{of} by {goals}{limits}{fronts}"
 
 
-def _table(study: StudyResult, points: Sequence[StudyPoint]) -> StackedTable:
+def _table(study: StudyResult, points: Sequence[StudyPoint]) -> Table:
     names = _cell_names(study)
-    table = StackedTable(keys=1)
-    table.add_column("rank", justify="right")
-    for name in names:
-        table.add_column(name, no_wrap=True)
-    for name in study.names:
-        table.add_column(name, no_wrap=True, justify="right" if name in study.numeric else "left")
-    columns = []
-    for metric in _shown_metrics(study):
-        values = [point.metrics.get(metric) for point in points]
-        header, texts = _column(metric, values)
-        table.add_column(header, no_wrap=True, justify="right")
-        columns.append(texts)
+    metrics = [_column(metric, [point.metrics.get(metric) for point in points]) for metric in _shown_metrics(study)]
+    rows: list[list[Said]] = []
     for place, point in enumerate(points):
-        table.add_row(
+        texts = [
             str(point.rank),
             *(str(getattr(point, name)) for name in names),
             *(as_written(point.values[name]) if name in point.values else "-" for name in study.names),
-            *(column[place] for column in columns),
-            style="bold" if point.rank == 1 else None,
-        )
-    return table
+            *(column[place] for _, column in metrics),
+        ]
+        rows.append([Span(text, "bold" if point.rank == 1 else "") for text in texts])
+    header = ["rank", *names, *study.names, *(title for title, _ in metrics)]
+    first = len(header) - len(metrics)
+    fields = (number for number, name in enumerate(study.names, 1 + len(names)) if name in study.numeric)
+    return Table(header, rows, right=[0, *fields, *range(first, len(header))])
 
 
 def _cell_names(study: StudyResult) -> list[str]:
@@ -152,24 +142,21 @@ def _column(metric: str, values: Sequence[float | None]) -> tuple[str, list[str]
     return header, ["-" if value is None else f"{value / factor:,.{decimals}f}" for value in values]
 
 
-def _reasons(study: StudyResult, points: Sequence[StudyPoint], top: int) -> StackedTable:
+def _reasons(study: StudyResult, points: Sequence[StudyPoint], top: int) -> Table:
     """Return how many points have which kind of reason, and the first point of each."""
     groups: dict[str, list[StudyPoint]] = {}
     for point in points:
         groups.setdefault(_kind(point.reason), []).append(point)
     ordered = sorted(groups.values(), key=len, reverse=True)
-    table = StackedTable(keys=1)
-    table.add_column("points", justify="right")
-    table.add_column("the first one", no_wrap=True)
-    table.add_column("its reason")
+    rows = []
     for group in ordered[:top]:
         first = group[0]
         names = [str(getattr(first, name)) for name in _cell_names(study)]
         values = [f"{name} = {as_written(value)}" for name, value in first.values.items()]
-        table.add_row(f"{len(group):,}", ", ".join([*names, *values]), first.reason)
+        rows.append((f"{len(group):,}", ", ".join([*names, *values]), first.reason))
     if others := ordered[top:]:
-        table.add_row(f"{sum(map(len, others)):,}", f"... of {len(others)} other reasons", "")
-    return table
+        rows.append((f"{sum(map(len, others)):,}", f"... of {len(others)} other reasons", ""))
+    return Table(("points", "the first one", "its reason"), rows, right=(0,), folded=(2,))
 
 
 def _kind(reason: str) -> str:

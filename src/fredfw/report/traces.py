@@ -7,13 +7,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from attrs import asdict
-from rich.console import RenderableType
-from rich.text import Text
 
 from fredfw.answers import Asking
 from fredfw.errors import InputError
 from fredfw.experiment.document import document
-from fredfw.report.tables import notes_report, table_report
+from fredfw.report.shown import GAP, Line, Part, notes_of
+from fredfw.report.tables import table_report
 from fredfw.workloads import TraceCalls, TraceInfo, TraceWorkload
 from fredfw.workloads.twin import Distance
 
@@ -48,7 +47,7 @@ def info_to_json(workload: TraceWorkload, infos: Infos) -> str:
     return document("trace-info", content)
 
 
-def info_report(workload: TraceWorkload, infos: Infos) -> list[RenderableType]:
+def info_report(workload: TraceWorkload, infos: Infos) -> list[Part]:
     """Return tables of files, nodes, communication and communicators, and the notes."""
     communicators = {name: ranks for one in infos for name, ranks in one.communicators.items()}
     sections = [
@@ -81,11 +80,11 @@ def info_report(workload: TraceWorkload, infos: Infos) -> list[RenderableType]:
     facts = [f"{name}: {value}" for name, value in first.items() if all(one.facts.get(name) == value for one in infos)]
     notes = dict.fromkeys(note for one in infos for note in one.notes)
     if texts := [*facts, *notes]:
-        sections.append([Text(text) for text in texts])
-    return [part for number, section in enumerate(sections) for part in ([Text(), *section] if number else section)]
+        sections.append([*map(Line, texts)])
+    return [part for number, section in enumerate(sections) for part in ([GAP, *section] if number else section)]
 
 
-def twin_report(distances: Sequence[Distance], notes: Sequence[str] = ()) -> list[RenderableType]:
+def twin_report(distances: Sequence[Distance], notes: Sequence[str] = ()) -> list[Part]:
     """Return a table of how far a statistical twin is from its original, and the ``notes`` on that."""
     columns = ("statistic", "original", "twin", "difference (%)", "KS distance")
     table = table_report(
@@ -102,7 +101,7 @@ def twin_report(distances: Sequence[Distance], notes: Sequence[str] = ()) -> lis
             for one in distances
         ],
     )
-    return [*table, *notes_report(notes)]
+    return [*table, *notes_of(notes)]
 
 
 def _types(infos: Infos) -> list[tuple[str, int, float]]:

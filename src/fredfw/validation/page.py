@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fredfw.experiment.results import Status
+from fredfw.report.comparison import MEANINGS as STATUSES
 from fredfw.report.html import svg
-from fredfw.report.html.blocks import Block, Figure, Page, Section, blocks_of, grid
-from fredfw.report.html.pages import STATUSES, again
 from fredfw.report.html.svg import Axis, Dot
+from fredfw.report.pages import again
+from fredfw.report.shown import Figure, Page, Part, Section, Table
 from fredfw.units import Unit, render
 from fredfw.validation import sources
 from fredfw.validation.report import MEANINGS, validation_report
@@ -19,7 +20,7 @@ _MOST_DOTS = 1500  # of a picture, so that the file stays small
 
 def validation_page(validation: Validation, command: str) -> Page:
     """Return the page of ``validation``, which ``command`` makes again."""
-    _, *report = blocks_of(validation_report(validation))  # without the title
+    _, *report = validation_report(validation)  # without the title
     known = sources.known()
     cited = [
         (name, known[name].cite if name in known else "")
@@ -33,22 +34,22 @@ def validation_page(validation: Validation, command: str) -> Page:
         "Predicted against measured times",
         (f"{len(validation.predictions)} measured times; transport {validation.transport}.",),
         (
-            Section("results", "Errors", tuple(report)),
-            Section("pictures", "Predicted over measured", tuple(_pictures(validation.predictions))),
-            Section("assumptions", "Statuses", (grid(("status", "meaning"), meanings),)),
-            Section("references", "References", (grid(("source", "cite"), cited),) if cited else ()),
-            Section("provenance", "Models", (grid(("system", "transport"), transports),) if transports else ()),
+            Section("results", "Errors", report),
+            Section("pictures", "Predicted over measured", _pictures(validation.predictions)),
+            Section("assumptions", "Statuses", (Table(("status", "meaning"), meanings),)),
+            Section("references", "References", (Table(("source", "cite"), cited),) if cited else ()),
+            Section("provenance", "Models", (Table(("system", "transport"), transports),) if transports else ()),
             again(command),
         ),
     )
 
 
-def _pictures(predictions: Sequence[Prediction]) -> list[Block]:
+def _pictures(predictions: Sequence[Prediction]) -> list[Part]:
     """Return a picture of each system and status: fitted points and others are never mixed.
 
     A point below the line is predicted to be faster than it is.
     """
-    found: list[Block] = []
+    found: list[Part] = []
     for system, status in dict.fromkeys((one.point.system.title, one.status) for one in predictions):
         mine = [one for one in predictions if (one.point.system.title, one.status) == (system, status)]
         patterns = list(dict.fromkeys(one.point.pattern for one in mine))

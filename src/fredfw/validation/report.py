@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from rich.console import RenderableType
-from rich.text import Text
-
 from fredfw.experiment.results import Status
 from fredfw.fabric import IdealTransport
 from fredfw.fidelities import ESTIMATE
-from fredfw.report.layout import StackedTable
-from fredfw.report.tables import notes_report
+from fredfw.report.shown import GAP, Heading, Line, Part, Table, notes_of
 from fredfw.validation import sources
 from fredfw.validation.results import STATUS, Group, Validation
 
@@ -33,47 +29,46 @@ _Row = tuple[tuple[str, ...], Group]
 _IDEAL = "ideal: error of the transport ideal, which costs nothing but the bandwidth and the latency of links"
 
 
-def validation_report(validation: Validation) -> list[RenderableType]:
+def validation_report(validation: Validation) -> list[Part]:
     """Return scores by system, operation, sizes and status, and what they mean."""
     only_ideal = validation.transport == IdealTransport.name
     errors = _ERRORS[:-1] if only_ideal else _ERRORS
     rows: list[_Row] = [
         ((one.system, one.pattern, one.sizes, str(STATUS[one.part])), one) for one in validation.groups()
     ]
-    report: list[RenderableType] = [
-        Text(f"Predicted against measured times, transport {validation.transport}", style="bold"),
-        Text(),
+    report: list[Part] = [
+        Heading(f"Predicted against measured times, transport {validation.transport}"),
+        GAP,
         _table(_KEYS, errors, rows),
     ]
     for by in dict.fromkeys(one.by for one in validation.left_out):
         listed = [(one.name, validation.groups_of(one)) for one in validation.left_out if one.by == by]
         rows = [((name, group.system, group.pattern), group) for name, found in listed for group in found]
         title = f"Predictions of a {by} by a fit without it"
-        report += [Text(), Text(title, style="bold"), Text(), _table(("without", *_KEYS[:2]), errors, rows)]
+        report += [GAP, Heading(title), GAP, _table(("without", *_KEYS[:2]), errors, rows)]
     found = {one.status for one in validation.predictions}
     return [
         *report,
-        Text(),
-        *(Text(f"{status}: {meaning}") for status, meaning in MEANINGS.items() if status in found),
-        *map(Text, _EXPLANATIONS),
-        *([] if only_ideal else [Text(_IDEAL)]),
-        *([Text(_ESTIMATED)] if validation.fidelity == ESTIMATE else []),
-        *([Text(validation.approximated)] if validation.approximated else []),
-        *([Text(f"no validation data: {', '.join(validation.unvalidated)}")] if validation.unvalidated else []),
-        *notes_report(validation.notes),
+        GAP,
+        *(Line(f"{status}: {meaning}") for status, meaning in MEANINGS.items() if status in found),
+        *map(Line, _EXPLANATIONS),
+        *([] if only_ideal else [Line(_IDEAL)]),
+        *([Line(_ESTIMATED)] if validation.fidelity == ESTIMATE else []),
+        *([Line(validation.approximated)] if validation.approximated else []),
+        *([Line(f"no validation data: {', '.join(validation.unvalidated)}")] if validation.unvalidated else []),
+        *notes_of(validation.notes),
         *_cited(one.point.source for one in validation.predictions),
     ]
 
 
-def _table(keys: Sequence[str], errors: Sequence[str], rows: Iterable[_Row]) -> StackedTable:
-    table = StackedTable(keys=len(keys))
-    for name in (*keys, *errors):
-        table.add_column(name, no_wrap=True, justify="left" if name in keys else "right")
+def _table(keys: Sequence[str], errors: Sequence[str], rows: Iterable[_Row]) -> Table:
+    cells = []
     for names, one in rows:
         score = one.score
         shares = map(percent, (score.error, score.p90, score.worst, score.absolute, one.pooled, one.ideal))
-        table.add_row(*names, *[str(score.points), f"{score.ratio:.3g}", *shares][: len(errors)])
-    return table
+        cells.append((*names, *[str(score.points), f"{score.ratio:.3g}", *shares][: len(errors)]))
+    header = (*keys, *errors)
+    return Table(header, cells, right=range(len(keys), len(header)), keys=len(keys))
 
 
 def percent(share: float) -> str:
@@ -81,9 +76,9 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f}" if share < 1 else f"{100 * share:.0f}"
 
 
-def _cited(names: Iterable[str]) -> list[Text]:
+def _cited(names: Iterable[str]) -> list[Line]:
     known = sources.known()
     return [
-        Text(f"{Status.MEASURED} by {name}: {known[name].cite}" if name in known else f"{Status.MEASURED}: {name}")
+        Line(f"{Status.MEASURED} by {name}: {known[name].cite}" if name in known else f"{Status.MEASURED}: {name}")
         for name in dict.fromkeys(names)
     ]

@@ -16,7 +16,7 @@ from fredfw.validation.splits import Part
 from fredfw.validation.systems import known
 
 if TYPE_CHECKING:
-    from fredfw.report.html.blocks import Page
+    from fredfw.report.shown import Page
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")

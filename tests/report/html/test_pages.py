@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 from attrs import evolve
-from rich.console import RenderableType
-from rich.text import Text
 
 import fredfw
 from fredfw.cli.exports import Exports
@@ -23,10 +21,10 @@ from fredfw.experiment.study.results import Objective, RungCount, StudyPoint, St
 from fredfw.plugin.manager import PluginManager, Switches
 from fredfw.report.exporters import HtmlExporter
 from fredfw.report.html import svg
-from fredfw.report.html.blocks import Grid, Heading, Items, Paragraph, Span, blocks_of
 from fredfw.report.html.charts import figures
-from fredfw.report.html.pages import provenance
-from fredfw.report.layout import plain_table
+from fredfw.report.html.page import rendered
+from fredfw.report.pages import provenance
+from fredfw.report.shown import GAP, Details, Heading, Line, Page, Said, Section, Span, Table
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
 HOSTILE = "<script>alert('x')</script><img src=http://example.com/x onerror=alert(1)>\"&\x1b"
@@ -139,7 +137,7 @@ def test_a_page_of_a_comparison_says_all_that_is_needed(comparison: Comparison) 
         "npu0->switch0",
         "dp 3 MB, mp 1 MB",
         "dp all-reduce x4",
-        "follows from a scalar that was fitted to another cell",
+        "follows from the scalar fitted to the calibrated cell",
         "ab" * 32,
         "fredfw compare two.toml",
         "each rank waits for what it sends and receives itself",
@@ -270,7 +268,7 @@ def test_a_hostile_name_is_text(comparison: Comparison) -> None:
 def test_what_is_shown_is_ranked(comparison: Comparison) -> None:
     page = HtmlExporter(sort="-time", best=2).export(swept(comparison))
     text = " ".join(check(page).texts)
-    assert "the 2 best of 7 cells by time" in text
+    assert text.count("the 2 best of 7 cells by time") == 1
     with pytest.raises(UnknownNameError, match="no metric and no swept field 'siez'"):
         HtmlExporter(sort="siez").export(swept(comparison))
 
@@ -312,30 +310,30 @@ def test_fifty_cells_are_less_than_two_megabytes() -> None:
     assert all(row.tiers for row in comparison.rows)
 
 
-def test_a_report_for_a_terminal_becomes_blocks() -> None:
-    table = plain_table("name", "value", "", right=(1,))
-    table.add_row("a", Text("1.5", style="bold green"), "")
-    table.add_row("b", "-", "no")
-    report: list[RenderableType] = [
-        Text("Title", style="bold"),
-        Text("one line"),
-        Text(),
-        Text("first"),
-        Text("second"),
-        table,
+def test_a_page_has_the_parts_of_a_report_that_a_terminal_prints() -> None:
+    rows: list[tuple[Said, ...]] = [("a", Span("1.5", "bold good"), "", ""), ("b", "-", "", "no")]
+    report = [
+        Heading((Span("Title"), Span(" (dim)", "dim"))),
+        Line("one line"),
+        GAP,
+        Line("first"),
+        Line("second"),
+        Table(("name", "the\nvalue", "", "reason"), rows, right=(1,)),
     ]
-    heading, line, lines, grid = blocks_of(report)
-    assert heading == Heading((Span("Title", "bold"),))
-    assert line == Paragraph((Span("one line"),))
-    assert lines == Items(((Span("first"),), (Span("second"),)))
-    assert isinstance(grid, Grid)
-    assert (grid.header, grid.right, grid.keys) == (("name", "value", ""), (False, True, False), 1)
-    assert grid.rows[0] == ((Span("a"),), (Span("1.5", "bold good"),), ())
+    page = rendered(Page("", (), [Section("name", "", report)]))
+    check(page)
+    for part in (
+        '<h3>Title<span class="dim"> (dim)</span></h3>\n<p>one line</p>\n<ul>\n<li>first</li>\n<li>second</li>\n</ul>',
+        '<th scope="col">name</th><th scope="col" class="number">the value</th>',
+        '<th scope="row">a</th><td class="number"><span class="bold good">1.5</span></td><td></td><td></td>',
+        '<th scope="row">b</th><td colspan="3">no</td>',  # beside what it is of, where nothing else is said
+    ):
+        assert part in page
 
 
 def test_what_cells_have_in_common_is_written_once() -> None:
     section = provenance([(name, {"npu": {"peak": 1}, "topology": {"name": name}}) for name in ("a", "b")])
-    summaries = [block.summary for block in section.blocks if hasattr(block, "summary")]
+    summaries = [part.summary for part in section.parts if isinstance(part, Details)]
     assert summaries == ["npu", "topology (2 different ones)"]
 
 

@@ -10,8 +10,8 @@ from fredfw.report import charts
 from fredfw.report.charts import Bars, Chart, Curves, HeatMap
 from fredfw.report.data import best_cells, rate_of, uneven_rate
 from fredfw.report.html import svg
-from fredfw.report.html.blocks import Figure
 from fredfw.report.html.svg import Axis, Bar, Dot, Line
+from fredfw.report.shown import Figure
 from fredfw.units import Unit, render
 from fredfw.workloads.labels import OWN
 

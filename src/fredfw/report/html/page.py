@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from importlib import resources
+from itertools import groupby
 
-from fredfw.report.html.blocks import Page, is_long
 from fredfw.report.pictures import importing
+from fredfw.report.shown import Line, Page, Part, Spans, Table, text_of
 
 with importing("--report", "a report", "jinja2", "report"):
     from jinja2 import Environment, FunctionLoader, Template, select_autoescape
 
-
+_LONG = 48  # letters
 # Those of ISO/IEC 6429, without line feed and tab.
 _CONTROLS = {number: "\ufffd" for number in (*range(32), *range(127, 160)) if chr(number) not in "\n\t"}
 
@@ -26,6 +28,22 @@ def _visible(value: object) -> object:
     return value.translate(_CONTROLS) if type(value) is str else value
 
 
+def _grouped(parts: Iterable[Part]) -> Iterator[tuple[str, Sequence[Part]]]:
+    """Yield parts with their kind; lines that follow each other are one list, which a gap ends."""
+    for kind, found in groupby(parts, lambda one: one.kind if one != Line() else ""):
+        if kind == Line.kind:
+            yield kind, list(found)
+        elif kind:
+            yield from ((kind, [one]) for one in found)
+
+
+def _joined(row: tuple[Spans, ...], table: Table) -> tuple[Spans, ...]:
+    """Return ``row``; where only its last cell says something, that one comes after the keys, so that it is seen."""
+    keys = table.keys
+    between = set(map(text_of, row[keys:-1]))
+    return (*row[:keys], row[-1]) if row[-1] and between <= {"", "-"} and len(row) > keys + 2 else row
+
+
 @cache
 def _template() -> Template:
     folder = resources.files("fredfw.report.html") / "templates"
@@ -36,5 +54,6 @@ def _template() -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.tests["long"] = is_long
+    environment.tests["long"] = lambda cell: len(text_of(cell)) > _LONG
+    environment.filters |= {"grouped": _grouped, "joined": _joined}
     return environment.get_template("page.html")

@@ -11,11 +11,11 @@ from fredfw.experiment.study.results import StudyPoint, StudyResult
 from fredfw.report.charts import cause_colours
 from fredfw.report.data import ordered
 from fredfw.report.html import svg
-from fredfw.report.html.blocks import Block, Figure, Page, Section, blocks_of
 from fredfw.report.html.charts import metric_axis, time_bars
-from fredfw.report.html.pages import again, assumptions, busiest, provenance
 from fredfw.report.html.svg import Axis, Bar, Dot
+from fredfw.report.pages import again, assumptions, busiest, provenance
 from fredfw.report.pictures import scale_of
+from fredfw.report.shown import Figure, Page, Part, Section
 from fredfw.report.studies import study_report
 from fredfw.units import Unit, render
 
@@ -27,15 +27,15 @@ _PAIR = 2
 def study_page(study: StudyResult, command: str) -> Page:
     """Return the page of ``study``, which ``command`` makes again."""
     # Without the title, and without what came from a store, which differs from one time to the next.
-    _, counted, *report = blocks_of(study_report(study, _TOP)[:-1])
+    _, counted, *report = study_report(study, _TOP)[:-1]
     return Page(
         study.title,
         (),
         (
             Section("results", "Results", (counted, *report)),
-            Section("pictures", "Pictures", tuple(_pictures(study))),
-            Section("time", "Where the time goes", tuple(_times(study.best[:_TOP], study.colours))),
-            Section("links", "Busiest tiers and links", tuple(_links(study.best[:_TOP]))),
+            Section("pictures", "Pictures", _pictures(study)),
+            Section("time", "Where the time goes", _times(study.best[:_TOP], study.colours)),
+            busiest("point", ((_named(point), point.fabric, point.tiers) for point in study.best[:_TOP])),
             assumptions({Status.SIMULATED}, {one.rung for one in study.rungs}, ()),
             provenance([(study.title, study.provenance)]),
             again(command),
@@ -43,7 +43,7 @@ def study_page(study: StudyResult, command: str) -> Page:
     )
 
 
-def _pictures(study: StudyResult) -> list[Block]:
+def _pictures(study: StudyResult) -> list[Part]:
     """Return the objectives against each other, or the only one over each dimension whose values are numbers."""
     names = [one.metric for one in study.objectives]
     known = [point for point in study.points if point.final and all(name in point.metrics for name in names)]
@@ -60,7 +60,7 @@ def _pictures(study: StudyResult) -> list[Block]:
         return [Figure(svg.dots(dots, *axes), f"{y} over {x}; joined: no other point beats these{more}")]
     (name,) = names
     up = _axis(name, [point.metrics[name] for point in shown])
-    found: list[Block] = []
+    found: list[Part] = []
     for dimension in study.numeric:
         mine = [point for point in shown if dimension in point.values]
         scale = scale_of([point.values[dimension] for point in mine])
@@ -89,11 +89,7 @@ def _named(point: StudyPoint) -> str:
     return ", ".join(f"{key} {as_written(value)}" for key, value in point.values.items()) or point.fabric
 
 
-def _links(points: Sequence[StudyPoint]) -> list[Block]:
-    return busiest("point", ((_named(point), point.fabric, point.tiers) for point in points))
-
-
-def _times(points: Sequence[StudyPoint], declared: Mapping[str, str]) -> list[Block]:
+def _times(points: Sequence[StudyPoint], declared: Mapping[str, str]) -> list[Part]:
     shown = [point for point in points if point.breakdown and point.seconds is not None]
     causes = ordered({cause for point in shown for cause, seconds in point.breakdown.items() if seconds}, [declared])
     bars = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from attrs import evolve
@@ -11,40 +11,21 @@ from attrs import evolve
 from fredfw.experiment.metrics import METRICS, pareto, scores
 from fredfw.experiment.results import Comparison, Row, RunResult, Status, TierLoad
 from fredfw.experiment.why import critical_path
-from fredfw.report import sensitivity, tables
 from fredfw.report.cells import items, key_columns
 from fredfw.report.charts import cause_colours
-from fredfw.report.comparison import comparison_report
+from fredfw.report.comparison import MEANINGS, comparison_report, sensitivity_report
 from fredfw.report.data import best_cells, ordered, row_groups
-from fredfw.report.html.blocks import (
-    Block,
-    Code,
-    Details,
-    Heading,
-    Items,
-    Page,
-    Section,
-    blocks_of,
-    grid,
-    plain,
-)
 from fredfw.report.html.charts import breakdowns, figures, time_bars, trade_off
 from fredfw.report.html.svg import Bar
 from fredfw.report.ranking import Ranking
-from fredfw.report.why import why_report
+from fredfw.report.runs import TIER_COLUMNS, result_name, run_report, tier_cells, why_report
+from fredfw.report.shown import GAP, Code, Details, Heading, Line, Page, Part, Section, Table
 from fredfw.units import Unit, counted, render
 
 _MOST_BARS = 60  # rows whose time is shown in parts
 _MOST_TIERS = 30  # rows of tiers
 _TOP = 30
 _FEW = 3  # points that are worth a picture
-STATUSES = {
-    Status.REFERENCE: "published by another source",
-    Status.MEASURED: "timed on hardware by another source",
-    Status.SIMULATED: "nothing was fitted",
-    Status.CALIBRATED: "the cell that a scalar was fitted to",
-    Status.PREDICTED: "follows from a scalar that was fitted to another cell",
-}
 _FIDELITIES = {
     "estimate": "no simulation: the longest path through the tasks, no communication hinders another",
     "compressed": "a phase of a group is one unit, and its repetitions are one volume",
@@ -55,7 +36,8 @@ _FRONTS = (("cost", "time"), ("npu-seconds", "samples/s"))
 
 def comparison_page(comparison: Comparison, ranking: Ranking, command: str) -> Page:
     """Return the page of ``comparison``, whose table ``ranking`` sorts; ``command`` makes it again."""
-    _, _, *report = blocks_of(comparison_report(comparison, ranking))  # without title and introduction
+    report = comparison_report(comparison, ranking)
+    report = report[report.index(GAP) + 1 :]  # without title and introduction, and what the lead says
     rows = comparison.rows
     where = " on ".join(_count(_names(comparison, kind), kind) for kind in ("workload", "fabric"))
     over = f" Speed-ups are over {rows[0].baseline}." if len({row.baseline for row in rows}) == 1 else ""
@@ -70,19 +52,13 @@ def comparison_page(comparison: Comparison, ranking: Ranking, command: str) -> P
         comparison.title,
         tuple(lead),
         (
-            Section("answer", "Best", tuple(_best(rows))),
-            Section("results", "Results", tuple(report)),
+            Section("answer", "Best", _best(rows)),
+            Section("results", "Results", report),
             Section("pictures", "Pictures", (*figures(rows), *_trade_offs(rows))),
-            Section("time", "Where the time goes", tuple(_times(rows))),
-            Section(
-                "links",
-                "Busiest tiers and links",
-                tuple(busiest("workload", _loads(rows))),
-            ),
-            Section(
-                "sensitivity", "Sensitivity", tuple(blocks_of(sensitivity.comparison_report(comparison.sensitivity)))
-            ),
-            Section("algorithms", "Algorithms", tuple(_algorithms(rows))),
+            Section("time", "Where the time goes", _times(rows)),
+            busiest("workload", ((row.workload, row.fabric, row.tiers) for row in rows)),
+            Section("sensitivity", "Sensitivity", sensitivity_report(comparison.sensitivity)),
+            Section("algorithms", "Algorithms", _algorithms(rows)),
             assumptions(
                 {row.status for row in rows}
                 | ({Status.REFERENCE} if any(row.reference_speedup is not None for row in rows) else set()),
@@ -91,7 +67,7 @@ def comparison_page(comparison: Comparison, ranking: Ranking, command: str) -> P
             ),
             _references(comparison),
             provenance(
-                [(f"{row.workload} on {row.fabric}", one) for row, one in _provenances(comparison)],
+                [(result_name(row), one) for row, one in _provenances(comparison)],
                 comparison.statistics,
             ),
             again(command),
@@ -102,10 +78,10 @@ def comparison_page(comparison: Comparison, ranking: Ranking, command: str) -> P
 def run_page(result: RunResult, command: str) -> Page:
     """Return the page of ``result``, which ``command`` makes again; it says what limits the iteration in any case."""
     plain_result = evolve(result, critical_path=None, what_if=None, notes=())
-    _, *report = blocks_of(tables.run_report(plain_result, _TOP))  # without the title
+    _, *report = run_report(plain_result, _TOP)  # without the title
     found = evolve(result, critical_path=result.critical_path or critical_path(result))
     causes = [cause for cause in ordered(result.breakdown, [result.colours]) if result.breakdown[cause]]
-    name = f"{result.workload} on {result.fabric_name}"
+    name = result_name(result)
     bar = Bar(result.workload, result.breakdown, render(result.seconds, Unit.SECONDS, 4))
     picture = time_bars("One iteration, mean over the NPUs in use", [bar], cause_colours(causes, [result.colours]))
     scale = result.provenance.get("compute_scale", 1.0)
@@ -115,7 +91,7 @@ def run_page(result: RunResult, command: str) -> Page:
         name,
         (f"{what} {render(result.seconds, Unit.SECONDS, 4)} on {counted(len(result.placement), 'NPU')}.",),
         (
-            Section("why", "What limits it", tuple(blocks_of(why_report(found, _TOP)))),
+            Section("why", "What limits it", why_report(found, _TOP)),
             Section("time", "Where the time goes", (picture, *report)),
             assumptions({Status.SIMULATED}, {str(result.provenance.get("fidelity", ""))}, notes),
             provenance([(name, result.provenance)], result.statistics),
@@ -126,54 +102,45 @@ def run_page(result: RunResult, command: str) -> Page:
 
 def assumptions(statuses: Iterable[Status], fidelities: Iterable[str], notes: Iterable[str]) -> Section:
     """Return what numbers are, how they were simulated, and what a reader must know."""
-    found = set(statuses)
-    meanings = [(str(status), meaning) for status, meaning in STATUSES.items() if status in found]
-    how = set(fidelities)
+    found, how = set(statuses), set(fidelities)
+    meanings = [(str(status), meaning) for status, meaning in MEANINGS.items() if status in found]
     meanings += [(name, meaning) for name, meaning in _FIDELITIES.items() if name in how]
-    blocks: list[Block] = []
-    if meanings:
-        blocks.append(grid(("status or fidelity", "meaning"), meanings))
-    listed = tuple(plain(note) for note in dict.fromkeys(notes))
-    if listed:
-        blocks += [Heading(plain("Notes")), Items(listed)]
-    return Section("assumptions", "Assumptions and statuses", tuple(blocks))
+    listed = [Line(note) for note in dict.fromkeys(notes)]
+    parts: list[Part] = [Table(("status or fidelity", "meaning"), meanings)] if meanings else []
+    parts += [Heading("Notes"), *listed] if listed else []
+    return Section("assumptions", "Assumptions and statuses", parts)
 
 
 def provenance(cells: Sequence[tuple[str, Mapping[str, Any]]], statistics: Mapping[str, Any] | None = None) -> Section:
     """Return versions, files and configuration of ``cells``, by name; what several have in common is written once."""
-    blocks: list[Block] = []
+    report: list[Part] = []
     versions = sorted({pair for _, one in cells for pair in one.get("versions", {}).items()})
     if versions:
-        blocks += [Heading(plain("Versions")), grid(("distribution", "version"), versions)]
+        report += [Heading("Versions"), Table(("distribution", "version"), versions)]
     files = sorted({(str(file["path"]), str(file["sha256"])) for _, one in cells for file in one.get("files", ())})
     if files:
-        blocks += [Heading(plain("Files")), grid(("path", "SHA-256"), files)]
+        report += [Heading("Files"), Table(("path", "SHA-256"), files)]
     parts: dict[str, dict[str, list[str]]] = {}
     for name, one in cells:
         for key, value in one.items():
             if key not in ("versions", "files", "written"):
                 parts.setdefault(key, {}).setdefault(_json(value), []).append(name)
-    configured = [
-        Details(
-            key if len(found) == 1 else f"{key} ({len(found)} different ones)",
-            tuple(
-                block
-                for text, names in found.items()
-                for block in ([Items((plain(", ".join(names)),))] if len(found) > 1 else []) + [Code(text)]
-            ),
-        )
-        for key, found in parts.items()
-    ]
-    if configured:
-        blocks += [Heading(plain("Configuration")), *configured]
+    if parts:
+        report.append(Heading("Configuration"))
+    for key, found in parts.items():
+        if len(found) == 1:
+            report.append(Details(key, list(map(Code, found))))
+        else:
+            several = [part for text, names in found.items() for part in (Line(", ".join(names)), Code(text))]
+            report.append(Details(f"{key} ({len(found)} different ones)", several))
     if statistics:
-        blocks.append(Details("Counters of the engine", (Code(_json(statistics)),)))
-    return Section("provenance", "Provenance", tuple(blocks))
+        report.append(Details("Counters of the engine", [Code(_json(statistics))]))
+    return Section("provenance", "Provenance", report)
 
 
 def again(command: str) -> Section:
     """Return how to make the report again."""
-    return Section("again", "Make it again", (Code(command),) if command else ())
+    return Section("again", "Make it again", [Code(command)] if command else [])
 
 
 def _json(value: object) -> str:
@@ -189,7 +156,7 @@ def _count(names: Sequence[str], what: str) -> str:
     return names[0] if len(names) == 1 else f"{len(names)} {what}s"
 
 
-def _best(rows: Sequence[Row]) -> list[Block]:
+def _best(rows: Sequence[Row]) -> list[Part]:
     """Return the best rows in a table."""
     best = best_cells(rows)
     found = [
@@ -202,16 +169,16 @@ def _best(rows: Sequence[Row]) -> list[Block]:
         for row in rows
         if (row.workload, row.fabric) in best
     ]
-    return [grid(("workload", "fabric", "time", "speed-up"), found[:_TOP], right=(2,), keys=2)] if found else []
+    return [Table(("workload", "fabric", "time", "speed-up"), found[:_TOP], right=(2,), keys=2)] if found else []
 
 
 def _baseline(row: Row) -> str:
     return row.baseline if row.baseline_workload == row.workload else f"{row.baseline_workload} on {row.baseline}"
 
 
-def _trade_offs(rows: Sequence[Row]) -> list[Block]:
+def _trade_offs(rows: Sequence[Row]) -> list[Part]:
     """Return pictures of two metrics that are both known and both differ, one for each workload or its sweep."""
-    found: list[Block] = []
+    found: list[Part] = []
     for names in _FRONTS:
         across, up = chosen = [METRICS[name] for name in names]
         for group in row_groups(rows):
@@ -222,8 +189,8 @@ def _trade_offs(rows: Sequence[Row]) -> list[Block]:
     return found
 
 
-def _times(rows: Sequence[Row]) -> list[Block]:
-    found: list[Block] = []
+def _times(rows: Sequence[Row]) -> list[Part]:
+    found: list[Part] = []
     for group in row_groups(rows):
         shown = group.rows[:_MOST_BARS]
         columns = [one for one in key_columns(group.rows) if len({one.text(row) for row in group.rows}) > 1]
@@ -234,46 +201,24 @@ def _times(rows: Sequence[Row]) -> list[Block]:
     return found
 
 
-def _loads(rows: Sequence[Row]) -> Iterator[tuple[str, str, Sequence[TierLoad]]]:
-    return ((row.workload, row.fabric, row.tiers) for row in rows)
-
-
-def busiest(what: str, cells: Iterable[tuple[str, str, Sequence[TierLoad]]]) -> list[Block]:
+def busiest(what: str, cells: Iterable[tuple[str, str, Sequence[TierLoad]]]) -> Section:
     """Return the busiest tiers of ``cells``, which are (the name of ``what``, the fabric, its tiers)."""
     found = [((name, fabric), tier) for name, fabric, tiers in cells for tier in tiers]
     found.sort(key=lambda one: -one[1].highest)
-    lines = [
-        (
-            *names,
-            tier.name,
-            str(tier.links),
-            render(tier.bandwidth, Unit.BYTES_PER_SECOND),
-            f"{100 * tier.mean:.1f} %",
-            f"{100 * tier.highest:.1f} %",
-            tier.hottest,
-            ", ".join(
-                f"{label} {render(moved, Unit.BYTES)}"
-                for label, moved in sorted(tier.bytes_by_label.items(), key=lambda one: (-one[1], one[0]))
-            ),
-        )
-        for names, tier in found[:_MOST_TIERS]
-    ]
-    if not lines:
-        return []
-    header = (what, "fabric", "tier", "links", "bandwidth", "mean", "highest", "hottest link", "carries")
-    blocks: list[Block] = [grid(header, lines, right=(3, 4, 5, 6), keys=2)]
-    if len(lines) < len(found):
-        blocks.append(Items((plain(f"the busiest {len(lines)} of {len(found)}; --json has the others"),)))
-    return blocks
+    rows = [(*names, *tier_cells(tier)) for names, tier in found[:_MOST_TIERS]]
+    parts: list[Part] = [Table((what, "fabric", *TIER_COLUMNS), rows, right=(3, 4, 5, 6), keys=2)] if rows else []
+    if len(rows) < len(found):
+        parts.append(Line(f"the busiest {len(rows)} of {len(found)}; --json has the others"))
+    return Section("links", "Busiest tiers and links", parts)
 
 
-def _algorithms(rows: Sequence[Row]) -> list[Block]:
+def _algorithms(rows: Sequence[Row]) -> list[Part]:
     served: dict[tuple[str, str], dict[str, None]] = {}
     for row in rows:
         for what, algorithm in row.algorithms.items():
             served.setdefault((what, algorithm), {})[row.fabric] = None
     lines = [(what, algorithm, ", ".join(fabrics)) for (what, algorithm), fabrics in served.items()]
-    return [grid(("communication (xN: among N ranks)", "served by", "on"), lines)] if lines else []
+    return [Table(("communication (xN: among N ranks)", "served by", "on"), lines)] if lines else []
 
 
 def _notes(rows: Sequence[Row]) -> list[str]:
@@ -281,7 +226,7 @@ def _notes(rows: Sequence[Row]) -> list[str]:
     about: dict[str, list[str]] = {}
     for row in rows:
         for note in row.notes:
-            about.setdefault(note, []).append(f"{row.workload} on {row.fabric}")
+            about.setdefault(note, []).append(result_name(row))
     return [
         f"{note} ({'all cells' if len(cells) == len(rows) else cells[0] if len(cells) == 1 else f'{len(cells)} cells'})"
         for note, cells in about.items()
@@ -294,8 +239,8 @@ def _references(comparison: Comparison) -> Section:
         for row in comparison.rows
         if row.reference_speedup is not None
     ]
-    table = [grid(("workload", "fabric", "published speed-up", "source"), rows, right=(2,), keys=2)] if rows else []
-    return Section("references", "References", tuple(table))
+    table = [Table(("workload", "fabric", "published speed-up", "source"), rows, right=(2,), keys=2)] if rows else []
+    return Section("references", "References", table)
 
 
 def _provenances(comparison: Comparison) -> list[tuple[Row, Mapping[str, Any]]]:

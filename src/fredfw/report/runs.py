@@ -1,0 +1,292 @@
+"""A run, and jobs that ran at once: where their time goes, and why it takes so long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from fredfw.experiment.results import CriticalPath, JobResult, Row, RunResult, Spread, TierLoad, WhatIf
+from fredfw.experiment.why import BEGINNING, TierShare, tier_shares
+from fredfw.fabric import Bill
+from fredfw.report import numbers
+from fredfw.report.data import ordered
+from fredfw.report.numbers import share
+from fredfw.report.shown import GAP, Heading, Line, Part, Span, Table, notes_of
+from fredfw.units import Unit, counted, render
+from fredfw.workloads.labels import BUBBLE, COMPUTE, OWN, WAITING
+
+TIER_COLUMNS = ("tier", "links", "bandwidth", "mean", "highest", "hottest link", "carries")
+PERCENTILES = "P50", "P99"
+"""Columns of the times of several runs."""
+_LEAST = 0.01  # a smaller share limits nothing
+_MOST = 5  # parts in a line
+
+
+def run_report(result: RunResult, top: int = 10) -> list[Part]:
+    """Return breakdown, ``top`` tiers of links, bytes by cause, energy, memory, algorithms, figures and notes."""
+    name, taken = result_name(result), render(result.seconds, Unit.SECONDS, 4)
+    what = "all jobs" if result.jobs else "one iteration"
+    report: list[Part] = [
+        Heading(name),
+        Line(f"{what}: {taken} on {counted(len(result.placement), 'NPU')}"),
+        *_training(result),
+        *([GAP, jobs_table([((), job) for job in result.jobs])] if result.jobs else []),
+        *why_report(result, top),
+        GAP,
+        _breakdown(result),
+    ]
+    if result.link_bytes.any():
+        title = Heading("utilisation of the links, and whose bytes the hottest of each tier carries")
+        tiers = Table(TIER_COLUMNS, map(tier_cells, tier_shares(result)[:top]), right=(1, 2, 3, 4))
+        report += [GAP, title, tiers, GAP, _bytes(result)]
+    if result.energy:
+        report += [GAP, Line(f"communication energy: {render(result.energy, Unit.JOULES)} per iteration")]
+    if result.bill is not None:
+        report += [GAP, *_bill(result.bill)]
+    memory = {what: used for what, used in result.memory.items() if used}
+    if memory:
+        listed = ", ".join(f"{what} {render(used, Unit.BYTES)}" for what, used in memory.items())
+        report += [GAP, Line(f"memory per NPU: {render(sum(memory.values()), Unit.BYTES)} ({listed})")]
+    if result.algorithms:
+        report += [GAP, Table(("communication (xN: among N ranks)", "served by"), result.algorithms.items())]
+    if result.figures:
+        figures = ((name, f"{value:.6g}") for name, value in result.figures.items())
+        report += [GAP, Table(("figures of the network", ""), figures, right=(1,))]
+    return [*report, *notes_of(result.notes)]
+
+
+def result_name(one: RunResult | Row) -> str:
+    """Return what ran, and on what."""
+    return f"{one.workload} on {one.fabric_name if isinstance(one, RunResult) else one.fabric}"
+
+
+def _bill(bill: Bill) -> list[Part]:
+    """Return what the network costs: all of it in a line, and each item."""
+    total = "not known: a part has no price" if bill.dollars is None else f"${bill.dollars:,.0f}"
+    sources = sorted({item.source for item in bill.items if item.source})
+    by = f" (prices: {', '.join(sources)})" if sources else ""
+    power = bill.watts is not None
+    rows = [
+        [
+            item.name,
+            str(item.count),
+            render(item.bandwidth, Unit.BYTES_PER_SECOND) if item.bandwidth else "-",
+            "-" if item.dollars is None else f"{item.dollars:,.0f}",
+            *(["-" if item.watts is None else f"{item.watts:,.4g}"] if power else []),
+        ]
+        for item in bill.items
+    ]
+    columns = ("parts of the network", "count", "rate", "$", *(["W"] if power else []))
+    notes = (Line(f"bill: {note}") for note in bill.notes)
+    return [Line(f"cost of the network: {total}{by}"), Table(columns, rows, right=(1, 2, 3, 4)), *notes]
+
+
+def _training(result: RunResult) -> list[Part]:
+    """Return what an iteration works on and how fast, where the workload says it."""
+    work, throughput = result.work, result.throughput
+    if work is None:
+        return []
+    parts = [
+        f"{form(value)} {what}"
+        for value, form, what in (
+            (throughput.samples_per_second, numbers.rate, "samples/s"),
+            (throughput.tokens_per_second, numbers.rate, "tokens/s"),
+            (throughput.mfu, numbers.percent, "% MFU"),
+            (throughput.npu_time, numbers.rate, "NPU-seconds"),
+        )
+        if value is not None
+    ]
+    what = f"{numbers.count(work.samples)} sample{'' if work.samples == 1 else 's'}"
+    no_mfu = [Line(numbers.NO_MFU)] if work.model_flops and throughput.mfu is None else []
+    return [Line(f"it works on {what}: {', '.join(parts)}"), *no_mfu]
+
+
+def _breakdown(result: RunResult) -> Table:
+    name, unit, decimals = numbers.time_scale([result.seconds])
+    rows: list[Sequence[str | Span]] = [
+        (
+            cause if cause in OWN else f"exposed {cause}",
+            numbers.part(result.breakdown[cause] / unit, decimals),
+            share(result.breakdown[cause], result.seconds),
+        )
+        for cause in ordered(result.breakdown, [result.colours])
+    ]
+    whole = "all jobs" if result.jobs else "iteration", f"{result.seconds / unit:.{decimals}f}", "100.0 %"
+    rows.append([Span(text, "bold") for text in whole])
+    return Table(("where the time goes", f"time ({name})", "share"), rows, right=(1, 2))
+
+
+def tier_cells(tier: TierShare | TierLoad) -> list[str]:
+    """Return the cells of a tier of links below ``TIER_COLUMNS``, with whose bytes its hottest link carries."""
+    if isinstance(tier, TierLoad):
+        highest, hottest, carried, other = tier.highest, tier.hottest, tier.bytes_by_label, ""
+    else:
+        load = tier.hottest
+        highest, hottest, carried, other = load.utilization, load.name, load.bytes_by_label, _moved(load.bytes)
+    shares = sorted(carried.items(), key=lambda one: (-one[1], one[0]))
+    return [
+        tier.name,
+        str(tier.links),
+        render(tier.bandwidth, Unit.BYTES_PER_SECOND),
+        share(tier.mean),
+        share(highest),
+        hottest,
+        ", ".join(f"{label} {_moved(moved)}" for label, moved in shares) or other,
+    ]
+
+
+def _moved(moved: float) -> str:
+    return render(moved, Unit.BYTES)
+
+
+def _bytes(result: RunResult) -> Table:
+    moved = result.bytes_by_cause
+    total = sum(moved.values())
+    causes = ordered(moved, [result.colours])
+    rows = [(cause, _moved(moved[cause]), share(moved[cause] / total)) for cause in causes]
+    return Table(("bytes moved, over all links", "bytes", "share"), rows, right=(1, 2))
+
+
+def jobs_table(listed: Sequence[tuple[Sequence[str], JobResult]], places: Sequence[str] = ()) -> Table:
+    """Return a table of jobs, each with a text for each of the first columns, ``places``."""
+    jobs = [job for _, job in listed]
+    name, unit, decimals = numbers.time_scale([job.seconds for job in jobs])
+    several = PERCENTILES if any(job.spread is not None for job in jobs) else ()
+    times = [f"start ({name})", f"time ({name})", *several, f"alone ({name})"]
+    columns = [*places, "job", "NPUs", *times, "slowdown", "iterations", COMPUTE, BUBBLE, "exposed", "bytes"]
+    rows = []
+    for place, job in listed:
+        exposed = sum(spent for cause, spent in job.breakdown.items() if cause not in OWN)
+        parts = job.breakdown.get(COMPUTE, 0.0), job.breakdown.get(BUBBLE, 0.0), exposed
+        rows.append(
+            [
+                *place,
+                job.name,
+                str(len(job.npus)),
+                numbers.part(job.start / unit, decimals),
+                f"{job.seconds / unit:.{decimals}f}",
+                *(percentile(job.spread, name, unit, decimals) for name in several),
+                f"{job.alone / unit:.{decimals}f}",
+                f"{job.slowdown:.3f}",
+                str(len(job.iterations)),
+                *(numbers.part(part / unit, decimals) for part in parts),
+                _moved(job.bytes),
+            ]
+        )
+    words = len(places) + 1
+    return Table(columns, rows, right=range(words, len(columns)), keys=words)
+
+
+def percentile(spread: Spread | None, name: str, unit: float, decimals: int) -> str:
+    """Return one of ``PERCENTILES``, or a dash where there is one run."""
+    return "-" if spread is None else f"{getattr(spread, name.lower()) / unit:.{decimals}f}"
+
+
+def why_report(result: RunResult, top: int = 10) -> list[Part]:
+    """Return what limits the iteration, its critical path and the tiers by label, and what would help.
+
+    Nothing for what was not asked for. At most ``top`` steps of the path and tiers are listed.
+    """
+    report: list[Part] = []
+    if result.critical_path is not None:
+        report += [GAP, *_path(result.critical_path, top)]
+        tiers = tier_shares(result)
+        if tiers:
+            title = Heading("utilisation of each tier by label, mean over its links")
+            report += [GAP, title, _tiers(tiers[:top], result.colours)]
+    if result.what_if is not None:
+        report += [GAP, *_what_if(result.what_if)]
+    return report
+
+
+def headline(path: CriticalPath) -> str:
+    """Return what limits the iteration, in a line."""
+    parts = [(name, seconds / path.seconds) for name, seconds in path.by_limit.items()] if path.seconds else []
+    if not parts:
+        return "nothing limits this iteration: it takes no time"
+    (first, most), *others = parts
+    said = [f"{name} {share(part)}" for name, part in others if part >= _LEAST][: _MOST - 1]
+    then = f"; then {', '.join(said)}" if said else ""
+    return f"limited by {first}: {share(most)} of the critical path{then}"
+
+
+def _path(path: CriticalPath, top: int) -> list[Part]:
+    report: list[Part] = [Heading(headline(path))]
+    kinds, ranks = (
+        [f"{name} {share(seconds, path.seconds)}" for name, seconds in one.items()]
+        for one in (path.by_kind, path.by_rank)
+    )
+    if kinds:
+        report.append(Line(f"the path goes through {counted(path.length, 'task')}: {', '.join(kinds[:_MOST])}"))
+    if len(ranks) > 1:
+        others = f", and {counted(len(ranks) - _MOST, 'other')}" if len(ranks) > _MOST else ""
+        report.append(Line(f"it goes through the ranks {', '.join(ranks[:_MOST])}{others}"))
+    if path.crowded >= _LEAST * path.seconds:
+        crowded = f"communication that shares links or waits to be admitted makes {share(path.crowded, path.seconds)}"
+        report.append(Line(f"{crowded} of it: so much longer it takes than its own bytes alone"))
+    rows = []
+    for step in path.steps[:top]:
+        begins = [name for name, _ in sorted(step.begins.items(), key=lambda one: -one[1]) if name != BEGINNING]
+        among = f" x{step.ranks}" if step.ranks else ""
+        limits = [f"{name} {100 * part / step.seconds:.0f} %" for name, part in step.limits.items()][:2]
+        rows.append(
+            (
+                step.name,
+                step.kind,
+                str(step.count),
+                render(step.seconds, Unit.SECONDS, 4),
+                share(step.seconds, path.seconds),
+                ", ".join(begins) or "-",
+                f"{step.algorithm}{among}" or "-",
+                "-" if step.kind in (COMPUTE, WAITING) else ", ".join(limits) or "-",
+            )
+        )
+    columns = ("critical path", "kind", "times", "seconds", "share", "began after", "served by", "limited by")
+    report += [GAP, Table(columns, rows, right=(2, 3, 4))]
+    if len(path.steps) > top:
+        rest = sum(step.seconds for step in path.steps[top:])
+        report.append(Line(f"... and {counted(len(path.steps) - top, 'other')}, {share(rest, path.seconds)}"))
+    return report
+
+
+def _tiers(tiers: Iterable[TierShare], declared: Mapping[str, str]) -> Table:
+    tiers = list(tiers)
+    labels = ordered({label for tier in tiers for label in tier.mean_by_label}, [declared])
+    rows = [
+        [
+            tier.name,
+            str(tier.links),
+            share(tier.hottest.utilization),
+            *(share(mean) if (mean := tier.mean_by_label.get(label, 0.0)) else "-" for label in labels),
+            share(tier.mean),
+        ]
+        for tier in tiers
+    ]
+    return Table(("tier", "links", "busiest link", *labels, "all"), rows, right=range(1, len(labels) + 4))
+
+
+def _what_if(found: WhatIf) -> list[Part]:
+    factor = f"{found.factor:g}x"
+    rows = [
+        (
+            one.parameter,
+            render(one.on_path, Unit.SECONDS, 4),
+            _signed(one.estimated_exponent, 3),
+            _signed(one.exponent, 3),
+            render(one.estimated_seconds, Unit.SECONDS, 4),
+            render(one.seconds, Unit.SECONDS, 4),
+            _signed(100 * (one.seconds / found.seconds - 1) if found.seconds else 0.0, 1),
+        )
+        for one in found.improvements
+    ]
+    columns = ("better parameter", "on the path", "1 %, path", "1 %, run", f"{factor}, path", f"{factor}, run")
+    meaning = "path: what the critical path lets expect, if it stays what it is; run: what another simulation says"
+    return [
+        Heading(f"what if one parameter were 1 % or {factor} better"),
+        Table((*columns, "change"), rows, right=range(1, 7)),
+        Line(meaning),
+    ]
+
+
+def _signed(percent: float, decimals: int) -> str:
+    # Adding 0 makes a zero without a sign of one that was rounded from below.
+    return f"{round(percent, decimals) + 0.0:+.{decimals}f} %"

@@ -1,0 +1,183 @@
+"""What is shown, as plain data: lines of text, headings, tables, pictures, and pages of them.
+
+A report is a list of parts. ``layout`` draws them on a terminal, ``html.page`` in a file; text is plain, and what has a
+meaning in a medium is escaped there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
+
+from attrs import field, frozen
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+@frozen
+class Span:
+    """Text in one style.
+
+    Args:
+        text: What it says.
+        style: Words with blanks between them: ``bold``, ``italic``, ``dim``, and of colours ``good``, ``warn``,
+            ``ref``. They say nothing that the text does not say.
+    """
+
+    text: str
+    style: str = ""
+
+
+Spans: TypeAlias = tuple[Span, ...]
+Said: TypeAlias = str | Span | Iterable[Span]
+"""What becomes spans; those without text are left out."""
+
+
+def spans(said: Said) -> Spans:
+    """Return ``said`` as spans."""
+    found = (Span(said),) if isinstance(said, str) else (said,) if isinstance(said, Span) else said
+    return tuple(one for one in found if one.text)
+
+
+def text_of(said: Spans) -> str:
+    """Return what spans say, without their styles."""
+    return "".join(one.text for one in said)
+
+
+class Part:
+    """Something that is shown; rich draws it, too."""
+
+    kind: ClassVar[str]
+
+    def __rich__(self) -> RenderableType:
+        from fredfw.report.layout import drawn
+
+        return drawn(self)
+
+
+@frozen
+class Line(Part):
+    """A line of text; one without any is a gap."""
+
+    kind: ClassVar[str] = "line"
+
+    spans: Spans = field(converter=spans, default=())
+
+
+@frozen
+class Heading(Part):
+    """Stands over what follows."""
+
+    kind: ClassVar[str] = "heading"
+
+    spans: Spans = field(converter=spans)
+
+
+GAP = Line()
+
+
+def _cells(rows: Iterable[Iterable[Said]]) -> tuple[tuple[Spans, ...], ...]:
+    return tuple(tuple(map(spans, row)) for row in rows)
+
+
+def _numbers(numbers: Iterable[int]) -> frozenset[int]:
+    return frozenset(numbers)
+
+
+@frozen
+class Table(Part):
+    """A table.
+
+    Args:
+        header: What stands over each column.
+        rows: Cells.
+        right: The numbers of the columns that hold numbers.
+        keys: How many of the first columns say what a row is.
+        folded: The numbers of columns of prose, which may take several lines.
+        alike: Whether columns are as wide as those of the same title in other such tables of the report.
+    """
+
+    kind: ClassVar[str] = "table"
+
+    header: Sequence[str]
+    rows: tuple[tuple[Spans, ...], ...] = field(converter=_cells)
+    right: frozenset[int] = field(converter=_numbers, default=(), kw_only=True)
+    keys: int = field(default=1, kw_only=True)
+    folded: frozenset[int] = field(converter=_numbers, default=(), kw_only=True)
+    alike: bool = field(default=False, kw_only=True)
+
+
+@frozen
+class Figure(Part):
+    """A picture.
+
+    Args:
+        svg: An SVG element, as text that is escaped already.
+        caption: What it shows.
+        legend: Names of colours: (name, colour).
+    """
+
+    kind: ClassVar[str] = "figure"
+
+    svg: str
+    caption: str
+    legend: tuple[tuple[str, str], ...] = ()
+
+
+@frozen
+class Code(Part):
+    """Text that is written as it is, such as a command."""
+
+    kind: ClassVar[str] = "code"
+
+    text: str
+
+
+@frozen
+class Details(Part):
+    """What a reader may open."""
+
+    kind: ClassVar[str] = "details"
+
+    summary: str
+    parts: Sequence[Part]
+
+
+@frozen
+class Section:
+    """A part of a page.
+
+    Args:
+        name: Of its anchor.
+        title: Its heading.
+        parts: What it holds; a section without any is left out.
+    """
+
+    name: str
+    title: str
+    parts: Sequence[Part]
+
+
+def _filled(sections: Iterable[Section]) -> tuple[Section, ...]:
+    return tuple(one for one in sections if one.parts)
+
+
+@frozen
+class Page:
+    """A report.
+
+    Args:
+        title: The question.
+        lead: What was compared, in a sentence or two.
+        sections: In their order.
+    """
+
+    title: str
+    lead: Sequence[str]
+    sections: tuple[Section, ...] = field(converter=_filled)
+
+
+def notes_of(notes: Iterable[str]) -> list[Part]:
+    """Return what a reader must know, one line each."""
+    return [Line(Span(f"note: {note}", "warn")) for note in notes]
