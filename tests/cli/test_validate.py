@@ -152,7 +152,7 @@ def test_only_one_operation(table: Path) -> None:
 def test_the_times_that_come_with_it_are_those_of_a_system() -> None:
     result = validate("--system", "h200-node")
     assert result.exit_code == 0, result.output
-    assert "measured by azure: Azure/AI-benchmarking-guide@8fd0c6e" in result.output
+    assert "measured by azure-h200: Azure/AI-benchmarking-guide@8fd0c6e" in result.output
     assert "H100 node" not in result.output
 
 

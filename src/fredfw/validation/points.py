@@ -18,6 +18,8 @@ _KIB, _MIB = 2**10, 2**20
 _BOUNDS = (0, 64 * _KIB, _MIB, 32 * _MIB, math.inf)
 SIZE_CLASSES = ("to 64 KiB", "64 KiB to 1 MiB", "1 to 32 MiB", "above 32 MiB")
 """Of buffers; a size at a bound belongs to the class below it."""
+WORK_CLASSES = ("to 1 GFLOP", "1 to 100 GFLOP", "above 100 GFLOP")
+"""Of kernels."""
 
 
 @frozen(kw_only=True)
@@ -103,6 +105,7 @@ class CollectivePoint(Point):
 
 
 def size_classes(points: Iterable[Point]) -> list[str]:
-    """Return the classes of ``points``: those of buffers in their order, then others as they come."""
+    """Return the classes of ``points``: those of buffers and of kernels in their order, then others as they come."""
     found = dict.fromkeys(point.size_class for point in points)
-    return [one for one in SIZE_CLASSES if one in found] + [one for one in found if one not in SIZE_CLASSES]
+    ordered = (*SIZE_CLASSES, *WORK_CLASSES)
+    return [one for one in ordered if one in found] + [one for one in found if one not in ordered]
