@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Compare with all iterations of training that come with fredfw, not with the few that are fast to simulate.",
 )
+@click.option("--points", "listed", is_flag=True, help="Print a line for each measured time, too.")
 @click.option(
     "--store",
     "store_path",
@@ -95,6 +96,7 @@ def validate(
     in_place: bool,
     fidelity: str | None,
     whole: bool,
+    listed: bool,
     store_path: str | None,
     jobs: int,
     executor: str | None,
@@ -131,7 +133,7 @@ def validate(
     if paint is not None:
         contents["--plot"] = partial(paint, validation)
     outputs.write(contents)
-    outputs.show(lambda: [*report.validation_report(validation)])
+    outputs.show(lambda: [*(report.points_report(validation) if listed else ()), *report.validation_report(validation)])
 
 
 def _points(

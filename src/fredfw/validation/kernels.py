@@ -58,6 +58,14 @@ class KernelPoint(Point):
         return next(name for name, (low, high) in classes if low <= self.work.flops < high)
 
     @property
+    def of(self) -> str:
+        """Its shape."""
+        work = self.work
+        if isinstance(work, Gemm):
+            return f"{work.m:.0f} x {work.n:.0f} x {work.k:.0f} {self.precision}"
+        return f"{work.batch:.0f} x {work.queries:.0f} x {work.heads:.0f} ({work.shared:.0f}) x {work.width:.0f}"
+
+    @property
     def same(self) -> tuple[Any, ...]:
         """See ``Point.same``."""
         return self.kind, self.system.name, self.work, self.precision

@@ -60,6 +60,11 @@ class Point:
         """What is equal for measurements of the same thing, whoever made them."""
         raise NotImplementedError
 
+    @property
+    def of(self) -> str:
+        """What tells it from others of its system, operation and ranks; its class, unless overridden."""
+        return self.size_class
+
     def facts(self) -> dict[str, Any]:
         """Return what a reader of results must know of it, JSON-ready, without the measured time."""
         return {
@@ -93,6 +98,11 @@ class CollectivePoint(Point):
             name for name, (low, high) in zip(SIZE_CLASSES, pairwise(_BOUNDS), strict=True) if low < self.size <= high
         )
         return next(found)
+
+    @property
+    def of(self) -> str:
+        """Its bytes."""
+        return f"{self.size:.0f} B"
 
     @property
     def same(self) -> tuple[Any, ...]:
