@@ -10,6 +10,7 @@ from matplotlib.contour import ContourSet
 from fredfw.errors import InputError
 from fredfw.experiment.results import Comparison, Saving, SavingGroup
 from fredfw.report import maps
+from fredfw.report.pictures import importing
 
 
 @pytest.fixture
@@ -118,5 +119,5 @@ def test_nothing_to_draw_is_told(comparison: Comparison, savings: tuple[Saving, 
 def test_without_matplotlib_the_message_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.axes", None)
     monkeypatch.delitem(sys.modules, "fredfw.report.maps")
-    with pytest.raises(InputError, match=r"--map: .*pip install 'fredfw\[plot\]'"):
+    with pytest.raises(InputError, match=r"--map: .*pip install 'fredfw\[plot\]'"), importing("--map"):
         __import__("fredfw.report.maps")

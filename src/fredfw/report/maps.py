@@ -9,21 +9,20 @@ from typing import Any
 
 import numpy as np
 from attrs import frozen
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.contour import ContourSet
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patheffects import withStroke
 
 from fredfw.errors import InputError
 from fredfw.experiment.file.spec import SavingSpec
 from fredfw.experiment.naming import as_written
 from fredfw.experiment.results import Comparison, Saving
-from fredfw.report.pictures import FONTS, SMALL, TITLE, TITLE_LETTERS, drawn, importing, scale_of
+from fredfw.report.pictures import scale_of
+from fredfw.report.plots import FONTS, SMALL, TITLE, TITLE_LETTERS, drawn
 from fredfw.typing import FloatArray
-
-with importing("--map"):
-    from matplotlib import rc_context
-    from matplotlib.axes import Axes
-    from matplotlib.contour import ContourSet
-    from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
-    from matplotlib.patheffects import withStroke
 
 _FIELDS = 2
 _FEW = 2  # panels that stand one below the other, in one column of a paper

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 
 from fredfw.experiment.results import Status
 from fredfw.report.comparison import MEANINGS as STATUSES
-from fredfw.report.html import svg
-from fredfw.report.html.svg import Axis, Dot
 from fredfw.report.pages import again
-from fredfw.report.shown import Figure, Page, Part, Section, Table
-from fredfw.units import Unit, render
+from fredfw.report.pictures import Axis, Dot, Dots, line_colour
+from fredfw.report.shown import Page, Part, Section, Table
 from fredfw.validation import sources
 from fredfw.validation.report import MEANINGS, validation_report
 from fredfw.validation.results import Prediction, Validation
@@ -49,6 +47,7 @@ def _pictures(predictions: Sequence[Prediction]) -> list[Part]:
 
     A point below the line is predicted to be faster than it is.
     """
+    across, up = (Axis(name, "s", log=True) for name in ("measured", "predicted"))
     found: list[Part] = []
     for system, status in dict.fromkeys((one.point.system.title, one.status) for one in predictions):
         mine = [one for one in predictions if (one.point.system.title, one.status) == (system, status)]
@@ -58,20 +57,15 @@ def _pictures(predictions: Sequence[Prediction]) -> list[Part]:
             Dot(
                 one.point.seconds,
                 one.seconds,
-                f"{one.point.pattern}: measured {_seconds(one.point.seconds)}, predicted {_seconds(one.seconds)}",
-                svg.colour_of(patterns.index(one.point.pattern)),
+                f"{one.point.pattern}: measured {across.text(one.point.seconds)}, predicted {up.text(one.seconds)}",
+                line_colour(patterns.index(one.point.pattern)),
             )
             for one in mine[::step]
         ]
-        axes = [Axis(name, _seconds, log=True) for name in ("measured", "predicted")]
-        legend = tuple((name, svg.colour_of(number)) for number, name in enumerate(patterns))
+        legend = [(name, line_colour(number)) for number, name in enumerate(patterns)]
         more = f"; one point of {step}" if step > 1 else ""
-        found.append(Figure(svg.dots(dots, *axes, diagonal=True), f"{system}, {status}; dashed: equal{more}", legend))
+        found.append(Dots(f"{system}, {status}; dashed: equal{more}", across, up, dots, legend, diagonal=True))
     return found
-
-
-def _seconds(value: float) -> str:
-    return render(value, Unit.SECONDS, 3)
 
 
 def _written(chosen: object) -> str:
