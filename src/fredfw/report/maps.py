@@ -20,6 +20,7 @@ from fredfw.errors import InputError
 from fredfw.experiment.file.spec import SavingSpec
 from fredfw.experiment.naming import as_written
 from fredfw.experiment.results import Comparison, Saving
+from fredfw.report.comparison import saving_name
 from fredfw.report.pictures import scale_of
 from fredfw.report.plots import FONTS, SMALL, TITLE, TITLE_LETTERS, drawn
 from fredfw.typing import FloatArray
@@ -41,7 +42,7 @@ _TICKS = (0.875, 0.75, 0.5, 0.0, -1.0, -3.0, -7.0)  # shares at whole octaves
 
 
 def plot_maps(comparison: Comparison, file_format: str = "png") -> bytes:
-    """Return the figure of the maps of ``comparison`` as a file of ``file_format``; see ``fredfw.report.pictures``."""
+    """Return the figure of the maps of ``comparison`` as a file of ``file_format``; see ``plots.drawn``."""
     return drawn(maps_figure(comparison), file_format)
 
 
@@ -55,8 +56,8 @@ def maps_figure(comparison: Comparison) -> Figure:
     maps = [_Map.of(saving) for saving in comparison.savings if len(saving.by) == _FIELDS]
     columns = 1 if len(maps) <= _FEW else _COLUMNS
     rows = math.ceil(len(maps) / columns)
-    width = max(_WIDTH, _CELL[0] * max(len(one.across.texts) for one in maps) + _FRAME[0])
-    height = max(1.1, _CELL[1] * max(len(one.down.texts) for one in maps)) + _FRAME[1]
+    width = max(_WIDTH, _CELL[0] * max(len(one.texts[1]) for one in maps) + _FRAME[0])
+    height = max(1.1, _CELL[1] * max(len(one.texts[0]) for one in maps)) + _FRAME[1]
     with rc_context(FONTS):
         figure = Figure(figsize=(width * columns, height * rows + 1.0), layout="constrained")
         panels: list[Axes] = list(figure.subplots(rows, columns, squeeze=False).flat)
@@ -82,55 +83,42 @@ def check_maps(savings: Iterable[Saving | SavingSpec]) -> None:
 
 
 @frozen(eq=False)
-class _Axis:
-    """The values of one field.
-
-    Args:
-        name: Of the field.
-        texts: ``n`` values as written, by position.
-        centres: ``(n,)`` where they are drawn.
-        ends: Where the axis begins and ends, half the way to a next value outside.
-    """
-
-    name: str
-    texts: tuple[str, ...]
-    centres: FloatArray
-    ends: tuple[float, float]
-
-    @classmethod
-    def of(cls, name: str, values: Sequence[Any]) -> _Axis:
-        unique = {as_written(value): value for value in values}
-        places = _places(list(unique.values()))
-        texts = sorted(unique, key=dict(zip(unique, places, strict=True)).__getitem__)
-        centres = np.sort(np.array(places))
-        first, last = (np.diff(centres)[[0, -1]] / 2).tolist() if len(centres) > 1 else (0.5, 0.5)
-        return cls(name, tuple(texts), centres, (float(centres[0]) - first, float(centres[-1]) + last))
-
-
-@frozen(eq=False)
 class _Map:
     """A saving as a picture has it.
 
     Args:
         saving: What is drawn.
-        down: Its first field.
-        across: Its second field.
-        shares: ``(down, across)``; NaN where there is none.
+        texts: The values of its first and of its second field as written, by position.
+        centres: Where those are drawn.
+        shares: ``(first, second)``; NaN where there is none.
     """
 
     saving: Saving
-    down: _Axis
-    across: _Axis
+    texts: tuple[list[str], list[str]]
+    centres: tuple[FloatArray, FloatArray]
     shares: FloatArray
 
     @classmethod
     def of(cls, saving: Saving) -> _Map:
-        down, across = (_Axis.of(name, [group.at[name] for group in saving.groups]) for name in saving.by)
-        shares = np.full((len(down.texts), len(across.texts)), np.nan)
+        (down, y), (across, x) = (_ordered(group.at[name] for group in saving.groups) for name in saving.by)
+        shares = np.full((len(down), len(across)), np.nan)
         for group in saving.groups:
             row, column = (as_written(group.at[name]) for name in saving.by)
-            shares[down.texts.index(row), across.texts.index(column)] = group.saving
-        return cls(saving, down, across, shares)
+            shares[down.index(row), across.index(column)] = group.saving
+        return cls(saving, (down, across), (y, x), shares)
+
+
+def _ordered(values: Iterable[Any]) -> tuple[list[str], FloatArray]:
+    """Return ``values`` as written, by position, and their places."""
+    unique = {as_written(value): value for value in values}
+    places = dict(zip(unique, _places(list(unique.values())), strict=True))
+    return sorted(unique, key=places.__getitem__), np.array(sorted(places.values()))
+
+
+def _widened(centres: FloatArray) -> FloatArray:
+    """Return ``centres`` between the ends of their axis, half the way to a next value outside."""
+    first, last = np.diff(centres)[[0, -1]] / 2 if len(centres) > 1 else (0.5, 0.5)
+    return np.array([centres[0] - first, *centres, centres[-1] + last])
 
 
 def _places(values: Sequence[Any]) -> list[float]:
@@ -148,20 +136,21 @@ def _places(values: Sequence[Any]) -> list[float]:
 
 def _draw(axes: Axes, one: _Map) -> ContourSet:
     # The outermost values go on to the ends, so that there is room for their numbers.
-    x, y = (np.array([axis.ends[0], *axis.centres, axis.ends[1]]) for axis in (one.across, one.down))
+    rows, columns = one.centres
+    x, y = _widened(columns), _widened(rows)
     octaves = np.log2(np.maximum(1 - one.shares, 2.0 ** (-2 * _OCTAVES)))
     field = np.ma.masked_invalid(np.pad(octaves, 1, mode="edge"))
     levels = np.linspace(-_OCTAVES, _OCTAVES, 61)
     colours = axes.contourf(x, y, field, levels=levels, cmap=_BLUE_IS_SAVED, extend="both")
     if field.min() < 0 < field.max():
         axes.contour(x, y, field, levels=[0.0], colors="black", linewidths=1.5)
-    if len(one.across.texts) <= _NUMBERS:
+    if len(columns) <= _NUMBERS:
         for (row, column), share in np.ndenumerate(one.shares):
             if not math.isnan(share):
                 dark = abs(octaves[row, column]) > _DARK
                 axes.text(
-                    float(one.across.centres[column]),
-                    float(one.down.centres[row]),
+                    float(columns[column]),
+                    float(rows[row]),
                     f"{share:.0%}" if share < _NEARLY_ALL else f"{share:.1%}",
                     ha="center",
                     va="center",
@@ -169,10 +158,9 @@ def _draw(axes: Axes, one: _Map) -> ContourSet:
                     color="white" if dark else "black",
                     path_effects=[] if dark else [withStroke(linewidth=1.5, foreground="white")],
                 )
-    axes.set_xticks(one.across.centres, one.across.texts, rotation=45, ha="right", rotation_mode="anchor")
-    axes.set_yticks(one.down.centres, one.down.texts)
-    axes.set_xlabel(one.across.name)
-    axes.set_ylabel(one.down.name)
-    part = "" if one.saving.part is None else f" (exposed {one.saving.part})"
-    axes.set_title(textwrap.fill(f"{one.saving.name}{part}", _LETTERS))
+    axes.set_xticks(columns, one.texts[1], rotation=45, ha="right", rotation_mode="anchor")
+    axes.set_yticks(rows, one.texts[0])
+    axes.set_ylabel(one.saving.by[0])
+    axes.set_xlabel(one.saving.by[1])
+    axes.set_title(textwrap.fill(saving_name(one.saving), _LETTERS))
     return colours

@@ -47,7 +47,7 @@ def metric(one: Metric, row: Row) -> str:
         return "-"
     if one.unit in _UNITS:
         return render(value, _UNITS[one.unit])
-    return percent(value) if not one.unit else f"{value:,.4g}" if value < _MANY else f"{value:,.0f}"
+    return rate(value) if one.unit else percent(value)
 
 
 def time_scale(seconds: Iterable[float]) -> tuple[str, float, int]:
