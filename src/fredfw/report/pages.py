@@ -28,7 +28,8 @@ _MOST_BARS = 60  # rows whose time is shown in parts
 _MOST_TIERS = 30  # rows of tiers
 _TOP = 30
 _FEW = 3  # points that are worth a picture
-_MOST_DOTS = 1500  # of a picture, so that the file stays small
+MOST_DOTS = 1500
+"""Of a picture, so that the file stays small."""
 _PAIR = 2
 _FIDELITIES = {
     "estimate": "no simulation: the longest path through the tasks, no communication hinders another",
@@ -275,7 +276,7 @@ def _study_pictures(study: StudyResult) -> list[Part]:
     """Return the objectives against each other, or the only one over each dimension whose values are numbers."""
     names = [one.metric for one in study.objectives]
     known = [point for point in study.points if point.final and all(name in point.metrics for name in names)]
-    step = -(-len(known) // _MOST_DOTS) or 1
+    step = -(-len(known) // MOST_DOTS) or 1
     front = {id(point) for point in study.front}
     shown = [point for number, point in enumerate(known) if number % step == 0 or id(point) in front]
     if not shown:
