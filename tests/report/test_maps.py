@@ -9,7 +9,8 @@ from matplotlib.contour import ContourSet
 
 from fredfw.errors import InputError
 from fredfw.experiment.results import Comparison, Saving, SavingGroup
-from fredfw.report import maps
+from fredfw.report import plots
+from fredfw.report.pictures import importing
 
 
 @pytest.fixture
@@ -24,13 +25,13 @@ def grid(shares: dict[tuple[object, object], float]) -> Saving:
 
 def break_even(comparison: Comparison, saving: Saving) -> list[tuple[float, float]]:
     """Return the points of the line where nothing is saved."""
-    axes, *_ = maps.maps_figure(evolve(comparison, savings=(saving,))).axes
+    axes, *_ = plots.maps_figure(evolve(comparison, savings=(saving,))).axes
     lines = [one for one in axes.collections if isinstance(one, ContourSet) and not one.filled]
     return [(float(x), float(y)) for line in lines for path in line.get_paths() for x, y in np.asarray(path.vertices)]
 
 
 def test_a_panel_per_map_with_its_values_as_written(drawn: Comparison) -> None:
-    figure = maps.maps_figure(drawn)
+    figure = plots.maps_figure(drawn)
     axes, _colours = figure.axes
     assert (axes.get_title(), axes.get_xlabel(), axes.get_ylabel()) == ("map", "rate", "nodes")
     assert [label.get_text() for label in axes.get_xticklabels()] == ["40 Gbps", "400 Gbps", "4 Tbps"]
@@ -45,7 +46,7 @@ def test_a_panel_per_map_with_its_values_as_written(drawn: Comparison) -> None:
 
 def test_two_maps_are_two_panels(drawn: Comparison) -> None:
     (*_, one) = drawn.savings
-    figure = maps.maps_figure(evolve(drawn, savings=(one, evolve(one, name="second", part="dp"), one, one)))
+    figure = plots.maps_figure(evolve(drawn, savings=(one, evolve(one, name="second", part="dp"), one, one)))
     titles = [axes.get_title() for axes in figure.axes if axes.get_title()]
     assert titles == ["map", "second (exposed dp)", "map", "map"]
 
@@ -87,36 +88,36 @@ def test_no_break_even_where_there_is_none(comparison: Comparison, sign: int) ->
     ],
 )
 def test_places(values: tuple[object, ...], places: tuple[float, ...]) -> None:
-    assert maps._places(list(values)) == pytest.approx(list(places))
+    assert plots._places(list(values)) == pytest.approx(list(places))
 
 
 def test_values_stand_in_order_however_they_are_written(comparison: Comparison) -> None:
     saving = grid({(a, b): 0.1 * b + a for a in (0,) for b in (3, 1, 2)})
-    axes, *_ = maps.maps_figure(evolve(comparison, savings=(saving,))).axes
+    axes, *_ = plots.maps_figure(evolve(comparison, savings=(saving,))).axes
     assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "2", "3"]
     assert [text.get_text() for text in axes.texts] == ["10%", "20%", "30%"]
 
 
 def test_extremes_can_be_drawn(comparison: Comparison) -> None:
     saving = grid({(1, 1): 1.0, (1, 2): -1e6, (2, 1): 0.0, (2, 2): 0.5})
-    assert maps.plot_maps(evolve(comparison, savings=(saving,))).startswith(b"\x89PNG")
+    assert plots.plot_maps(evolve(comparison, savings=(saving,))).startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize(("kind", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
 def test_formats(drawn: Comparison, kind: str, start: bytes) -> None:
-    picture = maps.plot_maps(drawn, kind)
+    picture = plots.plot_maps(drawn, kind)
     assert picture.startswith(start)
-    assert maps.plot_maps(drawn, kind) == picture
+    assert plots.plot_maps(drawn, kind) == picture
 
 
 def test_nothing_to_draw_is_told(comparison: Comparison, savings: tuple[Saving, ...]) -> None:
     for none in ((), savings[:2]):
         with pytest.raises(InputError, match="--map: there is no saving by two fields"):
-            maps.maps_figure(evolve(comparison, savings=none))
+            plots.maps_figure(evolve(comparison, savings=none))
 
 
 def test_without_matplotlib_the_message_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.axes", None)
-    monkeypatch.delitem(sys.modules, "fredfw.report.maps")
-    with pytest.raises(InputError, match=r"--map: .*pip install 'fredfw\[plot\]'"):
-        __import__("fredfw.report.maps")
+    monkeypatch.delitem(sys.modules, "fredfw.report.plots")
+    with pytest.raises(InputError, match=r"--map: .*pip install 'fredfw\[plot\]'"), importing("--map"):
+        __import__("fredfw.report.plots")

@@ -14,7 +14,8 @@ from fredfw import Work
 from fredfw.errors import InputError
 from fredfw.experiment.results import Comparison, Row, Status, Throughput
 from fredfw.report import charts, plots
-from fredfw.report.pictures import FONTS
+from fredfw.report.pictures import Bars, Curves, HeatMap, colours, importing
+from fredfw.report.plots import FONTS
 
 
 def panels(comparison: Comparison) -> list[Axes]:
@@ -90,6 +91,12 @@ def test_speedups_published_values_and_calibrated_cells_are_marked(comparison: C
         "calibrated (fitted) cell",
         "published value",
     ]
+
+
+def test_bars_without_a_speedup_say_their_time(comparison: Comparison) -> None:
+    rows = tuple(evolve(row, speedup=None) for row in comparison.rows)
+    first, _ = panels(evolve(comparison, rows=rows))
+    assert [text.get_text() for text in first.texts] == ["20 ms", "16 ms", "8 ms"]
 
 
 def test_no_text_overlaps_another_at_the_width_of_a_column(comparison: Comparison) -> None:
@@ -213,6 +220,7 @@ def test_lines_show_samples_per_second_where_rows_train_different_amounts(compar
     rows = [row for row in swept(mp=(1, 2, 4)) if row.fabric == "mesh"]  # 1, 10 and 100 us
     (axes,) = panels(evolve(comparison, rows=training(rows, [16, 8, 4])))
     assert axes.get_ylabel() == "samples/s"
+    assert axes.yaxis.get_major_formatter()(1e7) == "10,000,000"
     assert list(map(float, np.asarray(axes.lines[0].get_ydata()))) == pytest.approx([16e6, 0.8e6, 0.04e6])
     (axes,) = panels(evolve(comparison, rows=training(rows, [16, 16, 16])))
     assert axes.get_ylabel() == "iteration time"
@@ -234,14 +242,14 @@ def test_formats(comparison: Comparison, kind: str, start: bytes) -> None:
 def test_without_matplotlib_the_message_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.axes", None)
     monkeypatch.delitem(sys.modules, "fredfw.report.plots")
-    with pytest.raises(InputError, match=r"pip install 'fredfw\[plot\]'"):
+    with pytest.raises(InputError, match=r"--plot: .*pip install 'fredfw\[plot\]'"), importing("--plot"):
         __import__("fredfw.report.plots")
 
 
 def test_labels_have_the_colours_that_workloads_declare(comparison: Comparison) -> None:
     declared = {"dp": "#E69F00", "mp": "", "absent": "#000000"}
     rows = [evolve(row, colours=declared) for row in comparison.rows]
-    found = charts.colours(rows)
+    found = colours([one for one in charts.charts(rows) if isinstance(one, Bars)])
     assert (found["compute"], found["dp"]) == ("#0072B2", "#E69F00")
     assert len(set(found.values())) == len(found)
     assert "absent" not in found
@@ -278,20 +286,20 @@ def test_a_map_may_be_over_a_field_of_each(comparison: Comparison) -> None:
         for npus in (4, 8, 16, 32)
     )
     (chart,) = charts.charts(rows)
-    assert isinstance(chart, charts.HeatMap)
+    assert isinstance(chart, HeatMap)
     assert (chart.title, chart.down, chart.across) == ("", "size", "npus")
     assert set(chart.shades.values()) == {1.0}
     assert len(charts.charts(rows[:-4])) == 1
-    assert isinstance(charts.charts(rows[:-4])[0], charts.Curves)
+    assert isinstance(charts.charts(rows[:-4])[0], Curves)
 
 
 def test_shades_say_how_good_a_cell_is(comparison: Comparison) -> None:
     rows = [row for row in swept(mp=(1, 2, 4, 8), pp=(1, 2, 4, 8)) if row.fabric == "mesh"]
     (chart,) = charts.charts(rows)
-    assert isinstance(chart, charts.HeatMap)
+    assert isinstance(chart, HeatMap)
     # 16 times, each ten times the one before: equal steps of the logarithm.
     assert list(chart.shades.values()) == pytest.approx([1 - step / 15 for step in range(16)])
     (chart,) = charts.charts(training(rows, [10.0 ** (2 * step) for step in range(16)]))
-    assert isinstance(chart, charts.HeatMap)
-    assert chart.rate == "samples/s"
+    assert isinstance(chart, HeatMap)
+    assert chart.axis.name == "samples/s"
     assert list(chart.shades.values()) == pytest.approx([step / 15 for step in range(16)])

@@ -7,6 +7,7 @@ from attrs import evolve
 from rich.console import Console
 
 from fredfw.experiment.study.results import Objective, RungCount, RungError, StudyPoint, StudyResult
+from fredfw.report.shown import Table
 from fredfw.report.studies import study_report, study_to_csv
 
 
@@ -70,6 +71,15 @@ def test_the_report_counts_ranks_and_gives_reasons(study: StudyResult) -> None:
         "compressed: 6 points, 3 results, 4,321 events",
         "from the store: 1 cell",
     ]
+
+
+def test_a_terminal_that_is_too_narrow_has_the_rank_in_each_part_of_the_table(study: StudyResult) -> None:
+    console = Console(width=30, force_terminal=True, color_system=None)
+    with console.capture() as capture:
+        console.print(next(part for part in study_report(study, 10) if isinstance(part, Table)), crop=False)
+    headers = [line.split() for line in capture.get().splitlines() if line.startswith("rank")]
+    assert len(headers) > 1
+    assert headers[0] == ["rank", "tp", "size", "time", "(s)"]
 
 
 def test_only_the_best_are_listed(study: StudyResult) -> None:

@@ -130,7 +130,7 @@ class _Report:
         """
         self._ranking.check(fields)
         if "--map" in self._pictures:
-            from fredfw.report.maps import check_maps
+            from fredfw.report.plots import check_maps
 
             check_maps(savings)
 
@@ -161,10 +161,13 @@ class _Report:
 
 def _painter(option: str, path: str) -> Callable[[Comparison], bytes]:
     # Imported before anything runs, so that a missing matplotlib is reported before the simulation.
-    if option == "--plot":
-        from fredfw.report.plots import plot_comparison as draw
-    else:
-        from fredfw.report.maps import plot_maps as draw
+    from fredfw.report.pictures import importing
+
+    with importing(option):
+        if option == "--plot":
+            from fredfw.report.plots import plot_comparison as draw
+        else:
+            from fredfw.report.plots import plot_maps as draw
     file_format = picture_format(option, path)
     return lambda comparison: draw(comparison, file_format)
 

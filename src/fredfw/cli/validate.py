@@ -174,7 +174,10 @@ def _points(
 
 def _painter(path: str) -> Callable[[Validation], bytes]:
     # Imported before anything runs, so that a missing matplotlib is reported before the simulation.
-    from fredfw.validation.plots import plot_validation
+    from fredfw.report.pictures import importing
+
+    with importing("--plot"):
+        from fredfw.validation.plots import plot_validation
 
     file_format = picture_format("--plot", path)
     return lambda validation: plot_validation(validation, file_format)

@@ -1,187 +1,152 @@
-"""What pictures of a comparison show, whatever draws them: stacked bars, lines over a swept field, or maps of two."""
+"""What pictures of a comparison show: stacked bars, lines over a swept field, maps of two, points of two metrics."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import cycle, groupby
-from typing import Any, TypeAlias
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import Any
 
-from attrs import frozen
-
+from fredfw.experiment.metrics import Metric
 from fredfw.experiment.naming import as_written, fill, unfilled
-from fredfw.experiment.results import Row
-from fredfw.report.data import RowGroup, causes_with_time, rate_of, row_groups, uneven_rate
-from fredfw.report.pictures import Scale, scale_of
-from fredfw.workloads.labels import BUBBLE, COMPUTE
-
-# Okabe and Ito's palette, which people with any usual colour vision can tell apart ("Color Universal Design", 2008).
-_COLOURS = {
-    COMPUTE: "#0072B2",
-    BUBBLE: "#BBBBBB",
-}
-_OTHER_COLOURS = ("#D55E00", "#E69F00", "#009E73", "#CC79A7", "#F0E442", "#56B4E9", "#000000", "#7F4F24", "#8A8AD6")
-LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F4F24")
-"""Of lines."""
+from fredfw.experiment.results import Row, Status
+from fredfw.report.data import RowGroup, best_cells, rate_of, row_groups, uneven_rate
+from fredfw.report.pictures import (
+    At,
+    Axis,
+    Bar,
+    Bars,
+    Curves,
+    Dot,
+    Dots,
+    HeatMap,
+    Picture,
+    Scale,
+    Series,
+    line_colour,
+    scale_of,
+    spans,
+)
+from fredfw.report.runs import result_name
+from fredfw.units import Unit, render
 
 _FEW = 3  # values that are worth a line
 _GRID = 4  # values of each of two fields that are worth a map
 _MOST_SERIES = 8
 _MOST_BARS = 40
-_DECADE = 10.0
+_TIME = "iteration time"
+_Best = Collection[tuple[str, str]]
 
 
-@frozen(eq=False)
-class Bars:
-    """Stacked bars, one below the other.
+def charts(rows: Sequence[Row]) -> list[Picture]:
+    """Return what to draw of ``rows``: maps of two numeric fields, lines over one, or else bars.
+
+    Bars are iteration time by cause. The speed-up stands at the end of each, and a mark where it would end at the
+    published speed-up. A single line whose times span less than a decade is drawn as bars, too.
+
+    Where rows train different amounts, lines and maps show samples per second (or tokens, where samples differ in
+    length), and so do the labels of bars.
+    """
+    best = best_cells(rows)
+    return [chart for group in row_groups(rows) for chart in _charts(group, best)]
+
+
+def time_bars(title: str, rows: Sequence[Row], names: Sequence[str], best: _Best, *, end: float | None = None) -> Bars:
+    """Return where the time of ``rows`` goes.
 
     Args:
         title: What they have in common.
         rows: One per bar.
         names: Of the bars.
-        longest: Seconds at the end of the axis.
+        best: Cells by workload and fabric.
+        end: Seconds at the end of the axis.
     """
-
-    title: str
-    rows: Sequence[Row]
-    names: Sequence[str]
-    longest: float
-
-
-@frozen(eq=False)
-class Curves:
-    """Lines over a swept field.
-
-    Args:
-        title: What they have in common; may be empty.
-        field: Name of the swept field.
-        scale: Its values.
-        series: Rows of each line, by name.
-        others: Rows of fabrics that are not swept, by name.
-    """
-
-    title: str
-    field: str
-    scale: Scale
-    series: Mapping[str, Sequence[Row]]
-    others: Mapping[str, Row]
-
-    @property
-    def rows(self) -> list[Row]:
-        """All of them."""
-        return [*(row for members in self.series.values() for row in members), *self.others.values()]
-
-    @property
-    def rate(self) -> str | None:
-        """What is drawn instead of time where rows train different amounts; see ``uneven_rate``."""
-        return uneven_rate(self.rows)
-
-    def value(self, row: Row) -> float:
-        """Return what is drawn of ``row``: seconds, or its rate."""
-        return row.seconds if self.rate is None else rate_of(row, self.rate)
-
-    def place(self, row: Row) -> float:
-        """Return where ``row`` stands along the axis."""
-        return self.scale.numbers[as_written(_settings(row)[self.field])]
+    rate = uneven_rate(rows)
+    bars = [
+        Bar(
+            name,
+            row.breakdown,
+            _note(row, rate),
+            (row.workload, row.fabric) in best,
+            row.status is Status.CALIBRATED,
+            _published(row),
+        )
+        for name, row in zip(names, rows, strict=True)
+    ]
+    return Bars(title, bars, [row.colours for row in rows], Axis(_TIME, "s"), end or _longest(rows))
 
 
-@frozen(eq=False)
-class HeatMap:
-    """A colour for each pair of values of two swept fields.
-
-    Args:
-        title: What they have in common; may be empty.
-        down: Name of the first field.
-        across: Name of the second one.
-        rows: The values of the first as written, from the least.
-        columns: Those of the second one.
-        cells: Rows by both values; those of cells without a result are missing.
-        rate: What is shown instead of time where rows train different amounts; see ``uneven_rate``.
-    """
-
-    title: str
-    down: str
-    across: str
-    rows: tuple[str, ...]
-    columns: tuple[str, ...]
-    cells: Mapping[tuple[str, str], Row]
-    rate: str | None
-
-    @property
-    def values(self) -> dict[tuple[str, str], float]:
-        """Seconds, or the rate, by both values."""
-        return {at: row.seconds if self.rate is None else rate_of(row, self.rate) for at, row in self.cells.items()}
-
-    @property
-    def shades(self) -> dict[tuple[str, str], float]:
-        """How good each one is, from 0 to 1: by the logarithm, where the values span a decade."""
-        values = self.values
-        log = spans(values.values())
-        places = {at: math.log(value) if log else value for at, value in values.items()}
-        low, high = min(places.values()), max(places.values())
-        shares = {at: (place - low) / (high - low) if high > low else 1.0 for at, place in places.items()}
-        return shares if self.rate is not None or high == low else {at: 1.0 - share for at, share in shares.items()}
+def trade_off(title: str, rows: Sequence[Row], across: Metric, up: Metric, front: Collection[int]) -> Dots:
+    """Return a point for each of ``rows`` by two metrics; those with the numbers ``front`` are joined."""
+    fabrics = list(dict.fromkeys(row.fabric_template for row in rows))
+    right, top = (metric_axis(one, [one.of(row) or 0.0 for row in rows]) for one in (across, up))
+    dots = []
+    for number, row in enumerate(rows):
+        x, y = (one.of(row) or 0.0 for one in (across, up))
+        name = f"{result_name(row)}: {right.text(x)}, {top.text(y)}"
+        dots.append(Dot(x, y, name, line_colour(fabrics.index(row.fabric_template)), strong=number in front))
+    legend = [(name, line_colour(number)) for number, name in enumerate(fabrics)] if len(fabrics) > 1 else ()
+    caption = f"{title}: {up.name} over {across.name}; joined: no other cell beats these in both"
+    return Dots(caption, right, top, dots, legend)
 
 
-Chart: TypeAlias = Bars | Curves | HeatMap
+def metric_axis(one: Metric, values: Iterable[float]) -> Axis:
+    """Return the axis of a metric, which has ``values``."""
+    return Axis(one.name, one.unit, spans(values))
 
 
-def charts(rows: Sequence[Row]) -> list[Chart]:
-    """Return what to draw of ``rows``: maps of two numeric fields, lines over one, or else bars."""
-    return [chart for group in row_groups(rows) for chart in _charts(group)]
-
-
-def spans(values: Iterable[float], factor: float = _DECADE) -> bool:
-    """Return whether the largest of ``values`` is ``factor`` times the least, so that they need a logarithmic axis."""
-    found = list(values)
-    return min(found) > 0 and max(found) >= factor * min(found)
-
-
-def published(row: Row) -> float | None:
+def _published(row: Row) -> float | None:
     """Return the seconds at the published speed-up, if there is one."""
     if row.reference_speedup is None or row.speedup is None:
         return None
     return row.seconds * row.speedup / row.reference_speedup
 
 
-def colours(rows: Sequence[Row]) -> dict[str, str]:
-    """Return the colour of each cause that takes time in ``rows``: what a workload declares, or one that is free."""
-    return cause_colours(causes_with_time(rows), [row.colours for row in rows])
+def _note(row: Row, rate: str | None) -> str:
+    if rate is not None:
+        return f"{rate_of(row, rate):.3g} {rate}"
+    return render(row.seconds, Unit.SECONDS, 4) if row.speedup is None else f"{row.speedup:.2f}x"
 
 
-def cause_colours(causes: Iterable[str], declared: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """Return the colour of each of ``causes``, of those that workloads have ``declared`` the first one."""
-    known = {label: colour for one in reversed(declared) for label, colour in one.items() if colour}
-    spare = cycle([one for one in _OTHER_COLOURS if one not in known.values()] or _OTHER_COLOURS)
-    return {cause: _COLOURS.get(cause) or known.get(cause) or next(spare) for cause in causes}
+def _value(row: Row, rate: str | None) -> float:
+    """Return what is drawn of ``row``: seconds, or its rate."""
+    return row.seconds if rate is None else rate_of(row, rate)
 
 
-def _charts(group: RowGroup) -> Sequence[Chart]:
+def _value_axis(rate: str | None, values: Iterable[float]) -> Axis:
+    return Axis(*((_TIME, "s") if rate is None else (rate, "")), spans(values))
+
+
+def _charts(group: RowGroup, best: _Best) -> Sequence[Picture]:
     rows = group.rows
     title = unfilled(group.name)
     title = "" if set(title.split()) <= set(group.fields) else title  # names of fields say nothing new
-    maps = _maps(title, rows)
+    maps = _maps(title, rows, best)
     if maps:
         return maps
     field = _most(_numeric(rows, "workload") or _numeric(rows, "fabric"))
     if field is not None:
         name, scale = field
         curves = _curves(title, name, scale, rows)
-        if len(curves.series) > 1 or spans([row.seconds for row in rows]):
+        lines = sum(one.level is None for one in curves.series)
+        if lines > 1 or spans([row.seconds for row in rows]):
             fabrics = list(dict.fromkeys(row.fabric for row in rows))
-            if len(curves.series) <= _MOST_SERIES or len(fabrics) == 1 or name not in rows[0].workload_settings:
+            if lines <= _MOST_SERIES or len(fabrics) == 1 or name not in rows[0].workload_settings:
                 return [curves]
             of = [[row for row in rows if row.fabric == fabric] for fabric in fabrics]
             return [_curves(part[0].fabric, name, scale, part, fabrics=False) for part in of]
     if len({row.fabric for row in rows}) == 1:
         names = [", ".join(map(as_written, row.workload_settings.values())) or row.fabric for row in rows]
         swept = f"by {' and '.join(group.fields)}" if group.fields else ""
-        return _bars(f"{title} {swept}".strip(), rows, names)
+        return _bars(f"{title} {swept}".strip(), rows, names, best)
     parts = [list(members) for _, members in groupby(rows, key=lambda row: row.workload)]
     # One axis for all of a sweep, unless that would make bars too short to be read.
     ends = list(map(_longest, parts))
     one = None if spans(ends) else max(ends)
-    return [bars for part in parts for bars in _bars(part[0].workload, part, [row.fabric for row in part], longest=one)]
+    return [
+        bars
+        for part in parts
+        for bars in _bars(part[0].workload, part, [row.fabric for row in part], best, longest=one)
+    ]
 
 
 def _settings(row: Row) -> dict[str, Any]:
@@ -203,42 +168,42 @@ def _most(fields: Mapping[str, Scale]) -> tuple[str, Scale] | None:
     return max(fields.items(), key=lambda one: len(one[1].numbers)) if fields else None
 
 
-def _maps(title: str, rows: Sequence[Row]) -> list[HeatMap]:
+def _maps(title: str, rows: Sequence[Row], best: _Best) -> list[HeatMap]:
     """Return a map for each value of all else, where two fields have many values each and each pair of them a row."""
     scales = {**_numeric(rows, "fabric"), **_numeric(rows, "workload")}
     long = [name for name, scale in scales.items() if len(scale.numbers) >= _GRID]
     if len(long) != 2:
         return []
-    down, across = sorted(long, key=list(dict.fromkeys(name for row in rows for name in _names(row))).index)
-    parts: dict[str, dict[tuple[str, str], Row]] = {}
+    order = dict.fromkeys(name for row in rows for name in (*row.workload_settings, *row.fabric_settings))
+    down, across = sorted(long, key=list(order).index)
+    parts: dict[str, dict[At, Row]] = {}
     for row in rows:
         found = _settings(row)
         if down not in found or across not in found:
             return []
-        rest = [f"{key} {as_written(value)}" for key, value in found.items() if key not in long]
-        rest += [row.fabric if not row.fabric_settings else unfilled(row.fabric_template)]
-        parts.setdefault(", ".join(filter(None, rest)), {})[as_written(found[down]), as_written(found[across])] = row
+        others = [f"{key} {as_written(value)}" for key, value in found.items() if key not in long]
+        others += [row.fabric if not row.fabric_settings else unfilled(row.fabric_template)]
+        parts.setdefault(", ".join(filter(None, others)), {})[as_written(found[down]), as_written(found[across])] = row
     if sum(map(len, parts.values())) < len(rows):
         return []
-    lines, columns = (
-        tuple(sorted(scales[name].numbers, key=scales[name].numbers.__getitem__)) for name in (down, across)
-    )
+    lines, columns = (sorted(scales[name].numbers, key=scales[name].numbers.__getitem__) for name in (down, across))
     rate = uneven_rate(rows)
-    titles = {rest: " on ".join(filter(None, [title, rest if len(parts) > 1 else ""])) for rest in parts}
-    return [HeatMap(titles[rest], down, across, lines, columns, cells, rate) for rest, cells in parts.items()]
+    maps = []
+    for rest, cells in parts.items():
+        name = " on ".join(filter(None, [title, rest if len(parts) > 1 else ""]))
+        values = {at: _value(row, rate) for at, row in cells.items()}
+        strong = frozenset(at for at, row in cells.items() if (row.workload, row.fabric) in best)
+        maps.append(HeatMap(name, down, across, lines, columns, _value_axis(rate, values.values()), values, strong))
+    return maps
 
 
-def _names(row: Row) -> list[str]:
-    return [*row.workload_settings, *row.fabric_settings]
-
-
-def _bars(title: str, rows: Sequence[Row], names: Sequence[str], *, longest: float | None = None) -> list[Bars]:
+def _bars(
+    title: str, rows: Sequence[Row], names: Sequence[str], best: _Best, *, longest: float | None = None
+) -> list[Bars]:
     """Return the charts of ``rows``: several with the same axis, where there are too many."""
     end = longest or _longest(rows)
-    return [
-        Bars(title, rows[start : start + _MOST_BARS], names[start : start + _MOST_BARS], end)
-        for start in range(0, len(rows), _MOST_BARS)
-    ]
+    places = [slice(start, start + _MOST_BARS) for start in range(0, len(rows), _MOST_BARS)]
+    return [time_bars(title, rows[place], names[place], best, end=end) for place in places]
 
 
 def _curves(title: str, field: str, scale: Scale, rows: Sequence[Row], *, fabrics: bool = True) -> Curves:
@@ -262,8 +227,20 @@ def _curves(title: str, field: str, scale: Scale, rows: Sequence[Row], *, fabric
             series.setdefault(name, []).append(row)
         else:
             others[name] = row
-    return Curves(title, field, scale, series, others)
+    drawn = [*(row for members in series.values() for row in members), *others.values()]
+    rate = uneven_rate(drawn)
+
+    def place(row: Row) -> float:
+        return scale.numbers[as_written(_settings(row)[field])]
+
+    lines = [
+        *(Series(name, sorted((place(row), _value(row, rate)) for row in one)) for name, one in series.items()),
+        *(Series(name, level=_value(row, rate)) for name, row in others.items()),
+    ]
+    known = [(place(row), _published(row)) for members in series.values() for row in members if rate is None]
+    marks = [(at, value) for at, value in known if value is not None]
+    return Curves(title, Axis.of(field, scale), _value_axis(rate, (_value(row, rate) for row in drawn)), lines, marks)
 
 
 def _longest(rows: Sequence[Row]) -> float:
-    return max(max(row.seconds, published(row) or 0.0) for row in rows)
+    return max(max(row.seconds, _published(row) or 0.0) for row in rows)

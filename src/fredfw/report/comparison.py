@@ -9,6 +9,7 @@ from itertools import groupby
 
 from attrs import evolve, frozen
 
+from fredfw.experiment.metrics import METRICS, Metric
 from fredfw.experiment.naming import as_written
 from fredfw.experiment.results import Comparison, Failure, Row, Saving, Sensitivity, Status
 from fredfw.report import accuracy, numbers
@@ -35,8 +36,7 @@ _STYLES = {
     Status.PREDICTED: "bold good",
 }
 _MFU = "MFU %"
-_NPU_TIME = "NPU-seconds"
-_METRICS = {"mfu": _MFU, "npu-seconds": _NPU_TIME}  # columns that have another name than the metric
+_METRICS = {"mfu": _MFU, "npu-seconds": "NPU-seconds"}  # columns that have another name than the metric
 _SCALE = "compute scale"
 _REASON = "no result"
 _BEST = "bold good"
@@ -145,7 +145,8 @@ class _Shown:
         self.best = best_cells(comparison.rows) & {(row.workload, row.fabric) for row in rows}
         self.spread = PERCENTILES if any(row.spread is not None for row in rows) else ()
         together = bool(ranking) or is_swept(self.cells)
-        self.rates = _metrics(ranking) | _rates(rows, self.groups, together=together)
+        asked = (one for one in ranking.metrics if one.name != "time")  # which has a column anyway
+        self.rates = _metric_columns(asked) | _rates(rows, self.groups, together=together)
         self.status = any(row.status is not Status.SIMULATED for row in rows)
 
     @property
@@ -271,25 +272,18 @@ def _rates(rows: Sequence[Row], groups: Sequence[RowGroup], *, together: bool) -
         unswept = [group.rows for group in groups if swept not in group.fields]
         if any(len({getattr(row.work, name, None) for row in members}) > 1 for members in unswept):
             columns[name] = partial(_division, name=name)
-    if works:
-        columns["samples/s"] = lambda row: numbers.rate(row.throughput.samples_per_second)
     lengths = {work.tokens_per_sample for work in works} - {None}
-    if len(lengths) > 1 or (lengths and together):
-        columns["tokens/s"] = lambda row: numbers.rate(row.throughput.tokens_per_second)
-    if any(row.throughput.mfu is not None for row in rows):
-        columns[_MFU] = lambda row: numbers.percent(row.throughput.mfu)
-    if works and together and len({row.npus for row in rows}) > 1:
-        columns[_NPU_TIME] = lambda row: numbers.rate(row.throughput.npu_time)
-    return columns
-
-
-def _metrics(ranking: Ranking) -> dict[str, Callable[[Row], str]]:
-    """Return the columns of the metrics that ``ranking`` asks for; time has one anyway."""
-    return {
-        _METRICS.get(one.name, one.name): lambda row, one=one: numbers.metric(one, row)  # type: ignore[misc]
-        for one in ranking.metrics
-        if one.name != "time"
+    rates = {
+        "samples/s": works,
+        "tokens/s": len(lengths) > 1 or (lengths and together),
+        "mfu": any(row.throughput.mfu is not None for row in rows),
+        "npu-seconds": works and together and len({row.npus for row in rows}) > 1,
     }
+    return columns | _metric_columns(METRICS[name] for name, wanted in rates.items() if wanted)
+
+
+def _metric_columns(metrics: Iterable[Metric]) -> dict[str, Callable[[Row], str]]:
+    return {_METRICS.get(one.name, one.name): partial(numbers.metric, one) for one in metrics}
 
 
 def _division(row: Row, name: str) -> str:
@@ -310,7 +304,7 @@ def _savings(savings: Sequence[Saving], sources: _Marks) -> list[Part]:
     for saving in savings:
         if len(saving.by) == 2:
             continue
-        name = _saving_name(saving)
+        name = saving_name(saving)
         for group in saving.groups:
             at = ", ".join(f"{key} {as_written(value)}" for key, value in group.at.items())
             mean, *ends = (f"{share:.1%}" for share in (group.saving, group.lowest, group.highest))
@@ -332,7 +326,8 @@ def _savings(savings: Sequence[Saving], sources: _Marks) -> list[Part]:
     return report
 
 
-def _saving_name(saving: Saving) -> str:
+def saving_name(saving: Saving) -> str:
+    """Return the name of ``saving``, with the part of the time that it is of."""
     return saving.name if saving.part is None else f"{saving.name} (exposed {saving.part})"
 
 
@@ -349,7 +344,7 @@ def _grid(saving: Saving, sources: _Marks) -> list[Part]:
     rows = [[row, *(found.get(column, "-") for column in columns)] for row, found in cells.items()]
     claims = (_published(claim.saving, claim.source, sources, ".1%") for claim in saving.claims)
     return [
-        Heading((Span(_saving_name(saving)), Span(f"  ({down} down, {across} across)", "dim"))),
+        Heading((Span(saving_name(saving)), Span(f"  ({down} down, {across} across)", "dim"))),
         Table((down, *columns), rows, right=range(1, len(columns) + 1)),
         *(Line((Span("reference: "), claim)) for claim in claims),
     ]

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain, groupby
+from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -143,6 +145,10 @@ def best_cells(rows: Sequence[Row]) -> frozenset[tuple[str, str]]:
     return frozenset(found)
 
 
+_CELL = (
+    *("workload", "fabric", "status", "fidelity", "npus", "seconds", "speedup", "baseline", "reference_speedup"),
+    *("reference_source", "compute_scale", "energy"),
+)
 _SPREAD = ("runs", "p50", "p99", "standard_error")  # columns where a row is of several runs
 _JOB = ("start", "seconds", "alone", "slowdown", "bytes")
 _JOB_SPREAD = ("p50", "p99")
@@ -156,69 +162,41 @@ def comparison_to_csv(comparison: Comparison) -> str:
     ``infeasible`` or ``failed``, and the reason in ``notes``.
     """
     cells = items(comparison)
-    parts = causes(comparison.rows)
+    rows = comparison.rows
+    columns: dict[str, Callable[[Row], object]] = {
+        **{name: attrgetter(name) for name in _CELL},
+        **{name: partial(_of_part, "work", name) for name in _names(Work)},
+        **{name: partial(_of_part, "throughput", name) for name in _names(Throughput)},
+        **{f"{cause}_seconds": partial(_of_cause, cause) for cause in causes(rows)},
+        "notes": lambda row: "; ".join(row.notes),
+        "baseline_workload": attrgetter("baseline_workload"),
+        "cost": attrgetter("cost"),
+        "memory": METRICS["memory"].of,
+    }
     swept = fields_of(cells)
-    jobs = _job_columns(comparison.rows)
-    spread = _SPREAD if any(row.spread is not None for row in comparison.rows) else ()
-    columns = (
-        "workload",
-        "fabric",
-        "status",
-        "fidelity",
-        "npus",
-        "seconds",
-        "speedup",
-        "baseline",
-        "reference_speedup",
-        "reference_source",
-        "compute_scale",
-        "energy",
-    )
-    work, throughput = _names(Work), _names(Throughput)
+    more: dict[str, Callable[[Row], object]] = {
+        **{column: partial(_of_job, *place) for column, place in _job_columns(rows).items()},
+        **{name: partial(_of_part, "spread", name) for name in _SPREAD if any(row.spread is not None for row in rows)},
+    }
 
-    def values(cell: Item) -> tuple[object, ...]:
-        own = (settings(cell, field.kind).get(field.name, "") for field in swept)
+    def values(cell: Item) -> Iterator[object]:
         if isinstance(cell, Failure):
-            between = [None] * (len(columns) - 3 + len(work) + len(throughput) + len(parts))
-            ours = map(as_written, own)
-            return (
-                cell.workload,
-                cell.fabric,
-                cell.status,
-                *between,
-                cell.told,
-                *[None] * 3,
-                *ours,
-                *[None] * (len(jobs) + len(spread)),
-            )
-        return (
-            *(getattr(cell, column) for column in columns),
-            *(getattr(cell.work, column, None) for column in work),
-            *(getattr(cell.throughput, column) for column in throughput),
-            *(cell.breakdown.get(cause, 0.0) for cause in parts),
-            "; ".join(cell.notes),
-            cell.baseline_workload,
-            cell.cost,
-            METRICS["memory"].of(cell),
-            *map(as_written, own),
-            *(_of_job(cell, column) for column in jobs.values()),
-            *(getattr(cell.spread, column, None) for column in spread),
-        )
+            known = {"workload": cell.workload, "fabric": cell.fabric, "status": cell.status, "notes": cell.told}
+            yield from map(known.get, columns)
+        else:
+            yield from (column(cell) for column in columns.values())
+        yield from (as_written(settings(cell, field.kind).get(field.name, "")) for field in swept)
+        yield from (column(cell) if isinstance(cell, Row) else None for column in more.values())
 
-    header = (
-        *columns,
-        *work,
-        *throughput,
-        *(f"{cause}_seconds" for cause in parts),
-        "notes",
-        "baseline_workload",
-        "cost",
-        "memory",
-        *(field.path for field in swept),
-        *jobs,
-        *spread,
-    )
-    return to_csv(header, map(values, cells))
+    return to_csv((*columns, *(field.path for field in swept), *more), map(values, cells))
+
+
+def _of_part(part: str, name: str, row: Row) -> object:
+    return getattr(getattr(row, part), name, None)
+
+
+def _of_cause(cause: str, row: Row) -> float:
+    return row.breakdown.get(cause, 0.0)
 
 
 def _job_columns(rows: Sequence[Row]) -> dict[str, tuple[str, str]]:
@@ -229,9 +207,8 @@ def _job_columns(rows: Sequence[Row]) -> dict[str, tuple[str, str]]:
     return {f"job.{name}.{field}": (name, field) for name in names for field in fields}
 
 
-def _of_job(row: Row, column: tuple[str, str]) -> float | None:
-    """Return what ``row`` has in a column, if it has that job."""
-    name, field = column
+def _of_job(name: str, field: str, row: Row) -> float | None:
+    """Return what ``row`` has of a job, if it has that."""
     job = next((one for one in row.jobs if one.name == name), None)
     return getattr(None if job is None else job.spread if field in _JOB_SPREAD else job, field, None)
 

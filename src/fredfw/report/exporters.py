@@ -98,7 +98,6 @@ class HtmlExporter(Exporter):
     def export(self, result: object) -> str:
         """See ``Exporter.export``."""
         from fredfw.report import pages
-        from fredfw.report.html import studies
         from fredfw.report.html.page import rendered
 
         if isinstance(result, RunResult):
@@ -108,7 +107,7 @@ class HtmlExporter(Exporter):
             ranking.check(fields_of(items(result)))
             return rendered(pages.comparison_page(result, ranking, self.command))
         if isinstance(result, StudyResult):
-            return rendered(studies.study_page(result, self.command))
+            return rendered(pages.study_page(result, self.command))
         if isinstance(result, Paged):
             return rendered(result.page(self.command))
         raise _unsupported(self, result)

@@ -11,7 +11,8 @@ from fredfw.units import Unit, render
 
 NO_MFU = "MFU is omitted where compute_scale is below 1: computation may then exceed the NPU's peak"
 """What is said where a model's FLOPs are known, and their share of the peak is not."""
-_TIME_UNITS = (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9))
+TIME_UNITS = (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9))
+"""With how many seconds each is."""
 _MOST_DECIMALS = 3
 _UNITS = {"J": Unit.JOULES, "B": Unit.BYTES}
 _MANY = 1000  # from here on there are no decimals
@@ -46,7 +47,7 @@ def metric(one: Metric, row: Row) -> str:
         return "-"
     if one.unit in _UNITS:
         return render(value, _UNITS[one.unit])
-    return percent(value) if not one.unit else f"{value:,.4g}" if value < _MANY else f"{value:,.0f}"
+    return rate(value) if one.unit else percent(value)
 
 
 def time_scale(seconds: Iterable[float]) -> tuple[str, float, int]:
@@ -57,9 +58,9 @@ def time_scale(seconds: Iterable[float]) -> tuple[str, float, int]:
     """
     times = list(seconds)
     longest, shortest = max(times, default=0.0), min(times, default=0.0)
-    first = next((index for index, (_, unit) in enumerate(_TIME_UNITS) if longest >= unit), len(_TIME_UNITS) - 1)
+    first = next((index for index, (_, unit) in enumerate(TIME_UNITS) if longest >= unit), len(TIME_UNITS) - 1)
     scales = [
-        (name, unit, max(decimals(longest / unit), decimals(shortest / unit, 3))) for name, unit in _TIME_UNITS[first:]
+        (name, unit, max(decimals(longest / unit), decimals(shortest / unit, 3))) for name, unit in TIME_UNITS[first:]
     ]
     return next((scale for scale in scales if scale[2] <= _MOST_DECIMALS), scales[-1])
 

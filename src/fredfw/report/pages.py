@@ -9,23 +9,28 @@ from typing import Any
 from attrs import evolve
 
 from fredfw.experiment.metrics import METRICS, pareto, scores
+from fredfw.experiment.naming import as_written
 from fredfw.experiment.results import Comparison, Row, RunResult, Status, TierLoad
+from fredfw.experiment.study.results import StudyPoint, StudyResult
 from fredfw.experiment.why import critical_path
 from fredfw.report.cells import items, key_columns
-from fredfw.report.charts import cause_colours
+from fredfw.report.charts import charts, metric_axis, time_bars, trade_off
 from fredfw.report.comparison import MEANINGS, comparison_report, sensitivity_report
-from fredfw.report.data import best_cells, ordered, row_groups
-from fredfw.report.html.charts import breakdowns, figures, time_bars, trade_off
-from fredfw.report.html.svg import Bar
+from fredfw.report.data import best_cells, row_groups
+from fredfw.report.pictures import Axis, Bar, Bars, Dot, Dots, scale_of
 from fredfw.report.ranking import Ranking
 from fredfw.report.runs import TIER_COLUMNS, result_name, run_report, tier_cells, why_report
 from fredfw.report.shown import GAP, Code, Details, Heading, Line, Page, Part, Section, Table
+from fredfw.report.studies import study_report
 from fredfw.units import Unit, counted, render
 
 _MOST_BARS = 60  # rows whose time is shown in parts
 _MOST_TIERS = 30  # rows of tiers
 _TOP = 30
 _FEW = 3  # points that are worth a picture
+MOST_DOTS = 1500
+"""Of a picture, so that the file stays small."""
+_PAIR = 2
 _FIDELITIES = {
     "estimate": "no simulation: the longest path through the tasks, no communication hinders another",
     "compressed": "a phase of a group is one unit, and its repetitions are one volume",
@@ -54,7 +59,7 @@ def comparison_page(comparison: Comparison, ranking: Ranking, command: str) -> P
         (
             Section("answer", "Best", _best(rows)),
             Section("results", "Results", report),
-            Section("pictures", "Pictures", (*figures(rows), *_trade_offs(rows))),
+            Section("pictures", "Pictures", [*charts(rows), *_trade_offs(rows)]),
             Section("time", "Where the time goes", _times(rows)),
             busiest("workload", ((row.workload, row.fabric, row.tiers) for row in rows)),
             Section("sensitivity", "Sensitivity", sensitivity_report(comparison.sensitivity)),
@@ -80,10 +85,9 @@ def run_page(result: RunResult, command: str) -> Page:
     plain_result = evolve(result, critical_path=None, what_if=None, notes=())
     _, *report = run_report(plain_result, _TOP)  # without the title
     found = evolve(result, critical_path=result.critical_path or critical_path(result))
-    causes = [cause for cause in ordered(result.breakdown, [result.colours]) if result.breakdown[cause]]
     name = result_name(result)
     bar = Bar(result.workload, result.breakdown, render(result.seconds, Unit.SECONDS, 4))
-    picture = time_bars("One iteration, mean over the NPUs in use", [bar], cause_colours(causes, [result.colours]))
+    picture = Bars("One iteration, mean over the NPUs in use", [bar], [result.colours])
     scale = result.provenance.get("compute_scale", 1.0)
     notes = [*result.notes, *([] if scale == 1.0 else [f"compute time is {scale:.4g} of the roofline's"])]
     what = "All jobs take" if result.jobs else "One iteration takes"
@@ -95,6 +99,25 @@ def run_page(result: RunResult, command: str) -> Page:
             Section("time", "Where the time goes", (picture, *report)),
             assumptions({Status.SIMULATED}, {str(result.provenance.get("fidelity", ""))}, notes),
             provenance([(name, result.provenance)], result.statistics),
+            again(command),
+        ),
+    )
+
+
+def study_page(study: StudyResult, command: str) -> Page:
+    """Return the page of ``study``, which ``command`` makes again."""
+    # Without the title, and without what came from a store, which differs from one time to the next.
+    _, counted, *report = study_report(study, _TOP)[:-1]
+    return Page(
+        study.title,
+        (),
+        (
+            Section("results", "Results", (counted, *report)),
+            Section("pictures", "Pictures", _study_pictures(study)),
+            Section("time", "Where the time goes", _study_times(study.best[:_TOP], study.colours)),
+            busiest("point", ((_named(point), point.fabric, point.tiers) for point in study.best[:_TOP])),
+            assumptions({Status.SIMULATED}, {one.rung for one in study.rungs}, ()),
+            provenance([(study.title, study.provenance)]),
             again(command),
         ),
     )
@@ -197,7 +220,7 @@ def _times(rows: Sequence[Row]) -> list[Part]:
         names = [", ".join(text for one in columns if (text := one.text(row)) != "-") or row.fabric for row in shown]
         by = f" by {', '.join(one.title for one in columns)}" if columns else ""
         more = f"; the first {len(shown)} of {len(group.rows)} cells" if len(shown) < len(group.rows) else ""
-        found.append(breakdowns(f"{group.name}{by}{more}", shown, names))
+        found.append(time_bars(f"{group.name}{by}{more}", shown, names, best_cells(shown)))
     return found
 
 
@@ -247,3 +270,52 @@ def _provenances(comparison: Comparison) -> list[tuple[Row, Mapping[str, Any]]]:
     """Return what is known of how each row was made; a comparison lists that in the order of its rows."""
     found = comparison.provenance.get("cells", [])
     return list(zip(comparison.rows, found, strict=True)) if len(found) == len(comparison.rows) else []
+
+
+def _study_pictures(study: StudyResult) -> list[Part]:
+    """Return the objectives against each other, or the only one over each dimension whose values are numbers."""
+    names = [one.metric for one in study.objectives]
+    known = [point for point in study.points if point.final and all(name in point.metrics for name in names)]
+    step = -(-len(known) // MOST_DOTS) or 1
+    front = {id(point) for point in study.front}
+    shown = [point for number, point in enumerate(known) if number % step == 0 or id(point) in front]
+    if not shown:
+        return []
+    more = f"; one point of {step}" if step > 1 else ""
+    if len(names) >= _PAIR:
+        x, y = names[:_PAIR]
+        dots = [_dot(point, point.metrics[x], point.metrics[y], strong=id(point) in front) for point in shown]
+        right, top = (metric_axis(METRICS[name], [point.metrics[name] for point in shown]) for name in (x, y))
+        return [Dots(f"{y} over {x}; joined: no other point beats these{more}", right, top, dots)]
+    (name,) = names
+    up = metric_axis(METRICS[name], [point.metrics[name] for point in shown])
+    found: list[Part] = []
+    for dimension in study.numeric:
+        mine = [point for point in shown if dimension in point.values]
+        scale = scale_of([point.values[dimension] for point in mine])
+        if scale is None or len(scale.numbers) < _PAIR:
+            continue
+        dots = [
+            _dot(point, scale.numbers[as_written(point.values[dimension])], point.metrics[name], strong=False)
+            for point in mine
+        ]
+        best = ", ".join(as_written(point.values[dimension]) for point in study.front if dimension in point.values)
+        found.append(Dots(f"{name} over {dimension}; best: {best}{more}", Axis.of(dimension, scale), up, dots))
+    return found
+
+
+def _dot(point: StudyPoint, x: float, y: float, *, strong: bool) -> Dot:
+    return Dot(x, y, _named(point), strong=strong)
+
+
+def _named(point: StudyPoint) -> str:
+    return ", ".join(f"{key} {as_written(value)}" for key, value in point.values.items()) or point.fabric
+
+
+def _study_times(points: Sequence[StudyPoint], declared: Mapping[str, str]) -> list[Part]:
+    bars = [
+        Bar(_named(point), point.breakdown, render(point.seconds, Unit.SECONDS, 4), point.rank == 1)
+        for point in points
+        if point.breakdown and point.seconds is not None
+    ]
+    return [Bars("Of the best points, the best first", bars, [declared])] if bars else []

@@ -1,34 +1,55 @@
-"""The comparison as pictures, legible at the width of a paper's column. Importing this module needs matplotlib.
+"""The comparison, and its savings, as pictures that are legible at the width of a paper's column.
 
-Times are absolute: every panel has an axis in a unit of its own. ``fredfw.report.charts`` says what is drawn.
+Times are absolute: every panel has an axis in a unit of its own. ``charts`` says what is drawn. Importing this module
+needs matplotlib.
 """
 
 from __future__ import annotations
 
+import io
 import math
 import textwrap
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
-from attrs import astuple, frozen
+from attrs import frozen
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis as Ruler
+from matplotlib.contour import ContourSet
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch, Rectangle
+from matplotlib.patheffects import withStroke
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from fredfw.experiment.results import Comparison, Row, Status
-from fredfw.report.charts import LINES, Bars, Chart, Curves, HeatMap, charts, colours as colours_of, published, spans
-from fredfw.report.data import best_cells, rate_of, uneven_rate
-from fredfw.report.pictures import FONTS, SMALL, TITLE, TITLE_LETTERS, drawn, importing
-from fredfw.units import Unit, render
+from fredfw.errors import InputError
+from fredfw.experiment.file.spec import SavingSpec
+from fredfw.experiment.naming import as_written
+from fredfw.experiment.results import Comparison, Saving
+from fredfw.report.charts import charts
+from fredfw.report.comparison import saving_name
+from fredfw.report.numbers import TIME_UNITS
+from fredfw.report.pictures import (
+    LINES,
+    Axis,
+    Bars,
+    Curves,
+    HeatMap,
+    Picture,
+    colours as colours_of,
+    line_colour,
+    scale_of,
+    spans,
+)
+from fredfw.typing import FloatArray
 from fredfw.workloads.labels import OWN
 
-with importing("--plot"):
-    from matplotlib import rc_context
-    from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
-    from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch, Rectangle
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
-
+# Points: as small as the small print of a paper at the width of its column, not smaller.
+SMALL, TITLE = 6.5, 8
+FONTS: dict[Any, Any] = {"font.size": 7, "axes.titlesize": 7, "axes.linewidth": 0.6, "hatch.linewidth": 0.5}
+TITLE_LETTERS = 52  # in a line of a column's width
 _MARKERS = "os^Dv<>P"
 _DASHES = ("-", "--", ":", "-.")
 _HATCH = "////"
@@ -41,7 +62,7 @@ _DIAMOND: dict[str, Any] = {
     "markeredgewidth": 0.7,
     "zorder": 5,
 }
-_TIME_UNITS = (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9))
+_LEGEND: dict[str, Any] = {"frameon": False, "fontsize": SMALL, "columnspacing": 1.2, "borderaxespad": 0}
 
 # Inches.
 _WIDTH = 3.5  # of a column
@@ -61,43 +82,62 @@ _LEGEND_LETTERS = 64
 _MOST_TICKS = 6
 _DARK = 0.5  # a shade that needs white letters
 _FEW_DECADES = 1000.0
+_SHORT = 7  # letters of what stands behind a bar
+
+# Of maps of savings.
+_FIELDS = 2
+_FEW_MAPS = 2  # panels that stand one below the other, in one column of a paper
+_MAPS_BESIDE = 2  # panels beside each other where there are more
+_CELL = (0.37, 0.22)  # inches, wide enough for a share such as -123 %
+_FRAME = (0.8, 0.95)  # inches around the cells
+_NUMBERS = 14  # columns of a map that has its shares written in it
+_NEARLY_ALL = 0.995  # more than this is not rounded to 100 %
+_BLUE_IS_SAVED = "RdBu_r"
+# Colours are for log2(T_of / T_over), in which twice as fast is as far from 0 as twice as slow.
+_OCTAVES = 3.0
+_DARK_OCTAVES = 1.7
+_TICKS = (0.875, 0.75, 0.5, 0.0, -1.0, -3.0, -7.0)  # shares at whole octaves
+
+
+def drawn(figure: Figure, file_format: str) -> bytes:
+    """Return ``figure`` in ``file_format``, one of ``pictures.FORMATS``."""
+    buffer = io.BytesIO()
+    # Without dates, versions and random ids the same results give the same file.
+    metadata = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[file_format]
+    with rc_context({"svg.hashsalt": "fredfw", **FONTS}):
+        figure.savefig(buffer, format=file_format, dpi=200, metadata=metadata)
+    return buffer.getvalue()
 
 
 def plot_comparison(comparison: Comparison, file_format: str = "png") -> bytes:
-    """Return the figure of ``comparison`` as a file of ``file_format``; see ``fredfw.report.pictures``."""
+    """Return the figure of ``comparison`` as a file of ``file_format``; see ``drawn``."""
     return drawn(comparison_figure(comparison), file_format)
 
 
 def comparison_figure(comparison: Comparison) -> Figure:
-    """Return one panel per workload, or per sweep of one, with absolute times.
+    """Return one panel per picture of ``charts``, in columns, with a legend of what colours and marks mean.
 
-    A workload is drawn as stacked bars of iteration time by cause, one per fabric. The speed-up stands at the end of
-    its bar, in bold print where the time is the best. A diamond marks where the bar would end at the published
-    speed-up. The bar that a scalar was fitted to is hatched.
-
-    A sweep over a field with three or more numeric values is drawn as lines over that field, one per fabric and per
-    value of the other swept fields. A single line whose times span less than a decade is drawn as bars instead. Two
-    fields with four or more such values each are drawn as a map of colours, one per fabric.
-
-    Where rows train different amounts, lines show samples per second (or tokens, where samples differ in length), and
-    so do the labels of bars.
+    What stands behind the best bars and in the best cells of maps is in bold print. A diamond marks a published value,
+    and the bar that a scalar was fitted to is hatched.
     """
-    panels = [_panel(chart) for chart in charts(comparison.rows)]
+    pictures = charts(comparison.rows)
+    bars = [one for one in pictures if isinstance(one, Bars)]
+    known = colours_of(bars)
+    panels = [_panel(one, known) for one in pictures]
     with rc_context(FONTS):
-        legend = _Legend.of(panels)
-        stacks = _stacked([*panels, legend] if legend.handles else panels)
+        handles = _handles(bars, known, marked=any(one.marks for one in pictures if isinstance(one, Curves)))
+        stacks = _stacked([*panels, _legend(handles)] if handles else panels)
         height = max(sum(panel.height for panel in stack) for stack in stacks)
         title = textwrap.fill(comparison.title, TITLE_LETTERS * len(stacks))
         height += _LINE * (title.count("\n") + 1) + 2 * _MARGIN
         figure = Figure(figsize=(_WIDTH * len(stacks), height))
         figure.suptitle(title, fontsize=TITLE, y=1 - _MARGIN / height, va="top")
-        look = _Look(best_cells(comparison.rows), legend.colours)
         for column, stack in enumerate(stacks):
-            _draw(figure, column, stack, look)
+            _draw(figure, column, stack)
     return figure
 
 
-def _draw(figure: Figure, column: int, stack: Sequence[_Panel], look: _Look) -> None:
+def _draw(figure: Figure, column: int, stack: Sequence[_Panel]) -> None:
     """Draw ``stack`` from the bottom up.
 
     The places are counted, not left to a layout engine: those differ in the last digits from one time to the next.
@@ -110,7 +150,7 @@ def _draw(figure: Figure, column: int, stack: Sequence[_Panel], look: _Look) -> 
         axes = figure.add_axes((0, 0, 1, 1))
         box = (bottom + panel.below, panel.height - panel.above - panel.below)
         axes.set_position((0.5, box[0] / height, 0.5, box[1] / height))
-        panel.draw(axes, look)
+        panel.draw(axes)
         drawn_panels.append((axes, box))
     # As far to the right as the longest of the names needs it.
     boxes = [(axes.bbox.x0, axes.yaxis.get_tightbbox(None)) for axes, _ in drawn_panels if axes.axison]
@@ -137,319 +177,331 @@ def _stacked(panels: Sequence[_Panel]) -> list[list[_Panel]]:
 
 
 @frozen(eq=False)
-class _Look:
-    """What all panels have in common.
+class _Panel:
+    """A part of the figure.
 
     Args:
-        best: Cells by workload and fabric.
-        colours: By cause.
+        height: Inches, in all.
+        above: Inches that the title needs.
+        below: Inches that the axis and the legend need.
+        draw: Draws into axes.
     """
 
-    best: Collection[tuple[str, str]]
-    colours: Mapping[str, str]
+    height: float
+    above: float
+    below: float
+    draw: Callable[[Axes], None]
 
 
-class _Panel(Protocol):
-    @property
-    def height(self) -> float:
-        """Inches, in all."""
-
-    @property
-    def above(self) -> float:
-        """Inches that the title needs."""
-
-    @property
-    def below(self) -> float:
-        """Inches that the axis and the legend need."""
-
-    def draw(self, axes: Axes, look: _Look) -> None:
-        """Draw into ``axes``."""
+def _panel(picture: Picture, colours: Mapping[str, str]) -> _Panel:
+    if isinstance(picture, Bars):
+        return _bars(picture, colours)
+    if isinstance(picture, Curves):
+        return _curves(picture)
+    if isinstance(picture, HeatMap):
+        return _heat(picture)
+    raise TypeError(f"a figure has no {type(picture).__name__}")
 
 
-def _panel(chart: Chart) -> _Bars | _Curves | _HeatMap:
-    kinds: dict[type, type[Any]] = {Bars: _Bars, Curves: _Curves, HeatMap: _HeatMap}
-    panel: _Bars | _Curves | _HeatMap = kinds[type(chart)](*astuple(chart, recurse=False))
-    return panel
+def _scaled(axis: Axis, longest: float) -> tuple[str, float]:
+    """Return the name of ``axis`` with the unit of its numbers, and that unit."""
+    if axis.log or axis.unit != "s":
+        return axis.name, 1.0
+    name, unit = next((one for one in TIME_UNITS if longest >= one[1]), TIME_UNITS[-1])
+    return f"{axis.name} ({name})", unit
 
 
-def _time_unit(seconds: float) -> tuple[str, float]:
-    return next((one for one in _TIME_UNITS if seconds >= one[1]), _TIME_UNITS[-1])
+def _bars(picture: Bars, colours: Mapping[str, str]) -> _Panel:
+    bars = picture.bars
+    labels = [textwrap.fill(bar.name, _NAME, break_long_words=True) for bar in bars]
+    lines = max(label.count("\n") + 1 for label in labels)
+    above = _title_height(picture.title)
 
-
-@frozen(eq=False)
-class _Bars(Bars):
-    """Draws them."""
-
-    @property
-    def labels(self) -> list[str]:
-        return [textwrap.fill(name, _NAME, break_long_words=True) for name in self.names]
-
-    @property
-    def height(self) -> float:
-        lines = max(label.count("\n") + 1 for label in self.labels)
-        return max(_BAR, _LINE * lines) * len(self.rows) + self.above + self.below
-
-    @property
-    def above(self) -> float:
-        return _title_height(self.title)
-
-    @property
-    def below(self) -> float:
-        return _AXIS
-
-    def draw(self, axes: Axes, look: _Look) -> None:
-        unit, one = _time_unit(self.longest)
-        rate = uneven_rate(self.rows)
-        for place, row in enumerate(self.rows):
-            left = 0.0
-            for cause, colour in look.colours.items():
-                width = row.breakdown.get(cause, 0.0) / one
+    def draw(axes: Axes) -> None:
+        name, one = _scaled(picture.axis, picture.end)
+        for place, bar in enumerate(bars):
+            end = 0.0
+            for cause, colour in colours.items():
+                width = bar.parts.get(cause, 0.0) / one
                 if width:
-                    axes.barh(place, width, 0.76, left, color=colour, edgecolor="white", linewidth=0.3)
-                left += width
-            if row.status is Status.CALIBRATED:
-                outline = Rectangle(
-                    (0, place - 0.38), left, 0.76, fill=False, edgecolor="#222222", hatch=_HATCH, lw=0.6
-                )
-                axes.add_patch(outline)
-            end, reported = left, published(row)
-            if reported is not None:
-                axes.plot(reported / one, place, **_DIAMOND)
-                end = max(end, reported / one)
+                    axes.barh(place, width, 0.76, end, color=colour, edgecolor="white", linewidth=0.3)
+                end += width
+            if bar.fitted:
+                look: dict[str, Any] = {"fill": False, "edgecolor": "#222222", "hatch": _HATCH, "lw": 0.6}
+                axes.add_patch(Rectangle((0, place - 0.38), end, 0.76, **look))
+            if bar.mark is not None:
+                axes.plot(bar.mark / one, place, **_DIAMOND)
+                end = max(end, bar.mark / one)
             axes.annotate(
-                _told(row) if rate is None else f"{rate_of(row, rate):.3g} {rate}",
+                bar.note,
                 (end, place),
                 xytext=(4, 0),
                 textcoords="offset points",
                 va="center",
                 fontsize=SMALL,
-                fontweight="bold" if (row.workload, row.fabric) in look.best else "normal",
+                fontweight="bold" if bar.strong else "normal",
             )
-        axes.set_yticks(range(len(self.rows)), self.labels)
-        axes.set_ylim(len(self.rows) - 0.4, -0.6)
-        axes.set_xlim(0, (1.16 if rate is None else 1.4) * self.longest / one)
-        axes.set_xlabel(f"iteration time ({unit})", labelpad=1)
-        axes.set_title(textwrap.fill(self.title, _PANEL_LETTERS), loc="left", fontweight="bold")
+        axes.set_yticks(range(len(bars)), labels)
+        axes.set_ylim(len(bars) - 0.4, -0.6)
+        short = all(len(bar.note) <= _SHORT for bar in bars)
+        axes.set_xlim(0, (1.16 if short else 1.4) * picture.end / one)
+        axes.set_xlabel(name, labelpad=1)
+        axes.set_title(textwrap.fill(picture.title, _PANEL_LETTERS), loc="left", fontweight="bold")
         axes.tick_params(axis="y", length=0)
         _plain(axes, axes.xaxis)
 
+    return _Panel(max(_BAR, _LINE * lines) * len(bars) + above + _AXIS, above, _AXIS, draw)
 
-@frozen(eq=False)
-class _Curves(Curves):
-    """Draws them."""
 
-    @property
-    def height(self) -> float:
-        return _CURVES + self.above + self.below
+def _curves(picture: Curves) -> _Panel:
+    names = [one.name for one in picture.series if one.name]
+    names = names if len(names) > 1 else []
+    columns = _columns(names)
+    above = _title_height(picture.title)
+    below = _AXIS + _LINE * math.ceil(len(names) / columns)
 
-    @property
-    def above(self) -> float:
-        return _title_height(self.title)
-
-    @property
-    def below(self) -> float:
-        return _AXIS + _LINE * math.ceil(len(self._names) / self._columns)
-
-    @property
-    def _names(self) -> list[str]:
-        names = [name for name in [*self.series, *self.others] if name]
-        return names if len(names) > 1 else []
-
-    @property
-    def _columns(self) -> int:
-        return max(1, min(4, _LEGEND_LETTERS // (max(map(len, self._names), default=0) + 5)))
-
-    def draw(self, axes: Axes, look: _Look) -> None:
-        del look  # of bars
-        rate = self.rate
-        shown = {id(row): self.value(row) for row in self.rows}
-        log = spans(shown.values())
-        unit, one = ("", 1.0) if log or rate is not None else _time_unit(max(shown.values()))
-        for index, (name, members) in enumerate(self.series.items()):
-            places = [self.place(row) for row in members]
-            order = sorted(range(len(members)), key=places.__getitem__)
+    def draw(axes: Axes) -> None:
+        name, one = _scaled(picture.up, max(picture.values))
+        lines = [series for series in picture.series if series.level is None]
+        for index, series in enumerate(lines):
             axes.plot(
-                [places[at] for at in order],
-                [shown[id(members[at])] / one for at in order],
-                color=LINES[index % len(LINES)],
+                [place for place, _ in series.points],
+                [value / one for _, value in series.points],
+                color=line_colour(index),
                 marker=_MARKERS[index % len(_MARKERS)],
                 linestyle=_DASHES[index // len(LINES) % len(_DASHES)],
                 markersize=3,
                 linewidth=1.1,
-                label=name,
+                label=series.name,
             )
-        for index, (name, row) in enumerate(self.others.items()):
-            axes.axhline(
-                shown[id(row)] / one, color="#555555", linewidth=1.0, linestyle=_DASHES[1 + index % 3], label=name
-            )
-        for members in self.series.values():
-            for row in members:
-                reported = published(row)
-                if reported is not None and rate is None:
-                    axes.plot(self.place(row), reported / one, **_DIAMOND)
-        name, number = (f"iteration time{f' ({unit})' if unit else ''}", _seconds) if rate is None else (rate, _number)
-        self._axes(axes, name, number, log=log)
-        if self._names:
-            axes.legend(
-                loc="upper center",
-                bbox_to_anchor=(0.45, -_AXIS / _CURVES),
-                ncols=self._columns,
-                frameon=False,
-                fontsize=SMALL,
-                columnspacing=1.2,
-                handlelength=1.8,
-                borderaxespad=0,
-            )
+        for index, series in enumerate(picture.series[len(lines) :]):
+            look: dict[str, Any] = {"color": "#555555", "linewidth": 1.0, "linestyle": _DASHES[1 + index % 3]}
+            axes.axhline((series.level or 0.0) / one, label=series.name, **look)
+        for place, value in picture.marks:
+            axes.plot(place, value / one, **_DIAMOND)
+        _rulers(axes, picture, name)
+        if names:
+            below_axis = (0.45, -_AXIS / _CURVES)
+            axes.legend(loc="upper center", bbox_to_anchor=below_axis, ncols=columns, handlelength=1.8, **_LEGEND)
 
-    def _axes(self, axes: Axes, name: str, number: Callable[[float], str], *, log: bool) -> None:
-        if self.scale.log:
-            axes.set_xscale("log")
-        step = math.ceil(len(self.scale.numbers) / _MOST_TICKS)
-        ticks = sorted((place, text) for text, place in self.scale.numbers.items())[::step]
-        axes.xaxis.set_minor_locator(NullLocator())
-        axes.set_xticks([place for place, _ in ticks], [text for _, text in ticks])
-        axes.set_xlabel(self.field, labelpad=1)
-        if log:
-            axes.set_yscale("log")
-            if not spans(axes.get_ylim(), _FEW_DECADES):
-                axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
-            axes.yaxis.set_minor_formatter(NullFormatter())
-        else:
-            axes.set_ylim(bottom=0)
-        axes.set_ylabel(name)
-        if self.title:
-            axes.set_title(textwrap.fill(self.title, _PANEL_LETTERS), loc="left", fontweight="bold")
-        _plain(axes, axes.xaxis, axes.yaxis)
+    return _Panel(_CURVES + above + below, above, below, draw)
 
 
-@frozen(eq=False)
-class _HeatMap(HeatMap):
-    """Draws it."""
+def _rulers(axes: Axes, picture: Curves, name: str) -> None:
+    """Draw both axes of lines, the one that goes up with ``name``."""
+    across, up = picture.across, picture.up
+    if across.log:
+        axes.set_xscale("log")
+    ticks = sorted(across.ticks.items())[:: math.ceil(len(across.ticks) / _MOST_TICKS)]
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xticks([place for place, _ in ticks], [text for _, text in ticks])
+    axes.set_xlabel(across.name, labelpad=1)
+    if up.log:
+        axes.set_yscale("log")
+        if not spans(axes.get_ylim(), _FEW_DECADES):
+            axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: up.text(value)))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+    else:
+        axes.set_ylim(bottom=0)
+    axes.set_ylabel(name)
+    if picture.title:
+        axes.set_title(textwrap.fill(picture.title, _PANEL_LETTERS), loc="left", fontweight="bold")
+    _plain(axes, axes.xaxis, axes.yaxis)
 
-    @property
-    def height(self) -> float:
-        return _SQUARE * len(self.rows) + self.above + self.below
 
-    @property
-    def above(self) -> float:
-        return _title_height(self.title) + _LINE
+def _heat(picture: HeatMap) -> _Panel:
+    rows, columns, values = picture.rows, picture.columns, picture.values
+    above = _title_height(picture.title) + _LINE
 
-    @property
-    def below(self) -> float:
-        return _AXIS
-
-    def draw(self, axes: Axes, look: _Look) -> None:
-        values, shades = self.values, self.shades
-        each = self.rate is None and spans(values.values())
-        unit, one = ("", 1.0) if each or self.rate is not None else _time_unit(max(values.values()))
-        field = np.full((len(self.rows), len(self.columns)), np.nan)
-        for (down, across), shade in shades.items():
-            at = self.rows.index(down), self.columns.index(across)
-            field[at] = shade
-            row = self.cells[down, across]
+    def draw(axes: Axes) -> None:
+        name, one = _scaled(picture.axis, max(values.values()))
+        each = picture.axis.unit == "s" and picture.axis.log
+        field = np.full((len(rows), len(columns)), np.nan)
+        for at, shade in picture.shades.items():
+            place = rows.index(at[0]), columns.index(at[1])
+            field[place] = shade
             axes.text(
-                at[1],
-                at[0],
-                render(values[down, across], Unit.SECONDS, 3) if each else f"{values[down, across] / one:.3g}",
+                place[1],
+                place[0],
+                picture.axis.text(values[at]) if each else f"{values[at] / one:.3g}",
                 ha="center",
                 va="center",
                 fontsize=SMALL,
                 color="white" if shade < _DARK else "black",
-                fontweight="bold" if (row.workload, row.fabric) in look.best else "normal",
+                fontweight="bold" if at in picture.best else "normal",
             )
         axes.imshow(np.ma.masked_invalid(field), cmap="cividis", vmin=0, vmax=1, aspect="auto")
-        axes.set_xticks(range(len(self.columns)), self.columns)
-        axes.set_yticks(range(len(self.rows)), self.rows)
-        axes.set_xlabel(self.across, labelpad=1)
-        axes.set_ylabel(self.down)
+        axes.set_xticks(range(len(columns)), columns)
+        axes.set_yticks(range(len(rows)), rows)
+        axes.set_xlabel(picture.across, labelpad=1)
+        axes.set_ylabel(picture.down)
         axes.tick_params(length=0)
-        said = f"iteration time{f' ({unit})' if unit else ''}" if self.rate is None else self.rate
-        blank = "; blank: no result" if len(values) < field.size else ""
-        title = textwrap.fill(self.title, _PANEL_LETTERS)
-        axes.set_title("\n".join(filter(None, [title, f"{said}{blank}"])), loc="left", fontweight="bold")
+        title = filter(None, [textwrap.fill(picture.title, _PANEL_LETTERS), f"{name}{picture.blank}"])
+        axes.set_title("\n".join(title), loc="left", fontweight="bold")
+
+    return _Panel(_SQUARE * len(rows) + above + _AXIS, above, _AXIS, draw)
 
 
-@frozen(eq=False)
-class _Legend:
-    """What the colours and marks of all panels mean.
+def _handles(bars: Sequence[Bars], colours: Mapping[str, str], *, marked: bool) -> list[Patch | Line2D]:
+    """Return what the colours and marks of all panels mean; ``marked``: whether lines have marks."""
+    every = [bar for one in bars for bar in one.bars]
+    handles: list[Patch | Line2D] = [
+        Patch(color=colour, label=cause if cause in OWN else f"exposed {cause}") for cause, colour in colours.items()
+    ]
+    if any(bar.fitted for bar in every):
+        handles.append(Patch(facecolor="white", edgecolor="#222222", hatch=_HATCH, label="calibrated (fitted) cell"))
+    if marked or any(bar.mark is not None for bar in every):
+        handles.append(Line2D([], [], label="published value", **_DIAMOND))
+    return handles
 
-    Args:
-        handles: One per entry.
-        colours: By cause.
-    """
 
-    handles: Sequence[Patch | Line2D]
-    colours: Mapping[str, str]
+def _legend(handles: Sequence[Patch | Line2D]) -> _Panel:
+    columns = _columns([str(handle.get_label()) for handle in handles])
 
-    @classmethod
-    def of(cls, panels: Sequence[_Bars | _Curves | _HeatMap]) -> _Legend:
-        bars = [row for panel in panels if isinstance(panel, _Bars) for row in panel.rows]
-        lines = [row for panel in panels if isinstance(panel, _Curves) for one in panel.series.values() for row in one]
-        colours = colours_of(bars)
-        handles: list[Patch | Line2D] = [
-            Patch(color=colour, label=cause if cause in OWN else f"exposed {cause}")
-            for cause, colour in colours.items()
-        ]
-        if any(row.status is Status.CALIBRATED for row in bars):
-            handles.append(
-                Patch(facecolor="white", edgecolor="#222222", hatch=_HATCH, label="calibrated (fitted) cell")
-            )
-        if any(published(row) is not None for row in [*bars, *lines]):
-            handles.append(Line2D([], [], label="published value", **_DIAMOND))
-        return cls(handles, colours)
-
-    @property
-    def _columns(self) -> int:
-        longest = max(len(str(handle.get_label())) for handle in self.handles)
-        return max(1, min(4, _LEGEND_LETTERS // (longest + 5)))
-
-    @property
-    def height(self) -> float:
-        return _LINE * math.ceil(len(self.handles) / self._columns) + _MARGIN
-
-    @property
-    def above(self) -> float:
-        return 0.0
-
-    @property
-    def below(self) -> float:
-        return 0.0
-
-    def draw(self, axes: Axes, look: _Look) -> None:
-        del look
+    def draw(axes: Axes) -> None:
         axes.set_axis_off()
-        axes.legend(
-            handles=self.handles,
-            loc="center",
-            ncols=self._columns,
-            frameon=False,
-            fontsize=SMALL,
-            columnspacing=1.2,
-            handlelength=1.4,
-            borderaxespad=0,
-        )
+        axes.legend(handles=handles, loc="center", ncols=columns, handlelength=1.4, **_LEGEND)
+
+    return _Panel(_LINE * math.ceil(len(handles) / columns) + _MARGIN, 0.0, 0.0, draw)
+
+
+def _columns(names: Sequence[str]) -> int:
+    """Return how many columns the legend of ``names`` has."""
+    return max(1, min(4, _LEGEND_LETTERS // (max(map(len, names), default=0) + 5)))
 
 
 def _title_height(title: str) -> float:
     return _LINE * len(textwrap.wrap(title, _PANEL_LETTERS)) + 2 * _MARGIN
 
 
-def _told(row: Row) -> str:
-    """Return the speed-up, if there is one."""
-    return "" if row.speedup is None else f"{row.speedup:.2f}x"
-
-
-def _seconds(value: float) -> str:
-    return render(value, Unit.SECONDS)
-
-
-def _number(value: float) -> str:
-    return f"{value:,.6g}"
-
-
-def _plain(axes: Axes, *gridded: Axis) -> None:
+def _plain(axes: Axes, *gridded: Ruler) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     for axis in gridded:
         axis.grid(visible=True, color="#DDDDDD", linewidth=0.5)
     axes.set_axisbelow(True)
+
+
+def plot_maps(comparison: Comparison, file_format: str = "png") -> bytes:
+    """Return the figure of the maps of ``comparison`` as a file of ``file_format``; see ``plots.drawn``."""
+    return drawn(maps_figure(comparison), file_format)
+
+
+def maps_figure(comparison: Comparison) -> Figure:
+    """Return one panel per saving that goes by two fields: the first one up, the second one to the right.
+
+    Raises:
+        InputError: There is no such saving.
+    """
+    check_maps(comparison.savings)
+    maps = [_Map.of(saving) for saving in comparison.savings if len(saving.by) == _FIELDS]
+    columns = 1 if len(maps) <= _FEW_MAPS else _MAPS_BESIDE
+    rows = math.ceil(len(maps) / columns)
+    width = max(_WIDTH, _CELL[0] * max(len(one.texts[1]) for one in maps) + _FRAME[0])
+    height = max(1.1, _CELL[1] * max(len(one.texts[0]) for one in maps)) + _FRAME[1]
+    with rc_context(FONTS):
+        figure = Figure(figsize=(width * columns, height * rows + 1.0), layout="constrained")
+        panels: list[Axes] = list(figure.subplots(rows, columns, squeeze=False).flat)
+        colours = [_contours(axes, one) for axes, one in zip(panels, maps, strict=False)][-1]
+        for axes in panels[len(maps) :]:
+            axes.set_axis_off()
+        ticks = [math.log2(1 - share) for share in _TICKS]
+        bar = figure.colorbar(colours, ax=panels, ticks=ticks, location="bottom", aspect=40)
+        bar.ax.set_xticklabels([f"{share:.1%}".replace(".0%", "%") for share in _TICKS])
+        bar.ax.invert_xaxis()
+        bar.set_label("time saved (below 0: more is needed)")
+        line = Line2D([], [], color="black", linewidth=1.5, label="break-even, interpolated between the values written")
+        figure.legend(handles=[line], loc="outside lower center", frameon=False, fontsize=SMALL)
+        figure.suptitle(textwrap.fill(comparison.title, TITLE_LETTERS * columns), fontsize=TITLE)
+    return figure
+
+
+def check_maps(savings: Iterable[Saving | SavingSpec]) -> None:
+    """Make sure that there is something to draw; raises ``InputError`` if none of ``savings`` goes by two fields."""
+    if all(len(saving.by) != _FIELDS for saving in savings):
+        accepted = "[[savings]] with by = [...] of two swept fields"
+        raise InputError("there is no saving by two fields to draw", key="--map", accepted=accepted)
+
+
+@frozen(eq=False)
+class _Map:
+    """A saving as a picture has it.
+
+    Args:
+        saving: What is drawn.
+        texts: The values of its first and of its second field as written, by position.
+        centres: Where those are drawn.
+        shares: ``(first, second)``; NaN where there is none.
+    """
+
+    saving: Saving
+    texts: tuple[list[str], list[str]]
+    centres: tuple[FloatArray, FloatArray]
+    shares: FloatArray
+
+    @classmethod
+    def of(cls, saving: Saving) -> _Map:
+        (down, y), (across, x) = (_ordered(group.at[name] for group in saving.groups) for name in saving.by)
+        shares = np.full((len(down), len(across)), np.nan)
+        for group in saving.groups:
+            row, column = (as_written(group.at[name]) for name in saving.by)
+            shares[down.index(row), across.index(column)] = group.saving
+        return cls(saving, (down, across), (y, x), shares)
+
+
+def _ordered(values: Iterable[Any]) -> tuple[list[str], FloatArray]:
+    """Return ``values`` as written, by position, and their places."""
+    unique = {as_written(value): value for value in values}
+    places = dict(zip(unique, _places(list(unique.values())), strict=True))
+    return sorted(unique, key=places.__getitem__), np.array(sorted(places.values()))
+
+
+def _widened(centres: FloatArray) -> FloatArray:
+    """Return ``centres`` between the ends of their axis, half the way to a next value outside."""
+    first, last = np.diff(centres)[[0, -1]] / 2 if len(centres) > 1 else (0.5, 0.5)
+    return np.array([centres[0] - first, *centres, centres[-1] + last])
+
+
+def _places(values: Sequence[Any]) -> list[float]:
+    """Return where ``values`` stand on an axis.
+
+    Numbers, and quantities of one unit, stand at their value, or at its logarithm where they span a decade or grow by
+    one factor; all else stands in the order given.
+    """
+    scale = scale_of(values)
+    if scale is None:
+        return [float(index) for index in range(len(values))]
+    numbers = [scale.numbers[as_written(value)] for value in values]
+    return [math.log10(number) for number in numbers] if scale.log else numbers
+
+
+def _contours(axes: Axes, one: _Map) -> ContourSet:
+    # The outermost values go on to the ends, so that there is room for their numbers.
+    rows, columns = one.centres
+    x, y = _widened(columns), _widened(rows)
+    octaves = np.log2(np.maximum(1 - one.shares, 2.0 ** (-2 * _OCTAVES)))
+    field = np.ma.masked_invalid(np.pad(octaves, 1, mode="edge"))
+    levels = np.linspace(-_OCTAVES, _OCTAVES, 61)
+    colours = axes.contourf(x, y, field, levels=levels, cmap=_BLUE_IS_SAVED, extend="both")
+    if field.min() < 0 < field.max():
+        axes.contour(x, y, field, levels=[0.0], colors="black", linewidths=1.5)
+    if len(columns) <= _NUMBERS:
+        for (row, column), share in np.ndenumerate(one.shares):
+            if not math.isnan(share):
+                dark = abs(octaves[row, column]) > _DARK_OCTAVES
+                axes.text(
+                    float(columns[column]),
+                    float(rows[row]),
+                    f"{share:.0%}" if share < _NEARLY_ALL else f"{share:.1%}",
+                    ha="center",
+                    va="center",
+                    fontsize=SMALL - 0.5,
+                    color="white" if dark else "black",
+                    path_effects=[] if dark else [withStroke(linewidth=1.5, foreground="white")],
+                )
+    axes.set_xticks(columns, one.texts[1], rotation=45, ha="right", rotation_mode="anchor")
+    axes.set_yticks(rows, one.texts[0])
+    axes.set_ylabel(one.saving.by[0])
+    axes.set_xlabel(one.saving.by[1])
+    axes.set_title(textwrap.fill(saving_name(one.saving), _PANEL_LETTERS))
+    return colours

@@ -109,23 +109,6 @@ class Table(Part):
 
 
 @frozen
-class Figure(Part):
-    """A picture.
-
-    Args:
-        svg: An SVG element, as text that is escaped already.
-        caption: What it shows.
-        legend: Names of colours: (name, colour).
-    """
-
-    kind: ClassVar[str] = "figure"
-
-    svg: str
-    caption: str
-    legend: tuple[tuple[str, str], ...] = ()
-
-
-@frozen
 class Code(Part):
     """Text that is written as it is, such as a command."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -11,14 +10,14 @@ from fredfw.experiment.naming import as_written
 from fredfw.experiment.study.results import RungCount, StudyPoint, StudyResult
 from fredfw.experiment.study.search import shown
 from fredfw.report.data import to_csv
+from fredfw.report.numbers import TIME_UNITS, decimals
 from fredfw.report.shown import GAP, Heading, Line, Part, Said, Span, Table
 
-_DIGITS = 4
 _NUMBER = re.compile(r"\d[\d.,]*")
 _BESIDE = ("time", "tokens/s", "samples/s", "mfu", "memory")
 """What a table shows beside what is looked for, where it is known; of tokens and samples the first that is."""
 _SCALES: Mapping[str, Sequence[tuple[str, float]]] = {
-    "s": (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)),
+    "s": TIME_UNITS,
     "B": (("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0)),
     "J": (("J", 1.0), ("mJ", 1e-3), ("uJ", 1e-6)),
 }
@@ -137,9 +136,8 @@ def _column(metric: str, values: Sequence[float | None]) -> tuple[str, list[str]
         header = f"{metric} ({name})"
     elif unit not in ("", metric):
         header = f"{metric} ({unit})"
-    largest = max((abs(value) / factor for value in known), default=0.0)
-    decimals = min(max(_DIGITS - 1 - (math.floor(math.log10(largest)) if largest > 0 else 0), 0), 6)
-    return header, ["-" if value is None else f"{value / factor:,.{decimals}f}" for value in values]
+    digits = decimals(max((abs(value) / factor for value in known), default=0.0))
+    return header, ["-" if value is None else f"{value / factor:,.{digits}f}" for value in values]
 
 
 def _reasons(study: StudyResult, points: Sequence[StudyPoint], top: int) -> Table:

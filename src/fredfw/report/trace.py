@@ -132,16 +132,16 @@ class _Trace:
         if label != COMPUTE:
             name = f"{label} {_operation(graph, task)}: {name}"
             args |= self._communication(task, rank)
-        return {
-            "ph": "X",
-            "name": name if times == 1 else f"{name} x {times}",
-            "cat": label,
-            "pid": self._npu(rank),
-            "tid": thread,
-            "ts": self._start[span] / 1000,
-            "dur": (self._end[span] - self._start[span]) / 1000,
-            "args": args,
-        }
+        name = name if times == 1 else f"{name} x {times}"
+        return self._span(name, label, (rank, thread), (self._start[span], self._end[span]), args)
+
+    def _span(
+        self, name: str, kind: str, place: tuple[int, int], times: tuple[int, int], args: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Return a slice of a kind; ``place``: rank and thread, ``times``: start and end in ns."""
+        start, end = times
+        about = {"ph": "X", "name": name, "cat": kind, "pid": self._npu(place[0]), "tid": place[1]}
+        return {**about, "ts": start / 1000, "dur": (end - start) / 1000, "args": args}
 
     def _communication(self, task: int, rank: int) -> dict[str, Any]:
         """Return algorithm and group of a slice."""
@@ -169,16 +169,9 @@ class _Trace:
                 start, end = round(wait.start * _NS), round(wait.end * _NS)
                 task = int(timeline.task[wait.span])
                 label = BUBBLE if timeline.is_compute(wait.span) else graph.label(task)
-                yield {
-                    "ph": "X",
-                    "name": label if label in OWN else f"exposed {label}",
-                    "cat": EXPOSED,
-                    "pid": self._npu(rank),
-                    "tid": threads[EXPOSED, 0],
-                    "ts": start / 1000,
-                    "dur": (end - start) / 1000,
-                    "args": {"task": task, "label": graph.label(task), "waits for": graph.names[task]},
-                }
+                name = label if label in OWN else f"exposed {label}"
+                args = {"task": task, "label": graph.label(task), "waits for": graph.names[task]}
+                yield self._span(name, EXPOSED, (rank, threads[EXPOSED, 0]), (start, end), args)
 
     def _flows(
         self, lane_of: dict[tuple[int, int], tuple[str, int]], threads: dict[tuple[str, int], int]
@@ -259,15 +252,13 @@ def _counters(result: RunResult, start: Sequence[int], end: Sequence[int]) -> It
         levels = np.where(active > 0.5, np.maximum(steps.cumsum(), 0.0), 0.0)
         times, levels = _coarser(times, levels)
         capacity = float(fabric.bandwidths[links].sum()) / _NS
-        for time, level in zip(times.tolist(), (100 * levels / capacity).tolist(), strict=True):
-            yield {
-                "ph": "C",
-                "name": name,
-                "pid": network,
-                "tid": 0,
-                "ts": time / 1000,
-                "args": {_UTILIZATION: level},
-            }
+        yield from _counter(name, network, _UTILIZATION, times, 100 * levels / capacity)
+
+
+def _counter(name: str, pid: int, unit: str, times: IntArray, values: FloatArray) -> Iterator[dict[str, Any]]:
+    """Yield the ``values`` of a counter at ``times``, in ns."""
+    for time, value in zip(times.tolist(), values.tolist(), strict=True):
+        yield {"ph": "C", "name": name, "pid": pid, "tid": 0, "ts": time / 1000, "args": {unit: value}}
 
 
 def _coarser(times: IntArray, levels: FloatArray) -> tuple[IntArray, FloatArray]:
@@ -284,15 +275,7 @@ def _samples(result: RunResult) -> Iterator[dict[str, Any]]:
     network = len(result.fabric.npus)
     for name, one in result.samples.items():
         times, values = _coarser(np.rint(one.times * _NS).astype(np.int64), np.asarray(one.values, dtype=float))
-        for time, value in zip(times.tolist(), values.tolist(), strict=True):
-            yield {
-                "ph": "C",
-                "name": name,
-                "pid": network,
-                "tid": 0,
-                "ts": time / 1000,
-                "args": {one.unit or "value": value},
-            }
+        yield from _counter(name, network, one.unit or "value", times, values)
 
 
 def _shares(result: RunResult, number: IntArray, tiers: int, moved: dict[str, FloatArray]) -> FloatArray:

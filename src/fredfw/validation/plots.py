@@ -5,28 +5,27 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
 from fredfw.collectives import Pattern
-from fredfw.report.pictures import FONTS, SMALL, TITLE, drawn, importing
+from fredfw.report.pictures import LINES
+from fredfw.report.plots import FONTS, SMALL, TITLE, drawn
 from fredfw.validation.points import SENDRECV, CollectivePoint
 from fredfw.validation.results import Prediction, Validation
 from fredfw.validation.splits import Part
 from fredfw.validation.tables import PATTERNS
 
-with importing("--plot"):
-    from matplotlib import rc_context
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
-
-# Okabe and Ito's palette, as in ``fredfw.report.plots``.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F4F24", "#999999")
+_COLOURS = (*LINES, "#999999")
 _SIZE = 2.2  # points, of a marker
 _PANEL = 3.0  # inches
 _ACROSS = 3
 
 
 def plot_validation(validation: Validation, file_format: str = "png") -> bytes:
-    """Return the figure of ``validation`` as a file of ``file_format``; see ``fredfw.report.pictures``."""
+    """Return the figure of ``validation`` as a file of ``file_format``; see ``fredfw.report.plots``."""
     return drawn(validation_figure(validation), file_format)
 
 

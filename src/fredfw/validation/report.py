@@ -1,4 +1,4 @@
-"""What a validation found, as tables."""
+"""What a validation found: tables, pictures, and a page of both."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from collections.abc import Iterable, Sequence
 from fredfw.experiment.results import Status
 from fredfw.fabric import IdealTransport
 from fredfw.fidelities import ESTIMATE
-from fredfw.report.shown import GAP, Heading, Line, Part, Table, notes_of
+from fredfw.report.comparison import MEANINGS as STATUSES
+from fredfw.report.pages import MOST_DOTS, again
+from fredfw.report.pictures import Axis, Dot, Dots, line_colour
+from fredfw.report.shown import GAP, Heading, Line, Page, Part, Section, Table, notes_of
 from fredfw.validation import sources
-from fredfw.validation.results import STATUS, Group, Validation
+from fredfw.validation.results import STATUS, Group, Prediction, Validation
 
 _KEYS = "system", "operation", "sizes", "status"
 _ERRORS = "points", "ratio", "error %", "P90 %", "worst %", "mean %", "pooled %", "ideal %"
@@ -46,18 +49,21 @@ def validation_report(validation: Validation) -> list[Part]:
         rows = [((name, group.system, group.pattern), group) for name, found in listed for group in found]
         title = f"Predictions of a {by} by a fit without it"
         report += [GAP, Heading(title), GAP, _table(("without", *_KEYS[:2]), errors, rows)]
-    found = {one.status for one in validation.predictions}
+    cited = _cited(validation)
     return [
         *report,
         GAP,
-        *(Line(f"{status}: {meaning}") for status, meaning in MEANINGS.items() if status in found),
+        *(Line(f"{status}: {meaning}") for status, meaning in _meanings(validation)),
         *map(Line, _EXPLANATIONS),
         *([] if only_ideal else [Line(_IDEAL)]),
         *([Line(_ESTIMATED)] if validation.fidelity == ESTIMATE else []),
         *([Line(validation.approximated)] if validation.approximated else []),
         *([Line(f"no validation data: {', '.join(validation.unvalidated)}")] if validation.unvalidated else []),
         *notes_of(validation.notes),
-        *_cited(one.point.source for one in validation.predictions),
+        *(
+            Line(f"{Status.MEASURED} by {name}: {cite}" if cite else f"{Status.MEASURED}: {name}")
+            for name, cite in cited
+        ),
     ]
 
 
@@ -88,9 +94,64 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f}" if share < 1 else f"{100 * share:.0f}"
 
 
-def _cited(names: Iterable[str]) -> list[Line]:
+def validation_page(validation: Validation, command: str) -> Page:
+    """Return the page of ``validation``, which ``command`` makes again."""
+    _, *report = validation_report(validation)  # without the title
+    meanings = [(str(Status.MEASURED), STATUSES[Status.MEASURED]), *_meanings(validation)]
+    cited = _cited(validation)
+    transports = [(system, _written(chosen)) for system, chosen in validation.transports.items()]
+    return Page(
+        "Predicted against measured times",
+        [f"{len(validation.predictions)} measured times; transport {validation.transport}."],
+        [
+            Section("results", "Errors", report),
+            Section("pictures", "Predicted over measured", _pictures(validation.predictions)),
+            Section("assumptions", "Statuses", [Table(("status", "meaning"), meanings)]),
+            Section("references", "References", [Table(("source", "cite"), cited)] if cited else []),
+            Section("provenance", "Models", [Table(("system", "transport"), transports)] if transports else []),
+            again(command),
+        ],
+    )
+
+
+def _meanings(validation: Validation) -> list[tuple[str, str]]:
+    """Return the statuses of its points, and what they mean."""
+    found = {one.status for one in validation.predictions}
+    return [(str(status), meaning) for status, meaning in MEANINGS.items() if status in found]
+
+
+def _cited(validation: Validation) -> list[tuple[str, str]]:
+    """Return the sources of its points, and how to cite them, where that is known."""
     known = sources.known()
-    return [
-        Line(f"{Status.MEASURED} by {name}: {known[name].cite}" if name in known else f"{Status.MEASURED}: {name}")
-        for name in dict.fromkeys(names)
-    ]
+    names = dict.fromkeys(one.point.source for one in validation.predictions)
+    return [(name, known[name].cite if name in known else "") for name in names]
+
+
+def _pictures(predictions: Sequence[Prediction]) -> list[Part]:
+    """Return a picture of each system and status: fitted points and others are never mixed.
+
+    A point below the line is predicted to be faster than it is.
+    """
+    across, up = (Axis(name, "s", log=True) for name in ("measured", "predicted"))
+    found: list[Part] = []
+    for system, status in dict.fromkeys((one.point.system.title, one.status) for one in predictions):
+        mine = [one for one in predictions if (one.point.system.title, one.status) == (system, status)]
+        patterns = list(dict.fromkeys(one.point.pattern for one in mine))
+        step = -(-len(mine) // MOST_DOTS)
+        dots = [
+            Dot(
+                one.point.seconds,
+                one.seconds,
+                f"{one.point.pattern}: measured {across.text(one.point.seconds)}, predicted {up.text(one.seconds)}",
+                line_colour(patterns.index(one.point.pattern)),
+            )
+            for one in mine[::step]
+        ]
+        legend = [(name, line_colour(number)) for number, name in enumerate(patterns)]
+        more = f"; one point of {step}" if step > 1 else ""
+        found.append(Dots(f"{system}, {status}; dashed: equal{more}", across, up, dots, legend, diagonal=True))
+    return found
+
+
+def _written(chosen: object) -> str:
+    return ", ".join(f"{key} {value}" for key, value in chosen.items()) if isinstance(chosen, dict) else str(chosen)

@@ -145,7 +145,7 @@ class Validation:
 
     def page(self, command: str = "") -> Page:
         """Return its page of a report; ``command`` makes it again."""
-        from fredfw.validation.page import validation_page  # which needs what is here
+        from fredfw.validation.report import validation_page  # which needs what is here
 
         return validation_page(self, command)
 

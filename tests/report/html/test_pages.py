@@ -19,11 +19,12 @@ from fredfw.errors import InputError, UnknownNameError
 from fredfw.experiment.results import Comparison, Failure, Row, RunResult, TierLoad
 from fredfw.experiment.study.results import Objective, RungCount, StudyPoint, StudyResult
 from fredfw.plugin.manager import PluginManager, Switches
+from fredfw.report.charts import charts
 from fredfw.report.exporters import HtmlExporter
 from fredfw.report.html import svg
-from fredfw.report.html.charts import figures
 from fredfw.report.html.page import rendered
 from fredfw.report.pages import provenance
+from fredfw.report.pictures import Axis, Bar, Bars, Dot, Dots
 from fredfw.report.shown import GAP, Details, Heading, Line, Page, Said, Section, Span, Table
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
@@ -144,6 +145,7 @@ def test_a_page_of_a_comparison_says_all_that_is_needed(comparison: Comparison) 
     ):
         assert part in text
     assert parsed.tags["svg"] >= 3
+    assert 'aria-label="iteration time, as bars"' in page
     # Light and dark, a phone, and paper.
     assert "prefers-color-scheme: dark" in page
     assert "@media print" in page
@@ -353,18 +355,17 @@ def test_ticks_are_round(low: float, high: float, *, log: bool, expected: list[f
 
 
 def test_lengths_of_bars_are_proportional() -> None:
-    bars = [svg.Bar("a", {"x": 1.0, "y": 3.0}), svg.Bar("b", {"x": 2.0})]
-    text = svg.bars(bars, {"x": "#111111", "y": "#222222"}, svg.Axis("time"), 4.0)
+    bars = [Bar("a", {"x": 1.0, "y": 3.0}), Bar("b", {"x": 2.0})]
+    text = svg.drawn(Bars("", bars, [{"x": "#111111", "y": "#222222"}]))
     widths = [float(one) for one in re.findall(r'<rect [^>]*width="([\d.]+)"', text)]
     assert widths[1] == pytest.approx(3 * widths[0], abs=0.02)
     assert widths[2] == pytest.approx(2 * widths[0], abs=0.02)
 
 
 def test_points_of_equal_numbers_are_on_the_diagonal() -> None:
-    axis = svg.Axis("s", log=True)
-    text = svg.dots(
-        [svg.Dot(1.0, 1.0, "a"), svg.Dot(100.0, 100.0, "b"), svg.Dot(10.0, 1.0, "c")], axis, axis, diagonal=True
-    )
+    axis = Axis("s", log=True)
+    dots = [Dot(1.0, 1.0, "a"), Dot(100.0, 100.0, "b"), Dot(10.0, 1.0, "c")]
+    text = svg.drawn(Dots("", axis, axis, dots, diagonal=True))
     places = np.array([[float(x), float(y)] for x, y in re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)"', text)])
     (line,) = re.findall(
         r'<line x1="([\d.]+)" y1="([\d.]+)" x2="([\d.]+)" y2="([\d.]+)" stroke-width="1" stroke-dash', text
@@ -385,9 +386,9 @@ def test_pictures_of_two_fields_are_maps(comparison: Comparison) -> None:
         for mp in (1, 2, 4, 8)
         for pp in (1, 2, 4, 8)
     ]
-    (figure,) = figures(rows)
-    assert figure.svg.count("<rect") == 16
-    assert figure.caption.startswith("iteration time; the lighter the better")
+    (picture,) = charts(rows)
+    assert svg.drawn(picture).count("<rect") == 16
+    assert picture.caption.startswith("iteration time; the lighter the better")
 
 
 CHROMIUM = next(

@@ -7,6 +7,7 @@ from functools import cache
 from importlib import resources
 from itertools import groupby
 
+from fredfw.report.html import svg
 from fredfw.report.pictures import importing
 from fredfw.report.shown import Line, Page, Part, Spans, Table, text_of
 
@@ -55,5 +56,5 @@ def _template() -> Template:
         lstrip_blocks=True,
     )
     environment.tests["long"] = lambda cell: len(text_of(cell)) > _LONG
-    environment.filters |= {"grouped": _grouped, "joined": _joined}
+    environment.filters |= {"grouped": _grouped, "joined": _joined, "svg": svg.drawn, "ink": svg.ink}
     return environment.get_template("page.html")

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from xml.etree import ElementTree
 
-from attrs import field, frozen
-
-from fredfw.report.charts import LINES, spans
-from fredfw.report.pictures import Scale
+from fredfw.report.pictures import LINES, Axis, Bars, Curves, Dots, HeatMap, Picture, colours, line_colour
 
 _WIDTH = 640.0
 _LABEL = 190.0  # of bars
 _LETTERS = 27  # that fit there
 _RIGHT = 112.0  # for what stands behind a bar
 _BAR = 20.0
-_LINE = 16.0
 _AXIS = 40.0
 _LEFT = 74.0
 _HEIGHT = 260.0
 _TICKS = 5
-_SMALL = 11
 _BLACK = "#000000"
 _INK = "currentColor"
 _DECADES = 2.0  # from here on, ticks are powers of ten alone
@@ -30,85 +25,23 @@ _WORST, _BEST = (20, 40, 90), (250, 220, 90)
 _DARK = 0.5
 
 
-@frozen
-class Bar:
-    """One of several stacked bars.
-
-    Args:
-        name: Stands before it.
-        parts: Lengths by cause.
-        note: Stands behind it.
-        strong: Whether it is one of the best.
-        fitted: Whether a number was fitted to it.
-        mark: Where a published value is.
-    """
-
-    name: str
-    parts: Mapping[str, float]
-    note: str = ""
-    strong: bool = False
-    fitted: bool = False
-    mark: float | None = None
+def drawn(picture: Picture) -> str:
+    """Return an SVG element; all text in it is escaped."""
+    if isinstance(picture, Bars):
+        return _bars(picture)
+    if isinstance(picture, Curves):
+        return _curves(picture)
+    if isinstance(picture, Dots):
+        return _dots(picture)
+    if isinstance(picture, HeatMap):
+        return _heat(picture)
+    raise TypeError(f"a page has no {type(picture).__name__}")
 
 
-@frozen
-class Line:
-    """One of several lines.
-
-    Args:
-        name: For the legend.
-        points: Places along the axis and values; one point is a mark, and a value that holds everywhere has no place.
-    """
-
-    name: str
-    points: Sequence[tuple[float, float]] = ()
-    level: float | None = None
-
-
-@frozen
-class Dot:
-    """A point of a scatter.
-
-    Args:
-        x: Place.
-        y: Value.
-        name: Shown by a pointing device.
-        colour: Of it.
-        strong: Whether it is one that others do not beat.
-    """
-
-    x: float
-    y: float
-    name: str
-    colour: str = LINES[0]
-    strong: bool = False
-
-
-@frozen
-class Axis:
-    """What an axis of numbers shows.
-
-    Args:
-        name: With the unit.
-        text: Writes a number.
-        log: Whether it is logarithmic.
-        ticks: Texts by place, where these are known; otherwise they are round numbers.
-    """
-
-    name: str
-    text: Callable[[float], str] = field(default="{:,.3g}".format)
-    log: bool = False
-    ticks: Mapping[float, str] = field(factory=dict)
-
-    @classmethod
-    def of(cls, name: str, scale: Scale) -> Axis:
-        """Return the axis of a swept field."""
-        return cls(name, log=scale.log, ticks={place: text for text, place in scale.numbers.items()})
-
-
-def bars(found: Sequence[Bar], colours: Mapping[str, str], axis: Axis, end: float) -> str:
-    """Return stacked bars, one below the other, on an axis from 0 to ``end``."""
-    height = _BAR * len(found) + _AXIS
+def _bars(one: Bars) -> str:
+    """Return stacked bars, one below the other, on an axis from 0 to their end."""
+    axis, end = one.axis, one.end or 1.0
+    height = _BAR * len(one.bars) + _AXIS
     room = _WIDTH - _LABEL - _RIGHT
     picture = _Picture(height, f"{axis.name}, as bars")
     place = _placed([0.0, end], _LABEL, _LABEL + room, log=False)
@@ -116,13 +49,14 @@ def bars(found: Sequence[Bar], colours: Mapping[str, str], axis: Axis, end: floa
         picture.rule(place(tick), 0, place(tick), height - _AXIS + 4)
         picture.write(place(tick), height - _AXIS + 18, axis.text(tick), anchor="middle")
     picture.write(_LABEL + room / 2, height - 6, axis.name, anchor="middle")
-    for number, bar in enumerate(found):
+    known = colours([one])
+    for number, bar in enumerate(one.bars):
         top = _BAR * number
         group = picture.group(f"{bar.name}: {bar.note}".removesuffix(": "))
         weight = "bold" if bar.strong else "normal"
         picture.write(_LABEL - 8, top + 14, _cut(bar.name), anchor="end", into=group, weight=weight)
         left = 0.0
-        for cause, colour in colours.items():
+        for cause, colour in known.items():
             length = bar.parts.get(cause, 0.0)
             if length > 0:
                 at = place(left)
@@ -137,89 +71,77 @@ def bars(found: Sequence[Bar], colours: Mapping[str, str], axis: Axis, end: floa
     return picture.text()
 
 
-def lines(found: Sequence[Line], across: Axis, up: Axis, marks: Iterable[tuple[float, float]] = ()) -> str:
-    """Return lines over an axis; ``marks`` are published values."""
-    marked = list(marks)
-    values = [value for line in found for _, value in line.points]
-    values += [line.level for line in found if line.level is not None] + [value for _, value in marked]
-    places = [*across.ticks] or [place for line in found for place, _ in line.points]
-    frame = _Frame(places, values if up.log else [0.0, *values], across, up)
-    for number, line in enumerate(found):
-        colour = colour_of(number)
+def _curves(one: Curves) -> str:
+    """Return lines over an axis, and what was published."""
+    across, up = one.across, one.up
+    values = [*one.values, *(value for _, value in one.marks)]
+    frame = _Frame([*across.ticks], values if up.log else [0.0, *values], across, up)
+    for number, line in enumerate(one.series):
+        colour = ink(line_colour(number))
         if line.level is not None:
             y = frame.y(line.level)
             frame.picture.rule(_LEFT, y, _WIDTH - 12, y, colour=colour, width=1.5, dashed=True)
             continue
-        points = sorted((frame.x(place), frame.y(value)) for place, value in line.points)
+        points = [(frame.x(place), frame.y(value)) for place, value in line.points]
         frame.picture.path(points, colour, dashed=number >= len(LINES))
         for x, y in points:
             frame.picture.dot(x, y, 3.2, colour)
-    for place, value in marked:
+    for place, value in one.marks:
         frame.picture.diamond(frame.x(place), frame.y(value))
     return frame.picture.text()
 
 
-def dots(found: Sequence[Dot], across: Axis, up: Axis, *, diagonal: bool = False) -> str:
-    """Return points; with a line where both numbers are equal, if ``diagonal``."""
-    xs, ys = [dot.x for dot in found], [dot.y for dot in found]
-    if diagonal:
+def _dots(one: Dots) -> str:
+    """Return points; with a line where both numbers are equal, if that is wanted."""
+    across, up = one.across, one.up
+    xs, ys = [dot.x for dot in one.dots], [dot.y for dot in one.dots]
+    if one.diagonal:
         xs = ys = [*xs, *ys]
     frame = _Frame(xs if across.log or across.ticks else [0.0, *xs], ys if up.log else [0.0, *ys], across, up)
-    if diagonal:
+    if one.diagonal:
         low, high = min(xs), max(xs)
         frame.picture.rule(frame.x(low), frame.y(low), frame.x(high), frame.y(high), dashed=True)
-    front = sorted((frame.x(dot.x), frame.y(dot.y)) for dot in found if dot.strong)
+    front = sorted((frame.x(dot.x), frame.y(dot.y)) for dot in one.dots if dot.strong)
     if front:
         frame.picture.path(front, _INK, dashed=True)
-    for dot in found:
+    for dot in one.dots:
         group = frame.picture.group(dot.name)
-        frame.picture.dot(frame.x(dot.x), frame.y(dot.y), 5.0 if dot.strong else 3.2, dot.colour, into=group)
+        frame.picture.dot(frame.x(dot.x), frame.y(dot.y), 5.0 if dot.strong else 3.2, ink(dot.colour), into=group)
     return frame.picture.text()
 
 
-def heat(
-    down: tuple[str, Sequence[str]],
-    across: tuple[str, Sequence[str]],
-    cells: Mapping[tuple[str, str], tuple[str, float]],
-) -> str:
-    """Return a map: of each axis the name and the values, and texts and shades (0 worst, 1 best) by both values."""
-    rows, columns = down[1], across[1]
+def _heat(one: HeatMap) -> str:
+    """Return a map of colours."""
+    rows, columns, shades = one.rows, one.columns, one.shades
     square = 26.0
     height = square * len(rows) + _AXIS
     left = 30.0 + min(7.0 * max(map(len, rows)), _LABEL)
     wide = (_WIDTH - left - 8) / len(columns)
-    picture = _Picture(height, f"{down[0]} by {across[0]}, as a map of colours")
-    picture.write(12, square * len(rows) / 2, down[0], anchor="middle", turned=True)
+    picture = _Picture(height, f"{one.down} by {one.across}, as a map of colours")
+    picture.write(12, square * len(rows) / 2, one.down, anchor="middle", turned=True)
     for number, row in enumerate(rows):
         picture.write(left - 6, square * (number + 0.5) + 4, row, anchor="end")
         for index, column in enumerate(columns):
-            text, shade = cells.get((row, column), ("", None))
-            if shade is None:
+            if (row, column) not in shades:
                 continue
+            text, shade = one.axis.text(one.values[row, column]), shades[row, column]
             colour = "#{:02x}{:02x}{:02x}".format(
                 *(round(low + (high - low) * shade) for low, high in zip(_WORST, _BEST, strict=True))
             )
             at = left + wide * index
-            group = picture.group(f"{down[0]} {row}, {across[0]} {column}: {text}")
+            group = picture.group(f"{one.down} {row}, {one.across} {column}: {text}")
             picture.box(at, square * number, wide, square, colour, into=group)
-            ink = "#ffffff" if shade < _DARK else _BLACK
-            picture.write(at + wide / 2, square * (number + 0.5) + 4, text, anchor="middle", into=group, ink=ink)
+            letters = "#ffffff" if shade < _DARK else _BLACK
+            picture.write(at + wide / 2, square * (number + 0.5) + 4, text, anchor="middle", into=group, fill=letters)
     for index, column in enumerate(columns):
         picture.write(left + wide * (index + 0.5), height - _AXIS + 16, column, anchor="middle")
-    picture.write(left + (_WIDTH - left) / 2, height - 6, across[0], anchor="middle")
+    picture.write(left + (_WIDTH - left) / 2, height - 6, one.across, anchor="middle")
     return picture.text()
 
 
-def colour_of(number: int) -> str:
-    """Return the colour of a line; black is what the page writes with."""
-    colour = LINES[number % len(LINES)]
+def ink(colour: str) -> str:
+    """Return ``colour``; black is what the page writes with."""
     return _INK if colour == _BLACK else colour
-
-
-def needs_log(values: Iterable[float]) -> bool:
-    """Return whether ``values`` need a logarithmic axis."""
-    found = list(values)
-    return bool(found) and min(found) > 0 and spans(found)
 
 
 class _Frame:
@@ -267,8 +189,7 @@ class _Picture:
         self, x: float, y: float, width: float, height: float, colour: str, *, into: ElementTree.Element | None = None
     ) -> None:
         """Draw a rectangle."""
-        colour = _INK if colour == _BLACK else colour
-        self._add("rect", into, x=x, y=y, width=max(width, 0.0), height=height, fill=colour)
+        self._add("rect", into, x=x, y=y, width=max(width, 0.0), height=height, fill=ink(colour))
 
     def outline(self, x: float, y: float, width: float, height: float, *, into: ElementTree.Element) -> None:
         """Draw a rectangle around something."""
@@ -286,14 +207,14 @@ class _Picture:
         anchor: str = "start",
         weight: str = "normal",
         turned: bool = False,
-        ink: str = _INK,
+        fill: str = _INK,
         into: ElementTree.Element | None = None,
     ) -> None:
         """Write a line of text."""
         more = {"transform": f"rotate(-90 {_number(x)} {_number(y)})"} if turned else {}
         if weight != "normal":
             more["font-weight"] = weight
-        self._add("text", into, x=x, y=y, text_anchor=anchor, fill=ink, **more).text = _printable(text)
+        self._add("text", into, x=x, y=y, text_anchor=anchor, fill=fill, **more).text = _printable(text)
 
     def rule(
         self, x: float, y: float, to_x: float, to_y: float, *, colour: str = "", width: float = 1, dashed: bool = False
