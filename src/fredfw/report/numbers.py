@@ -50,6 +50,11 @@ def metric(one: Metric, row: Row) -> str:
     return rate(value) if one.unit else percent(value)
 
 
+def unit_for(largest: float, units: Sequence[tuple[str, float]] = TIME_UNITS) -> tuple[str, float]:
+    """Return the first of ``units``, which are in falling order, that ``largest`` has one of; or the last."""
+    return next((one for one in units if largest >= one[1]), units[-1])
+
+
 def time_scale(seconds: Iterable[float]) -> tuple[str, float, int]:
     """Return the unit for ``seconds``, that unit in seconds, and the decimals that all of them have.
 
@@ -58,10 +63,8 @@ def time_scale(seconds: Iterable[float]) -> tuple[str, float, int]:
     """
     times = list(seconds)
     longest, shortest = max(times, default=0.0), min(times, default=0.0)
-    first = next((index for index, (_, unit) in enumerate(TIME_UNITS) if longest >= unit), len(TIME_UNITS) - 1)
-    scales = [
-        (name, unit, max(decimals(longest / unit), decimals(shortest / unit, 3))) for name, unit in TIME_UNITS[first:]
-    ]
+    units = TIME_UNITS[TIME_UNITS.index(unit_for(longest)) :]
+    scales = [(name, unit, max(decimals(longest / unit), decimals(shortest / unit, 3))) for name, unit in units]
     return next((scale for scale in scales if scale[2] <= _MOST_DECIMALS), scales[-1])
 
 
