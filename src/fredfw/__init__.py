@@ -33,7 +33,7 @@ _MOVED = {
         ("fredfw.experiment.results", ("CollectiveSweep", "CriticalPath", "GraphResult", "Improvement", "PathStep")),
         ("fredfw.experiment.results", ("Row", "Spread", "Status", "WhatIf")),
         ("fredfw.experiment.why", ("LinkLoad", "TierShare", "critical_path", "tier_shares")),
-        ("fredfw.experiment.study.results", ("Objective", "RungCount", "RungError", "StudyPoint")),
+        ("fredfw.experiment.study.results", ("Objective", "RungCount", "RungError", "StudyPoint", "StudyResult")),
         ("fredfw.plugin.manager", ("Switches",)),
     )
     for name in names

@@ -28,7 +28,6 @@ from .experiment.results import (
     Comparison as Comparison,
     RunResult as RunResult,
 )
-from .experiment.study.results import StudyResult as StudyResult
 from .fabric import (
     Admission as Admission,
     AdmissionPolicy as AdmissionPolicy,

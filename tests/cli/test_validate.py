@@ -104,6 +104,17 @@ def test_the_transport_of_a_system_is_the_default(transport: str, monkeypatch: p
     assert point["predicted"] == point["ideal"]
 
 
+def test_each_point_has_a_line_where_that_is_asked_for(table: Path) -> None:
+    del table
+    result = validate("--data", "mine.csv", "--transport", "ideal", "--points")
+    # 2 x 7 / 8 of 2^30 bytes at 450 GB/s, against 3,980 us.
+    expected = 2 * 7 / 8 * 2**30 / 450e9 * 1e6
+    (line,) = (one.split() for one in result.output.splitlines() if "1073741824 B" in one and "all-reduce" in one)
+    assert [float(one) for one in line[-3:-1]] == pytest.approx([3980, expected], rel=1e-3)
+    assert float(line[-1]) == pytest.approx(100 * (expected / 3980 - 1), abs=0.1)
+    assert "1073741824 B" not in validate("--data", "mine.csv", "--transport", "ideal").output
+
+
 def test_a_table_of_the_user_is_compared_with(table: Path) -> None:
     result = validate("--data", "mine.csv", "--transport", "ideal", "--json", "out.json", "--plot", "out.png")
     assert result.exit_code == 0, result.output
@@ -152,7 +163,7 @@ def test_only_one_operation(table: Path) -> None:
 def test_the_times_that_come_with_it_are_those_of_a_system() -> None:
     result = validate("--system", "h200-node")
     assert result.exit_code == 0, result.output
-    assert "measured by azure: Azure/AI-benchmarking-guide@8fd0c6e" in result.output
+    assert "measured by azure-h200: Azure/AI-benchmarking-guide@8fd0c6e" in result.output
     assert "H100 node" not in result.output
 
 

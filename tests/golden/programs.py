@@ -29,7 +29,7 @@ from fredfw import (
     Wait,
 )
 from fredfw.experiment.results import GraphResult
-from fredfw.fabric import Decision, MemoryTier, with_memories
+from fredfw.fabric import Decision, IdealTransport, MemoryTier, with_memories
 from fredfw.framework import Framework
 from fredfw.simulation import LinkEvent, MaxMin
 from fredfw.workloads.composition import JobGraph, composed
@@ -206,7 +206,8 @@ class Program:
 
 def links(topology: Named, uneven: int = -1) -> Fabric:
     """Return a fabric with its own policies; ``uneven`` is a seed, or -1."""
-    fabric = _framework().topology(topology.name, **topology.fields).build()
+    # Presets of machines had no transport when programs were recorded.
+    fabric = _framework().topology(topology.name, **topology.fields).build().with_defaults(transport=IdealTransport())
     if uneven < 0:
         return fabric
     random, count = Random(uneven), len(fabric.bandwidths)

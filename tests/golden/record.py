@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from attrs import define, field
+from attrs import define, evolve, field
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -27,7 +27,7 @@ from programs import Program, program
 from fredfw import Admission, AdmissionPolicy, Fabric, FlowSet, Framework, RunResult, Timeline
 from fredfw.errors import InputError, SimulationError
 from fredfw.experiment.results import GraphResult
-from fredfw.fabric import Decision
+from fredfw.fabric import Decision, IdealTransport
 from fredfw.fidelities import SIMULATED
 
 HERE = Path(__file__).parent
@@ -260,6 +260,9 @@ def cells(name: str, fidelity: str) -> Iterator[tuple[str, dict[str, Any]]]:
     framework = Framework(trust_plugins=True)
     values = {"npu.compute": "roofline"} if name in ROOFLINE else {}
     experiment = framework.load_experiment(EXPERIMENTS / f"{name}.toml", values=values)
+    # Presets of machines had no transport when cells were recorded.
+    bare = [evolve(one, slots={"transport": IdealTransport(), **one.slots}) for one in experiment.fabrics]
+    experiment = evolve(experiment, fabrics=tuple(bare))
     for workload, fabric in experiment.cells:
         what = f"{workload.name} on {fabric.name}"
         try:

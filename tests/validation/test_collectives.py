@@ -71,7 +71,7 @@ def test_rings_by_level_use_all_nics(collectives: Collectives) -> None:
 def test_a_transport_is_served_by_the_algorithms_of_its_library(plugins: PluginManager) -> None:
     nccl = Collectives(plugins, Transports(plugins, "nccl"))
     found = nccl._bench(point("all-reduce", 2, 16)).algorithms
-    assert {one.name for one in found} == {"ring", "tree", "in-network", "direct"}
+    assert {one.name for one in found} == {"ring", "tree", "in-network", "hierarchical", "direct"}
     ideal = Collectives(plugins, Transports(plugins, "ideal"))
     found = ideal._bench(point("all-reduce", 2, 16)).algorithms
     assert {one.name for one in found} == {"ring", "hierarchical", "direct"}
@@ -83,8 +83,6 @@ def test_each_different_collective_is_simulated_once(plugins: PluginManager, mon
     expected = collectives.seconds(one)
     monkeypatch.setattr(Bench, "collective", None)
     assert collectives.seconds(evolve(one, seconds=2.0, source="others")) == expected
-    # The same fabric stands for both.
-    assert collectives.seconds(evolve(one, system=find("h200-node", 1))) == expected
 
 
 def test_ranks_that_do_not_fit_a_node_are_refused_before_anything_runs(

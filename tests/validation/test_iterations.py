@@ -12,7 +12,6 @@ from fredfw.fidelities import ESTIMATE
 from fredfw.plugin.manager import PluginManager
 from fredfw.validation import sources
 from fredfw.validation.iterations import IterationPoint, Iterations, few, parse, recognised
-from fredfw.validation.splits import Part, part_of
 from fredfw.validation.transports import Transports
 
 
@@ -62,12 +61,11 @@ def test_few_are_always_the_same_and_none_takes_long(points: list[IterationPoint
 
 
 def test_the_npu_is_fitted_to_rows_in_which_the_host_sets_the_time(points: list[IterationPoint]) -> None:
-    fitted = [one for one in points if part_of(one, IdealTransport()) is Part.FITTED]
+    fitted = [one for one in points if one.fitted]
     assert len(fitted) == 288
     assert {(one.group, one.workload["hidden"], one.workload["micro_batch"]) for one in fitted} == {
         ("one node", 1024, 1)
     }
-    assert {part_of(one, IdealTransport()) for one in points if one not in fitted} == {Part.HELD_OUT}
 
 
 def test_what_was_measured_did_fit(points: list[IterationPoint]) -> None:

@@ -45,7 +45,7 @@ def test_every_other_power_of_two(size: float, even: bool) -> None:
 
 @pytest.fixture
 def entries(monkeypatch: pytest.MonkeyPatch) -> None:
-    rule = {"systems": ["h100-node"], "patterns": ["all-reduce", "all-gather"], "sizes": EVEN_POWERS}
+    rule = {"scale": "node", "patterns": ["all-reduce", "all-gather"], "sizes": EVEN_POWERS}
     without = {"field": "without", "system": ["h100-node"], "source": ["us", "them"]}
     given = {"some": {"fitted": [rule], "without": without}, "every": {"fitted": [{}]}}
     monkeypatch.setattr(splits, "_entries", lambda: given)
@@ -60,7 +60,7 @@ def test_what_no_rule_takes_is_held_out() -> None:
     assert part_of(POINT, fitted("some")) is Part.FITTED
     assert part_of(evolve(POINT, size=2.0**21), fitted("some")) is Part.HELD_OUT
     assert part_of(evolve(POINT, pattern="all-to-all"), fitted("some")) is Part.HELD_OUT
-    assert part_of(evolve(POINT, system=find("h200-node", 1)), fitted("some")) is Part.HELD_OUT
+    assert part_of(evolve(POINT, system=find("h100-cluster", 2)), fitted("some")) is Part.HELD_OUT
     assert part_of(evolve(POINT, size=2.0**21), fitted("every")) is Part.FITTED
     # Nothing was fitted to somebody's own table.
     assert part_of(evolve(POINT, table="own"), fitted("every")) is Part.HELD_OUT
@@ -79,9 +79,9 @@ def test_fits_without_a_system_or_a_source() -> None:
     assert not list(folds({"every"}))
 
 
-def test_the_rules_name_systems_that_there_are() -> None:
-    named = {name for listed in rules().values() for rule in listed for name in rule.systems}
-    assert named <= set(known())
+def test_the_rules_and_folds_name_what_there_is() -> None:
+    assert {rule.scale for listed in rules().values() for rule in listed} <= {"", "node", "cluster"}
+    assert {one.name for one in folds({"nccl"}) if one.by == "system"} <= set(known())
 
 
 def test_sizes_that_are_not_known_are_refused() -> None:

@@ -25,8 +25,8 @@ def test_an_h100() -> None:
     npu = Npu.of("h100")
     assert (npu.peak, npu.memory, npu.memory_bandwidth, npu.efficiency) == (989.4e12, 80e9, 3.35e12, 1.0)
     assert Npu.of("h100", "fp8").peak == 1978.9e12
-    own = Npu.of("h100", memory=1e9, efficiency=0.5)
-    assert (own.memory, own.efficiency, own.compute) == (1e9, 0.5, "roofline")
+    own = Npu.of("h100", memory=1e10, efficiency=0.5)
+    assert (own.memory, own.efficiency, own.compute) == (1e10, 0.5, "roofline")
 
 
 @pytest.mark.parametrize("name", sorted(table()))

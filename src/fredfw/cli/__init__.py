@@ -20,6 +20,7 @@ from typing import Any
 import click
 
 from fredfw import limits
+from fredfw.cli.measured import Measured, measured
 from fredfw.cli.output import Outputs, log_traceback, print_report, table
 from fredfw.cli.parsing import configured, limits_of
 from fredfw.cli.session import open_framework, session
@@ -27,7 +28,7 @@ from fredfw.errors import FredfwError, InputError, PluginWarning, UnknownNameErr
 from fredfw.terminal import printable
 from fredfw_command import INTERRUPTED
 
-__all__ = ["Outputs", "configured", "main", "open_framework", "print_report", "table"]
+__all__ = ["Measured", "Outputs", "configured", "main", "measured", "open_framework", "print_report", "table"]
 
 
 class _Failure(click.ClickException):

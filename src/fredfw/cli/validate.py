@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     metavar="FILE",
     multiple=True,
     type=PATH,
-    help="Compare with the times in FILE, not with those that come with fredfw: CSV, or the output of nccl-tests. "
-    "May be repeated.",
+    help="Compare with the times in FILE, not with those that come with fredfw: CSV of collectives or of kernels, or "
+    "the output of nccl-tests. May be repeated.",
 )
 @click.option(
     "--system",
@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Compare with all iterations of training that come with fredfw, not with the few that are fast to simulate.",
 )
+@click.option("--points", "listed", is_flag=True, help="Print a line for each measured time, too.")
 @click.option(
     "--store",
     "store_path",
@@ -95,6 +96,7 @@ def validate(
     in_place: bool,
     fidelity: str | None,
     whole: bool,
+    listed: bool,
     store_path: str | None,
     jobs: int,
     executor: str | None,
@@ -131,7 +133,7 @@ def validate(
     if paint is not None:
         contents["--plot"] = partial(paint, validation)
     outputs.write(contents)
-    outputs.show(lambda: [*report.validation_report(validation)])
+    outputs.show(lambda: [*(report.points_report(validation) if listed else ()), *report.validation_report(validation)])
 
 
 def _points(
@@ -143,10 +145,10 @@ def _points(
     plugins: PluginManager,
 ) -> list[Point]:
     """Return the points of ``files``, or those that come with the product; raises ``InputError``."""
-    from fredfw.validation import iterations, sources, systems, tables
+    from fredfw.validation import iterations, kernels, sources, systems, tables
     from fredfw.validation.collectives import presets
 
-    patterns = tables.PATTERNS if files else (*tables.PATTERNS, iterations.PATTERN)
+    patterns = (*tables.PATTERNS, *(kernels.PATTERNS if files else (iterations.PATTERN,)))
     if pattern is not None and pattern not in patterns:
         message = f"no operation {pattern!r}{nearest(pattern, patterns)}"
         raise UnknownNameError(message, key="--pattern", accepted=", ".join(patterns))
@@ -154,7 +156,7 @@ def _points(
     if files:
         reading = tables.Reading(system, pattern, in_place, presets(plugins))
         for file in files:
-            points += tables.read(file, reading)
+            points += sources.read(file, reading)
     else:
         points = sources.points(in_place=in_place, whole=whole)
         known = sorted({one.system.name for one in points})
@@ -163,11 +165,11 @@ def _points(
             raise UnknownNameError(message, key="--system", accepted=", ".join(known))
         points = [one for one in points if system in (None, one.system.name)]
     measured = sorted({one.pattern for one in points})
-    if pattern is not None and pattern not in measured:
+    if pattern is not None and pattern not in (*measured, *(one.kind for one in points)):
         where = f"in {', '.join(files)}" if files else "" if system is None else f"on {system}"
         message = f"there are no measured times of {pattern} {where}".rstrip()
         raise InputError(message, key="--pattern", accepted=", ".join(measured))
-    return [one for one in points if pattern in (None, one.pattern)]
+    return [one for one in points if pattern in (None, one.pattern, one.kind)]
 
 
 def _painter(path: str) -> Callable[[Validation], bytes]:

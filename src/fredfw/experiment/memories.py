@@ -28,7 +28,7 @@ def spilled(
     if memory.must_fit and memory.total > npu.capacity:
         accepted = (
             "a larger split, a smaller microbatch, recomputation, a higher ZeRO stage, more npu.memory or "
-            "npu.expanded_memory, or memories of the fabric"
+            "npu.expanded_memory, less npu.reserve, or memories of the fabric"
         )
         raise InputError(_text(memory, npu), accepted=accepted)
     return ()
@@ -36,7 +36,7 @@ def spilled(
 
 def notes(memory: MemoryUse, npu: Npu, spilled: Sequence[Spill]) -> tuple[str, ...]:
     """Return what a reader of the result must know of where the footprint is."""
-    if memory.total <= npu.memory:
+    if memory.total <= npu.room:
         return ()
     expanded = npu.expanded(memory.total)
     told = ""
@@ -55,5 +55,6 @@ def notes(memory: MemoryUse, npu: Npu, spilled: Sequence[Spill]) -> tuple[str, .
 def _text(memory: MemoryUse, npu: Npu) -> str:
     parts = ", ".join(f"{part} {render(size, Unit.BYTES)}" for part, size in memory.parts.items() if size)
     total, capacity = render(memory.total, Unit.BYTES), render(npu.memory, Unit.BYTES)
+    less = f", of which {render(npu.reserve, Unit.BYTES)} are reserved" if npu.reserve else ""
     more = f" and {render(npu.expanded_memory, Unit.BYTES)} of expanded memory" if npu.expanded_memory else ""
-    return f"needs {total} of memory per NPU ({parts}), but an NPU has {capacity}{more}"
+    return f"needs {total} of memory per NPU ({parts}), but an NPU has {capacity}{less}{more}"

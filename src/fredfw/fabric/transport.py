@@ -35,6 +35,7 @@ class Call:
         steps: Repetitions of phases that come one after the other, on the longest way through the schedule.
         volume: Bytes that flows carry one after the other, inside of nodes and between them: of each of those steps
             what the largest flow there carries, or the largest flow of all where there is none.
+        switched: Whether switches combine or copy some of what flows carry.
     """
 
     pattern: str
@@ -44,6 +45,7 @@ class Call:
     nodes: int = 1
     steps: int = 1
     volume: tuple[float, float] = (0.0, 0.0)
+    switched: bool = False
 
 
 @frozen

@@ -148,7 +148,8 @@ class Pricing:
         _, algorithm, size = known
         servers = np.sort(self._fabric.servers[groups], axis=1)
         nodes = 1 + int((servers[:, 1:] != servers[:, :-1]).sum(axis=1).max(initial=0))
-        price = self.price(Call(str(schedule.pattern), algorithm, schedule.ranks, size, nodes, steps, volume))
+        switched = any(phase.stream is not None for phase in schedule.phases)
+        price = self.price(Call(str(schedule.pattern), algorithm, schedule.ranks, size, nodes, steps, volume, switched))
         delay = self._delays.get(id(schedule), 0.0)
         return evolve(price, launch=price.launch + delay) if delay else price
 

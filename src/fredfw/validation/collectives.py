@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,18 +10,18 @@ import numpy as np
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.experiment.cell.bench import Bench
+from fredfw.experiment.cell.runner import describe
 from fredfw.fabric import Fabric
 from fredfw.fidelities import EXACT
 from fredfw.plugin import configure, schema
-from fredfw.plugin.answers import built
 from fredfw.plugin.manager import PluginManager
 from fredfw.simulation import Simulator, answers
 from fredfw.typing import IntArray
 from fredfw.units import counted
 from fredfw.validation.points import SENDRECV, CollectivePoint
-from fredfw.validation.transports import Transports
+from fredfw.validation.splits import Part, part_of
+from fredfw.validation.transports import TOPOLOGY, Transports, fabric
 
-TOPOLOGY = "cluster"
 # By which data sheets are usually judged: for transports that name no library. "auto" would try many more, which takes
 # minutes and finds what no library has.
 _USUAL: tuple[str | dict[str, Any], ...] = (
@@ -83,18 +83,21 @@ class Collectives:
                 raise error.at(key=point.where) from None
         return self._seconds[key]
 
+    def model(self, point: CollectivePoint) -> Mapping[str, Any]:
+        """See ``Predictor.model``."""
+        return describe(self._transports.of(point))
+
+    def part(self, point: CollectivePoint) -> Part:
+        """See ``Predictor.part``."""
+        return part_of(point, self._transports.of(point))
+
     def _bench(self, point: CollectivePoint) -> Bench:
         transport = self._transports.of(point)
         key = point.system.preset, point.nodes, repr(transport)
         if key not in self._benches:
-            registries = self._plugins
-            fields = {"preset": point.system.preset, "nodes": point.nodes}
-            topology = configure.build(
-                registries.topologies.get(TOPOLOGY), fields, registries=lambda: registries.registries
-            )
-            fabric = built(topology).with_defaults(transport=transport)
-            candidates = self._algorithms(fabric)
-            self._benches[key] = Bench(fabric, candidates, registries, fastest=True, worthwhile=True)
+            network = fabric(point.system.preset, point.nodes, self._plugins).with_defaults(transport=transport)
+            candidates = self._algorithms(network)
+            self._benches[key] = Bench(network, candidates, self._plugins, fastest=True, worthwhile=True)
         return self._benches[key]
 
     def _algorithms(self, fabric: Fabric) -> dict[Pattern | None, tuple[CollectiveAlgorithm, ...]]:

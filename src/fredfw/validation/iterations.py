@@ -17,9 +17,9 @@ from fredfw.experiment.run.cells import CellRunner, CellSpec, Outcome, SpecWrite
 from fredfw.fidelities import EXACT
 from fredfw.plugin.manager import PluginManager
 from fredfw.validation import systems
-from fredfw.validation.collectives import TOPOLOGY
 from fredfw.validation.points import Point
-from fredfw.validation.transports import Transports
+from fredfw.validation.splits import Part
+from fredfw.validation.transports import TOPOLOGY, Transports
 
 Evaluator: TypeAlias = Callable[[Sequence[CellSpec]], Iterable[tuple[int, Outcome]]]
 """Runs cells: (number among them, outcome) as they end."""
@@ -169,6 +169,14 @@ class Iterations:
         if point.same not in self._seconds:
             self.prepare([point], lambda _: None)
         return self._seconds[point.same]
+
+    def model(self, point: IterationPoint) -> Mapping[str, Any]:
+        """See ``Predictor.model``."""
+        return describe(self._transports.of(point))
+
+    def part(self, point: IterationPoint) -> Part:
+        """See ``Predictor.part``: the launch time of kernels was fitted to some."""
+        return Part.FITTED if point.fitted else Part.HELD_OUT
 
     def spec(self, point: IterationPoint) -> CellSpec:
         """Return the cell that ``point`` is."""

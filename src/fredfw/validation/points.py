@@ -18,6 +18,8 @@ _KIB, _MIB = 2**10, 2**20
 _BOUNDS = (0, 64 * _KIB, _MIB, 32 * _MIB, math.inf)
 SIZE_CLASSES = ("to 64 KiB", "64 KiB to 1 MiB", "1 to 32 MiB", "above 32 MiB")
 """Of buffers; a size at a bound belongs to the class below it."""
+WORK_CLASSES = ("to 1 GFLOP", "1 to 100 GFLOP", "above 100 GFLOP")
+"""Of kernels."""
 
 
 @frozen(kw_only=True)
@@ -58,6 +60,11 @@ class Point:
         """What is equal for measurements of the same thing, whoever made them."""
         raise NotImplementedError
 
+    @property
+    def of(self) -> str:
+        """What tells it from others of its system, operation and ranks; its class, unless overridden."""
+        return self.size_class
+
     def facts(self) -> dict[str, Any]:
         """Return what a reader of results must know of it, JSON-ready, without the measured time."""
         return {
@@ -93,6 +100,11 @@ class CollectivePoint(Point):
         return next(found)
 
     @property
+    def of(self) -> str:
+        """Its bytes."""
+        return f"{self.size:.0f} B"
+
+    @property
     def same(self) -> tuple[Any, ...]:
         """See ``Point.same``."""
         return self.kind, self.system.name, self.pattern, self.nodes, self.ranks, self.size
@@ -103,6 +115,7 @@ class CollectivePoint(Point):
 
 
 def size_classes(points: Iterable[Point]) -> list[str]:
-    """Return the classes of ``points``: those of buffers in their order, then others as they come."""
+    """Return the classes of ``points``: those of buffers and of kernels in their order, then others as they come."""
     found = dict.fromkeys(point.size_class for point in points)
-    return [one for one in SIZE_CLASSES if one in found] + [one for one in found if one not in SIZE_CLASSES]
+    ordered = (*SIZE_CLASSES, *WORK_CLASSES)
+    return [one for one in ordered if one in found] + [one for one in found if one not in ordered]

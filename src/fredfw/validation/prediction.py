@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any, Protocol
 
 from fredfw.errors import InputError
-from fredfw.experiment.cell.runner import describe
 from fredfw.experiment.progress import Progress
 from fredfw.experiment.run.cells import CellRunner, CellStore, evaluate
 from fredfw.experiment.run.fidelity import choose, stored
@@ -19,6 +18,7 @@ from fredfw.simulation.fidelity import Choice
 from fredfw.validation import splits
 from fredfw.validation.collectives import Collectives, presets
 from fredfw.validation.iterations import Evaluator, IterationPoint, Iterations
+from fredfw.validation.kernels import KernelPoint, KernelTimes
 from fredfw.validation.points import CollectivePoint, Point
 from fredfw.validation.results import LeftOut, Prediction, Validation
 from fredfw.validation.splits import Part
@@ -41,12 +41,19 @@ class Predictor(Protocol):
     def seconds(self, point: Any) -> float:
         """Return how long ``point`` takes; equal points are worked out once."""
 
+    def model(self, point: Any) -> Mapping[str, Any]:
+        """Return name and fields of what predicts ``point``."""
+
+    def part(self, point: Any) -> Part:
+        """Return what ``point`` is to that."""
+
 
 def predictors(
-    plugins: PluginManager, transports: Transports, evaluator: Evaluator, fidelity: str = EXACT
+    plugins: PluginManager, transports: Transports, evaluator: Evaluator, fidelity: str = EXACT, *, bare: bool = False
 ) -> Mapping[str, Predictor]:
-    """Return a predictor for each kind of points; ``fidelity`` is that of iterations."""
+    """Return a predictor for each kind of points; ``fidelity`` is that of iterations, ``bare`` how kernels are."""
     return {
+        KernelPoint.kind: KernelTimes(bare=bare),
         CollectivePoint.kind: Collectives(plugins, transports),
         IterationPoint.kind: Iterations(plugins, transports, evaluator, fidelity),
     }
@@ -96,8 +103,9 @@ def validate(
     choice = Choice(fidelity) if fidelity is not None else _choice(points, plugins, transports, store, workers)
     fidelity = choice.fidelity
     usual = predictors(plugins, transports, evaluator, fidelity)
-    ideal = predictors(plugins, Transports(plugins, IdealTransport.name), evaluator, fidelity)
-    names = {point.system.name: transports.of(point).name for point in points}
+    ideal = predictors(plugins, Transports(plugins, IdealTransport.name), evaluator, fidelity, bare=True)
+    models = {point.system.name: usual[point.kind].model(point) for point in points}
+    names = {system: model["name"] for system, model in models.items()}
     # Constants that are given have no fits without the measurements that ours were fitted to.
     ours = not isinstance(transport, Mapping) or set(transport) <= {"name"}
     collectives = [one for one in points if one.kind == CollectivePoint.kind]
@@ -117,7 +125,7 @@ def validate(
         name = names[point.system.name]
         best = ideal[point.kind].seconds(point)
         seconds = best if name == IdealTransport.name else usual[point.kind].seconds(point)
-        return Prediction(point, seconds, best, splits.part_of(point, transports.of(point)))
+        return Prediction(point, seconds, best, usual[point.kind].part(point))
 
     found = [predicted(point) for point in points]
     left_out = []
@@ -130,10 +138,9 @@ def validate(
             best, seconds = ideal[point.kind].seconds(point), refitted[point.kind].seconds(point)
             predictions.append(Prediction(point, seconds, best, Part.HELD_OUT))
         left_out.append(LeftOut(fold.by, fold.name, tuple(predictions)))
-    used = {point.system.name: describe(transports.of(point)) for point in points}
     measured = {system.preset for system in (*known().values(), *(point.system for point in points))}
-    unvalidated = tuple(preset for preset in presets(plugins) if preset not in measured)
-    return Validation(used, tuple(found), tuple(left_out), unvalidated, fidelity, choice.reason)
+    unvalidated = tuple(one for one in presets(plugins) if one not in measured) if len(collectives) else ()
+    return Validation(models, tuple(found), tuple(left_out), unvalidated, fidelity, choice.reason)
 
 
 def _prepare(among: Mapping[str, Predictor], points: Sequence[Point], tell: Callable[[Point], None]) -> None:

@@ -67,6 +67,18 @@ def validation_report(validation: Validation) -> list[Part]:
     ]
 
 
+def points_report(validation: Validation) -> list[Part]:
+    """Return a line for each point: what it is, the two times, and how far the predicted one is off."""
+    header = "system", "operation", "nodes", "ranks", "of", "status", "measured (us)", "predicted (us)", "error %"
+    rows = []
+    for one in validation.predictions:
+        point = one.point
+        names = point.system.title, point.pattern, str(point.nodes), str(point.ranks), point.of, str(one.status)
+        times = f"{point.seconds * 1e6:.6g}", f"{one.seconds * 1e6:.6g}"
+        rows.append((*names, *times, f"{100 * (one.seconds / point.seconds - 1):+.1f}"))
+    return [Heading("Points"), GAP, Table(header, rows, right=(2, 3, 4, 6, 7, 8), keys=6), GAP]
+
+
 def _table(keys: Sequence[str], errors: Sequence[str], rows: Iterable[_Row]) -> Table:
     cells = []
     for names, one in rows:

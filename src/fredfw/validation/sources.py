@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
 
 from attrs import evolve, frozen
 
-from fredfw.validation import iterations, tables
+from fredfw.validation import iterations, kernels, tables
 from fredfw.validation.points import Point
 
 _DATA = files(__package__).joinpath("data")
@@ -61,3 +61,15 @@ def points(*, in_place: bool = False, whole: bool = False) -> list[Point]:
             listed = tables.parse(text, one.name, reading)
             found += [evolve(point, table=tables.digest(data)) for point in listed]
     return found
+
+
+def read(path: str, reading: tables.Reading | None = None) -> list[Point]:
+    """Return the points of a user's table: of collectives, or of kernels; raises as ``tables.read`` does."""
+    known = reading or tables.Reading()
+
+    def parse(text: str, source: str) -> Sequence[Point]:
+        if kernels.recognised(text):
+            return kernels.parse(text, source, known)
+        return tables.parse(text, source, known)
+
+    return tables.read(path, parse)

@@ -14,7 +14,6 @@ from typing import Any
 from attrs import frozen
 
 from fredfw.fabric import Transport
-from fredfw.validation.iterations import IterationPoint
 from fredfw.validation.points import CollectivePoint, Point
 
 # nccl-tests rounds sizes down to a multiple of the ranks.
@@ -34,15 +33,15 @@ class Part(StrEnum):
 
 @frozen
 class Rule:
-    """Takes points of some systems, patterns and sizes; raises ``ValueError`` for sizes that it does not know.
+    """Takes points of some patterns and sizes, of one node or of several; raises ``ValueError`` for other sizes.
 
     Args:
-        systems: Their names; empty for all.
-        patterns: Likewise.
+        scale: ``node`` or ``cluster``; empty for both.
+        patterns: Their names; empty for all.
         sizes: ``even powers of two``, or empty for all.
     """
 
-    systems: tuple[str, ...] = ()
+    scale: str = ""
     patterns: tuple[str, ...] = ()
     sizes: str = ""
 
@@ -53,7 +52,7 @@ class Rule:
 
     def takes(self, point: Point) -> bool:
         """Return whether ``point`` is one of those that are fitted to."""
-        if self.systems and point.system.name not in self.systems:
+        if self.scale not in ("", point.system.scale):
             return False
         if self.patterns and point.pattern not in self.patterns:
             return False
@@ -100,8 +99,7 @@ def rules() -> Mapping[str, tuple[Rule, ...]]:
     """Return the rules of ``splits.toml`` by transport."""
     return {
         transport: tuple(
-            Rule(tuple(one.get("systems", ())), tuple(one.get("patterns", ())), one.get("sizes", ""))
-            for one in entry["fitted"]
+            Rule(one.get("scale", ""), tuple(one.get("patterns", ())), one.get("sizes", "")) for one in entry["fitted"]
         )
         for transport, entry in _entries().items()
     }
@@ -117,9 +115,7 @@ def folds(transports: Collection[str]) -> Iterator[Fold]:
 
 
 def part_of(point: Point, transport: Transport) -> Part:
-    """Return what ``point`` is to ``transport``, or to the NPU that computes."""
-    if isinstance(point, IterationPoint):
-        return Part.FITTED if point.fitted else Part.HELD_OUT
+    """Return what ``point`` is to ``transport``."""
     own = rules().get(transport.name)
     if own is None:
         return Part.UNFITTED

@@ -28,7 +28,7 @@ class System:
         scale: ``node`` or ``cluster``.
         title: For people.
         names: What tables call it, besides ``name`` and ``preset``.
-        transport: Name and fields of the transport that predicts it; empty for ``ideal``.
+        transport: Name and fields of the transport that predicts it; empty for what its fabric brings.
     """
 
     name: str
@@ -37,10 +37,6 @@ class System:
     title: str
     names: tuple[str, ...] = ()
     transport: Mapping[str, Any] = field(factory=dict, eq=False)
-
-
-_GPUS = "hgx-b200", "gb200-nvl72", "mi300x"
-"""Presets of GPUs that no system here was measured of; NCCL, or RCCL, predicts them by the nearest constants."""
 
 
 @cache
@@ -74,8 +70,7 @@ def find(name: str, nodes: int, presets: tuple[str, ...] = ()) -> System:
             return one
     for preset in presets:
         if wanted == preset.casefold():
-            transport = {"name": "nccl"} if preset in _GPUS else {}
-            return System(f"{preset}-{scale}", preset, scale, f"{preset} {scale}", transport=transport)
+            return System(f"{preset}-{scale}", preset, scale, f"{preset} {scale}")
     here = [one for one in known().values() if one.scale == scale]
     accepted = [*(one.name for one in here), *presets]
     called = {name for one in here for name in (one.name, *one.names)}.union(presets)

@@ -10,6 +10,7 @@ import hashlib
 import io
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from attrs import evolve, frozen
 
@@ -18,7 +19,7 @@ from fredfw.errors import InputError, nearest
 from fredfw.files import read_bounded
 from fredfw.units import counted
 from fredfw.validation import nccl_tests, systems
-from fredfw.validation.points import SENDRECV, CollectivePoint
+from fredfw.validation.points import SENDRECV, CollectivePoint, Point
 from fredfw.validation.systems import System
 
 REQUIRED = ("system", "nodes", "ranks", "collective", "size_B", "time_us")
@@ -52,8 +53,11 @@ class Reading:
     presets: tuple[str, ...] = ()
 
 
-def read(path: str, reading: Reading | None = None) -> list[CollectivePoint]:
-    """Return the points of the table at ``path``, in its order.
+P = TypeVar("P", bound=Point)
+
+
+def read(path: str, parse: Callable[[str, str], Sequence[P]]) -> list[P]:
+    """Return the points of the table at ``path``, in its order, as ``parse`` finds them in its text.
 
     Raises:
         InputError: It cannot be read or used; names file, line, column and what is accepted.
@@ -67,7 +71,7 @@ def read(path: str, reading: Reading | None = None) -> list[CollectivePoint]:
         raise InputError(f"cannot be read: {error.strerror}", file=path, accepted=_ACCEPTED) from None
     source = path.replace("\\", "/").rpartition("/")[2]
     try:
-        points = parse(text, source, reading)
+        points = parse(text, source)
     except InputError as error:
         raise error.at(file=path) from None
     return [evolve(point, where=f"{path}: {point.where}", table=digest(data)) for point in points]
@@ -79,14 +83,14 @@ def digest(table: bytes) -> str:
 
 
 def parse(text: str, source: str, reading: Reading | None = None) -> list[CollectivePoint]:
-    """Return the points of a table; ``source`` is who measured them, where it does not say.
+    """Return the collectives of a table; ``source`` is who measured them, where it does not say.
 
     Raises:
         InputError: As ``read`` does, without the file.
     """
     reading = reading or Reading()
     rows = nccl_tests.rows(text, reading.pattern) if nccl_tests.recognised(text) else _rows(text, reading)
-    points = [_point(_Line(number, cells), source, reading) for number, cells in rows]
+    points = [_point(Line(number, cells), source, reading) for number, cells in rows]
     if not points:
         raise InputError("has no measured times", accepted=_ACCEPTED)
     return points
@@ -132,7 +136,7 @@ def _check_header(header: Sequence[str], reading: Reading) -> None:
 
 
 @frozen
-class _Line:
+class Line:
     """One line of a table: its number, and text by column."""
 
     number: int
@@ -166,7 +170,7 @@ class _Line:
         return self.quantity(column, _TIME) * 1e-6
 
 
-def _point(line: _Line, source: str, reading: Reading) -> CollectivePoint:
+def _point(line: Line, source: str, reading: Reading) -> CollectivePoint:
     nodes, ranks = _group(line)
     pattern = line["collective"]
     if pattern not in PATTERNS:
@@ -190,7 +194,7 @@ def _point(line: _Line, source: str, reading: Reading) -> CollectivePoint:
     )
 
 
-def _group(line: _Line) -> tuple[int, int]:
+def _group(line: Line) -> tuple[int, int]:
     """Return how many nodes and ranks took part."""
     ranks = line.count("ranks", 2)
     each = line.count("ranks_per_node", 1) if line["ranks_per_node"] else None
@@ -201,7 +205,7 @@ def _group(line: _Line) -> tuple[int, int]:
     return nodes, ranks
 
 
-def _seconds(line: _Line, reading: Reading) -> float:
+def _seconds(line: Line, reading: Reading) -> float:
     """Return the time that is wanted; where there is only the other one, that."""
     columns = ("time_us", "time_inplace_us")
     times = {column: line.seconds(column) for column in columns if line[column]}
@@ -210,7 +214,7 @@ def _seconds(line: _Line, reading: Reading) -> float:
     return times[columns[reading.in_place]] if columns[reading.in_place] in times else next(iter(times.values()))
 
 
-def _check_bandwidths(line: _Line, pattern: str, ranks: int, algbw: float) -> None:
+def _check_bandwidths(line: Line, pattern: str, ranks: int, algbw: float) -> None:
     """Make sure that bandwidths belong to ``algbw``, size / time in GB/s, and to the ranks; raises ``InputError``."""
     transfer = f"{line['size_B']} B in {line['time_us']} us"
     if not _agrees(line, "algbw_GBps", algbw, _ALGBW_SHARE):
@@ -228,7 +232,7 @@ def _check_bandwidths(line: _Line, pattern: str, ranks: int, algbw: float) -> No
         )
 
 
-def _agrees(line: _Line, column: str, expected: float, share: float) -> bool:
+def _agrees(line: Line, column: str, expected: float, share: float) -> bool:
     """Return whether there is no bandwidth in ``column``, or the ``expected`` one."""
     if not line[column]:
         return True
@@ -236,7 +240,7 @@ def _agrees(line: _Line, column: str, expected: float, share: float) -> bool:
     return abs(given - expected) <= share * expected + _ROUNDED
 
 
-def _system(line: _Line, nodes: int, reading: Reading) -> System:
+def _system(line: Line, nodes: int, reading: Reading) -> System:
     try:
         return systems.find(reading.system or line["system"], nodes, reading.presets)
     except InputError as error:
@@ -245,7 +249,7 @@ def _system(line: _Line, nodes: int, reading: Reading) -> System:
         raise line.refusal("system", error.message, error.accepted or "") from None
 
 
-def _stated(line: _Line, nodes: int, system: System, reading: Reading) -> str:
+def _stated(line: Line, nodes: int, system: System, reading: Reading) -> str:
     """Return what ``line`` calls its system, where that is known to be another one; other names are anybody's."""
     try:
         other = systems.find(line["system"], nodes, reading.presets)

@@ -5,18 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fredfw.fabric import IdealTransport, Transport
+from attrs import evolve
+
+from fredfw.fabric import Fabric, Transport
 from fredfw.plugin import configure
+from fredfw.plugin.answers import built
 from fredfw.plugin.manager import PluginManager
 from fredfw.validation.points import Point
 from fredfw.validation.systems import System
+
+TOPOLOGY = "cluster"
+"""The topology whose presets are systems."""
 
 
 class Transports:
     """Configures a transport for each system.
 
-    A system may have a transport of its own in ``systems.toml``. It predicts where nothing else is asked for, and where
-    one of that name is asked for without fields.
+    The fabric of a system brings one, unless ``systems.toml`` has another. It predicts where nothing else is asked for,
+    and where one of that name is asked for without fields.
 
     Args:
         plugins: Where transports are registered.
@@ -44,12 +50,32 @@ class Transports:
         return self._chosen[name]
 
     def _choose(self, system: System) -> Transport:
-        own = dict(system.transport) or {"name": IdealTransport.name}
+        own: Any = self._own(system)  # an attrs class, as all plugins are
         table = {"name": self._given} if isinstance(self._given, str) else self._given
-        if table in (None, {"name": own["name"]}):
-            table = own
+        if table not in (None, {"name": own.name}):
+            return self._configured(table, system)
+        fields = self._fields.get(own.name, {})
+        chosen: Transport = evolve(own, **fields)
+        return chosen
+
+    def _own(self, system: System) -> Transport:
+        return self._configured(system.transport, system) if system.transport else brought(system.preset, self._plugins)
+
+    def _configured(self, table: object, system: System) -> Transport:
         if isinstance(table, Mapping):
             table = {**table, **self._fields.get(table.get("name", ""), {})}
         key = f"transport of {system.name}" if self._given is None else "--transport"
         registries = self._plugins
         return configure.choose(table, registries.transports, key_prefix=key, registries=lambda: registries.registries)
+
+
+def fabric(preset: str, nodes: int, plugins: PluginManager) -> Fabric:
+    """Return the fabric that stands for so many nodes of a system, with the transport that it brings."""
+    fields = {"preset": preset, "nodes": nodes}
+    topology = configure.build(plugins.topologies.get(TOPOLOGY), fields, registries=lambda: plugins.registries)
+    return built(topology)
+
+
+def brought(preset: str, plugins: PluginManager) -> Transport:
+    """Return the transport that the fabric of a system brings."""
+    return fabric(preset, 1, plugins).defaults.transport

@@ -34,6 +34,9 @@ class Npu:
     peak: float = flops("989.4 TFLOP/s", help="peak compute rate")
     memory_bandwidth: float = bandwidth("3 TB/s", help="bandwidth of the local memory")
     memory: float = size("80 GB", help="capacity of the local memory")
+    reserve: float = quantity(
+        Unit.BYTES, 0.0, help="part of the local memory that a workload cannot have: contexts, buffers, fragments"
+    )
     efficiency: float = option(
         1.0, validator=at_least(1e-6, at_most=1.0), help="share of the peak rate that is reached"
     )
@@ -61,6 +64,8 @@ class Npu:
         if self.compute != npus.MODELS[0] and self.efficiency != 1.0:
             message = f"{self.efficiency!r} has no effect on {npus.MODELS[1]}"
             raise InputError(message, key="efficiency", accepted="kernels.efficiency, or compute = roofline")
+        if self.reserve >= self.memory:
+            raise InputError(f"{self.reserve!r} leaves nothing", key="reserve", accepted=f"less than {self.memory:g} B")
         if self.expanded_memory and self.expanded_memory_bandwidth is None:
             message = f"is missing, and expanded_memory is {render(self.expanded_memory, Unit.BYTES)}"
             raise InputError(message, key="expanded_memory_bandwidth", accepted="a bandwidth such as '500 GB/s'")
@@ -99,13 +104,18 @@ class Npu:
         return tuple(notes)
 
     @property
+    def room(self) -> float:
+        """Bytes of the local memory that a workload may have."""
+        return self.memory - self.reserve
+
+    @property
     def capacity(self) -> float:
-        """Bytes of the local and the expanded memory."""
-        return self.memory + self.expanded_memory
+        """Bytes of the local and the expanded memory that a workload may have."""
+        return self.room + self.expanded_memory
 
     def expanded(self, footprint: float) -> float:
         """Return how many of ``footprint`` bytes are in the expanded memory: what the local one has no room for."""
-        return min(max(footprint - self.memory, 0.0), self.expanded_memory)
+        return min(max(footprint - self.room, 0.0), self.expanded_memory)
 
     def holding(self, footprint: float) -> Self:
         """Return the accelerator as it computes while it holds ``footprint`` bytes.
@@ -117,8 +127,8 @@ class Npu:
         expanded = self.expanded(footprint)
         if not expanded or self.expanded_memory_bandwidth is None:
             return self
-        seconds = self.memory / self.memory_bandwidth + expanded / self.expanded_memory_bandwidth
-        return evolve(self, memory_bandwidth=(self.memory + expanded) / seconds)
+        seconds = self.room / self.memory_bandwidth + expanded / self.expanded_memory_bandwidth
+        return evolve(self, memory_bandwidth=(self.room + expanded) / seconds)
 
     def seconds(self, operations: float, moved: float, kernels: Kernels | None = None) -> float:
         """Return the time of ``operations`` FLOP that move ``moved`` bytes to and from the local memory.

@@ -16,7 +16,8 @@ PRECISIONS = "bf16", "fp8"
 
 MODELS = "roofline", "kernels"
 """How long a computation takes: by all its FLOPs and bytes, or by its kernels."""
-_REMARKS = "source", "fitted", "chosen", "reason"
+_MEMORY = "memory", "reserve", "memory_bandwidth"
+_REMARKS = "source", "fitted", "tables", "chosen", "reason"
 """What the values of a model say of themselves."""
 
 
@@ -48,10 +49,15 @@ def values(preset: str, precision: str) -> dict[str, Any]:
     if precision not in entry or precision not in PRECISIONS:
         known = ", ".join(one for one in PRECISIONS if one in entry)
         raise InputError(f"{preset!r} has no rate for {precision!r}", key="precision", accepted=known)
-    fields = {"peak": entry[precision], "memory": entry["memory"], "memory_bandwidth": entry["memory_bandwidth"]}
+    fields = {"peak": entry[precision], **{key: entry[key] for key in _MEMORY if key in entry}}
     like = entry["kernels"].get("like")
     status = f"calibrated on {preset}" if like is None else f"extrapolated from {like}"
     return {**fields, "compute": MODELS[1], "kernels": {**_kernels(presets, preset, precision), "status": status}}
+
+
+def tables() -> frozenset[str]:
+    """Return the tables that constants were fitted to: the first 16 hexadecimal digits of the SHA-256 of each."""
+    return frozenset(one for entry in table().values() for one in entry.get("kernels", {}).get("tables", ()))
 
 
 def _kernels(presets: Mapping[str, Mapping[str, Any]], preset: str, precision: str) -> dict[str, Any]:

@@ -276,6 +276,11 @@ def test_steps_may_differ_by_level() -> None:
     kinds = Hierarchical(steps=("direct", "by-kind")).schedule(request, view(levels))
     assert kinds.steps == 2 * (1 + 2)
     check(mixed)
+    # The last one is for all further levels.
+    further = Hierarchical(steps=("direct", "ring")).schedule(
+        CollectiveRequest(Pattern.ALL_REDUCE, 64, 64.0), view((*levels, Level(4, "switch", 1.0)))
+    )
+    assert further.steps == 2 * (1 + 3 + 3)
 
 
 def test_steps_for_other_numbers_of_levels_are_refused() -> None:
@@ -292,4 +297,4 @@ def test_lists_of_steps_are_checked(steps: Any) -> None:
     with pytest.raises(InputError, match="is not known") as caught:
         Hierarchical(steps=steps)
     assert caught.value.key == "steps"
-    assert "one for each level" in str(caught.value.accepted)
+    assert "the last one for all further levels" in str(caught.value.accepted)

@@ -7,6 +7,7 @@ import pytest
 
 from fredfw import Fabric, File, Framework, Pattern
 from fredfw.errors import InputError
+from fredfw.fabric import IdealTransport
 from fredfw_collective_tree import Tree
 from fredfw_topology_cluster import Cluster
 from fredfw_topology_switch import Switch
@@ -166,24 +167,30 @@ def test_the_family_is_that_whose_links_a_fabric_has(family: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("preset", "said"),
+    ("fields", "said"),
     [
-        ("hgx-b200", "nccl: extrapolated from h100 to GPUs that send 900 GB/s to switches (transport.family)"),
+        ({"preset": "dgx-a100"}, "nccl: constants of a100 (transport.family)"),
+        ({"preset": "gb300-nvl72"}, "nccl: constants of b200 (transport.family)"),
+        ({"preset": "p5", "nodes": 2}, "nccl: constants of h100 and efa (transport.family, transport.network)"),
+        (
+            {"preset": "a4", "nodes": 2},
+            "nccl: constants of b200 and infiniband, extrapolated to b200 with roce (transport.family, "
+            "transport.network)",
+        ),
         # Seven links of 64 GB/s are as fast as the NVLinks of an H100, and lead to no switch.
-        ("mi300x", "nccl: extrapolated from h100 to GPUs that send 448 GB/s to other GPUs (transport.family)"),
+        ({"preset": "mi300x"}, "nccl: constants of a100, extrapolated to mi300x (transport.family)"),
+        (
+            {"node": Switch(npus=8, link_bandwidth=600e9)},
+            "nccl: constants of h100, extrapolated to GPUs that send 600 GB/s to switches (transport.family)",
+        ),
     ],
 )
-def test_other_links_take_the_nearest_family_with_a_note(preset: str, said: str) -> None:
-    fabric = Cluster(preset=preset, nodes=1).build()
-    found = [
-        Framework().simulate_collective(
-            fabric.with_defaults(transport=transport), "all-reduce", size=1e6, algorithm="ring"
-        )
-        for transport in (Nccl(), Nccl(family="h100"))
-    ]
-    assert found[0].duration == found[1].duration
-    assert said in found[0].notes
-    assert not any(note.startswith("nccl") for note in found[1].notes)
+def test_a_note_says_whose_constants_are_used(fields: dict[str, Any], said: str) -> None:
+    fabric = Cluster(**{"nodes": 1, **fields}).build()
+    if "node" in fields:
+        assert isinstance(fabric.defaults.transport, IdealTransport)
+        fabric = fabric.with_defaults(transport=Nccl())
+    assert said in Framework().simulate_collective(fabric, "all-reduce", size=1e6).notes
 
 
 def test_the_family_stays_where_links_are_varied() -> None:

@@ -37,7 +37,7 @@ def _listed(value: Any) -> Any:
 class _StepNames:
     """A validator of the field ``steps``."""
 
-    accepted = f"{', '.join(_ALONG)}; or a list of these, one for each level of the group"
+    accepted = f"{', '.join(_ALONG)}; or a list of these, the last one for all further levels"
 
     def __call__(self, _instance: object, attribute: Attribute[Any], value: Any) -> None:
         """Refuse what is not the name of a step algorithm, nor a list of such names; raises ``InputError``."""
@@ -84,7 +84,8 @@ class Hierarchical(CollectiveAlgorithm):
         "ring",
         converter=_listed,
         validator=_StepNames(),
-        help="step algorithm of every level, or a list of one for each; by-kind: the one that fits the kind of a level",
+        help="step algorithm of every level, or a list from the innermost one on, of which the last is for all further "
+        "levels; by-kind: the one that fits the kind of a level",
     )
     policy: str = units.option(
         "fifo",
@@ -101,9 +102,9 @@ class Hierarchical(CollectiveAlgorithm):
     def variants(cls, pattern: Pattern) -> Sequence[CollectiveAlgorithm]:
         """See ``CollectiveAlgorithm.variants``: every order, in one piece and in pipelines of 2 to 16.
 
-        Step algorithms by kind come in one order and in all, in one piece and in pipelines without gaps.
+        Step algorithms by kind come in one order and in all, in one piece and in pipelines without gaps. Of an
+        all-reduce the innermost level may be done by its switch.
         """
-        del pattern
         rings = [cls(chunks=chunks, orders=one) for one in ("forward", "reverse", "opposite") for chunks in _CHUNKS]
         return [
             *rings,
@@ -112,6 +113,7 @@ class Hierarchical(CollectiveAlgorithm):
                 cls(chunks=chunks, orders="all", steps="by-kind", policy="smallest-first", release="drained")
                 for chunks in _CHUNKS[1::2]
             ),
+            *([cls(chunks=16, steps=("in-network", "by-kind"))] if pattern is Pattern.ALL_REDUCE else []),
         ]
 
     def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:
@@ -120,7 +122,7 @@ class Hierarchical(CollectiveAlgorithm):
             return f"the group has {len(view.levels)} levels, which is too many for all their orders"
         if view.unstructured:
             return view.unstructured
-        if isinstance(self.steps, tuple) and len(self.steps) != len(view.levels):
+        if isinstance(self.steps, tuple) and len(self.steps) > len(view.levels):
             return f"the group has {len(view.levels)} levels, and steps are given for {len(self.steps)}"
         return self._steps(view).refusal() or super().refusal(request, view)
 
@@ -130,7 +132,7 @@ class Hierarchical(CollectiveAlgorithm):
 
     def equivalent(self, view: GroupView) -> CollectiveAlgorithm:
         """See ``CollectiveAlgorithm.equivalent``: one level has one order and nothing to overlap, two have two."""
-        if isinstance(self.steps, tuple) and len(self.steps) != len(view.levels):
+        if isinstance(self.steps, tuple) and len(self.steps) > len(view.levels):
             return self  # which is refused
         steps = self._steps(view).steps
         named = steps[0] if len(set(steps)) == 1 else self.steps
@@ -160,7 +162,8 @@ class Hierarchical(CollectiveAlgorithm):
         """Return the step algorithm of each level of the group."""
         if isinstance(self.steps, str):
             return LevelSteps.of(view, self.steps)
-        alone = zip(view.levels, self.steps, strict=True)
+        further = (self.steps[-1],) * (len(view.levels) - len(self.steps))
+        alone = zip(view.levels, self.steps + further, strict=True)
         return LevelSteps(
             view, tuple(LevelSteps.of(evolve(view, levels=(level,)), one).steps[0] for level, one in alone)
         )

@@ -11,20 +11,27 @@ from typing import Any
 
 from attrs import Attribute
 
-from fredfw import Topology, units
+from fredfw import Topology, Transport, units
 from fredfw.errors import InputError, nearest
 from fredfw_topology_fully_connected import FullyConnected
 from fredfw_topology_switch import Switch
 from fredfw_topology_torus import Torus
+from fredfw_transport_nccl import Nccl
 
 _INSIDES: Mapping[str, type[Any]] = {one.name: one for one in (FullyConnected, Switch, Torus)}
 
 
 @cache
 def table() -> Mapping[str, Mapping[str, Any]]:
-    """Return the entries of ``presets.toml`` by name."""
+    """Return the entries of ``presets.toml`` by name, each with the values of the entry that it is like."""
     text = files(__package__).joinpath("presets.toml").read_text(encoding="utf-8")
-    return MappingProxyType(tomllib.loads(text))
+    entries: dict[str, dict[str, Any]] = tomllib.loads(text)
+
+    def whole(name: str) -> dict[str, Any]:
+        entry = entries[name]
+        return {**whole(entry["like"]), "uncertain": [], **entry} if "like" in entry else entry
+
+    return MappingProxyType({name: whole(name) for name in entries})
 
 
 class Known:
@@ -57,6 +64,12 @@ def values(name: str) -> dict[str, Any]:
         "rails": entry.get("rails"),
         "radix": entry["radix"],
     }
+
+
+def transport(name: str) -> Transport | None:
+    """Return the library of the preset ``name``; ``None`` where it has none."""
+    fields = table()[name].get("transport")
+    return None if fields is None else Nccl(**fields)
 
 
 def _inside(node: Mapping[str, Any]) -> Topology:

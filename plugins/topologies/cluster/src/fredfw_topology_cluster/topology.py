@@ -32,13 +32,18 @@ class Cluster(Topology):
     ``rail-only`` has the rails without a connection between them; a message to another rail first goes to an NPU of its
     own node that is on that rail. ``fat-tree`` has leaves for all NICs of some nodes, in node order.
 
-    Presets, with fields that are uncertain in brackets; presets.toml in the package has the sources, and the reasons:
+    A preset of GPUs brings the transport ``nccl``, with constants for them and their network; where ``node`` is given,
+    and with ``transport = "ideal"``, links cost nothing else. Presets, with fields that are uncertain in brackets;
+    presets.toml in the package has the sources, and the reasons:
 
         dgx-a100     8 NPUs, NVSwitch 300 GB/s, 8 NICs 200 Gb/s
-        dgx-h100     8 NPUs, NVSwitch 450 GB/s, 8 NICs 400 Gb/s
-        hgx-b200     8 NPUs, NVSwitch 900 GB/s, 8 NICs 400 Gb/s (nic)
-        gb200-nvl72  72 NPUs, NVSwitch 900 GB/s, 72 NICs 400 Gb/s (nic, rails)
+        dgx-h100     8 NPUs, NVSwitch 450 GB/s, 8 NICs 400 Gb/s; as dgx-h200
+        hgx-b200     8 NPUs, NVSwitch 900 GB/s, 8 NICs 400 Gb/s (nic); as dgx-b200; dgx-b300 with 800 Gb/s
+        gb200-nvl72  72 NPUs, NVSwitch 900 GB/s, 72 NICs 400 Gb/s (nic, rails); gb300-nvl72 with 800 Gb/s
         mi300x       8 NPUs, fully connected, 64 GB/s a link, 8 NICs 400 Gb/s
+        p4d, p4de, p5, p5e, p5en, p6-b200               of Amazon, with EFA (network)
+        a2, a3-high, a3-mega, a3-ultra, a4              of Google, with TCPX or RoCE (network)
+        nd-a100-v4, nd-h100-v5, nd-h200-v5, nd-mi300x-v5    of Azure, with InfiniBand
         tpu-v4       torus 16x16x16, 50 GB/s a link, 4096 NICs 50 Gb/s (nic, network)
         tpu-v5p      torus 16x20x28, 100 GB/s a link, 8960 NICs 50 Gb/s (network)
         trainium2    torus 4x4, 160 GB/s a link, 16 NICs 200 Gb/s (node, network)
@@ -218,8 +223,10 @@ class Cluster(Topology):
         """Return the cluster; nodes and links come node by node, then what is outside of them. One node is alone."""
         inside, count = self._inside, self.nodes
         levels = _named(inside.levels)
+        library = presets.transport(self.preset) if self.node is None else None
+        defaults = inside.defaults if library is None else evolve(inside.defaults, transport=library)
         if count == 1:
-            return evolve(inside, name=self._title, levels=levels)
+            return evolve(inside, name=self._title, levels=levels, defaults=defaults)
         layout = self.router.layout
         nodes, links = layout.most
         limits.check("nodes", nodes, key="nodes")
@@ -249,7 +256,7 @@ class Cluster(Topology):
             local_offers=True,
             copies=np.concatenate([np.tile(inside.copies, count), np.zeros(others, dtype=bool)]),
             reduces=np.concatenate([np.tile(inside.reduces, count), np.zeros(others, dtype=bool)]),
-            defaults=Defaults(router=self.router, sharing=inside.defaults.sharing),
+            defaults=Defaults(router=self.router, sharing=defaults.sharing, transport=defaults.transport),
             tiers=np.repeat([0, 1], [count * len(inside.bandwidths), len(bandwidths)]),
             notes=(*inside.notes, *self._notes(layout.network)),
             node_names=partial(_node_name, layout),

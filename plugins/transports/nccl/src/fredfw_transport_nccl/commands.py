@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import csv
 import json
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 
 from fredfw import File
-from fredfw.cli import Outputs, table
+from fredfw.cli import Measured, Outputs, measured, table
 from fredfw.errors import InputError
-from fredfw_transport_nccl.fit import FREE, Measurement, fit
-from fredfw_transport_nccl.tables import MICROSECOND, families
-
-COLUMNS = "system", "nodes", "ranks", "collective", "size_B", "time_us"
+from fredfw_transport_nccl.fit import FREE, SEND, Measurement, fit
+from fredfw_transport_nccl.tables import families
+from fredfw_transport_nccl.transport import Nccl
 
 
 @click.group()
@@ -29,67 +26,53 @@ def nccl() -> None:
 @click.option(
     "--output", metavar="PATH", help="Write constants and residuals; a value for the field constants of nccl."
 )
+@click.option("--system", metavar="NAME", help="The machine that all of TABLES was measured on, as in validate.")
+@click.option("--pattern", metavar="NAME", help="What nccl-tests ran, where its output does not name the program.")
 @click.argument("tables", nargs=-1, required=True)
-def fit_command(output: str | None, tables: tuple[str, ...]) -> None:
-    """Fit to TABLES: CSV files with the columns system, nodes, ranks, collective, size_B and time_us.
+@click.pass_context
+def fit_command(
+    ctx: click.Context, output: str | None, system: str | None, pattern: str | None, tables: tuple[str, ...]
+) -> None:
+    """Fit to TABLES of collectives, as validate reads them: CSV, or the output of nccl-tests or rccl-tests.
 
-    A family of GPUs is what the name of a system begins with, such as a100-node; other systems are not looked at.
-    Each table is a source, without which constants are fitted, too. So are they without each system.
+    Each table is a source, without which constants are fitted, too. So are they without each system. What is not used
+    is said.
     """
     outputs = Outputs({"--output": output}, source=tables)
     sources: list[str] = []
     measurements: list[Measurement] = []
+    unused: Counter[str] = Counter()
     for path in tables:
-        try:
-            file = File.at(path)
-        except InputError as error:
-            raise error.at(key="TABLES") from None
+        listed = measured(ctx, [path], system=system, pattern=pattern)
+        file = File.at(path)
         sources.append(f"{file.location.name}, sha256 {file.digest[:16]}")
-        measurements += read(file.text(), path)
-    known = {(stage.pattern, stage.several) for stage in FREE}
-    kept = [one for one in measurements if (one.pattern, one.nodes > 1) in known]
-    if not kept:
-        raise InputError("no measured time of a family that is known", key="TABLES", accepted=", ".join(families()))
-    for family in dict.fromkeys(one.family for one in kept):
-        if not any(one.fitted for one in kept if one.family == family):
+        for one in listed:
+            found = measurement(one, file.location.stem)
+            if found is not None and any(stage.takes(found) for stage in FREE):
+                measurements.append(found)
+            else:
+                unused[f"{one.pattern} on {one.system}"] += 1
+    if not measurements:
+        message = "no measured time of a family that is known, in a pattern that is fitted"
+        raise InputError(message, key="TABLES", accepted=", ".join(families()))
+    for family in dict.fromkeys(one.family for one in measurements):
+        if not any(one.fitted for one in measurements if one.family == family):
             message = f"no size of {family} is an even power of two bytes, to which constants are fitted"
             raise InputError(message, key="TABLES", accepted="sizes such as 1024, 4096, 16384 or 1048576, too")
-    found = fit(kept)
-    outputs.write({"--output": lambda: rendered(found, sources)} if output else {})
-    outputs.show(lambda: _report(found))
+    result = fit(measurements)
+    outputs.write({"--output": lambda: rendered(result, sources)} if output else {})
+    outputs.show(lambda: [*_report(result), *(f"not used: {count} of {what}" for what, count in unused.items())])
 
 
-def read(text: str, path: str) -> Iterator[Measurement]:
-    """Yield the measured times of families that are known.
-
-    Raises:
-        InputError: A column is missing, or a value is not a number above 0; names file, line and column.
-    """
-    reader = csv.DictReader(text.splitlines())
-    for column in COLUMNS:
-        if column not in (reader.fieldnames or ()):
-            raise InputError(f"{path} has no column {column!r}", key="TABLES", accepted=", ".join(COLUMNS))
-    for row in reader:
-        family = (row["system"] or "").partition("-")[0]
-        if family not in families():
-            continue
-        nodes, ranks, size, time = (_number(row, key, f"{path}, line {reader.line_num}") for key in _NUMBERS)
-        pattern = (row["collective"] or "").strip()
-        yield Measurement(family, int(nodes), int(ranks), pattern, size, time * MICROSECOND, Path(path).stem)
-
-
-_NUMBERS = "nodes", "ranks", "size_B", "time_us"
-
-
-def _number(row: Mapping[str, str | None], column: str, where: str) -> float:
-    text = row[column] or ""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value < math.inf:
-        raise InputError(f"{where}: {column} is {text!r}", key="TABLES", accepted="a number above 0")
-    return value
+def measurement(one: Measured, source: str) -> Measurement | None:
+    """Return what ``one`` is to the fit; ``None`` where its system is not one of NCCL's."""
+    transport = one.fabric.defaults.transport
+    if not isinstance(transport, Nccl):
+        return None
+    # Of messages from each rank to the next, the slowest is between two nodes.
+    ranks, nodes = (2, min(one.nodes, 2)) if one.pattern == SEND else (one.ranks, one.nodes)
+    machine = transport.machine(one.fabric, ranks, nodes)
+    return Measurement(machine, one.system, one.pattern, one.size, one.seconds, source)
 
 
 def rendered(found: Mapping[str, Any], sources: Sequence[str]) -> str:
@@ -97,8 +80,8 @@ def rendered(found: Mapping[str, Any], sources: Sequence[str]) -> str:
     lines = [
         "# Fitted constants of the transport nccl, status: calibrated. Written by: fredfw nccl fit.",
         "#",
-        "# launch: microseconds. hops, nvls and network.hops: what published latencies are multiplied by. tail: blocks",
-        "# of a ring. messages and network.nic: shares of rates. Residuals: exp(mean |ln(predicted / measured)|) - 1,",
+        "# launch: microseconds. hops and nvls: what published latencies are multiplied by. tail: blocks of a ring.",
+        "# messages and nic: shares of rates. Residuals: exp(mean |ln(predicted / measured)|) - 1,",
         "# and the same of the median of all who measured the same. Sizes that are even powers of two are fitted.",
         "",
         f"sources = {json.dumps(list(sources), indent=4)}",

@@ -1,15 +1,18 @@
 """Fits the constants of a family of GPUs to measured times; what is held out scores them.
 
 All but the constants named in ``FREE`` is published. For each family there are five numbers for all-reduces in a node
-(four where the switch does not reduce), two for each further pattern, and two for the network between nodes. They are
-fitted to the sizes that are even powers of two bytes, so that every other power of two is held out. The error is the
-geometric mean of the ratio of times, exp(mean |ln(predicted / measured)|) - 1.
+(four where the switch does not reduce), two for each further pattern, one for messages alone, and three for each
+network, of which latencies are fitted where buffers of 1 MiB or less were measured. They are fitted to the sizes that
+are even powers of two bytes, so that every other power of two is held out. The error is the geometric mean of the ratio
+of times, exp(mean |ln(predicted / measured)|) - 1.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
+from operator import getitem
 from statistics import median
 from typing import Any
 
@@ -18,7 +21,7 @@ from attrs import frozen
 
 from fredfw.typing import FloatArray
 from fredfw_transport_nccl.model import time
-from fredfw_transport_nccl.tables import GIGABYTE, Fit, parse, published
+from fredfw_transport_nccl.tables import Fit, networks, origin, parse, published
 from fredfw_transport_nccl.tuner import Machine
 
 CLASSES = (("to 64 KiB", 2**16), ("64 KiB to 1 MiB", 2**20), ("1 to 32 MiB", 2**25), ("above 32 MiB", math.inf))
@@ -28,12 +31,21 @@ _START: Mapping[str, Any] = {
     "hops": {"ll": 1.0, "simple": 1.0},
     "tail": {"all-reduce": 0.5},
     "messages": 1.0,
+    "sends": 1.0,
     "nvls": 1.0,
-    "network": {"hops": 1.0, "nic": 1.0},
+    "networks": {},
 }
 """What the search starts from, and what is not fitted has; microseconds, factors and shares."""
-_SHARES = frozenset({"messages", "network.nic"})
-"""Constants that are at most 1."""
+_LATENCY = 2**20
+"""Bytes of buffers up to which times between nodes are made of latencies."""
+_NETWORK = {"hops": 1.0, "nic": 1.0}
+SEND = "sendrecv"
+"""What tables call messages from each rank to the next."""
+
+
+def _shares(path: str) -> bool:
+    """Return whether a constant is at most 1."""
+    return path in ("messages", "sends") or path.endswith((".nic", ".sends"))
 
 
 @frozen
@@ -41,35 +53,30 @@ class Measurement:
     """A measured time.
 
     Args:
-        family: Of GPUs.
-        nodes: That took part.
-        ranks: In all of them.
+        machine: What it ran on.
+        system: What the machine is called.
         pattern: What ran.
         size: Bytes of the per-rank buffer, the larger of input and output.
         seconds: How long it took.
         source: Who measured it.
     """
 
-    family: str
-    nodes: int
-    ranks: int
+    machine: Machine
+    system: str
     pattern: str
     size: float
     seconds: float
     source: str = ""
 
     @property
-    def machine(self) -> Machine:
-        """What it ran on, by data sheets."""
-        facts = published()["families"][self.family]
-        sheet = facts["sheet"]
-        rates = sheet["link"] * GIGABYTE, sheet["nic"] * GIGABYTE
-        return Machine(self.family, self.ranks, self.nodes, *rates, reduces=facts["nvls"])
+    def family(self) -> str:
+        """The family of GPUs whose constants it is fitted by."""
+        return origin(self.machine.family)
 
     @property
-    def system(self) -> str:
-        """The name of what it ran on: one node of its family, or several."""
-        return f"{self.family}-{'cluster' if self.nodes > 1 else 'node'}"
+    def network(self) -> str:
+        """What connects the nodes; empty for one."""
+        return self.machine.network if self.machine.nodes > 1 else ""
 
     @property
     def fitted(self) -> bool:
@@ -89,25 +96,27 @@ class Stage:
 
     Args:
         pattern: What they are fitted to.
-        several: Whether on several nodes.
+        network: Between several nodes; empty for one node.
         free: Their paths.
     """
 
     pattern: str
-    several: bool
+    network: str
     free: tuple[str, ...]
 
     def takes(self, one: Measurement) -> bool:
         """Return whether they are about ``one``."""
-        return one.pattern == self.pattern and (one.nodes > 1) == self.several
+        return (one.pattern, one.network) == (self.pattern, self.network)
 
 
 FREE = (
-    Stage("all-reduce", False, ("launch.all-reduce", "hops.ll", "hops.simple", "tail.all-reduce", "nvls")),
-    Stage("all-gather", False, ("launch.all-gather", "tail.all-gather")),
-    Stage("reduce-scatter", False, ("launch.reduce-scatter", "tail.reduce-scatter")),
-    Stage("all-to-all", False, ("launch.all-to-all", "messages")),
-    Stage("all-reduce", True, ("network.hops", "network.nic")),
+    Stage("all-reduce", "", ("launch.all-reduce", "hops.ll", "hops.simple", "tail.all-reduce", "nvls")),
+    Stage("all-gather", "", ("launch.all-gather", "tail.all-gather")),
+    Stage("reduce-scatter", "", ("launch.reduce-scatter", "tail.reduce-scatter")),
+    Stage("all-to-all", "", ("launch.all-to-all", "messages")),
+    Stage(SEND, "", ("sends",)),
+    *(Stage("all-reduce", one, (f"networks.{one}.hops", f"networks.{one}.nic")) for one in networks()),
+    *(Stage(SEND, one, (f"networks.{one}.sends",)) for one in networks()),
 )
 """What is fitted, one stage after the other."""
 
@@ -148,11 +157,18 @@ def _constants(family: str, own: Sequence[Measurement], elsewhere: Mapping[str, 
     for stage in FREE:
         chosen = [one for one in own if stage.takes(one) and one.fitted]
         free = [path for path in stage.free if path != "nvls" or published()["families"][family]["nvls"]]
+        # Large buffers say nothing about latencies, which stay as published.
+        if all(one.size > _LATENCY for one in chosen):
+            free = [path for path in free if not path.endswith(".hops")]
         if chosen:
+            if stage.network:
+                entry = constants["networks"].setdefault(stage.network, dict(_NETWORK))
+                if stage.pattern == SEND:
+                    entry["sends"] = 1.0
             for path in free:
-                _set(constants, path, _get(constants, path) * (0.9 if path in _SHARES else 1.0))
+                _set(constants, path, _get(constants, path) * (0.9 if _shares(path) else 1.0))
             _fit_stage(constants, free, chosen)
-        elif elsewhere is not None:
+        elif elsewhere is not None and not stage.network:
             for path in free:
                 _set(constants, path, _get(elsewhere, path))
     return constants
@@ -164,7 +180,7 @@ def _fit_stage(constants: dict[str, Any], free: Sequence[str], chosen: Sequence[
 
     def error(factors: FloatArray) -> float:
         values = start * factors
-        if (values <= 0).any() or any(value > 1 for path, value in zip(free, values, strict=True) if path in _SHARES):
+        if (values <= 0).any() or any(value > 1 for path, value in zip(free, values, strict=True) if _shares(path)):
             return math.inf
         for path, value in zip(free, values.tolist(), strict=True):
             _set(constants, path, value)
@@ -208,14 +224,15 @@ def _mean(constants: Fit, chosen: Sequence[Measurement]) -> float:
 
 
 def _log(constants: Fit, one: Measurement) -> float:
-    return abs(math.log(time(one.machine, constants, one.pattern, one.size) / one.seconds))
+    pattern = "point-to-point" if one.pattern == SEND else one.pattern
+    return abs(math.log(time(one.machine, constants, pattern, one.size) / one.seconds))
 
 
 def residuals(constants: Fit, measurements: Sequence[Measurement]) -> list[dict[str, Any]]:
     """Return the errors by pattern, class of sizes and part, beside that of the median of all who measured the same."""
     medians: dict[tuple[Any, ...], list[float]] = {}
     for one in measurements:
-        medians.setdefault((one.nodes, one.ranks, one.pattern, one.size), []).append(one.seconds)
+        medians.setdefault((one.machine, one.pattern, one.size), []).append(one.seconds)
     found = []
     for stage in FREE:
         for part in ("fitted", "held out"):
@@ -228,13 +245,12 @@ def residuals(constants: Fit, measurements: Sequence[Measurement]) -> list[dict[
                 if not rows:
                     continue
                 floor = [
-                    abs(math.log(median(medians[one.nodes, one.ranks, one.pattern, one.size]) / one.seconds))
-                    for one in rows
+                    abs(math.log(median(medians[one.machine, one.pattern, one.size]) / one.seconds)) for one in rows
                 ]
                 found.append(
                     {
                         "pattern": stage.pattern,
-                        "nodes": "several" if stage.several else "one",
+                        "nodes": stage.network or "one",
                         "sizes": name,
                         "part": part,
                         "points": len(rows),
@@ -246,15 +262,12 @@ def residuals(constants: Fit, measurements: Sequence[Measurement]) -> list[dict[
 
 
 def _get(constants: Mapping[str, Any], path: str) -> float:
-    key, _, rest = path.partition(".")
-    if not rest:
-        return float(constants[key])
-    return float(constants[key].get(rest, constants[key].get("all-reduce")))
+    *keys, last = path.split(".")
+    entry = reduce(getitem, keys, constants)
+    return float(entry[last] if last in entry else entry["all-reduce"])
 
 
 def _set(constants: dict[str, Any], path: str, value: float) -> None:
-    key, _, rest = path.partition(".")
-    if rest:
-        constants[key][rest] = value
-    else:
-        constants[key] = value
+    *keys, last = path.split(".")
+    entry: dict[str, Any] = reduce(getitem, keys, constants)
+    entry[last] = value

@@ -6,9 +6,11 @@ from attrs import frozen
 
 from fredfw_transport_nccl.tables import LL, MICROSECOND, SIMPLE, Fit, published
 from fredfw_transport_nccl.tuner import (
+    NVLS_TREE,
     Machine,
     expected,
     message_rate,
+    nvls_tree_hops,
     protocol_of,
     ring_hop,
     ring_hops,
@@ -54,6 +56,8 @@ def terms(machine: Machine, fit: Fit, pattern: str, algorithm: str, size: float,
     if algorithm == "in-network" and machine.nvls and pattern == "all-reduce":
         latency = published()["link"]["nvls"] * fit.nvls * MICROSECOND
         return Terms(SIMPLE, fit.launch_of(pattern) + latency, 0.0, machine.nvls / machine.link, 1.0)
+    if algorithm == NVLS_TREE and pattern == "all-reduce" and machine.nvls_tree(1.0):
+        return _nvls_tree(machine, fit)
     if algorithm == "tree" and pattern == "all-reduce":
         return _tree(machine, fit, size)
     if pattern in ("all-to-all", "point-to-point"):
@@ -65,8 +69,9 @@ def _ring(machine: Machine, fit: Fit, pattern: str, size: float, steps: int) -> 
     protocol = protocol_of(machine, pattern, "ring", size, steps)
     passes = 2 if pattern == "all-reduce" else 1
     inside, between = ring_hops(machine, protocol, steps, passes)
-    hops = inside * fit.hops[protocol] + between * fit.network
-    rate = ring_rate(machine, protocol, fit.nic)
+    factor, nic, _ = fit.between(machine.network)
+    hops = inside * fit.hops[protocol] + between * factor
+    rate = ring_rate(machine, protocol, nic)
     # The last receive of a ring overlaps with no send.
     tail = fit.tail_of(pattern) * size / machine.ranks / rate if pattern in ROUND else 0.0
     return Terms(protocol, fit.launch_of(pattern) + tail, hops, *_shares(machine, rate))
@@ -81,25 +86,46 @@ def _shares(machine: Machine, rate: float) -> tuple[float, float]:
 def _tree(machine: Machine, fit: Fit, size: float) -> Terms:
     protocol = protocol_of(machine, "all-reduce", "tree", size, 1)
     inside, between = tree_hops(machine, protocol)
-    hops = inside * fit.hops[protocol] + between * fit.network
-    rate = tree_rate(machine, protocol, size, fit.nic)
+    factor, nic, _ = fit.between(machine.network)
+    hops = inside * fit.hops[protocol] + between * factor
+    rate = tree_rate(machine, protocol, size, nic)
     share = _shares(machine, rate)
     # Of two nodes, each is the only one below the other, so that half as much goes up and down.
     return Terms(protocol, fit.launch_of("all-reduce"), hops, share[0], share[1] / (2 if machine.nodes == 2 else 1))
 
 
+def _nvls_tree(machine: Machine, fit: Fit) -> Terms:
+    factor, nic, _ = fit.between(machine.network)
+    inside, between = nvls_tree_hops(machine)
+    rate = machine.nvls_tree(nic)
+    share = _NVLS_PASSES * rate / machine.link, _away(machine) * rate / machine.each / machine.nic
+    # All latencies come first: those of pieces that follow each other overlap.
+    latency = fit.launch_of("all-reduce") + inside * fit.nvls + between * factor
+    return Terms(SIMPLE, latency, 0.0, min(share[0], 1.0), min(share[1], 1.0))
+
+
+_NVLS_PASSES = 2
+"""How often a buffer is on the links of a node: to be reduced, and copied."""
+
+
+def _away(machine: Machine) -> float:
+    """Return the bytes that a GPU sends to others of its rail for each byte that it reduces for its node."""
+    return 2 * (machine.nodes - 1) / machine.nodes
+
+
 def _messages(machine: Machine, fit: Fit, pattern: str, size: float, steps: int) -> Terms:
     everyone = pattern == "all-to-all"
     message = size / machine.ranks if everyone else size
-    factor = fit.messages if everyone else 1.0
+    network, nic, away = fit.between(machine.network)
+    shares = (fit.messages, 1.0) if everyone else (fit.sends, away)
     found = []
     for protocol in (LL, SIMPLE) if message <= published()["messages"]["ll"] else (SIMPLE,):
         inside, between = ring_hop(machine, protocol)
-        hop = inside * fit.hops[protocol] if machine.nodes == 1 else between * fit.network
+        hop = inside * fit.hops[protocol] if machine.nodes == 1 else between * network
         # What bounds the few channels of a ring with LL does not bound messages to all, which have channels each.
-        rate = ring_rate(machine, protocol, fit.nic) if machine.nodes == 1 else message_rate(machine, protocol, fit.nic)
-        share = _shares(machine, rate)
-        found.append(Terms(protocol, fit.launch_of("all-to-all"), steps * hop, share[0] * factor, share[1]))
+        rate = ring_rate(machine, protocol, nic) if machine.nodes == 1 else message_rate(machine, protocol, nic)
+        inside, between = (one * most for one, most in zip(_shares(machine, rate), shares, strict=True))
+        found.append(Terms(protocol, fit.launch_of("all-to-all"), steps * hop, inside, between))
     # NCCL takes LL wherever it may. No measurement shows that a call gets faster where LL ends.
     return min(found, key=lambda cost: _alone(machine, cost, pattern, "direct", size))
 
@@ -118,7 +144,7 @@ def seconds(machine: Machine, fit: Fit, pattern: str, algorithm: str, size: floa
         machine: Where.
         fit: The fitted constants of its family.
         pattern: What is done.
-        algorithm: ``ring``, ``tree``, ``in-network``, or for messages ``direct``.
+        algorithm: ``ring``, ``tree``, ``in-network``, ``nvls-tree``, or for messages ``direct``.
         size: Bytes of the per-rank buffer.
     """
     steps = steps_of(pattern, machine.ranks) if algorithm in ("ring", "direct") else 1
@@ -127,7 +153,9 @@ def seconds(machine: Machine, fit: Fit, pattern: str, algorithm: str, size: floa
 
 def _alone(machine: Machine, cost: Terms, pattern: str, algorithm: str, size: float) -> float:
     n = machine.ranks
-    if algorithm in ("tree", "in-network"):
+    if algorithm == NVLS_TREE:
+        inside, between = _NVLS_PASSES * size, _away(machine) * size / machine.each
+    elif algorithm in ("tree", "in-network"):
         inside = size * (2 if algorithm == "tree" else 1)
         between = inside / machine.each / (2 if machine.nodes == 2 else 1)
     elif pattern == "all-to-all":

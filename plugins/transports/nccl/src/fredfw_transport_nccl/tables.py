@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from fredfw import File
 from fredfw.errors import InputError
@@ -31,18 +31,32 @@ class Fit:
         hops: By protocol, what the published latency of a hop inside a node is multiplied by.
         tail: By pattern as ``launch``: blocks of a ring whose time the last receive adds, for it overlaps with no send.
         messages: Share of the rate of links that all-to-alls reach.
+        sends: The same of one message alone.
         nvls: What the published latency of a collective in the switch is multiplied by.
-        network: What the published latency of a hop between nodes is multiplied by.
-        nic: Share of the rate of network cards that is reached.
+        networks: By network, what the published latency of a hop between nodes is multiplied by, the share of the rate
+            of network cards that is reached, and the share of that that a message alone reaches.
+        own: The networks that its GPUs were measured with; the others are as with other GPUs.
     """
 
     launch: Mapping[str, float]
     hops: tuple[float, float, float]
     tail: Mapping[str, float]
     messages: float
+    sends: float
     nvls: float
-    network: float
-    nic: float
+    networks: Mapping[str, tuple[float, float, float]]
+    own: frozenset[str] = frozenset()
+
+    def between(self, network: str) -> tuple[float, float, float]:
+        """Return what ``networks`` has for ``network``, or for the one that it is like; as published without either."""
+        return self.networks.get(self.network_of(network), (1.0, 1.0, 1.0))
+
+    def network_of(self, network: str) -> str:
+        """Return the network whose constants ``network`` has: itself, unless nothing was fitted to it."""
+        known: Mapping[str, Any] = published()["networks"]
+        while network not in self.networks and "like" in known[network]:
+            network = known[network]["like"]
+        return network
 
     def launch_of(self, pattern: str) -> float:
         """Return the seconds before the first step of ``pattern``."""
@@ -64,6 +78,16 @@ def families() -> tuple[str, ...]:
     return tuple(published()["families"])
 
 
+def networks() -> tuple[str, ...]:
+    """Return what may connect nodes."""
+    return tuple(published()["networks"])
+
+
+def origin(family: str) -> str:
+    """Return the family that the constants of ``family`` were fitted to: itself, unless nothing was."""
+    return str(published()["families"][family].get("like", family))
+
+
 @cache
 def fitted(family: str, without: str | None = None) -> Fit:
     """Return what the package has for a family, fitted to all sources, or to all without one of them.
@@ -71,7 +95,7 @@ def fitted(family: str, without: str | None = None) -> Fit:
     Raises:
         InputError: There is no such source.
     """
-    return _chosen(_read(FITTED)[family], without)
+    return _chosen(_read(FITTED), family, without)
 
 
 def given(file: File, family: str, without: str | None = None) -> Fit:
@@ -81,7 +105,7 @@ def given(file: File, family: str, without: str | None = None) -> Fit:
         InputError: It cannot be read, or has other contents.
     """
     try:
-        return _chosen(_written(file)[family], without)
+        return _chosen(_written(file), family, without)
     except (KeyError, TypeError, AttributeError) as error:
         message = f"has no constants of {family}, or not all of them: {error}"
         raise InputError(message, file=file.path, key="constants", accepted=_ACCEPTED) from None
@@ -118,13 +142,22 @@ def _written(file: File) -> Mapping[str, Any]:
         raise InputError(f"is not TOML: {error}", file=file.path, key="constants", accepted=_ACCEPTED) from None
 
 
-def _chosen(entry: Mapping[str, Any], without: str | None) -> Fit:
-    if without is None:
-        return parse(entry["constants"])
-    known = entry.get("without", {})
-    if without not in known:
-        raise InputError(f"there is no fit without {without!r}", key="without", accepted=", ".join(known) or "none")
-    return parse(known[without])
+def _chosen(written: Mapping[str, Any], family: str, without: str | None) -> Fit:
+    own = written[origin(family)]
+    if without is not None and without not in own.get("without", {}):
+        accepted = ", ".join(own.get("without", ())) or "none"
+        raise InputError(f"there is no fit without {without!r}", key="without", accepted=accepted)
+    mine = own["constants"] if without is None else own["without"][without]
+    # A network that the family was not measured on is as it is with another one.
+    constants = [written[other]["constants"] for other in families() if other != origin(family) and other in written]
+    others = {name: one for entry in constants for name, one in _networks(entry)}
+    networks = dict(_networks(mine))
+    return evolve(parse({**mine, "networks": {**others, **networks}}), own=frozenset(networks))
+
+
+def _networks(entry: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
+    found = entry.get("networks", {"infiniband": entry["network"]} if "network" in entry else {})
+    return dict(found).items()
 
 
 _ACCEPTED = "a file that the command 'fredfw nccl fit' wrote"
@@ -132,14 +165,17 @@ _ACCEPTED = "a file that the command 'fredfw nccl fit' wrote"
 
 def parse(entry: Mapping[str, Any]) -> Fit:
     """Return the constants of a family, which files have in microseconds."""
+    networks = entry["networks"]
+    # Where it was not measured, a message alone is as on the network on which it was.
+    sends = next((one["sends"] for one in networks.values() if "sends" in one), 1.0)
     return Fit(
         launch={pattern: microseconds * MICROSECOND for pattern, microseconds in entry["launch"].items()},
         hops=(entry["hops"]["ll"], entry["hops"]["ll"], entry["hops"]["simple"]),
         tail=dict(entry["tail"]),
         messages=entry["messages"],
+        sends=entry.get("sends", 1.0),  # which files of the first release do not have
         nvls=entry["nvls"],
-        network=entry["network"]["hops"],
-        nic=entry["network"]["nic"],
+        networks={name: (one["hops"], one["nic"], one.get("sends", sends)) for name, one in networks.items()},
     )
 
 

@@ -10,12 +10,23 @@ import numpy as np
 from attrs import evolve, frozen, validators
 
 from fredfw import Call, Costs, Fabric, File, Transport, units
-from fredfw_transport_nccl.model import terms
-from fredfw_transport_nccl.tables import Fit, families, fitted, given, given_families, published, sources
-from fredfw_transport_nccl.tuner import Machine
+from fredfw_transport_nccl.model import steps_of, terms
+from fredfw_transport_nccl.tables import (
+    Fit,
+    families,
+    fitted,
+    given,
+    given_families,
+    networks,
+    origin,
+    published,
+    sources,
+)
+from fredfw_transport_nccl.tuner import NVLS_TREE, Machine
 
 _TREES = "tree(shape=nodes)", "tree(shape=nodes, chunks=64)", "tree(shape=nodes, chunks=256)"
-_ALL_REDUCE = "ring", "in-network", *_TREES
+_NVLS_TREE = "hierarchical(chunks=16, steps=('in-network', 'by-kind'))"
+_OTHERS = "in-network", *_TREES, _NVLS_TREE
 _SAME = 0.01  # how near rates are that are the same
 _ROUND = frozenset({"reduce-scatter", "all-gather", "broadcast", "reduce"})
 
@@ -40,6 +51,9 @@ class Nccl(Transport):
         validator=validators.optional(units.one_of(*families())),
         help="GPUs whose constants are used; default: those whose NVLinks are nearest to the links of the fabric, "
         "with a note where they are others",
+    )
+    network: str = units.option(
+        "infiniband", validator=units.one_of(*networks()), help="what connects nodes, whose constants are used"
     )
     constants: File | None = units.file(
         None, help="fitted constants, written by fredfw nccl fit; default: those of the package"
@@ -71,34 +85,54 @@ class Nccl(Transport):
 
     def algorithms(self, pattern: str) -> Sequence[str] | None:
         """See ``Transport.algorithms``."""
+        rings: str = published()["families"].get(self.family, {}).get("ring", "ring")
         if pattern == "all-reduce":
-            return _ALL_REDUCE
-        return ("ring",) if pattern in _ROUND else ("direct",)
+            return (rings, *_OTHERS)
+        return (rings,) if pattern in _ROUND else ("direct",)
 
     def settled(self, fabric: Fabric) -> Nccl:
         """See ``Transport.settled``: the family that the links of ``fabric`` are of."""
         return evolve(self, family=_family(fabric.derived(_server))[0]) if self.family is None else self
 
     def notes(self, fabric: Fabric) -> Sequence[str]:
-        """See ``Transport.notes``: whether nothing was fitted to such GPUs."""
+        """See ``Transport.notes``: whose constants are used, and which of them nothing was fitted to."""
         server = fabric.derived(_server)
-        family, fitted_to = _family(server)
-        if self.family is not None or fitted_to:
-            return ()
-        rate = units.render(server.link, units.Unit.BYTES_PER_SECOND)
-        to = "to switches" if server.switched else "to other GPUs"
-        return (f"nccl: extrapolated from {family} to GPUs that send {rate} {to} (transport.family)",)
+        family, same = _family(server) if self.family is None else (self.family, True)
+        fit, source, far = self.fit(family), origin(family), []
+        if not same:
+            rate = units.render(server.link, units.Unit.BYTES_PER_SECOND)
+            far.append(f"to GPUs that send {rate} {'to switches' if server.switched else 'to other GPUs'}")
+        elif source != family:
+            far.append(f"to {family}")
+        between = ""
+        if server.several:
+            between = f" and {fit.network_of(self.network)}"
+            if self.network not in fit.own:
+                far.append(f"to {source} with {self.network}")
+        extrapolated = f", extrapolated {' and '.join(far)}" if far else ""
+        options = "transport.family, transport.network" if server.several else "transport.family"
+        return (f"nccl: constants of {source}{between}{extrapolated} ({options})",)
 
     def fitted_to(self) -> Sequence[str]:
         """See ``Transport.fitted_to``."""
         return sources(self.constants)
 
+    def machine(self, fabric: Fabric, ranks: int, nodes: int) -> Machine:
+        """Return what a call of so many ranks in so many nodes of ``fabric`` runs on."""
+        known = fabric.derived(_server)
+        family = self.family or _family(known)[0]
+        return Machine(family, ranks, nodes, known.link, known.nic, known.reduces, self.network)
+
     def costs(self, call: Call, fabric: Fabric) -> Costs:
         """See ``Transport.costs``; a step is as long on all tiers, and has the latency of links in it."""
-        known = fabric.derived(_server)
-        family = _family(known)[0] if self.family is None else self.family
-        machine = Machine(family, max(call.ranks, 2), call.nodes, known.link, known.nic, reduces=known.reduces)
-        cost = terms(machine, self.fit(family), call.pattern, call.algorithm, call.size, call.steps)
+        known, machine = fabric.derived(_server), self.machine(fabric, max(call.ranks, 2), call.nodes)
+        family = machine.family
+        algorithm, steps = call.algorithm, call.steps
+        if algorithm == "hierarchical" and call.switched:
+            algorithm = NVLS_TREE
+        elif algorithm == "hierarchical" and "ring" in machine.facts:
+            steps = steps_of(call.pattern, machine.ranks)
+        cost = terms(machine, self.fit(family), call.pattern, algorithm, call.size, steps)
         hop = cost.hops / max(call.steps, 1)
         tiers = 1 + int(fabric.tiers.max(initial=0))
         outer = range(tiers - 1)
@@ -110,10 +144,13 @@ class Nccl(Transport):
 
 
 def _family(server: _Server) -> tuple[str, bool]:
-    """Return the family of GPUs whose NVLinks are those of ``server``, or the nearest; and whether it is those."""
-    sheets: dict[str, float] = {name: entry["sheet"]["link"] * 1e9 for name, entry in published()["families"].items()}
+    """Return the family of GPUs whose links are those of ``server``, or the nearest; and whether it is those."""
+    entries = published()["families"]
+    sheets = {
+        name: float(entry["sheet"]) * 1e9 for name, entry in entries.items() if server.switched == ("ring" not in entry)
+    }
     name, sheet = min(sheets.items(), key=lambda one: abs(math.log(server.link / one[1])))
-    return name, server.switched and abs(server.link / sheet - 1) <= _SAME
+    return name, abs(server.link / sheet - 1) <= _SAME
 
 
 @frozen
@@ -127,6 +164,7 @@ class _Server:
         away: Seconds to the nearest one in another server.
         reduces: Whether its switches combine and copy streams.
         switched: Whether all that NPUs send inside of it goes through switches.
+        several: Whether there are others.
     """
 
     link: float
@@ -135,6 +173,7 @@ class _Server:
     away: float
     reduces: bool
     switched: bool
+    several: bool
 
 
 def _server(fabric: Fabric) -> _Server:
@@ -158,5 +197,6 @@ def _server(fabric: Fabric) -> _Server:
         latency=inner.latency if inner else 0.0,
         away=outer.latency if outer else 0.0,
         reduces=fabric.offers.reduces and fabric.offers.multicasts,
+        several=bool(fabric.servers[fabric.npus].max(initial=0)),
         switched=not np.isin(fabric.destinations[inside & np.isin(fabric.sources, fabric.npus)], fabric.npus).any(),
     )

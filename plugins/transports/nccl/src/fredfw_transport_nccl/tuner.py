@@ -9,6 +9,9 @@ from attrs import frozen
 
 from fredfw_transport_nccl.tables import GIGABYTE, LL, MICROSECOND, PROTOCOLS, SIMPLE, published
 
+NVLS_TREE = "nvls-tree"
+"""The algorithm that reduces in the switches of nodes, and by trees between them."""
+
 
 @frozen
 class Machine:
@@ -21,6 +24,7 @@ class Machine:
         link: Bytes per second that a GPU sends inside its node, as data sheets have it.
         nic: Bytes per second that a GPU sends to other nodes.
         reduces: Whether the switch of a node combines and copies streams.
+        network: What connects nodes, as in ``published.toml``.
     """
 
     family: str
@@ -29,6 +33,7 @@ class Machine:
     link: float
     nic: float
     reduces: bool = False
+    network: str = "infiniband"
 
     @property
     def each(self) -> float:
@@ -55,17 +60,42 @@ class Machine:
         return float(table[self.facts["cpu"]][self.nodes > 2]) * GIGABYTE
 
     @property
-    def nvls(self) -> float:
-        """Bytes of buffer per second of an all-reduce in the switch of a node; 0 where there is none.
-
-        As many channels as GPUs pull, each at one of a list of speeds (``nvlsEfficiency``, ``sm90SpeedArrayIntra``).
-        """
-        if not (self.reduces and self.nodes == 1 and self.facts["nvls"]):
+    def channels(self) -> float:
+        """Channels of NVLS: one for each GPU of a node, up to a most; 0 where its switch does not reduce."""
+        if not (self.reduces and self.facts["nvls"] and self.each > 1):
             return 0.0
-        table, n, rate = published()["nvls"], self.ranks, self.rate(1.0)
-        speed = next((one for one in table["speeds"] if n * one * GIGABYTE <= rate), 0.0)
-        # 2 (n - 1) / n of bus bandwidth is one byte of buffer; an all-reduce pipelines two operations.
-        return float(2 * n * speed * GIGABYTE * table["efficiency"] * (n - 1) / n * n / (2 * (n - 1)))
+        return float(min(self.each, published()["nvls"]["channels"]))
+
+    @property
+    def nvls(self) -> float:
+        """Bytes of buffer per second of an all-reduce in the switch of the only node; 0 where there is none."""
+        return 0.0 if self.nodes > 1 else self._nvls("speeds", self.link * self.facts["link"], math.inf)
+
+    def nvls_tree(self, nic: float) -> float:
+        """Return the same of an all-reduce in the switches of several nodes, and by trees between them (NVLS tree).
+
+        Args:
+            nic: Share of network cards' rates that is reached.
+        """
+        if self.nodes == 1:
+            return 0.0
+        rate = self.link * self.facts["link"]
+        # Of two nodes, each sends half as much as of more.
+        between = self.each * self.nic * nic * (2 if self.nodes == 2 else 1)
+        return self._nvls("between", min(rate, self.each * self.nic), between)
+
+    def _nvls(self, speeds: str, rate: float, most: float) -> float:
+        """Return the bytes of buffer per second where channels together have a ``rate``, and bus bandwidth a most."""
+        count = self.channels
+        if not count:
+            return 0.0
+        table = published()["nvls"][self.facts["generation"]]
+        speed = next((one for one in table[speeds] if count * one * GIGABYTE <= rate), 0.0)
+        # An all-reduce pipelines two operations.
+        channel = 2 * speed * table["efficiency"] * (count - 1) / count
+        if self.nodes > 1:
+            channel = min(channel, speed * (2 if self.nodes == 2 else 1), table["most"][self.nodes > 2])
+        return float(min(count * channel * GIGABYTE, most) * self.ranks / (2 * (self.ranks - 1)))
 
 
 def ring_rate(machine: Machine, protocol: int, nic: float) -> float:
@@ -123,6 +153,13 @@ def tree_hops(machine: Machine, protocol: int) -> tuple[float, float]:
     return inside * MICROSECOND, between * MICROSECOND
 
 
+def nvls_tree_hops(machine: Machine) -> tuple[float, float]:
+    """Return the seconds of an all-reduce by NVLS tree in the switches, and of its hops between nodes."""
+    table = published()
+    between = 2 * math.floor(math.log2(machine.nodes)) * table["network"]["nvls-tree"]
+    return table["link"]["nvls"] * MICROSECOND, between * MICROSECOND
+
+
 def expected(machine: Machine, pattern: str, size: float, steps: int) -> dict[tuple[str, int], float]:
     """Return the seconds that the tuner expects, by algorithm and protocol.
 
@@ -147,6 +184,8 @@ def expected(machine: Machine, pattern: str, size: float, steps: int) -> dict[tu
             found["tree", protocol] = latency + 2 * size / tree_rate(machine, protocol, size, nic)
     if pattern == "all-reduce" and machine.nvls:
         found["in-network", SIMPLE] = table["link"]["nvls"] * MICROSECOND + size / machine.nvls
+    if pattern == "all-reduce" and machine.nvls_tree(nic):
+        found[NVLS_TREE, SIMPLE] = sum(nvls_tree_hops(machine)) + size / machine.nvls_tree(nic)
     return found
 
 
