@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from fredfw.experiment.metrics import Metric
-from fredfw.experiment.results import Row
+from fredfw.experiment.metrics import Measured, Metric
 from fredfw.units import Unit, render
 
 NO_MFU = "MFU is omitted where compute_scale is below 1: computation may then exceed the NPU's peak"
@@ -40,9 +39,9 @@ def share(part: float, whole: float = 1.0) -> str:
     return f"{100 * part / whole if whole else 0.0:.1f} %"
 
 
-def metric(one: Metric, row: Row) -> str:
-    """Return the number of ``row`` that ``one`` is about, with its unit where a header does not say it."""
-    value = one.of(row)
+def metric(one: Metric, cell: Measured) -> str:
+    """Return the number of ``cell`` that ``one`` is about, with its unit where a header does not say it."""
+    value = one.of(cell)
     if value is None:
         return "-"
     if one.unit in _UNITS:
