@@ -13,7 +13,7 @@ from rich.console import Console
 
 from fredfw.cli.plugins import KINDS
 from fredfw.plugin.manager import PluginInfo, PluginManager
-from fredfw.report import layout, tables
+from fredfw.report import layout, plugins
 
 
 def test_plugins_list(succeeds: Callable[..., str], words: Callable[[str], list[list[str]]]) -> None:
@@ -55,7 +55,7 @@ def test_plugins_list_fits_the_terminal(width: int) -> None:
         PluginInfo("router", "long", None, None, None, "A description of more than a line " * 5),
     ]
     console = Console(file=StringIO(), width=width, color_system=None)
-    layout.show(console, tables.plugins_report(infos, width=width))
+    layout.show(console, plugins.plugins_report(infos, width=width))
     assert isinstance(console.file, StringIO)
     lines = console.file.getvalue().splitlines()
     assert len(lines) == 4

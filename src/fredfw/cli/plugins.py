@@ -53,7 +53,7 @@ def list_(ctx: click.Context, kind: str | None, is_long: bool, json_path: str | 
     infos = [info for one in catalogs if kind in (None, _option(one.kind)) for info in one.infos()]
     outputs.write({"--json": lambda: _json(infos)})
     from fredfw.report import layout
-    from fredfw.report.tables import plugin_origins_report, plugins_report
+    from fredfw.report.plugins import plugin_origins_report, plugins_report
 
     # Nothing is cut where a program may read it.
     width = layout.make_console().width if sys.stdout is not None and sys.stdout.isatty() else None
@@ -81,7 +81,7 @@ def show(ctx: click.Context, name: str) -> None:
         known = sorted(set(chain(*(registry.names() for registry in manager.registries), manager.commands.names())))
         raise UnknownNameError(f"no plugin {name!r}{nearest(name, known)}", accepted=", ".join(known))
     from fredfw.plugin import schema
-    from fredfw.report.tables import plugin_report
+    from fredfw.report.plugins import plugin_report
 
     for index, registry in enumerate(holders):
         cls = registry.get(name)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from fredfw.experiment.metrics import Metric
+from fredfw.experiment.metrics import METRICS, Metric, pareto, scores
 from fredfw.experiment.naming import as_written, fill, unfilled
 from fredfw.experiment.results import Row, Status
 from fredfw.report.data import RowGroup, best_cells, rate_of, row_groups, uneven_rate
@@ -29,11 +29,12 @@ from fredfw.report.pictures import (
 from fredfw.report.runs import result_name
 from fredfw.units import Unit, render
 
-_FEW = 3  # values that are worth a line
+_FEW = 3  # values that are worth a line, and points that are worth a picture
 _GRID = 4  # values of each of two fields that are worth a map
 _MOST_SERIES = 8
 _MOST_BARS = 40
 _TIME = "iteration time"
+_FRONTS = (("cost", "time"), ("npu-seconds", "samples/s"))
 _Best = Collection[tuple[str, str]]
 
 
@@ -75,18 +76,39 @@ def time_bars(title: str, rows: Sequence[Row], names: Sequence[str], best: _Best
     return Bars(title, bars, [row.colours for row in rows], Axis(_TIME, "s"), end or _longest(rows))
 
 
-def trade_off(title: str, rows: Sequence[Row], across: Metric, up: Metric, front: Collection[int]) -> Dots:
-    """Return a point for each of ``rows`` by two metrics; those with the numbers ``front`` are joined."""
+def trade_offs(rows: Sequence[Row]) -> list[Dots]:
+    """Return points by two metrics that are both known and both differ, for each workload or its sweep.
+
+    Those that no other one beats in both are joined.
+    """
+    found = []
+    for names in _FRONTS:
+        chosen = [METRICS[name] for name in names]
+        for group in row_groups(rows):
+            known = [row for row in group.rows if all(one.of(row) is not None for one in chosen)]
+            if len(known) >= _FEW and all(len({one.of(row) for row in known}) > 1 for one in chosen):
+                found.append(_trade_off(group.name, known, chosen))
+    return found
+
+
+def _trade_off(title: str, rows: Sequence[Row], chosen: Sequence[Metric]) -> Dots:
+    front = pareto(scores(rows, chosen, "--report"))
     fabrics = list(dict.fromkeys(row.fabric_template for row in rows))
-    right, top = (metric_axis(one, [one.of(row) or 0.0 for row in rows]) for one in (across, up))
-    dots = []
-    for number, row in enumerate(rows):
-        x, y = (one.of(row) or 0.0 for one in (across, up))
-        name = f"{result_name(row)}: {right.text(x)}, {top.text(y)}"
-        dots.append(Dot(x, y, name, line_colour(fabrics.index(row.fabric_template)), strong=number in front))
+    places, values = ([one.of(row) or 0.0 for row in rows] for one in chosen)
+    across, up = metric_axis(chosen[0], places), metric_axis(chosen[1], values)
+    dots = [
+        Dot(
+            x,
+            y,
+            f"{result_name(row)}: {across.text(x)}, {up.text(y)}",
+            line_colour(fabrics.index(row.fabric_template)),
+            strong=number in front,
+        )
+        for number, (row, x, y) in enumerate(zip(rows, places, values, strict=True))
+    ]
     legend = [(name, line_colour(number)) for number, name in enumerate(fabrics)] if len(fabrics) > 1 else ()
     caption = f"{title}: {up.name} over {across.name}; joined: no other cell beats these in both"
-    return Dots(caption, right, top, dots, legend)
+    return Dots(caption, across, up, dots, legend)
 
 
 def metric_axis(one: Metric, values: Iterable[float]) -> Axis:

@@ -267,11 +267,11 @@ def _rates(rows: Sequence[Row], groups: Sequence[RowGroup], *, together: bool) -
     works = [row.work for row in rows if row.work is not None]
     columns: dict[str, Callable[[Row], str]] = {}
     if len({work.samples for work in works}) > 1:
-        columns["samples"] = lambda row: "-" if row.work is None else numbers.count(row.work.samples)
+        columns["samples"] = partial(_of_work, "samples", numbers.count)
     for name, swept in (("replicas", "dp"), ("microbatches", "microbatches")):
         unswept = [group.rows for group in groups if swept not in group.fields]
         if any(len({getattr(row.work, name, None) for row in members}) > 1 for members in unswept):
-            columns[name] = partial(_division, name=name)
+            columns[name] = partial(_of_work, name, str)
     lengths = {work.tokens_per_sample for work in works} - {None}
     rates = {
         "samples/s": works,
@@ -286,9 +286,9 @@ def _metric_columns(metrics: Iterable[Metric]) -> dict[str, Callable[[Row], str]
     return {_METRICS.get(one.name, one.name): partial(numbers.metric, one) for one in metrics}
 
 
-def _division(row: Row, name: str) -> str:
+def _of_work(name: str, form: Callable[[float], str], row: Row) -> str:
     count = getattr(row.work, name, None)
-    return "-" if count is None else str(count)
+    return "-" if count is None else form(count)
 
 
 def _published(value: float | None, source: str | None, sources: _Marks, form: str) -> Span:

@@ -97,9 +97,6 @@ def row_groups(rows: Iterable[Row]) -> list[RowGroup]:
     return groups
 
 
-_RATES = {"samples/s": "samples_per_second", "tokens/s": "tokens_per_second"}
-
-
 def training_rate(rows: Sequence[Row]) -> str | None:
     """Return how rows that may train different amounts are compared, ``samples/s`` or ``tokens/s``.
 
@@ -107,7 +104,7 @@ def training_rate(rows: Sequence[Row]) -> str | None:
     """
     lengths = {None if row.work is None else row.work.tokens_per_sample for row in rows}
     rate = "samples/s" if len(lengths) == 1 or None in lengths else "tokens/s"
-    return None if any(getattr(row.throughput, _RATES[rate]) is None for row in rows) else rate
+    return None if any(METRICS[rate].of(row) is None for row in rows) else rate
 
 
 def uneven_rate(rows: Sequence[Row]) -> str | None:
@@ -119,8 +116,7 @@ def uneven_rate(rows: Sequence[Row]) -> str | None:
 
 def rate_of(row: Row, rate: str) -> float:
     """Return how much ``row`` trains in a second, in the unit that ``training_rate`` gave."""
-    value: float = getattr(row.throughput, _RATES[rate])
-    return value
+    return METRICS[rate].of(row) or 0.0
 
 
 def best_cells(rows: Sequence[Row]) -> frozenset[tuple[str, str]]:

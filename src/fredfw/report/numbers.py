@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from fredfw.experiment.metrics import Metric
-from fredfw.experiment.results import Row
+from fredfw.experiment.metrics import Measured, Metric
 from fredfw.units import Unit, render
 
 NO_MFU = "MFU is omitted where compute_scale is below 1: computation may then exceed the NPU's peak"
@@ -40,14 +39,19 @@ def share(part: float, whole: float = 1.0) -> str:
     return f"{100 * part / whole if whole else 0.0:.1f} %"
 
 
-def metric(one: Metric, row: Row) -> str:
-    """Return the number of ``row`` that ``one`` is about, with its unit where a header does not say it."""
-    value = one.of(row)
+def metric(one: Metric, cell: Measured) -> str:
+    """Return the number of ``cell`` that ``one`` is about, with its unit where a header does not say it."""
+    value = one.of(cell)
     if value is None:
         return "-"
     if one.unit in _UNITS:
         return render(value, _UNITS[one.unit])
     return rate(value) if one.unit else percent(value)
+
+
+def unit_for(largest: float, units: Sequence[tuple[str, float]] = TIME_UNITS) -> tuple[str, float]:
+    """Return the first of ``units``, which are in falling order, that ``largest`` has one of; or the last."""
+    return next((one for one in units if largest >= one[1]), units[-1])
 
 
 def time_scale(seconds: Iterable[float]) -> tuple[str, float, int]:
@@ -58,10 +62,8 @@ def time_scale(seconds: Iterable[float]) -> tuple[str, float, int]:
     """
     times = list(seconds)
     longest, shortest = max(times, default=0.0), min(times, default=0.0)
-    first = next((index for index, (_, unit) in enumerate(TIME_UNITS) if longest >= unit), len(TIME_UNITS) - 1)
-    scales = [
-        (name, unit, max(decimals(longest / unit), decimals(shortest / unit, 3))) for name, unit in TIME_UNITS[first:]
-    ]
+    units = TIME_UNITS[TIME_UNITS.index(unit_for(longest)) :]
+    scales = [(name, unit, max(decimals(longest / unit), decimals(shortest / unit, 3))) for name, unit in units]
     return next((scale for scale in scales if scale[2] <= _MOST_DECIMALS), scales[-1])
 
 

@@ -8,13 +8,13 @@ from typing import Any
 
 from attrs import evolve
 
-from fredfw.experiment.metrics import METRICS, pareto, scores
+from fredfw.experiment.metrics import METRICS
 from fredfw.experiment.naming import as_written
 from fredfw.experiment.results import Comparison, Row, RunResult, Status, TierLoad
 from fredfw.experiment.study.results import StudyPoint, StudyResult
 from fredfw.experiment.why import critical_path
 from fredfw.report.cells import items, key_columns
-from fredfw.report.charts import charts, metric_axis, time_bars, trade_off
+from fredfw.report.charts import charts, metric_axis, time_bars, trade_offs
 from fredfw.report.comparison import MEANINGS, comparison_report, sensitivity_report
 from fredfw.report.data import best_cells, row_groups
 from fredfw.report.pictures import Axis, Bar, Bars, Dot, Dots, scale_of
@@ -27,7 +27,6 @@ from fredfw.units import Unit, counted, render
 _MOST_BARS = 60  # rows whose time is shown in parts
 _MOST_TIERS = 30  # rows of tiers
 _TOP = 30
-_FEW = 3  # points that are worth a picture
 MOST_DOTS = 1500
 """Of a picture, so that the file stays small."""
 _PAIR = 2
@@ -36,7 +35,6 @@ _FIDELITIES = {
     "compressed": "a phase of a group is one unit, and its repetitions are one volume",
     "exact": "each rank waits for what it sends and receives itself",
 }
-_FRONTS = (("cost", "time"), ("npu-seconds", "samples/s"))
 
 
 def comparison_page(comparison: Comparison, ranking: Ranking, command: str) -> Page:
@@ -44,11 +42,13 @@ def comparison_page(comparison: Comparison, ranking: Ranking, command: str) -> P
     report = comparison_report(comparison, ranking)
     report = report[report.index(GAP) + 1 :]  # without title and introduction, and what the lead says
     rows = comparison.rows
-    where = " on ".join(_count(_names(comparison, kind), kind) for kind in ("workload", "fabric"))
+    cells = [*rows, *comparison.failures]
+    names = {kind: list(dict.fromkeys(getattr(one, kind) for one in cells)) for kind in ("workload", "fabric")}
+    where = " on ".join(found[0] if len(found) == 1 else f"{len(found)} {kind}s" for kind, found in names.items())
     over = f" Speed-ups are over {rows[0].baseline}." if len({row.baseline for row in rows}) == 1 else ""
     failed, missing = len(comparison.failures), len(comparison.missing)
     lead = [
-        f"{where}: {counted(len(rows) + failed, 'cell')}.{over}",
+        f"{where}: {counted(len(cells), 'cell')}.{over}",
         *([f"{counted(failed, 'cell has', 'cells have')} no result; the table says why."] if failed else []),
         *([f"Interrupted: {counted(missing, 'cell was', 'cells were')} not run."] if missing else []),
         *([f"The table: {one}." for one in ranking.ranked(items(comparison)).said]),
@@ -59,7 +59,7 @@ def comparison_page(comparison: Comparison, ranking: Ranking, command: str) -> P
         (
             Section("answer", "Best", _best(rows)),
             Section("results", "Results", report),
-            Section("pictures", "Pictures", [*charts(rows), *_trade_offs(rows)]),
+            Section("pictures", "Pictures", [*charts(rows), *trade_offs(rows)]),
             Section("time", "Where the time goes", _times(rows)),
             busiest("workload", ((row.workload, row.fabric, row.tiers) for row in rows)),
             Section("sensitivity", "Sensitivity", sensitivity_report(comparison.sensitivity)),
@@ -170,46 +170,25 @@ def _json(value: object) -> str:
     return json.dumps(value, indent=1, sort_keys=True, default=str)
 
 
-def _names(comparison: Comparison, kind: str) -> list[str]:
-    cells = [*comparison.rows, *comparison.failures]
-    return list(dict.fromkeys(getattr(one, kind) for one in cells))
-
-
-def _count(names: Sequence[str], what: str) -> str:
-    return names[0] if len(names) == 1 else f"{len(names)} {what}s"
-
-
 def _best(rows: Sequence[Row]) -> list[Part]:
     """Return the best rows in a table."""
+
+    def over(row: Row) -> str:
+        own = row.baseline_workload == row.workload
+        return row.baseline if own else f"{row.baseline_workload} on {row.baseline}"
+
     best = best_cells(rows)
     found = [
         (
             row.workload,
             row.fabric,
             render(row.seconds, Unit.SECONDS, 4),
-            "" if row.speedup is None else f"{row.speedup:.3g}x over {_baseline(row)}",
+            "" if row.speedup is None else f"{row.speedup:.3g}x over {over(row)}",
         )
         for row in rows
         if (row.workload, row.fabric) in best
     ]
     return [Table(("workload", "fabric", "time", "speed-up"), found[:_TOP], right=(2,), keys=2)] if found else []
-
-
-def _baseline(row: Row) -> str:
-    return row.baseline if row.baseline_workload == row.workload else f"{row.baseline_workload} on {row.baseline}"
-
-
-def _trade_offs(rows: Sequence[Row]) -> list[Part]:
-    """Return pictures of two metrics that are both known and both differ, one for each workload or its sweep."""
-    found: list[Part] = []
-    for names in _FRONTS:
-        across, up = chosen = [METRICS[name] for name in names]
-        for group in row_groups(rows):
-            known = [row for row in group.rows if all(one.of(row) is not None for one in chosen)]
-            if len(known) >= _FEW and all(len({one.of(row) for row in known}) > 1 for one in chosen):
-                front = pareto(scores(known, chosen, "--report"))
-                found.append(trade_off(group.name, known, across, up, front))
-    return found
 
 
 def _times(rows: Sequence[Row]) -> list[Part]:

@@ -30,7 +30,7 @@ from fredfw.experiment.naming import as_written
 from fredfw.experiment.results import Comparison, Saving
 from fredfw.report.charts import charts
 from fredfw.report.comparison import saving_name
-from fredfw.report.numbers import TIME_UNITS
+from fredfw.report.numbers import unit_for
 from fredfw.report.pictures import (
     LINES,
     Axis,
@@ -207,7 +207,7 @@ def _scaled(axis: Axis, longest: float) -> tuple[str, float]:
     """Return the name of ``axis`` with the unit of its numbers, and that unit."""
     if axis.log or axis.unit != "s":
         return axis.name, 1.0
-    name, unit = next((one for one in TIME_UNITS if longest >= one[1]), TIME_UNITS[-1])
+    name, unit = unit_for(longest)
     return f"{axis.name} ({name})", unit
 
 

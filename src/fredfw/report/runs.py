@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from fredfw.experiment.metrics import METRICS
 from fredfw.experiment.results import CriticalPath, JobResult, Row, RunResult, Spread, TierLoad, WhatIf
 from fredfw.experiment.why import BEGINNING, TierShare, tier_shares
 from fredfw.fabric import Bill
@@ -82,21 +83,14 @@ def _bill(bill: Bill) -> list[Part]:
 
 def _training(result: RunResult) -> list[Part]:
     """Return what an iteration works on and how fast, where the workload says it."""
-    work, throughput = result.work, result.throughput
+    work = result.work
     if work is None:
         return []
-    parts = [
-        f"{form(value)} {what}"
-        for value, form, what in (
-            (throughput.samples_per_second, numbers.rate, "samples/s"),
-            (throughput.tokens_per_second, numbers.rate, "tokens/s"),
-            (throughput.mfu, numbers.percent, "% MFU"),
-            (throughput.npu_time, numbers.rate, "NPU-seconds"),
-        )
-        if value is not None
-    ]
+    names = {"samples/s": "samples/s", "tokens/s": "tokens/s", "mfu": "% MFU", "npu-seconds": "NPU-seconds"}
+    known = [(METRICS[name], what) for name, what in names.items() if METRICS[name].of(result) is not None]
+    parts = [f"{numbers.metric(one, result)} {what}" for one, what in known]
     what = f"{numbers.count(work.samples)} sample{'' if work.samples == 1 else 's'}"
-    no_mfu = [Line(numbers.NO_MFU)] if work.model_flops and throughput.mfu is None else []
+    no_mfu = [Line(numbers.NO_MFU)] if work.model_flops and result.throughput.mfu is None else []
     return [Line(f"it works on {what}: {', '.join(parts)}"), *no_mfu]
 
 

@@ -10,7 +10,7 @@ from fredfw.experiment.naming import as_written
 from fredfw.experiment.study.results import RungCount, StudyPoint, StudyResult
 from fredfw.experiment.study.search import shown
 from fredfw.report.data import to_csv
-from fredfw.report.numbers import TIME_UNITS, decimals
+from fredfw.report.numbers import TIME_UNITS, decimals, unit_for
 from fredfw.report.shown import GAP, Heading, Line, Part, Said, Span, Table
 
 _NUMBER = re.compile(r"\d[\d.,]*")
@@ -130,9 +130,7 @@ def _column(metric: str, values: Sequence[float | None]) -> tuple[str, list[str]
     if metric == "mfu":
         header, factor = "MFU %", 0.01
     elif unit in _SCALES:
-        largest = max(map(abs, known), default=0.0)
-        scales = _SCALES[unit]
-        name, factor = next((one for one in scales if largest >= one[1]), scales[-1])
+        name, factor = unit_for(max(map(abs, known), default=0.0), _SCALES[unit])
         header = f"{metric} ({name})"
     elif unit not in ("", metric):
         header = f"{metric} ({unit})"

@@ -1,4 +1,4 @@
-"""Collectives over sizes, calibrations, plugins, and any table."""
+"""Collectives over sizes, calibrations, and any table."""
 
 from __future__ import annotations
 
@@ -8,15 +8,11 @@ from typing import TYPE_CHECKING
 from fredfw.experiment.naming import toml_key
 from fredfw.experiment.results import CollectiveResult, CollectiveSweep
 from fredfw.report import accuracy, numbers
-from fredfw.report.shown import GAP, Heading, Line, Part, Said, Span, Table, notes_of
+from fredfw.report.shown import GAP, Heading, Line, Part, Span, Table, notes_of
 from fredfw.units import Unit, counted, render
 
 if TYPE_CHECKING:  # plain data, but their modules bring the runner and the plugin manager
     from fredfw.experiment.matrix.calibration import Fit
-    from fredfw.plugin.registry import PluginInfo
-    from fredfw.plugin.schema import FieldInfo
-
-_FEW_LETTERS = 12  # of a description
 
 
 def sweep_report(sweep: CollectiveSweep) -> list[Part]:
@@ -125,47 +121,6 @@ def _why(fit: Fit) -> str:
         return f"{len(fit.solutions)} factors give {fit.target:g}; choose one and say why"
     reached = f"{fit.reached[0]:.4g} to {fit.reached[1]:.4g}"
     return f"no factor from {low:g} to {high:g} gives {fit.target:g}; speed-ups there are {reached}"
-
-
-def plugins_report(infos: Iterable[PluginInfo], *, width: int | None = None) -> list[Part]:
-    """Return a table of plugins, one per row: kind, name and a description, which is cut to fit ``width`` columns."""
-    rows = [(info.kind, info.name, info.description) for info in infos]
-    # Two blanks follow each column; a description keeps a few letters however narrow the terminal is.
-    taken = sum(max((len(row[column]) for row in rows), default=0) + 2 for column in (0, 1))
-    if width is not None:
-        room = max(width - taken, _FEW_LETTERS)
-        rows = [
-            (kind, name, text if len(text) <= room else f"{text[: room - 3].rstrip()}...") for kind, name, text in rows
-        ]
-    return [Table(("kind", "name", "description"), rows)]
-
-
-def plugin_origins_report(infos: Iterable[PluginInfo]) -> list[Part]:
-    """Return a table of plugins with the distribution that each comes from, its version and the file."""
-    rows = ((one.kind, one.name, one.distribution or "-", one.version or "-", one.location or "-") for one in infos)
-    return [Table(("kind", "name", "distribution", "version", "location"), rows)]
-
-
-def plugin_report(info: PluginInfo, docstring: str, fields: Sequence[FieldInfo]) -> list[Part]:
-    """Return where one plugin comes from, what its docstring says, and a table of its configuration fields."""
-    origin = f"{info.distribution} {info.version}" if info.distribution else "registered in process"
-    title = Heading((Span(f"{info.kind} {info.name}"), Span(f"  ({origin})", "dim")))
-    report: list[Part] = [title, GAP, Line(_reflowed(docstring)), GAP]
-    if not fields:
-        return [*report, Line("It has no configuration fields.")]
-    rows: list[tuple[Said, ...]] = []
-    for one in fields:
-        default = Span("required", "bold") if one.default is None else Span(one.default)
-        # A unit already says what is accepted.
-        accepted = "" if one.unit else f"({one.accepted})"
-        rows.append((one.name, one.type, one.unit or "-", default, f"{one.help} {accepted}".strip()))
-    return [*report, Table(("field", "type", "unit", "default", "meaning"), rows, folded=(4,))]
-
-
-def _reflowed(docstring: str) -> str:
-    """Return ``docstring`` with each paragraph on one line, to be wrapped anew; what is indented stays as it is."""
-    paragraphs = docstring.split("\n\n")
-    return "\n\n".join(one if "\n " in one or one.startswith(" ") else one.replace("\n", " ") for one in paragraphs)
 
 
 def table_report(title: str, columns: Sequence[str], rows: Iterable[Sequence[str | float]]) -> list[Part]:
