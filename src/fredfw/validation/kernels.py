@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
@@ -15,7 +13,7 @@ from fredfw.errors import UnknownNameError, nearest
 from fredfw.validation.points import WORK_CLASSES, Point
 from fredfw.validation.splits import Part
 from fredfw.validation.systems import System
-from fredfw.validation.tables import Line, Reading
+from fredfw.validation.tables import Line, Reading, lines
 from fredfw.workloads import Attention, Gemm, Npu, npus
 
 GEMM, ATTENTION, PATTERN = "gemm", "attention", "kernel"
@@ -87,11 +85,9 @@ def parse(text: str, source: str, reading: Reading) -> list[KernelPoint]:
     Raises:
         InputError: A value cannot be used, or the accelerator is not known; names line and column.
     """
-    reader = csv.DictReader(io.StringIO(text, newline=""))
     found: list[KernelPoint] = []
     counts: dict[str, int] = {}
-    for row in reader:
-        line = Line(reader.line_num, {str(key).strip(): str(value or "").strip() for key, value in row.items()})
+    for line in lines(text):
         kind = GEMM if all(line[one] for one in COLUMNS[GEMM]) else ATTENTION
         first, second, third, *heads = (line.count(one, 1) for one in COLUMNS[kind])
         dtype = line["dtype"].casefold()

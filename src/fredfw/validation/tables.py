@@ -9,7 +9,8 @@ import csv
 import hashlib
 import io
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import starmap
 from typing import TypeVar
 
 from attrs import evolve, frozen
@@ -89,19 +90,27 @@ def parse(text: str, source: str, reading: Reading | None = None) -> list[Collec
         InputError: As ``read`` does, without the file.
     """
     reading = reading or Reading()
-    rows = nccl_tests.rows(text, reading.pattern) if nccl_tests.recognised(text) else _rows(text, reading)
-    points = [_point(Line(number, cells), source, reading) for number, cells in rows]
+    found: Iterable[Line] = (
+        starmap(Line, nccl_tests.rows(text, reading.pattern))
+        if nccl_tests.recognised(text)
+        else lines(text, lambda header: _check_header(header, reading))
+    )
+    points = [_point(line, source, reading) for line in found]
     if not points:
         raise InputError("has no measured times", accepted=_ACCEPTED)
     return points
 
 
-def _rows(text: str, reading: Reading) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield the number of each line of CSV, and its cells by column."""
+def lines(text: str, check: Callable[[Sequence[str]], None] = lambda _: None) -> Iterator[Line]:
+    """Yield the lines of CSV below its header, which ``check`` may refuse.
+
+    Raises:
+        InputError: It is not CSV, or a line has other cells than the header; names the line.
+    """
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         header = [name.strip() for name in next(reader, [])]
-        _check_header(header, reading)
+        check(header)
         for cells in reader:
             if not any(map(str.strip, cells)):
                 continue
@@ -110,7 +119,7 @@ def _rows(text: str, reading: Reading) -> Iterator[tuple[int, dict[str, str]]]:
                 raise InputError(
                     message, key=f"line {reader.line_num}", accepted=f"{len(header)}, as many as the header has"
                 )
-            yield reader.line_num, dict(zip(header, map(str.strip, cells), strict=True))
+            yield Line(reader.line_num, dict(zip(header, map(str.strip, cells), strict=True)))
     except csv.Error as error:
         raise InputError(f"is not CSV: {error}", key=f"line {reader.line_num}", accepted=_ACCEPTED) from None
 

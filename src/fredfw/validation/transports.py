@@ -59,7 +59,9 @@ class Transports:
         return chosen
 
     def _own(self, system: System) -> Transport:
-        return self._configured(system.transport, system) if system.transport else brought(system.preset, self._plugins)
+        if system.transport:
+            return self._configured(system.transport, system)
+        return fabric(system.preset, 1, self._plugins).defaults.transport
 
     def _configured(self, table: object, system: System) -> Transport:
         if isinstance(table, Mapping):
@@ -74,8 +76,3 @@ def fabric(preset: str, nodes: int, plugins: PluginManager) -> Fabric:
     fields = {"preset": preset, "nodes": nodes}
     topology = configure.build(plugins.topologies.get(TOPOLOGY), fields, registries=lambda: plugins.registries)
     return built(topology)
-
-
-def brought(preset: str, plugins: PluginManager) -> Transport:
-    """Return the transport that the fabric of a system brings."""
-    return fabric(preset, 1, plugins).defaults.transport

@@ -92,8 +92,7 @@ def rendered(found: Mapping[str, Any], sources: Sequence[str]) -> str:
         for source, constants in entry["without"].items():
             lines += ["", f"[{family}.without.{json.dumps(source)}]"]
             lines += [f"{key} = {_value(value)}" for key, value in constants.items()]
-        for one in entry["residuals"]:
-            lines += ["", f"[[{family}.residuals]]", *(f"{key} = {_value(value)}" for key, value in one.items())]
+        lines += ["", f"[{family}]", "residuals = [", *(f"    {_value(one)}," for one in entry["residuals"]), "]"]
     return "\n".join(lines) + "\n"
 
 

@@ -67,7 +67,6 @@ class Fit:
         return self.tail.get(pattern, self.tail["all-reduce"])
 
 
-@cache
 def published() -> Mapping[str, Any]:
     """Return ``published.toml``; microseconds and 10^9 bytes per second."""
     return _read(PUBLISHED)
@@ -135,6 +134,7 @@ def sources(file: File | None = None) -> tuple[str, ...]:
     return tuple(str(one).rpartition(" ")[2] for one in written.get("sources", ()))
 
 
+@cache
 def _written(file: File) -> Mapping[str, Any]:
     try:
         return tomllib.loads(file.text())
@@ -179,5 +179,6 @@ def parse(entry: Mapping[str, Any]) -> Fit:
     )
 
 
+@cache
 def _read(name: str) -> Mapping[str, Any]:
     return MappingProxyType(tomllib.loads(files(__package__).joinpath(name).read_text(encoding="utf-8")))
