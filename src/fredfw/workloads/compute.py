@@ -92,15 +92,22 @@ class Npu:
         attention = AttentionModel(**model.pop("attention"))
         return cls(**{**known, "kernels": KernelModel(**model, attention=attention), **fields})
 
-    def assumed(self, graph: TaskGraph) -> tuple[str, ...]:
-        """Return what a reader must know of the times of computations of ``graph`` where kernels are wanted."""
-        if self.compute == npus.MODELS[0]:
-            return ()
+    @classmethod
+    def default(cls, accelerator: str) -> Self:
+        """Return an accelerator by name, or one without kernels where the name is ``""``."""
+        return cls.of(accelerator) if accelerator else cls()
+
+    def assumed(self, graph: TaskGraph, scale: float = 1.0) -> tuple[str, ...]:
+        """Return what a reader must know of the times of computations of ``graph``, which take ``scale`` times that."""
+        plain = self.compute == npus.MODELS[0]
         notes = []
-        if graph.kernel_tables:
+        if graph.kernel_tables and not plain:
             notes.append(f"kernels: {self.kernels.status or 'constants that were given'} (npu.kernels)")
-        if ((graph.kernels < 0) & (graph.flops > 0)).any():
-            notes.append("computations that list no kernels run at the peak rate: npu.efficiency says another share")
+        unlisted = graph.flops > 0 if plain else (graph.kernels < 0) & (graph.flops > 0)
+        if unlisted.any() and self.efficiency == scale == 1.0:
+            peak = render(self.peak, Unit.FLOPS)
+            what = "computations" if plain else "computations that list no kernels"
+            notes.append(f"{what} run at the whole peak of {peak}: npu.efficiency says another share")
         return tuple(notes)
 
     @property
@@ -138,7 +145,7 @@ class Npu:
         """
         if kernels is None or self.compute == npus.MODELS[0]:
             return max(operations / (self.peak * self.efficiency), moved / self.memory_bandwidth)
-        known, rates = self.kernels, (self.peak, self.memory_bandwidth)
+        known, rates = self.kernels, (self.peak * self.kernels.sustained, self.memory_bandwidth)
         own = len(kernels.gemms) + len(kernels.attentions)
         busy = math.fsum(
             (
@@ -148,4 +155,4 @@ class Npu:
                 max(kernels.launches - own, 0.0) * known.kernel,
             )
         )
-        return max(busy, kernels.launches * known.launch)
+        return busy if kernels.graphed else max(busy, kernels.launches * known.launch)

@@ -99,6 +99,7 @@ class Kernels:
         moved: Bytes that all other kernels read and write in the local memory.
         launches: How many kernels the host launches, those of ``gemms`` and ``attentions`` among them.
         attentions: Those that keep their scores on the chip.
+        graphed: Whether the host launches them all at once, as a CUDA graph, which takes it no time.
 
     Raises:
         InputError: A value is negative or not finite.
@@ -108,6 +109,7 @@ class Kernels:
     moved: float = field(default=0.0, validator=_finite)
     launches: float = field(default=0.0, validator=_finite)
     attentions: tuple[Attention, ...] = ()
+    graphed: bool = False
 
     @property
     def flops(self) -> float:
@@ -121,6 +123,7 @@ class Kernels:
             self.moved + other.moved,
             self.launches + other.launches,
             self.attentions + other.attentions,
+            self.graphed or other.graphed,
         )
 
 
@@ -158,6 +161,9 @@ class KernelModel:
     )
     kernel: float = duration(0.0, help="time of each kernel beside its work")
     split: float = duration(0.0, help="time to add up where the inner dimension of a product is split")
+    sustained: float = option(
+        1.0, validator=at_least(1e-6, at_most=1.0), help="share of the peak of a single kernel that long training keeps"
+    )
     row: float = duration(0.0, help="time to quantise a row of the first factor, for products of 8 bits")
     launch: float = duration(0.0, help="time that the host takes to launch a kernel")
     status: str = option("", help="what the constants rest on, in words")
@@ -185,16 +191,18 @@ class KernelModel:
     def attention_seconds(self, one: Attention, peak: float, bandwidth: float) -> float:
         """Return the time of attention, at ``peak`` FLOP/s and ``bandwidth`` B/s.
 
-        Blocks of 64 queries go over the keys that they may ask. The work of all blocks is shared by the
-        multiprocessors; no time is below that of the block with the most keys. Beside the products, the exponentials
-        of a score take as long as ``width`` more of a head.
+        Blocks of 64 queries go over the keys that they may ask; without a mask, heads that share their keys share
+        blocks. The work of all blocks is shared by the multiprocessors; no time is below that of the block with the
+        most keys. Beside the products, the exponentials of a score take as long as ``width`` more of a head.
         """
         if not one.flops:
             return 0.0
-        known, blocks = self.attention, math.ceil(one.queries / ROWS)
-        most = one.keys
-        mean = (blocks + 1) / (2 * blocks) * most if one.causal else most
-        work = one.batch * one.heads * blocks * mean
+        known, most = self.attention, one.keys
+        if one.causal:
+            blocks = math.ceil(one.queries / ROWS)
+            work = one.batch * one.heads * (blocks + 1) / 2 * most
+        else:
+            work = one.batch * one.shared * math.ceil(one.queries * one.heads / one.shared / ROWS) * most
         cores = self.multiprocessors or 1
         busiest = max(work / cores, most) if self.multiprocessors else work
         flops = 4 * (one.width + known.width) * ROWS * busiest * one.passes * (1 + known.half_depth / one.keys)

@@ -11,7 +11,7 @@ from fredfw import Framework, Npu
 from fredfw.errors import InputError
 from fredfw.experiment.results import GraphResult
 from fredfw.testing import WorkloadTests
-from fredfw.workloads import System
+from fredfw.workloads import KernelModel, System
 from fredfw_workload_transformer import Inference, latencies
 
 SMALL = partial(
@@ -67,6 +67,26 @@ def test_decode_reads_weights_and_kv_cache() -> None:
     assert graph.bytes.sum() == pytest.approx(read, rel=1e-12)
     result = simulate(workload, npus=2, npu=Npu(memory_bandwidth=3e12))
     assert latencies(result.timeline, workload.steps).tpot == pytest.approx(read / 3e12, rel=1e-9)
+
+
+def test_a_graph_of_kernels_takes_the_host_no_time() -> None:
+    """Attention reads each key once for all heads that share it, so kernels move what decode needs."""
+    npu = Npu(memory_bandwidth=3e12, compute="kernels", kernels=KernelModel(launch=1.0))
+    workload = LLAMA(phase="decode", batch=4)
+    result = simulate(workload, npus=2, npu=npu)
+    tpot = latencies(result.timeline, workload.steps).tpot
+    read = float(workload.graph(SYSTEM).bytes.sum())
+    assert tpot is not None
+    assert read / 3e12 < tpot < 1.01 * read / 3e12  # and activations
+
+
+@pytest.mark.parametrize("workload", [*TestInference.workloads, LLAMA(causal=False)])
+def test_kernels_compute_the_flops_of_their_tasks(workload: Inference) -> None:
+    graph = workload.graph(SYSTEM)
+    for task in np.flatnonzero(graph.flops > 0).tolist():
+        kernels = graph.kernel_tables[graph.kernels[task]]
+        assert kernels.graphed
+        assert kernels.flops == pytest.approx(graph.flops[task], rel=1e-9), graph.names[task]
 
 
 def test_a_causal_prefill_skips_half_of_the_scores() -> None:

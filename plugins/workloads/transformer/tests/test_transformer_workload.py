@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from fredfw import Kernels
 from fredfw.collectives import Pattern
 from fredfw.errors import InputError
 from fredfw.fabric import MemoryTier
@@ -220,7 +221,7 @@ def test_selective_recomputation_repeats_the_core_of_attention() -> None:
 
 def test_fused_attention_keeps_no_scores() -> None:
     # Dao et al. 2022: the backward pass computes the scores again, a fifth matrix multiplication beside four.
-    plain, fused = small(dp=1), small(dp=1, attention="fused")
+    plain, fused = small(dp=1), small(dp=1, attention="fused", causal=False)
     again = 4 * 2 * 16 * 4**2 * 8
     assert total_flops(fused.graph(WAFER).expanded()) == pytest.approx(
         total_flops(plain.graph(WAFER).expanded()) + again, rel=1e-12
@@ -238,6 +239,8 @@ CONFIGURED = [
     {"mp": 3, "sequence_parallel": True},
     {"architecture": "llama", "key_value_heads": 1},
     {"architecture": "llama", "attention": "fused", "intermediate": 30, "mp": 2},
+    {"architecture": "llama", "recompute": "operations", "mp": 2},
+    {"architecture": "llama", "elementwise": "eager", "attention": "unfused"},
 ]
 
 
@@ -248,6 +251,52 @@ def test_kernels_compute_the_flops_of_their_tasks(fields: dict[str, Any]) -> Non
         kernels = graph.kernel_tables[graph.kernels[task]]
         assert kernels.flops == pytest.approx(graph.flops[task], rel=1e-12), graph.names[task]
         assert kernels.launches > len(kernels.gemms) - 1
+
+
+def totals(graph: TaskGraph) -> Kernels:
+    tasks = [t for t in of_kind(graph, TaskKind.COMPUTE) for _ in range(len(members(graph, t)))]
+    return sum((graph.kernel_tables[graph.kernels[t]] for t in tasks), start=Kernels())
+
+
+def test_every_second_product_is_computed_again() -> None:
+    """As torchtitan does, which computes wk, wo and w3 of the seven matrices of a layer again; here wo and w2.
+
+    What is kept of a token, in 2 bytes each: input, queries, keys and values, result of attention, gate and up.
+    """
+    llama = {"architecture": "llama", "key_value_heads": 1, "intermediate": 30, "dp": 1, "layers": 1}
+    plain, again = small(**llama), small(**llama, recompute="operations")
+    samples, sequence, h, heads = 16, SHAPE["sequence"], SHAPE["hidden"], SHAPE["heads"]
+    tokens = samples * sequence
+    graphs = [one.graph(WAFER).expanded() for one in (plain, again)]
+    assert total_flops(graphs[1]) - total_flops(graphs[0]) == pytest.approx(2 * tokens * (h * h + h * 30), rel=1e-9)
+    norms, rotary, rest = 2 * (4 + 6) * h, 4 * (h + h / heads), 4 * h + 6 * 30
+    moved = [totals(one).moved for one in graphs]
+    assert moved[1] - moved[0] == pytest.approx(tokens * (norms + rotary + rest), rel=1e-9)
+    kept = 2 * tokens * (h + (h + 2 * h / heads) + h + 2 * 30)
+    head = tokens * (4 * h + 4 * SHAPE["vocabulary"])
+    assert again.memory(WAFER).activations == pytest.approx(kept + head, rel=1e-12)
+
+
+def test_eager_kernels_move_more() -> None:
+    """An RMS norm moves 40 bytes for a number instead of 4, rotary embeddings 20 for 4, SiLU and product 10 for 6."""
+    llama = {"architecture": "llama", "intermediate": 30, "dp": 1, "layers": 1}
+    fused, eager = (
+        totals(small(**llama, elementwise=kind).graph(WAFER).expanded()).moved for kind in ("fused", "eager")
+    )
+    tokens, h = 16 * SHAPE["sequence"], SHAPE["hidden"]
+    # Forward, and 1.5 times that in backward.
+    assert eager - fused == pytest.approx(2.5 * tokens * (2 * 36 * h + 16 * 2 * h + 4 * 30), rel=1e-9)
+
+
+def test_attention_of_llama_is_fused_and_causal() -> None:
+    llama = {"architecture": "llama", "dp": 1}
+    for default, written in (
+        (small(**llama), small(**llama, attention="fused", causal=True)),
+        (small(dp=1), small(dp=1, attention="unfused", causal=False)),
+    ):
+        assert totals(default.graph(WAFER)) == totals(written.graph(WAFER))
+    with pytest.raises(InputError, match=r'recompute: "operations" has no effect here .*attention = fused'):
+        small(recompute="operations")
 
 
 def test_the_host_launches_communication_too() -> None:

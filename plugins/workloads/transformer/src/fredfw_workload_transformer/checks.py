@@ -21,7 +21,7 @@ def check_parallelism(workload: Transformer) -> None:
     Raises:
         InputError: They do not.
     """
-    if workload.causal and workload.attention != "fused":
+    if workload.causal and not workload.fused:
         raise InputError("kernels that are not fused compute all scores", key="causal", accepted="attention = fused")
     if workload.cp > 1:
         _check_context(workload)
@@ -52,9 +52,9 @@ def _check_context(workload: Transformer) -> None:
             key="cp",
             accepted=f"a divisor of {sequence}",
         )
-    if workload.cp_layout != ZIGZAG and not workload.causal:
+    if workload.cp_layout != ZIGZAG and not workload.skips:
         raise InputError("without a mask all members compute the same", key="cp_layout", accepted="causal = true")
-    if workload.causal and workload.cp_layout == ZIGZAG and sequence % (2 * cp):
+    if workload.skips and workload.cp_layout == ZIGZAG and sequence % (2 * cp):
         raise InputError(
             f"zigzag cannot cut the {sequence} tokens of a sample into 2 x {cp} parts",
             key="cp",

@@ -6,7 +6,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from fredfw import Gemm, Kernels
-from fredfw_workload_transformer.model import FP16, Block, Core
+from fredfw_workload_transformer.model import FP16, OPERATIONS, Block, Core
 
 _LAUNCHES = 2
 """Of a weight gradient: its product, and the addition to the sum of the microbatches before."""
@@ -46,13 +46,13 @@ class Cost(NamedTuple):
         return Cost(self.flops - part.flops, self.moved - part.moved, kernels)
 
 
-def cost(block: Block, way: Way, *, selective: bool, communications: int) -> Cost:
+def cost(block: Block, way: Way, *, recompute: str, communications: int) -> Cost:
     """Return the cost of a pass over ``block``.
 
     Args:
         block: What is computed.
         way: Which pass.
-        selective: Whether a backward pass computes the core of attention again.
+        recompute: What a backward pass computes again beside a whole forward pass: ``selective``, ``OPERATIONS``.
         communications: Collectives beside it, which the host launches, too.
     """
     if way is Way.WEIGHTS:
@@ -66,9 +66,12 @@ def cost(block: Block, way: Way, *, selective: bool, communications: int) -> Cos
     kernels = block.kernels.backward + launches
     if block.core is not None:
         flops += block.core.again
-        if selective:
+        if recompute == "selective":
             flops, moved = flops + block.core.flops, moved + 2 * block.core.activations
             kernels += block.core.kernels.forward
+    if recompute == OPERATIONS and block.name != "head":
+        again = block.again
+        flops, moved, kernels = flops + again.flops, moved + again.moved, kernels + again
     whole = Cost(flops, moved, kernels)
     return whole if way is Way.BACKWARD else whole.without(_weight_gradients(block))
 

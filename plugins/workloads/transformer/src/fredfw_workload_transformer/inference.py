@@ -4,13 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import ClassVar
 
 import numpy as np
 from attrs import evolve, frozen
 
-from fredfw import DeviceMesh, GraphBuilder, Label, MemoryUse, Pattern, System, TaskGraph, Timeline, Work, limits, units
+from fredfw import (
+    DeviceMesh,
+    Gemm,
+    GraphBuilder,
+    Kernels,
+    Label,
+    MemoryUse,
+    Pattern,
+    System,
+    TaskGraph,
+    Timeline,
+    Work,
+    limits,
+    units,
+)
 from fredfw.errors import InputError
 from fredfw.typing import IntArray
 from fredfw_workload_transformer.model import FP16, Block, Style
@@ -79,7 +93,7 @@ class Inference(ModelWorkload):
         128, validator=units.whole(2), help="tokens of an answer; prefill computes the first one"
     )
     causal: bool = units.flag(
-        False, help="attention of prefill skips the scores of later tokens, half of them, as serving systems do"
+        True, help="attention of prefill skips the scores of later tokens, half of them, as serving systems do"
     )
     decode_tp: int | None = units.option(
         None, validator=units.whole(1), help="disaggregated: tp of the pool that decodes; default: tp"
@@ -241,7 +255,8 @@ class Inference(ModelWorkload):
                 for block in self._blocks(layer, batch, len(ranks), prefill=prefill):
                     name = f"{what} layer {layer} {block.name}"
                     moved = self._moved(block, batch, len(ranks), prefill=prefill)
-                    task = builder.compute(name, ranks, flops=self._flops(block, prefill), bytes=moved, after=after)
+                    flops, kernels = self._flops(block, prefill), self._kernels(block, batch, prefill=prefill)
+                    task = builder.compute(name, ranks, flops=flops, bytes=moved, after=after, kernels=kernels)
                     if block.name == "attention":
                         attentions.append(task)
                     after = (task,)
@@ -252,8 +267,10 @@ class Inference(ModelWorkload):
                         after = (reduced,)
         shape, ranks = self.shape, stages[-1]
         read = shape.vocabulary * shape.hidden / len(ranks) * FP16
-        flops = 2 * batch * shape.vocabulary * shape.hidden / len(ranks)
-        after = (builder.compute(FIRST_TOKEN if prefill else TOKEN, ranks, flops=flops, bytes=read, after=after),)
+        gemm = Gemm(batch, shape.vocabulary / len(ranks), shape.hidden)
+        kernels = Kernels((gemm,), launches=1, graphed=True)
+        name = FIRST_TOKEN if prefill else TOKEN
+        after = (builder.compute(name, ranks, flops=gemm.flops, bytes=read, after=after, kernels=kernels),)
         if self.pp > 1:
             pairs = np.stack([stages[-1], stages[0]], axis=1)
             after = (builder.transfer(f"{what} to stage 0", pairs, batch * _TOKEN_ID, label="pp", after=after),)
@@ -269,16 +286,32 @@ class Inference(ModelWorkload):
             return block.flops
         return block.flops + block.core.flops * (self.context - 1)
 
+    def _kernels(self, block: Block, batch: int, *, prefill: bool) -> Kernels:
+        """Return what a rank launches; in decode attention goes over the whole context."""
+        found = evolve(block.kernels.forward, graphed=True)
+        if block.mixture is not None:  # products of experts that nobody chose are not computed
+            chosen, mixture = self._chosen(batch, prefill=prefill), block.mixture
+            always = [part.kernels.forward.gemms for part in (mixture.router, mixture.shared) if part is not None]
+            routed = mixture.experts[0].kernels.forward.gemms
+            some = [evolve(one, m=one.m / chosen, batch=one.batch * chosen) for one in routed]
+            found = evolve(found, gemms=(*chain(*always), *some))
+        if prefill:
+            return found
+        return evolve(found, attentions=tuple(evolve(one, keys=self.context) for one in found.attentions))
+
+    def _chosen(self, batch: int, *, prefill: bool) -> float:
+        """Return the expected share of experts that are chosen, each token's choice being uniform."""
+        if self.shape.experts is None:
+            return 1.0
+        tokens = batch * (self.prompt_tokens if prefill else 1)
+        return 1 - float((1 - self.shape.chosen / self.shape.experts) ** tokens)
+
     def _moved(self, block: Block, batch: int, tp: int, *, prefill: bool) -> float:
         """Return the bytes of weights and, in attention, of the KV cache, which prefill writes and decode reads."""
-        shape, tokens = self.shape, batch * (self.prompt_tokens if prefill else 1)
-        weights = block.parameters
-        if shape.experts is not None:
-            # Expected share of experts that are chosen, each token's choice being uniform
-            weights -= block.expert_parameters * (1 - shape.chosen / shape.experts) ** tokens
+        weights = block.parameters - block.expert_parameters * (1 - self._chosen(batch, prefill=prefill))
         cache = 0.0
         if block.core is not None:
-            cache = self.kv_bytes(batch * (self.prompt_tokens if prefill else self.context), tp) / shape.layers
+            cache = self.kv_bytes(batch * (self.prompt_tokens if prefill else self.context), tp) / self.shape.layers
         return weights * FP16 + cache
 
     def _add_pools(self, builder: GraphBuilder) -> None:

@@ -1,9 +1,8 @@
 """Which kernels the parts of a transformer layer launch: what Megatron-LM runs for a microbatch on one rank.
 
 Bytes: an FP16 number read or written is 2, a mask of a dropout 1. Launches are counted in Megatron-LM of 2021 and 2022,
-where bias and GELU, and bias, dropout and residual are fused; a backward pass adds the gradient of each weight and bias
-to the sum of the microbatches before. Models like Llama have no biases and no dropouts; rotary embeddings, and SiLU and
-its product with the other half of a gated MLP, are one kernel each.
+where a backward pass adds the gradient of each weight and bias to the sum of the microbatches before. Models like Llama
+have no biases and no dropouts.
 """
 
 from __future__ import annotations
@@ -31,6 +30,32 @@ class Pair:
 
 
 @frozen
+class Elementwise:
+    """Bytes for each number, and launches, of what is neither product nor attention.
+
+    Args:
+        norm: Of an RMS norm.
+        rotary: Of rotary embeddings, for each number of queries and keys.
+        gated: Of SiLU and its product with the other half of a gated MLP.
+        behind: Of dropout and residual, with the bias where that is no part of the product before.
+    """
+
+    norm: tuple[int, int]
+    rotary: tuple[int, int]
+    gated: tuple[int, int]
+    behind: tuple[int, int]
+
+
+ELEMENTWISE = {
+    # One kernel each, as Megatron-LM and torch.compile fuse them.
+    "fused": Elementwise(norm=(4, 1), rotary=(4, 1), gated=(6, 1), behind=(7, 1)),
+    # One kernel for each operation of PyTorch 2.5. An RMS norm goes to FP32 (6 bytes), squares (8), takes means (4),
+    # scales twice (8 each) and comes back (6); rotary embeddings go to FP32, multiply and come back.
+    "eager": Elementwise(norm=(40, 8), rotary=(20, 6), gated=(10, 2), behind=(11, 2)),
+}
+
+
+@frozen
 class Sizes:
     """What the kernels of a layer depend on.
 
@@ -47,6 +72,7 @@ class Sizes:
         plain: Whether layers have biases, dropouts and a GELU, as in GPT; not so, they are like Llama's.
         mp: Ranks that share the layer.
         spread: Ranks that share what Megatron computes on every rank alike: MP with sequence parallelism, else 1.
+        elementwise: How what is neither product nor attention runs.
     """
 
     samples: float
@@ -61,6 +87,7 @@ class Sizes:
     plain: bool
     mp: int
     spread: int
+    elementwise: Elementwise
 
     @property
     def tokens(self) -> float:
@@ -90,40 +117,45 @@ def core(sizes: Sizes, *, fused: bool, causal: bool) -> Pair:
 
 def attention(sizes: Sizes) -> Pair:
     """Return the kernels of an attention block but for its core."""
-    tokens, h, mp = sizes.tokens, sizes.hidden, sizes.mp
+    tokens, h, mp, each = sizes.tokens, sizes.hidden, sizes.mp, sizes.elementwise
     *before, (k, n) = sizes.projections
     gemms = *(Gemm(tokens, n / mp, k) for k, n in before), Gemm(tokens, n, k / mp)
     turned, result = (sizes.heads + sizes.shared) * sizes.keys, sizes.heads * sizes.values
     if sizes.plain:
         # Bias of queries, keys and values; the transposed result; layer norm; bias, dropout and residual, with a mask
-        moved = tokens * (
-            4 * (turned + sizes.shared * sizes.values) / mp + 4 * result / mp + (4 + 7) * h / sizes.spread
-        )
-        return Pair(Kernels(gemms, moved, launches=6), Kernels(_both(gemms), _BACKWARD_BYTES * moved, launches=17))
+        wide = turned + sizes.shared * sizes.values + result
+        moved = tokens * (4 * wide / mp + (4 + each.behind[0]) * h / sizes.spread)
+        forward, backward = 5 + each.behind[1], 16 + each.behind[1]
+        return Pair(Kernels(gemms, moved, forward), Kernels(_both(gemms), _BACKWARD_BYTES * moved, backward))
     # Rotary embedding of queries and keys; the transposed result; norm; residual
-    moved = tokens * (4 * turned / mp + 4 * result / mp + (4 + 6) * h / sizes.spread)
+    moved = tokens * (each.rotary[0] * turned / mp + 4 * result / mp + (each.norm[0] + 6) * h / sizes.spread)
     # Backward: two products and a sum for each matrix, gradients of the norm's input and weights, and a sum of these
-    forward, backward = len(gemms) + 4, 3 * len(gemms) + 6
+    further = each.norm[1] + each.rotary[1]
+    forward, backward = len(gemms) + 2 + further, 3 * len(gemms) + 4 + further
     return Pair(Kernels(gemms, moved, forward), Kernels(_both(gemms), _BACKWARD_BYTES * moved, backward))
 
 
 def mlp(sizes: Sizes) -> Pair:
     """Return the kernels of an MLP block."""
-    tokens, h, f, mp = sizes.tokens, sizes.hidden, sizes.intermediate, sizes.mp
+    tokens, h, f, mp, each = sizes.tokens, sizes.hidden, sizes.intermediate, sizes.mp, sizes.elementwise
     gemms = Gemm(tokens, (f if sizes.plain else 2 * f) / mp, h), Gemm(tokens, h, f / mp)
     if sizes.plain:
-        moved = tokens * (4 * f / mp + (4 + 7) * h / sizes.spread)  # bias and GELU; norm; bias, dropout, residual
-        return Pair(Kernels(gemms, moved, launches=5), Kernels(_both(gemms), _BACKWARD_BYTES * moved, launches=17))
-    moved = tokens * (6 * f / mp + (4 + 6) * h / sizes.spread)  # SiLU and product; norm; residual
-    return Pair(Kernels(gemms, moved, launches=5), Kernels(_both(gemms), _BACKWARD_BYTES * moved, launches=11))
+        # Bias and GELU; norm; bias, dropout, residual
+        moved = tokens * (4 * f / mp + (4 + each.behind[0]) * h / sizes.spread)
+        forward, backward = 4 + each.behind[1], 16 + each.behind[1]
+        return Pair(Kernels(gemms, moved, forward), Kernels(_both(gemms), _BACKWARD_BYTES * moved, backward))
+    # SiLU and product; norm; residual
+    moved = tokens * (each.gated[0] * f / mp + (each.norm[0] + 6) * h / sizes.spread)
+    forward, backward = 3 + each.norm[1] + each.gated[1], 9 + each.norm[1] + each.gated[1]
+    return Pair(Kernels(gemms, moved, forward), Kernels(_both(gemms), _BACKWARD_BYTES * moved, backward))
 
 
 def router(sizes: Sizes, experts: int, chosen: int) -> Pair:
     """Return the kernels before and behind experts: norm, scores, their softmax and choice, sorting of tokens, sums."""
-    tokens, h = sizes.tokens, sizes.hidden
+    tokens, h, norm = sizes.tokens, sizes.hidden, 4 if sizes.plain else sizes.elementwise.norm[0]
     gemms = (Gemm(tokens, experts / sizes.mp, h),)
     # Norm; residual; tokens are written once for each expert before, and read so behind
-    moved = tokens * ((4 + 6) * h / sizes.spread + 2 * (1 + chosen) * 2 * h / sizes.mp)
+    moved = tokens * ((norm + 6) * h / sizes.spread + 2 * (1 + chosen) * 2 * h / sizes.mp)
     return Pair(Kernels(gemms, moved, launches=7), Kernels(_both(gemms), _BACKWARD_BYTES * moved, launches=12))
 
 
@@ -131,7 +163,7 @@ def experts(sizes: Sizes, local: int) -> Pair:
     """Return the kernels of ``local`` experts, which share the tokens and run as one grouped multiplication each."""
     tokens, h, f = sizes.tokens / local, sizes.hidden, sizes.intermediate / sizes.mp
     gemms = Gemm(tokens, f if sizes.plain else 2 * f, h, local), Gemm(tokens, h, f, local)
-    moved = sizes.tokens * (4 if sizes.plain else 6) * f  # bias and GELU; SiLU and product
+    moved = sizes.tokens * (4 if sizes.plain else sizes.elementwise.gated[0]) * f  # bias and GELU; SiLU and product
     return Pair(Kernels(gemms, moved, launches=3), Kernels(_both(gemms), _BACKWARD_BYTES * moved, launches=7))
 
 

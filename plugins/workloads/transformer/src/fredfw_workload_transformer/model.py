@@ -12,10 +12,12 @@ from fredfw import Kernels
 from fredfw.errors import InputError
 from fredfw_workload_transformer import kernels
 from fredfw_workload_transformer.experts import Routing, uniform_shares
-from fredfw_workload_transformer.kernels import Pair, Sizes
+from fredfw_workload_transformer.kernels import ELEMENTWISE, Pair, Sizes
 
 FP16 = 2
 """Bytes per weight, gradient and activation."""
+OPERATIONS = "operations"
+"""Recomputation of every second product, and of all that is neither product nor attention: torchtitan's default."""
 _ROUNDED = 256
 """Llama's MLPs are as wide as a multiple of this (``multiple_of`` in its published code)."""
 
@@ -64,6 +66,23 @@ class Block:
     read: float = field(default=Factory(lambda block: block.parameters, takes_self=True))
 
     @property
+    def kept(self) -> float:
+        """Bytes that are kept where ``OPERATIONS`` are computed again, beside the input of the layer.
+
+        The result of fused attention, which the last product takes, and those of every other product.
+        """
+        products = self.kernels.forward.gemms
+        attended = 0.0 if self.core is None else products[-1].m * products[-1].k
+        return FP16 * (attended + sum(one.batch * one.m * one.n for one in products[::2]))
+
+    @property
+    def again(self) -> Kernels:
+        """What backward launches where ``OPERATIONS`` are computed again: all but attention and what is kept."""
+        forward = self.kernels.forward
+        kept = len(forward.gemms[::2]) + len(forward.attentions)
+        return Kernels(forward.gemms[1::2], forward.moved, forward.launches - kept)
+
+    @property
     def expert_parameters(self) -> float:
         """Those of ``parameters`` that belong to experts which a router chooses."""
         return self.mixture.experts[0].parameters if self.mixture else 0.0
@@ -97,6 +116,7 @@ class Style:
             2022, section 4.2.2).
         routing: Which experts tokens go to; ``None``: to all of them alike, which are on one rank.
         embeddings_first: Whether tied embeddings belong to the look-up, which needs them first; not so, to the head.
+        elementwise: A key of ``ELEMENTWISE``.
     """
 
     fused: bool = False
@@ -104,6 +124,7 @@ class Style:
     sequence_parallel: bool = False
     routing: Routing | None = None
     embeddings_first: bool = False
+    elementwise: str = "fused"
 
 
 _PLAIN = Style()
@@ -305,6 +326,7 @@ class Shape:
             plain=self.plain,
             mp=mp,
             spread=mp if style.sequence_parallel else 1,
+            elementwise=ELEMENTWISE[style.elementwise],
         )
 
     @property

@@ -10,6 +10,7 @@ import attrs
 from fredfw.errors import InputError
 from fredfw_workload_transformer.context import RING
 from fredfw_workload_transformer.gradients import ALL_REDUCE
+from fredfw_workload_transformer.model import OPERATIONS
 
 if TYPE_CHECKING:
     from fredfw_workload_transformer.workload import Transformer
@@ -32,6 +33,7 @@ def check_needs(workload: Transformer) -> None:
         ("reshard_after_forward", gathers, "a stationary zero_stage of 3"),
         ("reshard_after_recompute", gathers, "a stationary zero_stage of 3"),
         ("reshard_after_recompute", workload.recompute == "full", "recompute = full"),
+        ("recompute", workload.recompute != OPERATIONS or workload.fused, "attention = fused"),
         ("prefetch", gathers or not stationary, "execution = streaming, or a zero_stage of 3"),
         ("cp_communication", split, "cp above 1"),
         ("overlap_cp", split, "cp above 1"),

@@ -30,7 +30,7 @@ class Passes:
         shape: The model.
         samples: Samples in a microbatch.
         recompute: What backward computes again: ``none``, ``full`` (each transformer layer's forward pass, with its
-            communication) or ``selective`` (the core of attention).
+            communication), ``selective`` (the core of attention) or ``OPERATIONS``.
         transfer: How activations get to the next stage: ``point-to-point``, ``multicast`` or ``scatter-gather``.
         style: How layers are computed.
         sharding: What the ranks with the same weights share.
@@ -283,7 +283,7 @@ class Passes:
 
         The linear layers come first in a forward pass, and last in a backward one.
         """
-        each = core_cost(core, way, selective=self._selective)
+        each = core_cost(core, way, selective=self.recompute == "selective")
         linear = self._cost(block, way).without(each)
         if not way.backward:
             self._compute(stage, name, linear, after)
@@ -380,12 +380,7 @@ class Passes:
     def _cost(self, block: Block, way: Way) -> Cost:
         """Return the cost of a pass over ``block``; of its attention there is one step."""
         communications = len(self._patterns) if self._reduced(block, way) else 0
-        return cost(block, way, selective=self._selective, communications=communications)
-
-    @property
-    def _selective(self) -> bool:
-        """Whether backward passes compute the core of attention again, beyond what a fused kernel does."""
-        return self.recompute == "selective" and not self.style.fused
+        return cost(block, way, recompute=self.recompute, communications=communications)
 
 
 def _span(layers: Sequence[int]) -> str:

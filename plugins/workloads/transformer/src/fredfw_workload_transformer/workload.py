@@ -30,7 +30,8 @@ from fredfw_workload_transformer.checks import check_parallelism
 from fredfw_workload_transformer.context import ALL_GATHER, CONTIGUOUS, RING, ZIGZAG, Context
 from fredfw_workload_transformer.experts import DIRECT, DISPATCHES, ROUTINGS, UNIFORM, Routing, routing_of
 from fredfw_workload_transformer.gradients import ALL_REDUCE, SCATTER_GATHER
-from fredfw_workload_transformer.model import FP16, Block, Style
+from fredfw_workload_transformer.kernels import ELEMENTWISE
+from fredfw_workload_transformer.model import FP16, OPERATIONS, Block, Style
 from fredfw_workload_transformer.needs import check_needs
 from fredfw_workload_transformer.passes import Passes
 from fredfw_workload_transformer.shaped import ModelWorkload
@@ -176,18 +177,27 @@ class Transformer(ModelWorkload):
     recompute: bool | str = units.option(
         "none",
         converter=_recomputation,
-        validator=units.one_of("none", "selective", "full"),
+        validator=units.one_of("none", "selective", OPERATIONS, "full"),
         help="what backward computes again. full, or true: each layer's forward pass, with its communication, to keep "
-        "only its input; selective: scores, softmax, dropout and weighted values of attention; none, or false",
+        "only its input; selective: scores, softmax, dropout and weighted values of attention (Megatron-LM); "
+        "operations: every second product, and what is neither product nor attention (torchtitan); none, or false",
     )
-    attention: str = units.option(
-        "unfused",
-        validator=units.one_of("unfused", "fused"),
-        help="fused: one kernel keeps the scores on the chip and computes them again in backward (FlashAttention)",
+    attention: str | None = units.option(
+        None,
+        validator=attrs.validators.optional(units.one_of("unfused", "fused")),
+        help="fused: one kernel keeps the scores on the chip and computes them again in backward (FlashAttention); "
+        "default: fused for llama, unfused for gpt",
     )
-    causal: bool = units.flag(
-        False,
-        help="fused attention skips the scores of later tokens, half of them; model FLOPs count all, as is usual",
+    causal: bool | None = units.flag(
+        None,
+        help="fused attention skips the scores of later tokens, half of them; model FLOPs count all, as is usual; "
+        "default: true where attention is fused",
+    )
+    elementwise: str = units.option(
+        "fused",
+        validator=units.one_of(*ELEMENTWISE),
+        help="norms, rotary embeddings, activations and dropouts are one kernel each (Megatron-LM, torch.compile), or "
+        "one for each operation (eager PyTorch)",
     )
     cp_layout: str = units.option(
         ZIGZAG,
@@ -335,11 +345,11 @@ class Transformer(ModelWorkload):
             mesh,
             self.shape,
             samples=float(batch.micro_batch),
-            recompute=str(self.recompute),
+            recompute=self._recompute,
             transfer=self.pp_transfer,
             style=self._style,
             sharding=sharding,
-            context=Context(mesh, self.cp_communication, self.overlap_cp, self.causal and self.cp_layout == CONTIGUOUS),
+            context=Context(mesh, self.cp_communication, self.overlap_cp, self.skips and self.cp_layout == CONTIGUOUS),
             merged=self.tasks == "passes" and not sharding.weights,
         )
         if self.execution == "stationary":
@@ -488,11 +498,27 @@ class Transformer(ModelWorkload):
             )
         return system.controllers
 
+    @property
+    def fused(self) -> bool:
+        """Whether attention is one kernel."""
+        return self.attention == "fused" if self.attention else not self.shape.plain
+
+    @property
+    def skips(self) -> bool:
+        """Whether attention skips the scores of later tokens."""
+        return self.fused if self.causal is None else self.causal
+
+    @property
+    def _recompute(self) -> str:
+        """What backward computes again; fused attention does so anyway."""
+        return "none" if self.recompute == "selective" and self.fused else str(self.recompute)
+
     @cached_property
     def _style(self) -> Style:
         return Style(
-            fused=self.attention == "fused",
-            causal=self.causal,
+            fused=self.fused,
+            causal=self.skips,
+            elementwise=self.elementwise,
             sequence_parallel=self.sequence_parallel,
             routing=self._routing,
             # Where weights are gathered for each layer. The first and the last stage of a pipeline have a copy each.
@@ -570,12 +596,14 @@ class Transformer(ModelWorkload):
         samples = batch.micro_batch / self.cp
         blocks = self._blocks(layers, samples)
         kept = sum(block.activations for block in blocks)
-        if self.recompute == "selective":
+        if self._recompute == "selective":
             return kept - sum(block.core.activations for block in blocks if block.core is not None)
-        if self.recompute == "none":
+        if self._recompute == "none":
             return kept
-        repeated = [layer for layer in layers if 0 <= layer < self.shape.layers]
         shares = self.mp if self.sequence_parallel else 1
-        inputs = samples * self.shape.sequence * self.shape.hidden * FP16 / shares
-        rest = self._blocks(tuple(layer for layer in layers if layer == self.shape.layers), samples)
-        return len(repeated) * inputs + sum(block.activations for block in rest)
+        each = samples * self.shape.sequence * self.shape.hidden * FP16 / shares  # input of a layer
+        repeated = sum(0 <= layer < self.shape.layers for layer in layers)
+        kept = sum(block.activations for block in blocks if block.name == "head")
+        if self._recompute == OPERATIONS:
+            kept += sum(block.kept for block in blocks if block.name != "head")
+        return repeated * each + kept
