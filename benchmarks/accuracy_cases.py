@@ -158,7 +158,7 @@ ITERATIONS: Choices = {
         {"default": [{"name": "tree", "shape": "double-binary"}, "direct"]},
     ],
     "placement": ["linear", "megatron", "snake"],
-    "npu": [{"preset": "h100"}],
+    "npu": [{"preset": "h100", "kernels": {"sustained": 1.0}}],
 }
 FRAMEWORK = Framework()
 

@@ -157,7 +157,7 @@ class Framework:
             graph: What to do; see ``GraphBuilder`` and ``TaskGraph.from_columns``.
             fabric: The network.
             placement: NPU number of each rank; by default rank r is on NPU r.
-            npu: Computes what is given by FLOPs and bytes; ``Npu()`` by default.
+            npu: Computes what is given by FLOPs and bytes; by default the fabric's ``accelerator``, or ``Npu()``.
             collectives: As in an experiment: ``auto``, or algorithms by pattern, such as ``{"default": "ring"}``.
             priorities: Labels of the graph, the first of the highest class; all others come after them.
             fidelity: As in ``simulate_collective``.
@@ -197,7 +197,7 @@ class Framework:
             result = bench.graph(
                 graph,
                 places,
-                (npu or Npu()).seconds,
+                (npu or Npu.default(fabric.accelerator)).seconds,
                 name=f"the graph on {fabric.name}",
                 priorities={label: rank for rank, label in enumerate(priorities)},
                 fidelity=choice.fidelity,

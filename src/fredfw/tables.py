@@ -53,6 +53,13 @@ def check_keys(table: Mapping[str, Any], known: Iterable[str], key: str, *, insi
             raise UnknownNameError(f"unknown key{hint}", key=where, accepted=", ".join(accepted) or "no keys")
 
 
+def as_text(value: object, key: str) -> str:
+    """Return ``value``, which the key ``key`` has; raises ``InputError`` unless it is text."""
+    if not isinstance(value, str):
+        raise InputError(f"{value!r} is not text", key=key, accepted="text")
+    return value
+
+
 def as_choice(value: object, choices: Iterable[str], key: str) -> str:
     """Return ``value``, whose dotted path is ``key``, and which is to be one of ``choices``.
 

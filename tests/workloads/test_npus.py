@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from fredfw import Framework, Npu
+from fredfw import Framework, Gemm, Kernels, Npu
 from fredfw.errors import InputError
 from fredfw.experiment.file.spec import AnyOutline
+from fredfw.plugin import configure
+from fredfw.workloads import KernelModel
 from fredfw.workloads.npus import PRECISIONS, table
 
 PAGE = Path(__file__).parents[2] / "docs" / "experiments.md"
@@ -68,7 +70,6 @@ def test_an_experiment_names_one() -> None:
         ({"preset": 3}, "npu.preset: 3 is not text", "text"),
         ({"preset": "h100", "precision": "fp4"}, "npu.precision: 'fp4' is not known", "bf16, fp8"),
         ({"preset": "a100", "precision": "fp8"}, "npu.precision: 'a100' has no rate for 'fp8'", "bf16"),
-        ({"precision": "fp8"}, "npu.precision: there is no preset", "npu.preset"),
         ({"preset": "h100", "presicion": "fp8"}, "npu.presicion: unknown key; did you mean 'precision'", "preset"),
         ({"preset": "h100", "memory": 0}, "npu.memory: 0.0 is too small", "more than 0"),
     ],
@@ -84,6 +85,51 @@ def test_mistakes_in_python() -> None:
         Npu.of("v1000")
     with pytest.raises(InputError, match="precision: 'h100' has no rate for 'memory'"):
         Npu.of("h100", "memory")
+
+
+def test_a_preset_of_a_machine_brings_its_accelerator() -> None:
+    def found(npu: dict[str, Any] | None, own: dict[str, Any] | None = None) -> Any:
+        fabric = {"topology": {"name": "cluster", "preset": "dgx-h200", "nodes": 1}, **({"npu": own} if own else {})}
+        workload = {"name": "transformer", "model": "gpt-3", "layers": 2, "hidden": 1024, "heads": 16}
+        tables = {"fabrics": {"f": fabric}, "workloads": {"w": {"workload": workload}}, **({"npu": npu} if npu else {})}
+        framework = Framework()
+        result = framework.run(framework.load_experiment(tables))
+        return result.provenance["npu"], result.notes
+
+    def unstructured(npu: Npu) -> dict[str, Any]:
+        whole: dict[str, Any] = configure.unstructure(npu)
+        return whole
+
+    npu, notes = found(None)
+    assert npu == unstructured(Npu.of("h200"))
+    assert "kernels: extrapolated from h100 (npu.kernels)" in notes
+    # What is given beside changes it; a preset or a peak takes its place.
+    assert found({"memory": "100 GB"})[0] == unstructured(Npu.of("h200", memory=100e9))
+    assert found({"memory": "90 GB"}, {"precision": "fp8"})[0] == unstructured(Npu.of("h200", "fp8"))
+    assert found({"preset": "a100"})[0] == unstructured(Npu.of("a100"))
+    npu, notes = found({"peak": "1 PFLOP/s"})
+    assert npu == unstructured(Npu(peak=1e15))
+    assert "computations run at the whole peak of 1 PFLOP/s: npu.efficiency says another share" in notes
+    assert not any("whole peak" in one for one in found({"peak": "1 PFLOP/s", "efficiency": 0.5})[1])
+
+
+def test_a_precision_needs_a_preset() -> None:
+    tables = {"fabrics": {"f": {"topology": "mesh2d"}}, "workloads": {"w": {"workload": "microbenchmark"}}}
+    framework = Framework()
+    with pytest.raises(InputError, match=r"npu\.precision: there is no preset whose rate it chooses") as caught:
+        framework.run(framework.load_experiment({**tables, "npu": {"precision": "fp8"}}))
+    assert caught.value.accepted == "with npu.preset"
+
+
+def test_long_training_is_slower_than_a_kernel() -> None:
+    once, kept = (
+        Npu(peak=1e15, memory_bandwidth=1e12, compute="kernels", kernels=KernelModel(sustained=share))
+        for share in (1.0, 0.5)
+    )
+    # 2 x 10^12 FLOP take 2 ms, at half of the clock 4; 1 GB takes 1 ms at any clock.
+    product, copied = Kernels((Gemm(1e4, 1e4, 1e4),)), Kernels(moved=1e9)
+    assert [npu.seconds(0, 0, product) for npu in (once, kept)] == pytest.approx([2e-3, 4e-3], rel=1e-12)
+    assert [npu.seconds(0, 0, copied) for npu in (once, kept)] == pytest.approx([1e-3, 1e-3], rel=1e-12)
 
 
 def test_a_fabric_may_have_npus_of_its_own() -> None:

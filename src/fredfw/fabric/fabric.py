@@ -85,6 +85,7 @@ class Fabric:
         tiers: ``(links,)`` tier of each link, 0 for the innermost: the links inside servers, those between servers,
             ... A transport may have other costs for each.
         node_names: Name of a node for people; ``None`` gives ``npu3``, ``switch0``, ...
+        accelerator: What its NPUs are where an experiment does not say: a preset of ``Npu``; ``""`` if it is not known.
         notes: What a reader of results must know of it, for example what the file that it was read from does not say.
         memories: The memories that ``with_memories`` has joined to it, or ``None``.
 
@@ -119,6 +120,7 @@ class Fabric:
     defaults: Defaults = field(factory=Defaults)
     tiers: NDArray[np.int8] = field(default=0, converter=_tiers)
     node_names: Callable[[int], str] | None = None
+    accelerator: str = ""
     notes: tuple[str, ...] = ()
     memories: MemoryNetwork | None = None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import csv
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, TypeAlias
@@ -16,22 +16,24 @@ from fredfw.experiment.results import Failure
 from fredfw.experiment.run.cells import CellRunner, CellSpec, Outcome, SpecWriter, evaluate
 from fredfw.fidelities import EXACT
 from fredfw.plugin.manager import PluginManager
-from fredfw.validation import systems
 from fredfw.validation.points import Point
 from fredfw.validation.splits import Part
+from fredfw.validation.tables import Line, Reading, lines, system_of
 from fredfw.validation.transports import TOPOLOGY, Transports
 
 Evaluator: TypeAlias = Callable[[Sequence[CellSpec]], Iterable[tuple[int, Outcome]]]
 """Runs cells: (number among them, outcome) as they end."""
 PATTERN = "iteration"
-FITTED = {"group": "one node", "hidden": 1024, "micro_batch": 1}
-"""The rows that the launch time of kernels was fitted to, in which the host sets the time."""
+FITTED = (
+    # The launch time of kernels, where the host sets the time; what an H100 sustains.
+    {"source": "vtrain-iterations", "group": "one node", "hidden": 1024, "micro_batch": 1},
+    {"source": "torchtitan", "dp": 8, "elementwise": "fused"},
+)
+"""The rows that something of the accelerators was fitted to."""
 
-_NPUS = {"dgx-a100": "a100", "dgx-h100": "h100", "hgx-b200": "b200", "gb200-nvl72": "gb200", "mi300x": "mi300x"}
-_COUNTS = "layers", "hidden", "heads", "sequence", "vocabulary", "mp", "pp", "dp", "interleave"
+REQUIRED = "nodes", "seconds"
+_OWN = (*REQUIRED, "set", "system", "npu", "source")
 _ROOM = "1 PB"
-_BATCH = "global_batch", "micro_batch", "zero_stage"
-_COLUMNS = ("set", "nodes", *_COUNTS, *_BATCH, "recompute", "sequence_parallel", "seconds")
 # Which of a source's rows are predicted where not all are wanted: no long pipelines, and every n-th of a long table.
 _LONG = 2_000
 _EVERY = {"several nodes": 12, "one node": 48}
@@ -46,48 +48,57 @@ class IterationPoint(Point):
 
     Args:
         group: The rows of the source that it belongs to.
+        npu: A preset of ``Npu``; ``""``: what its system has.
         workload: Fields of the workload ``transformer``.
     """
 
     kind: ClassVar[str] = "iteration"
 
     group: str
+    npu: str
     workload: Mapping[str, Any] = field(hash=False)
 
     @property
     def size_class(self) -> str:
         """The rows that it is scored with."""
-        return f"{self.source}, {self.group}"
+        return f"{self.source}, {self.group}" if self.group else self.source
 
     @property
     def same(self) -> tuple[Any, ...]:
         """See ``Point.same``."""
-        return self.kind, self.system.name, *self.workload.items()
+        return self.kind, self.system.name, self.npu, *self.workload.items()
 
     @property
     def fitted(self) -> bool:
         """Whether the NPU was fitted to it; the transport was not."""
-        return {**self.workload, "group": self.group}.items() >= FITTED.items()
+        facts = {**self.workload, "source": self.source, "group": self.group}
+        return any(facts.items() >= one.items() for one in FITTED)
 
     @property
     def passes(self) -> int:
         """Forward passes of a replica over chunks of a stage: what a simulation takes time for."""
-        each = self.workload["pp"] * self.workload["interleave"]
-        return int(each * self.workload["global_batch"] // self.workload["dp"] // self.workload["micro_batch"])
+        of = {"pp": 1, "interleave": 1, "global_batch": 1, "dp": 1, "micro_batch": 1, **self.workload}
+        return int(of["pp"] * of["interleave"] * of["global_batch"] // of["dp"] // of["micro_batch"])
 
     def facts(self) -> dict[str, Any]:
         """See ``Point.facts``."""
-        return {**super().facts(), "set": self.group, "workload": dict(self.workload)}
+        return {**super().facts(), "set": self.group, "npu": self.npu, "workload": dict(self.workload)}
 
 
 def recognised(text: str) -> bool:
     """Return whether a table has iterations."""
-    return set(_COLUMNS) <= set(text.partition("\n")[0].strip().split(","))
+    return {one.strip() for one in text.partition("\n")[0].split(",")}.issuperset(REQUIRED)
 
 
-def parse(text: str, source: str) -> list[IterationPoint]:
-    """Return the points of a table that comes with the product."""
-    return [_point(row, source, number) for number, row in enumerate(csv.DictReader(text.splitlines()), start=2)]
+def parse(text: str, source: str, reading: Reading | None = None) -> list[IterationPoint]:
+    """Return the iterations of a table; ``source`` is who measured them, where it does not say.
+
+    Each column that is not one of the table's own is a field of ``transformer``; an empty cell gives none.
+
+    Raises:
+        InputError: A value cannot be used; names line and column.
+    """
+    return [_point(line, source, reading or Reading()) for line in lines(text)]
 
 
 def few(points: Sequence[IterationPoint]) -> list[IterationPoint]:
@@ -101,20 +112,30 @@ def few(points: Sequence[IterationPoint]) -> list[IterationPoint]:
     return chosen
 
 
-def _point(row: Mapping[str, str], source: str, number: int) -> IterationPoint:
-    workload: dict[str, Any] = {key: int(row[key]) for key in (*_COUNTS, *_BATCH)}
-    workload |= {"recompute": row["recompute"], "sequence_parallel": row["sequence_parallel"] == "true"}
+def _point(line: Line, source: str, reading: Reading) -> IterationPoint:
+    nodes = line.count("nodes", 1)
+    workload = {key: _value(text) for key, text in line.cells.items() if text and key not in _OWN}
+    sizes = [line.count(axis, 1) for axis in ("mp", "pp", "cp", "dp") if axis in workload]
     return IterationPoint(
-        system=systems.find("A100 cluster" if row["nodes"] != "1" else "A100 node", int(row["nodes"])),
-        source=source,
+        system=system_of(line, nodes, reading),
+        source=line["source"] or source,
         pattern=PATTERN,
-        nodes=int(row["nodes"]),
-        ranks=workload["mp"] * workload["pp"] * workload["dp"],
-        seconds=float(row["seconds"]),
-        where=f"{source}: line {number}",
-        group=row["set"],
+        nodes=nodes,
+        ranks=math.prod(sizes),
+        seconds=line.quantity("seconds", "a number of seconds above 0"),
+        where=f"line {line.number}",
+        group=line["set"],
+        npu=line["npu"],
         workload=workload,
     )
+
+
+def _value(text: str) -> Any:
+    """Return what a cell says in TOML: a number or a truth value, else text."""
+    try:
+        return {"true": True, "false": False}[text] if text in ("true", "false") else int(text)
+    except ValueError:
+        return text
 
 
 class Iterations:
@@ -142,14 +163,15 @@ class Iterations:
         self._seconds: dict[tuple[Any, ...], float] = {}
 
     def check(self, point: IterationPoint) -> None:
-        """Make sure that ``point`` can be predicted.
+        """Make sure that ``point`` can be simulated.
 
         Raises:
-            InputError: Its system has an accelerator without kernel times.
+            InputError: It is no workload, or has no accelerator that is known; names file and line.
         """
-        if point.system.preset not in _NPUS:
-            message = f"nothing is known of the kernels of {point.system.preset}"
-            raise InputError(message, key=point.where, accepted=", ".join(_NPUS))
+        try:
+            self.spec(point)
+        except InputError as error:
+            raise InputError(f"{error.key}: {error.message}", key=point.where, accepted=error.accepted) from None
 
     def prepare(self, points: Sequence[IterationPoint], tell: Callable[[IterationPoint], None]) -> None:
         """See ``Predictor.prepare``; an iteration is a cell.
@@ -180,16 +202,16 @@ class Iterations:
 
     def spec(self, point: IterationPoint) -> CellSpec:
         """Return the cell that ``point`` is."""
-        workload = {"name": "transformer", **point.workload}
-        if not point.workload["zero_stage"]:
+        workload, given = {"name": "transformer", **point.workload}, point.workload
+        if not given.get("zero_stage") and not {"model", "experts"} & given.keys():
             workload["tasks"] = "passes"
             # Each MP member sends its share to the next stage (Narayanan et al. 2021, section 4.1).
-            if not point.workload["sequence_parallel"] and point.workload["mp"] > 1:
+            if not given.get("sequence_parallel") and given.get("mp", 1) > 1:
                 workload["pp_transfer"] = "scatter-gather"
         tables = {
             "baseline": "system",
             # What was measured did fit, whatever an estimate of its memory says.
-            "npu": {"preset": _NPUS[point.system.preset], "memory": _ROOM},
+            "npu": {"memory": _ROOM, **({"preset": point.npu} if point.npu else {})},
             "fabrics": {
                 "system": {
                     "topology": {"name": TOPOLOGY, "preset": point.system.preset, "nodes": point.nodes},

@@ -55,7 +55,7 @@ def points(*, in_place: bool = False, whole: bool = False) -> list[Point]:
         data = _DATA.joinpath(one.table).read_bytes()
         text = data.decode("utf-8")
         if iterations.recognised(text):
-            rows = iterations.parse(text, one.name)
+            rows = [evolve(row, where=f"{one.name}: {row.where}") for row in iterations.parse(text, one.name)]
             found += rows if whole else iterations.few(rows)
         else:
             listed = tables.parse(text, one.name, reading)
@@ -64,12 +64,14 @@ def points(*, in_place: bool = False, whole: bool = False) -> list[Point]:
 
 
 def read(path: str, reading: tables.Reading | None = None) -> list[Point]:
-    """Return the points of a user's table: of collectives, or of kernels; raises as ``tables.read`` does."""
+    """Return the points of a user's table: of collectives, kernels or iterations; raises as ``tables.read`` does."""
     known = reading or tables.Reading()
 
     def parse(text: str, source: str) -> Sequence[Point]:
         if kernels.recognised(text):
             return kernels.parse(text, source, known)
+        if iterations.recognised(text):
+            return iterations.parse(text, source, known)
         return tables.parse(text, source, known)
 
     return tables.read(path, parse)

@@ -188,7 +188,7 @@ def _point(line: Line, source: str, reading: Reading) -> CollectivePoint:
     size = line.quantity("size_B", "a number of bytes above 0, without a unit")
     if line["time_us"]:
         _check_bandwidths(line, pattern, ranks, size / line.seconds("time_us") / 1e9)
-    system = _system(line, nodes, reading)
+    system = system_of(line, nodes, reading)
     return CollectivePoint(
         system=system,
         source=line["source"] or source,
@@ -249,7 +249,8 @@ def _agrees(line: Line, column: str, expected: float, share: float) -> bool:
     return abs(given - expected) <= share * expected + _ROUNDED
 
 
-def _system(line: Line, nodes: int, reading: Reading) -> System:
+def system_of(line: Line, nodes: int, reading: Reading) -> System:
+    """Return the machine of ``line``; raises ``InputError`` where none is called so."""
     try:
         return systems.find(reading.system or line["system"], nodes, reading.presets)
     except InputError as error:

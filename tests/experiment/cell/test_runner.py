@@ -38,6 +38,7 @@ from fredfw.testing.fabrics import Admitting
 
 SIZE = 1e9
 TINY = {"name": "transformer", "layers": 4, "hidden": 64, "sequence": 32, "heads": 4, "vocabulary": 100}
+PEAK = "computations run at the whole peak of 989.4 TFLOP/s: npu.efficiency says another share"
 
 
 @frozen
@@ -365,10 +366,11 @@ def test_a_stationary_run_that_does_not_fit_is_refused_with_the_numbers(run: Run
 
 def test_a_streaming_run_that_does_not_fit_is_noted(run: Run) -> None:
     workload = {**TINY, "execution": "streaming"}
-    (note,) = run(mesh(), workload, npu={"memory": "1 kB"}).notes
+    note, peak = run(mesh(), workload, npu={"memory": "1 kB"}).notes
+    assert peak == PEAK
     assert "an NPU has 1 kB" in note
     assert "assumed to be stored outside" in note
-    assert run(mesh(), workload).notes == ()
+    assert run(mesh(), workload).notes == (PEAK,)
 
 
 def test_a_run_that_fits_with_expanded_memory_pays_for_its_traffic(run: Run) -> None:
@@ -379,7 +381,7 @@ def test_a_run_that_fits_with_expanded_memory_pays_for_its_traffic(run: Run) -> 
     fast, slow = run(mesh(), workload, npu=fitting), run(mesh(), workload, npu=npu)
     # All compute is memory traffic: a quarter at 1 TB/s and the rest at 0.1 TB/s is 7.75 times as long.
     assert slow.breakdown["compute"] == pytest.approx(7.75 * fast.breakdown["compute"], rel=1e-9)
-    (note,) = slow.notes
+    note, _ = slow.notes
     assert "of expanded memory" in note
     assert "so computation moves bytes at 129 GB/s" in note
     assert slow.provenance["npu"]["expanded_memory"] == needs
@@ -404,7 +406,7 @@ def test_what_does_not_fit_is_moved_at_the_cost_of_the_next_tier(run: Run) -> No
     assert result.breakdown["spill"] == pytest.approx(2 * (200e-9 + 1e9 / 64e9), rel=1e-9)
     assert result.seconds == pytest.approx(run(mesh(), workload).seconds + result.breakdown["spill"], rel=1e-9)
     assert result.bytes_by_cause["spill"] == pytest.approx(4 * 2 * 1e9)
-    (note,) = result.notes
+    note, _ = result.notes
     assert "optimizer 1 GB are in memory tier 'cxl'" in note
     assert "at no cost" not in note
     assert result.provenance["memories"][0]["capacity"] == 512e9

@@ -142,7 +142,7 @@ class Runner:
         names = {"workload": workload.name, "fabric": fabric.name, "fidelity": fidelity}
         self._log("cell begins", **names, ranks=len(cell.places), tasks=len(cell.graph))
         begun = perf_counter()
-        npu = self._experiment.npu_of(fabric)
+        npu = cell.npu
         key = f"fabrics.{fabric.name}"
         runs = 1 + len(cell.jobs)
 
@@ -189,7 +189,7 @@ class Runner:
             provenance=self._provenance(workload, fabric, cell, fidelity),
             statistics=outcome.statistics,
             figures=outcome.figures,
-            notes=(*cell.memory_notes(npu), *npu.assumed(cell.graph), *cell.notes, *outcome.notes),
+            notes=(*cell.memory_notes, *npu.assumed(cell.graph, workload.compute_scale), *cell.notes, *outcome.notes),
             work=cell.work,
             throughput=self._throughput(cell, workload, npu, outcome.seconds),
             link_bytes_by_label=outcome.link_bytes_by_label,
@@ -250,7 +250,7 @@ class Runner:
         with self._placed(key):
             exported.check_network(bench.simulator.network())
             messages = exported.routes_of_messages(bench.fabric) if routes else None
-        npu = self._experiment.npu_of(fabric)
+        npu = cell.npu
         durations = {job.index: _seconds(workload, npu, job.memory) for job in cell.jobs}
         with self._asked(key):
             return bench.program(
@@ -283,7 +283,7 @@ class Runner:
             message = "an estimate knows nothing of what varies"
             raise InputError(message, file=self._experiment.file, key="variation", accepted="a simulation")
         bench, memory = cell.bench, cell.memory
-        npu = self._experiment.npu_of(fabric)
+        npu = cell.npu
         computing = npu.holding(memory.total)
         with self._asked(f"fabrics.{fabric.name}"):
             found = bench.estimate(
@@ -302,7 +302,7 @@ class Runner:
             figures={},
             notes=(
                 *memories.notes(memory, npu, cell.spilled),
-                *npu.assumed(cell.graph),
+                *npu.assumed(cell.graph, workload.compute_scale),
                 *cell.notes,
                 *bench.fabric.notes,
                 *found.notes,
@@ -355,6 +355,8 @@ class Runner:
         self._check_events(fabric, bench.fabric)
         with self._placed(f"fabrics.{fabric.name}.scopes"):
             _check_scopes(fabric, bench.fabric)
+        with self._placed(""):
+            npu = self._experiment.npu_of(fabric, bench.fabric.accelerator)
         with self._placed(f"fabrics.{fabric.name}.router"):
             fabric_answers.route(bench.simulator.lowering.router, bench.fabric, npus[:1], npus[-1:])
         tiers = () if bench.fabric.memories is None else bench.fabric.memories.tiers
@@ -378,7 +380,6 @@ class Runner:
             raise error.at(file=self._experiment.file, key=key) from None
         with self._placed(work):
             memory = workload_answers.memory(workload.workload, system)
-            npu = self._experiment.npu_of(fabric)
             jobs = spilling(jobs, npu, tiers)
             spilled = () if jobs else memories.spilled(memory, npu, tiers, mesh.ranks)
             graph = self._graph(workload, system, mesh.ranks)
@@ -407,6 +408,7 @@ class Runner:
         colours = {name: label.colour or "" for name, label in labels.items()}
         cell = _Cell(
             bench,
+            npu,
             placement,
             places,
             memory,
@@ -509,7 +511,7 @@ class Runner:
                 for pattern, algorithms in fabric.collectives.items()
             },
             "selection": "fastest" if fabric.fastest else "first",
-            "npu": configure.unstructure(experiment.npu_of(fabric)),
+            "npu": configure.unstructure(cell.npu),
             **({"memories": [configure.unstructure(one) for one in fabric.memories]} if fabric.memories else {}),
             "compute_scale": workload.compute_scale,
             "priorities": sorted(cell.priorities, key=cell.priorities.__getitem__),
@@ -527,6 +529,7 @@ class _Cell:
 
     Args:
         bench: The fabric.
+        npu: What computes.
         placement: Decides who goes where.
         places: ``(workers,)`` NPU number of each rank.
         memory: What an NPU needs.
@@ -542,6 +545,7 @@ class _Cell:
     """
 
     bench: Bench
+    npu: Npu
     placement: Placement
     places: IntArray
     memory: MemoryUse
@@ -555,11 +559,12 @@ class _Cell:
     jobs: tuple[Part, ...]
     transfers: int
 
-    def memory_notes(self, npu: Npu) -> tuple[str, ...]:
-        """Return what a reader must know of the memory that it needs of ``npu``."""
+    @property
+    def memory_notes(self) -> tuple[str, ...]:
+        """What a reader must know of the memory that it needs."""
         if not self.jobs:
-            return memories.notes(self.memory, npu, self.spilled)
-        return tuple(note for job in self.jobs for note in job.memory_notes(npu))
+            return memories.notes(self.memory, self.npu, self.spilled)
+        return tuple(note for job in self.jobs for note in job.memory_notes(self.npu))
 
 
 def _check_scopes(spec: FabricSpec, fabric: Fabric) -> None:

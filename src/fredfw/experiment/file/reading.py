@@ -27,6 +27,7 @@ from fredfw.experiment.file.spec import (
     Section,
     WorkloadSection,
     WorkloadSpec,
+    npu_from,
 )
 from fredfw.experiment.file.sweep import expand
 from fredfw.experiment.file.unfit import UnfitTopology, UnfitWorkload
@@ -36,13 +37,13 @@ from fredfw.fabric import SLOTS, MemoryTier, Prices
 from fredfw.fidelities import checked
 from fredfw.files import read_bounded
 from fredfw.paths import resolved
-from fredfw.plugin import configure, schema
+from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager, Registry
 from fredfw.simulation.links import LinkEvent
 from fredfw.simulation.variation import Variation
-from fredfw.tables import as_choice, as_table, check_keys, parse_toml
+from fredfw.tables import as_choice, as_table, as_text, check_keys, parse_toml
 from fredfw.terminal import has_controls, printable, quoted
-from fredfw.workloads import Npu, Workload, npus
+from fredfw.workloads import Workload
 
 _T = TypeVar("_T")
 _Section = TypeVar("_Section", bound=Section)
@@ -270,13 +271,14 @@ def _outline(content: Mapping[str, Any], file: str | None) -> AnyOutline:
                 accepted=f"at least one table [{kind}.NAME], or experiment = PATH of a file that has it",
             )
     limits.check("cells", len(sections["fabrics"]) * len(sections["workloads"]), key="fabrics")
-    baseline = _text(content.get("baseline", sections["fabrics"][0][0]), "baseline")
+    baseline = as_text(content.get("baseline", sections["fabrics"][0][0]), "baseline")
     return Outline(
-        title=_text(content.get("title", printable(Path(file).stem) if file else "experiment"), "title"),
+        title=as_text(content.get("title", printable(Path(file).stem) if file else "experiment"), "title"),
         fabrics=tuple(_fabric(*section, baseline) for section in sections["fabrics"]),
         workloads=_scaled([_workload(*section) for section in sections["workloads"]]),
         baseline=baseline,
-        npu=_npu(as_table(content.get("npu", {}), "npu"), "npu"),
+        npu=npu_from(as_table(content.get("npu", {}), "npu"), "npu"),
+        npu_table=content.get("npu", {}),
         priorities=_texts(content["priorities"], "priorities") if "priorities" in content else None,
         fidelity=checked(content["fidelity"]) if "fidelity" in content else None,
         references=_listed(content, "references", Reference),
@@ -286,29 +288,6 @@ def _outline(content: Mapping[str, Any], file: str | None) -> AnyOutline:
         plugins=_texts(content.get("plugins", []), "plugins"),
         file=file,
     )
-
-
-def _npu(table: Mapping[str, Any], key: str) -> Npu:
-    """Return what computes: an accelerator by name, with what is given in place of its values."""
-    own = ("preset", "precision")
-    check_keys(table, (*own, *schema.settings(Npu)), key)
-    given = {key: value for key, value in table.items() if key not in own}
-    if "preset" in table:
-        preset = _text(table["preset"], f"{key}.preset")
-        precision = as_choice(table.get("precision", npus.PRECISIONS[0]), npus.PRECISIONS, f"{key}.precision")
-        try:
-            known = npus.values(preset, precision)
-        except InputError as error:
-            raise error.at(key=key) from None
-        if "efficiency" in given:  # of a roofline
-            known["compute"] = npus.MODELS[0]
-        kernels = {**known["kernels"], **as_table(given.get("kernels", {}), f"{key}.kernels")}
-        given = {**known, **given, "kernels": kernels}
-    elif "precision" in table:
-        raise InputError(
-            "there is no preset whose rate it chooses", key=f"{key}.precision", accepted=f"with {key}.preset"
-        )
-    return configure.build(Npu, given, key_prefix=key)
 
 
 def _variation(table: Mapping[str, Any], key: str) -> Variation | None:
@@ -332,14 +311,14 @@ def _fabric(
     check_keys(table, (*FabricSection.KEYS, "sweep"), key, inside="topology")
     if "topology" not in table:
         raise InputError("the topology is missing", key=f"{key}.topology", accepted="a name, or { name = ..., ... }")
-    own = _text(table.get("baseline", baseline), f"{key}.baseline")
+    own = as_text(table.get("baseline", baseline), f"{key}.baseline")
     return FabricSection(
         name=name,
         template=template,
         settings=settings,
         table=table,
         baseline=fill(own, settings),
-        npu=_npu(as_table(table["npu"], f"{key}.npu"), f"{key}.npu") if "npu" in table else None,
+        npu=npu_from(as_table(table["npu"], f"{key}.npu"), f"{key}.npu") if "npu" in table else None,
         scopes=_texts(table["scopes"], f"{key}.scopes") if "scopes" in table else None,
         memories=_listed(table, "memories", MemoryTier, key),
         variation=_variation(table, f"{key}.variation"),
@@ -375,10 +354,10 @@ def _workload(name: str, template: str, settings: Mapping[str, Any], table: Mapp
         template=template,
         settings=settings,
         table=table,
-        baseline=fill(_text(table["baseline"], f"{key}.baseline"), settings) if "baseline" in table else None,
+        baseline=fill(as_text(table["baseline"], f"{key}.baseline"), settings) if "baseline" in table else None,
         compute_scale=float(scale),
         calibration=calibration,
-        scaled_like=_text(table["scaled_like"], f"{key}.scaled_like") if "scaled_like" in table else None,
+        scaled_like=as_text(table["scaled_like"], f"{key}.scaled_like") if "scaled_like" in table else None,
         fitted=calibration is not None,
     )
 
@@ -611,13 +590,7 @@ def _listed(content: Mapping[str, Any], name: str, cls: type[_T], section: str =
     )
 
 
-def _text(value: object, key: str) -> str:
-    if not isinstance(value, str):
-        raise InputError(f"{value!r} is not text", key=key, accepted="text")
-    return value
-
-
 def _texts(value: object, key: str) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise InputError(f"{value!r} is not a list", key=key, accepted="a list of texts")
-    return tuple(_text(one, key) for one in value)
+    return tuple(as_text(one, key) for one in value)

@@ -15,10 +15,12 @@ from fredfw.errors import InputError, UnknownNameError, nearest
 from fredfw.experiment import jobs
 from fredfw.experiment.naming import as_written, fill, listed
 from fredfw.fabric import SLOTS, MemoryTier, Prices, Topology
+from fredfw.plugin import configure, schema
 from fredfw.simulation.links import LinkEvent
 from fredfw.simulation.variation import Variation
+from fredfw.tables import as_choice, as_table, as_text, check_keys
 from fredfw.terminal import quoted
-from fredfw.workloads import Npu, Workload
+from fredfw.workloads import Npu, Workload, npus
 
 if TYPE_CHECKING:  # only an experiment with a space has them
     from fredfw.experiment.study.reading import Study
@@ -260,6 +262,29 @@ class WorkloadSpec(WorkloadSection):
         return whole if isinstance(self.workload, jobs.Jobs) else f"{whole}.workload"
 
 
+def npu_from(table: Mapping[str, Any], key: str) -> Npu:
+    """Return what the table ``key`` says computes: an accelerator by name, with what is given in place of its values.
+
+    Raises:
+        InputError: It says what is impossible; names key and value.
+    """
+    own = ("preset", "precision")
+    check_keys(table, (*own, *schema.settings(Npu)), key)
+    given = {key: value for key, value in table.items() if key not in own}
+    if "preset" in table:
+        preset = as_text(table["preset"], f"{key}.preset")
+        precision = as_choice(table.get("precision", npus.PRECISIONS[0]), npus.PRECISIONS, f"{key}.precision")
+        try:
+            known = npus.values(preset, precision)
+        except InputError as error:
+            raise error.at(key=key) from None
+        if "efficiency" in given:  # of a roofline
+            known["compute"] = npus.MODELS[0]
+        kernels = {**known["kernels"], **as_table(given.get("kernels", {}), f"{key}.kernels")}
+        given = {**known, **given, "kernels": kernels}
+    return configure.build(Npu, given, key_prefix=key)
+
+
 _Fabric = TypeVar("_Fabric", bound=FabricSection, covariant=True)
 _Workload = TypeVar("_Workload", bound=WorkloadSection, covariant=True)
 _Section = TypeVar("_Section", bound=Section)
@@ -274,7 +299,8 @@ class Outline(Generic[_Fabric, _Workload]):
         fabrics: Columns.
         workloads: Rows.
         baseline: The fabric that speed-ups refer to where a fabric has no baseline of its own, as written.
-        npu: What computes, on fabrics without NPUs of their own.
+        npu: What computes, on fabrics that do not say so.
+        npu_table: The same as written.
         priorities: Labels from the highest class to the lowest; other labels come after all of them. ``None`` for what
             each workload declares.
         fidelity: How all cells are simulated, or ``None`` for ``exact`` unless one has too many transfers.
@@ -294,6 +320,7 @@ class Outline(Generic[_Fabric, _Workload]):
     workloads: tuple[_Workload, ...]
     baseline: str
     npu: Npu = field(factory=Npu)
+    npu_table: Mapping[str, Any] = field(factory=dict)
     priorities: tuple[str, ...] | None = None
     fidelity: str | None = None
     references: tuple[Reference, ...] = ()
@@ -345,8 +372,23 @@ class Outline(Generic[_Fabric, _Workload]):
             return first.name, fabric.baseline
         return workload.name, fabric.baseline
 
-    def npu_of(self, fabric: FabricSection) -> Npu:
-        """Return what computes on ``fabric``."""
+    def written_npu(self, fabric: FabricSection) -> dict[str, Any]:
+        """Return the table of what computes on ``fabric``, JSON-ready."""
+        found: dict[str, Any] = _plain(fabric.table.get("npu", self.npu_table))
+        return found
+
+    def npu_of(self, fabric: FabricSection, accelerator: str = "") -> Npu:
+        """Return what computes on ``fabric``: an ``accelerator`` that its topology names, if the experiment names none.
+
+        Raises:
+            InputError: There is no such accelerator, or it cannot be what the experiment makes of it.
+        """
+        written, key = self.written_npu(fabric), f"fabrics.{fabric.name}.npu" if fabric.npu else "npu"
+        if accelerator and not written.keys() & {"preset", "peak"}:
+            return npu_from({"preset": accelerator, **written}, key)
+        if "precision" in written and "preset" not in written:
+            message = "there is no preset whose rate it chooses"
+            raise InputError(message, key=f"{key}.precision", accepted=f"with {key}.preset")
         return fabric.npu or self.npu
 
     def prices_of(self, fabric: FabricSection) -> Prices:

@@ -87,7 +87,7 @@ def key_of(content: Mapping[str, Any], fidelity: str) -> str:
 def tables(outline: AnyOutline, workload: WorkloadSection, fabric: FabricSection) -> dict[str, Any]:
     """Return an experiment that has ``workload`` and ``fabric`` alone, JSON-ready; no plugin is needed for that."""
     return {
-        "npu": configure.unstructure(outline.npu_of(fabric)),
+        "npu": outline.written_npu(fabric),
         **({} if outline.priorities is None else {"priorities": list(outline.priorities)}),
         **({"prices": dict(outline.prices.written)} if outline.prices.written else {}),
         **outline.varied(fabric),

@@ -158,7 +158,8 @@ def explore(
             matrix = framework.load_experiment(problem.tables(bandwidths), workloads=chosen)
             compared = framework.compare(matrix, jobs=jobs, store=store, progress=progress)
             for row in compared.rows:
-                npu = matrix.npu_of(matrix.fabric(row.fabric)).holding(sum(row.memory.values()))
+                column = matrix.fabric(row.fabric)
+                npu = matrix.npu_of(column, column.topology.build().accelerator).holding(sum(row.memory.values()))
                 times[row.fabric, row.workload] = Time(row.seconds, row.breakdown, npu.memory_bandwidth)
             reasons |= {(one.fabric, one.workload): one.reason for one in compared.failures}
     except InputError as error:
@@ -179,7 +180,7 @@ def _estimated(experiment: Experiment, problem: Problem, workload: str, fabric: 
         return Case(fabric, dict(spec.settings), reason=str(error))
     axes = {key: size for key, size in mesh.axes.items() if size > 1 or key in ("mp", "dp")}
     split = {**axes, **{key: value for key, value in spec.settings.items() if key not in mesh.axes}}
-    npu = experiment.npu_of(column)
+    npu = experiment.npu_of(column, built.accelerator)
     memory = use.parts
     return Case(fabric, split, memory, _fits(use, npu, problem.memory))
 

@@ -66,10 +66,11 @@ def values(name: str) -> dict[str, Any]:
     }
 
 
-def transport(name: str) -> Transport | None:
-    """Return the library of the preset ``name``; ``None`` where it has none."""
-    fields = table()[name].get("transport")
-    return None if fields is None else Nccl(**fields)
+def brings(name: str) -> tuple[Transport | None, str]:
+    """Return the library of the preset ``name``, ``None`` where it has none, and its accelerator."""
+    entry = table()[name]
+    fields = entry.get("transport")
+    return None if fields is None else Nccl(**fields), entry["npu"]
 
 
 def _inside(node: Mapping[str, Any]) -> Topology:

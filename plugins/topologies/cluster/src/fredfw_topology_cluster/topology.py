@@ -32,9 +32,9 @@ class Cluster(Topology):
     ``rail-only`` has the rails without a connection between them; a message to another rail first goes to an NPU of its
     own node that is on that rail. ``fat-tree`` has leaves for all NICs of some nodes, in node order.
 
-    A preset of GPUs brings the transport ``nccl``, with constants for them and their network; where ``node`` is given,
-    and with ``transport = "ideal"``, links cost nothing else. Presets, with fields that are uncertain in brackets;
-    presets.toml in the package has the sources, and the reasons:
+    A preset brings its accelerator, unless [npu] has one, and one of GPUs the transport ``nccl``, with constants for
+    them and their network; where ``node`` is given, and with ``transport = "ideal"``, links cost nothing else. Presets,
+    with fields that are uncertain in brackets; presets.toml in the package has the sources, and the reasons:
 
         dgx-a100     8 NPUs, NVSwitch 300 GB/s, 8 NICs 200 Gb/s
         dgx-h100     8 NPUs, NVSwitch 450 GB/s, 8 NICs 400 Gb/s; as dgx-h200
@@ -223,10 +223,10 @@ class Cluster(Topology):
         """Return the cluster; nodes and links come node by node, then what is outside of them. One node is alone."""
         inside, count = self._inside, self.nodes
         levels = _named(inside.levels)
-        library = presets.transport(self.preset) if self.node is None else None
+        library, accelerator = (None, "") if self.node is not None else presets.brings(self.preset)
         defaults = inside.defaults if library is None else evolve(inside.defaults, transport=library)
         if count == 1:
-            return evolve(inside, name=self._title, levels=levels, defaults=defaults)
+            return evolve(inside, name=self._title, levels=levels, defaults=defaults, accelerator=accelerator)
         layout = self.router.layout
         nodes, links = layout.most
         limits.check("nodes", nodes, key="nodes")
@@ -260,6 +260,7 @@ class Cluster(Topology):
             tiers=np.repeat([0, 1], [count * len(inside.bandwidths), len(bandwidths)]),
             notes=(*inside.notes, *self._notes(layout.network)),
             node_names=partial(_node_name, layout),
+            accelerator=accelerator,
         )
 
     def _notes(self, network: Network) -> Iterator[str]:
