@@ -9,8 +9,10 @@ from attrs import evolve, frozen
 
 from fredfw import (
     Admission,
+    Call,
     CollectiveAlgorithm,
     CollectiveRequest,
+    Costs,
     Fabric,
     FlowSet,
     GroupView,
@@ -19,8 +21,11 @@ from fredfw import (
     Pattern,
     Phase,
     Refuse,
+    Routes,
     Schedule,
+    ShortestPathRouter,
     Start,
+    Transport,
     Wait,
     pipelined,
     ring_schedule,
@@ -32,6 +37,7 @@ from fredfw.simulation import Lowering, Planner
 from fredfw.simulation.choice import too_fast
 from fredfw.simulation.sharing import MaxMin
 from fredfw.testing.fabrics import Admitting
+from fredfw.typing import IntArray
 
 REQUEST = CollectiveRequest(Pattern.ALL_REDUCE, 4, 4e9)
 MEMBERS = np.arange(4)
@@ -345,6 +351,42 @@ def test_what_grows_with_the_size_is_written_once(cls: type[Pieces], again: int)
     assert cls.asked == [cls.name]
     plans.plan(evolve(REQUEST, size=2e9), MEMBERS)
     assert cls.asked == [cls.name] * (1 + again)
+
+
+@frozen
+class Costly(Transport):
+    """Larger messages take longer, so each size has costs of its own."""
+
+    name: ClassVar[str] = "costly"
+
+    def costs(self, call: Call, fabric: Fabric) -> Costs:
+        return Costs(launch=1e-6, step=1e-6 + call.size * 1e-15, efficiency=0.9)
+
+
+@pytest.mark.parametrize("size", [3e9, 0.1])
+def test_doubled_bytes_are_the_same_schedule_to_the_last_bit(size: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever was asked before; and what is routed is routed once."""
+    routed: list[int] = []
+    route = ShortestPathRouter.route
+
+    def counted(self: ShortestPathRouter, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
+        routed.append(len(sources))
+        return route(self, fabric, sources, destinations)
+
+    monkeypatch.setattr(ShortestPathRouter, "route", counted)
+    fabric = ring(AlwaysStart).with_defaults(transport=Costly())
+    Pieces.asked.clear()
+    plans = planner(fabric, Pieces(), DirectAlgorithm())
+    first = plans.plan(evolve(REQUEST, size=size / 8), MEMBERS)
+    once = len(routed)
+    for doubled in (size, 2 * size, size / 4):
+        request = evolve(REQUEST, size=doubled)
+        found, alone = (one.plan(request, MEMBERS) for one in (plans, planner(fabric, Pieces(), DirectAlgorithm())))
+        assert found.candidates == alone.candidates
+        assert found.schedule.key == alone.schedule.key
+        assert found.schedule.phases[0] is first.schedule.phases[0]
+    assert Pieces.asked.count("pieces") == 1 + 3
+    assert len(routed) == 4 * once  # three planners of their own
 
 
 @frozen

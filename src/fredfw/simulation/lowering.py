@@ -103,6 +103,7 @@ class Lowering:
         self._activities: dict[tuple[int, int], IntArray] = {}
         self._rows: dict[int, tuple[Phase, Ends]] = {}
         self._columns: dict[tuple[int, int, bool], Ends] = {}  # of phases whose rows are flows as they are
+        self._between: dict[tuple[int, Hashable], tuple[Ends, BoolArray]] = {}
         self._routes: dict[Hashable, Routes] = {}
         self._spread: dict[Hashable, BoolArray] = {}
         self._flow_sets: dict[Hashable, tuple[object, FlowSet]] = {}
@@ -176,22 +177,27 @@ class Lowering:
         """Return what routes the flows of a phase by any router."""
         rows, price = self.ends(schedule.phases[index]), self.price(schedule, groups)
         exchange = _exchange(rows) if unicasts else None
-        build: Callable[[Router], Routes]
-        build = (
-            partial(self._build_exchange, exchange, groups) if exchange else partial(self._build_routes, rows, groups)
-        )
+        build = self._building(rows, exchange, groups)
         return build if price is None else partial(self._priced, price, (exchange or rows).load, build)
+
+    def _building(self, rows: Ends, exchange: _Exchange | None, groups: IntArray) -> Callable[[Router], Routes]:
+        if exchange is not None:
+            return partial(self._build_exchange, exchange, groups)
+        return partial(self._build_routes, rows, groups)
 
     def _phase_routes(
         self, schedule: Schedule, index: int, groups: IntArray, *, unicasts: bool = False
     ) -> tuple[Routes, FloatArray | None]:
         """Return the routes of the flows of a phase, and the rates that they do not exceed, if there are such."""
         rows, price = self.ends(schedule.phases[index]), self.price(schedule, groups)
-        again = self._again(schedule, index, groups, unicasts=unicasts)
-        routes = self._routed((rows.key, self._named(groups), unicasts, id(price)), again)
+        exchange = _exchange(rows) if unicasts else None
+        key = rows.key, self._named(groups), unicasts
+        routes = self._routed(key, self._building(rows, exchange, groups))
         if price is None:
             return routes, None
-        return routes, price.caps(self.fabric, routes, (_exchange(rows) if unicasts else rows).load)
+        load = (exchange or rows).load
+        priced = self._routed((*key, id(price)), lambda _: price.routes(self.fabric, routes, load))
+        return priced, price.caps(self.fabric, priced, load)
 
     def lowered(self, schedule: Schedule, groups: IntArray) -> NativeLowered:
         """Return ``schedule`` in ``(G, ranks)`` ``groups`` for the engine, the same object at each call."""
@@ -327,7 +333,10 @@ class Lowering:
         ways: list[FloatArray] = []
         for phase in schedule.phases:
             rows, times = self.ends(phase), 1 if schedule.uniform(phase) else phase.repeat
-            between = rows.between(servers)
+            place = id(rows), self._named(groups)
+            if place not in self._between:
+                self._between[place] = rows, rows.between(servers)
+            between = self._between[place][1]
             most = np.zeros(2)
             for one in range(times):
                 volumes = rows.volumes(schedule.row_bytes(phase, one))

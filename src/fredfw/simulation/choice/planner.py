@@ -115,6 +115,7 @@ class Planner:
         self._by_name: dict[Pattern, Mapping[str, CollectiveAlgorithm]] = {}
         self._schedules: dict[Hashable, list[Schedule]] = {}
         self._answers: dict[Hashable, Schedule] = {}
+        self._doubled: dict[Hashable, tuple[int, Schedule]] = {}
         self._sketches: dict[Schedule, Sketch] = {}
         self._drafts: dict[Hashable, Draft] = {}
         self._whole: dict[Sketch, Draft] = {}
@@ -367,9 +368,18 @@ class Planner:
 
     def _written(self, algorithm: CollectiveAlgorithm, request: CollectiveRequest, view: GroupView) -> Schedule:
         """Return what ``algorithm`` writes, which is asked once."""
-        key = answers.text(algorithm), _named(request), _look(algorithm, view)
+        name, look = answers.text(algorithm), _look(algorithm, view)
+        key = name, _named(request), look
         if key not in self._answers:
-            schedule = self._interned(answers.schedule(algorithm, request, view), algorithm.name, request.size)
+            # Doubled bytes are the same numbers but for their exponents, and routes are those of the same phases.
+            digits, exponent = math.frexp(request.size)
+            alike = name, self._asked(algorithm, request), look, digits
+            if alike not in self._doubled:
+                self._doubled[alike] = exponent, answers.schedule(algorithm, request, view)
+            written, first = self._doubled[alike]
+            if exponent != written:
+                first = evolve(first, chunk_bytes=np.ldexp(first.chunk_bytes, exponent - written))
+            schedule = self._interned(first, algorithm.name, request.size)
             self._lowering.pricing.introduce(schedule, algorithm.name, request.size)
             self._answers[key] = schedule
         return self._answers[key]
