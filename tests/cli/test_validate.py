@@ -137,6 +137,43 @@ def test_a_table_of_the_user_is_compared_with(table: Path) -> None:
     assert alone["score"]["error"] == pytest.approx(gather["measured"] / gather["predicted"] - 1)
 
 
+OWN = """\
+[fabrics.mine]
+topology = { name = "switch", npus = 8, link_bandwidth = "100 GB/s", link_latency = "1 us" }
+collectives = { default = "ring" }
+
+[workloads.any]
+workload = "microbenchmark"
+"""
+
+
+def test_a_fabric_of_the_user_predicts(table: Path) -> None:
+    (table.parent / "own.toml").write_text(OWN)
+    table.write_text("nodes,ranks,collective,size_B,time_us\n1,8,all-reduce,8e6,200\n2,4,all-gather,8e6,100\n")
+    result = validate("--fabric", "own.toml", "--data", "mine.csv", "--points", "--json", "mine.json")
+    assert result.exit_code == 0, result.output
+    points = json.loads((table.parent / "mine.json").read_text())["points"]
+    # 14 steps of a ring of 1 MB, and 3 of 2 MB: each over two links of 1 us.
+    assert [one["predicted"] for one in points] == pytest.approx([14 * 12e-6, 3 * 22e-6], rel=1e-9)
+    assert {one["system"] for one in points} == {"mine"}
+
+
+def test_a_fabric_that_the_table_does_not_fit(table: Path) -> None:
+    (table.parent / "own.toml").write_text(OWN)
+    (table.parent / "two.toml").write_text(OWN + OWN.partition("\n\n")[0].replace("mine", "other"))
+    assert "--data: there are no times" in validate("--fabric", "own.toml").output
+    given = validate("--fabric", "own.toml", "--data", "mine.csv", "--system", "h100-node")
+    assert "--system: says it, too (accepted: one of the two)" in given.output
+    two = validate("--fabric", "two.toml", "--data", "mine.csv").output
+    assert "two.toml: fabrics: has 2 fabrics: mine, other" in two
+    table.write_text("nodes,ranks,collective,size_B,time_us\n1,9,all-reduce,8e6,200\n")
+    result = validate("--fabric", "own.toml", "--data", "mine.csv")
+    assert result.exit_code == 2
+    assert "mine.csv: line 2: 9 ranks on 1 node of mine (accepted: at most 8 on each)" in result.output
+    table.write_text("gpu,dtype,m,n,k,time_us\nh100,bfloat16,8,8,8,5\n")
+    assert "is no collective" in validate("--fabric", "own.toml", "--data", "mine.csv").output
+
+
 def test_a_table_of_another_system_has_a_note(table: Path) -> None:
     del table
     note = "mine.csv says that it was measured on H100 node, not on a100-node, which is simulated"

@@ -66,7 +66,7 @@ def measured(
         for one in tables.read(path, lambda text, source: tables.parse(text, source, reading)):
             key = one.system.name, min(one.nodes, 2)
             if key not in fabrics:
-                fabrics[key] = fabric(one.system.preset, key[1], plugins).with_defaults(transport=transports.of(one))
+                fabrics[key] = fabric(one.system, key[1], plugins).with_defaults(transport=transports.of(one))
             point = one.system.name, one.source, one.pattern, one.nodes, one.ranks, one.size, one.seconds
             found.append(Measured(*point, fabrics[key]))
     return found

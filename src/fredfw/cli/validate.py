@@ -19,9 +19,11 @@ from fredfw.errors import InputError, UnknownNameError, nearest
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from fredfw.framework import Framework
     from fredfw.plugin.manager import PluginManager
     from fredfw.validation.points import Point
     from fredfw.validation.results import Validation
+    from fredfw.validation.systems import System
 
 
 @click.command(short_help="Compare predicted with measured times.")
@@ -39,6 +41,13 @@ if TYPE_CHECKING:
     metavar="NAME",
     help="Only this system. With --data, the system that all of FILE was measured on: one that fredfw has "
     "measurements of, or a preset of the topology cluster.",
+)
+@click.option(
+    "--fabric",
+    "fabric_path",
+    metavar="FILE",
+    type=PATH,
+    help="Predict collectives of --data on the one fabric of the experiment FILE.",
 )
 @click.option(
     "--pattern",
@@ -91,6 +100,7 @@ def validate(
     ctx: click.Context,
     files: tuple[str, ...],
     system: str | None,
+    fabric_path: str | None,
     pattern: str | None,
     transport: str | None,
     in_place: bool,
@@ -112,11 +122,12 @@ def validate(
     """
     framework = open_framework(ctx)
     exporting = Exports(framework, (), ("validation",), {"report": {"command": called(ctx)}}, report=report_path)
-    source = [*files, *([] if store_path is None else [store_path])]
+    source = [*files, *(one for one in (fabric_path, store_path) if one is not None)]
     outputs = Outputs({"--json": json_path, "--plot": plot_path, **exporting.paths}, source=source)
     paint = None if plot_path is None else _painter(plot_path)
     plugins = framework.plugins
-    points = _points(files, system, pattern, in_place, whole, plugins)
+    own = None if fabric_path is None else _own(framework, fabric_path, files, system)
+    points = _points(files, system, pattern, in_place, whole, plugins, own)
     from fredfw.experiment.run.workers import workers
     from fredfw.experiment.store import opened
     from fredfw.plugin import configure
@@ -136,6 +147,20 @@ def validate(
     outputs.show(lambda: [*(report.points_report(validation) if listed else ()), *report.validation_report(validation)])
 
 
+def _own(framework: Framework, path: str, files: tuple[str, ...], system: str | None) -> System:
+    """Return the system that the fabric of the experiment at ``path`` is; raises ``InputError``."""
+    from fredfw.validation.systems import CLUSTER, System
+
+    if not files or system is not None:
+        message, accepted = ("there are no times", "with --data") if not files else ("says it, too", "one of the two")
+        raise InputError(message, key="--data" if not files else "--system", accepted=accepted)
+    fabrics = framework.load_experiment(path).fabrics
+    if len(fabrics) != 1:
+        names = ", ".join(one.name for one in fabrics)
+        raise InputError(f"has {len(fabrics)} fabrics: {names}", file=path, key="fabrics", accepted="one")
+    return System(fabrics[0].name, "", CLUSTER, fabrics[0].name, fabric=fabrics[0])
+
+
 def _points(
     files: tuple[str, ...],
     system: str | None,
@@ -143,10 +168,12 @@ def _points(
     in_place: bool,
     whole: bool,
     plugins: PluginManager,
+    own: System | None,
 ) -> list[Point]:
     """Return the points of ``files``, or those that come with the product; raises ``InputError``."""
     from fredfw.validation import iterations, kernels, sources, systems, tables
     from fredfw.validation.collectives import presets
+    from fredfw.validation.points import CollectivePoint
 
     patterns = (*tables.PATTERNS, *(kernels.PATTERNS if files else (iterations.PATTERN,)))
     if pattern is not None and pattern not in patterns:
@@ -154,9 +181,12 @@ def _points(
         raise UnknownNameError(message, key="--pattern", accepted=", ".join(patterns))
     points: list[Point] = []
     if files:
-        reading = tables.Reading(system, pattern, in_place, presets(plugins))
+        reading = tables.Reading(system, pattern, in_place, presets(plugins), own)
         for file in files:
             points += sources.read(file, reading)
+        other = next((one for one in points if own is not None and not isinstance(one, CollectivePoint)), None)
+        if other is not None:
+            raise InputError("is no collective", key=other.where, accepted="without --fabric")
     else:
         points = sources.points(in_place=in_place, whole=whole)
         known = sorted({one.system.name for one in points})

@@ -49,14 +49,17 @@ class Collectives:
         """Make sure that ``point`` fits the fabric of its system.
 
         Raises:
-            InputError: It has more ranks in a node than there are; names where the point is from.
+            InputError: It has more ranks in a node than there are, or more nodes; names where the point is from.
         """
         try:
-            each = self._each(point)
+            nodes = self._nodes(point)
         except InputError as error:
             raise InputError(f"{point.where}: {error}") from None
+        name, each = point.system.preset or point.system.name, min(map(len, nodes))
+        message = f"{point.ranks} ranks on {counted(point.nodes, 'node')} of {name}"
+        if point.nodes > len(nodes):
+            raise InputError(message, key=point.where, accepted=f"at most {counted(len(nodes), 'node')}")
         if point.ranks > each * point.nodes:
-            message = f"{point.ranks} ranks on {counted(point.nodes, 'node')} of {point.system.preset}"
             raise InputError(message, key=point.where, accepted=f"at most {each} on each")
 
     def prepare(self, points: Sequence[CollectivePoint], tell: Callable[[CollectivePoint], None]) -> None:
@@ -93,10 +96,11 @@ class Collectives:
 
     def _bench(self, point: CollectivePoint) -> Bench:
         transport = self._transports.of(point)
-        key = point.system.preset, point.nodes, repr(transport)
+        own = point.system.fabric
+        key = point.system.name, 0 if own else point.nodes, repr(transport)
         if key not in self._benches:
-            network = fabric(point.system.preset, point.nodes, self._plugins).with_defaults(transport=transport)
-            candidates = self._algorithms(network)
+            network = fabric(point.system, point.nodes, self._plugins).with_defaults(transport=transport)
+            candidates = own.collectives if own and own.collectives else self._algorithms(network)
             self._benches[key] = Bench(network, candidates, self._plugins, fastest=True, worthwhile=True)
         return self._benches[key]
 
@@ -112,15 +116,17 @@ class Collectives:
                 found[pattern] = usual
         return found
 
-    def _each(self, point: CollectivePoint) -> int:
-        """Return how many NPUs a node of the system has."""
-        return len(self._bench(point).fabric.npus) // point.nodes
+    def _nodes(self, point: CollectivePoint) -> list[IntArray]:
+        """Return the NPUs of each node: those of each server, or equal parts of the only one."""
+        network = self._bench(point).fabric
+        servers = network.servers[network.npus]
+        nodes = [np.flatnonzero(servers == one) for one in np.unique(servers)]
+        return nodes if len(nodes) > 1 else np.array_split(nodes[0], point.nodes)
 
     def _group(self, point: CollectivePoint) -> IntArray:
         """Return the NPUs that take part: the first of each node, in node order."""
-        first = np.arange(point.nodes)[:, None] * self._each(point)
-        members: IntArray = (first + np.arange(point.ranks // point.nodes)).ravel()
-        return members
+        each = point.ranks // point.nodes
+        return np.concatenate([one[:each] for one in self._nodes(point)[: point.nodes]])
 
 
 def presets(plugins: PluginManager) -> tuple[str, ...]:

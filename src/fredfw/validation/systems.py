@@ -13,6 +13,7 @@ from typing import Any
 from attrs import field, frozen
 
 from fredfw.errors import UnknownNameError, nearest
+from fredfw.experiment.file.spec import FabricSpec
 
 NODE, CLUSTER = "node", "cluster"
 _MODEL = re.compile(r"[a-z]+\d+")  # of a GPU, such as h100
@@ -29,6 +30,7 @@ class System:
         title: For people.
         names: What tables call it, besides ``name`` and ``preset``.
         transport: Name and fields of the transport that predicts it; empty for what its fabric brings.
+        fabric: What stands for it in place of a preset: the user's.
     """
 
     name: str
@@ -37,6 +39,7 @@ class System:
     title: str
     names: tuple[str, ...] = ()
     transport: Mapping[str, Any] = field(factory=dict, eq=False)
+    fabric: FabricSpec | None = field(default=None, eq=False)
 
 
 @cache

@@ -46,12 +46,14 @@ class Reading:
         pattern: Of nccl-tests' output that does not name its program.
         in_place: Whether times in place are wanted, where a line has both.
         presets: Of the topology ``cluster``, which may be systems.
+        own: The system of all lines, whatever they say.
     """
 
     system: str | None = None
     pattern: str | None = None
     in_place: bool = False
     presets: tuple[str, ...] = ()
+    own: System | None = None
 
 
 P = TypeVar("P", bound=Point)
@@ -137,7 +139,7 @@ def _check_header(header: Sequence[str], reading: Reading) -> None:
             raise InputError(f"the column {name!r} has another unit, or none", key=key, accepted=accepted)
         if name in known and header.count(name) > 1:
             raise InputError(f"there are {header.count(name)} columns {name!r}", key=key, accepted="one")
-    given = {"system": reading.system is not None, "nodes": "ranks_per_node" in header}
+    given = {"system": bool(reading.system or reading.own), "nodes": "ranks_per_node" in header}
     for name in REQUIRED:
         if name not in header and not given.get(name):
             other = {"system": ", or --system", "nodes": ", or ranks_per_node"}.get(name, "")
@@ -251,6 +253,8 @@ def _agrees(line: Line, column: str, expected: float, share: float) -> bool:
 
 def system_of(line: Line, nodes: int, reading: Reading) -> System:
     """Return the machine of ``line``; raises ``InputError`` where none is called so."""
+    if reading.own is not None:
+        return reading.own
     try:
         return systems.find(reading.system or line["system"], nodes, reading.presets)
     except InputError as error:
@@ -261,6 +265,8 @@ def system_of(line: Line, nodes: int, reading: Reading) -> System:
 
 def _stated(line: Line, nodes: int, system: System, reading: Reading) -> str:
     """Return what ``line`` calls its system, where that is known to be another one; other names are anybody's."""
+    if reading.own is not None:
+        return ""
     try:
         other = systems.find(line["system"], nodes, reading.presets)
     except InputError:

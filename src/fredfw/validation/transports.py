@@ -61,7 +61,7 @@ class Transports:
     def _own(self, system: System) -> Transport:
         if system.transport:
             return self._configured(system.transport, system)
-        return fabric(system.preset, 1, self._plugins).defaults.transport
+        return fabric(system, 1, self._plugins).defaults.transport
 
     def _configured(self, table: object, system: System) -> Transport:
         if isinstance(table, Mapping):
@@ -71,8 +71,13 @@ class Transports:
         return configure.choose(table, registries.transports, key_prefix=key, registries=lambda: registries.registries)
 
 
-def fabric(preset: str, nodes: int, plugins: PluginManager) -> Fabric:
-    """Return the fabric that stands for so many nodes of a system, with the transport that it brings."""
-    fields = {"preset": preset, "nodes": nodes}
+def fabric(system: System, nodes: int, plugins: PluginManager) -> Fabric:
+    """Return the fabric that stands for so many nodes of ``system``, with the transport that it brings.
+
+    A user's has as many nodes as it has.
+    """
+    if system.fabric is not None:
+        return built(system.fabric.topology).with_defaults(name=system.name, **system.fabric.slots)
+    fields = {"preset": system.preset, "nodes": nodes}
     topology = configure.build(plugins.topologies.get(TOPOLOGY), fields, registries=lambda: plugins.registries)
     return built(topology)
