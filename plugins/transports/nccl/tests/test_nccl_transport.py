@@ -7,6 +7,8 @@ import pytest
 
 from fredfw import Fabric, File, Framework, Pattern
 from fredfw.errors import InputError
+from fredfw.experiment.cell.variation import Variation, changed as changed_by
+from fredfw.experiment.file.spec import Experiment
 from fredfw.fabric import IdealTransport
 from fredfw_collective_tree import Tree
 from fredfw_topology_cluster import Cluster
@@ -199,3 +201,38 @@ def test_the_family_stays_where_links_are_varied() -> None:
     (links,) = [one for one in found if one.parameter == "bandwidth of all links"]
     assert links.less > links.seconds > links.more
     assert Nccl(family="a100").settled(fabric) == Nccl(family="a100")
+
+
+# Each change of 4 nodes, the same machine written by hand, and what is in the tables of a comparison.
+H100 = {"name": "cluster", "preset": "dgx-h100", "nodes": 4}
+INSIDE = {"name": "switch", "npus": 8, "link_latency": "25 ns", "in_network": True}
+SLOW, FAST = ({**INSIDE, "link_bandwidth": rate} for rate in ("225 GB/s", "900 GB/s"))
+NVLINK, CARDS = "bandwidth of node.npu - node.switch", "bandwidth of leaf - node.npu"
+
+
+@pytest.mark.parametrize("pattern", ["all-reduce", "all-gather"])
+@pytest.mark.parametrize("size", [1e6, 1e9])
+@pytest.mark.parametrize(
+    ("parameter", "factor", "by_hand"),
+    [
+        (NVLINK, 2.0, {"node": FAST}),
+        (NVLINK, 0.5, {"node": SLOW}),
+        (CARDS, 2.0, {"nic": "800 Gbps"}),
+        (CARDS, 0.5, {"nic": "200 Gbps"}),
+        (CARDS, 0.5, {"nics": 4}),
+    ],
+)
+def test_what_if_is_the_full_model_of_the_changed_machine(
+    parameter: str, factor: float, by_hand: dict[str, Any], pattern: str, size: float
+) -> None:
+    work = {"workload": {"name": "microbenchmark", "pattern": pattern, "size": size}}
+    transport = {"name": "nccl", "family": "h100"}
+
+    def cell(fields: dict[str, Any]) -> Experiment:
+        fabrics = {"f": {"topology": {**H100, **fields}, "transport": transport}}
+        return Framework().load_experiment({"fabrics": fabrics, "workloads": {"w": work}})
+
+    changed = changed_by(cell({}), Variation("f", parameter, factor))
+    found, hand = (Framework().run(one) for one in (changed, cell(by_hand)))
+    assert found.algorithms == hand.algorithms
+    assert found.seconds == pytest.approx(hand.seconds, rel=1e-12)
