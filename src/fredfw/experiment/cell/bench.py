@@ -11,7 +11,7 @@ from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern
 from fredfw.errors import SimulationError
 from fredfw.experiment.cell.repeated import over
 from fredfw.experiment.results import CollectiveResult, GraphResult
-from fredfw.fabric import Fabric, Routes
+from fredfw.fabric import Fabric, NodeKind, Routes
 from fredfw.plugin.manager import PluginManager
 from fredfw.simulation import (
     Executor,
@@ -27,7 +27,7 @@ from fredfw.simulation.estimate import Estimate, Estimator
 from fredfw.simulation.fidelity import block_notes, notes as fidelity_notes, possible, undisturbed, ways
 from fredfw.simulation.links import LinkEvent, LinkEvents
 from fredfw.simulation.variation import Pace, Variation, notes as variation_notes
-from fredfw.typing import FloatArray, IntArray
+from fredfw.typing import BoolArray, FloatArray, IntArray
 from fredfw.workloads import Kernels, TaskGraph
 
 # An iteration must be accounted for to this relative accuracy.
@@ -211,6 +211,7 @@ class Bench:
                 *answers.notes_of_sharing(self.simulator.sharing, self.fabric),
                 *answers.notes_of_transport(self.fabric.defaults.transport, self.fabric),
                 *_notes(network),
+                *_unused(self.fabric, link_bytes),
                 *executor.notes.values(),
             ),
             samples={} if network.dynamics is None else answers.samples(network.dynamics),
@@ -311,6 +312,7 @@ class Bench:
             *answers.notes_of_transport(self.fabric.defaults.transport, self.fabric),
             *fidelity_notes(fidelity, network),
             *_notes(network),
+            *_unused(self.fabric, link_bytes),
             *plan.notes,
         ]
         if network.statistics.met:
@@ -350,6 +352,25 @@ def _check_account(name: str, parts: Mapping[str, FloatArray], duration: float) 
     if (np.abs(total - duration) > _EXACT * duration).any():
         rank = int(np.abs(total - duration).argmax())
         raise SimulationError(f"{name}: the parts of rank {rank} add up to {total[rank]!r} s, not to {duration!r} s")
+
+
+def _unused(fabric: Fabric, link_bytes: FloatArray) -> tuple[str, ...]:
+    """Return that an oversubscription slows nothing, where no message goes from one switch to another."""
+    between, ratio = fabric.derived(_oversubscription)
+    if ratio <= 1 + _EXACT or link_bytes[between].any():
+        return ()
+    return (f"the oversubscription of {ratio:.4g} to 1 slows nothing here: no message goes from switch to switch",)
+
+
+def _oversubscription(fabric: Fabric) -> tuple[BoolArray, float]:
+    """Return which links are between switches, and the largest rate of a switch to NPUs over that to other switches."""
+    switches, npus = fabric.kinds == NodeKind.SWITCH, fabric.kinds == NodeKind.NPU
+    between = switches[fabric.sources] & switches[fabric.destinations]
+    down, up = (
+        np.bincount(fabric.sources[links], fabric.bandwidths[links], len(switches))[switches]
+        for links in (npus[fabric.destinations], between)
+    )
+    return between, float((down[up > 0] / up[up > 0]).max(initial=0.0))
 
 
 def _notes(network: FlowNetwork) -> tuple[str, ...]:
