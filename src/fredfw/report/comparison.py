@@ -371,7 +371,7 @@ def _footnotes(comparison: Comparison, shown: _Shown) -> list[Part]:
         others = "another stage, the fullest experts, a slower NPU"
         lines.append(f"{BUBBLE}: time spent waiting for others to compute: {others}")
     if WAITING in shown.parts:
-        lines.append(f"{WAITING}: time before the start of a job and after its end")
+        lines.append(f"{WAITING}: time before the start of a job and after its end, and what its restarts take")
     if any(row.jobs for row in rows):
         lines.append("slowdown: time of a job over that on the same NPUs of the fabric without other jobs")
     if any(row.throughput.mfu is not None for row in rows):
