@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import pytest
+from attrs import frozen
 from hypothesis import given, settings, strategies as st
 
 from fredfw import Framework, GraphBuilder, Pattern, TaskGraph
-from fredfw.errors import DeadlockError, InputError
+from fredfw.errors import DeadlockError, InputError, SimulationError
 from fredfw.experiment.results import GraphResult
+from fredfw.fabric import IdealTransport
 from fredfw.simulation import LinkEvent
+from fredfw.simulation.links import restarts
 
 SIZE = 1e6
 BACK = "npu1->npu2"
@@ -76,6 +81,11 @@ def test_events_after_the_end_change_nothing() -> None:
         ({"links": BACK, "at": -1.0}, "at"),
         ({"links": BACK, "mtbf": 0.0}, "mtbf"),
         ({"links": BACK, "mtbf": 1.0, "action": "restore"}, "action"),
+        ({"links": BACK, "at": 1.0, "then": "give up"}, "then"),
+        ({"links": BACK, "at": 1.0, "action": "restore", "then": "restart"}, "then"),
+        ({"links": BACK, "at": 1.0, "detection": 1.0}, "detection"),
+        ({"links": BACK, "at": 1.0, "then": "reroute", "lost_work": 1.0}, "lost_work"),
+        ({"links": BACK, "mtbf": 1.0, "mttr": 1.0, "then": "restart"}, "mttr"),
     ],
 )
 def test_an_event_that_cannot_be_is_refused(fields: dict[str, object], key: str) -> None:
@@ -134,3 +144,80 @@ def test_a_thousand_failures_during_runs() -> None:
         (note,) = (one for one in result.notes if one.startswith("links failed"))
         failures += int(note.split()[2])
     assert failures >= 1000
+
+
+def restart(at: float, links: str = BACK) -> LinkEvent:
+    return LinkEvent(links, at=at, then="restart", detection=0.125, restart=2.0, lost_work=4.0)
+
+
+@pytest.mark.parametrize(
+    ("failures", "added", "said"),
+    [
+        # What was done, detection, restart, and the work before this run.
+        ([0.25], 0.25 + 0.125 + 2.0 + 4.0, "1 time: 250 ms of the iteration were lost, 125 ms passed"),
+        # The second is while the job is down, the third when it has been back for a second and is doing its work again.
+        (
+            [0.25, 2.0, 3.375],
+            0.25 + 2 * (0.125 + 2.0) + 1.0 + 4.0,
+            "2 times: 1.25 s of the iteration were lost",
+        ),
+        ([1.5], 0.0, "no link that the job uses failed before its end"),
+    ],
+)
+def test_a_job_that_ends_with_its_links_goes_on_from_its_checkpoint(
+    failures: list[float], added: float, said: str
+) -> None:
+    whole, result = simulate(message()), simulate(message(), *(restart(at) for at in failures))
+    assert result.seconds == pytest.approx(1.0 + added)
+    assert sum(result.breakdown.values()) == pytest.approx(result.seconds)
+    assert result.breakdown.get("waiting", 0.0) == pytest.approx(whole.breakdown.get("waiting", 0.0) + added)
+    assert any(said in note for note in result.notes)
+
+
+def test_links_that_a_job_does_not_use_do_not_end_it() -> None:
+    result = simulate(message(), restart(0.25, "npu2->npu1"))
+    assert result.seconds == pytest.approx(1.0)
+    assert "no link that the job uses failed before its end" in result.notes
+
+
+def test_random_failures_end_a_job_as_often_as_theory_says() -> None:
+    """A job of 1 s that begins anew at each of random failures takes (e^r - 1) / r seconds, r of them in a second."""
+    runs, rate = 4000, 2.0
+    fabric = Framework().topology("torus", dimensions=[4], link_bandwidth=1e6, link_latency=0).build()
+    # Of two links, each fails once in a second.
+    event = LinkEvent("npu1->*", mtbf=2 / rate, then="restart", detection=0.0, restart=0.0)
+    busy = np.ones(len(fabric.bandwidths))
+    times = [1.0 + restarts([event], fabric, run, 1.0, busy)[0] for run in range(runs)]
+    error = np.std(times) / runs**0.5
+    assert np.mean(times) == pytest.approx((np.exp(rate) - 1) / rate, abs=4 * error)
+
+
+def test_a_job_that_never_gets_through_is_an_error() -> None:
+    event = LinkEvent(BACK, mtbf=0.01, then="restart", detection=0.0, restart=0.0)
+    with pytest.raises(SimulationError, match="fails 10000 times before it has done 1 s"):
+        simulate(message(), event)
+
+
+@frozen
+class Fragile(IdealTransport):
+    """A library whose jobs end with their links."""
+
+    name: ClassVar[str] = "fragile"
+
+    @property
+    def ends_with_links(self) -> bool:
+        return True
+
+
+def test_what_a_failure_does_is_up_to_the_transport_and_to_the_event() -> None:
+    framework = Framework()
+    fabric = framework.topology("torus", dimensions=[4], link_bandwidth=1e6, link_latency=0).build()
+    fragile = fabric.with_defaults(transport=Fragile())
+    ends, goes_on = (
+        framework.simulate_graph(message(), fragile, events=[LinkEvent(BACK, at=0.25, then=then)])
+        for then in (None, "reroute")
+    )
+    # 7 x 4.096 us x 2^20, and the rest of 10 % of 54 days for each of 466 interruptions.
+    assert ends.seconds == pytest.approx(1.25 + 54 * 86400 / 10 / 466)
+    assert any("30.065 s" in note for note in ends.notes)
+    assert goes_on.seconds == pytest.approx(1.0)

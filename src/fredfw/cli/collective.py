@@ -190,7 +190,7 @@ def collective(
     log("simulated", pattern=pattern, topology=topology, sizes=len(results))
     from fredfw.experiment.cell.runner import describe
     from fredfw.experiment.results import CollectiveSweep
-    from fredfw.report.tables import sensitivity_report, sweep_report
+    from fredfw.report.tables import effects_report, sweep_report
 
     used = [chosen_topology, *slots.values(), *([] if algorithm == "auto" else [plugin])]
     provenance = {
@@ -206,7 +206,8 @@ def collective(
     outputs.write(
         exporting.contents({"sweep": done, "collective": results[0]}), leave_out=exporting.unfit if missing else ()
     )
-    outputs.show(lambda: [*sweep_report(done), *sensitivity_report(done, share)])
+    keyed = [((f"{one.size:.15g}",), effect) for one, mine in zip(results, effects, strict=False) for effect in mine]
+    outputs.show(lambda: [*sweep_report(done), *effects_report(["size (B)"], keyed, share)])
     if missing:
         raise KeyboardInterrupt(f"{len(results)} of {counted(len(sweep), 'size')} done")
 

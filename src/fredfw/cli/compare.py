@@ -220,9 +220,9 @@ def compare(
     If FILE has a space, its points are run instead, as its sampler asks for them, and the N of --best are listed.
 
     Prints iteration time, speed-up over the baseline, the published value beside it, where the time goes, and the
-    savings that FILE asks for. All cells have one fidelity. With --sensitivity it prints between which values each
-    speed-up is, which parameter matters most, and where fabrics change places. An interrupt (Ctrl-C) ends it with the
-    cells that are done.
+    savings that FILE asks for. All cells have one fidelity. With --sensitivity it prints what each parameter does to
+    each time, between which values each speed-up is, and where fabrics change places. An interrupt (Ctrl-C) ends it
+    with the cells that are done.
 
     Cells are kept in a store, so that the same command goes on where it was interrupted. A cell that cannot be run is
     a row with its reason; the exit code is 3 then.

@@ -19,6 +19,7 @@ from fredfw.experiment.results import CriticalPath, GraphResult, PathStep, RunRe
 from fredfw.fabric import Fabric
 from fredfw.fabric.tiers import tiers_of
 from fredfw.simulation.demands import Demand
+from fredfw.simulation.links import RESTART
 from fredfw.simulation.record import Timeline
 from fredfw.typing import FloatArray, IntArray
 from fredfw.workloads import TaskKind
@@ -165,9 +166,12 @@ def critical_path(result: RunResult | GraphResult) -> CriticalPath:
         one.algorithms[demand.algorithm] = None
         one.ranks = max(one.ranks, demand.ranks)
         one.add(name, times, seconds, _parts(demand, seconds, limit_of, busy), min(demand.seconds, seconds), begins)
+    down = 0.0 if result.spread else result.seconds - timeline.duration
+    if down:
+        _sum(found, RESTART, WAITING).add(RESTART, 1, down, {WAITING: down}, down)
     steps = sorted((one.step(pattern, kind) for (pattern, kind), one in found.items()), key=_longest)
     return CriticalPath(
-        seconds=timeline.duration,
+        seconds=timeline.duration + down,
         length=len(path),
         steps=tuple(steps),
         by_kind=_totals((one.kind, one.seconds) for one in steps),

@@ -102,6 +102,11 @@ class Transport(ABC):
         """
         return False
 
+    @property
+    def ends_with_links(self) -> bool:
+        """Whether a job ends when a link that it uses fails, as with NCCL; not so, unless overridden."""
+        return False
+
     def algorithms(self, pattern: str) -> Sequence[str] | None:
         """Return the algorithms that its library has for ``pattern``: ``auto`` chooses among their variants.
 

@@ -18,6 +18,7 @@ from fredfw.report.data import RowGroup, best_cells, causes_with_time, row_group
 from fredfw.report.ranking import ALL, Ranking
 from fredfw.report.runs import PERCENTILES, jobs_table, percentile
 from fredfw.report.shown import GAP, Heading, Line, Part, Said, Span, Table
+from fredfw.report.tables import effects_report
 from fredfw.units import counted
 from fredfw.workloads.labels import BUBBLE, OWN, WAITING
 
@@ -44,8 +45,6 @@ _LEFT = ("best", "over", "status", _REASON)  # columns of words
 _HEADER = 20  # letters in a line of a header
 _REASON_LETTERS = 72
 _MOST_NOTES = 20
-_LEAST_EXPONENT = 0.005  # parameters below matter less than a number that is printed shows
-_MOST_PARAMETERS = 3  # of a cell, the most important first
 
 
 def comparison_report(comparison: Comparison, ranking: Ranking = ALL) -> list[Part]:
@@ -372,7 +371,7 @@ def _footnotes(comparison: Comparison, shown: _Shown) -> list[Part]:
         others = "another stage, the fullest experts, a slower NPU"
         lines.append(f"{BUBBLE}: time spent waiting for others to compute: {others}")
     if WAITING in shown.parts:
-        lines.append(f"{WAITING}: time before the start of a job and after its end")
+        lines.append(f"{WAITING}: time before the start of a job and after its end, and what its restarts take")
     if any(row.jobs for row in rows):
         lines.append("slowdown: time of a job over that on the same NPUs of the fabric without other jobs")
     if any(row.throughput.mfu is not None for row in rows):
@@ -432,10 +431,9 @@ def _letters(number: int) -> str:
 
 
 def sensitivity_report(sensitivity: Sensitivity | None) -> list[Part]:
-    """Return the interval of each speed-up, the parameters that matter most, and which fabrics change places."""
+    """Return the interval of each speed-up, what parameters do to each time, and which fabrics change places."""
     if sensitivity is None:
         return []
-    percent = f"{sensitivity.share * 100:.3g} %"
     columns = ("workload", "fabric", "speed-up", "from", "to", "least with", "most with")
     intervals = (
         (
@@ -447,23 +445,16 @@ def sensitivity_report(sensitivity: Sensitivity | None) -> list[Part]:
         )
         for row in sensitivity.intervals
     )
-    effects: dict[tuple[str, str], list[tuple[str, ...]]] = {}
-    for one in sensitivity.effects:
-        if abs(one.exponent) >= _LEAST_EXPONENT:
-            cell = one.workload, one.fabric
-            effects.setdefault(cell, []).append((*cell, one.parameter, f"{one.exponent:+.2f}"))
-    most = (one for found in effects.values() for one in found[:_MOST_PARAMETERS])
     flips: list[Part] = []
     for flip in sensitivity.flips:
         first, *others = flip.causes
         more = f", or with {counted(len(others), 'other change')}" if others else ""
         flips.append(Line(f"{flip.workload}: {flip.slower} is faster than {flip.faster} with {first}{more}"))
+    keyed = [((one.workload, one.fabric), one) for one in sensitivity.effects]
     return [
+        *effects_report(columns[:2], keyed, sensitivity.share),
         GAP,
-        Heading(f"sensitivity: every parameter {percent} less and {percent} more, one at a time"),
         Table(columns, intervals, right=(2, 3, 4), keys=2),
-        GAP,
-        Table(("workload", "fabric", "parameter", "time ~ parameter ^"), most, right=(3,), keys=2),
         GAP,
         *(flips or [Line("no single change makes a slower fabric the faster one")]),
     ]

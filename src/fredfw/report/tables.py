@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from fredfw.experiment.naming import toml_key
-from fredfw.experiment.results import CollectiveResult, CollectiveSweep
+from fredfw.experiment.results import CollectiveResult, CollectiveSweep, Effect
 from fredfw.report import accuracy, numbers
 from fredfw.report.shown import GAP, Heading, Line, Part, Span, Table, notes_of
 from fredfw.units import Unit, counted, render
 
 if TYPE_CHECKING:  # plain data, but their modules bring the runner and the plugin manager
     from fredfw.experiment.matrix.calibration import Fit
+
+# Changes that are smaller, as a share, are rounding.
+_EXACT = 1e-9
 
 
 def sweep_report(sweep: CollectiveSweep) -> list[Part]:
@@ -53,24 +57,42 @@ def sweep_report(sweep: CollectiveSweep) -> list[Part]:
     return [*report, *notes_of(notes), *map(Line, accuracy.of_sweep(sweep))]
 
 
-def sensitivity_report(sweep: CollectiveSweep, share: float | None) -> list[Part]:
-    """Return what each parameter does to the time of each result of ``sweep``; nothing without a ``share``."""
+def effects_report(
+    keys: Sequence[str], effects: Iterable[tuple[Sequence[str], Effect]], share: float | None
+) -> list[Part]:
+    """Return what each parameter does to each time, with sign, size and rank; nothing without a ``share``.
+
+    Args:
+        keys: Titles of the columns that say whose time it is.
+        effects: Those columns, and the effect; the largest of a time first.
+        share: Of each parameter that was taken away and added.
+    """
     if share is None:
         return []
-    percent = f"{share * 100:.3g} %"
-    rows = [
-        (
-            f"{result.size:.15g}",
-            one.parameter,
-            render(one.less, Unit.SECONDS, 4),
-            render(one.more, Unit.SECONDS, 4),
-            f"{one.exponent:+.2f}",
-        )
-        for result, mine in zip(sweep.results, sweep.effects, strict=True)
-        for one in mine
+    rows: list[tuple[str, ...]] = []
+    for cell, mine in groupby(effects, key=lambda one: tuple(one[0])):
+        for rank, (_, one) in enumerate(mine, 1):
+            changes = [_changed(time, one.seconds) for time in (one.less, one.more)]
+            rows.append(
+                (*cell, str(rank) if any(changes) else "-", one.parameter, *(each or "none" for each in changes))
+            )
+    percent, first = f"{share * 100:.3g} %", len(keys)
+    return [
+        GAP,
+        Heading(f"sensitivity: the time with {percent} less and {percent} more of one parameter, simulated again"),
+        Table(
+            (*keys, "rank", "parameter", f"-{percent}", f"+{percent}"),
+            rows,
+            right=(first, first + 2, first + 3),
+            keys=first + 2,
+        ),
     ]
-    columns = ("size (B)", "parameter", f"-{percent}", f"+{percent}", "time ~ parameter ^")
-    return [GAP, Heading("sensitivity, one parameter at a time"), Table(columns, rows, right=(0, 2, 3, 4), keys=2)]
+
+
+def _changed(after: float, before: float) -> str:
+    """Return the change in per cent with its sign; nothing where it is rounding alone."""
+    change = after - before
+    return f"{100 * change / before:+.3g} %" if abs(change) > _EXACT * before else ""
 
 
 def _auto(result: CollectiveResult) -> str:

@@ -169,9 +169,18 @@ def _check_stall(asked: Asking, incidence: Incidence, capacities: FloatArray) ->
 
 def rendezvous(transport: Transport) -> bool:
     """Return whether transfers of ``transport`` wait for their receivers; ``PluginError`` where it does not say."""
-    asked = Asking(transport, "rendezvous")
+    return _flag(transport, "rendezvous")
+
+
+def ends_with_links(transport: Transport) -> bool:
+    """Return whether a job with ``transport`` ends when a link fails; ``PluginError`` where it does not say."""
+    return _flag(transport, "ends_with_links")
+
+
+def _flag(transport: Transport, name: str) -> bool:
+    asked = Asking(transport, name)
     with asked:
-        answer: object = transport.rendezvous
+        answer: object = getattr(transport, name)
     return FLAG.of(asked, answer)
 
 

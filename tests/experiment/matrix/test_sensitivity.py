@@ -142,12 +142,40 @@ def test_shares_that_cannot_be_are_refused(share: float) -> None:
     assert caught.value.accepted == "more than 0 and less than 100"
 
 
-def test_the_command_line_prints_and_writes_it(tmp_path: Any) -> None:
+def test_both_commands_print_one_table_with_sign_size_and_rank(tmp_path: Path) -> None:
+    path = tmp_path / "one.toml"
+    path.write_text(
+        """
+        [fabrics.ring]
+        topology = { name = "multi-dimensional", dimensions = ["ring 4"], bandwidths = [1e9], latencies = [3.0] }
+        collectives = { default = "ring" }
+        [workloads.work]
+        workload = { name = "microbenchmark", pattern = "all-reduce", size = 4e9 }
+        """,
+        encoding="utf-8",
+    )
+    options = ("dimensions=['ring 4']", "bandwidths=['1 GB/s']", "latencies=['3 s']")
+    given = [word for option in options for word in ("--set", option)]
+    collective = ["collective", "all-reduce", "--topology", "multi-dimensional", *given, "--size", "4GB"]
+    commands = {"4000000000": [*collective, "--algorithm", "ring"], "work ring": ["compare", str(path), "--no-store"]}
+    for cell, command in commands.items():
+        ran = CliRunner().invoke(main, [*command, "--sensitivity=50"])
+        assert ran.exit_code == 0, ran.output
+        _, _, table = ran.output.partition("with 50 % less and 50 % more of one parameter, simulated again")
+        rows = [" ".join(line.split()) for line in table.partition("\n\n")[0].splitlines()[3:]]
+        # Six steps of 3 s, and six times 1 GB one way, at half of what an NPU sends both ways: 18 s and 12 s.
+        assert rows[:2] == [
+            f"{cell} 1 bandwidth of npu - npu +40 % -13.3 %",
+            f"{cell} 2 latency of links -30 % +30 %",
+        ]
+        assert rows[2:] == ([f"{cell} - compute none none"] if "ring" in cell else [])
+
+
+def test_the_command_line_writes_it(tmp_path: Any) -> None:
     path = tmp_path / "out.json"
     arguments = ["collective", "all-reduce", "--topology", "mesh2d", "--algorithm", "ring", "--json", str(path)]
     ran = CliRunner().invoke(main, [*arguments, "--sensitivity"])
     assert ran.exit_code == 0, ran.output
-    assert "sensitivity, one parameter at a time" in ran.output
     (result,) = json.loads(path.read_text())["results"]
     assert {one["parameter"] for one in result["sensitivity"]} >= {LATENCY, "bandwidth of all links"}
     for percent in (150, 0, -5):

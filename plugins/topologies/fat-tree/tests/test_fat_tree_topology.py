@@ -219,3 +219,23 @@ def test_bad_input_names_key_value_and_what_is_accepted(
     assert caught.value.key == key
     assert message in caught.value.message
     assert accepted in str(caught.value.accepted)
+
+
+@pytest.mark.parametrize(
+    ("npus", "group", "said"), [(64, 16, "slows nothing"), (64, 32, ""), (16, 16, "changes nothing")]
+)
+def test_an_oversubscription_that_slows_nothing_says_so(npus: int, group: int, said: str) -> None:
+    """Lowest switches have 16 NPUs, or 24 for 8 links up: the ring stays below one, or does not."""
+    one, three = (
+        Framework().simulate_collective(
+            FatTree(npus=npus, oversubscription=ratio).build(),
+            "all-reduce",
+            size=1e6,
+            algorithm="ring",
+            group=range(group),
+        )
+        for ratio in (1.0, 3.0)
+    )
+    assert one.notes == ()
+    assert [said in note for note in three.notes] == [True] * bool(said)
+    assert (three.duration == one.duration) or not said

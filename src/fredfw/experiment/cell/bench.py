@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from attrs import evolve
 
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern
 from fredfw.errors import SimulationError
 from fredfw.experiment.cell.repeated import over
 from fredfw.experiment.results import CollectiveResult, GraphResult
-from fredfw.fabric import Fabric, Routes
+from fredfw.fabric import Fabric, NodeKind, Routes
 from fredfw.plugin.manager import PluginManager
 from fredfw.simulation import (
     Executor,
@@ -25,10 +26,11 @@ from fredfw.simulation.choice import too_fast
 from fredfw.simulation.demands import Demands
 from fredfw.simulation.estimate import Estimate, Estimator
 from fredfw.simulation.fidelity import block_notes, notes as fidelity_notes, possible, undisturbed, ways
-from fredfw.simulation.links import LinkEvent, LinkEvents
+from fredfw.simulation.links import LinkEvent, LinkEvents, check, ending, restarts
 from fredfw.simulation.variation import Pace, Variation, notes as variation_notes
-from fredfw.typing import FloatArray, IntArray
+from fredfw.typing import BoolArray, FloatArray, IntArray
 from fredfw.workloads import Kernels, TaskGraph
+from fredfw.workloads.labels import WAITING
 
 # An iteration must be accounted for to this relative accuracy.
 _EXACT = 1e-9
@@ -110,6 +112,10 @@ class Bench:
             InputError: The graph does not fit the fabric, or no algorithm can serve a collective.
             SimulationError: The result would be wrong.
         """
+        if events:
+            check(events, self.fabric)
+        ends = ending(events, self.fabric)
+        others = [one for one in events if one not in ends]
 
         def once(run: int) -> GraphResult:
             pace = None if variation is None else variation.pace(run, len(self.fabric.npus))
@@ -125,10 +131,10 @@ class Bench:
                 progress=share,
                 checked=checked or run > 0,
                 pace=pace,
-                events=LinkEvents(events, self.fabric, run) if events else None,
+                events=LinkEvents(others, self.fabric, run) if others else None,
             )
             watch(found)
-            return found
+            return _restarted(found, ends, run) if ends else found
 
         runs = 1 if variation is None else variation.runs
         return once(0) if runs == 1 else over(once, runs)
@@ -211,6 +217,7 @@ class Bench:
                 *answers.notes_of_sharing(self.simulator.sharing, self.fabric),
                 *answers.notes_of_transport(self.fabric.defaults.transport, self.fabric),
                 *_notes(network),
+                *_unused(self.fabric, link_bytes),
                 *executor.notes.values(),
             ),
             samples={} if network.dynamics is None else answers.samples(network.dynamics),
@@ -311,6 +318,7 @@ class Bench:
             *answers.notes_of_transport(self.fabric.defaults.transport, self.fabric),
             *fidelity_notes(fidelity, network),
             *_notes(network),
+            *_unused(self.fabric, link_bytes),
             *plan.notes,
         ]
         if network.statistics.met:
@@ -350,6 +358,33 @@ def _check_account(name: str, parts: Mapping[str, FloatArray], duration: float) 
     if (np.abs(total - duration) > _EXACT * duration).any():
         rank = int(np.abs(total - duration).argmax())
         raise SimulationError(f"{name}: the parts of rank {rank} add up to {total[rank]!r} s, not to {duration!r} s")
+
+
+def _restarted(found: GraphResult, ends: Sequence[LinkEvent], run: int) -> GraphResult:
+    """Return ``found`` with the time that failures add, which all ranks wait."""
+    added, note = restarts(ends, found.fabric, run, found.seconds, found.link_bytes)
+    parts = found.breakdown
+    waiting = {WAITING: parts.get(WAITING, 0.0) + added} if parts and added else {}
+    return evolve(found, seconds=found.seconds + added, breakdown={**parts, **waiting}, notes=(*found.notes, note))
+
+
+def _unused(fabric: Fabric, link_bytes: FloatArray) -> tuple[str, ...]:
+    """Return that an oversubscription slows nothing, where no message goes from one switch to another."""
+    between, ratio = fabric.derived(_oversubscription)
+    if ratio <= 1 + _EXACT or link_bytes[between].any():
+        return ()
+    return (f"the oversubscription of {ratio:.4g} to 1 slows nothing here: no message goes from switch to switch",)
+
+
+def _oversubscription(fabric: Fabric) -> tuple[BoolArray, float]:
+    """Return which links are between switches, and the largest rate of a switch to NPUs over that to other switches."""
+    switches, npus = fabric.kinds == NodeKind.SWITCH, fabric.kinds == NodeKind.NPU
+    between = switches[fabric.sources] & switches[fabric.destinations]
+    down, up = (
+        np.bincount(fabric.sources[links], fabric.bandwidths[links], len(switches))[switches]
+        for links in (npus[fabric.destinations], between)
+    )
+    return between, float((down[up > 0] / up[up > 0]).max(initial=0.0))
 
 
 def _notes(network: FlowNetwork) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ from fredfw.plugin.manager import PluginManager
 from fredfw.simulation import Statistics, exported
 from fredfw.simulation.assignment import Assignment
 from fredfw.simulation.fidelity import Choice, chosen, transfers
-from fredfw.simulation.links import check
+from fredfw.simulation.links import REROUTE, check, ending
 from fredfw.typing import IntArray
 from fredfw.workloads import (
     Kernels,
@@ -352,7 +352,7 @@ class Runner:
         if variation is not None:
             with self._placed("variation" if fabric.variation is None else f"fabrics.{fabric.name}.variation"):
                 variation.pace(0, len(npus))
-        self._check_events(fabric, bench.fabric)
+        self._check_events(fabric, bench.fabric, alone=not isinstance(workload.workload, Jobs))
         with self._placed(f"fabrics.{fabric.name}.scopes"):
             _check_scopes(fabric, bench.fabric)
         with self._placed(""):
@@ -425,8 +425,8 @@ class Runner:
         known[workload.name] = cell
         return cell
 
-    def _check_events(self, fabric: FabricSpec, built: Fabric) -> None:
-        """Make sure that the links are there that something happens to."""
+    def _check_events(self, fabric: FabricSpec, built: Fabric, *, alone: bool) -> None:
+        """Make sure that the links are there that something happens to, and that one job alone restarts."""
         if not fabric.events:
             return
         try:
@@ -434,6 +434,10 @@ class Runner:
         except InputError as error:
             key = f"fabrics.{fabric.name}.events{error.key}"
             raise InputError(error.message, file=self._experiment.file, key=key, accepted=error.accepted) from None
+        if not alone and ending(fabric.events, built):
+            message = "a failure ends one of several jobs, whose restart is not simulated"
+            key = f"fabrics.{fabric.name}.events"
+            raise InputError(message, file=self._experiment.file, key=key, accepted=f"then = {REROUTE!r}")
 
     def _priorities(self, names: Iterable[str], labels: Mapping[str, Label]) -> dict[str, int]:
         """Return the class of each label that has one: of the experiment, or as the workload declares them.

@@ -137,6 +137,11 @@ class ScaledTransport(Transport):
         """See ``Transport.rendezvous``."""
         return self.base.rendezvous
 
+    @property
+    def ends_with_links(self) -> bool:
+        """See ``Transport.ends_with_links``."""
+        return self.base.ends_with_links
+
     def algorithms(self, pattern: str) -> Sequence[str] | None:
         """See ``Transport.algorithms``."""
         return algorithms(self.base, pattern)

@@ -193,7 +193,7 @@ def _effects(nominal: Seconds, found: Sequence[tuple[Variation, Seconds]]) -> It
             ends = low[workload, fabric], high[workload, fabric]
             exponent = math.log(ends[1] / ends[0]) / math.log(more.factor / less.factor) if min(ends) > 0 else 0.0
             effects.append(Effect(workload, fabric, less.parameter, seconds, *ends, exponent))
-        yield from sorted(effects, key=lambda one: (-abs(one.exponent), one.parameter))
+        yield from sorted(effects, key=lambda one: (-one.size, one.parameter))
 
 
 def _intervals(comparison: Comparison, found: Sequence[tuple[Variation, Seconds]]) -> Iterator[Interval]:

@@ -125,6 +125,11 @@ class Effect:
     more: float
     exponent: float
 
+    @property
+    def size(self) -> float:
+        """The larger of the two changes in seconds, by which parameters are ranked."""
+        return max(abs(one - self.seconds) for one in (self.less, self.more))
+
 
 @frozen
 class Interval:

@@ -134,7 +134,8 @@ class FatTree(Topology):
         limits.check("nodes", tree.first_nodes[-1], key="npus")
         limits.check("links", 2 * tree.first_links[-1], key="npus")
         sources, destinations = tree.ends()
-        levels = self._levels(tree)
+        levels, ratio = self._levels(tree), self.oversubscription
+        idle = f"oversubscription = {ratio:g} changes nothing: one switch has all NPUs, and none is above it"
         sizes = [level.size for level in levels]
         return Fabric(
             name=f"{tree.hosts}-NPU fat tree",
@@ -147,6 +148,7 @@ class FatTree(Topology):
             levels=levels,
             coordinates=np.stack(np.unravel_index(np.arange(tree.hosts), sizes, order="F"), axis=1) if levels else None,
             defaults=Defaults(router=ROUTERS[self.routing]()),
+            notes=(idle,) if ratio > 1 and len(tree.children) == 1 else (),
             node_names=partial(_node_name, tree.first_nodes),
         )
 

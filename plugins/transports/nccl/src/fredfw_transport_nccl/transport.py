@@ -83,6 +83,11 @@ class Nccl(Transport):
             return fitted(family, self.without)
         return given(self.constants, family, self.without)
 
+    @property
+    def ends_with_links(self) -> bool:
+        """See ``Transport.ends_with_links``: a queue pair that gives up ends the communicator."""
+        return True
+
     def algorithms(self, pattern: str) -> Sequence[str] | None:
         """See ``Transport.algorithms``."""
         rings: str = published()["families"].get(self.family, {}).get("ring", "ring")
