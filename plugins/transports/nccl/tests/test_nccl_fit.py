@@ -16,8 +16,8 @@ from fredfw.validation import sources
 from fredfw.validation.prediction import validate
 from fredfw.validation.splits import Part
 from fredfw_transport_nccl import Nccl
-from fredfw_transport_nccl.commands import nccl
-from fredfw_transport_nccl.fit import FREE, Measurement, fit
+from fredfw_transport_nccl.commands import nccl, rendered
+from fredfw_transport_nccl.fit import FREE, Measurement, fit, ratio_error
 from fredfw_transport_nccl.model import time
 from fredfw_transport_nccl.tables import Fit, networks, parse
 from fredfw_transport_nccl.tuner import Machine
@@ -125,6 +125,30 @@ def test_residuals_of_the_constants_that_ship() -> None:
     assert errors["a100", "all-to-all", "one", "all"] <= 0.15
     # The target of 12 % is missed: times of small exchanges differ by up to a factor of two.
     assert errors["h100", "all-to-all", "one", "all"] <= 0.131
+
+
+def test_errors_of_ratios_by_hand() -> None:
+    """Of three groups that take 1, 1.1 and 1.21 times what is predicted, pairs are 1.1, 1.21 and 1.1 times off."""
+    held = [
+        Measurement(one, "a100-node", "all-reduce", size, factor * time(one, TRUE, "all-reduce", size))
+        for size in (2.0**11, 2.0**25)
+        for ranks, factor in ((2, 1), (4, 1.1), (8, 1.21))
+        for one in [machine("a100", ranks)]
+    ]
+    fitted = Measurement(machine("a100", 8), "a100-node", "all-reduce", 2.0**10, 1.0)
+    assert ratio_error(TRUE, [*held, fitted]) == pytest.approx(1.1 ** (4 / 3) - 1, abs=1e-4)
+    assert ratio_error(TRUE, [fitted]) is None
+
+
+def test_a_note_says_how_sure_a_ratio_is(tmp_path: Path) -> None:
+    """Held-out pairs of the tables that ship, as the command fit works them out; a file without any says nothing."""
+    fabric = Framework().topology("cluster", preset="dgx-h100", nodes=1).build()
+    assert Nccl("h100").notes(fabric)[1:] == ("nccl: ratios of two times are 14 % off, held out",)
+    found = fit([one for one in measured(range(10, 31)) if one.fitted])
+    assert found["a100"]["ratios"] is None
+    path = tmp_path / "fitted.toml"
+    path.write_text(rendered(found, ["table.csv, sha256 0"]), encoding="utf-8")
+    assert len(Nccl("a100", constants=File.at(str(path))).notes(fabric)) == 1
 
 
 def test_the_command_writes_constants_that_the_transport_reads(tmp_path: Path) -> None:

@@ -83,6 +83,7 @@ def rendered(found: Mapping[str, Any], sources: Sequence[str]) -> str:
         "# launch: microseconds. hops and nvls: what published latencies are multiplied by. tail: blocks of a ring.",
         "# messages and nic: shares of rates. Residuals: exp(mean |ln(predicted / measured)|) - 1,",
         "# and the same of the median of all who measured the same. Sizes that are even powers of two are fitted.",
+        "# ratios: the same of ratios of two machines or groups with that GPU, held out.",
         "",
         f"sources = {json.dumps(list(sources), indent=4)}",
     ]
@@ -92,7 +93,8 @@ def rendered(found: Mapping[str, Any], sources: Sequence[str]) -> str:
         for source, constants in entry["without"].items():
             lines += ["", f"[{family}.without.{json.dumps(source)}]"]
             lines += [f"{key} = {_value(value)}" for key, value in constants.items()]
-        lines += ["", f"[{family}]", "residuals = [", *(f"    {_value(one)}," for one in entry["residuals"]), "]"]
+        lines += ["", f"[{family}]", *([] if entry["ratios"] is None else [f"ratios = {entry['ratios']}"])]
+        lines += ["residuals = [", *(f"    {_value(one)}," for one in entry["residuals"]), "]"]
     return "\n".join(lines) + "\n"
 
 

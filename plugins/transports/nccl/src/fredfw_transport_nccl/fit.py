@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
+from itertools import combinations
 from operator import getitem
 from statistics import median
 from typing import Any
@@ -147,6 +148,7 @@ def fit(measurements: Iterable[Measurement]) -> dict[str, Any]:
                 if others
             },
             "residuals": residuals(parse(constants[family]), own),
+            "ratios": ratio_error(parse(constants[family]), own),
         }
     return found
 
@@ -259,6 +261,23 @@ def residuals(constants: Fit, measurements: Sequence[Measurement]) -> list[dict[
                     }
                 )
     return found
+
+
+def ratio_error(constants: Fit, measurements: Sequence[Measurement]) -> float | None:
+    """Return how far predicted ratios of two machines or groups are from measured ones, of one pattern and size.
+
+    The mean as of residuals, over all pairs of what was held out; ``None`` where there are none. Of repeated times the
+    median counts.
+    """
+    times: dict[tuple[str, float], dict[Machine, list[float]]] = {}
+    for one in measurements:
+        if not one.fitted and one.pattern != SEND:
+            times.setdefault((one.pattern, one.size), {}).setdefault(one.machine, []).append(one.seconds)
+    errors = []
+    for (pattern, size), alike in times.items():
+        logs = [math.log(time(one, constants, pattern, size) / median(listed)) for one, listed in alike.items()]
+        errors += [abs(one - other) for one, other in combinations(logs, 2)]
+    return round(math.expm1(float(np.mean(errors))), 4) if errors else None
 
 
 def _get(constants: Mapping[str, Any], path: str) -> float:

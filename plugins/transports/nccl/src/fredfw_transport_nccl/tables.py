@@ -124,6 +124,17 @@ def given_families(file: File) -> tuple[str, ...]:
     return found
 
 
+def ratio_error(file: File | None, family: str) -> float | None:
+    """Return how far ratios of two predictions are off, as a share; ``None`` where nothing was held out.
+
+    Raises:
+        InputError: The file cannot be read, or has other contents.
+    """
+    written = _read(FITTED) if file is None else _written(file)
+    found: float | None = written.get(origin(family), {}).get("ratios")
+    return found
+
+
 def sources(file: File | None = None) -> tuple[str, ...]:
     """Return the digests of the tables that the constants of ``file``, or the package's, were fitted to.
 

@@ -20,6 +20,7 @@ from fredfw_transport_nccl.tables import (
     networks,
     origin,
     published,
+    ratio_error,
     sources,
 )
 from fredfw_transport_nccl.tuner import NVLS_TREE, Machine
@@ -116,7 +117,9 @@ class Nccl(Transport):
                 far.append(f"to {source} with {self.network}")
         extrapolated = f", extrapolated {' and '.join(far)}" if far else ""
         options = "transport.family, transport.network" if server.several else "transport.family"
-        return (f"nccl: constants of {source}{between}{extrapolated} ({options})",)
+        error = ratio_error(self.constants, family)
+        unsure = () if error is None else (f"nccl: ratios of two times are {100 * error:.0f} % off, held out",)
+        return (f"nccl: constants of {source}{between}{extrapolated} ({options})", *unsure)
 
     def fitted_to(self) -> Sequence[str]:
         """See ``Transport.fitted_to``."""
