@@ -164,6 +164,35 @@ def test_rails_alone_are_reached_through_the_node() -> None:
     assert len(switches) == 8
 
 
+@pytest.mark.parametrize(
+    ("fields", "pxn"),
+    [
+        ({"preset": "dgx-a100"}, True),
+        ({"preset": "mi300x"}, False),
+        ({"preset": "a3-high"}, False),
+        ({"preset": "trainium2"}, False),
+        ({"node": nvswitch()}, False),
+        ({"node": nvswitch(), "pxn": True}, True),
+        ({"pxn": False}, False),
+    ],
+)
+def test_messages_change_rails_in_their_node_where_the_library_does_so(fields: dict[str, Any], *, pxn: bool) -> None:
+    fabric = Cluster(nodes=4, **{"network": "rail-optimised", **fields}).build()
+    each = len(fabric.npus) // 4
+    first, second = (fabric.node_name(int(fabric.npus[npu])) for npu in (2, 3 * each + 5))
+    way = names(fabric, first, second)
+    assert any("spine" in node for node in way) == (not pxn)
+    assert any("node0.npu" in node for node in way[1:]) == pxn
+
+
+@pytest.mark.parametrize(("pxn", "crossing"), [(False, 4 * 7 / 8), (True, 1.0)])
+def test_messages_that_change_rails_in_their_node_need_no_spines(pxn: bool, crossing: float) -> None:
+    """All-to-all: 56 of 64 parts go to other nodes. Of these 7 of 8 go to other rails, by a quarter of the links."""
+    cluster = Cluster(nodes=8, node=nvswitch(), pxn=pxn, oversubscription=4.0, **INSTANT)
+    took = seconds(cluster, "all-to-all", algorithm="direct")
+    assert took == pytest.approx(crossing * 56 / 64 * GB / (50 * GB), rel=1e-9)
+
+
 def test_npus_that_share_a_nic_leave_by_one_of_their_place() -> None:
     fabric = Cluster(nodes=2, nics=2, network="rail-only").build()
     assert names(fabric, "node0.npu1", "node1.npu6")[1:4] == ["node0.switch0", "node0.npu5", "node0.nic1"]
@@ -374,6 +403,7 @@ def test_a_router_is_for_its_own_cluster() -> None:
         ({"nics": 0}, "nics", "0 is not", "at least 1"),
         ({"nic": 0}, "nic", "0.0 is too small", "more than 0"),
         ({"network": "clos"}, "network", "'clos' is not known", "rail-optimised, rail-only, fat-tree"),
+        ({"network": "rail-only", "pxn": False}, "pxn", "rails that are not connected need it", "another network"),
         ({"routing": "hash"}, "routing", "'hash' is not known", "spray, ecmp"),
         ({"rails": 3}, "rails", "3 rails do not divide the 8 NICs", "1, 2, 4, 8"),
         ({"nics": 24, "rails": 2}, "rails", "2 rails cannot be divided among the 3 NICs", "multiple of 3"),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -125,10 +126,18 @@ def test_more_bytes_of_messages_never_take_less_time(family: str, nodes: int, pa
     assert times == sorted(times)
 
 
-def test_more_bytes_of_a_simulated_all_to_all_take_more_time() -> None:
-    fabric = node("h100", nodes=8)
-    times = [duration(fabric, "all-to-all", 2.0**power) for power in range(16, 25)]
+@pytest.mark.parametrize("preset", ["dgx-a100", "dgx-h100", "p5", "mi300x"])
+@pytest.mark.parametrize(("pattern", "group"), [("all-to-all", range(32)), ("point-to-point", [3, 12])])
+def test_more_bytes_of_simulated_messages_take_more_time(preset: str, pattern: str, group: Sequence[int]) -> None:
+    fabric = Cluster(preset=preset, nodes=4).build()
+    times = [duration(fabric, pattern, 2.0**power, group=group) for power in range(10, 31)]
     assert times == sorted(set(times))
+
+
+def test_messages_that_change_rails_in_their_node_have_the_rate_of_their_cards() -> None:
+    fabric = node("h100", 4)
+    same, others = (duration(fabric, "all-to-all", 2.0**30, group=group) for group in ([0, 8, 16, 24], [0, 9, 18, 27]))
+    assert others == pytest.approx(same, rel=1e-3)
 
 
 def test_auto_tries_what_nccl_has() -> None:

@@ -63,6 +63,7 @@ def values(name: str) -> dict[str, Any]:
         "network": entry["network"],
         "rails": entry.get("rails"),
         "radix": entry["radix"],
+        "pxn": entry.get("pxn", False),
     }
 
 

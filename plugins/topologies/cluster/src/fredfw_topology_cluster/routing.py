@@ -23,13 +23,14 @@ class ClusterRouter(Router):
     """Routes of one cluster: in a node as its own router says, between nodes through NICs and switches.
 
     An NPU with several NICs sends the same share through each. Of several shortest paths between two NICs a hash of the
-    two chooses one (equal-cost multi-path, ECMP). Where rails are not connected, a flow to another rail first goes to
-    an NPU of its own node that is on that rail.
+    two chooses one (equal-cost multi-path, ECMP). With ``pxn``, and where rails are not connected, a flow to another
+    rail first goes to an NPU of its own node that is on that rail.
 
     Args:
         node: The inside of each node.
         network: What connects the NICs.
         sharing: NPUs that share a PCIe switch on the way to their NICs; 0 without such switches.
+        pxn: Whether flows change rails inside of their node although rails are connected.
     """
 
     name: ClassVar[str] = "cluster"
@@ -37,6 +38,7 @@ class ClusterRouter(Router):
     node: Topology
     network: Network
     sharing: int
+    pxn: bool
 
     @cached_property
     def layout(self) -> Layout:
@@ -148,7 +150,7 @@ class ClusterRouter(Router):
 
     def _exits(self, source: N, destination: N) -> N:
         """Return the NPU of its node, by number, at which a flow (or each of many) leaves the node."""
-        if self.network.trees == 1:
+        if self.network.trees == 1 and not self.pxn:
             return source
         layout, rails = self.layout, self.network.rails
         first, last = source // layout.users * layout.own, destination // layout.users * layout.own

@@ -29,8 +29,8 @@ class Cluster(Topology):
     bandwidth of a NIC.
 
     Networks: ``rail-optimised`` has a leaf for NIC i of all nodes of a pod, and spines (and cores) above the leaves.
-    ``rail-only`` has the rails without a connection between them; a message to another rail first goes to an NPU of its
-    own node that is on that rail. ``fat-tree`` has leaves for all NICs of some nodes, in node order.
+    ``rail-only`` has the rails without a connection between them, and always ``pxn``. ``fat-tree`` has leaves for all
+    NICs of some nodes, in node order.
 
     A preset brings its accelerator, unless [npu] has one, and one of GPUs the transport ``nccl``, with constants for
     them and their network; where ``node`` is given, and with ``transport = "ideal"``, links cost nothing else. Presets,
@@ -97,6 +97,11 @@ class Cluster(Topology):
         help="groups of NICs with leaves of their own; default: the preset's, or one for each NIC of a node; in a "
         "fat-tree as few as the leaves allow",
     )
+    pxn: bool | None = units.flag(
+        None,
+        help="whether a message to another rail first goes to an NPU of its own node that is on that rail, as with "
+        "NCCL's PXN; default: the preset's, or false where the node is given",
+    )
     radix: int | None = units.option(
         None, validator=units.whole(2), help="number of ports of a switch; default: the preset's"
     )
@@ -123,6 +128,8 @@ class Cluster(Topology):
         if not isinstance(self._given("node"), Topology):
             accepted = "a topology; in a file its name, or { name = ..., ... }"
             raise InputError(f"{self.node!r} is not a topology", key="node", accepted=accepted)
+        if self.pxn is False and self._given("network") == "rail-only":
+            raise InputError("rails that are not connected need it", key="pxn", accepted="true, or another network")
         self._check(self._inside)
         _ = self.router  # which refuses networks that do not fit
 
@@ -204,7 +211,9 @@ class Cluster(Topology):
             oversubscription=self.oversubscription,
             sprayed=self.routing == "spray",
         )
-        return ClusterRouter(self._given("node"), network, self.pcie_npus if self.pcie else 0)
+        own = self.pxn is None and self.node is not None
+        pxn = not own and self._given("pxn")
+        return ClusterRouter(self._given("node"), network, self.pcie_npus if self.pcie else 0, pxn)
 
     @property
     def scopes(self) -> tuple[str, ...]:

@@ -124,8 +124,11 @@ def _messages(machine: Machine, fit: Fit, pattern: str, size: float, steps: int)
         hop = inside * fit.hops[protocol] if machine.nodes == 1 else between * network
         # What bounds the few channels of a ring with LL does not bound messages to all, which have channels each.
         rate = ring_rate(machine, protocol, nic) if machine.nodes == 1 else message_rate(machine, protocol, nic)
-        inside, between = (one * most for one, most in zip(_shares(machine, rate), shares, strict=True))
-        found.append(Terms(protocol, fit.launch_of("all-to-all"), steps * hop, inside, between))
+        inside, between = _shares(machine, rate)
+        if machine.nodes > 1:
+            # Messages in a node, also those to the GPU of another rail, have its links' rate, not that of its cards.
+            inside = machine.facts["link"] * published()["ring"]["protocols"][protocol]
+        found.append(Terms(protocol, fit.launch_of("all-to-all"), steps * hop, inside * shares[0], between * shares[1]))
     # NCCL takes LL wherever it may. No measurement shows that a call gets faster where LL ends.
     return min(found, key=lambda cost: _alone(machine, cost, pattern, "direct", size))
 
