@@ -278,6 +278,7 @@ def test_what_is_routed_executes_and_what_is_not_has_a_minimal_core(
             assert outcome(switch, tuple(flow for flow in conflict.core if flow != left_out)) is None
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("ports", [5, 6])
 @pytest.mark.parametrize("m", [2, 3, 4])
 def test_brute_force_over_microswitch_settings_agrees(m: int, ports: int) -> None:
