@@ -111,15 +111,15 @@ def test_an_exchange_of_each_with_each_is_counted(algorithm: str) -> None:
 
 
 def test_cells_are_counted_before_there_are_any() -> None:
-    numbers = list(range(1, 101))
+    numbers = list(range(1, 41))
     sweep = {"topology": "mesh2d", "sweep": {"rows": numbers, "columns": numbers}}
     other = {"workload": "microbenchmark", "sweep": {"count": numbers, "ranks": numbers}}
     content = {"fabrics": {"{rows} {columns}": sweep}, "workloads": {"{count} {ranks}": other}}
-    with pytest.raises(InputError, match="100000000 cells are too many") as caught:
+    with pytest.raises(InputError, match="2560000 cells are too many") as caught:
         Framework().outline(content)
-    assert caught.value.accepted == "at most 10000; fredfw --limit cells=100000000 raises the limit"
+    assert caught.value.accepted == "at most 10000; fredfw --limit cells=2560000 raises the limit"
     sweep["sweep"]["io_bandwidth"] = numbers  # type: ignore[index]
-    with pytest.raises(InputError, match="1000000 cells are too many"):
+    with pytest.raises(InputError, match="64000 cells are too many"):
         Framework().outline({**content, "fabrics": {"{rows} {columns} {io_bandwidth}": sweep}})
 
 

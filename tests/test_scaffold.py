@@ -52,6 +52,7 @@ def test_the_package_passes_its_own_tests(kind: str, tmp_path: Path) -> None:
     assert re.fullmatch(r"=+ \d+ passed in .*", done.stdout.splitlines()[-1])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", scaffold.KINDS)
 def test_the_comparison_has_a_row_of_it(kind: str, tmp_path: Path) -> None:
     package = written(kind, "my-own", tmp_path)

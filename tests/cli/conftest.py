@@ -133,17 +133,22 @@ source = "a paper"
 """
 
 
-@pytest.fixture(autouse=True)
-def plugin(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("installed")
     (root / "fredfw_test_tiny.py").write_text(PLUGIN)
     info = root / "fredfw_test_tiny-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: fredfw-test-tiny\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[fredfw]\ntiny = fredfw_test_tiny\n")
-    monkeypatch.syspath_prepend(root)
+    return root
+
+
+@pytest.fixture(autouse=True)
+def plugin(installed: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.syspath_prepend(installed)
     monkeypatch.delitem(sys.modules, "fredfw_test_tiny", raising=False)
-    return root / "fredfw_test_tiny.py"
+    return installed / "fredfw_test_tiny.py"
 
 
 @pytest.fixture

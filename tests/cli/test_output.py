@@ -43,7 +43,14 @@ def test_an_output_file_on_a_full_disk_is_code_2(experiment: str, is_refused: Ca
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="has no device that is always full")
-@pytest.mark.parametrize("arguments", [["compare", "two.toml"], ["compare", "two.toml", "--json", "-"], ["chat"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(["compare", "two.toml"], marks=pytest.mark.slow),
+        pytest.param(["compare", "two.toml", "--json", "-"], marks=pytest.mark.slow),
+        ["chat"],
+    ],
+)
 def test_a_full_disk_is_one_line_and_code_1(experiment: str, arguments: list[str], environment: dict[str, str]) -> None:
     del experiment  # is in the current directory
     command = [sys.executable, "-c", "from fredfw.cli import main; main(prog_name='fredfw')", *arguments]
@@ -53,7 +60,10 @@ def test_a_full_disk_is_one_line_and_code_1(experiment: str, arguments: list[str
     assert (done.returncode, done.stderr) == (1, message)
 
 
-@pytest.mark.parametrize("arguments", [["compare", "two.toml", "--json", "-"], ["speed", "--json", "-"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [pytest.param(["compare", "two.toml", "--json", "-"], marks=pytest.mark.slow), ["speed", "--json", "-"]],
+)
 def test_a_closed_standard_output_is_one_line_and_code_2(
     experiment: str, arguments: list[str], environment: dict[str, str]
 ) -> None:

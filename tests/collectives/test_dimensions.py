@@ -23,10 +23,10 @@ def possible(step: str, size: int) -> bool:
     return step != "halving-doubling" or size & (size - 1) == 0
 
 
-LARGE = [pytest.param(sizes, marks=pytest.mark.slow) for sizes in ((4, 3), (4, 8))]
+LARGE = [pytest.param(sizes, marks=pytest.mark.slow) for sizes in ((2, 3, 2), (4, 3), (4, 8))]
 
 
-@pytest.mark.parametrize("sizes", [(2,), (5,), (8,), (3, 2), (4, 2), (2, 3, 2), *LARGE])
+@pytest.mark.parametrize("sizes", [(2,), (5,), (8,), (3, 2), (4, 2), *LARGE])
 def test_all_steps_in_all_orders_do_what_the_pattern_promises(sizes: tuple[int, ...]) -> None:
     chosen = [steps for steps in product(STEPS, repeat=len(sizes)) if all(map(possible, steps, sizes))]
     # Of three dimensions not every step beside every other one; any two of them are.

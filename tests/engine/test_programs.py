@@ -93,6 +93,7 @@ def check(result: RunResult, file: bytes) -> None:
     assert loads == {label: bytes_.tobytes() for label, bytes_ in result.link_bytes_by_label.items()}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("fidelity", SIMULATED)
 @pytest.mark.parametrize("workload", ["reduce", "training", "model"])
 @pytest.mark.parametrize("fabric", [TORUS, {**FRED, "admission": "open"}], ids=["torus", "fred"])

@@ -106,6 +106,7 @@ def experiments(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any]]:
     return topology, workloads
 
 
+@pytest.mark.slow
 @given(experiments())
 def test_every_cell_is_what_it_is_alone(experiment: tuple[dict[str, Any], dict[str, Any]]) -> None:
     topology, workloads = experiment

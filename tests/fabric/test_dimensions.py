@@ -165,6 +165,7 @@ def _dimension(fabric: Fabric) -> Any:
     return np.where(ends.max(axis=0) >= npus, of_switch, differs)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "dimensions",
     [

@@ -18,6 +18,7 @@ def network(nodes: int, links: list[tuple[int, int]], latencies: Any = 1.0) -> F
     return Fabric("any", [NodeKind.NPU] * nodes, near, far, 1.0, latencies, 0.0, copies=True, reduces=True)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "fabric",
     [

@@ -15,6 +15,7 @@ from fredfw.testing.fabrics import grid, star
 RING = product_fabric([Dimension("ring", 64, 1.0, 1.0)])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "fabric",
     [

@@ -16,7 +16,7 @@ CASES = {"experiment": 120, "stored": 250, "command": 120}
 PARTS = 4
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, PARTS))])
 @pytest.mark.parametrize("kind", fuzzing.KINDS)
 def test_damaged_input_is_a_result_or_one_clear_error(
     kind: str, part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

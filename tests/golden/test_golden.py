@@ -42,7 +42,7 @@ from fredfw.experiment.results import GraphResult
 
 # What was recorded has the names of its release.
 pytestmark = pytest.mark.filterwarnings("ignore:fidelity '(per-rank|stepwise):DeprecationWarning")
-BLOCK = 50
+BLOCK = 25
 """Programs that are one test."""
 # Programs with an all-to-all-v that moves nothing: the admission is not asked about it, and was.
 EMPTY = (292,)
@@ -53,7 +53,7 @@ ORDER = (715, 1097, 1227)
 # What notes say of fidelities, which had other names.
 RENAMED = "admits phases as a whole", "simulated as one", "change in time, so"
 # Experiments that take a second or two at each fidelity.
-SMALL = ("fred-routing", "four-fabrics", "inference")
+SMALL = ("fred-routing", "inference")
 
 
 @cache

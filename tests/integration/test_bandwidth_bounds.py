@@ -63,7 +63,9 @@ def test_all_reduce_on_one_way_rings() -> None:
     assert duration(fabric, "all-reduce", "torus-ring") == pytest.approx(injection_bound(16, 2), rel=1e-9)
 
 
-@pytest.mark.parametrize(("dimensions", "links"), [((8, 4), 4), ((4, 4, 2), 5), ((3, 3, 4), 6)])
+@pytest.mark.parametrize(
+    ("dimensions", "links"), [pytest.param((8, 4), 4, marks=pytest.mark.slow), ((4, 4, 2), 5), ((3, 3, 4), 6)]
+)
 def test_pipelines_bring_unequal_dimensions_to_the_bound(dimensions: tuple[int, ...], links: int) -> None:
     fabric = torus(*dimensions)
     bound = injection_bound(math.prod(dimensions), links)

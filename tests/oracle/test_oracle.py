@@ -221,7 +221,7 @@ def check_programs(first: int, count: int) -> None:
 
 
 def test_programs() -> None:
-    check_programs(0, BLOCK)
+    check_programs(0, BLOCK // 2)
 
 
 @pytest.mark.slow
@@ -326,7 +326,7 @@ def check_schedules(first: int, count: int) -> None:
 
 
 def test_schedules() -> None:
-    check_schedules(0, 300)
+    check_schedules(0, 150)
 
 
 @pytest.mark.slow

@@ -165,9 +165,6 @@ def test_names_are_made_when_they_are_asked_for() -> None:
     assert built.names[1] == "b"
 
 
-RING = [call(0), call(1, 0)]
-
-
 @pytest.mark.parametrize(
     ("nodes", "given", "message"),
     [

@@ -9,7 +9,8 @@ import os
 import sys
 import warnings
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from importlib.machinery import SourceFileLoader
 from itertools import chain
 from pathlib import Path
@@ -120,15 +121,12 @@ class PluginManager:
             PluginError: A plugin cannot be used, and the switches are strict.
             UnknownNameError: The switches allow a plugin that is not installed.
         """
-        # 30 ms to import, of no use to a manager that is filled by hand.
-        from importlib.metadata import entry_points
-
         manager = cls(Switches.from_environment() if switches is None else switches)
-        every = entry_points()
+        points = _installed(tuple(sys.path), tuple(map(_changed, sys.path)))
         # Sorted, so that the order of lifecycle hooks does not depend on the order of sys.path.
-        at_once = {_plugin(point): point for point in _sorted(every.select(group=GROUP))}
+        at_once = {_plugin(point): point for point in points.get(GROUP, ())}
         catalogs: tuple[Catalog[Any], ...] = (*manager.registries, manager.commands)
-        hooks = {_plugin(point): one.hook for one in catalogs for point in _sorted(every.select(group=one.group))}
+        hooks = {_plugin(point): one.hook for one in catalogs for point in points.get(one.group, ())}
         off = manager._switched_off(at_once, hooks)
         for plugin in chain(at_once, hooks):
             if plugin in off:
@@ -319,6 +317,24 @@ class PluginManager:
         for registry in self.registries:
             registry.forget()
         self.commands.forget()
+
+
+@lru_cache(maxsize=1)
+def _installed(path: tuple[str, ...], changed: tuple[float, ...]) -> Mapping[str, Sequence[EntryPoint]]:
+    """Return the sorted entry points of each group; they are read again when a folder of ``sys.path`` changes."""
+    # 30 ms to import, of no use to a manager that is filled by hand.
+    from importlib.metadata import entry_points
+
+    del path, changed
+    every = entry_points()
+    return {group: _sorted(every.select(group=group)) for group in every.groups}
+
+
+def _changed(folder: str) -> float:
+    try:
+        return os.stat(folder or ".").st_mtime
+    except OSError:
+        return 0.0
 
 
 def _sorted(points: Iterable[EntryPoint]) -> list[EntryPoint]:

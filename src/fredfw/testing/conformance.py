@@ -90,7 +90,8 @@ def describe(instance: Any) -> str:
     name = getattr(cls, "name", cls.__qualname__)
     fields = [one for one in attrs.fields(cls) if one.init]
     try:
-        usual = {one.name: getattr(cls(), one.name) for one in fields}
+        default = cls()
+        usual = {one.name: getattr(default, one.name) for one in fields}
     except (TypeError, ValueError):  # a field without a default
         usual = {one.name: one.default for one in fields}
     told = [f"{one}={getattr(instance, one)!r}" for one, value in usual.items() if getattr(instance, one) != value]

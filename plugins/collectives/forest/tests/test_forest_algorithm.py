@@ -10,7 +10,6 @@ import pytest
 from fredfw import CollectiveRequest, Fabric, Framework, NodeKind, Pattern, check
 from fredfw.errors import UnsupportedError
 from fredfw.simulation import lower_bound
-from fredfw.testing.views import views
 from fredfw_collective_forest import Forest
 from fredfw_collective_forest.trees import MOST_ONE_ROOT, MOST_RANKS, MOST_ROOTS, MOST_SWITCHED
 
@@ -99,17 +98,6 @@ def test_pieces_are_the_best_with_latency() -> None:
     assert chosen < 846.1e-6
 
 
-@pytest.mark.parametrize("ranks", [2, 4, 6, 9, pytest.param(12, marks=pytest.mark.slow)])
-def test_all_reduces_do_what_they_promise_for_all_factorisations(ranks: int) -> None:
-    request = CollectiveRequest(Pattern.ALL_REDUCE, ranks, 1e6)
-    served = 0
-    for _, view in views(ranks):
-        if Forest().refusal(request, view) is None:
-            check(Forest(pieces=3).plan(request, view), request)
-            served += 1
-    assert served
-
-
 @pytest.mark.parametrize("sizes", [[2, 4, 4], *(pytest.param(one, marks=pytest.mark.slow) for one in ([4, 8], [33]))])
 def test_all_reduces_on_larger_tori_do_what_they_promise(sizes: list[int]) -> None:
     view = FRAMEWORK.topology("torus", dimensions=sizes).build().view()
@@ -117,18 +105,7 @@ def test_all_reduces_on_larger_tori_do_what_they_promise(sizes: list[int]) -> No
     check(Forest(pieces=2).plan(request, view), request)
 
 
-@pytest.mark.parametrize("ranks", [3, 4, 6])
-@pytest.mark.parametrize("pattern", sorted(Forest.patterns - {Pattern.ALL_REDUCE}))
-def test_out_trees_do_what_they_promise_for_all_factorisations(pattern: Pattern, ranks: int) -> None:
-    served = 0
-    for _, view in views(ranks):
-        request = CollectiveRequest(pattern, ranks, 1e6, root=ranks - 1 if pattern.rooted else 0)
-        if Forest().refusal(request, view) is None:
-            check(Forest(pieces=3).plan(request, view), request)
-            served += 1
-    assert served
-
-
+@pytest.mark.sampled
 @pytest.mark.parametrize("pattern", [Pattern.ALL_GATHER, Pattern.REDUCE_SCATTER, Pattern.BROADCAST, Pattern.REDUCE])
 @pytest.mark.parametrize(
     ("topology", "fields"),

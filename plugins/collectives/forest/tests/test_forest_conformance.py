@@ -7,5 +7,5 @@ from fredfw_collective_forest import Forest
 
 class TestForest(CollectiveTests):
     plugin = fredfw_collective_forest
-    algorithms = (Forest(),)
+    algorithms = (Forest(), Forest(pieces=3))
     ranks = (1, 2, 3, 4, 5, 6, 8)

@@ -83,6 +83,7 @@ def effective(levels: tuple[Level, ...], **options: Any) -> float:
     return 2 * (group.size - 1) / group.size / time
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("n", [2, 5, 6, 12, 16])
 @pytest.mark.parametrize("pattern", sorted(Hierarchical.patterns))
 def test_it_does_what_the_pattern_promises_for_all_factorisations(pattern: Pattern, n: int) -> None:

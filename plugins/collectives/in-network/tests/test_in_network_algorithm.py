@@ -8,8 +8,6 @@ from fredfw.errors import UnsupportedError
 from fredfw.fabric import Capabilities, GroupView
 from fredfw_collective_in_network import InNetwork
 
-SIZES = [2, 3, 4, 7]
-
 
 def view(n: int, *, reduces: bool = True, multicasts: bool = True) -> GroupView:
     return GroupView(n, capabilities=Capabilities(reduces=reduces, multicasts=multicasts))
@@ -17,20 +15,6 @@ def view(n: int, *, reduces: bool = True, multicasts: bool = True) -> GroupView:
 
 def plan(pattern: Pattern, n: int, size: float = 1.0, root: int = 0) -> Schedule:
     return InNetwork().plan(CollectiveRequest(pattern, n, size, root), view(n))
-
-
-@pytest.mark.parametrize("n", SIZES)
-@pytest.mark.parametrize("pattern", sorted(set(Pattern) - {Pattern.POINT_TO_POINT}))
-def test_it_does_what_the_pattern_promises(pattern: Pattern, n: int) -> None:
-    for root in {0, n // 2, n - 1} if pattern.rooted else {0}:
-        request = CollectiveRequest(pattern, n, 1e6, root)
-        check(InNetwork().plan(request, view(n)), request)
-
-
-@pytest.mark.parametrize("root", [0, 1])
-def test_point_to_point(root: int) -> None:
-    request = CollectiveRequest(Pattern.POINT_TO_POINT, 2, 1e6, root)
-    check(InNetwork().plan(request, view(2)), request)
 
 
 @pytest.mark.parametrize(

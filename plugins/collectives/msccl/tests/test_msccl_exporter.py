@@ -99,6 +99,7 @@ def _streams(schedule: fredfw.Schedule) -> bool:
     return any(phase.stream is not None and (phase.stream >= 0).any() for phase in schedule.phases)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("name", "pattern", "options"), [*_one_each(), *(pytest.param(*one, marks=pytest.mark.slow) for one in _others())]
 )

@@ -18,16 +18,6 @@ def torus(*sizes: int, **fields: Any) -> Fabric:
     return FRAMEWORK.topology("torus", dimensions=list(sizes), link_bandwidth=1e9, **fields).build()
 
 
-@pytest.mark.parametrize("ranks", [2, 4, 16])
-@pytest.mark.parametrize("pattern", sorted(Swing.patterns))
-def test_it_does_what_the_pattern_promises_for_all_factorisations(pattern: Pattern, ranks: int) -> None:
-    request = CollectiveRequest(pattern, ranks, 1e6)
-    for _, view in views(ranks):
-        for algorithm in Swing.variants(pattern):
-            if view.coordinates is not None:
-                check(algorithm.plan(request, view), request)
-
-
 @pytest.mark.parametrize("ranks", [6, 12, 20])
 @pytest.mark.parametrize("pattern", sorted(Swing.patterns))
 def test_even_dimensions_will_do(pattern: Pattern, ranks: int) -> None:

@@ -7,7 +7,6 @@ import pytest
 from fredfw import CollectiveRequest, Fabric, Framework, NodeKind, Pattern, check
 from fredfw.errors import UnsupportedError
 from fredfw.simulation import lower_bound
-from fredfw.testing.views import views
 from fredfw_collective_tacos import Tacos
 from fredfw_collective_tacos.network import Ways
 from fredfw_collective_tacos.synthesis import best, in_link_bound
@@ -71,19 +70,6 @@ def test_the_simulated_time_is_the_synthesised_one_with_different_links(pattern:
     assert result.duration == pytest.approx(wanted[pattern], rel=1e-9)
     bound = lower_bound(fabric, CollectiveRequest(pattern, 12, 1e9), np.arange(12)).seconds
     assert result.duration >= bound
-
-
-@pytest.mark.parametrize("ranks", [2, 3, 6, 8, 13])
-@pytest.mark.parametrize("pattern", sorted(Tacos.patterns))
-def test_it_does_what_the_pattern_promises(pattern: Pattern, ranks: int) -> None:
-    request = CollectiveRequest(pattern, ranks, 1e6)
-    served = 0
-    for _, view in views(ranks):
-        algorithm = Tacos(seeds=1, chunks=2 if ranks < 8 else 1)
-        if algorithm.refusal(request, view) is None and (ranks < 10 or len(view.levels) == 1):
-            check(algorithm.plan(request, view), request)
-            served += 1
-    assert served
 
 
 @pytest.mark.parametrize("sizes", [(3, 4), (2, 2, 4), (3, 11)])

@@ -28,6 +28,7 @@ def plan(levels: tuple[Level, ...], pattern: Pattern = Pattern.ALL_REDUCE, **opt
     return Themis(**options).plan(CollectiveRequest(pattern, group.size, 1.0), group)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("pattern", sorted(Themis.patterns))
 @pytest.mark.parametrize("sizes", [(2, 2), (3, 2), (4, 4), (2, 3, 2), (4, 8), (11, 3)])
 def test_it_does_what_the_pattern_promises(pattern: Pattern, sizes: tuple[int, ...]) -> None:

@@ -53,6 +53,7 @@ def link_bytes(schedule: Schedule, group: GroupView) -> FloatArray:
     return total
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("n", [2, 5, 6, 8])
 @pytest.mark.parametrize("pattern", sorted(TorusRing.patterns))
 def test_it_does_what_the_pattern_promises_for_all_factorisations(pattern: Pattern, n: int) -> None:

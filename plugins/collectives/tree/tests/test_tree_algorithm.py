@@ -73,6 +73,7 @@ def test_binary_time_on_a_switch(height: int, chunks: int) -> None:
         assert duration("all-reduce", n, **options) == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("n", [2, 3, 4, 5, 8, *(pytest.param(n, marks=pytest.mark.slow) for n in (16, 17, 24, 33))])
 @pytest.mark.parametrize("chunks", [1, 5, 16])
 def test_double_binary_steps_use_each_link_twice_at_most(n: int, chunks: int) -> None:

@@ -111,7 +111,10 @@ def test_one_npu_has_no_dimensions() -> None:
         exported(product_fabric([Dimension("ring", 1, 1e9)]))
 
 
-@pytest.mark.parametrize("command", [["collective", "all-reduce", "--topology", "torus", "--size", "1MB"], ["run"]])
+COLLECTIVE = "collective all-reduce --topology torus --size 1MB --algorithm direct"
+
+
+@pytest.mark.parametrize("command", [COLLECTIVE.split(), ["run"]])
 def test_the_command_line_writes_it(command: list[str], tmp_path: Path) -> None:
     experiment, output = tmp_path / "experiment.toml", tmp_path / "network"
     experiment.write_text(

@@ -266,6 +266,7 @@ def test_what_is_routed_delivers(arity: tuple[int, ...], controllers: int, seed:
     assert circuits(fabric).conflict_among(flows) is None
 
 
+@pytest.mark.slow
 def test_every_phase_of_every_strategy_of_the_wafer_delivers() -> None:
     # On the paper's wafer, with FRED's placement: rank r on NPU r. That all of them route is the paper's claim.
     fabric = Fred(middle_switches=3).build()

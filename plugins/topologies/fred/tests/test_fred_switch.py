@@ -278,6 +278,7 @@ def test_what_is_routed_executes_and_what_is_not_has_a_minimal_core(
             assert outcome(switch, tuple(flow for flow in conflict.core if flow != left_out)) is None
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("ports", [5, 6])
 @pytest.mark.parametrize("m", [2, 3, 4])
 def test_brute_force_over_microswitch_settings_agrees(m: int, ports: int) -> None:
@@ -301,7 +302,9 @@ def test_everything_routes_on_switches_too_small_for_a_conflict(m: int, most: in
         assert all(routes(FredSwitch(m, ports), random_flows(ports, random)) for _ in range(200))
 
 
-@pytest.mark.parametrize(("m", "most"), [(2, 5), (3, 11), (4, 19)])  # floor(P/2) edges, the same on both sides
+@pytest.mark.parametrize(
+    ("m", "most"), [(2, 5), (3, 11), pytest.param(4, 19, marks=pytest.mark.slow)]
+)  # floor(P/2) edges, the same on both sides
 def test_all_reduces_route_on_switches_too_small_and_conflict_on_the_next(m: int, most: int) -> None:
     random = np.random.default_rng(m)
     for ports in (most - 1, most):
@@ -450,7 +453,7 @@ class Online(RuleBasedStateMachine):
         assert_executes(self.configuration, self.configuration.flows)
 
 
-Online.TestCase.settings = settings(deadline=None, max_examples=40, stateful_step_count=40)
+Online.TestCase.settings = settings(stateful_step_count=40)
 test_online_unicasts_never_block_with_three_middle_switches = Online.TestCase
 
 

@@ -78,7 +78,7 @@ def test_intervals_need_no_more_than_the_largest_load(drawn: Arcs, turn: int) ->
     assert max(found(links, turned)) + 1 == most(links, turned)
 
 
-@pytest.mark.parametrize("links", [2, 3, 4, 5])
+@pytest.mark.parametrize("links", [2, 3, 4, pytest.param(5, marks=pytest.mark.slow)])
 def test_few_arcs_on_a_small_ring_get_the_fewest_colours(links: int) -> None:
     every = list(itertools.product(range(links), range(1, links)))
     for count in (1, 2, 3, 4):

@@ -25,6 +25,7 @@ from fredfw_workload_repurpose import (
 BASELINES: tuple[Callable[[Problem], Plan], ...] = (in_order, at_random, clustered, by_magnitude)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("workers", [2, 4, 8])
 @pytest.mark.parametrize("taps", [1, 9])
 def test_planted_blocks_are_recovered_exactly(workers: int, taps: int) -> None:
@@ -39,6 +40,7 @@ def test_planted_blocks_are_recovered_exactly(workers: int, taps: int) -> None:
         ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("workers", [2, 4, 8])
 @pytest.mark.parametrize(("noise", "share"), [(0.3, 0.5), (0.5, 0.5), (0.5, 0.9), (0.7, 0.9)])
 def test_blocks_with_noise_are_within_a_tenth_of_the_planted_ones(workers: int, noise: float, share: float) -> None:
@@ -55,6 +57,7 @@ def test_blocks_with_noise_are_within_a_tenth_of_the_planted_ones(workers: int, 
         assert plan.crossing < other.crossing or (baseline is clustered and plan.crossing == other.crossing)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("workers", [4, 8, 16])
 def test_it_is_below_every_baseline_where_clusters_are_hard_to_see(workers: int) -> None:
     problem = Problem(planted((256, 256, 256, 256), workers, noise=0.9, seed=1).network, [workers], 0.6)
