@@ -24,7 +24,6 @@ _SAMPLE = 4
 _RANKS = (1, 2, 3, 4, 5, 6, 8, 9)
 # Blocks of commands that take a second or more each; what they show is tested elsewhere, too.
 _LONG = {
-    "README.md": (0,),
     "docs/comet.md": (0,),
     "docs/experiments.md": (3,),
     "docs/experts.md": (0, 1),
