@@ -392,7 +392,9 @@ def _multi_dimensional(random: Random) -> Named:
 
 
 def _cluster(random: Random) -> Named:
-    return Named("cluster", {"preset": random.choice(["dgx-h100", "dgx-a100"]), "nodes": random.choice([1, 2])})
+    # Messages changed rails in spines when programs were recorded.
+    fields = {"preset": random.choice(["dgx-h100", "dgx-a100"]), "nodes": random.choice([1, 2]), "pxn": False}
+    return Named("cluster", fields)
 
 
 def _hyperx(random: Random) -> Named:

@@ -238,8 +238,8 @@ def _kept(result: GraphResult) -> dict[str, Any]:
         "spans": [[*row, ranks] for row, ranks in rows.items()],
         "breakdown": {label: _rounded(seconds) for label, seconds in result.breakdown.items()},
         "bytes": {label: list(map(_rounded, both)) for label, both in moved(result).items()},
-        # Nothing was said of the peak.
-        "notes": [note for note in result.notes if "whole peak" not in note],
+        # Nothing was said of the peak, and of oversubscription.
+        "notes": [note for note in result.notes if "whole peak" not in note and "slows nothing" not in note],
     }
 
 
@@ -260,8 +260,13 @@ def cells(name: str, fidelity: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield what is kept of each cell of an experiment."""
     framework = Framework(trust_plugins=True)
     experiment = framework.load_experiment(EXPERIMENTS / f"{name}.toml", values=NPUS.get(name, {}))
-    # Presets of machines had no transport when cells were recorded, and attention no mask.
-    bare = [evolve(one, slots={"transport": IdealTransport(), **one.slots}) for one in experiment.fabrics]
+    # Presets of machines had no transport and no PXN when cells were recorded, and attention no mask.
+    bare = []
+    for fabric in experiment.fabrics:
+        topology: Any = fabric.topology
+        if hasattr(topology, "pxn") and topology.network != "rail-only":
+            topology = evolve(topology, pxn=False)
+        bare.append(evolve(fabric, topology=topology, slots={"transport": IdealTransport(), **fabric.slots}))
     unmasked = []
     for one in experiment.workloads:
         workload: Any = one.workload

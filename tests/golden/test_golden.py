@@ -50,8 +50,8 @@ EMPTY = (292,)
 # which the admission is not asked about, is first, and named first as a cause or in an error. Where the admission is
 # asked about it, all is as it was.
 ORDER = (715, 1097, 1227)
-# What notes say of fidelities, which had other names.
-RENAMED = "admits phases as a whole", "simulated as one", "change in time, so"
+# What notes say of fidelities, which had other names, and of what they said nothing.
+RENAMED = "admits phases as a whole", "simulated as one", "change in time, so", "slows nothing here"
 # Experiments that take a second or two at each fidelity.
 SMALL = ("fred-routing", "inference")
 

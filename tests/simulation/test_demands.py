@@ -64,8 +64,8 @@ def test_what_a_transport_takes_is_apart_from_the_latency_of_links() -> None:
     assert result.demands is not None
     demand = result.demands.of(0, 0)
     assert demand is not None
-    # 30 steps over two links between nodes, of 1 us each
-    assert demand.latency == pytest.approx(60e-6)
+    # 30 steps over two links between nodes, of 500 ns each, and to another rail two of 25 ns inside
+    assert demand.latency == pytest.approx(30 * 1.05e-6)
     assert demand.transport > 0
     assert demand.seconds == pytest.approx(result.seconds, rel=1e-9)
 

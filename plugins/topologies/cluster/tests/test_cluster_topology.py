@@ -311,7 +311,7 @@ def test_a_ratio_without_spines_is_noted() -> None:
 @pytest.mark.parametrize("pattern", ["all-reduce", "all-to-all"])
 def test_spines_that_nothing_crosses_are_noted(pattern: str) -> None:
     """Rings along the rails of 4 nodes leave no leaf; messages to other rails do."""
-    fields = {"name": "cluster", "nodes": 4, "oversubscription": 4.0, "network": "rail-optimised"}
+    fields = {"name": "cluster", "nodes": 4, "oversubscription": 4.0, "network": "rail-optimised", "pxn": False}
     collectives = {"all-reduce": {"name": "ring", "rotated": True}, "default": "direct"}
     work = {"name": "microbenchmark", "pattern": pattern, "size": 1e6}
     tables = {
