@@ -126,6 +126,18 @@ def test_more_bytes_of_messages_never_take_less_time(family: str, nodes: int, pa
     assert times == sorted(times)
 
 
+@pytest.mark.parametrize(
+    ("pattern", "algorithm"), [("all-reduce", "ring"), ("all-reduce", "tree"), ("all-gather", "ring")]
+)
+@pytest.mark.parametrize("nodes", [2, 8, 128])
+@pytest.mark.parametrize("family", ["a100", "h100"])
+def test_more_bytes_between_nodes_never_take_less_time(family: str, nodes: int, pattern: str, algorithm: str) -> None:
+    known, fit = machine(family, 8 * nodes, nodes), fitted(family, None)
+    # The published factors of trees are for powers of two.
+    times = [seconds(known, fit, pattern, algorithm, 2.0**power) for power in range(34)]
+    assert times == sorted(times)
+
+
 @pytest.mark.parametrize("preset", ["dgx-a100", "dgx-h100", "p5", "mi300x"])
 @pytest.mark.parametrize(("pattern", "group"), [("all-to-all", range(32)), ("point-to-point", [3, 12])])
 def test_more_bytes_of_simulated_messages_take_more_time(preset: str, pattern: str, group: Sequence[int]) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from attrs import frozen
 
-from fredfw_transport_nccl.tables import LL, MICROSECOND, SIMPLE, Fit, published
+from fredfw_transport_nccl.tables import LL, MICROSECOND, PROTOCOLS, SIMPLE, Fit, published
 from fredfw_transport_nccl.tuner import (
     NVLS_TREE,
     Machine,
@@ -66,15 +68,26 @@ def terms(machine: Machine, fit: Fit, pattern: str, algorithm: str, size: float,
 
 
 def _ring(machine: Machine, fit: Fit, pattern: str, size: float, steps: int) -> Terms:
-    protocol = protocol_of(machine, pattern, "ring", size, steps)
     passes = 2 if pattern == "all-reduce" else 1
-    inside, between = ring_hops(machine, protocol, steps, passes)
     factor, nic, _ = fit.between(machine.network)
-    hops = inside * fit.hops[protocol] + between * factor
-    rate = ring_rate(machine, protocol, nic)
-    # The last receive of a ring overlaps with no send.
-    tail = fit.tail_of(pattern) * size / machine.ranks / rate if pattern in ROUND else 0.0
-    return Terms(protocol, fit.launch_of(pattern) + tail, hops, *_shares(machine, rate))
+    found = []
+    for protocol in _protocols(machine, pattern, "ring", size, steps):
+        inside, between = ring_hops(machine, protocol, steps, passes)
+        hops = inside * fit.hops[protocol] + between * factor
+        rate = ring_rate(machine, protocol, nic)
+        # The last receive of a ring overlaps with no send.
+        tail = fit.tail_of(pattern) * size / machine.ranks / rate if pattern in ROUND else 0.0
+        found.append(Terms(protocol, fit.launch_of(pattern) + tail, hops, *_shares(machine, rate)))
+    return min(found, key=lambda cost: _alone(machine, cost, pattern, "ring", size))
+
+
+def _protocols(machine: Machine, pattern: str, algorithm: str, size: float, steps: int) -> Sequence[int]:
+    """Return the protocols of which the fastest is taken: in a node the one that the tuner expects to be that.
+
+    Between nodes the latencies that its choice rests on are not those that were fitted. Times would fall where it
+    changes the protocol late.
+    """
+    return range(len(PROTOCOLS)) if machine.nodes > 1 else (protocol_of(machine, pattern, algorithm, size, steps),)
 
 
 def _shares(machine: Machine, rate: float) -> tuple[float, float]:
@@ -84,14 +97,16 @@ def _shares(machine: Machine, rate: float) -> tuple[float, float]:
 
 
 def _tree(machine: Machine, fit: Fit, size: float) -> Terms:
-    protocol = protocol_of(machine, "all-reduce", "tree", size, 1)
-    inside, between = tree_hops(machine, protocol)
     factor, nic, _ = fit.between(machine.network)
-    hops = inside * fit.hops[protocol] + between * factor
-    rate = tree_rate(machine, protocol, size, nic)
-    share = _shares(machine, rate)
-    # Of two nodes, each is the only one below the other, so that half as much goes up and down.
-    return Terms(protocol, fit.launch_of("all-reduce"), hops, share[0], share[1] / (2 if machine.nodes == 2 else 1))
+    found = []
+    for protocol in _protocols(machine, "all-reduce", "tree", size, 1):
+        inside, between = tree_hops(machine, protocol)
+        hops = inside * fit.hops[protocol] + between * factor
+        inside, between = _shares(machine, tree_rate(machine, protocol, size, nic))
+        # Of two nodes, each is the only one below the other, so that half as much goes up and down.
+        between /= 2 if machine.nodes == 2 else 1
+        found.append(Terms(protocol, fit.launch_of("all-reduce"), hops, inside, between))
+    return min(found, key=lambda cost: _alone(machine, cost, "all-reduce", "tree", size))
 
 
 def _nvls_tree(machine: Machine, fit: Fit) -> Terms:
