@@ -194,10 +194,12 @@ class Framework:
         self._log("fabric built", **bench.facts())
         self._log("graph begins", fabric=fabric.name, fidelity=choice.fidelity, ranks=graph.ranks, tasks=len(graph))
         try:
+            if npu is None:
+                npu = Npu.of(fabric.accelerator) if fabric.accelerator else Npu()
             result = bench.graph(
                 graph,
                 places,
-                (npu or Npu.default(fabric.accelerator)).seconds,
+                npu.seconds,
                 name=f"the graph on {fabric.name}",
                 priorities={label: rank for rank, label in enumerate(priorities)},
                 fidelity=choice.fidelity,

@@ -113,6 +113,19 @@ def test_a_preset_of_a_machine_brings_its_accelerator() -> None:
     assert not any("whole peak" in one for one in found({"peak": "1 PFLOP/s", "efficiency": 0.5})[1])
 
 
+@pytest.mark.parametrize(
+    ("npu", "status"),
+    [
+        (Npu.of("a100"), "calibrated on a100"),
+        (Npu.of("h100"), "calibrated on h100, sustained extrapolated"),
+        (Npu.of("h100", "fp8"), "calibrated on h100"),
+        (Npu.of("h200"), "extrapolated from h100"),
+    ],
+)
+def test_a_status_says_what_is_extrapolated(npu: Npu, status: str) -> None:
+    assert npu.kernels.status == status
+
+
 def test_a_precision_needs_a_preset() -> None:
     tables = {"fabrics": {"f": {"topology": "mesh2d"}}, "workloads": {"w": {"workload": "microbenchmark"}}}
     framework = Framework()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -131,9 +132,9 @@ def _point(line: Line, source: str, reading: Reading) -> IterationPoint:
 
 
 def _value(text: str) -> Any:
-    """Return what a cell says in TOML: a number or a truth value, else text."""
+    """Return what a cell says: a number or a truth value, else text."""
     try:
-        return {"true": True, "false": False}[text] if text in ("true", "false") else int(text)
+        return json.loads(text)
     except ValueError:
         return text
 

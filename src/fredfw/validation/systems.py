@@ -8,12 +8,14 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
 from fredfw.errors import UnknownNameError, nearest
-from fredfw.experiment.file.spec import FabricSpec
+
+if TYPE_CHECKING:  # which brings the workloads
+    from fredfw.experiment.file.spec import FabricSpec
 
 NODE, CLUSTER = "node", "cluster"
 _MODEL = re.compile(r"[a-z]+\d+")  # of a GPU, such as h100

@@ -92,11 +92,6 @@ class Npu:
         attention = AttentionModel(**model.pop("attention"))
         return cls(**{**known, "kernels": KernelModel(**model, attention=attention), **fields})
 
-    @classmethod
-    def default(cls, accelerator: str) -> Self:
-        """Return an accelerator by name, or one without kernels where the name is ``""``."""
-        return cls.of(accelerator) if accelerator else cls()
-
     def assumed(self, graph: TaskGraph, scale: float = 1.0) -> tuple[str, ...]:
         """Return what a reader must know of the times of computations of ``graph``, which take ``scale`` times that."""
         plain = self.compute == npus.MODELS[0]

@@ -17,7 +17,7 @@ PRECISIONS = "bf16", "fp8"
 MODELS = "roofline", "kernels"
 """How long a computation takes: by all its FLOPs and bytes, or by its kernels."""
 _MEMORY = "memory", "reserve", "memory_bandwidth"
-_REMARKS = "source", "fitted", "tables", "chosen", "reason"
+_REMARKS = "source", "fitted", "tables", "chosen", "reason", "extrapolated"
 """What the values of a model say of themselves."""
 
 
@@ -52,6 +52,8 @@ def values(preset: str, precision: str) -> dict[str, Any]:
     fields = {"peak": entry[precision], **{key: entry[key] for key in _MEMORY if key in entry}}
     like = entry["kernels"].get("like")
     status = f"calibrated on {preset}" if like is None else f"extrapolated from {like}"
+    if "extrapolated" in entry["kernels"] and precision == PRECISIONS[0]:
+        status += f", {entry['kernels']['extrapolated']} extrapolated"
     return {**fields, "compute": MODELS[1], "kernels": {**_kernels(presets, preset, precision), "status": status}}
 
 

@@ -109,6 +109,7 @@ def parse(
     try:
         tables = with_values(tables, values or {})
         outline = _outline({key: one for key, one in tables.items() if key not in SEARCH}, source)
+        _ = outline.npu  # which refuses what is impossible
         _check_texts(outline)
         _check_priorities(outline.priorities or ())
         _check_names(outline)
@@ -277,8 +278,7 @@ def _outline(content: Mapping[str, Any], file: str | None) -> AnyOutline:
         fabrics=tuple(_fabric(*section, baseline) for section in sections["fabrics"]),
         workloads=_scaled([_workload(*section) for section in sections["workloads"]]),
         baseline=baseline,
-        npu=npu_from(as_table(content.get("npu", {}), "npu"), "npu"),
-        npu_table=content.get("npu", {}),
+        npu_table=as_table(content.get("npu", {}), "npu"),
         priorities=_texts(content["priorities"], "priorities") if "priorities" in content else None,
         fidelity=checked(content["fidelity"]) if "fidelity" in content else None,
         references=_listed(content, "references", Reference),

@@ -299,8 +299,7 @@ class Outline(Generic[_Fabric, _Workload]):
         fabrics: Columns.
         workloads: Rows.
         baseline: The fabric that speed-ups refer to where a fabric has no baseline of its own, as written.
-        npu: What computes, on fabrics that do not say so.
-        npu_table: The same as written.
+        npu_table: What computes, on fabrics that do not say so, as written.
         priorities: Labels from the highest class to the lowest; other labels come after all of them. ``None`` for what
             each workload declares.
         fidelity: How all cells are simulated, or ``None`` for ``exact`` unless one has too many transfers.
@@ -319,7 +318,6 @@ class Outline(Generic[_Fabric, _Workload]):
     fabrics: tuple[_Fabric, ...]
     workloads: tuple[_Workload, ...]
     baseline: str
-    npu: Npu = field(factory=Npu)
     npu_table: Mapping[str, Any] = field(factory=dict)
     priorities: tuple[str, ...] | None = None
     fidelity: str | None = None
@@ -332,6 +330,11 @@ class Outline(Generic[_Fabric, _Workload]):
     complete: bool = True
     folder: Path | None = None
     study: Study | None = None
+
+    @cached_property
+    def npu(self) -> Npu:
+        """What computes, on fabrics that do not say so."""
+        return npu_from(self.npu_table, "npu")
 
     @cached_property
     def _by_name(self) -> dict[str, dict[str, Any]]:
