@@ -17,7 +17,7 @@ from fredfw.validation.prediction import validate
 from fredfw.validation.splits import Part
 from fredfw_transport_nccl import Nccl
 from fredfw_transport_nccl.commands import nccl, rendered
-from fredfw_transport_nccl.fit import FREE, Measurement, fit, ratio_error
+from fredfw_transport_nccl.fit import FREE, Measurement, fit, ratio_error, residuals
 from fredfw_transport_nccl.model import time
 from fredfw_transport_nccl.tables import Fit, networks, parse
 from fredfw_transport_nccl.tuner import Machine
@@ -104,8 +104,18 @@ def test_no_more_constants_are_fitted_than_named() -> None:
     }
 
 
-def test_residuals_of_the_constants_that_ship() -> None:
+def test_residuals_of_the_constants_that_ship(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the file says of its constants is what the model gives for the tables that they were fitted to."""
     found = tomllib.loads(files("fredfw_transport_nccl").joinpath("fitted.toml").read_text(encoding="utf-8"))
+    measurements: list[Measurement] = []
+    monkeypatch.setattr("fredfw_transport_nccl.commands.fit", lambda taken: measurements.extend(taken) or {})
+    folder = files("fredfw.validation").joinpath("data")
+    tables = [str(folder.joinpath(source.partition(",")[0])) for source in found["sources"]]
+    CliRunner().invoke(nccl, ["fit", *tables], catch_exceptions=False)
+    for family in ("a100", "h100", "b200"):
+        own = [one for one in measurements if one.family == family]
+        assert found[family]["residuals"] == residuals(parse(found[family]["constants"]), own)
+        assert found[family]["ratios"] == ratio_error(parse(found[family]["constants"]), own)
     errors = {
         (family, one["pattern"], one["nodes"], one["sizes"]): one["error"]
         for family in ("a100", "h100", "b200")
