@@ -37,6 +37,7 @@ MODULES = (
     "fredfw.embed",
     "fredfw.embed.simpy",
     "fredfw.errors",
+    "fredfw.fitting",
     "fredfw.limits",
     "fredfw.tables",
     "fredfw.testing",

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PLUGINS = sorted(ROOT.glob("plugins/*/*/src/**/*.py"))
 EXAMPLES = sorted(ROOT.glob("examples/**/*.py"))
 # ``fredfw.cli`` is for plugins with commands, as docs/plugins.md says.
-MODULES = {"fredfw", "fredfw.cli", "fredfw.errors", "fredfw.tables", "fredfw.typing", "fredfw.units"}
+MODULES = {"fredfw", "fredfw.cli", "fredfw.errors", "fredfw.fitting", "fredfw.tables", "fredfw.typing", "fredfw.units"}
 # These are for those who use plugins, and for tests.
 MORE = {"fredfw.embed", "fredfw.embed.simpy", "fredfw.testing"}
 # What programs need of these is in docs/reference/api.md.

@@ -11,9 +11,10 @@ from click.testing import CliRunner
 from fredfw import Attention, Gemm, Npu
 from fredfw.cli import main
 from fredfw.errors import InputError, UnknownNameError
-from fredfw.validation.kernels import KernelPoint, parse, recognised
+from fredfw.validation.kernels import KernelPoint, parse
 from fredfw.validation.tables import Reading
 from fredfw.workloads import npus
+from fredfw.workloads.kernel_tables import recognised
 
 H100 = Npu.of("h100")
 SHAPES = [(16, 128, 64), (4096, 4096, 4096), (8192, 8192, 8192)]
@@ -38,7 +39,7 @@ def test_products(gpu: str) -> None:
     assert [one.work for one in found] == [Gemm(*shape) for shape in SHAPES]
     assert {one.system.name for one in found} == {"h100"}
     assert [one.size_class for one in found] == ["to 1 GFLOP", "above 100 GFLOP", "above 100 GFLOP"]
-    assert [one.number for one in found] == [0, 1, 2]
+    assert [one.fitted for one in found] == [True, False, True]
 
 
 def test_attention_is_causal_unless_it_says_otherwise() -> None:

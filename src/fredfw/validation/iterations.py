@@ -16,10 +16,11 @@ from fredfw.experiment.file import reading
 from fredfw.experiment.results import Failure
 from fredfw.experiment.run.cells import CellRunner, CellSpec, Outcome, SpecWriter, evaluate
 from fredfw.fidelities import EXACT
+from fredfw.lines import Line, lines
 from fredfw.plugin.manager import PluginManager
 from fredfw.validation.points import Point
 from fredfw.validation.splits import Part
-from fredfw.validation.tables import Line, Reading, lines, system_of
+from fredfw.validation.tables import Reading, system_of
 from fredfw.validation.transports import TOPOLOGY, Transports
 
 Evaluator: TypeAlias = Callable[[Sequence[CellSpec]], Iterable[tuple[int, Outcome]]]

@@ -10,25 +10,17 @@ from typing import Any, ClassVar
 from attrs import asdict, frozen
 
 from fredfw.errors import UnknownNameError, nearest
+from fredfw.lines import Line
 from fredfw.validation.points import WORK_CLASSES, Point
 from fredfw.validation.splits import Part
 from fredfw.validation.systems import System
-from fredfw.validation.tables import Line, Reading, lines
-from fredfw.workloads import Attention, Gemm, Npu, npus
+from fredfw.validation.tables import Reading
+from fredfw.workloads import Attention, Gemm, Npu, kernel_tables, npus
+from fredfw.workloads.kernel_tables import ATTENTION, GEMM
 
-GEMM, ATTENTION, PATTERN = "gemm", "attention", "kernel"
+PATTERN = "kernel"
 PATTERNS = PATTERN, GEMM, ATTENTION
 """What ``--pattern`` may name: all kernels, or one kind."""
-COLUMNS: Mapping[str, tuple[str, ...]] = {
-    GEMM: ("m", "n", "k"),
-    ATTENTION: ("batch", "sequence", "heads", "kv_heads", "head_dim"),
-}
-"""What a row of each kind of kernel is known by, beside ``gpu``, ``dtype`` and ``time_us``."""
-_PRECISIONS = {
-    **dict.fromkeys(("", "bf16", "bfloat16", "fp16", "float16", "half"), ("bf16", 2.0)),
-    **dict.fromkeys(("fp8", "float8", "e4m3"), ("fp8", 1.0)),
-}
-"""Precision and bytes of a number, by what tables call it."""
 _BOUNDS = (0, 1e9, 1e11, math.inf)
 _MODEL = "kernels"
 
@@ -40,14 +32,14 @@ class KernelPoint(Point):
     Args:
         work: What it computes.
         precision: Of its products.
-        number: Of its row, among those of its precision, from 0 on.
+        fitted: Whether it is one of every other row of its kind and precision.
     """
 
     kind: ClassVar[str] = PATTERN
 
     work: Gemm | Attention
     precision: str
-    number: int = 0
+    fitted: bool = False
 
     @property
     def size_class(self) -> str:
@@ -73,49 +65,27 @@ class KernelPoint(Point):
         return {**super().facts(), "precision": self.precision, **asdict(self.work)}
 
 
-def recognised(text: str) -> bool:
-    """Return whether ``text`` begins with the header of a table of kernels."""
-    header = {name.strip() for name in text.partition("\n")[0].split(",")}
-    return any(header.issuperset(columns) for columns in COLUMNS.values())
-
-
 def parse(text: str, source: str, reading: Reading) -> list[KernelPoint]:
     """Return the kernels of a table; ``source`` is who measured them, where it does not say.
 
     Raises:
         InputError: A value cannot be used, or the accelerator is not known; names line and column.
     """
-    found: list[KernelPoint] = []
-    counts: dict[str, int] = {}
-    for line in lines(text):
-        kind = GEMM if all(line[one] for one in COLUMNS[GEMM]) else ATTENTION
-        first, second, third, *heads = (line.count(one, 1) for one in COLUMNS[kind])
-        dtype = line["dtype"].casefold()
-        if dtype not in _PRECISIONS:
-            raise line.refusal("dtype", f"{line['dtype']!r} is not known", ", ".join(filter(None, _PRECISIONS)))
-        precision, width = _PRECISIONS[dtype]
-        number = counts[precision] = counts.get(precision, -1) + 1
-        work: Gemm | Attention
-        if kind == GEMM:
-            work = Gemm(first, second, third, 1.0, width)
-        else:
-            shared, head = heads
-            work = Attention(first, third, shared, second, second, head, causal=line["causal"] != "false")
-        found.append(
-            KernelPoint(
-                system=_system(line, reading),
-                source=line["source"] or source,
-                pattern=kind,
-                nodes=1,
-                ranks=1,
-                seconds=line.seconds("time_us"),
-                where=f"line {line.number}",
-                work=work,
-                precision=precision,
-                number=number,
-            )
+    return [
+        KernelPoint(
+            system=_system(one.line, reading),
+            source=one.line["source"] or source,
+            pattern=one.kind,
+            nodes=1,
+            ranks=1,
+            seconds=one.seconds,
+            where=f"line {one.line.number}",
+            work=one.work,
+            precision=one.precision,
+            fitted=one.fitted,
         )
-    return found
+        for one in kernel_tables.parse(text)
+    ]
 
 
 def _system(line: Line, reading: Reading) -> System:
@@ -166,7 +136,7 @@ class KernelTimes:
 
     def part(self, point: KernelPoint) -> Part:
         """See ``Predictor.part``: every other row of the tables of npus.toml was fitted."""
-        return Part.FITTED if point.table in npus.tables() and point.number % 2 == 0 else Part.HELD_OUT
+        return Part.FITTED if point.fitted and point.table in npus.tables() else Part.HELD_OUT
 
     def _npu(self, point: KernelPoint) -> Npu:
         key = point.system.name, point.precision

@@ -12,6 +12,7 @@ from attrs import evolve, frozen
 
 from fredfw.validation import iterations, kernels, tables
 from fredfw.validation.points import Point
+from fredfw.workloads import kernel_tables
 
 _DATA = files(__package__).joinpath("data")
 
@@ -68,7 +69,7 @@ def read(path: str, reading: tables.Reading | None = None) -> list[Point]:
     known = reading or tables.Reading()
 
     def parse(text: str, source: str) -> Sequence[Point]:
-        if kernels.recognised(text):
+        if kernel_tables.recognised(text):
             return kernels.parse(text, source, known)
         if iterations.recognised(text):
             return iterations.parse(text, source, known)

@@ -5,11 +5,8 @@ Sizes are bytes and times are microseconds, as the names of the columns say.
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import starmap
 from typing import TypeVar
 
@@ -18,6 +15,7 @@ from attrs import evolve, frozen
 from fredfw.collectives import Pattern
 from fredfw.errors import InputError, nearest
 from fredfw.files import read_bounded
+from fredfw.lines import TIME, Line, lines
 from fredfw.units import counted
 from fredfw.validation import nccl_tests, systems
 from fredfw.validation.points import SENDRECV, CollectivePoint, Point
@@ -33,7 +31,6 @@ _QUANTITIES = ("size", "time", "algbw", "busbw")
 # How far algbw, and how far busbw, may be from what follows from size and time: a share, and what rounding to two
 # decimals of GB/s does. Another unit is off by a thousand, another number of ranks by a few per cent.
 _ALGBW_SHARE, _BUSBW_SHARE, _ROUNDED = 0.05, 0.01, 0.011
-_TIME = "a number of microseconds above 0, without a unit"
 _ACCEPTED = f"CSV with the columns {', '.join(REQUIRED)} (and {', '.join(OPTIONAL)}), or the output of nccl-tests"
 
 
@@ -103,29 +100,6 @@ def parse(text: str, source: str, reading: Reading | None = None) -> list[Collec
     return points
 
 
-def lines(text: str, check: Callable[[Sequence[str]], None] = lambda _: None) -> Iterator[Line]:
-    """Yield the lines of CSV below its header, which ``check`` may refuse.
-
-    Raises:
-        InputError: It is not CSV, or a line has other cells than the header; names the line.
-    """
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    try:
-        header = [name.strip() for name in next(reader, [])]
-        check(header)
-        for cells in reader:
-            if not any(map(str.strip, cells)):
-                continue
-            if len(cells) != len(header):
-                message = f"there are {len(cells)} cells"
-                raise InputError(
-                    message, key=f"line {reader.line_num}", accepted=f"{len(header)}, as many as the header has"
-                )
-            yield Line(reader.line_num, dict(zip(header, map(str.strip, cells), strict=True)))
-    except csv.Error as error:
-        raise InputError(f"is not CSV: {error}", key=f"line {reader.line_num}", accepted=_ACCEPTED) from None
-
-
 def _check_header(header: Sequence[str], reading: Reading) -> None:
     """Make sure that what is needed is there, once and in the unit that is read; raises ``InputError``."""
     key = "line 1"
@@ -144,41 +118,6 @@ def _check_header(header: Sequence[str], reading: Reading) -> None:
         if name not in header and not given.get(name):
             other = {"system": ", or --system", "nodes": ", or ranks_per_node"}.get(name, "")
             raise InputError(f"there is no column {name!r}", key=key, accepted=f"{', '.join(REQUIRED)}{other}")
-
-
-@frozen
-class Line:
-    """One line of a table: its number, and text by column."""
-
-    number: int
-    cells: Mapping[str, str]
-
-    def __getitem__(self, column: str) -> str:
-        return self.cells.get(column, "")
-
-    def refusal(self, column: str, message: str, accepted: str) -> InputError:
-        """Return the error that says what is wrong in ``column``."""
-        return InputError(message, key=f"line {self.number}, column {column}", accepted=accepted)
-
-    def quantity(self, column: str, accepted: str, fits: Callable[[float], bool] = lambda value: value > 0) -> float:
-        """Return the number in ``column``; raises ``InputError`` where it is not one that ``fits``."""
-        text = self[column]
-        try:
-            value = float(text)
-        except ValueError:
-            value = math.nan
-        if not math.isfinite(value) or not fits(value):
-            raise self.refusal(column, f"{text!r} cannot be used", accepted)
-        return value
-
-    def count(self, column: str, least: int) -> int:
-        """Return the whole number in ``column``; raises ``InputError`` where it is not one, or less than ``least``."""
-        accepted = f"a whole number from {least}"
-        return int(self.quantity(column, accepted, lambda value: value.is_integer() and value >= least))
-
-    def seconds(self, column: str) -> float:
-        """Return the microseconds in ``column`` in seconds; raises ``InputError`` where there are none."""
-        return self.quantity(column, _TIME) * 1e-6
 
 
 def _point(line: Line, source: str, reading: Reading) -> CollectivePoint:
@@ -221,7 +160,7 @@ def _seconds(line: Line, reading: Reading) -> float:
     columns = ("time_us", "time_inplace_us")
     times = {column: line.seconds(column) for column in columns if line[column]}
     if not times:
-        raise line.refusal("time_us", "there is no time", _TIME)
+        raise line.refusal("time_us", "there is no time", TIME)
     return times[columns[reading.in_place]] if columns[reading.in_place] in times else next(iter(times.values()))
 
 

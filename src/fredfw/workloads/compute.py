@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import Any, Self
 
 from attrs import evolve, frozen
 
 from fredfw.errors import InputError
+from fredfw.files import Files
 from fredfw.units import (
     Unit,
     at_least,
     bandwidth,
+    files,
     flops,
     one_of,
     option,
@@ -19,7 +22,7 @@ from fredfw.units import (
     render,
     size,
 )
-from fredfw.workloads import npus
+from fredfw.workloads import kernel_tables, npus
 from fredfw.workloads.graph import TaskGraph
 from fredfw.workloads.kernels import AttentionModel, KernelModel, Kernels
 
@@ -49,6 +52,12 @@ class Npu:
     kernels: KernelModel = option(  # noqa: RUF009  (declares a field)
         KernelModel(), help="constants of kernels; of a preset, its own"
     )
+    kernel_tables: Files | None = files(
+        None, help="measured kernels, to which the constants are fitted in place of kernels"
+    )
+    precision: str = option(
+        npus.PRECISIONS[0], validator=one_of(*npus.PRECISIONS), help="of matrix products, which has a peak and kernels"
+    )
     expanded_memory: float = quantity(
         Unit.BYTES, 0.0, help="capacity of a second memory, such as one on CXL; needs expanded_memory_bandwidth"
     )
@@ -64,6 +73,11 @@ class Npu:
         if self.compute != npus.MODELS[0] and self.efficiency != 1.0:
             message = f"{self.efficiency!r} has no effect on {npus.MODELS[1]}"
             raise InputError(message, key="efficiency", accepted="kernels.efficiency, or compute = roofline")
+        if self.kernel_tables is not None:
+            kernel_tables.read(self.kernel_tables, self.precision)
+            if self.compute == npus.MODELS[0]:
+                message = f"have no effect on a {npus.MODELS[0]}"
+                raise InputError(message, key="kernel_tables", accepted="compute = kernels, and no efficiency")
         if self.reserve >= self.memory:
             raise InputError(f"{self.reserve!r} leaves nothing", key="reserve", accepted=f"less than {self.memory:g} B")
         if self.expanded_memory and self.expanded_memory_bandwidth is None:
@@ -90,14 +104,27 @@ class Npu:
             known["compute"] = npus.MODELS[0]
         model = dict(known.pop("kernels"))
         attention = AttentionModel(**model.pop("attention"))
-        return cls(**{**known, "kernels": KernelModel(**model, attention=attention), **fields})
+        kernels = KernelModel(**model, attention=attention)
+        return cls(**{**known, "kernels": kernels, "precision": precision, **fields})
+
+    @cached_property
+    def constants(self) -> KernelModel:
+        """Constants of kernels: those of ``kernel_tables`` if there are any, else ``kernels``.
+
+        Raises:
+            InputError: A table has changed since it was named.
+        """
+        if self.kernel_tables is None:
+            return self.kernels
+        return kernel_tables.fitted(self.kernels, self.kernel_tables, self.precision, self.peak, self.memory_bandwidth)
 
     def assumed(self, graph: TaskGraph, scale: float = 1.0) -> tuple[str, ...]:
         """Return what a reader must know of the times of computations of ``graph``, which take ``scale`` times that."""
         plain = self.compute == npus.MODELS[0]
         notes = []
         if graph.kernel_tables and not plain:
-            notes.append(f"kernels: {self.kernels.status or 'constants that were given'} (npu.kernels)")
+            option = "kernels" if self.kernel_tables is None else "kernel_tables"
+            notes.append(f"kernels: {self.constants.status or 'constants that were given'} (npu.{option})")
         unlisted = graph.flops > 0 if plain else (graph.kernels < 0) & (graph.flops > 0)
         if unlisted.any() and self.efficiency == scale == 1.0:
             peak = render(self.peak, Unit.FLOPS)
@@ -140,7 +167,7 @@ class Npu:
         """
         if kernels is None or self.compute == npus.MODELS[0]:
             return max(operations / (self.peak * self.efficiency), moved / self.memory_bandwidth)
-        known, rates = self.kernels, (self.peak * self.kernels.sustained, self.memory_bandwidth)
+        known, rates = self.constants, (self.peak * self.constants.sustained, self.memory_bandwidth)
         own = len(kernels.gemms) + len(kernels.attentions)
         busy = math.fsum(
             (

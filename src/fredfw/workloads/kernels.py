@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from attrs import Attribute, field, frozen
+import numpy as np
+from attrs import Attribute, field, fields, frozen
 
 from fredfw.errors import InputError
+from fredfw.typing import FloatArray
 from fredfw.units import at_least, duration, option, whole
 
 
@@ -129,7 +132,7 @@ class Kernels:
 
 @frozen
 class AttentionModel:
-    """Constants of attention kernels; see ``KernelModel.attention_seconds``."""
+    """Constants of attention kernels; see ``attentions``."""
 
     efficiency: float = option(1.0, validator=at_least(1e-6), help="share of the peak of long sequences and wide heads")
     half_depth: float = option(0.0, validator=at_least(0), help="keys beside which as many reach half of that")
@@ -172,63 +175,98 @@ class KernelModel:
     )
 
     def gemm_seconds(self, gemm: Gemm, peak: float, bandwidth: float) -> float:
-        """Return the time of matrix multiplications, at ``peak`` FLOP/s and ``bandwidth`` B/s.
-
-        They are tiles of the shape, and the inner dimension is split into as many parts, that take least. All
-        multiprocessors compute one tile at a time: as many rounds as it takes. A round of inner dimension k takes
-        ``2 x multiprocessors x tile x (k + half_depth) / (peak x efficiency)``. Their bytes set a limit, too.
-        """
-        if not gemm.flops:
-            return 0.0
-        moved = gemm.moved / (bandwidth * self.memory_efficiency)
-        busy = 2 * _work(gemm.m, gemm.n, gemm.k, gemm.batch, self.multiprocessors, self.half_depth, self._split(peak))
-        return self.kernel + gemm.m * gemm.batch * self.row + max(busy / (peak * self.efficiency), moved)
-
-    def _split(self, peak: float) -> float:
-        """Return what adding up costs, as multiply-adds."""
-        return self.split * peak * self.efficiency / 2
+        """Return the time of matrix multiplications, at ``peak`` FLOP/s and ``bandwidth`` B/s; see ``products``."""
+        return _gemm(self, gemm, peak, bandwidth) if gemm.flops else 0.0
 
     def attention_seconds(self, one: Attention, peak: float, bandwidth: float) -> float:
-        """Return the time of attention, at ``peak`` FLOP/s and ``bandwidth`` B/s.
-
-        Blocks of 64 queries go over the keys that they may ask; without a mask, heads that share their keys share
-        blocks. The work of all blocks is shared by the multiprocessors; no time is below that of the block with the
-        most keys. Beside the products, the exponentials of a score take as long as ``width`` more of a head.
-        """
-        if not one.flops:
-            return 0.0
-        known, most = self.attention, one.keys
-        if one.causal:
-            blocks = math.ceil(one.queries / ROWS)
-            work = one.batch * one.heads * (blocks + 1) / 2 * most
-        else:
-            work = one.batch * one.shared * math.ceil(one.queries * one.heads / one.shared / ROWS) * most
-        cores = self.multiprocessors or 1
-        busiest = max(work / cores, most) if self.multiprocessors else work
-        flops = 4 * (one.width + known.width) * ROWS * busiest * one.passes * (1 + known.half_depth / one.keys)
-        return known.kernel + max(
-            flops * cores / (peak * known.efficiency), one.moved / (bandwidth * known.memory_efficiency)
-        )
+        """Return the time of attention, at ``peak`` FLOP/s and ``bandwidth`` B/s; see ``attentions``."""
+        return _attention(self, one, peak, bandwidth) if one.flops else 0.0
 
 
 ROWS = 64  # queries of a block of attention
-TILES = (256, 128), (128, 256), (128, 128), (64, 128), (128, 64), (64, 64), (64, 256)
-SPLITS = 1, 2, 4, 8, 16
+TILES = np.array([(256, 128), (128, 256), (128, 128), (64, 128), (128, 64), (64, 64), (64, 256)], dtype=float)
+SPLITS = np.array([1.0, 2, 4, 8, 16])
 SHORTEST = 64  # inner dimension of a part
 
 
+def products(
+    model: KernelModel,
+    shapes: Mapping[str, FloatArray],
+    peak: float,
+    bandwidth: float,
+) -> FloatArray:
+    """Return the ``(K,)`` seconds of matrix multiplications.
+
+    They are tiles of the shape, and the inner dimension is split into as many parts, that take least. All
+    multiprocessors compute one tile at a time: as many rounds as it takes. A round of inner dimension k takes
+    ``2 x multiprocessors x tile x (k + half_depth) / (peak x efficiency)``. Their bytes set a limit, too.
+
+    Args:
+        model: Constants.
+        shapes: ``(K,)`` each: the fields of ``Gemm``.
+        peak: FLOP per second.
+        bandwidth: Bytes per second of the local memory.
+    """
+    m, n, k, batch = (shapes[one] for one in ("m", "n", "k", "batch"))
+    if not model.multiprocessors:
+        work = batch * m * n * (k + model.half_depth)
+    else:
+        high, wide = TILES.T[:, :, None, None]
+        depth = k / SPLITS[:, None]
+        tiles = batch * np.ceil(m / high) * np.ceil(n / wide)
+        rounds = np.ceil(tiles * SPLITS[:, None] / model.multiprocessors)
+        added = np.where(SPLITS > 1, model.split * peak * model.efficiency / 2, 0.0)[:, None]
+        found = rounds * model.multiprocessors * high * wide * (depth + model.half_depth) + added
+        usable = (SPLITS[:, None] == 1) | ((depth >= SHORTEST) & (model.split > 0))
+        work = np.where(usable, found, np.inf).min(axis=(0, 1))
+    moved = shapes["width"] * batch * (m * k + k * n + m * n) / (bandwidth * model.memory_efficiency)
+    seconds: FloatArray = np.maximum(2 * work / (peak * model.efficiency), moved)
+    return model.kernel + m * batch * model.row + seconds
+
+
+def attentions(
+    model: KernelModel,
+    shapes: Mapping[str, FloatArray],
+    peak: float,
+    bandwidth: float,
+) -> FloatArray:
+    """Return the ``(K,)`` seconds of attention.
+
+    Blocks of 64 queries go over the keys that they may ask; without a mask, heads that share their keys share
+    blocks. The work of all blocks is shared by the multiprocessors; no time is below that of the block with the
+    most keys. Beside the products, the exponentials of a score take as long as ``width`` more of a head.
+
+    Args:
+        model: Constants.
+        shapes: ``(K,)`` each: the fields of ``Attention``.
+        peak: FLOP per second.
+        bandwidth: Bytes per second of the local memory.
+    """
+    names = "batch", "heads", "shared", "queries", "keys", "width", "passes"
+    batch, heads, shared, queries, keys, width, passes = (shapes[one] for one in names)
+    known, cores = model.attention, model.multiprocessors or 1
+    masked = batch * heads * (np.ceil(queries / ROWS) + 1) / 2
+    work = np.where(shapes["causal"] > 0, masked, batch * shared * np.ceil(queries * heads / shared / ROWS)) * keys
+    busiest = np.maximum(work / cores, keys) if model.multiprocessors else work
+    flops = 4 * (width + known.width) * ROWS * busiest * passes * (1 + known.half_depth / keys)
+    moved = 4 * passes * batch * width * (heads * queries + shared * keys)
+    seconds: FloatArray = np.maximum(
+        flops * cores / (peak * known.efficiency), moved / (bandwidth * known.memory_efficiency)
+    )
+    return known.kernel + seconds
+
+
+def columns(kernels: Sequence[Gemm | Attention]) -> dict[str, FloatArray]:
+    """Return the fields of kernels of one kind, ``(K,)`` each."""
+    names = [one.name for one in fields(type(kernels[0]))]
+    return {name: np.array([getattr(one, name) for one in kernels], dtype=float) for name in names}
+
+
 @lru_cache(maxsize=65536)
-def _work(m: float, n: float, k: float, batch: float, multiprocessors: int, half_depth: float, split: float) -> float:
-    """Return the multiply-adds that a product takes as long as, rounds and all."""
-    if not multiprocessors:
-        return batch * m * n * (k + half_depth)
-    found = math.inf
-    for rows, columns in TILES:
-        tiles = batch * math.ceil(m / rows) * math.ceil(n / columns)
-        for parts in SPLITS:
-            if parts > 1 and (not split or k / parts < SHORTEST):
-                break
-            rounds = math.ceil(tiles * parts / multiprocessors)
-            work = rounds * multiprocessors * rows * columns * (k / parts + half_depth)
-            found = min(found, work + (split if parts > 1 else 0.0))
-    return found
+def _gemm(model: KernelModel, gemm: Gemm, peak: float, bandwidth: float) -> float:
+    return float(products(model, columns([gemm]), peak, bandwidth)[0])
+
+
+@lru_cache(maxsize=65536)
+def _attention(model: KernelModel, one: Attention, peak: float, bandwidth: float) -> float:
+    return float(attentions(model, columns([one]), peak, bandwidth)[0])

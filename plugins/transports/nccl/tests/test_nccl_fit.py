@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import tomllib
 from collections import Counter
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
@@ -108,7 +109,12 @@ def test_residuals_of_the_constants_that_ship(monkeypatch: pytest.MonkeyPatch) -
     """What the file says of its constants is what the model gives for the tables that they were fitted to."""
     found = tomllib.loads(files("fredfw_transport_nccl").joinpath("fitted.toml").read_text(encoding="utf-8"))
     measurements: list[Measurement] = []
-    monkeypatch.setattr("fredfw_transport_nccl.commands.fit", lambda taken: measurements.extend(taken) or {})
+
+    def taken(found: Sequence[Measurement]) -> dict[str, object]:
+        measurements.extend(found)
+        return {}
+
+    monkeypatch.setattr("fredfw_transport_nccl.commands.fit", taken)
     folder = files("fredfw.validation").joinpath("data")
     tables = [str(folder.joinpath(source.partition(",")[0])) for source in found["sources"]]
     CliRunner().invoke(nccl, ["fit", *tables], catch_exceptions=False)

@@ -522,7 +522,7 @@ class Runner:
             "fidelity": fidelity,
             "transfers": cell.transfers,
             **experiment.varied(fabric),
-            "files": configure.files(used),
+            "files": configure.files([*used, cell.npu]),
             "versions": self._plugins.versions(used=[type(part) for one in used for part in configure.parts(one)]),
         }
 

@@ -96,7 +96,11 @@ def read_tables(path: str | Path) -> dict[str, Any]:
 
 
 def parse(
-    content: Mapping[str, Any], values: Mapping[str, Any] | None = None, *, file: str | None = None
+    content: Mapping[str, Any],
+    values: Mapping[str, Any] | None = None,
+    *,
+    file: str | None = None,
+    folder: Path | None = None,
 ) -> AnyOutline:
     """Return the outline that the tables of ``content`` describe; raises ``InputError`` as ``load`` does.
 
@@ -104,11 +108,12 @@ def parse(
         content: The tables.
         values: What replaces values of them, by path, see ``fredfw.experiment.file.overrides``.
         file: Where they come from.
+        folder: What paths are relative to, if that is not the folder of ``file``.
     """
     tables, source = _with_base(content, file)
     try:
         tables = with_values(tables, values or {})
-        outline = _outline({key: one for key, one in tables.items() if key not in SEARCH}, source)
+        outline = _outline({key: one for key, one in tables.items() if key not in SEARCH}, source, folder)
         _ = outline.npu  # which refuses what is impossible
         _check_texts(outline)
         _check_priorities(outline.priorities or ())
@@ -156,7 +161,7 @@ def configured(outline: AnyOutline, plugins: PluginManager, *, trust_plugins: bo
         PluginError: A plugin cannot be used.
     """
     load_plugins(outline, plugins, trust_plugins=trust_plugins)
-    reader = _Reader(plugins, folder_of(outline))
+    reader = _Reader(plugins, outline.root)
     try:
         searched = outline.study is not None
         fabrics = _swept(outline.fabrics, reader.fabric, reader.unfit_fabric, searched=searched)
@@ -212,17 +217,10 @@ def _swept(
     return tuple(found)
 
 
-def folder_of(outline: AnyOutline) -> Path:
-    """Return which the paths in ``outline`` are relative to."""
-    if outline.folder is not None:
-        return outline.folder
-    return Path(outline.file).parent if outline.file else Path()
-
-
 def _check_trust(outline: AnyOutline, plugins: PluginManager) -> None:
     """Make sure that ``plugins`` has every file that ``outline`` names; of all of them before any is executed."""
     for index, name in enumerate(outline.plugins):
-        file = folder_of(outline) / name
+        file = outline.root / name
         try:
             found = resolved(file, "a Python file")
         except InputError as error:
@@ -242,7 +240,7 @@ def _load_files(outline: AnyOutline, plugins: PluginManager) -> None:
     for index, name in enumerate(outline.plugins):
         key = f"plugins[{index}]"
         try:
-            plugins.load_file(folder_of(outline) / name)
+            plugins.load_file(outline.root / name)
         except InputError as error:
             message = f"{name!r} {error.message}"
             raise InputError(message, file=outline.file, key=key, accepted=error.accepted) from None
@@ -255,7 +253,7 @@ def _fields(instance: Any) -> dict[str, Any]:
     return attrs.asdict(instance, recurse=False)
 
 
-def _outline(content: Mapping[str, Any], file: str | None) -> AnyOutline:
+def _outline(content: Mapping[str, Any], file: str | None, folder: Path | None) -> AnyOutline:
     check_keys(content, (*KEYS, *SEARCH, _BASE), "")
     sections = {
         kind: list(expand(_tables(content.get(kind, {}), kind), kind, plugin, section.KEYS))
@@ -272,10 +270,11 @@ def _outline(content: Mapping[str, Any], file: str | None) -> AnyOutline:
                 accepted=f"at least one table [{kind}.NAME], or experiment = PATH of a file that has it",
             )
     limits.check("cells", len(sections["fabrics"]) * len(sections["workloads"]), key="fabrics")
+    root = folder or (Path(file).parent if file else Path())
     baseline = as_text(content.get("baseline", sections["fabrics"][0][0]), "baseline")
     return Outline(
         title=as_text(content.get("title", printable(Path(file).stem) if file else "experiment"), "title"),
-        fabrics=tuple(_fabric(*section, baseline) for section in sections["fabrics"]),
+        fabrics=tuple(_fabric(*section, baseline, root) for section in sections["fabrics"]),
         workloads=_scaled([_workload(*section) for section in sections["workloads"]]),
         baseline=baseline,
         npu_table=as_table(content.get("npu", {}), "npu"),
@@ -287,6 +286,7 @@ def _outline(content: Mapping[str, Any], file: str | None) -> AnyOutline:
         variation=_variation(content, "variation"),
         plugins=_texts(content.get("plugins", []), "plugins"),
         file=file,
+        folder=folder,
     )
 
 
@@ -303,7 +303,7 @@ def _variation(table: Mapping[str, Any], key: str) -> Variation | None:
 
 
 def _fabric(
-    name: str, template: str, settings: Mapping[str, Any], table: Mapping[str, Any], baseline: str
+    name: str, template: str, settings: Mapping[str, Any], table: Mapping[str, Any], baseline: str, folder: Path
 ) -> FabricSection:
     key = f"fabrics.{name}"
     if "fidelity" in table:
@@ -318,7 +318,7 @@ def _fabric(
         settings=settings,
         table=table,
         baseline=fill(own, settings),
-        npu=npu_from(as_table(table["npu"], f"{key}.npu"), f"{key}.npu") if "npu" in table else None,
+        npu=npu_from(as_table(table["npu"], f"{key}.npu"), f"{key}.npu", folder) if "npu" in table else None,
         scopes=_texts(table["scopes"], f"{key}.scopes") if "scopes" in table else None,
         memories=_listed(table, "memories", MemoryTier, key),
         variation=_variation(table, f"{key}.variation"),

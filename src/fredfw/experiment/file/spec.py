@@ -262,15 +262,16 @@ class WorkloadSpec(WorkloadSection):
         return whole if isinstance(self.workload, jobs.Jobs) else f"{whole}.workload"
 
 
-def npu_from(table: Mapping[str, Any], key: str) -> Npu:
+def npu_from(table: Mapping[str, Any], key: str, folder: Path) -> Npu:
     """Return what the table ``key`` says computes: an accelerator by name, with what is given in place of its values.
+
+    Paths in it are relative to ``folder``.
 
     Raises:
         InputError: It says what is impossible; names key and value.
     """
-    own = ("preset", "precision")
-    check_keys(table, (*own, *schema.settings(Npu)), key)
-    given = {key: value for key, value in table.items() if key not in own}
+    check_keys(table, ("preset", *schema.settings(Npu)), key)
+    given = {key: value for key, value in table.items() if key != "preset"}
     if "preset" in table:
         preset = as_text(table["preset"], f"{key}.preset")
         precision = as_choice(table.get("precision", npus.PRECISIONS[0]), npus.PRECISIONS, f"{key}.precision")
@@ -282,7 +283,9 @@ def npu_from(table: Mapping[str, Any], key: str) -> Npu:
             known["compute"] = npus.MODELS[0]
         kernels = {**known["kernels"], **as_table(given.get("kernels", {}), f"{key}.kernels")}
         given = {**known, **given, "kernels": kernels}
-    return configure.build(Npu, given, key_prefix=key)
+    elif "kernel_tables" in given:
+        given = {"compute": npus.MODELS[1], **given}
+    return configure.build(Npu, given, key_prefix=key, folder=folder)
 
 
 _Fabric = TypeVar("_Fabric", bound=FabricSection, covariant=True)
@@ -334,7 +337,14 @@ class Outline(Generic[_Fabric, _Workload]):
     @cached_property
     def npu(self) -> Npu:
         """What computes, on fabrics that do not say so."""
-        return npu_from(self.npu_table, "npu")
+        return npu_from(self.npu_table, "npu", self.root)
+
+    @property
+    def root(self) -> Path:
+        """What paths in it are relative to."""
+        if self.folder is not None:
+            return self.folder
+        return Path(self.file).parent if self.file else Path()
 
     @cached_property
     def _by_name(self) -> dict[str, dict[str, Any]]:
@@ -388,8 +398,8 @@ class Outline(Generic[_Fabric, _Workload]):
         """
         written, key = self.written_npu(fabric), f"fabrics.{fabric.name}.npu" if fabric.npu else "npu"
         if accelerator and not written.keys() & {"preset", "peak"}:
-            return npu_from({"preset": accelerator, **written}, key)
-        if "precision" in written and "preset" not in written:
+            return npu_from({"preset": accelerator, **written}, key, self.root)
+        if "precision" in written and not written.keys() & {"preset", "kernel_tables"}:
             message = "there is no preset whose rate it chooses"
             raise InputError(message, key=f"{key}.precision", accepted=f"with {key}.preset")
         return fabric.npu or self.npu

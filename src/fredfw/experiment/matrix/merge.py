@@ -9,7 +9,6 @@ from attrs import asdict
 
 from fredfw.errors import InputError
 from fredfw.experiment.file.labels import check_parts, check_priorities
-from fredfw.experiment.file.reading import folder_of
 from fredfw.experiment.file.spec import AnyOutline, FabricSection, WorkloadSection
 from fredfw.experiment.matrix.comparison import assemble, comparable
 from fredfw.experiment.naming import listed
@@ -41,7 +40,7 @@ def merge(outline: AnyOutline, stores: Sequence[Store]) -> Comparison:
         try:
             found = find(outline, row, column, stores, fidelity)
             if isinstance(found, Cell):
-                _check_files(found, folder_of(outline))
+                _check_files(found, outline.root)
                 _check_versions(found, title, versions)
         except InputError as error:
             raise error.at(file=", ".join(str(one.path) for one in stores), key=title) from None

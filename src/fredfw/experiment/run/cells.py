@@ -27,6 +27,7 @@ from fredfw.fidelities import ESTIMATE
 from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager
 from fredfw.plugin.setup import Setup
+from fredfw.workloads import Npu
 
 Outcome = Cell | Failure
 """What is known of a cell once it was run."""
@@ -110,7 +111,7 @@ class SpecWriter:
     def spec(self, experiment: Experiment, workload: WorkloadSpec, fabric: FabricSpec, fidelity: str) -> CellSpec:
         """Return what to run, and what decides the result."""
         content = tables(experiment, workload, fabric)
-        folder = reading.folder_of(experiment).absolute()
+        folder = experiment.root.absolute()
         return CellSpec(
             content=content,
             workload=workload.name,
@@ -119,10 +120,10 @@ class SpecWriter:
             folder=str(folder),
             file=experiment.file,
             key=key_of(content, fidelity),
-            environment=self._environment(workload, fabric),
+            environment=self._environment(workload, fabric, fabric.npu or experiment.npu),
         )
 
-    def _environment(self, workload: WorkloadSpec, fabric: FabricSpec) -> str:
+    def _environment(self, workload: WorkloadSpec, fabric: FabricSpec, npu: Npu) -> str:
         used: list[Any] = [workload.workload, fabric.topology, *fabric.slots.values()]
         used += [one for listed in (fabric.collectives or {}).values() for one in listed]
         types = {type(part) for one in used for part in configure.parts(one)}
@@ -131,7 +132,7 @@ class SpecWriter:
         known = frozenset(types)
         if known not in self._code:
             self._code[known] = self._plugins.code(known)
-        return digest({"code": self._code[known], "files": configure.files(used)})
+        return digest({"code": self._code[known], "files": configure.files([*used, npu])})
 
 
 def run_cell(spec: CellSpec, setup: Setup) -> Outcome:
@@ -185,7 +186,7 @@ class CellRunner:
         return map(self.count, specs)
 
     def _experiment(self, spec: CellSpec) -> Experiment:
-        outline = evolve(reading.parse(spec.content, file=spec.file), folder=Path(spec.folder))
+        outline = reading.parse(spec.content, file=spec.file, folder=Path(spec.folder))
         return reading.configured(outline, self._plugins)
 
     def run(self, spec: CellSpec) -> Outcome:

@@ -10,7 +10,7 @@ of times, exp(mean |ln(predicted / measured)|) - 1.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from itertools import combinations
 from operator import getitem
@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from attrs import frozen
 
+from fredfw.fitting import least
 from fredfw.typing import FloatArray
 from fredfw_transport_nccl.model import time
 from fredfw_transport_nccl.tables import Fit, networks, origin, parse, published
@@ -178,47 +179,17 @@ def _constants(family: str, own: Sequence[Measurement], elsewhere: Mapping[str, 
 
 def _fit_stage(constants: dict[str, Any], free: Sequence[str], chosen: Sequence[Measurement]) -> None:
     """Set the ``free`` constants so that the error of ``chosen`` is least."""
-    start = np.array([_get(constants, path) for path in free])
 
-    def error(factors: FloatArray) -> float:
-        values = start * factors
+    def error(values: FloatArray) -> float:
         if (values <= 0).any() or any(value > 1 for path, value in zip(free, values, strict=True) if _shares(path)):
             return math.inf
         for path, value in zip(free, values.tolist(), strict=True):
             _set(constants, path, value)
         return _mean(parse(constants), chosen)
 
-    best = np.ones(len(free))
-    for size in (0.5, -0.2, 0.1, -0.05):
-        best = _simplex(error, best, size)
-    error(best)
+    error(least(error, np.array([_get(constants, path) for path in free])))
     for path in free:
         _set(constants, path, float(f"{_get(constants, path):.4g}"))
-
-
-def _simplex(error: Callable[[FloatArray], float], start: FloatArray, size: float) -> FloatArray:
-    """Return where ``error`` is least near ``start`` (Nelder and Mead, The Computer Journal 7, 1965)."""
-    corners = [start, *(start * (1 + size * one) for one in np.eye(len(start)))]
-    values = [error(one) for one in corners]
-    for _ in range(100 * len(start)):
-        order = np.argsort(values, kind="stable")
-        corners, values = [corners[one] for one in order], [values[one] for one in order]
-        if values[-1] - values[0] < 1e-6:
-            break
-        middle = np.mean(corners[:-1], axis=0)
-        step = middle - corners[-1]
-        tried, value = middle + step, error(middle + step)
-        if value < values[0]:
-            further = error(middle + 2 * step)
-            tried, value = (middle + 2 * step, further) if further < value else (tried, value)
-        elif value >= values[-2]:
-            tried, value = middle - 0.5 * step, error(middle - 0.5 * step)
-            if value >= values[-1]:
-                corners = [corners[0], *((corners[0] + one) / 2 for one in corners[1:])]
-                values = [values[0], *(error(one) for one in corners[1:])]
-                continue
-        corners[-1], values[-1] = tried, value
-    return corners[int(np.argmin(values))]
 
 
 def _mean(constants: Fit, chosen: Sequence[Measurement]) -> float:

@@ -1,0 +1,74 @@
+"""Lines of a CSV file by column, and what is wrong in them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from attrs import frozen
+
+from fredfw.errors import InputError
+
+TIME = "a number of microseconds above 0, without a unit"
+"""What a column of times has."""
+
+
+@frozen
+class Line:
+    """One line of a table: its number, and text by column."""
+
+    number: int
+    cells: Mapping[str, str]
+
+    def __getitem__(self, column: str) -> str:
+        return self.cells.get(column, "")
+
+    def refusal(self, column: str, message: str, accepted: str) -> InputError:
+        """Return the error that says what is wrong in ``column``."""
+        return InputError(message, key=f"line {self.number}, column {column}", accepted=accepted)
+
+    def quantity(self, column: str, accepted: str, fits: Callable[[float], bool] = lambda value: value > 0) -> float:
+        """Return the number in ``column``; raises ``InputError`` where it is not one that ``fits``."""
+        text = self[column]
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value) or not fits(value):
+            raise self.refusal(column, f"{text!r} cannot be used", accepted)
+        return value
+
+    def count(self, column: str, least: int) -> int:
+        """Return the whole number in ``column``; raises ``InputError`` where it is not one, or less than ``least``."""
+        accepted = f"a whole number from {least}"
+        return int(self.quantity(column, accepted, lambda value: value.is_integer() and value >= least))
+
+    def seconds(self, column: str) -> float:
+        """Return the microseconds in ``column`` in seconds; raises ``InputError`` where there are none."""
+        return self.quantity(column, TIME) * 1e-6
+
+
+def lines(text: str, check: Callable[[Sequence[str]], None] = lambda _: None) -> Iterator[Line]:
+    """Yield the lines of CSV below its header, which ``check`` may refuse.
+
+    Raises:
+        InputError: It is not CSV, or a line has other cells than the header; names the line.
+    """
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
+        header = [name.strip() for name in next(reader, [])]
+        check(header)
+        for cells in reader:
+            if not any(map(str.strip, cells)):
+                continue
+            if len(cells) != len(header):
+                message = f"there are {len(cells)} cells"
+                raise InputError(
+                    message, key=f"line {reader.line_num}", accepted=f"{len(header)}, as many as the header has"
+                )
+            yield Line(reader.line_num, dict(zip(header, map(str.strip, cells), strict=True)))
+    except csv.Error as error:
+        accepted = "CSV, whose first line names the columns"
+        raise InputError(f"is not CSV: {error}", key=f"line {reader.line_num}", accepted=accepted) from None

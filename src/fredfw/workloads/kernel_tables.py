@@ -1,0 +1,185 @@
+"""Tables of kernels that were timed alone, and the constants that fit them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+from attrs import evolve, frozen
+
+from fredfw.errors import InputError
+from fredfw.files import File, Files
+from fredfw.fitting import least
+from fredfw.lines import Line, lines
+from fredfw.typing import FloatArray
+from fredfw.units import counted
+from fredfw.workloads.kernels import Attention, Gemm, KernelModel, attentions, columns, products
+
+GEMM, ATTENTION = "gemm", "attention"
+COLUMNS: Mapping[str, tuple[str, ...]] = {
+    GEMM: ("m", "n", "k"),
+    ATTENTION: ("batch", "sequence", "heads", "kv_heads", "head_dim"),
+}
+"""What a row of each kind of kernel is known by, beside ``dtype`` and ``time_us``."""
+PRECISIONS = {
+    **dict.fromkeys(("", "bf16", "bfloat16", "fp16", "float16", "half"), ("bf16", 2.0)),
+    **dict.fromkeys(("fp8", "float8", "e4m3"), ("fp8", 1.0)),
+}
+"""Precision and bytes of a number, by what tables call it."""
+_LEAST = 20  # rows of a kind, of which half are fitted
+_PRODUCTS: Mapping[str, Mapping[str, float]] = {
+    "bf16": {"efficiency": 0.8, "half_depth": 200.0, "memory_efficiency": 0.7, "kernel": 3e-6, "split": 4e-6},
+    "fp8": {"efficiency": 0.8, "half_depth": 200.0, "memory_efficiency": 0.7, "kernel": 6e-6, "row": 7e-9},
+}
+"""Constants of products that are fitted, and what the search starts from."""
+_ATTENTION = {"efficiency": 0.7, "half_depth": 300.0, "kernel": 1.4e-5, "width": 40.0}
+_DECODE = {"memory_efficiency": 0.7}  # which attention of all tokens says nothing about: its work takes longer
+
+
+@frozen
+class Measured:
+    """A kernel that was timed alone.
+
+    Args:
+        kind: ``gemm`` or ``attention``.
+        work: What it computes.
+        precision: Of its products.
+        seconds: How long it took.
+        fitted: Whether it is one of every other row of its kind and precision, to which constants are fitted.
+        line: Where it is in its table.
+    """
+
+    kind: str
+    work: Gemm | Attention
+    precision: str
+    seconds: float
+    fitted: bool
+    line: Line
+
+
+def recognised(text: str) -> bool:
+    """Return whether ``text`` begins with the header of a table of kernels."""
+    header = {name.strip() for name in text.partition("\n")[0].split(",")}
+    return any(header.issuperset(columns) for columns in COLUMNS.values())
+
+
+def parse(text: str) -> list[Measured]:
+    """Return the kernels of a table.
+
+    Raises:
+        InputError: A value cannot be used; names line and column.
+    """
+    found: list[Measured] = []
+    counts: dict[tuple[str, str], int] = {}
+    for line in lines(text):
+        kind = GEMM if all(line[one] for one in COLUMNS[GEMM]) else ATTENTION
+        first, second, third, *heads = (line.count(one, 1) for one in COLUMNS[kind])
+        dtype = line["dtype"].casefold()
+        if dtype not in PRECISIONS:
+            raise line.refusal("dtype", f"{line['dtype']!r} is not known", ", ".join(filter(None, PRECISIONS)))
+        precision, width = PRECISIONS[dtype]
+        work: Gemm | Attention
+        if kind == GEMM:
+            work = Gemm(first, second, third, 1.0, width)
+        else:
+            shared, head = heads
+            asking = line.count("queries", 1) if line["queries"] else second
+            causal = line["causal"] != "false" and asking == second
+            work = Attention(first, third, shared, asking, second, head, causal=causal)
+        number = counts[kind, precision] = counts.get((kind, precision), -1) + 1
+        found.append(Measured(kind, work, precision, line.seconds("time_us"), number % 2 == 0, line))
+    return found
+
+
+def read(tables: Files, precision: str) -> tuple[Sequence[Measured], Sequence[Measured]]:
+    """Return the products in a precision, and the attention, of ``tables``: enough of each to be fitted, or none.
+
+    Raises:
+        InputError: A table is not one of kernels, or there are too few rows; names file, line and column.
+    """
+    rows = [one for file in tables.files for one in _read(file)]
+    gemms = [one for one in rows if one.kind == GEMM and one.precision == precision]
+    others = [one for one in rows if one.kind == ATTENTION]
+    for part, what in ((gemms, f"products in {precision}"), (others, "attention")):
+        if len(part) < _LEAST and (part or not gemms + others):
+            message = f"{counted(len(part), 'row')} of {what} in {', '.join(tables.paths)}"
+            raise InputError(message, key="kernel_tables", accepted=f"{_LEAST} or more, of which half are fitted")
+    return gemms, others
+
+
+def fitted(model: KernelModel, tables: Files, precision: str, peak: float, bandwidth: float) -> KernelModel:
+    """Return ``model`` with the constants that fit every other row of ``tables``; its status has the error of the rest.
+
+    What the tables have no rows of stays as it is.
+
+    Args:
+        model: Of the accelerator.
+        tables: Measured kernels.
+        precision: Whose products are fitted; attention is, whatever it is.
+        peak: FLOP per second.
+        bandwidth: Bytes per second of the local memory.
+
+    Raises:
+        InputError: As ``read``.
+    """
+    gemms, others = read(tables, precision)
+    found, off = model, []
+    if gemms:
+        plain = evolve(found, split=0.0, row=0.0)  # what is not fitted in a precision costs nothing
+
+        def multiplied(values: Mapping[str, Any], shapes: Mapping[str, FloatArray]) -> FloatArray:
+            return products(evolve(plain, **values), shapes, peak, bandwidth)
+
+        values, error = _best(_PRODUCTS[precision], gemms, multiplied)
+        found = evolve(plain, **values)
+        off.append(f"products {error:.0%}")
+    if others:
+        known = found.attention
+
+        def asked(values: Mapping[str, Any], shapes: Mapping[str, FloatArray]) -> FloatArray:
+            return attentions(evolve(found, attention=evolve(known, **values)), shapes, peak, bandwidth)
+
+        decode = any(isinstance(one.work, Attention) and one.work.queries < one.work.keys for one in others)
+        values, error = _best(_ATTENTION | (_DECODE if decode else {}), others, asked)
+        found = evolve(found, attention=evolve(known, **values))
+        off.append(f"attention {error:.0%}")
+    names = ", ".join(file.location.name for file in tables.files)
+    return evolve(found, status=f"calibrated on {names}, held out {' and '.join(off)} off")
+
+
+def _best(
+    start: Mapping[str, float],
+    rows: Sequence[Measured],
+    seconds: Callable[[Mapping[str, Any], Mapping[str, FloatArray]], FloatArray],
+) -> tuple[dict[str, Any], float]:
+    """Return the constants that fit best to every other row, and how far they are off on the rest."""
+
+    def off(part: Sequence[Measured]) -> Callable[[FloatArray], float]:
+        shapes, measured = columns([one.work for one in part]), np.array([one.seconds for one in part])
+
+        def error(values: FloatArray) -> float:
+            if (values <= 0).any():
+                return math.inf
+            found = seconds(dict(zip(start, values.tolist(), strict=True)), shapes)
+            return float(np.abs(np.log(found / measured)).mean())
+
+        return error
+
+    best = least(off([one for one in rows if one.fitted]), np.array(list(start.values())))
+    rest = off([one for one in rows if not one.fitted])
+    return dict(zip(start, best.tolist(), strict=True)), math.expm1(rest(best))
+
+
+@cache
+def _read(file: File) -> Sequence[Measured]:
+    text = file.text()
+    if not recognised(text):
+        accepted = f"CSV with the columns time_us and {' or '.join(', '.join(one) for one in COLUMNS.values())}"
+        raise InputError("is not a table of kernels", file=file.path, accepted=accepted)
+    try:
+        return parse(text)
+    except InputError as error:
+        raise error.at(file=file.path) from None
