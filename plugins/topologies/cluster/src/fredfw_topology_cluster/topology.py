@@ -14,6 +14,7 @@ from attrs import evolve, frozen, validators
 from fredfw import Bill, Defaults, Fabric, Level, NodeKind, OpenAdmission, Prices, Topology, limits, units
 from fredfw.errors import InputError
 from fredfw.typing import FloatArray, IntArray
+from fredfw.units import counted
 from fredfw_topology_cluster import presets
 from fredfw_topology_cluster.layout import Layout
 from fredfw_topology_cluster.network import KINDS, Kind, Network
@@ -25,8 +26,9 @@ class Cluster(Topology):
     """Nodes of NPUs, their network cards (NICs), and the switches that connect the nodes.
 
     What is not given has the value of the preset. The inside of a node is any topology without I/O controllers. A NIC
-    serves one NPU or several, and an NPU may have several NICs, which it uses evenly. Links between switches have the
-    bandwidth of a NIC.
+    serves one NPU or several, and an NPU may have several NICs, which it uses evenly. Where neither number divides the
+    other, as after the loss of one of eight, each NPU has an even share of all, as NCCL's channels together do. Links
+    between switches have the bandwidth of a NIC.
 
     Networks: ``rail-optimised`` has a leaf for NIC i of all nodes of a pod, and spines (and cores) above the leaves.
     ``rail-only`` has the rails without a connection between them, and always ``pxn``. ``fat-tree`` has leaves for all
@@ -156,13 +158,19 @@ class Cluster(Topology):
         return len(self._inside.npus) if own else int(self._given("nics"))
 
     @property
+    def _cards(self) -> tuple[int, float]:
+        """NICs of a node and the bandwidth of each: one for each NPU, with an even share, if they cannot be divided."""
+        npus, nics, nic = len(self._inside.npus), self._nics, float(self._given("nic"))
+        return (npus, nic * nics / npus) if nics % npus and npus % nics else (nics, nic)
+
+    @property
     def _rails(self) -> int | None:
         """Return the rails that are asked for; those of a preset are for its NICs."""
         own = self.node is not None or self.nics is not None
         return self.rails if own else self._given("rails")
 
     def _check(self, inside: Fabric) -> None:
-        npus, nics, name = len(inside.npus), self._nics, self._given("node").name
+        npus, (nics, _), name = len(inside.npus), self._cards, self._given("node").name
         if len(inside.controllers) or type(inside.defaults.admission) is not OpenAdmission:
             what = "I/O controllers" if len(inside.controllers) else "an admission control of its own"
             raise InputError(
@@ -172,12 +180,6 @@ class Cluster(Topology):
             )
         if not npus:
             raise InputError(f"{name!r} has no NPUs", key="node", accepted="a topology with NPUs")
-        if nics % npus and npus % nics:
-            raise InputError(
-                f"{nics} NICs cannot be divided among the {npus} NPUs of a node",
-                key="nics",
-                accepted=f"a divisor or a multiple of {npus}",
-            )
         users = max(1, npus // nics)
         if npus % self.pcie_npus or (self.pcie_npus % users and users % self.pcie_npus):
             raise InputError(
@@ -205,7 +207,7 @@ class Cluster(Topology):
         network = Network.of(
             self._given("network"),
             self.nodes,
-            self._nics,
+            self._cards[0],
             rails=self._rails,
             radix=self._given("radix"),
             oversubscription=self.oversubscription,
@@ -273,7 +275,9 @@ class Cluster(Topology):
         )
 
     def _notes(self, network: Network) -> Iterator[str]:
-        """Yield what is said where the network is not as oversubscribed as asked."""
+        """Yield what is said where NICs are not one for each NPU, or the network is not as oversubscribed as asked."""
+        if network.nics != self._nics:
+            yield f"each of the {network.nics} NPUs of a node has an even share of its {counted(self._nics, 'NIC')}"
         asked, built = self.oversubscription, network.oversubscription
         if built is None and asked > 1:
             yield f"oversubscription = {asked:g} changes nothing: each leaf has all nodes, and there are no spines"
@@ -291,13 +295,13 @@ class Cluster(Topology):
 
     def _levels(self, layout: Layout) -> tuple[Level, ...]:
         """Return the levels between nodes; what an NPU sends is limited by its NICs, or its part of a PCIe switch."""
-        nic = self._given("nic") * layout.network.nics / layout.npus
+        nic = self._cards[1] * layout.network.nics / layout.npus
         rate = nic if self.pcie is None else min(nic, self.pcie / self.pcie_npus)
         return layout.network.levels(rate, nic, self.pcie_latency + self.nic_latency, self.link_latency)
 
     def _outside(self, layout: Layout) -> tuple[tuple[IntArray, IntArray], FloatArray, FloatArray]:
         """Return the ends, the bandwidths and the latencies of the links that are not inside of nodes."""
-        nic: float = self._given("nic")
+        nic = self._cards[1]
         sources, destinations, bandwidths, latencies = [], [], [], []
         for number, step in enumerate(layout.steps):
             sources += [step.lower, step.upper]
