@@ -64,6 +64,7 @@ class Costs:
         reduction: Bytes per second that an NPU reduces of what it receives, all flows of a step together.
         seconds: What the call takes alone with these costs, if the transport knows. Results have a note where the links
             of the fabric make it another time.
+        protocol: By which protocol its library sends, and what chose that, in words.
     """
 
     launch: float = 0.0
@@ -73,6 +74,7 @@ class Costs:
     cap: ByTier = math.inf
     reduction: float = math.inf
     seconds: float | None = None
+    protocol: str = ""
 
     @property
     def free(self) -> bool:

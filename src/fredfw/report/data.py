@@ -278,7 +278,8 @@ def sweep_to_json(sweep: CollectiveSweep) -> str:
 
 def sweep_to_csv(sweep: CollectiveSweep) -> str:
     """Return one row per size: bytes, seconds, bytes per second, joules; the lower bound in seconds, with its parts."""
-    columns = ("pattern", "ranks", "size", "duration", "algbw", "busbw", "algorithm", "steps", "energy", "bound_ratio")
+    times = "pattern", "ranks", "size", "duration", "algbw", "busbw"
+    columns = (*times, "algorithm", "protocol", "steps", "energy", "bound_ratio")
     bounds = ("seconds", *PARTS, "binding")
     return to_csv(
         (*columns, *(f"bound_{column}" for column in bounds)),

@@ -24,6 +24,9 @@ def sweep_report(sweep: CollectiveSweep) -> list[Part]:
     results, fabric = sweep.results, sweep.fabric
     first = results[0]
     sizes = [f"{result.size:.15g}" for result in results]
+    protocols = [result.protocol for result in results]
+    columns = ["size (B)", "time (us)", "algbw (GB/s)", "busbw (GB/s)", "bound (us)", "time/bound", "bound by"]
+    columns += ["algorithm", *(["protocol"] if any(protocols) else []), "steps"]
     rows = zip(
         sizes,
         numbers.aligned([result.duration * 1e6 for result in results]),
@@ -33,14 +36,14 @@ def sweep_report(sweep: CollectiveSweep) -> list[Part]:
         [f"{result.bound_ratio:.3f}" for result in results],
         [result.bound.binding for result in results],
         [result.algorithm for result in results],
+        *([protocols] if any(protocols) else []),
         [str(result.steps) for result in results],
         strict=True,
     )
-    columns = ("size (B)", "time (us)", "algbw (GB/s)", "busbw (GB/s)", "bound (us)", "time/bound", "bound by")
     report: list[Part] = [
         Heading(f"{first.pattern} on {fabric.name}, {first.ranks} of {counted(len(fabric.npus), 'NPU')}"),
         GAP,
-        Table((*columns, "algorithm", "steps"), rows, right=(0, 1, 2, 3, 4, 5, 8)),
+        Table(columns, rows, right=(0, 1, 2, 3, 4, 5, len(columns) - 1)),
         Line(f"# Avg bus bandwidth    : {sweep.average_busbw / 1e9:.6g} GB/s"),
         Line(f"# Fidelity             : {first.fidelity}"),
     ]

@@ -211,6 +211,9 @@ def _check_costs(asked: Asking, answer: Costs, _: Transport, call: Call, fabric:
     told: object = answer.seconds
     if told is not None and not (isinstance(told, Real) and 0 < float(told) < math.inf):
         raise asked.wrong(f"returned seconds {brief(told)}", "seconds, finite and above 0, or None")
+    named: object = answer.protocol
+    if not isinstance(named, str):
+        raise asked.wrong(f"returned protocol {brief(named)}", "text")
 
 
 def admission(fabric: Fabric) -> Admission:

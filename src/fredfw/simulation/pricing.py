@@ -57,6 +57,7 @@ class Price:
         reduction: Bytes per second that an NPU reduces.
         free: Whether nothing costs anything but launching.
         seconds: What the call takes alone, if the transport knows.
+        protocol: As of ``Costs``.
     """
 
     launch: float
@@ -67,6 +68,7 @@ class Price:
     reduction: float
     free: bool
     seconds: float | None
+    protocol: str
 
     def routes(self, fabric: Fabric, routes: Routes, load: Load) -> Routes:
         """Return ``F`` routes in groups of flows with ``load``, with what their steps cost."""
@@ -191,7 +193,7 @@ class Pricing:
                 for one in (costs.step, costs.message, costs.efficiency, costs.cap)
             )
             launch, reduction = float(costs.launch), float(costs.reduction)
-            price = Price(launch, step, message, efficiency, cap, reduction, costs.free, costs.seconds)
+            price = Price(launch, step, message, efficiency, cap, reduction, costs.free, costs.seconds, costs.protocol)
             self._prices[call] = price
         return price
 

@@ -302,6 +302,7 @@ class Bench:
         bound = self.simulator.bounds.of(request, group)
         label, lowering = str(request.pattern), self.simulator.lowering
         nodes = self.fabric.npus[group][None, :]
+        price = lowering.price(plan.schedule, nodes)
         for how in ways(fidelity, self.simulator.network()):
             network = self.simulator.network()
             ScheduleRun(network, lowering, plan.schedule, nodes, lambda _: None, fidelity=how, label=label).start()
@@ -349,6 +350,7 @@ class Bench:
             fabric=self.fabric,
             group=group,
             schedule=plan.schedule,
+            protocol="" if price is None else price.protocol,
         )
 
 

@@ -27,6 +27,7 @@ class CollectiveResult:
     Args:
         pattern: The collective.
         algorithm: Name of the algorithm that ran (the chosen one, where ``auto`` was asked for).
+        protocol: By which protocol the transport's library sends, and what chose that; empty where it has none.
         ranks: Size of the group.
         size: Bytes of the per-rank buffer.
         duration: Seconds.
@@ -71,6 +72,7 @@ class CollectiveResult:
     fabric: Fabric
     group: IntArray
     schedule: Schedule
+    protocol: str = ""
 
     @property
     def bound_ratio(self) -> float:

@@ -31,6 +31,7 @@ class Terms:
 
     Args:
         protocol: Its number.
+        rule: What chose it.
         launch: Seconds, once.
         hops: Seconds of all steps together.
         inside: Bytes of payload for each byte on links in nodes.
@@ -38,6 +39,7 @@ class Terms:
     """
 
     protocol: int
+    rule: str
     launch: float
     hops: float
     inside: float
@@ -57,7 +59,7 @@ def terms(machine: Machine, fit: Fit, pattern: str, algorithm: str, size: float,
     """
     if algorithm == "in-network" and machine.nvls and pattern == "all-reduce":
         latency = published()["link"]["nvls"] * fit.nvls * MICROSECOND
-        return Terms(SIMPLE, fit.launch_of(pattern) + latency, 0.0, machine.nvls / machine.link, 1.0)
+        return Terms(SIMPLE, _ONLY, fit.launch_of(pattern) + latency, 0.0, machine.nvls / machine.link, 1.0)
     if algorithm == NVLS_TREE and pattern == "all-reduce" and machine.nvls_tree(1.0):
         return _nvls_tree(machine, fit)
     if algorithm == "tree" and pattern == "all-reduce":
@@ -77,7 +79,7 @@ def _ring(machine: Machine, fit: Fit, pattern: str, size: float, steps: int) -> 
         rate = ring_rate(machine, protocol, nic)
         # The last receive of a ring overlaps with no send.
         tail = fit.tail_of(pattern) * size / machine.ranks / rate if pattern in ROUND else 0.0
-        found.append(Terms(protocol, fit.launch_of(pattern) + tail, hops, *_shares(machine, rate)))
+        found.append(Terms(protocol, _rule(machine), fit.launch_of(pattern) + tail, hops, *_shares(machine, rate)))
     return min(found, key=lambda cost: _alone(machine, cost, pattern, "ring", size))
 
 
@@ -88,6 +90,14 @@ def _protocols(machine: Machine, pattern: str, algorithm: str, size: float, step
     changes the protocol late.
     """
     return range(len(PROTOCOLS)) if machine.nodes > 1 else (protocol_of(machine, pattern, algorithm, size, steps),)
+
+
+def _rule(machine: Machine) -> str:
+    return _FASTEST if machine.nodes > 1 else "tuner"
+
+
+_FASTEST, _ONLY = "fastest", "no other"
+"""What chooses a protocol, beside the tuner and the size of a message."""
 
 
 def _shares(machine: Machine, rate: float) -> tuple[float, float]:
@@ -105,7 +115,7 @@ def _tree(machine: Machine, fit: Fit, size: float) -> Terms:
         inside, between = _shares(machine, tree_rate(machine, protocol, size, nic))
         # Of two nodes, each is the only one below the other, so that half as much goes up and down.
         between /= 2 if machine.nodes == 2 else 1
-        found.append(Terms(protocol, fit.launch_of("all-reduce"), hops, inside, between))
+        found.append(Terms(protocol, _rule(machine), fit.launch_of("all-reduce"), hops, inside, between))
     return min(found, key=lambda cost: _alone(machine, cost, "all-reduce", "tree", size))
 
 
@@ -116,7 +126,7 @@ def _nvls_tree(machine: Machine, fit: Fit) -> Terms:
     share = _NVLS_PASSES * rate / machine.link, _away(machine) * rate / machine.each / machine.nic
     # All latencies come first: those of pieces that follow each other overlap.
     latency = fit.launch_of("all-reduce") + inside * fit.nvls + between * factor
-    return Terms(SIMPLE, latency, 0.0, min(share[0], 1.0), min(share[1], 1.0))
+    return Terms(SIMPLE, _ONLY, latency, 0.0, min(share[0], 1.0), min(share[1], 1.0))
 
 
 _NVLS_PASSES = 2
@@ -133,8 +143,9 @@ def _messages(machine: Machine, fit: Fit, pattern: str, size: float, steps: int)
     message = size / machine.ranks if everyone else size
     network, nic, away = fit.between(machine.network)
     shares = (fit.messages, 1.0) if everyone else (fit.sends, away)
-    found = []
-    for protocol in (LL, SIMPLE) if message <= published()["messages"]["ll"] else (SIMPLE,):
+    most, found = published()["messages"]["ll"], []
+    rule = _FASTEST if message <= most else f"above {most} B"
+    for protocol in (LL, SIMPLE) if message <= most else (SIMPLE,):
         inside, between = ring_hop(machine, protocol)
         hop = inside * fit.hops[protocol] if machine.nodes == 1 else between * network
         # What bounds the few channels of a ring with LL does not bound messages to all, which have channels each.
@@ -143,7 +154,8 @@ def _messages(machine: Machine, fit: Fit, pattern: str, size: float, steps: int)
         if machine.nodes > 1:
             # Messages in a node, also those to the GPU of another rail, have its links' rate, not that of its cards.
             inside = machine.facts["link"] * published()["ring"]["protocols"][protocol]
-        found.append(Terms(protocol, fit.launch_of("all-to-all"), steps * hop, inside * shares[0], between * shares[1]))
+        latency = fit.launch_of("all-to-all")
+        found.append(Terms(protocol, rule, latency, steps * hop, inside * shares[0], between * shares[1]))
     # NCCL takes LL wherever it may. No measurement shows that a call gets faster where LL ends.
     return min(found, key=lambda cost: _alone(machine, cost, pattern, "direct", size))
 

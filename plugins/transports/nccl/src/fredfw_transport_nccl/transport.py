@@ -12,6 +12,7 @@ from attrs import evolve, frozen, validators
 from fredfw import Call, Costs, Fabric, File, Transport, units
 from fredfw_transport_nccl.model import steps_of, terms
 from fredfw_transport_nccl.tables import (
+    PROTOCOLS,
     Fit,
     families,
     fitted,
@@ -148,6 +149,7 @@ class Nccl(Transport):
             launch=cost.launch,
             step=(max(hop - known.latency, 0.0), *(max(hop - known.away, 0.0) for _ in outer)),
             efficiency=(cost.inside, *(cost.between for _ in outer)),
+            protocol=f"{PROTOCOLS[cost.protocol]} ({cost.rule})",
         )
 
 
