@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
-from attrs import evolve, field, frozen
+from attrs import astuple, evolve, field, frozen
 from numpy.typing import ArrayLike, NDArray
 
 from fredfw import arrays
@@ -349,9 +349,9 @@ class Fabric:
 
     def offered_to_some(self, nodes: IntArray) -> Capabilities:
         """Return what the network does for collectives among all or some of the NPUs at ``nodes``."""
-        if self.local_offers and len(np.unique(self.servers[nodes])) == len(nodes) > 1:
-            return Capabilities()
-        return self.offers
+        apart = self.local_offers and len(np.unique(self.servers[nodes])) == len(nodes) > 1
+        found = [*([] if apart else [self.offers]), *(level.offers for level in self.levels)]
+        return Capabilities(*(any(each) for each in zip(*map(astuple, found), strict=True)))
 
     def _links_among(self, members: IntArray) -> GroupLinks | None:
         return GroupLinks.of(self, members, self.kinds == NodeKind.SWITCH)

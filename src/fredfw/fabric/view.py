@@ -156,15 +156,18 @@ class GroupView:
         """
         if self.coordinates is None:
             return evolve(self, servers=np.unique(servers, return_inverse=True)[1])
-        if self.capabilities == offers:
+        if self.capabilities == offers and len(self.levels) > 1:
             return self
         sizes = [level.size for level in self.levels]
         in_order = np.empty(self.size, dtype=np.intp)
         in_order[np.ravel_multi_index(tuple(self.coordinates.T), sizes)] = servers
         grid = in_order.reshape(sizes)
         within = [bool((grid == grid.take([0], axis=place)).all()) for place in range(len(sizes))]
-        levels = zip(self.levels, within, strict=True)
-        return evolve(self, levels=tuple(evolve(level, offers=offers) if one else level for level, one in levels))
+        parts = zip(self.levels, within, strict=True)
+        levels = tuple(evolve(level, offers=offers) if one else level for level, one in parts)
+        # What is done along the only line is done for all.
+        able = levels[0].offers if len(levels) == 1 else self.capabilities
+        return evolve(self, levels=levels, capabilities=able)
 
     @cached_property
     def links(self) -> GroupLinks | None:

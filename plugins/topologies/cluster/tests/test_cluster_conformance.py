@@ -17,6 +17,8 @@ class TestCluster(TopologyTests):
         Cluster(nodes=32, node=Switch(npus=2), network="rail-only", radix=6, oversubscription=2.0),
         Cluster(preset="hgx-b200", nodes=3, nics=16, network="fat-tree", routing="ecmp"),
         Cluster(preset="gb200-nvl72", nodes=2),
+        Cluster(preset="dgx-a100", nodes=5, nics=4, pcie=24e9, sharp=True),
+        Cluster(nodes=9, radix=8, node=Switch(npus=2), network="rail-only", sharp=True),
         Cluster(preset="mi300x", nodes=7, network="rail-only", nics=4, radix=8, oversubscription=3.0),
         Cluster(preset="tpu-v4", nodes=9, node=Torus((2, 3)), nics=2, radix=8, pcie=10e9),
         Cluster(preset="trainium2", nodes=5, node=Cluster(nodes=2, nics=2), nics=1),

@@ -217,6 +217,30 @@ def test_nics_that_cannot_be_divided_are_shared_evenly(nics: int) -> None:
     assert not whole.notes
 
 
+@pytest.mark.parametrize("nodes", [2, 8, 40])  # 40: two pods, and spines
+@pytest.mark.parametrize("preset", ["dgx-h100", "dgx-a100"])
+def test_switches_between_nodes_reduce_with_sharp(preset: str, nodes: int) -> None:
+    """Each NIC carries the buffer of its rail once up and once down at the same time, however many nodes there are."""
+    fields: dict[str, Any] = {"preset": preset, "nodes": nodes, "radix": 40, "nic": 1e9, **INSTANT}
+    fabric, plain = (
+        Cluster(sharp=one, **fields).build().with_defaults(transport=IdealTransport()) for one in (True, False)
+    )
+    rail = [8 * node + 3 for node in range(nodes)]
+    found = FRAMEWORK.simulate_collective(fabric, "all-reduce", size=1e9, group=rail)
+    assert found.algorithm == "in-network"
+    assert found.duration == pytest.approx(1.0, rel=1e-6)
+    assert found.bound_ratio >= 1 - 1e-9
+    without = FRAMEWORK.simulate_collective(plain, "all-reduce", size=1e9, group=rail)
+    assert without.duration > (1.9 if nodes > 2 else 0.99) * (nodes - 1) / nodes
+    # All NPUs: what a node reduces within goes through its NICs once.
+    steps = ("in-network" if preset == "dgx-h100" else "direct", "in-network")
+    whole = FRAMEWORK.simulate_collective(
+        fabric, "all-reduce", size=8e9, algorithm="hierarchical", chunks=16, steps=steps
+    )
+    assert 1.0 <= whole.duration < 1.15
+    assert whole.bound_ratio >= 1 - 1e-9
+
+
 def test_an_npu_uses_all_its_nics() -> None:
     fabric = Cluster(nodes=2, nics=32).build()
     routes = fabric.defaults.router.route(fabric, fabric.npus[:1], fabric.npus[8:9])
@@ -411,6 +435,8 @@ def test_a_router_is_for_its_own_cluster() -> None:
         ({"node": "torus"}, "node", "'torus' is not a topology", "{ name = ..., ... }"),
         ({"node": FatTree(radix=2**40, npus=2**40)}, "node.npus", "nodes are too many", "at most"),
         ({"nics": 0}, "nics", "0 is not", "at least 1"),
+        ({"nics": 16, "sharp": True}, "sharp", "an NPU has 2 NICs", "at most 8 NICs"),
+        ({"preset": "p5", "sharp": True}, "sharp", "the network of 'p5' is efa", "InfiniBand"),
         ({"nic": 0}, "nic", "0.0 is too small", "more than 0"),
         ({"network": "clos"}, "network", "'clos' is not known", "rail-optimised, rail-only, fat-tree"),
         ({"network": "rail-only", "pxn": False}, "pxn", "rails that are not connected need it", "another network"),

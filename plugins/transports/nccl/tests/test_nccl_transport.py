@@ -117,6 +117,39 @@ def test_several_nodes_have_trees_and_rings(size: float, algorithm: str, near: f
     assert result.duration == pytest.approx(closed, rel=near)
 
 
+@pytest.mark.parametrize(
+    ("family", "inside", "between"),
+    [
+        # NVLS of both kinds: 25 us in a node, 18 beyond.
+        ("h100", 25.0, 18.0),
+        # CollNetDirect: 3.7 us, and 0.4 for each of 7 others, twice; 31 us beyond.
+        ("a100", 2 * (3.7 + 7 * 0.4), 31.0),
+    ],
+)
+def test_switches_between_nodes_reduce_with_sharp(family: str, inside: float, between: float) -> None:
+    fabric = Cluster(preset=f"dgx-{family}", nodes=8, sharp=True).build()
+    transport = fabric.defaults.transport
+    assert isinstance(transport, Nccl)
+    assert transport.network == "infiniband-sharp"
+    known, size = transport.machine(fabric, 64, 8), 2.0**30
+    rate = min(8 * NIC[family] * 0.96, known.collnet(1.0))
+    assert expected(known, "all-reduce", size, 126)["collnet", 2] == pytest.approx(
+        1e-6 * (inside + between) + size / rate
+    )
+    assert algorithm_of(known, "all-reduce", size) == "collnet"
+    result = Framework().simulate_collective(fabric, "all-reduce", size=size)
+    assert "in-network" in result.algorithm
+    # Sixteen pieces fill their pipeline.
+    closed = time(known, transport.fit(family), "all-reduce", size)
+    assert closed < result.duration < 1.25 * closed
+    assert not expected(machine(family, 64, 8), "all-reduce", size, 126).keys() & {("collnet", 2)}
+    # One GPU of each node: its card carries the buffer once each way.
+    alone = transport.machine(fabric, 8, 8)
+    found = Framework().simulate_collective(fabric, "all-reduce", size=size, group=range(0, 64, 8))
+    assert found.algorithm == "in-network"
+    assert found.duration == pytest.approx(time(alone, transport.fit(family), "all-reduce", size), rel=0.01)
+
+
 @pytest.mark.parametrize("pattern", ["all-to-all", "point-to-point"])
 @pytest.mark.parametrize("nodes", [1, 2, 8, 128])
 @pytest.mark.parametrize("family", ["a100", "h100"])

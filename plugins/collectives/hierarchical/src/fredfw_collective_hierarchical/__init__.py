@@ -103,7 +103,7 @@ class Hierarchical(CollectiveAlgorithm):
         """See ``CollectiveAlgorithm.variants``: every order, in one piece and in pipelines of 2 to 16.
 
         Step algorithms by kind come in one order and in all, in one piece and in pipelines without gaps. Of an
-        all-reduce the innermost level may be done by its switch.
+        all-reduce switches may do the innermost level, all others, or all.
         """
         rings = [cls(chunks=chunks, orders=one) for one in ("forward", "reverse", "opposite") for chunks in _CHUNKS]
         return [
@@ -113,7 +113,7 @@ class Hierarchical(CollectiveAlgorithm):
                 cls(chunks=chunks, orders="all", steps="by-kind", policy="smallest-first", release="drained")
                 for chunks in _CHUNKS[1::2]
             ),
-            *([cls(chunks=16, steps=("in-network", "by-kind"))] if pattern is Pattern.ALL_REDUCE else []),
+            *(cls(chunks=16, steps=steps) for steps in _SWITCHED if pattern is Pattern.ALL_REDUCE),
         ]
 
     def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:
@@ -191,3 +191,4 @@ class Hierarchical(CollectiveAlgorithm):
 
 
 _CHUNKS = 1, 2, 4, 8, 16
+_SWITCHED = ("in-network", "by-kind"), ("direct", "in-network"), ("in-network", "in-network")

@@ -31,6 +31,7 @@ class ClusterRouter(Router):
         network: What connects the NICs.
         sharing: NPUs that share a PCIe switch on the way to their NICs; 0 without such switches.
         pxn: Whether flows change rails inside of their node although rails are connected.
+        sharp: Whether the switches between nodes combine and copy streams.
     """
 
     name: ClassVar[str] = "cluster"
@@ -39,6 +40,7 @@ class ClusterRouter(Router):
     network: Network
     sharing: int
     pxn: bool
+    sharp: bool
 
     @cached_property
     def layout(self) -> Layout:
@@ -128,17 +130,55 @@ class ClusterRouter(Router):
         return up, [one for one in (cables[0], trunks, cables[1]) if one], down
 
     def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
-        """See ``Router.tree``; there are trees inside of a node alone, where its own router has them."""
+        """See ``Router.tree``: inside of a node as its own router has them, with SHARP among NPUs of as many nodes."""
         inside = self._layout(fabric).inside
-        nodes = np.unique(np.concatenate([sources, destinations]) // len(inside.kinds))
+        ends = np.unique(np.concatenate([sources, destinations]))
+        nodes = np.unique(ends // len(inside.kinds))
         if len(nodes) > 1:
-            raise UnsupportedError(
-                f"the switches between the nodes of fabric {fabric.name!r} neither copy nor combine streams",
-                accepted="trees inside of a node",
-            )
+            return self._between_nodes(fabric, ends, sources, destinations, operation)
         first = nodes[0] * len(inside.kinds)
         local = inside.defaults.router.tree(inside, sources - first, destinations - first, operation)
         return evolve(local, links=local.links + nodes[0] * len(inside.sources))
+
+    def _between_nodes(
+        self, fabric: Fabric, ends: IntArray, sources: IntArray, destinations: IntArray, operation: Operation
+    ) -> Routes:
+        layout, tree = self.layout, self.network.tree
+        if not self.sharp:
+            raise UnsupportedError(
+                f"the switches between the nodes of fabric {fabric.name!r} neither copy nor combine streams",
+                accepted="trees inside of a node; with sharp = true others, too",
+            )
+        node, near = np.divmod(ends, len(layout.inside.kinds))
+        npus = node * layout.npus + layout.numbers[near]
+        trees, places = self.network.places(npus // layout.users)
+        if len(np.unique(node)) < len(ends) or len(np.unique(trees)) > 1 or (layout.numbers[near] < 0).any():
+            raise UnsupportedError(
+                f"fabric {fabric.name!r} has no tree among several NPUs of a node, or of rails that are not connected",
+                accepted="one NPU of each node, on the same rail",
+            )
+        height = next(one for one in range(1, tree.height + 1) if len(np.unique(places // tree.below[one])) == 1)
+        path = int(pair_hash(places[:1], places[-1:])[0] % np.uint64(tree.width[-1]))
+        rise = tree.rise(places, height, path)
+        up = [step.up(npus // step.npus) for step in layout.steps]
+        down = [step.down(npus // step.npus) for step in layout.steps]
+        if layout.attached is not None:
+            cables = layout.cables(npus, npus // layout.users)
+            up, down = [*up, layout.attached.up(cables)], [*down, layout.attached.down(cables)]
+        rising, falling = (
+            np.hstack([*(one[:, None] for one in own), layout.trunks[trees[:, None], trunks]])[np.isin(ends, some)]
+            for own, trunks, some in ((up, rise, sources), (down, rise + tree.first_links[-1], destinations))
+        )
+        if operation is Operation.MULTICAST:
+            # What a switch on the way up has below it need not come from above.
+            first = places[ends == sources[0]]
+            apart = [places // below != first // below for below in tree.below[:height]]
+            kept = np.stack([places != first] * len(down) + apart, axis=1)[np.isin(ends, destinations)]
+        else:
+            kept = np.ones(falling.shape, dtype=bool)
+        seconds = fabric.latencies[rising].sum(axis=1).max(initial=0.0)
+        seconds += (fabric.latencies[falling] * kept).sum(axis=1).max(initial=0.0)
+        return Routes.of([np.concatenate([np.unique(rising), np.unique(falling[kept])])], [float(seconds)])
 
     def _layout(self, fabric: Fabric) -> Layout:
         layout = self.layout

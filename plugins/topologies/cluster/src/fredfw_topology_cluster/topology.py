@@ -11,7 +11,20 @@ from typing import Any, ClassVar
 import numpy as np
 from attrs import evolve, frozen, validators
 
-from fredfw import Bill, Defaults, Fabric, Level, NodeKind, OpenAdmission, Prices, Topology, limits, units
+from fredfw import (
+    Bill,
+    Capabilities,
+    Defaults,
+    Fabric,
+    Level,
+    NodeKind,
+    OpenAdmission,
+    Prices,
+    Topology,
+    Transport,
+    limits,
+    units,
+)
 from fredfw.errors import InputError
 from fredfw.typing import FloatArray, IntArray
 from fredfw.units import counted
@@ -19,6 +32,7 @@ from fredfw_topology_cluster import presets
 from fredfw_topology_cluster.layout import Layout
 from fredfw_topology_cluster.network import KINDS, Kind, Network
 from fredfw_topology_cluster.routing import ClusterRouter
+from fredfw_transport_nccl import Nccl
 
 
 @frozen
@@ -104,6 +118,10 @@ class Cluster(Topology):
         help="whether a message to another rail first goes to an NPU of its own node that is on that rail, as with "
         "NCCL's PXN; default: the preset's, or false where the node is given",
     )
+    sharp: bool = units.flag(
+        False,
+        help="whether switches between nodes combine and copy streams, as SHARP does; with nccl, on InfiniBand alone",
+    )
     radix: int | None = units.option(
         None, validator=units.whole(2), help="number of ports of a switch; default: the preset's"
     )
@@ -132,6 +150,10 @@ class Cluster(Topology):
             raise InputError(f"{self.node!r} is not a topology", key="node", accepted=accepted)
         if self.pxn is False and self._given("network") == "rail-only":
             raise InputError("rails that are not connected need it", key="pxn", accepted="true, or another network")
+        library, _ = self._brings
+        if self.sharp and isinstance(library, Nccl) and library.network != "infiniband":
+            message = f"the network of {self.preset!r} is {library.network}"
+            raise InputError(message, key="sharp", accepted="false, or a preset with InfiniBand")
         self._check(self._inside)
         _ = self.router  # which refuses networks that do not fit
 
@@ -164,6 +186,10 @@ class Cluster(Topology):
         return (npus, nic * nics / npus) if nics % npus and npus % nics else (nics, nic)
 
     @property
+    def _brings(self) -> tuple[Transport | None, str]:
+        return (None, "") if self.node is not None else presets.brings(self.preset)
+
+    @property
     def _rails(self) -> int | None:
         """Return the rails that are asked for; those of a preset are for its NICs."""
         own = self.node is not None or self.nics is not None
@@ -181,6 +207,9 @@ class Cluster(Topology):
         if not npus:
             raise InputError(f"{name!r} has no NPUs", key="node", accepted="a topology with NPUs")
         users = max(1, npus // nics)
+        if self.sharp and nics > npus:
+            message = f"an NPU has {nics // npus} NICs, of which each would be in another tree"
+            raise InputError(message, key="sharp", accepted=f"false, or at most {npus} NICs")
         if npus % self.pcie_npus or (self.pcie_npus % users and users % self.pcie_npus):
             raise InputError(
                 f"{self.pcie_npus} NPUs at a PCIe switch do not divide a node of {npus} NPUs with {nics} NICs",
@@ -215,7 +244,7 @@ class Cluster(Topology):
         )
         own = self.pxn is None and self.node is not None
         pxn = not own and self._given("pxn")
-        return ClusterRouter(self._given("node"), network, self.pcie_npus if self.pcie else 0, pxn)
+        return ClusterRouter(self._given("node"), network, self.pcie_npus if self.pcie else 0, pxn, self.sharp)
 
     @property
     def scopes(self) -> tuple[str, ...]:
@@ -234,7 +263,9 @@ class Cluster(Topology):
         """Return the cluster; nodes and links come node by node, then what is outside of them. One node is alone."""
         inside, count = self._inside, self.nodes
         levels = _named(inside.levels)
-        library, accelerator = (None, "") if self.node is not None else presets.brings(self.preset)
+        library, accelerator = self._brings
+        if self.sharp and isinstance(library, Nccl):
+            library = evolve(library, network="infiniband-sharp")
         defaults = inside.defaults if library is None else evolve(inside.defaults, transport=library)
         if count == 1:
             return evolve(inside, name=self._title, levels=levels, defaults=defaults, accelerator=accelerator)
@@ -249,10 +280,12 @@ class Cluster(Topology):
             for one, other in zip((inside.sources, inside.destinations), ends, strict=True)
         )
         others = layout.first_switch + layout.network.trees * layout.switches - count * len(inside.kinds)
+        switches = np.arange(count * len(inside.kinds), count * len(inside.kinds) + others) >= layout.first_switch
         energies = np.full(len(bandwidths), self.link_energy)
         place = inside.coordinates
         if place is not None or layout.npus == 1:
-            levels += self._levels(layout)
+            between = Capabilities(reduces=self.sharp, multicasts=self.sharp)
+            levels += tuple(evolve(level, offers=between) for level in self._levels(layout))
         return Fabric(
             name=self._title,
             kinds=np.concatenate([np.tile(inside.kinds, count), np.full(others, NodeKind.SWITCH)]),
@@ -265,8 +298,8 @@ class Cluster(Topology):
             coordinates=_coordinates(place, [level.size for level in levels], layout) if levels else None,
             offers=inside.offers,
             local_offers=True,
-            copies=np.concatenate([np.tile(inside.copies, count), np.zeros(others, dtype=bool)]),
-            reduces=np.concatenate([np.tile(inside.reduces, count), np.zeros(others, dtype=bool)]),
+            copies=np.concatenate([np.tile(inside.copies, count), switches & self.sharp]),
+            reduces=np.concatenate([np.tile(inside.reduces, count), switches & self.sharp]),
             defaults=Defaults(router=self.router, sharing=defaults.sharing, transport=defaults.transport),
             tiers=np.repeat([0, 1], [count * len(inside.bandwidths), len(bandwidths)]),
             notes=(*inside.notes, *self._notes(layout.network)),

@@ -156,6 +156,20 @@ class XGFT:
             down.append(self.first_links[-1] + end * width + top)
         return up + down[::-1]
 
+    def rise(self, hosts: IntArray, height: int, path: int) -> IntArray:
+        """Return the ``(F, height)`` links from each host up to one switch; ``first_links[-1]`` more are those down.
+
+        Args:
+            hosts: ``(F,)`` below one subtree of that height.
+            height: Of the switch.
+            path: Which one, as of ``walk``.
+        """
+        links = np.empty((len(hosts), height), dtype=np.intp)
+        for level, places in enumerate(self.below[:height]):
+            width = self.width[level + 1]
+            links[:, level] = self.first_links[level] + hosts // places * width + path // (self.width[-1] // width)
+        return links
+
     def _require_hosts(self, highest: int) -> None:
         if highest >= self.hosts:
             raise UnsupportedError("paths begin and end at hosts", accepted=f"nodes 0 to {self.hosts - 1}")

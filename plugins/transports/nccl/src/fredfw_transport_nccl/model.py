@@ -8,8 +8,10 @@ from attrs import frozen
 
 from fredfw_transport_nccl.tables import LL, MICROSECOND, PROTOCOLS, SIMPLE, Fit, published
 from fredfw_transport_nccl.tuner import (
+    COLLNET,
     NVLS_TREE,
     Machine,
+    collnet_hops,
     expected,
     message_rate,
     nvls_tree_hops,
@@ -62,6 +64,8 @@ def terms(machine: Machine, fit: Fit, pattern: str, algorithm: str, size: float,
         return Terms(SIMPLE, _ONLY, fit.launch_of(pattern) + latency, 0.0, machine.nvls / machine.link, 1.0)
     if algorithm == NVLS_TREE and pattern == "all-reduce" and machine.nvls_tree(1.0):
         return _nvls_tree(machine, fit)
+    if algorithm in (COLLNET, "in-network") and pattern == "all-reduce" and machine.collnet(1.0):
+        return _collnet(machine, fit)
     if algorithm == "tree" and pattern == "all-reduce":
         return _tree(machine, fit, size)
     if pattern in ("all-to-all", "point-to-point"):
@@ -129,6 +133,21 @@ def _nvls_tree(machine: Machine, fit: Fit) -> Terms:
     return Terms(SIMPLE, _ONLY, latency, 0.0, min(share[0], 1.0), min(share[1], 1.0))
 
 
+def _collnet(machine: Machine, fit: Fit) -> Terms:
+    factor, nic, _ = fit.between(machine.network)
+    inside, between = collnet_hops(machine)
+    rate = machine.collnet(nic)
+    share = _in_node(machine) * rate / machine.link or 1.0, rate / machine.each / machine.nic
+    inside *= fit.nvls if machine.channels else fit.hops[SIMPLE]
+    latency = fit.launch_of("all-reduce") + inside + between * factor
+    return Terms(SIMPLE, _ONLY, latency, 0.0, min(share[0], 1.0), min(share[1], 1.0))
+
+
+def _in_node(machine: Machine) -> float:
+    """Return the bytes that a GPU sends in its node for each byte that CollNet reduces."""
+    return _NVLS_PASSES if machine.channels else 2 * (machine.each - 1) / machine.each
+
+
 _NVLS_PASSES = 2
 """How often a buffer is on the links of a node: to be reduced, and copied."""
 
@@ -183,7 +202,9 @@ def seconds(machine: Machine, fit: Fit, pattern: str, algorithm: str, size: floa
 
 def _alone(machine: Machine, cost: Terms, pattern: str, algorithm: str, size: float) -> float:
     n = machine.ranks
-    if algorithm == NVLS_TREE:
+    if algorithm == COLLNET:
+        inside, between = _in_node(machine) * size, size / machine.each
+    elif algorithm == NVLS_TREE:
         inside, between = _NVLS_PASSES * size, _away(machine) * size / machine.each
     elif algorithm in ("tree", "in-network"):
         inside = size * (2 if algorithm == "tree" else 1)

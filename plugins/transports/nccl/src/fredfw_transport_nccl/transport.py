@@ -24,11 +24,12 @@ from fredfw_transport_nccl.tables import (
     ratio_error,
     sources,
 )
-from fredfw_transport_nccl.tuner import NVLS_TREE, Machine
+from fredfw_transport_nccl.tuner import COLLNET, NVLS_TREE, Machine
 
 _TREES = "tree(shape=nodes)", "tree(shape=nodes, chunks=64)", "tree(shape=nodes, chunks=256)"
 _NVLS_TREE = "hierarchical(chunks=16, steps=('in-network', 'by-kind'))"
-_OTHERS = "in-network", *_TREES, _NVLS_TREE
+_SHARP = "hierarchical(chunks=16, steps=('in-network', 'in-network'))"
+_COLLNET = "hierarchical(chunks=16, steps=('direct', 'in-network'))"
 _SAME = 0.01  # how near rates are that are the same
 _ROUND = frozenset({"reduce-scatter", "all-gather", "broadcast", "reduce"})
 
@@ -92,9 +93,13 @@ class Nccl(Transport):
 
     def algorithms(self, pattern: str) -> Sequence[str] | None:
         """See ``Transport.algorithms``."""
-        rings: str = published()["families"].get(self.family, {}).get("ring", "ring")
+        facts = published()["families"].get(self.family, {})
+        rings = facts.get("ring", "ring")
         if pattern == "all-reduce":
-            return (rings, *_OTHERS)
+            switched = _NVLS_TREE
+            if published()["networks"][self.network].get("reduces"):
+                switched = _SHARP if facts.get("nvls") else _COLLNET
+            return rings, "in-network", *_TREES, switched
         return (rings,) if pattern in _ROUND else ("direct",)
 
     def settled(self, fabric: Fabric) -> Nccl:
@@ -138,7 +143,7 @@ class Nccl(Transport):
         family = machine.family
         algorithm, steps = call.algorithm, call.steps
         if algorithm == "hierarchical" and call.switched:
-            algorithm = NVLS_TREE
+            algorithm = COLLNET if machine.collnet(1.0) else NVLS_TREE
         elif algorithm == "hierarchical" and "ring" in machine.facts:
             steps = steps_of(call.pattern, machine.ranks)
         cost = terms(machine, self.fit(family), call.pattern, algorithm, call.size, steps)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from fredfw_transport_nccl.tables import GIGABYTE, LL, MICROSECOND, PROTOCOLS, SIMPLE, published
 
 NVLS_TREE = "nvls-tree"
 """The algorithm that reduces in the switches of nodes, and by trees between them."""
+COLLNET = "collnet"
+"""The algorithm that reduces in the switches of nodes where they can, and in those between them (SHARP)."""
 
 
 @frozen
@@ -83,6 +85,20 @@ class Machine:
         # Of two nodes, each sends half as much as of more.
         between = self.each * self.nic * nic * (2 if self.nodes == 2 else 1)
         return self._nvls("between", min(rate, self.each * self.nic), between)
+
+    def collnet(self, nic: float) -> float:
+        """Return the bytes of buffer per second of an all-reduce in the switches between nodes; 0 where these cannot.
+
+        Args:
+            nic: Share of network cards' rates that is reached.
+        """
+        if self.nodes == 1 or not published()["networks"][self.network].get("reduces"):
+            return 0.0
+        rate = self.link * self.facts["link"]
+        # Without switches that reduce, each GPU exchanges its part with all others of its node, twice.
+        alone = rate * self.each / (2 * (self.each - 1)) if self.each > 1 else math.inf
+        within = evolve(self, ranks=round(self.each), nodes=1).nvls if self.channels else alone
+        return min(within, self.each * self.nic * nic)
 
     def _nvls(self, speeds: str, rate: float, most: float) -> float:
         """Return the bytes of buffer per second where channels together have a ``rate``, and bus bandwidth a most."""
@@ -160,6 +176,16 @@ def nvls_tree_hops(machine: Machine) -> tuple[float, float]:
     return table["link"]["nvls"] * MICROSECOND, between * MICROSECOND
 
 
+def collnet_hops(machine: Machine) -> tuple[float, float]:
+    """Return the seconds of an all-reduce in the switches of nodes or among their GPUs, and between nodes."""
+    table = published()
+    if machine.channels:
+        return table["link"]["nvls"] * MICROSECOND, table["network"]["nvls"] * MICROSECOND
+    others = machine.each - 1
+    inside = 2 * (min(1, others) * table["link"]["collnet"] + others * table["link"]["collnet-each"])
+    return inside * MICROSECOND, table["network"]["collnet"] * MICROSECOND
+
+
 def expected(machine: Machine, pattern: str, size: float, steps: int) -> dict[tuple[str, int], float]:
     """Return the seconds that the tuner expects, by algorithm and protocol.
 
@@ -186,6 +212,8 @@ def expected(machine: Machine, pattern: str, size: float, steps: int) -> dict[tu
         found["in-network", SIMPLE] = table["link"]["nvls"] * MICROSECOND + size / machine.nvls
     if pattern == "all-reduce" and machine.nvls_tree(nic):
         found[NVLS_TREE, SIMPLE] = sum(nvls_tree_hops(machine)) + size / machine.nvls_tree(nic)
+    if pattern == "all-reduce" and machine.collnet(nic):
+        found[COLLNET, SIMPLE] = sum(collnet_hops(machine)) + size / machine.collnet(nic)
     return found
 
 
