@@ -117,6 +117,16 @@ def test_several_nodes_have_trees_and_rings(size: float, algorithm: str, near: f
     assert result.duration == pytest.approx(closed, rel=near)
 
 
+def test_a_tree_on_a_node_without_switches_has_one_link_to_the_next_gpu() -> None:
+    """LL, LL128 and Simple are chosen by what they reach there, so that more bytes never take less time."""
+    fabric = Cluster(preset="mi300x", nodes=4).build()
+    times = [duration(fabric, "all-reduce", 2.0**power) for power in range(14, 30)]
+    assert times == sorted(times)
+    known, fit = Nccl("mi300x").machine(fabric, 32, 4), Nccl("mi300x").fit("mi300x")
+    assert (known.link, known.lane) == (448e9, 64e9)
+    assert seconds(known, fit, "all-reduce", "tree", 2.0**30) > 2 * 2.0**30 / 64e9
+
+
 @pytest.mark.parametrize(
     ("family", "inside", "between"),
     [

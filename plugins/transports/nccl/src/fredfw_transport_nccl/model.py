@@ -104,10 +104,10 @@ _FASTEST, _ONLY = "fastest", "no other"
 """What chooses a protocol, beside the tuner and the size of a message."""
 
 
-def _shares(machine: Machine, rate: float) -> tuple[float, float]:
-    """Return the share of the links in nodes, and of those between them, at which a ring has ``rate``."""
+def _shares(machine: Machine, rate: float, link: float = 0.0) -> tuple[float, float]:
+    """Return the share of the links in nodes, all or one ``link``, and of those between, at which a ring has a rate."""
     between = rate / (machine.each * machine.nic) if machine.nodes > 1 else 1.0
-    return min(rate / machine.link, 1.0), min(between, 1.0)
+    return min(rate / (link or machine.link), 1.0), min(between, 1.0)
 
 
 def _tree(machine: Machine, fit: Fit, size: float) -> Terms:
@@ -116,7 +116,7 @@ def _tree(machine: Machine, fit: Fit, size: float) -> Terms:
     for protocol in _protocols(machine, "all-reduce", "tree", size, 1):
         inside, between = tree_hops(machine, protocol)
         hops = inside * fit.hops[protocol] + between * factor
-        inside, between = _shares(machine, tree_rate(machine, protocol, size, nic))
+        inside, between = _shares(machine, tree_rate(machine, protocol, size, nic), machine.lane)
         # Of two nodes, each is the only one below the other, so that half as much goes up and down.
         between /= 2 if machine.nodes == 2 else 1
         found.append(Terms(protocol, _rule(machine), fit.launch_of("all-reduce"), hops, inside, between))
@@ -216,7 +216,8 @@ def _alone(machine: Machine, cost: Terms, pattern: str, algorithm: str, size: fl
     else:
         inside = size * steps_of(pattern, n) / n
         between = inside / machine.each
-    busy = inside / (machine.link * cost.inside)
+    link = machine.lane if algorithm == "tree" and machine.lane else machine.link
+    busy = inside / (link * cost.inside)
     if machine.nodes > 1:
         busy = max(busy, between / (machine.nic * cost.between))
     return cost.launch + cost.hops + busy

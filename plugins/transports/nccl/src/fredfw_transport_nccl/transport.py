@@ -135,7 +135,7 @@ class Nccl(Transport):
         """Return what a call of so many ranks in so many nodes of ``fabric`` runs on."""
         known = fabric.derived(_server)
         family = self.family or _family(known)[0]
-        return Machine(family, ranks, nodes, known.link, known.nic, known.reduces, self.network)
+        return Machine(family, ranks, nodes, known.link, known.nic, known.reduces, self.network, known.lane)
 
     def costs(self, call: Call, fabric: Fabric) -> Costs:
         """See ``Transport.costs``; a step is as long on all tiers, and has the latency of links in it."""
@@ -174,6 +174,7 @@ class _Server:
 
     Args:
         link: Bytes per second that an NPU sends inside of it.
+        lane: Bytes per second that it sends to one other NPU there.
         nic: Bytes per second that an NPU sends out of it while all others do.
         latency: Seconds from an NPU to another one inside of it.
         away: Seconds to the nearest one in another server.
@@ -183,6 +184,7 @@ class _Server:
     """
 
     link: float
+    lane: float
     nic: float
     latency: float
     away: float
@@ -206,12 +208,14 @@ def _server(fabric: Fabric) -> _Server:
     link, nic = (float(rates.min()) for rates in sent)
     if outer is not None:
         nic = outer.bandwidth
+    lanes = fabric.bandwidths[inside & np.isin(fabric.sources, fabric.npus) & np.isin(fabric.destinations, fabric.npus)]
     return _Server(
         link=link if link else nic,
+        lane=float(lanes.min(initial=link if link else nic)),
         nic=nic if nic else link,
         latency=inner.latency if inner else 0.0,
         away=outer.latency if outer else 0.0,
         reduces=fabric.offers.reduces and fabric.offers.multicasts,
         several=bool(fabric.servers[fabric.npus].max(initial=0)),
-        switched=not np.isin(fabric.destinations[inside & np.isin(fabric.sources, fabric.npus)], fabric.npus).any(),
+        switched=not len(lanes),
     )

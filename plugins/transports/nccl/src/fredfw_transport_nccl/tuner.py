@@ -27,6 +27,7 @@ class Machine:
         nic: Bytes per second that a GPU sends to other nodes.
         reduces: Whether the switch of a node combines and copies streams.
         network: What connects nodes, as in ``published.toml``.
+        lane: Bytes per second that a GPU sends to the next one of a tree; 0 for ``link``.
     """
 
     family: str
@@ -36,6 +37,7 @@ class Machine:
     nic: float
     reduces: bool = False
     network: str = "infiniband"
+    lane: float = 0.0
 
     @property
     def each(self) -> float:
