@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import pytest
 from attrs import evolve
@@ -224,11 +225,37 @@ def test_what_is_read_is_not_replaced(tmp_path: Path) -> None:
     assert table.read_text().startswith(HEADER)
 
 
+def test_a_table_may_be_held_out(tmp_path: Path) -> None:
+    """All of its rows are scored, whatever their sizes, and none is fitted to; so it is told apart by its bytes."""
+    table, held, copy, output = (tmp_path / one for one in ("table.csv", "held.csv", "copy.csv", "fitted.toml"))
+    rows = [f"h100-node,1,8,all-reduce,{2**one},{20 + one}" for one in range(10, 20)]
+    table.write_text("\n".join([HEADER, *rows[:8]]))
+    copy.write_text(table.read_text())
+    held.write_text("\n".join([HEADER, *rows]))
+
+    def constants(*arguments: Path | str) -> dict[str, Any]:
+        command = ["fit", *map(str, arguments), "--output", str(output)]
+        CliRunner().invoke(nccl, command, catch_exceptions=False)
+        return tomllib.loads(output.read_text())
+
+    alone, beside = constants(table), constants(table, "--hold-out", held)
+    assert beside["h100"]["constants"] == alone["h100"]["constants"]
+    assert beside["sources"] == alone["sources"]
+    points = [
+        {one["part"]: one["points"] for one in found["h100"]["residuals"] if one["sizes"] == "all"}
+        for found in (alone, beside)
+    ]
+    assert points == [{"fitted": 4, "held out": 4}, {"fitted": 4, "held out": 4 + 10}]
+    result = CliRunner().invoke(nccl, ["fit", str(table), "--hold-out", str(copy)])
+    assert "--hold-out: " in str(result.exception)
+    assert "is fitted to, too" in str(result.exception)
+
+
 def test_nothing_is_fitted_to_what_is_held_out(tmp_path: Path) -> None:
     table, output = tmp_path / "table.csv", tmp_path / "fitted.toml"
     table.write_text(f"{HEADER}\na100-node,1,8,all-reduce,2097152,60\n")
     result = CliRunner().invoke(nccl, ["fit", str(table), "--output", str(output)])
-    assert "no size of a100 is an even power of two bytes" in str(result.exception)
+    assert "no size of a100 in TABLES is an even power of two bytes" in str(result.exception)
     assert not output.exists()
 
 

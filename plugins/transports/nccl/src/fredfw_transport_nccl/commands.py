@@ -28,26 +28,38 @@ def nccl() -> None:
 )
 @click.option("--system", metavar="NAME", help="The machine that all of TABLES was measured on, as in validate.")
 @click.option("--pattern", metavar="NAME", help="What nccl-tests ran, where its output does not name the program.")
+@click.option(
+    "--hold-out", "held", metavar="TABLE", multiple=True, help="A table to score alone, to which nothing is fitted."
+)
 @click.argument("tables", nargs=-1, required=True)
 @click.pass_context
 def fit_command(
-    ctx: click.Context, output: str | None, system: str | None, pattern: str | None, tables: tuple[str, ...]
+    ctx: click.Context,
+    output: str | None,
+    system: str | None,
+    pattern: str | None,
+    held: tuple[str, ...],
+    tables: tuple[str, ...],
 ) -> None:
     """Fit to TABLES of collectives, as validate reads them: CSV, or the output of nccl-tests or rccl-tests.
 
     Each table is a source, without which constants are fitted, too. So are they without each system. What is not used
     is said.
     """
-    outputs = Outputs({"--output": output}, source=tables)
+    outputs = Outputs({"--output": output}, source=(*tables, *held))
     sources: list[str] = []
     measurements: list[Measurement] = []
     unused: Counter[str] = Counter()
-    for path in tables:
+    for path, held_out in (*((one, False) for one in tables), *((one, True) for one in held)):
         listed = measured(ctx, [path], system=system, pattern=pattern)
         file = File.at(path)
-        sources.append(f"{file.location.name}, sha256 {file.digest[:16]}")
+        source = f"sha256 {file.digest[:16]}"
+        if not held_out:
+            sources.append(f"{file.location.name}, {source}")
+        elif any(one.endswith(source) for one in sources):
+            raise InputError(f"{path!r} is fitted to, too", key="--hold-out", accepted="a table that is not in TABLES")
         for one in listed:
-            found = measurement(one, file.location.stem)
+            found = measurement(one, file.location.stem, held_out=held_out)
             if found is not None and any(stage.takes(found) for stage in FREE):
                 measurements.append(found)
             else:
@@ -57,14 +69,14 @@ def fit_command(
         raise InputError(message, key="TABLES", accepted=", ".join(families()))
     for family in dict.fromkeys(one.family for one in measurements):
         if not any(one.fitted for one in measurements if one.family == family):
-            message = f"no size of {family} is an even power of two bytes, to which constants are fitted"
+            message = f"no size of {family} in TABLES is an even power of two bytes, to which constants are fitted"
             raise InputError(message, key="TABLES", accepted="sizes such as 1024, 4096, 16384 or 1048576, too")
     result = fit(measurements)
     outputs.write({"--output": lambda: rendered(result, sources)} if output else {})
     outputs.show(lambda: [*_report(result), *(f"not used: {count} of {what}" for what, count in unused.items())])
 
 
-def measurement(one: Measured, source: str) -> Measurement | None:
+def measurement(one: Measured, source: str, *, held_out: bool = False) -> Measurement | None:
     """Return what ``one`` is to the fit; ``None`` where its system is not one of NCCL's."""
     transport = one.fabric.defaults.transport
     if not isinstance(transport, Nccl):
@@ -72,7 +84,7 @@ def measurement(one: Measured, source: str) -> Measurement | None:
     # Of messages from each rank to the next, the slowest is between two nodes.
     ranks, nodes = (2, min(one.nodes, 2)) if one.pattern == SEND else (one.ranks, one.nodes)
     machine = transport.machine(one.fabric, ranks, nodes)
-    return Measurement(machine, one.system, one.pattern, one.size, one.seconds, source)
+    return Measurement(machine, one.system, one.pattern, one.size, one.seconds, source, held_out)
 
 
 def rendered(found: Mapping[str, Any], sources: Sequence[str]) -> str:

@@ -61,6 +61,7 @@ class Measurement:
         size: Bytes of the per-rank buffer, the larger of input and output.
         seconds: How long it took.
         source: Who measured it.
+        held_out: Whether nothing is fitted to it, whatever its size.
     """
 
     machine: Machine
@@ -69,6 +70,7 @@ class Measurement:
     size: float
     seconds: float
     source: str = ""
+    held_out: bool = False
 
     @property
     def family(self) -> str:
@@ -82,9 +84,9 @@ class Measurement:
 
     @property
     def fitted(self) -> bool:
-        """Whether its size is an even power of two, as near as nccl-tests comes to it."""
+        """Whether constants are fitted to it: its size is an even power of two, as near as nccl-tests comes to it."""
         exponent = round(math.log2(self.size))
-        return exponent % 2 == 0 and abs(self.size / 2.0**exponent - 1) < 0.01
+        return not self.held_out and exponent % 2 == 0 and abs(self.size / 2.0**exponent - 1) < 0.01
 
     @property
     def size_class(self) -> str:
@@ -135,7 +137,7 @@ def fit(measurements: Iterable[Measurement]) -> dict[str, Any]:
     constants = {family: _constants(family, own) for family, own in families.items()}
     found = {}
     for family, own in families.items():
-        sources = list(dict.fromkeys(one.source for one in own))
+        sources = list(dict.fromkeys(one.source for one in own if not one.held_out))
         others = [constants[other] for other in families if other != family]
         found[family] = {
             "constants": constants[family],
