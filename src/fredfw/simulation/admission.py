@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import assert_never
@@ -100,7 +101,7 @@ class Desk:
     _detours: Detours
     _fabric: str
     _statistics: Statistics
-    _controlled: int  # links that it decides about, which come first; flows over others, of memories, start at once
+    _controlled: float  # links that it decides about, which come first; flows over others, of memories, start at once
     waiting: list[Request] = field(factory=list, init=False)  # will be asked about again when something has ended
 
     def ask(self, request: Request) -> None:
@@ -148,7 +149,8 @@ class Desk:
         """Tell the admission that ``flows`` have ended, and do with what waits what can be done now."""
         if type(self._admission) is AlwaysStart or self._is_outside(flows):
             return
-        answers.release(self._admission, flows)
+        if type(self._admission).release is not Admission.release:
+            answers.release(self._admission, flows)
         waiting, self.waiting = self.waiting, []
         for place, request in enumerate(waiting, start=1):
             try:
@@ -159,6 +161,8 @@ class Desk:
 
     def _is_outside(self, flows: FlowSet) -> bool:
         """Return whether ``flows`` go over links that the admission does not know."""
+        if self._controlled == math.inf:
+            return False
         links = flows.routes.links
         return len(links) > 0 and bool(links[0] >= self._controlled)
 

@@ -110,7 +110,7 @@ class FlowNetwork:
             detours=self._detours,
             fabric=fabric.name,
             statistics=self._statistics,
-            controlled=len(fabric.network.sources),
+            controlled=math.inf if fabric.memories is None else len(fabric.network.sources),
         )
         self._tickets = 0
         self._labels: dict[str, int] = {}
