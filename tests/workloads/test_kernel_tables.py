@@ -125,6 +125,7 @@ def test_an_experiment_names_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     [
         (["m,n,k,time_us\n1,2,3,4"], {}, r"kernel_tables: 1 row of products in bf16 in .*0.csv \(accepted: 20 or more"),
         (["dtype,m,n,k,time_us\nfp8,1,2,3,4"], {}, r"kernel_tables: 0 rows of products in bf16"),
+        (["gpu,m,n,k,time_us\na,1,2,3,4\nb,1,2,3,4"], {}, r"kernel_tables: rows are of a, b"),
         (["a,b\n1,2"], {}, r"0.csv: is not a table of kernels \(accepted: CSV with the columns time_us and m, n, k or"),
         (["m,n,k,time_us\n1,2,3,long"], {}, r"0.csv: line 2, column time_us: 'long' cannot be used"),
         ([products()], {"efficiency": 0.5}, r"kernel_tables: have no effect on a roofline"),

@@ -101,6 +101,9 @@ def read(tables: Files, precision: str) -> tuple[Sequence[Measured], Sequence[Me
         InputError: A table is not one of kernels, or there are too few rows; names file, line and column.
     """
     rows = [one for file in tables.files for one in _read(file)]
+    gpus = sorted({one.line["gpu"] for one in rows})
+    if len(gpus) > 1:
+        raise InputError(f"rows are of {', '.join(gpus)}", key="kernel_tables", accepted="tables of one accelerator")
     gemms = [one for one in rows if one.kind == GEMM and one.precision == precision]
     others = [one for one in rows if one.kind == ATTENTION]
     for part, what in ((gemms, f"products in {precision}"), (others, "attention")):

@@ -117,6 +117,28 @@ def test_several_nodes_have_trees_and_rings(size: float, algorithm: str, near: f
     assert result.duration == pytest.approx(closed, rel=near)
 
 
+def test_one_gpu_of_each_node_has_pat() -> None:
+    """PAT: 8 us, 4 for each of log2(n) hops, 2.8 for each rank, at three quarters of the rate (tuning.cc)."""
+    size, rate = 2.0**20, 0.75 * 0.96 * NIC["h100"]
+    for ranks, hops in ((8, 3), (40, 5)):
+        found = expected(machine("h100", ranks, ranks), "all-gather", size, ranks - 1)
+        by_hand = 1e-6 * (8 + 4 * hops + 2.8 * ranks) + size * (ranks - 1) / ranks / rate
+        assert found["pat", 2] == pytest.approx(by_hand)
+    assert ("pat", 2) not in expected(machine("h100", 16, 8), "all-gather", size, 15)
+    assert ("pat", 2) not in expected(machine("h100", 8, 8), "all-reduce", size, 14)
+    # Of many nodes it takes less than a ring, which sends the same bytes, until its rate counts.
+    fabric, group = Cluster(preset="dgx-h100", nodes=16).build(), range(0, 128, 8)
+    for pattern in ("all-gather", "reduce-scatter"):
+        small, large = (
+            Framework().simulate_collective(fabric, pattern, size=one, group=group) for one in (2.0**20, 2.0**30)
+        )
+        assert (small.protocol, large.protocol) == ("Simple (PAT)", "Simple (fastest)")
+        fit, known = fitted("h100"), Nccl("h100").machine(fabric, 16, 16)
+        closed = fit.launch_of(pattern) + 1e-6 * (2.8 * 16 + 4 * 4 * fit.between("infiniband")[0])
+        assert small.duration > closed
+        assert small.duration == pytest.approx(seconds(known, fit, pattern, "pat", 2.0**20), rel=1e-6)
+
+
 def test_a_tree_on_a_node_without_switches_has_one_link_to_the_next_gpu() -> None:
     """LL, LL128 and Simple are chosen by what they reach there, so that more bytes never take less time."""
     fabric = Cluster(preset="mi300x", nodes=4).build()

@@ -143,6 +143,7 @@ class ClusterRouter(Router):
     def _between_nodes(
         self, fabric: Fabric, ends: IntArray, sources: IntArray, destinations: IntArray, operation: Operation
     ) -> Routes:
+        """Return the tree among NPUs of as many nodes, ``ends``: up to the first switch above all, and down."""
         layout, tree = self.layout, self.network.tree
         if not self.sharp:
             raise UnsupportedError(

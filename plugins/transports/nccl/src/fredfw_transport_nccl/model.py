@@ -10,11 +10,14 @@ from fredfw_transport_nccl.tables import LL, MICROSECOND, PROTOCOLS, SIMPLE, Fit
 from fredfw_transport_nccl.tuner import (
     COLLNET,
     NVLS_TREE,
+    PAT,
     Machine,
     collnet_hops,
     expected,
+    has_pat,
     message_rate,
     nvls_tree_hops,
+    pat_hops,
     protocol_of,
     ring_hop,
     ring_hops,
@@ -84,6 +87,11 @@ def _ring(machine: Machine, fit: Fit, pattern: str, size: float, steps: int) -> 
         # The last receive of a ring overlaps with no send.
         tail = fit.tail_of(pattern) * size / machine.ranks / rate if pattern in ROUND else 0.0
         found.append(Terms(protocol, _rule(machine), fit.launch_of(pattern) + tail, hops, *_shares(machine, rate)))
+    if has_pat(machine, pattern):
+        # Its messages are others than a ring's, with the same bytes for each card.
+        inside, between = pat_hops(machine)
+        shares = _shares(machine, machine.rate(nic) * published()["pat"]["share"])
+        found.append(Terms(SIMPLE, "PAT", fit.launch_of(pattern), inside + between * factor, *shares))
     return min(found, key=lambda cost: _alone(machine, cost, pattern, "ring", size))
 
 
@@ -193,10 +201,10 @@ def seconds(machine: Machine, fit: Fit, pattern: str, algorithm: str, size: floa
         machine: Where.
         fit: The fitted constants of its family.
         pattern: What is done.
-        algorithm: ``ring``, ``tree``, ``in-network``, ``nvls-tree``, or for messages ``direct``.
+        algorithm: ``ring``, ``tree``, ``in-network``, ``nvls-tree``, ``collnet``, ``pat``, or for messages ``direct``.
         size: Bytes of the per-rank buffer.
     """
-    steps = steps_of(pattern, machine.ranks) if algorithm in ("ring", "direct") else 1
+    steps = steps_of(pattern, machine.ranks) if algorithm in ("ring", "direct", PAT) else 1
     return _alone(machine, terms(machine, fit, pattern, algorithm, size, steps), pattern, algorithm, size)
 
 

@@ -11,6 +11,8 @@ from fredfw_transport_nccl.tables import GIGABYTE, LL, MICROSECOND, PROTOCOLS, S
 
 NVLS_TREE = "nvls-tree"
 """The algorithm that reduces in the switches of nodes, and by trees between them."""
+PAT = "pat"
+"""The algorithm of parallel aggregated trees."""
 COLLNET = "collnet"
 """The algorithm that reduces in the switches of nodes where they can, and in those between them (SHARP)."""
 
@@ -163,6 +165,18 @@ def ring_hops(machine: Machine, protocol: int, steps: int, passes: int) -> tuple
     return (steps - away) * inside, away * between
 
 
+def pat_hops(machine: Machine) -> tuple[float, float]:
+    """Return the seconds of an all-gather by PAT that its ranks take, and those of its hops between nodes."""
+    table = published()["pat"]
+    hops = table["hop"] * math.floor(math.log2(machine.ranks))
+    return table["rank"] * machine.ranks * MICROSECOND, hops * MICROSECOND
+
+
+def has_pat(machine: Machine, pattern: str) -> bool:
+    """Return whether NCCL may do ``pattern`` by parallel aggregated trees (PAT): with one GPU in each node."""
+    return pattern in ("all-gather", "reduce-scatter") and machine.nodes == machine.ranks > 1
+
+
 def tree_hops(machine: Machine, protocol: int) -> tuple[float, float]:
     """Return the seconds of all hops of an all-reduce by trees in nodes, and between nodes."""
     table = published()
@@ -210,6 +224,10 @@ def expected(machine: Machine, pattern: str, size: float, steps: int) -> dict[tu
         if pattern == "all-reduce":
             latency = table["base"]["tree"][protocol] * MICROSECOND + sum(tree_hops(machine, protocol))
             found["tree", protocol] = latency + 2 * size / tree_rate(machine, protocol, size, nic)
+    if has_pat(machine, pattern):
+        rate = machine.rate(nic) * table["pat"]["share"]
+        latency = table["pat"]["base"] * MICROSECOND + sum(pat_hops(machine))
+        found[PAT, SIMPLE] = latency + size * steps / n / rate
     if pattern == "all-reduce" and machine.nvls:
         found["in-network", SIMPLE] = table["link"]["nvls"] * MICROSECOND + size / machine.nvls
     if pattern == "all-reduce" and machine.nvls_tree(nic):
