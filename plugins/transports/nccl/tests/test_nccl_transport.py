@@ -117,6 +117,17 @@ def test_several_nodes_have_trees_and_rings(size: float, algorithm: str, near: f
     assert result.duration == pytest.approx(closed, rel=near)
 
 
+def test_gpus_on_pcie_have_its_hops() -> None:
+    """Of hwLatencies those of PCI, at 24 of 32 GB/s: a ring of LL takes 6.6 + 14 us and half as many bytes."""
+    found = expected(Machine("pcie", 8, 1, 32e9, 25e9), "all-reduce", 2**10, 14)
+    assert found["ring", 0] == pytest.approx(6.6e-6 + 14e-6 + 2**10 * 14 / 8 / 12e9)
+    assert found["tree", 2] == pytest.approx(8.4e-6 + 2 * 7 * 4e-6 + 2 * 2**10 / (24e9 * 0.92 * 0.9))
+    node = Switch(npus=4, link_bandwidth=32e9)
+    fabric = Cluster(nodes=1, node=node).build().with_defaults(transport=Nccl())
+    result = Framework().simulate_collective(fabric, "all-reduce", size=1e6)
+    assert "nccl: constants of a100, extrapolated to pcie (transport.family)" in result.notes
+
+
 def test_one_gpu_of_each_node_has_pat() -> None:
     """PAT: 8 us, 4 for each of log2(n) hops, 2.8 for each rank, at three quarters of the rate (tuning.cc)."""
     size, rate = 2.0**20, 0.75 * 0.96 * NIC["h100"]

@@ -52,9 +52,9 @@ class Cluster(Topology):
     them and their network; where ``node`` is given, and with ``transport = "ideal"``, links cost nothing else. Presets,
     with fields that are uncertain in brackets; presets.toml in the package has the sources, and the reasons:
 
-        dgx-a100     8 NPUs, NVSwitch 300 GB/s, 8 NICs 200 Gb/s
-        dgx-h100     8 NPUs, NVSwitch 450 GB/s, 8 NICs 400 Gb/s; as dgx-h200
-        hgx-b200     8 NPUs, NVSwitch 900 GB/s, 8 NICs 400 Gb/s (nic); as dgx-b200; dgx-b300 with 800 Gb/s
+        dgx-a100     8 NPUs, NVSwitch 300 GB/s, 8 NICs 200 Gb/s; as hgx-a100 (nics, nic)
+        dgx-h100     8 NPUs, NVSwitch 450 GB/s, 8 NICs 400 Gb/s; as dgx-h200, hgx-h100 and hgx-h200 (nics, nic)
+        hgx-b200     8 NPUs, NVSwitch 900 GB/s, 8 NICs 400 Gb/s (nic); as dgx-b200; dgx-b300, hgx-b300 with 800 Gb/s
         gb200-nvl72  72 NPUs, NVSwitch 900 GB/s, 72 NICs 400 Gb/s (nic, rails); gb300-nvl72 with 800 Gb/s
         mi300x       8 NPUs, fully connected, 64 GB/s a link, 8 NICs 400 Gb/s
         p4d, p4de, p5, p5e, p5en, p6-b200               of Amazon, with EFA (network)

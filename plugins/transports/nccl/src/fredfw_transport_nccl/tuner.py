@@ -52,6 +52,11 @@ class Machine:
         facts: dict[str, Any] = published()["families"][self.family]
         return facts
 
+    @property
+    def wire(self) -> str:
+        """The published table of hops in a node: of NVLink, unless its family has another."""
+        return str(self.facts.get("wire", "link"))
+
     def rate(self, nic: float) -> float:
         """Return the bytes per second of bus bandwidth, where ``nic`` is the share of network cards' rates reached."""
         inside = self.link * self.facts["link"]
@@ -143,7 +148,7 @@ def tree_rate(machine: Machine, protocol: int, size: float, nic: float) -> float
 def ring_hop(machine: Machine, protocol: int) -> tuple[float, float]:
     """Return the seconds of one hop of a ring in a node, and between nodes."""
     table = published()
-    inside = table["link"]["ring"][protocol]
+    inside = table[machine.wire]["ring"][protocol]
     if machine.nodes > 1:
         inside = max(inside, table["overhead"][machine.facts["cpu"]] * (3 if protocol == SIMPLE else 1))
     # With one GPU in a node, the latency of the network is not hidden.
@@ -180,7 +185,7 @@ def has_pat(machine: Machine, pattern: str) -> bool:
 def tree_hops(machine: Machine, protocol: int) -> tuple[float, float]:
     """Return the seconds of all hops of an all-reduce by trees in nodes, and between nodes."""
     table = published()
-    inside = 2 * (machine.each - 1) * table["link"]["tree"][protocol]
+    inside = 2 * (machine.each - 1) * table[machine.wire]["tree"][protocol]
     between = 2 * math.floor(math.log2(machine.nodes)) * table["network"]["tree"][protocol]
     return inside * MICROSECOND, between * MICROSECOND
 
