@@ -20,7 +20,7 @@ TRUE = KernelModel(
     memory_efficiency=0.6,
     kernel=4e-6,
     split=3e-6,
-    attention=AttentionModel(efficiency=0.6, half_depth=400.0, width=30.0, memory_efficiency=0.5, kernel=2e-5),
+    attention=AttentionModel(efficiency=0.6, width=30.0, unhidden=3.0, memory_efficiency=0.5, kernel=2e-5),
 )
 H100 = Npu.of("h100")
 RATES = H100.peak, H100.memory_bandwidth
@@ -39,11 +39,11 @@ def attention(*, decode: bool) -> str:
     """Return a table of attention that takes as long as ``TRUE`` says, of all tokens, or of one."""
     shapes = [
         Attention(batch, 32, shared, 1 if one else keys, keys, width, causal=not one)
+        for one in ((False, True) if decode else (False,))
         for batch in (1, 8, 64)
         for shared in (4, 32)
         for keys in (128, 1000, 4096, 16384)
-        for width in (64, 128)
-        for one in ({True, False} if decode else {False})
+        for width in (64, 128, 192)
     ]
     times = [1e6 * TRUE.attention_seconds(one, *RATES) for one in shapes]
     rows = [
@@ -64,7 +64,7 @@ def test_a_fit_finds_the_constants_that_times_were_made_with(tmp_path: Path) -> 
     found = npu(tmp_path, products(), attention(decode=True)).constants
     for name in ("efficiency", "half_depth", "memory_efficiency", "kernel", "split"):
         assert getattr(found, name) == pytest.approx(getattr(TRUE, name), rel=0.02), name
-    for name in ("efficiency", "half_depth", "width", "memory_efficiency", "kernel"):
+    for name in ("efficiency", "width", "unhidden", "memory_efficiency", "kernel"):
         assert getattr(found.attention, name) == pytest.approx(getattr(TRUE.attention, name), rel=0.05), name
     assert found.status == "calibrated on 0.csv, 1.csv, held out products 0% and attention 0% off"
     # What was not measured stays: launches, what long training keeps, and attention that memory bounds.

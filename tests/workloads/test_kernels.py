@@ -106,17 +106,25 @@ def attention_seconds(one: Attention, multiprocessors: int = 0, **constants: Any
     return model.attention_seconds(one, PEAK, BANDWIDTH)
 
 
-def test_a_causal_mask_is_kept_by_blocks_of_64_queries() -> None:
-    one = Attention(1, 1, 1, 256, 256, 32)
+def test_a_causal_mask_is_kept_by_blocks_of_128_queries() -> None:
+    one = Attention(1, 1, 1, 512, 512, 32)
     assert attention_seconds(one) == pytest.approx(one.flops / PEAK, rel=1e-12)
-    # Blocks see 64, 128, 192 and 256 keys: ten of sixteen.
+    # Blocks see 128, 256, 384 and 512 keys: ten of sixteen.
     assert attention_seconds(evolve(one, causal=True)) == pytest.approx(one.flops * 10 / 16 / PEAK, rel=1e-12)
     assert attention_seconds(one, width=32.0) == pytest.approx(2 * one.flops / PEAK, rel=1e-12)
-    assert attention_seconds(one, half_depth=256.0) == pytest.approx(2 * one.flops / PEAK, rel=1e-12)
+    unhidden = one.flops / PEAK + 0.5 * one.moved / BANDWIDTH
+    assert attention_seconds(one, unhidden=0.5) == pytest.approx(unhidden, rel=1e-12)
+
+
+def test_decode_takes_as_long_as_its_keys() -> None:
+    """One token of each of 64 samples asks, and the bytes of its keys take longer than its products."""
+    one = Attention(64, 1, 1, 1, 2**20, 128)
+    model = KernelModel(multiprocessors=64, attention=AttentionModel(unhidden=2.0, memory_efficiency=0.5))
+    assert model.attention_seconds(one, 1e15, 1e12) == pytest.approx(one.moved / 0.5e12, rel=1e-12)
 
 
 def test_one_block_cannot_be_shared() -> None:
-    one = Attention(1, 1, 1, 64, 1024, 32)
+    one = Attention(1, 1, 1, 128, 1024, 32)
     assert attention_seconds(one, multiprocessors=100) == pytest.approx(100 * one.flops / PEAK, rel=1e-12)
 
 

@@ -35,7 +35,7 @@ _PRODUCTS: Mapping[str, Mapping[str, float]] = {
     "fp8": {"efficiency": 0.8, "half_depth": 200.0, "memory_efficiency": 0.7, "kernel": 6e-6, "row": 7e-9},
 }
 """Constants of products that are fitted, and what the search starts from."""
-_ATTENTION = {"efficiency": 0.7, "half_depth": 300.0, "kernel": 1.4e-5, "width": 40.0}
+_ATTENTION = {"efficiency": 0.9, "width": 50.0, "unhidden": 2.0, "kernel": 1.2e-5}
 _DECODE = {"memory_efficiency": 0.7}  # which attention of all tokens says nothing about: its work takes longer
 
 

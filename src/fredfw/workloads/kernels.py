@@ -134,11 +134,13 @@ class Kernels:
 class AttentionModel:
     """Constants of attention kernels; see ``attentions``."""
 
-    efficiency: float = option(1.0, validator=at_least(1e-6), help="share of the peak of long sequences and wide heads")
-    half_depth: float = option(0.0, validator=at_least(0), help="keys beside which as many reach half of that")
+    efficiency: float = option(1.0, validator=at_least(1e-6), help="share of the peak that its products reach")
     width: float = option(0.0, validator=at_least(0), help="what the exponentials of a score cost, as width of a head")
+    unhidden: float = option(
+        0.0, validator=at_least(0), help="times that all bytes take, at the memory bandwidth, beside the products"
+    )
     memory_efficiency: float = option(
-        1.0, validator=at_least(1e-6), help="share of the memory bandwidth that is reached"
+        1.0, validator=at_least(1e-6), help="share of the memory bandwidth that is reached where few tokens ask many"
     )
     kernel: float = duration(0.0, help="time of the kernel beside its work")
 
@@ -183,7 +185,7 @@ class KernelModel:
         return _attention(self, one, peak, bandwidth) if one.flops else 0.0
 
 
-ROWS = 64  # queries of a block of attention
+ROWS = 128  # queries of a block of attention
 TILES = np.array([(256, 128), (128, 256), (128, 128), (64, 128), (128, 64), (64, 64), (64, 256)], dtype=float)
 SPLITS = np.array([1.0, 2, 4, 8, 16])
 SHORTEST = 64  # inner dimension of a part
@@ -232,9 +234,10 @@ def attentions(
 ) -> FloatArray:
     """Return the ``(K,)`` seconds of attention.
 
-    Blocks of 64 queries go over the keys that they may ask; without a mask, heads that share their keys share
+    Blocks of 128 queries go over the keys that they may ask; without a mask, heads that share their keys share
     blocks. The work of all blocks is shared by the multiprocessors; no time is below that of the block with the
-    most keys. Beside the products, the exponentials of a score take as long as ``width`` more of a head.
+    most keys. Beside the products, the exponentials of a score take as long as ``width`` more of a head. Where all
+    tokens ask, ``unhidden`` times what the bytes take comes on top; where few do, their bytes set a limit.
 
     Args:
         model: Constants.
@@ -248,11 +251,9 @@ def attentions(
     masked = batch * heads * (np.ceil(queries / ROWS) + 1) / 2
     work = np.where(shapes["causal"] > 0, masked, batch * shared * np.ceil(queries * heads / shared / ROWS)) * keys
     busiest = np.maximum(work / cores, keys) if model.multiprocessors else work
-    flops = 4 * (width + known.width) * ROWS * busiest * passes * (1 + known.half_depth / keys)
-    moved = 4 * passes * batch * width * (heads * queries + shared * keys)
-    seconds: FloatArray = np.maximum(
-        flops * cores / (peak * known.efficiency), moved / (bandwidth * known.memory_efficiency)
-    )
+    busy = 4 * (width + known.width) * ROWS * busiest * passes * cores / (peak * known.efficiency)
+    moved = 4 * passes * batch * width * (heads * queries + shared * keys) / bandwidth
+    seconds: FloatArray = np.maximum(busy + known.unhidden * queries / keys * moved, moved / known.memory_efficiency)
     return known.kernel + seconds
 
 

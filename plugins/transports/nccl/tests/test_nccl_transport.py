@@ -145,8 +145,10 @@ def test_one_gpu_of_each_node_has_pat() -> None:
         )
         assert (small.protocol, large.protocol) == ("Simple (PAT)", "Simple (fastest)")
         fit, known = fitted("h100"), Nccl("h100").machine(fabric, 16, 16)
-        closed = fit.launch_of(pattern) + 1e-6 * (2.8 * 16 + 4 * 4 * fit.between("infiniband")[0])
-        assert small.duration > closed
+        latency = 1e-6 * (2.8 * 16 + 4 * 4 * fit.between("infiniband")[0])
+        sent = 2.0**20 / 16 / (0.75 * NIC["h100"] * fit.between("infiniband")[1])
+        by_hand = fit.launch_of(pattern) + latency + (15 + fit.tail_of(pattern)) * sent
+        assert small.duration == pytest.approx(by_hand, rel=1e-6)
         assert small.duration == pytest.approx(seconds(known, fit, pattern, "pat", 2.0**20), rel=1e-6)
 
 

@@ -77,21 +77,21 @@ def terms(machine: Machine, fit: Fit, pattern: str, algorithm: str, size: float,
 
 
 def _ring(machine: Machine, fit: Fit, pattern: str, size: float, steps: int) -> Terms:
-    passes = 2 if pattern == "all-reduce" else 1
     factor, nic, _ = fit.between(machine.network)
-    found = []
-    for protocol in _protocols(machine, pattern, "ring", size, steps):
-        inside, between = ring_hops(machine, protocol, steps, passes)
-        hops = inside * fit.hops[protocol] + between * factor
-        rate = ring_rate(machine, protocol, nic)
-        # The last receive of a ring overlaps with no send.
-        tail = fit.tail_of(pattern) * size / machine.ranks / rate if pattern in ROUND else 0.0
-        found.append(Terms(protocol, _rule(machine), fit.launch_of(pattern) + tail, hops, *_shares(machine, rate)))
+    passes = 2 if pattern == "all-reduce" else 1
+    ways = [
+        (protocol, _rule(machine), ring_hops(machine, protocol, steps, passes), ring_rate(machine, protocol, nic))
+        for protocol in _protocols(machine, pattern, "ring", size, steps)
+    ]
     if has_pat(machine, pattern):
         # Its messages are others than a ring's, with the same bytes for each card.
-        inside, between = pat_hops(machine)
-        shares = _shares(machine, machine.rate(nic) * published()["pat"]["share"])
-        found.append(Terms(SIMPLE, "PAT", fit.launch_of(pattern), inside + between * factor, *shares))
+        ways.append((SIMPLE, "PAT", pat_hops(machine), machine.rate(nic) * published()["pat"]["share"]))
+    found = []
+    for protocol, rule, (inside, between), rate in ways:
+        hops = inside * (1.0 if rule == "PAT" else fit.hops[protocol]) + between * factor
+        # The last receive overlaps with no send.
+        tail = fit.tail_of(pattern) * size / machine.ranks / rate if pattern in ROUND else 0.0
+        found.append(Terms(protocol, rule, fit.launch_of(pattern) + tail, hops, *_shares(machine, rate)))
     return min(found, key=lambda cost: _alone(machine, cost, pattern, "ring", size))
 
 
