@@ -119,7 +119,9 @@ class Desk:
         what = flows.label or "flows"
         active: tuple[FlowSet, ...] = ()
         if not isinstance(self._admission, AlwaysStart):  # else what runs matters to nobody
-            active = tuple(one for one in self._active() if not self._is_outside(one))
+            active = tuple(self._active())
+            if self._controlled < math.inf:
+                active = tuple(one for one in active if not self._is_outside(one))
         decision = answers.decision(self._admission, flows, active)
         match decision:
             case Start():

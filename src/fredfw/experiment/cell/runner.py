@@ -487,10 +487,11 @@ class Runner:
         def build() -> TaskGraph:
             return workload_answers.graph(spec.workload, system, workers)
 
-        key = spec.name, system
+        alike = attrs.evolve(system, fabric=None)  # whose name is for messages alone
+        key = spec.name, alike
         if key not in self._graphs:
             kept = self._kept
-            what = spec.written, attrs.asdict(system), workers
+            what = spec.written, attrs.asdict(alike), workers
             self._graphs[key] = build() if kept is None else kept.graph(self._environment, what, build)
         return self._graphs[key]
 
