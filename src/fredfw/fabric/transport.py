@@ -131,6 +131,14 @@ class Transport(ABC):
         del fabric
         return ()
 
+    def ratio_error(self, fabric: Fabric) -> float | None:
+        """Return how far ratios of two times of its calls are off on such a fabric, as a share; ``None`` for unknown.
+
+        A comparison says where the times of two cells are nearer to each other than that.
+        """
+        del fabric
+        return None
+
     def fitted_to(self) -> Sequence[str]:
         """Return the tables of measured times that its constants were fitted to; none, unless overridden.
 

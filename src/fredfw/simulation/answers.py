@@ -271,6 +271,9 @@ weight = Method(SharingPolicy.weight, number("a finite number above 0", lambda v
 labels = Method(SharingPolicy.labels, NAMES)
 notes_of_sharing = Method(SharingPolicy.notes, TEXTS)
 notes_of_transport = Method(Transport.notes, TEXTS)
+ratio_error = Method(
+    Transport.ratio_error, or_none(number("a share, finite and at least 0", lambda value: 0 <= value < math.inf))
+)
 begun = Method(StatefulSharing.begin, instance(Dynamics, "fredfw.Dynamics"))
 samples = Method(
     Dynamics.samples,

@@ -25,7 +25,7 @@ from fredfw.fidelities import ESTIMATE
 from fredfw.plugin import configure
 from fredfw.plugin.answers import billed, built
 from fredfw.plugin.manager import PluginManager
-from fredfw.simulation import Statistics, exported
+from fredfw.simulation import Statistics, answers as simulation_answers, exported
 from fredfw.simulation.assignment import Assignment
 from fredfw.simulation.fidelity import Choice, chosen, transfers
 from fredfw.simulation.links import REROUTE, check, ending
@@ -499,6 +499,7 @@ class Runner:
         experiment, bench = self._experiment, cell.bench
         slots = {**attrs.asdict(bench.fabric.defaults, recurse=False), "sharing": bench.simulator.sharing}
         slots["placement"] = cell.placement
+        ratio_error = simulation_answers.ratio_error(bench.fabric.defaults.transport, bench.fabric.network)
         used: list[Any] = [fabric.topology, *slots.values(), workload.workload, *bench.algorithms]
         return {
             "written": {"fabric": fabric.written, "workload": workload.written},
@@ -518,6 +519,7 @@ class Runner:
             "selection": "fastest" if fabric.fastest else "first",
             "npu": configure.unstructure(cell.npu),
             **({"memories": [configure.unstructure(one) for one in fabric.memories]} if fabric.memories else {}),
+            **({} if ratio_error is None else {"ratio_error": ratio_error}),
             "compute_scale": workload.compute_scale,
             "priorities": sorted(cell.priorities, key=cell.priorities.__getitem__),
             "fidelity": fidelity,

@@ -32,6 +32,7 @@ from fredfw.plugin.manager import PluginManager
 from fredfw.simulation.fidelity import Choice
 from fredfw.units import counted
 from fredfw.workloads import Work
+from fredfw.workloads.labels import COMPUTE
 
 # How near its target a calibrated cell must be.
 _STILL_FITS = 0.0005
@@ -286,6 +287,12 @@ def _unlike(cell: Cell, baseline: Cell) -> tuple[str, ...]:
         )
     if cell.provenance.get("npu") != baseline.provenance.get("npu"):
         notes.append("other NPUs than the baseline's compute: computation differs, not only the network")
+    errors = [one.provenance["ratio_error"] for one in (cell, baseline) if "ratio_error" in one.provenance]
+    if cell is not baseline and len(errors) == 2:
+        communicating = max(one.seconds - one.breakdown.get(COMPUTE, 0.0) for one in (cell, baseline))
+        if abs(cell.seconds - baseline.seconds) < max(errors) * communicating:
+            off = f"{100 * max(errors):.0f} %"
+            notes.append(f"too close to the baseline to call: ratios of communication are {off} off")
     return tuple(notes)
 
 

@@ -123,9 +123,13 @@ class Nccl(Transport):
                 far.append(f"to {source} with {self.network}")
         extrapolated = f", extrapolated {' and '.join(far)}" if far else ""
         options = "transport.family, transport.network" if server.several else "transport.family"
-        error = ratio_error(self.constants, family)
+        error = self.ratio_error(fabric)
         unsure = () if error is None else (f"nccl: ratios of two times are {100 * error:.0f} % off, held out",)
         return (f"nccl: constants of {source}{between}{extrapolated} ({options})", *unsure)
+
+    def ratio_error(self, fabric: Fabric) -> float | None:
+        """See ``Transport.ratio_error``: of pairs of what was held out."""
+        return ratio_error(self.constants, self.family or _family(fabric.derived(_server))[0])
 
     def fitted_to(self) -> Sequence[str]:
         """See ``Transport.fitted_to``."""
