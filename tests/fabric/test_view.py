@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from attrs import evolve
 from hypothesis import given, strategies as st
 
 from fredfw.errors import InputError
@@ -125,6 +126,20 @@ def test_levels_say_what_the_network_does_within_servers(group: list[int], withi
     found = one.with_servers(np.array(group) // 5, ABLE)  # each row of the mesh is a server
     assert [level.offers == ABLE for level in found.levels] == within
     assert (found.key == one.key) == (not any(within))
+
+
+def test_a_group_of_one_level_can_do_what_the_level_offers_too() -> None:
+    """Ranks of several servers, of a network that does nothing for them, all of it, or some along the level."""
+    nothing, copies = Capabilities(), Capabilities(multicasts=True)
+    for able, offered, expected in (
+        (nothing, nothing, nothing),
+        (copies, nothing, copies),
+        (nothing, copies, copies),
+        (Capabilities(reduces=True), copies, ABLE),
+    ):
+        levels = (MESH[0], evolve(MESH[1], offers=offered))
+        one = GroupView.of(np.array([0, 5, 10]), levels, coordinates(MESH), able)
+        assert one.with_servers(np.array([0, 1, 2]), able).capabilities == expected
 
 
 def test_a_line_with_an_end_in_another_server_is_not_within_one() -> None:

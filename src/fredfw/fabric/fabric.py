@@ -6,11 +6,12 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from enum import IntEnum
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
-from attrs import astuple, evolve, field, frozen
+from attrs import evolve, field, frozen
 from numpy.typing import ArrayLike, NDArray
 
 from fredfw import arrays
@@ -350,8 +351,8 @@ class Fabric:
     def offered_to_some(self, nodes: IntArray) -> Capabilities:
         """Return what the network does for collectives among all or some of the NPUs at ``nodes``."""
         apart = self.local_offers and len(np.unique(self.servers[nodes])) == len(nodes) > 1
-        found = [*([] if apart else [self.offers]), *(level.offers for level in self.levels)]
-        return Capabilities(*(any(each) for each in zip(*map(astuple, found), strict=True)))
+        offers = Capabilities() if apart else self.offers
+        return reduce(or_, (level.offers for level in self.levels), offers)
 
     def _links_among(self, members: IntArray) -> GroupLinks | None:
         return GroupLinks.of(self, members, self.kinds == NodeKind.SWITCH)

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from attrs import evolve, frozen
+from attrs import astuple, evolve, frozen
 
 from fredfw import arrays
 from fredfw.errors import InputError
@@ -33,6 +33,10 @@ class Capabilities:
     reduces: bool = False
     multicasts: bool = False
     circuits: bool = False
+
+    def __or__(self, other: Capabilities) -> Capabilities:
+        """Return what one of the two does."""
+        return Capabilities(*(one or more for one, more in zip(astuple(self), astuple(other), strict=True)))
 
 
 @frozen
@@ -166,7 +170,7 @@ class GroupView:
         parts = zip(self.levels, within, strict=True)
         levels = tuple(evolve(level, offers=offers) if one else level for level, one in parts)
         # What is done along the only line is done for all.
-        able = levels[0].offers if len(levels) == 1 else self.capabilities
+        able = self.capabilities | levels[0].offers if len(levels) == 1 else self.capabilities
         return evolve(self, levels=levels, capabilities=able)
 
     @cached_property
