@@ -66,7 +66,7 @@ def test_a_fit_finds_the_constants_that_times_were_made_with(tmp_path: Path) -> 
         assert getattr(found, name) == pytest.approx(getattr(TRUE, name), rel=0.02), name
     for name in ("efficiency", "width", "unhidden", "memory_efficiency", "kernel"):
         assert getattr(found.attention, name) == pytest.approx(getattr(TRUE.attention, name), rel=0.05), name
-    assert found.status == "calibrated on 0.csv, 1.csv, held out products 0% and attention 0% off"
+    assert found.status == "calibrated on 0.csv, 1.csv, held out products 0 % and attention 0 % off"
     # What was not measured stays: launches, what long training keeps, and attention that memory bounds.
     own = H100.kernels
     assert (found.launch, found.sustained, found.row) == (own.launch, own.sustained, 0.0)
@@ -111,7 +111,7 @@ def test_an_experiment_names_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         return cell.seconds, cell
 
     seconds, cell = compared(1.0)
-    assert "kernels: calibrated on mine.csv, held out products 0% off (npu.kernel_tables)" in cell.notes
+    assert "kernels: calibrated on mine.csv, held out products 0 % off (npu.kernel_tables)" in cell.notes
     alone = framework.run(framework.load_experiment(file))
     assert alone.seconds == seconds
     assert alone.provenance["npu"]["kernel_tables"] == ["mine.csv"]

@@ -138,7 +138,7 @@ def fitted(model: KernelModel, tables: Files, precision: str, peak: float, bandw
 
         values, error = _best(_PRODUCTS[precision], gemms, multiplied)
         found = evolve(plain, **values)
-        off.append(f"products {error:.0%}")
+        off.append(f"products {100 * error:.0f} %")
     if others:
         known = found.attention
 
@@ -148,7 +148,7 @@ def fitted(model: KernelModel, tables: Files, precision: str, peak: float, bandw
         decode = any(isinstance(one.work, Attention) and one.work.queries < one.work.keys for one in others)
         values, error = _best(_ATTENTION | (_DECODE if decode else {}), others, asked)
         found = evolve(found, attention=evolve(known, **values))
-        off.append(f"attention {error:.0%}")
+        off.append(f"attention {100 * error:.0f} %")
     names = ", ".join(file.location.name for file in tables.files)
     return evolve(found, status=f"calibrated on {names}, held out {' and '.join(off)} off")
 
