@@ -33,7 +33,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 def _table(rows: list[dict[str, Any]]) -> Iterator[str]:
-    widths = (9, 10, 10, 11, 10, 8, 8, 8, 13, 6)
+    widths = (9, 10, 10, 11, 10, 8, 8, 13, 6)
     for family, of_family in groupby(rows, key=lambda row: str(row["family"])):
         members = list(of_family)
         exponent = _exponent(members)
@@ -46,7 +46,7 @@ def _table(rows: list[dict[str, Any]]) -> Iterator[str]:
                 f"{row['seconds']:.2f} s",
                 f"{row['memory'] / 2**20:.0f} MiB",
                 *(row[counter] for counter in ("flows", "events", "solves")),
-                f"{row['passes'] / row['solves']:.1f}",
+                f"{row['passes'] / max(row['solves'], 1):.1f}",
                 row["most_passes"],
             )
             yield "".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
