@@ -174,8 +174,10 @@ def test_a_worker_that_is_killed_costs_nothing_that_is_done(options: tuple[str, 
     document = expected()
     process = started(*COMPARE, *options, "--json", "-", pause=0.5)
     until_ended(random.Random().randrange(4, CELLS // 2), process)
-    done = set(noted("ended"))
-    cell, worker = next(one for one in reversed(noted("begun")) if one not in done)
+    # Where all have ended theirs at the same time, until one has begun the next.
+    while not (under_way := [one for one in noted("begun") if one not in set(noted("ended"))]):
+        time.sleep(0.005)
+    cell, worker = under_way[-1]
     os.kill(worker, signal.SIGKILL)
     printed, errors = process.communicate(timeout=120)
     assert (process.returncode, errors) == (0, "")
