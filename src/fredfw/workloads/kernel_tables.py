@@ -63,7 +63,7 @@ class Measured:
 def recognised(text: str) -> bool:
     """Return whether ``text`` begins with the header of a table of kernels."""
     header = {name.strip() for name in text.partition("\n")[0].split(",")}
-    return any(header.issuperset(columns) for columns in COLUMNS.values())
+    return any(header.issuperset(names) for names in COLUMNS.values())
 
 
 def parse(text: str) -> list[Measured]:

@@ -161,7 +161,7 @@ def configured(outline: AnyOutline, plugins: PluginManager, *, trust_plugins: bo
         PluginError: A plugin cannot be used.
     """
     load_plugins(outline, plugins, trust_plugins=trust_plugins)
-    reader = _Reader(plugins, outline.root)
+    reader = _Reader(plugins, outline.folder)
     try:
         searched = outline.study is not None
         fabrics = _swept(outline.fabrics, reader.fabric, reader.unfit_fabric, searched=searched)
@@ -220,7 +220,7 @@ def _swept(
 def _check_trust(outline: AnyOutline, plugins: PluginManager) -> None:
     """Make sure that ``plugins`` has every file that ``outline`` names; of all of them before any is executed."""
     for index, name in enumerate(outline.plugins):
-        file = outline.root / name
+        file = outline.folder / name
         try:
             found = resolved(file, "a Python file")
         except InputError as error:
@@ -240,7 +240,7 @@ def _load_files(outline: AnyOutline, plugins: PluginManager) -> None:
     for index, name in enumerate(outline.plugins):
         key = f"plugins[{index}]"
         try:
-            plugins.load_file(outline.root / name)
+            plugins.load_file(outline.folder / name)
         except InputError as error:
             message = f"{name!r} {error.message}"
             raise InputError(message, file=outline.file, key=key, accepted=error.accepted) from None
@@ -270,11 +270,11 @@ def _outline(content: Mapping[str, Any], file: str | None, folder: Path | None) 
                 accepted=f"at least one table [{kind}.NAME], or experiment = PATH of a file that has it",
             )
     limits.check("cells", len(sections["fabrics"]) * len(sections["workloads"]), key="fabrics")
-    root = folder or (Path(file).parent if file else Path())
+    folder = folder or (Path(file).parent if file else Path())
     baseline = as_text(content.get("baseline", sections["fabrics"][0][0]), "baseline")
     return Outline(
         title=as_text(content.get("title", printable(Path(file).stem) if file else "experiment"), "title"),
-        fabrics=tuple(_fabric(*section, baseline, root) for section in sections["fabrics"]),
+        fabrics=tuple(_fabric(*section, baseline, folder) for section in sections["fabrics"]),
         workloads=_scaled([_workload(*section) for section in sections["workloads"]]),
         baseline=baseline,
         npu_table=as_table(content.get("npu", {}), "npu"),

@@ -313,7 +313,7 @@ class Outline(Generic[_Fabric, _Workload]):
         plugins: Files of plugins that are not installed, as written: relative to ``file``.
         file: Where it was read from.
         complete: Whether all fabrics and workloads of the file are part of it.
-        folder: What paths in it are relative to, if that is not the folder of ``file``.
+        folder: What paths in it are relative to.
         study: What is searched for and where, if the experiment has a space.
     """
 
@@ -331,20 +331,13 @@ class Outline(Generic[_Fabric, _Workload]):
     plugins: tuple[str, ...] = ()
     file: str | None = None
     complete: bool = True
-    folder: Path | None = None
+    folder: Path = Path()
     study: Study | None = None
 
     @cached_property
     def npu(self) -> Npu:
         """What computes, on fabrics that do not say so."""
-        return npu_from(self.npu_table, "npu", self.root)
-
-    @property
-    def root(self) -> Path:
-        """What paths in it are relative to."""
-        if self.folder is not None:
-            return self.folder
-        return Path(self.file).parent if self.file else Path()
+        return npu_from(self.npu_table, "npu", self.folder)
 
     @cached_property
     def _by_name(self) -> dict[str, dict[str, Any]]:
@@ -398,7 +391,7 @@ class Outline(Generic[_Fabric, _Workload]):
         """
         written, key = self.written_npu(fabric), f"fabrics.{fabric.name}.npu" if fabric.npu else "npu"
         if accelerator and not written.keys() & {"preset", "peak"}:
-            return npu_from({"preset": accelerator, **written}, key, self.root)
+            return npu_from({"preset": accelerator, **written}, key, self.folder)
         if "precision" in written and not written.keys() & {"preset", "kernel_tables"}:
             message = "there is no preset whose rate it chooses"
             raise InputError(message, key=f"{key}.precision", accepted=f"with {key}.preset")

@@ -40,7 +40,7 @@ def merge(outline: AnyOutline, stores: Sequence[Store]) -> Comparison:
         try:
             found = find(outline, row, column, stores, fidelity)
             if isinstance(found, Cell):
-                _check_files(found, outline.root)
+                _check_files(found, outline.folder)
                 _check_versions(found, title, versions)
         except InputError as error:
             raise error.at(file=", ".join(str(one.path) for one in stores), key=title) from None

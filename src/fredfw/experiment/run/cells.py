@@ -111,7 +111,7 @@ class SpecWriter:
     def spec(self, experiment: Experiment, workload: WorkloadSpec, fabric: FabricSpec, fidelity: str) -> CellSpec:
         """Return what to run, and what decides the result."""
         content = tables(experiment, workload, fabric)
-        folder = experiment.root.absolute()
+        folder = experiment.folder.absolute()
         return CellSpec(
             content=content,
             workload=workload.name,

@@ -77,18 +77,20 @@ def terms(machine: Machine, fit: Fit, pattern: str, algorithm: str, size: float,
 
 
 def _ring(machine: Machine, fit: Fit, pattern: str, size: float, steps: int) -> Terms:
-    factor, nic, _ = fit.between(machine.network)
     passes = 2 if pattern == "all-reduce" else 1
-    ways = [
-        (protocol, _rule(machine), ring_hops(machine, protocol, steps, passes), ring_rate(machine, protocol, nic))
-        for protocol in _protocols(machine, pattern, "ring", size, steps)
-    ]
+    factor, nic, _ = fit.between(machine.network)
+    ways = []
+    for protocol in _protocols(machine, pattern, "ring", size, steps):
+        inside, between = ring_hops(machine, protocol, steps, passes)
+        hops = inside * fit.hops[protocol] + between * factor
+        ways.append((protocol, _rule(machine), hops, ring_rate(machine, protocol, nic)))
     if has_pat(machine, pattern):
         # Its messages are others than a ring's, with the same bytes for each card.
-        ways.append((SIMPLE, "PAT", pat_hops(machine), machine.rate(nic) * published()["pat"]["share"]))
+        inside, between = pat_hops(machine)
+        rate = machine.rate(nic) * published()["pat"]["share"]
+        ways.append((SIMPLE, "PAT", inside + between * factor, rate))
     found = []
-    for protocol, rule, (inside, between), rate in ways:
-        hops = inside * (1.0 if rule == "PAT" else fit.hops[protocol]) + between * factor
+    for protocol, rule, hops, rate in ways:
         # The last receive overlaps with no send.
         tail = fit.tail_of(pattern) * size / machine.ranks / rate if pattern in ROUND else 0.0
         found.append(Terms(protocol, rule, fit.launch_of(pattern) + tail, hops, *_shares(machine, rate)))
