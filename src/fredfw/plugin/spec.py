@@ -1,11 +1,18 @@
 """The hooks that fredfw calls. A plugin implements any of them with ``@fredfw.hookimpl``.
 
 The first ten *register classes*: each returns attrs classes of one interface, which are selected by their ``name`` and
-configured by their fields. The eleventh registers commands of the command line. The last three are called around a run.
-No result depends on the order in which plugins are called.
+configured by their fields. The eleventh registers commands of the command line. All of these may return ``None``. They
+are called when a name is first looked up, or the names are listed: once per plugin manager, and again after a plugin
+was registered by hand. They return the same each time; without input or output, and with no imports beyond the
+plugin's own. A fabric has its default of what fills its slots, and what only one topology can use need not be
+registered.
 
-A plugin that raises an exception in a hook is left out of it with a ``PluginWarning``; what it registers through others
-works. It is a ``PluginError`` in strict mode, and for a plugin that was given by hand.
+The last three are called around a run, and return ``None``. They must not change what is simulated, or what the caller
+sees.
+
+No result depends on the order in which plugins are called. A plugin that raises an exception in a hook is left out of
+it with a ``PluginWarning``; what it registers through others works. It is a ``PluginError`` in strict mode, and for a
+plugin that was given by hand.
 """
 
 from __future__ import annotations
@@ -32,228 +39,90 @@ hookspec = pluggy.HookspecMarker("fredfw")
 
 @hookspec
 def fredfw_topologies() -> Sequence[type[Topology]]:  # type: ignore[empty-body]  # a specification has no body
-    """Register topologies: descriptions of networks that can be built.
-
-    Called when a topology is first looked up by name, or the topologies are listed.
-
-    Returns:
-        Classes derived from ``fredfw.Topology``; or ``None``.
-
-    Called once per plugin manager, and again after a plugin was registered by hand.
-
-    Determinism and cost: always the same classes; no input or output, no imports beyond the plugin's own.
-    """
+    """Register topologies, of ``fredfw.Topology``: descriptions of networks that can be built."""
 
 
 @hookspec
 def fredfw_routers() -> Sequence[type[Router]]:  # type: ignore[empty-body]  # as above
-    """Register routers: choices of links for transfers, which an experiment may name instead of a fabric's own.
-
-    Called when a router is first looked up by name, or the routers are listed. A router that only its own topology
-    can use need not be registered.
-
-    Returns:
-        Classes derived from ``fredfw.Router``; or ``None``.
-
-    Called once per plugin manager, and again after a plugin was registered by hand.
-
-    Determinism and cost: always the same classes; no input or output, no imports beyond the plugin's own.
-    """
+    """Register routers, of ``fredfw.Router``, which an experiment may name instead of a fabric's own."""
 
 
 @hookspec
 def fredfw_collectives() -> Sequence[type[CollectiveAlgorithm]]:  # type: ignore[empty-body]  # as above
-    """Register collective algorithms: writers of schedules.
+    """Register collective algorithms, of ``fredfw.CollectiveAlgorithm``; all their fields have defaults.
 
-    Called when an algorithm is first looked up by name, or the algorithms are listed. Under ``auto`` those that can
-    serve a request are tried in their ``variants``.
-
-    Returns:
-        Classes derived from ``fredfw.CollectiveAlgorithm``, whose fields all have defaults; or ``None``.
-
-    Called once per plugin manager, and again after a plugin was registered by hand.
-
-    Determinism and cost: always the same classes; no input or output, no imports beyond the plugin's own.
+    Under ``auto`` those that can serve a request are tried in their ``variants``.
     """
 
 
 @hookspec
 def fredfw_workloads() -> Sequence[type[Workload]]:  # type: ignore[empty-body]  # as above
-    """Register workloads: descriptions of training iterations.
-
-    Called when a workload is first looked up by name, or the workloads are listed.
-
-    Returns:
-        Classes derived from ``fredfw.Workload``; or ``None``.
-
-    Called once per plugin manager, and again after a plugin was registered by hand.
-
-    Determinism and cost: always the same classes; no input or output, no imports beyond the plugin's own.
-    """
+    """Register workloads, of ``fredfw.Workload``: descriptions of training iterations."""
 
 
 @hookspec
 def fredfw_placements() -> Sequence[type[Placement]]:  # type: ignore[empty-body]  # as above
-    """Register placements: assignments of worker ranks to NPUs.
-
-    Called when a placement is first looked up by name, or the placements are listed. A fabric has its default.
-
-    Returns:
-        Classes derived from ``fredfw.Placement``; or ``None``.
-
-    Called once per plugin manager, and again after a plugin was registered by hand.
-
-    Determinism and cost: always the same classes; no input or output, no imports beyond the plugin's own.
-    """
+    """Register placements, of ``fredfw.Placement``: assignments of worker ranks to NPUs."""
 
 
 @hookspec
 def fredfw_sharing_policies() -> Sequence[type[SharingPolicy]]:  # type: ignore[empty-body]  # as above
-    """Register sharing policies: divisions of the links' capacities among the flows.
-
-    Called when a policy is first looked up by name, or the policies are listed. A fabric has its default.
-
-    Returns:
-        Classes derived from ``fredfw.SharingPolicy``; or ``None``.
-
-    Called once per plugin manager, and again after a plugin was registered by hand.
-
-    Determinism and cost: always the same classes; no input or output, no imports beyond the plugin's own.
-    """
+    """Register sharing policies, of ``fredfw.SharingPolicy``: divisions of the links' capacities among the flows."""
 
 
 @hookspec
 def fredfw_admissions() -> Sequence[type[AdmissionPolicy]]:  # type: ignore[empty-body]  # as above
-    """Register admissions: rules of what may run beside what, such as circuits and wavelengths.
-
-    Called when an admission is first looked up by name, or the admissions are listed. A fabric has its default; an
-    admission that only its own topology can use need not be registered.
-
-    Returns:
-        Classes derived from ``fredfw.AdmissionPolicy``; or ``None``.
-
-    Called once per plugin manager, and again after a plugin was registered by hand.
-
-    Determinism and cost: always the same classes; no input or output, no imports beyond the plugin's own.
-    """
+    """Register admissions, of ``fredfw.AdmissionPolicy``: what may run beside what, as circuits and wavelengths do."""
 
 
 @hookspec
 def fredfw_transports() -> Sequence[type[Transport]]:  # type: ignore[empty-body]  # as above
-    """Register transports: what calls of a communication library cost beside the bandwidth of links.
-
-    Called when a transport is first looked up by name, or the transports are listed. A fabric has its default.
-
-    Returns:
-        Classes derived from ``fredfw.Transport``; or ``None``.
-
-    Called once per plugin manager, and again after a plugin was registered by hand.
-
-    Determinism and cost: always the same classes; no input or output, no imports beyond the plugin's own.
-    """
+    """Register transports, of ``fredfw.Transport``: what calls of a library cost beside the bandwidth of links."""
 
 
 @hookspec
 def fredfw_exporters() -> Sequence[type[Exporter]]:  # type: ignore[empty-body]  # as above
-    """Register exporters: results in another program's format.
-
-    Called when an exporter is first looked up by name, or the exporters are listed.
-
-    Returns:
-        Classes derived from ``fredfw.Exporter``; or ``None``.
-
-    Called once per plugin manager, and again after a plugin was registered by hand.
-
-    Determinism and cost: always the same classes; no input or output, no imports beyond the plugin's own.
-    """
+    """Register exporters, of ``fredfw.Exporter``: results in another program's format. All fields have defaults."""
 
 
 @hookspec
 def fredfw_samplers() -> Sequence[type[Sampler]]:  # type: ignore[empty-body]  # as above
-    """Register samplers: choices of the points of a study's space that are run.
-
-    Called when a sampler is first looked up by name, or the samplers are listed.
-
-    Returns:
-        Classes derived from ``fredfw.Sampler``, whose fields all have defaults; or ``None``.
-
-    Called once per plugin manager, and again after a plugin was registered by hand.
-
-    Determinism and cost: always the same classes; no input or output, no imports beyond the plugin's own.
-    """
+    """Register samplers, of ``fredfw.Sampler``: which points of a study's space are run. All fields have defaults."""
 
 
 @hookspec
 def fredfw_commands() -> Sequence[click.Command]:  # type: ignore[empty-body]  # as above
-    """Register commands of the command line: ``fredfw NAME ...``.
+    """Register commands of the command line, ``fredfw NAME ...``: commands or groups of ``click``.
 
     Called when the command line is given a name that is not a command of the core, or is asked for its help, or the
-    plugins are listed. What a command needs of the command line is in ``fredfw.cli``.
-
-    Returns:
-        Commands or groups of ``click``; or ``None``.
-
-    Called once per plugin manager, and again after a plugin was registered by hand.
-
-    Determinism and cost: always commands of the same names; no input or output. Import click, ``fredfw.cli`` and the
-    commands inside the hook only: a look-up of a topology must not pay for that.
+    plugins are listed. What a command needs of the command line is in ``fredfw.cli``. Import that, click and the
+    commands inside the hook only: a look-up of a topology must not pay for it.
     """
 
 
 @hookspec
 def fredfw_before_run(experiment: Experiment) -> None:
-    """Note that an experiment is about to run.
+    """Note that ``experiment``, which cannot be changed, is about to run.
 
-    Called before the first simulation of ``Framework.run`` and of ``Framework.compare``, when the experiment has been
-    checked. A plugin that was registered in process may stop the run with a ``FredfwError``, without a call of
-    ``fredfw_on_run_error``.
-
-    Args:
-        experiment: What will run; it cannot be changed.
-
-    Returns:
-        ``None``; anything else is ignored.
-
-    Called once per run or comparison.
-
-    Determinism and cost: must not change what is simulated; delays its start.
+    Called once per run or comparison, before the first simulation of ``Framework.run`` and of ``Framework.compare``,
+    when the experiment has been checked. A plugin that was registered in process may stop the run with a
+    ``FredfwError``, without a call of ``fredfw_on_run_error``.
     """
 
 
 @hookspec
 def fredfw_after_run(result: RunResult) -> None:
-    """Look at the result of one cell: a workload on a fabric.
+    """Look at the ``result`` of one cell, a workload on a fabric; its arrays are shared with the caller.
 
-    Called when its result is complete, before the next cell starts. A ``FredfwError`` of a plugin that was registered
-    in process fails the run as if the simulation had raised it.
-
-    Args:
-        result: Its arrays are shared with the caller and must not be changed.
-
-    Returns:
-        ``None``; anything else is ignored.
-
-    Called once per cell.
-
-    Determinism and cost: must not change the result; milliseconds add up.
+    Called once per cell, when its result is complete, before the next cell starts: milliseconds add up. A
+    ``FredfwError`` of a plugin that was registered in process fails the run as if the simulation had raised it.
     """
 
 
 @hookspec
 def fredfw_on_run_error(experiment: Experiment, error: Exception) -> None:
-    """Note that a run or comparison failed.
+    """Note that a run or comparison of ``experiment`` failed with ``error``, which is raised again afterwards.
 
-    Called when ``Framework.run`` or ``Framework.compare`` fails after ``fredfw_before_run``. An exception raised here
-    is a warning: it must not hide ``error``.
-
-    Args:
-        experiment: What was running.
-        error: What was raised; it is raised again afterwards.
-
-    Returns:
-        ``None``; the error cannot be swallowed.
-
-    Called at most once per run or comparison.
-
-    Determinism and cost: must not change what the caller sees; cost does not matter.
+    Called at most once per run or comparison, when it fails after ``fredfw_before_run``. An exception raised here is a
+    warning: it must not hide ``error``.
     """
