@@ -14,8 +14,8 @@ from fredfw import Dimension, DimensionOrderRouter, Fabric, Level, NodeKind, Ope
 from fredfw.errors import InputError, LimitError, UnsupportedError
 from fredfw.fabric.view import KINDS, Kind
 from fredfw.testing import check_router
-from fredfw.testing.levels import levels_are_as_fast_as_they_say
 from fredfw.testing.routes import RouterCase
+from fredfw.testing.topology import levels_are_as_fast_as_they_say
 
 DIMENSIONS = st.lists(
     st.builds(

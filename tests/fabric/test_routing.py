@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from fredfw.errors import UnsupportedError
 from fredfw.fabric import Fabric, Operation, Routes, ShortestPathRouter, routing
-from fredfw.testing.trees import TreeReport
+from fredfw.testing.routes import TreeReport
 
 ROUTER = ShortestPathRouter()
 

@@ -37,7 +37,7 @@ def failures(**expected: str) -> str:
 
 def test_all_failures_are_listed_and_one_fault_is_told_once() -> None:
     lines = failures().splitlines()
-    assert lines[:3] == ["thing fails 3 of 4 checks:", "  3 is wrong; make it right", "    in fails, fails_alike"]
+    assert lines[:3] == ["thing 3 fails 3 of 4 checks:", "  3 is wrong; make it right", "    in fails, fails_alike"]
     assert lines[3].startswith(f"  breaks: raises ZeroDivisionError: by 3 (at {__file__}:")
     assert len(lines) == 4
     check_all("thing", 3, (holds,), {})

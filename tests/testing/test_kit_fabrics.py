@@ -6,10 +6,9 @@ import pytest
 from fredfw.collectives import CollectiveRequest, Pattern, ring_schedule
 from fredfw.collectives.direct import DirectAlgorithm
 from fredfw.fabric import Fabric, GroupView, Operation
-from fredfw.testing.fabrics import BANDWIDTH, LATENCY, grid, standard, star
-from fredfw.testing.timing import expected_link_bytes, scaled, simulate
-from fredfw.testing.trees import TreeReport
-from fredfw.testing.views import views
+from fredfw.testing.collective import expected_link_bytes, scaled, simulate
+from fredfw.testing.fabrics import BANDWIDTH, LATENCY, grid, standard, star, views
+from fredfw.testing.routes import TreeReport
 
 NODES = {"npu0": 0, "npu1": 1, "npu2": 2, "npu3": 3, "switch0": 4}
 

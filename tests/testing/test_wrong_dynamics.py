@@ -13,15 +13,15 @@ from attrs import frozen
 
 from fredfw import ActiveFlows, Dynamics, Fabric, HeldRates, StatefulSharing, max_min, units
 from fredfw.testing import ConformanceError
-from fredfw.testing.dynamics import (
+from fredfw.testing.fabrics import standard
+from fredfw.testing.sharing import (
+    SharingCase,
     a_copy_goes_on_alike,
     converges_if_it_says_so,
     order_does_not_matter_in_time,
     rates_in_time_fit_the_links,
     simulations_are_apart,
 )
-from fredfw.testing.fabrics import standard
-from fredfw.testing.sharing import SharingCase
 from fredfw.typing import FloatArray
 
 CHECKS: tuple[Callable[[SharingCase], None], ...] = (

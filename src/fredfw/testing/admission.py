@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, partial
+from typing import ClassVar
 
 import numpy as np
 from attrs import define, field, frozen
@@ -26,9 +27,9 @@ from fredfw.fabric import (
 from fredfw.plugin.answers import built
 from fredfw.simulation import FlowNetwork, answers
 from fredfw.testing.common import COMMON, Case, twin
-from fredfw.testing.conformance import EXACT, NOTHING, Check, ConformanceError, check_all, seeded
-from fredfw.testing.process import digest, same_elsewhere
-from fredfw.testing.trees import offered_trees
+from fredfw.testing.conformance import EXACT, NOTHING, ConformanceError, check_all, checks_in, seeded
+from fredfw.testing.process import digest, is_the_same_in_another_process
+from fredfw.testing.routes import offered_trees
 from fredfw.typing import BoolArray, IntArray
 
 _ROUNDS = 3
@@ -119,6 +120,8 @@ class Play:
 class AdmissionCase(Case[Topology]):
     """A topology whose fabric has an admission."""
 
+    shows: ClassVar[str] = "what the admission says"
+
     @cached_property
     def fabric(self) -> Fabric:
         """What it builds."""
@@ -142,6 +145,10 @@ class AdmissionCase(Case[Topology]):
     def new(self) -> Play:
         """Return a simulation in which nothing has happened yet."""
         return Play(answers.admission(self.fabric))
+
+    def observed(self) -> str:
+        """See ``Case.observed``."""
+        return digest(line for play in self.plays for line in play.log)
 
 
 def decisions_are_well_formed(case: AdmissionCase) -> None:
@@ -270,29 +277,7 @@ def is_deterministic(case: AdmissionCase) -> None:
                 )
 
 
-def is_the_same_in_another_process(case: AdmissionCase) -> None:
-    """Decisions, figures and notes are the same in another process, with another hash seed."""
-    same_elsewhere(case.subject, observed, "what the admission says")
-
-
-def observed(topology: Topology) -> str:
-    """Return a digest of what the admission of a topology says."""
-    return digest(line for play in AdmissionCase(subject=topology).plays for line in play.log)
-
-
-ADMISSION: Sequence[Check[AdmissionCase]] = (
-    *COMMON,
-    decisions_are_well_formed,
-    caps_keep_to_those_of_the_flows,
-    compatible_flows_start_at_once,
-    only_streams_are_decomposed,
-    waits_end,
-    release_undoes_admit,
-    everything_arrives,
-    figures_and_notes_are_well_formed,
-    is_deterministic,
-    is_the_same_in_another_process,
-)
+ADMISSION = (*COMMON, *checks_in(__name__), is_the_same_in_another_process)
 
 
 def check_admission(
@@ -300,7 +285,7 @@ def check_admission(
 ) -> None:
     """Check the admission of what a configured topology builds, on random flow sets; see ``check_topology``."""
     case = AdmissionCase(subject=topology, plugin=plugin)
-    check_all(f"admission of {case}", case, ADMISSION, expected_failures)
+    check_all("admission of", case, ADMISSION, expected_failures)
 
 
 def _sets(fabric: Fabric, seed: int) -> list[Asked]:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from attrs import evolve, field, frozen
 
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Schedule, answers, check
 from fredfw.collectives.schedule import Phase, carried
-from fredfw.errors import ScheduleError, UnsupportedError
-from fredfw.fabric import Fabric, GroupView, OpenAdmission
-from fredfw.simulation import lower_bound
+from fredfw.errors import ScheduleError, SimulationError, UnsupportedError
+from fredfw.fabric import Fabric, GroupView, IdealTransport, OpenAdmission, Operation
+from fredfw.fidelities import COMPRESSED, STEPWISE
+from fredfw.simulation import FlowNetwork, Lowering, ScheduleRun, lower_bound
 from fredfw.testing.common import COMMON, Case, twin
-from fredfw.testing.conformance import EXACT, NOTHING, Check, ConformanceError, check_all, seeded
-from fredfw.testing.fabrics import or_standard
-from fredfw.testing.process import digest, same_elsewhere
-from fredfw.testing.timing import Run, expected_link_bytes, scaled, simulate
-from fredfw.testing.views import views
+from fredfw.testing.conformance import EXACT, NOTHING, ConformanceError, check_all, checks_in, seeded
+from fredfw.testing.fabrics import or_standard, views
+from fredfw.testing.process import digest, is_the_same_in_another_process
 from fredfw.typing import FloatArray, IntArray
 
 RANKS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17)
@@ -43,6 +43,14 @@ class Question:
 
 
 @frozen(eq=False)
+class Run:
+    """How long a schedule took, and the ``(links,)`` bytes that crossed each link."""
+
+    seconds: float
+    link_bytes: FloatArray
+
+
+@frozen(eq=False)
 class Trial:
     """The schedule of a request on a fabric, whose ``(ranks,)`` ``members`` are NPU numbers."""
 
@@ -64,8 +72,10 @@ class Trial:
 class CollectiveCase(Case[CollectiveAlgorithm]):
     """An algorithm, the group sizes for which its schedules are replayed, and where they are simulated."""
 
-    ranks: Sequence[int]
-    fabrics: Sequence[Fabric] = field(converter=or_standard)
+    shows: ClassVar[str] = "a schedule"
+
+    ranks: Sequence[int] = RANKS
+    fabrics: Sequence[Fabric] = field(default=(), converter=or_standard)
 
     @cached_property
     def questions(self) -> list[Question]:
@@ -100,6 +110,10 @@ class CollectiveCase(Case[CollectiveAlgorithm]):
                 if self.subject.refusal(request, question.view) is None:
                     found.append(Trial(fabric, members, question, _plan(self.subject, question)))
         return found
+
+    def observed(self) -> str:
+        """See ``Case.observed``."""
+        return digest(schedule.key for _, schedule in _answers(self.subject, _questions(_groups((2, 3, 6, 8)))))
 
 
 def schedules_do_what_they_promise(case: CollectiveCase) -> None:
@@ -171,16 +185,6 @@ def is_deterministic(case: CollectiveCase) -> None:
                 f"{question}: asked twice, the schedules differ; they may depend on the request, the view and the "
                 "fields alone"
             )
-
-
-def is_the_same_in_another_process(case: CollectiveCase) -> None:
-    """Schedules are the same in another process, with another hash seed."""
-    same_elsewhere(case.subject, observed, "a schedule")
-
-
-def observed(algorithm: CollectiveAlgorithm) -> str:
-    """Return a digest of some schedules."""
-    return digest(schedule.key for _, schedule in _answers(algorithm, _questions(_groups((2, 3, 6, 8)))))
 
 
 def variants_are_valid(case: CollectiveCase) -> None:
@@ -299,22 +303,7 @@ def more_bytes_are_not_faster(case: CollectiveCase) -> None:
                 )
 
 
-COLLECTIVE: Sequence[Check[CollectiveCase]] = (
-    *COMMON,
-    what_it_supports_is_served,
-    refusals_have_reasons,
-    schedules_do_what_they_promise,
-    one_rank_needs_nothing,
-    is_deterministic,
-    is_the_same_in_another_process,
-    variants_are_valid,
-    what_auto_is_told_is_true,
-    bytes_are_conserved,
-    stepwise_takes_as_long,
-    no_bound_is_beaten,
-    more_bandwidth_is_not_slower,
-    more_bytes_are_not_faster,
-)
+COLLECTIVE = (*COMMON, *checks_in(__name__), is_the_same_in_another_process)
 
 
 def check_collective(
@@ -331,7 +320,7 @@ def check_collective(
     switch, a ring, a mesh and a torus of the kit.
     """
     case = CollectiveCase(subject=algorithm, plugin=plugin, ranks=ranks, fabrics=fabrics)
-    check_all(f"collective {case}", case, COLLECTIVE, expected_failures)
+    check_all("collective", case, COLLECTIVE, expected_failures)
 
 
 def _groups(sizes: Iterable[int]) -> list[tuple[str, GroupView]]:
@@ -418,3 +407,55 @@ def _passed_on(schedule: Schedule, phase: Phase, repetition: int) -> tuple[int, 
         if (origins != destination[at]).all() and not (phase.stream is not None and phase.stream[row[at]] >= 0):
             return int(source[at]), int(chunk[at])
     return None
+
+
+def simulate(fabric: Fabric, schedule: Schedule, members: IntArray, *, stepwise: bool = False) -> Run:
+    """Run ``schedule`` among the NPUs numbered ``members`` of ``fabric``, shared as it wants."""
+    fabric = fabric.with_defaults(transport=IdealTransport())  # what a schedule takes, whoever runs it
+    network = FlowNetwork(fabric)
+    ended: list[IntArray] = []
+    groups = fabric.npus[members][None, :]
+    fidelity = STEPWISE if stepwise else COMPRESSED
+    ScheduleRun(network, Lowering(fabric), schedule, groups, ended.append, fidelity=fidelity).start()
+    network.advance()
+    if not ended or not network.idle:
+        raise SimulationError(f"{schedule.pattern} does not end on {fabric.name!r}: {', '.join(network.stalled())}")
+    return Run(network.now, sum(network.link_bytes().values(), np.zeros(len(fabric.bandwidths))))
+
+
+def expected_link_bytes(fabric: Fabric, schedule: Schedule, members: IntArray) -> FloatArray:
+    """Return the ``(links,)`` bytes that ``schedule`` must put on each link, summed chunk by chunk."""
+    total = np.zeros(len(fabric.bandwidths))
+    nodes = fabric.npus[members]
+    sizes: FloatArray = np.broadcast_to(schedule.chunk_bytes, schedule.chunks)
+    for phase in schedule.phases:
+        stream = np.full(len(phase), -1) if phase.stream is None else phase.stream
+        source, destination = nodes[phase.source], nodes[phase.destination]
+        routes = fabric.defaults.router.route(fabric, source, destination)
+        flow = np.repeat(np.arange(len(phase)), np.diff(routes.offsets))
+        share = 1.0 if routes.coefficients is None else routes.coefficients
+        trees = {}
+        for number in np.unique(stream[stream >= 0]):
+            ends = np.unique(source[stream == number]), np.unique(destination[stream == number])
+            trees[int(number)] = fabric.defaults.router.tree(fabric, *ends, _operation(*map(len, ends)))
+        for repetition in range(phase.repeat):
+            row, chunk = carried(phase, repetition)
+            amount = np.bincount(row, sizes[chunk], len(phase))
+            amount[stream >= 0] = 0.0
+            total += np.bincount(routes.links, amount[flow] * share, len(total))
+            for one, tree in trees.items():
+                carries = np.unique(chunk[stream[row] == one])
+                np.add.at(total, tree.links, sizes[carries].sum())
+    return total
+
+
+def _operation(sources: int, destinations: int) -> Operation:
+    if sources == 1:
+        return Operation.MULTICAST
+    return Operation.REDUCE if destinations == 1 else Operation.ALL_REDUCE
+
+
+def scaled(fabric: Fabric, factor: float) -> Fabric:
+    """Return ``fabric`` with ``factor`` times the bandwidth everywhere."""
+    levels = tuple(evolve(level, bandwidth=level.bandwidth * factor) for level in fabric.levels)
+    return evolve(fabric, bandwidths=fabric.bandwidths * factor, levels=levels)

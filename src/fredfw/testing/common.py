@@ -8,13 +8,13 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from attrs import frozen
 
 from fredfw.plugin import configure, schema
 from fredfw.plugin.manager import PluginManager, Registry
-from fredfw.testing.conformance import Check, ConformanceError, describe
+from fredfw.testing.conformance import ConformanceError, checks_in, describe
 
 S = TypeVar("S")
 
@@ -25,11 +25,18 @@ _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 class Case(Generic[S]):
     """A configured instance, and the module (or object) whose hooks register its class, if that is to be checked."""
 
+    shows: ClassVar[str] = ""
+    """What ``observed`` is of, in words."""
+
     subject: S
     plugin: object = None
 
     def __str__(self) -> str:
         return describe(self.subject)
+
+    def observed(self) -> str:
+        """Return a digest of what the subject does, which is the same in all processes."""
+        raise NotImplementedError
 
 
 @cache
@@ -114,13 +121,7 @@ def twin(subject: S) -> S:
     return configure.build(type(subject), configure.unstructure(subject), registries=installed)
 
 
-COMMON: Sequence[Check[Case[Any]]] = (
-    keeps_the_contract,
-    name_is_valid,
-    is_documented,
-    configuration_round_trips,
-    is_registered,
-)
+COMMON = checks_in(__name__)
 
 
 def _toml(value: Any) -> str:

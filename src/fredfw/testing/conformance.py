@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
+import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from inspect import getfile
+from inspect import getfile, isfunction, signature
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias, TypeVar
@@ -32,13 +33,17 @@ class ConformanceError(AssertionError):
     """A plugin breaks the contract; the message lists every check that fails, with what to mend."""
 
 
-def check_all(title: str, case: C, checks: Sequence[Check[C]], expected_failures: Mapping[str, str]) -> None:
-    """Run all ``checks`` on ``case``; ``title`` says what that is.
+def checks_in(module: str) -> tuple[Check[Any], ...]:
+    """Return the checks of a module, in its order: the public functions of a ``case`` that it defines."""
+    return tuple(
+        one
+        for name, one in vars(sys.modules[module]).items()
+        if isfunction(one) and one.__module__ == module and name[0] != "_" and [*signature(one).parameters] == ["case"]
+    )
 
-    Raises:
-        ConformanceError: A check fails that is not expected to, or does not fail that is, or an expectation has no
-            reason or no check.
-    """
+
+def check_all(what: str, case: C, checks: Sequence[Check[C]], expected_failures: Mapping[str, str]) -> None:
+    """Raise a ``ConformanceError`` unless ``case``, and nothing else than is expected, passes all ``checks``."""
     names: dict[str, list[str]] = {}  # by message: one fault may fail several checks, and is reported once
     for message in misuses(checks, expected_failures):
         names.setdefault(message, []).append("expected_failures")
@@ -54,7 +59,7 @@ def check_all(title: str, case: C, checks: Sequence[Check[C]], expected_failures
             for message, failed in names.items()
         ]
         count = sum(map(len, names.values()))
-        raise ConformanceError(f"{title} fails {count} of {len(checks)} checks:\n  " + "\n  ".join(lines))
+        raise ConformanceError(f"{what} {case} fails {count} of {len(checks)} checks:\n  " + "\n  ".join(lines))
 
 
 def misuses(checks: Sequence[Check[Any]], expected_failures: Mapping[str, str]) -> Iterator[str]:

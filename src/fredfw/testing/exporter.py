@@ -21,9 +21,9 @@ from fredfw.plugin import hookimpl
 from fredfw.plugin.exporter import KINDS, Exporter
 from fredfw.plugin.manager import PluginManager, Switches
 from fredfw.testing.common import COMMON, Case, twin
-from fredfw.testing.conformance import NOTHING, Check, ConformanceError, check_all, seeded
+from fredfw.testing.conformance import NOTHING, ConformanceError, check_all, checks_in, seeded
 from fredfw.testing.fabrics import grid, star
-from fredfw.testing.process import digest, same_elsewhere
+from fredfw.testing.process import digest, is_the_same_in_another_process
 from fredfw.units import option
 from fredfw.validation.results import Validation
 from fredfw.workloads import DeviceMesh, GraphBuilder, System, TaskGraph, Work, Workload
@@ -33,7 +33,7 @@ _CLASSES = (RunResult, Comparison, CollectiveResult, CollectiveSweep, TaskGraph,
 REFUSED = object()
 
 
-def _given_or_standard(given: Sequence[Result]) -> Sequence[Result]:
+def _or_standard(given: Sequence[Result]) -> Sequence[Result]:
     return given or _standard()
 
 
@@ -41,7 +41,9 @@ def _given_or_standard(given: Sequence[Result]) -> Sequence[Result]:
 class ExporterCase(Case[Exporter]):
     """An exporter and results, of which it is given those that it takes."""
 
-    results: Sequence[Result] = field(converter=_given_or_standard)
+    shows: ClassVar[str] = "the content"
+
+    results: Sequence[Result] = field(default=(), converter=_or_standard)
 
     @property
     def taken(self) -> list[Result]:
@@ -53,6 +55,10 @@ class ExporterCase(Case[Exporter]):
     def contents(self) -> list[tuple[Result, object]]:
         """What comes of each result that is not refused."""
         return [(one, content) for one in self.taken if (content := _content(self.subject, one)) is not REFUSED]
+
+    def observed(self) -> str:
+        """See ``Case.observed``."""
+        return digest(one for _, content in self.contents for one in _inside(content))
 
 
 def takes_are_kinds(case: ExporterCase) -> None:
@@ -134,27 +140,7 @@ def is_deterministic(case: ExporterCase) -> None:
                 )
 
 
-def is_the_same_in_another_process(case: ExporterCase) -> None:
-    """The content is the same in another process, with another hash seed; for the kit's own results."""
-    same_elsewhere(case.subject, observed, "the content")
-
-
-def observed(exporter: Exporter) -> str:
-    """Return a digest of what an exporter makes of the kit's own results."""
-    contents = ExporterCase(subject=exporter, results=results()).contents
-    return digest(one for _, content in contents for one in _inside(content))
-
-
-EXPORTER: Sequence[Check[ExporterCase]] = (
-    *COMMON,
-    takes_are_kinds,
-    gives_text_or_bytes,
-    refusals_have_reasons,
-    suffixes_are_endings,
-    result_is_left_alone,
-    is_deterministic,
-    is_the_same_in_another_process,
-)
+EXPORTER = (*COMMON, *checks_in(__name__), is_the_same_in_another_process)
 
 
 def check_exporter(
@@ -166,7 +152,7 @@ def check_exporter(
 ) -> None:
     """Check a configured exporter on ``results``, or else on one of each kind of the kit; see ``check_topology``."""
     case = ExporterCase(subject=exporter, plugin=plugin, results=results)
-    check_all(f"exporter {case}", case, EXPORTER, expected_failures)
+    check_all("exporter", case, EXPORTER, expected_failures)
 
 
 @frozen

@@ -1,12 +1,13 @@
-"""Small fabrics that need no plugin: the neutral ground on which algorithms, workloads and policies are checked."""
+"""What plugins are checked on: small fabrics that need no plugin, and groups of every shape without any fabric."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
 from fredfw.fabric import (
     Admission,
@@ -15,6 +16,8 @@ from fredfw.fabric import (
     Defaults,
     Dimension,
     Fabric,
+    GroupLinks,
+    GroupView,
     Level,
     NodeKind,
     Operation,
@@ -23,7 +26,10 @@ from fredfw.fabric import (
     ShortestPathRouter,
     product_fabric,
 )
+from fredfw.fabric.view import KINDS, Kind
 from fredfw.typing import IntArray
+
+_IN_NETWORK = Capabilities(reduces=True, multicasts=True)
 
 BANDWIDTH = 100e9
 """Bytes per second of every link."""
@@ -83,7 +89,7 @@ def star(npus: int, controllers: int = 0) -> Fabric:
         energies=0.0,
         levels=(Level(npus, "switch", BANDWIDTH, 2 * LATENCY),),
         coordinates=np.arange(npus)[:, None],
-        offers=Capabilities(reduces=True, multicasts=True),
+        offers=_IN_NETWORK,
         copies=kinds == NodeKind.SWITCH,
         reduces=kinds == NodeKind.SWITCH,
         defaults=Defaults(router=StarRouter()),
@@ -106,3 +112,64 @@ def standard() -> tuple[Fabric, ...]:
 def or_standard(given: Sequence[Fabric]) -> Sequence[Fabric]:
     """Return the fabrics ``given``, or else the kit's own."""
     return given or standard()
+
+
+def views(ranks: int) -> Iterator[tuple[str, GroupView]]:
+    """Yield groups of ``ranks``, with a name: no structure, one level of each kind, and all products of two or three.
+
+    In some the ranks are in an order of their own, as groups need not be in the order of NPUs.
+    """
+    yield "without levels", GroupView(ranks)
+    yield "without levels, of a network that combines and copies", GroupView(ranks, capabilities=_IN_NETWORK)
+    if ranks == 1:
+        return
+    yield "without levels, in servers of different sizes", GroupView(ranks, servers=_servers(ranks))
+    for kind in KINDS:
+        yield f"on a {kind}", _product((ranks,), (kind,))
+    yield "on a ring of 4 lanes, shuffled", _product((ranks,), ("ring",), lanes=4, shuffled=True)
+    for number, sizes in enumerate(_factors(ranks)):
+        kinds = tuple(KINDS[(number + place) % len(KINDS)] for place in range(len(sizes)))
+        shuffled = bool(number % 2)
+        order = ", shuffled" * shuffled
+        for name, chosen in ((" and ".join(kinds), kinds), ("rings", (KINDS[0],) * len(sizes))):
+            yield f"of {'x'.join(map(str, sizes))} on {name}{order}", _product(sizes, chosen, shuffled=shuffled)
+
+
+def _servers(ranks: int) -> IntArray:
+    """Return the server of each rank, shuffled: of 1 rank, of 2, 3, ... and what is left."""
+    filled = np.repeat(np.arange(ranks), np.arange(1, ranks + 1))[:ranks]
+    return np.random.default_rng(0).permutation(filled)
+
+
+def _factors(ranks: int) -> Iterator[tuple[int, ...]]:
+    """Yield all ways to write ``ranks`` as a product of two or three numbers, each of 2 or more."""
+    for one in range(2, ranks // 2 + 1):
+        if ranks % one == 0:
+            yield one, ranks // one
+            yield from ((one, *more) for more in _factors(ranks // one) if len(more) == 2)
+
+
+def _product(sizes: tuple[int, ...], kinds: tuple[Kind, ...], *, lanes: int = 1, shuffled: bool = False) -> GroupView:
+    ranks = int(np.prod(sizes))
+    coordinates = np.stack(np.unravel_index(np.arange(ranks), sizes, order="F"), axis=1)
+    if shuffled:
+        coordinates = np.random.default_rng(0).permutation(coordinates)
+    # Levels of different bandwidth, as they are in practice.
+    levels = tuple(
+        Level(size, kind if size > 2 or kind != "ring" else "line", BANDWIDTH / (place + 1), LATENCY, lanes=lanes)
+        for place, (size, kind) in enumerate(zip(sizes, kinds, strict=True))
+    )
+    offers = _IN_NETWORK if "switch" in kinds else Capabilities()
+    return GroupView(ranks, levels, coordinates, offers, find_links=partial(_links, levels, coordinates, offers))
+
+
+def _links(levels: Sequence[Level], coordinates: IntArray, offers: Capabilities) -> GroupLinks | None:
+    """Return the links of a product; each of those of a switch takes ``LATENCY``."""
+    dimensions = [
+        Dimension.of_links(level.kind, level.size, level.bandwidth, LATENCY * (1 + (level.kind == "switch")))
+        for level in levels
+    ]
+    fabric = product_fabric(dimensions)
+    switch = fabric.kinds == NodeKind.SWITCH
+    members = np.ravel_multi_index(tuple(coordinates.T), [level.size for level in levels], order="F")
+    return evolve(fabric, offers=offers, copies=switch, reduces=switch).view(members).links

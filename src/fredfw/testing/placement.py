@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 from attrs import field, frozen
@@ -10,18 +11,25 @@ from attrs import field, frozen
 from fredfw.errors import FredfwError, InputError
 from fredfw.fabric import Fabric
 from fredfw.testing.common import COMMON, Case
-from fredfw.testing.conformance import NOTHING, Check, ConformanceError, check_all, seeded
+from fredfw.testing.conformance import NOTHING, ConformanceError, check_all, checks_in, seeded
 from fredfw.testing.fabrics import or_standard
-from fredfw.testing.process import digest, same_elsewhere
+from fredfw.testing.process import digest, is_the_same_in_another_process
 from fredfw.workloads import DeviceMesh, Placement
+
+PARALLELISMS = tuple(
+    DeviceMesh({"mp": mp, "pp": pp, "dp": dp})
+    for mp, pp, dp in ((1, 1, 1), (2, 1, 1), (1, 1, 3), (2, 2, 1), (2, 2, 2), (1, 1, 8), (3, 1, 3), (4, 5, 1))
+)
 
 
 @frozen(eq=False, kw_only=True)
 class PlacementCase(Case[Placement]):
     """A placement, the fabrics on which it is to place workers, and those, where there are NPUs for them."""
 
-    fabrics: Sequence[Fabric] = field(converter=or_standard)
-    meshes: Sequence[DeviceMesh]
+    shows: ClassVar[str] = "where workers go"
+
+    fabrics: Sequence[Fabric] = field(default=(), converter=or_standard)
+    meshes: Sequence[DeviceMesh] = PARALLELISMS
 
     def asked(self) -> Iterator[tuple[Fabric, DeviceMesh, str]]:
         """Yield what the placement is asked, and that in words."""
@@ -29,6 +37,16 @@ class PlacementCase(Case[Placement]):
             for one in self.meshes:
                 if one.ranks <= len(fabric.npus):
                     yield fabric, one, f"{one} on {fabric.name}"
+
+    def observed(self) -> str:
+        """See ``Case.observed``."""
+        places: list[object] = []
+        for fabric, mesh, _ in self.asked():
+            try:
+                places.append(self.subject.order(fabric, mesh))
+            except FredfwError as error:  # a placement may be for certain fabrics
+                places.append(str(error))
+        return digest(places)
 
 
 def no_npu_is_used_twice(case: PlacementCase) -> None:
@@ -72,35 +90,7 @@ def is_deterministic(case: PlacementCase) -> None:
             )
 
 
-def is_the_same_in_another_process(case: PlacementCase) -> None:
-    """On the kit's own fabrics it gives the same NPUs in another process, with another hash seed."""
-    same_elsewhere(case.subject, observed, "where workers go")
-
-
-def observed(placement: Placement) -> str:
-    """Return a digest of where workers go on the kit's own fabrics."""
-    case = PlacementCase(subject=placement, fabrics=(), meshes=PARALLELISMS)
-    places: list[object] = []
-    for fabric, mesh, _ in case.asked():
-        try:
-            places.append(placement.order(fabric, mesh))
-        except FredfwError as error:  # a placement may be for certain fabrics
-            places.append(str(error))
-    return digest(places)
-
-
-PARALLELISMS = tuple(
-    DeviceMesh({"mp": mp, "pp": pp, "dp": dp})
-    for mp, pp, dp in ((1, 1, 1), (2, 1, 1), (1, 1, 3), (2, 2, 1), (2, 2, 2), (1, 1, 8), (3, 1, 3), (4, 5, 1))
-)
-
-PLACEMENT: Sequence[Check[PlacementCase]] = (
-    *COMMON,
-    no_npu_is_used_twice,
-    too_many_workers_are_refused,
-    is_deterministic,
-    is_the_same_in_another_process,
-)
+PLACEMENT = (*COMMON, *checks_in(__name__), is_the_same_in_another_process)
 
 
 def check_placement(
@@ -113,4 +103,4 @@ def check_placement(
 ) -> None:
     """Check a configured placement, on ``fabrics`` or else on small ones of the kit; see ``check_topology``."""
     case = PlacementCase(subject=placement, plugin=plugin, fabrics=fabrics, meshes=meshes)
-    check_all(f"placement {case}", case, PLACEMENT, expected_failures)
+    check_all("placement", case, PLACEMENT, expected_failures)

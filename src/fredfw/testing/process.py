@@ -9,14 +9,14 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import redirect_stdout
 from typing import Any
 
 import numpy as np
 
 from fredfw.plugin import configure
-from fredfw.testing.common import installed
+from fredfw.testing.common import Case, installed
 from fredfw.testing.conformance import ConformanceError
 
 _SECONDS = 60
@@ -36,36 +36,27 @@ def digest(parts: Iterable[object]) -> str:
     return state.hexdigest()
 
 
-def same_elsewhere(instance: Any, observe: Callable[[Any], str], what: str) -> None:
-    """Make sure that an equal instance looks the same in another process, where the file of its class is a module.
-
-    Args:
-        instance: Of a plugin's class.
-        observe: A function of this package that returns a digest of what the instance does.
-        what: What that is.
-
-    Raises:
-        ConformanceError: It does not, or cannot be made there: its class is of an interactive session or in a function.
-    """
+def is_the_same_in_another_process(case: Case[Any]) -> None:
+    """With the kit's own inputs it does the same in another process, with another hash seed."""
     if _answering:
         return
-    here = observe(instance)
-    if _ask(instance, observe) != here:
+    here = type(case)(subject=case.subject).observed()
+    if _ask(case) != here:
         raise ConformanceError(
-            f"{what} differs in another process; results must depend on the fields alone: no iteration over a set, no "
-            f"hash() of text, no random numbers without a fixed seed, no clock, no environment"
+            f"{case.shows} differs in another process; results must depend on the fields alone: no iteration over a "
+            "set, no hash() of text, no random numbers without a fixed seed, no clock, no environment"
         )
 
 
-def _ask(instance: Any, observe: Callable[[Any], str]) -> str:
-    cls = type(instance)
+def _ask(case: Case[Any]) -> str:
+    cls = type(case.subject)
     module, file = _origin(cls)
     question = {
         "module": module,
         "file": file,
         "class": cls.__qualname__,
-        "fields": configure.unstructure(instance),
-        "observe": [observe.__module__, observe.__qualname__],
+        "fields": configure.unstructure(case.subject),
+        "case": [type(case).__module__, type(case).__name__],
     }
     environment = {
         **os.environ,
@@ -115,9 +106,9 @@ def answer() -> None:
         cls: Any = _find(outer, question["module"], question["file"])
         for name in inner:
             cls = getattr(cls, name)
-        module, function = question["observe"]
+        module, name = question["case"]
         instance = configure.build(cls, question["fields"], registries=installed)
-        text = getattr(importlib.import_module(module), function)(instance)
+        text = getattr(importlib.import_module(module), name)(subject=instance).observed()
     sys.stdout.write(text)
 
 

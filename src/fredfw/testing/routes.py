@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -13,16 +13,51 @@ from attrs import frozen
 
 from fredfw.answers import speaks_for
 from fredfw.errors import UnsupportedError
-from fredfw.fabric import Fabric, NodeKind, Operation, Router, Routes
+from fredfw.fabric import Capabilities, Fabric, NodeKind, Operation, Router, Routes
 from fredfw.testing.common import COMMON, Case, S
-from fredfw.testing.conformance import EXACT, NOTHING, Check, ConformanceError, check_all, describe, seeded
-from fredfw.testing.trees import TreeReport, offered_trees
+from fredfw.testing.conformance import EXACT, NOTHING, ConformanceError, check_all, checks_in, describe, seeded
 from fredfw.typing import FloatArray, IntArray
 
 # All pairs of so many NPUs, or as many pairs of more.
 _ALL_PAIRS = 64
 _SAMPLE = _ALL_PAIRS**2 // 2
 _CELLS = 1 << 21
+
+
+def offered_trees(offers: Capabilities) -> dict[Operation, bool]:
+    """Return whether a network that offers this has trees, by operation."""
+    return {
+        Operation.MULTICAST: offers.multicasts,
+        Operation.REDUCE: offers.reduces,
+        Operation.ALL_REDUCE: offers.multicasts and offers.reduces,
+    }
+
+
+@frozen(eq=False)
+class TreeReport:
+    """A tree, taken as the paths of all streams to one node and the paths from there to all ends.
+
+    Args:
+        faults: Why the links are not such a tree.
+        stuck: Where it joins or branches although the node there cannot.
+        latency: Seconds of its deepest branches, up and down.
+    """
+
+    faults: tuple[str, ...]
+    stuck: tuple[str, ...]
+    latency: float
+
+    @classmethod
+    def of(
+        cls, fabric: Fabric, links: IntArray, sources: IntArray, destinations: IntArray, operation: Operation
+    ) -> TreeReport:
+        """Examine the ``links`` of a flow; where several nodes could be the middle, the one that makes most sense."""
+        if operation is Operation.MULTICAST:
+            middles = [int(sources[0])]
+        else:
+            middles = np.unique([*fabric.sources[links], *fabric.destinations[links], *destinations]).tolist()
+        reports = [_examine(fabric, links, sources, destinations, operation, middle) for middle in middles]
+        return min(reports, key=lambda one: (len(one.faults), len(one.stuck), one.latency))
 
 
 @frozen(eq=False)
@@ -305,20 +340,7 @@ def trees_take_as_long_as_their_deepest_branch(case: RoutedCase[Any]) -> None:
             raise ConformanceError(f"{tree} takes {seconds:g} s; its deepest branch takes {report.latency:g} s")
 
 
-ROUTES: Sequence[Check[RoutedCase[Any]]] = (
-    routes_exist,
-    routes_lead_from_source_to_destination,
-    routes_have_no_loops,
-    routes_to_oneself_are_empty,
-    routes_take_as_long_as_their_links,
-    routes_do_not_depend_on_the_batch,
-    routes_of_one_pair_are_the_same,
-    routes_are_deterministic,
-    trees_exist_where_offered,
-    trees_reach_exactly_their_leaves,
-    trees_branch_only_where_they_can,
-    trees_take_as_long_as_their_deepest_branch,
-)
+ROUTES = checks_in(__name__)
 
 
 @frozen(eq=False, kw_only=True)
@@ -336,7 +358,7 @@ class RouterCase(RoutedCase[Router]):
         return f"{describe(self.subject)} on {self.fabric.name}"
 
 
-ROUTER: Sequence[Check[RouterCase]] = (*COMMON, *ROUTES)
+ROUTER = (*COMMON, *ROUTES)
 
 
 def check_router(
@@ -344,7 +366,7 @@ def check_router(
 ) -> None:
     """Check ``router`` on ``fabric``; see ``check_topology``."""
     case = RouterCase(subject=router, fabric=fabric, plugin=plugin)
-    check_all(f"router {case}", case, ROUTER, expected_failures)
+    check_all("router", case, ROUTER, expected_failures)
 
 
 def _shares(routes: Routes) -> FloatArray:
@@ -420,3 +442,67 @@ def _equal(one: Routes, other: Routes) -> bool:
         and np.allclose(one.latencies, other.latencies, rtol=EXACT, atol=0)
         and np.allclose(_shares(one), _shares(other), rtol=EXACT, atol=0)
     )
+
+
+def _examine(
+    fabric: Fabric, links: IntArray, sources: IntArray, destinations: IntArray, operation: Operation, middle: int
+) -> TreeReport:
+    name = fabric.node_name
+    rise, climb = _search(fabric, links, middle, backwards=True)
+    fall, descent = _search(fabric, links, middle, backwards=False)
+    senders, receivers = set(sources.tolist()), set(destinations.tolist())
+    if operation is Operation.MULTICAST:
+        rise, climb = {}, {middle: 0.0}  # nothing is combined
+        receivers -= senders
+    faults = [f"nothing gets from {name(one)} to {name(middle)}" for one in sorted(senders - set(climb))]
+    faults += [f"nothing gets from {name(middle)} to {name(one)}" for one in sorted(receivers - set(descent))]
+    used = Counter([*rise.values(), *fall.values()])
+    for link, times in Counter(links.tolist()).items():
+        if times > 1 or used[link] > 1:
+            faults.append(f"{fabric.link_name(link)} is crossed twice")
+        elif not used[link]:
+            faults.append(f"{fabric.link_name(link)} is one too many")
+    joins = Counter(int(fabric.destinations[link]) for link in rise.values())
+    branches = Counter(int(fabric.sources[link]) for link in fall.values())
+    faults += [
+        f"data leaves {name(one)}, but none arrives there" for one in rise if not joins[one] and one not in senders
+    ]
+    faults += [
+        f"data enters {name(one)}, but is not needed there"
+        for one in fall
+        if not branches[one] and one not in receivers
+    ]
+    # The only end of a reduction adds, and the only source of a multicast sends, by itself.
+    combines = int(destinations[0]) if operation is Operation.REDUCE else None
+    copies = middle if operation is Operation.MULTICAST else None
+    stuck = [
+        f"{name(node)} cannot {verb} streams"
+        for verb, able, counts, ends, exempt in (
+            ("combine", fabric.reduces, joins, senders, combines),
+            ("copy", fabric.copies, branches, receivers, copies),
+        )
+        for node in sorted(counts)
+        if counts[node] + (node in ends) > 1 and not able[node] and node != exempt
+    ]
+    up = max((climb[one] for one in senders & set(climb)), default=0.0)
+    down = max((descent[one] for one in receivers & set(descent)), default=0.0)
+    return TreeReport(tuple(faults), tuple(stuck), up + down)
+
+
+def _search(fabric: Fabric, links: IntArray, root: int, *, backwards: bool) -> tuple[dict[int, int], dict[int, float]]:
+    """Return the link by which a search over ``links`` first met each node, and the seconds from (to) the root."""
+    near, far = (fabric.destinations, fabric.sources) if backwards else (fabric.sources, fabric.destinations)
+    ways: defaultdict[int, list[int]] = defaultdict(list)
+    for link in links.tolist():
+        ways[int(near[link])].append(link)
+    met: dict[int, int] = {}
+    seconds = {root: 0.0}
+    queue = [root]
+    for node in queue:
+        for link in ways[node]:
+            other = int(far[link])
+            if other not in seconds:
+                met[other] = link
+                seconds[other] = seconds[node] + float(fabric.latencies[link])
+                queue.append(other)
+    return met, seconds

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import product
+from typing import ClassVar
 
 from attrs import field, frozen
 
 from fredfw.experiment.study import answers
 from fredfw.plugin.sampler import Sampler, SearchSpace, Told, Trial
 from fredfw.testing.common import COMMON, Case, twin
-from fredfw.testing.conformance import NOTHING, Check, ConformanceError, check_all, seeded
-from fredfw.testing.process import digest, same_elsewhere
+from fredfw.testing.conformance import NOTHING, ConformanceError, check_all, checks_in, seeded
+from fredfw.testing.process import digest, is_the_same_in_another_process
 
 _MOST = 1000
 
@@ -38,7 +39,7 @@ def losses(space: SearchSpace, point: int) -> tuple[float, ...]:
     return (bowl, float(sum(choice)))[: space.objectives]
 
 
-def _given_or_standard(given: Sequence[SearchSpace]) -> Sequence[SearchSpace]:
+def _or_standard(given: Sequence[SearchSpace]) -> Sequence[SearchSpace]:
     return given or standard()
 
 
@@ -46,12 +47,18 @@ def _given_or_standard(given: Sequence[SearchSpace]) -> Sequence[SearchSpace]:
 class SamplerCase(Case[Sampler]):
     """A sampler, and the small spaces that it searches."""
 
-    spaces: Sequence[SearchSpace] = field(converter=_given_or_standard)
+    shows: ClassVar[str] = "what it asks for"
+
+    spaces: Sequence[SearchSpace] = field(default=(), converter=_or_standard)
 
     @cached_property
     def searches(self) -> list[tuple[SearchSpace, list[Trial]]]:
         """What is asked for in each space."""
         return [(space, search(self.subject, space)) for space in self.spaces]
+
+    def observed(self) -> str:
+        """See ``Case.observed``."""
+        return digest(f"{one.point} {one.rung}" for _, asked in self.searches for one in asked)
 
 
 def search(sampler: Sampler, space: SearchSpace, *, feasible: bool = True) -> list[Trial]:
@@ -99,24 +106,7 @@ def is_deterministic(case: SamplerCase) -> None:
                 )
 
 
-def is_the_same_in_another_process(case: SamplerCase) -> None:
-    """It asks for the same in another process, with another hash seed; for the kit's own spaces."""
-    same_elsewhere(case.subject, observed, "what it asks for")
-
-
-def observed(sampler: Sampler) -> str:
-    """Return a digest of what a sampler asks for in the kit's own spaces."""
-    asked = (one for space in standard() for one in search(sampler, space))
-    return digest(f"{one.point} {one.rung}" for one in asked)
-
-
-SAMPLER: Sequence[Check[SamplerCase]] = (
-    *COMMON,
-    asks_for_points,
-    ends_where_nothing_fits,
-    is_deterministic,
-    is_the_same_in_another_process,
-)
+SAMPLER = (*COMMON, *checks_in(__name__), is_the_same_in_another_process)
 
 
 def check_sampler(
@@ -128,4 +118,4 @@ def check_sampler(
 ) -> None:
     """Check a configured sampler on searches of ``spaces``, or else of the kit's own; see ``check_topology``."""
     case = SamplerCase(subject=sampler, plugin=plugin, spaces=spaces)
-    check_all(f"sampler {case}", case, SAMPLER, expected_failures)
+    check_all("sampler", case, SAMPLER, expected_failures)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import cached_property
+from operator import itemgetter
+from typing import Any, ClassVar
 
 import numpy as np
 from attrs import frozen
@@ -12,23 +14,26 @@ from fredfw.collectives import CollectiveRequest, Pattern, ring_schedule
 from fredfw.fabric import SLOTS, Fabric, NodeKind, Router, Topology
 from fredfw.plugin import configure
 from fredfw.plugin.answers import built
-from fredfw.simulation import lower_bound
+from fredfw.simulation import Incidence, answers, lower_bound
+from fredfw.simulation.sharing import sharing_of
+from fredfw.testing.collective import simulate
 from fredfw.testing.common import COMMON, twin
-from fredfw.testing.conformance import EXACT, NOTHING, Check, ConformanceError, check_all, seeded
-from fredfw.testing.levels import levels_are_as_fast_as_they_say
-from fredfw.testing.process import digest, same_elsewhere
+from fredfw.testing.conformance import EXACT, NOTHING, ConformanceError, check_all, checks_in, seeded
+from fredfw.testing.process import digest, is_the_same_in_another_process
 from fredfw.testing.routes import ROUTES, RoutedCase
-from fredfw.testing.timing import simulate
 from fredfw.typing import BoolArray, IntArray
 
 _NODES = ("kinds", "coordinates", "copies", "reduces")
 _ARRAYS = (*_NODES, "sources", "destinations", "bandwidths", "latencies", "energies", "tiers")
 _TRIED = 16
+_Found = tuple[float, str]  # a figure, and where it was found
 
 
 @frozen(eq=False, kw_only=True)
 class TopologyCase(RoutedCase[Topology]):
     """A topology, built once."""
+
+    shows: ClassVar[str] = "the fabric that is built"
 
     @cached_property
     def fabric(self) -> Fabric:
@@ -39,6 +44,13 @@ class TopologyCase(RoutedCase[Topology]):
     def router(self) -> Router:
         """The fabric's own."""
         return self.fabric.defaults.router
+
+    def observed(self) -> str:
+        """See ``Case.observed``."""
+        fabric, routes = self.fabric, self.routes
+        names = [fabric.node_name(node) for node in range(min(len(fabric.kinds), _TRIED))]
+        arrays = [getattr(fabric, name) for name in _ARRAYS]
+        return digest([*arrays, _said(fabric), names, routes.offsets, routes.links])
 
 
 def build_is_pure(case: TopologyCase) -> None:
@@ -60,20 +72,6 @@ def build_is_pure(case: TopologyCase) -> None:
 
 
 _PURE = "build() may depend on the fields alone: no random numbers without a fixed seed, nothing kept between calls"
-
-
-def is_the_same_in_another_process(case: TopologyCase) -> None:
-    """A build in another process, with another hash seed, gives an equal fabric and equal routes."""
-    same_elsewhere(case.subject, observed, "the fabric that is built")
-
-
-def observed(topology: Topology) -> str:
-    """Return a digest of what a topology builds and how that is routed."""
-    case = TopologyCase(subject=topology)
-    fabric, routes = case.fabric, case.routes
-    names = [fabric.node_name(node) for node in range(min(len(fabric.kinds), _TRIED))]
-    arrays = [getattr(fabric, name) for name in _ARRAYS]
-    return digest([*arrays, _said(fabric), names, routes.offsets, routes.links])
 
 
 def _said(fabric: Fabric) -> dict[str, object]:
@@ -164,6 +162,26 @@ def levels_promise_no_more_than_the_links(case: TopologyCase) -> None:
                 )
 
 
+def levels_are_as_fast_as_they_say(case: RoutedCase[Any]) -> None:
+    """With all NPUs sending along a level at once, the slowest flow and the longest route are what the level says."""
+    fabric = case.fabric
+    for number, shifts in _shifts(fabric):
+        level = fabric.levels[number]
+        rates, latencies = zip(*(_extremes(case, step, *ends) for step, ends in shifts.items()), strict=True)
+        rate, where = min(rates, key=itemgetter(0))
+        if not np.isclose(rate, level.bandwidth, rtol=EXACT, atol=0):
+            raise ConformanceError(
+                f"level {number} promises each member {level.bandwidth:g} B/s; {where} the rate is {rate:g} B/s, and "
+                "nowhere less"
+            )
+        latency, where = max(latencies, key=itemgetter(0))
+        if not np.isclose(latency, level.latency, rtol=EXACT, atol=0):
+            raise ConformanceError(
+                f"level {number} says that its latency is {level.latency:g} s; {where} a route takes {latency:g} s, "
+                "and nowhere more"
+            )
+
+
 def carries_a_collective(case: TopologyCase) -> None:
     """A ring all-gather among the first NPUs ends, admitted and shared as the fabric wants, and beats no bound."""
     members: IntArray = np.arange(min(len(case.fabric.npus), _TRIED))
@@ -177,20 +195,7 @@ def carries_a_collective(case: TopologyCase) -> None:
         raise ConformanceError(f"a ring all-gather takes {seconds:g} s, no algorithm takes less than {bound:g} s")
 
 
-TOPOLOGY: Sequence[Check[TopologyCase]] = (
-    *COMMON,
-    build_is_pure,
-    is_the_same_in_another_process,
-    capacities_are_positive_and_finite,
-    is_connected,
-    capacity_is_symmetric,
-    *ROUTES,
-    latency_is_symmetric,
-    levels_are_a_full_product,
-    levels_promise_no_more_than_the_links,
-    levels_are_as_fast_as_they_say,
-    carries_a_collective,
-)
+TOPOLOGY = (*COMMON, *checks_in(__name__), *ROUTES, is_the_same_in_another_process)
 
 
 def check_topology(
@@ -208,7 +213,7 @@ def check_topology(
         ConformanceError: It breaks the contract; lists every check that fails, with what to mend.
     """
     case = TopologyCase(subject=topology, plugin=plugin)
-    check_all(f"topology {case}", case, TOPOLOGY, expected_failures)
+    check_all("topology", case, TOPOLOGY, expected_failures)
 
 
 def _where(one: object, other: object) -> str:
@@ -228,3 +233,56 @@ def _reached(nodes: int, near: IntArray, far: IntArray, start: int) -> BoolArray
     while count < (count := int(reached.sum())):
         reached[far[reached[near]]] = True
     return reached
+
+
+def _extremes(case: RoutedCase[Any], step: str, sources: IntArray, destinations: IntArray) -> tuple[_Found, _Found]:
+    """Return the lowest rate and the highest latency of flows that run at once, and where these are."""
+    fabric, routes = case.fabric, case.ask(sources, destinations)
+    classes = np.zeros(len(routes), dtype=np.intp)
+    flows = Incidence(routes.offsets, routes.links, routes.coefficients, None, classes)
+    rates = answers.rates(sharing_of(fabric), flows, fabric.bandwidths, fabric)
+    slowest, longest = rates.argmin(), routes.latencies.argmax()
+    slow, long = (
+        " to ".join(fabric.node_name(int(ends[flow])) for ends in (sources, destinations))
+        for flow in (slowest, longest)
+    )
+    return (
+        (float(rates[slowest]), f"with all NPUs sending {step} at once, from {slow}"),
+        (float(routes.latencies[longest]), f"from {long}"),
+    )
+
+
+def _shifts(fabric: Fabric) -> Iterator[tuple[int, dict[str, tuple[IntArray, IntArray]]]]:
+    """Yield the number of each level that has a next position, and the ``(F,)`` ends of the flows of each shift.
+
+    On a ring or line that is ``two_way`` all NPUs send to the next and the previous position at once; on a switch, and
+    where all are connected, to others after the next. Admission is not asked: a member uses all ``lanes``.
+    """
+    sizes = tuple(level.size for level in fabric.levels)
+    place = fabric.coordinates
+    if place is None or np.prod(sizes) != len(fabric.npus):
+        return  # another check says so
+    at = np.empty(len(fabric.npus), dtype=np.intp)
+    at[np.ravel_multi_index(tuple(place.T), sizes)] = fabric.npus
+
+    def ends(number: int, step: int) -> tuple[IntArray, IntArray]:
+        level = fabric.levels[number]
+        there = place.copy()
+        there[:, number] += step
+        kept = np.full(len(place), True) if level.kind != "line" else there[:, number] < level.size
+        there[:, number] %= level.size
+        return fabric.npus[kept], at[np.ravel_multi_index(tuple(there[kept].T), sizes)]
+
+    for number, level in enumerate(fabric.levels):
+        if level.size < 2:
+            continue
+        if level.any_to_any:
+            steps = range(1, min(level.size, 9))  # as far as that is tried
+            yield number, {f"{step} on" if step > 1 else "to the next": ends(number, step) for step in steps}
+            continue
+        near, far = ends(number, 1)
+        if not level.two_way or (level.kind == "ring" and level.size == 2):  # of two, the next is the previous one
+            yield number, {"to the next": (near, far)}
+        else:
+            both = np.concatenate([near, far]), np.concatenate([far, near])
+            yield number, {"to the next and the previous one": both}

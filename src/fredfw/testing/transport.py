@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from attrs import evolve, field, frozen
@@ -13,9 +14,9 @@ from fredfw.errors import PluginError, UnsupportedError
 from fredfw.fabric import Call, Costs, Fabric, Transport
 from fredfw.simulation import answers
 from fredfw.testing.common import COMMON, Case, twin
-from fredfw.testing.conformance import NOTHING, Check, ConformanceError, check_all
+from fredfw.testing.conformance import NOTHING, ConformanceError, check_all, checks_in
 from fredfw.testing.fabrics import or_standard
-from fredfw.testing.process import digest, same_elsewhere
+from fredfw.testing.process import digest, is_the_same_in_another_process
 
 _OTHERS = "direct", "ring", "tree"
 
@@ -24,7 +25,9 @@ _OTHERS = "direct", "ring", "tree"
 class TransportCase(Case[Transport]):
     """A transport, and the small fabrics on which it is asked."""
 
-    fabrics: Sequence[Fabric] = field(converter=or_standard)
+    shows: ClassVar[str] = "what calls cost"
+
+    fabrics: Sequence[Fabric] = field(default=(), converter=or_standard)
 
     @cached_property
     def asked(self) -> list[tuple[Fabric, Call]]:
@@ -40,6 +43,10 @@ class TransportCase(Case[Transport]):
             return answers.costs(self.subject, call, fabric)
         except UnsupportedError:
             return None
+
+    def observed(self) -> str:
+        """See ``Case.observed``."""
+        return digest(self.costs(call, fabric) for fabric, call in self.asked)
 
 
 def calls(transport: Transport) -> Iterator[Call]:
@@ -90,25 +97,7 @@ def is_deterministic(case: TransportCase) -> None:
                 raise ConformanceError(f"{what}: {call} costs {two}, and {one} before; costs follow from the fields")
 
 
-def is_the_same_in_another_process(case: TransportCase) -> None:
-    """The costs are the same in another process, with another hash seed."""
-    same_elsewhere(case.subject, observed, "what calls cost")
-
-
-def observed(transport: Transport) -> str:
-    """Return a digest of the costs of calls on the kit's own fabrics."""
-    case = TransportCase(subject=transport, fabrics=())
-    return digest(case.costs(call, fabric) for fabric, call in case.asked)
-
-
-TRANSPORT: Sequence[Check[TransportCase]] = (
-    *COMMON,
-    costs_can_be_used,
-    some_calls_have_costs,
-    refusals_have_reasons,
-    is_deterministic,
-    is_the_same_in_another_process,
-)
+TRANSPORT = (*COMMON, *checks_in(__name__), is_the_same_in_another_process)
 
 
 def check_transport(
@@ -120,4 +109,4 @@ def check_transport(
 ) -> None:
     """Check a configured transport, on ``fabrics`` or else on small ones of the kit; see ``check_topology``."""
     case = TransportCase(subject=transport, plugin=plugin, fabrics=fabrics)
-    check_all(f"transport {case}", case, TRANSPORT, expected_failures)
+    check_all("transport", case, TRANSPORT, expected_failures)

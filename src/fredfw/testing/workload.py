@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from attrs import asdict, frozen
@@ -11,10 +12,11 @@ from attrs import asdict, frozen
 from fredfw.collectives.direct import DirectAlgorithm
 from fredfw.errors import InputError, PluginError
 from fredfw.simulation import Executor, FlowNetwork, Lowering, MaxMin, Planner, Timeline
+from fredfw.testing import process
 from fredfw.testing.common import COMMON, Case
-from fredfw.testing.conformance import EXACT, NOTHING, Check, ConformanceError, check_all, describe, seeded
+from fredfw.testing.conformance import EXACT, NOTHING, ConformanceError, check_all, checks_in, describe, seeded
 from fredfw.testing.fabrics import star
-from fredfw.testing.process import digest, same_elsewhere
+from fredfw.testing.process import digest
 from fredfw.workloads import Npu, System, TaskGraph, TaskKind, Workload, answers
 
 SYSTEM = System(npus=16, controllers=4)
@@ -26,9 +28,11 @@ FLOPS, MEMORY = "flops", "bytes"
 class WorkloadCase(Case[Workload]):
     """A workload and its machine, other ``splits`` of the same work among workers, and totals that must be equal."""
 
-    system: System
-    splits: Sequence[Workload]
-    conserved: Sequence[str]
+    shows: ClassVar[str] = "the graph"
+
+    system: System = SYSTEM
+    splits: Sequence[Workload] = ()
+    conserved: Sequence[str] = ()
 
     @cached_property
     def graph(self) -> TaskGraph:
@@ -53,6 +57,10 @@ class WorkloadCase(Case[Workload]):
     def task(self, number: int) -> str:
         """Return a task in words."""
         return f"task {number} ({self.graph.names[number]!r})"
+
+    def observed(self) -> str:
+        """See ``Case.observed``."""
+        return _content(self.graph)
 
 
 def totals(graph: TaskGraph) -> dict[str, float]:
@@ -166,27 +174,10 @@ def is_deterministic(case: WorkloadCase) -> None:
 def is_the_same_in_another_process(case: WorkloadCase) -> None:
     """The iteration is the same in another process, with another hash seed; for the kit's own system."""
     if case.system == SYSTEM:
-        same_elsewhere(case.subject, observed, "the graph")
+        process.is_the_same_in_another_process(case)
 
 
-def observed(workload: Workload) -> str:
-    """Return a digest of an iteration on the kit's own system."""
-    return _content(workload.graph(SYSTEM))
-
-
-WORKLOAD: Sequence[Check[WorkloadCase]] = (
-    *COMMON,
-    is_acyclic,
-    workers_fit_the_system,
-    all_ranks_take_part,
-    amounts_are_not_negative,
-    memory_is_not_negative,
-    work_and_notes_are_well_formed,
-    work_is_conserved,
-    runs_to_the_end,
-    is_deterministic,
-    is_the_same_in_another_process,
-)
+WORKLOAD = (*COMMON, *checks_in(__name__))
 
 
 def check_workload(
@@ -205,7 +196,7 @@ def check_workload(
     field of ``Work``, such as ``samples``.
     """
     case = WorkloadCase(subject=workload, plugin=plugin, system=system, splits=splits, conserved=conserved)
-    check_all(f"workload {case}", case, WORKLOAD, expected_failures)
+    check_all("workload", case, WORKLOAD, expected_failures)
 
 
 def _totals(workload: Workload, system: System, graph: TaskGraph) -> dict[str, float]:

@@ -7,7 +7,7 @@ import pytest
 
 from fredfw import CollectiveRequest, Fabric, Framework, GroupView, Level, Pattern, check
 from fredfw.errors import UnsupportedError
-from fredfw.testing.views import views
+from fredfw.testing.fabrics import views
 from fredfw_collective_swing import Swing
 
 S = 1e9
