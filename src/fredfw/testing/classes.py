@@ -31,15 +31,12 @@ T = TypeVar("T", bound="type[_Tests]")
 
 
 class _Tests:
-    """What all test classes have.
-
-    Attributes:
-        plugin: The module whose hooks register what is tested; ``None`` if that is not to be checked.
-        expected_failures: By the name of a check, the reason why it cannot hold, for all that the class tests.
-    """
+    """What all test classes have."""
 
     plugin: object = None
+    """The module whose hooks register what is tested; ``None`` if that is not to be checked."""
     expected_failures: ClassVar[Mapping[str, str]] = NOTHING
+    """By the name of a check, the reason why it cannot hold, for all that the class tests."""
     checks: ClassVar[Sequence[Check[Any]]] = ()
     _case: ClassVar[type[Case[Any]]]
     _subjects: ClassVar[str]

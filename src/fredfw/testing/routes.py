@@ -35,12 +35,9 @@ def offered_trees(offers: Capabilities) -> dict[Operation, bool]:
 
 @frozen(eq=False)
 class TreeReport:
-    """A tree, taken as the paths of all streams to one node and the paths from there to all ends.
+    """A tree, as the paths of all streams to one node and from there to all ends, with seconds of the deepest ones.
 
-    Args:
-        faults: Why the links are not such a tree.
-        stuck: Where it joins or branches although the node there cannot.
-        latency: Seconds of its deepest branches, up and down.
+    ``faults`` say why the links are none, ``stuck`` where it joins or branches although the node there cannot.
     """
 
     faults: tuple[str, ...]
