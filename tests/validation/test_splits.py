@@ -8,7 +8,7 @@ from attrs import evolve
 from fredfw.fabric import IdealTransport, Transport
 from fredfw.validation import splits
 from fredfw.validation.points import CollectivePoint
-from fredfw.validation.splits import EVEN_POWERS, Part, Rule, folds, is_even_power, part_of, rules
+from fredfw.validation.splits import EVEN_POWERS, Part, folds, is_even_power, part_of
 from fredfw.validation.systems import find, known
 
 POINT = CollectivePoint(
@@ -80,10 +80,8 @@ def test_fits_without_a_system_or_a_source() -> None:
 
 
 def test_the_rules_and_folds_name_what_there_is() -> None:
-    assert {rule.scale for listed in rules().values() for rule in listed} <= {"", "node", "cluster"}
+    for entry in splits._entries().values():
+        for rule in entry["fitted"]:
+            assert rule.get("scale", "node") in ("node", "cluster")
+            assert rule.get("sizes", EVEN_POWERS) == EVEN_POWERS
     assert {one.name for one in folds({"nccl"}) if one.by == "system"} <= set(known())
-
-
-def test_sizes_that_are_not_known_are_refused() -> None:
-    with pytest.raises(ValueError, match="odd"):
-        Rule(sizes="odd")

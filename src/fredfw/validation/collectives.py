@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,6 @@ import numpy as np
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.experiment.cell.bench import Bench
-from fredfw.experiment.cell.runner import describe
 from fredfw.fabric import Fabric
 from fredfw.fidelities import EXACT
 from fredfw.plugin import configure, schema
@@ -19,8 +17,7 @@ from fredfw.simulation import Simulator, answers
 from fredfw.typing import IntArray
 from fredfw.units import counted
 from fredfw.validation.points import SENDRECV, CollectivePoint
-from fredfw.validation.splits import Part, part_of
-from fredfw.validation.transports import TOPOLOGY, Transports, fabric
+from fredfw.validation.transports import TOPOLOGY, Predictor, Transports, fabric
 
 # By which data sheets are usually judged: for transports that name no library. "auto" would try many more, which takes
 # minutes and finds what no library has.
@@ -31,26 +28,16 @@ _USUAL: tuple[str | dict[str, Any], ...] = (
 )
 
 
-class Collectives:
-    """Simulates each different collective once, and keeps what simulations on one fabric share.
-
-    Args:
-        plugins: The topology, and the algorithms that ``auto`` chooses among.
-        transports: What predicts each system.
-    """
+class Collectives(Predictor):
+    """Simulates each different collective once, and keeps what simulations on one fabric share."""
 
     def __init__(self, plugins: PluginManager, transports: Transports) -> None:
-        self._plugins = plugins
-        self._transports = transports
+        super().__init__(plugins, transports)
         self._benches: dict[tuple[str, int, str], Bench] = {}
         self._seconds: dict[tuple[Any, ...], float] = {}
 
     def check(self, point: CollectivePoint) -> None:
-        """Make sure that ``point`` fits the fabric of its system.
-
-        Raises:
-            InputError: It has more ranks in a node than there are, or more nodes; names where the point is from.
-        """
+        """Make sure that ``point`` fits the fabric of its system."""
         try:
             nodes = self._nodes(point)
         except InputError as error:
@@ -62,15 +49,8 @@ class Collectives:
         if point.ranks > each * point.nodes:
             raise InputError(message, key=point.where, accepted=f"at most {each} on each")
 
-    def prepare(self, points: Sequence[CollectivePoint], tell: Callable[[CollectivePoint], None]) -> None:
-        """See ``Predictor.prepare``; a collective does not take long."""
-
     def seconds(self, point: CollectivePoint) -> float:
-        """Return how long ``point`` takes.
-
-        Raises:
-            UnsupportedError: No algorithm can do it.
-        """
+        """See ``Predictor.seconds``; raises ``UnsupportedError`` where no algorithm can do it."""
         bench = self._bench(point)
         key = id(bench), point.ranks, point.pattern, point.size
         if key not in self._seconds:
@@ -85,14 +65,6 @@ class Collectives:
             except UnsupportedError as error:
                 raise error.at(key=point.where) from None
         return self._seconds[key]
-
-    def model(self, point: CollectivePoint) -> Mapping[str, Any]:
-        """See ``Predictor.model``."""
-        return describe(self._transports.of(point))
-
-    def part(self, point: CollectivePoint) -> Part:
-        """See ``Predictor.part``."""
-        return part_of(point, self._transports.of(point))
 
     def _bench(self, point: CollectivePoint) -> Bench:
         transport = self._transports.of(point)

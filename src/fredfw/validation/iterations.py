@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import count
 from typing import Any, ClassVar, TypeAlias
 
 from attrs import field, frozen
@@ -21,7 +23,7 @@ from fredfw.plugin.manager import PluginManager
 from fredfw.validation.points import Point
 from fredfw.validation.splits import Part
 from fredfw.validation.tables import Reading, system_of
-from fredfw.validation.transports import TOPOLOGY, Transports
+from fredfw.validation.transports import TOPOLOGY, Predictor, Transports
 
 Evaluator: TypeAlias = Callable[[Sequence[CellSpec]], Iterable[tuple[int, Outcome]]]
 """Runs cells: (number among them, outcome) as they end."""
@@ -46,19 +48,16 @@ _COLLECTIVES = {"all-reduce": ["hierarchical", "ring"], "default": ["ring", "dir
 
 @frozen(kw_only=True)
 class IterationPoint(Point):
-    """An iteration that was timed.
-
-    Args:
-        group: The rows of the source that it belongs to.
-        npu: A preset of ``Npu``; ``""``: what its system has.
-        workload: Fields of the workload ``transformer``.
-    """
+    """An iteration that was timed."""
 
     kind: ClassVar[str] = "iteration"
 
     group: str
+    """The rows of the source that it belongs to."""
     npu: str
+    """A preset of ``Npu``; ``""``: what its system has."""
     workload: Mapping[str, Any] = field(hash=False)
+    """Fields of the workload ``transformer``."""
 
     @property
     def size_class(self) -> str:
@@ -96,22 +95,18 @@ def parse(text: str, source: str, reading: Reading | None = None) -> list[Iterat
     """Return the iterations of a table; ``source`` is who measured them, where it does not say.
 
     Each column that is not one of the table's own is a field of ``transformer``; an empty cell gives none.
-
-    Raises:
-        InputError: A value cannot be used; names line and column.
     """
     return [_point(line, source, reading or Reading()) for line in lines(text)]
 
 
 def few(points: Sequence[IterationPoint]) -> list[IterationPoint]:
     """Return those of ``points``, the rows of a source, that take little time to predict: always the same ones."""
-    numbers: dict[str, int] = {}
-    chosen = []
-    for point in points:
-        number = numbers[point.group] = numbers.get(point.group, -1) + 1
-        if point.passes <= _LONG and number % _EVERY.get(point.group, 1) == 0:
-            chosen.append(point)
-    return chosen
+    numbers: defaultdict[str, Iterator[int]] = defaultdict(count)
+    return [
+        point
+        for point in points
+        if next(numbers[point.group]) % _EVERY.get(point.group, 1) == 0 and point.passes <= _LONG
+    ]
 
 
 def _point(line: Line, source: str, reading: Reading) -> IterationPoint:
@@ -140,15 +135,8 @@ def _value(text: str) -> Any:
         return text
 
 
-class Iterations:
-    """Simulates iterations of the workload ``transformer``.
-
-    Args:
-        plugins: The topology, the workload and the algorithms.
-        transports: What predicts the communication of each system.
-        evaluator: Runs cells; in this process, and without a store, by default.
-        fidelity: How closely they are simulated, or ``ESTIMATE``.
-    """
+class Iterations(Predictor):
+    """Simulates iterations of the workload ``transformer``; in this process, and without a store, by default."""
 
     def __init__(
         self,
@@ -157,30 +145,21 @@ class Iterations:
         evaluator: Evaluator | None = None,
         fidelity: str = EXACT,
     ) -> None:
-        self._plugins = plugins
-        self._transports = transports
+        super().__init__(plugins, transports)
         self._writer = SpecWriter(plugins)
         self._evaluate = evaluator or partial(evaluate, run=CellRunner(plugins).run)
         self._fidelity = fidelity
         self._seconds: dict[tuple[Any, ...], float] = {}
 
     def check(self, point: IterationPoint) -> None:
-        """Make sure that ``point`` can be simulated.
-
-        Raises:
-            InputError: It is no workload, or has no accelerator that is known; names file and line.
-        """
+        """Make sure that ``point`` is a workload, and has an accelerator that is known."""
         try:
             self.spec(point)
         except InputError as error:
             raise InputError(f"{error.key}: {error.message}", key=point.where, accepted=error.accepted) from None
 
     def prepare(self, points: Sequence[IterationPoint], tell: Callable[[IterationPoint], None]) -> None:
-        """See ``Predictor.prepare``; an iteration is a cell.
-
-        Raises:
-            SimulationError: One cannot be simulated.
-        """
+        """See ``Predictor.prepare``; an iteration is a cell."""
         for number, outcome in self._evaluate([self.spec(point) for point in points]):
             point = points[number]
             if isinstance(outcome, Failure):
@@ -189,14 +168,10 @@ class Iterations:
             tell(point)
 
     def seconds(self, point: IterationPoint) -> float:
-        """Return how long the iteration takes."""
+        """See ``Predictor.seconds``."""
         if point.same not in self._seconds:
             self.prepare([point], lambda _: None)
         return self._seconds[point.same]
-
-    def model(self, point: IterationPoint) -> Mapping[str, Any]:
-        """See ``Predictor.model``."""
-        return describe(self._transports.of(point))
 
     def part(self, point: IterationPoint) -> Part:
         """See ``Predictor.part``: the launch time of kernels was fitted to some."""

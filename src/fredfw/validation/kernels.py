@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
+from bisect import bisect_right
+from collections.abc import Mapping
+from functools import cache
 from typing import Any, ClassVar
 
 from attrs import asdict, frozen
@@ -15,37 +15,32 @@ from fredfw.validation.points import WORK_CLASSES, Point
 from fredfw.validation.splits import Part
 from fredfw.validation.systems import System
 from fredfw.validation.tables import Reading
+from fredfw.validation.transports import Predictor
 from fredfw.workloads import Attention, Gemm, Npu, kernel_tables, npus
 from fredfw.workloads.kernel_tables import ATTENTION, GEMM
 
 PATTERN = "kernel"
 PATTERNS = PATTERN, GEMM, ATTENTION
 """What ``--pattern`` may name: all kernels, or one kind."""
-_BOUNDS = (0, 1e9, 1e11, math.inf)
-_MODEL = "kernels"
+_BOUNDS = 1e9, 1e11
+_npu = cache(Npu.of)
 
 
 @frozen(kw_only=True)
 class KernelPoint(Point):
-    """A kernel that was timed alone.
-
-    Args:
-        work: What it computes.
-        precision: Of its products.
-        fitted: Whether it is one of every other row of its kind and precision.
-    """
+    """A kernel that was timed alone."""
 
     kind: ClassVar[str] = PATTERN
 
     work: Gemm | Attention
     precision: str
     fitted: bool = False
+    """Whether it is one of every other row of its kind and precision."""
 
     @property
     def size_class(self) -> str:
         """One of ``WORK_CLASSES``."""
-        classes = zip(WORK_CLASSES, pairwise(_BOUNDS), strict=True)
-        return next(name for name, (low, high) in classes if low <= self.work.flops < high)
+        return WORK_CLASSES[bisect_right(_BOUNDS, self.work.flops)]
 
     @property
     def of(self) -> str:
@@ -66,11 +61,7 @@ class KernelPoint(Point):
 
 
 def parse(text: str, source: str, reading: Reading) -> list[KernelPoint]:
-    """Return the kernels of a table; ``source`` is who measured them, where it does not say.
-
-    Raises:
-        InputError: A value cannot be used, or the accelerator is not known; names line and column.
-    """
+    """Return the kernels of a table; ``source`` is who measured them, where it does not say."""
     return [
         KernelPoint(
             system=_system(one.line, reading),
@@ -103,27 +94,19 @@ def _system(line: Line, reading: Reading) -> System:
     return System(name, "", "accelerator", name.upper())
 
 
-class KernelTimes:
-    """Asks the accelerator that a point was measured on.
-
-    Args:
-        bare: Whether by its peak rate and its memory bandwidth alone.
-    """
+class KernelTimes(Predictor):
+    """Asks the accelerator that a point was measured on; where ``bare``, for its peak rates alone."""
 
     def __init__(self, *, bare: bool = False) -> None:
         self._bare = bare
-        self._npus: dict[tuple[str, str], Npu] = {}
 
     def check(self, point: KernelPoint) -> None:
-        """Make sure that its accelerator has that precision; raises ``InputError``."""
-        self._npu(point)
-
-    def prepare(self, points: Sequence[KernelPoint], tell: Callable[[KernelPoint], None]) -> None:
-        """See ``Predictor.prepare``; a kernel takes no time."""
+        """Make sure that its accelerator has that precision."""
+        _npu(point.system.name, point.precision)
 
     def seconds(self, point: KernelPoint) -> float:
-        """Return how long the kernel takes."""
-        npu, work = self._npu(point), point.work
+        """See ``Predictor.seconds``."""
+        npu, work = _npu(point.system.name, point.precision), point.work
         if self._bare:
             return max(work.flops / npu.peak, work.moved / npu.memory_bandwidth)
         if isinstance(work, Gemm):
@@ -132,14 +115,8 @@ class KernelTimes:
 
     def model(self, point: KernelPoint) -> Mapping[str, Any]:
         """See ``Predictor.model``."""
-        return {"name": _MODEL, "status": self._npu(point).kernels.status}
+        return {"name": "kernels", "status": _npu(point.system.name, point.precision).kernels.status}
 
     def part(self, point: KernelPoint) -> Part:
         """See ``Predictor.part``: every other row of the tables of npus.toml was fitted."""
         return Part.FITTED if point.fitted and point.table in npus.tables() else Part.HELD_OUT
-
-    def _npu(self, point: KernelPoint) -> Npu:
-        key = point.system.name, point.precision
-        if key not in self._npus:
-            self._npus[key] = Npu.of(*key)
-        return self._npus[key]

@@ -59,12 +59,7 @@ def recognised(text: str) -> bool:
 def rows(text: str, pattern: str | None = None) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield the number of each line with times, and its cells by the columns of a table.
 
-    Args:
-        text: The output.
-        pattern: What ran, where the output does not say.
-
-    Raises:
-        InputError: A header lacks what a line needs, or a line has other columns; names the line.
+    ``pattern`` is what ran, where the output does not say.
     """
     run = _Run()
     for number, line in enumerate(map(str.strip, text.splitlines()), start=1):

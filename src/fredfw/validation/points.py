@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
+from bisect import bisect_left
 from collections.abc import Iterable
-from itertools import pairwise
 from typing import Any, ClassVar
 
 from attrs import frozen
@@ -14,8 +13,7 @@ from fredfw.validation.systems import System
 SENDRECV = "sendrecv"
 """nccl-tests' send and receive: every rank sends to the next one, the last one to the first."""
 
-_KIB, _MIB = 2**10, 2**20
-_BOUNDS = (0, 64 * _KIB, _MIB, 32 * _MIB, math.inf)
+_BOUNDS = 2**16, 2**20, 2**25
 SIZE_CLASSES = ("to 64 KiB", "64 KiB to 1 MiB", "1 to 32 MiB", "above 32 MiB")
 """Of buffers; a size at a bound belongs to the class below it."""
 WORK_CLASSES = ("to 1 GFLOP", "1 to 100 GFLOP", "above 100 GFLOP")
@@ -24,31 +22,25 @@ WORK_CLASSES = ("to 1 GFLOP", "1 to 100 GFLOP", "above 100 GFLOP")
 
 @frozen(kw_only=True)
 class Point:
-    """A measured time; kinds of points derive from it, and have a module that predicts them.
-
-    Args:
-        system: Where it was measured.
-        source: Who measured it.
-        pattern: What ran.
-        nodes: Of the system, that took part.
-        ranks: NPUs that took part, as many in each node.
-        seconds: How long it took.
-        where: File and line, for messages.
-        stated: What the table calls the system, where that is another one than the user says.
-        table: The first 16 hexadecimal digits of the SHA-256 of its table.
-    """
+    """A measured time; kinds of points derive from it, and have a module that predicts them."""
 
     kind: ClassVar[str]
 
     system: System
     source: str
+    """Who measured it."""
     pattern: str
+    """What ran."""
     nodes: int
     ranks: int
+    """NPUs that took part, as many in each node."""
     seconds: float
     where: str = ""
+    """File and line, for messages."""
     stated: str = ""
+    """What the table calls the system, where that is another one than the user says."""
     table: str = ""
+    """The first 16 hexadecimal digits of the SHA-256 of its table."""
 
     @property
     def size_class(self) -> str:
@@ -62,42 +54,30 @@ class Point:
 
     @property
     def of(self) -> str:
-        """What tells it from others of its system, operation and ranks; its class, unless overridden."""
+        """What tells it from others of its system, operation and ranks."""
         return self.size_class
 
     def facts(self) -> dict[str, Any]:
         """Return what a reader of results must know of it, JSON-ready, without the measured time."""
-        return {
-            "kind": self.kind,
-            "system": self.system.name,
-            "source": self.source,
-            "pattern": self.pattern,
-            "nodes": self.nodes,
-            "ranks": self.ranks,
-        }
+        names = "source", "pattern", "nodes", "ranks"
+        return {"kind": self.kind, "system": self.system.name, **{name: getattr(self, name) for name in names}}
 
 
 @frozen(kw_only=True)
 class CollectivePoint(Point):
-    """A collective that was timed alone.
-
-    Args:
-        size: Bytes, as nccl-tests counts them: the per-rank buffer, the larger of input and output.
-        library: Its version, where that is known.
-    """
+    """A collective that was timed alone."""
 
     kind: ClassVar[str] = "collective"
 
     size: float
+    """Bytes, as nccl-tests counts them: the per-rank buffer, the larger of input and output."""
     library: str = ""
+    """Its version, where that is known."""
 
     @property
     def size_class(self) -> str:
         """One of ``SIZE_CLASSES``."""
-        found = (
-            name for name, (low, high) in zip(SIZE_CLASSES, pairwise(_BOUNDS), strict=True) if low < self.size <= high
-        )
-        return next(found)
+        return SIZE_CLASSES[bisect_left(_BOUNDS, self.size)]
 
     @property
     def of(self) -> str:

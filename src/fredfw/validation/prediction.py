@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
 
 from fredfw.errors import InputError
 from fredfw.experiment.progress import Progress
@@ -23,35 +22,13 @@ from fredfw.validation.points import CollectivePoint, Point
 from fredfw.validation.results import LeftOut, Prediction, Validation
 from fredfw.validation.splits import Part
 from fredfw.validation.systems import known
-from fredfw.validation.transports import Transports
-
-
-class Predictor(Protocol):
-    """Predicts points of one kind."""
-
-    def check(self, point: Any) -> None:
-        """Make sure that ``point`` can be predicted, without predicting it; raises ``InputError``."""
-
-    def prepare(self, points: Any, tell: Callable[[Any], None]) -> None:
-        """Work out those of ``points`` that take long, several at once where that is wanted.
-
-        Calls ``tell`` for each that is done.
-        """
-
-    def seconds(self, point: Any) -> float:
-        """Return how long ``point`` takes; equal points are worked out once."""
-
-    def model(self, point: Any) -> Mapping[str, Any]:
-        """Return name and fields of what predicts ``point``."""
-
-    def part(self, point: Any) -> Part:
-        """Return what ``point`` is to that."""
+from fredfw.validation.transports import Predictor, Transports
 
 
 def predictors(
     plugins: PluginManager, transports: Transports, evaluator: Evaluator, fidelity: str = EXACT, *, bare: bool = False
 ) -> Mapping[str, Predictor]:
-    """Return a predictor for each kind of points; ``fidelity`` is that of iterations, ``bare`` how kernels are."""
+    """Return a predictor for each kind of points; ``fidelity`` is that of iterations."""
     return {
         KernelPoint.kind: KernelTimes(bare=bare),
         CollectivePoint.kind: Collectives(plugins, transports),
@@ -82,10 +59,6 @@ def validate(
         store: Has iterations of earlier runs, which are not simulated again, and takes those of this one.
         workers: Other processes that simulate iterations; this one by default.
         progress: Called with (predictions that are done, predictions, what is predicted) now and then.
-
-    Raises:
-        InputError: There are no points, one does not fit its system, or the transport cannot be used.
-        SimulationError: The model misbehaved.
     """
     if not points:
         raise InputError("there are no measured times to compare with", accepted="one or more")
@@ -109,43 +82,35 @@ def validate(
     # Constants that are given have no fits without the measurements that ours were fitted to.
     ours = not isinstance(transport, Mapping) or set(transport) <= {"name"}
     collectives = [one for one in points if one.kind == CollectivePoint.kind]
-    folds = [
-        (fold, among)
+    folds = {
+        fold: [one for one in collectives if fold.leaves_out(one) and names[one.system.name] == fold.transport]
         for fold in (splits.folds(set(names.values())) if ours else ())
-        if (among := [one for one in collectives if names[one.system.name] == fold.transport and fold.leaves_out(one)])
-    ]
+    }
     others = [one for one in points if names[one.system.name] != IdealTransport.name]
     iterations = sum(one.kind == IterationPoint.kind for one in (*points, *others))
-    tell = _teller(progress, iterations + len(points) + sum(len(among) for _, among in folds))
-    _prepare(ideal, points, tell)
-    _prepare(usual, others, tell)
+    tell = _teller(progress, iterations + len(points) + sum(map(len, folds.values())))
+    for among, wanted in ((ideal, points), (usual, others)):
+        for kind, predictor in among.items():
+            predictor.prepare([point for point in wanted if point.kind == kind], tell)
 
-    def predicted(point: Point) -> Prediction:
+    def predicted(point: Point, by: Mapping[str, Predictor], part: Part) -> Prediction:
         tell(point)
-        name = names[point.system.name]
-        best = ideal[point.kind].seconds(point)
-        seconds = best if name == IdealTransport.name else usual[point.kind].seconds(point)
-        return Prediction(point, seconds, best, usual[point.kind].part(point))
+        return Prediction(point, by[point.kind].seconds(point), ideal[point.kind].seconds(point), part)
 
-    found = [predicted(point) for point in points]
+    found = []
+    for point in points:
+        by = ideal if names[point.system.name] == IdealTransport.name else usual
+        found.append(predicted(point, by, usual[point.kind].part(point)))
     left_out = []
-    for fold, among in folds:
+    for fold, without in folds.items():
         changed = Transports(plugins, transport, fields={fold.transport: fold.fields})
         refitted = predictors(plugins, changed, evaluator, fidelity)
-        predictions = []
-        for point in among:
-            tell(point)
-            best, seconds = ideal[point.kind].seconds(point), refitted[point.kind].seconds(point)
-            predictions.append(Prediction(point, seconds, best, Part.HELD_OUT))
-        left_out.append(LeftOut(fold.by, fold.name, tuple(predictions)))
+        predictions = tuple(predicted(point, refitted, Part.HELD_OUT) for point in without)
+        if predictions:
+            left_out.append(LeftOut(fold.by, fold.name, predictions))
     measured = {system.preset for system in (*known().values(), *(point.system for point in points))}
     unvalidated = tuple(one for one in presets(plugins) if one not in measured) if len(collectives) else ()
     return Validation(models, tuple(found), tuple(left_out), unvalidated, fidelity, choice.reason)
-
-
-def _prepare(among: Mapping[str, Predictor], points: Sequence[Point], tell: Callable[[Point], None]) -> None:
-    for kind, predictor in among.items():
-        predictor.prepare([point for point in points if point.kind == kind], tell)
 
 
 def _choice(

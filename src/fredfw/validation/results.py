@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from statistics import median
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
 from attrs import asdict, frozen
 
 from fredfw.experiment.document import document
 from fredfw.experiment.results import Status
 from fredfw.fidelities import EXACT
 from fredfw.validation.points import Point, size_classes
-from fredfw.validation.scores import Score, pooled
 from fredfw.validation.splits import Part
 from fredfw.validation.systems import known
 
@@ -25,15 +26,33 @@ STATUS = {Part.FITTED: Status.CALIBRATED, Part.HELD_OUT: Status.PREDICTED, Part.
 
 
 @frozen
-class Prediction:
-    """A measured time, and what a model says of it.
+class Score:
+    """Errors of predicted times; an error ``e`` is a factor of ``1 + e`` too long or too short."""
 
-    Args:
-        point: What was measured.
-        seconds: What the model says.
-        ideal: What ``ideal`` says.
-        part: Whether the model was fitted to it.
-    """
+    points: int
+    ratio: float
+    """Median of predicted / measured."""
+    error: float
+    """Geometric mean error, ``exp(mean(|ln(predicted / measured)|)) - 1``."""
+    p90: float
+    """The error that nine of ten points do not exceed."""
+    worst: float
+    absolute: float
+    """Mean absolute error, ``mean(|predicted / measured - 1|)``."""
+
+    @classmethod
+    def of(cls, measured: Sequence[float], predicted: Sequence[float]) -> Score:
+        """Return the score of ``predicted`` seconds, one or more, all above 0."""
+        ratios = np.asarray(predicted) / np.asarray(measured)
+        errors = np.abs(np.log(ratios))
+        ratio, absolute = np.median(ratios), np.abs(ratios - 1).mean()
+        error, p90, worst = np.expm1([errors.mean(), np.quantile(errors, 0.9), errors.max()])
+        return cls(len(ratios), float(ratio), float(error), float(p90), float(worst), float(absolute))
+
+
+@frozen
+class Prediction:
+    """A measured time, and the ``seconds`` that a model and ``ideal`` say; ``part`` is what it is to the model."""
 
     point: Point
     seconds: float
@@ -59,62 +78,44 @@ class Prediction:
 
 @frozen
 class Group:
-    """The score of points that belong together.
-
-    Args:
-        system: Title of the system.
-        pattern: What ran.
-        sizes: A class of sizes, or ``all``.
-        part: Whether the model was fitted to them.
-        score: Of the model.
-        ideal: Geometric mean error of ``ideal``.
-        pooled: Geometric mean error of the median of all measurements of the same thing.
-    """
+    """The score of points that belong together."""
 
     system: str
     pattern: str
     sizes: str
+    """A class of sizes, or ``all``."""
     part: Part
     score: Score
     ideal: float
+    """Geometric mean error of ``ideal``."""
     pooled: float
+    """Geometric mean error of the median of all measurements of the same thing."""
 
 
 @frozen
 class LeftOut:
-    """What a fit without a system, or without a source, predicts of it.
-
-    Args:
-        by: ``system`` or ``source``.
-        name: Which one.
-        predictions: One for each point.
-    """
+    """What a fit without a system, or without a source, predicts of it."""
 
     by: str
+    """``system`` or ``source``."""
     name: str
     predictions: tuple[Prediction, ...]
 
 
 @frozen
 class Validation:
-    """Points with their predictions.
-
-    Args:
-        transports: Name and fields of the transport that predicts each system, by system; for other points than
-            collectives by system and kind.
-        predictions: One for each point.
-        left_out: What fits without some measurements predict of them.
-        unvalidated: Presets of machines that nothing was measured on.
-        fidelity: How closely iterations of training were simulated.
-        approximated: Why that is not ``exact``, where nobody has asked for it; empty otherwise.
-    """
+    """Points with their predictions."""
 
     transports: Mapping[str, Mapping[str, Any]]
+    """Name and fields of what predicts each system, by system."""
     predictions: tuple[Prediction, ...]
     left_out: tuple[LeftOut, ...] = ()
     unvalidated: tuple[str, ...] = ()
+    """Presets of machines that nothing was measured on."""
     fidelity: str = EXACT
+    """How closely iterations of training were simulated."""
     approximated: str = ""
+    """Why that is not ``exact``, where nobody has asked for it; empty otherwise."""
 
     @property
     def transport(self) -> str:
@@ -174,6 +175,14 @@ class Validation:
         )
 
 
+def pooled(points: Iterable[Point]) -> Mapping[tuple[Any, ...], float]:
+    """Return the median of all measured times of the same thing, by ``Point.same``.
+
+    Its error is what the measurements leave to any model: none that does not know who measured can be nearer to them.
+    """
+    return {same: median(one.seconds for one in equal) for same, equal in _by(points, lambda one: one.same).items()}
+
+
 def _groups(
     predictions: Iterable[Prediction], medians: Mapping[tuple[Any, ...], float], *, by_size: bool = True
 ) -> list[Group]:
@@ -189,16 +198,10 @@ def _groups(
                 chosen = [one for one in among if one.part is part]
                 if not chosen:
                     continue
+                times = [(one.seconds, one.ideal, medians[one.point.same]) for one in chosen]
                 measured = [one.point.seconds for one in chosen]
-                score, ideal, median = (
-                    Score.of(measured, seconds)
-                    for seconds in (
-                        [one.seconds for one in chosen],
-                        [one.ideal for one in chosen],
-                        [medians[one.point.same] for one in chosen],
-                    )
-                )
-                found.append(Group(system, pattern, sizes, part, score, ideal.error, median.error))
+                score, ideal, middle = (Score.of(measured, seconds) for seconds in zip(*times, strict=True))
+                found.append(Group(system, pattern, sizes, part, score, ideal.error, middle.error))
     return found
 
 

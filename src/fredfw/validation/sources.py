@@ -19,19 +19,12 @@ _DATA = files(__package__).joinpath("data")
 
 @frozen
 class Source:
-    """Who measured.
-
-    Args:
-        name: What results call it.
-        table: The file beside ``sources.toml`` that has its times.
-        cite: Repository, commit and path, or the publication.
-        hardware: What it was measured on.
-        notes: How.
-    """
+    """Who measured, on which hardware, and how; ``table`` is the file beside ``sources.toml`` that has the times."""
 
     name: str
     table: str
     cite: str
+    """Repository, commit and path, or the publication."""
     hardware: str
     notes: str
 
@@ -44,12 +37,7 @@ def known() -> Mapping[str, Source]:
 
 
 def points(*, in_place: bool = False, whole: bool = False) -> list[Point]:
-    """Return the measured times that come with the product, source by source.
-
-    Args:
-        in_place: See ``tables.Reading``.
-        whole: Whether those iterations of training are wanted, too, that take long to predict.
-    """
+    """Return the measured times that come with the product; where ``whole``, also iterations that take long."""
     reading = tables.Reading(in_place=in_place)
     found: list[Point] = []
     for one in known().values():

@@ -31,35 +31,8 @@ class Part(StrEnum):
     """It has no fitted constants."""
 
 
-@frozen
-class Rule:
-    """Takes points of some patterns and sizes, of one node or of several; raises ``ValueError`` for other sizes.
-
-    Args:
-        scale: ``node`` or ``cluster``; empty for both.
-        patterns: Their names; empty for all.
-        sizes: ``even powers of two``, or empty for all.
-    """
-
-    scale: str = ""
-    patterns: tuple[str, ...] = ()
-    sizes: str = ""
-
-    def __attrs_post_init__(self) -> None:
-        """Refuse what is not a rule for sizes."""
-        if self.sizes not in ("", EVEN_POWERS):
-            raise ValueError(self.sizes)
-
-    def takes(self, point: Point) -> bool:
-        """Return whether ``point`` is one of those that are fitted to."""
-        if self.scale not in ("", point.system.scale):
-            return False
-        if self.patterns and point.pattern not in self.patterns:
-            return False
-        return not self.sizes or (isinstance(point, CollectivePoint) and is_even_power(point.size))
-
-
 EVEN_POWERS = "even powers of two"
+"""The only ``sizes`` of a rule."""
 
 
 def is_even_power(size: float) -> bool:
@@ -68,21 +41,16 @@ def is_even_power(size: float) -> bool:
     return nearest % 2 == 0 and abs(size / 2.0**nearest - 1) < _NEAR
 
 
-@frozen
+@frozen(eq=False)
 class Fold:
-    """A fit of a transport without some of the measurements, which it predicts.
-
-    Args:
-        transport: Its name.
-        by: ``source`` or ``system``.
-        name: The one that is left out.
-        fields: Of the transport, that make it use this fit.
-    """
+    """A fit of a transport without the measurements of one source or system, which it predicts."""
 
     transport: str
     by: str
+    """``source`` or ``system``."""
     name: str
     fields: Mapping[str, Any]
+    """Of the transport, that make it use this fit."""
 
     def leaves_out(self, point: Point) -> bool:
         """Return whether the fit is without ``point``."""
@@ -93,16 +61,6 @@ class Fold:
 def _entries() -> Mapping[str, Any]:
     text = files(__package__).joinpath("splits.toml").read_text(encoding="utf-8")
     return MappingProxyType(tomllib.loads(text))
-
-
-def rules() -> Mapping[str, tuple[Rule, ...]]:
-    """Return the rules of ``splits.toml`` by transport."""
-    return {
-        transport: tuple(
-            Rule(one.get("scale", ""), tuple(one.get("patterns", ())), one.get("sizes", "")) for one in entry["fitted"]
-        )
-        for transport, entry in _entries().items()
-    }
 
 
 def folds(transports: Collection[str]) -> Iterator[Fold]:
@@ -116,9 +74,17 @@ def folds(transports: Collection[str]) -> Iterator[Fold]:
 
 def part_of(point: Point, transport: Transport) -> Part:
     """Return what ``point`` is to ``transport``."""
-    own = rules().get(transport.name)
+    own = _entries().get(transport.name)
     if own is None:
         return Part.UNFITTED
-    if point.table not in transport.fitted_to():
-        return Part.HELD_OUT
-    return Part.FITTED if any(rule.takes(point) for rule in own) else Part.HELD_OUT
+    fitted = point.table in transport.fitted_to() and any(_takes(rule, point) for rule in own["fitted"])
+    return Part.FITTED if fitted else Part.HELD_OUT
+
+
+def _takes(rule: Mapping[str, Any], point: Point) -> bool:
+    """Return whether ``point`` is one of those that are fitted to; what a rule does not say is all the same."""
+    if "sizes" in rule and not (isinstance(point, CollectivePoint) and is_even_power(point.size)):
+        return False
+    return point.system.scale == rule.get("scale", point.system.scale) and (
+        point.pattern in rule.get("patterns", [point.pattern])
+    )

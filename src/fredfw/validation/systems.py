@@ -23,51 +23,31 @@ _MODEL = re.compile(r"[a-z]+\d+")  # of a GPU, such as h100
 
 @frozen
 class System:
-    """A machine, as one node or as several.
-
-    Args:
-        name: What results call it.
-        preset: Of the topology ``cluster``.
-        scale: ``node`` or ``cluster``.
-        title: For people.
-        names: What tables call it, besides ``name`` and ``preset``.
-        transport: Name and fields of the transport that predicts it; empty for what its fabric brings.
-        fabric: What stands for it in place of a preset: the user's.
-    """
+    """A machine, as one node or as several."""
 
     name: str
     preset: str
+    """Of the topology ``cluster``."""
     scale: str
+    """``node`` or ``cluster``."""
     title: str
-    names: tuple[str, ...] = ()
+    names: tuple[str, ...] = field(default=(), converter=tuple)
+    """What tables call it, besides ``name`` and ``preset``."""
     transport: Mapping[str, Any] = field(factory=dict, eq=False)
+    """Name and fields of the transport that predicts it; empty for what its fabric brings."""
     fabric: FabricSpec | None = field(default=None, eq=False)
+    """What stands for it in place of a preset: the user's."""
 
 
 @cache
 def known() -> Mapping[str, System]:
     """Return the systems of ``systems.toml`` by name."""
     text = files(__package__).joinpath("systems.toml").read_text(encoding="utf-8")
-    entries = tomllib.loads(text)
-    return MappingProxyType(
-        {
-            name: System(name, one["preset"], one["scale"], one["title"], tuple(one["names"]), one.get("transport", {}))
-            for name, one in entries.items()
-        }
-    )
+    return MappingProxyType({name: System(name, **entry) for name, entry in tomllib.loads(text).items()})
 
 
 def find(name: str, nodes: int, presets: tuple[str, ...] = ()) -> System:
-    """Return the system that a table calls ``name``.
-
-    Args:
-        name: A system, one of its names, or a preset of the topology ``cluster``.
-        nodes: How many took part.
-        presets: All that there are; one without a measured system is a system of its own.
-
-    Raises:
-        UnknownNameError: None of them.
-    """
+    """Return the system of so many nodes that a table calls ``name``; one of ``presets`` need not be measured."""
     scale = NODE if nodes == 1 else CLUSTER
     wanted = name.strip().casefold()
     for one in known().values():

@@ -36,32 +36,25 @@ _ACCEPTED = f"CSV with the columns {', '.join(REQUIRED)} (and {', '.join(OPTIONA
 
 @frozen
 class Reading:
-    """How a table is read.
-
-    Args:
-        system: Of all lines, instead of what they say.
-        pattern: Of nccl-tests' output that does not name its program.
-        in_place: Whether times in place are wanted, where a line has both.
-        presets: Of the topology ``cluster``, which may be systems.
-        own: The system of all lines, whatever they say.
-    """
+    """How a table is read."""
 
     system: str | None = None
+    """Name of that of all lines, instead of what they say."""
     pattern: str | None = None
+    """Of nccl-tests' output that does not name its program."""
     in_place: bool = False
+    """Whether times in place are wanted, where a line has both."""
     presets: tuple[str, ...] = ()
+    """Of the topology ``cluster``, which may be systems."""
     own: System | None = None
+    """The system of all lines, whatever they say."""
 
 
 P = TypeVar("P", bound=Point)
 
 
 def read(path: str, parse: Callable[[str, str], Sequence[P]]) -> list[P]:
-    """Return the points of the table at ``path``, in its order, as ``parse`` finds them in its text.
-
-    Raises:
-        InputError: It cannot be read or used; names file, line, column and what is accepted.
-    """
+    """Return the points of the table at ``path``, in its order, as ``parse`` finds them in its text."""
     try:
         data = read_bounded(path)
         text = data.decode("utf-8-sig")
@@ -83,11 +76,7 @@ def digest(table: bytes) -> str:
 
 
 def parse(text: str, source: str, reading: Reading | None = None) -> list[CollectivePoint]:
-    """Return the collectives of a table; ``source`` is who measured them, where it does not say.
-
-    Raises:
-        InputError: As ``read`` does, without the file.
-    """
+    """Return the collectives of a table; ``source`` is who measured them, where it does not say."""
     reading = reading or Reading()
     found: Iterable[Line] = (
         starmap(Line, nccl_tests.rows(text, reading.pattern))

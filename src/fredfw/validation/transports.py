@@ -1,17 +1,19 @@
-"""Which transport predicts a point."""
+"""What predicts points: a predictor of each kind, and a transport for each system."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from attrs import evolve
 
+from fredfw.experiment.cell.runner import describe
 from fredfw.fabric import Fabric, Transport
 from fredfw.plugin import configure
 from fredfw.plugin.answers import built
 from fredfw.plugin.manager import PluginManager
 from fredfw.validation.points import Point
+from fredfw.validation.splits import Part, part_of
 from fredfw.validation.systems import System
 
 TOPOLOGY = "cluster"
@@ -21,13 +23,8 @@ TOPOLOGY = "cluster"
 class Transports:
     """Configures a transport for each system.
 
-    The fabric of a system brings one, unless ``systems.toml`` has another. It predicts where nothing else is asked for,
-    and where one of that name is asked for without fields.
-
-    Args:
-        plugins: Where transports are registered.
-        given: A name, or a table of a name and fields, for all systems; ``None`` for what each system has.
-        fields: By transport: fields in addition.
+    The fabric of a system brings one, unless ``systems.toml`` has another. It predicts where nothing else is ``given``,
+    a name or a table of a name and fields, and where that is its name alone. ``fields``, by transport, are additions.
     """
 
     def __init__(
@@ -39,29 +36,23 @@ class Transports:
         self._chosen: dict[str, Transport] = {}
 
     def of(self, point: Point) -> Transport:
-        """Return the transport of ``point``, one for all of its system.
-
-        Raises:
-            InputError: It is not installed, or does not take its fields; names ``--transport`` where it was asked for.
-        """
+        """Return the transport of ``point``, one for all of its system."""
         name = point.system.name
         if name not in self._chosen:
             self._chosen[name] = self._choose(point.system)
         return self._chosen[name]
 
     def _choose(self, system: System) -> Transport:
-        own: Any = self._own(system)  # an attrs class, as all plugins are
+        own: Any  # an attrs class, as all plugins are
+        if system.transport:
+            own = self._configured(system.transport, system)
+        else:
+            own = fabric(system, 1, self._plugins).defaults.transport
         table = {"name": self._given} if isinstance(self._given, str) else self._given
         if table not in (None, {"name": own.name}):
             return self._configured(table, system)
-        fields = self._fields.get(own.name, {})
-        chosen: Transport = evolve(own, **fields)
+        chosen: Transport = evolve(own, **self._fields.get(own.name, {}))
         return chosen
-
-    def _own(self, system: System) -> Transport:
-        if system.transport:
-            return self._configured(system.transport, system)
-        return fabric(system, 1, self._plugins).defaults.transport
 
     def _configured(self, table: object, system: System) -> Transport:
         if isinstance(table, Mapping):
@@ -69,6 +60,32 @@ class Transports:
         key = f"transport of {system.name}" if self._given is None else "--transport"
         registries = self._plugins
         return configure.choose(table, registries.transports, key_prefix=key, registries=lambda: registries.registries)
+
+
+class Predictor:
+    """Predicts points of one kind; the transport of its system predicts a point, unless overridden."""
+
+    def __init__(self, plugins: PluginManager, transports: Transports) -> None:
+        self._plugins = plugins
+        self._transports = transports
+
+    def check(self, point: Any) -> None:
+        """Make sure that ``point`` can be predicted, without predicting it; raises ``InputError``."""
+
+    def prepare(self, points: Any, tell: Callable[[Any], None]) -> None:
+        """Work out those of ``points`` that take long, several at once where that is wanted; ``tell`` of each."""
+
+    def seconds(self, point: Any) -> float:
+        """Return how long ``point`` takes; equal points are worked out once."""
+        raise NotImplementedError
+
+    def model(self, point: Any) -> Mapping[str, Any]:
+        """Return name and fields of what predicts ``point``."""
+        return describe(self._transports.of(point))
+
+    def part(self, point: Any) -> Part:
+        """Return what ``point`` is to that."""
+        return part_of(point, self._transports.of(point))
 
 
 def fabric(system: System, nodes: int, plugins: PluginManager) -> Fabric:
