@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import math
+import pickle
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
@@ -12,7 +14,6 @@ import numpy as np
 from attrs import define
 
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern
-from fredfw.embed.callbacks import check_picklable
 from fredfw.embed.matching import Matching
 from fredfw.embed.paths import Paths
 from fredfw.errors import DeadlockError, InputError, UnknownNameError, nearest
@@ -21,7 +22,7 @@ from fredfw.fidelities import EXACT, STEPWISE, called
 from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager, given_or_installed
 from fredfw.plugin.registry import Registry
-from fredfw.simulation import FlowNetwork, Planner, ScheduleRun, SharingPolicy, Simulator
+from fredfw.simulation import Planner, ScheduleRun, SharingPolicy, Simulator
 from fredfw.simulation.answers import notes as admission_notes
 from fredfw.simulation.checks import check_fabric
 from fredfw.simulation.fidelity import Choice, chosen, notes as fidelity_notes, transfers_of
@@ -38,6 +39,8 @@ Handle = NewType("Handle", int)
 
 T = TypeVar("T")
 
+_SENDS = "send {} from {!r} to {!r}, {:g} bytes"
+_SENDS_TAGGED = f"{_SENDS}, tag {{!r}}"
 # What a deadlock report lists at most.
 _LISTED = 10
 # Priorities are kept as numbers of 64 bits, which is more than enough.
@@ -46,58 +49,19 @@ _CLASSES = 2**31
 
 @define(eq=False)
 class _Operation:
-    """Something under way.
-
-    Args:
-        text: What it is, in words, with places for facts.
-        facts: Those.
-        on_complete: Called at its end.
-        stop: Takes it off the network.
-    """
+    """Something under way; what it is, in words, is put together when somebody asks."""
 
     text: str
     facts: tuple[object, ...]
     on_complete: Callback | None
-    stop: Callable[[], None]
+    stop: Callable[..., None]
+    ticket: tuple[Any, ...] = ()
+    """What ``stop`` is called with."""
 
     @property
     def what(self) -> str:
-        """What it is; put together when somebody asks."""
+        """What it is, in words."""
         return self.text.format(*self.facts)
-
-
-@define(eq=False)
-class _Sending:
-    """A message under way.
-
-    Args:
-        handle: Its name.
-        src: End point.
-        dst: End point.
-        size: Its bytes.
-        tag: What ``receive`` asks for.
-        on_complete: Called when it is delivered.
-        network: Carries it.
-        ticket: What that calls it.
-    """
-
-    handle: Handle
-    src: int | str
-    dst: int | str
-    size: float
-    tag: Hashable
-    on_complete: Callback | None
-    network: FlowNetwork
-    ticket: int
-
-    @property
-    def what(self) -> str:
-        """What it is."""
-        return f"send {self.handle} from {self.src!r} to {self.dst!r}, {self.size:g} bytes{_tagged(self.tag)}"
-
-    def stop(self) -> None:
-        """Take it off the network."""
-        self.network.cancel(self.ticket)
 
 
 class NetworkBackend:
@@ -158,10 +122,11 @@ class NetworkBackend:
         self._algorithms = {cls.name: cls for cls in plugins.collectives}  # a manager cannot be pickled
         self._fidelity = _fidelity(fidelity, stepwise=stepwise)
         self._network = self._simulator.network()
+        self._stop = self._network.cancel  # bound once for all messages
         self._pricing = self._simulator.lowering.pricing
         self._planners: dict[Hashable, Planner] = {}
         self._handles = 0
-        self._operations: dict[Handle, _Operation | _Sending] = {}
+        self._operations: dict[Handle, _Operation] = {}
         self._matching = Matching()
         self._paths = Paths(fabric, fabric.defaults.router)
         self._links = LiveLinks(fabric)
@@ -217,7 +182,8 @@ class NetworkBackend:
         else:
             flows = self._pricing.message(flows_of(way, size, priority, label), source, destination)
             ticket = self._network.start(flows, ended, checked=True)
-        self._operations[handle] = _Sending(handle, src, dst, size, tag, on_complete, self._network, ticket)
+        text, facts = _SENDS if tag is None else _SENDS_TAGGED, (handle, src, dst, size, tag)
+        self._operations[handle] = _Operation(text, facts, on_complete, self._stop, (ticket,))
         if tag is not None:
             self._matching.send(handle, (source, destination, tag))
         return handle
@@ -242,7 +208,7 @@ class NetworkBackend:
             raise InputError("a receive needs a tag", key="tag", accepted="the tag of a send")
         _check_callback(on_complete, required=True)
         handle = self._next_handle()
-        text, facts = "receive {} at {!r} from {!r}{}", (handle, dst, src, _tagged(tag))
+        text, facts = "receive {} at {!r} from {!r}, tag {!r}", (handle, dst, src, tag)
         self._operations[handle] = _Operation(text, facts, on_complete, _nothing)
         self._serve(self._matching.receive(handle, (source, destination, tag)))
         return handle
@@ -313,7 +279,7 @@ class NetworkBackend:
         handle = self._next_handle()
         event = self._network.schedule(seconds, partial(self._end, handle))
         text, facts = "timer {} of {:g} s", (handle, self.now + seconds)
-        self._operations[handle] = _Operation(text, facts, callback, partial(self._network.unschedule, event))
+        self._operations[handle] = _Operation(text, facts, callback, self._network.unschedule, (event,))
         return handle
 
     def cancel(self, handle: Handle) -> None:
@@ -329,7 +295,7 @@ class NetworkBackend:
             accepted = "what send, receive, collective or schedule returned, until it has ended or is cancelled"
             raise InputError(f"{handle!r} is not under way", key="handle", accepted=accepted)
         del self._operations[handle]
-        operation.stop()
+        operation.stop(*operation.ticket)
         self._serve(self._matching.withdraw(handle))
 
     # --- time
@@ -467,8 +433,7 @@ class NetworkBackend:
         for receive in map(Handle, receives):
             event = self._network.schedule(0.0, partial(self._end, receive))
             operation = self._operations[receive]
-            assert isinstance(operation, _Operation)  # a receive
-            operation.stop = partial(self._network.unschedule, event)
+            operation.stop, operation.ticket = self._network.unschedule, (event,)
 
     def _end(self, handle: Handle, _ended: IntArray | None = None) -> None:
         operation = self._operations.pop(handle, None)  # it may have been cancelled at this very moment
@@ -568,8 +533,35 @@ class NetworkBackend:
         callbacks = {
             operation.what: operation.on_complete for operation in self._operations.values() if operation.on_complete
         }
-        check_picklable(callbacks, NetworkBackend)
+        try:
+            _Probe().dump(list(callbacks.values()))
+        except Exception:  # whatever an object's own methods raise
+            for what, callback in callbacks.items():
+                _check_picklable(what, callback)
+            raise
         return self.__dict__.copy()
+
+
+class _Probe(pickle.Pickler):
+    """Pickles what callbacks hold, up to the networks, which would ask about their callbacks in turn."""
+
+    def __init__(self) -> None:
+        super().__init__(io.BytesIO(), protocol=pickle.HIGHEST_PROTOCOL)
+
+    def persistent_id(self, obj: Any) -> int | None:
+        """Return something for what is not to be looked into."""
+        return 0 if isinstance(obj, NetworkBackend) else None
+
+
+def _check_picklable(what: str, callback: Callback) -> None:
+    try:
+        _Probe().dump(callback)
+    except Exception as error:
+        raise InputError(
+            f"the callback {callback!r} of {what} cannot be pickled: {error}",
+            key="on_complete",
+            accepted="functions of a module, methods of objects that can be pickled, partials of these",
+        ) from error
 
 
 def _nothing() -> None:
@@ -636,7 +628,3 @@ def _check_tag(tag: object) -> None:
         hash(tag)
     except TypeError:
         raise InputError(f"{tag!r} cannot be compared", key="tag", accepted="something hashable") from None
-
-
-def _tagged(tag: object) -> str:
-    return "" if tag is None else f", tag {tag!r}"

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 
 import numpy as np
-from attrs import frozen
 
 from fredfw.errors import FredfwError
 from fredfw.fabric import Fabric, LiveRouter, Router, Routes, answers
@@ -21,12 +20,7 @@ _FEW, _EACH, _MORE = 8, 1024, 0.5
 
 
 class Paths:
-    """Says which links messages take.
-
-    Args:
-        fabric: The network.
-        router: Makes transfers into links.
-    """
+    """Says which links messages take."""
 
     def __init__(self, fabric: Fabric, router: Router) -> None:
         self._fabric = fabric
@@ -42,12 +36,7 @@ class Paths:
         self._rows: dict[int, tuple[Ways, int]] = {}
 
     def way(self, source: int, destination: int) -> Way:
-        """Return the way from one node to another.
-
-        Raises:
-            UnsupportedError: There is none.
-            PluginError: The router fails, or what it returns is not a route.
-        """
+        """Return the way from one node to another; raises ``UnsupportedError`` where there is none."""
         ends = source, destination
         way = self._ways.get(ends)
         if way is None:
@@ -63,13 +52,10 @@ class Paths:
             return row[0].way(row[1] + place)
         self._alone += 1
         routes = answers.path(self._router, self._fabric, source, destination)
-        return Ways(routes, _Again(self._fabric, np.array([source]), np.array([destination]))).way(0)
+        return Ways(routes, partial(_route, self._fabric, np.array([source]), np.array([destination]))).way(0)
 
     def _row(self, source: int) -> tuple[Ways, int] | None:
-        """Return the ways from ``source`` to all NPUs, which begin with the flow of a number.
-
-        It is ``None`` where it is not time to look for them.
-        """
+        """Return the ways from ``source`` to all NPUs and the first one's number; ``None``: not yet looked for."""
         npus, rows = self._fabric.npus, len(self._rows)
         count = min(_EACH * self._alone, _TOGETHER) // len(npus) - rows
         first = self._numbers.item(source)
@@ -84,7 +70,7 @@ class Paths:
         except FredfwError:  # of a pair that nobody has asked for, maybe
             self._together = False
             return None
-        ways = Ways(routes, _Again(self._fabric, sources, destinations))
+        ways = Ways(routes, partial(_route, self._fabric, sources, destinations))
         self._rows |= {node: (ways, place * len(npus)) for place, node in enumerate(senders)}
         return self._rows[source]
 
@@ -103,20 +89,6 @@ class Paths:
         self.use(state[1])
 
 
-@frozen(eq=False)
-class _Again:
-    """Routes flows again.
-
-    Args:
-        fabric: The network.
-        sources: ``(F,)`` nodes.
-        destinations: ``(F,)`` nodes.
-    """
-
-    fabric: Fabric
-    sources: IntArray
-    destinations: IntArray
-
-    def __call__(self, flow: int, router: Router) -> Routes:
-        """Return the route of ``flow`` by ``router``."""
-        return answers.path(router, self.fabric, int(self.sources[flow]), int(self.destinations[flow]))
+def _route(fabric: Fabric, sources: IntArray, destinations: IntArray, flow: int, router: Router) -> Routes:
+    """Return the route of one of ``(F,)`` flows by ``router``."""
+    return answers.path(router, fabric, int(sources[flow]), int(destinations[flow]))
