@@ -357,68 +357,50 @@ def flag(default: bool | None, *, help: str = "") -> Any:  # noqa: A002  (as abo
 
 
 @attrs.frozen
-class _AtLeast:
-    minimum: float
-    maximum: float
+class _Limit:
+    """A validator: what it accepts in words, and what is wrong with a value, or with one of several."""
 
-    @property
-    def accepted(self) -> str:
-        if self.maximum < math.inf:
-            return f"a number from {self.minimum:g} to {self.maximum:g}"
-        return f"a number of at least {self.minimum:g}"
+    accepted: str
+    wrong: Callable[[Any], str | None]
+    several: bool = True
 
     def __call__(self, _instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
-        several = value.values() if isinstance(value, Mapping) else value
-        for one in several if isinstance(value, Mapping | list | tuple) else (value,):
-            if one is None:
-                continue
-            if isinstance(one, bool) or not isinstance(one, Real) or not math.isfinite(one):
-                raise InputError(f"{one!r} is not a finite number", key=attribute.name, accepted=self.accepted)
-            if not self.minimum <= float(one) <= self.maximum:
-                what = "small" if float(one) < self.minimum else "large"
-                raise InputError(f"{one!r} is too {what}", key=attribute.name, accepted=self.accepted)
-
-
-@attrs.frozen
-class _OneOf:
-    choices: tuple[str, ...]
-
-    @property
-    def accepted(self) -> str:
-        return ", ".join(self.choices)
-
-    def __call__(self, _instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
-        if value not in self.choices:
-            hint = nearest(value, self.choices) if isinstance(value, str) else ""
-            raise InputError(f"{value!r} is not known{hint}", key=attribute.name, accepted=self.accepted)
+        values = value.values() if isinstance(value, Mapping) else value
+        for one in values if self.several and isinstance(value, Mapping | list | tuple) else (value,):
+            wrong = None if one is None and self.several else self.wrong(one)
+            if wrong is not None:
+                raise InputError(wrong, key=attribute.name, accepted=self.accepted)
 
 
 def at_least(minimum: float, *, at_most: float = math.inf) -> Callable[[object, attrs.Attribute[Any], Any], None]:
     """Return a validator for numbers, lists or mappings of numbers in that range; ``None`` passes."""
-    return _AtLeast(minimum, at_most)
+
+    def wrong(one: Any) -> str | None:
+        if isinstance(one, bool) or not isinstance(one, Real) or not math.isfinite(one):
+            return f"{one!r} is not a finite number"
+        if minimum <= float(one) <= at_most:
+            return None
+        return f"{one!r} is too {'small' if float(one) < minimum else 'large'}"
+
+    limits = f"from {minimum:g} to {at_most:g}" if at_most < math.inf else f"of at least {minimum:g}"
+    return _Limit(f"a number {limits}", wrong)
 
 
 def one_of(*choices: str) -> Callable[[object, attrs.Attribute[Any], Any], None]:
     """Return a validator that accepts one of ``choices``."""
-    return _OneOf(choices)
 
+    def wrong(one: Any) -> str | None:
+        hint = nearest(one, choices) if isinstance(one, str) else ""
+        return None if one in choices else f"{one!r} is not known{hint}"
 
-@attrs.frozen
-class _Whole:
-    minimum: int
-
-    @property
-    def accepted(self) -> str:
-        return f"a whole number of at least {self.minimum}"
-
-    def __call__(self, _instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
-        for one in value if isinstance(value, list | tuple) else (value,):
-            if one is None:
-                continue
-            if isinstance(one, bool) or not isinstance(one, int) or one < self.minimum:
-                raise InputError(f"{one!r} is not a valid number", key=attribute.name, accepted=self.accepted)
+    return _Limit(", ".join(choices), wrong, several=False)
 
 
 def whole(minimum: int) -> Callable[[object, attrs.Attribute[Any], Any], None]:
     """Return a validator for whole numbers, or lists of them, not below ``minimum``; ``None`` passes."""
-    return _Whole(minimum)
+
+    def wrong(one: Any) -> str | None:
+        fits = isinstance(one, int) and not isinstance(one, bool) and one >= minimum
+        return None if fits else f"{one!r} is not a valid number"
+
+    return _Limit(f"a whole number of at least {minimum}", wrong)

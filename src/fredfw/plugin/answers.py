@@ -31,11 +31,7 @@ _PARTS: Mapping[str, Kind[Any]] = {
 
 
 def built(topology: Topology) -> Fabric:
-    """Return what ``topology`` builds.
-
-    Raises:
-        PluginError: It fails, or returns what is not a fabric that can be simulated.
-    """
+    """Return what ``topology`` builds; raises ``PluginError`` where that is not a fabric that can be simulated."""
     asked = Asking(topology, "build")
     with asked:
         fabric: object = topology.build()
@@ -59,12 +55,7 @@ checked = Method(Exporter.check, ANYTHING)
 
 
 def exported(exporter: Exporter, result: Result) -> Content | Mapping[str, Content]:
-    """Return what ``exporter`` makes of ``result``.
-
-    Raises:
-        PluginError: It fails, or makes what is neither text nor bytes, nor those by the name of a file.
-        UnsupportedError: As ``Exporter.export``.
-    """
+    """Return what ``exporter`` makes of ``result``: text or bytes, or those by the name of a file."""
     asked = Asking(exporter, "export")
     with asked:
         content: object = exporter.export(result)

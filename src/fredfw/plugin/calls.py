@@ -99,9 +99,7 @@ class Calls:
     def tell(self, hook: str, *, fatal: bool = True, **arguments: object) -> None:
         """Call a hook around a run; a plugin that fails in it is not called there again.
 
-        Raises:
-            PluginError: If ``fatal``, a plugin failed that was given by hand, or any in strict mode.
-            FredfwError: Likewise, what a plugin given by hand raised on purpose.
+        If ``fatal``, what a plugin given by hand raises on purpose is raised.
         """
         for plugin, call in self._callers(hook):
             if any(one.plugin is plugin and one.hook == hook for one in self._left_out):

@@ -152,11 +152,7 @@ def files(plugins: Iterable[Any]) -> list[dict[str, Any]]:
 
 
 def check_units(cls: type, values: Mapping[str, Any]) -> None:
-    """Make sure that numbers for ``cls`` that were typed on the command line have units: 450 may mean GB/s or Gbps.
-
-    Raises:
-        InputError: A number without a unit, which is not 0 or a number of bytes.
-    """
+    """Make sure that numbers that were typed have units, for 450 may mean GB/s or Gbps; 0 and bytes need none."""
     settings = schema.settings(cls)
     for key, value in values.items():
         unit = settings[key].attribute.metadata.get("unit") if key in settings else None
@@ -170,11 +166,7 @@ def check_units(cls: type, values: Mapping[str, Any]) -> None:
 
 
 def unstructure(instance: Any) -> dict[str, Any]:
-    """Return the configuration of an attrs instance as JSON-ready plain data, of which ``build`` makes an equal one.
-
-    Raises:
-        PluginError: A field holds something that is not plain data.
-    """
+    """Return the configuration of an attrs instance as JSON-ready plain data, of which ``build`` makes an equal one."""
     plain = {}
     for one in attrs.fields(type(instance)):
         if one.init and one.alias is not None:

@@ -22,12 +22,9 @@ _METHODS = (FunctionType, classmethod, staticmethod)
 def violations(
     implementation: object, module: str, marked: Callable[[object, str], Mapping[str, Any] | None]
 ) -> Iterator[str]:
-    """Yield what is wrong with a plugin, each as the end of a sentence that starts with it.
+    """Yield what is wrong with a plugin of ``module``, each as the end of a sentence that starts with it.
 
-    Args:
-        implementation: The module or object with the hooks.
-        module: Dotted name of the module it is, or is defined in.
-        marked: Returns what ``@hookimpl`` recorded about an attribute, by name; ``None`` for others.
+    ``marked`` returns what ``@hookimpl`` recorded about an attribute, by name; ``None`` for others.
     """
     other = mismatch(implementation, module)
     if other is not None:

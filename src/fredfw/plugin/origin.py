@@ -26,21 +26,17 @@ CORE = "core"
 
 @frozen(eq=False)
 class Plugin:
-    """A module or object that implements hooks, or one named thing that is imported when it is used; and its origin.
-
-    Args:
-        name: Of its entry point, or the one it was registered under; ``CORE`` for all of the core.
-        module: Dotted name of the module it is, or is defined in.
-        package: The installed distribution it belongs to; ``None`` if it was given by hand.
-        digest: Of the content, where it is a file that is not installed.
-        point: The entry point of what is imported when it is used.
-    """
+    """A module or object that implements hooks, or one named thing that is imported when it is used; and its origin."""
 
     name: str
+    """Of its entry point, or the one it was registered under; ``CORE`` for all of the core."""
     module: str
     package: Distribution | None = None
+    """``None`` if it was given by hand."""
     digest: str | None = None
+    """Of the content, where it is a file that is not installed."""
     point: EntryPoint | None = None
+    """Of what is imported when it is used."""
 
     @property
     def distribution(self) -> str | None:
@@ -112,21 +108,17 @@ def _stated(package: Distribution | None, key: str) -> str | None:
 
 @frozen
 class LeftOut:
-    """A plugin that is installed but not used, or not for one hook or one name.
-
-    Args:
-        plugin: Which.
-        cause: Why, as the end of a sentence that starts with the plugin.
-        broken: Whether it was to be used.
-        hook: The only hook that is affected.
-        name: The only name that it fails to register, where that is known.
-    """
+    """A plugin that is installed but not used, or not for one hook or one name."""
 
     plugin: Plugin
     cause: str
+    """Why, as the end of a sentence that starts with the plugin."""
     broken: bool = True
+    """Whether it was to be used."""
     hook: str | None = None
+    """The only hook that is affected."""
     name: str | None = None
+    """The only name that it fails to register, where that is known."""
 
     def __str__(self) -> str:
         return f"{self.plugin} {self.cause}"
@@ -160,10 +152,7 @@ def canonical(name: str) -> str:
 
 @cache
 def code_digest(package: str) -> str | None:
-    """Return the SHA-256 of all files of a top-level package or module, read once in a process.
-
-    ``None``: there is no file, as of what was typed in.
-    """
+    """Return the SHA-256 of all files of a top-level package or module, read once in a process, if it has any."""
     path = Path(file_of(package) or "")
     if path.name != "__init__.py":
         return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None

@@ -50,22 +50,16 @@ FIRST_PARTY = {
 
 @frozen
 class PluginInfo:
-    """A registered class or command, as people see it.
-
-    Args:
-        kind: Its interface in words, for example ``sharing policy``, or ``command``.
-        name: What it is selected by.
-        distribution: That registered it, where it is installed.
-        version: Of that distribution.
-        location: File it is defined in. Differs between machines, so it belongs in no result.
-        description: What it is, in a line.
-    """
+    """A registered class or command, as people see it."""
 
     kind: str
+    """Its interface in words, for example ``sharing policy``, or ``command``."""
     name: str
     distribution: str | None
+    """That registered it, where it is installed."""
     version: str | None
     location: str | None
+    """File it is defined in. Differs between machines, so it belongs in no result."""
     description: str = ""
 
 

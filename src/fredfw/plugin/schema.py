@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from enum import Enum
 from functools import lru_cache
 from types import MappingProxyType, NoneType, UnionType
@@ -23,21 +23,15 @@ _PHRASES: Mapping[Any, str] = {bool: "true or false", int: "an integer", float: 
 
 @frozen
 class FieldInfo:
-    """One configuration field, as people see it.
-
-    Args:
-        name: Key in a table of the experiment file, and of ``--set``.
-        type: Its Python type.
-        unit: SI unit it is kept in.
-        default: As it may be written; ``None`` for a required field.
-        help: What it means.
-        accepted: What may be given.
-    """
+    """One configuration field, as people see it."""
 
     name: str
+    """Key in a table of the experiment file, and of ``--set``."""
     type: str
     unit: str | None
+    """SI unit it is kept in."""
     default: str | None
+    """As it may be written; ``None`` for a required field."""
     help: str
     accepted: str
 
@@ -82,17 +76,8 @@ def fields(cls: type) -> tuple[FieldInfo, ...]:
     )
 
 
-def settings(cls: type) -> Mapping[str, Setting]:
-    """Return what the constructor of an attrs class takes, by key.
-
-    Raises:
-        PluginError: It is not an attrs class, or a type annotation cannot be resolved.
-    """
-    return _settings(cls)
-
-
-@lru_cache(maxsize=1024)  # annotations are compiled anew each time, which a thousand cells would wait for
 def _settings(cls: Any) -> Mapping[str, Setting]:
+    """Return what the constructor of an attrs class takes, by key; raises ``PluginError`` where it is none."""
     if not attrs.has(cls):
         raise PluginError(f"{cls.__qualname__} is not an attrs class")
     try:
@@ -109,6 +94,10 @@ def _settings(cls: Any) -> Mapping[str, Setting]:
             if one.init and one.alias is not None
         }
     )
+
+
+# Annotations are compiled anew each time, which a thousand cells would wait for.
+settings: Callable[[Any], Mapping[str, Setting]] = lru_cache(maxsize=1024)(_settings)
 
 
 def phrase(hint: Any) -> str:

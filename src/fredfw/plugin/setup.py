@@ -23,11 +23,7 @@ class Setup:
 
     @classmethod
     def of(cls, plugins: PluginManager) -> Setup:
-        """Return how to make a manager like ``plugins``.
-
-        Raises:
-            InputError: Some were registered in process, and no other process can find them.
-        """
+        """Return how to make a manager like ``plugins``, none of which may be registered in process."""
         if plugins.in_process:
             raise InputError(
                 f"plugins that were registered in process cannot be sent to others: {', '.join(plugins.in_process)}",
@@ -44,11 +40,7 @@ class Setup:
         )
 
     def manager(self) -> PluginManager:
-        """Return a manager of this process.
-
-        Raises:
-            InputError: A file is missing, or has changed since.
-        """
+        """Return a manager of this process; raises ``InputError`` where a file is missing, or has changed since."""
         allow = None if self.allow is None else frozenset(self.allow)
         plugins = PluginManager.discover(Switches(strict=self.strict, block=frozenset(self.block), allow=allow))
         for path, digest in self.files:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, cached_property
-from pathlib import PurePath
 from typing import Any, ClassVar, TypeAlias
 
 import attrs
@@ -18,7 +17,8 @@ from fredfw.experiment.study.results import StudyResult
 from fredfw.fabric import Fabric, Topology
 from fredfw.framework import Framework
 from fredfw.plugin import hookimpl
-from fredfw.plugin.exporter import KINDS, Exporter
+from fredfw.plugin.answers import exported
+from fredfw.plugin.exporter import KINDS, Content, Exporter
 from fredfw.plugin.manager import PluginManager, Switches
 from fredfw.testing.common import COMMON, Case, twin
 from fredfw.testing.conformance import NOTHING, ConformanceError, check_all, checks_in, seeded
@@ -30,7 +30,6 @@ from fredfw.workloads import DeviceMesh, GraphBuilder, System, TaskGraph, Work, 
 
 Result: TypeAlias = RunResult | Comparison | CollectiveResult | CollectiveSweep | TaskGraph | StudyResult
 _CLASSES = (RunResult, Comparison, CollectiveResult, CollectiveSweep, TaskGraph, StudyResult, Validation)
-REFUSED = object()
 
 
 def _or_standard(given: Sequence[Result]) -> Sequence[Result]:
@@ -52,13 +51,21 @@ class ExporterCase(Case[Exporter]):
         return [one for one in self.results if isinstance(one, classes)]
 
     @cached_property
-    def contents(self) -> list[tuple[Result, object]]:
+    def contents(self) -> list[tuple[Result, Content | Mapping[str, Content]]]:
         """What comes of each result that is not refused."""
-        return [(one, content) for one in self.taken if (content := _content(self.subject, one)) is not REFUSED]
+        return [(one, content) for one in self.taken if (content := _content(self.subject, one)) is not None]
 
     def observed(self) -> str:
         """See ``Case.observed``."""
         return digest(one for _, content in self.contents for one in _inside(content))
+
+
+def _content(exporter: Exporter, result: Result) -> Content | Mapping[str, Content] | None:
+    """Return what comes of a result that is not refused."""
+    try:
+        return exported(exporter, result)
+    except UnsupportedError:
+        return None
 
 
 def takes_are_kinds(case: ExporterCase) -> None:
@@ -73,28 +80,12 @@ def gives_text_or_bytes(case: ExporterCase) -> None:
     if not case.contents:
         raise ConformanceError("every result is refused; give results= that it exports")
     for result, content in case.contents:
-        of = f"of a {type(result).__name__}, "
-        if not case.subject.directory:
-            _check_content(of, content)
-            continue
-        if not isinstance(content, Mapping) or not content:
-            raise ConformanceError(f"{of}export() returns {content!r}; contents by the name of a file")
-        for name, one in content.items():
-            if not isinstance(name, str) or name != PurePath(name).name or name in ("", ".", ".."):
-                raise ConformanceError(f"{of}a file is called {name!r}; a name without a directory")
-            _check_content(f"{of}file {name!r}: ", one)
-
-
-def _check_content(of: str, content: object) -> None:
-    if not isinstance(content, str | bytes):
-        raise ConformanceError(
-            f"{of}export() returns {content!r}; a str or bytes, or UnsupportedError where the format has no form for it"
-        )
-    if isinstance(content, str):
-        try:
-            content.encode()
-        except UnicodeEncodeError as error:
-            raise ConformanceError(f"{of}the text cannot be written as UTF-8: {error.reason}") from None
+        for text in content.values() if isinstance(content, Mapping) else [content]:
+            try:
+                _ = text.encode() if isinstance(text, str) else text
+            except UnicodeEncodeError as error:
+                message = f"of a {type(result).__name__}, the text cannot be written as UTF-8: {error.reason}"
+                raise ConformanceError(message) from None
 
 
 def refusals_have_reasons(case: ExporterCase) -> None:
@@ -239,13 +230,6 @@ def results() -> tuple[RunResult, Comparison, CollectiveResult, CollectiveSweep,
 
 
 _standard = cache(results)
-
-
-def _content(exporter: Exporter, result: Result) -> object:
-    try:
-        return exporter.export(result)
-    except UnsupportedError:
-        return REFUSED
 
 
 def _inside(value: Any) -> Iterator[object]:
