@@ -21,17 +21,19 @@ pytestmark = pytest.mark.slow
 
 @frozen
 class Loop(Topology):
-    """NPUs in a ring; right in every respect."""
+    """NPUs in a ring, with one fault or none."""
 
     name: ClassVar[str] = "loop"
 
+    fault: str = units.option("none", help="which")
     npus: int = units.option(6, validator=units.whole(2), help="how many NPUs there are")
     link_bandwidth: float = units.bandwidth("100 GB/s", help="of each link")
 
     def build(self) -> Fabric:
         here = np.arange(self.npus)
         following = (here + 1) % self.npus
-        return Fabric(
+        level = Level(self.npus, "ring", self.link_bandwidth, 1e-6)
+        fabric = Fabric(
             f"loop of {self.npus}",
             np.full(self.npus, NodeKind.NPU),
             np.concatenate([here, following]),
@@ -39,9 +41,71 @@ class Loop(Topology):
             self.link_bandwidth,
             1e-6,
             0.0,
-            levels=(Level(self.npus, "ring", self.link_bandwidth, 1e-6),),
+            levels=(level,),
             coordinates=here[:, None],
         )
+        match self.fault:
+            case "asymmetric":  # the way back is narrower and takes longer
+                back = np.arange(2 * self.npus) >= self.npus
+                level = evolve(level, bandwidth=50e9, latency=3e-6)
+                bandwidths, latencies = np.where(back, 50e9, 100e9), np.where(back, 3e-6, 1e-6)
+                return evolve(fabric, bandwidths=bandwidths, latencies=latencies, levels=(level,))
+            case "two halves":
+                half = self.npus // 2
+                return _only(fabric, (fabric.sources < half) == (fabric.destinations < half))
+            case "no way out":  # of NPU 0
+                return _only(fabric, fabric.sources != 0)
+            case "random":
+                return evolve(fabric, latencies=np.tile(np.random.random(self.npus), 2))
+            case "hash order":  # wires in the order of a set of names, which differs from process to process
+                order = [int(name) for name in {str(npu) for npu in range(self.npus)}]
+                links = np.concatenate([order, np.array(order) + self.npus])
+                return evolve(fabric, sources=fabric.sources[links], destinations=fabric.destinations[links])
+            case "void":
+                return None  # type: ignore[return-value]  # that is the fault
+            case "unfinished":
+                raise NotImplementedError("later")
+            case "no coordinates":
+                return evolve(fabric, coordinates=None)
+            case "boastful" | "unshared":
+                level = evolve(level, bandwidth=(3 if self.fault == "boastful" else 2) * level.bandwidth)
+            case "modest":
+                level = evolve(level, bandwidth=level.bandwidth / 2)
+            case "near":
+                level = evolve(level, latency=level.latency / 2)
+            case "far":
+                level = evolve(level, latency=level.latency * 2)
+            case "shuffled":
+                return evolve(fabric, coordinates=np.array([0, 3, 1, 5, 2, 4])[:, None])
+            case "line":
+                half_way = here // 2, self.npus - 1 - here // 2
+                zigzag = np.where(here % 2, half_way[1], half_way[0])
+                return evolve(fabric, levels=(evolve(level, kind="line"),), coordinates=zigzag[:, None])
+            case "switch":
+                level = evolve(level, kind="switch", latency=3e-6)
+            case "clockwise":
+                return fabric.with_defaults(router=Clockwise())
+        return evolve(fabric, levels=(level,))
+
+
+def _only(fabric: Fabric, kept: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Fabric:
+    """Return the fabric with some of its links."""
+    columns = ("sources", "destinations", "bandwidths", "latencies", "energies")
+    return evolve(fabric, **{name: getattr(fabric, name)[kept] for name in columns})
+
+
+@frozen
+class Clockwise(Router):
+    """Always the same way round the ring of 6, where the fabric promises both."""
+
+    name: ClassVar[str] = "clockwise"
+
+    def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
+        hops = (destinations - sources) % 6
+        return fabric.paths(*_csr([(one + np.arange(count)) % 6 for one, count in zip(sources, hops, strict=True)]))
+
+    def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
+        return ShortestPathRouter().tree(fabric, sources, destinations, operation)
 
 
 def failures(topology: Topology, **more: object) -> str:
@@ -55,94 +119,101 @@ def test_a_sound_topology_passes() -> None:
     check_topology(Loop(npus=2, link_bandwidth=1.0))
 
 
-@frozen
-class Asymmetric(Loop):
-    """The way back is narrower and takes longer."""
+@pytest.mark.parametrize(
+    ("topology", "expected"),
+    [
+        (
+            Loop("asymmetric"),
+            (
+                "topology loop(fault='asymmetric') fails 2 of 27 checks",
+                "capacity_is_symmetric: npu0 sends 1e+11 B/s to npu1 and gets 5e+10 B/s back; where that is on purpose",
+                "latency_is_symmetric: from npu0 to npu1 a route takes 1e-06 s, back it takes 3e-06 s; where that is",
+            ),
+        ),
+        (
+            Loop("two halves"),
+            (
+                "is_connected: there is no path from npu0 to npu3 (nor for 2 other nodes); links are directed",
+                # What follows from it is told once, for all checks that need routes.
+                "raises UnsupportedError: fabric 'loop of 6' has no path from npu0 to npu3",
+                "routes_exist, routes_lead_from_source_to_destination, ",
+            ),
+        ),
+        (Loop("no way out"), ("is_connected: there is no path from npu0 to npu1 (nor for 4 other nodes)",)),
+        (
+            Loop("random"),
+            (
+                "build_is_pure: two builds differ in their latencies: ",
+                "at 0; build() may depend on the fields alone: no random numbers without a fixed seed",
+            ),
+        ),
+        (
+            Loop("hash order", npus=32),
+            (
+                "fails 1 of 27 checks",
+                "is_the_same_in_another_process: the fabric that is built differs in another process",
+                "no iteration over a set",
+            ),
+        ),
+        (
+            Loop("void"),
+            ("Loop.build() of 'loop' returned None; expected a fredfw.Fabric\n    in build_is_pure, ", "returned None"),
+        ),
+        (
+            Loop("unfinished"),
+            ("Loop.build() of 'loop' fails: NotImplementedError: later (line ", f"module {__name__!r} ({__file__})"),
+        ),
+        (Loop("no coordinates"), ("levels without coordinates, of which algorithms see nothing",)),
+        (
+            Loop("boastful"),
+            (
+                "levels_promise_no_more_than_the_links: level 0 promises each member 3e+11 B/s, but the links of npu0 "
+                "together send 2e+11 B/s",
+            ),
+        ),
+        (Loop("unshared"), ("levels_are_as_fast_as_they_say: level 0 promises each member 2e+11 B/s; with all NPUs",)),
+        (
+            Loop("modest"),
+            (
+                "levels_are_as_fast_as_they_say: level 0 promises each member 5e+10 B/s; with all NPUs sending to the "
+                "next and the previous one at once, from npu0 to npu1 the rate is 1e+11 B/s, and nowhere less",
+            ),
+        ),
+        (
+            Loop("near"),
+            ("level 0 says that its latency is 5e-07 s; from npu0 to npu1 a route takes 1e-06 s, and nowhere more",),
+        ),
+        (
+            Loop("far"),
+            ("level 0 says that its latency is 2e-06 s; from npu0 to npu1 a route takes 1e-06 s, and nowhere more",),
+        ),
+        (Loop("shuffled"), ("level 0 promises each member 1e+11 B/s; with all NPUs sending to the next and the prev",)),
+        (Loop("line"), ("level 0 promises each member 1e+11 B/s; with all NPUs sending to the next and the previous",)),
+        # From each to the third after it: three flows meet on every link.
+        (
+            Loop("switch"),
+            ("level 0 promises each member 1e+11 B/s; with all NPUs sending 3 on at once, from npu0 to npu3 the",),
+        ),
+        (Loop("clockwise"), ("at once, from npu0 to npu1 the rate is 1.66667e+10 B/s, and nowhere less",)),
+    ],
+    ids=str,
+)
+def test_wrong_topologies(topology: Loop, expected: tuple[str, ...]) -> None:
+    message = failures(topology)
+    assert [message.count(one) for one in expected] == [1] * len(expected)
 
-    def build(self) -> Fabric:
-        fabric = super().build()
-        back = np.arange(2 * self.npus) >= self.npus
-        bandwidths, latencies = np.where(back, 50e9, 100e9), np.where(back, 3e-6, 1e-6)
-        levels = (evolve(fabric.levels[0], bandwidth=50e9, latency=3e-6),)
-        return evolve(fabric, bandwidths=bandwidths, latencies=latencies, levels=levels)
 
-
-def test_asymmetric() -> None:
-    message = failures(Asymmetric())
-    assert "topology loop fails 2 of 27 checks" in message
-    assert "capacity_is_symmetric: npu0 sends 1e+11 B/s to npu1 and gets 5e+10 B/s back" in message
-    assert "latency_is_symmetric: from npu0 to npu1 a route takes 1e-06 s, back it takes 3e-06 s" in message
-    assert "where that is on purpose, say why in expected_failures" in message
+def test_what_is_wrong_on_purpose_needs_a_reason() -> None:
     why = "what is downloaded is more than what is uploaded"
-    check_topology(Asymmetric(), expected_failures={"capacity_is_symmetric": why, "latency_is_symmetric": why})
+    check_topology(Loop("asymmetric"), expected_failures={"capacity_is_symmetric": why, "latency_is_symmetric": why})
 
 
-@frozen
-class Disconnected(Loop):
-    """Two halves."""
-
-    def build(self) -> Fabric:
-        fabric = super().build()
-        half = self.npus // 2
-        kept = (fabric.sources < half) == (fabric.destinations < half)
-        columns = ("sources", "destinations", "bandwidths", "latencies", "energies")
-        return evolve(fabric, **{name: getattr(fabric, name)[kept] for name in columns})
-
-
-def test_disconnected() -> None:
-    message = failures(Disconnected())
-    assert "is_connected: there is no path from npu0 to npu3 (nor for 2 other nodes); links are directed" in message
-    # What follows from it is told once, for all checks that need routes.
-    assert "routes_exist, routes_lead_from_source_to_destination, " in message
-    assert message.count("raises UnsupportedError: fabric 'loop of 6' has no path from npu0 to npu3") == 1
-
-
-@frozen
-class OneWayOut(Loop):
-    """NPU 0 can be reached, but reaches nobody."""
-
-    def build(self) -> Fabric:
-        fabric = super().build()
-        kept = fabric.sources != 0
-        columns = ("sources", "destinations", "bandwidths", "latencies", "energies")
-        return evolve(fabric, **{name: getattr(fabric, name)[kept] for name in columns})
-
-
-def test_links_of_one_direction_only() -> None:
-    assert "is_connected: there is no path from npu0 to npu1 (nor for 4 other nodes)" in failures(OneWayOut())
-
-
-@frozen
-class Random(Loop):
-    """Latencies from the global random generator."""
-
-    def build(self) -> Fabric:
-        latency = np.random.random(self.npus)
-        return evolve(super().build(), latencies=np.tile(latency, 2))
-
-
-def test_not_deterministic() -> None:
-    message = failures(Random())
-    assert "build_is_pure: two builds differ in their latencies: " in message
-    assert "at 0; build() may depend on the fields alone: no random numbers without a fixed seed" in message
-
-
-@frozen
-class HashOrder(Loop):
-    """Wires in the order of a set of names, which differs from process to process."""
-
-    def build(self) -> Fabric:
-        order = [int(name) for name in {str(npu) for npu in range(self.npus)}]
-        fabric = super().build()
-        links = np.concatenate([order, np.array(order) + self.npus])
-        return evolve(fabric, sources=fabric.sources[links], destinations=fabric.destinations[links])
-
-
-def test_different_in_another_process() -> None:
-    message = failures(HashOrder(npus=32))
-    assert "fails 1 of 27 checks" in message
-    assert "is_the_same_in_another_process: the fabric that is built differs in another process" in message
-    assert "no iteration over a set" in message
+def test_levels_have_a_position_for_each_npu() -> None:
+    fabric = Loop().build()
+    levels, places = (Level(4, "ring", 1e9), Level(2, "ring", 1e9)), np.zeros((6, 2), dtype=np.intp)
+    with pytest.raises(InputError, match=r"levels of \[4, 2\] have 8 positions for 6 NPUs; give no levels"):
+        evolve(fabric, levels=levels, coordinates=places)
+    assert "levels_promise_no_more_than_the_links" not in failures(Loop("unshared"))
 
 
 @frozen
@@ -155,63 +226,6 @@ def test_no_npus_and_no_docstring() -> None:
     message = failures(Nothing())
     assert "is_connected: there is no NPU; give nodes that compute the kind NodeKind.NPU" in message
     assert "is_documented: Nothing has no docstring; its first line is what lists and helps show" in message
-
-
-@frozen
-class Void(Loop):
-    """It forgets to return what it made."""
-
-    def build(self) -> Fabric:
-        return None  # type: ignore[return-value]  # that is the fault
-
-
-def test_no_fabric() -> None:
-    message = failures(Void())
-    assert message.count("Void.build() of 'loop' returned None; expected a fredfw.Fabric\n    in build_is_pure, ") == 1
-    assert message.count("returned None") == 1
-
-
-@frozen
-class Unfinished(Loop):
-    """It cannot be built."""
-
-    def build(self) -> Fabric:
-        raise NotImplementedError("later")
-
-
-def test_an_exception_is_told_once_with_its_place() -> None:
-    message = failures(Unfinished())
-    assert message.count("Unfinished.build() of 'loop' fails: NotImplementedError: later (line ") == 1
-    assert __file__ in message
-
-
-@frozen
-class Levels(Loop):
-    """Levels of one's own."""
-
-    sizes: tuple[int, ...] = units.sizes((6,), help="of the levels")
-    share: float = units.bandwidth("100 GB/s", help="that the levels promise")
-    coordinates: bool = units.flag(True, help="whether there are any")
-
-    def build(self) -> Fabric:
-        levels = tuple(Level(size, "ring", self.share) for size in self.sizes)
-        places = np.stack(np.unravel_index(np.arange(self.npus), self.sizes), axis=1)
-        return evolve(super().build(), levels=levels, coordinates=places if self.coordinates else None)
-
-
-def test_levels() -> None:
-    with pytest.raises(InputError, match=r"levels of \[4, 2\] have 8 positions for 6 NPUs; give no levels"):
-        Levels(sizes=(4, 2)).build()
-    assert "levels without coordinates, of which algorithms see nothing" in failures(Levels(coordinates=False))
-    assert (
-        "levels_promise_no_more_than_the_links: level 0 promises each member 3e+11 B/s, but the links of npu0 together "
-        "send 2e+11 B/s"
-    ) in failures(Levels(share=300e9))
-    message = failures(Levels(share=200e9))
-    assert "levels_promise_no_more_than_the_links" not in message
-    assert (
-        "levels_are_as_fast_as_they_say: level 0 promises each member 2e+11 B/s; with all NPUs sending to " in message
-    )
 
 
 def _longer(value: list[int]) -> list[int]:
@@ -245,7 +259,7 @@ class Misspelt:
 class Forgetful:
     @fredfw.hookimpl
     def fredfw_topologies(self) -> list[type[Topology]]:
-        return [Asymmetric]
+        return [Nothing]
 
 
 class Sound:
@@ -256,81 +270,12 @@ class Sound:
 
 def test_registration() -> None:
     assert "which is not a hook; did you mean 'fredfw_topologies'?" in failures(Loop(), plugin=Misspelt())
-    assert "is_registered: no hook of the plugin returns Loop; for example: @hookimpl" in failures(
-        Loop(), plugin=Forgetful()
-    )
+    wrong = "is_registered: no hook of the plugin returns Loop; for example: @hookimpl"
+    assert wrong in failures(Loop(), plugin=Forgetful())
     check_topology(Loop(), plugin=Sound())
 
 
 # Routers, on a ring of 6 and a star of 8.
-
-
-@frozen
-class Claims(Loop):
-    """A sound ring that says something else of itself."""
-
-    name: ClassVar[str] = "claims"
-
-    fault: str = units.option("none", help="which")
-
-    def build(self) -> Fabric:
-        fabric = super().build()
-        (level,) = fabric.levels
-        match self.fault:
-            case "modest":
-                level = evolve(level, bandwidth=level.bandwidth / 2)
-            case "near":
-                level = evolve(level, latency=level.latency / 2)
-            case "far":
-                level = evolve(level, latency=level.latency * 2)
-            case "shuffled":
-                return evolve(fabric, coordinates=np.array([0, 3, 1, 5, 2, 4])[:, None])
-            case "line":
-                half = np.arange(self.npus) // 2, self.npus - 1 - np.arange(self.npus) // 2
-                zigzag = np.where(np.arange(self.npus) % 2, half[1], half[0])
-                return evolve(fabric, levels=(evolve(level, kind="line"),), coordinates=zigzag[:, None])
-            case "switch":
-                level = evolve(level, kind="switch", latency=3e-6)
-            case "clockwise":
-                return fabric.with_defaults(router=Clockwise())
-        return evolve(fabric, levels=(level,))
-
-
-@frozen
-class Clockwise(Router):
-    """Always the same way round the ring of 6, where the fabric promises both."""
-
-    name: ClassVar[str] = "clockwise"
-
-    def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
-        hops = (destinations - sources) % 6
-        return fabric.paths(*_csr([(one + np.arange(count)) % 6 for one, count in zip(sources, hops, strict=True)]))
-
-    def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
-        return ShortestPathRouter().tree(fabric, sources, destinations, operation)
-
-
-@pytest.mark.parametrize(
-    ("fault", "expected"),
-    [
-        (
-            "modest",
-            "level 0 promises each member 5e+10 B/s; with all NPUs sending to the next and the previous one at once, "
-            "from npu0 to npu1 the rate is 1e+11 B/s, and nowhere less",
-        ),
-        ("near", "level 0 says that its latency is 5e-07 s; from npu0 to npu1 a route takes 1e-06 s, and nowhere more"),
-        ("far", "level 0 says that its latency is 2e-06 s; from npu0 to npu1 a route takes 1e-06 s, and nowhere more"),
-        ("shuffled", "level 0 promises each member 1e+11 B/s; with all NPUs sending to the next and the previous one"),
-        ("line", "level 0 promises each member 1e+11 B/s; with all NPUs sending to the next and the previous one at"),
-        # From each to the third after it: three flows meet on every link.
-        ("switch", "level 0 promises each member 1e+11 B/s; with all NPUs sending 3 on at once, from npu0 to npu3 the"),
-        ("clockwise", "at once, from npu0 to npu1 the rate is 1.66667e+10 B/s, and nowhere less"),
-    ],
-)
-def test_levels_that_are_not_as_they_say(fault: str, expected: str) -> None:
-    message = failures(Claims(fault=fault))
-    assert "levels_are_as_fast_as_they_say: " in message
-    assert expected in message
 
 
 @frozen
@@ -348,9 +293,8 @@ class Wrong(Router):
             case "gap":
                 return fabric.paths(*_csr([one[:-1] if len(one) > 1 else one for one in lists]))
             case "detour":
-                there = fabric.links_between(np.array([0]), np.array([1]))
-                back = fabric.links_between(np.array([1]), np.array([0]))
-                return fabric.paths(*_csr([np.concatenate([one, there, back]) if len(one) else one for one in lists]))
+                circle = fabric.links_between(np.array([0, 1]), np.array([1, 0]))
+                return fabric.paths(*_csr([np.concatenate([one, circle]) if len(one) else one for one in lists]))
             case "self":
                 first = np.zeros(1, dtype=np.intp)
                 return fabric.paths(*_csr([one if len(one) else first for one in lists]))
@@ -362,10 +306,7 @@ class Wrong(Router):
                 lists = [_around(fabric, one) if odd and at % 2 else one for at, one in enumerate(lists)]
                 return fabric.paths(*_csr(lists))
             case "moody":
-                random = np.random.random(len(lists)) < 0.5
-                return fabric.paths(
-                    *_csr([_around(fabric, one) if r else one for r, one in zip(random, lists, strict=True)])
-                )
+                return fabric.paths(*_csr([_around(fabric, one) if np.random.random() < 0.5 else one for one in lists]))
             case "greedy":
                 sources[:] = 0
             case "half":
