@@ -20,25 +20,17 @@ FRAMEWORK = Framework()
 LATENCY = 1e-3
 
 
-def row(npus: int = 3, latency: float = LATENCY, **options: Any) -> NetworkBackend:
-    """NPUs in a row, with links of 1 GB/s."""
-    fabric = FRAMEWORK.topology(
-        "mesh2d", rows=1, columns=npus, link_bandwidth="1 GB/s", link_latency=latency, io_controllers=False
-    ).build()
-    return NetworkBackend(fabric, plugins=FRAMEWORK.plugins, **options)
-
-
-class Log:
+class Network(NetworkBackend):
     """Notes when things end."""
 
-    def __init__(self, network: NetworkBackend) -> None:
-        self._network = network
+    def __init__(self, fabric: Fabric, *given: Any, **options: Any) -> None:
+        super().__init__(fabric, *given, **{"plugins": FRAMEWORK.plugins, **options})
         self.ends: list[tuple[object, float]] = []
 
     def note(self, name: object) -> None:
-        self.ends.append((name, self._network.now))
+        self.ends.append((name, self.now))
 
-    def __call__(self, name: object) -> Callable[[], None]:
+    def log(self, name: object) -> Callable[[], None]:
         return partial(self.note, name)
 
     @property
@@ -46,57 +38,61 @@ class Log:
         return dict(self.ends)
 
 
+def row(npus: int = 3, latency: float = LATENCY, **options: Any) -> Network:
+    """NPUs in a row, with links of 1 GB/s."""
+    fabric = FRAMEWORK.topology(
+        "mesh2d", rows=1, columns=npus, link_bandwidth="1 GB/s", link_latency=latency, io_controllers=False
+    ).build()
+    return Network(fabric, **options)
+
+
 # --- messages
 
 
 def test_a_message_takes_its_bytes_and_the_latency_of_its_path() -> None:
     network = row()
-    log = Log(network)
-    network.send(0, 2, "1 GB", on_complete=log("text"))
+    network.send(0, 2, "1 GB", on_complete=network.log("text"))
     network.run_until_idle()
-    assert log.times == {"text": pytest.approx(1 + 2 * LATENCY, rel=1e-12)}
+    assert network.times == {"text": pytest.approx(1 + 2 * LATENCY, rel=1e-12)}
     assert network.link_bytes()["send"].sum() == pytest.approx(2e9)
     assert network.statistics()["flows"] == 1
 
 
 def test_no_bytes_pay_the_latency_and_a_message_to_oneself_nothing() -> None:
     network = row()
-    log = Log(network)
     network.advance(1.0)
-    network.send(0, 2, 0, on_complete=log("empty"))
-    network.send(1, 1, 1e9, on_complete=log("own"))
-    assert log.ends == []  # never from within the call
+    network.send(0, 2, 0, on_complete=network.log("empty"))
+    network.send(1, 1, 1e9, on_complete=network.log("own"))
+    assert network.ends == []  # never from within the call
     assert network.next_event_time() == 1.0
     network.run_until_idle()
-    assert [name for name, _ in log.ends] == ["own", "empty"]
-    assert log.times == {"own": 1.0, "empty": pytest.approx(1.0 + 2 * LATENCY, rel=1e-15)}
+    assert [name for name, _ in network.ends] == ["own", "empty"]
+    assert network.times == {"own": 1.0, "empty": pytest.approx(1.0 + 2 * LATENCY, rel=1e-15)}
 
 
 def test_end_points_are_npus_and_named_nodes() -> None:
     fabric = FRAMEWORK.topology("mesh2d", rows=2, columns=2, link_latency=0).build()
-    network = NetworkBackend(fabric, plugins=FRAMEWORK.plugins)
-    log = Log(network)
+    network = Network(fabric)
     gate = int(fabric.controllers[0])
-    network.send(fabric.node_name(gate), fabric.node_name(int(fabric.npus[3])), 128e9, on_complete=log("in"))
-    network.send(np.int64(0), "npu1", 1.0, on_complete=log("numpy"))  # type: ignore[arg-type]  # NumPy's are not int
+    network.send(fabric.node_name(gate), fabric.node_name(int(fabric.npus[3])), 128e9, on_complete=network.log("in"))
+    network.send(np.int64(0), "npu1", 1.0, on_complete=network.log("numpy"))  # type: ignore[arg-type]  # NumPy's are not int
     network.run_until_idle()
-    assert log.times["in"] == pytest.approx(1.0)  # a controller has 128 GB/s (FRED, table of the baseline)
+    assert network.times["in"] == pytest.approx(1.0)  # a controller has 128 GB/s (FRED, table of the baseline)
 
 
 def test_a_higher_class_goes_first_where_the_policy_says_so() -> None:
     network = row(latency=0, sharing="strict-links")
-    log = Log(network)
-    network.send(0, 1, 1e9, on_complete=log("low"), priority=1)
-    network.send(0, 1, 1e9, on_complete=log("high"), priority=0, label="urgent")
+    network.send(0, 1, 1e9, on_complete=network.log("low"), priority=1)
+    network.send(0, 1, 1e9, on_complete=network.log("high"), priority=0, label="urgent")
     network.run_until_idle()
-    assert log.times == {"high": pytest.approx(1.0), "low": pytest.approx(2.0)}
+    assert network.times == {"high": pytest.approx(1.0), "low": pytest.approx(2.0)}
     assert {label: loads.sum() for label, loads in network.link_bytes().items()} == {"send": 1e9, "urgent": 1e9}
 
 
 def test_router_and_sharing_are_objects_or_names() -> None:
     fabric = row().fabric
     for router, sharing in (("shortest-path", "max-min"), (ShortestPathRouter(), MaxMin()), (None, StrictLinks())):
-        network = NetworkBackend(fabric, router, sharing, plugins=FRAMEWORK.plugins)
+        network = Network(fabric, router, sharing)
         assert network.fabric.defaults.router.name == (
             fabric.defaults.router.name if router is None else "shortest-path"
         )
@@ -110,62 +106,57 @@ def test_router_and_sharing_are_objects_or_names() -> None:
 
 def test_a_receive_ends_with_its_message_after_the_sender() -> None:
     network = row()
-    log = Log(network)
-    network.receive(0, 2, 7, log("received"))
-    network.send(0, 2, 1e9, 7, log("sent"))
+    network.receive(0, 2, 7, network.log("received"))
+    network.send(0, 2, 1e9, 7, network.log("sent"))
     network.run_until_idle()
     end = pytest.approx(1 + 2 * LATENCY)
-    assert log.times == {"sent": end, "received": end}
-    assert [name for name, _ in log.ends] == ["sent", "received"]
+    assert network.times == {"sent": end, "received": end}
+    assert [name for name, _ in network.ends] == ["sent", "received"]
 
 
 def test_an_unexpected_message_is_kept() -> None:
     network = row()
-    log = Log(network)
     network.send(0, 1, 1e9, "gradients")
     network.advance(5.0)
-    network.receive(0, 1, "other tag", log("other"))
-    network.receive(1, 0, "gradients", log("other way"))
-    network.receive("npu0", "npu1", "gradients", log("received"))
-    assert log.ends == []
+    network.receive(0, 1, "other tag", network.log("other"))
+    network.receive(1, 0, "gradients", network.log("other way"))
+    network.receive("npu0", "npu1", "gradients", network.log("received"))
+    assert network.ends == []
     with pytest.raises(DeadlockError, match=r"receive 2 at 1 from 0, tag 'other tag'\n  receive 3 at 0 from 1"):
         network.run_until_idle()
-    assert log.ends == [("received", 5.0)]
+    assert network.ends == [("received", 5.0)]
 
 
 def test_receives_take_messages_in_the_order_of_the_sends() -> None:
     network = row(latency=0)
-    log = Log(network)
     network.send(0, 1, 3e9, 7)
     network.send(0, 1, 1e9, 7)  # the link is shared, so it is there first
-    network.receive(0, 1, 7, log("long"))
-    network.receive(0, 1, 7, log("short"))
+    network.receive(0, 1, 7, network.log("long"))
+    network.receive(0, 1, 7, network.log("short"))
     network.run_until_idle()
-    assert log.times == {"short": pytest.approx(2.0), "long": pytest.approx(4.0)}
+    assert network.times == {"short": pytest.approx(2.0), "long": pytest.approx(4.0)}
 
 
 def test_a_receive_whose_message_is_cancelled_gets_the_next() -> None:
     network = row(latency=0)
-    log = Log(network)
     first = network.send(0, 1, 5e9, 7)
-    network.receive(0, 1, 7, log("received"))
+    network.receive(0, 1, 7, network.log("received"))
     network.send(0, 1, 1e9, 7)
     network.advance(3.0)
-    assert log.ends == []
+    assert network.ends == []
     network.cancel(first)
     network.run_until_idle()
-    assert log.ends == [("received", 3.0)]
+    assert network.ends == [("received", 3.0)]
 
 
 def test_a_receive_can_be_cancelled_even_when_its_message_has_just_come() -> None:
     network = row(latency=0)
-    log = Log(network)
-    early = network.receive(0, 1, 1, log("early"))
+    early = network.receive(0, 1, 1, network.log("early"))
     network.cancel(early)
-    receive = network.receive(0, 1, 7, log("received"))
+    receive = network.receive(0, 1, 7, network.log("received"))
     network.send(0, 1, 1e9, 7, lambda: network.cancel(receive))
     network.run_until_idle()
-    assert log.ends == []
+    assert network.ends == []
 
 
 # --- collectives
@@ -175,14 +166,13 @@ def test_a_collective_takes_what_it_takes_alone() -> None:
     # 2 (n - 1) steps of size / n over links of 1 GB/s (Patarasuk and Yuan 2009).
     fabric = FRAMEWORK.topology("torus", dimensions=[4], link_bandwidth="1 GB/s", link_latency="1 ms").build()
     for fidelity in (None, "compressed", "exact"):
-        network = NetworkBackend(fabric, plugins=FRAMEWORK.plugins, fidelity=fidelity)
-        log = Log(network)
+        network = Network(fabric, fidelity=fidelity)
         request = CollectiveRequest(Pattern.ALL_REDUCE, 4, 4e9)
         network.advance(1.0)
-        network.collective(request, log("ring"), algorithm="ring")
+        network.collective(request, network.log("ring"), algorithm="ring")
         network.run_until_idle()
         alone = FRAMEWORK.simulate_collective(fabric, "all-reduce", size=4e9, algorithm="ring")
-        assert log.times["ring"] == pytest.approx(1.0 + alone.duration, rel=1e-12)
+        assert network.times["ring"] == pytest.approx(1.0 + alone.duration, rel=1e-12)
         assert np.allclose(network.link_bytes()["all-reduce"], alone.link_bytes)
 
 
@@ -191,7 +181,7 @@ def test_the_fastest_algorithm_is_taken_unless_one_is_given() -> None:
     request = CollectiveRequest(Pattern.ALL_REDUCE, 4, 1e9)
     ring = FRAMEWORK.plugins.collectives.get("ring")()
     for algorithm, name in (("auto", "in-network"), ("ring", "ring"), (ring, "ring")):
-        network = NetworkBackend(fabric, plugins=FRAMEWORK.plugins)
+        network = Network(fabric)
         network.collective(request, algorithm=algorithm, label="gradients")
         network.run_until_idle()
         alone = FRAMEWORK.simulate_collective(fabric, "all-reduce", size=1e9, algorithm=name)
@@ -201,23 +191,21 @@ def test_the_fastest_algorithm_is_taken_unless_one_is_given() -> None:
 
 def test_groups_run_side_by_side() -> None:
     fabric = FRAMEWORK.topology("switch", npus=6, link_bandwidth="1 GB/s", link_latency=0).build()
-    network = NetworkBackend(fabric, plugins=FRAMEWORK.plugins)
-    log = Log(network)
+    network = Network(fabric)
     request = CollectiveRequest(Pattern.ALL_REDUCE, 3, 3e9)
     for group in ([0, 2, 4], np.array([1, 3, 5])):
-        network.collective(request, log(tuple(group)), group=group, algorithm="ring")
+        network.collective(request, network.log(tuple(group)), group=group, algorithm="ring")
     network.run_until_idle()
-    assert log.times == {(0, 2, 4): pytest.approx(4.0), (1, 3, 5): pytest.approx(4.0)}  # 2 x 2 steps of 1 GB
+    assert network.times == {(0, 2, 4): pytest.approx(4.0), (1, 3, 5): pytest.approx(4.0)}  # 2 x 2 steps of 1 GB
 
 
 def test_a_group_of_one_is_done_at_once() -> None:
     network = row()
-    log = Log(network)
     request = CollectiveRequest(Pattern.ALL_REDUCE, 1, 1e9)
-    network.cancel(network.collective(request, log("cancelled"), group=[0]))
-    network.collective(request, log("alone"), group=[1])
+    network.cancel(network.collective(request, network.log("cancelled"), group=[0]))
+    network.collective(request, network.log("alone"), group=[1])
     network.run_until_idle()
-    assert log.ends == [("alone", 0.0)]
+    assert network.ends == [("alone", 0.0)]
 
 
 @pytest.mark.parametrize(
@@ -230,35 +218,33 @@ def test_a_group_of_one_is_done_at_once() -> None:
 )
 def test_a_fidelity_is_one_of_those_there_are(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        NetworkBackend(FRAMEWORK.topology("torus").build(), **fields)
+        Network(FRAMEWORK.topology("torus").build(), **fields)
 
 
 def test_ranks_go_on_beside_messages() -> None:
     """Both messages of a step leave at once; what shares the link with a message takes twice as long."""
     fabric = FRAMEWORK.topology("torus", dimensions=[4], link_bandwidth="1 GB/s", link_latency="1 ms").build()
-    network = NetworkBackend(fabric, fidelity="exact")
-    log = Log(network)
-    network.collective(CollectiveRequest(Pattern.ALL_GATHER, 4, 4e9), log("ring"), algorithm="ring")
-    network.schedule(0.5, lambda: network.send(0, 1, 2.5e9, on_complete=log("message")))
+    network = Network(fabric, fidelity="exact")
+    network.collective(CollectiveRequest(Pattern.ALL_GATHER, 4, 4e9), network.log("ring"), algorithm="ring")
+    network.schedule(0.5, lambda: network.send(0, 1, 2.5e9, on_complete=network.log("message")))
     network.run_until_idle()
     # From 0.5 to 1.5 s rank 0's first GB has half of its link. Its two others have it too, until the message has gone:
     # 2.5 GB in 5 s. What is delayed passes on the ring; rank 0 ends its sends at 5.5 s, of which 0.5 are at full rate.
-    assert log.times["message"] == pytest.approx(0.5 + 5.0 + 1e-3, rel=1e-9)
-    assert log.times["ring"] == pytest.approx(5.5 + 1e-3, rel=1e-9)
+    assert network.times["message"] == pytest.approx(0.5 + 5.0 + 1e-3, rel=1e-9)
+    assert network.times["ring"] == pytest.approx(5.5 + 1e-3, rel=1e-9)
 
 
 @pytest.mark.parametrize("fidelity", ["compressed", "exact"])
 def test_a_cancelled_collective_leaves_the_links(fidelity: str) -> None:
     fabric = FRAMEWORK.topology("torus", dimensions=[4], link_bandwidth="1 GB/s", link_latency=0).build()
-    network = NetworkBackend(fabric, plugins=FRAMEWORK.plugins, fidelity=fidelity)
-    log = Log(network)
-    handle = network.collective(CollectiveRequest(Pattern.ALL_REDUCE, 4, 4e9), log("never"), algorithm="ring")
+    network = Network(fabric, fidelity=fidelity)
+    handle = network.collective(CollectiveRequest(Pattern.ALL_REDUCE, 4, 4e9), network.log("never"), algorithm="ring")
     network.schedule(2.5, partial(network.cancel, handle))
     network.advance(3.0)
     assert network.next_event_time() == math.inf
-    network.send(0, 1, 1e9, on_complete=log("sent"))
+    network.send(0, 1, 1e9, on_complete=network.log("sent"))
     network.run_until_idle()
-    assert log.times == {"sent": pytest.approx(4.0)}
+    assert network.times == {"sent": pytest.approx(4.0)}
 
 
 def test_a_collective_that_is_refused_leaves_nothing_behind() -> None:
@@ -266,18 +252,17 @@ def test_a_collective_that_is_refused_leaves_nothing_behind() -> None:
     fabric = FRAMEWORK.topology(
         "fred", arity=[8], bandwidths=["1 GB/s"], middle_switches=2, on_conflict="error", io_controllers=0
     ).build()
-    network = NetworkBackend(fabric, plugins=FRAMEWORK.plugins)
-    log = Log(network)
+    network = Network(fabric)
     request = CollectiveRequest(Pattern.ALL_REDUCE, 2, 1e9)
     for group in ([0, 2], [1, 4]):
-        network.collective(request, log(tuple(group)), group=group, algorithm="in-network")
+        network.collective(request, network.log(tuple(group)), group=group, algorithm="in-network")
     with pytest.raises(RefusedError, match="routing conflict"):
-        network.collective(request, log("never"), group=[3, 5], algorithm="in-network")
+        network.collective(request, network.log("never"), group=[3, 5], algorithm="in-network")
     network.run_until_idle()
-    assert [name for name, _ in log.ends] == [(0, 2), (1, 4)]
-    network.collective(request, log("now"), group=[3, 5], algorithm="in-network")
+    assert [name for name, _ in network.ends] == [(0, 2), (1, 4)]
+    network.collective(request, network.log("now"), group=[3, 5], algorithm="in-network")
     network.run_until_idle()
-    assert log.ends[-1][0] == "now"
+    assert network.ends[-1][0] == "now"
 
 
 # --- time
@@ -295,41 +280,38 @@ def test_advance_stops_exactly_there() -> None:
 
 def test_timers_run_in_order() -> None:
     network = row()
-    log = Log(network)
-    network.schedule("2 s", log("second"))
-    network.schedule(1, log("first"))
-    network.schedule(2.0, log("third"))
+    network.schedule("2 s", network.log("second"))
+    network.schedule(1, network.log("first"))
+    network.schedule(2.0, network.log("third"))
     assert network.next_event_time() == 1.0
     network.run_until_idle()
-    assert log.ends == [("first", 1.0), ("second", 2.0), ("third", 2.0)]
+    assert network.ends == [("first", 1.0), ("second", 2.0), ("third", 2.0)]
     assert network.next_event_time() == math.inf
 
 
 def test_at_one_moment_the_order_is_that_in_which_it_became_known() -> None:
     network = row(latency=0)
-    log = Log(network)
-    network.send(0, 1, 1e9, on_complete=log("message"))
-    network.schedule(1.0, log("timer"))
-    network.send(2, 1, 1e9, "tag", on_complete=log("sender"))
-    network.receive(2, 1, "tag", log("receiver"))
-    network.schedule(1.0, log("another timer"))
+    network.send(0, 1, 1e9, on_complete=network.log("message"))
+    network.schedule(1.0, network.log("timer"))
+    network.send(2, 1, 1e9, "tag", on_complete=network.log("sender"))
+    network.receive(2, 1, "tag", network.log("receiver"))
+    network.schedule(1.0, network.log("another timer"))
     network.run_until_idle()
-    names, times = zip(*log.ends, strict=True)
+    names, times = zip(*network.ends, strict=True)
     assert names == ("timer", "another timer", "message", "sender", "receiver")
     assert set(times) == {1.0}
 
 
 def test_a_timer_that_is_cancelled_never_was() -> None:
     network = row()
-    log = Log(network)
     timers: list[Handle] = []
     network.schedule(3, lambda: network.cancel(timers[3]))  # due at the same moment, and begun later
-    timers += [network.schedule(seconds, log(seconds)) for seconds in (1, 2, 3, 3.0, 4)]
+    timers += [network.schedule(seconds, network.log(seconds)) for seconds in (1, 2, 3, 3.0, 4)]
     network.cancel(timers[0])
     network.cancel(timers[4])
     assert network.next_event_time() == 2.0
     network.run_until_idle()
-    assert log.ends == [(2, 2.0), (3, 3.0)]
+    assert network.ends == [(2, 2.0), (3, 3.0)]
     assert network.now == 3.0
     for timer in timers:
         with pytest.raises(InputError, match="is not under way"):
@@ -338,17 +320,16 @@ def test_a_timer_that_is_cancelled_never_was() -> None:
 
 def test_callbacks_may_begin_anything() -> None:
     network = row(latency=0)
-    log = Log(network)
 
     def again(times: int) -> None:
-        log.note(times)
+        network.note(times)
         if times:
             network.send(0, 1, 1e9, on_complete=partial(again, times - 1))
-            network.schedule(0.0, log("timer"))
+            network.schedule(0.0, network.log("timer"))
 
     again(2)
     network.run_until_idle()
-    assert log.ends == [(2, 0.0), ("timer", 0.0), (1, 1.0), ("timer", 1.0), (0, 2.0)]
+    assert network.ends == [(2, 0.0), ("timer", 0.0), (1, 1.0), ("timer", 1.0), (0, 2.0)]
 
 
 def test_time_does_not_pass_inside_a_callback() -> None:
@@ -366,20 +347,19 @@ class CustomError(Exception):
 
 def test_what_a_callback_raises_ends_the_step_and_costs_nothing_else() -> None:
     network = row(latency=0)
-    log = Log(network)
 
     def fail() -> None:
         raise CustomError
 
     network.send(0, 1, 1e9, 7, fail)
-    network.receive(0, 1, 7, log("received"))
-    network.send(1, 2, 1e9, on_complete=log("beside"))
-    network.send(1, 0, 2e9, on_complete=log("later"))
+    network.receive(0, 1, 7, network.log("received"))
+    network.send(1, 2, 1e9, on_complete=network.log("beside"))
+    network.send(1, 0, 2e9, on_complete=network.log("later"))
     with pytest.raises(CustomError):
         network.run_until_idle()
     assert network.now == 1.0
     network.run_until_idle()
-    assert log.ends == [("beside", 1.0), ("received", 1.0), ("later", 2.0)]
+    assert network.ends == [("beside", 1.0), ("received", 1.0), ("later", 2.0)]
 
 
 # Below 1e-100 a size is refused.
@@ -389,33 +369,29 @@ SENDS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), SIZES, st.float
 
 @given(SENDS, st.lists(st.floats(1e-3, 1.0), max_size=40))
 def test_slices_of_time_change_no_bit(sends: list[tuple[int, int, float, float]], slices: list[float]) -> None:
-    def prepared() -> tuple[NetworkBackend, Log]:
+    def prepared() -> Network:
         network = row(4)
-        log = Log(network)
         for number, (source, destination, size, start) in enumerate(sends):
-            network.schedule(start, partial(network.send, source, destination, size, None, log(number)))
-        return network, log
+            network.schedule(start, partial(network.send, source, destination, size, None, network.log(number)))
+        return network
 
-    whole, expected = prepared()
+    whole, sliced = prepared(), prepared()
     whole.run_until_idle()
-    sliced, log = prepared()
     for piece in slices:
         sliced.advance(sliced.now + piece)
         sliced.link_bytes()
     sliced.run_until_idle()
-    assert log.ends == expected.ends
+    assert sliced.ends == whole.ends
 
 
 def test_instances_share_nothing() -> None:
     one, other = row(latency=0), row(latency=0)
-    log, others = Log(one), Log(other)
-    one.send(0, 1, 1e9, on_complete=log("one"))
-    other.send(0, 1, 1e9, on_complete=others("other"))
+    one.send(0, 1, 1e9, on_complete=one.log("one"))
+    other.send(0, 1, 1e9, on_complete=other.log("other"))
     one.advance(0.5)
     other.run_until_idle()
     one.run_until_idle()
-    assert log.times == {"one": 1.0}
-    assert others.times == {"other": 1.0}
+    assert (one.times, other.times) == ({"one": 1.0}, {"other": 1.0})
 
 
 # --- bad input
@@ -480,9 +456,9 @@ BAD: dict[str, tuple[Callable[[NetworkBackend], object], str]] = {
 
 def test_options_of_other_types_are_refused() -> None:
     with pytest.raises(InputError, match=r"^plugins: 5 is refused .accepted: a fredfw.PluginManager"):
-        NetworkBackend(row().fabric, plugins=5)  # type: ignore[arg-type]  # that is the fault
+        Network(row().fabric, plugins=5)
     with pytest.raises(InputError, match=r"^stepwise: 'no' is refused .accepted: True or False"):
-        NetworkBackend(row().fabric, stepwise="no")  # type: ignore[arg-type]  # that is the fault
+        Network(row().fabric, stepwise="no")
 
 
 def test_what_is_cancelled_is_no_event() -> None:
@@ -499,48 +475,37 @@ def test_what_is_cancelled_is_no_event() -> None:
 def test_bad_input_is_an_error_and_changes_nothing(name: str) -> None:
     call, message = BAD[name]
     network = row(latency=0)
-    log = Log(network)
-    network.send(0, 2, 1e9, on_complete=log("sent"))
+    network.send(0, 2, 1e9, on_complete=network.log("sent"))
     network.advance(0.25)
     with pytest.raises(InputError, match=message) as refused:
         call(network)
     assert refused.value.accepted
     assert network.now == 0.25
     network.run_until_idle()
-    assert log.ends == [("sent", 1.0)]
+    assert network.ends == [("sent", 1.0)]
     assert network.notes() == ()
-
-
-def test_what_is_over_cannot_be_cancelled() -> None:
-    network = row()
-    handles = [network.send(0, 1, 1e9), network.send(0, 1, 1e9)]
-    network.cancel(handles[0])
-    network.run_until_idle()
-    for handle in handles:
-        with pytest.raises(InputError, match=f"handle: {handle} is not under way"):
-            network.cancel(handle)
 
 
 def test_a_switch_is_no_end_point() -> None:
     fabric = FRAMEWORK.topology("switch", npus=2).build()
     switch = int(np.flatnonzero(fabric.kinds == NodeKind.SWITCH)[0])
     with pytest.raises(InputError, match=r"dst: .* is not an end point"):
-        NetworkBackend(fabric, plugins=FRAMEWORK.plugins).send(0, fabric.node_name(switch), 1.0)
+        Network(fabric).send(0, fabric.node_name(switch), 1.0)
 
 
 def test_what_a_network_is_made_of_is_checked() -> None:
     fabric = row().fabric
     with pytest.raises(InputError, match="fabric: 'mesh2d' is not a fabric"):
-        NetworkBackend("mesh2d")  # type: ignore[arg-type]
+        Network("mesh2d")  # type: ignore[arg-type]
     with pytest.raises(UnknownNameError, match="router: no router 'yx'"):
-        NetworkBackend(fabric, "yx", plugins=FRAMEWORK.plugins)
+        Network(fabric, "yx")
     with pytest.raises(InputError, match="sharing: 5 is not a sharing policy"):
-        NetworkBackend(fabric, sharing=5, plugins=FRAMEWORK.plugins)  # type: ignore[arg-type]
+        Network(fabric, sharing=5)
 
 
 def test_a_message_without_a_path_is_an_error() -> None:
     fabric = Fabric("two islands", [0, 0, 0], [0], [1], 1.0, 0.0, 0.0)
-    network = NetworkBackend(fabric, plugins=FRAMEWORK.plugins)
+    network = Network(fabric)
     with pytest.raises(UnsupportedError, match="no path from npu0 to npu2"):
         network.send(0, 2, 1.0)
     assert network.next_event_time() == math.inf

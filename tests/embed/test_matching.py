@@ -1,64 +1,43 @@
 from __future__ import annotations
 
+from random import Random
+
 from hypothesis import given, strategies as st
 
 from fredfw.embed.matching import Matching
 
+ACTIONS = st.sampled_from(["send", "receive", "deliver", "withdraw"])
 
-def test_a_message_waits_for_its_receive_and_a_receive_for_its_message() -> None:
+
+@given(st.lists(st.tuples(ACTIONS, st.sampled_from("ab")), max_size=40), st.randoms(use_true_random=False))
+def test_the_nth_receive_gets_the_nth_message_when_that_is_there(
+    actions: list[tuple[str, str]], random: Random
+) -> None:
+    """A message that is withdrawn, or a receive, lets the next move up; what was served is no longer under way."""
     matching = Matching()
-    matching.send(1, "a")
-    assert matching.deliver(1) == []
-    assert matching.receive(2, "b") == []
-    assert matching.receive(3, "a") == [3]
-    matching.send(4, "b")
-    assert matching.deliver(4) == [2]
-    assert matching.deliver(5) == []  # of no interest to anyone
-
-
-def test_messages_do_not_overtake() -> None:
-    matching = Matching()
-    for message in (1, 2):
-        matching.send(message, "a")
-    assert matching.deliver(2) == []
-    assert matching.receive(3, "a") == []  # it is for message 1
-    assert matching.receive(4, "a") == [4]
-    assert matching.deliver(1) == [3]
-
-
-def test_what_is_withdrawn_lets_the_next_move_up() -> None:
-    matching = Matching()
-    for message in (1, 2):
-        matching.send(message, "a")
-    assert matching.deliver(2) == []
-    assert matching.receive(3, "a") == []
-    assert matching.withdraw(1) == [3]
-    assert matching.withdraw(1) == []
-    assert matching.receive(4, "a") == []
-    assert matching.receive(5, "a") == []
-    assert matching.withdraw(4) == []
-    matching.send(6, "a")
-    assert matching.deliver(6) == [5]
-
-
-@given(st.lists(st.sampled_from(["send", "receive", "deliver"]), max_size=30), st.randoms(use_true_random=False))
-def test_the_nth_receive_gets_the_nth_message_when_that_is_there(actions: list[str], random: object) -> None:
-    matching = Matching()
-    sent: list[int] = []
+    messages: dict[str, list[int]] = {"a": [], "b": []}
+    receives: dict[str, list[int]] = {"a": [], "b": []}
     there: set[int] = set()
-    receives: list[int] = []
-    served: list[int] = []
-    for number, action in enumerate(actions):
+    for number, (action, envelope) in enumerate(actions):
+        sent, waiting = messages[envelope], receives[envelope]
+        late = [one for one in sent if one not in there]
+        served: list[int] = []
         if action == "send":
-            matching.send(number, "a")
+            matching.send(number, envelope)
             sent.append(number)
         elif action == "receive":
-            receives.append(number)
-            served += matching.receive(number, "a")
-        elif missing := [one for one in sent if one not in there]:
-            one = random.choice(missing)  # type: ignore[attr-defined]  # hypothesis gives a random.Random
-            there.add(one)
-            served += matching.deliver(one)
-        expected = {receive for message, receive in zip(sent, receives, strict=False) if message in there}
-        assert len(served) == len(set(served))
-        assert set(served) == expected
+            waiting.append(number)
+            served = matching.receive(number, envelope)
+        elif action == "deliver" and late:
+            there.add(one := random.choice(late))
+            served = matching.deliver(one)
+        elif action == "withdraw" and (under_way := [*sent, *waiting]):
+            one = random.choice(under_way)
+            served = matching.withdraw(one)
+            (sent if one in sent else waiting).remove(one)
+        pairs = [pair for pair in zip(sent, waiting, strict=False) if pair[0] in there]
+        assert served == [receive for _, receive in pairs]
+        for message, receive in pairs:
+            sent.remove(message)
+            waiting.remove(receive)
+    assert matching.deliver(len(actions)) == matching.withdraw(len(actions)) == []  # of no interest to anyone
