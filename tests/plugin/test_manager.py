@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import pytest
 from attrs import frozen
@@ -24,6 +24,7 @@ from fredfw.workloads import LinearPlacement
 
 Install = Callable[..., Path]
 Source = Callable[..., str]
+T = TypeVar("T")
 
 
 def only(*names: str, **more: object) -> Switches:
@@ -51,9 +52,24 @@ class OtherLoop(Loop):
     pass
 
 
-def core() -> PluginManager:
-    """Return a manager of the core's own plugins."""
-    return PluginManager.discover(only("core"))
+def discover(*names: str, **more: object) -> PluginManager:
+    """Return a manager of the core's own plugins and some others."""
+    return PluginManager.discover(only(*names, **more))
+
+
+def given(**functions: Callable[..., object]) -> PluginManager:
+    """Return a manager of a plugin that was given by hand, with these hooks."""
+    manager = PluginManager()
+    manager.register(plugin(**functions), "mine")
+    return manager
+
+
+def warned(call: Callable[[], T]) -> tuple[T, str]:
+    """Return what a call returns, and its only warning."""
+    with pytest.warns(PluginWarning) as caught:
+        found = call()
+    (warning,) = caught
+    return found, str(warning.message)
 
 
 # --- discovery
@@ -61,7 +77,7 @@ def core() -> PluginManager:
 
 def test_an_installed_plugin_is_found(install: Install, topology: Source) -> None:
     file = install("acme", topology("acme-ring"))
-    manager = PluginManager.discover(only("acme"))
+    manager = discover("acme")
     assert manager.topologies.names() == ("acme-ring",)
     assert manager.topologies.get("acme-ring").__name__ == "Acme"
     info = manager.topologies.info("acme-ring")
@@ -72,7 +88,7 @@ def test_an_installed_plugin_is_found(install: Install, topology: Source) -> Non
 def test_an_entry_point_may_name_an_object(install: Install, topology: Source) -> None:
     source = topology("acme-ring") + "\nclass Bundle:\n    fredfw_topologies = staticmethod(fredfw_topologies)\n"
     install("acme", source, point="acme:Bundle")
-    assert PluginManager.discover(only("acme")).topologies.names() == ("acme-ring",)
+    assert discover("acme").topologies.names() == ("acme-ring",)
 
 
 @pytest.mark.parametrize(
@@ -118,11 +134,9 @@ def test_an_entry_point_may_name_an_object(install: Install, topology: Source) -
 def test_a_plugin_that_cannot_be_used_is_left_out(install: Install, topology: Source, source: str, cause: str) -> None:
     file = install("bad", source)
     install("good", topology("good-ring"))
-    with pytest.warns(PluginWarning) as caught:
-        manager = PluginManager.discover(only("bad", "good"))
-    (warning,) = caught
-    assert str(warning.message).startswith(f"plugin 'bad' (bad 1.0, {file}) ")
-    assert cause in str(warning.message)
+    manager, warning = warned(lambda: discover("bad", "good"))
+    assert warning.startswith(f"plugin 'bad' (bad 1.0, {file}) ")
+    assert cause in warning
     assert manager.topologies.names() == ("good-ring",)
     # What it may have provided is an error that repeats the cause ...
     with pytest.raises(PluginError, match=r"no topology 'bad-ring'.*bad 1\.0, ") as error:
@@ -135,7 +149,7 @@ def test_a_plugin_that_cannot_be_used_is_left_out(install: Install, topology: So
     assert not isinstance(other.value, PluginError)
     # In strict mode it is an error at once.
     with pytest.raises(PluginError, match=r"bad 1\.0, "):
-        PluginManager.discover(only("bad", "good", strict=True))
+        discover("bad", "good", strict=True)
 
 
 @pytest.mark.parametrize(
@@ -144,6 +158,7 @@ def test_a_plugin_that_cannot_be_used_is_left_out(install: Install, topology: So
         ("return 'Mesh'", "returns 'Mesh' from fredfw_topologies, not a sequence of classes"),
         ("return 3", "returns 3 from"),
         ("return [3]", r"returns [3] from"),
+        ("quit()", "fails in fredfw_topologies: SystemExit: None"),
         ("raise KeyError('x')", "fails in fredfw_topologies: KeyError: 'x'"),
     ],
 )
@@ -151,17 +166,17 @@ def test_a_hook_that_returns_junk_is_left_out(install: Install, topology: Source
     source = f"from fredfw.plugin import hookimpl\n@hookimpl\ndef fredfw_topologies(): {body}\n"
     install("bad", source)
     install("good", topology("good-ring"))
-    manager = PluginManager.discover(only("bad", "good"))
-    with pytest.warns(PluginWarning) as caught:
-        assert manager.topologies.names() == ("good-ring",)
-    assert cause in str(caught[0].message)
+    manager = discover("bad", "good")
+    names, warning = warned(manager.topologies.names)
+    assert names == ("good-ring",)
+    assert cause in warning
     with pytest.raises(BrokenPluginError, match=r"bad 1\.0, "):
         manager.topologies.get("nothing")
     with pytest.raises(UnknownNameError) as other:  # it was no router that it failed to give
         manager.routers.get("nothing")
     assert not isinstance(other.value, PluginError)
     with pytest.raises(PluginError, match=r"bad 1\.0, "):
-        PluginManager.discover(only("bad", "good", strict=True))
+        discover("bad", "good", strict=True)
 
 
 def test_a_broken_plugin_is_blamed_for_the_name_of_its_distribution_or_entry_point(
@@ -171,7 +186,7 @@ def test_a_broken_plugin_is_blamed_for_the_name_of_its_distribution_or_entry_poi
     install("fredfw-topology-dragonfly", "1 / 0", entry="dragonfly")
     install("other", "1 / 0", entry="loop")
     with pytest.warns(PluginWarning):
-        manager = PluginManager.discover(only("dragonfly", "other"))
+        manager = discover("dragonfly", "other")
     with pytest.raises(BrokenPluginError, match=r"fredfw-topology-dragonfly 1\.0.*ZeroDivisionError") as error:
         manager.topologies.get("dragonfly")
     assert "other" not in str(error.value)
@@ -195,24 +210,19 @@ def test_blocked_plugins_are_not_imported(install: Install, topology: Source, mo
 def test_allowed_plugins_are_the_only_ones(install: Install, topology: Source) -> None:
     bad = install("bad", "1 / 0")
     install("good", topology("good-ring"))
-    manager = PluginManager.discover(only("good"))
+    manager = discover("good")
     assert manager.topologies.names() == ("good-ring",)
     assert [str(one) for one in manager.left_out if one.plugin.name == "bad"] == [
         f"plugin 'bad' (bad 1.0, {bad}) is switched off"
     ]
-
-
-def test_an_allow_list_keeps_the_core(install: Install, topology: Source) -> None:
-    install("good", topology("good-ring"))
-    manager = PluginManager.discover(only("good"))
     assert "max-min" in manager.sharing_policies
-    assert "max-min" not in PluginManager.discover(only("good", block=frozenset({"core"}))).sharing_policies
+    assert "max-min" not in discover("good", block=frozenset({"core"})).sharing_policies
 
 
 def test_allowing_what_is_not_installed_is_an_error(install: Install, topology: Source) -> None:
     install("good", topology("good-ring"))
     with pytest.raises(UnknownNameError, match=r"no plugin 'goood' is installed; did you mean 'good'\?"):
-        PluginManager.discover(only("goood"))
+        discover("goood")
 
 
 def test_blocking_what_is_not_installed_is_a_warning(install: Install, topology: Source) -> None:
@@ -260,8 +270,7 @@ def test_registries_are_sorted_and_built_once() -> None:
         calls.append(1)
         return [Loop, Arch]
 
-    manager = PluginManager()
-    manager.register(plugin(fredfw_topologies=topologies), "mine")
+    manager = given(fredfw_topologies=topologies)
     assert not calls
     assert manager.topologies.names() == ("arch", "loop")
     assert list(manager.topologies) == [Arch, Loop]
@@ -272,8 +281,7 @@ def test_registries_are_sorted_and_built_once() -> None:
 
 
 def test_none_registers_nothing() -> None:
-    manager = PluginManager()
-    manager.register(plugin(fredfw_topologies=lambda: None), "mine")
+    manager = given(fredfw_topologies=lambda: None)
     assert manager.topologies.names() == ()
 
 
@@ -287,11 +295,8 @@ def test_a_name_registered_twice_is_nobodys_in_any_order(
         "both register the topology 'same', of which all but one must be switched off: "
         "FREDFW_DISABLE_PLUGINS=one or two"
     )
-    manager = PluginManager.discover(only(*order))
-    with pytest.warns(PluginWarning) as caught:
-        assert manager.topologies.names() == ("good-ring",)
-    (warning,) = caught
-    assert str(warning.message) == f"{both}; it is left out"
+    manager = discover(*order)
+    assert warned(manager.topologies.names) == (("good-ring",), f"{both}; it is left out")
     with pytest.raises(BrokenPluginError) as error:
         manager.topologies.get("same")
     assert both in str(error.value)
@@ -299,17 +304,17 @@ def test_a_name_registered_twice_is_nobodys_in_any_order(
         manager.topologies.get("other")
     assert not isinstance(other.value, PluginError)
     with pytest.raises(PluginError) as strict:
-        PluginManager.discover(only(*order, strict=True)).topologies.names()
+        discover(*order, strict=True).topologies.names()
     assert str(strict.value) == both
     # Until one of them is switched off.
     block = frozenset({"two"})
-    assert "same" in PluginManager.discover(only(*order, block=block)).topologies
+    assert "same" in discover(*order, block=block).topologies
 
 
 def test_a_name_registered_three_times_names_them_all(install: Install, topology: Source) -> None:
     for name in ("a", "b", "c"):
         install(name, topology("same"))
-    manager = PluginManager.discover(only("a", "b", "c"))
+    manager = discover("a", "b", "c")
     with pytest.warns(PluginWarning, match=r"'a' .* and plugin 'b' .* and plugin 'c' .* all register .* 'same'"):
         assert "same" not in manager.topologies
 
@@ -318,7 +323,7 @@ def test_a_plugin_given_by_hand_may_not_take_a_name(install: Install, topology: 
     install("acme", topology("same"))
     file = tmp_path / "mine.py"
     file.write_text(topology("same"))
-    manager = PluginManager.discover(only("acme"))
+    manager = discover("acme")
     manager.load_file(file)
     with pytest.raises(
         PluginError, match=r"'mine\.py' .* and plugin 'acme' .* both register the topology 'same'"
@@ -348,75 +353,50 @@ def test_a_name_of_the_core_stays_with_the_core(install: Install) -> None:
         def fredfw_commands(): return [click.Command("compare"), click.Command("contrast")]
     """
     file = install("acme", source)
-    manager = PluginManager.discover(only("acme"))
+    manager = discover("acme")
     core = "a name that plugin 'core' (fredfw "
-    with pytest.warns(PluginWarning) as caught:
-        assert manager.placements.names() == ("linear", "megatron", "nested", "other", "snake")
-    (warning,) = caught
-    assert str(warning.message).startswith(f"plugin 'acme' (acme 1.0, {file}) registers the placement 'linear', {core}")
-    with pytest.warns(PluginWarning) as caught:
-        assert "contrast" in manager.commands
-    (warning,) = caught
-    assert str(warning.message).startswith(f"plugin 'acme' (acme 1.0, {file}) registers the command 'compare', {core}")
+    names, warning = warned(manager.placements.names)
+    assert names == ("linear", "megatron", "nested", "other", "snake")
+    assert warning.startswith(f"plugin 'acme' (acme 1.0, {file}) registers the placement 'linear', {core}")
+    names, warning = warned(manager.commands.names)
+    assert "contrast" in names
+    assert warning.startswith(f"plugin 'acme' (acme 1.0, {file}) registers the command 'compare', {core}")
     assert manager.placements.get("linear") is LinearPlacement
     assert manager.commands.get("compare") is compare
     with pytest.raises(PluginError, match="registers the placement 'linear'"):
-        PluginManager.discover(only("acme", strict=True)).placements.names()
+        discover("acme", strict=True).placements.names()
 
 
 def test_a_name_inherited_from_another_class_is_there_twice() -> None:
-    manager = PluginManager()
-    manager.register(plugin(fredfw_topologies=lambda: [Loop, OtherLoop]), "mine")
+    manager = given(fredfw_topologies=lambda: [Loop, OtherLoop])
     with pytest.raises(PluginError, match=r"registers the topology 'loop' more than once: Loop .* and OtherLoop"):
         manager.topologies.names()
 
 
-class NoAttrs(Topology):
-    name: ClassVar[str] = "no-attrs"
-
-    def build(self) -> Fabric:
-        raise NotImplementedError
+def made(cls: str, **members: Any) -> type:
+    return type(cls, (Topology,), members)
 
 
-@frozen
-class Abstract(Topology):
-    name: ClassVar[str] = "abstract"
-
-
-@frozen
-class Nameless(Topology):
-    def build(self) -> Fabric:
-        raise NotImplementedError
-
-
-@frozen
-class NameIsAField(Topology):
-    name: str = "x"  # type: ignore[misc]  # the mistake to be found
-
-    def build(self) -> Fabric:
-        raise NotImplementedError
-
-
-@frozen
-class Unresolved(Loop):
-    name: ClassVar[str] = "unresolved"
-    size: nowhere.Size  # type: ignore[name-defined]  # noqa: F821  (the mistake to be found)
+def build(self: Topology) -> Fabric:
+    raise NotImplementedError
 
 
 BAD_CLASSES = [
     (LinearPlacement, r"LinearPlacement \(\S+placement\.py\), which is not a subclass of Topology"),
-    (Abstract, "which does not define build"),
-    (Nameless, "which has no name"),
-    (NameIsAField, "which has no name"),
-    (NoAttrs, "which is not an attrs class"),
-    (Unresolved, "which cannot be configured: .* NameError: name 'nowhere' is not defined"),
+    (frozen(made("Abstract", name="abstract")), "which does not define build"),
+    (frozen(made("Nameless", build=build)), "which has no name"),
+    (frozen(made("NameIsAField", build=build, name="x", __annotations__={"name": str})), "which has no name"),
+    (made("NoAttrs", build=build, name="no-attrs"), "which is not an attrs class"),
+    (
+        frozen(made("Unresolved", build=build, name="unresolved", __annotations__={"size": "nowhere.Size"})),
+        "which cannot be configured: .* NameError: name 'nowhere' is not defined",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("cls", "what"), BAD_CLASSES)
 def test_a_class_that_breaks_the_contract_is_an_error_of_a_plugin_given_by_hand(cls: type, what: str) -> None:
-    manager = PluginManager()
-    manager.register(plugin(fredfw_topologies=lambda: [cls]), "mine")
+    manager = given(fredfw_topologies=lambda: [cls])
     with pytest.raises(PluginError, match=what) as error:
         manager.topologies.names()
     start = f"plugin 'mine' (registered in process) registers the topology {cls.__name__} ("
@@ -437,20 +417,17 @@ def test_a_class_that_breaks_the_contract_is_left_out_alone(install: Install, to
         """
     )
     file = install("acme", "from __future__ import annotations\n" + source.replace("[Acme]", "[Acme, Late]", 1))
-    manager = PluginManager.discover(only("acme"))
-    with pytest.warns(PluginWarning) as caught:
-        assert manager.topologies.names() == ("acme-ring",)
-    (warning,) = caught
-    assert str(warning.message).startswith(
-        f"plugin 'acme' (acme 1.0, {file}) registers the topology Late, which cannot"
-    )
-    assert "NameError: name 'undefined' is not defined" in str(warning.message)
+    manager = discover("acme")
+    names, warning = warned(manager.topologies.names)
+    assert names == ("acme-ring",)
+    assert warning.startswith(f"plugin 'acme' (acme 1.0, {file}) registers the topology Late, which cannot")
+    assert "NameError: name 'undefined' is not defined" in warning
     with pytest.raises(BrokenPluginError, match=r"no topology 'late'.*'undefined'"):
         manager.topologies.get("late")
     with pytest.warns(PluginWarning, match="registers the router Acme, which is not a subclass of Router"):
         assert "acme-ring" not in manager.routers
     with pytest.raises(PluginError, match=r"acme 1\.0, .*'undefined'"):
-        PluginManager.discover(only("acme", strict=True)).topologies.names()
+        discover("acme", strict=True).topologies.names()
 
 
 @pytest.mark.parametrize(
@@ -471,13 +448,13 @@ def test_options_need_defaults_that_can_be_used(install: Install, field: str, ca
         def fredfw_collectives(): return [Mine]
     """
     install("acme", source)
-    manager = PluginManager.discover(only("acme"))
+    manager = discover("acme")
     with pytest.warns(PluginWarning, match=f"collective Mine, which cannot be made with its defaults: .*{cause}"):
         assert manager.collectives.names() == ("direct",)
 
 
 def test_an_unknown_name_gives_the_nearest_and_all() -> None:
-    manager = core()
+    manager = discover("core")
     with pytest.raises(UnknownNameError) as error:
         manager.sharing_policies.get("maxmin")
     assert error.value.accepted == "circuit-preempt, max-min, strict-links, weighted-max-min"
@@ -497,7 +474,7 @@ def test_an_unknown_name_gives_the_distribution_that_would_provide_it() -> None:
 
 def test_commands_are_registered_by_name(install: Install) -> None:
     file = install("acme", COMMANDS.format(names=["b", "a"]))
-    commands = PluginManager.discover(only("acme")).commands
+    commands = discover("acme").commands
     assert commands.names()[:2] == ("a", "b")  # and those of the core, where it is installed
     assert [command.name for command in commands] == list(commands.names())
     info = commands.info("b")
@@ -520,7 +497,7 @@ def fredfw_commands():
 def test_what_is_no_command_is_left_out(install: Install, body: str) -> None:
     install("bad", f"from fredfw.plugin import hookimpl\n@hookimpl\ndef fredfw_commands():\n    {body}\n")
     install("good", COMMANDS.format(names=["fine"]))
-    manager = PluginManager.discover(only("bad", "good"))
+    manager = discover("bad", "good")
     with pytest.warns(
         PluginWarning, match=r"plugin 'bad' \(bad 1\.0, \S+\) (returns .* from|fails in) fredfw_commands"
     ):
@@ -528,12 +505,12 @@ def test_what_is_no_command_is_left_out(install: Install, body: str) -> None:
     with pytest.raises(BrokenPluginError, match=r"no command 'find'; did you mean 'fine'\?; plugin 'bad'"):
         manager.commands.get("find")
     with pytest.raises(PluginError, match=r"bad 1\.0, "):
-        PluginManager.discover(only("bad", strict=True)).commands.names()
+        discover("bad", strict=True).commands.names()
 
 
 def test_a_command_needs_a_name(install: Install) -> None:
     install("acme", COMMANDS.format(names=[None, "fine"]))
-    commands = PluginManager.discover(only("acme")).commands
+    commands = discover("acme").commands
     with pytest.warns(PluginWarning, match=r"'acme' .* registers the command <Command None>, which has no name"):
         assert "fine" in commands
 
@@ -549,13 +526,13 @@ def test_registering_after_a_look_up_is_seen() -> None:
 
 
 def test_managers_share_nothing() -> None:
-    first, second = core(), PluginManager()
+    first, second = discover("core"), PluginManager()
     assert "max-min" in first.sharing_policies
     assert "max-min" not in second.sharing_policies
 
 
 def test_a_plugin_given_by_hand_that_cannot_be_used_is_an_error() -> None:
-    manager = core()
+    manager = discover("core")
     mine = plugin(fredfw_topologies=lambda: [Loop])
     manager.register(mine, "mine")
     with pytest.raises(PluginError, match="already registered"):
@@ -639,12 +616,12 @@ def test_a_file_that_is_no_plugin(tmp_path: Path) -> None:
 def test_versions_are_those_of_what_was_used(install: Install, topology: Source) -> None:
     install("acme-ring", topology("acme-ring", "AcmeRing"))
     install("acme-mesh", topology("acme-mesh", "AcmeMesh"))
-    manager = PluginManager.discover(only("acme-ring", "acme-mesh"))
+    manager = discover("acme-ring", "acme-mesh")
     assert manager.versions(used=[manager.topologies.get("acme-ring")]) == {"acme-ring": "1.0"}
 
 
 def test_versions_know_classes_that_are_not_registered() -> None:
-    manager = core()
+    manager = discover("core")
     assert manager.versions(used=[Topology, ShortestPathRouter]) == {"fredfw": fredfw.__version__}
     assert manager.versions(used=[dict]) == {"builtins": "no plugin"}
 
@@ -661,8 +638,7 @@ def test_lifecycle_hooks_are_called() -> None:
     def failed(experiment: object, error: Exception) -> None:
         seen.append((experiment, error))
 
-    manager = PluginManager()
-    manager.register(plugin(fredfw_before_run=before, fredfw_on_run_error=failed), "mine")
+    manager = given(fredfw_before_run=before, fredfw_on_run_error=failed)
     error = ValueError()
     manager.hook.fredfw_before_run(experiment=1)  # type: ignore[arg-type]  # any object shows that it is passed on
     manager.hook.fredfw_on_run_error(experiment=2, error=error)  # type: ignore[arg-type]  # as above
@@ -695,7 +671,7 @@ def tell_all(hook: LifecycleHooks) -> None:
 
 def test_a_plugin_that_fails_around_a_run_is_not_called_there_again(install: Install) -> None:
     file = install("bad", LISTENER)
-    manager = PluginManager.discover(only("bad"))
+    manager = discover("bad")
     seen: list[object] = []
 
     def after(result: object) -> None:
@@ -718,7 +694,7 @@ def test_a_plugin_that_fails_around_a_run_is_not_called_there_again(install: Ins
 
 def test_a_failure_around_a_run_is_an_error_in_strict_mode(install: Install) -> None:
     install("bad", LISTENER)
-    hook = PluginManager.discover(only("bad", strict=True)).hook
+    hook = discover("bad", strict=True).hook
     with pytest.raises(PluginError, match=r"'bad' \(bad 1\.0, .*\) fails in fredfw_before_run: .*not today"):
         hook.fredfw_before_run(experiment=1)  # type: ignore[arg-type]  # as above
     with pytest.raises(PluginError, match="fails in fredfw_after_run"):
@@ -736,8 +712,7 @@ def test_a_plugin_given_by_hand_may_stop_a_run() -> None:
     def after(result: object) -> None:
         raise KeyError("defect")
 
-    manager = PluginManager()
-    manager.register(plugin(fredfw_before_run=before, fredfw_after_run=after), "mine")
+    manager = given(fredfw_before_run=before, fredfw_after_run=after)
     with pytest.raises(SimulationError) as stopped:
         manager.hook.fredfw_before_run(experiment=1)  # type: ignore[arg-type]  # as above
     assert stopped.value is stop
@@ -781,7 +756,7 @@ def lazy(install: Install, topology: Source) -> Path:
 
 
 def test_names_are_known_before_their_modules_are_imported(lazy: Path) -> None:
-    manager = PluginManager.discover(only("acme-lazy"))
+    manager = discover("acme-lazy")
     assert manager.topologies.names() == ("acme-mesh", "acme-ring")
     assert "acme-ring" in manager.topologies
     info = manager.topologies.info("acme-ring")
@@ -810,7 +785,7 @@ def test_names_are_known_before_their_modules_are_imported(lazy: Path) -> None:
 )
 def test_what_cannot_be_used_is_left_out_when_it_is_asked_for(lazy: Path, source: str, cause: str) -> None:
     (lazy / "ring.py").write_text(source)
-    manager = PluginManager.discover(only("acme-lazy"))
+    manager = discover("acme-lazy")
     assert manager.topologies.get("acme-mesh").name == "acme-mesh"
     with (
         pytest.warns(PluginWarning, match=r"acme-lazy 1\.0, .*ring\.py"),
@@ -821,26 +796,26 @@ def test_what_cannot_be_used_is_left_out_when_it_is_asked_for(lazy: Path, source
     assert manager.topologies.names() == ("acme-mesh",)
     assert len(list(manager.topologies)) == 1
     with pytest.raises(PluginError, match=r"acme-lazy 1\.0, "):
-        PluginManager.discover(only("acme-lazy", strict=True))
+        discover("acme-lazy", strict=True)
 
 
 def test_the_name_of_an_entry_point_is_that_of_its_class(lazy: Path, topology: Source) -> None:
     (lazy / "ring.py").write_text(topology("other-ring"))
-    manager = PluginManager.discover(only("acme-lazy"))
+    manager = discover("acme-lazy")
     with pytest.warns(PluginWarning, match="has the name 'other-ring', not 'acme-ring' as its entry point says"):
         assert [one.name for one in manager.topologies] == ["acme-mesh"]
 
 
 def test_a_package_that_is_imported_when_used_says_its_contract(lazy: Path) -> None:
     (lazy / "__init__.py").write_text("fredfw_contract = 99")
-    manager = PluginManager.discover(only("acme-lazy"))
+    manager = discover("acme-lazy")
     with pytest.warns(PluginWarning, match="is written for version 99 of the plugin contract"):
         assert not list(manager.topologies)
 
 
 def test_names_of_both_ways_clash(lazy: Path, install: Install, topology: Source) -> None:
     install("acme", topology("acme-ring"))
-    manager = PluginManager.discover(only("acme", "acme-lazy"))
+    manager = discover("acme", "acme-lazy")
     both = "both register the topology 'acme-ring', .*FREDFW_DISABLE_PLUGINS=acme or acme-lazy"
     with pytest.warns(PluginWarning, match=both):
         assert manager.topologies.names() == ("acme-mesh",)
@@ -852,7 +827,7 @@ def test_a_switch_is_for_all_of_a_distribution(lazy: Path, name: str) -> None:
     assert "acme-ring" not in off.topologies
     with pytest.raises(UnknownNameError, match=r"plugin 'acme-ring' \(acme-lazy 1\.0, .*\) is switched off"):
         off.topologies.get("acme-ring")
-    assert PluginManager.discover(only(name)).topologies.names() == ("acme-mesh", "acme-ring")
+    assert discover(name).topologies.names() == ("acme-mesh", "acme-ring")
 
 
 def test_packages_of_one_distribution_are_told_apart(install: Install, topology: Source) -> None:
@@ -862,17 +837,17 @@ def test_packages_of_one_distribution_are_told_apart(install: Install, topology:
     site = install("fredfw-plugins", "", points=points).parent
     (site / "fredfw_topology_ring_one.py").write_text(topology("acme-ring"))
     (site / "fredfw_topology_mesh_two.py").write_text(topology("acme-mesh"))
-    manager = PluginManager.discover(only("fredfw-topology-ring-one"))
+    manager = discover("fredfw-topology-ring-one")
     assert manager.topologies.names() == ("acme-ring",)
     assert manager.topologies.info("acme-ring").distribution == "fredfw-topology-ring-one"
     assert manager.versions(used=list(manager.topologies)) == {"fredfw-topology-ring-one": "1.0"}
-    both = PluginManager.discover(only("acme-ring", "acme-mesh"))
+    both = discover("acme-ring", "acme-mesh")
     assert both.topologies.names() == ("acme-mesh", "acme-ring")
     assert set(both.code([both.topologies.get("acme-ring")])) == {"fredfw", "fredfw-topology-ring-one"}
     # What one needs of the others is an extra.
     with (site / "fredfw_plugins-1.0.dist-info" / "METADATA").open("a") as metadata:
         metadata.write("Requires-Dist: fredfw-topology-mesh-two; extra == 'fredfw-topology-ring-one'\n")
-    needs = PluginManager.discover(only("acme-ring", "acme-mesh"))
+    needs = discover("acme-ring", "acme-mesh")
     used = needs.code([needs.topologies.get("acme-ring")])
     assert set(used) == {"fredfw", "fredfw-topology-mesh-two", "fredfw-topology-ring-one"}
     (site / "fredfw_topology_mesh_two.py").write_text(topology("acme-mesh", "Other"))
@@ -884,7 +859,7 @@ def test_what_is_installed_twice_is_there_once(install: Install, topology: Sourc
     points = "[fredfw.topologies]\nacme-ring = acme:Acme\n"
     install("acme", topology("acme-ring"), points=points)
     install("bundle", "", points=points)
-    assert PluginManager.discover(only("acme-ring")).topologies.get("acme-ring").name == "acme-ring"
+    assert discover("acme-ring").topologies.get("acme-ring").name == "acme-ring"
 
 
 def test_everything_that_is_installed_can_be_imported() -> None:

@@ -111,17 +111,9 @@ def test_a_fault_is_told_with_the_topology() -> None:
         ("mute", "decisions_are_well_formed", "Refuse has no reason; say why, in words"),
         ("number", "decisions_are_well_formed", "the reason is 42; a text"),
         ("maybe", "decisions_are_well_formed", "setup_once is 'maybe'; True or False"),
-        (
-            "generous",
-            "caps_keep_to_those_of_the_flows",
-            " B/s and gets one of 1e+15 B/s; return the smaller of the two",
-        ),
+        ("generous", "caps_keep_to_those_of_the_flows", " B/s and gets one of 1e+15 B/s; return the smaller of"),
         ("same", "compatible_flows_start_at_once", "although compatible() says that they start "),
-        (
-            "apart",
-            "only_streams_are_decomposed",
-            "on star of 5 are decomposed, but they are unicasts; refuse, split or",
-        ),
+        ("apart", "only_streams_are_decomposed", "on star of 5 are decomposed, but they are unicasts; refuse, spl"),
         ("nobody", "waits_end", "wait for ever: nothing runs any more that could be released; free in release() all"),
         ("leaks", "waits_end", "wait for ever: nothing runs any more that could be released; free in release() all"),
         ("tires", "release_undoes_admit", "get a start, and a split into [[0], [1"),
@@ -137,6 +129,4 @@ def test_a_fault_is_told_with_the_topology() -> None:
 def test_wrong_admissions(fault: str, check: str, expected: str) -> None:
     case: Any = AdmissionCase(subject=Gated(fault))
     (one,) = (one for one in ADMISSION if one.__name__ == check)
-    told = outcome(one, case)
-    assert told is not None
-    assert expected in told
+    assert expected in str(outcome(one, case))

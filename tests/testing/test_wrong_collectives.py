@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -13,7 +14,6 @@ from attrs import evolve, frozen
 from fredfw import (
     CollectiveAlgorithm,
     CollectiveRequest,
-    Fabric,
     GroupView,
     Pattern,
     Phase,
@@ -59,9 +59,9 @@ class Rings(CollectiveAlgorithm):
         return right
 
 
-def failures(algorithm: CollectiveAlgorithm, fabrics: Sequence[Fabric] = ()) -> str:
+def failures(algorithm: CollectiveAlgorithm, **more: Any) -> str:
     with pytest.raises(ConformanceError) as caught:
-        check_collective(algorithm, fabrics=fabrics)
+        check_collective(algorithm, **more)
     return str(caught.value)
 
 
@@ -170,19 +170,15 @@ class Choosy(Rings):
         return super().refusal(request, view)
 
 
-@pytest.mark.slow
 def test_configurations_may_serve_fewer_patterns_than_the_class() -> None:
     check_collective(Choosy())
     check_collective(Choosy(gathers=True))
-    request = CollectiveRequest(Pattern.REDUCE_SCATTER, 4, 1e6)
-    refusal = "it does not do reduce-scatter, only all-gather"
-    assert Choosy(gathers=True).refusal(request, GroupView(4)) == refusal
-    assert "what_it_supports_is_served: served_patterns() has scatter, which the class does not have in patterns" in (
-        failures(Choosy("more"))
-    )
-    assert "not refused, yet reduce-scatter is not in served_patterns(); end refusal() with" in failures(
-        Choosy("open", gathers=True)
-    )
+    refusal = Choosy(gathers=True).refusal(CollectiveRequest(Pattern.REDUCE_SCATTER, 4, 1e6), GroupView(4))
+    assert refusal == "it does not do reduce-scatter, only all-gather"
+    wrong = "what_it_supports_is_served: served_patterns() has scatter, which the class does not have in patterns"
+    assert wrong in failures(Choosy("more"))
+    wrong = "not refused, yet reduce-scatter is not in served_patterns(); end refusal() with"
+    assert wrong in failures(Choosy("open", gathers=True))
 
 
 @frozen
@@ -196,16 +192,14 @@ class OnLines(Rings):
 
 
 def test_an_algorithm_for_certain_fabrics() -> None:
-    assert "yet refused on star of 8, ring of 8, mesh of 4x2, torus of 3x3; give fabrics= on which it is served" in (
-        failures(OnLines())
-    )
+    wrong = "yet refused on star of 8, ring of 8, mesh of 4x2, torus of 3x3; give fabrics= on which it is served"
+    assert wrong in failures(OnLines())
     check_collective(OnLines(), fabrics=[grid(5)])
 
 
 def test_not_deterministic() -> None:
-    message = failures(Rings("moody"))
-    assert "is_deterministic: all-" in message
-    assert "asked twice, the schedules differ; they may depend on the request, the view and the fields alone" in message
+    said = "asked twice, the schedules differ; they may depend on the request, the view and the fields alone"
+    assert re.search(f"is_deterministic: all-.*: {said}", failures(Rings("moody")))
 
 
 @frozen
@@ -218,9 +212,8 @@ class Variants(Rings):
 
 
 def test_variants() -> None:
-    assert "variants_are_valid: variants(all-gather) are ['rings', 'rings']; all of them must be different" in (
-        failures(Variants())
-    )
+    wrong = "variants_are_valid: variants(all-gather) are ['rings', 'rings']; all of them must be different"
+    assert wrong in failures(Variants())
 
 
 @frozen
@@ -251,10 +244,9 @@ class Untrue(Rings):
     ],
 )
 def test_what_auto_is_told(about: str, message: str) -> None:
-    with pytest.raises(ConformanceError) as caught:
-        check_collective(Untrue(about=about), ranks=(3,), fabrics=())
-    assert "what_auto_is_told_is_true: " in str(caught.value)
-    assert message in str(caught.value)
+    found = failures(Untrue(about=about), ranks=(3,))
+    assert "what_auto_is_told_is_true: " in found
+    assert message in found
 
 
 @frozen
@@ -313,7 +305,6 @@ class Drifting(CollectiveAlgorithm):
         return parallel([one, Schedule(request.pattern, n, request.size * 0.1, 1, in_series([*up, down]))])
 
 
-@pytest.mark.slow
 def test_phases_that_drift_apart() -> None:
     message = failures(Drifting())
     assert "fails 1 of 18 checks" in message

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
@@ -72,9 +74,9 @@ class Steps(Workload):
         return graph
 
 
-def workload_failures(workload: Workload, **more: object) -> str:
+def failures(check: Callable[..., None], subject: object, **more: object) -> str:
     with pytest.raises(ConformanceError) as caught:
-        check_workload(workload, **more)  # type: ignore[arg-type]  # the callers give what it takes
+        check(subject, **more)
     return str(caught.value)
 
 
@@ -88,10 +90,7 @@ def test_a_sound_workload_passes() -> None:
 @pytest.mark.parametrize(
     ("fault", "expected"),
     [
-        (
-            "circle",
-            "is_acyclic: task 0 ('layer') depends on task 1, which does not come before it; add tasks with Graph",
-        ),
+        ("circle", "is_acyclic: task 0 ('layer') depends on task 1, which does not come before it; add tasks with"),
         ("ranks", "workers_fit_the_system: mesh() says 4 workers, graph() has 5 ranks"),
         ("idle", "all_ranks_take_part: rank 3 has no part in any task (in all, 1 of 4 ranks)"),
         ("negative", "amounts_are_not_negative: task 0 ('layer') has flops -250000000000.0; finite, and not negative"),
@@ -104,24 +103,26 @@ def test_a_sound_workload_passes() -> None:
     ],
 )
 def test_wrong_workloads(fault: str, expected: str) -> None:
-    assert expected in workload_failures(Steps(fault=fault))
+    assert expected in failures(check_workload, Steps(fault=fault))
 
 
 def test_work_that_is_not_conserved() -> None:
-    message = workload_failures(Steps(4, "copies"), splits=[Steps(2, "copies")])
+    message = failures(check_workload, Steps(4, "copies"), splits=[Steps(2, "copies")])
     # Three repetitions of 1e12 FLOP on each of four workers, and of two.
     assert (
         "work_is_conserved: steps(fault='copies') has 1.2e+13 flops in all, steps(dp=2, fault='copies') has 6e+12; "
         "they are to do the same work"
     ) in message
-    message = workload_failures(Steps(), splits=[Steps(2)], conserved=["mp"])
+    message = failures(check_workload, Steps(), splits=[Steps(2)], conserved=["mp"])
     assert "nothing is called 'mp' in steps; conserved= may have bytes, dp, flops, samples, tokens" in message
-    message = workload_failures(Steps(4, "more samples"), splits=[Steps(2, "more samples")], conserved=["samples"])
+    message = failures(
+        check_workload, Steps(4, "more samples"), splits=[Steps(2, "more samples")], conserved=["samples"]
+    )
     assert "has 32 samples in all" in message
 
 
 def test_a_workload_that_needs_more() -> None:
-    assert "there are 17 workers for 16 NPUs; give a larger system=" in workload_failures(Steps(17))
+    assert "there are 17 workers for 16 NPUs; give a larger system=" in failures(check_workload, Steps(17))
 
 
 @frozen
@@ -155,19 +156,14 @@ class Wrong(Placement):
     ("fault", "expected"),
     [
         ("twice", "no_npu_is_used_twice: MP(1)-PP(1)-DP(1) on star of 8: NPU 0 is used twice; order() returns [0, 1, "),
-        (
-            "beyond",
-            "no_npu_is_used_twice: MP(1)-PP(1)-DP(1) on star of 8: order() returns [1, 2, 3, 4, 5, 6, 7, 8], there",
-        ),
+        ("beyond", "no_npu_is_used_twice: MP(1)-PP(1)-DP(1) on star of 8: order() returns [1, 2, 3, 4, 5, 6, 7, 8], "),
         ("few", "order() returns int64 of shape (0,); NPU numbers, one for each of 1 workers or more"),
         ("moody", "is_deterministic: MP(1)-PP(1)-DP(1) on star of 8: order() returns ["),
         ("any", "too_many_workers_are_refused: DP(9) is placed on star of 8 all the same; leave that to"),
     ],
 )
 def test_wrong_placements(fault: str, expected: str) -> None:
-    with pytest.raises(ConformanceError) as caught:
-        check_placement(Wrong(fault))
-    assert expected in str(caught.value)
+    assert expected in failures(check_placement, Wrong(fault))
 
 
 def test_sound_ones_pass() -> None:
@@ -218,36 +214,21 @@ class Unfair(SharingPolicy):
 
 
 @frozen
-class Crowded(Unfair):
-    """As if all flows slowed each other down a little, wherever they are; but it says that they do not."""
+class Braked(Unfair):
+    """Flows slow each other down a little, wherever they are; but it says that they do not."""
 
-    name: ClassVar[str] = "crowded"
+    name: ClassVar[str] = "braked"
     local: ClassVar[bool] = True
+    max_min_in_class: ClassVar[bool] = True
 
     def rates(self, incidence: Incidence, capacities: FloatArray, fabric: Fabric) -> FloatArray:
         return max_min(incidence, capacities) / (1 + 1e-6 * len(incidence))
 
 
-def test_a_policy_that_is_not_as_local_as_it_says() -> None:
-    with pytest.raises(
-        ConformanceError, match=r"is_local_if_it_says_so: of [0-9]+ flows on a .* leave out `local = True`"
-    ):
-        check_sharing_policy(Crowded())
-
-
-@frozen
-class Braked(Crowded):
-    """Slows flows down, and says that they get their fair rates."""
-
-    name: ClassVar[str] = "braked"
-    max_min_in_class: ClassVar[bool] = True
-
-
-def test_a_policy_that_is_not_as_fair_as_it_says() -> None:
-    with pytest.raises(
-        ConformanceError, match=r"of [0-9]+ flows on a .*, all of one class, .* leave out `max_min_in_class = True`"
-    ):
-        check_sharing_policy(Braked(), expected_failures={"is_local_if_it_says_so": "of another test"})
+def test_policies_that_are_not_what_they_say() -> None:
+    message = failures(check_sharing_policy, Braked())
+    assert re.search(r"is_local_if_it_says_so: of [0-9]+ flows on a .* leave out `local = True`", message)
+    assert re.search(r"of [0-9]+ flows on a .*, all of one class, .* leave out `max_min_in_class = True`", message)
 
 
 @pytest.mark.parametrize(
@@ -264,6 +245,4 @@ def test_a_policy_that_is_not_as_fair_as_it_says() -> None:
     ],
 )
 def test_wrong_sharing_policies(fault: str, expected: str) -> None:
-    with pytest.raises(ConformanceError) as caught:
-        check_sharing_policy(Unfair(fault))
-    assert expected in str(caught.value)
+    assert expected in failures(check_sharing_policy, Unfair(fault))

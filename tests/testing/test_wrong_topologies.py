@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import ClassVar
 
 import numpy as np
@@ -108,9 +109,10 @@ class Clockwise(Router):
         return ShortestPathRouter().tree(fabric, sources, destinations, operation)
 
 
-def failures(topology: Topology, **more: object) -> str:
+@cache
+def failures(topology: Topology, plugin: object = None) -> str:
     with pytest.raises(ConformanceError) as caught:
-        check_topology(topology, **more)  # type: ignore[arg-type]  # the callers give what it takes
+        check_topology(topology, plugin=plugin)
     return str(caught.value)
 
 
@@ -120,87 +122,47 @@ def test_a_sound_topology_passes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("topology", "expected"),
+    ("fault", "expected"),
     [
+        ("asymmetric", "topology loop(fault='asymmetric') fails 2 of 27 checks"),
+        ("asymmetric", "capacity_is_symmetric: npu0 sends 1e+11 B/s to npu1 and gets 5e+10 B/s back; where that is on"),
+        ("asymmetric", "latency_is_symmetric: from npu0 to npu1 a route takes 1e-06 s, back it takes 3e-06 s; where "),
+        ("two halves", "is_connected: there is no path from npu0 to npu3 (nor for 2 other nodes); links are directed"),
+        ("two halves", "raises UnsupportedError: fabric 'loop of 6' has no path from npu0 to npu3"),
+        ("two halves", "routes_exist, routes_lead_from_source_to_destination, "),  # once, for all that need routes
+        ("no way out", "is_connected: there is no path from npu0 to npu1 (nor for 4 other nodes)"),
+        ("random", "build_is_pure: two builds differ in their latencies: "),
+        ("random", "at 0; build() may depend on the fields alone: no random numbers without a fixed seed"),
+        ("void", "Loop.build() of 'loop' returned None; expected a fredfw.Fabric\n    in build_is_pure, "),
+        ("unfinished", "Loop.build() of 'loop' fails: NotImplementedError: later (line "),
+        ("unfinished", f"module {__name__!r} ({__file__})"),
+        ("no coordinates", "levels without coordinates, of which algorithms see nothing"),
         (
-            Loop("asymmetric"),
-            (
-                "topology loop(fault='asymmetric') fails 2 of 27 checks",
-                "capacity_is_symmetric: npu0 sends 1e+11 B/s to npu1 and gets 5e+10 B/s back; where that is on purpose",
-                "latency_is_symmetric: from npu0 to npu1 a route takes 1e-06 s, back it takes 3e-06 s; where that is",
-            ),
+            "boastful",
+            "levels_promise_no_more_than_the_links: level 0 promises each member 3e+11 B/s, but the links of ",
         ),
-        (
-            Loop("two halves"),
-            (
-                "is_connected: there is no path from npu0 to npu3 (nor for 2 other nodes); links are directed",
-                # What follows from it is told once, for all checks that need routes.
-                "raises UnsupportedError: fabric 'loop of 6' has no path from npu0 to npu3",
-                "routes_exist, routes_lead_from_source_to_destination, ",
-            ),
-        ),
-        (Loop("no way out"), ("is_connected: there is no path from npu0 to npu1 (nor for 4 other nodes)",)),
-        (
-            Loop("random"),
-            (
-                "build_is_pure: two builds differ in their latencies: ",
-                "at 0; build() may depend on the fields alone: no random numbers without a fixed seed",
-            ),
-        ),
-        (
-            Loop("hash order", npus=32),
-            (
-                "fails 1 of 27 checks",
-                "is_the_same_in_another_process: the fabric that is built differs in another process",
-                "no iteration over a set",
-            ),
-        ),
-        (
-            Loop("void"),
-            ("Loop.build() of 'loop' returned None; expected a fredfw.Fabric\n    in build_is_pure, ", "returned None"),
-        ),
-        (
-            Loop("unfinished"),
-            ("Loop.build() of 'loop' fails: NotImplementedError: later (line ", f"module {__name__!r} ({__file__})"),
-        ),
-        (Loop("no coordinates"), ("levels without coordinates, of which algorithms see nothing",)),
-        (
-            Loop("boastful"),
-            (
-                "levels_promise_no_more_than_the_links: level 0 promises each member 3e+11 B/s, but the links of npu0 "
-                "together send 2e+11 B/s",
-            ),
-        ),
-        (Loop("unshared"), ("levels_are_as_fast_as_they_say: level 0 promises each member 2e+11 B/s; with all NPUs",)),
-        (
-            Loop("modest"),
-            (
-                "levels_are_as_fast_as_they_say: level 0 promises each member 5e+10 B/s; with all NPUs sending to the "
-                "next and the previous one at once, from npu0 to npu1 the rate is 1e+11 B/s, and nowhere less",
-            ),
-        ),
-        (
-            Loop("near"),
-            ("level 0 says that its latency is 5e-07 s; from npu0 to npu1 a route takes 1e-06 s, and nowhere more",),
-        ),
-        (
-            Loop("far"),
-            ("level 0 says that its latency is 2e-06 s; from npu0 to npu1 a route takes 1e-06 s, and nowhere more",),
-        ),
-        (Loop("shuffled"), ("level 0 promises each member 1e+11 B/s; with all NPUs sending to the next and the prev",)),
-        (Loop("line"), ("level 0 promises each member 1e+11 B/s; with all NPUs sending to the next and the previous",)),
+        ("boastful", "the links of npu0 together send 2e+11 B/s"),
+        ("unshared", "levels_are_as_fast_as_they_say: level 0 promises each member 2e+11 B/s; with all NPUs sending"),
+        ("modest", "levels_are_as_fast_as_they_say: level 0 promises each member 5e+10 B/s; with all NPUs sending to "),
+        ("modest", "to the next and the previous one at once, from npu0 to npu1 the rate is 1e+11 B/s, and nowhere "),
+        ("near", "level 0 says that its latency is 5e-07 s; from npu0 to npu1 a route takes 1e-06 s, and nowhere mo"),
+        ("far", "level 0 says that its latency is 2e-06 s; from npu0 to npu1 a route takes 1e-06 s, and nowhere more"),
+        ("shuffled", "level 0 promises each member 1e+11 B/s; with all NPUs sending to the next and the previous one"),
+        ("line", "level 0 promises each member 1e+11 B/s; with all NPUs sending to the next and the previous one at"),
         # From each to the third after it: three flows meet on every link.
-        (
-            Loop("switch"),
-            ("level 0 promises each member 1e+11 B/s; with all NPUs sending 3 on at once, from npu0 to npu3 the",),
-        ),
-        (Loop("clockwise"), ("at once, from npu0 to npu1 the rate is 1.66667e+10 B/s, and nowhere less",)),
+        ("switch", "level 0 promises each member 1e+11 B/s; with all NPUs sending 3 on at once, from npu0 to npu3 the"),
+        ("clockwise", "at once, from npu0 to npu1 the rate is 1.66667e+10 B/s, and nowhere less"),
     ],
-    ids=str,
 )
-def test_wrong_topologies(topology: Loop, expected: tuple[str, ...]) -> None:
-    message = failures(topology)
-    assert [message.count(one) for one in expected] == [1] * len(expected)
+def test_wrong_topologies(fault: str, expected: str) -> None:
+    assert failures(Loop(fault)).count(expected) == 1
+
+
+def test_different_in_another_process() -> None:
+    message = failures(Loop("hash order", npus=32))
+    assert "fails 1 of 27 checks" in message
+    assert "is_the_same_in_another_process: the fabric that is built differs in another process" in message
+    assert "no iteration over a set" in message
 
 
 def test_what_is_wrong_on_purpose_needs_a_reason() -> None:
@@ -232,7 +194,7 @@ def _longer(value: list[int]) -> list[int]:
     return [*value, 1]
 
 
-@frozen
+@frozen(eq=False)
 class Undescribed(Loop):
     """Fields that are no configuration."""
 
@@ -269,9 +231,9 @@ class Sound:
 
 
 def test_registration() -> None:
-    assert "which is not a hook; did you mean 'fredfw_topologies'?" in failures(Loop(), plugin=Misspelt())
+    assert "which is not a hook; did you mean 'fredfw_topologies'?" in failures(Loop(), Misspelt())
     wrong = "is_registered: no hook of the plugin returns Loop; for example: @hookimpl"
-    assert wrong in failures(Loop(), plugin=Forgetful())
+    assert wrong in failures(Loop(), Forgetful())
     check_topology(Loop(), plugin=Sound())
 
 
@@ -338,47 +300,38 @@ def _around(fabric: Fabric, links: IntArray) -> IntArray:
     return fabric.links_between(node, (node + step) % 6)
 
 
-def router_failures(router: Router, fabric: Fabric) -> str:
+@cache
+def router_failures(router: Router, on: str = "ring") -> str:
     with pytest.raises(ConformanceError) as caught:
-        check_router(router, fabric)
+        check_router(router, FABRICS[on])
     return str(caught.value)
 
 
-RING = grid(6, closed=True)
+FABRICS = {
+    "ring": grid(6, closed=True),
+    "star": star(4),
+    "mesh": grid(4, 4),
+    "unable": evolve(star(4), copies=False, reduces=False),
+}
 
 
 def test_a_sound_router_passes() -> None:
-    check_router(Wrong(), RING)
+    check_router(Wrong(), FABRICS["ring"])
     check_router(StarRouter(), star(5, 2))
 
 
 @pytest.mark.parametrize(
     ("fault", "expected"),
     [
-        (
-            "gap",
-            "routes_lead_from_source_to_destination: the route from npu0 to npu2 is npu0->npu1: 1 of the flow enters "
-            "npu1 and 0 leaves it, which must pass on what it gets",
-        ),
-        (
-            "detour",
-            "routes_have_no_loops: the route from npu0 to npu1 is npu0->npu1, npu0->npu1, npu1->npu0, which goes",
-        ),
+        ("gap", "routes_lead_from_source_to_destination: the route from npu0 to npu2 is npu0->npu1: 1 of the flow ent"),
+        ("gap", "1 of the flow enters npu1 and 0 leaves it, which must pass on what it gets"),
+        ("detour", "routes_have_no_loops: the route from npu0 to npu1 is npu0->npu1, npu0->npu1, npu1->npu0, which"),
         ("self", "routes_to_oneself_are_empty: the route from npu0 to npu0 has npu0->npu1 and takes 1e-06 s"),
-        (
-            "free",
-            "routes_take_as_long_as_their_links: the route from npu0 to npu1 takes 5e-07 s, its links (npu0->npu1) "
-            "take 1e-06 s; Fabric.paths adds them up",
-        ),
-        (
-            "batch",
-            "routes_do_not_depend_on_the_batch: alone, the route from npu0 to npu1 is npu0->npu1; beside 41 others",
-        ),
-        (
-            "single",
-            "routes_of_one_pair_are_the_same: path() from npu0 to npu1 is npu0->npu5, npu5->npu4, npu4->npu3, "
-            "npu3->npu2, npu2->npu1 and takes 5e-06 s, route() is npu0->npu1 and takes 1e-06 s; leave path() out",
-        ),
+        ("free", "routes_take_as_long_as_their_links: the route from npu0 to npu1 takes 5e-07 s, its links (npu0->"),
+        ("free", "its links (npu0->npu1) take 1e-06 s; Fabric.paths adds them up"),
+        ("batch", "routes_do_not_depend_on_the_batch: alone, the route from npu0 to npu1 is npu0->npu1; beside 41 "),
+        ("single", "routes_of_one_pair_are_the_same: path() from npu0 to npu1 is npu0->npu5, npu5->npu4, npu4->npu3,"),
+        ("single", "npu2->npu1 and takes 5e-06 s, route() is npu0->npu1 and takes 1e-06 s; leave path() out"),
         ("moody", "routes_are_deterministic: asked twice, the route from npu"),
         ("greedy", "routes_are_deterministic: route() changes the arrays it is given; copy what has to change"),
         ("half", "0 of the flow enters npu0 and 0.5 leaves it, the source, which sends 1"),
@@ -386,7 +339,7 @@ def test_a_sound_router_passes() -> None:
     ],
 )
 def test_wrong_routes(fault: str, expected: str) -> None:
-    assert expected in router_failures(Wrong(fault), RING)
+    assert expected in router_failures(Wrong(fault))
 
 
 @frozen
@@ -425,13 +378,13 @@ class Valiant(Router):
 
 
 def test_two_paths_of_a_split_route_may_meet() -> None:
-    for fabric in (grid(3, 3), grid(3, 3, closed=True), RING):
+    for fabric in (grid(3, 3), grid(3, 3, closed=True), FABRICS["ring"]):
         check_router(Valiant(), fabric)
 
 
 def test_one_path_of_a_split_route_may_not_loop() -> None:
     # Only the sixteenth by way of NPU 5 turns back there, over the nodes that it has passed.
-    message = router_failures(Valiant("loops"), grid(4, 4))
+    message = router_failures(Valiant("loops"), "mesh")
     assert "fails 1 of 17 checks:\n  routes_have_no_loops: the route from npu0 to npu1 is " in message
     assert message.endswith("which goes round in a circle")
 
@@ -468,20 +421,16 @@ class WrongTrees(StarRouter):
         ("leaf", "switch0->npu1, switch0->npu2: nothing gets from npu0 to npu3; a tree leads from each source"),
         ("twig", "switch0->npu3, switch0->npu0: switch0->npu0 is one too many; a tree leads from each source"),
         ("twice", "switch0->npu3, npu0->switch0: npu0->switch0 is crossed twice; a tree leads from each source"),
-        (
-            "free",
-            "trees_take_as_long_as_their_deepest_branch: the multicast from npu0 to npu1, npu2, npu3 takes 1e-06 s; ",
-        ),
+        ("free", "trees_take_as_long_as_their_deepest_branch: the multicast from npu0 to npu1, npu2, npu3 takes 1e-0"),
         ("refused", "trees_exist_where_offered: the fabric offers Capabilities(reduces=True, multicasts=True, "),
     ],
 )
 def test_wrong_trees(fault: str, expected: str) -> None:
-    assert expected in router_failures(WrongTrees(fault), star(4))
+    assert expected in router_failures(WrongTrees(fault), "star")
 
 
 def test_trees_through_nodes_that_cannot() -> None:
-    fabric = evolve(star(4), copies=False, reduces=False)
-    message = router_failures(StarRouter(), fabric)
+    message = router_failures(StarRouter(), "unable")
     assert "trees_branch_only_where_they_can: the multicast from npu0 to npu1, npu2, npu3 is " in message
     assert "but switch0 cannot copy streams; say so in the fabric's copies and reduces" in message
     # A fabric that offers nothing need not have trees, but those that it has must be right.
