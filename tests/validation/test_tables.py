@@ -167,7 +167,7 @@ def test_the_tables_of_the_product_have_what_their_sources_published() -> None:
     names = "aiconfigurator", "aiconfigurator-b200", "aws", "azure", "azure-h200", "echo", "vtrain", "xxrjun"
     assert counts == dict(zip(names, (1179, 1008, 33, 48, 24, 163, 154, 300), strict=True))
     assert {one.size_class for one in points} == set(SIZE_CLASSES)
-    assert all("@" in one.cite or "arXiv" in one.cite for one in sources.known().values())
+    assert all("@" in one["cite"] or "arXiv" in one["cite"] for one in sources.known().values())
     # Four sources about the same thing, as each of them has it.
     found = {
         one.source: one.seconds

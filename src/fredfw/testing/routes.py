@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+import networkx as nx
 import numpy as np
 from attrs import frozen
 
@@ -411,25 +412,15 @@ def _has_loop(fabric: Fabric, routes: Routes, flow: int, source: int, destinatio
     if through.max() > 1 + EXACT or (far == source).any() or (near == destination).any():
         return True
     links = set(zip(near.tolist(), far.tolist(), strict=True))
-    onward: defaultdict[int, list[int]] = defaultdict(list)
-    backward: defaultdict[int, list[int]] = defaultdict(list)
-    for one, other in links:
-        onward[one].append(other)
-        backward[other].append(one)
-    before = {node: _reachable(onward, source, node) for node in backward}
-    after = {node: _reachable(backward, destination, node) for node in onward}
+    onward = nx.DiGraph(links)
+    before = {node: _reached(onward, source, node) for _, node in links}
+    after = {node: _reached(onward.reverse(), destination, node) for node, _ in links}
     return any(one not in before[other] or other not in after[one] for one, other in links)
 
 
-def _reachable(ways: Mapping[int, Sequence[int]], start: int, avoided: int) -> set[int]:
-    """Return the nodes that ``ways`` lead to from ``start``, not by way of the one that is ``avoided``."""
-    reached = {start} - {avoided}
-    queue = list(reached)
-    for node in queue:
-        fresh = [other for other in ways.get(node, ()) if other not in reached and other != avoided]
-        reached.update(fresh)
-        queue += fresh
-    return reached
+def _reached(graph: nx.DiGraph[int], start: int, avoided: int) -> set[int]:
+    """Return the nodes that are reached from ``start``, not by way of the one that is ``avoided``."""
+    return {start, *nx.descendants(nx.restricted_view(graph, [avoided], []), start)} if start != avoided else set()
 
 
 def _equal(one: Routes, other: Routes) -> bool:

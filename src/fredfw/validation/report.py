@@ -124,7 +124,7 @@ def _cited(validation: Validation) -> list[tuple[str, str]]:
     """Return the sources of its points, and how to cite them, where that is known."""
     known = sources.known()
     names = dict.fromkeys(one.point.source for one in validation.predictions)
-    return [(name, known[name].cite if name in known else "") for name in names]
+    return [(name, known[name]["cite"] if name in known else "") for name in names]
 
 
 def _pictures(predictions: Sequence[Prediction]) -> list[Part]:

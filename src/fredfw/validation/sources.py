@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from fredfw.validation import iterations, kernels, tables
 from fredfw.validation.points import Point
@@ -17,37 +17,24 @@ from fredfw.workloads import kernel_tables
 _DATA = files(__package__).joinpath("data")
 
 
-@frozen
-class Source:
-    """Who measured, on which hardware, and how; ``table`` is the file beside ``sources.toml`` that has the times."""
-
-    name: str
-    table: str
-    cite: str
-    """Repository, commit and path, or the publication."""
-    hardware: str
-    notes: str
-
-
 @cache
-def known() -> Mapping[str, Source]:
-    """Return the sources of ``data/sources.toml`` by name."""
-    entries = tomllib.loads(_DATA.joinpath("sources.toml").read_text(encoding="utf-8"))
-    return MappingProxyType({name: Source(name=name, **entry) for name, entry in entries.items()})
+def known() -> Mapping[str, Mapping[str, str]]:
+    """Return what ``data/sources.toml`` says of each source, by name."""
+    return MappingProxyType(tomllib.loads(_DATA.joinpath("sources.toml").read_text(encoding="utf-8")))
 
 
 def points(*, in_place: bool = False, whole: bool = False) -> list[Point]:
     """Return the measured times that come with the product; where ``whole``, also iterations that take long."""
     reading = tables.Reading(in_place=in_place)
     found: list[Point] = []
-    for one in known().values():
-        data = _DATA.joinpath(one.table).read_bytes()
+    for name, source in known().items():
+        data = _DATA.joinpath(source["table"]).read_bytes()
         text = data.decode("utf-8")
         if iterations.recognised(text):
-            rows = [evolve(row, where=f"{one.name}: {row.where}") for row in iterations.parse(text, one.name)]
+            rows = [evolve(row, where=f"{name}: {row.where}") for row in iterations.parse(text, name)]
             found += rows if whole else iterations.few(rows)
         else:
-            listed = tables.parse(text, one.name, reading)
+            listed = tables.parse(text, name, reading)
             found += [evolve(point, table=tables.digest(data)) for point in listed]
     return found
 
