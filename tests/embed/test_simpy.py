@@ -24,6 +24,12 @@ def environment(npus: int = 4, latency: float = 0.0) -> Environment:
     return Environment(NetworkBackend(fabric, plugins=FRAMEWORK.plugins))
 
 
+def run(env: Environment, *processes: Process) -> None:
+    for one in processes:
+        env.process(one)
+    env.run()
+
+
 def test_processes_share_the_link_of_a_server() -> None:
     env = environment()
     ends = {}
@@ -34,9 +40,7 @@ def test_processes_share_the_link_of_a_server() -> None:
         ends[number] = env.now
         assert env.network.backend.now == env.now
 
-    for number, seconds in enumerate([1.0, 1.5, 4.0]):
-        env.process(worker(number, seconds))
-    env.run()
+    run(env, *map(worker, range(3), [1.0, 1.5, 4.0]))
     # Half a GB alone, and half of the link from 1.5 s to 2.5 s; the second has half a GB left then.
     assert ends == {0: pytest.approx(2.5), 1: pytest.approx(3.0), 2: pytest.approx(5.0)}
     assert env.now == ends[2]
@@ -72,8 +76,7 @@ def test_messages_and_events_are_waited_for_together() -> None:
         assert env.now == 3.0
         assert list(result.values()) == ["late"]
 
-    env.process(main())
-    env.run()
+    run(env, main())
     assert env.now == 7.0
 
 
@@ -90,9 +93,7 @@ def test_a_receive_waits_for_the_message_with_its_tag() -> None:
         for tag in ("first", "second"):
             yield env.network.send(0, 1, 1e9, tag)
 
-    env.process(receiver())
-    env.process(sender())
-    env.run()
+    run(env, receiver(), sender())
     assert received == [("second", 2.0), ("first", 2.0)]
 
 
@@ -104,8 +105,7 @@ def test_a_collective_is_one_event() -> None:
         yield env.timeout(0.5)
         yield env.network.collective(request, algorithm="ring")
 
-    env.process(main())
-    env.run()
+    run(env, main())
     assert env.now == pytest.approx(0.5 + 2 * 3 * 1.0)  # 2 (n - 1) steps of size / n
 
 
@@ -126,8 +126,7 @@ def test_what_is_cancelled_does_not_hold_the_clock() -> None:
         yield env.timeout(2.0)
         process.interrupt()
 
-    env.process(interrupter())
-    env.run()
+    run(env, interrupter())
     assert env.now == 3.0
 
 
@@ -202,8 +201,7 @@ def test_errors_reach_the_process_that_made_them() -> None:
             env.network.send(0, 9, 1.0)
         yield env.timeout(1.0)
 
-    env.process(main())
-    env.run()
+    run(env, main())
     assert env.now == 1.0
 
 

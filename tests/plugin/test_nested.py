@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -62,6 +61,11 @@ def built(**fields: Any) -> Doubled:
     return found
 
 
+def experiment(inner: object, workload: object = "microbenchmark") -> dict[str, Any]:
+    topology = {"name": "doubled", "inner": inner}
+    return {"fabrics": {"a": {"topology": topology}}, "workloads": {"w": {"workload": workload}}}
+
+
 def test_a_field_takes_a_name_or_a_table() -> None:
     plain = {"name": "switch", "npus": 20, "link_bandwidth": 3e12, "link_latency": 2e-8, "in_network": False}
     for given in ("switch", {"name": "switch"}, plain, built(inner="switch").inner):
@@ -103,22 +107,15 @@ def test_unknown_names_list_the_known_ones() -> None:
     assert "doubled" in (caught.value.accepted or "")
 
 
-def test_an_experiment_names_the_whole_path(tmp_path: Path) -> None:
-    experiment = {
-        "fabrics": {"a": {"topology": {"name": "doubled", "inner": {"name": "switch", "npus": "many"}}}},
-        "workloads": {"w": {"workload": "microbenchmark"}},
-    }
+def test_an_experiment_names_the_whole_path() -> None:
     with pytest.raises(InputError, match=r"^fabrics.a.topology.inner.npus: 'many' is not"):
-        framework().load_experiment(experiment)
+        framework().load_experiment(experiment({"name": "switch", "npus": "many"}))
 
 
 def test_a_result_has_the_versions_of_plugins_inside() -> None:
-    experiment = {
-        "fabrics": {"a": {"topology": {"name": "doubled", "inner": {"name": "switch", "npus": 2}}}},
-        "workloads": {"w": {"workload": {"name": "microbenchmark", "size": "1 MB"}}},
-    }
     used = framework()
-    provenance = used.run(used.load_experiment(experiment)).provenance
+    content = experiment({"name": "switch", "npus": 2}, {"name": "microbenchmark", "size": "1 MB"})
+    provenance = used.run(used.load_experiment(content)).provenance
     assert "fredfw-topology-switch" in provenance["versions"]
     assert provenance["topology"]["inner"]["npus"] == 2
 
@@ -138,10 +135,8 @@ def test_numbers_inside_need_units_on_the_command_line(field: str) -> None:
     with pytest.raises(InputError, match=rf"^--set.inner.inner.{field}: 450 has no unit"):
         configured(Doubled, [text], "--set", plugins=plugins)
     values = {f"fabrics.a.topology.inner.{field}": 450}
-    fabrics = {"a": {"topology": {"name": "doubled", "inner": "switch"}}}
-    experiment = framework().load_experiment({"fabrics": fabrics, "workloads": {"w": {"workload": "microbenchmark"}}})
     with pytest.raises(InputError, match=f"--set fabrics.a.topology.inner.{field}: 450 has no unit"):
-        check_units(experiment, values)
+        check_units(framework().load_experiment(experiment("switch")), values)
 
 
 def test_what_is_accepted_in_words() -> None:

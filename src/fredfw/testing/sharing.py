@@ -12,15 +12,7 @@ import numpy as np
 from attrs import evolve, field, frozen
 
 from fredfw.fabric import Fabric
-from fredfw.simulation import (
-    ActiveFlows,
-    Dynamics,
-    Incidence,
-    SharingPolicy,
-    StatefulSharing,
-    answers,
-    max_min,
-)
+from fredfw.simulation import ActiveFlows, Dynamics, Incidence, SharingPolicy, StatefulSharing, answers, max_min
 from fredfw.testing.common import COMMON, Case
 from fredfw.testing.conformance import EXACT, NOTHING, ConformanceError, check_all, checks_in, seeded
 from fredfw.testing.fabrics import or_standard

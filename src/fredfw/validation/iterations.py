@@ -139,11 +139,7 @@ class Iterations(Predictor):
     """Simulates iterations of the workload ``transformer``; in this process, and without a store, by default."""
 
     def __init__(
-        self,
-        plugins: PluginManager,
-        transports: Transports,
-        evaluator: Evaluator | None = None,
-        fidelity: str = EXACT,
+        self, plugins: PluginManager, transports: Transports, evaluator: Evaluator | None = None, fidelity: str = EXACT
     ) -> None:
         super().__init__(plugins, transports)
         self._writer = SpecWriter(plugins)
