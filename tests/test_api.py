@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fredfw
-from fredfw import Fabric, Framework, Topology
+from fredfw import Framework
 from fredfw.experiment.results import Status
 
 EXPERIMENT = """
@@ -43,17 +43,6 @@ def test_public_names_can_be_imported() -> None:
 def test_public_classes_and_functions_are_documented() -> None:
     for name in fredfw.__all__:
         assert getattr(fredfw, name).__doc__, name
-
-
-def test_topology_takes_si_numbers_and_text_with_units() -> None:
-    fw = fredfw.Framework()
-    text = fw.topology("mesh2d", rows=2, columns=3, link_bandwidth="40 Gbps", link_latency="25 us")
-    number = fw.topology("mesh2d", rows=2, columns=3, link_bandwidth=5e9, link_latency=25e-6)
-    assert isinstance(text, Topology)
-    assert text == number
-    fabric = text.build()
-    assert isinstance(fabric, Fabric)
-    assert len(fabric.npus) == 6
 
 
 def test_simulate_collective() -> None:

@@ -176,21 +176,12 @@ def message(plugin: Path, *arguments: str) -> str:
     [
         ((*COLLECTIVE, "--set", "build_says=none"), "Net.build() of 'net' returned None; expected a fredfw.Fabric"),
         ((*COLLECTIVE, "--set", "build_says=exit"), f"Net.build() of 'net' {EXITS}"),
-        ((*COLLECTIVE, "--set", "build_says=raise"), f"Net.build() of 'net' {RAISES}"),
         ((*COLLECTIVE, "--set", "admission=none"), "Doors.begin() of 'doors' returned None; expected a fredfw.Adm"),
-        ((*COLLECTIVE, "--set", "admission=exit"), f"Doors.begin() of 'doors' {EXITS}"),
         ((*COLLECTIVE, "--set", "sharing=greedy", "--algorithm", "ring"), "Greedy.rates() of 'greedy' gives the flows"),
         ((*ALGORITHM, "says=none"), "Algorithm.schedule() of 'wrong' returned None; expected a fredfw.Schedule"),
-        ((*ALGORITHM, "says=exit"), f"Algorithm.schedule() of 'wrong' {EXITS}"),
-        ((*ALGORITHM, "says=raise"), f"Algorithm.schedule() of 'wrong' {RAISES}"),
         ((*ALGORITHM, "text=raise"), f"Algorithm.__str__() of 'wrong' {RAISES}"),
         ((*SETTLED, "bill"), f"Bill.settled() of 'bill' {RAISES}"),
-        (
-            (*SETTLED, '{ name = "bill", says = "none" }'),
-            "Bill.settled() of 'bill' returned None; expected a fredfw.Tr",
-        ),
         ((*ALGORITHM, "refuses=number"), "Algorithm.refusal() of 'wrong' returned 3; expected the reason as text"),
-        ((*ALGORITHM, "refuses=exit"), f"Algorithm.refusal() of 'wrong' {EXITS}"),
     ],
 )
 def test_a_collective_names_the_plugin_at_fault(plugin: Path, arguments: tuple[str, ...], expected: str) -> None:
@@ -201,14 +192,11 @@ def test_a_collective_names_the_plugin_at_fault(plugin: Path, arguments: tuple[s
     ("fabric", "workload", "expected"),
     [
         ('router = { name = "way", says = "none" }', REDUCE, "Way.route() of 'way' returned None; expected"),
-        ('router = { name = "way", says = "exit" }', REDUCE, f"Way.route() of 'way' {EXITS}"),
         ('placement = { name = "away", says = "none" }', REDUCE, "Away.order() of 'away' returned None; expected"),
-        ('placement = { name = "away", says = "raise" }', REDUCE, f"Away.order() of 'away' {RAISES}"),
         ('sharing = "greedy"', REDUCE, "Greedy.rates() of 'greedy' gives the flows on link npu0->npu1 "),
         ("", '"work", at = "mesh"', "Work.mesh() of 'work' returned None; expected"),
         ("", '"work", at = "memory", says = "exit"', f"Work.memory() of 'work' {EXITS}"),
         ("", '"work", at = "graph", says = "raise"', f"Work.graph() of 'work' {RAISES}"),
-        ("", '"work", at = "graph"', "Work.graph() of 'work' returned None; expected a fredfw.TaskGraph"),
     ],
 )
 def test_an_experiment_names_the_plugin_at_fault(plugin: Path, fabric: str, workload: str, expected: str) -> None:

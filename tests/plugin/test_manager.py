@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import sys
 import types
 import warnings
@@ -91,6 +92,10 @@ def test_an_entry_point_may_name_an_object(install: Install, topology: Source) -
     assert discover("acme").topologies.names() == ("acme-ring",)
 
 
+HOOK = "from fredfw.plugin import hookimpl\n@hookimpl\ndef fredfw_"
+OTHER = "it is written for another version of fredfw, see docs/api-policy.md"
+
+
 @pytest.mark.parametrize(
     ("source", "cause"),
     [
@@ -98,35 +103,17 @@ def test_an_entry_point_may_name_an_object(install: Install, topology: Source) -
         ("1 / 0", "cannot be imported: ZeroDivisionError"),
         ("raise SystemExit(3)", "cannot be imported: SystemExit: 3"),
         ("def broken(:", "cannot be imported: SyntaxError"),
+        (f"{HOOK}topologys(): return []", "topologys, which is not a hook; did you mean 'fredfw_topologies'?"),
+        (f"{HOOK}topologies(fabric): return []", "implements fredfw_topologies(fabric), which is called with () only"),
+        (f"{HOOK}after_run(result, *, more): pass", "after_run(result, more), which is called with (result) only"),
+        (f"{HOOK}after_run(result=None): pass", "after_run(result=None), which is called with (result) only"),
         (
-            "from fredfw.plugin import hookimpl\n@hookimpl\ndef fredfw_topologys(): return []",
-            "implements fredfw_topologys, which is not a hook; did you mean 'fredfw_topologies'?",
-        ),
-        (
-            "from fredfw.plugin import hookimpl\n@hookimpl\ndef fredfw_topologies(fabric): return []",
-            "implements fredfw_topologies(fabric), which is called with () only",
-        ),
-        (
-            "from fredfw.plugin import hookimpl\n@hookimpl\ndef fredfw_after_run(result, *, more): pass",
-            "implements fredfw_after_run(result, more), which is called with (result) only",
-        ),
-        (
-            "from fredfw.plugin import hookimpl\n@hookimpl\ndef fredfw_after_run(result=None): pass",
-            "implements fredfw_after_run(result=None), which is called with (result) only",
-        ),
-        (
-            "from fredfw.plugin import hookimpl\n@hookimpl\ndef fredfw_topologys(): pass\ndef fredfw_routers(): pass",
+            f"{HOOK}topologys(): pass\ndef fredfw_routers(): pass",
             "defines fredfw_routers without @hookimpl; it implements fredfw_topologys, which is not a hook",
         ),
-        ("from fredfw import NoSuchInterface", "it is written for another version of fredfw, see docs/api-policy.md"),
-        (
-            "from fredfw.no_such_module import Topology",
-            "it is written for another version of fredfw, see docs/api-policy.md",
-        ),
-        (
-            "from fredfw.plugin import hookimpl\n@hookimpl(specname='fredfw_routers')\ndef fredfw_topologies(): pass",
-            "under another name or as a wrapper",
-        ),
+        ("from fredfw import NoSuchInterface", OTHER),
+        ("from fredfw.no_such_module import Topology", OTHER),
+        (f"{HOOK}topologies(): pass".replace("impl\ndef", "impl(specname='fredfw_routers')\ndef"), "another name or"),
         ("def fredfw_topologies(): return []", "defines fredfw_topologies without @hookimpl"),
         ("x = 1", "implements no hook"),
     ],
@@ -163,8 +150,7 @@ def test_a_plugin_that_cannot_be_used_is_left_out(install: Install, topology: So
     ],
 )
 def test_a_hook_that_returns_junk_is_left_out(install: Install, topology: Source, body: str, cause: str) -> None:
-    source = f"from fredfw.plugin import hookimpl\n@hookimpl\ndef fredfw_topologies(): {body}\n"
-    install("bad", source)
+    install("bad", f"{HOOK}topologies(): {body}\n")
     install("good", topology("good-ring"))
     manager = discover("bad", "good")
     names, warning = warned(manager.topologies.names)
@@ -281,8 +267,7 @@ def test_registries_are_sorted_and_built_once() -> None:
 
 
 def test_none_registers_nothing() -> None:
-    manager = given(fredfw_topologies=lambda: None)
-    assert manager.topologies.names() == ()
+    assert given(fredfw_topologies=lambda: None).topologies.names() == ()
 
 
 @pytest.mark.parametrize("order", [("one", "two", "good"), ("good", "two", "one")])
@@ -325,13 +310,10 @@ def test_a_plugin_given_by_hand_may_not_take_a_name(install: Install, topology: 
     file.write_text(topology("same"))
     manager = discover("acme")
     manager.load_file(file)
-    with pytest.raises(
-        PluginError, match=r"'mine\.py' .* and plugin 'acme' .* both register the topology 'same'"
-    ) as both:
+    both = r"'mine\.py' .* and plugin 'acme' .* both register the topology 'same'"
+    off = "must be switched off: FREDFW_DISABLE_PLUGINS=acme, or drop mine.py from `plugins` and --plugin$"
+    with pytest.raises(PluginError, match=f"{both}.* {off}"):
         manager.topologies.names()
-    assert str(both.value).endswith(
-        "must be switched off: FREDFW_DISABLE_PLUGINS=acme, or drop mine.py from `plugins` and --plugin"
-    )
 
 
 def test_a_name_of_the_core_stays_with_the_core(install: Install) -> None:
@@ -455,10 +437,9 @@ def test_options_need_defaults_that_can_be_used(install: Install, field: str, ca
 
 def test_an_unknown_name_gives_the_nearest_and_all() -> None:
     manager = discover("core")
-    with pytest.raises(UnknownNameError) as error:
+    every = "circuit-preempt, max-min, strict-links, weighted-max-min"
+    with pytest.raises(UnknownNameError, match=rf"no sharing policy 'maxmin'; did you mean 'max-min'\?.*: {every}\)$"):
         manager.sharing_policies.get("maxmin")
-    assert error.value.accepted == "circuit-preempt, max-min, strict-links, weighted-max-min"
-    assert "no sharing policy 'maxmin'; did you mean 'max-min'?" in str(error.value)
 
 
 def test_an_unknown_name_gives_the_distribution_that_would_provide_it() -> None:
@@ -495,13 +476,12 @@ def fredfw_commands():
 
 @pytest.mark.parametrize("body", ["return [print]", "return [3]", "return 'run'", "import no_such_module"])
 def test_what_is_no_command_is_left_out(install: Install, body: str) -> None:
-    install("bad", f"from fredfw.plugin import hookimpl\n@hookimpl\ndef fredfw_commands():\n    {body}\n")
+    install("bad", f"{HOOK}commands():\n    {body}\n")
     install("good", COMMANDS.format(names=["fine"]))
     manager = discover("bad", "good")
-    with pytest.warns(
-        PluginWarning, match=r"plugin 'bad' \(bad 1\.0, \S+\) (returns .* from|fails in) fredfw_commands"
-    ):
-        assert "fine" in manager.commands
+    names, warning = warned(manager.commands.names)
+    assert "fine" in names
+    assert re.match(r"plugin 'bad' \(bad 1\.0, \S+\) (returns .* from|fails in) fredfw_commands", warning)
     with pytest.raises(BrokenPluginError, match=r"no command 'find'; did you mean 'fine'\?; plugin 'bad'"):
         manager.commands.get("find")
     with pytest.raises(PluginError, match=r"bad 1\.0, "):

@@ -9,18 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from fredfw import testing
 from fredfw.simulation import MaxMin
-from fredfw.testing import (
-    AdmissionTests,
-    CollectiveTests,
-    ExporterTests,
-    PlacementTests,
-    RouterTests,
-    SharingPolicyTests,
-    TopologyTests,
-    WorkloadTests,
-)
-from fredfw.testing.classes import _Tests
+from fredfw.testing import SharingPolicyTests
 
 # Each call of the kit starts another Python.
 pytestmark = pytest.mark.slow
@@ -63,29 +54,25 @@ def run(tmp_path: Path, source: str, *options: str) -> list[str]:
 
 def test_one_test_per_check_and_configuration(tmp_path: Path) -> None:
     lines = run(tmp_path, MODULE)
-    passed = [line for line in lines if line.startswith("PASSED test_policies.py::TestRight::")]
+    at = "test_policies.py::Test"
+
+    def reported(start: str) -> list[str]:
+        return [line.removeprefix(f"{start} {at}") for line in lines if line.startswith(f"{start} {at}")]
+
+    passed = [one for one in reported("PASSED") if one.startswith("Right::")]
     assert len(passed) == len(SharingPolicyTests.checks) + 1  # and one for expected_failures
-    assert "PASSED test_policies.py::TestRight::test_no_capacity_is_wasted[max-min]" in passed
-    failed = [line for line in lines if line.startswith("FAILED test_policies.py::TestWrong::")]
-    assert len(failed) == 1
-    assert failed[0].startswith(
-        "FAILED test_policies.py::TestWrong::test_no_capacity_is_wasted[half] - fredfw.testing."
-    )
-    assert any(
-        line.startswith(
-            "XFAIL test_policies.py::TestExpected::test_no_capacity_is_wasted[half] - the other half is kept"
-        )
-        for line in lines
-    )
-    wrong = [line.partition(" - ")[0] for line in lines if line.startswith("FAILED test_policies.py::TestExpected::")]
-    assert wrong == [
-        "FAILED test_policies.py::TestExpected::test_expected_failures",
-        "FAILED test_policies.py::TestExpected::test_rates_are_numbers[half]",
+    assert "Right::test_no_capacity_is_wasted[max-min]" in passed
+    failed = [one.partition(" - ")[0] for one in reported("FAILED")]
+    assert sorted(failed) == [
+        "Expected::test_expected_failures",
+        "Expected::test_rates_are_numbers[half]",
+        "Wrong::test_no_capacity_is_wasted[half]",
     ]
-    assert any("rates_are_numbers holds after all; take it out of expected_failures" in line for line in lines)
-    assert any(
-        "there is no check 'no_capacity_is_lost'; did you mean 'no_capacity_is_wasted'?" in line for line in lines
-    )
+    (expected,) = reported("XFAIL")
+    assert expected.startswith("Expected::test_no_capacity_is_wasted[half] - the other half is kept")
+    text = "\n".join(lines)
+    assert "rates_are_numbers holds after all; take it out of expected_failures" in text
+    assert "there is no check 'no_capacity_is_lost'; did you mean 'no_capacity_is_wasted'?" in text
 
 
 def test_a_class_that_tests_nothing_is_an_error(tmp_path: Path) -> None:
@@ -93,20 +80,9 @@ def test_a_class_that_tests_nothing_is_an_error(tmp_path: Path) -> None:
     assert any("TestMine names nothing to test; the docstring of its base class says how" in line for line in lines)
 
 
-@pytest.mark.parametrize(
-    "cls",
-    [
-        AdmissionTests,
-        CollectiveTests,
-        ExporterTests,
-        PlacementTests,
-        RouterTests,
-        SharingPolicyTests,
-        TopologyTests,
-        WorkloadTests,
-    ],
-)
-def test_every_check_is_a_documented_test(cls: type[_Tests]) -> None:
+@pytest.mark.parametrize("name", [name for name in testing.__all__ if name.endswith("Tests")])
+def test_every_check_is_a_documented_test(name: str) -> None:
+    cls = getattr(testing, name)
     assert len({check.__name__ for check in cls.checks}) == len(cls.checks) > 4
     for check in cls.checks:
         assert getattr(cls, f"test_{check.__name__}").__doc__ == check.__doc__

@@ -13,40 +13,10 @@ from fredfw.testing.routes import TreeReport
 NODES = {"npu0": 0, "npu1": 1, "npu2": 2, "npu3": 3, "switch0": 4}
 
 
-@pytest.mark.parametrize(
-    ("fabric", "links"),
-    [
-        (star(5, 2), 2 * 7),
-        (grid(5), 2 * 4),
-        (grid(5, closed=True), 2 * 5),
-        (grid(2, closed=True), 2),
-        (grid(3, 4), 2 * (2 * 4 + 3 * 3)),
-        (grid(3, 4, closed=True), 2 * 2 * 12),
-        (grid(2, 2, 2, closed=True), 2 * 12),
-    ],
-)
-def test_number_of_links(fabric: Fabric, links: int) -> None:
-    assert len(fabric.sources) == links
-    assert sorted(zip(fabric.sources, fabric.destinations, strict=True)) == sorted(
-        zip(fabric.destinations, fabric.sources, strict=True)
-    )
-
-
-def test_a_grid_joins_neighbours() -> None:
-    fabric = grid(3, 2)
-    assert fabric.coordinates is not None
-    steps = np.abs(fabric.coordinates[fabric.sources] - fabric.coordinates[fabric.destinations])
-    assert (steps.sum(axis=1) == 1).all()
-
-
 def links(*names: str) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
     """Return links of the star of 4 by their ends: up from NPU i is 2 i, down to it 2 i + 1."""
-    return np.array(
-        [
-            2 * NODES[name.split(">")[0]] if name.endswith("switch0") else 2 * NODES[name.split(">")[1]] + 1
-            for name in names
-        ]
-    )
+    ends = [name.split(">") for name in names]
+    return np.array([2 * NODES[up] if down == "switch0" else 2 * NODES[down] + 1 for up, down in ends])
 
 
 ALL_UP = ("npu0>switch0", "npu1>switch0", "npu2>switch0", "npu3>switch0")
@@ -66,13 +36,7 @@ ALL_DOWN = ("switch0>npu0", "switch0>npu1", "switch0>npu2", "switch0>npu3")
         (Operation.REDUCE, [1, 2], [0], (*ALL_UP[1:], ALL_DOWN[0]), "data leaves npu3, but none arrives there"),
         (Operation.REDUCE, [1, 2, 3], [0], (*ALL_UP[1:3], ALL_DOWN[0]), "nothing gets from npu3 to"),
         (Operation.ALL_REDUCE, [0, 1, 2, 3], [0, 1, 2, 3], (*ALL_UP, *ALL_DOWN), None),
-        (
-            Operation.ALL_REDUCE,
-            [0, 1, 2],
-            [0, 1, 2],
-            (*ALL_UP[:3], *ALL_DOWN),
-            "data enters npu3, but is not needed there",
-        ),
+        (Operation.ALL_REDUCE, [0, 1, 2], [0, 1, 2], (*ALL_UP[:3], *ALL_DOWN), "data enters npu3, but is not needed "),
         (Operation.ALL_REDUCE, [0, 1], [0, 1], (*ALL_UP[:2], ALL_DOWN[0], ALL_DOWN[0]), "nothing gets from"),
     ],
 )
@@ -81,7 +45,7 @@ def test_trees_on_a_star(
 ) -> None:
     report = TreeReport.of(star(4), links(*names), np.array(sources), np.array(destinations), operation)
     if fault is None:
-        assert report == TreeReport((), (), 2 * LATENCY) or (report.faults, report.stuck) == ((), ())
+        assert (report.faults, report.stuck) == ((), ())
         assert report.latency == pytest.approx(2 * LATENCY)
     else:
         assert any(one.startswith(fault) for one in report.faults)

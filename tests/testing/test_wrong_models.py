@@ -1,16 +1,21 @@
-"""Workloads, placements and sharing policies that are wrong on purpose: the kit finds each and says what to mend."""
+"""Plugins of other kinds that are wrong on purpose: the kit finds each and says what to mend."""
 
 from __future__ import annotations
 
+import math
+import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import count
 from typing import ClassVar
 
 import numpy as np
 import pytest
-from attrs import evolve, frozen
+from attrs import define, evolve, frozen
 
 from fredfw import (
+    Call,
+    Costs,
     DeviceMesh,
     Fabric,
     GraphBuilder,
@@ -18,15 +23,30 @@ from fredfw import (
     MemoryUse,
     Pattern,
     Placement,
+    Sampler,
+    Search,
+    SearchSpace,
     SharingPolicy,
     System,
     TaskGraph,
+    Told,
+    Transport,
+    Trial,
     Work,
     Workload,
     max_min,
     units,
 )
-from fredfw.testing import ConformanceError, check_placement, check_sharing_policy, check_workload
+from fredfw.errors import UnsupportedError
+from fredfw.fabric import IdealTransport
+from fredfw.testing import (
+    ConformanceError,
+    check_placement,
+    check_sampler,
+    check_sharing_policy,
+    check_transport,
+    check_workload,
+)
 from fredfw.typing import FloatArray, IntArray
 
 # Each call of the kit starts another Python.
@@ -246,3 +266,126 @@ def test_policies_that_are_not_what_they_say() -> None:
 )
 def test_wrong_sharing_policies(fault: str, expected: str) -> None:
     assert expected in failures(check_sharing_policy, Unfair(fault))
+
+
+_COUNTER = count()
+
+
+@frozen
+class Priced(Transport):
+    """Costs with one fault or none."""
+
+    name: ClassVar[str] = "priced"
+
+    fault: str = units.option("none", help="which")
+
+    def costs(self, call: Call, fabric: Fabric) -> Costs:
+        match self.fault:
+            case "negative":
+                return Costs(step=-1.0 if call.size == 1 else 1.0)
+            case "endless":
+                return Costs(launch=math.inf)
+            case "tiers":
+                return Costs(step=(1.0, 2.0))
+            case "refuses":
+                raise UnsupportedError("not this one")
+            case "speechless" if call.ranks == 3:
+                raise UnsupportedError(" ")
+            case "drifts":
+                return Costs(launch=float(next(_COUNTER)))
+            case "hash":
+                return Costs(launch=float(hash(call.pattern) % 1000))
+        return Costs(launch=1e-6, step=1e-6 * call.nodes, efficiency=0.5 if call.size < 1e6 else 1.0)
+
+
+@pytest.mark.parametrize(
+    ("fault", "broken", "message"),
+    [
+        ("negative", "costs_can_be_used", "returned step -1.0"),
+        ("endless", "costs_can_be_used", "returned launch inf"),
+        ("tiers", "costs_can_be_used", "returned step"),
+        ("refuses", "some_calls_have_costs", "are refused"),
+        ("speechless", "refusals_have_reasons", "is refused without a reason"),
+        ("drifts", "is_deterministic", "asked again"),
+        ("hash", "is_the_same_in_another_process", "differs in another process"),
+    ],
+)
+def test_wrong_transports(fault: str, broken: str, message: str) -> None:
+    found = failures(check_transport, Priced(fault))
+    assert broken in found
+    assert message in found
+
+
+@pytest.mark.parametrize("transport", [IdealTransport(), Priced()])
+def test_sound_transports_pass(transport: Transport) -> None:
+    check_transport(transport)
+
+
+@frozen
+class Everything(Sampler):
+    """All points, with one fault or none."""
+
+    name: ClassVar[str] = "everything"
+
+    fault: str = units.option("none", help="which")
+
+    def start(self, space: SearchSpace) -> Search:
+        return AtOnce(self.fault, len(space))
+
+
+@define
+class AtOnce(Search):
+    fault: str
+    size: int
+    asked: bool = False
+    fitting: bool = False
+
+    def ask(self) -> Sequence[Trial]:
+        match self.fault:
+            case "endless":
+                return [Trial(0)]
+            case "beyond":
+                return [Trial(self.size)]
+            case "idle":
+                return []
+            case "stubborn" if self.asked and not self.fitting:
+                return [Trial(0)]
+        if self.asked:
+            return []
+        match self.fault:
+            case "drifts":
+                return [Trial(next(_COUNTER) % self.size)]
+            case "chance":
+                return [Trial(random.randrange(self.size))]
+            case "hash":
+                return [Trial(hash("fredfw") % self.size)]
+        return [Trial(one) for one in range(self.size)]
+
+    def tell(self, told: Sequence[Told]) -> None:
+        self.asked = True
+        self.fitting = any(one.feasible for one in told)
+        if self.fault == "needy":
+            min(one.losses for one in told if one.losses is not None)
+
+
+@pytest.mark.parametrize(
+    ("fault", "broken", "message"),
+    [
+        ("endless", "asks_for_points", "it must end"),
+        ("beyond", "asks_for_points", "asks for the point 1; expected the number of a point, from 0 to 0"),
+        ("idle", "asks_for_points", "asks for none"),
+        ("stubborn", "ends_where_nothing_fits", "it must end"),
+        ("needy", "ends_where_nothing_fits", "tell"),
+        ("drifts", "is_deterministic", "started twice"),
+        ("chance", "is_deterministic", "started twice"),
+        ("hash", "is_the_same_in_another_process", "differs in another process"),
+    ],
+)
+def test_wrong_samplers(fault: str, broken: str, message: str) -> None:
+    found = failures(check_sampler, Everything(fault))
+    assert broken in found
+    assert message in found
+
+
+def test_a_sound_sampler_passes() -> None:
+    check_sampler(Everything())
