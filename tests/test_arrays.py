@@ -11,30 +11,24 @@ from fredfw.errors import InputError
 NO_NUMBERS: list[Any] = ["x", ["x"], [1j], [[0, 1], [2]], None, {0, 1}, [None], [2**70]]
 
 
-@pytest.mark.parametrize("values", [[3, 1], (3, 1), range(3, 0, -2), np.array([3, 1], dtype=np.uint8), [[3, 1]], 3, []])
-def test_whole_numbers_keep_their_shape(values: Any) -> None:
-    found = whole(values)
-    assert found is not None
-    assert found.dtype == np.intp
+WHOLE: list[Any] = [[3, 1], (3, 1), range(3, 0, -2), np.array([3, 1], dtype=np.uint8), [[3, 1]], 3, []]
+REAL: list[Any] = [[3, 1.5], (3, 1), np.float32(0.5), [[3, 1], [2, 4]], []]
+
+
+@pytest.mark.parametrize(
+    ("found", "values", "kind"),
+    [*((whole(one), one, np.intp) for one in WHOLE), *((real(one), one, np.float64) for one in REAL)],
+)
+def test_numbers_keep_their_shape(found: Any, values: Any, kind: type) -> None:
+    assert found.dtype == kind
     assert found.tolist() == np.asarray(values).tolist()
 
 
-@pytest.mark.parametrize("values", [*NO_NUMBERS, [1.5], [1.0], np.array([2**63], dtype=np.uint64)])
-def test_what_is_not_whole(values: Any) -> None:
-    assert whole(values) is None
-
-
-@pytest.mark.parametrize("values", [[3, 1.5], (3, 1), np.float32(0.5), [[3, 1], [2, 4]], []])
-def test_real_numbers_keep_their_shape(values: Any) -> None:
-    found = real(values)
-    assert found is not None
-    assert found.dtype == np.float64
-    assert found.tolist() == np.asarray(values).tolist()
-
-
-@pytest.mark.parametrize("values", NO_NUMBERS)
-def test_what_is_not_real(values: Any) -> None:
-    assert real(values) is None
+def test_what_are_no_numbers() -> None:
+    for values in (*NO_NUMBERS, [1.5], [1.0], np.array([2**63], dtype=np.uint64)):
+        assert whole(values) is None
+    for values in NO_NUMBERS:
+        assert real(values) is None
 
 
 def test_rows_of_another_layout_are_made_contiguous() -> None:

@@ -46,25 +46,26 @@ def blocks(language: str) -> list[ParameterSet]:
     return found
 
 
-def prepare(directory: Path, files: dict[str, str]) -> None:
-    (directory / "experiments").symlink_to(ROOT / "experiments")
+@pytest.fixture
+def folder(files: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder with the files of a page, in which its snippets run."""
+    (tmp_path / "experiments").symlink_to(ROOT / "experiments")
     for name, content in files.items():
-        (directory / name).write_text(content, encoding="utf-8")
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 @pytest.mark.parametrize(("text", "files"), blocks("python"))
-def test_python_snippets_run(text: str, files: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    prepare(tmp_path, files)
-    monkeypatch.chdir(tmp_path)
-    script = tmp_path / "snippet.py"
+def test_python_snippets_run(text: str, folder: Path) -> None:
+    script = folder / "snippet.py"
     script.write_text(text, encoding="utf-8")
     runpy.run_path(str(script), run_name="snippet")
 
 
 @pytest.mark.parametrize(("text", "files"), blocks("console"))
-def test_commands_run(text: str, files: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    prepare(tmp_path, files)
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.usefixtures("folder")
+def test_commands_run(text: str) -> None:
     first, *sessions = re.split(r"^\$ ", text, flags=re.MULTILINE)
     assert not first
     assert sessions

@@ -17,21 +17,8 @@ from fredfw.errors import InputError
 from fredfw.units import Unit, parse, render
 
 # SI prefixes (SI Brochure, 9th edition, table 7) and binary prefixes (IEC 80000-13).
-DECIMAL = {
-    "f": -15,
-    "p": -12,
-    "n": -9,
-    "u": -6,
-    "µ": -6,
-    "m": -3,
-    "": 0,
-    "k": 3,
-    "M": 6,
-    "G": 9,
-    "T": 12,
-    "P": 15,
-    "E": 18,
-}
+DECIMAL = {"f": -15, "p": -12, "n": -9, "u": -6, "µ": -6, "m": -3, "": 0}
+DECIMAL |= {"k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 
 

@@ -1,17 +1,18 @@
 from __future__ import annotations
 
 import json
+import math
 
 import numpy as np
 import pytest
-from attrs import evolve
+from attrs import astuple, evolve
 from matplotlib.lines import Line2D
 from rich.console import Console
 
 from fredfw.experiment.results import Status
 from fredfw.validation import plots, report
 from fredfw.validation.points import CollectivePoint
-from fredfw.validation.results import LeftOut, Prediction, Validation
+from fredfw.validation.results import LeftOut, Prediction, Score, Validation, pooled
 from fredfw.validation.splits import Part
 from fredfw.validation.systems import find
 
@@ -146,3 +147,30 @@ def points_of(line: Line2D) -> list[tuple[float, float]]:
 
 def test_equal_results_give_equal_pictures(validation: Validation) -> None:
     assert plots.plot_validation(validation, "svg") == plots.plot_validation(validation, "svg")
+
+
+@pytest.mark.parametrize(
+    ("measured", "predicted", "score"),
+    [
+        # Factors 2, 1/2, 1 and 4: |ln| is ln 2 times 1, 1, 0 and 2, whose mean is ln 2; its quantile is 7/10 of the way
+        # from the third to the fourth.
+        ([1.0, 2.0, 3.0, 1.0], [2.0, 1.0, 3.0, 4.0], Score(4, 1.5, 1.0, 2**1.7 - 1, 3.0, (1 + 0.5 + 0 + 3) / 4)),
+        ([1e-6, 2.0], [1e-6, 2.0], Score(2, 1.0, 0.0, 0.0, 0.0, 0.0)),
+        # Too fast is as wrong as too slow.
+        ([1.0], [3.0], Score(1, 3.0, 2.0, 2.0, 2.0, 2.0)),
+        ([3.0], [1.0], Score(1, 1 / 3, 2.0, 2.0, 2.0, 2 / 3)),
+    ],
+)
+def test_closed_form_of_the_errors(measured: list[float], predicted: list[float], score: Score) -> None:
+    assert astuple(Score.of(measured, predicted)) == pytest.approx(astuple(score))
+
+
+def test_no_prediction_is_nearer_than_the_pooled_median_of_the_same_thing() -> None:
+    measured = [1.0, 2.0, 7.0]
+    same = [prediction(1024.0, seconds, 1.0).point for seconds in measured]
+    other = evolve(same[0], ranks=8, seconds=9.0)
+    assert pooled([*same, other]) == {same[0].same: 2.0, other.same: 9.0}
+    least = Score.of(measured, [2.0] * 3).error
+    for step in range(1, 100):
+        assert Score.of(measured, [step / 10] * 3).error >= least - 1e-12
+    assert least == pytest.approx(math.exp((math.log(2) + math.log(3.5)) / 3) - 1)
