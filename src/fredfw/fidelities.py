@@ -29,11 +29,7 @@ RENAMED = {
 
 
 def checked(name: object, key: str = "fidelity", accepted: Sequence[str] = FIDELITIES) -> str:
-    """Return ``name``, which a file says.
-
-    Raises:
-        InputError: It is none of ``accepted``.
-    """
+    """Return ``name``, which a file says; raises ``InputError`` where it is none of ``accepted``."""
     if name in accepted:
         return str(name)
     raise InputError(f"{name!r} is not known{hint(str(name), accepted)}", key=key, accepted=", ".join(accepted))
@@ -45,11 +41,7 @@ def hint(name: str, known: Sequence[str]) -> str:
 
 
 def called(name: str | None, accepted: Sequence[str] = SIMULATED) -> str | None:
-    """Return the name for ``name``, which a call gives; one of an earlier release works until version 1.
-
-    Raises:
-        InputError: It is none of either.
-    """
+    """Return the name for ``name``, which a call gives; one of an earlier release works until version 1."""
     if name is None or name not in tuple(RENAMED):  # whatever it is
         return None if name is None else checked(name, accepted=accepted)
     warnings.warn(f"fidelity {name!r} is now {RENAMED[name]}", DeprecationWarning, stacklevel=3)

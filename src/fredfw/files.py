@@ -33,25 +33,17 @@ _NUMBER = re.compile(r"(\d+)")
 
 @frozen
 class File:
-    """A file whose content has a part in a result.
-
-    Args:
-        path: As it was written.
-        location: Where it is.
-        digest: SHA-256 of its content when it was named, hexadecimal.
-    """
+    """A file whose content has a part in a result."""
 
     path: str
+    """As it was written."""
     location: Path = field(eq=False, repr=False)
     digest: str = field(repr=False)
+    """SHA-256 of its content when it was named, hexadecimal."""
 
     @classmethod
     def at(cls, path: object, folder: Path | None = None) -> File:
-        """Return the file at ``path``, relative to ``folder``, by default the working directory.
-
-        Raises:
-            InputError: There is no such file, or it cannot be read.
-        """
+        """Return the file at ``path``, relative to ``folder``, by default the working directory, if it can be read."""
         if isinstance(path, File):
             return path
         if not isinstance(path, str | Path) or not str(path):
@@ -84,11 +76,7 @@ class File:
         return expanded(data, self.path)
 
     def text(self) -> str:
-        """Return its text, with or without a mark at the beginning; raises as ``read`` does.
-
-        Raises:
-            InputError: It is not UTF-8 text.
-        """
+        """Return its text, which is UTF-8, with or without a mark at the beginning; raises as ``read`` does."""
         data = self.read()
         try:
             return data.decode("utf-8-sig")
@@ -99,14 +87,10 @@ class File:
 
 @frozen
 class Files:
-    """Several files, such as one for each rank; in the order of their names, with numbers as numbers.
-
-    Args:
-        paths: As they were written: paths, or patterns with ``*``.
-        files: They themselves.
-    """
+    """Several files, such as one for each rank; in the order of their names, with numbers as numbers."""
 
     paths: tuple[str, ...]
+    """As they were written: paths, or patterns with ``*``."""
     files: tuple[File, ...]
 
     @classmethod
@@ -136,12 +120,7 @@ class Files:
 
 
 def read_bounded(path: str | Path) -> bytes:
-    """Return what the file at ``path`` holds.
-
-    Raises:
-        InputError: It is longer than the limit ``bytes``, or ``path`` cannot be a path.
-        OSError: It cannot be read.
-    """
+    """Return what the file at ``path`` holds, up to the limit ``bytes``; raises ``OSError`` where it cannot be read."""
     try:
         with open(os.fspath(path), "rb") as file:
             return _bounded(file, str(path))
@@ -152,11 +131,7 @@ def read_bounded(path: str | Path) -> bytes:
 
 
 def expanded(data: bytes, path: str) -> bytes:
-    """Return ``data`` of the file at ``path``, uncompressed where it is compressed by gzip.
-
-    Raises:
-        InputError: It is longer than the limit ``bytes``, or the compression is damaged.
-    """
+    """Return ``data`` of the file at ``path``, uncompressed up to the limit ``bytes`` where it is of gzip."""
     if not data.startswith(GZIP):
         return data
     try:

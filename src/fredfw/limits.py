@@ -40,11 +40,7 @@ _READABLE = 10**15
 
 
 def check(name: str, count: int, *, key: str | None = None) -> None:
-    """Make sure that ``count``, which the field ``key`` decides, is within the limit ``name``.
-
-    Raises:
-        LimitError: It is above the limit; says how many there are, and the option that raises the limit.
-    """
+    """Raise a ``LimitError`` unless ``count``, which the field ``key`` decides, is within the limit ``name``."""
     limit = _current.get()[name]
     if count > limit:
         raise LimitError(f"{_shown(count)} {name} are too many", key=key, accepted=_accepted(name, count))
@@ -73,11 +69,7 @@ def current() -> Mapping[str, int]:
 
 @contextmanager
 def allowed(limits: Mapping[str, int]) -> Iterator[None]:
-    """Use ``limits``, by name, in place of the current ones while the block runs, in this thread alone.
-
-    Raises:
-        InputError: A limit that does not exist, or that is not a whole number of at least 1.
-    """
+    """Use ``limits``, whole numbers by name, in place of the current ones in this block and thread alone."""
     for name, limit in limits.items():
         if name not in DEFAULTS:
             message = f"there is no limit {name!r}{nearest(name, DEFAULTS)}"

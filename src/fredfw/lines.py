@@ -51,11 +51,7 @@ class Line:
 
 
 def lines(text: str, check: Callable[[Sequence[str]], None] = lambda _: None) -> Iterator[Line]:
-    """Yield the lines of CSV below its header, which ``check`` may refuse.
-
-    Raises:
-        InputError: It is not CSV, or a line has other cells than the header; names the line.
-    """
+    """Yield the lines of CSV below its header, which ``check`` may refuse; each has as many cells as that."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         header = [name.strip() for name in next(reader, [])]

@@ -10,12 +10,9 @@ _RANGE = re.compile(r"\s*([0-9]{1,18})(?:\s*-\s*([0-9]{1,18}))?\s*")
 
 
 def parse_numbers(text: str, count: int, *, what: str, key: str) -> list[int]:
-    """Return the numbers of a text such as ``0-4,7``, in the order given.
+    """Return the different numbers below ``count`` of a text such as ``0-4,7``, in the order given.
 
-    ``count`` is how many there are to choose from, ``what`` such as ``NPU``; errors name ``key``.
-
-    Raises:
-        InputError: It is not of that form, or a number is repeated or does not exist.
+    ``what`` they are, such as ``NPU``, and ``key`` are for messages.
     """
     accepted = f"different {what}s from 0 to {count - 1}, such as 0-4,7"
     found: dict[int, None] = {}

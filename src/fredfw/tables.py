@@ -13,11 +13,7 @@ _TYPO = 0.75  # how alike a key and a known one are that differ by a slip of the
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Return the tables of a TOML document.
-
-    Raises:
-        InputError: It is not TOML.
-    """
+    """Return the tables of a TOML document; raises ``InputError`` where it is none."""
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # more than TOMLDecodeError: integers of many digits, deep nesting
@@ -25,11 +21,7 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def as_table(value: object, key: str, *, accepted: str = "a table") -> Mapping[str, Any]:
-    """Return ``value``, which is to be a table; ``key`` is its dotted path, for the message.
-
-    Raises:
-        InputError: It is not a table.
-    """
+    """Return ``value``, whose dotted path is ``key``; raises ``InputError`` where it is not a table."""
     if not isinstance(value, Mapping):
         raise InputError(f"{value!r} is not a table", key=key or None, accepted=accepted)
     return value
@@ -61,11 +53,7 @@ def as_text(value: object, key: str) -> str:
 
 
 def as_choice(value: object, choices: Iterable[str], key: str) -> str:
-    """Return ``value``, whose dotted path is ``key``, and which is to be one of ``choices``.
-
-    Raises:
-        InputError: It is none of them; gives the nearest.
-    """
+    """Return ``value``, whose dotted path is ``key``; raises ``InputError`` where it is none of ``choices``."""
     accepted = tuple(choices)
     if value not in accepted:
         hint = nearest(value, accepted) if isinstance(value, str) else ""

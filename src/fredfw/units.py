@@ -72,8 +72,7 @@ def parse(value: object, unit: Unit) -> float:
     """Return ``value``, a number or text with a unit, in the SI unit of ``unit``.
 
     Raises:
-        InputError: The text has no unit, another dimension, a bare prefix, or the number is not finite, or beyond
-            ``LEAST`` and ``MOST``.
+        InputError: The text has no such unit, or the number is not finite, or beyond ``LEAST`` and ``MOST``.
     """
     # What programs mostly give, which costs them more than anything else here if it goes the long way.
     if (type(value) is float or type(value) is int) and (LEAST <= value <= MOST or value == 0):
@@ -137,10 +136,7 @@ def _other_case(written: str, unit: Unit) -> str:
 
 
 def render(value: float, unit: Unit, precision: int = 3) -> str:
-    """Return ``value`` with an SI prefix for people, for example ``"750 GB/s"``; never for data files.
-
-    ``precision`` is the number of digits after the first significant one, without zeros at the end.
-    """
+    """Return ``value`` with an SI prefix for people, such as ``"750 GB/s"``, and at most ``precision`` + 1 digits."""
     import quantiphy
 
     if unit in _WHOLE and abs(value) < 1:
@@ -164,15 +160,10 @@ def quantity(
     optional: bool = False,
     help: str = "",  # noqa: A002  (the word every configuration library uses)
 ) -> Any:
-    """Declare an attrs field that holds a quantity in SI and accepts text with units.
+    """Declare an attrs field that holds a quantity in SI and accepts text with units, as its ``default`` may be.
 
-    Args:
-        unit: Dimension of the field.
-        default: As a number in SI or as text; none makes the field required.
-        minimum: Smallest value allowed.
-        exclusive: Whether ``minimum`` itself is refused.
-        optional: Whether ``None`` is allowed.
-        help: What the field means, for ``fredfw plugins show`` and the documentation.
+    Without a default it is required. Less than ``minimum`` is refused, and the minimum itself where ``exclusive``;
+    ``None`` passes where ``optional``. ``help`` is for ``fredfw plugins show`` and the documentation.
     """
     bound = f"{'more than' if exclusive else 'at least'} {minimum:g} {unit.value}"
     form = f"{accepted(unit)}; {bound}"
@@ -232,8 +223,7 @@ def quantities(
 ) -> Any:
     """Declare a field with a tuple of quantities, one per dimension or level; ``None`` passes where it is the default.
 
-    A single quantity becomes a tuple of one, which stands for all. Where ``exclusive``, 0 is refused, too. The default
-    is one as for ``quantity``, or a list of such values, or ``None``.
+    A single quantity becomes a tuple of one, which stands for all. Where ``exclusive``, 0 is refused, too.
     """
     bound = f"{'more than' if exclusive else 'at least'} 0 {unit.value}"
     form = f"{accepted(unit)}; {bound}; or a list of such values"
@@ -275,11 +265,7 @@ def durations(default: object = attrs.NOTHING, *, help: str = "") -> Any:  # noq
 
 
 def per_dimension(values: Sequence[float], dimensions: Sequence[object], *, key: str) -> tuple[float, ...]:
-    """Return one of ``values`` for each of ``dimensions``; a single one is for all.
-
-    Raises:
-        InputError: There are more or fewer; names ``key``.
-    """
+    """Return one of ``values`` for each of ``dimensions``, or the single one for all; other numbers are refused."""
     count = len(dimensions)
     if len(values) not in (1, count):
         message = f"{counted(len(values), 'value')} for the {counted(count, 'dimension')} {list(dimensions)}"

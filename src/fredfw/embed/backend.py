@@ -65,7 +65,7 @@ class _Operation:
 
 
 class NetworkBackend:
-    """A fabric that carries messages and collectives for another program, which owns the clock.
+    """A ``fabric`` that carries messages and collectives for another program, which owns the clock.
 
     Nothing happens by itself: ``advance`` and ``run_until_idle`` let time pass and call back, in the order of time and,
     at equal times, in that in which the time became known: of a timer when it is begun, of a message when its last byte
@@ -74,30 +74,25 @@ class NetworkBackend:
     then, and the next step goes on with the rest.
 
     Every method checks what it is given before it changes anything, so that after an ``InputError`` all is as before.
-    Networks share nothing that changes: there may be any number of them, in any threads, as long as no two threads use
-    the same one at the same time. Between steps a network can be copied (``copy.deepcopy``) and pickled if its
-    callbacks can; handles stay valid in the copy.
+    Networks share nothing that changes: there may be any number of them, but no two threads use the same one at the
+    same time. Between steps a network can be copied and pickled if its callbacks can; handles stay valid in the copy.
 
-    End points are NPU numbers, as in groups, or the names of nodes: those of NPUs, I/O controllers (``controller0`` on
-    most fabrics) and memories. A link is given by its number, by its name as in ``Fabric.link_name``
-    (``npu0->npu1``), or by the two nodes that it joins, as a pair of node numbers (the first, of parallel links);
-    every link has one direction. Times, sizes and bandwidths are numbers in SI units, or text with a unit.
+    End points are NPU numbers, as in groups, or the names of NPUs, I/O controllers (``controller0`` on most fabrics)
+    and memories. A link, which has one direction, is given by its number, by its name as in ``Fabric.link_name``
+    (``npu0->npu1``), or by the numbers of the two nodes that it joins (the first, of parallel links). Times, sizes and
+    bandwidths are numbers in SI units, or text with a unit.
 
     Args:
         fabric: The network.
-        router: How transfers become links, or the name of a router; the fabric's own by default.
-        sharing: How links are shared, or the name of a policy; the fabric's own by default.
+        router: One, or the name of one; the fabric's own by default.
+        sharing: A policy, or the name of one; the fabric's own by default.
         plugins: Where names are looked up; what is installed by default.
         stepwise: Until version 1: ``exact`` with phases kept whole.
         fidelity: How closely collectives are simulated, ``exact`` or ``compressed``. By default each that has more
             transfers than the limit ``exact``, see ``fredfw.limits``, is compressed; ``notes`` names it.
 
-    Attributes:
-        fabric: The network.
-
     Raises:
-        InputError: No fabric, an unknown fidelity or two of them, or ``UnknownNameError`` for a name that nothing is
-            registered under.
+        InputError: No fabric, an unknown fidelity or two of them, or a name that nothing is registered under.
     """
 
     def __init__(
@@ -147,17 +142,10 @@ class NetworkBackend:
     ) -> Handle:
         """Send a message, now.
 
-        It is delivered when its last byte has drained and has paid the latency of its path: one of no bytes after the
-        latency, one to the sender itself at once. If failed links leave no path, it waits for them.
-
-        Args:
-            src: End point.
-            dst: End point.
-            bytes: Its size, 0 or more.
-            tag: What ``receive`` asks for; a message with the tag ``None`` is not to be received.
-            on_complete: Called when it is delivered.
-            priority: Class for the sharing policy; 0 is the highest.
-            label: What its bytes are accounted to.
+        It is delivered, and ``on_complete`` called, when its last byte has drained and has paid the latency of its
+        path: one of no bytes after the latency, one to the sender itself at once. If failed links leave no path, it
+        waits for them. A message with the ``tag`` ``None`` is not to be received. ``priority`` is its class for the
+        sharing policy, of which 0 is the highest; its bytes are accounted to ``label``.
 
         Raises:
             InputError: No end point, an impossible size, a tag that cannot be compared, no callback, no class.
@@ -191,13 +179,8 @@ class NetworkBackend:
     def receive(self, src: int | str, dst: int | str, tag: Hashable, on_complete: Callback) -> Handle:
         """Wait at ``dst`` for a message from ``src`` with ``tag``; it may be there already.
 
-        The n-th receive with the same ends and tag gets the n-th message that was sent with them.
-
-        Args:
-            src: End point that sends.
-            dst: End point that receives.
-            tag: As in ``send``, not ``None``.
-            on_complete: Called when the message is delivered, after the sender's own callback.
+        The n-th receive with the same ends and tag gets the n-th message that was sent with them. ``on_complete`` is
+        called when that is delivered, after the sender's own callback.
 
         Raises:
             InputError: No end point, an impossible tag, no callback.
@@ -223,16 +206,11 @@ class NetworkBackend:
         priority: int = 0,
         label: str | None = None,
     ) -> Handle:
-        """Begin a collective, now.
+        """Begin a collective, now; ``on_complete`` is called when the last member is done.
 
-        Args:
-            request: What is to be done.
-            on_complete: Called when the last member is done.
-            group: NPU numbers in rank order; all NPUs by default.
-            algorithm: An algorithm, its name, or ``auto`` for the one that is fastest when it is alone on the fabric
-                with all links up.
-            priority: Class for the sharing policy; 0 is the highest.
-            label: What its bytes are accounted to; the pattern by default.
+        The ``group`` are NPU numbers in rank order, all NPUs by default. The ``algorithm`` is one, its name, or
+        ``auto`` for the one that is fastest when it is alone on the fabric with all links up. ``priority`` and
+        ``label`` are as in ``send``; the label is the pattern by default.
 
         Raises:
             InputError: No request, not one NPU per rank, no callback, no class; ``UnknownNameError`` for an unknown

@@ -28,9 +28,7 @@ class Communication(simpy.Event):
 class Network:
     """A backend whose operations are events to wait for; all parameters are those of ``NetworkBackend``.
 
-    Args:
-        env: The environment that drives it.
-        backend: What links can fail on, and all else that takes no time.
+    Its ``backend`` is what links can fail on, and all else that takes no time.
     """
 
     def __init__(self, env: simpy.Environment, backend: NetworkBackend) -> None:
@@ -83,13 +81,8 @@ class Environment(simpy.Environment):
     """SimPy's environment over a network, to be used in place of ``simpy.Environment``.
 
     Its clock is the network's, to the last digit: whatever is due first happens first. What processes do at a moment
-    comes before what the network does then, so that all that starts together is shared out once.
-
-    Args:
-        backend: The network; nothing else may step it from now on.
-
-    Attributes:
-        network: For processes.
+    comes before what the network does then, so that all that starts together is shared out once. Processes use its
+    ``network``; nothing else may step the backend from now on.
     """
 
     def __init__(self, backend: NetworkBackend) -> None:

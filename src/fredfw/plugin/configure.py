@@ -71,14 +71,9 @@ def build(
 
     Values must have the types of the fields: an integral float may be an integer, and a list a tuple or a set, but
     nothing else is guessed. A field with a converter gets its value as it is. Tables fill fields whose type is an attrs
-    class. A field whose type is an interface of plugins, such as ``Topology``, takes what ``choose`` takes.
-
-    Args:
-        cls: The class.
-        mapping: Values by key.
-        key_prefix: Key path of the table, for messages.
-        registries: Of the plugins that fields may name; asked only where a field names one.
-        folder: Which paths of files are relative to; by default, the working directory.
+    class. A field whose type is an interface of plugins, such as ``Topology``, takes what ``choose`` takes, of the
+    ``registries``. Paths of files are relative to ``folder``, by default the working directory. Messages name
+    ``key_prefix``, the path of the table.
 
     Raises:
         InputError: A key is unknown or missing, or a value has the wrong type or is refused by the class.

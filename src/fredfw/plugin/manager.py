@@ -67,11 +67,7 @@ class Switches:
         strict: bool = False,
         trace: Callable[[str], None] | None = None,
     ) -> Switches:
-        """Read the environment, the only place that does.
-
-        ``FREDFW_DISABLE_PLUGINS`` is the block list and ``FREDFW_PLUGINS`` the allow list, with commas between names;
-        ``trace`` is used if ``FREDFW_TRACE_HOOKS`` is neither empty nor 0.
-        """
+        """Read ``FREDFW_DISABLE_PLUGINS`` and ``FREDFW_PLUGINS``; trace unless ``FREDFW_TRACE_HOOKS`` is empty or 0."""
         block, allow = (
             frozenset(map(str.strip, environ.get(name, "").split(","))) - {""}
             for name in ("FREDFW_DISABLE_PLUGINS", "FREDFW_PLUGINS")
@@ -234,8 +230,8 @@ class PluginManager:
     def versions(self, used: Iterable[type]) -> dict[str, str]:
         """Return the version of each distribution that the classes ``used`` come from, for a result's provenance.
 
-        A file has its name and the SHA-256 of its content (of each, where several have one name), another plugin
-        registered in process the version ``"in process"``, and a class from elsewhere its module with ``"no plugin"``.
+        A file has its name and its SHA-256, another plugin registered in process the version ``"in process"``, and a
+        class from elsewhere its module with ``"no plugin"``.
         """
         found: dict[str, set[str]] = {}
         for cls in dict.fromkeys(used):  # of algorithms there are many variants

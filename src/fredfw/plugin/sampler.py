@@ -12,47 +12,34 @@ from attrs import frozen
 
 @frozen
 class Trial:
-    """A point to run.
-
-    Args:
-        point: Its number in the space.
-        rung: A fidelity, or the name of a rung of the study; ``None`` for what the experiment says.
-    """
+    """A point to run, by its number in the space."""
 
     point: int
     rung: str | None = None
+    """A fidelity, or the name of a rung of the study; ``None`` for what the experiment says."""
 
 
 @frozen
 class Told:
-    """What has come of a trial.
-
-    Args:
-        trial: What was asked for.
-        losses: One for each objective, of which less is better; ``None`` where there is no result.
-        feasible: Whether there is a result that keeps the limits of the study.
-    """
+    """What has come of a trial."""
 
     trial: Trial
     losses: tuple[float, ...] | None
+    """One for each objective, of which less is better; ``None`` where there is no result."""
     feasible: bool
+    """Whether there is a result that keeps the limits of the study."""
 
 
 @frozen(eq=False)
 class SearchSpace:
-    """What a sampler chooses from.
-
-    Args:
-        names: Of the dimensions, in order; the cells of the experiment are dimensions like any other.
-        values: Of each dimension, in order.
-        points: Of each that keeps the constraints, the number of its value in each dimension; ``None`` in a dimension
-            that it does not have.
-        objectives: How many there are.
-    """
+    """What a sampler chooses from."""
 
     names: tuple[str, ...]
+    """Of the dimensions, in order; the cells of the experiment are dimensions like any other."""
     values: tuple[tuple[Any, ...], ...]
+    """Of each dimension, in order."""
     points: tuple[tuple[int | None, ...], ...]
+    """Of each that keeps the constraints, the number of its value in each dimension that it has, or ``None``."""
     objectives: int = 1
 
     def __len__(self) -> int:
