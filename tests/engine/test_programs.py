@@ -33,6 +33,7 @@ WORKLOADS: dict[str, Any] = {
 }
 TORUS: dict[str, Any] = {"topology": {"name": "torus", "dimensions": [4, 2]}}
 FRED: dict[str, Any] = {"topology": {"name": "fred", "arity": [4, 2]}}
+JITTER = {"distribution": "normal", "deviation": 0.1}
 
 
 def content(fabric: Mapping[str, Any], **more: Any) -> dict[str, Any]:
@@ -44,6 +45,11 @@ def both(tables: dict[str, Any], workload: str, **options: Any) -> tuple[RunResu
     framework = Framework()
     experiment = framework.load_experiment(tables, workloads=[workload])
     return framework.run(experiment, **options), framework.export_program(experiment, **options)
+
+
+def exported(fabric: Mapping[str, Any], workload: str, **options: Any) -> bytes:
+    framework = Framework()
+    return framework.export_program(framework.load_experiment(content(fabric), workloads=[workload]), **options)
 
 
 def read(file: bytes) -> int:
@@ -121,13 +127,7 @@ def test_jobs_are_one_program() -> None:
 
 
 def test_equal_programs_are_equal_bytes() -> None:
-    options: dict[str, Any] = {"workload": "training", "routes": True}
-    frameworks = Framework(), Framework()
-    one, other = (
-        framework.export_program(framework.load_experiment(content(TORUS), workloads=["training"]), **options)
-        for framework in frameworks
-    )
-    assert one == other
+    assert exported(TORUS, "training", routes=True) == exported(TORUS, "training", routes=True)
 
 
 def test_routes_are_those_of_messages_between_all_npus() -> None:
@@ -148,50 +148,33 @@ def test_routes_are_those_of_messages_between_all_npus() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "workload", "message"),
+    ("fields", "message"),
     [
-        (FRED, "reduce", r"fabrics\.net\.admission: 'circuits' is asked while a program runs.*accepted: open"),
-        ({**TORUS, "sharing": "dctcp"}, "reduce", r"fabrics\.net\.sharing: 'dctcp' gives rates.*accepted: max-min, "),
+        (FRED, r"admission: 'circuits' is asked while a program runs.*accepted: open"),
+        ({"sharing": "dctcp"}, r"sharing: 'dctcp' gives rates.*accepted: max-min, "),
+        ({"events": [{"links": "npu0->npu1", "action": "fail", "at": 1e-6}]}, r"events: links change.*: no events"),
+        ({"variation": {"runs": 3, "jitter": JITTER}}, r"variation\.runs: 3 runs are 3 programs.*accepted: 1"),
         (
-            {**TORUS, "events": [{"links": "npu0->npu1", "action": "fail", "at": "1 us"}]},
-            "reduce",
-            r"fabrics\.net\.events: links change while a program runs.*accepted: no events",
-        ),
-        (
-            {**TORUS, "variation": {"runs": 3, "jitter": {"distribution": "normal", "deviation": 0.1}}},
-            "reduce",
-            r"fabrics\.net\.variation\.runs: 3 runs are 3 programs.*accepted: 1",
-        ),
-        (
-            {**TORUS, "transport": {"name": "alpha-beta", "launch": "5 us"}},
-            "reduce",
-            r"fabrics\.net\.transport: 'alpha-beta' is asked what each message costs.*accepted: ideal",
+            {"transport": {"name": "alpha-beta", "launch": "5 us"}},
+            r"transport: 'alpha-beta' is asked what each message costs.*accepted: ideal",
         ),
     ],
     ids=["admission", "sharing", "events", "variation", "transport"],
 )
-def test_what_needs_python_is_refused(fields: dict[str, Any], workload: str, message: str) -> None:
-    framework = Framework()
-    experiment = framework.load_experiment(content(fields), workloads=[workload])
-    with pytest.raises(InputError, match=message):
-        framework.export_program(experiment, routes=True)
+def test_what_needs_python_is_refused(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=rf"fabrics\.net\.{message}"):
+        exported({**TORUS, **fields}, "reduce", routes=True)
 
 
 def test_loads_and_stores_are_refused() -> None:
-    framework = Framework()
-    experiment = framework.load_experiment(content({**FRED, "admission": "open"}), workloads=["loading"])
-    message = (
-        r"workloads\.loading\.workload: the task '.*' loads or stores.*accepted: a workload without loads and stores"
-    )
-    with pytest.raises(InputError, match=message):
-        framework.export_program(experiment)
+    what = r"workloads\.loading\.workload: the task '.*' loads or stores"
+    with pytest.raises(InputError, match=rf"{what}.*accepted: a workload without loads and stores"):
+        exported({**FRED, "admission": "open"}, "loading")
 
 
 def test_too_many_routes_are_refused() -> None:
-    framework = Framework()
-    experiment = framework.load_experiment(content(TORUS), workloads=["reduce"])
     with allowed({"flows": 63}), pytest.raises(LimitError, match=r"64 flows are too many.*--limit flows=64"):
-        framework.export_program(experiment, routes=True)
+        exported(TORUS, "reduce", routes=True)
 
 
 # --- files that are none
@@ -200,9 +183,7 @@ def test_too_many_routes_are_refused() -> None:
 @pytest.fixture(scope="module")
 def file() -> bytes:
     """A small program with routes."""
-    framework = Framework()
-    experiment = framework.load_experiment(content(TORUS), workloads=["training"])
-    return framework.export_program(experiment, fidelity="exact", routes=True)
+    return exported(TORUS, "training", fidelity="exact", routes=True)
 
 
 def test_what_is_cut_off_is_refused(file: bytes) -> None:

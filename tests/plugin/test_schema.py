@@ -45,61 +45,39 @@ class Thing:
     inside: int = field(init=False, default=0)
 
 
+FIELDS = {one.name: one for one in schema.fields(Thing)}
+
+
 def test_fields_in_words() -> None:
-    fields = {one.name: one for one in schema.fields(Thing)}
-    rows = fields["rows"]
-    assert (rows.type, rows.unit, rows.default, rows.help) == ("int", None, None, "how many")
-    assert rows.accepted == "a number of at least 1"
-    assert rows.required
-    speed = fields["speed"]
-    assert (speed.type, speed.unit, speed.default, speed.help) == ("float", "B/s", "750 GB/s", "how fast")
-    assert speed.accepted == f"{units.accepted(units.Unit.BYTES_PER_SECOND)}; more than 0 B/s"
-    assert not speed.required
-
-
-def test_fields_are_those_of_the_constructor() -> None:
-    names = [one.name for one in schema.fields(Thing)]
-    assert names[:3] == ["rows", "speed", "bytes_"]
-    assert "private" in names
-    assert not {"_private", "inside", "name"} & set(names)
+    rows, speed = FIELDS["rows"], FIELDS["speed"]
+    assert rows == schema.FieldInfo("rows", "int", None, None, "how many", "a number of at least 1")
+    accepted = f"{units.accepted(units.Unit.BYTES_PER_SECOND)}; more than 0 B/s"
+    assert speed == schema.FieldInfo("speed", "float", "B/s", "750 GB/s", "how fast", accepted)
+    assert (rows.required, speed.required) == (True, False)
+    assert list(FIELDS)[:3] == ["rows", "speed", "bytes_"]
+    assert "private" in FIELDS
+    assert not {"_private", "inside", "name"} & set(FIELDS)
 
 
 @pytest.mark.parametrize(
-    ("name", "default"),
+    ("name", "default", "accepted"),
     [
-        ("bytes_", "150.528 kB"),
-        ("wait", "none"),
-        ("variant", '"D"'),
-        ("shape", "[8, 8]"),
-        ("colour", '"red"'),
-        ("mode", "none"),
-        ("wide", "false"),
-        ("inner", "Inner(depth=1)"),
-        ("listed", "[]"),
-        ("derived", "computed"),
-        ("private", "3"),
+        ("bytes_", "150.528 kB", f"{units.accepted(units.Unit.BYTES)}; at least 0 B"),
+        ("wait", "none", f"{units.accepted(units.Unit.SECONDS)}; at least 0 s"),
+        ("variant", '"D"', "C, D"),
+        ("shape", "[8, 8]", "a list, each an integer, a number of at least 1"),
+        ("both", "2", "a number of at least 1, a number of at least 2"),
+        ("colour", '"red"', "red, blue"),
+        ("mode", "none", "a, b"),
+        ("wide", "false", "true or false"),
+        ("inner", "Inner(depth=1)", "a table of depth"),
+        ("listed", "[]", "a list, each a number"),
+        ("derived", "computed", "an integer"),
+        ("private", "3", "an integer"),
     ],
 )
-def test_defaults_are_rendered_as_they_may_be_written(name: str, default: str) -> None:
-    assert {one.name: one.default for one in schema.fields(Thing)}[name] == default
-
-
-@pytest.mark.parametrize(
-    ("name", "accepted"),
-    [
-        ("variant", "C, D"),
-        ("shape", "a list, each an integer, a number of at least 1"),
-        ("both", "a number of at least 1, a number of at least 2"),
-        ("colour", "red, blue"),
-        ("mode", "a, b"),
-        ("wide", "true or false"),
-        ("inner", "a table of depth"),
-        ("listed", "a list, each a number"),
-        ("derived", "an integer"),
-    ],
-)
-def test_what_is_accepted(name: str, accepted: str) -> None:
-    assert {one.name: one.accepted for one in schema.fields(Thing)}[name] == accepted
+def test_defaults_and_what_is_accepted(name: str, default: str, accepted: str) -> None:
+    assert (FIELDS[name].default, FIELDS[name].accepted) == (default, accepted)
 
 
 @pytest.mark.parametrize(
