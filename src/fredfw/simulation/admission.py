@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 import numpy as np
-from attrs import define, field
+from attrs import define
 
 from fredfw.errors import RefusedError, SimulationError
 from fredfw.fabric import Admission, AlwaysStart, Decompose, FlowSet, Refuse, Split, Start, Wait
 from fredfw.simulation import answers
-from fredfw.simulation.record import Statistics
-from fredfw.simulation.rerouting import Detours
 from fredfw.typing import IntArray
+
+if TYPE_CHECKING:
+    from fredfw.simulation.network import FlowNetwork
 
 Completion = Callable[[IntArray], None]
 Unicasts = Callable[[], FlowSet]
@@ -47,7 +48,7 @@ class Turns:
 
     @classmethod
     def of(cls, ask: Callable[[Request], None], request: Request, parts: list[FlowSet]) -> Turns:
-        """Return the ``parts`` of ``request``, none of which has begun."""
+        """Return the turns of ``parts``, none of which has begun."""
         last = np.zeros(request.flows.activities, dtype=np.intp)
         for turn, part in enumerate(parts):
             last[part.activity] = turn
@@ -90,56 +91,46 @@ def _members_of(unicasts: Unicasts, members: IntArray) -> FlowSet:
 _AT_ONCE = Start()
 
 
-@define(eq=False, kw_only=True)
 class Desk:
-    """Asks the admission control of a fabric, and does what it says."""
+    """Asks the admission control of a network, and does what it says."""
 
-    _admission: Admission  # of one simulation
-    _admit: Callable[[Request, FlowSet, Start], None]  # lets one in, with flows that may take other ways than it says
-    _active: Callable[[], Iterable[FlowSet]]  # were let in and have not ended
-    _compressed: Callable[[], bool]  # whether repetitions are under way that are simulated as one
-    _detours: Detours
-    _fabric: str
-    _statistics: Statistics
-    _controlled: float  # links that it decides about, which come first; flows over others, of memories, start at once
-    waiting: list[Request] = field(factory=list, init=False)  # will be asked about again when something has ended
+    def __init__(self, network: FlowNetwork) -> None:
+        self._network = network
+        self._admission = network.admission
+        memories, links = network.fabric.memories, network.fabric.network.sources
+        # Links that it decides about, which come first; flows over others, of memories, start at once.
+        self._controlled = math.inf if memories is None else len(links)
+        self.waiting: list[Request] = []  # will be asked about again when something has ended
 
     def ask(self, request: Request) -> None:
-        """Do with the flows of ``request`` what the admission says.
-
-        Raises:
-            RefusedError: The admission refuses the flows.
-            SimulationError: It asks for unicasts where there are none.
-            PluginError: It fails, or returns what cannot be done.
-        """
-        flows = self._detours.around(request.flows)
+        """Do with the flows of ``request`` what the admission says; raises as ``FlowNetwork.start`` does."""
+        network = self._network
+        flows = network._detours.around(request.flows)
         if type(self._admission) is AlwaysStart or self._is_outside(flows):
-            self._admit(request, flows, _AT_ONCE)
+            network._admit(request, flows, _AT_ONCE)
             return
-        what = flows.label or "flows"
+        what, fabric = flows.label or "flows", network.fabric.name
         active: tuple[FlowSet, ...] = ()
         if not isinstance(self._admission, AlwaysStart):  # else what runs matters to nobody
-            active = tuple(self._active())
-            if self._controlled < math.inf:
-                active = tuple(one for one in active if not self._is_outside(one))
+            active = tuple(one for one in network._active.values() if not self._is_outside(one))
         decision = answers.decision(self._admission, flows, active)
         match decision:
             case Start():
-                self._admit(request, flows, decision)
+                network._admit(request, flows, decision)
             case Wait():
                 self._wait(request)
             case Split():
-                self._statistics.splits += 1
+                network._statistics.splits += 1
                 parts = [request.flows.part(np.asarray(part, dtype=np.intp)) for part in decision.parts]
                 Turns.of(self.ask, request, parts).begin()
             case Decompose():
                 if request.unicasts is None:
-                    cannot = f"fabric {self._fabric!r} cannot carry {what}, and cannot replace it by unicasts"
+                    cannot = f"fabric {fabric!r} cannot carry {what}, and cannot replace it by unicasts"
                     raise SimulationError(f"{cannot}: {decision.reason}")
-                self._statistics.decompositions += 1
+                network._statistics.decompositions += 1
                 self.ask(Request(request.ticket, request.unicasts(), request.on_complete, None, request.on_drained))
             case Refuse():
-                raise RefusedError(f"fabric {self._fabric!r} refuses {what}: {decision.reason}")
+                raise RefusedError(f"fabric {fabric!r} refuses {what}: {decision.reason}")
             case _:
                 assert_never(decision)
 
@@ -163,14 +154,13 @@ class Desk:
 
     def _is_outside(self, flows: FlowSet) -> bool:
         """Return whether ``flows`` go over links that the admission does not know."""
-        if self._controlled == math.inf:
-            return False
         links = flows.routes.links
-        return len(links) > 0 and bool(links[0] >= self._controlled)
+        return self._controlled < math.inf and len(links) > 0 and bool(links[0] >= self._controlled)
 
     def _wait(self, request: Request) -> None:
-        self._statistics.waits += not request.waited
+        statistics = self._network._statistics
+        statistics.waits += not request.waited
         request.waited = True
         # Between two repetitions it might not have had to wait.
-        self._statistics.met += request.flows.repeat > 1 or self._compressed()
+        statistics.met += request.flows.repeat > 1 or self._network._compresses
         self.waiting.append(request)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from ctypes import POINTER, Structure, c_char_p, c_double, c_int32, c_int64, c_void_p
 from functools import cache
 from typing import Any
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fredfw.collectives import Schedule
+from fredfw.collectives.schedule import turns
 from fredfw.errors import SimulationError
 from fredfw.fabric import FlowSet, Routes
 from fredfw.typing import BoolArray, FloatArray, IntArray
@@ -90,13 +91,9 @@ class Graph(Structure):
 
 
 class Record:
-    """What has happened in a task graph, as the engine writes it.
+    """What has happened in a task graph of so many tasks, as the engine writes it.
 
-    Args:
-        tasks: How many there are.
-        spans: How many have ended.
-        ranks: How many those have together.
-        compared: How many shares have run in the group that stands for them.
+    So many spans have ended, with so many ranks together; so many shares are compared by the group that stands for each.
     """
 
     def __init__(self, tasks: int, spans: int, ranks: int, compared: int) -> None:
@@ -308,47 +305,23 @@ def max_min(
     """Return the ``(F,)`` max-min fair rates in bytes per second, and the number of passes over the flows.
 
     A link whose fair share is the tightest constraint of every flow that crosses it is saturated at that share; all
-    such links are frozen in one pass.
-
-    Args:
-        offsets: ``(F + 1,)`` start of each flow's pairs.
-        links: ``(P,)`` link of each pair.
-        coefficients: ``(P,)`` share of the flow's rate on that link, or ``None`` for 1.
-        caps: ``(F,)`` upper limits, infinite for none; a flow without links keeps its cap. ``None`` for no limits.
-        capacities: ``(links,)`` bytes per second.
+    such links are frozen in one pass. The arrays are those of ``Incidence``, and ``(links,)`` bytes per second.
     """
     rates = np.full(len(offsets) - 1, np.inf) if caps is None else np.array(caps, dtype=float)
     offsets, links, capacities = numbers(offsets), numbers(links), reals(capacities)
     weights = None if coefficients is None else reals(coefficients)
-    passes = library().max_min(
-        len(rates),
-        len(capacities),
-        offsets.ctypes.data,
-        links.ctypes.data,
-        address(weights),
-        capacities.ctypes.data,
-        rates.ctypes.data,
-    )
-    return rates, passes
+    arrays = map(address, (offsets, links, weights, capacities, rates))
+    return rates, library().max_min(len(rates), len(capacities), *arrays)
 
 
 class NativeSchedule:
-    """A schedule for the engine.
+    """A schedule for the engine, with the ends of the flows of each phase, see ``lowering.Ends``."""
 
-    Args:
-        schedule: The schedule.
-        ends: Those of the flows of each phase, see ``lowering.Ends``.
-        volumes: ``(flows,)`` bytes of each phase, ``None`` where repetitions differ.
-        turns: The turn of each phase, as the first that has part in it.
-    """
-
-    def __init__(
-        self, schedule: Schedule, ends: Sequence[Any], volumes: Iterable[FloatArray | None], turns: Sequence[int]
-    ) -> None:
+    def __init__(self, schedule: Schedule, ends: Sequence[Any]) -> None:
         self._arrays: list[object] = []
         chunks = np.broadcast_to(reals(schedule.chunk_bytes), schedule.chunks)
         phases = (PhaseView * max(len(schedule.phases), 1))()
-        for struct, phase, rows, sizes, turn in zip(phases, schedule.phases, ends, volumes, turns, strict=False):
+        for struct, phase, rows, turn in zip(phases, schedule.phases, ends, turns(schedule), strict=False):
             struct.repeat, struct.channel, struct.turn = phase.repeat, phase.channel, turn
             for name in ("after", "behind", "room"):
                 waits = getattr(phase, name)
@@ -366,7 +339,8 @@ class NativeSchedule:
                 steps = 1 if schedule.uniform(phase) else phase.repeat  # else each repetition carries its own
                 carried = sum(float(schedule.row_bytes(phase, step).sum()) for step in range(steps))
                 phases[turn].turn_bytes += carried * (phase.repeat // steps)
-            if sizes is not None:
+            if schedule.uniform(phase):
+                sizes = rows.volumes(schedule.row_bytes(phase))
                 alike = len(sizes) > 0 and sizes.min() == sizes.max()
                 few = reals(sizes[:1] if alike else sizes)
                 struct.volumes, struct.volume_count = self._keep(few), len(few)
@@ -392,13 +366,8 @@ class NativeSchedule:
 class NativeLowered:
     """A schedule in so many groups of a fabric, for the engine.
 
-    Args:
-        schedule: The schedule.
-        groups: How many run it.
-        launch: Seconds before the first flow.
-        links: How many the fabric has.
-        phases: Routes of the flows of each phase; the ``(F,)`` rates that they do not exceed, if any; and which of them
-            start whatever runs, if any.
+    Its launch takes seconds before the first flow. Of each phase there are the routes of the flows; the ``(F,)`` rates
+    that they do not exceed, if any; and which of them start whatever runs, if any.
     """
 
     def __init__(

@@ -13,7 +13,6 @@ from attrs import evolve, frozen
 
 from fredfw import limits
 from fredfw.collectives import Phase, Schedule
-from fredfw.collectives.schedule import turns
 from fredfw.errors import UnsupportedError
 from fredfw.fabric import Fabric, FlowSet, OpenAdmission, Operation, Router, Routes, answers
 from fredfw.simulation import answers as asked
@@ -32,6 +31,8 @@ _BUILT_NODES = 1 << 18
 _LEAST_NODES = 16
 
 _T = TypeVar("_T")
+Rows = Sequence[IntArray] | IntArray
+"""``G`` times some nodes, of which there may be as many each time."""
 
 
 @frozen(eq=False)
@@ -125,18 +126,18 @@ class Lowering:
         times: int = 1,
         unicasts: bool = False,
     ) -> FlowSet:
-        """Return the flows of phase ``index`` of ``schedule`` in each of ``groups``.
+        """Return the flows of phase ``index`` of ``schedule`` in each of the ``(G, ranks)`` nodes ``groups``.
 
-        As unicasts, every source of a stream of V bytes sends V to each destination but itself. A stream whose n
-        sources are its destinations, an all-reduce, is a reduce-scatter and then an all-gather by direct exchange:
-        V / n from each of them to each other in both steps. One flow set cannot hold the barrier between the steps, so
-        they are one flow of 2 V / n that pays its path's latency twice. Alone in the network that is exact, for both
-        steps have the same flows.
+        Every group is an activity. As unicasts, every source of a stream of V bytes sends V to each destination but
+        itself. A stream whose n sources are its destinations, an all-reduce, is a reduce-scatter and then an all-gather
+        by direct exchange: V / n from each of them to each other in both steps. One flow set cannot hold the barrier
+        between the steps, so they are one flow of 2 V / n that pays its path's latency twice. Alone in the network that
+        is exact, for both steps have the same flows.
 
         Args:
             schedule: The schedule.
             index: Which of its phases.
-            groups: ``(G, ranks)`` node of each rank; every group is an activity of its own.
+            groups: Where.
             priority: Class of the flows.
             label: What their bytes are accounted to.
             repetition: One repetition alone, or ``None`` for all of them, which must carry the same bytes.
@@ -154,7 +155,7 @@ class Lowering:
             return known[1]
         phase = schedule.phases[index]
         limits.check("flows", len(phase) * len(groups))
-        routes, caps = self._phase_routes(schedule, index, groups, unicasts=unicasts)
+        routes, caps, again = self._phase_routes(schedule, index, groups, unicasts=unicasts)
         volumes = self.ends(phase).volumes(schedule.row_bytes(phase, repetition or 0))
         if unicasts:
             exchange = _exchange(self.ends(phase))
@@ -169,46 +170,38 @@ class Lowering:
             priority=priority,
             label=label,
             continues=continues,
-            again=self._again(schedule, index, groups, unicasts=unicasts),
+            again=again,
         )
         return self._remember(key, schedule, flow_set)
 
-    def _again(self, schedule: Schedule, index: int, groups: IntArray, *, unicasts: bool) -> Callable[[Router], Routes]:
-        """Return what routes the flows of a phase by any router."""
-        rows, price = self.ends(schedule.phases[index]), self.price(schedule, groups)
-        exchange = _exchange(rows) if unicasts else None
-        build = self._building(rows, exchange, groups)
-        return build if price is None else partial(self._priced, price, (exchange or rows).load, build)
-
-    def _building(self, rows: Ends, exchange: _Exchange | None, groups: IntArray) -> Callable[[Router], Routes]:
-        if exchange is not None:
-            return partial(self._build_exchange, exchange, groups)
-        return partial(self._build_routes, rows, groups)
-
     def _phase_routes(
         self, schedule: Schedule, index: int, groups: IntArray, *, unicasts: bool = False
-    ) -> tuple[Routes, FloatArray | None]:
-        """Return the routes of the flows of a phase, and the rates that they do not exceed, if there are such."""
+    ) -> tuple[Routes, FloatArray | None, Callable[[Router], Routes]]:
+        """Return the routes of a phase, the rates that its flows do not exceed, if any, and what routes it again."""
         rows, price = self.ends(schedule.phases[index]), self.price(schedule, groups)
         exchange = _exchange(rows) if unicasts else None
+        build = partial(self._build_routes, rows, groups)
+        if exchange is not None:
+            build = partial(self._build_exchange, exchange, groups)
         key = rows.key, self._named(groups), unicasts
-        routes = self._routed(key, self._building(rows, exchange, groups))
+        routes = self._routed(key, build)
         if price is None:
-            return routes, None
+            return routes, None, build
         load = (exchange or rows).load
         priced = self._routed((*key, id(price)), lambda _: price.routes(self.fabric, routes, load))
-        return priced, price.caps(self.fabric, priced, load)
+        return priced, price.caps(self.fabric, priced, load), partial(self._build_priced, price, load, build)
 
     def lowered(self, schedule: Schedule, groups: IntArray) -> NativeLowered:
         """Return ``schedule`` in ``(G, ranks)`` ``groups`` for the engine, the same object at each call."""
         return self.built(partial(self._lower, schedule, groups), groups, schedule, NativeLowered)
 
     def _lower(self, schedule: Schedule, groups: IntArray) -> NativeLowered:
-        native = self.built(partial(self._lower_schedule, schedule), None, schedule, NativeSchedule)
+        ends = [self.ends(phase) for phase in schedule.phases]
+        native = self.built(partial(NativeSchedule, schedule, ends), None, schedule, NativeSchedule)
         limits.check("flows", max((len(phase) for phase in schedule.phases), default=0) * len(groups))
         phases = []
         for index in range(len(schedule.phases)):
-            routes, caps = self._phase_routes(schedule, index, groups)
+            routes, caps, _ = self._phase_routes(schedule, index, groups)
             phases.append((routes, caps, self._starting(routes)))
         price = self.price(schedule, groups)
         launch = 0.0 if price is None else price.launch
@@ -223,18 +216,10 @@ class Lowering:
             self._starts[routes] = asked.always_starts(asked.admission(self.fabric), routes)
         return self._starts[routes]
 
-    def _lower_schedule(self, schedule: Schedule) -> NativeSchedule:
-        ends = [self.ends(phase) for phase in schedule.phases]
-        volumes = (
-            rows.volumes(schedule.row_bytes(phase)) if schedule.uniform(phase) else None
-            for rows, phase in zip(ends, schedule.phases, strict=True)
-        )
-        return NativeSchedule(schedule, ends, volumes, turns(schedule))
-
     def stream(
         self,
-        sources: Sequence[IntArray] | IntArray,
-        destinations: Sequence[IntArray] | IntArray,
+        sources: Rows,
+        destinations: Rows,
         operation: Operation,
         volume: float,
         *,
@@ -243,19 +228,10 @@ class Lowering:
         label: str = "",
         times: int = 1,
     ) -> FlowSet:
-        """Return ``G`` many-ended flows of ``volume`` bytes each.
+        """Return ``G`` flows of ``volume`` bytes each, from ``sources`` to ``destinations``: ``G`` times some nodes.
 
-        Where the network cannot copy (reduce) one, there is a unicast of as many bytes to (from) each of its ends.
-
-        Args:
-            sources: ``G`` times nodes.
-            destinations: ``G`` times nodes.
-            operation: What happens on the way: a multicast or a reduction.
-            volume: Bytes of each.
-            activity: ``(G,)`` which activity each is part of; by default, every one is an activity of its own.
-            priority: Class of the flows.
-            label: What their bytes are accounted to.
-            times: How often each is sent, one time after the other.
+        Each is one flow on the network, or, where that cannot copy (reduce) it, a unicast of as many bytes to (from)
+        each of its ends. It is sent ``times``, one after the other, as part of the ``(G,)`` ``activity`` or alone.
         """
         mine = np.arange(len(sources)) if activity is None else activity
         ends = self._rows_named(sources), self._rows_named(destinations), operation
@@ -359,8 +335,7 @@ class Lowering:
             self._last = groups, digest(groups)
         return self._last[1]
 
-    def _rows_named(self, rows: Sequence[IntArray] | IntArray) -> Hashable:
-        """Return a name of ``rows``, which may be of different lengths."""
+    def _rows_named(self, rows: Rows) -> Hashable:
         if isinstance(rows, np.ndarray):
             return self._named(rows)
         return digest(np.array([len(one) for one in rows]), *rows)
@@ -402,7 +377,7 @@ class Lowering:
             known = self._routes[key] = build(self.router)
         return known
 
-    def _priced(self, price: Price, load: Load, build: Callable[[Router], Routes], router: Router) -> Routes:
+    def _build_priced(self, price: Price, load: Load, build: Callable[[Router], Routes], router: Router) -> Routes:
         return price.routes(self.fabric, build(router), load)
 
     def _build_exchange(self, exchange: _Exchange, groups: IntArray, router: Router) -> Routes:
@@ -423,9 +398,7 @@ class Lowering:
                 parts.append(answers.tree(router, self.fabric, group[members], group[receivers], operation))
         return Routes.concatenate(parts)
 
-    def _unicasts_for(
-        self, sources: Sequence[IntArray] | IntArray, destinations: Sequence[IntArray] | IntArray, operation: Operation
-    ) -> BoolArray:
+    def _unicasts_for(self, sources: Rows, destinations: Rows, operation: Operation) -> BoolArray:
         """Return ``(G,)`` whether there must be unicasts in place of streams, as the network has no trees for them."""
         spread = np.zeros(len(sources), dtype=bool)
         for index, (one, other) in enumerate(zip(sources, destinations, strict=True)):
@@ -437,12 +410,7 @@ class Lowering:
         return spread
 
     def _build_streams(
-        self,
-        sources: Sequence[IntArray] | IntArray,
-        destinations: Sequence[IntArray] | IntArray,
-        operation: Operation,
-        spread: BoolArray,
-        router: Router,
+        self, sources: Rows, destinations: Rows, operation: Operation, spread: BoolArray, router: Router
     ) -> Routes:
         parts = []
         for one, other, alone in zip(sources, destinations, spread.tolist(), strict=True):
@@ -508,36 +476,14 @@ def digest(*arrays: IntArray) -> bytes:
 
 def _exchange(rows: Ends) -> _Exchange:
     own = len(rows.sources)
-    parts = [
-        _Exchange(
-            rows.sources,
-            rows.destinations,
-            np.arange(own),
-            np.ones(own),
-            np.ones(own, dtype=np.intp),
-            rows.reduces,
-        )
-    ]
+    once = np.ones(own, dtype=np.intp)
+    parts: list[tuple[Any, ...]] = [(rows.sources, rows.destinations, np.arange(own), np.ones(own), once, rows.reduces)]
     for number, (members, receivers) in enumerate(rows.streams, start=own):
         sources, destinations = np.repeat(members, len(receivers)), np.tile(receivers, len(members))
         distinct = sources != destinations
         count = int(distinct.sum())
         everybody = np.array_equal(members, receivers)
-        parts.append(
-            _Exchange(
-                sources[distinct],
-                destinations[distinct],
-                np.full(count, number),
-                np.full(count, 2.0 / len(members) if everybody else 1.0),
-                np.full(count, 2 if everybody else 1),
-                np.full(count, len(members) > 1),
-            )
-        )
-    return _Exchange(
-        np.concatenate([part.sources for part in parts]),
-        np.concatenate([part.destinations for part in parts]),
-        np.concatenate([part.original for part in parts]),
-        np.concatenate([part.share for part in parts]),
-        np.concatenate([part.steps for part in parts]),
-        np.concatenate([part.reduces for part in parts]),
-    )
+        share = np.full(count, 2.0 / len(members) if everybody else 1.0)
+        steps, reduces = np.full(count, 2 if everybody else 1), np.full(count, len(members) > 1)
+        parts.append((sources[distinct], destinations[distinct], np.full(count, number), share, steps, reduces))
+    return _Exchange(*map(np.concatenate, zip(*parts, strict=True)))

@@ -9,14 +9,14 @@ from __future__ import annotations
 import ctypes
 import math
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from attrs import define, evolve
+from attrs import evolve
 
 from fredfw.arrays import is_real
 from fredfw.errors import InputError, PluginError
@@ -66,23 +66,11 @@ _PATIENCE = 1_000_000
 _NATIVE = "_code", "_address", "_now", "_cargo", "_notice", "_cargo_address", "_notice_address"
 
 
-@define(eq=False)
-class _Open:
-    """Flows that somebody has started."""
-
-    on_complete: Completion
-    left: int  # activities that have not ended
-
-
 class FlowNetwork:
     """A fabric that carries flows, which drain at the rates that the sharing policy gives them.
 
-    Args:
-        fabric: The network.
-        sharing: How links are shared; by default as the fabric says.
-
     Raises:
-        InputError: ``fabric`` is no fabric, or ``sharing`` is no policy.
+        InputError: ``fabric`` is no fabric, or ``sharing`` is neither a policy nor ``None``, which is the fabric's.
 
     Attributes:
         admission: The fabric's, for this simulation alone; has figures and notes when it is over.
@@ -102,20 +90,11 @@ class FlowNetwork:
             self.dynamics = answers.begun(self.sharing, fabric)
         self._statistics = Statistics()
         self._detours = Detours()
-        self._desk = Desk(
-            admission=self.admission,
-            admit=self._admit,
-            active=self._active_flows,
-            compressed=self._compresses,
-            detours=self._detours,
-            fabric=fabric.name,
-            statistics=self._statistics,
-            controlled=math.inf if fabric.memories is None else len(fabric.network.sources),
-        )
+        self._desk = Desk(self)
         self._tickets = 0
         self._labels: dict[str, int] = {}
         self._timers: dict[int, Callable[[], object]] = {}
-        self._open: dict[int, _Open] = {}  # by ticket
+        self._open: dict[int, int] = {}  # activities that have not ended, by ticket
         self._requests: dict[int, Request] = {}  # that were let in, by their numbers in the engine
         self._sent: dict[int, tuple[Way, float, Completion, int, str]] = {}  # messages, likewise
         self._active: dict[int, FlowSet] = {}  # as they were let in, of which the engine says when they are over
@@ -154,10 +133,8 @@ class FlowNetwork:
         )
         setting = engine.Setting(len(fabric.bandwidths), len(fabric.kinds), *(one.ctypes.data for one in columns))
         setting.sharing, setting.local = NATIVE.get(type(self.sharing), engine.FOREIGN), self.sharing.local
-        setting.open, setting.starts_streams = (
-            type(self.admission) is AlwaysStart,
-            isinstance(self.admission, AlwaysStart),
-        )
+        setting.open = type(self.admission) is AlwaysStart
+        setting.starts_streams = isinstance(self.admission, AlwaysStart)
         return setting, columns
 
     @property
@@ -166,10 +143,9 @@ class FlowNetwork:
         events, batches, flows, solves, solved, passes, most, met, _ = self._counts()
         return self._statistics + Statistics(events, batches, flows, solves, solved, passes, most, met=met)
 
-    def _active_flows(self) -> Iterable[FlowSet]:
-        return self._active.values()
-
+    @property
     def _compresses(self) -> bool:
+        """Whether repetitions are under way that are simulated as one."""
         return self._counts()[8] > 0
 
     def _counts(self) -> list[int]:
@@ -191,9 +167,9 @@ class FlowNetwork:
         return now
 
     def schedule(self, delay: float, callback: Callable[[], object], priority: int = 0) -> int:
-        """Call ``callback`` in ``delay`` seconds; at equal times lower ``priority`` first, then first come.
+        """Call ``callback`` in ``delay`` seconds; return a number to take that back with.
 
-        Return a number to take that back with.
+        At equal times lower ``priority`` comes first, then what was scheduled first.
 
         Raises:
             InputError: A delay that is negative or not finite.
@@ -274,10 +250,10 @@ class FlowNetwork:
         Args:
             flows: What to carry.
             on_complete: Gets the activities that end, each once, as often as some end at the same time.
-            unicasts: Returns unicasts of the same activities, to carry instead where the admission asks for it.
-            on_drained: Gets the activities whose flows have left their sources, each before it ends. Of flows that run
-                in parts it hears at the end. Of repeated flows it hears when all repetitions have drained; once more
-                where a change of the links then finds that some have not, for the latency of all is paid at the end.
+            unicasts: Returns unicasts of the same activities, for where the admission asks for them.
+            on_drained: Gets the activities whose flows have left their sources, each before it ends: of flows that run
+                in parts at the end, of repeated ones when all repetitions have drained; once more where a change of the
+                links then finds that some have not, for the latency of all is paid at the end.
             checked: Whether the flows are known to be possible, as those that fredfw makes are.
 
         Raises:
@@ -290,23 +266,16 @@ class FlowNetwork:
             check_flows(flows, self.fabric)
             check_callback(on_complete, "on_complete")
         self._tickets = ticket = self._tickets + 1
-        self._open[ticket] = _Open(on_complete, flows.activities)
+        self._open[ticket] = flows.activities
         try:
-            self._desk.ask(Request(ticket, flows, partial(self._report, ticket), unicasts, on_drained))
+            self._desk.ask(Request(ticket, flows, partial(self._report, ticket, on_complete), unicasts, on_drained))
         except BaseException:
             self._open.pop(ticket, None)
             raise
         return ticket
 
     def send(self, way: Way, volume: float, on_complete: Completion, priority: int = 0, label: str = "") -> int:
-        """Start a single flow now, as ``start`` does at more cost; return a ticket to cancel it with.
-
-        Args:
-            way: Its links.
-            volume: Its bytes.
-            on_complete: Gets the number of the only activity when it ends.
-            priority: Its class for the sharing policy.
-            label: What its bytes are accounted to.
+        """Start a single flow of ``volume`` bytes now, as ``start`` does at more cost; return a ticket.
 
         Raises:
             InputError: A volume that is negative or not finite.
@@ -366,8 +335,7 @@ class FlowNetwork:
     def set_bandwidths(self, links: IntArray, values: FloatArray) -> None:
         """Give the ``(k,)`` ``links`` other bandwidths, from now on; 0 closes a link.
 
-        A phase that is repeated is split at its current repetition, so that no flow has run ahead of the slowest of its
-        activity.
+        A repeated phase is split at its current repetition, so that no flow is ahead of the slowest of its activity.
 
         Raises:
             InputError: Links that do not exist, not as many bandwidths, or some that are negative or not finite.
@@ -383,8 +351,7 @@ class FlowNetwork:
     def reroute(self, router: Router) -> Rerouting:
         """Route flows over closed links again with ``router``, with what they have left, and from now on what starts.
 
-        A flow without another route waits until links are back; the others of its set go on. Repetitions of a phase
-        that have not begun take the routes that there are then.
+        A flow without another route waits until links are back; the others of its set go on.
         """
         self._detours.use(router)
         self._code.route_repetitions(self._address)
@@ -567,12 +534,11 @@ class FlowNetwork:
         request = self._requests.pop(number) if is_over else self._requests[number]
         request.on_complete(self._list())
 
-    def _report(self, ticket: int, activities: IntArray) -> None:
-        open_ = self._open[ticket]
-        open_.left -= len(activities)
-        if not open_.left:
+    def _report(self, ticket: int, on_complete: Completion, activities: IntArray) -> None:
+        self._open[ticket] -= len(activities)
+        if not self._open[ticket]:
             del self._open[ticket]
-        open_.on_complete(activities)
+        on_complete(activities)
 
     def _tell_run(self, carry: tuple[int, int], drained: bool, activities: IntArray) -> None:
         activities = engine.numbers(activities)
