@@ -12,7 +12,7 @@ import pytest
 import fredfw
 from fredfw.collectives import CollectiveRequest, Pattern, answers
 from fredfw.simulation import FlowNetwork, LowerBounds, Lowering, MaxMin, Planner, ScheduleRun
-from fredfw.simulation.bounds.schedules import Bound, Floors, Sketch
+from fredfw.simulation.bounds.schedules import Bound, Floors, Place, Sketch
 
 FRAMEWORK = fredfw.Framework()
 FABRICS: dict[str, dict[str, Any]] = {
@@ -62,7 +62,7 @@ def test_no_simulation_is_shorter_than_its_floor(fabric: str, size: float) -> No
                 ScheduleRun(network, lowering, schedule, built.npus[groups], lambda _: None).start()
                 network.advance()
                 sketch = Sketch.of(schedule, size)
-                shared = floors.together([sketch], [groups]) * size
+                shared = floors.together((sketch,), Place((groups,))) * size
                 found = floors.unrouted(sketch, groups[0]).seconds(size)
                 found = found.above(floors.routed(sketch, groups[0]).seconds(size)).above(Bound(shared, shared))
                 assert found.barriers <= network.now * (1 + 1e-9), str(one)

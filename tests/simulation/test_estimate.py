@@ -57,10 +57,7 @@ def estimate(graph: TaskGraph, fabric: Fabric | None = None) -> Estimate:
     planner = Planner(fabric, MaxMin(), lowering, {None: (Gather(),)})
     tasks = Assignment(graph, fabric=fabric, placement=placement, planner=planner, lowering=lowering)
     found = Estimator(
-        graph,
         tasks,
-        fabric=fabric,
-        lowering=lowering,
         network=lambda: FlowNetwork(fabric, MaxMin()),
         compute_seconds=lambda flops, moved, _kernels: flops + moved,
     ).estimate()

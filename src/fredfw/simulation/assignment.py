@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -16,7 +16,7 @@ from fredfw.simulation.bounds import LowerBounds
 from fredfw.simulation.choice import Plan, Planner, too_fast
 from fredfw.simulation.lowering import Lowering
 from fredfw.typing import BoolArray, IntArray
-from fredfw.workloads import TaskGraph, TaskKind
+from fredfw.workloads import Kernels, TaskGraph, TaskKind
 from fredfw.workloads.merging import buffer
 
 # Plain integers: looking up an enum's member costs more than the comparison, and this is the hot path.
@@ -122,10 +122,6 @@ class Assignment:
         bounds: The lower bounds on the fabric, if there are some that know it already.
         fidelity: How candidates for the collectives are simulated.
 
-    Attributes:
-        algorithms: Those of each collective that was planned, by what it is.
-        notes: What a reader of the plans must know.
-
     Raises:
         InputError: A load or store uses an I/O controller or a memory tier that the fabric does not have.
     """
@@ -156,18 +152,18 @@ class Assignment:
         self._roots: list[int] = graph.roots.tolist()
         self._splits: list[int] = graph.splits.tolist()
         self._members: list[int] = graph.members.tolist()
-        self._fabric = fabric
+        self.fabric = fabric
         self._placement = placement
         self._nodes = fabric.npus[placement]
         self._planner = planner
         self._fidelity = fidelity
-        self._lowering = lowering
+        self.lowering = lowering
         self._bounds = LowerBounds(fabric) if bounds is None else bounds
         classes = dict(priorities or {})
         lowest = max(classes.values(), default=-1) + 1
         self.priority = {label: classes.get(label, lowest) for label in graph.label_names}
-        self.algorithms: dict[str, str] = {}
-        self.notes: dict[str, str] = {}
+        self.algorithms: dict[str, str] = {}  # of each collective that was planned, by what it is
+        self.notes: dict[str, str] = {}  # what a reader of the plans must know
         self._tables: dict[int, Table] = {}
         self._pairs: dict[tuple[int, int], Table] = {}
         self._shared: dict[tuple[int, int], IntArray | None] = {}
@@ -185,7 +181,7 @@ class Assignment:
         for task in wanted.values():
             groups = self._placement[self.groups(task).groups]
             for request, which in self._requests(task):
-                for view, _ in self._fabric.views(groups if which is None else groups[which]):
+                for view, _ in self.fabric.views(groups if which is None else groups[which]):
                     self._planner.able(request, view)
 
     def check_streams(self) -> None:
@@ -193,6 +189,25 @@ class Assignment:
         for task, kind in enumerate(self.kinds):
             if kind in STREAMS:
                 self.stream(task, self.table(task).whole)
+
+    def seconds(self, compute_seconds: Callable[[float, float, Kernels | None], float]) -> list[float]:
+        """Return how long each task takes that is a computation or a wait; 0 for others.
+
+        An NPU takes ``compute_seconds`` for ``(flops, bytes, kernels)``, where the graph does not say.
+        """
+        graph = self.graph
+        known: dict[tuple[float, float, int], float] = {}
+        found = []
+        rows = zip(self.kinds, graph.seconds.tolist(), graph.flops.tolist(), graph.kernels.tolist(), strict=True)
+        for task, (kind, given, flops, kernels) in enumerate(rows):
+            seconds = given if kind in (COMPUTE, WAIT) else 0.0
+            if kind in (COMPUTE, WAIT) and given != given:  # it follows from what is computed
+                work = flops, self.bytes[task], kernels
+                if work not in known:
+                    known[work] = compute_seconds(*work[:2], None if kernels < 0 else graph.kernel_tables[kernels])
+                seconds = known[work]
+            found.append(seconds * self.repeats[task] if kind == COMPUTE else seconds)
+        return found
 
     def table(self, task: int) -> Table:
         """Return who takes part in ``task``."""
@@ -270,11 +285,11 @@ class Assignment:
         members: Sequence[IntArray] | IntArray
         if graph.memories[task] < 0:
             table = graph.controller_tables[graph.controllers[task]]
-            ends, members = self._fabric.controllers[table[part.groups]][:, None], part.nodes
+            ends, members = self.fabric.controllers[table[part.groups]][:, None], part.nodes
         else:
             served = self._served(task, part)
             ends, members, activity, volume = served.ends, served.members, served.activity, volume / served.stripes
-        flows = self._lowering.stream(
+        flows = self.lowering.stream(
             ends if load else members,
             members if load else ends,
             Operation.MULTICAST if load else Operation.REDUCE,
@@ -290,17 +305,17 @@ class Assignment:
 
     def memory(self, task: int) -> MemoryTier | None:
         """Return the memory tier that a load or store uses, ``None`` for I/O controllers."""
-        index, memories = int(self.graph.memories[task]), self._fabric.memories
+        index, memories = int(self.graph.memories[task]), self.fabric.memories
         return None if index < 0 or memories is None else memories.tier(self.graph.memory_names[index])
 
     def _served(self, task: int, part: Part) -> _Served:
         key = int(self.graph.memories[task]), part.nodes.shape, part.nodes.tobytes()
         known = self._serving.get(key)
         if known is None:
-            memories = self._fabric.memories
+            memories = self.fabric.memories
             assert memories is not None  # _check_memories has made sure
             serving = memories.serving(self.graph.memory_names[key[0]])
-            number = np.searchsorted(self._fabric.npus, part.nodes)
+            number = np.searchsorted(self.fabric.npus, part.nodes)
             ends, members, activity = list[IntArray](), list[IntArray](), list[int]()
             for group, nodes in enumerate(part.nodes):
                 used = serving[number[group]]

@@ -17,12 +17,9 @@ from fredfw.collectives import Schedule
 from fredfw.collectives.schedule import turns
 from fredfw.fabric import AlwaysStart, Decompose, Fabric, FlowSet, Split, Start
 from fredfw.fabric.tiers import tiers_of
-from fredfw.fidelities import COMPRESSED
 from fredfw.simulation import answers
 from fredfw.simulation.assignment import COMPUTE, RECEIVE, SEND, STREAMS, WAIT, Assignment, Part, Share, Table
-from fredfw.simulation.bounds import LowerBounds
-from fredfw.simulation.choice import Planner
-from fredfw.simulation.lowering import Lowering
+from fredfw.simulation.bounds.schedules import sums
 from fredfw.typing import FloatArray, IntArray
 from fredfw.workloads import TaskGraph
 
@@ -93,30 +90,8 @@ class Demands:
     The arguments are those of ``Assignment``, with the graph as it was run.
     """
 
-    def __init__(
-        self,
-        graph: TaskGraph,
-        *,
-        fabric: Fabric,
-        placement: IntArray,
-        planner: Planner,
-        lowering: Lowering,
-        priorities: Mapping[str, int],
-        bounds: LowerBounds | None = None,
-        fidelity: str = COMPRESSED,
-    ) -> None:
-        self._fabric, self._lowering = fabric, lowering
-        self._assign: Callable[[], Assignment] | None = partial(
-            Assignment,
-            graph,
-            fabric=fabric,
-            placement=placement,
-            planner=planner,
-            lowering=lowering,
-            priorities=priorities,
-            bounds=bounds,
-            fidelity=fidelity,
-        )
+    def __init__(self, graph: TaskGraph, **given: Any) -> None:
+        self._assign: Callable[[], Assignment] | None = partial(Assignment, graph, **given)
         # With what the keys name, so that nothing else gets its identity.
         self._groups: dict[Hashable, tuple[object, Demand]] = {}
         self._carried: dict[Hashable, tuple[object, tuple[Carried, ...]]] = {}
@@ -168,23 +143,23 @@ class Demands:
         return self._sum(share.plan.algorithm, part, ranks, flows)
 
     def _sum(self, algorithm: str, part: Part, ranks: IntArray, flows: Iterable[FlowSet]) -> Carried:
-        total = np.zeros(len(self._fabric.bandwidths))
+        total = np.zeros(len(self._tasks.fabric.bandwidths))
         for one in flows:
             total += _load(one, len(total))
         links = np.flatnonzero(total)
         return Carried(algorithm, part.nodes.shape[1], ranks, links, total[links])
 
     def _share(self, task: int, share: Share, group: int) -> Demand:
-        lowering, schedule = self._lowering, share.plan.schedule
+        fabric, lowering, schedule = self._tasks.fabric, self._tasks.lowering, share.plan.schedule
         part = share.part(self._tasks.groups(task))
         price = lowering.price(schedule, part.nodes)
-        watch = _Watch(self._fabric, self._tiers, int(np.flatnonzero(part.groups == group)[0]))
+        watch = _Watch(fabric, self._tiers, int(np.flatnonzero(part.groups == group)[0]))
         times = []
         for index, phase in enumerate(schedule.phases):
             took = _Time()
             instead = self._flows(task, share, index, unicasts=True)
             for flows, unicasts in zip(self._flows(task, share, index), instead, strict=True):
-                added = None if price is None else price.added(self._fabric, flows.routes, lowering.ends(phase).load)
+                added = None if price is None else price.added(fabric, flows.routes, lowering.ends(phase).load)
                 took = took.and_then(watch.alone(flows, added, unicasts))
             times.append(took)
         candidates = _longest_chain(schedule, times), _busiest_channel(schedule, times), watch.together
@@ -194,7 +169,7 @@ class Demands:
         return watch.demand(share.plan.algorithm, part.nodes.shape[1], took)
 
     def _stream(self, flows: FlowSet, table: Table, group: int) -> Demand:
-        watch = _Watch(self._fabric, self._tiers, group)
+        watch = _Watch(self._tasks.fabric, self._tiers, group)
         return watch.demand(STREAM, table.groups.shape[1], watch.alone(flows, None, None))
 
     def _flows(self, task: int, share: Share, index: int, *, unicasts: bool = False) -> Iterator[FlowSet]:
@@ -202,7 +177,7 @@ class Demands:
         tasks, schedule = self._tasks, share.plan.schedule
         phase, label = schedule.phases[index], tasks.labels[task]
         for repetition in [None] if schedule.uniform(phase) else range(phase.repeat):
-            yield self._lowering.phase(
+            yield self._tasks.lowering.phase(
                 schedule,
                 index,
                 share.part(tasks.groups(task)).nodes,
@@ -216,8 +191,8 @@ class Demands:
     @cached_property
     def _tiers(self) -> IntArray:
         """``(links,)`` first link of the tier of each, directions told apart."""
-        first = np.zeros(len(self._fabric.bandwidths), dtype=np.intp)
-        for _, links in tiers_of(self._fabric):
+        first = np.zeros(len(self._tasks.fabric.bandwidths), dtype=np.intp)
+        for _, links in tiers_of(self._tasks.fabric):
             first[links] = links[0]
         return first
 
@@ -234,11 +209,7 @@ def _kept(known: dict[Hashable, tuple[object, _T]], key: Hashable, named: object
 
 def _load(flows: FlowSet, links: int) -> FloatArray:
     """Return the ``(links,)`` bytes that ``flows`` put on each link."""
-    routes = flows.routes
-    weights = np.repeat(flows.totals, np.diff(routes.offsets))
-    if routes.coefficients is not None:
-        weights = weights * routes.coefficients
-    return np.bincount(routes.links, weights=weights, minlength=links).astype(float)
+    return sums(flows.routes, flows.totals, flows.routes.links, links)
 
 
 class _Watch:

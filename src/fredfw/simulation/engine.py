@@ -93,7 +93,7 @@ class Graph(Structure):
 class Record:
     """What has happened in a task graph of so many tasks, as the engine writes it.
 
-    So many spans have ended, with so many ranks together; so many shares are compared by the group that stands for each.
+    So many spans have ended, with so many ranks together; so many shares are compared by a group that stands for all.
     """
 
     def __init__(self, tasks: int, spans: int, ranks: int, compared: int) -> None:

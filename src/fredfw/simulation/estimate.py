@@ -15,15 +15,13 @@ import numpy as np
 from attrs import define, field, frozen
 
 from fredfw.errors import SimulationError
-from fredfw.fabric import Fabric
 from fredfw.simulation.assignment import COMPUTE, RECEIVE, STREAMS, TRANSFER, Assignment, Table
-from fredfw.simulation.lowering import Lowering
 from fredfw.simulation.network import FlowNetwork
 from fredfw.simulation.record import Statistics
 from fredfw.simulation.run import Transactions
 from fredfw.simulation.schedules import ScheduleRun
 from fredfw.typing import FloatArray, IntArray
-from fredfw.workloads import Kernels, TaskGraph
+from fredfw.workloads import Kernels
 from fredfw.workloads.labels import COMPUTE as COMPUTED
 
 
@@ -61,18 +59,15 @@ class _Cover:
 class Estimator:
     """Estimates one task graph on a fabric; used once."""
 
-    _graph: TaskGraph
-    _tasks: Assignment  # the same on the fabric
-    _fabric: Fabric
-    _lowering: Lowering
+    _tasks: Assignment
     _network: Callable[[], FlowNetwork]  # returns an idle one
-    _compute_seconds: Callable[[float, float, Kernels | None], float]  # of FLOPs, bytes and kernels on an NPU
+    _compute_seconds: Callable[[float, float, Kernels | None], float]  # see Assignment.seconds
+    _seconds: list[float] = field(factory=list, init=False)  # of each task that computes
     # When each participant is through with a task, by slot; one number where all are at once, as they mostly are.
     _ends: list[FloatArray | float] = field(factory=list, init=False)
     _starts: list[float] = field(factory=list, init=False)  # the last of the participants
     _causes: list[int] = field(factory=list, init=False)  # the task that it has waited for, -1 for none
     _computed: dict[int, float] = field(factory=dict, init=False)  # seconds of each participant, by member table
-    _durations: dict[tuple[float, float, int], float] = field(factory=dict, init=False)
     _covers: dict[tuple[int, int, bool], _Cover | None] = field(factory=dict, init=False)
     _alone: dict[Hashable, _Alone] = field(factory=dict, init=False)
     _energy: float = field(default=0.0, init=False)
@@ -86,7 +81,8 @@ class Estimator:
             ScheduleError: An algorithm writes a schedule that is wrong.
             UnsupportedError: There is no algorithm.
         """
-        for task in range(len(self._graph)):
+        self._seconds = self._tasks.seconds(self._compute_seconds)
+        for task in range(len(self._tasks.graph)):
             self._end(task)
         latest = [float(np.max(ends)) for ends in self._ends]
         path, busiest = max(latest, default=0.0), self._busiest()
@@ -114,8 +110,8 @@ class Estimator:
                 ready, cause = sent, partner
             ends = ready
         elif kind == COMPUTE:
-            seconds = self._duration(task)
-            members = int(self._graph.members[task])
+            seconds = self._seconds[task]
+            members = int(self._tasks.graph.members[task])
             self._computed[members] = self._computed.get(members, 0.0) + seconds
             ends = ready + seconds
         else:
@@ -153,7 +149,7 @@ class Estimator:
     def _cover(self, before: int, task: int) -> _Cover | None:
         """Return for whom ``task`` waits for ``before``; ``None`` for nobody."""
         awaits_first = self._tasks.kinds[task] == TRANSFER  # its receivers need not be ready
-        key = int(self._graph.members[before]), int(self._graph.members[task]), awaits_first
+        key = int(self._tasks.graph.members[before]), int(self._tasks.graph.members[task]), awaits_first
         if key not in self._covers:
             table = self._tasks.table(task)
             shared = self._tasks.shared_slots(before, task)
@@ -174,21 +170,9 @@ class Estimator:
         np.maximum.at(ends, table.slots, done[:, None])
         return float(ends[0]) if np.ptp(ends) == 0 else ends
 
-    def _duration(self, task: int) -> float:
-        """Return how long each participant computes, all repetitions together."""
-        graph = self._graph
-        seconds = float(graph.seconds[task])
-        if np.isnan(seconds):  # it follows from what is computed
-            work = float(graph.flops[task]), self._tasks.bytes[task], int(graph.kernels[task])
-            if work not in self._durations:
-                kernels = None if work[2] < 0 else graph.kernel_tables[work[2]]
-                self._durations[work] = self._compute_seconds(*work[:2], kernels)
-            seconds = self._durations[work]
-        return seconds * self._tasks.repeats[task]
-
     def _of(self, task: int) -> _Alone:
         """Return what the communication ``task`` takes alone; one simulation for all that do the same."""
-        graph, tasks = self._graph, self._tasks
+        graph, tasks = self._tasks.graph, self._tasks
         table = tasks.groups(task)
         what: tuple[Hashable, ...]
         if tasks.kinds[task] in STREAMS:
@@ -210,26 +194,26 @@ class Estimator:
         if tasks.kinds[task] in STREAMS:
             flows, tier = tasks.stream(task, table.whole), tasks.memory(task)
             alone = tier is not None and tier.one_at_a_time
-            start = Transactions(network, self._lowering).start if alone else network.start
+            start = Transactions(network, self._tasks.lowering).start if alone else network.start
             start(flows, partial(ended, table.whole.groups))
         else:
             for share in tasks.planned(task):
                 part, schedule = share.part(table), share.plan.schedule
                 end = partial(ended, part.groups)
-                ScheduleRun(network, self._lowering, schedule, part.nodes, end, times=tasks.repeats[task]).start()
+                ScheduleRun(network, self._tasks.lowering, schedule, part.nodes, end, times=tasks.repeats[task]).start()
         network.advance()
         if np.isnan(seconds).any():
-            what = f"task {self._graph.names[task]!r} does not end on {self._fabric.name!r}"
+            what = f"task {self._tasks.graph.names[task]!r} does not end on {self._tasks.fabric.name!r}"
             raise SimulationError(f"{what}: flows that cannot move: {', '.join(sorted(set(network.stalled())))}")
-        moved = sum(network.link_bytes().values(), np.zeros(len(self._fabric.bandwidths)))
+        moved = sum(network.link_bytes().values(), np.zeros(len(self._tasks.fabric.bandwidths)))
         alike = float(seconds[0]) if np.ptp(seconds) == 0 else seconds
-        return _Alone(alike, float(moved @ self._fabric.energies), network.statistics)
+        return _Alone(alike, float(moved @ self._tasks.fabric.energies), network.statistics)
 
     def _busiest(self) -> float:
         """Return the seconds of all computations of the rank that computes the longest."""
-        busy = np.zeros(self._graph.ranks)
+        busy = np.zeros(self._tasks.graph.ranks)
         for members, seconds in self._computed.items():
-            busy[np.ravel(self._graph.tables[members])] += seconds
+            busy[np.ravel(self._tasks.graph.tables[members])] += seconds
         return float(busy.max(initial=0.0))
 
     def _breakdown(self, latest: list[float]) -> dict[str, float]:

@@ -24,15 +24,10 @@ _STEPS = {Pattern.ALL_REDUCE: 2, Pattern.REDUCE_SCATTER: 1, Pattern.ALL_GATHER: 
 
 @frozen
 class Choice:
-    """The fidelity of all runs that are compared.
+    """The fidelity of all runs that are compared."""
 
-    Args:
-        fidelity: One of ``FIDELITIES``.
-        reason: Why it is not ``exact``, where nobody has said so; empty otherwise.
-    """
-
-    fidelity: str
-    reason: str = ""
+    fidelity: str  # one of FIDELITIES
+    reason: str = ""  # why it is not exact, where nobody has said so; empty otherwise
 
 
 def chosen(counts: Iterable[tuple[str, int]]) -> Choice:

@@ -17,18 +17,12 @@ from fredfw.typing import BoolArray, FloatArray, IntArray
 
 @frozen(eq=False)
 class Load:
-    """What a phase asks of those that send and receive, in one group.
+    """What a phase asks of those that send and receive, in one group."""
 
-    Args:
-        messages: ``(flows,)`` messages that the source of each flow sends, or its destination receives, if those are
-            more.
-        steps: ``(flows,)`` steps that each flow stands for.
-        reductions: ``(flows,)`` flows that its destination reduces, 0 where it does not.
-    """
-
+    # (flows,) messages that the source of each flow sends, or its destination receives, if those are more.
     messages: IntArray
-    steps: IntArray
-    reductions: IntArray
+    steps: IntArray  # (flows,) steps that each flow stands for
+    reductions: IntArray  # (flows,) flows that its destination reduces, 0 where it does not
 
     @classmethod
     def of(cls, sources: IntArray, destinations: IntArray, reduces: BoolArray, steps: IntArray, streams: int) -> Load:
@@ -46,29 +40,17 @@ class Load:
 
 @frozen(eq=False)
 class Price:
-    """The costs of one call on one fabric, as arrays.
+    """The costs of one call on one fabric, as arrays."""
 
-    Args:
-        launch: Seconds before the first flow starts.
-        step: ``(tiers,)`` seconds of each step.
-        message: ``(tiers,)`` seconds of each message.
-        efficiency: ``(tiers,)`` bytes of payload for each byte on a link.
-        cap: ``(tiers,)`` bytes per second that no flow exceeds.
-        reduction: Bytes per second that an NPU reduces.
-        free: Whether nothing costs anything but launching.
-        seconds: What the call takes alone, if the transport knows.
-        protocol: As of ``Costs``.
-    """
-
-    launch: float
-    step: FloatArray
-    message: FloatArray
-    efficiency: FloatArray
-    cap: FloatArray
-    reduction: float
-    free: bool
-    seconds: float | None
-    protocol: str
+    launch: float  # seconds before the first flow starts
+    step: FloatArray  # (tiers,) seconds of each step
+    message: FloatArray  # (tiers,) seconds of each message
+    efficiency: FloatArray  # (tiers,) bytes of payload for each byte on a link
+    cap: FloatArray  # (tiers,) bytes per second that no flow exceeds
+    reduction: float  # bytes per second that an NPU reduces
+    free: bool  # whether nothing costs anything but launching
+    seconds: float | None  # what the call takes alone, if the transport knows
+    protocol: str  # as of Costs
 
     def routes(self, fabric: Fabric, routes: Routes, load: Load) -> Routes:
         """Return ``F`` routes in groups of flows with ``load``, with what their steps cost."""

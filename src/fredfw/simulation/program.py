@@ -10,7 +10,6 @@ import numpy as np
 
 from fredfw.simulation import engine
 from fredfw.simulation.assignment import COMPUTE, RECEIVE, SEND, STREAMS, TRANSFER, WAIT, Assignment, Share, Table
-from fredfw.simulation.lowering import Lowering
 from fredfw.typing import FloatArray, IntArray
 from fredfw.workloads import Kernels
 
@@ -20,14 +19,10 @@ class Program:
 
     Args:
         tasks: The graph on its fabric.
-        lowering: Turns phases into flows.
         label: Returns the number of a label.
         way: How schedules run, as the engine calls it.
-        compute_seconds: Duration of ``(flops, bytes, kernels)`` on an NPU; the last is ``None`` where it is not known.
+        compute_seconds: See ``Assignment.seconds``.
         factors: How many times longer a task takes on each of some slots, where not all ranks are equally fast.
-
-    Attributes:
-        shares: Those of all tasks, by their numbers in the engine.
 
     Raises:
         PluginError: An algorithm fails, or answers what cannot be used.
@@ -38,7 +33,6 @@ class Program:
     def __init__(
         self,
         tasks: Assignment,
-        lowering: Lowering,
         *,
         label: Callable[[str], int],
         way: int,
@@ -46,9 +40,8 @@ class Program:
         factors: Callable[[int, IntArray], FloatArray] | None,
     ) -> None:
         self._tasks = tasks
-        self._lowering = lowering
         self._kept: list[object] = []
-        self.shares: list[Share] = []
+        self.shares: list[Share] = []  # of all tasks, by their numbers in the engine
         graph, count = tasks.graph, len(tasks.graph)
         self._tables = [tasks.table(task) for task in range(count)]
         by_rank = way in (engine.BY_RANK, engine.RENDEZVOUS)
@@ -63,7 +56,7 @@ class Program:
             whole=[self._begins_whole(task, by_rank=by_rank) for task in range(count)],
             times=tasks.repeats,
         )
-        struct.seconds = self._keep(engine.reals(self._seconds(compute_seconds)))
+        struct.seconds = self._keep(engine.reals(tasks.seconds(compute_seconds)))
         self._set_edges()
         self._set_shares()
         if factors is not None:
@@ -108,26 +101,6 @@ class Program:
             slot=slots,
         )
 
-    def _seconds(self, compute_seconds: Callable[[float, float, Kernels | None], float]) -> list[float]:
-        """Return how long each task takes that is a computation or a wait; 0 for others."""
-        tasks, graph = self._tasks, self._tasks.graph
-        known: dict[tuple[float, float, int], float] = {}
-        found = []
-        rows = zip(tasks.kinds, graph.seconds.tolist(), graph.flops.tolist(), graph.kernels.tolist(), strict=True)
-        for task, (kind, given, flops, kernels) in enumerate(rows):
-            if kind not in (COMPUTE, WAIT):
-                found.append(0.0)
-                continue
-            seconds = given
-            if given != given:  # it follows from what is computed
-                work = flops, tasks.bytes[task], kernels
-                if work not in known:
-                    table = None if kernels < 0 else graph.kernel_tables[kernels]
-                    known[work] = compute_seconds(*work[:2], table)
-                seconds = known[work]
-            found.append(seconds * tasks.repeats[task] if kind == COMPUTE else seconds)
-        return found
-
     def _set_edges(self) -> None:
         """Set the edges from each task to those that come directly after it and have participants in common with it."""
         tasks, graph = self._tasks, self._tasks.graph
@@ -162,7 +135,7 @@ class Program:
         )
 
     def _set_shares(self) -> None:
-        tasks, lowering = self._tasks, self._lowering
+        tasks = self._tasks
         numbers: dict[int, int] = {}  # by identity, for tasks that are alike have the same
         of_tasks: list[list[int]] = []
         lowered: list[engine.NativeLowered] = []
@@ -179,7 +152,7 @@ class Program:
                     part = share.part(table)
                     self.shares.append(share)
                     served.append(part.groups)
-                    lowered.append(lowering.lowered(share.plan.schedule, part.nodes))
+                    lowered.append(tasks.lowering.lowered(share.plan.schedule, part.nodes))
                 mine.append(numbers[id(share)])
         self._kept.append(lowered)
         addresses = (ctypes.c_void_p * max(len(lowered), 1))(*(one.address for one in lowered))

@@ -16,17 +16,11 @@ from fredfw.workloads.labels import BUBBLE, COMPUTE
 
 
 class Wait(NamedTuple):
-    """A time in which a rank computes nothing.
+    """A time in which a rank computes nothing."""
 
-    Args:
-        span: What it waits for: the last of the spans that keep it from going on.
-        start: Seconds.
-        end: Seconds.
-    """
-
-    span: int
-    start: float
-    end: float
+    span: int  # what it waits for: the last of the spans that keep it from going on
+    start: float  # seconds
+    end: float  # seconds
 
 
 @frozen(eq=False)
@@ -183,17 +177,11 @@ class Timeline:
 
 
 class _Chain(NamedTuple):
-    """Spans, each with the one that made it start, as lists: one number of an array costs more than its use.
+    """Spans, each with the one that made it start, as lists: one number of an array costs more than its use."""
 
-    Args:
-        start: Seconds.
-        trigger: The span before each, -1 for none.
-        charged: The ``(ranks,)`` seconds that those are charged to who wait for each.
-    """
-
-    start: list[float]
-    trigger: list[int]
-    charged: list[FloatArray]
+    start: list[float]  # seconds
+    trigger: list[int]  # the span before each, -1 for none
+    charged: list[FloatArray]  # the (ranks,) seconds that those are charged to who wait for each
 
     @classmethod
     def of(cls, timeline: Timeline, charged: Mapping[str, FloatArray]) -> _Chain:
@@ -221,33 +209,20 @@ class _Chain(NamedTuple):
 
 @define
 class Statistics:
-    """Counters of one network.
+    """Counters of one network."""
 
-    Args:
-        events: Moments at which something happened.
-        batches: Flow sets started.
-        flows: Flows started.
-        solves: Times that rates were computed, of all flows or of those that a change reaches.
-        solved: Flows whose rates all solves together computed.
-        passes: Passes over the flows that all solves took together.
-        most_passes: Passes of the solve that took most.
-        waits: Flow sets that had to wait for others, however often they were asked about again.
-        splits: Flow sets that ran in parts.
-        decompositions: Flow sets that were replaced by unicasts.
-        met: Meetings of flow sets out of step, of which one was repetitions that are simulated as one. If there is
-            none, the flow sets take as long one repetition after the other.
-    """
-
-    events: int = 0
-    batches: int = 0
-    flows: int = 0
-    solves: int = 0
-    solved: int = 0
-    passes: int = 0
-    most_passes: int = 0
-    waits: int = 0
-    splits: int = 0
-    decompositions: int = 0
+    events: int = 0  # moments at which something happened
+    batches: int = 0  # flow sets started
+    flows: int = 0  # flows started
+    solves: int = 0  # times that rates were computed, of all flows or of those that a change reaches
+    solved: int = 0  # flows whose rates all solves together computed
+    passes: int = 0  # passes over the flows that all solves took together
+    most_passes: int = 0  # passes of the solve that took most
+    waits: int = 0  # flow sets that had to wait for others, however often they were asked about again
+    splits: int = 0  # flow sets that ran in parts
+    decompositions: int = 0  # flow sets that were replaced by unicasts
+    # Meetings of flow sets out of step, of which one was repetitions that are simulated as one. If there is none, the
+    # flow sets take as long one repetition after the other.
     met: int = 0
 
     def as_dict(self) -> dict[str, int]:

@@ -15,15 +15,10 @@ from fredfw.typing import BoolArray
 
 @frozen
 class Rerouting:
-    """What became of the flows whose links were closed.
+    """What became of the flows whose links were closed."""
 
-    Args:
-        moved: How many have other routes now.
-        stranded: Labels of flow sets that have no other; they wait until links are back.
-    """
-
-    moved: int
-    stranded: tuple[str, ...]
+    moved: int  # how many have other routes now
+    stranded: tuple[str, ...]  # labels of flow sets that have no other; they wait until links are back
 
 
 class Detours:

@@ -91,7 +91,6 @@ class Executor:
             fidelity=fidelity,
         )
         self._network = network
-        self._lowering = lowering
         self._events = events
         self._way = way_of(fidelity, network)
         self._compute_seconds = compute_seconds
@@ -162,7 +161,6 @@ class Executor:
     def _lowered(self) -> Program:
         return Program(
             self._tasks,
-            self._lowering,
             label=self._network._label,
             way=self._way,
             compute_seconds=self._compute_seconds,
@@ -175,7 +173,7 @@ class Executor:
         label = self._tasks.labels[task]
         schedule, nodes = self._program.shares[share].plan.schedule, self._tasks.groups(task).part(groups).nodes
         by_rank, priority = self._way in (engine.BY_RANK, engine.RENDEZVOUS), self._tasks.priority[label]
-        return ScheduleFlows(self._lowering, schedule, nodes, by_rank, priority, label, self._tasks.repeats[task])
+        return ScheduleFlows(self._tasks.lowering, schedule, nodes, by_rank, priority, label, self._tasks.repeats[task])
 
     def _stream(self, task: int, groups: IntArray, on_complete: Callable[[IntArray], None]) -> None:
         """Start the streams of a load or store, or have them wait for their memories."""

@@ -134,17 +134,11 @@ class Variation:
 
 @frozen(eq=False)
 class Pace:
-    """How fast computations are in one run.
+    """How fast computations are in one run."""
 
-    Args:
-        slowness: ``(npus,)`` how many times longer each NPU takes than it does by itself.
-        jitter: Of computations, if there is any.
-        generator: Returns what draws it for a job, by the lowest number of its NPUs.
-    """
-
-    slowness: FloatArray
-    jitter: Jitter | None
-    generator: Callable[[int], np.random.Generator]
+    slowness: FloatArray  # (npus,) how many times longer each NPU takes than it does by itself
+    jitter: Jitter | None  # of computations, if there is any
+    generator: Callable[[int], np.random.Generator]  # returns what draws it for a job, by the lowest number of its NPUs
 
     def factors(self, tasks: Assignment, placement: IntArray) -> Callable[[int, IntArray], FloatArray]:
         """Return what gives the ``(k,)`` factors of a task of ``tasks`` on its participants ``(k,)`` slots.

@@ -281,14 +281,7 @@ class Bench:
             priorities=priorities,
             bounds=simulator.bounds,
         )
-        return Estimator(
-            graph,
-            tasks,
-            fabric=self.fabric,
-            lowering=simulator.lowering,
-            network=simulator.network,
-            compute_seconds=compute_seconds,
-        ).estimate()
+        return Estimator(tasks, network=simulator.network, compute_seconds=compute_seconds).estimate()
 
     def collective(self, request: CollectiveRequest, group: IntArray, fidelity: str) -> CollectiveResult:
         """Simulate one collective among the NPUs numbered ``group`` on the otherwise idle fabric.

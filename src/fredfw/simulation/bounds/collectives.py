@@ -245,21 +245,13 @@ class LowerBounds:
 
 @frozen(eq=False)
 class _Group:
-    """What is known of the ranks on ``nodes``.
+    """What is known of the ranks on ``nodes``."""
 
-    Args:
-        nodes: ``(ranks,)`` where they are.
-        ends: Each as a part.
-        parts: The other partitions.
-        halves: The cuts in two.
-        latency: No more than the latency of any path between two of them.
-    """
-
-    nodes: IntArray
-    ends: Parts
-    parts: tuple[Parts, ...]
-    halves: tuple[Halves, ...]
-    latency: float
+    nodes: IntArray  # (ranks,) where they are
+    ends: Parts  # each as a part
+    parts: tuple[Parts, ...]  # the other partitions
+    halves: tuple[Halves, ...]  # the cuts in two
+    latency: float  # no more than the latency of any path between two of them
 
     @classmethod
     def of(cls, fabric: Fabric, cuts: Cuts, nodes: IntArray) -> _Group:

@@ -24,21 +24,13 @@ _POSITIONS = 128
 
 @frozen(eq=False)
 class Parts:
-    """Disjoint sets of nodes, each with one or more ranks of a group.
+    """Disjoint sets of nodes, each with one or more ranks of a group."""
 
-    Args:
-        part: ``(ranks,)`` part of each rank, ``0 .. count - 1``.
-        enter: ``(count,)`` bytes per second that links carry into each part.
-        leave: ``(count,)`` bytes per second that links carry out of each part.
-        receive: ``enter`` of all parts together, and that of all other nodes that may combine streams, as one.
-        send: ``leave`` of all parts together, and that of all other nodes that may copy streams, as one.
-    """
-
-    part: IntArray
-    enter: FloatArray
-    leave: FloatArray
-    receive: float
-    send: float
+    part: IntArray  # (ranks,) part of each rank, 0 .. count - 1
+    enter: FloatArray  # (count,) bytes per second that links carry into each part
+    leave: FloatArray  # (count,) bytes per second that links carry out of each part
+    receive: float  # enter of all parts together, and that of all other nodes that may combine streams, as one
+    send: float  # leave of all parts together, and that of all other nodes that may copy streams, as one
 
     def between(self, source: int, destination: int) -> float:
         """Return the bytes per second that can get from one rank to another, infinite if they are in one part."""
@@ -48,17 +40,11 @@ class Parts:
 
 @frozen(eq=False)
 class Halves:
-    """Cuts in two along one dimension; cut ``p`` is between positions below ``p + 1`` and all others.
+    """Cuts in two along one dimension; cut ``p`` is between positions below ``p + 1`` and all others."""
 
-    Args:
-        position: ``(ranks,)`` of each rank, ``0 .. cuts``.
-        up: ``(cuts,)`` bytes per second that links carry from below each cut to above it.
-        down: ``(cuts,)`` bytes per second the other way.
-    """
-
-    position: IntArray
-    up: FloatArray
-    down: FloatArray
+    position: IntArray  # (ranks,) of each rank, 0 .. cuts
+    up: FloatArray  # (cuts,) bytes per second that links carry from below each cut to above it
+    down: FloatArray  # (cuts,) bytes per second the other way
 
     def between(self, source: int, destination: int) -> float:
         """Return the bytes per second that can get from one rank to another, infinite if no cut lies between them."""
@@ -68,19 +54,12 @@ class Halves:
 
 @frozen(eq=False)
 class _Partition:
-    """All nodes of a fabric divided into sets, of which a group makes those its parts that hold its ranks.
+    """All nodes of a fabric divided into sets, of which a group makes those its parts that hold its ranks."""
 
-    Args:
-        fabric: The network.
-        label: ``(nodes,)`` set of each node, ``sets`` for none.
-        enter: ``(sets,)`` bytes per second that links carry into each set.
-        leave: ``(sets,)`` bytes per second that links carry out of each set.
-    """
-
-    fabric: Fabric
-    label: IntArray
-    enter: FloatArray
-    leave: FloatArray
+    fabric: Fabric  # the network
+    label: IntArray  # (nodes,) set of each node, sets for none
+    enter: FloatArray  # (sets,) bytes per second that links carry into each set
+    leave: FloatArray  # (sets,) bytes per second that links carry out of each set
 
     @classmethod
     def of(cls, fabric: Fabric, label: IntArray, sets: int) -> _Partition:

@@ -34,33 +34,19 @@ _CELLS = 1 << 23
 
 @frozen(eq=False)
 class Sketch:
-    """What a bound needs to know of a schedule: its order, and the flows of its unicasts.
+    """What a bound needs to know of a schedule: its order, and the flows of its unicasts."""
 
-    Args:
-        ranks: Size of the group.
-        after: The phases that each phase waits for.
-        channels: Channel of each phase, -1 for none.
-        turns: Turn of each phase, by its first phase; -1 for none.
-        keeps: Whether a phase has its channel until it is delivered, and not only until it has drained.
-        repeats: ``(phases,)`` repetitions of each, 0 for one without unicasts.
-        everybody: ``(phases,)`` whether every rank receives something in each repetition.
-        phase: ``(flows,)`` phase of each.
-        pair: ``(flows,)`` the two ranks, as an index into ``pairs``.
-        volume: ``(flows,)`` bytes of all repetitions per byte of the request; where these differ, of the first.
-        pairs: ``(pairs,)`` source times ranks plus destination.
-    """
-
-    ranks: int
-    after: tuple[tuple[int, ...], ...]
-    channels: tuple[int, ...]
-    turns: tuple[int, ...]
-    keeps: bool
-    repeats: IntArray
-    everybody: BoolArray
-    phase: IntArray
-    pair: IntArray
-    volume: FloatArray
-    pairs: IntArray
+    ranks: int  # size of the group
+    after: tuple[tuple[int, ...], ...]  # the phases that each phase waits for
+    channels: tuple[int, ...]  # channel of each phase, -1 for none
+    turns: tuple[int, ...]  # turn of each phase, by its first phase; -1 for none
+    keeps: bool  # whether a phase has its channel until it is delivered, and not only until it has drained
+    repeats: IntArray  # (phases,) repetitions of each, 0 for one without unicasts
+    everybody: BoolArray  # (phases,) whether every rank receives something in each repetition
+    phase: IntArray  # (flows,) phase of each
+    pair: IntArray  # (flows,) the two ranks, as an index into pairs
+    volume: FloatArray  # (flows,) bytes of all repetitions per byte of the request; where these differ, of the first
+    pairs: IntArray  # (pairs,) source times ranks plus destination
 
     @classmethod
     def of(cls, schedule: Schedule, size: float) -> Sketch:
@@ -109,12 +95,8 @@ class Sketch:
     def chain(self, seconds: FloatArray, draining: FloatArray) -> float:
         """Return what the phases take together at least, however far ranks get out of step.
 
-        Where everybody receives something in a phase, nobody is through with it before its fastest transfers could
-        follow each other, and so nobody sends before in a phase that comes after it.
-
-        Args:
-            seconds: ``(phases,)`` that the fastest transfers of each take at least, one repetition after the other.
-            draining: ``(phases,)`` that each takes at least once it has begun.
+        Where everybody receives something in a phase, nobody is through with it before its fastest transfers, which
+        take so many ``seconds``, could follow each other, and so nobody sends before in a phase that comes after it.
         """
         through = np.where(self.everybody, seconds, 0.0).tolist()
         most = 0.0
@@ -129,11 +111,8 @@ class Sketch:
         """Return what the phases take together at least.
 
         That is the longest path of phases that wait for each other, or all turns of a channel with the least that
-        comes before and after them. A turn takes as long as the longest path among its phases.
-
-        Args:
-            seconds: ``(phases,)`` that each takes at least.
-            draining: ``(phases,)`` that the bytes of each take at least.
+        comes before and after them. A turn takes as long as the longest path among its phases. Each phase takes so many
+        ``seconds`` at least, and its bytes ``draining`` of them.
         """
         each, count = seconds.tolist(), len(seconds)
         held = each if self.keeps else draining.tolist()
@@ -161,15 +140,10 @@ class Sketch:
 
 
 class Bound(NamedTuple):
-    """Seconds that a schedule takes at least.
+    """Seconds that a schedule takes at least."""
 
-    Args:
-        any_order: However far ranks get out of step.
-        barriers: Where the ranks of a group wait for each other after each step; no less.
-    """
-
-    any_order: float
-    barriers: float
+    any_order: float  # however far ranks get out of step
+    barriers: float  # where the ranks of a group wait for each other after each step; no less
 
     def above(self, other: Bound) -> Bound:
         """Return the larger of each."""
@@ -181,25 +155,16 @@ NOTHING = Bound(0.0, 0.0)
 
 @frozen(eq=False)
 class Steps:
-    """What the phases of one group take at least.
+    """What the phases of one group take at least."""
 
-    Args:
-        sketch: The phases.
-        per_byte: ``(phases,)`` seconds per byte of the request.
-        fixed: ``(phases,)`` seconds that come on top.
-        least: ``(phases,)`` seconds at any size.
-        fewest: ``(phases,)`` seconds per byte of the request of the fastest transfer alone, all repetitions together.
-        crowd: The most flows that a phase puts on one link; 0 without routes.
-        busiest: Seconds per byte of the request for all bytes of one link, or without routes of one NPU.
-    """
-
-    sketch: Sketch
-    per_byte: FloatArray
-    fixed: FloatArray
-    least: FloatArray
+    sketch: Sketch  # the phases
+    per_byte: FloatArray  # (phases,) seconds per byte of the request
+    fixed: FloatArray  # (phases,) seconds that come on top
+    least: FloatArray  # (phases,) seconds at any size
+    # (phases,) seconds per byte of the request of the fastest transfer alone, all repetitions together.
     fewest: FloatArray
-    crowd: int = 0
-    busiest: float = 0.0
+    crowd: int = 0  # the most flows that a phase puts on one link; 0 without routes
+    busiest: float = 0.0  # seconds per byte of the request for all bytes of one link, or without routes of one NPU
 
     def seconds(self, size: float) -> Bound:
         """Return the bound for a request of ``size`` bytes."""
@@ -216,12 +181,9 @@ class Place:
     """Groups that do something at the same time.
 
     What they take is kept for these NPUs alone: others that look alike may have other routes, or share links.
-
-    Args:
-        classes: ``(G, ranks)`` numbers of the NPUs of the groups of each class that look alike.
     """
 
-    classes: tuple[IntArray, ...]
+    classes: tuple[IntArray, ...]  # (G, ranks) numbers of the NPUs of the groups of each class that look alike
 
     @cached_property
     def name(self) -> Hashable:
@@ -235,14 +197,7 @@ class Place:
 
 
 class Floors:
-    """The lower bounds of sketches on one fabric.
-
-    Args:
-        fabric: The network.
-        router: Chooses the links.
-        bounds: The lower bounds of collectives, which know what NPUs can send and receive.
-        cap: Bytes per second that no flow exceeds.
-    """
+    """The lower bounds of sketches on one fabric, where no flow exceeds ``cap`` bytes per second."""
 
     def __init__(self, fabric: Fabric, router: Router, bounds: LowerBounds, cap: float = math.inf) -> None:
         self._fabric = fabric
@@ -259,14 +214,6 @@ class Floors:
         if (sketch, name) not in known:
             known[sketch, name] = find(sketch, members)
         return known[sketch, name]
-
-    def shared(self, sketches: tuple[Sketch, ...], place: Place) -> float:
-        """Return the seconds per byte of ``together``, which are kept."""
-        if sum(map(len, place.classes)) == 1:
-            return 0.0  # a group alone shares nothing
-        if (sketches, place.name) not in self._together:
-            self._together[sketches, place.name] = self.together(sketches, place.classes)
-        return self._together[sketches, place.name]
 
     def unrouted(self, sketch: Sketch, members: IntArray) -> Steps:
         """Return what ``sketch`` takes at least among the NPUs numbered ``members``, over any routes.
@@ -293,9 +240,7 @@ class Floors:
         return Steps(sketch, per_byte, fixed, np.zeros(count), _fewest(sketch, narrowest), busiest=busiest)
 
     def routed(self, sketch: Sketch, members: IntArray) -> Steps:
-        """Return what ``sketch`` takes at least among the NPUs numbered ``members``, over their routes.
-
-        Where the routes have too many hops it follows from the bytes alone.
+        """Return the same over the routes of ``sketch``; where those have too many hops, over any.
 
         Raises:
             UnsupportedError: The router has no route.
@@ -310,12 +255,12 @@ class Floors:
         used[routes.links] = True
         width, capacity = int(used.sum()), capacities[used]
         cells = np.cumsum(used) - 1
-        busiest = float((_sums(routes, sketch.totals, cells[routes.links], width) / capacity).max(initial=0.0))
+        busiest = float((sums(routes, sketch.totals, cells[routes.links], width) / capacity).max(initial=0.0))
         per_byte, crowd = np.zeros(count), 0
         if 0 < count * width <= _CELLS:
             mine = routes.select(sketch.pair)
             cell = np.repeat(sketch.phase, np.diff(mine.offsets)) * width + cells[mine.links]
-            per_byte = (_sums(mine, sketch.volume, cell, count * width).reshape(count, width) / capacity).max(axis=1)
+            per_byte = (sums(mine, sketch.volume, cell, count * width).reshape(count, width) / capacity).max(axis=1)
             crowd = int(np.bincount(cell).max())
         # What is last on a link has still to be delivered.
         nearest, farthest = np.full(count, np.inf), np.zeros(count)
@@ -325,25 +270,23 @@ class Floors:
         fewest = _fewest(sketch, np.minimum(_narrowest(routes, capacities), self._cap))
         return Steps(sketch, per_byte, nearest * sketch.repeats, farthest * sketch.repeats, fewest, crowd, busiest)
 
-    def together(self, sketches: Sequence[Sketch], classes: Sequence[IntArray]) -> float:
+    def together(self, sketches: tuple[Sketch, ...], place: Place) -> float:
         """Return the seconds per byte of the request for all that sketches send over one link, the most of any.
 
-        Args:
-            sketches: They start at the same time.
-            classes: ``(G, ranks)`` numbers of the NPUs of the groups that run each.
-
-        Raises:
-            UnsupportedError: The router has no route.
+        They start at the same time, each in the groups of its class; raises as ``routed`` does. 0 for a group alone,
+        which shares nothing.
         """
-        capacities = self._fabric.bandwidths
-        total = np.zeros(len(capacities))
-        for sketch, groups in zip(sketches, classes, strict=True):
-            if len(sketch.pairs):
-                routes = self._routes(sketch, groups)
-                if routes is None:
-                    continue
-                total += _sums(routes, np.tile(sketch.totals, len(groups)), routes.links, len(capacities))
-        return float((total / capacities).max(initial=0.0))
+        if sum(map(len, place.classes)) == 1:
+            return 0.0
+        if (sketches, place.name) not in self._together:
+            capacities = self._fabric.bandwidths
+            total = np.zeros(len(capacities))
+            for sketch, groups in zip(sketches, place.classes, strict=True):
+                routes = self._routes(sketch, groups) if len(sketch.pairs) else None
+                if routes is not None:
+                    total += sums(routes, np.tile(sketch.totals, len(groups)), routes.links, len(capacities))
+            self._together[sketches, place.name] = float((total / capacities).max(initial=0.0))
+        return self._together[sketches, place.name]
 
     def _routes(self, sketch: Sketch, groups: IntArray) -> Routes | None:
         """Return the routes of the pairs of ``sketch`` in each of ``groups``; ``None`` for too many hops."""
@@ -356,15 +299,10 @@ class Floors:
 
 @frozen(eq=False)
 class Draft:
-    """What an algorithm writes, of which the whole may not have been asked for yet.
+    """What an algorithm writes, of which the whole may not have been asked for yet."""
 
-    Args:
-        whole: The same bytes from each rank to each other, not divided into pieces.
-        write: Returns the sketch; ``None`` where that is ``whole``.
-    """
-
-    whole: Sketch
-    write: Callable[[], Sketch] | None = None
+    whole: Sketch  # the same bytes from each rank to each other, not divided into pieces
+    write: Callable[[], Sketch] | None = None  # returns the sketch; None where that is whole
 
     @cached_property
     def sketch(self) -> Sketch:
@@ -374,19 +312,12 @@ class Draft:
 
 @frozen(eq=False)
 class Floor:
-    """The lower bounds of drafts that start at the same time, one for each class of groups.
+    """The lower bounds of drafts that start at the same time, one for each class of groups."""
 
-    Args:
-        floors: Finds and keeps them.
-        drafts: What the groups do.
-        place: Where they are.
-        size: Bytes of the request.
-    """
-
-    floors: Floors
-    drafts: tuple[Draft, ...]
-    place: Place
-    size: float
+    floors: Floors  # finds and keeps them
+    drafts: tuple[Draft, ...]  # what the groups do
+    place: Place  # where they are
+    size: float  # bytes of the request
 
     @property
     def rungs(self) -> Sequence[Callable[[], Bound]]:
@@ -418,15 +349,15 @@ class Floor:
         return max(one.crowd for one in self._alone([draft.whole for draft in self.drafts], slice(None), routed=True))
 
     def _whole(self, which: slice, *, routed: bool) -> Bound:
-        drafts = self.drafts[which]
-        steps = zip(drafts, self._alone([draft.whole for draft in drafts], which, routed=routed), strict=True)
+        drafts, size = self.drafts[which], self.size
+        alone = self._alone([draft.whole for draft in drafts], which, routed=routed)
         return _most(
-            Bound(one.busiest * self.size, one.busiest * self.size) if draft.write else one.seconds(self.size)
-            for draft, one in steps
+            Bound(one.busiest * size, one.busiest * size) if draft.write else one.seconds(size)
+            for draft, one in zip(drafts, alone, strict=True)
         )
 
     def _shared(self) -> Bound:
-        seconds = self.floors.shared(tuple(draft.whole for draft in self.drafts), self.place) * self.size
+        seconds = self.floors.together(tuple(draft.whole for draft in self.drafts), self.place) * self.size
         return Bound(seconds, seconds)
 
     def _pieces(self, which: slice, *, routed: bool) -> Bound:
@@ -480,7 +411,7 @@ def _seconds(amounts: FloatArray, rates: FloatArray) -> FloatArray:
     return np.divide(amounts, rates, out=np.zeros(amounts.shape), where=amounts > 0)
 
 
-def _sums(routes: Routes, volumes: FloatArray, cells: IntArray, count: int) -> FloatArray:
+def sums(routes: Routes, volumes: FloatArray, cells: IntArray, count: int) -> FloatArray:
     """Return what ``(F,)`` ``volumes`` come to in each of ``count`` cells, of which each pair has one."""
     weights = np.repeat(volumes, np.diff(routes.offsets))
     if routes.coefficients is not None:

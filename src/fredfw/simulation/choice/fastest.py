@@ -22,34 +22,22 @@ _EXACT = 1e-9
 
 @frozen(eq=False)
 class Entrant:
-    """What runs at the same time, one algorithm for the groups of each class that look alike.
+    """What runs at the same time, one algorithm for the groups of each class that look alike."""
 
-    Args:
-        names: The candidates that it stands for, which write the same; sorted.
-        algorithms: Which algorithm serves each class: a candidate, or another one where that cannot serve it.
-        floor: Its bounds.
-    """
-
-    names: Sequence[str]
+    names: Sequence[str]  # the candidates that it stands for, which write the same; sorted
+    # Which algorithm serves each class: a candidate, or another one where that cannot serve it.
     algorithms: tuple[str, ...]
-    floor: Floor
+    floor: Floor  # its bounds
 
 
 @frozen(eq=False)
 class Outcome:
-    """What a contest came to.
+    """What a contest came to."""
 
-    Args:
-        winner: What to run; ``None`` where all were refused.
-        seconds: Times of those that were simulated to their end, by name.
-        slower: Seconds that others take at least, by name.
-        reasons: Why others were refused, by name.
-    """
-
-    winner: Entrant | None
-    seconds: Mapping[str, float]
-    slower: Mapping[str, float]
-    reasons: Mapping[str, UnsupportedError]
+    winner: Entrant | None  # what to run; None where all were refused
+    seconds: Mapping[str, float]  # times of those that were simulated to their end, by name
+    slower: Mapping[str, float]  # seconds that others take at least, by name
+    reasons: Mapping[str, UnsupportedError]  # why others were refused, by name
 
 
 def contest(

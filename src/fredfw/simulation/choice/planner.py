@@ -46,23 +46,15 @@ _POINTLESS = "it writes what others write, or cannot be the fastest in such a gr
 
 @frozen(eq=False)
 class Plan:
-    """A schedule, and how it was chosen.
+    """A schedule, and how it was chosen."""
 
-    Args:
-        schedule: What to run.
-        algorithm: The algorithm that wrote it, with its options.
-        candidates: Seconds of every algorithm that was simulated; empty where none had to be.
-        slower: Seconds that others take at least.
-        refused: Why others were not tried.
-        notes: What a reader of the choice must know.
-    """
-
-    schedule: Schedule
-    algorithm: str
+    schedule: Schedule  # what to run
+    algorithm: str  # the algorithm that wrote it, with its options
+    # Seconds of every algorithm that was simulated; empty where none had to be.
     candidates: Mapping[str, float] = field(factory=dict)
-    slower: Mapping[str, float] = field(factory=dict)
-    refused: Mapping[str, str] = field(factory=dict)
-    notes: tuple[str, ...] = ()
+    slower: Mapping[str, float] = field(factory=dict)  # seconds that others take at least
+    refused: Mapping[str, str] = field(factory=dict)  # why others were not tried
+    notes: tuple[str, ...] = ()  # what a reader of the choice must know
 
 
 class Planner:
