@@ -65,8 +65,8 @@ class Planner:
         sharing: How its links are shared.
         lowering: Turns phases into flows on it.
         candidates: Per pattern the algorithms to consider; the entry ``None`` serves all other patterns.
-        fastest: Whether to time every candidate alone on the fabric and take the fastest (ties by name), leaving out
-            those that the fabric's admission refuses; otherwise the first that can serve the request is taken.
+        fastest: Whether to take the fastest of all that the admission does not refuse (ties by name), each timed alone
+            on the fabric; otherwise the first that can serve the request is taken.
         worthwhile: Whether to leave out those that do not want to be tried in a group, where others can serve it.
         others: Returns the algorithms to name to a user whose candidates cannot serve a request.
         bounds: The lower bounds on the fabric, if there are some that know it already.
@@ -99,9 +99,8 @@ class Planner:
         bounds = LowerBounds(fabric) if bounds is None else bounds
         admission = asked.admission(fabric) if fastest else None
         # Where phases stay whole, repetitions that meet nobody take what they take as one.
-        self._goes_by_rank = (
-            admission is not None and admission.flow_by_flow and not isinstance(sharing, StatefulSharing)
-        )
+        by_flow = admission is not None and admission.flow_by_flow
+        self._goes_by_rank = by_flow and not isinstance(sharing, StatefulSharing)
         cap = math.inf if admission is None else asked.cap(admission)
         self._floors = Floors(fabric, lowering.router, bounds, cap)
         self._by_name: dict[Pattern, Mapping[str, CollectiveAlgorithm]] = {}
@@ -137,21 +136,17 @@ class Planner:
     ) -> list[tuple[Plan, IntArray]]:
         """Return the plans for ``request`` in ``(G, ranks)`` groups of NPUs, with the indices of the groups of each.
 
-        Groups that look alike have one plan. Where the fastest is chosen, all groups are simulated together.
-
-        Args:
-            request: What each of the groups does.
-            groups: Who.
-            awaited: Whether computation waits for it. If not, it runs beside other traffic: then a candidate that is at
-                most a thousandth slower than the fastest is preferred if it puts fewer flows on a link.
-            fidelity: How candidates are simulated.
+        Groups that look alike have one plan. Where the fastest is chosen, all groups are simulated together. Where no
+        computation is ``awaited``, it runs beside other traffic: then a candidate that is at most a thousandth slower
+        than the fastest is preferred if it puts fewer flows on a link.
         """
         margin = 0.0 if awaited else _MARGIN
         links = self.reads_links(request.pattern)
-        if links and self._fastest and len(groups) > _COMPARED:
-            views = [(view.without_links, alike) for view, alike in self._fabric.views(groups)]
-            return self._planned(request, groups, views, margin, fidelity)
-        return self._planned(request, groups, self._fabric.views(groups, links=links), margin, fidelity)
+        hidden = links and self._fastest and len(groups) > _COMPARED
+        views = self._fabric.views(groups, links=links and not hidden)
+        if hidden:
+            views = [(view.without_links, alike) for view, alike in views]
+        return self._planned(request, groups, views, margin, fidelity)
 
     def reads_links(self, pattern: Pattern) -> bool:
         """Return whether a candidate for ``pattern`` looks at the links of a group."""
@@ -215,17 +210,14 @@ class Planner:
     ) -> list[Plan]:
         """Return the plans of the groups at ``place`` that look alike, one for each of ``views``."""
         entrants = self._entrants(request, place, views)
-        by_rank = is_exact(fidelity) and self._goes_by_rank
+        winner, refused = entrants[0], self._refused(request, views)
+        notes: list[str] = []
         seconds: Mapping[str, float] = {}
         slower: Mapping[str, float] = {}
-        refused = self._refused(request, views)
-        notes: tuple[str, ...] = ()
-        if len(entrants) == 1:
-            winner = entrants[0]
-        else:
-            unsure: list[Entrant] = []
-            left_out: list[str] = []
+        if len(entrants) > 1:
+            by_rank = is_exact(fidelity) and self._goes_by_rank
             nodes = [self._fabric.npus[groups] for groups in place.classes]
+            unsure: list[str] = []
 
             def time(entrant: Entrant, limit: float) -> float:
                 serving = self._serving(entrant, request, views)
@@ -237,13 +229,13 @@ class Planner:
                             return math.inf
                         self._times[key] = found
                 except LimitError as error:
-                    left_out.append(f"auto left out {', '.join(entrant.names)} for {request.pattern}: {error}")
+                    notes.append(f"auto left out {', '.join(entrant.names)} for {request.pattern}: {error}")
                     raise RefusedError(str(error)) from None
-                seconds, sure = self._times[key]
-                if by_rank and seconds > limit:  # known from another contest, or not
+                took, sure = self._times[key]
+                if by_rank and took > limit:  # known from another contest, or not
                     return math.inf
-                unsure.extend([] if sure else [entrant])
-                return seconds
+                unsure.extend([] if sure else entrant.names)
+                return took
 
             outcome = contest(entrants, time, margin, barriers=not by_rank, close=self._close)
             if outcome.winner is None:
@@ -254,13 +246,17 @@ class Planner:
                 raise RefusedError(f"no algorithm can do {request.pattern} among {request.ranks} NPUs: {listed}")
             winner, seconds, slower = outcome.winner, outcome.seconds, outcome.slower
             refused |= {name: str(reason) for name, reason in outcome.reasons.items()}
-            names = sorted(name for one in unsure for name in one.names)
-            notes = (*left_out, _unsure(request, names)) if names else tuple(left_out)
-        schedules = self._serving(winner, request, views)
-        plans = [Plan(*one, seconds, slower, refused, notes) for one in zip(schedules, winner.algorithms, strict=True)]
+            if unsure:
+                notes.append(_unsure(request, sorted(unsure)))
+        rows = zip(self._serving(winner, request, views), winner.algorithms, views, place.classes, strict=True)
         return [
-            self._compared(self._sound(request, plan, view), request, groups[0], fidelity)
-            for plan, view, groups in zip(plans, views, place.classes, strict=True)
+            self._compared(
+                self._sound(request, Plan(schedule, algorithm, seconds, slower, refused, tuple(notes)), view),
+                request,
+                groups[0],
+                fidelity,
+            )
+            for schedule, algorithm, view, groups in rows
         ]
 
     def _refused(self, request: CollectiveRequest, views: Sequence[GroupView]) -> dict[str, str]:
@@ -383,9 +379,13 @@ class Planner:
         if asked not in self._replayed:
             _replay(plan, request, author)
             self._replayed.add(asked)
-        if plan.schedule.proof == "none":
-            return evolve(plan, notes=(*plan.notes, _unproved(plan, request)))
-        return plan
+        if plan.schedule.proof != "none":
+            return plan
+        note = (
+            f"nobody has proved that algorithm {plan.algorithm!r} carries out {request.pattern}: its transfers are "
+            "simulated as they are"
+        )
+        return evolve(plan, notes=(*plan.notes, note))
 
     def _compared(self, plan: Plan, request: CollectiveRequest, members: IntArray, fidelity: str) -> Plan:
         """Return ``plan``, so that it takes alone among ``members`` what its transport says.
@@ -407,15 +407,12 @@ class Planner:
             return evolve(plan, schedule=delayed)
         if alone <= price.seconds * (1 + _DIFFERENT):
             return plan
-        return evolve(plan, notes=(*plan.notes, self._differs(plan, request, alone, price.seconds)))
-
-    def _differs(self, plan: Plan, request: CollectiveRequest, alone: float, told: float) -> str:
-        transport = self._fabric.defaults.transport.name
-        return (
+        note = (
             f"{request.pattern} of {render(request.size, Unit.BYTES)} among {request.ranks} NPUs by {plan.algorithm} "
-            f"takes {render(alone, Unit.SECONDS)} alone, not the {render(told, Unit.SECONDS)} that transport "
-            f"{transport!r} says: the links of {self._fabric.name!r} do not let it"
+            f"takes {render(alone, Unit.SECONDS)} alone, not the {render(price.seconds, Unit.SECONDS)} that transport "
+            f"{self._fabric.defaults.transport.name!r} says: the links of {self._fabric.name!r} do not let it"
         )
+        return evolve(plan, notes=(*plan.notes, note))
 
     def _time(
         self, runs: Sequence[tuple[Schedule, IntArray]], fidelity: str, limit: float = math.inf
@@ -441,8 +438,11 @@ class Planner:
         That is infinite where it is after ``limit``. The other number is how many phases met others out of step.
         """
         network, ends = FlowNetwork(self._fabric, self._sharing), [0.0]
+
+        def ended(_groups: IntArray) -> None:
+            ends.append(network.now)
+
         for schedule, nodes in runs:
-            ended = partial(_note, network, ends)
             ScheduleRun(network, self._lowering, schedule, nodes, ended, fidelity=fidelity).start()
         network.advance(limit)
         if network.idle:
@@ -453,20 +453,9 @@ class Planner:
         raise RefusedError(f"flows that cannot move on {self._fabric.name!r}: {held}")
 
 
-def _note(network: FlowNetwork, ends: list[float], _groups: IntArray) -> None:
-    ends.append(network.now)
-
-
 def _flows(runs: Sequence[tuple[Schedule, IntArray]]) -> int:
     """Return how many flows schedules have in all repetitions."""
     return sum(phase.repeat * len(nodes) * len(phase) for schedule, nodes in runs for phase in schedule.phases)
-
-
-def _unproved(plan: Plan, request: CollectiveRequest) -> str:
-    return (
-        f"nobody has proved that algorithm {plan.algorithm!r} carries out {request.pattern}: its transfers are "
-        "simulated as they are"
-    )
 
 
 def _reasons(reasons: Mapping[str, object]) -> str:
