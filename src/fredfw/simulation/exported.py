@@ -61,11 +61,7 @@ def routes_of_messages(fabric: Fabric) -> Routes:
 def written(program: Program, network: FlowNetwork, tasks: Sequence[str], routes: Routes | None) -> bytes:
     """Return the file of ``program`` on ``network``, as ``fredfw_program`` in ``fredfw.h`` says; equal ones are equal.
 
-    Args:
-        program: What runs.
-        network: Where, of which ``check_network`` holds.
-        tasks: Their names.
-        routes: Those of messages, if they are to be in it; see ``routes_of_messages``.
+    Of the network ``check_network`` holds. ``tasks`` are their names, ``routes`` those of messages if it has them.
     """
     setting, _arrays = network._setting()
     labels = list(network._labels)

@@ -96,14 +96,10 @@ def ending(events: Sequence[LinkEvent], fabric: Fabric) -> tuple[LinkEvent, ...]
 def restarts(
     events: Sequence[LinkEvent], fabric: Fabric, run: int, seconds: float, link_bytes: FloatArray
 ) -> tuple[float, str]:
-    """Return the seconds that failures add to a job, and what a reader of results must know.
+    """Return the seconds that failures add to a job of so many ``seconds``, and what a reader of results must know.
 
-    Args:
-        events: Those that end it.
-        fabric: Where it runs.
-        run: Which run, from 0: each draws times of its own.
-        seconds: What the job takes where nothing fails.
-        link_bytes: ``(links,)`` bytes that it has on each link; the failure of a link without any does nothing.
+    Its ``events`` end it; each ``run``, from 0, draws times of its own. The failure of a link on which it has none of
+    the ``(links,)`` bytes does nothing.
 
     Raises:
         InputError: Links that do not exist.
@@ -182,12 +178,7 @@ class _Due(NamedTuple):
 
 
 class LinkEvents:
-    """What happens to the links of one run.
-
-    Args:
-        events: What happens.
-        fabric: To whose links.
-        run: Which run, from 0: each draws times of its own.
+    """What happens to the links of one run, counted from 0: each draws times of its own.
 
     Raises:
         InputError: Links that do not exist.

@@ -16,12 +16,7 @@ ONE.flags.writeable = False
 
 
 class Ways:
-    """The routes of several flows, each of which a message may take.
-
-    Args:
-        routes: Those.
-        again: Returns the route of the flow of a number by another router, where links are closed.
-    """
+    """The routes of several flows, each of which a message may take; ``again`` routes one by another router."""
 
     def __init__(self, routes: Routes, again: Callable[[int, Router], Routes]) -> None:
         self.routes = routes

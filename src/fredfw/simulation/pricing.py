@@ -88,11 +88,7 @@ _ALONE = Load(np.ones(1, dtype=np.intp), np.ones(1, dtype=np.intp), np.zeros(1, 
 
 
 class Pricing:
-    """Asks the transport of a fabric what calls cost, once for each.
-
-    Args:
-        fabric: The network.
-    """
+    """Asks the transport of a fabric what calls cost, once for each."""
 
     def __init__(self, fabric: Fabric) -> None:
         self._fabric = fabric.network

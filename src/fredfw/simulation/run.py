@@ -43,17 +43,17 @@ class Executor:
         graph: What to do.
         fabric: Where the bytes travel.
         network: The engine, on the same fabric.
-        placement: ``(ranks,)`` NPU number of each rank.
+        placement: As of ``Assignment``, like ``planner``, ``lowering``, ``priorities`` and ``bounds``.
         planner: Chooses the collective algorithms.
         lowering: Turns transfers into flows.
         compute_seconds: Duration of ``(flops, bytes, kernels)`` on an NPU; the last is ``None`` where it is not known.
-        priorities: Class by label, 0 the highest; other labels come after all of them.
-        fidelity: How closely collectives are simulated; repeated blocks are written out but where it is compressed.
-        bounds: The lower bounds on the fabric, if there are some that know it already.
+        priorities: Class by label.
+        fidelity: How closely collectives are simulated. Repeated blocks are written out but where it is compressed,
+            computations have no jitter and nothing happens to links.
+        bounds: The lower bounds on the fabric.
         progress: Called with the share of the tasks that has ended, below 1, where that has grown enough to be seen.
-        pace: How fast computations are, where not all are as ``compute_seconds`` says; with jitter repeated blocks are
-            written out.
-        events: What happens to links meanwhile, if anything does; repeated blocks are written out then.
+        pace: How fast computations are, where not all are as ``compute_seconds`` says.
+        events: What happens to links meanwhile, if anything does.
 
     Raises:
         InputError: A load or store uses an I/O controller or a memory tier that the fabric does not have.
@@ -147,10 +147,7 @@ class Executor:
         )
 
     def exported(self, routes: Routes | None = None) -> bytes:
-        """Return the graph and its network as a file for other programs, see ``written``; nothing runs.
-
-        Args:
-            routes: Those of messages, if they are to be in it.
+        """Return the graph and its network as a file for other programs, with the routes of messages; nothing runs.
 
         Raises:
             PluginError: An algorithm fails, or answers what cannot be used.

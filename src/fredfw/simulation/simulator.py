@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from fredfw.collectives import CollectiveAlgorithm, Pattern
 from fredfw.collectives.answers import text, variants
@@ -47,21 +48,7 @@ class Simulator:
     def planner(
         self,
         candidates: Mapping[Pattern | None, Sequence[CollectiveAlgorithm]],
-        *,
-        fastest: bool = False,
-        worthwhile: bool = False,
-        others: Callable[[], Iterable[CollectiveAlgorithm]] = tuple,
-        effort: str = "normal",
+        **given: Any,
     ) -> Planner:
         """Return what chooses among ``candidates``; see ``Planner``."""
-        return Planner(
-            self.fabric,
-            self.sharing,
-            self.lowering,
-            candidates,
-            fastest=fastest,
-            worthwhile=worthwhile,
-            others=others,
-            bounds=self.bounds,
-            effort=effort,
-        )
+        return Planner(self.fabric, self.sharing, self.lowering, candidates, bounds=self.bounds, **given)

@@ -96,29 +96,18 @@ class Bound:
 
 
 def lower_bound(fabric: Fabric, request: CollectiveRequest, members: IntArray) -> Bound:
-    """Return the least time that any algorithm needs for ``request`` among the NPUs numbered ``members``.
+    """Return the least time that any algorithm needs for ``request`` among the NPUs numbered ``(ranks,)`` ``members``.
 
-    Cuts are tried around every rank, between positions of every level, between runs of NPU numbers; on fabrics of up to
-    some hundred NPUs the thinnest one is found. Two ranks far from each other are found in two steps. Others than these
-    could only raise the bound.
-
-    Args:
-        fabric: The network, otherwise idle.
-        request: What is to be done.
-        members: ``(ranks,)`` NPU number of each rank.
-
-    Returns:
-        The bound: 0 where there is nothing to send, infinite where no links lead to where bytes must get.
+    The fabric is otherwise idle. Cuts are tried around every rank, between positions of every level, between runs of
+    NPU numbers; on fabrics of up to some hundred NPUs the thinnest one is found. Two ranks far from each other are
+    found in two steps. Others than these could only raise the bound. It is 0 where there is nothing to send, infinite
+    where no links lead to where bytes must get.
     """
     return LowerBounds(fabric).of(request, members)
 
 
 class LowerBounds:
-    """The lower bounds on one fabric; keeps what does not depend on what is sent.
-
-    Args:
-        fabric: The network.
-    """
+    """The lower bounds on one fabric; keeps what does not depend on what is sent."""
 
     def __init__(self, fabric: Fabric) -> None:
         self._fabric = fabric.network
@@ -159,7 +148,10 @@ class LowerBounds:
 
     def _cut_times(self, request: CollectiveRequest, members: IntArray) -> tuple[float, float, float]:
         """Return the most seconds for what must leave ranks, what must enter them, and what must cross other cuts."""
-        injection, ejection, cut = _cut_times(request, self._group(members))
+        group = self._group(members)
+        injection, ejection = _part_times(request, group.ends)
+        parts = [max(_part_times(request, one)) for one in group.parts]
+        cut = max([*parts, *(_half_time(request, one) for one in group.halves)])
         least = max(injection, ejection, cut)
         found = least
         for suppliers, against in ((_SPREAD, False), (_COLLECTED, True)):
@@ -175,12 +167,7 @@ class LowerBounds:
     ) -> float:
         """Return the seconds for the thinnest cut, or ``least`` if there is none or it is not looked for.
 
-        Args:
-            request: What is to be done.
-            members: Who does it.
-            who: Whether ``all`` ranks or one, the ``root``, have what all need.
-            against: Whether it goes against the links: what all have and these need.
-            least: What is known to be no more than that.
+        ``all`` ranks or one, the ``root``, have what all need; ``against`` the links, all have what these need.
         """
         fabric = self._fabric
         if len(members) * len(fabric.sources) > _CUT:
@@ -314,13 +301,6 @@ def _bytes_across(request: CollectiveRequest, inside: IntArray, with_root: BoolA
     elif request.pattern in _TO_ROOT:
         out, into = divides & ~with_root, divides & with_root
     return np.where(out, leave, 0.0), np.where(into, enter, 0.0)
-
-
-def _cut_times(request: CollectiveRequest, group: _Group) -> tuple[float, float, float]:
-    """Return the most seconds for what must leave ranks, what must enter them, and what must cross other cuts."""
-    injection, ejection = _part_times(request, group.ends)
-    times = [max(_part_times(request, one)) for one in group.parts]
-    return injection, ejection, max([*times, *(_half_time(request, one) for one in group.halves)])
 
 
 def _part_times(request: CollectiveRequest, parts: Parts) -> tuple[float, float]:

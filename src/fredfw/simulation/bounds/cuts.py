@@ -89,11 +89,7 @@ class _Partition:
 
 
 class Cuts:
-    """The candidates of one fabric; what does not depend on the group is worked out once.
-
-    Args:
-        fabric: The network.
-    """
+    """The candidates of one fabric; what does not depend on the group is worked out once."""
 
     def __init__(self, fabric: Fabric) -> None:
         self._fabric = fabric
@@ -148,13 +144,8 @@ class Cuts:
 def across(starts: IntArray, ends: IntArray, amounts: FloatArray, positions: int) -> tuple[FloatArray, FloatArray]:
     """Return what crosses each of the ``positions - 1`` cuts between positions, upwards and downwards.
 
-    Amounts are only added. The difference of large numbers could be mere rounding.
-
-    Args:
-        starts: ``(k,)`` position that each amount comes from.
-        ends: ``(k,)`` position that it goes to.
-        amounts: ``(k,)`` what is summed.
-        positions: How many there are.
+    The ``(k,)`` amounts go from position ``starts`` to ``ends``. They are only added: the difference of large numbers
+    could be mere rounding.
     """
     crosses = starts != ends
     cells = starts[crosses].astype(np.intp) * positions + ends[crosses]

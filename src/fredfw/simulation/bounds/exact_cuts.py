@@ -39,17 +39,9 @@ def thinnest(
     way, and its rate is tried next (Dinkelbach's method). An end that all of it reaches is as good as a supplier of
     everything to the ends that follow, for a cut that divides the two is wide enough: so that most flows are short.
 
-    Args:
-        nodes: How many there are.
-        sources: ``(links,)`` node each link leaves.
-        destinations: ``(links,)`` node each link enters.
-        bandwidths: ``(links,)`` bytes per second.
-        weights: ``(nodes,)`` what each node supplies.
-        ends: Who needs it all.
-        least: A cut's time that is known, or a lower one; above 0.
-
-    Returns:
-        The largest of ``least`` and the time of any cut; infinite where a cut has no links.
+    Links lead from ``(links,)`` sources to destinations, with bandwidths in bytes per second. Nodes supply ``(nodes,)``
+    weights, all of which the ends need. ``least``, above 0, is a cut's time that is known, or a lower one: what is
+    returned is no less, and infinite where a cut has no links.
     """
     flow = _Flow(nodes, sources, destinations, bandwidths)
     total = float(weights.sum())
@@ -76,14 +68,7 @@ def weakest(nodes: int, sources: IntArray, destinations: IntArray, bandwidths: F
 
     Again a time is tried, and the partition with the most parts beyond it is the next. That partition grows node by
     node: a new one takes in those parts that it has the most links with, which are found as a cut (Barahona,
-    "Separating from the dominant of the spanning tree polytope", 1992).
-
-    Args:
-        nodes: How many there are.
-        sources: ``(links,)`` node each link leaves.
-        destinations: ``(links,)`` node each link enters.
-        bandwidths: ``(links,)`` bytes per second.
-        least: A partition's time that is known, or a lower one; above 0.
+    "Separating from the dominant of the spanning tree polytope", 1992). The arguments are those of ``thinnest``.
     """
     low, high = np.minimum(sources, destinations), np.maximum(sources, destinations)
     while True:
@@ -127,14 +112,7 @@ def _taken_in(
 
 
 class _Flow:
-    """Flows to one node at a time, found from the end backwards.
-
-    Args:
-        nodes: How many there are.
-        sources: ``(links,)`` node each link leaves.
-        destinations: ``(links,)`` node each link enters.
-        bandwidths: ``(links,)`` bytes per second.
-    """
+    """Flows to one node at a time over ``(links,)`` links, found from the end backwards."""
 
     def __init__(self, nodes: int, sources: IntArray, destinations: IntArray, bandwidths: FloatArray) -> None:
         pairs, place = np.unique(sources * nodes + destinations, return_inverse=True)
