@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from attrs import evolve
 from hypothesis import given, strategies as st
+from small import Log, ends, flows, joined, pipe, star, started
 
 from fredfw.collectives import Pattern, Phase, Schedule
 from fredfw.errors import PluginError, SimulationError
@@ -24,18 +25,8 @@ from fredfw.fabric import (
     Start,
     Wait,
 )
-from fredfw.simulation import FlowNetwork, Lowering, MaxMin, ScheduleRun
-from fredfw.testing.fabrics import Admitting
+from fredfw.simulation import FlowNetwork
 from fredfw.typing import IntArray
-
-BANDWIDTH = 100.0
-LATENCY = 0.5
-
-
-def pipe(admission: Callable[[], Admission], latency: float = LATENCY) -> Fabric:
-    return Fabric("pipe", [0, 0], np.array([0]), np.array([1]), BANDWIDTH, latency, 0.0).with_defaults(
-        admission=Admitting(admission)
-    )
 
 
 class UpDown(ShortestPathRouter):
@@ -43,41 +34,9 @@ class UpDown(ShortestPathRouter):
         return Routes.of([np.concatenate([sources, len(fabric.npus) + destinations])], [2 * fabric.latencies[0]])
 
 
-def star(npus: int, admission: Callable[[], Admission], latency: float = 0.25) -> Fabric:
-    """Link i goes up from NPU i, link npus + i down to it; all-reduces go up from all members and down to them."""
-    ends, hub = np.arange(npus), np.full(npus, npus)
-    links = np.concatenate([ends, hub]), np.concatenate([hub, ends])
-    kinds = np.arange(npus + 1) == npus
-    return Fabric("star", kinds, *links, BANDWIDTH, latency, 0.0).with_defaults(
-        router=UpDown(), admission=Admitting(admission)
-    )
-
-
-def flows(volumes: Sequence[float], *, latency: float = LATENCY, **fields: object) -> FlowSet:
-    """Flows over link 0, every one an activity of its own."""
-    count = len(volumes)
-    routes = Routes.of([np.array([0])] * count, [latency] * count)
-    flow_set = FlowSet(routes, np.array(volumes, dtype=float), np.arange(count), count)
-    return evolve(flow_set, **fields)  # type: ignore[arg-type]  # any of the remaining fields
-
-
-class Log:
-    """Which activities ended when."""
-
-    def __init__(self, network: FlowNetwork) -> None:
-        self._network = network
-        self.ends: list[tuple[float, list[int]]] = []
-
-    def __call__(self, activities: IntArray) -> None:
-        self.ends.append((self._network.now, activities.tolist()))
-
-
-def ends(network: FlowNetwork, flow_set: FlowSet) -> list[tuple[float, list[int]]]:
-    log = Log(network)
-    network.start(flow_set, log)
-    network.advance()
-    assert network.idle
-    return log.ends
+def up_down(npus: int, admission: Callable[[], Admission], latency: float = 0.25) -> Fabric:
+    """A star on which all-reduces go up from all members and down to them."""
+    return star(npus, latency=latency, admission=admission).with_defaults(router=UpDown())
 
 
 def singles(flows: FlowSet) -> Split:
@@ -127,8 +86,8 @@ class NoTrees(Admission):
 @pytest.mark.parametrize("repeat", [1, 4])
 def test_parts_run_one_after_the_other(repeat: int) -> None:
     volumes = [100.0, 400.0, 200.0, 50.0, 300.0]
-    network = FlowNetwork(pipe(Halves), MaxMin())
-    expected = np.cumsum([repeat * (volume / BANDWIDTH + LATENCY) for volume in volumes])
+    network = FlowNetwork(pipe(admission=Halves))
+    expected = np.cumsum([repeat * (volume / 100.0 + 0.5) for volume in volumes])
     seen = ends(network, flows(volumes, repeat=repeat, label="a"))
     assert [activities for _, activities in seen] == [[0], [1], [2], [3], [4]]
     assert [time for time, _ in seen] == pytest.approx(expected, rel=1e-12)
@@ -140,7 +99,10 @@ def test_parts_run_one_after_the_other(repeat: int) -> None:
 @given(st.integers(2, 12), st.floats(1.0, 1e9), st.integers(1, 5))
 def test_equal_flows_take_as_long_one_by_one_as_together(count: int, volume: float, repeat: int) -> None:
     flow_set = flows([volume] * count, latency=0.0, repeat=repeat)
-    alone, together = FlowNetwork(pipe(OneFlowAtATime, 0.0), MaxMin()), FlowNetwork(pipe(NoTrees, 0.0), MaxMin())
+    alone, together = (
+        FlowNetwork(pipe(latency=0.0, admission=OneFlowAtATime)),
+        FlowNetwork(pipe(latency=0.0, admission=NoTrees)),
+    )
     for network in (alone, together):
         done = [activity for _, activities in ends(network, flow_set) for activity in activities]
         assert sorted(done) == list(range(count))
@@ -157,18 +119,18 @@ def test_an_activity_ends_with_its_last_part() -> None:
     # Activity 2 has no flows; those of the others are in parts 0, 1 and 1, 2.
     flow_set = flows([100.0, 200.0, 100.0, 100.0], activity=np.array([0, 1, 0, 1]), activities=3)
     # 1.5 s; two flows at 50 B/s from then: one until 3.5 s, 100 bytes left of the other at 100 B/s until 4.5 s.
-    assert ends(FlowNetwork(pipe(Three), MaxMin()), flow_set) == [(0.0, [2]), (4.0, [0]), (6.5, [1])]
+    assert ends(FlowNetwork(pipe(admission=Three)), flow_set) == [(0.0, [2]), (4.0, [0]), (6.5, [1])]
 
 
 def test_a_part_keeps_its_caps_and_pays_its_setup() -> None:
     flow_set = flows([100.0, 100.0], caps=np.array([10.0, 50.0]), setup=3.0)
-    assert ends(FlowNetwork(pipe(Halves), MaxMin()), flow_set) == [(13.5, [0]), (19.0, [1])]
+    assert ends(FlowNetwork(pipe(admission=Halves)), flow_set) == [(13.5, [0]), (19.0, [1])]
 
 
 def test_setup_of_circuits_that_stay_is_paid_once_and_of_parts_at_each_turn() -> None:
-    one = FlowNetwork(pipe(Circuits), MaxMin())
+    one = FlowNetwork(pipe(admission=Circuits))
     assert ends(one, flows([100.0], repeat=4)) == [(1.0 + 4 * 1.5, [0])]
-    two = FlowNetwork(pipe(Circuits), MaxMin())
+    two = FlowNetwork(pipe(admission=Circuits))
     assert ends(two, flows([100.0, 100.0], repeat=4)) == [(4 * 2.5, [0]), (8 * 2.5, [1])]
 
 
@@ -179,14 +141,10 @@ def test_a_repeated_phase_in_parts_compressed_equals_stepwise(npus: int, split: 
     phase = Phase.of(source, (source + 1) % npus, source, stride=1, modulus=npus, repeat=steps)
     schedule = Schedule(Pattern.ALL_GATHER, npus, 30.0, npus, (phase,))
     for stepwise in (False, True):
-        network = FlowNetwork(star(npus, Circuits), MaxMin())
-        log = Log(network)
-        groups = network.fabric.npus[None, :]
-        ScheduleRun(
-            network, Lowering(network.fabric), schedule, groups, log, fidelity="stepwise" if stepwise else "compressed"
-        ).start()
+        network = FlowNetwork(up_down(npus, Circuits))
+        log = started(network, schedule, network.fabric.npus[None, :], "stepwise" if stepwise else "compressed")
         network.advance()
-        once = 30.0 / BANDWIDTH + 2 * 0.25
+        once = 30.0 / 100.0 + 2 * 0.25
         expected = steps * npus * (1.0 + once) if split else 1.0 + steps * once
         assert [activities for _, activities in log.ends] == [[0]]
         assert network.now == pytest.approx(expected, rel=1e-12)
@@ -211,14 +169,14 @@ def test_parts_that_are_none_are_refused(parts: list[list[int]], message: str) -
             return Split(tuple(np.array(part, dtype=np.intp) for part in parts))
 
     with pytest.raises(PluginError, match=message):
-        FlowNetwork(pipe(Wrong), MaxMin()).start(flows([1.0, 1.0, 1.0], label="mp"), lambda _: None)
+        FlowNetwork(pipe(admission=Wrong)).start(flows([1.0, 1.0, 1.0], label="mp"), lambda _: None)
 
 
 # --- Wait
 
 
 def test_what_waits_starts_in_the_order_in_which_it_came() -> None:
-    network = FlowNetwork(pipe(OneFlowAtATime), MaxMin())
+    network = FlowNetwork(pipe(admission=OneFlowAtATime))
     logs = [Log(network) for _ in range(4)]
     for log in logs:
         network.start(flows([100.0]), log)
@@ -229,7 +187,7 @@ def test_what_waits_starts_in_the_order_in_which_it_came() -> None:
 
 
 def test_a_part_waits_for_what_came_before_its_turn() -> None:
-    network = FlowNetwork(pipe(OneFlowAtATime), MaxMin())
+    network = FlowNetwork(pipe(admission=OneFlowAtATime))
     one, other = Log(network), Log(network)
     network.start(flows([100.0, 100.0]), one)
     network.start(flows([200.0]), other)
@@ -245,22 +203,18 @@ def test_a_part_waits_for_what_came_before_its_turn() -> None:
 
 def tree(groups: int, volume: float) -> FlowSet:
     """Per group a flow over three links, an activity of its own."""
-    routes = Routes.of([np.arange(3) + 3 * group for group in range(groups)], [1.0] * groups)
-    return FlowSet(routes, np.full(groups, volume), np.arange(groups), groups, label="mp")
+    return flows([volume] * groups, [range(3 * group, 3 * group + 3) for group in range(groups)], 1.0, label="mp")
 
 
 def unicasts(groups: int, volume: float) -> Callable[[], FlowSet]:
     """Per group two flows over the first of those links."""
-    routes = Routes.of([np.array([3 * (flow // 2)]) for flow in range(2 * groups)], [1.0] * 2 * groups)
-    flow_set = FlowSet(routes, np.full(2 * groups, volume), np.repeat(np.arange(groups), 2), groups, label="mp")
+    where, activity = [[3 * (flow // 2)] for flow in range(2 * groups)], np.repeat(np.arange(groups), 2)
+    flow_set = flows([volume] * 2 * groups, where, 1.0, activity=activity, activities=groups, label="mp")
     return lambda: flow_set
 
 
 def nine_links(admission: Callable[[], Admission]) -> FlowNetwork:
-    return FlowNetwork(
-        Fabric("nine", [0, 0], [0] * 9, [1] * 9, BANDWIDTH, 0.0, 0.0).with_defaults(admission=Admitting(admission)),
-        MaxMin(),
-    )
+    return FlowNetwork(joined([(0, 1)] * 9, 100.0, admission=admission))
 
 
 def test_unicasts_run_instead() -> None:
@@ -287,18 +241,15 @@ def test_unicasts_are_asked_about_too() -> None:
     assert (network.statistics.decompositions, network.statistics.splits) == (1, 1)
 
 
-def test_what_has_no_unicasts_cannot_be_decomposed() -> None:
-    with pytest.raises(
-        SimulationError, match="fabric 'nine' cannot carry mp, and cannot replace it by unicasts: a tree"
-    ):
-        nine_links(NoTrees).start(tree(1, 1.0), lambda _: None)
-
-
-def test_unicasts_cannot_be_decomposed_again() -> None:
+def test_what_has_no_unicasts_and_unicasts_themselves_cannot_be_decomposed() -> None:
     class Nothing(Admission):
         def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
             return Decompose("nothing works")
 
+    with pytest.raises(
+        SimulationError, match="fabric 'links' cannot carry mp, and cannot replace it by unicasts: a tree"
+    ):
+        nine_links(NoTrees).start(tree(1, 1.0), lambda _: None)
     with pytest.raises(SimulationError, match="cannot replace it by unicasts: nothing works"):
         nine_links(Nothing).start(tree(1, 1.0), lambda _: None, unicasts=unicasts(1, 1.0))
 
@@ -336,15 +287,12 @@ def test_an_all_reduce_by_its_ends(npus: int, stepwise: bool) -> None:
     rank, size, steps = np.arange(npus), 340.0, 3
     phase = Phase.of(rank, (rank + 1) % npus, 0, reduce=True, stream=np.zeros(npus, dtype=np.intp), repeat=steps)
     schedule = Schedule(Pattern.ALL_REDUCE, npus, size, 1, (phase,))
-    network = FlowNetwork(star(2 * npus, NoTrees), MaxMin())
-    log = Log(network)
+    network = FlowNetwork(up_down(2 * npus, NoTrees))
     groups = network.fabric.npus.reshape(2, npus)
-    ScheduleRun(
-        network, Lowering(network.fabric), schedule, groups, log, fidelity="stepwise" if stepwise else "compressed"
-    ).start()
+    log = started(network, schedule, groups, "stepwise" if stepwise else "compressed")
     network.advance()
     moved = 2 * (npus - 1) / npus * size
     assert [activities for _, activities in log.ends] == [[0, 1]]
-    assert network.now == pytest.approx(steps * (moved / BANDWIDTH + 2 * 0.5), rel=1e-12)
+    assert network.now == pytest.approx(steps * (moved / 100.0 + 2 * 0.5), rel=1e-12)
     # Every NPU sends that much, and receives it.
     assert network.link_bytes()[""] == pytest.approx(np.full(4 * npus, steps * moved))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import math
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
-from typing import ClassVar, cast
+from typing import cast
 
 import numpy as np
 import pytest
-from attrs import frozen
+from attrs import astuple
 from hypothesis import given, settings, strategies as st
+from small import flows, joined
 
 from fredfw.fabric import Fabric, FlowSet, NodeKind, Router, Routes
 from fredfw.simulation import (
@@ -29,47 +30,18 @@ from fredfw.typing import FloatArray, IntArray
 
 LINKS = 8
 LABELS = ("", "dp", "pp")
-WEIGHTS = {"dp": 3.0, "pp": 0.5}
 
 
 # The engine does not know what is derived from a policy, and asks it for the rates of all flows at each change.
+def derived(policy: SharingPolicy) -> SharingPolicy:
+    cls = type(policy)
+    made = type(f"Derived{cls.__name__}", (cls,), {"name": f"derived-{cls.name}", "local": False})
+    found: SharingPolicy = made(*astuple(policy, recurse=False))  # type: ignore[arg-type]  # they are attrs classes
+    return found
 
 
-@frozen
-class DerivedMaxMin(MaxMin):
-    name: ClassVar[str] = "derived-max-min"
-    local: ClassVar[bool] = False
-
-
-@frozen
-class DerivedWeights(WeightedMaxMin):
-    name: ClassVar[str] = "derived-weighted-max-min"
-    local: ClassVar[bool] = False
-
-
-@frozen
-class DerivedStrict(StrictLinks):
-    name: ClassVar[str] = "derived-strict-links"
-    local: ClassVar[bool] = False
-
-
-@frozen
-class DerivedCircuits(CircuitPreempt):
-    name: ClassVar[str] = "derived-circuit-preempt"
-
-
-POLICIES: list[tuple[SharingPolicy, SharingPolicy]] = [
-    (MaxMin(), DerivedMaxMin()),
-    (WeightedMaxMin(WEIGHTS), DerivedWeights(WEIGHTS)),
-    (StrictLinks(), DerivedStrict()),
-    (CircuitPreempt(), DerivedCircuits()),
-]
-
-
-def parallel(bandwidths: FloatArray) -> Fabric:
-    """Two NPUs that links join, each of which a flow may use with any others."""
-    zeros = np.zeros(len(bandwidths), dtype=np.intp)
-    return Fabric("parallel", [0, 0], zeros, zeros + 1, bandwidths, 0.0, 0.0)
+KNOWN: list[SharingPolicy] = [MaxMin(), WeightedMaxMin({"dp": 3.0, "pp": 0.5}), StrictLinks(), CircuitPreempt()]
+BY_POLICY = pytest.mark.parametrize("policy", KNOWN, ids=lambda policy: policy.name)
 
 
 def switched(bandwidths: FloatArray) -> Fabric:
@@ -80,16 +52,12 @@ def switched(bandwidths: FloatArray) -> Fabric:
 
 
 def single(path: list[int], volume: float) -> FlowSet:
-    """One flow over the links of ``path``."""
-    return FlowSet(Routes.of([np.array(path)], [0.0]), np.array([volume]), np.array([0]), 1)
+    return flows([volume], [path], 0.0)
 
 
-def each_on(links: Sequence[int], volumes: Sequence[float], caps: Sequence[float] | None = None) -> FlowSet:
+def each_on(links: Sequence[int], volumes: Sequence[float]) -> FlowSet:
     """One flow on each of ``links``, which end by themselves."""
-    count = len(links)
-    routes = Routes(np.arange(count + 1), np.array(links, dtype=np.intp), np.zeros(count), None)
-    limits = None if caps is None else np.array(caps)
-    return FlowSet(routes, np.array(volumes, dtype=float), np.arange(count), count, caps=limits)
+    return flows(volumes, [[link] for link in links], 0.0)
 
 
 def way(path: list[int], latency: float = 0.0) -> Way:
@@ -104,7 +72,8 @@ def way(path: list[int], latency: float = 0.0) -> Way:
 
 
 def network(policy: SharingPolicy, bandwidths: FloatArray) -> FlowNetwork:
-    return FlowNetwork(parallel(bandwidths), policy)
+    """Two NPUs that links join, each of which a flow may use with any others."""
+    return FlowNetwork(joined([(0, 1)] * len(bandwidths), bandwidths), policy)
 
 
 def nothing(activities: IntArray) -> None:
@@ -201,25 +170,24 @@ def run(
     return sorted(ends), on.link_bytes()
 
 
-@pytest.mark.parametrize(("known", "derived"), POLICIES, ids=lambda policy: policy.name)
+@BY_POLICY
 @given(program=programs())
 def test_whatever_happens_flows_end_when_the_policy_lets_them(
-    known: SharingPolicy, derived: SharingPolicy, program: tuple[FloatArray, list[Step]]
+    policy: SharingPolicy, program: tuple[FloatArray, list[Step]]
 ) -> None:
-    check_same(known, derived, program)
+    check_same(policy, derived(policy), program)
 
 
 @pytest.mark.slow
 @settings(max_examples=10_000, deadline=None)
 @given(program=programs())
 def test_circuits_are_preempted_as_the_policy_says(program: tuple[FloatArray, list[Step]]) -> None:
-    (circuits,) = (both for both in POLICIES if both[0].name == "circuit-preempt")
-    check_same(*circuits, program)
+    check_same(CircuitPreempt(), derived(CircuitPreempt()), program)
 
 
-def check_same(known: SharingPolicy, derived: SharingPolicy, program: tuple[FloatArray, list[Step]]) -> None:
-    expected, there = run(derived, program)
-    ends, moved = run(known, program)
+def check_same(policy: SharingPolicy, other: SharingPolicy, program: tuple[FloatArray, list[Step]]) -> None:
+    expected, there = run(other, program)
+    ends, moved = run(policy, program)
     assert [end[:2] for end in ends] == [end[:2] for end in expected]
     assert [end[2] for end in ends] == pytest.approx([end[2] for end in expected], rel=1e-9)
     assert moved.keys() == there.keys()
@@ -229,10 +197,7 @@ def check_same(known: SharingPolicy, derived: SharingPolicy, program: tuple[Floa
 
 @given(programs())
 def test_equal_weights_are_no_weights(program: tuple[FloatArray, list[Step]]) -> None:
-    ends, _ = run(WeightedMaxMin(dict.fromkeys(LABELS, 2.0)), program)
-    expected, _ = run(MaxMin(), program)
-    assert [end[:2] for end in ends] == [end[:2] for end in expected]
-    assert [end[2] for end in ends] == pytest.approx([end[2] for end in expected], rel=1e-9)
+    check_same(WeightedMaxMin(dict.fromkeys(LABELS, 2.0)), MaxMin(), program)
 
 
 @given(programs())
@@ -283,27 +248,20 @@ def arrivals(
     return ends, on.statistics
 
 
-@pytest.mark.parametrize(("known", "derived"), POLICIES[:3], ids=lambda policy: policy.name)
-def test_flows_that_come_and_go_end_when_the_policy_lets_them(known: SharingPolicy, derived: SharingPolicy) -> None:
-    ends, statistics = arrivals(known, 500)
-    expected, others = arrivals(derived, 500)
+@pytest.mark.parametrize("policy", KNOWN[:3], ids=lambda policy: policy.name)
+def test_flows_that_come_and_go_end_when_the_policy_lets_them(policy: SharingPolicy) -> None:
+    (ends, statistics), (expected, others) = arrivals(policy, 500), arrivals(derived(policy), 500)
     assert ends == pytest.approx(expected, rel=1e-9)
-    assert statistics.events == others.events
-    assert statistics.flows == others.flows
+    assert (statistics.events, statistics.flows) == (others.events, others.flows)
+    messages, same = arrivals(policy, 500, messages=True)
+    assert messages.tobytes() == ends.tobytes()
+    assert same == statistics
 
 
 def test_most_changes_reach_a_part_of_the_flows() -> None:
     _, statistics = arrivals(MaxMin(), 500)
-    _, others = arrivals(DerivedMaxMin(), 500)
+    _, others = arrivals(derived(MaxMin()), 500)
     assert statistics.solved < 0.6 * others.solved
-
-
-@pytest.mark.parametrize("policy", [MaxMin(), StrictLinks()], ids=lambda policy: policy.name)
-def test_messages_end_when_flow_sets_do(policy: SharingPolicy) -> None:
-    ends, statistics = arrivals(policy, 500, messages=True)
-    expected, others = arrivals(policy, 500)
-    assert ends.tobytes() == expected.tobytes()
-    assert statistics == others
 
 
 def islands(count: int) -> FlowNetwork:
@@ -343,15 +301,6 @@ def test_flows_that_are_gone_leave_nothing_to_those_that_stay() -> None:
     assert ends == [pytest.approx(2_250.0)]
 
 
-def moments(on: FlowNetwork) -> list[float]:
-    """Return when something happens from now on."""
-    times = []
-    while (time := on.next_event_time()) < math.inf:
-        on.advance(time)
-        times.append(time)
-    return times
-
-
 def test_a_piece_may_be_all_flows() -> None:
     # All flows share one link, so each change concerns all.
     on = network(MaxMin(), np.array([1.0, 1.0]))
@@ -361,27 +310,6 @@ def test_a_piece_may_be_all_flows() -> None:
     # Flow k ends when it and the shorter ones have k + 1 bytes, and the longer ones as many.
     assert on.now == pytest.approx(sum(1.0 + flow for flow in range(40)))
     assert on.statistics.solved == sum(range(1, 41))
-
-
-def exchange(policy: SharingPolicy) -> FloatArray:
-    """Simulate one set of flows whose sizes all differ over four links each; return when they end."""
-    random = np.random.default_rng(4)
-    count, bandwidths = 150, random.uniform(1.0, 1_000.0, 40)
-    paths = [random.permutation(len(bandwidths))[:4] for _ in range(count)]
-    flows = FlowSet(Routes.of(paths, [0.0] * count), random.uniform(1.0, 9.0, count), np.arange(count), count)
-    on, ends = network(policy, bandwidths), np.zeros(count)
-
-    def ended(activities: IntArray) -> None:
-        ends[activities] = on.now
-
-    on.start(flows, ended)
-    on.advance()
-    return ends
-
-
-@pytest.mark.parametrize(("known", "derived"), POLICIES[:3], ids=lambda policy: policy.name)
-def test_an_exchange_of_different_sizes(known: SharingPolicy, derived: SharingPolicy) -> None:
-    assert exchange(known) == pytest.approx(exchange(derived), rel=1e-9)
 
 
 # --- chains
@@ -416,13 +344,9 @@ def test_what_a_flow_leaves_behind_goes_down_a_chain_of_bottlenecks(length: int)
 
 def ends_of(on: FlowNetwork, *sets: FlowSet) -> list[tuple[float, int]]:
     """Let all flows drain; return when, and how many at once."""
-    found = dict[float, int]()
-
-    def ended(activities: IntArray) -> None:
-        found[on.now] = found.get(on.now, 0) + len(activities)
-
+    found = Counter[float]()
     for one in sets:
-        on.start(one, ended)
+        on.start(one, lambda activities: found.update({on.now: len(activities)}))
     on.advance()
     return sorted(found.items())
 
@@ -511,10 +435,9 @@ def test_many_that_are_taken_off_at_once_leave_their_links_to_others() -> None:
     lane, third = np.arange(60), np.arange(60) % 3 == 0
     on = network(MaxMin(), np.array([*1.0 + lane, 60.0]))
 
-    def some(flows: Sequence[int]) -> FlowSet:
-        paths = [np.array([60, one] if third[one] else [one]) for one in flows]
-        count = len(paths)
-        return FlowSet(Routes.of(paths, [0.0] * count), np.full(count, 1000.0), np.arange(count), count, label="some")
+    def some(lanes: Sequence[int]) -> FlowSet:
+        paths = [[60, one] if third[one] else [one] for one in lanes]
+        return flows([1000.0] * len(paths), paths, 0.0, label="some")
 
     ticket = on.start(some(range(41)), nothing)
     on.start(some(range(41, 60)), nothing)

@@ -1,86 +1,51 @@
 import gc
 import math
 import weakref
-from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
-from attrs import evolve
 from hypothesis import given, strategies as st
+from small import ends, flows, pipe
 
-from fredfw.errors import InputError, SimulationError
-from fredfw.fabric import Admission, Decision, Fabric, FlowSet, Refuse, Routes, Start, Wait
-from fredfw.simulation import FlowNetwork, MaxMin
+from fredfw.errors import InputError
+from fredfw.fabric import FlowSet, Routes
+from fredfw.simulation import FlowNetwork
 from fredfw.simulation.messages import Ways
-from fredfw.testing.fabrics import Admitting
 from fredfw.typing import IntArray
-
-
-def pipe(bandwidth: float = 100.0, latency: float = 0.5) -> Fabric:
-    """One link from NPU 0 to NPU 1."""
-    return Fabric("pipe", np.array([0, 0]), np.array([0]), np.array([1]), bandwidth, latency, 0.0)
-
-
-def flows(volumes: Sequence[float], *, latency: float = 0.5, activities: bool = False, **fields: object) -> FlowSet:
-    count = len(volumes)
-    routes = Routes.of([np.array([0])] * count, [latency] * count)
-    activity = np.arange(count) if activities else np.zeros(count, dtype=np.intp)
-    flow_set = FlowSet(routes, np.array(volumes, dtype=float), activity, count if activities else 1)
-    return evolve(flow_set, **fields)  # type: ignore[arg-type]  # any of the remaining fields
-
-
-def ends(network: FlowNetwork, flow_set: FlowSet) -> list[tuple[float, list[int]]]:
-    seen: list[tuple[float, list[int]]] = []
-
-    def note(done: IntArray) -> None:
-        seen.append((network.now, done.tolist()))
-
-    network.start(flow_set, note)
-    network.advance()
-    return seen
 
 
 def test_two_flows_share_and_the_rest_speeds_up() -> None:
     # 100 and 200 bytes at 50 B/s each until 2 s, then the second alone at 100 B/s until 3 s.
-    network = FlowNetwork(pipe(), MaxMin())
-    assert ends(network, flows([100.0, 200.0], activities=True)) == [(2.5, [0]), (3.5, [1])]
+    network = FlowNetwork(pipe())
+    assert ends(network, flows([100.0, 200.0])) == [(2.5, [0]), (3.5, [1])]
     assert network.statistics.solves == 2
 
 
-def test_activities_that_end_together_are_one_call() -> None:
-    assert ends(FlowNetwork(pipe(), MaxMin()), flows([100.0, 100.0], activities=True)) == [(2.5, [0, 1])]
+ONCE: dict[str, Any] = {"repeat": 4, "setup": 3.0, "setup_once": True}
+NOTHING = FlowSet(Routes.of([], []), np.zeros(0), np.zeros(0, dtype=np.intp), 2)
 
 
-@pytest.mark.parametrize(("once", "expected"), [(True, 3.0 + 4 * 2.5), (False, 4 * (3.0 + 2.5))])
-def test_setup_policies(once: bool, expected: float) -> None:
-    flow_set = flows([200.0], repeat=4, setup=3.0, setup_once=once)
-    assert ends(FlowNetwork(pipe(), MaxMin()), flow_set) == [(expected, [0])]
-
-
-def test_cap_limits_the_rate() -> None:
-    assert ends(FlowNetwork(pipe(), MaxMin()), flows([200.0], caps=np.array([10.0]))) == [(20.5, [0])]
-
-
-def test_nothing_to_send_still_takes_the_latency() -> None:
-    assert ends(FlowNetwork(pipe(), MaxMin()), flows([0.0])) == [(0.5, [0])]
-
-
-def test_activity_without_flows_ends_at_once() -> None:
-    empty = FlowSet(Routes.of([], []), np.zeros(0), np.zeros(0, dtype=np.intp), 2)
-    assert ends(FlowNetwork(pipe(), MaxMin()), empty) == [(0.0, [0, 1])]
-
-
-def test_link_bytes_are_what_was_sent() -> None:
-    network = FlowNetwork(pipe(), MaxMin())
-    ends(network, flows([100.0, 50.0], repeat=3, label="a"))
-    assert {label: load.tolist() for label, load in network.link_bytes().items()} == {"a": [450.0]}
+@pytest.mark.parametrize(
+    ("flow_set", "expected"),
+    [
+        pytest.param(flows([100.0, 100.0]), [(2.5, [0, 1])], id="those that end together are one call"),
+        pytest.param(flows([200.0], **ONCE), [(3.0 + 4 * 2.5, [0])], id="set up once"),
+        pytest.param(flows([200.0], **(ONCE | {"setup_once": False})), [(4 * (3.0 + 2.5), [0])], id="set up each time"),
+        pytest.param(flows([200.0], caps=np.array([10.0])), [(20.5, [0])], id="a cap"),
+        pytest.param(flows([0.0]), [(0.5, [0])], id="no bytes take the latency"),
+        pytest.param(NOTHING, [(0.0, [0, 1])], id="no flows"),
+    ],
+)
+def test_when_activities_end(flow_set: FlowSet, expected: list[tuple[float, list[int]]]) -> None:
+    assert ends(FlowNetwork(pipe()), flow_set) == expected
 
 
 @given(st.lists(st.tuples(st.floats(0.0, 5.0), st.floats(1.0, 1e6)), min_size=1, max_size=8), st.floats(1.0, 1e9))
 def test_pipe_is_work_conserving(arrivals: list[tuple[float, float]], bandwidth: float) -> None:
     # Whatever the order, the last byte leaves when a single queue with the same arrivals would be empty.
-    network = FlowNetwork(pipe(bandwidth, 0.0), MaxMin())
+    network = FlowNetwork(pipe(bandwidth, 0.0))
     last = [0.0]
     for time, volume in arrivals:
 
@@ -98,7 +63,7 @@ def test_pipe_is_work_conserving(arrivals: list[tuple[float, float]], bandwidth:
 
 
 def test_advance_stops_exactly_and_goes_on() -> None:
-    network = FlowNetwork(pipe(), MaxMin())
+    network = FlowNetwork(pipe())
     done: list[float] = []
     network.start(flows([200.0]), lambda _: done.append(network.now))
     assert network.next_event_time() == 2.0
@@ -113,7 +78,7 @@ def test_advance_stops_exactly_and_goes_on() -> None:
 
 
 def test_callback_that_raises_leaves_the_other_flows_as_they_were() -> None:
-    network = FlowNetwork(pipe(latency=0.0), MaxMin())
+    network = FlowNetwork(pipe(latency=0.0))
     done: list[float] = []
 
     def note(activities: IntArray) -> None:
@@ -121,7 +86,7 @@ def test_callback_that_raises_leaves_the_other_flows_as_they_were() -> None:
         if len(done) == 1:
             raise RuntimeError("of the caller's")
 
-    network.start(flows([100.0, 200.0], latency=0.0, activities=True), note)
+    network.start(flows([100.0, 200.0], latency=0.0), note)
     with pytest.raises(RuntimeError, match="of the caller's"):
         network.advance()
     # At 2 s the first flow has drained and the second has 100 bytes left, whatever else happens then.
@@ -131,7 +96,7 @@ def test_callback_that_raises_leaves_the_other_flows_as_they_were() -> None:
 
 
 def test_flows_that_have_ended_are_forgotten_without_a_search_for_rings_of_references() -> None:
-    network, flow_set = FlowNetwork(pipe(), MaxMin()), flows([200.0, 400.0], repeat=3)
+    network, flow_set = FlowNetwork(pipe()), flows([200.0, 400.0], repeat=3)
     gone = weakref.ref(flow_set)
     gc.disable()
     try:
@@ -144,7 +109,7 @@ def test_flows_that_have_ended_are_forgotten_without_a_search_for_rings_of_refer
 
 @pytest.mark.parametrize("first", [True, False])
 def test_single_flows_and_flow_sets_that_end_together_end_as_they_came(first: bool) -> None:
-    on, seen = FlowNetwork(pipe(1.0), MaxMin()), list[tuple[str, float]]()
+    on, seen = FlowNetwork(pipe(1.0)), list[tuple[str, float]]()
 
     def note(name: str, _: object) -> None:
         seen.append((name, on.now))
@@ -154,7 +119,7 @@ def test_single_flows_and_flow_sets_that_end_together_end_as_they_came(first: bo
     on.schedule(4.0, partial(note, "timer", None))
     if first:
         on.send(way, 1.0, partial(note, "single"))
-    on.start(flows([1.0, 1.0], latency=0.0), partial(note, "set"))
+    on.start(flows([1.0, 1.0], latency=0.0, apart=False), partial(note, "set"))
     if not first:
         on.send(way, 1.0, partial(note, "single"))
     on.send(way, 1.0, partial(note, "last"))
@@ -167,7 +132,7 @@ def test_single_flows_and_flow_sets_that_end_together_end_as_they_came(first: bo
 
 
 def test_past_and_nonsense_times_are_refused() -> None:
-    network = FlowNetwork(pipe(), MaxMin())
+    network = FlowNetwork(pipe())
     network.advance(1.0)
     for bad in (0.5, math.nan):
         with pytest.raises(InputError, match="cannot advance"):
@@ -178,28 +143,10 @@ def test_past_and_nonsense_times_are_refused() -> None:
 
 
 def test_equal_times_run_by_priority_then_first_come() -> None:
-    network = FlowNetwork(pipe(), MaxMin())
+    network = FlowNetwork(pipe())
     order: list[str] = []
     network.schedule(1.0, lambda: order.append("late"), priority=1)
     network.schedule(1.0, lambda: order.append("a"))
     network.schedule(1.0, lambda: order.append("b"))
     network.advance()
     assert order == ["a", "b", "late"]
-
-
-class OneAtATime(Admission):
-    def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
-        if flows.label == "never":
-            return Refuse("it is never allowed")
-        return Wait("busy") if active else Start(setup=1.0)
-
-
-def test_admission_makes_flows_wait_sets_up_and_refuses() -> None:
-    network = FlowNetwork(pipe().with_defaults(admission=Admitting(OneAtATime)), MaxMin())
-    done: list[float] = []
-    for _ in range(2):
-        network.start(flows([200.0]), lambda _: done.append(network.now))
-    network.advance()
-    assert done == [3.5, 7.0]
-    with pytest.raises(SimulationError, match="never allowed"):
-        network.start(flows([1.0], label="never"), lambda _: None)

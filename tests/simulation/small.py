@@ -1,0 +1,141 @@
+"""Small networks, what runs on them, and when it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Phase, Schedule
+from fredfw.fabric import Admission, Decision, Fabric, FlowSet, GroupView, NodeKind, Routes, Wait
+from fredfw.simulation import Executor, FlowNetwork, Lowering, MaxMin, Planner, ScheduleRun, SharingPolicy
+from fredfw.testing.fabrics import Admitting
+from fredfw.typing import FloatArray, IntArray
+from fredfw.workloads import TaskGraph
+
+
+def joined(
+    pairs: Sequence[tuple[int, int]], bandwidth: float | FloatArray = 1.0, latency: float = 0.0, admission: Any = None
+) -> Fabric:
+    """NPUs that links of one direction join."""
+    sources, destinations = np.array(pairs).T
+    fabric = Fabric("links", [0] * (int(max(map(max, pairs))) + 1), sources, destinations, bandwidth, latency, 0.0)
+    return fabric if admission is None else fabric.with_defaults(admission=Admitting(admission))
+
+
+def pipe(bandwidth: float = 100.0, latency: float = 0.5, admission: Any = None) -> Fabric:
+    """One link from NPU 0 to NPU 1."""
+    return joined([(0, 1)], bandwidth, latency, admission)
+
+
+def star(
+    npus: int,
+    *,
+    controllers: int = 0,
+    bandwidth: float = 100.0,
+    latency: float = 0.0,
+    energy: float = 0.0,
+    able: bool = False,
+    admission: Any = None,
+    **fields: Any,
+) -> Fabric:
+    """Ends around a switch, node ``npus``, that may copy and reduce: link i leads up from end i, link ends + i down."""
+    ends = np.delete(np.arange(npus + 1 + controllers), npus)
+    hub = np.full(len(ends), npus)
+    kinds = np.repeat([NodeKind.NPU, NodeKind.SWITCH, NodeKind.CONTROLLER], [npus, 1, controllers])
+    if able:
+        fields |= {"copies": kinds == NodeKind.SWITCH, "reduces": kinds == NodeKind.SWITCH}
+    links = np.concatenate([ends, hub]), np.concatenate([hub, ends])
+    fabric = Fabric("star", kinds, *links, bandwidth, latency, energy, **fields)
+    return fabric if admission is None else fabric.with_defaults(admission=Admitting(admission))
+
+
+def flows(
+    volumes: Sequence[float],
+    where: Sequence[Sequence[int]] | None = None,
+    latency: float | Sequence[float] = 0.5,
+    *,
+    apart: bool = True,
+    **fields: Any,
+) -> FlowSet:
+    """Flows over ``where``, or all over link 0, each an activity if they are ``apart``."""
+    count = len(volumes)
+    paths = [np.array(one, dtype=np.intp) for one in ([[0]] * count if where is None else where)]
+    given: dict[str, Any] = {"activity": np.arange(count) * apart, "activities": count if apart else 1}
+    routes = Routes.of(paths, np.broadcast_to(latency, count).tolist())
+    return FlowSet(routes, np.array(volumes, dtype=float), **(given | fields))
+
+
+class Log:
+    """Which activities have ended when."""
+
+    def __init__(self, network: FlowNetwork) -> None:
+        self.network = network
+        self.ends: list[tuple[float, list[int]]] = []
+
+    def __call__(self, activities: IntArray) -> None:
+        self.ends.append((self.network.now, activities.tolist()))
+
+    @property
+    def each(self) -> dict[int, float]:
+        return {activity: time for time, done in self.ends for activity in done}
+
+
+def ends(network: FlowNetwork, *sets: FlowSet) -> list[tuple[float, list[int]]]:
+    """Start ``sets`` and let everything happen."""
+    log = Log(network)
+    for one in sets:
+        network.start(one, log)
+    network.advance()
+    assert network.idle
+    return log.ends
+
+
+def started(
+    network: FlowNetwork, schedule: Schedule, groups: IntArray, fidelity: str = "compressed", **given: Any
+) -> Log:
+    """Start a schedule in ``(G, ranks)`` nodes."""
+    log = Log(network)
+    ScheduleRun(network, Lowering(network.fabric), schedule, groups, log, fidelity=fidelity, **given).start()
+    return log
+
+
+class Gather(CollectiveAlgorithm):
+    """Everybody sends the whole vector to rank 0 and gets it back: easy to time by hand."""
+
+    name = "there-and-back"
+    patterns = frozenset(Pattern)
+
+    def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
+        others = np.arange(1, request.ranks)
+        there, back = Phase.of(others, 0, 0, reduce=True), Phase.of(0, others, 0, after=(0,))
+        phases = (there, back) if request.pattern is Pattern.ALL_REDUCE else (Phase.of(0, others, 0),)
+        return Schedule(request.pattern, request.ranks, float(request.size), 1, phases)
+
+
+class Never(Admission):
+    def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
+        return Wait("for something that never comes")
+
+
+def executor(
+    graph: TaskGraph,
+    fabric: Fabric,
+    *algorithms: CollectiveAlgorithm,
+    sharing: SharingPolicy | None = None,
+    seconds: Callable[..., float] = lambda flops, moved, _kernels: flops + moved,
+    **given: Any,
+) -> Executor:
+    """Executes a task graph whose rank ``r`` is on NPU ``r``."""
+    sharing, lowering = sharing or MaxMin(), Lowering(fabric)
+    return Executor(
+        graph,
+        fabric=fabric,
+        network=FlowNetwork(fabric, sharing),
+        placement=np.arange(graph.ranks),
+        planner=Planner(fabric, sharing, lowering, {None: algorithms or (Gather(),)}),
+        lowering=lowering,
+        compute_seconds=seconds,
+        **given,
+    )
