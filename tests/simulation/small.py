@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from attrs import astuple
 
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Phase, Schedule
 from fredfw.fabric import Admission, Decision, Fabric, FlowSet, GroupView, NodeKind, Routes, Wait
@@ -15,9 +16,7 @@ from fredfw.typing import FloatArray, IntArray
 from fredfw.workloads import TaskGraph
 
 
-def joined(
-    pairs: Sequence[tuple[int, int]], bandwidth: float | FloatArray = 1.0, latency: float = 0.0, admission: Any = None
-) -> Fabric:
+def joined(pairs: Any, bandwidth: float | FloatArray = 1.0, latency: float = 0.0, admission: Any = None) -> Fabric:
     """NPUs that links of one direction join."""
     sources, destinations = np.array(pairs).T
     fabric = Fabric("links", [0] * (int(max(map(max, pairs))) + 1), sources, destinations, bandwidth, latency, 0.0)
@@ -99,6 +98,14 @@ def started(
     log = Log(network)
     ScheduleRun(network, Lowering(network.fabric), schedule, groups, log, fidelity=fidelity, **given).start()
     return log
+
+
+def derived(policy: SharingPolicy) -> SharingPolicy:
+    """The same rates by a policy that the engine does not know: it folds nothing, and asks at each change."""
+    cls = type(policy)
+    made = type(f"Derived{cls.__name__}", (cls,), {"name": f"derived-{cls.name}", "local": False})
+    found: SharingPolicy = made(*astuple(policy, recurse=False))  # type: ignore[arg-type]  # they are attrs classes
+    return found
 
 
 class Gather(CollectiveAlgorithm):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
 from attrs import evolve
 from hypothesis import given, strategies as st
+from small import Log, flows, joined, started
 
 from fredfw.collectives import Pattern, ring_schedule
 from fredfw.errors import InputError
@@ -25,37 +27,13 @@ from fredfw.fabric import (
     ShortestPathRouter,
     Start,
 )
-from fredfw.simulation import FlowNetwork, Lowering, MaxMin, Rerouting, ScheduleRun
-from fredfw.testing.fabrics import Admitting
+from fredfw.simulation import FlowNetwork, Lowering, Rerouting, ScheduleRun
 
 
-def fabric(ends: list[tuple[int, int]], bandwidth: float = 1.0, latency: float = 0.0) -> Fabric:
-    nodes = max(max(pair) for pair in ends) + 1
-    sources, destinations = zip(*ends, strict=True)
-    return Fabric("links", [0] * nodes, sources, destinations, bandwidth, latency, 0.0)
-
-
-def square(latency: float) -> Fabric:
+def square(latency: float, **fields: Any) -> Fabric:
     """NPUs 0, 1, 3, 2 on a ring of links of 1 B/s in both directions."""
     pairs = [(0, 1), (1, 3), (3, 2), (2, 0)]
-    return fabric(pairs + [(to, back) for back, to in pairs], latency=latency)
-
-
-class Log:
-    """Notes when activities end."""
-
-    def __init__(self, network: FlowNetwork) -> None:
-        self.network = network
-        self.ends: dict[int, float] = {}
-
-    def __call__(self, activities: np.ndarray) -> None:
-        self.ends.update(dict.fromkeys(activities.tolist(), self.network.now))
-
-
-def links_of(links: list[list[int]], volumes: list[float], latencies: list[float], **fields: object) -> FlowSet:
-    """Flows of one activity."""
-    routes = Routes.of([np.array(one) for one in links], latencies)
-    return FlowSet(routes, np.array(volumes), np.zeros(len(links), dtype=np.intp), 1, **fields)  # type: ignore[arg-type]
+    return joined(pairs + [(to, back) for back, to in pairs], latency=latency, **fields)
 
 
 def send(network: FlowNetwork, source: int, destination: int, volume: float) -> tuple[int, Log]:
@@ -77,20 +55,20 @@ def close(network: FlowNetwork, link: int) -> tuple[int, tuple[str, ...]]:
 
 
 def test_what_is_cancelled_leaves_its_share_to_the_others() -> None:
-    network = FlowNetwork(fabric([(0, 1)], bandwidth=2.0), MaxMin())
+    network = FlowNetwork(joined([(0, 1)], bandwidth=2.0))
     ticket, cancelled = send(network, 0, 1, 10.0)
     _, other = send(network, 0, 1, 10.0)
     network.advance(4.0)
     network.cancel(ticket)
     network.advance()
-    assert (cancelled.ends, other.ends) == ({}, {0: 7.0})  # 4 bytes in 4 s, 6 at twice the rate
+    assert (cancelled.each, other.each) == ({}, {0: 7.0})  # 4 bytes in 4 s, 6 at twice the rate
     assert network.link_bytes() == {"0 to 1": pytest.approx([14.0])}
     assert network.idle
 
 
 @pytest.mark.parametrize("moment", ["cancelled", "ended", "unknown"])
 def test_what_has_ended_cannot_be_cancelled(moment: str) -> None:
-    network = FlowNetwork(fabric([(0, 1)]), MaxMin())
+    network = FlowNetwork(joined([(0, 1)]))
     ticket, _ = send(network, 0, 1, 10.0)
     if moment == "cancelled":
         network.cancel(ticket)
@@ -103,18 +81,18 @@ def test_what_has_ended_cannot_be_cancelled(moment: str) -> None:
 
 
 def test_a_delivery_that_was_due_is_cancelled_too() -> None:
-    network = FlowNetwork(fabric([(0, 1)], latency=5.0), MaxMin())
+    network = FlowNetwork(joined([(0, 1)], latency=5.0))
     ticket, log = send(network, 0, 1, 10.0)
     network.advance(12.0)
     network.cancel(ticket)
     assert network.next_event_time() == math.inf
     network.advance()
-    assert (network.now, log.ends) == (12.0, {})
+    assert (network.now, log.each) == (12.0, {})
 
 
 @pytest.mark.parametrize(("links", "values"), [([1], [1.0]), ([-1], [1.0]), ([0], [-1.0]), ([0], [math.nan])])
 def test_bandwidths_that_cannot_be_change_nothing(links: list[int], values: list[float]) -> None:
-    network = FlowNetwork(fabric([(0, 1)]), MaxMin())
+    network = FlowNetwork(joined([(0, 1)]))
     with pytest.raises(InputError):
         network.set_bandwidths(np.array(links), np.array(values))
     assert network.bandwidths.tolist() == [1.0]
@@ -122,7 +100,7 @@ def test_bandwidths_that_cannot_be_change_nothing(links: list[int], values: list
 
 @pytest.mark.parametrize("rerouted", [False, True])
 def test_flows_without_another_way_are_named_and_wait(rerouted: bool) -> None:
-    network = FlowNetwork(fabric([(0, 1), (1, 0)]), MaxMin())
+    network = FlowNetwork(joined([(0, 1), (1, 0)]))
     _, log = send(network, 0, 1, 10.0)
     network.advance(4.0)
     assert close(network, 0) == (0, ("0 to 1",))
@@ -135,7 +113,7 @@ def test_flows_without_another_way_are_named_and_wait(rerouted: bool) -> None:
         assert network.reroute(network.fabric.defaults.router) == Rerouting(0, ())
     assert network.stalled() == []
     network.advance()
-    assert (later.ends, log.ends) == ({0: 7.0}, {0: 9.0})  # at half the rate, and then alone
+    assert (later.each, log.each) == ({0: 7.0}, {0: 9.0})  # at half the rate, and then alone
 
 
 def test_the_live_router_counts_where_it_leaves_the_rule() -> None:
@@ -150,22 +128,21 @@ def test_the_live_router_counts_where_it_leaves_the_rule() -> None:
 
 
 def test_each_activity_is_in_a_repetition_of_its_own() -> None:
-    network = FlowNetwork(fabric([(0, 1), (2, 3), (4, 5)]), MaxMin())
+    network = FlowNetwork(joined([(0, 1), (2, 3), (4, 5)]))
     network.set_bandwidths(np.array([0]), np.array([2.0]))
     log = Log(network)
-    routes = Routes.of([np.array([0]), np.array([1])], [0.0, 0.0])
-    network.start(FlowSet(routes, np.array([10.0, 10.0]), np.arange(2), 2, repeat=2), log)
+    network.start(flows([10.0, 10.0], [[0], [1]], 0.0, repeat=2), log)
     for moment in (0.0, 7.0, 12.0):
         network.advance(moment)
         network.set_bandwidths(np.array([2]), np.array([5.0 + moment]))
     network.advance()
     # At 7 s one is in its second repetition, the other in its first; both of these end at 10 s.
-    assert log.ends == {0: 10.0, 1: 20.0}
+    assert log.each == {0: 10.0, 1: 20.0}
     assert network.idle
 
 
 def test_what_begins_as_a_link_fails_goes_the_other_way_with_all_repetitions() -> None:
-    network = FlowNetwork(square(latency=1.0), MaxMin())
+    network = FlowNetwork(square(latency=1.0))
     one, other = np.array([0]), np.array([1])
 
     def route(router: Router) -> Routes:
@@ -178,7 +155,7 @@ def test_what_begins_as_a_link_fails_goes_the_other_way_with_all_repetitions() -
     network.advance(15.0)
     network.set_bandwidths(np.array([1]), np.array([0.5]))
     network.advance()
-    assert log.ends == {0: 3 * 13.0}
+    assert log.each == {0: 3 * 13.0}
 
 
 amounts = st.floats(0.5, 8.0)
@@ -190,14 +167,14 @@ amounts = st.floats(0.5, 8.0)
     st.lists(st.floats(0.01, 30.0), min_size=1, max_size=2),
 )
 def test_a_change_meets_the_same_repetition_compressed_and_step_by_step(
-    flows: list[tuple[float, float, float, float]], repeat: int, moments: list[float]
+    given: list[tuple[float, float, float, float]], repeat: int, moments: list[float]
 ) -> None:
-    volumes, before, after, latencies = map(list, zip(*flows, strict=True))
+    volumes, before, after, latencies = map(list, zip(*given, strict=True))
     ends = []
     for count, times in ((1, repeat), (repeat, 1)):
-        network = FlowNetwork(fabric([(2 * flow, 2 * flow + 1) for flow in range(len(flows))]), MaxMin())
-        network.set_bandwidths(np.arange(len(flows)), np.array(before))
-        work = links_of([[flow] for flow in range(len(flows))], volumes, latencies, repeat=times)
+        network = FlowNetwork(joined([(2 * flow, 2 * flow + 1) for flow in range(len(given))]))
+        network.set_bandwidths(np.arange(len(given)), np.array(before))
+        work = flows(volumes, [[flow] for flow in range(len(volumes))], latencies, apart=False, repeat=times)
 
         def go(left: int, network: FlowNetwork = network, work: FlowSet = work) -> None:
             if left:
@@ -205,7 +182,7 @@ def test_a_change_meets_the_same_repetition_compressed_and_step_by_step(
 
         go(count)
         for moment, bandwidths in zip(sorted(moments), (after, before), strict=False):
-            network.schedule(moment, partial(network.set_bandwidths, np.arange(len(flows)), np.array(bandwidths)))
+            network.schedule(moment, partial(network.set_bandwidths, np.arange(len(given)), np.array(bandwidths)))
         network.advance()
         ends.append(max(network.now - 0.0, *moments))
         assert network.link_bytes()[""] == pytest.approx(np.array(volumes) * repeat)
@@ -234,14 +211,14 @@ some_links = st.lists(st.integers(0, 2), min_size=1, max_size=3, unique=True)
     st.lists(st.tuples(st.floats(0.0, 1.0), st.integers(0, 2), st.sampled_from([0.1, 3.0])), max_size=2),
 )
 def test_set_ups_and_flows_that_end_apart_are_where_they_would_be_step_by_step(
-    flows: list[tuple[list[int], int, float]], repeat: int, stays: bool | None, changes: list[tuple[float, int, float]]
+    given: list[tuple[list[int], int, float]], repeat: int, stays: bool | None, changes: list[tuple[float, int, float]]
 ) -> None:
-    where, volumes, latencies = map(list, zip(*flows, strict=True))
-    work = links_of(where, [float(volume) for volume in volumes], latencies)
+    where, volumes, latencies = map(list, zip(*given, strict=True))
+    work = flows(volumes, where, latencies, apart=False)
     admission = AlwaysStart if stays is None else partial(SetUp, stays)
 
     def run(count: int, times: int, changes: list[tuple[float, int, float]]) -> tuple[float, list[np.ndarray]]:
-        network = FlowNetwork(fabric([(0, 1), (2, 3), (4, 5)]).with_defaults(admission=Admitting(admission)), MaxMin())
+        network = FlowNetwork(joined([(0, 1), (2, 3), (4, 5)], admission=admission))
         left, ends, seen = count, [], []
 
         def go(_: object = None) -> None:
@@ -272,23 +249,20 @@ def test_set_ups_and_flows_that_end_apart_are_where_they_would_be_step_by_step(
 def test_a_ring_that_is_set_up_at_each_step_goes_on_round_a_link_that_fails(moment: float) -> None:
     ends = []
     for stepwise in (False, True):
-        network = FlowNetwork(square(latency=0.25).with_defaults(admission=Admitting(partial(SetUp, False))), MaxMin())
+        network = FlowNetwork(square(latency=0.25, admission=partial(SetUp, False)))
         schedule = ring_schedule(Pattern.ALL_REDUCE, 8.0, np.arange(4)[:, None])
-        log, groups = Log(network), np.array([[0, 1, 3, 2]])
-        ScheduleRun(
-            network, Lowering(network.fabric), schedule, groups, log, fidelity="stepwise" if stepwise else "compressed"
-        ).start()
+        log = started(network, schedule, np.array([[0, 1, 3, 2]]), "stepwise" if stepwise else "compressed")
         network.advance(moment)
         close(network, 0)
         network.advance()
-        ends.append(log.ends)
-    assert ends[0] == {0: pytest.approx(ends[1][0], rel=1e-12)}
+        ends.append(log.each[0])
+    assert ends[0] == pytest.approx(ends[1], rel=1e-12)
 
 
 def test_a_phase_that_has_met_others_is_split_at_its_mean_rate() -> None:
-    network = FlowNetwork(fabric([(0, 1)]), MaxMin())
+    network = FlowNetwork(joined([(0, 1)]))
     log = Log(network)
-    network.start(links_of([[0]], [10.0], [1.0], repeat=4, label="repeated"), log)
+    network.start(flows([10.0], latency=1.0, repeat=4, label="repeated"), log)
     send(network, 0, 1, 5.0)
     network.advance(18.0)
     # The other flow has taken half of the link for 10 s: 13 bytes in 18 s, so a repetition takes 10 / (13 / 18) + 1 s.
@@ -297,24 +271,23 @@ def test_a_phase_that_has_met_others_is_split_at_its_mean_rate() -> None:
     assert network.link_bytes()["repeated"] == pytest.approx([10 + rate * within])
     network.set_bandwidths(np.array([0]), np.array([2.0]))
     network.advance()
-    assert log.ends == {0: pytest.approx(18 + (10 - rate * within) / 2 + 1 + 2 * 6)}
+    assert log.each == {0: pytest.approx(18 + (10 - rate * within) / 2 + 1 + 2 * 6)}
 
 
 @pytest.mark.parametrize("moment", [0.5, 2.5, 7.0])
 def test_an_activity_without_flows_ends_with_its_last_set_up(moment: float) -> None:
-    network = FlowNetwork(fabric([(0, 1)]), MaxMin())
+    network = FlowNetwork(joined([(0, 1)]))
     log = Log(network)
-    routes = Routes.of([np.array([0])], [0.0])
-    network.start(FlowSet(routes, np.array([4.0]), np.array([0]), 2, repeat=3, setup=1.0), log)
+    network.start(flows([4.0], latency=0.0, activities=2, repeat=3, setup=1.0), log)
     network.advance(moment)
     network.set_bandwidths(np.array([0]), np.array([4.0]))
     network.advance()
-    assert log.ends[1] == 3.0
+    assert log.each[1] == 3.0
 
 
 def test_waiting_flows_learn_of_closed_links() -> None:
     # Covered by every flow set that starts later: a phase of a schedule whose flow sets were made before.
-    network = FlowNetwork(square(latency=0.0), MaxMin())
+    network = FlowNetwork(square(latency=0.0))
     lowering = Lowering(network.fabric)
     schedule = ring_schedule(Pattern.REDUCE_SCATTER, 8.0, np.arange(4)[:, None])
     for _ in range(2):
@@ -322,6 +295,6 @@ def test_waiting_flows_learn_of_closed_links() -> None:
         start = network.now
         ScheduleRun(network, lowering, schedule, np.array([[0, 1, 3, 2]]), log).start()
         network.advance()
-        assert log.ends == {0: pytest.approx(start + 6.0)}
+        assert log.each == {0: pytest.approx(start + 6.0)}
         close(network, 0)
     assert network.link_bytes()[""].tolist() == [6, 12, 12, 12, 0, 6, 6, 6]

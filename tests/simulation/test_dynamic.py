@@ -2,17 +2,18 @@ from __future__ import annotations
 
 import math
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 from attrs import frozen
 from hypothesis import given, strategies as st
+from small import flows, joined, pipe
 
 from fredfw import Framework
 from fredfw.errors import PluginError
-from fredfw.fabric import Fabric, FlowSet, Routes
+from fredfw.fabric import Fabric, FlowSet
 from fredfw.simulation import (
     ActiveFlows,
     Dynamics,
@@ -87,17 +88,6 @@ class Answering(StatefulSharing):
         return Answers(self.answer) if callable(self.answer) else self.answer
 
 
-def pipe() -> Fabric:
-    """One link of 100 B/s from NPU 0 to NPU 1, with a latency of half a second."""
-    return Fabric("pipe", np.array([0, 0]), np.array([0]), np.array([1]), 100.0, 0.5, 0.0)
-
-
-def flows(volumes: Sequence[float], label: str = "") -> FlowSet:
-    count = len(volumes)
-    routes = Routes.of([np.array([0])] * count, [0.5] * count)
-    return FlowSet(routes, np.array(volumes, dtype=float), np.arange(count), count, label=label)
-
-
 class Seen:
     """When activities end, by label."""
 
@@ -126,8 +116,8 @@ def test_rates_hold_as_long_as_they_say() -> None:
 def test_a_flow_keeps_its_number_and_what_is_known_of_it() -> None:
     network = FlowNetwork(pipe(), Ramping())
     seen = Seen(network)
-    seen.start(flows([200.0, 30.0], "early"))
-    network.schedule(0.5, lambda: seen.start(flows([100.0], "late")))
+    seen.start(flows([200.0, 30.0], label="early"))
+    network.schedule(0.5, lambda: seen.start(flows([100.0], label="late")))
     network.advance()
     dynamics = network.dynamics
     assert isinstance(dynamics, Ramp)
@@ -239,15 +229,14 @@ def _fair(active: ActiveFlows, capacities: FloatArray, now: float) -> HeldRates:
     )
 )
 def test_rates_that_are_always_fair_are_those_of_max_min(sets: list[tuple[int, list[float], float]]) -> None:
-    fabric = Fabric("line", np.zeros(4), np.arange(3), np.arange(1, 4), 100.0, 0.5, 0.0)
+    fabric = joined([(0, 1), (1, 2), (2, 3)], 100.0, 0.5)
     results = []
     policies: list[SharingPolicy] = [MaxMin(), Answering(_fair)]
     for policy in policies:
         network = FlowNetwork(fabric, policy)
         seen = Seen(network)
         for number, (first, volumes, time) in enumerate(sets):
-            routes = Routes.of([np.arange(first, 3)] * len(volumes), [0.1] * len(volumes))
-            some = FlowSet(routes, np.array(volumes), np.arange(len(volumes)), len(volumes), label=str(number))
+            some = flows(volumes, [range(first, 3)] * len(volumes), 0.1, label=str(number))
             network.schedule(time, lambda some=some, seen=seen: seen.start(some))  # type: ignore[misc]  # early binding
         network.advance()
         times = {(label, one): time for label, ends in seen.ends.items() for time, done in ends for one in done}

@@ -2,57 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+from small import Gather, Never, executor, star
 
-from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Phase, Schedule
+from fredfw.collectives import Pattern
 from fredfw.errors import SimulationError
-from fredfw.fabric import Admission, AlwaysStart, Decision, Fabric, FlowSet, GroupView, Wait
-from fredfw.simulation import Executor, FlowNetwork, Lowering, MaxMin, Planner
+from fredfw.fabric import Fabric
+from fredfw.simulation import FlowNetwork, Lowering, MaxMin, Planner
 from fredfw.simulation.assignment import Assignment
 from fredfw.simulation.estimate import Estimate, Estimator
-from fredfw.testing.fabrics import Admitting
 from fredfw.workloads import GraphBuilder, TaskGraph
 
 
-class Gather(CollectiveAlgorithm):
-    """Everybody sends the whole vector to rank 0 and gets it back."""
-
-    name = "there-and-back"
-    patterns = frozenset(Pattern)
-
-    def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
-        others = np.arange(1, request.ranks)
-        there, back = Phase.of(others, 0, 0, reduce=True), Phase.of(0, others, 0, after=(0,))
-        phases = (there, back) if request.pattern is Pattern.ALL_REDUCE else (Phase.of(0, others, 0),)
-        return Schedule(request.pattern, request.ranks, float(request.size), 1, phases)
-
-
-class Never(Admission):
-    def admit(self, flows: FlowSet, active: list[FlowSet]) -> Decision:  # type: ignore[override]
-        return Wait()
-
-
-def star(npus: int, admission: type[Admission] = AlwaysStart) -> Fabric:
-    """NPUs and one controller around a switch that copies; 1 J for each 50 bytes on a link."""
-    ends = np.array([*range(npus), npus + 1])
-    hub = np.full(len(ends), npus)
-    fabric = Fabric(
-        "star",
-        np.array([0] * npus + [1, 2]),
-        np.concatenate([ends, hub]),
-        np.concatenate([hub, ends]),
-        100.0,
-        0.0,
-        0.02,
-        copies=np.arange(npus + 2) == npus,
-        reduces=np.arange(npus + 2) == npus,
-    )
-    return fabric.with_defaults(admission=Admitting(admission))
-
-
 def estimate(graph: TaskGraph, fabric: Fabric | None = None) -> Estimate:
-    fabric = fabric or star(graph.ranks)
+    fabric = fabric or around(graph.ranks)
     lowering, placement = Lowering(fabric), np.arange(graph.ranks)
     planner = Planner(fabric, MaxMin(), lowering, {None: (Gather(),)})
     tasks = Assignment(graph, fabric=fabric, placement=placement, planner=planner, lowering=lowering)
@@ -65,22 +31,13 @@ def estimate(graph: TaskGraph, fabric: Fabric | None = None) -> Estimate:
     return found
 
 
+def around(npus: int, **fields: Any) -> Fabric:
+    """NPUs and a controller around a switch; 1 J for each 50 bytes on a link."""
+    return star(npus, controllers=1, energy=0.02, able=True, **fields)
+
+
 def simulated(graph: TaskGraph) -> float:
-    fabric = star(graph.ranks)
-    lowering = Lowering(fabric)
-    return (
-        Executor(
-            graph,
-            fabric=fabric,
-            network=FlowNetwork(fabric, MaxMin()),
-            placement=np.arange(graph.ranks),
-            planner=Planner(fabric, MaxMin(), lowering, {None: (Gather(),)}),
-            lowering=lowering,
-            compute_seconds=lambda flops, moved, _kernels: flops + moved,
-        )
-        .run()
-        .duration
-    )
+    return executor(graph, around(graph.ranks)).run().duration
 
 
 def test_a_chain_takes_the_sum_of_its_parts() -> None:
@@ -193,4 +150,4 @@ def test_a_communication_that_does_not_end_is_named() -> None:
     builder = GraphBuilder(2)
     builder.collective("gradients", Pattern.ALL_REDUCE, [[0, 1]], 100.0, label="dp")
     with pytest.raises(SimulationError, match="task 'gradients' does not end on 'star'"):
-        estimate(builder.build(), star(2, Never))
+        estimate(builder.build(), around(2, admission=Never))

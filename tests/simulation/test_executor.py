@@ -1,30 +1,17 @@
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from small import Gather, Never, executor, star
 
-from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Phase, Schedule
+from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Schedule
 from fredfw.collectives.direct import DirectAlgorithm
 from fredfw.errors import DeadlockError, InputError, ScheduleError, UnsupportedError
-from fredfw.fabric import Admission, AlwaysStart, Decision, Fabric, FlowSet, GroupView, Wait
-from fredfw.simulation import Executor, FlowNetwork, Lowering, MaxMin, Planner, SharingPolicy, Timeline
+from fredfw.fabric import Admission, AlwaysStart, Fabric, GroupView
+from fredfw.simulation import SharingPolicy, Timeline
 from fredfw.testing.fabrics import Admitting
 from fredfw.workloads import GraphBuilder, TaskGraph, TaskKind
-
-
-class Gather(CollectiveAlgorithm):
-    """Everybody sends the whole vector to rank 0 and gets it back: easy to time by hand."""
-
-    name = "there-and-back"
-    patterns = frozenset(Pattern)
-
-    def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
-        others = np.arange(1, request.ranks)
-        there = Phase.of(others, 0, 0, reduce=True)
-        back = Phase.of(0, others, 0, after=(0,))
-        phases = (there, back) if request.pattern is Pattern.ALL_REDUCE else (Phase.of(0, others, 0),)
-        return Schedule(request.pattern, request.ranks, float(request.size), 1, phases)
 
 
 class Silent(Gather):
@@ -32,28 +19,6 @@ class Silent(Gather):
 
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
         return Schedule(request.pattern, request.ranks, float(request.size), 1, ())
-
-
-class Never(Admission):
-    def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
-        return Wait()
-
-
-def star(npus: int) -> Fabric:
-    """NPUs and one controller around a switch that copies and reduces; 100 B/s links without latency."""
-    ends = np.array([*range(npus), npus + 1])
-    hub = np.full(len(ends), npus)
-    return Fabric(
-        "star",
-        np.array([0] * npus + [1, 2]),
-        np.concatenate([ends, hub]),
-        np.concatenate([hub, ends]),
-        100.0,
-        0.0,
-        0.0,
-        copies=np.arange(npus + 2) == npus,
-        reduces=np.arange(npus + 2) == npus,
-    )
 
 
 def simulate(
@@ -66,20 +31,10 @@ def simulate(
     fidelity: str = "compressed",
     fabric: Fabric | None = None,
 ) -> Timeline:
-    fabric = (fabric or star(graph.ranks)).with_defaults(admission=Admitting(admission))
-    sharing = sharing or MaxMin()
-    lowering = Lowering(fabric)
-    timeline = Executor(
-        graph,
-        fabric=fabric,
-        network=FlowNetwork(fabric, sharing),
-        placement=np.arange(graph.ranks),
-        planner=Planner(fabric, sharing, lowering, {None: (algorithm or Gather(),)}),
-        lowering=lowering,
-        compute_seconds=lambda flops, moved, _kernels: flops + moved,
-        priorities=priorities,
-        fidelity=fidelity,
-    ).run()
+    on = fabric or star(graph.ranks, controllers=1, able=True)
+    on = on.with_defaults(admission=Admitting(admission))
+    algorithms = (algorithm,) if algorithm else ()
+    timeline = executor(graph, on, *algorithms, sharing=sharing, priorities=priorities, fidelity=fidelity).run()
     total = sum(timeline.breakdown_by_rank.values(), np.zeros(graph.ranks))
     np.testing.assert_allclose(total, timeline.duration, rtol=1e-12)
     return timeline

@@ -9,9 +9,8 @@ from typing import cast
 
 import numpy as np
 import pytest
-from attrs import astuple
 from hypothesis import given, settings, strategies as st
-from small import flows, joined
+from small import derived, flows, joined
 
 from fredfw.fabric import Fabric, FlowSet, NodeKind, Router, Routes
 from fredfw.simulation import (
@@ -30,14 +29,6 @@ from fredfw.typing import FloatArray, IntArray
 
 LINKS = 8
 LABELS = ("", "dp", "pp")
-
-
-# The engine does not know what is derived from a policy, and asks it for the rates of all flows at each change.
-def derived(policy: SharingPolicy) -> SharingPolicy:
-    cls = type(policy)
-    made = type(f"Derived{cls.__name__}", (cls,), {"name": f"derived-{cls.name}", "local": False})
-    found: SharingPolicy = made(*astuple(policy, recurse=False))  # type: ignore[arg-type]  # they are attrs classes
-    return found
 
 
 KNOWN: list[SharingPolicy] = [MaxMin(), WeightedMaxMin({"dp": 3.0, "pp": 0.5}), StrictLinks(), CircuitPreempt()]

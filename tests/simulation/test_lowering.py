@@ -2,27 +2,15 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+from small import star
 
 from fredfw.collectives import Pattern, Phase, Schedule
 from fredfw.fabric import Fabric
 from fredfw.simulation import Lowering
 
 
-def star(npus: int) -> Fabric:
-    """Link i goes up from NPU i, link npus + i down to it; the hub copies and reduces."""
-    ends, hub = np.arange(npus), np.full(npus, npus)
-    centre = np.arange(npus + 1) == npus
-    return Fabric(
-        "star",
-        centre.astype(int),
-        np.concatenate([ends, hub]),
-        np.concatenate([hub, ends]),
-        100.0,
-        1.0,
-        0.0,
-        copies=centre,
-        reduces=centre,
-    )
+def hub(npus: int) -> Fabric:
+    return star(npus, latency=1.0, able=True)
 
 
 def schedule(phase: Phase, chunk_bytes: float | list[float] = 10.0, chunks: int = 4) -> Schedule:
@@ -32,7 +20,7 @@ def schedule(phase: Phase, chunk_bytes: float | list[float] = 10.0, chunks: int 
 
 def test_rows_between_the_same_ranks_are_one_flow() -> None:
     phase = Phase.of([0, 1, 0, 0], [1, 2, 1, 1], [0, 1, 2, 3], reduce=[False, False, False, True])
-    flows = Lowering(star(4)).phase(schedule(phase), 0, np.arange(4)[None, :])
+    flows = Lowering(hub(4)).phase(schedule(phase), 0, np.arange(4)[None, :])
     # Two copies 0 -> 1 are one flow, the reduction 0 -> 1 is another.
     assert flows.volumes.tolist() == [20.0, 10.0, 10.0]
     assert flows.routes.links.tolist() == [0, 5, 1, 6, 0, 5]
@@ -41,7 +29,7 @@ def test_rows_between_the_same_ranks_are_one_flow() -> None:
 
 def test_every_group_is_an_activity() -> None:
     phase = Phase.of([0, 1], [1, 0], [0, 1])
-    flows = Lowering(star(4)).phase(schedule(phase), 0, np.array([[0, 1], [3, 2]]))
+    flows = Lowering(hub(4)).phase(schedule(phase), 0, np.array([[0, 1], [3, 2]]))
     assert flows.activities == 2
     assert flows.activity.tolist() == [0, 0, 1, 1]
     assert flows.routes.links.tolist() == [0, 5, 1, 4, 3, 6, 2, 7]
@@ -49,14 +37,14 @@ def test_every_group_is_an_activity() -> None:
 
 def test_stream_is_one_flow_over_a_tree() -> None:
     phase = Phase.of([0, 0, 3], [1, 2, 1], [0, 0, 1], stream=[7, 7, -1])
-    flows = Lowering(star(4)).phase(schedule(phase), 0, np.arange(4)[None, :])
+    flows = Lowering(hub(4)).phase(schedule(phase), 0, np.arange(4)[None, :])
     # The unicast 3 -> 1 comes first, then the multicast 0 -> {1, 2}, whose rows name the same chunk.
     assert flows.volumes.tolist() == [10.0, 10.0]
     assert flows.routes.links.tolist() == [3, 5, 0, 5, 6]
 
 
 def test_built_once_and_scaled_by_bytes() -> None:
-    lowering = Lowering(star(4))
+    lowering = Lowering(hub(4))
     group = np.arange(4)[None, :]
     phase = Phase.of([0, 1], [1, 0], [0, 1])
     small, large = (lowering.phase(schedule(phase, size), 0, group) for size in (1.0, 2.0))
@@ -65,7 +53,7 @@ def test_built_once_and_scaled_by_bytes() -> None:
 
 
 def test_flows_apart_are_made_once() -> None:
-    lowering, groups = Lowering(star(4)), np.arange(4)[None, :]
+    lowering, groups = Lowering(hub(4)), np.arange(4)[None, :]
     whole = lowering.phase(schedule(Phase.of([0, 1, 2], [1, 2, 3], [0, 1, 2])), 0, groups)
     apart = lowering.each(whole, np.array([0, 2]))
     assert (apart.activities, apart.activity.tolist()) == (2, [0, 1])
@@ -76,7 +64,7 @@ def test_flows_apart_are_made_once() -> None:
 
 def sent(phase: Phase, group: list[int], volume: float = 12.0) -> dict[tuple[int, int], tuple[float, float]]:
     """Bytes and latency of the unicasts of ``phase`` on a star of six, by source and destination."""
-    flows = Lowering(star(6)).phase(schedule(phase, volume), 0, np.array([group]), unicasts=True)
+    flows = Lowering(hub(6)).phase(schedule(phase, volume), 0, np.array([group]), unicasts=True)
     assert (np.diff(flows.routes.offsets) == 2).all()
     up, down = flows.routes.links.reshape(-1, 2).T
     pairs = list(zip(up.tolist(), (down - 6).tolist(), strict=True))
@@ -115,7 +103,7 @@ def test_unicasts_of_a_phase_stay_beside_those_of_its_streams() -> None:
 
 
 def test_unicasts_of_groups_are_activities_and_built_once() -> None:
-    lowering = Lowering(star(6))
+    lowering = Lowering(hub(6))
     phase = Phase.of([0, 1, 2], [1, 2, 0], 0, reduce=True, stream=[0, 0, 0])
     groups = np.array([[0, 1, 2], [5, 4, 3]])
     small, large = (lowering.phase(schedule(phase, size), 0, groups, unicasts=True) for size in (1.0, 2.0))

@@ -4,39 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from small import flows, joined
 
 from fredfw import Framework
-from fredfw.fabric import Admission, Decision, Fabric, FlowSet, Routes, Start, Wait
-from fredfw.simulation import FlowNetwork, MaxMin
-from fredfw.testing.fabrics import Admitting
+from fredfw.fabric import Admission, Decision, Fabric, FlowSet, Start, Wait
+from fredfw.simulation import FlowNetwork
 
 
-def links(count: int) -> Fabric:
+def links(count: int, **fields: Any) -> Fabric:
     """So many links of 1 B/s, each between two NPUs of its own."""
-    ends = np.arange(2 * count)
-    return Fabric("links", [0] * (2 * count), ends[::2], ends[1::2], 1.0, 0.0, 0.0)
-
-
-def flows(
-    where: Sequence[Sequence[int]],
-    volumes: Sequence[float],
-    latency: float = 0.5,
-    *,
-    apart: bool = False,
-    **fields: object,
-) -> FlowSet:
-    """Flows over ``where``, each an activity if they are ``apart``."""
-    routes = Routes.of([np.array(one) for one in where], [latency] * len(where))
-    activity = np.arange(len(where)) * apart
-    return FlowSet(routes, np.array(volumes), activity, int(activity.max()) + 1, **fields)  # type: ignore[arg-type]
+    return joined([(2 * link, 2 * link + 1) for link in range(count)], **fields)
 
 
 def met(*started: tuple[float, FlowSet], fabric: Fabric | None = None) -> int:
-    network = FlowNetwork(fabric or links(2), MaxMin())
+    network = FlowNetwork(fabric or links(2))
     for moment, flow_set in started:
         network.schedule(moment, partial(network.start, flow_set, lambda _: None))
     network.advance()
@@ -47,14 +32,14 @@ def met(*started: tuple[float, FlowSet], fabric: Fabric | None = None) -> int:
 @pytest.mark.parametrize(
     ("one", "other", "expected"),
     [
-        pytest.param(flows([[0]], [2.0], repeat=3), flows([[1]], [5.0], repeat=2), 0, id="apart"),
-        pytest.param(flows([[0]], [2.0]), flows([[0]], [5.0]), 0, id="not repeated"),
-        pytest.param(flows([[0]], [2.0], repeat=3), flows([[0]], [6.0]), 1, id="one repeated"),
-        pytest.param(flows([[0]], [2.0], repeat=3), flows([[0]], [2.0], repeat=3), 0, id="in step"),
-        pytest.param(flows([[0]], [2.0], repeat=3), flows([[0]], [3.0], repeat=2), 1, id="other steps"),
-        pytest.param(flows([[0]], [2.0], repeat=3), flows([[0]], [3.0], repeat=3), 1, id="longer steps"),
-        pytest.param(flows([[0]], [2.0], repeat=3), flows([[0]], [2.0], 0.25, repeat=3), 1, id="shorter paths"),
-        pytest.param(flows([[0]], [2.0], repeat=3, setup=1.0), flows([[0]], [2.0], repeat=3), 1, id="set up"),
+        pytest.param(flows([2.0], [[0]], repeat=3), flows([5.0], [[1]], repeat=2), 0, id="apart"),
+        pytest.param(flows([2.0], [[0]]), flows([5.0], [[0]]), 0, id="not repeated"),
+        pytest.param(flows([2.0], [[0]], repeat=3), flows([6.0], [[0]]), 1, id="one repeated"),
+        pytest.param(flows([2.0], [[0]], repeat=3), flows([2.0], [[0]], repeat=3), 0, id="in step"),
+        pytest.param(flows([2.0], [[0]], repeat=3), flows([3.0], [[0]], repeat=2), 1, id="other steps"),
+        pytest.param(flows([2.0], [[0]], repeat=3), flows([3.0], [[0]], repeat=3), 1, id="longer steps"),
+        pytest.param(flows([2.0], [[0]], repeat=3), flows([2.0], [[0]], 0.25, repeat=3), 1, id="shorter paths"),
+        pytest.param(flows([2.0], [[0]], repeat=3, setup=1.0), flows([2.0], [[0]], repeat=3), 1, id="set up"),
     ],
 )
 def test_two_that_start_together(one: FlowSet, other: FlowSet, expected: int) -> None:
@@ -64,9 +49,9 @@ def test_two_that_start_together(one: FlowSet, other: FlowSet, expected: int) ->
 @pytest.mark.parametrize(("moment", "expected"), [(7.4, 1), (7.5, 0), (7.6, 0)])
 def test_what_comes_after_the_last_delivery_does_not_meet(moment: float, expected: int) -> None:
     # Three repetitions of two seconds and a half, the last half of which no byte is on the link.
-    repeated, later = flows([[0]], [2.0], repeat=3), flows([[0]], [1.0])
+    repeated, later = flows([2.0], [[0]], repeat=3), flows([1.0], [[0]])
     assert met((0.0, repeated), (moment, later)) == expected
-    assert met((0.0, flows([[0]], [7.0])), (moment, flows([[0]], [1.0], repeat=2))) == expected
+    assert met((0.0, flows([7.0], [[0]])), (moment, flows([1.0], [[0]], repeat=2))) == expected
 
 
 @pytest.mark.parametrize(
@@ -82,7 +67,7 @@ def test_what_comes_after_the_last_delivery_does_not_meet(moment: float, expecte
 def test_groups_that_are_simulated_together(
     where: list[list[int]], volumes: list[float], repeat: int, expected: int
 ) -> None:
-    assert met((0.0, flows(where, volumes, apart=True, repeat=repeat))) == expected
+    assert met((0.0, flows(volumes, where, repeat=repeat))) == expected
 
 
 class OneAtATime(Admission):
@@ -95,8 +80,8 @@ class OneAtATime(Admission):
 
 @pytest.mark.parametrize(("repeat", "expected"), [(1, 0), (3, 1)])
 def test_what_waits_for_all_repetitions(repeat: int, expected: int) -> None:
-    fabric = Fabric("links", [0] * 4, [0, 2], [1, 3], 1.0, 0.0, 0.0).with_defaults(admission=Admitting(OneAtATime))
-    assert met((0.0, flows([[0]], [2.0], repeat=repeat)), (0.0, flows([[1]], [5.0])), fabric=fabric) == expected
+    fabric = links(2, admission=OneAtATime)
+    assert met((0.0, flows([2.0], [[0]], repeat=repeat)), (0.0, flows([5.0], [[1]])), fabric=fabric) == expected
 
 
 phases = st.tuples(
@@ -111,7 +96,7 @@ phases = st.tuples(
 def test_where_nothing_is_counted_stepwise_takes_as_long(chains: list[list[tuple[list[int], int, int, int]]]) -> None:
     ends, counts = [], []
     for stepwise in (False, True):
-        network = FlowNetwork(links(3), MaxMin())
+        network = FlowNetwork(links(3))
         finished: list[float] = []
 
         def go(left: list[FlowSet], network: FlowNetwork = network, finished: list[float] = finished) -> None:
@@ -124,7 +109,7 @@ def test_where_nothing_is_counted_stepwise_takes_as_long(chains: list[list[tuple
             work: list[FlowSet] = []
             for where, volume, repeat, latency in chain:
                 one, times = (repeat, 1) if stepwise else (1, repeat)
-                work += [flows([where], [volume], latency, repeat=times)] * one
+                work += [flows([volume], [where], latency, repeat=times)] * one
             go(work)
         network.advance()
         ends.append(sorted(finished))

@@ -6,6 +6,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from attrs import evolve, frozen
+from small import Never, joined
 
 from fredfw import (
     Admission,
@@ -26,7 +27,6 @@ from fredfw import (
     ShortestPathRouter,
     Start,
     Transport,
-    Wait,
     pipelined,
     ring_schedule,
 )
@@ -60,27 +60,20 @@ class OneHop(Admission):
         return Start() if longest <= 1 else Refuse(f"{longest} hops are too many")
 
 
-class Never(Admission):
-    def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
-        return Wait("for something that never comes")
-
-
 def ring(admission: type[Admission], npus: int = 4) -> Fabric:
     here, there = np.arange(npus), (np.arange(npus) + 1) % npus
-    return Fabric(
+    fabric = joined([*zip(here, there, strict=True), *zip(there, here, strict=True)], 1e9)
+    return evolve(
+        fabric,
         name="ring",
-        kinds=[NodeKind.NPU] * npus,
-        sources=np.concatenate([here, there]),
-        destinations=np.concatenate([there, here]),
-        bandwidths=1e9,
-        latencies=0.0,
-        energies=0.0,
         defaults=Defaults(admission=OpenAdmission() if admission is AlwaysStart else Admitting(admission)),
     )
 
 
-def planner(fabric: Fabric, *candidates: CollectiveAlgorithm, fastest: bool = True) -> Planner:
-    return Planner(fabric, MaxMin(), Lowering(fabric), {None: candidates}, fastest=fastest)
+def planner(
+    fabric: Fabric, *candidates: CollectiveAlgorithm, fastest: bool = True, worthwhile: bool = False
+) -> Planner:
+    return Planner(fabric, MaxMin(), Lowering(fabric), {None: candidates}, fastest=fastest, worthwhile=worthwhile)
 
 
 @pytest.mark.parametrize(("worthwhile", "chosen"), [(False, "adjacent"), (True, "direct")])
@@ -92,15 +85,7 @@ def test_who_does_not_want_to_be_tried_is_if_somebody_names_it(worthwhile: bool,
             del view
             return False
 
-    fabric = ring(AlwaysStart)
-    chooser = Planner(
-        fabric,
-        MaxMin(),
-        Lowering(fabric),
-        {None: (Reluctant(), DirectAlgorithm())},
-        fastest=True,
-        worthwhile=worthwhile,
-    )
+    chooser = planner(ring(AlwaysStart), Reluctant(), DirectAlgorithm(), worthwhile=worthwhile)
     assert chooser.plan(REQUEST, MEMBERS).algorithm == chosen
 
 
@@ -133,14 +118,6 @@ def test_a_candidate_that_the_fabric_refuses_is_left_out() -> None:
     assert list(plan.candidates) == ["neighbours"]
 
 
-def test_where_all_are_refused_every_reason_is_given() -> None:
-    with pytest.raises(
-        RefusedError, match="NPUs: direct, two: fabric 'ring' refuses flows: 2 hops are too many"
-    ) as caught:
-        planner(ring(OneHop), DirectAlgorithm(), _Two()).plan(REQUEST, MEMBERS)
-    assert isinstance(caught.value, UnsupportedError)
-
-
 @frozen
 class _Two(Neighbours):
     name: ClassVar[str] = "two"
@@ -149,24 +126,25 @@ class _Two(Neighbours):
         return ring_schedule(request.pattern, request.size, np.array([0, 2, 1, 3])[:, None])
 
 
-def test_a_candidate_that_never_ends_is_no_candidate() -> None:
+def test_where_all_are_refused_or_never_end_every_reason_is_given() -> None:
+    refused = "NPUs: direct, two: fabric 'ring' refuses flows: 2 hops are too many"
+    with pytest.raises(RefusedError, match=refused) as caught:
+        planner(ring(OneHop), DirectAlgorithm(), _Two()).plan(REQUEST, MEMBERS)
+    assert isinstance(caught.value, UnsupportedError)
     with pytest.raises(RefusedError, match="flows that cannot move on 'ring'"):
         planner(ring(Never), DirectAlgorithm(), Neighbours()).plan(REQUEST, MEMBERS)
 
 
-def test_a_single_candidate_is_not_tried() -> None:
+def test_a_single_candidate_is_not_tried_and_of_others_the_first_is_taken_where_asked() -> None:
     assert planner(ring(Never), Neighbours()).plan(REQUEST, MEMBERS).candidates == {}
+    plan = planner(ring(OneHop), DirectAlgorithm(), Neighbours(), fastest=False).plan(REQUEST, MEMBERS)
+    assert plan.algorithm == "direct"
 
 
 @pytest.mark.parametrize(("now", "noted"), [(1e-3, True), (1e9, False)])
 def test_a_time_below_its_bound_is_noted_unless_the_clock_cannot_tell(now: float, noted: bool) -> None:
     request = CollectiveRequest(Pattern.ALL_REDUCE, 8, 8192.0)
     assert (too_fast("ring", request, 82.72e-9, 82.73e-9, now) is not None) == noted
-
-
-def test_first_takes_the_first_that_can_serve() -> None:
-    plan = planner(ring(OneHop), DirectAlgorithm(), Neighbours(), fastest=False).plan(REQUEST, MEMBERS)
-    assert plan.algorithm == "direct"
 
 
 @frozen

@@ -7,42 +7,28 @@ import numpy as np
 import pytest
 from attrs import evolve, frozen
 from hypothesis import given, settings, strategies as st
+from small import derived, executor, started
 
 from fredfw.collectives import CollectiveRequest, Pattern, Phase, Schedule
+from fredfw.collectives.direct import DirectAlgorithm
 from fredfw.fabric import Call, Costs, Fabric, FlowSet, IdealTransport, Transport
 from fredfw.fidelities import EXACT, SIMULATED
 from fredfw.framework import Framework
-from fredfw.simulation import Executor, FlowNetwork, Lowering, MaxMin, Planner, ScheduleRun, StrictLinks, Timeline
+from fredfw.simulation import FlowNetwork, Lowering, MaxMin, ScheduleRun, StrictLinks, Timeline
 from fredfw.typing import FloatArray, IntArray
 from fredfw.workloads import GraphBuilder, TaskGraph
 
 FRAMEWORK = Framework()
 
 
-class OneByOne(MaxMin):
-    """The same rates, by a policy of which the engine does not know that: it folds nothing, and asks for them."""
-
-    local: ClassVar[bool] = False
-
-
-class StrictOneByOne(StrictLinks):
-    """Likewise."""
-
-    local: ClassVar[bool] = False
-
-
 def simulated(
     fabric: Fabric, schedule: Schedule, groups: IntArray, kind: str = "exact", *, one_by_one: bool = False
 ) -> FloatArray:
-    network, ends = FlowNetwork(fabric, OneByOne() if one_by_one else MaxMin()), np.full(len(groups), np.nan)
-
-    def ended(done: IntArray) -> None:
-        ends[done] = network.now
-
-    ScheduleRun(network, Lowering(fabric), schedule, groups, ended, fidelity=kind).start()
+    network = FlowNetwork(fabric, derived(MaxMin()) if one_by_one else MaxMin())
+    log = started(network, schedule, groups, kind)
     network.advance()
     assert network.idle
-    return ends
+    return np.array([log.each[group] for group in range(len(groups))])
 
 
 def by(algorithm: str, fabric: Fabric, members: IntArray, pattern: Pattern, **fields: object) -> Schedule:
@@ -99,8 +85,8 @@ def lonely(draw: st.DrawFn) -> tuple[Fabric, Schedule, IntArray]:
 
 def is_folded(on: Fabric, schedule: Schedule, groups: IntArray, *, rendezvous: bool = False) -> bool:
     """Return whether no flow is simulated by itself."""
-    network, fidelity = FlowNetwork(on, MaxMin()), "per-rank-rendezvous" if rendezvous else "exact"
-    ScheduleRun(network, Lowering(on), schedule, groups, lambda _: None, fidelity=fidelity).start()
+    network = FlowNetwork(on)
+    started(network, schedule, groups, "per-rank-rendezvous" if rendezvous else "exact")
     network.advance()
     assert network.idle
     return network.statistics.flows == 0
@@ -195,6 +181,10 @@ def test_fabrics_that_set_up_whole_phases_keep_them_whole() -> None:
     assert result.duration == pytest.approx(stepwise.duration, rel=1e-12)
 
 
+PAIR = Schedule(Pattern.ALL_REDUCE, 2, 1e9, 1, (Phase.of([0, 1], [1, 0], 0, stream=[0, 0], reduce=True),))
+PAIRS = np.array([[0, 2], [1, 4], [3, 5]])
+
+
 @pytest.mark.parametrize("policy", ["block", "decompose"])
 def test_streams_are_admitted_when_their_own_sources_are_ready(policy: str) -> None:
     """Pairs on a switch that routes two of three streams: the third waits, or is done by unicasts beside the others."""
@@ -207,30 +197,19 @@ def test_streams_are_admitted_when_their_own_sources_are_ready(policy: str) -> N
         io_controllers=0,
         link_latency="0 s",
     ).build()
-    groups = on.npus[np.array([[0, 2], [1, 4], [3, 5]])]
-    phase = Phase.of([0, 1], [1, 0], 0, stream=[0, 0], reduce=True)
-    schedule = Schedule(Pattern.ALL_REDUCE, 2, 1e9, 1, (phase,))
-    network, ends = FlowNetwork(on, MaxMin()), []
-    ScheduleRun(
-        network, Lowering(on), schedule, groups, lambda done: ends.extend([network.now] * len(done)), fidelity="exact"
-    ).start()
+    network = FlowNetwork(on)
+    log = started(network, PAIR, on.npus[PAIRS], "exact")
     network.advance()
     assert network.idle
-    assert ends == pytest.approx([1.0, 1.0, 2.0 if policy == "block" else 1.0], rel=1e-9)
+    assert [log.each[group] for group in range(3)] == pytest.approx([1.0, 1.0, 2.0 if policy == "block" else 1.0])
 
 
 def test_groups_that_end_at_one_moment_are_reported_together() -> None:
     """Streams are asked about one by one, but who waits for the groups hears once of those that end together."""
-    on = FRAMEWORK.topology("fred", arity=[8], bandwidths=["1 GB/s"], io_controllers=0).build()
-    phase = Phase.of([0, 1], [1, 0], 0, stream=[0, 0], reduce=True)
-    schedule = Schedule(Pattern.ALL_REDUCE, 2, 1e9, 1, (phase,))
-    network, ended = FlowNetwork(on, MaxMin()), []
-    groups = on.npus[np.array([[0, 2], [1, 4], [3, 5]])]
-    ScheduleRun(
-        network, Lowering(on), schedule, groups, lambda done: ended.append(done.tolist()), fidelity="exact"
-    ).start()
+    network = FlowNetwork(FRAMEWORK.topology("fred", arity=[8], bandwidths=["1 GB/s"], io_controllers=0).build())
+    log = started(network, PAIR, network.fabric.npus[PAIRS], "exact")
     network.advance()
-    assert ended == [[0, 1, 2]]
+    assert [done for _, done in log.ends] == [[0, 1, 2]]
 
 
 def test_the_slowest_sender_sets_the_pace_of_all_steps() -> None:
@@ -250,7 +229,7 @@ def disturbed(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the ends of groups, and all bytes by link, where something happens ``when``; others have priority."""
     on, schedule, members = case
-    network = FlowNetwork(on, StrictOneByOne() if one_by_one else StrictLinks())
+    network = FlowNetwork(on, derived(StrictLinks()) if one_by_one else StrictLinks())
     ends = np.full(len(members), np.nan)
 
     def ended(done: IntArray) -> None:
@@ -293,8 +272,8 @@ def test_groups_that_have_ended_do_not_keep_their_links() -> None:
     on = evolve(on, latencies=np.where(on.sources < 4, 0.0, 10.0))
     members = np.array([[0, 2], [1, 3]])
     schedule = by("ring", on, members, Pattern.ALL_GATHER, chunks=1)
-    network = FlowNetwork(on, MaxMin())
-    ScheduleRun(network, Lowering(on), schedule, on.npus[members], lambda _: None, fidelity="exact").start()
+    network = FlowNetwork(on)
+    started(network, schedule, on.npus[members], "exact")
     network.advance()
     assert network.idle
 
@@ -317,19 +296,8 @@ def test_pieces_take_turns_on_channels(fidelity: str) -> None:
 
 def executed(graph: TaskGraph, on: Fabric, fidelity: str, *, only_events: bool = False) -> Timeline:
     """Simulate with one chunk a ring, which needs no channels."""
-    lowering, sharing = Lowering(on), OneByOne() if only_events else MaxMin()
-    algorithms = FRAMEWORK.plugins.collectives
-    ring, direct = algorithms.get("ring")(**fields_of("ring")), algorithms.get("direct")()
-    return Executor(
-        graph,
-        fabric=on,
-        network=FlowNetwork(on, sharing),
-        placement=np.arange(graph.ranks),
-        planner=Planner(on, sharing, lowering, {Pattern.ALL_REDUCE: (ring,), None: (direct,)}),
-        lowering=lowering,
-        compute_seconds=lambda flops, moved, _: flops + moved,
-        fidelity=fidelity,
-    ).run()
+    ring = FRAMEWORK.plugins.collectives.get("ring")(**fields_of("ring"))
+    return executor(graph, on, ring, sharing=derived(MaxMin()) if only_events else None, fidelity=fidelity).run()
 
 
 def ends_by_rank(timeline: Timeline) -> dict[tuple[int, int], float]:
@@ -392,21 +360,10 @@ def test_a_rank_that_is_late_for_what_is_there_already_is_not_too_fast() -> None
     builder = GraphBuilder(8)
     busy = builder.compute("work", [1], seconds=50.0)
     builder.collective("copy", Pattern.BROADCAST, [[0, 1]], 100.0, label="dp", after=[busy])
-    graph, lowering, sharing = builder.build(), Lowering(SWITCH), MaxMin()
-    direct = FRAMEWORK.plugins.collectives.get("direct")()
-    executor = Executor(
-        graph,
-        fabric=SWITCH,
-        network=FlowNetwork(SWITCH, sharing),
-        placement=np.arange(8),
-        planner=Planner(SWITCH, sharing, lowering, {None: (direct,)}),
-        lowering=lowering,
-        compute_seconds=lambda flops, moved, _: flops + moved,
-        fidelity="exact",
-    )
-    timeline = executor.run()
+    run = executor(builder.build(), SWITCH, DirectAlgorithm(), fidelity="exact")
+    timeline = run.run()
     assert ends_by_rank(timeline) == pytest.approx({(0, 1): 50.0, (1, 0): 1.0, (1, 1): 50.0})
-    assert not executor.notes
+    assert not run.notes
 
 
 @st.composite
@@ -445,7 +402,7 @@ def staggered(
 ) -> tuple[FloatArray, IntArray]:
     """Return when nodes are through that enter after ``delays``, and the last that each waits for; others disturb."""
     on, schedule, members = case
-    network, nodes = FlowNetwork(on, StrictOneByOne() if one_by_one else StrictLinks()), members.size
+    network, nodes = FlowNetwork(on, derived(StrictLinks()) if one_by_one else StrictLinks()), members.size
     ends, awaited = np.full(nodes, np.nan), np.full(nodes, -1)
 
     def through(done: IntArray, marks: IntArray) -> None:

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from attrs import evolve
 from hypothesis import given, strategies as st
+from small import star
 
 from fredfw.errors import InputError
 from fredfw.fabric import Fabric, FlowSet, NodeKind, Routes
@@ -36,21 +37,6 @@ def incidence(
         None if coefficients is None else np.array(coefficients),
         None if caps is None else np.array(caps),
         np.array(priorities or [0] * len(flows), dtype=np.intp),
-    )
-
-
-def star(leaves: int, bandwidth: float = 1.0) -> Fabric:
-    """NPUs 0..leaves-1 around one switch: link i goes up from NPU i, link leaves + i down to it."""
-    ends = np.arange(leaves)
-    hub = np.full(leaves, leaves)
-    return Fabric(
-        "star",
-        np.array([0] * leaves + [1]),
-        np.concatenate([ends, hub]),
-        np.concatenate([hub, ends]),
-        bandwidth,
-        0.0,
-        0.0,
     )
 
 

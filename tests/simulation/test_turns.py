@@ -7,26 +7,25 @@ from typing import Any
 import numpy as np
 import pytest
 from attrs import evolve
+from small import joined, started
 
-from fredfw import Fabric, NodeKind
 from fredfw.collectives import Pattern, Phase, Schedule, parallel
 from fredfw.errors import ScheduleError
 from fredfw.fidelities import COMPRESSED, EXACT, RENDEZVOUS, STEPWISE
-from fredfw.simulation import FlowNetwork, Lowering, ScheduleRun
-from fredfw.typing import IntArray
+from fredfw.simulation import FlowNetwork
 
 WAYS = (COMPRESSED, STEPWISE, EXACT, RENDEZVOUS)
 
-PAIR = Fabric("pair", [NodeKind.NPU] * 2, [0, 1], [1, 0], 4.0, 0.5, 0.0)
+PAIR = joined([(0, 1), (1, 0)], 4.0, 0.5)
 """4 B/s and 0.5 s each way."""
 
 
 def simulated(schedule: Schedule, fidelity: str) -> float:
     """Return the seconds of ``schedule`` alone."""
-    network, ended = FlowNetwork(PAIR), list[IntArray]()
-    ScheduleRun(network, Lowering(PAIR), schedule, PAIR.npus[None, :], ended.append, fidelity=fidelity).start()
+    network = FlowNetwork(PAIR)
+    log = started(network, schedule, PAIR.npus[None, :], fidelity)
     network.advance()
-    assert len(ended) == 1
+    assert len(log.ends) == 1
     assert network.idle
     return network.now
 
