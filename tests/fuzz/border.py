@@ -51,7 +51,6 @@ def code() -> Any:
 
 @cache
 def words() -> frozenset[str]:
-    """Return what the header names."""
     header = Path(__file__).parents[2] / "engine" / "include" / "fredfw.h"
     return frozenset(re.findall(r"[a-z_]+", header.read_text(encoding="utf-8")))
 
@@ -421,7 +420,6 @@ class Case:
             self.call("assign", address, self.count(counts[0]), rates, until)
 
     def anything(self, address: int) -> None:
-        """Call something else, with names that there are or not."""
         random = self.random
         name = random.choice((*self.runs, *INTS)) if self.runs else random.choice(INTS)
         number, real = random.choice(INTS), random.choice((*REALS, 0.5, 0.5))
@@ -580,7 +578,6 @@ class Case:
         return True
 
     def run(self) -> list[str]:
-        """Do it; return what was refused."""
         random = self.random
         try:
             if self.network() is None:

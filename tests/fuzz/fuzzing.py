@@ -64,7 +64,6 @@ class TooLongError(BaseException):
 
 
 def experiment(mutator: Mutator) -> str:
-    """Compare a mutated experiment; return what it was."""
     content = mutator.experiment()
     framework = _framework()
     try:
@@ -92,7 +91,6 @@ def stored(mutator: Mutator) -> str:
 
 
 def command(mutator: Mutator) -> str:
-    """Run a mutated command line."""
     words = mutator.command()
     Path("good.toml").write_text(GOOD)
     Path("store").write_bytes(_store())

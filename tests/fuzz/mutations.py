@@ -239,20 +239,17 @@ class Mutator:
         self.random = random.Random(seed)
 
     def experiment(self) -> dict[str, Any]:
-        """Return the tables of an experiment with one to four mutations."""
         content = copy.deepcopy(self.random.choice(_BASE))
         self._mutate(content)
         return content
 
     def stored(self, store: bytes) -> bytes:
-        """Return a store with damage."""
         data = bytearray(store)
         for _ in range(self.random.randint(1, 8)):
             data[self.random.randrange(len(data))] = self.random.randrange(256)
         return bytes(data[: self.random.choice((None, None, self.random.randrange(len(data))))])
 
     def command(self) -> list[str]:
-        """Return a command line with one to three mutations."""
         words = list(self.random.choice(COMMANDS))
         for _ in range(self.random.randint(1, 3)):
             place = self.random.randrange(len(words)) if words else 0

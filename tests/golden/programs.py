@@ -55,59 +55,34 @@ class Named:
 
 @frozen
 class Task:
-    """A task: what a method of ``GraphBuilder`` takes.
+    """A task: what a method of ``GraphBuilder`` takes."""
 
-    Args:
-        kind: Name of the method.
-        ranks: Of a computation or a wait; source and destination of a send.
-        groups: Ranks of each group of the other kinds.
-        size: Bytes, as the method means them.
-        seconds: Of a computation or a wait.
-        label: What its time is charged to.
-        after: Earlier tasks of the job.
-        pattern: Of a collective.
-        root: Of a rooted collective.
-        sizes: Bytes from each member to each, for each group of an all-to-all-v.
-        ends: Controllers of a load or store, or the name of a memory tier.
-        send: Task that a receive belongs to.
-        block: Number of the repeated block that it is in, or -1.
-    """
-
-    kind: str
-    ranks: tuple[int, ...] = ()
-    groups: tuple[tuple[int, ...], ...] = ()
-    size: float = 0.0
-    seconds: float = 0.0
-    label: str = "mp"
-    after: tuple[int, ...] = ()
-    pattern: str = ""
-    root: int = 0
-    sizes: tuple[Any, ...] = ()
-    ends: tuple[int, ...] | str = ()
-    send: int = -1
-    block: int = -1
+    kind: str  # name of the method
+    ranks: tuple[int, ...] = ()  # of a computation or a wait; source and destination of a send
+    groups: tuple[tuple[int, ...], ...] = ()  # ranks of each group of the other kinds
+    size: float = 0.0  # bytes, as the method means them
+    seconds: float = 0.0  # of a computation or a wait
+    label: str = "mp"  # what its time is charged to
+    after: tuple[int, ...] = ()  # earlier tasks of the job
+    pattern: str = ""  # of a collective
+    root: int = 0  # of a rooted collective
+    sizes: tuple[Any, ...] = ()  # bytes from each member to each, for each group of an all-to-all-v
+    ends: tuple[int, ...] | str = ()  # controllers of a load or store, or the name of a memory tier
+    send: int = -1  # task that a receive belongs to
+    block: int = -1  # number of the repeated block that it is in, or -1
 
 
 @frozen
 class Job:
-    """A task graph with ranks of its own.
+    """A task graph with ranks of its own."""
 
-    Args:
-        ranks: How many.
-        tasks: What they do, in order.
-        repeats: How often each block runs.
-        start: Seconds before which nothing begins.
-        iterations: How often all of it is done.
-    """
-
-    ranks: int
-    tasks: tuple[Task, ...]
-    repeats: tuple[int, ...] = ()
-    start: float = 0.0
-    iterations: int = 1
+    ranks: int  # how many
+    tasks: tuple[Task, ...]  # what they do, in order
+    repeats: tuple[int, ...] = ()  # how often each block runs
+    start: float = 0.0  # seconds before which nothing begins
+    iterations: int = 1  # how often all of it is done
 
     def graph(self) -> TaskGraph:
-        """Return one iteration."""
         builder = GraphBuilder(self.ranks)
         at = 0
         while at < len(self.tasks):
@@ -123,40 +98,23 @@ class Job:
 
 @frozen
 class Program:
-    """All that is simulated.
+    """All that is simulated."""
 
-    Args:
-        seed: What it was drawn with.
-        topology: What the links are.
-        uneven: Seed of factors of bandwidths and latencies, one of each for each link, or -1 for none; see ``fabric``.
-        memories: Fields of memory tiers.
-        sharing: The sharing policy, or ``None`` for the fabric's own; ``asked-max-min`` is the policy ``Asked``.
-        admission: Name of one of ``ADMISSIONS``, or empty for the fabric's own.
-        transport: The transport, or ``None`` for the fabric's own.
-        collectives: Algorithms by pattern, the first that can serve a request is taken.
-        placement: NPU of each rank of all jobs.
-        jobs: What is done.
-        priorities: Labels, the highest class first.
-        events: Fields of link events.
-        fidelity: One of ``FIDELITIES``.
-    """
-
-    seed: int
-    topology: Named
-    uneven: int
-    memories: tuple[Mapping[str, Any], ...]
-    sharing: Named | None
-    admission: str
-    transport: Named | None
-    collectives: Mapping[str, tuple[Named, ...]]
-    placement: tuple[int, ...]
-    jobs: tuple[Job, ...]
-    priorities: tuple[str, ...]
-    events: tuple[Mapping[str, Any], ...]
-    fidelity: str
+    seed: int  # what it was drawn with
+    topology: Named  # what the links are
+    uneven: int  # seed of factors of bandwidths and latencies, one of each for each link, or -1 for none; see fabric
+    memories: tuple[Mapping[str, Any], ...]  # fields of memory tiers
+    sharing: Named | None  # the sharing policy, or None for the fabric's own; asked-max-min is the policy Asked
+    admission: str  # name of one of ADMISSIONS, or empty for the fabric's own
+    transport: Named | None  # the transport, or None for the fabric's own
+    collectives: Mapping[str, tuple[Named, ...]]  # algorithms by pattern, the first that can serve a request is taken
+    placement: tuple[int, ...]  # NPU of each rank of all jobs
+    jobs: tuple[Job, ...]  # what is done
+    priorities: tuple[str, ...]  # labels, the highest class first
+    events: tuple[Mapping[str, Any], ...]  # fields of link events
+    fidelity: str  # one of FIDELITIES
 
     def fabric(self) -> Fabric:
-        """Build the fabric, with its policies."""
         fabric = links(self.topology, self.uneven)
         if self.memories:
             fabric = with_memories(fabric, [MemoryTier(**fields) for fields in self.memories])
@@ -169,7 +127,6 @@ class Program:
         )
 
     def graph(self) -> TaskGraph:
-        """Build the task graph of all jobs."""
         if len(self.jobs) == 1 and not self.jobs[0].start and self.jobs[0].iterations == 1:
             return self.jobs[0].graph()
         graphs = [
@@ -192,7 +149,6 @@ class Program:
         return evolve(self, jobs=tuple(evolve(job, tasks=tasks(job)) for job in self.jobs))
 
     def run(self, fabric: Fabric | None = None) -> GraphResult:
-        """Simulate it; raises what the framework raises."""
         return _framework().simulate_graph(
             self.graph(),
             self.fabric() if fabric is None else fabric,
@@ -232,7 +188,6 @@ class OneAtATime(Admission):
     """Flow sets wait for each other."""
 
     def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
-        """See ``Admission.admit``."""
         return Wait("busy") if active else Start()
 
 
@@ -242,7 +197,6 @@ class FewAtATime(OneAtATime):
     flow_by_flow: ClassVar[bool] = True
 
     def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
-        """See ``Admission.admit``."""
         return Wait("busy") if len(active) > 2 else Start(setup=1e-7 * len(active))
 
 
@@ -250,7 +204,6 @@ class Halves(Admission):
     """Sets of more than three flows run in halves."""
 
     def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
-        """See ``Admission.admit``."""
         count = len(flows.volumes)
         return Start() if count < 4 else Split((np.arange(count // 2), np.arange(count // 2, count)), "too many")
 
@@ -262,7 +215,6 @@ class Circuits(Admission):
         self.last: Routes | None = None
 
     def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
-        """See ``Admission.admit``."""
         changed, self.last = self.last is not flows.routes, flows.routes
         return Start(setup=SCALE / 20 if changed else 0.0, setup_once=True)
 
@@ -273,7 +225,6 @@ class Capped(Admission):
     flow_by_flow: ClassVar[bool] = True
 
     def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
-        """See ``Admission.admit``."""
         if not active:
             return Start()
         caps = np.full(len(flows.volumes), 2e10 / len(active))
@@ -286,7 +237,6 @@ class NoTrees(Admission):
     flow_by_flow: ClassVar[bool] = True
 
     def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
-        """See ``Admission.admit``."""
         many = (np.diff(flows.routes.offsets) > 2).any()
         return Decompose("a tree") if many and active else Start()
 
@@ -305,7 +255,6 @@ class Controlled(AdmissionPolicy):
     rule: str
 
     def begin(self, fabric: Fabric) -> Admission:
-        """See ``AdmissionPolicy.begin``."""
         return ADMISSIONS[self.rule]()
 
 
@@ -313,7 +262,6 @@ class Controlled(AdmissionPolicy):
 
 
 def program(seed: int) -> Program:
-    """Return the program that ``seed`` draws."""
     random = Random(seed)
     topology = random.choice(TOPOLOGIES)(random)
     uneven = random.randrange(10**6) if random.random() < 0.4 and topology.name != "optical-ring" else -1
@@ -639,14 +587,12 @@ class _Tasks:
             self.tasks.append(Task(kind, groups=groups, ends=places, size=self.size() / 2, label=label, **shared))
 
     def after(self, without: int = -1) -> tuple[int, ...]:
-        """Return some of the latest tasks."""
         if self.dense and self.random.random() < 0.3:
             return ()
         known = [one for one in range(len(self.tasks)) if one != without][-5:]
         return tuple(sorted(self.random.sample(known, min(len(known), self.random.choice([0, 1, 1, 1, 2, 3])))))
 
     def some(self, least: int) -> tuple[int, ...]:
-        """Return some ranks."""
         return tuple(self.random.sample(range(self.ranks), self.random.randint(least, self.ranks)))
 
     def groups(self, least: int) -> tuple[tuple[int, ...], ...]:
@@ -662,11 +608,9 @@ class _Tasks:
         return tuple(tuple(order[start : start + size]) for start in range(0, size * count, size))
 
     def size(self) -> float:
-        """Return one of the sizes of this job."""
         return self.random.choice(self.sizes)
 
     def drawn_size(self) -> float:
-        """Return a size, which may be 0."""
         random = self.random
         if random.random() < 0.04:
             return 0.0

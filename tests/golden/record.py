@@ -61,10 +61,6 @@ LEFT_OUT: Mapping[str, Sequence[str]] = {
 class Notebook(AdmissionPolicy):
     """Makes the admissions of another policy, and has them note what they are asked.
 
-    Args:
-        policy: The other one.
-        exempt: Whether the admissions still say what always starts; else they are asked about everything.
-
     Attributes:
         calls: Those of the simulation that was asked last; what ``auto`` tries comes before it.
         asked: Those of them about flow sets that do not always start, and which of these run beside them.
@@ -72,13 +68,12 @@ class Notebook(AdmissionPolicy):
 
     name: ClassVar[str] = "notebook"
 
-    policy: AdmissionPolicy
-    exempt: bool = False
+    policy: AdmissionPolicy  # the other one
+    exempt: bool = False  # whether the admissions still say what always starts; else they are asked about everything
     calls: list[str] = field(factory=list, init=False)
     asked: list[str] = field(factory=list, init=False)
 
     def begin(self, fabric: Fabric) -> Admission:
-        """See ``AdmissionPolicy.begin``."""
         admission = self.policy.begin(fabric)
         cls, calls, asked = type(admission), list[str](), list[str]()
         everything, closed = _Names(), _Names()
@@ -176,7 +171,6 @@ def moved(result: GraphResult) -> dict[str, tuple[float, float]]:
 
 
 def close(one: Iterable[float], other: Iterable[float], relative: float = CALM) -> bool:
-    """Return whether numbers are equal but for rounding; times below a femtosecond are 0."""
     return bool(np.allclose(list(one), list(other), rtol=relative, atol=1e-15))
 
 
@@ -195,7 +189,6 @@ def _alike(one: Outcome, other: Outcome) -> bool:
 
 
 def record(one: Program) -> dict[str, Any]:
-    """Return what is kept of a program."""
     found = outcome(one)
     others = [outcome(one.perturbed(seed, _BY)) for seed in range(_DRAWS)]
     if not all(near(found, other) for other in others):
@@ -219,7 +212,6 @@ def named(lines: Sequence[str]) -> list[Any]:
 
 
 def digest(lines: Iterable[str]) -> str:
-    """Return a short name of ``lines``."""
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
 
 
@@ -323,13 +315,11 @@ def _rounded(number: float) -> float:
 
 
 def write(path: Path, content: object) -> None:
-    """Write ``content``, the same bytes each time."""
     text = json.dumps(content, separators=(",", ":"), sort_keys=True)
     path.write_bytes(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
 
 
 def read(path: Path) -> Any:
-    """Return what was written."""
     return json.loads(lzma.decompress(path.read_bytes()))
 
 

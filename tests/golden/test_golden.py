@@ -58,13 +58,11 @@ SMALL = ("fred-routing", "inference")
 
 @cache
 def golden() -> list[dict[str, Any]]:
-    """Return what was recorded of each program."""
     found: list[dict[str, Any]] = read(PROGRAMS)
     return found
 
 
 def slow(condition: bool) -> tuple[pytest.MarkDecorator, ...]:
-    """Return the mark of what the default run leaves out."""
     return (pytest.mark.slow,) if condition else ()
 
 
@@ -84,7 +82,6 @@ def test_few_programs_are_chaotic() -> None:
 
 
 def differences(one: Program, kept: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what has become other than it was."""
     found = outcome(one)
     if "chaotic" in kept:
         if isinstance(found, str):
@@ -148,7 +145,6 @@ def _others(notes: Iterable[str]) -> list[str]:
 
 
 def same_numbers(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
-    """Return whether numbers by name are equal but for rounding."""
     return one.keys() == other.keys() and close(one.values(), [other[name] for name in one])
 
 

@@ -172,21 +172,18 @@ class Tasks:
             self.compute_now(task, sorted(mine), trigger)
 
     def compute_now(self, task: int, ranks: list[int], trigger: int) -> None:
-        """Let ranks compute."""
         self.busy.update(ranks)
         seconds = float(self.graph.seconds[task]) * self.times(task)
         computed = partial(self.computed, task, ranks, self.network.now, trigger)
         self.network.at(self.network.now + self.network.blurred(seconds), ENDS, computed)
 
     def computed(self, task: int, ranks: list[int], start: float, trigger: int) -> None:
-        """Note the end of a computation; ranks go on with what waits for them."""
         self.busy.difference_update(ranks)
         self.freed_by.update(dict.fromkeys(ranks, len(self.spans)))
         self.end(task, ranks, ranks, start, trigger)
         self.compute_next(ranks)
 
     def times(self, task: int) -> int:
-        """Return how often a task is done, where repetitions are one."""
         return int(self.graph.repeats[task])
 
     # communication in groups
@@ -231,7 +228,6 @@ class Tasks:
         self.end(task, [rank for rank in ranks if not self.left[task][rank]], ranks, start, trigger)
 
     def members_of(self, task: int) -> list[list[int]]:
-        """Return the ranks of the groups that communicate in a task."""
         if self.kinds[task] is not TaskKind.SEND:
             return self.groups[task]
         return [[self.ranks[one][0] for one in (task, int(self.graph.partners[task]))]]
@@ -261,7 +257,6 @@ class Tasks:
         return [(schedule, mine) for schedule, mine in asked if mine]
 
     def make(self, kind: type[_Run], task: int, schedule: Schedule, groups: list[int]) -> _Run:
-        """Return a run of a schedule in groups of a task."""
         members, fabric = self.members_of(task), self.network.fabric
         nodes = [[self.nodes[rank] for rank in members[group]] for group in groups]
         call = Call(str(schedule.pattern), "", schedule.ranks, float(self.graph.bytes[task]))
@@ -351,7 +346,6 @@ class Tasks:
             self.arrivals[receive] = entry
 
     def sent(self, task: int, entry: Entry) -> None:
-        """Note the end of a send or a receive."""
         self.end(task, self.ranks[task], self.ranks[task], *entry)
 
     # loads and stores

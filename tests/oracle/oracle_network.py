@@ -40,26 +40,16 @@ class UnknownError(Exception):
 
 @define(eq=False)
 class Flow:
-    """Bytes on their way, all at one rate.
+    """Bytes on their way, all at one rate."""
 
-    Args:
-        sources: Nodes.
-        destinations: Nodes.
-        size: Bytes of one repetition.
-        activity: What it ends with.
-        messages: Those that its source sends in the step, or its destination receives, if those are more.
-        reductions: Flows of the step that its destination reduces, if it reduces this one.
-        tree: What happens to a stream on its way, if it is one.
-        beside: Sources and destinations of the unicasts that are routed together with it, and it at ``place`` of them.
-    """
-
-    sources: tuple[int, ...]
-    destinations: tuple[int, ...]
-    size: float
-    activity: int
-    messages: int = 1
-    reductions: int = 0
-    tree: Operation | None = None
+    sources: tuple[int, ...]  # nodes
+    destinations: tuple[int, ...]  # nodes
+    size: float  # bytes of one repetition
+    activity: int  # what it ends with
+    messages: int = 1  # those that its source sends in the step, or its destination receives, if those are more
+    reductions: int = 0  # flows of the step that its destination reduces, if it reduces this one
+    tree: Operation | None = None  # what happens to a stream on its way, if it is one
+    # Sources and destinations of the unicasts that are routed together with it, and it at place of them.
     beside: tuple[tuple[int, ...], tuple[int, ...]] | None = None
     place: int = 0
     costs: Costs | None = None
@@ -130,25 +120,15 @@ def rates_of(
 
 @define(eq=False)
 class Sending:
-    """Flows that start together, in activities that end each on their own.
+    """Flows that start together, in activities that end each on their own."""
 
-    Args:
-        flows: What is sent.
-        activities: How many there are.
-        ended: Gets the activities that are delivered, as often as some are at one moment.
-        drained: Gets those whose bytes have left, if somebody wants to know.
-        repeat: How often all is sent, as one volume.
-        label: What it is for.
-        continues: Whether the repetition before it has just ended.
-    """
-
-    flows: list[Flow]
-    activities: int
-    ended: Callable[[list[int]], None]
-    drained: Callable[[list[int]], None] | None = None
-    repeat: int = 1
-    label: str = ""
-    continues: bool = False
+    flows: list[Flow]  # what is sent
+    activities: int  # how many there are
+    ended: Callable[[list[int]], None]  # gets the activities that are delivered, as often as some are at one moment
+    drained: Callable[[list[int]], None] | None = None  # gets those whose bytes have left, if somebody wants to know
+    repeat: int = 1  # how often all is sent, as one volume
+    label: str = ""  # what it is for
+    continues: bool = False  # whether the repetition before it has just ended
     pause: float = 0.0  # between two repetitions, to set up circuits
     begun: bool = False
     pending: list[int] = Factory(list)  # flows of each activity that have not drained
@@ -193,7 +173,6 @@ class Network:
         return value * (1 + 1e-12 * noise.uniform(-1, 1))
 
     def soon(self, priority: int, call: Callable[[], None]) -> None:
-        """Call at this moment."""
         self.at(self.now, priority, call)
 
     def advance(self, until: float = math.inf) -> None:
@@ -252,11 +231,9 @@ class Network:
         return dict(links), latency
 
     def tier(self, links: Iterable[int]) -> int:
-        """Return the outermost tier of some links."""
         return max(int(self.fabric.tiers[link]) for link in links)
 
     def is_stuck(self, links: Iterable[int]) -> bool:
-        """Return whether one of some links is closed."""
         return any(not self.capacity[link] for link in links)
 
     def send(self, sending: Sending, costs: Costs | None = None) -> None:
@@ -428,5 +405,4 @@ class Network:
 
 
 def of_tier(costs: float | Sequence[float], tier: int) -> float:
-    """Return what costs at a tier, or at each."""
     return costs if isinstance(costs, int | float) else costs[tier if len(costs) > 1 else 0]

@@ -286,22 +286,14 @@ class WholeRun(Run):
 
 @define(eq=False)
 class Order:
-    """The turns of a group on a channel, one order for all of its ranks.
+    """The turns of a group on a channel, one order for all of its ranks."""
 
-    Args:
-        turns: The turns, of those that have come up.
-        place: How many of them each rank has begun or has no part in.
-        first: When turns were ready first, by turn and rank.
-        since: The same of those that wait.
-        ready: Phases that wait, by rank.
-        holds: What each rank has the channel for, and the phases that keep it.
-    """
-
-    turns: list[int] = Factory(list)
-    place: dict[int, int] = Factory(lambda: defaultdict(int))
-    first: dict[tuple[int, int], float] = Factory(dict)
-    since: dict[tuple[int, int], float] = Factory(dict)
-    ready: dict[int, list[int]] = Factory(lambda: defaultdict(list))
+    turns: list[int] = Factory(list)  # the turns, of those that have come up
+    place: dict[int, int] = Factory(lambda: defaultdict(int))  # how many of them each rank has begun or has no part in
+    first: dict[tuple[int, int], float] = Factory(dict)  # when turns were ready first, by turn and rank
+    since: dict[tuple[int, int], float] = Factory(dict)  # the same of those that wait
+    ready: dict[int, list[int]] = Factory(lambda: defaultdict(list))  # phases that wait, by rank
+    # What each rank has the channel for, and the phases that keep it.
     holds: dict[int, tuple[int, set[int]]] = Factory(dict)
 
 

@@ -39,7 +39,6 @@ Run = Callable[..., Spans]
 
 
 def algorithms(schedule: Schedule | None) -> dict[Pattern | None, tuple[CollectiveAlgorithm, ...]]:
-    """Return those that all-reduces take, and others."""
     one = IN_NETWORK if schedule is None else Fixed(schedule)
     return {Pattern.ALL_REDUCE: (one,), Pattern.REDUCE: (one,), None: (DIRECT,)}
 
@@ -47,7 +46,6 @@ def algorithms(schedule: Schedule | None) -> dict[Pattern | None, tuple[Collecti
 def by_engine(
     graph: TaskGraph, fabric: Fabric, fidelity: str, schedule: Schedule | None = None, links: Closed = ()
 ) -> Spans:
-    """Return what the engine says."""
     events = [LinkEvent(fabric.link_name(link), "restore" if share else "fail", at=at) for at, link, share in links]
     lowering, sharing = Lowering(fabric), MaxMin()
     timeline = Executor(
@@ -70,7 +68,6 @@ def by_engine(
 def by_oracle(
     graph: TaskGraph, fabric: Fabric, fidelity: str, schedule: Schedule | None = None, links: Closed = ()
 ) -> Spans:
-    """Return what the oracle says."""
     changes = [(at, {link: share * float(fabric.bandwidths[link])}) for at, link, share in links]
     spans = simulate(graph, fabric, algorithms(schedule), fidelity=fidelity, changes=changes)
     assert spans is not None
@@ -79,13 +76,11 @@ def by_oracle(
 
 @pytest.fixture(params=[by_engine, by_oracle], ids=["engine", "oracle"])
 def run(request: pytest.FixtureRequest) -> Run:
-    """Return one of the two."""
     found: Run = request.param
     return found
 
 
 def ends(spans: Spans, task: int) -> list[float]:
-    """Return when ranks end a task, by rank."""
     return [end for (one, _), (_, end) in sorted(spans.items()) if one == task]
 
 
@@ -128,7 +123,6 @@ class Fixed(CollectiveAlgorithm):
     one: Schedule
 
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
-        """See ``CollectiveAlgorithm.schedule``."""
         del request, view
         return self.one
 
@@ -140,7 +134,6 @@ class Launching(Transport):
     name: ClassVar[str] = "launching"
 
     def costs(self, call: Call, fabric: Fabric) -> Costs:
-        """See ``Transport.costs``."""
         del call, fabric
         return Costs(launch=2.0)
 

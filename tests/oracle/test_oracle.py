@@ -65,7 +65,6 @@ Told = Mapping[object, Sequence[tuple[float, ...]]]
 
 
 def disagrees(found: Told, expected: Told) -> str:
-    """Return where two differ, or nothing."""
     if found.keys() != expected.keys():
         return f"{sorted(map(str, found.keys() ^ expected.keys()))} happen once only"
     for what, rows in expected.items():
@@ -104,7 +103,6 @@ def compare(found: Told, expected: Told, oracle: Callable[[int], Told]) -> bool:
 
 
 def changes_of(one: Program, fabric: Fabric) -> list[Change]:
-    """Return when links get which bandwidths."""
     names = [fabric.link_name(link) for link in range(len(fabric.bandwidths))]
     whole, up = fabric.bandwidths.tolist(), [True] * len(names)
     widths, found = list(whole), list[Change]()
@@ -151,7 +149,6 @@ def told_of(spans: Iterable[tuple[int, float, float, int, Iterable[int]]]) -> To
 
 
 def by_engine(one: Program, fabric: Fabric) -> Told:
-    """Return what the engine says; nothing where tasks never end."""
     try:
         timeline = one.run(fabric).timeline
     except DeadlockError:
@@ -164,7 +161,6 @@ def by_engine(one: Program, fabric: Fabric) -> Told:
 
 
 def by_oracle(one: Program, fabric: Fabric, seed: int | None) -> Told:
-    """Return what the oracle says."""
     registry = FRAMEWORK.plugins.collectives
     algorithms = {
         None if pattern == "default" else Pattern(pattern): [registry.get(each.name)(**each.fields) for each in listed]
@@ -193,7 +189,6 @@ def agree_apart(one: Program, fabric: Fabric) -> bool:
 
 
 def check_program(seed: int) -> str:
-    """Compare the program of a seed; return what it is."""
     one = program(seed)
     if not is_small(one):
         return "large"
@@ -303,14 +298,12 @@ def schedule_by_engine(
 def schedule_by_oracle(
     fabric: Fabric, schedule: Schedule, groups: list[list[int]], delays: list[float], fidelity: str, seed: int | None
 ) -> Told:
-    """Return the same."""
     found = collective(fabric, schedule, groups, fidelity=fidelity, delays=delays, seed=seed)
     told: dict[object, list[tuple[float, ...]]] = {group: [(end,)] for group, end in enumerate(found.groups)}
     return told | {place: [(end, found.marks[place])] for place, end in found.ranks.items()}
 
 
 def check_schedules(first: int, count: int) -> None:
-    """Compare random schedules."""
     chaotic, wrong = [], []
     for seed in range(first, first + count):
         case = drawn_case(Random(seed))

@@ -55,8 +55,6 @@ class Ramp(Dynamics):
 
 @frozen
 class Ramping(StatefulSharing):
-    """Flows begin slowly."""
-
     name: ClassVar[str] = "ramping"
     share: float = 0.25
 
@@ -66,8 +64,6 @@ class Ramping(StatefulSharing):
 
 
 class Answers(Dynamics):
-    """Says what it is told to."""
-
     def __init__(self, answer: Any) -> None:
         self.answer = answer
 
@@ -78,8 +74,6 @@ class Answers(Dynamics):
 
 @frozen
 class Answering(StatefulSharing):
-    """Says what it is told to."""
-
     name: ClassVar[str] = "answering"
     answer: Any = None
 

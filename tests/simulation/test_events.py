@@ -200,8 +200,6 @@ def test_a_job_that_never_gets_through_is_an_error() -> None:
 
 @frozen
 class Fragile(IdealTransport):
-    """A library whose jobs end with their links."""
-
     name: ClassVar[str] = "fragile"
 
     @property

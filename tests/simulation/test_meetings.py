@@ -71,8 +71,6 @@ def test_groups_that_are_simulated_together(
 
 
 class OneAtATime(Admission):
-    """Has flows wait for all others."""
-
     def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
         del flows
         return Wait() if active else Start()

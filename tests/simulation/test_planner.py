@@ -53,8 +53,6 @@ class Neighbours(CollectiveAlgorithm):
 
 
 class OneHop(Admission):
-    """Refuses flows over more than one link."""
-
     def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
         longest = int(np.diff(flows.routes.offsets).max(initial=0))
         return Start() if longest <= 1 else Refuse(f"{longest} hops are too many")

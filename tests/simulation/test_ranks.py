@@ -84,7 +84,6 @@ def lonely(draw: st.DrawFn) -> tuple[Fabric, Schedule, IntArray]:
 
 
 def is_folded(on: Fabric, schedule: Schedule, groups: IntArray, *, rendezvous: bool = False) -> bool:
-    """Return whether no flow is simulated by itself."""
     network = FlowNetwork(on)
     started(network, schedule, groups, "per-rank-rendezvous" if rendezvous else "exact")
     network.advance()
@@ -301,7 +300,6 @@ def executed(graph: TaskGraph, on: Fabric, fidelity: str, *, only_events: bool =
 
 
 def ends_by_rank(timeline: Timeline) -> dict[tuple[int, int], float]:
-    """Return when each rank ends each task."""
     found: dict[tuple[int, int], float] = {}
     for task, end, ranks in zip(timeline.task.tolist(), timeline.end.tolist(), timeline.ranks, strict=True):
         for rank in ranks.tolist():
