@@ -15,7 +15,7 @@ import re
 import signal
 import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -99,6 +99,12 @@ class Case:
         self.kept.append(array)
         return array.ctypes.data, len(array)
 
+    def put(self, struct: Any, name: str, values: Sequence[float], length: str, kind: type = np.int64) -> None:
+        """Set a field to an array, and another to its length."""
+        address, count = self.array(values, kind, own=True)
+        setattr(struct, name, address)
+        setattr(struct, length, self.count(count))
+
     def ints(self, values: Sequence[int]) -> int | None:
         return self.array(values, np.int64)[0]
 
@@ -151,9 +157,7 @@ class Case:
             view.channel, view.turn = self.count(channel, INTS), self.count(turn, INTS)
             for name in ("after", "behind", "room"):
                 waits = self.some(2, index) if random.random() < 0.6 else []
-                address, length = self.array(waits, np.int64, own=True)
-                setattr(view, name, address)
-                setattr(view, f"{name}_count", self.count(length))
+                self.put(view, name, waits, f"{name}_count")
             unicasts, streams = random.randint(0, 3), random.choice((0, 0, 1, 2))
             view.unicasts, view.streams = self.count(unicasts), self.count(streams)
             view.source = self.ints([random.randrange(ranks) for _ in range(unicasts)])
@@ -161,10 +165,8 @@ class Case:
             for side in ("source", "destination") if streams else ():
                 rows = [sorted(random.sample(range(ranks), random.randint(1, ranks))) for _ in range(streams)]
                 offsets = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).tolist()
-                address, length = self.array(joined(rows), np.int64, own=True)
-                setattr(view, f"stream_{side}", address)
+                self.put(view, f"stream_{side}", joined(rows), f"stream_{side}s")
                 setattr(view, f"stream_{side}_offset", self.ints(offsets))
-                setattr(view, f"stream_{side}s", self.count(length))
             self.volumes(view, unicasts + streams)
             view.turn_bytes = self.real(float(random.randint(0, 3)))
             views.append(view)
@@ -181,8 +183,7 @@ class Case:
         random = self.random
         if random.random() < 0.7:
             sizes = [random.choice((0.0, 1.0, 100.0, 100.0)) for _ in range(random.choice((1, flows)))]
-            address, length = self.array(sizes, np.float64, own=True)
-            view.volumes, view.volume_count = address, self.count(length)
+            self.put(view, "volumes", sizes, "volume_count", np.float64)
             return
         chunks = random.randint(1, 4)
         named = random.random() < 0.5
@@ -262,12 +263,10 @@ class Case:
         ]
         graph.tables = self.count(2)
         graph.participant_offset = self.offsets(participants)
-        graph.participant, length = self.array(joined(participants), np.int64, own=True)
-        graph.participants = self.count(length)
+        self.put(graph, "participant", joined(participants), "participants")
         graph.groups = self.ints([groups for groups, _ in shapes])
         graph.group_size = self.ints([size for _, size in shapes])
-        graph.slot, length = self.array(joined(slots), np.int64, own=True)
-        graph.slots = self.count(length)
+        self.put(graph, "slot", joined(slots), "slots")
         kinds = [random.randrange(LOAD if alone else SEND) for _ in range(random.randint(1, 5))]
         if random.random() < 0.5:
             kinds += [SEND, RECEIVE]
@@ -319,25 +318,21 @@ class Case:
             self.ints([row[place] for row in rows]) for place in range(3)
         )
         graph.maps, graph.map_offset = self.count(len(maps)), self.offsets(maps)
-        graph.map, length = self.array(joined(maps), np.int64, own=True)
-        graph.map_slots = self.count(length)
+        self.put(graph, "map", joined(maps), "map_slots")
         lowered = (ctypes.c_void_p * max(len(addresses), 1))(*addresses)
         self.kept.append(lowered)
         graph.shares, graph.share_lowered = self.count(len(served)), ctypes.addressof(lowered)
         graph.share_group_offset = self.offsets(served)
-        graph.share_group, length = self.array(joined(served), np.int64, own=True)
-        graph.share_groups = self.count(length)
+        self.put(graph, "share_group", joined(served), "share_groups")
         graph.share_offset = self.offsets(of_tasks)
-        graph.share, length = self.array(joined(of_tasks), np.int64, own=True)
-        graph.task_shares = self.count(length)
+        self.put(graph, "share", joined(of_tasks), "task_shares")
         if random.random() < 0.3:
             factors = [
                 [1.5] * len(participants[table]) if kind == COMPUTE else []
                 for kind, table in zip(kinds, members, strict=True)
             ]
             graph.factor_offset = self.offsets(factors)
-            graph.factors, length = self.array(joined(factors), np.float64, own=True)
-            graph.factor_count = self.count(length)
+            self.put(graph, "factors", joined(factors), "factor_count", np.float64)
         return graph
 
     def offsets(self, rows: Sequence[Sequence[object]]) -> int | None:
@@ -424,65 +419,49 @@ class Case:
         name = random.choice((*self.runs, *INTS)) if self.runs else random.choice(INTS)
         number, real = random.choice(INTS), random.choice((*REALS, 0.5, 0.5))
         reals, ints = (ctypes.c_double * 64)(), (ctypes.c_int64 * 64)()
-        kind = random.randrange(23)
-        if kind == 0:
-            self.call("cancel", address, random.choice((*self.flows, number)))
-        elif kind == 1:
-            timer = self.call("timer", address, real, self.count(random.randrange(3), INTS))
-            if random.random() < 0.5:
-                self.call("withdraw", address, random.choice((timer, number)))
-        elif kind == 2:
-            self.call("weigh", address, random.choice((0, 1, *COUNTS)), real)
-        elif kind == 3:
-            values = self.reals([random.choice((0.0, 50.0, 100.0)) for _ in range(self.links)])
-            self.call("set_bandwidths", address, values)
-        elif kind == 4:
-            self.call("route_repetitions", address)
-        elif kind in (5, 6):
-            moved, batch, routes = ctypes.c_int64(), engine.Batch(), self.routes(random.randint(0, 3))
-            count = max(self.call("batches", address, 64, ints), 0)
-            number = random.choice((*ints[:count], number))
-            if self.call("describe", address, number, ctypes.byref(batch)) == 0 and batch.ticket in self.flows:
-                routes = self.routes(self.flows[batch.ticket])
-            self.call("reroute", address, number, ctypes.byref(routes), ctypes.byref(moved))
-            self.call("go_on", address, number, 1, ints, ctypes.byref(routes))
-        elif kind == 7:
-            self.call("link_bytes", address, 3, reals, ints)
-        elif kind == 8:
-            self.call("stalled", address, 64, ints)
-            self.call("held", address, random.choice((0, 20)), ints, reals, (ctypes.c_int64 * 64)())
-        elif kind == 9:
-            self.call("hear", address, number, ctypes.byref(engine.Notice()))
-        elif kind == 10:
-            self.call("next", address)
-            self.call("is_idle", address)
-            self.call("begin", address)
-        elif kind == 11:
-            self.call("pass", address, real)
-        elif kind == 12:
-            self.call("assign", address, random.choice((0, 1, *COUNTS)), reals, real)
-        elif kind == 13:
-            self.call("tell", address, name, number, random.randrange(2), 1, ints)
-        elif kind == 14:
-            self.call("run_cancel", address, name)
-        elif kind == 15:
-            self.call("run_start", address, name)
-        elif kind == 16:
-            nodes, marks = self.ints([random.randrange(4) for _ in range(2)]), self.ints([0, 0])
-            self.call("run_enter", address, name, self.count(random.randint(0, 2)), nodes, marks)
-        elif kind == 17:
-            self.call("streamed", address, number, 1, ints)
-        elif kind == 18:
-            self.call("errand", address, name, ints, ints, 8, ints)
-        elif kind == 19:
-            columns = engine.Columns(left=ctypes.addressof(reals)) if random.random() < 0.5 else engine.Columns()
-            self.call("list_flows", address, ctypes.byref(columns))
-        elif kind == 20:
-            self.call("run_cancel", address, random.randint(1, 9))
-        elif kind == 21:
-            self.share()
-        else:
-            self.reload(address)
+        nodes, columns = self.ints([random.randrange(4) for _ in range(2)]), engine.Columns()
+        if random.random() < 0.5:
+            columns.left = ctypes.addressof(reals)
+        values = self.reals([random.choice((0.0, 50.0, 100.0)) for _ in range(self.links)])
+        done: tuple[Callable[[], object], ...] = (
+            lambda: self.call("cancel", address, random.choice((*self.flows, number))),
+            lambda: self.wait(address, real, number),
+            lambda: self.call("weigh", address, random.choice((0, 1, *COUNTS)), real),
+            lambda: self.call("set_bandwidths", address, values),
+            lambda: self.call("route_repetitions", address),
+            *[lambda: self.reroute(address, number)] * 2,
+            lambda: self.call("link_bytes", address, 3, reals, ints),
+            lambda: self.call("stalled", address, 64, ints),
+            lambda: self.call("held", address, random.choice((0, 20)), ints, reals, (ctypes.c_int64 * 64)()),
+            lambda: self.call("hear", address, number, ctypes.byref(engine.Notice())),
+            lambda: [self.call(one, address) for one in ("next", "is_idle", "begin")],
+            lambda: self.call("pass", address, real),
+            lambda: self.call("assign", address, random.choice((0, 1, *COUNTS)), reals, real),
+            lambda: self.call("tell", address, name, number, random.randrange(2), 1, ints),
+            lambda: self.call("run_cancel", address, random.choice((name, random.randint(1, 9)))),
+            lambda: self.call("run_start", address, name),
+            lambda: self.call("run_enter", address, name, self.count(random.randint(0, 2)), nodes, self.ints([0, 0])),
+            lambda: self.call("streamed", address, number, 1, ints),
+            lambda: self.call("errand", address, name, ints, ints, 8, ints),
+            lambda: self.call("list_flows", address, ctypes.byref(columns)),
+            self.share,
+            lambda: self.reload(address),
+        )
+        random.choice(done)()
+
+    def wait(self, address: int, seconds: float, number: int) -> None:
+        timer = self.call("timer", address, seconds, self.count(self.random.randrange(3), INTS))
+        if self.random.random() < 0.5:
+            self.call("withdraw", address, self.random.choice((timer, number)))
+
+    def reroute(self, address: int, number: int) -> None:
+        ints, moved, batch = (ctypes.c_int64 * 64)(), ctypes.c_int64(), engine.Batch()
+        routes = self.routes(self.random.randint(0, 3))
+        number = self.random.choice((*ints[: max(self.call("batches", address, 64, ints), 0)], number))
+        if self.call("describe", address, number, ctypes.byref(batch)) == 0 and batch.ticket in self.flows:
+            routes = self.routes(self.flows[batch.ticket])
+        self.call("reroute", address, number, ctypes.byref(routes), ctypes.byref(moved))
+        self.call("go_on", address, number, 1, ints, ctypes.byref(routes))
 
     def share(self) -> None:
         """Ask for max-min fair rates, which are rates."""

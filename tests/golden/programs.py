@@ -492,15 +492,9 @@ def _job(random: Random, ranks: int, fabric: Fabric, tiers: Sequence[str], numbe
 
 
 class _Tasks:
-    """Draws the tasks of a job.
+    """Draws the tasks of a job, with sizes for a bandwidth in bytes per second.
 
-    Args:
-        random: What draws.
-        ranks: How many there are.
-        bandwidth: Bytes per second that sizes are made for.
-        controllers: How many the fabric has.
-        tiers: Its memory tiers.
-        dense: Whether many small groups do the same at once, whose streams a switch may be unable to route together.
+    Where it is ``dense``, many small groups do the same at once, whose streams a switch may not route together.
     """
 
     def __init__(

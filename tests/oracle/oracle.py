@@ -426,19 +426,9 @@ def simulate(
 ) -> list[Span] | None:
     """Return the spans of a task graph, in the order of their ends; ``None`` where some tasks never end.
 
-    Args:
-        graph: What to do.
-        fabric: Where, with its policies.
-        algorithms: By pattern, ``None`` for others; the first that can serve a request does.
-        placement: NPU of each rank.
-        priorities: Labels, the highest class first.
-        fidelity: One of the four.
-        changes: Links that get other bandwidths: when, and which.
-        seed: Of the shares by which volumes, latencies and durations are changed, at most 1e-12; those that are equal
-            alike where it is even; ``None`` changes nothing.
-
-    Raises:
-        UnknownError: It asks for what is not part of the oracle.
+    Algorithms are by pattern, ``None`` for others; the first that can serve a request does. The highest class of labels
+    is first. Changes are when which links get other bandwidths. With a seed volumes, latencies and durations change
+    by shares of at most 1e-12, equal ones alike where it is even.
     """
     if changes and fidelity == COMPRESSED:
         raise UnknownError("compressed repetitions while links change")

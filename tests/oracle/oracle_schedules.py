@@ -92,16 +92,7 @@ class Turns:
 
 
 class Run:
-    """A schedule in groups of nodes.
-
-    Args:
-        network: Carries the flows.
-        schedule: What each group does.
-        groups: Node of each rank of each group.
-        label: What the flows are for.
-        costs: What the call costs.
-        times: How often all is done, where repetitions are one volume.
-    """
+    """A schedule in groups of nodes, done so many times where repetitions are one volume."""
 
     def __init__(
         self,
