@@ -1,4 +1,7 @@
-"""What sharing policies, transports and admissions must answer."""
+"""What sharing policies, transports and admissions must answer; what they may not is a ``PluginError``.
+
+What a class says of answers that another overrides does not count.
+"""
 
 from __future__ import annotations
 
@@ -56,13 +59,7 @@ _OVER = 1e-6
 
 
 def always_starts(admission: Admission, routes: Routes) -> BoolArray | None:
-    """Return which of ``(F,)`` ``routes`` ``admission`` starts whatever runs; ``None`` where it does not say.
-
-    What a class says of answers that another overrides is not taken.
-
-    Raises:
-        PluginError: It fails, or does not answer whether for each.
-    """
+    """Return which of ``(F,)`` ``routes`` ``admission`` starts whatever runs; ``None`` where no word of it counts."""
     if not speaks_for(type(admission), "always_starts", "admit"):
         return None
     asked = Asking(admission, "always_starts")
@@ -76,7 +73,7 @@ def always_starts(admission: Admission, routes: Routes) -> BoolArray | None:
 
 
 def max_min_in_class(sharing: SharingPolicy) -> bool:
-    """Return what ``sharing`` says of its rates; what a class says of rates that another overrides does not count."""
+    """Return what ``sharing`` says of its rates."""
     return sharing.max_min_in_class and speaks_for(type(sharing), "max_min_in_class", "rates")
 
 
@@ -84,9 +81,6 @@ def rates(sharing: SharingPolicy, incidence: Incidence, capacities: FloatArray, 
     """Return the ``(F,)`` rates that ``sharing`` gives to the flows of ``incidence``.
 
     No link carries more than its capacity then, no flow exceeds its cap, and one flow moves unless links are closed.
-
-    Raises:
-        PluginError: The policy fails, or its rates are not like that.
     """
     asked = Asking(sharing, "rates")
     with asked:
@@ -121,9 +115,6 @@ def held(dynamics: Dynamics, flows: ActiveFlows, capacities: FloatArray, now: fl
     """Return the rates that ``dynamics`` gives to ``flows`` from ``now`` on, and until when; as ``rates`` does.
 
     Flows may all stand still for a while. Where they would for ever, one must cross a closed link.
-
-    Raises:
-        PluginError: It fails, or its answer is not like that.
     """
     asked = Asking(dynamics, "rates")
     with asked:
@@ -168,12 +159,12 @@ def _check_stall(asked: Asking, incidence: Incidence, capacities: FloatArray) ->
 
 
 def rendezvous(transport: Transport) -> bool:
-    """Return whether transfers of ``transport`` wait for their receivers; ``PluginError`` where it does not say."""
+    """Return whether transfers of ``transport`` wait for their receivers."""
     return _flag(transport, "rendezvous")
 
 
 def ends_with_links(transport: Transport) -> bool:
-    """Return whether a job with ``transport`` ends when a link fails; ``PluginError`` where it does not say."""
+    """Return whether a job with ``transport`` ends when a link fails."""
     return _flag(transport, "ends_with_links")
 
 
@@ -217,7 +208,7 @@ def _check_costs(asked: Asking, answer: Costs, _: Transport, call: Call, fabric:
 
 
 def admission(fabric: Fabric) -> Admission:
-    """Return the admission control of one simulation on ``fabric``; ``PluginError`` where the fabric makes none."""
+    """Return the admission control of one simulation on ``fabric``."""
     return _begin(fabric.defaults.admission, fabric.network)
 
 
@@ -299,9 +290,5 @@ _compatible = Method(Admission.compatible, FLAG)
 
 
 def compatible(admission: Admission, together: Sequence[FlowSet]) -> bool:
-    """Return what ``admission`` says of ``together``; what a class says of answers that another overrides is not taken.
-
-    Raises:
-        PluginError: It fails, or does not answer whether.
-    """
+    """Return what ``admission`` says of ``together``."""
     return speaks_for(type(admission), "compatible", "admit") and _compatible(admission, together)

@@ -153,7 +153,7 @@ class Assignment:
         self._splits: list[int] = graph.splits.tolist()
         self._members: list[int] = graph.members.tolist()
         self.fabric = fabric
-        self._placement = placement
+        self.placement = placement
         self._nodes = fabric.npus[placement]
         self._planner = planner
         self._fidelity = fidelity
@@ -179,7 +179,7 @@ class Assignment:
         }
         wanted |= {(task,): task for task, sizes in enumerate(self._splits) if sizes >= 0}
         for task in wanted.values():
-            groups = self._placement[self.groups(task).groups]
+            groups = self.placement[self.groups(task).groups]
             for request, which in self._requests(task):
                 for view, _ in self.fabric.views(groups if which is None else groups[which]):
                     self._planner.able(request, view)
@@ -246,13 +246,7 @@ class Assignment:
         return self._shared[key]
 
     def planned(self, task: int) -> list[Share]:
-        """Return the plans of a task's groups; equal schedules share one.
-
-        Raises:
-            PluginError: An algorithm fails, or answers what cannot be used.
-            ScheduleError: It writes a schedule that is wrong.
-            UnsupportedError: There is no algorithm.
-        """
+        """Return the plans of a task's groups, see ``Planner.plans``; equal schedules share one."""
         label, awaited = self.labels[task], self._awaited[task]
         table = self.groups(task)
         key = table, self.graph.patterns[task], self.bytes[task], label, awaited, self._roots[task], self._splits[task]
@@ -260,7 +254,7 @@ class Assignment:
         if known is not None:
             return known
         plans: dict[int, tuple[Plan, CollectiveRequest, list[int]]] = {}
-        places = self._placement[table.groups]
+        places = self.placement[table.groups]
         for request, which in self._requests(task):
             mine = places if which is None else places[which]
             for plan, indices in self._planner.plans(request, mine, awaited=awaited, fidelity=self._fidelity):

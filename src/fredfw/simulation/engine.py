@@ -219,11 +219,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {  # what each returns, and takes
 
 
 class Library:
-    """The functions of the engine, by their names without ``fredfw_``; one that is refused raises.
-
-    Raises:
-        ImportError: The library is not there, damaged, or of another version.
-    """
+    """The functions of the engine, by their names without ``fredfw_``; one that is refused raises."""
 
     def __init__(self) -> None:
         import fredfw_engine

@@ -73,14 +73,7 @@ class Estimator:
     _energy: float = field(default=0.0, init=False)
 
     def estimate(self) -> Estimate:
-        """Return what the graph takes about.
-
-        Raises:
-            SimulationError: A communication does not end.
-            PluginError: A plugin fails, or answers what cannot be used.
-            ScheduleError: An algorithm writes a schedule that is wrong.
-            UnsupportedError: There is no algorithm.
-        """
+        """Return what the graph takes about; ``SimulationError`` where a communication does not end."""
         self._seconds = self._tasks.seconds(self._compute_seconds)
         for task in range(len(self._tasks.graph)):
             self._end(task)

@@ -41,9 +41,7 @@ def routes_of_messages(fabric: Fabric) -> Routes:
     """Return the routes of messages from each NPU to each: those of NPU 0 come first.
 
     Raises:
-        InputError: The transport is asked what each message costs. There are more pairs than the limit ``flows``, or
-            their routes have more links than the limit ``hops``. The fabric has no path.
-        PluginError: The router fails, or what it returns are no routes.
+        InputError: The transport is asked what messages cost, a limit is exceeded, or the fabric has no path.
     """
     if not Pricing(fabric).ideal:
         name = fabric.defaults.transport.name

@@ -31,11 +31,7 @@ class Choice:
 
 
 def chosen(counts: Iterable[tuple[str, int]]) -> Choice:
-    """Return ``exact``, unless some of what runs has more transfers than the limit ``exact``; then ``compressed``.
-
-    Args:
-        counts: What runs, and its ``transfers``.
-    """
+    """Return ``exact``, or ``compressed`` where some of what runs has more ``transfers`` than the limit."""
     limit = limits.current()["exact"]
     what, most = max(counts, key=lambda one: one[1], default=("", 0))
     if most <= limit:

@@ -150,11 +150,7 @@ def _generator(event: LinkEvent, index: int, run: int) -> np.random.Generator:
 
 
 def check(events: Sequence[LinkEvent], fabric: Fabric) -> list[IntArray]:
-    """Return the links of each of ``events``.
-
-    Raises:
-        InputError: There are none; gives the key in the list of events.
-    """
+    """Return the links of each of ``events``; where there are none, the ``InputError`` has the key in the list."""
     names = [fabric.link_name(link) for link in range(len(fabric.bandwidths))]
     found = []
     for index, event in enumerate(events):
@@ -178,11 +174,7 @@ class _Due(NamedTuple):
 
 
 class LinkEvents:
-    """What happens to the links of one run, counted from 0: each draws times of its own.
-
-    Raises:
-        InputError: Links that do not exist.
-    """
+    """What happens to the links of one run, counted from 0: each draws times of its own."""
 
     def __init__(self, events: Sequence[LinkEvent], fabric: Fabric, run: int = 0) -> None:
         self._events = tuple(events)

@@ -111,11 +111,7 @@ class Pricing:
     def of(self, schedule: Schedule, groups: IntArray, steps: int, volume: tuple[float, float]) -> Price | None:
         """Return what ``schedule`` costs among ``(G, ranks)`` nodes; ``None`` where nothing costs anything.
 
-        Its ``steps`` and ``volume`` are those of its longest way, see ``Call``.
-
-        Raises:
-            InputError: Nobody knows which algorithm has written it.
-            PluginError: The transport fails, or its costs cannot be used.
+        Its ``steps`` and ``volume`` are those of its longest way, see ``Call``. A planner must have chosen it.
         """
         if self.ideal:
             return None
@@ -153,12 +149,7 @@ class Pricing:
         )
 
     def price(self, call: Call) -> Price:
-        """Return what ``call`` costs.
-
-        Raises:
-            PluginError: As ``of`` does.
-            UnsupportedError: The transport knows no costs for it; names the slot.
-        """
+        """Return what ``call`` costs; ``UnsupportedError`` names the slot where the transport knows nothing of it."""
         price = self._prices.get(call)
         if price is None:
             try:

@@ -23,11 +23,6 @@ class Program:
         way: How schedules run, as the engine calls it.
         compute_seconds: See ``Assignment.seconds``.
         factors: How many times longer a task takes on each of some slots, where not all ranks are equally fast.
-
-    Raises:
-        PluginError: An algorithm fails, or answers what cannot be used.
-        ScheduleError: It writes a schedule that is wrong.
-        UnsupportedError: There is no algorithm.
     """
 
     def __init__(

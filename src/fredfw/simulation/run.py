@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from attrs import define, field
 
 from fredfw.errors import DeadlockError
-from fredfw.fabric import Fabric, FlowSet, NodeKind, Routes
+from fredfw.fabric import FlowSet, NodeKind, Routes
 from fredfw.fidelities import COMPRESSED
 from fredfw.simulation import engine
 from fredfw.simulation.assignment import RECEIVE, Assignment
-from fredfw.simulation.bounds import LowerBounds
-from fredfw.simulation.choice import Planner
 from fredfw.simulation.exported import written
 from fredfw.simulation.fidelity import possible, way_of
 from fredfw.simulation.links import LinkEvents
@@ -41,61 +40,39 @@ class Executor:
 
     Args:
         graph: What to do.
-        fabric: Where the bytes travel.
-        network: The engine, on the same fabric.
-        placement: As of ``Assignment``, like ``planner``, ``lowering``, ``priorities`` and ``bounds``.
-        planner: Chooses the collective algorithms.
-        lowering: Turns transfers into flows.
-        compute_seconds: Duration of ``(flops, bytes, kernels)`` on an NPU; the last is ``None`` where it is not known.
-        priorities: Class by label.
+        network: The engine.
+        compute_seconds: See ``Assignment.seconds``.
         fidelity: How closely collectives are simulated. Repeated blocks are written out but where it is compressed,
             computations have no jitter and nothing happens to links.
-        bounds: The lower bounds on the fabric.
         progress: Called with the share of the tasks that has ended, below 1, where that has grown enough to be seen.
         pace: How fast computations are, where not all are as ``compute_seconds`` says.
         events: What happens to links meanwhile, if anything does.
-
-    Raises:
-        InputError: A load or store uses an I/O controller or a memory tier that the fabric does not have.
+        given: Whatever else ``Assignment`` takes.
     """
 
     def __init__(
         self,
         graph: TaskGraph,
         *,
-        fabric: Fabric,
         network: FlowNetwork,
-        placement: IntArray,
-        planner: Planner,
-        lowering: Lowering,
         compute_seconds: Callable[[float, float, Kernels | None], float],
-        priorities: Mapping[str, int] | None = None,
         fidelity: str = COMPRESSED,
-        bounds: LowerBounds | None = None,
         progress: Callable[[float], None] | None = None,
         pace: Pace | None = None,
         events: LinkEvents | None = None,
+        **given: Any,
     ) -> None:
         fidelity = possible(fidelity, network)
         uneven = events is not None or (pace is not None and pace.jitter is not None)
         graph = graph if fidelity == COMPRESSED and not uneven else graph.expanded()
         self._graph = graph
-        self._tasks = Assignment(
-            graph,
-            fabric=fabric,
-            placement=placement,
-            planner=planner,
-            lowering=lowering,
-            priorities=priorities,
-            bounds=bounds,
-            fidelity=fidelity,
-        )
+        self._tasks = Assignment(graph, fidelity=fidelity, **given)
         self._network = network
         self._events = events
         self._way = way_of(fidelity, network)
         self._compute_seconds = compute_seconds
-        self._factors = None if pace is None else pace.factors(self._tasks, placement)
-        self._transactions = Transactions(network, lowering)
+        self._factors = None if pace is None else pace.factors(self._tasks)
+        self._transactions = Transactions(network, self._tasks.lowering)
         self._progress = progress
         self._told = 0.0
         self._total = sum(len(self._tasks.table(task).participants) for task in range(len(graph)))
@@ -117,13 +94,7 @@ class Executor:
         self._tasks.check_streams()
 
     def run(self) -> Timeline:
-        """Execute the graph from time 0 of the network's clock and return what happened.
-
-        Raises:
-            DeadlockError: Nothing is left to happen while tasks are unfinished.
-            PluginError: A plugin fails, or answers what cannot be used.
-            ScheduleError: An algorithm writes a schedule that is wrong.
-        """
+        """Execute the graph from time 0 of the clock; ``DeadlockError`` where tasks are left that cannot end."""
         network = self._network
         self._program = self._lowered()
         progress = None if self._progress is None else partial(self._tell, self._progress)
@@ -147,12 +118,7 @@ class Executor:
         )
 
     def exported(self, routes: Routes | None = None) -> bytes:
-        """Return the graph and its network as a file for other programs, with the routes of messages; nothing runs.
-
-        Raises:
-            PluginError: An algorithm fails, or answers what cannot be used.
-            ScheduleError: It writes a schedule that is wrong.
-        """
+        """Return the graph and its network as a file for other programs, with the routes of messages; nothing runs."""
         return written(self._lowered(), self._network, self._graph.names, routes)
 
     def _lowered(self) -> Program:

@@ -72,7 +72,7 @@ class ScheduleFlows:
 
 
 class ScheduleRun:
-    """Runs ``schedule`` in each of ``groups``.
+    """Runs a schedule in each of ``(G, ranks)`` nodes of a fabric.
 
     Phases stay whole, and groups that keep in step are started together; or every rank goes at its own pace, see
     docs/model.md, "Rank by rank". A node is a rank of a group: ``group * ranks + rank``.
@@ -81,7 +81,7 @@ class ScheduleRun:
         network: Carries the flows.
         lowering: Turns phases into flows on the network's fabric.
         schedule: What to run.
-        groups: ``(G, ranks)`` node of the fabric of each rank.
+        groups: Where.
         on_complete: Gets the ``(k,)`` indices of the groups that end, as often as some end at the same time.
         fidelity: One of ``FIDELITIES``.
         on_through: Rank by rank: gets the ``(k,)`` nodes that are through, as often as some are at the same time,

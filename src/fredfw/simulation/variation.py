@@ -140,12 +140,13 @@ class Pace:
     jitter: Jitter | None  # of computations, if there is any
     generator: Callable[[int], np.random.Generator]  # returns what draws it for a job, by the lowest number of its NPUs
 
-    def factors(self, tasks: Assignment, placement: IntArray) -> Callable[[int, IntArray], FloatArray]:
+    def factors(self, tasks: Assignment) -> Callable[[int, IntArray], FloatArray]:
         """Return what gives the ``(k,)`` factors of a task of ``tasks`` on its participants ``(k,)`` slots.
 
         What a job draws does not depend on other jobs.
         """
-        slowness, draws = self.slowness[placement], None
+        placement, draws = tasks.placement, None
+        slowness = self.slowness[placement]
         counts = [
             len(tasks.table(task).participants) if kind == COMPUTE else 0 for task, kind in enumerate(tasks.kinds)
         ]

@@ -48,12 +48,11 @@ def contest(
     barriers: bool = True,
     close: float = CLOSE["normal"],
 ) -> Outcome:
-    """Return the fastest, or one that is slower by no more than the share ``close``.
+    """Return the fastest of ``entrants``, or one that is slower by no more than the share ``close``.
 
     Args:
         entrants: Of different names.
-        time: Simulates one, up to a time beyond which it has lost; infinite where it has. May raise
-            ``UnsupportedError``.
+        time: Simulates one, up to a time beyond which it has lost and takes for ever. May raise ``UnsupportedError``.
         margin: What is slower than the fastest by no more than this share is taken in its place where it puts fewer
             flows on a link, for it leaves more of that link to other traffic.
         barriers: Whether the ranks of a group wait for each other. Where they do not, bounds are lower, and what it

@@ -184,11 +184,7 @@ class Planner:
         return *_named(request), view.key_with_links if self.reads_links(request.pattern) else view.key
 
     def able(self, request: CollectiveRequest, view: GroupView) -> Mapping[str, CollectiveAlgorithm]:
-        """Return the candidates by name that can serve ``request`` in a group seen as ``view``, one or more.
-
-        Raises:
-            UnsupportedError: None can; the message gives every candidate's reason.
-        """
+        """Return the candidates by name that can serve ``request`` in a group seen as ``view``; raises if none can."""
         key = self._seen(request, view)
         if key in self._able:
             return self._able[key]

@@ -378,13 +378,5 @@ def sharing_of(fabric: Fabric) -> SharingPolicy:
 
 
 def max_min(incidence: Incidence, capacities: FloatArray) -> FloatArray:
-    """Return the max-min fair rates; see ``engine.max_min``.
-
-    Args:
-        incidence: The active flows.
-        capacities: ``(links,)`` bytes per second.
-
-    Returns:
-        ``(F,)`` bytes per second.
-    """
+    """Return the ``(F,)`` max-min fair rates in bytes per second; ``(links,)`` have ``capacities``."""
     return engine.max_min(incidence.offsets, incidence.links, incidence.coefficients, incidence.caps, capacities)[0]
