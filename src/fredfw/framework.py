@@ -34,7 +34,7 @@ from fredfw.fidelities import ESTIMATE, FIDELITIES, SIMULATED, called
 from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager, given_or_installed
 from fredfw.simulation.checks import check_fabric
-from fredfw.simulation.choice.fastest import CLOSE
+from fredfw.simulation.choice import CLOSE
 from fredfw.simulation.fidelity import Choice, chosen, transfers, transfers_of
 from fredfw.simulation.links import LinkEvent
 from fredfw.simulation.variation import Variation

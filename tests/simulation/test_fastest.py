@@ -10,7 +10,7 @@ import pytest
 from attrs import frozen
 
 from fredfw.simulation.bounds.schedules import Bound
-from fredfw.simulation.choice.fastest import CLOSE, Entrant, contest
+from fredfw.simulation.choice import CLOSE, Entrant, contest
 
 
 @frozen(eq=False)

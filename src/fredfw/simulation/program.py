@@ -1,4 +1,4 @@
-"""A task graph on a fabric as arrays, for the engine."""
+"""A task graph on a fabric as arrays: for the engine, or as a file that programs in C and C++ run by ``fredfw.h``."""
 
 from __future__ import annotations
 
@@ -8,10 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from fredfw.simulation import engine
+from fredfw import limits
+from fredfw.errors import InputError
+from fredfw.fabric import AlwaysStart, Fabric, Routes, answers as fabric_answers
+from fredfw.simulation import answers, engine
 from fredfw.simulation.assignment import COMPUTE, RECEIVE, SEND, STREAMS, TRANSFER, WAIT, Assignment, Share, Table
+from fredfw.simulation.network import NATIVE, FlowNetwork
+from fredfw.simulation.pricing import Pricing
+from fredfw.simulation.sharing import WeightedMaxMin
 from fredfw.typing import FloatArray, IntArray
-from fredfw.workloads import Kernels
+from fredfw.workloads import Kernels, TaskGraph
 
 
 class Program:
@@ -161,6 +167,63 @@ class Program:
             share=[share for mine in of_tasks for share in mine],
         )
 
+    def written(self, network: FlowNetwork, names: Sequence[str], routes: Routes | None) -> bytes:
+        """Return its file, as ``fredfw_program`` in ``fredfw.h`` says; equal ones are equal.
+
+        It runs on ``network``, of which ``check_network`` holds, tasks have ``names``, and messages ``routes`` if any.
+        """
+        setting, _arrays = network._setting()
+        labels = list(network._labels)
+        view = engine.ProgramView(setting, self.struct, npus=len(network.fabric.npus), labels=len(labels))
+        view.label, view.task = _texts(labels), _texts(names)
+        if type(network.sharing) is WeightedMaxMin:
+            weights = engine.reals([answers.weight(network.sharing, label) for label in labels])
+            view.weight = weights.ctypes.data
+        if routes is not None:
+            messages = engine.View(routes)
+            view.routes = messages.struct
+        code = engine.library()
+        content = np.empty(code.program_write(ctypes.byref(view), 0, None), dtype=np.uint8)
+        code.program_write(ctypes.byref(view), len(content), content.ctypes.data)
+        return content.tobytes()
+
+
+def check_network(network: FlowNetwork) -> None:
+    """Raise ``InputError``, keyed by slot, if an admission or a policy is asked while something runs on ``network``."""
+    if type(network.admission) is not AlwaysStart:
+        name = network.fabric.defaults.admission.name
+        message = f"{name!r} is asked while a program runs, and a file has nobody to ask"
+        raise InputError(message, key="admission", accepted="open")
+    if type(network.sharing) not in NATIVE:
+        message = f"{network.sharing.name!r} gives rates while a program runs, and a file has nobody to ask"
+        raise InputError(message, key="sharing", accepted=", ".join(cls.name for cls in NATIVE))
+
+
+def check_graph(graph: TaskGraph) -> None:
+    """Raise ``InputError`` if a task of ``graph`` is a load or a store, whose memories Python serves."""
+    for task in np.flatnonzero(np.isin(graph.kinds, STREAMS))[:1].tolist():
+        message = f"the task {graph.names[task]!r} loads or stores, which a program in a file cannot"
+        raise InputError(message, accepted="a workload without loads and stores")
+
+
+def routes_of_messages(fabric: Fabric) -> Routes:
+    """Return the routes of messages from each NPU to each: those of NPU 0 come first.
+
+    Raises:
+        InputError: The transport is asked what messages cost, a limit is exceeded, or the fabric has no path.
+    """
+    if not Pricing(fabric).ideal:
+        name = fabric.defaults.transport.name
+        message = f"{name!r} is asked what each message costs, and a file has nobody to ask"
+        raise InputError(message, key="transport", accepted="ideal, or no routes of messages")
+    npus = fabric.npus
+    limits.check("flows", len(npus) ** 2)
+    sources, destinations = np.repeat(npus, len(npus)), np.tile(npus, len(npus))
+    try:
+        return fabric_answers.route(fabric.defaults.router, fabric, sources, destinations)
+    except InputError as error:
+        raise error.at(key="router") from None
+
 
 def _offsets(parts: Sequence[Any]) -> IntArray:
     return np.concatenate([[0], np.cumsum([len(part) for part in parts], dtype=np.int64)])
@@ -168,3 +231,8 @@ def _offsets(parts: Sequence[Any]) -> IntArray:
 
 def _joined(parts: Sequence[IntArray]) -> IntArray:
     return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
+
+
+def _texts(texts: Sequence[str]) -> ctypes.Array[ctypes.c_char_p]:
+    # A trace may name a task by text that is none, such as half a surrogate pair.
+    return (ctypes.c_char_p * len(texts))(*(text.encode(errors="backslashreplace") for text in texts))

@@ -16,7 +16,6 @@ from fredfw.fabric import FlowSet, NodeKind, Routes
 from fredfw.fidelities import COMPRESSED
 from fredfw.simulation import engine
 from fredfw.simulation.assignment import RECEIVE, Assignment
-from fredfw.simulation.exported import written
 from fredfw.simulation.fidelity import possible, way_of
 from fredfw.simulation.links import LinkEvents
 from fredfw.simulation.lowering import Lowering
@@ -119,7 +118,7 @@ class Executor:
 
     def exported(self, routes: Routes | None = None) -> bytes:
         """Return the graph and its network as a file for other programs, with the routes of messages; nothing runs."""
-        return written(self._lowered(), self._network, self._graph.names, routes)
+        return self._lowered().written(self._network, self._graph.names, routes)
 
     def _lowered(self) -> Program:
         return Program(

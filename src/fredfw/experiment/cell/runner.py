@@ -25,7 +25,7 @@ from fredfw.fidelities import ESTIMATE
 from fredfw.plugin import configure
 from fredfw.plugin.answers import billed, built
 from fredfw.plugin.manager import PluginManager
-from fredfw.simulation import Statistics, answers as simulation_answers, exported
+from fredfw.simulation import Statistics, answers as simulation_answers, program as programs
 from fredfw.simulation.assignment import Assignment
 from fredfw.simulation.fidelity import Choice, chosen, transfers
 from fredfw.simulation.links import REROUTE, check, ending
@@ -246,10 +246,10 @@ class Runner:
             message = "links change while a program runs, which one in a file does not know"
             raise InputError(message, file=self._experiment.file, key=f"{key}.events", accepted="no events")
         with self._placed(workload.key):
-            exported.check_graph(cell.graph)
+            programs.check_graph(cell.graph)
         with self._placed(key):
-            exported.check_network(bench.simulator.network())
-            messages = exported.routes_of_messages(bench.fabric) if routes else None
+            programs.check_network(bench.simulator.network())
+            messages = programs.routes_of_messages(bench.fabric) if routes else None
         npu = cell.npu
         durations = {job.index: _seconds(workload, npu, job.memory) for job in cell.jobs}
         with self._asked(key):
