@@ -116,12 +116,9 @@ def test_direct(fidelity: str) -> None:
 @pytest.mark.parametrize("algorithm", ["direct", "in-network"])
 def test_point_to_point(algorithm: str) -> None:
     fabric = fred("D")
-    assert duration(fabric, "point-to-point", algorithm, "exact", group=[0, 1]) == pytest.approx(
-        2 * LATENCY + S / BETA, rel=1e-9
-    )
-    assert duration(fabric, "point-to-point", algorithm, "exact", group=[0, 19]) == pytest.approx(
-        4 * LATENCY + S / BETA, rel=1e-9
-    )
+    for group, hops in ([0, 1], 2), ([0, 19], 4):
+        found = duration(fabric, "point-to-point", algorithm, "exact", group=group)
+        assert found == pytest.approx(hops * LATENCY + S / BETA, rel=1e-9)
 
 
 def test_auto_tries_the_variants_that_do_a_mesh_justice() -> None:

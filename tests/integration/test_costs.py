@@ -29,18 +29,8 @@ FIELDS: dict[str, dict[str, Any]] = {
 # Those whose parts all have prices of LIBRA, and those where one has none: a FRED switch, optics, and links of files
 # that do not say what they are.
 PRICED = (
-    "astra-sim-network",
-    "cluster",
-    "dragonfly-plus",
-    "fat-tree",
-    "fully-connected",
-    "hyperx",
-    "mesh2d",
-    "multi-dimensional",
-    "simai",
-    "switch",
-    "torus",
-    "twisted-torus",
+    *("astra-sim-network", "cluster", "dragonfly-plus", "fat-tree", "fully-connected", "hyperx"),
+    *("mesh2d", "multi-dimensional", "simai", "switch", "torus", "twisted-torus"),
 )
 UNPRICED = "fred", "infragraph", "nccl-topology", "node-link", "nvidia-smi-topo", "optical-ring"
 
@@ -132,17 +122,11 @@ def test_a_run_has_the_bill_of_its_fabric() -> None:
 
 def test_an_experiment_may_have_prices_and_scopes() -> None:
     fabric = {**EXPERIMENT["fabrics"]["ring"], "scopes": ["fibre"]}
-    result = run(prices={"source": "us", "fibre": {"link": 1}}, fabrics={"ring": fabric})
-    assert result.cost == pytest.approx(8 * 10 * 1.0)
-    assert result.bill.items[0].source == "us"
-
-
-def test_a_comparison_has_costs_at_these_prices() -> None:
-    fabric = {**EXPERIMENT["fabrics"]["ring"], "scopes": ["fibre"]}
-    content = {**EXPERIMENT, "prices": {"fibre": {"link": 1}}, "fabrics": {"ring": fabric}}
-    framework = Framework()
+    content = {**EXPERIMENT, "prices": {"source": "us", "fibre": {"link": 1}}, "fabrics": {"ring": fabric}}
+    result, framework = run(**content), Framework()
     (row,) = framework.compare(framework.load_experiment(content)).rows
-    assert row.cost == pytest.approx(8 * 10 * 1.0)
+    assert result.cost == row.cost == pytest.approx(8 * 10 * 1.0)
+    assert result.bill.items[0].source == "us"
 
 
 @pytest.mark.parametrize(

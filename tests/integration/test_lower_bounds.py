@@ -106,23 +106,15 @@ BANDWIDTHS = st.sampled_from(["1 GB/s", "750 GB/s"])
 TREE_BANDWIDTHS = ["1 TB/s", "3 TB/s", "8 TB/s"]
 
 
+NAMES = [
+    *("mesh2d", "torus", "switch", "fully-connected", "fred", "fat-tree", "optical-ring"),
+    *("multi-dimensional", "cluster"),
+]
+
+
 @st.composite
 def fabrics(draw: st.DrawFn) -> Fabric:
-    name = draw(
-        st.sampled_from(
-            [
-                "mesh2d",
-                "torus",
-                "switch",
-                "fully-connected",
-                "fred",
-                "fat-tree",
-                "optical-ring",
-                "multi-dimensional",
-                "cluster",
-            ]
-        )
-    )
+    name = draw(st.sampled_from(NAMES))
     fields: dict[str, Any] = {"link_latency": draw(LATENCIES)}
     match name:
         case "mesh2d":
