@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
-from typing import cast
+from typing import ClassVar, cast
 
 import numpy as np
 import pytest
+from attrs import frozen
 from hypothesis import given, settings, strategies as st
 from small import derived, flows, joined
 
@@ -16,6 +17,7 @@ from fredfw.fabric import Fabric, FlowSet, NodeKind, Router, Routes
 from fredfw.simulation import (
     CircuitPreempt,
     FlowNetwork,
+    Incidence,
     MaxMin,
     SharingPolicy,
     Statistics,
@@ -253,6 +255,43 @@ def test_most_changes_reach_a_part_of_the_flows() -> None:
     _, statistics = arrivals(MaxMin(), 500)
     _, others = arrivals(derived(MaxMin()), 500)
     assert statistics.solved < 0.6 * others.solved
+
+
+@frozen
+class Counting(SharingPolicy):
+    """Another policy, and how many flows it was asked about."""
+
+    name: ClassVar[str] = "counting"
+    policy: SharingPolicy
+    asked: list[int]
+
+    def rates(self, incidence: Incidence, capacities: FloatArray, fabric: Fabric) -> FloatArray:
+        self.asked.append(len(incidence))
+        return self.policy.rates(incidence, capacities, fabric)
+
+
+@pytest.mark.parametrize("policy", [MaxMin(), StrictLinks()], ids=lambda policy: policy.name)
+def test_a_policy_of_a_plugin_is_asked_about_all_flows_at_each_change(policy: SharingPolicy) -> None:
+    counting = Counting(policy, [])
+    (ends, statistics), (expected, _) = arrivals(counting, 500), arrivals(policy, 500)
+    assert ends == pytest.approx(expected, rel=1e-9)
+    assert len(counting.asked) == statistics.solves
+    assert sum(counting.asked) == statistics.solved
+
+
+def test_passes_are_counted() -> None:
+    # A chain: each link but the first has one flow more than the one before it can use.
+    count = 30
+    on = network(MaxMin(), np.array([2.0**link for link in range(1, count + 1)]))
+    on.start(flows([1.0] * count, [*([link, link + 1] for link in range(count - 1)), [0]], 0.0), nothing)
+    on.next_event_time()
+    statistics = on.statistics
+    assert (statistics.solves, statistics.passes, statistics.most_passes) == (1, count - 1, count - 1)
+
+
+def test_counters_of_simulations_add_up_but_for_the_most() -> None:
+    one, other = Statistics(events=1, passes=5, most_passes=5), Statistics(events=2, passes=4, most_passes=3)
+    assert one + other == Statistics(events=3, passes=9, most_passes=5)
 
 
 def islands(count: int) -> FlowNetwork:

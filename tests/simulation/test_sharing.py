@@ -1,14 +1,13 @@
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 from attrs import evolve
 from hypothesis import given, strategies as st
-from small import star
+from small import flows, joined, star
 
 from fredfw.errors import InputError
-from fredfw.fabric import Fabric, FlowSet, NodeKind, Routes
+from fredfw.fabric import Fabric, NodeKind
 from fredfw.simulation import (
     CircuitPreempt,
     FlowNetwork,
@@ -157,61 +156,50 @@ def test_flow_without_links_runs_at_its_cap() -> None:
     assert max_min(incidence([[]]), np.array([1.0])).tolist() == [np.inf]
 
 
-TWO = Fabric("two", np.zeros(3), np.arange(2), np.arange(1, 3), np.array([12.0, 30.0]), 0.0, 0.0)
+TWO = joined([(0, 1), (1, 2)], np.array([12.0, 30.0]))
 
 
-class TestWeightedMaxMin:
-    def rates(self, weights: Sequence[float] | None, links: Sequence[Sequence[int]], **fields: object) -> list[float]:
-        lengths = [len(one) for one in links]
-        incidence = Incidence(
-            np.concatenate([[0], np.cumsum(lengths)]).astype(np.intp),
-            np.concatenate([np.array(one, dtype=np.intp) for one in links]),
-            None,
-            None,
-            np.zeros(len(links), dtype=np.intp),
-            None if weights is None else np.array(weights),
-        )
-        incidence = evolve(incidence, **fields)  # type: ignore[arg-type]  # any of its fields
-        rates: list[float] = WeightedMaxMin().rates(incidence, np.array([12.0, 30.0]), TWO).tolist()
-        return rates
-
-    def test_a_link_is_shared_in_proportion(self) -> None:
-        assert self.rates([1.0, 2.0, 3.0], [[0], [0], [0]]) == pytest.approx([2.0, 4.0, 6.0])
-
-    def test_what_one_cannot_use_goes_to_the_others(self) -> None:
+@pytest.mark.parametrize(
+    ("weights", "links", "fields", "expected"),
+    [
+        pytest.param([1.0, 2.0, 3.0], [[0], [0], [0]], {}, [2.0, 4.0, 6.0], id="in proportion"),
         # Link 0 gives 4 and 8; of the 30 of link 1 the second flow leaves 22 to the third, whatever that weighs.
-        assert self.rates([1.0, 2.0, 0.5], [[0], [0, 1], [1]]) == pytest.approx([4.0, 8.0, 22.0])
-
-    def test_limits_hold(self) -> None:
-        assert self.rates([1.0, 3.0], [[0], [0]], caps=np.array([np.inf, 5.0])) == pytest.approx([7.0, 5.0])
-
-    def test_a_share_of_the_rate_counts_as_such(self) -> None:
+        pytest.param([1.0, 2.0, 0.5], [[0], [0, 1], [1]], {}, [4.0, 8.0, 22.0], id="what one cannot use"),
+        pytest.param([1.0, 3.0], [[0], [0]], {"caps": np.array([np.inf, 5.0])}, [7.0, 5.0], id="a limit"),
         # x + 0.5 * 2 x = 12
-        assert self.rates([1.0, 2.0], [[0], [0]], coefficients=np.array([1.0, 0.5])) == pytest.approx([6.0, 12.0])
+        pytest.param([1.0, 2.0], [[0], [0]], {"coefficients": np.array([1.0, 0.5])}, [6.0, 12.0], id="a share"),
+        pytest.param(None, [[0], [0]], {}, [6.0, 6.0], id="no weights"),
+    ],
+)
+def test_weights_divide_links(
+    weights: list[float] | None, links: list[list[int]], fields: dict[str, Any], expected: list[float]
+) -> None:
+    weighing = None if weights is None else np.array(weights)
+    given = evolve(incidence(links), weights=weighing, **fields)
+    assert WeightedMaxMin().rates(given, np.array([12.0, 30.0]), TWO) == pytest.approx(expected)
 
-    def test_without_weights_it_is_max_min(self) -> None:
-        assert self.rates(None, [[0], [0]]) == [6.0, 6.0]
 
-    @pytest.mark.parametrize("weights", ["dp", None, {5: 1.0}])
-    def test_what_is_no_table_of_weights(self, weights: object) -> None:
-        with pytest.raises(InputError, match=r"^weights: .* is (refused|not a label)"):
-            WeightedMaxMin(weights)  # type: ignore[arg-type]  # that is the fault
+@pytest.mark.parametrize("weights", ["dp", None, {5: 1.0}])
+def test_what_is_no_table_of_weights(weights: object) -> None:
+    with pytest.raises(InputError, match=r"^weights: .* is (refused|not a label)"):
+        WeightedMaxMin(weights)  # type: ignore[arg-type]  # that is the fault
 
-    @pytest.mark.parametrize("weight", [0.0, -1.0, float("nan"), float("inf"), "heavy", None])
-    def test_weights_that_are_none(self, weight: Any) -> None:
-        with pytest.raises(InputError, match=r"weights.dp: .* is not a weight"):
-            WeightedMaxMin({"dp": weight})
 
-    def test_labels_weigh_in_a_simulation(self) -> None:
-        network = FlowNetwork(TWO, WeightedMaxMin({"dp": 3.0}))
-        ends = {}
-        for label in ("dp", "pp"):
-            routes = Routes.of([np.array([0])], [0.0])
-            one = FlowSet(routes, np.array([12.0]), np.zeros(1, dtype=np.intp), 1, label=label)
-            network.start(one, lambda _, label=label: ends.update({label: network.now}))  # type: ignore[misc]  # early
-        network.advance()
-        # 9 and 3 B/s: the first is through after 12/9 s, the second has 8 left for 12 B/s.
-        assert ends == pytest.approx({"dp": 4 / 3, "pp": 4 / 3 + 8 / 12})
+@pytest.mark.parametrize("weight", [0.0, -1.0, float("nan"), float("inf"), "heavy", None])
+def test_weights_that_are_none(weight: Any) -> None:
+    with pytest.raises(InputError, match=r"weights.dp: .* is not a weight"):
+        WeightedMaxMin({"dp": weight})
+
+
+def test_labels_weigh_in_a_simulation() -> None:
+    network = FlowNetwork(TWO, WeightedMaxMin({"dp": 3.0}))
+    ends = {}
+    for label in ("dp", "pp"):
+        one = flows([12.0], latency=0.0, label=label)
+        network.start(one, lambda _, label=label: ends.update({label: network.now}))  # type: ignore[misc]  # early
+    network.advance()
+    # 9 and 3 B/s: the first is through after 12/9 s, the second has 8 left for 12 B/s.
+    assert ends == pytest.approx({"dp": 4 / 3, "pp": 4 / 3 + 8 / 12})
 
 
 def test_circuits_without_switches_are_noted() -> None:

@@ -2,73 +2,16 @@
 
 from __future__ import annotations
 
-from functools import partial
-
-import numpy as np
 import pytest
 from attrs import evolve
 
-from fredfw import CollectiveRequest, Fabric, NodeKind, Pattern, Phase, Schedule, check, sequence
+from fredfw import CollectiveRequest, Pattern, Phase, Schedule, check, sequence
 from fredfw.collectives import parallel
 from fredfw.errors import ScheduleError
-from fredfw.fidelities import COMPRESSED, EXACT
-from fredfw.simulation import FlowNetwork, Lowering, ScheduleRun
-from fredfw.typing import IntArray
-
-_RATE, _LATENCY = 1e9, 1e-3
-_BYTES = 1e6  # a millisecond
-
-
-def _all_to_all_links(nodes: int) -> Fabric:
-    source, destination = np.nonzero(~np.eye(nodes, dtype=bool))
-    return Fabric(
-        name="each to each",
-        kinds=np.full(nodes, NodeKind.NPU),
-        sources=source,
-        destinations=destination,
-        bandwidths=_RATE,
-        latencies=_LATENCY,
-        energies=0.0,
-    )
 
 
 def _schedule(*phases: Phase, ranks: int = 3) -> Schedule:
-    return Schedule(Pattern.ALL_REDUCE, ranks, _BYTES, 8, phases, proof="none")
-
-
-def test_the_end_of_a_schedule_is_that_of_its_last_phase_to_end() -> None:
-    # The second is behind the first, whose path is longer, and ends before it.
-    fabric = _all_to_all_links(3)
-    latencies = fabric.latencies.copy()
-    latencies[0] = 10e-3
-    fabric = evolve(fabric, latencies=latencies)
-    network = FlowNetwork(fabric)
-    schedule = _schedule(Phase.of(0, 1, 0), Phase.of(0, 2, 1, behind=(0,)))
-    done: list[float] = []
-    nodes = np.arange(3)[None, :]
-    ScheduleRun(
-        network, Lowering(fabric), schedule, nodes, lambda _: done.append(network.now), fidelity=COMPRESSED
-    ).start()
-    network.advance()
-    assert done == [pytest.approx(11e-3)]
-
-
-@pytest.mark.parametrize(("room", "expected"), [((0,), [7, 7, 7]), ((), [0, 7, 7])])
-def test_a_rank_awaits_who_makes_room(room: tuple[int, ...], expected: list[int]) -> None:
-    fabric = _all_to_all_links(3)
-    network, awaited = FlowNetwork(fabric), np.full(3, -1)
-    schedule = _schedule(Phase.of(2, 1, 0), Phase.of(0, 1, 1, room=room))
-
-    def through(nodes: IntArray, marks: IntArray) -> None:
-        awaited[nodes] = marks
-
-    run = ScheduleRun(
-        network, Lowering(fabric), schedule, np.arange(3)[None, :], lambda _: None, fidelity=EXACT, on_through=through
-    )
-    for node, mark in enumerate((0, 1, 7)):
-        network.schedule(float(mark), partial(run.enter, np.array([node]), mark))
-    network.advance()
-    assert awaited.tolist() == expected
+    return Schedule(Pattern.ALL_REDUCE, ranks, 1e6, 8, phases, proof="none")
 
 
 def test_phases_that_are_behind_each_other_are_not_ordered_for_the_replay() -> None:
