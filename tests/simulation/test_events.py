@@ -18,6 +18,9 @@ from fredfw.simulation.links import restarts
 
 SIZE = 1e6
 BACK = "npu1->npu2"
+FRAMEWORK = Framework()
+RING = FRAMEWORK.topology("torus", dimensions=[4], link_bandwidth=1e6, link_latency=0).build()
+"""Four NPUs in a ring of links of 1 MB/s."""
 
 
 def message(size: float = SIZE) -> TaskGraph:
@@ -27,11 +30,8 @@ def message(size: float = SIZE) -> TaskGraph:
 
 
 def simulate(graph: TaskGraph, *events: LinkEvent, fidelity: str = "compressed") -> GraphResult:
-    """On four NPUs in a ring of links of 1 MB/s."""
-    framework = Framework()
-    fabric = framework.topology("torus", dimensions=[4], link_bandwidth=1e6, link_latency=0).build()
-    return framework.simulate_graph(
-        graph, fabric, events=events, fidelity=fidelity, collectives={"default": ["ring", "direct"]}
+    return FRAMEWORK.simulate_graph(
+        graph, RING, events=events, fidelity=fidelity, collectives={"default": ["ring", "direct"]}
     )
 
 
@@ -101,28 +101,12 @@ def test_links_that_are_not_there_are_refused_before_anything_runs() -> None:
         },
         "workloads": {"w": {"workload": {"name": "cnn"}}},
     }
-    framework = Framework()
     with pytest.raises(InputError, match="npu0->npu9") as caught:
-        framework.compare(framework.load_experiment(tables), strict=True)
+        FRAMEWORK.compare(FRAMEWORK.load_experiment(tables), strict=True)
     assert caught.value.key == "fabrics.a.events[0].links"
 
 
-def check_failures(seed: int, mtbf: float, mttr: float | None, fidelity: str) -> bool:
-    """Run a training iteration; return whether it ended, and make sure that no byte was lost then."""
-    try:
-        result = simulate(reduce(), LinkEvent("*", mtbf=mtbf, mttr=mttr, seed=seed), fidelity=fidelity)
-    except DeadlockError as error:
-        if mttr is not None or "flows that cannot move: dp" not in str(error):
-            raise
-        return False
-    # A ring of four sends 3/2 of the vector from each, three times; detours only add to it.
-    sent = 3 * 4 * 1.5 * SIZE
-    assert result.bytes_by_cause["dp"] >= sent * (1 - 1e-9)
-    assert result.seconds >= 3 * (0.5 + 0.75) * (1 - 1e-9)
-    return True
-
-
-@settings(max_examples=8, deadline=None)
+@settings(deadline=None)
 @given(
     st.integers(0, 10_000),
     st.floats(0.2, 20.0),
@@ -132,18 +116,15 @@ def check_failures(seed: int, mtbf: float, mttr: float | None, fidelity: str) ->
 def test_random_failures_lose_no_byte_and_name_what_is_stalled(
     seed: int, mtbf: float, mttr: float | None, fidelity: str
 ) -> None:
-    assert check_failures(seed, mtbf, mttr, fidelity) or mttr is None
-
-
-@pytest.mark.slow
-def test_a_thousand_failures_during_runs() -> None:
-    failures = 0
-    for seed in range(150):
-        result = simulate(reduce(), LinkEvent("*", mtbf=4.0, mttr=0.3, seed=seed))
-        assert result.bytes_by_cause["dp"] >= 3 * 4 * 1.5 * SIZE * (1 - 1e-9)
-        (note,) = (one for one in result.notes if one.startswith("links failed"))
-        failures += int(note.split()[2])
-    assert failures >= 1000
+    try:
+        result = simulate(reduce(), LinkEvent("*", mtbf=mtbf, mttr=mttr, seed=seed), fidelity=fidelity)
+    except DeadlockError as error:
+        if mttr is not None or "flows that cannot move: dp" not in str(error):
+            raise
+        return
+    # A ring of four sends 3/2 of the vector from each, three times; detours only add to it.
+    assert result.bytes_by_cause["dp"] >= 3 * 4 * 1.5 * SIZE * (1 - 1e-9)
+    assert result.seconds >= 3 * (0.5 + 0.75) * (1 - 1e-9)
 
 
 def restart(at: float, links: str = BACK) -> LinkEvent:
@@ -183,11 +164,10 @@ def test_links_that_a_job_does_not_use_do_not_end_it() -> None:
 def test_random_failures_end_a_job_as_often_as_theory_says() -> None:
     """A job of 1 s that begins anew at each of random failures takes (e^r - 1) / r seconds, r of them in a second."""
     runs, rate = 4000, 2.0
-    fabric = Framework().topology("torus", dimensions=[4], link_bandwidth=1e6, link_latency=0).build()
     # Of two links, each fails once in a second.
     event = LinkEvent("npu1->*", mtbf=2 / rate, then="restart", detection=0.0, restart=0.0)
-    busy = np.ones(len(fabric.bandwidths))
-    times = [1.0 + restarts([event], fabric, run, 1.0, busy)[0] for run in range(runs)]
+    busy = np.ones(len(RING.bandwidths))
+    times = [1.0 + restarts([event], RING, run, 1.0, busy)[0] for run in range(runs)]
     error = np.std(times) / runs**0.5
     assert np.mean(times) == pytest.approx((np.exp(rate) - 1) / rate, abs=4 * error)
 
@@ -208,11 +188,9 @@ class Fragile(IdealTransport):
 
 
 def test_what_a_failure_does_is_up_to_the_transport_and_to_the_event() -> None:
-    framework = Framework()
-    fabric = framework.topology("torus", dimensions=[4], link_bandwidth=1e6, link_latency=0).build()
-    fragile = fabric.with_defaults(transport=Fragile())
+    fragile = RING.with_defaults(transport=Fragile())
     ends, goes_on = (
-        framework.simulate_graph(message(), fragile, events=[LinkEvent(BACK, at=0.25, then=then)])
+        FRAMEWORK.simulate_graph(message(), fragile, events=[LinkEvent(BACK, at=0.25, then=then)])
         for then in (None, "reroute")
     )
     # 7 x 4.096 us x 2^20, and the rest of 10 % of 54 days for each of 466 interruptions.

@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from hypothesis import given, settings, strategies as st
+from small import joined
 
-from fredfw import Call, Costs, Fabric, Framework, MultipathRouter, NodeKind, Transport
+from fredfw import Call, Costs, Fabric, Framework, MultipathRouter, Transport
 from fredfw.collectives import Pattern, ring_schedule
 from fredfw.embed import NetworkBackend
 from fredfw.errors import InputError, PluginError, UnsupportedError
@@ -42,20 +43,15 @@ class Fixed(Transport):
 
 def ring(n: int, transport: Transport, bandwidth: float = 100e9, latency: float = 1e-6) -> Fabric:
     """Return a ring whose links go one way, so that a ring all-reduce meets nobody."""
-    here = np.arange(n)
-    fabric = Fabric("ring", np.full(n, NodeKind.NPU), here, (here + 1) % n, bandwidth, latency, 0.0)
+    fabric = joined([(here, (here + 1) % n) for here in range(n)], bandwidth, latency)
     return fabric.with_defaults(transport=transport)
 
 
 def cluster(transport: Transport) -> Fabric:
     """Return 2 servers of 2: a link inside at 100 GB/s, one between equal numbers at 10 GB/s, both ways."""
-    inside, between = [(0, 1), (1, 0), (2, 3), (3, 2)], [(0, 2), (2, 0), (1, 3), (3, 1)]
-    sources, destinations = np.array([*inside, *between]).T
-    tiers = np.repeat([0, 1], 4)
-    rates = np.where(tiers, 10e9, 100e9)
-    kinds = np.full(4, NodeKind.NPU)
-    fabric = Fabric("cluster", kinds, sources, destinations, rates, 1e-6, 0.0, tiers=tiers)
-    return fabric.with_defaults(transport=transport)
+    inside, between, tiers = [(0, 1), (1, 0), (2, 3), (3, 2)], [(0, 2), (2, 0), (1, 3), (3, 1)], np.repeat([0, 1], 4)
+    fabric = joined([*inside, *between], np.where(tiers, 10e9, 100e9), 1e-6)
+    return evolve(fabric, tiers=tiers).with_defaults(transport=transport)
 
 
 def seconds(fabric: Fabric, pattern: str = "all-reduce", algorithm: str = "ring", **given: Any) -> float:
@@ -65,13 +61,11 @@ def seconds(fabric: Fabric, pattern: str = "all-reduce", algorithm: str = "ring"
 def test_capped_ranks_that_share_links_and_are_out_of_step_go_on_one_by_one() -> None:
     # Servers of 2 in a row. The ring crosses the same links several times; they are wide enough for all capped flows.
     n, cap, order = 8, 1e9, [0, 2, 1, 3, 4, 6, 5, 7]
-    here = np.arange(n - 1)
-    between = here % 2
-    sources, destinations = np.concatenate([here, here + 1]), np.concatenate([here + 1, here])
+    between = np.arange(n - 1) % 2
     hops = np.where(between, 5e-6, 1e-6)
-    line = Fabric(
-        "line", np.full(n, NodeKind.NPU), sources, destinations, 100e9, np.tile(hops, 2), 0.0, tiers=np.tile(between, 2)
-    )
+    right = [(here, here + 1) for here in range(n - 1)]
+    line = joined([*right, *((there, here) for here, there in right)], 100e9)
+    line = evolve(line, latencies=np.tile(hops, 2), tiers=np.tile(between, 2))
     line = line.with_defaults(transport=Fixed(Costs(cap=(2 * cap, cap))))
     crossed = [slice(*sorted((one, order[(place + 1) % n]))) for place, one in enumerate(order)]
     ways = [float(hops[one].sum()) for one in crossed]
