@@ -99,14 +99,9 @@ class Share:
         return self.bounds.of(self.request, self.members).seconds
 
 
-@frozen(eq=False)
-class _Served:
-    """The streams between memories and those that they serve."""
-
-    ends: list[IntArray]  # node of each memory
-    members: list[IntArray]  # nodes that it serves in a group
-    activity: IntArray  # (streams,) which group that is
-    stripes: int  # memories that the data of a member is striped over
+# Of memories and those that they serve: the node of each memory; the nodes that it serves in a group, and which
+# ``(streams,)`` groups these are; and how many memories the data of a member is striped over.
+_Served = tuple[list[IntArray], list[IntArray], IntArray, int]
 
 
 class Assignment:
@@ -281,8 +276,8 @@ class Assignment:
             table = graph.controller_tables[graph.controllers[task]]
             ends, members = self.fabric.controllers[table[part.groups]][:, None], part.nodes
         else:
-            served = self._served(task, part)
-            ends, members, activity, volume = served.ends, served.members, served.activity, volume / served.stripes
+            ends, members, activity, stripes = self._served(task, part)
+            volume /= stripes
         flows = self.lowering.stream(
             ends if load else members,
             members if load else ends,
@@ -317,7 +312,7 @@ class Assignment:
                     ends.append(np.array([memory]))
                     members.append(nodes[(used == memory).any(axis=1)])
                     activity.append(group)
-            known = self._serving[key] = _Served(ends, members, np.array(activity), serving.shape[1])
+            known = self._serving[key] = ends, members, np.array(activity), serving.shape[1]
         return known
 
     def _note_unicasts(self, task: int) -> None:

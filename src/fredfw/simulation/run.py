@@ -16,6 +16,7 @@ from fredfw.fabric import FlowSet, NodeKind, Routes
 from fredfw.fidelities import COMPRESSED
 from fredfw.simulation import engine
 from fredfw.simulation.assignment import RECEIVE, Assignment
+from fredfw.simulation.demands import Demands
 from fredfw.simulation.fidelity import possible, way_of
 from fredfw.simulation.links import LinkEvents
 from fredfw.simulation.lowering import Lowering
@@ -66,6 +67,8 @@ class Executor:
         graph = graph if fidelity == COMPRESSED and not uneven else graph.expanded()
         self._graph = graph
         self._tasks = Assignment(graph, fidelity=fidelity, **given)
+        # Found when it is asked for, by the plans that this has used.
+        self.demands = Demands(graph, fidelity=fidelity, **given)
         self._network = network
         self._events = events
         self._way = way_of(fidelity, network)

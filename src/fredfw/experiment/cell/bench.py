@@ -23,7 +23,6 @@ from fredfw.simulation import (
 )
 from fredfw.simulation.assignment import Assignment
 from fredfw.simulation.choice import too_fast
-from fredfw.simulation.demands import Demands
 from fredfw.simulation.estimate import Estimate, Estimator
 from fredfw.simulation.fidelity import block_notes, notes as fidelity_notes, possible, undisturbed, ways
 from fredfw.simulation.links import LinkEvent, LinkEvents, check, ending, restarts
@@ -221,16 +220,7 @@ class Bench:
                 *executor.notes.values(),
             ),
             samples={} if network.dynamics is None else answers.samples(network.dynamics),
-            demands=Demands(
-                timeline.graph,
-                fabric=self.fabric,
-                placement=places,
-                planner=self.planner,
-                lowering=self.simulator.lowering,
-                priorities=priorities,
-                bounds=self.simulator.bounds,
-                fidelity=fidelity,
-            ),
+            demands=executor.demands,
         )
 
     def program(
