@@ -26,15 +26,6 @@ def collective(pattern: Pattern, groups: list[list[int]]) -> TaskGraph:
     return builder.build()
 
 
-def test_a_part_of_a_table_has_its_ranks_and_nodes() -> None:
-    table = assigned(collective(Pattern.ALL_REDUCE, [[0, 1], [4, 5], [2, 3]])).table(0)
-    assert table.participants.tolist() == [0, 1, 2, 3, 4, 5]
-    part = table.part(np.array([1, 2]))
-    assert part.ranks.tolist() == [2, 3, 4, 5]
-    assert part.nodes.tolist() == table.nodes[1:].tolist() == [[3, 2], [5, 4]]
-    assert table.part(np.array([0, 1, 2])) is table.whole
-
-
 def test_collectives_that_no_algorithm_can_serve_are_known_at_once() -> None:
     assigned(collective(Pattern.ALL_REDUCE, [[0, 1, 2]])).check_collectives()
     with pytest.raises(UnsupportedError, match="no algorithm can do all-to-all"):

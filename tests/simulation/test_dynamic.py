@@ -3,17 +3,18 @@ from __future__ import annotations
 import math
 import pickle
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 from attrs import frozen
 from hypothesis import given, strategies as st
-from small import flows, joined, pipe
+from small import Log, ends, flows, joined, pipe
 
 from fredfw import Framework
 from fredfw.errors import PluginError
-from fredfw.fabric import Fabric, FlowSet
+from fredfw.fabric import Fabric
 from fredfw.simulation import (
     ActiveFlows,
     Dynamics,
@@ -82,36 +83,18 @@ class Answering(StatefulSharing):
         return Answers(self.answer) if callable(self.answer) else self.answer
 
 
-class Seen:
-    """When activities end, by label."""
-
-    def __init__(self, network: FlowNetwork) -> None:
-        self.network = network
-        self.ends: dict[str, list[tuple[float, list[int]]]] = {}
-
-    def start(self, flow_set: FlowSet) -> None:
-        def note(done: IntArray) -> None:
-            self.ends.setdefault(flow_set.label, []).append((self.network.now, done.tolist()))
-
-        self.network.start(flow_set, note)
-
-
 def test_rates_hold_as_long_as_they_say() -> None:
     network = FlowNetwork(pipe(), Ramping())
-    seen = Seen(network)
-    seen.start(flows([200.0]))
-    network.advance()
     # 25 B in the first second, the other 175 B at 100 B/s, and then the latency.
-    assert seen.ends == {"": [(1 + 1.75 + 0.5, [0])]}
+    assert ends(network, flows([200.0])) == [(1 + 1.75 + 0.5, [0])]
     assert network.link_bytes()[""].tolist() == [200.0]
-    assert network.idle
 
 
 def test_a_flow_keeps_its_number_and_what_is_known_of_it() -> None:
     network = FlowNetwork(pipe(), Ramping())
-    seen = Seen(network)
-    seen.start(flows([200.0, 30.0], label="early"))
-    network.schedule(0.5, lambda: seen.start(flows([100.0], label="late")))
+    early, late = Log(network), Log(network)
+    network.start(flows([200.0, 30.0]), early)
+    network.schedule(0.5, lambda: network.start(flows([100.0]), late))
     network.advance()
     dynamics = network.dynamics
     assert isinstance(dynamics, Ramp)
@@ -122,26 +105,23 @@ def test_a_flow_keeps_its_number_and_what_is_known_of_it() -> None:
     assert third[:3] == (1.0, [0, 1, 2], [0.0, 0.0, 0.5])
     assert third[3] == pytest.approx([193.75 - 25 / 6, 23.75 - 25 / 6, 100.0 - 25 / 6])
     assert [ids for _, ids, *_ in later][-1] in ([0], [2])
-    assert {label: [done for _, done in ends] for label, ends in seen.ends.items()} == {
-        "early": [[1], [0]],
-        "late": [[0]],
-    }
+    assert [[done for _, done in log.ends] for log in (early, late)] == [[[1], [0]], [[0]]]
 
 
 def test_steps_of_the_caller_make_no_difference() -> None:
     whole, stepped = FlowNetwork(pipe(), Ramping()), FlowNetwork(pipe(), Ramping())
-    seen = [Seen(network) for network in (whole, stepped)]
-    for one in seen:
-        one.start(flows([200.0, 30.0]))
+    logs = [Log(network) for network in (whole, stepped)]
+    for log in logs:
+        log.network.start(flows([200.0, 30.0]), log)
     whole.advance()
     events = []
     while (time := stepped.next_event_time()) < math.inf:
         events.append(time)
         stepped.advance((stepped.now + time) / 2)
         stepped.advance(time)
-    (second, first), (other_second, other_first) = (one.ends[""] for one in seen)
-    assert (first[1], second[1]) == (other_first[1], other_second[1]) == ([0], [1])
-    assert [other_first[0], other_second[0]] == pytest.approx([first[0], second[0]])
+    one, other = (log.ends for log in logs)
+    assert [done for _, done in one] == [done for _, done in other] == [[1], [0]]
+    assert [time for time, _ in one] == pytest.approx([time for time, _ in other])
     assert 1.0 in events  # rates change, although no flow comes or goes
 
 
@@ -228,12 +208,12 @@ def test_rates_that_are_always_fair_are_those_of_max_min(sets: list[tuple[int, l
     policies: list[SharingPolicy] = [MaxMin(), Answering(_fair)]
     for policy in policies:
         network = FlowNetwork(fabric, policy)
-        seen = Seen(network)
+        logs = [Log(network) for _ in sets]
         for number, (first, volumes, time) in enumerate(sets):
             some = flows(volumes, [range(first, 3)] * len(volumes), 0.1, label=str(number))
-            network.schedule(time, lambda some=some, seen=seen: seen.start(some))  # type: ignore[misc]  # early binding
+            network.schedule(time, partial(network.start, some, logs[number]))
         network.advance()
-        times = {(label, one): time for label, ends in seen.ends.items() for time, done in ends for one in done}
+        times = {(number, one): time for number, log in enumerate(logs) for one, time in log.each.items()}
         results.append((times, network.link_bytes()))
     (fair, loads), (held, other) = results
     assert fair.keys() == held.keys()

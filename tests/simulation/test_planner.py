@@ -45,11 +45,14 @@ MEMBERS = np.arange(4)
 
 @frozen
 class Neighbours(CollectiveAlgorithm):
+    """A ring of all ranks, in any order."""
+
     name: ClassVar[str] = "neighbours"
     patterns: ClassVar[frozenset[Pattern]] = frozenset({Pattern.ALL_REDUCE})
+    order: tuple[int, ...] = ()
 
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
-        return ring_schedule(request.pattern, request.size, np.arange(request.ranks)[:, None])
+        return ring_schedule(request.pattern, request.size, np.array(self.order or range(request.ranks))[:, None])
 
 
 class OneHop(Admission):
@@ -116,18 +119,10 @@ def test_a_candidate_that_the_fabric_refuses_is_left_out() -> None:
     assert list(plan.candidates) == ["neighbours"]
 
 
-@frozen
-class _Two(Neighbours):
-    name: ClassVar[str] = "two"
-
-    def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
-        return ring_schedule(request.pattern, request.size, np.array([0, 2, 1, 3])[:, None])
-
-
 def test_where_all_are_refused_or_never_end_every_reason_is_given() -> None:
-    refused = "NPUs: direct, two: fabric 'ring' refuses flows: 2 hops are too many"
+    refused = "NPUs: direct, neighbours: fabric 'ring' refuses flows: 2 hops are too many"
     with pytest.raises(RefusedError, match=refused) as caught:
-        planner(ring(OneHop), DirectAlgorithm(), _Two()).plan(REQUEST, MEMBERS)
+        planner(ring(OneHop), DirectAlgorithm(), Neighbours((0, 2, 1, 3))).plan(REQUEST, MEMBERS)
     assert isinstance(caught.value, UnsupportedError)
     with pytest.raises(RefusedError, match="flows that cannot move on 'ring'"):
         planner(ring(Never), DirectAlgorithm(), Neighbours()).plan(REQUEST, MEMBERS)
@@ -162,7 +157,7 @@ class Hasty(Neighbours):
                 return Schedule(request.pattern, request.ranks, request.size, 1, [Phase.of(0, others, 1)])
             case "root":
                 return Schedule(request.pattern, request.ranks, request.size, 1, [Phase.of(0, others, 0)])
-        return ring_schedule(request.pattern, request.size / 2, np.arange(request.ranks)[:, None])
+        return super().schedule(evolve(request, size=request.size / 2), view)
 
 
 def test_a_wrong_schedule_is_an_error_that_names_the_algorithm() -> None:
@@ -174,13 +169,13 @@ def test_a_wrong_schedule_is_an_error_that_names_the_algorithm() -> None:
         "2000000000.0 bytes, not to the 4000000000.0 of the request"
     )
     with pytest.raises(ScheduleError, match=r"'hasty\(fault=chunks\)' does not .*: phase 0 has a chunk outside 0\.\.0"):
-        planner(ring(AlwaysStart), Hasty("chunks")).plan(REQUEST, MEMBERS)
+        planner(ring(AlwaysStart), Hasty(fault="chunks")).plan(REQUEST, MEMBERS)
     with pytest.raises(PluginError, match=r"Hasty\.schedule\(\) of 'hasty' returned None; expected a fredfw"):
-        planner(ring(AlwaysStart), Hasty("nothing")).plan(REQUEST, MEMBERS)
+        planner(ring(AlwaysStart), Hasty(fault="nothing")).plan(REQUEST, MEMBERS)
 
 
 def test_a_schedule_is_replayed_for_every_request_that_it_answers() -> None:
-    plans = planner(ring(AlwaysStart), Hasty("root"))
+    plans = planner(ring(AlwaysStart), Hasty(fault="root"))
     plans.plan(CollectiveRequest(Pattern.BROADCAST, 4, 4e9), MEMBERS)
     for _ in range(2):  # what was refused once is not taken the second time
         with pytest.raises(ScheduleError, match="root is 0, the request's is 2"):
@@ -189,16 +184,10 @@ def test_a_schedule_is_replayed_for_every_request_that_it_answers() -> None:
 
 def two_sides() -> Fabric:
     """Four NPUs on either side of a trunk that is twice as fast as they are."""
-    npus, side = np.arange(8), np.repeat([8, 9], 4)
-    return Fabric(
-        name="two sides",
-        kinds=[NodeKind.NPU] * 8 + [NodeKind.SWITCH] * 2,
-        sources=np.concatenate([npus, side, [8, 9]]),
-        destinations=np.concatenate([side, npus, [9, 8]]),
-        bandwidths=np.repeat([1e9, 2e9], [16, 2]),
-        latencies=1e-4,
-        energies=0.0,
-    )
+    up = [(npu, 8 + npu // 4) for npu in range(8)]
+    down = [(side, npu) for npu, side in up]
+    fabric = joined([*up, *down, (8, 9), (9, 8)], np.repeat([1e9, 2e9], [16, 2]), 1e-4)
+    return evolve(fabric, kinds=[NodeKind.NPU] * 8 + [NodeKind.SWITCH] * 2)
 
 
 CROSSING = np.array([[0, 1, 4, 5], [2, 3, 6, 7]])
@@ -225,20 +214,10 @@ def test_what_nobody_waits_for_leaves_links_to_others() -> None:
     assert beside.candidates == {"direct": pytest.approx(6.0 + 2 * 3e-4), "neighbours": pytest.approx(6.0 + 6 * 3e-4)}
 
 
-@frozen
-class Crossed(Neighbours):
-    """A ring whose neighbours are apart."""
-
-    name: ClassVar[str] = "crossed"
-
-    def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
-        return ring_schedule(request.pattern, request.size, np.array([0, 2, 4, 6, 1, 3, 5, 7])[:, None])
-
-
 def test_a_candidate_that_cannot_win_is_not_simulated() -> None:
-    # Neighbours send 1 GB in each of 14 steps; crossed, most links carry twice that.
+    # Neighbours send 1 GB in each of 14 steps; where they are apart, most links carry twice that.
     request = CollectiveRequest(Pattern.ALL_REDUCE, 8, 8e9)
-    plan = planner(ring(AlwaysStart, 8), Crossed(), Neighbours()).plan(request, np.arange(8))
+    plan = planner(ring(AlwaysStart, 8), Neighbours((0, 2, 4, 6, 1, 3, 5, 7)), Neighbours()).plan(request, np.arange(8))
     assert plan.candidates == {"neighbours": pytest.approx(14.0)}
 
 
