@@ -10,10 +10,10 @@ from attrs import astuple
 
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Phase, Schedule
 from fredfw.fabric import Admission, Decision, Fabric, FlowSet, GroupView, NodeKind, Routes, Wait
-from fredfw.simulation import Executor, FlowNetwork, Lowering, MaxMin, Planner, ScheduleRun, SharingPolicy
+from fredfw.simulation import Executor, FlowNetwork, Lowering, MaxMin, Planner, ScheduleRun, SharingPolicy, Timeline
 from fredfw.testing.fabrics import Admitting
 from fredfw.typing import FloatArray, IntArray
-from fredfw.workloads import TaskGraph
+from fredfw.workloads import GraphBuilder, TaskGraph
 
 
 def joined(pairs: Any, bandwidth: float | FloatArray = 1.0, latency: float = 0.0, admission: Any = None) -> Fabric:
@@ -146,3 +146,22 @@ def executor(
         compute_seconds=seconds,
         **given,
     )
+
+
+def by_rank(timeline: Timeline) -> dict[tuple[str, int], float]:
+    """When each rank is done with each task, by name."""
+    last: dict[tuple[str, int], float] = {}
+    for task, end, ranks in zip(timeline.task.tolist(), timeline.end.tolist(), timeline.ranks, strict=True):
+        for rank in ranks.tolist():
+            key = timeline.graph.names[task], rank
+            last[key] = max(last.get(key, 0.0), end)
+    return last
+
+
+def collective(
+    groups: Sequence[Sequence[int]], size: float = 100.0, pattern: Pattern = Pattern.ALL_REDUCE, name: str = "r"
+) -> TaskGraph:
+    """A task graph of a single collective."""
+    builder = GraphBuilder(1 + max(map(max, groups)))
+    builder.collective(name, pattern, groups, size, label="dp")
+    return builder.build()

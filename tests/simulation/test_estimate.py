@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small import Gather, Never, executor, star
+from small import Gather, Never, collective, executor, star
 
 from fredfw.collectives import Pattern
 from fredfw.errors import SimulationError
@@ -81,9 +81,7 @@ def test_what_shares_links_does_not_hinder_each_other() -> None:
 
 
 def test_groups_of_one_communication_share_links() -> None:
-    builder = GraphBuilder(3)
-    builder.collective("r", Pattern.BROADCAST, [[0, 1], [0, 2]], 100.0, label="dp")
-    graph = builder.build()
+    graph = collective([[0, 1], [0, 2]], pattern=Pattern.BROADCAST)
     assert estimate(graph).seconds == simulated(graph) == 2.0
 
 
@@ -147,7 +145,5 @@ def test_an_empty_graph_takes_no_time() -> None:
 
 
 def test_a_communication_that_does_not_end_is_named() -> None:
-    builder = GraphBuilder(2)
-    builder.collective("gradients", Pattern.ALL_REDUCE, [[0, 1]], 100.0, label="dp")
     with pytest.raises(SimulationError, match="task 'gradients' does not end on 'star'"):
-        estimate(builder.build(), around(2, admission=Never))
+        estimate(collective([[0, 1]], name="gradients"), around(2, admission=Never))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from attrs import evolve, frozen
 from hypothesis import given, settings, strategies as st
-from small import derived, executor, started
+from small import by_rank, derived, executor, started
 
 from fredfw.collectives import CollectiveRequest, Pattern, Phase, Schedule
 from fredfw.collectives.direct import DirectAlgorithm
@@ -299,14 +299,6 @@ def executed(graph: TaskGraph, on: Fabric, fidelity: str, *, only_events: bool =
     return executor(graph, on, ring, sharing=derived(MaxMin()) if only_events else None, fidelity=fidelity).run()
 
 
-def ends_by_rank(timeline: Timeline) -> dict[tuple[int, int], float]:
-    found: dict[tuple[int, int], float] = {}
-    for task, end, ranks in zip(timeline.task.tolist(), timeline.end.tolist(), timeline.ranks, strict=True):
-        for rank in ranks.tolist():
-            found[task, rank] = max(found.get((task, rank), 0.0), end)
-    return found
-
-
 def check_account(timeline: Timeline) -> None:
     """Check that each span begins when the one ends that made it start, and that all time is accounted for."""
     caused = timeline.trigger >= 0
@@ -344,8 +336,8 @@ def test_a_late_rank_holds_up_its_ring_by_its_own_hops(late: float, launch: floa
     timeline = executed(builder.build(), on, "exact", only_events=only_events)
     hops = [4, 5, 6, 3]
     ends = [6 * 1.0 + max(6 * 0.25 if rank != 2 else 5 * 0.25, late + hops[rank] * 0.25) for rank in range(4)]
-    found = ends_by_rank(timeline)
-    assert [found[1, rank] for rank in range(4)] == pytest.approx([launch + end for end in ends], rel=1e-12)
+    found = by_rank(timeline)
+    assert [found["reduce", rank] for rank in range(4)] == pytest.approx([launch + end for end in ends], rel=1e-12)
     assert timeline.duration == pytest.approx(late + launch + 6 * 1.25)
     check_account(timeline)
     # All wait for rank 0, whose computation is a bubble to them; the rest is the collective.
@@ -360,7 +352,7 @@ def test_a_rank_that_is_late_for_what_is_there_already_is_not_too_fast() -> None
     builder.collective("copy", Pattern.BROADCAST, [[0, 1]], 100.0, label="dp", after=[busy])
     run = executor(builder.build(), SWITCH, DirectAlgorithm(), fidelity="exact")
     timeline = run.run()
-    assert ends_by_rank(timeline) == pytest.approx({(0, 1): 50.0, (1, 0): 1.0, (1, 1): 50.0})
+    assert by_rank(timeline) == pytest.approx({("work", 1): 50.0, ("copy", 0): 1.0, ("copy", 1): 50.0})
     assert not run.notes
 
 
@@ -385,8 +377,8 @@ def test_where_flows_meet_nobody_no_rank_is_later_than_with_barriers(
     graph: TaskGraph, seed: int, only_events: bool
 ) -> None:
     on = uneven(fabric("torus", dimensions=[5]), seed)
-    found = ends_by_rank(executed(graph, on, "exact", only_events=only_events))
-    for key, end in ends_by_rank(executed(graph, on, "stepwise")).items():
+    found = by_rank(executed(graph, on, "exact", only_events=only_events))
+    for key, end in by_rank(executed(graph, on, "stepwise")).items():
         assert found[key] <= end * (1 + 1e-12)
 
 
