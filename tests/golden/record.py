@@ -1,7 +1,9 @@
-"""Writes the golden files with the release that is installed: what random programs and the experiments take.
+"""What is kept of random programs and of experiments; writes what experiments take with the release that is installed.
 
-The programs were written with the last release whose engine was in Python (93fc39f), and are not to be written again:
-their worth is that they come from another program than what they are compared with. The experiments were written when
+The programs were written with the last release whose engine was in Python, by its own version of this file (93fc39f),
+and are not to be written again: their worth is that they come from another program than what they are compared with.
+A program is ``chaotic`` whose ends change by more than ``CALM`` where its volumes change by 1e-12; its least and most
+seconds are kept. ``turns`` says that admissions are asked in another order then. The experiments were written when
 ``exact`` became the default; before, all of their cells were compared with that release, too.
 
     python tests/golden/record.py experiments.json.xz
@@ -22,7 +24,7 @@ from attrs import define, evolve, field
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from programs import Program, program
+from programs import Program
 
 from fredfw import Admission, AdmissionPolicy, Fabric, FlowSet, Framework, RunResult, Timeline
 from fredfw.errors import InputError, SimulationError
@@ -36,7 +38,6 @@ COUNT = 2000
 """Programs."""
 CALM = 1e-9
 """Relative change of an end, at a change of all volumes by 1e-12, from which on a program is chaotic."""
-_DRAWS, _SPREAD, _BY = 3, 20, 1e-12
 _DIGITS = 12
 Outcome = GraphResult | str
 """Of a program: its result, or the text of its error."""
@@ -181,31 +182,6 @@ def near(one: Outcome, other: Outcome) -> bool:
     return same_ends(spans(one.timeline), spans(other.timeline))
 
 
-def _alike(one: Outcome, other: Outcome) -> bool:
-    """Return whether they say the same of causes, too."""
-    if isinstance(one, str) or isinstance(other, str):
-        return one == other
-    return same_spans(spans(one.timeline), spans(other.timeline)) and one.notes == other.notes
-
-
-def record(one: Program) -> dict[str, Any]:
-    found = outcome(one)
-    others = [outcome(one.perturbed(seed, _BY)) for seed in range(_DRAWS)]
-    if not all(near(found, other) for other in others):
-        runs = found, *(outcome(one.perturbed(seed, _BY)) for seed in range(_SPREAD))
-        seconds = [one.seconds for one in runs if not isinstance(one, str)]
-        return {"chaotic": [_rounded(min(seconds)), _rounded(max(seconds))]}
-    kept: dict[str, Any] = {"error": found} if isinstance(found, str) else _kept(found)
-    # Where several things happen at one moment, the cause may be any of them, and admissions are asked in any order.
-    if not all(_alike(found, other) for other in others):
-        kept["ties"] = True
-    if one.fabric().defaults.admission.name != "open":
-        kept["calls"] = named(called(one).calls)
-        if any(named(called(one.perturbed(seed, _BY)).calls) != kept["calls"] for seed in range(_DRAWS)):
-            kept["turns"] = True
-    return kept
-
-
 def named(lines: Sequence[str]) -> list[Any]:
     """Return how many lines there are, and a digest of them."""
     return [len(lines), digest(lines)]
@@ -215,28 +191,8 @@ def digest(lines: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
 
 
-def _kept(result: GraphResult) -> dict[str, Any]:
-    rounded = {
-        at: (_rounded(start), _rounded(end), task, _rounded(since), _rounded(until))
-        for at, (start, end, task, since, until) in spans(result.timeline).items()
-    }
-    times = sorted({span[number] for span in rounded.values() for number in (0, 1, 3, 4)})
-    at = {time: number for number, time in enumerate(times)}
-    rows: dict[tuple[int, ...], list[int]] = {}
-    for (task, rank), (start, end, cause, since, until) in sorted(rounded.items()):
-        rows.setdefault((task, at[start], at[end], cause, at[since], at[until]), []).append(rank)
-    return {
-        "times": times,
-        "spans": [[*row, ranks] for row, ranks in rows.items()],
-        "breakdown": {label: _rounded(seconds) for label, seconds in result.breakdown.items()},
-        "bytes": {label: list(map(_rounded, both)) for label, both in moved(result).items()},
-        # Nothing was said of the peak, and of oversubscription.
-        "notes": [note for note in result.notes if "whole peak" not in note and "slows nothing" not in note],
-    }
-
-
 def kept_spans(kept: Mapping[str, Any]) -> dict[Place, Span]:
-    """Return the spans that ``record`` has kept."""
+    """Return the spans of a program that are kept."""
     times = kept["times"]
     return {
         (task, rank): (times[start], times[end], cause, times[since], times[until])
@@ -328,5 +284,3 @@ PROGRAMS, CELLS = HERE / "programs.json.xz", HERE / "experiments.json.xz"
 if __name__ == "__main__":
     if CELLS.name in sys.argv:
         write(CELLS, {f"{name} {fidelity}": dict(cells(name, fidelity)) for name, fidelity in published()})
-    if PROGRAMS.name in sys.argv:
-        write(PROGRAMS, [record(program(seed)) for seed in range(COUNT)])
