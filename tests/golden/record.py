@@ -1,6 +1,6 @@
 """What is kept of random programs and of experiments; writes what experiments take with the release that is installed.
 
-The programs were written with the last release whose engine was in Python, by its own version of this file (93fc39f),
+The programs were written with the last release whose engine was in Python (93fc39f), by an older version of this file,
 and are not to be written again: their worth is that they come from another program than what they are compared with.
 A program is ``chaotic`` whose ends change by more than ``CALM`` where its volumes change by 1e-12; its least and most
 seconds are kept. ``turns`` says that admissions are asked in another order then. The experiments were written when

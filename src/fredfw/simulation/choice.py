@@ -285,7 +285,6 @@ class Planner:
         return [(plan, alike) for plan, (_, alike) in zip(self._plans[key], views, strict=True)]
 
     def _first(self, request: CollectiveRequest, view: GroupView) -> Plan:
-        """Return the plan by the first candidate that can serve ``request``."""
         key = self._seen(request, view)
         if key not in self._plans:
             name, one = next(iter(self.able(request, view).items()))
@@ -382,7 +381,6 @@ class Planner:
         return not self._worthwhile or answers.worthwhile(algorithm, view)
 
     def _serving(self, entrant: Entrant, request: CollectiveRequest, views: Sequence[GroupView]) -> list[Schedule]:
-        """Return what the algorithms of ``entrant`` write, one schedule for each of ``views``."""
         serving = (self._listed(request.pattern)[name] for name in entrant.algorithms)
         return [self._written(one, request, view) for one, view in zip(serving, views, strict=True)]
 
@@ -443,7 +441,6 @@ class Planner:
         return _named(request)
 
     def _listed(self, pattern: Pattern) -> Mapping[str, CollectiveAlgorithm]:
-        """Return the candidates for ``pattern`` by name."""
         if pattern not in self._by_name:
             listed = self._candidates.get(pattern, self._candidates.get(None, ()))
             self._by_name[pattern] = {answers.text(one): one for one in listed}
@@ -563,7 +560,6 @@ class Planner:
 
 
 def _flows(runs: Sequence[tuple[Schedule, IntArray]]) -> int:
-    """Return how many flows schedules have in all repetitions."""
     return sum(phase.repeat * len(nodes) * len(phase) for schedule, nodes in runs for phase in schedule.phases)
 
 

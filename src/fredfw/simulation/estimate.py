@@ -39,8 +39,6 @@ class Estimate:
 
 @frozen(eq=False)
 class _Alone:
-    """What a communication takes on an idle network."""
-
     seconds: FloatArray | float  # (G,) of each group; one number where all take the same time
     energy: float  # joules
     statistics: Statistics
@@ -203,7 +201,6 @@ class Estimator:
         return _Alone(alike, float(moved @ self._tasks.fabric.energies), network.statistics)
 
     def _busiest(self) -> float:
-        """Return the seconds of all computations of the rank that computes the longest."""
         busy = np.zeros(self._tasks.graph.ranks)
         for members, seconds in self._computed.items():
             busy[np.ravel(self._tasks.graph.tables[members])] += seconds

@@ -233,7 +233,6 @@ class LinkEvents:
         heapq.heappush(self._due, _Due(time, self._numbers, event, links, action))
 
     def _draw(self, now: float, event: int, links: IntArray, action: str) -> None:
-        """Let ``action`` happen to ``links`` after a time that is drawn."""
         one = self._events[event]
         mean = one.mtbf if action == FAIL else one.mttr
         if mean is not None:

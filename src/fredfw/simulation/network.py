@@ -123,7 +123,6 @@ class FlowNetwork:
         self._cargo_address, self._notice_address = ctypes.addressof(self._cargo), ctypes.addressof(self._notice)
 
     def _setting(self) -> tuple[engine.Setting, object]:
-        """Return what the engine's part is made of, and the arrays that this names."""
         fabric = self.fabric
         columns = (
             engine.reals(fabric.bandwidths),
@@ -152,7 +151,6 @@ class FlowNetwork:
         return self._read(self._code.statistics, 9)
 
     def _read(self, function: Callable[[int, int], object], count: int) -> list[int]:
-        """Return the ``count`` numbers that a function of the engine writes."""
         numbers = np.empty(count, dtype=np.int64)
         function(self._address, numbers.ctypes.data)
         found: list[int] = numbers.tolist()

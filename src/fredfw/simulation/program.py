@@ -76,7 +76,6 @@ class Program:
         return array.ctypes.data
 
     def _begins_whole(self, task: int, *, by_rank: bool) -> bool:
-        """Return whether all participants of ``task`` begin it together."""
         kind, table = self._tasks.kinds[task], self._tables[task]
         if kind == COMPUTE:
             return len(table.participants) == 1

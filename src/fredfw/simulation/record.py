@@ -75,7 +75,6 @@ class Timeline:
         return found
 
     def _part(self, graph: TaskGraph, spans: IntArray, members: IntArray, since: float) -> Timeline:
-        """Return the timeline of ``spans``, whose ranks are ``members``, from ``since`` on."""
         place = np.full(len(self) + 1, -1)
         place[spans] = np.arange(len(spans))
         end = self.end[spans] - since

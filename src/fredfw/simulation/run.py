@@ -141,7 +141,6 @@ class Executor:
         return ScheduleFlows(self._tasks.lowering, schedule, nodes, by_rank, priority, label, self._tasks.repeats[task])
 
     def _stream(self, task: int, groups: IntArray, on_complete: Callable[[IntArray], None]) -> None:
-        """Start the streams of a load or store, or have them wait for their memories."""
         flows, tier = self._tasks.stream(task, self._tasks.table(task).part(groups)), self._tasks.memory(task)
         if tier is None or not tier.one_at_a_time:
             self._network.start(flows, on_complete, checked=True)
@@ -195,7 +194,6 @@ class Executor:
         return "has started and does not end"
 
     def _late(self, task: int, record: engine.Record) -> list[int]:
-        """Return the participants of ``task`` that have not come to an end of it."""
         ended = record.rank[np.repeat(record.task, np.diff(record.rank_offset)) == task]
         late: list[int] = np.setdiff1d(self._tasks.table(task).participants, ended).tolist()
         return late
@@ -234,7 +232,6 @@ class Transactions:
                 self._serve(memory, alone, end)
 
     def _memory(self, flows: FlowSet, flow: int) -> int:
-        """Return the node of the memory that ``flow`` begins or ends at."""
         fabric, links = self.lowering.fabric, flows.routes.links_of(np.array([flow]))
         ends = np.concatenate([fabric.sources[links], fabric.destinations[links]])
         return int(ends[fabric.kinds[ends] == NodeKind.MEMORY][0])

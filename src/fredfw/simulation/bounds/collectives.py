@@ -124,7 +124,7 @@ class LowerBounds:
         group = self._group(members)
         injection, ejection, cut = self._cut_times(request, members)
         source, destination, latency = self._far_pair(request, group.nodes, start)
-        stream = float(_seconds(_bytes_between(request, source, destination), group.rate(source, destination)))
+        stream = float(seconds_of(_bytes_between(request, source, destination), group.rate(source, destination)))
         seconds = max(max(injection, ejection, cut) + group.latency, stream + latency)
         return Bound(injection, ejection, cut, latency, seconds)
 
@@ -316,8 +316,8 @@ def _part_times(request: CollectiveRequest, parts: Parts) -> tuple[float, float]
         leave, enter = (_exchanged(table).sum(axis=axis) for axis in (1, 0))
     sent, received = ((count - 1) * request.size * times.get(request.pattern, 0) for times in (_SENT, _RECEIVED))
     return (
-        max(float(_seconds(leave, parts.leave).max()), float(_seconds(sent, parts.send))),
-        max(float(_seconds(enter, parts.enter).max()), float(_seconds(received, parts.receive))),
+        max(float(seconds_of(leave, parts.leave).max()), float(seconds_of(sent, parts.send))),
+        max(float(seconds_of(enter, parts.enter).max()), float(seconds_of(received, parts.receive))),
     )
 
 
@@ -331,10 +331,10 @@ def _half_time(request: CollectiveRequest, halves: Halves) -> float:
         source, destination = np.nonzero(request.sizes)
         amounts = request.sizes[source, destination]
         up, down = across(position[source], position[destination], amounts, count + 1)
-    return float(np.maximum(_seconds(up, halves.up), _seconds(down, halves.down)).max(initial=0.0))
+    return float(np.maximum(seconds_of(up, halves.up), seconds_of(down, halves.down)).max(initial=0.0))
 
 
-def _seconds(amount: FloatArray | float, rate: FloatArray | float) -> FloatArray:
+def seconds_of(amount: FloatArray | float, rate: FloatArray | float) -> FloatArray:
     """Return ``amount / rate``; 0 where nothing is sent, infinite where it cannot be."""
     amount, rate = np.broadcast_arrays(amount, rate)
     return np.divide(amount, rate, out=np.where(amount > 0, np.inf, 0.0), where=rate > 0)

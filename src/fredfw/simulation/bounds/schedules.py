@@ -24,7 +24,7 @@ from fredfw import limits
 from fredfw.collectives import Schedule
 from fredfw.collectives.schedule import turns
 from fredfw.fabric import Fabric, Router, Routes, answers
-from fredfw.simulation.bounds.collectives import LowerBounds
+from fredfw.simulation.bounds.collectives import LowerBounds, seconds_of
 from fredfw.simulation.lowering import digest
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
@@ -225,11 +225,13 @@ class Floors:
         per_byte: FloatArray = np.zeros(count)
         busiest = 0.0
         for ends, rates in zip(np.divmod(sketch.pairs, ranks), (leave, enter), strict=True):
-            busiest = max(busiest, float(_seconds(np.bincount(ends, sketch.totals, ranks).astype(float), rates).max()))
+            busiest = max(
+                busiest, float(seconds_of(np.bincount(ends, sketch.totals, ranks).astype(float), rates).max())
+            )
             if 0 < count * ranks <= _CELLS:
                 cells = sketch.phase * ranks + ends[sketch.pair]
                 sums = np.bincount(cells, sketch.volume, count * ranks).astype(float).reshape(count, ranks)
-                per_byte = np.maximum(per_byte, _seconds(sums, rates).max(axis=1))
+                per_byte = np.maximum(per_byte, seconds_of(sums, rates).max(axis=1))
         np.maximum.at(per_byte, sketch.phase, sketch.volume / self._cap)
         sources, destinations = np.divmod(sketch.pairs, ranks)
         narrowest = np.minimum(np.minimum(leave[sources], enter[destinations]), self._cap)
@@ -403,12 +405,6 @@ def _distinct(numbers: IntArray) -> tuple[IntArray, IntArray]:
     if len(first) * (len(falls) + 1) == len(numbers) and (numbers.reshape(-1, max(len(first), 1)) == first).all():
         return first, np.tile(np.arange(len(first)), len(falls) + 1)
     return np.unique(numbers, return_inverse=True)
-
-
-def _seconds(amounts: FloatArray, rates: FloatArray) -> FloatArray:
-    """Return ``amounts / rates``, 0 where nothing is sent."""
-    amounts, rates = np.broadcast_arrays(amounts, rates)
-    return np.divide(amounts, rates, out=np.zeros(amounts.shape), where=amounts > 0)
 
 
 def sums(routes: Routes, volumes: FloatArray, cells: IntArray, count: int) -> FloatArray:
