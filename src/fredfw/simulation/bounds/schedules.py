@@ -225,13 +225,12 @@ class Floors:
         per_byte: FloatArray = np.zeros(count)
         busiest = 0.0
         for ends, rates in zip(np.divmod(sketch.pairs, ranks), (leave, enter), strict=True):
-            busiest = max(
-                busiest, float(seconds_of(np.bincount(ends, sketch.totals, ranks).astype(float), rates).max())
-            )
+            total = np.bincount(ends, sketch.totals, ranks).astype(float)
+            busiest = max(busiest, float(seconds_of(total, rates).max()))
             if 0 < count * ranks <= _CELLS:
                 cells = sketch.phase * ranks + ends[sketch.pair]
-                sums = np.bincount(cells, sketch.volume, count * ranks).astype(float).reshape(count, ranks)
-                per_byte = np.maximum(per_byte, seconds_of(sums, rates).max(axis=1))
+                each = np.bincount(cells, sketch.volume, count * ranks).astype(float).reshape(count, ranks)
+                per_byte = np.maximum(per_byte, seconds_of(each, rates).max(axis=1))
         np.maximum.at(per_byte, sketch.phase, sketch.volume / self._cap)
         sources, destinations = np.divmod(sketch.pairs, ranks)
         narrowest = np.minimum(np.minimum(leave[sources], enter[destinations]), self._cap)
