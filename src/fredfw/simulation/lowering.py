@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property, partial
 from hashlib import sha256
 from itertools import chain
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import numpy as np
 from attrs import evolve, frozen
@@ -24,13 +24,12 @@ from fredfw.typing import BoolArray, FloatArray, IntArray
 _CAPACITY = 4_000_000
 # So few nodes name themselves; a digest takes longer.
 _FEW = 64
-# How much of what others have built is kept: so much at least, and more as long as it is for so few nodes together.
+# How many schedules in groups are kept: so many at least, and more as long as they are for so few nodes together.
 _BUILT = 256
 _BUILT_NODES = 1 << 18
 # What is for fewer takes as much memory as if it were for so many.
 _LEAST_NODES = 16
 
-_T = TypeVar("_T")
 Rows = Sequence[IntArray] | IntArray
 """``G`` times some nodes, of which there may be as many each time."""
 
@@ -110,8 +109,9 @@ class Lowering:
         self._flow_sets: dict[Hashable, tuple[object, FlowSet]] = {}
         self._held = 0
         self._starts: dict[Routes, BoolArray | None] = {}
-        self._built: dict[Hashable, tuple[object, object]] = {}
-        self._built_nodes = 0
+        self._native: dict[int, tuple[Schedule, NativeSchedule]] = {}
+        self._lowered: dict[Hashable, NativeLowered] = {}
+        self._lowered_nodes = 0
         self._last: tuple[IntArray, bytes] | None = None  # the groups that were asked for last, and their name
 
     def phase(
@@ -192,12 +192,22 @@ class Lowering:
         return priced, price.caps(self.fabric, priced, load), partial(self._build_priced, price, load, build)
 
     def lowered(self, schedule: Schedule, groups: IntArray) -> NativeLowered:
-        """Return ``schedule`` in ``(G, ranks)`` ``groups`` for the engine, the same object at each call."""
-        return self.built(partial(self._lower, schedule, groups), groups, schedule, NativeLowered)
+        """Return ``schedule`` in ``(G, ranks)`` ``groups`` for the engine, the same object while it is at hand."""
+        key = id(schedule), self._named(groups)
+        if key not in self._lowered:
+            nodes = max(groups.size, _LEAST_NODES)
+            if len(self._lowered) >= _BUILT and self._lowered_nodes + nodes > _BUILT_NODES:
+                self._lowered.clear()
+                self._native.clear()
+                self._lowered_nodes = 0
+            self._lowered[key] = self._lower(schedule, groups)
+            self._lowered_nodes += nodes
+        return self._lowered[key]
 
     def _lower(self, schedule: Schedule, groups: IntArray) -> NativeLowered:
-        ends = [self.ends(phase) for phase in schedule.phases]
-        native = self.built(partial(NativeSchedule, schedule, ends), None, schedule, NativeSchedule)
+        if id(schedule) not in self._native:
+            native = NativeSchedule(schedule, [self.ends(phase) for phase in schedule.phases])
+            self._native[id(schedule)] = schedule, native
         limits.check("flows", max((len(phase) for phase in schedule.phases), default=0) * len(groups))
         phases = []
         for index in range(len(schedule.phases)):
@@ -206,7 +216,7 @@ class Lowering:
         price = self.price(schedule, groups)
         launch = 0.0 if price is None else price.launch
         links = len(self.fabric.network.bandwidths)  # schedules do not see memories
-        return NativeLowered(native, len(groups), launch, links, phases)
+        return NativeLowered(self._native[id(schedule)][1], len(groups), launch, links, phases)
 
     def _starting(self, routes: Routes) -> BoolArray | None:
         """Return which of ``(F,)`` ``routes`` start whatever runs, where an admission has a say and some do."""
@@ -277,19 +287,6 @@ class Lowering:
             again=partial(_some, whole, flows),
         )
         return self._remember(key, whole, apart) if kept else apart
-
-    def built(self, build: Callable[[], _T], groups: IntArray | None, *named: object) -> _T:
-        """Return what ``build`` makes, once for the same ``groups`` and objects ``named``, told by identity."""
-        key = None if groups is None else self._named(groups), *map(id, named)
-        known = self._built.get(key)
-        if known is None:
-            nodes = _LEAST_NODES if groups is None else max(groups.size, _LEAST_NODES)
-            if len(self._built) >= _BUILT and self._built_nodes + nodes > _BUILT_NODES:
-                self._built.clear()
-                self._built_nodes = 0
-            known = self._built[key] = named, build()
-            self._built_nodes += nodes
-        return cast(_T, known[1])
 
     def price(self, schedule: Schedule, groups: IntArray) -> Price | None:
         """Return what ``schedule`` costs in ``groups``, see ``Pricing.of``, which is asked once."""
