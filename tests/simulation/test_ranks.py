@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from attrs import evolve, frozen
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 from small import by_rank, derived, executor, started
 
 from fredfw.collectives import CollectiveRequest, Pattern, Phase, Schedule
@@ -277,19 +277,6 @@ def test_groups_that_have_ended_do_not_keep_their_links() -> None:
     assert network.idle
 
 
-# --- channels
-
-
-@pytest.mark.parametrize("fidelity", SIMULATED)
-def test_pieces_take_turns_on_channels(fidelity: str) -> None:
-    on = fabric("torus", dimensions=[4, 4])
-    result = FRAMEWORK.simulate_collective(
-        on, "all-reduce", size=1.6e4, algorithm="hierarchical", fidelity=fidelity, chunks=4
-    )
-    once = FRAMEWORK.simulate_collective(on, "all-reduce", size=1.6e4, algorithm="hierarchical", fidelity=fidelity)
-    assert once.bound.seconds <= result.duration < once.duration
-
-
 # --- ranks of a task graph
 
 
@@ -424,6 +411,13 @@ def staggered(
 DELAYS = st.one_of(st.sampled_from([0.0, 5.0, 13.0]), st.floats(0.0, 60.0))
 
 
+RINGS = uneven(fabric("torus", dimensions=[3, 2]), 0), np.arange(6)[None, :]
+
+
+# Others come to the links when a rank waits for its next phase, and another has not entered the first.
+@example(
+    (RINGS[0], by("hierarchical", *RINGS, Pattern.ALL_REDUCE), RINGS[1]), [0.0, 13.0, 5.0, 0.0, 0.0, 0.0], 12.0, False
+)
 @settings(max_examples=20, deadline=None)
 @given(lonely(), st.lists(DELAYS, min_size=8, max_size=8), st.floats(1.0, 60.0), st.booleans())
 def test_entries_that_nobody_knows_yet_are_foreseen_as_they_come(
@@ -450,22 +444,3 @@ def test_the_last_entry_that_a_rank_waits_for(
     ranked = sorted(late)
     for end, mark in zip(ends.tolist(), awaited.tolist(), strict=True):
         assert ranked[mark] <= end < ranked[mark] + 500.0
-
-
-def test_a_rank_that_is_through_with_a_phase_goes_on_where_others_have_not_entered() -> None:
-    """Others come to the links when a rank waits for its next phase, and another has not entered the first."""
-    on = uneven(fabric("torus", dimensions=[3, 2]), 0)
-    members = np.arange(6)[None, :]
-    case = on, by("hierarchical", on, members, Pattern.ALL_REDUCE), members
-    ends, awaited = staggered(case, [0.0, 13.0, 5.0, 0.0, 0.0, 0.0], 12.0, rendezvous=False)
-    assert (ends > 13.0).all()
-    assert awaited.tolist() == [5] * 6
-
-
-def test_ranks_that_enter_one_by_one_take_turns_on_channels() -> None:
-    on = fabric("torus", dimensions=[4, 2])
-    schedule = by("hierarchical", on, np.arange(8)[None, :], Pattern.ALL_REDUCE, chunks=4)
-    delays = [0.0, 9.0, 2.0, 3.0, 40.0, 1.0, 0.5, 7.0]
-    ends, awaited = staggered((on, schedule, np.arange(8)[None, :]), delays, 0.0, rendezvous=False)
-    assert (ends > 40.0).all()
-    assert awaited.tolist() == [7] * 8
