@@ -7,7 +7,8 @@ mean that a model or a plugin misbehaved (the command line exits with 1).
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Self
 
 
@@ -98,6 +99,15 @@ class Interrupted(KeyboardInterrupt):
     def __init__(self, finished: Any) -> None:
         super().__init__()
         self.finished = finished
+
+
+@contextmanager
+def placed(*, file: str | None = None, key: str | None = None) -> Iterator[None]:
+    """Add the place to an ``InputError`` that comes from inside, see ``InputError.at``."""
+    try:
+        yield
+    except InputError as error:
+        raise error.at(file=file, key=key) from None
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -18,7 +18,7 @@ from fredfw.collectives.pattern import pattern_of
 from fredfw.errors import InputError, UnknownNameError, UnsupportedError, nearest
 from fredfw.experiment.cell.bench import Bench
 from fredfw.experiment.cell.runner import Runner
-from fredfw.experiment.file import labels, reading
+from fredfw.experiment.file import checks, reading
 from fredfw.experiment.file.spec import AnyOutline, Experiment, FabricSpec, Outline, WorkloadSpec
 from fredfw.experiment.matrix import calibration, comparison, merge, sensitivity as sensitivities
 from fredfw.experiment.matrix.variations import simulate
@@ -180,7 +180,7 @@ class Framework:
         choice = _allowed(
             called(fidelity), "the graph", transfers(graph) * (1 if variation is None else variation.runs)
         )
-        labels.check_labels(priorities, graph.label_names, "the graph has no label")
+        checks.check_labels(priorities, graph.label_names, "the graph has no label")
         npus = len(fabric.npus)
         if placement is None and graph.ranks > npus:
             message = f"a graph of {counted(graph.ranks, 'rank')}, and {fabric.name!r} has {counted(npus, 'NPU')}"
@@ -675,9 +675,7 @@ def _cell(experiment: Experiment, workload: str | None, fabric: str | None) -> t
 def _check_cell(runner: Runner, experiment: Experiment, workload: WorkloadSpec, fabric: FabricSpec) -> None:
     causes = {(workload.name, fabric.name): runner.check(workload, fabric)}
     if len(experiment.cells) == 1:
-        labels.check_parts(experiment, causes)
-        labels.check_priorities(experiment, causes)
-        labels.check_sharing(experiment, causes)
+        checks.check_causes(experiment, causes)
 
 
 def _allowed(fidelity: str | None, what: str, count: int) -> Choice:

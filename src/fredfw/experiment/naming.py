@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
@@ -51,3 +51,12 @@ def listed(names: Sequence[str]) -> str:
     if len(names) <= _FEW:
         return ", ".join(names)
     return f"{', '.join(names[:_FEW])}, ... ({len(names)} in all)"
+
+
+def repeated(items: Iterable[Hashable]) -> tuple[int, int] | None:
+    """Return the place of the first of ``items`` that has been there before, and where; ``None`` if there is none."""
+    first: dict[Hashable, int] = {}
+    for place, one in enumerate(items):
+        if first.setdefault(one, place) != place:
+            return place, first[one]
+    return None

@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from fredfw.errors import InputError, UnknownNameError, nearest
+from fredfw.errors import InputError, UnknownNameError, nearest, placed
 from fredfw.experiment.naming import toml_key
 
 _FORM = "a path such as fabrics.mesh.topology.rows, with names in quotes where they are not letters, digits, - and _"
@@ -54,12 +54,10 @@ def with_values(content: Mapping[str, Any], values: Mapping[str, Any]) -> dict[s
     """
     changed: Any = dict(content)
     for path, value in values.items():
-        try:
+        with placed(key=path):
             parts = key_parts(path)
             _check_section(content, parts)
             changed = _replaced(changed, parts, value, 0)
-        except InputError as error:
-            raise error.at(key=path) from None
     result: dict[str, Any] = changed
     return result
 

@@ -12,8 +12,9 @@ from attrs import evolve, frozen
 
 from fredfw import limits, units
 from fredfw.collectives import CollectiveAlgorithm, Pattern
-from fredfw.errors import InputError, PluginError, UnknownNameError, UnsupportedError, nearest
+from fredfw.errors import InputError, PluginError, UnknownNameError, UnsupportedError, nearest, placed
 from fredfw.experiment import jobs
+from fredfw.experiment.file import checks
 from fredfw.experiment.file.overrides import with_values
 from fredfw.experiment.file.spec import (
     AnyOutline,
@@ -25,13 +26,13 @@ from fredfw.experiment.file.spec import (
     Reference,
     SavingSpec,
     Section,
+    UnfitTopology,
+    UnfitWorkload,
     WorkloadSection,
     WorkloadSpec,
     npu_from,
 )
 from fredfw.experiment.file.sweep import expand
-from fredfw.experiment.file.unfit import UnfitTopology, UnfitWorkload
-from fredfw.experiment.jobs import Jobs
 from fredfw.experiment.naming import fill, listed
 from fredfw.fabric import SLOTS, MemoryTier, Prices
 from fredfw.fidelities import checked
@@ -42,30 +43,21 @@ from fredfw.plugin.manager import PluginManager, Registry
 from fredfw.simulation.links import LinkEvent
 from fredfw.simulation.variation import Variation
 from fredfw.tables import as_choice, as_table, as_text, check_keys, parse_toml
-from fredfw.terminal import has_controls, printable, quoted
+from fredfw.terminal import printable, quoted
 from fredfw.workloads import Workload
 
 _T = TypeVar("_T")
 _Section = TypeVar("_Section", bound=Section)
 KEYS = (
-    "title",
-    "baseline",
-    "npu",
-    "priorities",
-    "fidelity",
-    "fabrics",
-    "workloads",
-    "references",
-    "savings",
-    "prices",
-    "variation",
-    "plugins",
+    *("title", "baseline", "npu", "priorities", "fidelity", "fabrics", "workloads", "references", "savings", "prices"),
+    *("variation", "plugins"),
 )
 """Of the tables of an experiment."""
 SEARCH = ("space", "constraints", "constants", "objective", "sampler", "rungs")
 """Of those that search it for the best point of a space."""
 _BASE = "experiment"  # the key of the file that has all tables but those
 _ONE = "all cells of an experiment have one fidelity"
+_COLLECTIVES = 'auto, or a table such as { all-reduce = "ring", default = "direct" }'
 
 
 def load(path: str | Path, values: Mapping[str, Any] | None = None) -> AnyOutline:
@@ -78,21 +70,14 @@ def load(path: str | Path, values: Mapping[str, Any] | None = None) -> AnyOutlin
 
 
 def read_tables(path: str | Path) -> dict[str, Any]:
-    """Return what the TOML file at ``path`` says.
-
-    Raises:
-        InputError: It cannot be read, or is not TOML.
-    """
-    file = str(path)
-    try:
-        text = read_bounded(path).decode("utf-8-sig")  # some editors begin with a mark
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise InputError(f"cannot be read: {reason}", file=file, accepted="a TOML file") from None
-    try:
+    """Return what the TOML file at ``path`` says; raises ``InputError`` where it cannot be read, or is not TOML."""
+    with placed(file=str(path)):
+        try:
+            text = read_bounded(path).decode("utf-8-sig")  # some editors begin with a mark
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+            raise InputError(f"cannot be read: {reason}", accepted="a TOML file") from None
         return parse_toml(text)
-    except InputError as error:
-        raise error.at(file=file) from None
 
 
 def parse(
@@ -111,17 +96,11 @@ def parse(
         folder: What paths are relative to, if that is not the folder of ``file``.
     """
     tables, source = _with_base(content, file)
-    try:
+    with placed(file=source):
         tables = with_values(tables, values or {})
         outline = _outline({key: one for key, one in tables.items() if key not in SEARCH}, source, folder)
         _ = outline.npu  # which refuses what is impossible
-        _check_texts(outline)
-        _check_priorities(outline.priorities or ())
-        _check_names(outline)
-        _check_references(outline.references)
-        _check_scopes(outline)
-    except InputError as error:
-        raise error.at(file=source) from None
+        checks.check(outline)
     asked = {key: tables[key] for key in SEARCH if key in tables}
     if not asked:
         return outline
@@ -137,14 +116,157 @@ def _with_base(content: Mapping[str, Any], file: str | None) -> tuple[Mapping[st
         return content, file
     own = {key: one for key, one in content.items() if key != _BASE}
     path = content[_BASE]
-    try:
+    with placed(file=file):
         if not isinstance(path, str):
             raise InputError(f"{path!r} is not a path", key=_BASE, accepted="the path of an experiment")
         check_keys(own, ("title", *SEARCH), "")
-    except InputError as error:
-        raise error.at(file=file) from None
     found = Path(path) if file is None else Path(file).parent / path
     return {**read_tables(found), **own}, str(found)
+
+
+def _outline(content: Mapping[str, Any], file: str | None, folder: Path | None) -> AnyOutline:
+    check_keys(content, (*KEYS, *SEARCH, _BASE), "")
+    sections = {}
+    for kind, plugin, keys in (
+        ("fabrics", "topology", FabricSection.KEYS),
+        ("workloads", "workload", WorkloadSection.KEYS),
+    ):
+        tables = as_table(content.get(kind, {}), kind)
+        tables = {name: as_table(one, f"{kind}.{name}") for name, one in tables.items()}
+        sections[kind] = list(expand(tables, kind, plugin, keys))
+    for kind, found in sections.items():
+        if not found:
+            accepted = f"at least one table [{kind}.NAME], or experiment = PATH of a file that has it"
+            raise InputError(f"there are no {kind}", key=kind, accepted=accepted)
+    limits.check("cells", len(sections["fabrics"]) * len(sections["workloads"]), key="fabrics")
+    folder = folder or (Path(file).parent if file else Path())
+    baseline = as_text(content.get("baseline", sections["fabrics"][0].name), "baseline")
+    return Outline(
+        title=as_text(content.get("title", printable(Path(file).stem) if file else "experiment"), "title"),
+        fabrics=tuple(_fabric(one, baseline, folder) for one in sections["fabrics"]),
+        workloads=_scaled(list(map(_workload, sections["workloads"]))),
+        baseline=baseline,
+        npu_table=as_table(content.get("npu", {}), "npu"),
+        priorities=_texts(content, "priorities"),
+        fidelity=checked(content["fidelity"]) if "fidelity" in content else None,
+        references=_listed(content, "references", Reference),
+        savings=_listed(content, "savings", SavingSpec),
+        prices=Prices.read(as_table(content.get("prices", {}), "prices")),
+        variation=_variation(content),
+        plugins=_texts(content, "plugins") or (),
+        file=file,
+        folder=folder,
+    )
+
+
+def _fabric(section: Section, baseline: str, folder: Path) -> FabricSection:
+    key, table = f"fabrics.{section.name}", section.table
+    if "fidelity" in table:
+        raise InputError(_ONE, key=f"{key}.fidelity", accepted="fidelity of the experiment, beside baseline")
+    check_keys(table, (*FabricSection.KEYS, "sweep"), key, inside="topology")
+    if "topology" not in table:
+        raise InputError("the topology is missing", key=f"{key}.topology", accepted="a name, or { name = ..., ... }")
+    own = as_text(table.get("baseline", baseline), f"{key}.baseline")
+    return FabricSection(
+        **_fields(section),
+        baseline=fill(own, section.settings),
+        npu=npu_from(as_table(table["npu"], f"{key}.npu"), f"{key}.npu", folder) if "npu" in table else None,
+        scopes=_texts(table, "scopes", key),
+        memories=_listed(table, "memories", MemoryTier, key),
+        variation=_variation(table, key),
+        events=_listed(table, "events", LinkEvent, key),
+    )
+
+
+def _workload(section: Section) -> WorkloadSection:
+    key, table = f"workloads.{section.name}", section.table
+    if "stepwise" in table:
+        raise InputError(_ONE, key=f"{key}.stepwise", accepted="no such key: the default is exact")
+    check_keys(table, (*WorkloadSection.KEYS, "sweep"), key, inside="workload")
+    if "jobs" in table:
+        if "workload" in table:
+            message = "there is a workload, too"
+            raise InputError(message, key=f"{key}.jobs", accepted="one of the two: a workload, or jobs")
+    elif others := [name for name in jobs.KEYS if name in table]:
+        raise InputError("there are no jobs", key=f"{key}.{others[0]}", accepted=f"with {key}.jobs")
+    elif "workload" not in table:
+        raise InputError("the workload is missing", key=f"{key}.workload", accepted="a name, or { name = ..., ... }")
+    texts = {one: as_text(table[one], f"{key}.{one}") for one in ("baseline", "scaled_like") if one in table}
+    if "scaled_like" in table and ("compute_scale" in table or "calibration" in table):
+        raise InputError("also has a compute_scale", key=f"{key}.scaled_like", accepted="one of the two")
+    scale = table.get("compute_scale", 1.0)
+    if isinstance(scale, bool) or not isinstance(scale, int | float) or not units.LEAST <= scale <= units.MOST:
+        accepted = f"a number above 0, from {units.LEAST:g} to {units.MOST:g}"
+        raise InputError(f"{scale!r} is not a scale", key=f"{key}.compute_scale", accepted=accepted)
+    calibration = None
+    if "calibration" in table:
+        where = f"{key}.calibration"
+        calibration = configure.build(Calibration, as_table(table["calibration"], where), key_prefix=where)
+    return WorkloadSection(
+        **_fields(section),
+        baseline=fill(texts["baseline"], section.settings) if "baseline" in texts else None,
+        compute_scale=float(scale),
+        calibration=calibration,
+        scaled_like=texts.get("scaled_like"),
+        fitted=calibration is not None,
+    )
+
+
+def _scaled(sections: Sequence[WorkloadSection]) -> tuple[WorkloadSection, ...]:
+    """Give the sections that share a scale the one that they share."""
+    originals = {one.name: one for one in sections if one.scaled_like is None}
+
+    def scaled(one: WorkloadSection) -> WorkloadSection:
+        if one.scaled_like is None:
+            return one
+        original = originals.get(one.scaled_like)
+        if original is None:
+            message = f"no workload {one.scaled_like!r} with a compute_scale{nearest(one.scaled_like, originals)}"
+            accepted = listed(list(map(quoted, originals))) or "a workload with a compute_scale"
+            raise UnknownNameError(message, key=f"workloads.{one.name}.scaled_like", accepted=accepted)
+        return evolve(one, compute_scale=original.compute_scale, fitted=original.fitted)
+
+    return tuple(map(scaled, sections))
+
+
+def _variation(table: Mapping[str, Any], section: str = "") -> Variation | None:
+    """Return what ``table`` says of variation; one kind of stragglers need not be a list."""
+    if "variation" not in table:
+        return None
+    key = _inside(section, "variation")
+    given = dict(as_table(table["variation"], key))
+    stragglers = given.get("stragglers")
+    if isinstance(stragglers, Mapping):
+        given["stragglers"] = [stragglers]
+    # A table that was written out says what is not there, too.
+    return configure.build(Variation, {name: one for name, one in given.items() if one is not None}, key_prefix=key)
+
+
+def _listed(table: Mapping[str, Any], name: str, cls: type[_T], section: str = "") -> tuple[_T, ...]:
+    """Return what the list of tables ``name`` of a section describes."""
+    tables, key = table.get(name, []), _inside(section, name)
+    if not isinstance(tables, list):
+        raise InputError(f"{tables!r} is not a list of tables", key=key, accepted=f"[[{key}]]")
+    places = {f"{key}[{index}]": one for index, one in enumerate(tables)}
+    return tuple(configure.build(cls, as_table(one, place), key_prefix=place) for place, one in places.items())
+
+
+def _texts(table: Mapping[str, Any], name: str, section: str = "") -> tuple[str, ...] | None:
+    """Return the list of texts ``name`` of a section, if it has one."""
+    if name not in table:
+        return None
+    texts, key = table[name], _inside(section, name)
+    if not isinstance(texts, list):
+        raise InputError(f"{texts!r} is not a list", key=key, accepted="a list of texts")
+    return tuple(as_text(one, key) for one in texts)
+
+
+def _inside(section: str, name: str) -> str:
+    return f"{section}.{name}" if section else name
+
+
+def _fields(instance: Any) -> dict[str, Any]:
+    return attrs.asdict(instance, recurse=False)
 
 
 def configured(outline: AnyOutline, plugins: PluginManager, *, trust_plugins: bool = False) -> Experiment:
@@ -161,84 +283,24 @@ def configured(outline: AnyOutline, plugins: PluginManager, *, trust_plugins: bo
         PluginError: A plugin cannot be used.
     """
     load_plugins(outline, plugins, trust_plugins=trust_plugins)
-    reader = _Reader(plugins, outline.folder)
-    try:
-        searched = outline.study is not None
-        fabrics = _swept(outline.fabrics, reader.fabric, reader.unfit_fabric, searched=searched)
-        workloads = _swept(outline.workloads, reader.workload, reader.unfit_workload, searched=searched)
-    except InputError as error:
-        raise error.at(file=outline.file) from None
+    reader, searched = _Reader(plugins, outline.folder), outline.study is not None
+    with placed(file=outline.file):
+        fabrics = _swept(outline.fabrics, reader.fabric, UnfitTopology, searched=searched)
+        workloads = _swept(outline.workloads, reader.workload, UnfitWorkload, searched=searched)
     sampler = None
     if outline.study is not None:
-        try:
+        with placed(file=outline.study.file):
             sampler = reader.choice(outline.study.sampler, plugins.samplers, "sampler")
-        except InputError as error:
-            raise error.at(file=outline.study.file) from None
     return Experiment(**{**_fields(outline), "fabrics": fabrics, "workloads": workloads, "sampler": sampler})
 
 
 def load_plugins(outline: AnyOutline, plugins: PluginManager, *, trust_plugins: bool = False) -> None:
     """Add the plugin files that ``outline`` names to ``plugins``; raises as ``configured`` does."""
-    if not trust_plugins:
-        _check_trust(outline, plugins)
-    _load_files(outline, plugins)
-
-
-def _swept(
-    sections: Sequence[_Section],
-    configure: Callable[[_Section], _T],
-    unfit: Callable[[_Section, InputError], _T],
-    *,
-    searched: bool,
-) -> tuple[_T, ...]:
-    """Configure ``sections``; of a sweep, values that are impossible are ``unfit`` if others are possible.
-
-    Where a space is ``searched``, its points may set what is missing or impossible.
-
-    Raises:
-        InputError: A section that is not swept, or all of a sweep, cannot be configured.
-    """
-    found: list[_T] = []
-    errors: dict[str, InputError] = {}
-    possible: set[str] = set()
-    for one in sections:
-        try:
-            found.append(configure(one))
-            possible.add(one.template)
-        except InputError as error:
-            if not searched:
-                if not one.settings:
-                    raise
-                errors.setdefault(one.template, error)
-            found.append(unfit(one, error))
-    for template, first in errors.items():
-        if template not in possible:
-            raise first
-    return tuple(found)
-
-
-def _check_trust(outline: AnyOutline, plugins: PluginManager) -> None:
-    """Make sure that ``plugins`` has every file that ``outline`` names; of all of them before any is executed."""
-    for index, name in enumerate(outline.plugins):
-        file = outline.folder / name
-        try:
-            found = resolved(file, "a Python file")
-        except InputError as error:
-            message = f"the plugin file {str(file)!r} {error.message}"
-            raise InputError(message, file=outline.file, key=f"plugins[{index}]", accepted=error.accepted) from None
-        if found not in plugins.files:
-            named = f"fredfw --plugin {shlex.quote(str(file))}"
-            raise InputError(
-                f"the plugin file {str(file)!r} is not trusted: its code would run",
-                file=outline.file,
-                key=f"plugins[{index}]",
-                accepted=f"fredfw --trust-plugins, {named}, or in Python Framework(trust_plugins=True)",
-            )
-
-
-def _load_files(outline: AnyOutline, plugins: PluginManager) -> None:
-    for index, name in enumerate(outline.plugins):
-        key = f"plugins[{index}]"
+    places = {f"plugins[{index}]": name for index, name in enumerate(outline.plugins)}
+    if not trust_plugins:  # of none of them, before any is executed
+        for key, name in places.items():
+            _check_trust(outline.folder / name, plugins, outline.file, key)
+    for key, name in places.items():
         try:
             plugins.load_file(outline.folder / name)
         except InputError as error:
@@ -249,233 +311,54 @@ def _load_files(outline: AnyOutline, plugins: PluginManager) -> None:
             raise PluginError(f"{place}: {error}") from error
 
 
-def _fields(instance: Any) -> dict[str, Any]:
-    return attrs.asdict(instance, recurse=False)
-
-
-def _outline(content: Mapping[str, Any], file: str | None, folder: Path | None) -> AnyOutline:
-    check_keys(content, (*KEYS, *SEARCH, _BASE), "")
-    sections = {
-        kind: list(expand(_tables(content.get(kind, {}), kind), kind, plugin, section.KEYS))
-        for kind, plugin, section in (
-            ("fabrics", "topology", FabricSection),
-            ("workloads", "workload", WorkloadSection),
+def _check_trust(path: Path, plugins: PluginManager, file: str | None, key: str) -> None:
+    try:
+        found = resolved(path, "a Python file")
+    except InputError as error:
+        message = f"the plugin file {str(path)!r} {error.message}"
+        raise InputError(message, file=file, key=key, accepted=error.accepted) from None
+    if found not in plugins.files:
+        named = f"fredfw --plugin {shlex.quote(str(path))}"
+        raise InputError(
+            f"the plugin file {str(path)!r} is not trusted: its code would run",
+            file=file,
+            key=key,
+            accepted=f"fredfw --trust-plugins, {named}, or in Python Framework(trust_plugins=True)",
         )
-    }
-    for kind, found in sections.items():
-        if not found:
-            raise InputError(
-                f"there are no {kind}",
-                key=kind,
-                accepted=f"at least one table [{kind}.NAME], or experiment = PATH of a file that has it",
-            )
-    limits.check("cells", len(sections["fabrics"]) * len(sections["workloads"]), key="fabrics")
-    folder = folder or (Path(file).parent if file else Path())
-    baseline = as_text(content.get("baseline", sections["fabrics"][0][0]), "baseline")
-    return Outline(
-        title=as_text(content.get("title", printable(Path(file).stem) if file else "experiment"), "title"),
-        fabrics=tuple(_fabric(*section, baseline, folder) for section in sections["fabrics"]),
-        workloads=_scaled([_workload(*section) for section in sections["workloads"]]),
-        baseline=baseline,
-        npu_table=as_table(content.get("npu", {}), "npu"),
-        priorities=_texts(content["priorities"], "priorities") if "priorities" in content else None,
-        fidelity=checked(content["fidelity"]) if "fidelity" in content else None,
-        references=_listed(content, "references", Reference),
-        savings=_listed(content, "savings", SavingSpec),
-        prices=Prices.read(as_table(content.get("prices", {}), "prices")),
-        variation=_variation(content, "variation"),
-        plugins=_texts(content.get("plugins", []), "plugins"),
-        file=file,
-        folder=folder,
-    )
 
 
-def _variation(table: Mapping[str, Any], key: str) -> Variation | None:
-    """Return what ``table`` says of variation, in the table ``key``; one kind of stragglers need not be a list."""
-    if "variation" not in table:
-        return None
-    given = dict(as_table(table["variation"], key))
-    stragglers = given.get("stragglers")
-    if isinstance(stragglers, Mapping):
-        given["stragglers"] = [stragglers]
-    # A table that was written out says what is not there, too.
-    return configure.build(Variation, {name: one for name, one in given.items() if one is not None}, key_prefix=key)
+def _swept(
+    sections: Sequence[_Section],
+    configure: Callable[[_Section, Any], _T],
+    unfit: Callable[[InputError], Any],
+    *,
+    searched: bool,
+) -> tuple[_T, ...]:
+    """Return ``sections``, configured with their plugin, or with one that is ``unfit``.
 
+    Of a sweep, values may be impossible if others are possible. Where a space is ``searched``, its points may set what
+    is missing or impossible.
 
-def _fabric(
-    name: str, template: str, settings: Mapping[str, Any], table: Mapping[str, Any], baseline: str, folder: Path
-) -> FabricSection:
-    key = f"fabrics.{name}"
-    if "fidelity" in table:
-        raise InputError(_ONE, key=f"{key}.fidelity", accepted="fidelity of the experiment, beside baseline")
-    check_keys(table, (*FabricSection.KEYS, "sweep"), key, inside="topology")
-    if "topology" not in table:
-        raise InputError("the topology is missing", key=f"{key}.topology", accepted="a name, or { name = ..., ... }")
-    own = as_text(table.get("baseline", baseline), f"{key}.baseline")
-    return FabricSection(
-        name=name,
-        template=template,
-        settings=settings,
-        table=table,
-        baseline=fill(own, settings),
-        npu=npu_from(as_table(table["npu"], f"{key}.npu"), f"{key}.npu", folder) if "npu" in table else None,
-        scopes=_texts(table["scopes"], f"{key}.scopes") if "scopes" in table else None,
-        memories=_listed(table, "memories", MemoryTier, key),
-        variation=_variation(table, f"{key}.variation"),
-        events=_listed(table, "events", LinkEvent, key),
-    )
-
-
-def _workload(name: str, template: str, settings: Mapping[str, Any], table: Mapping[str, Any]) -> WorkloadSection:
-    key = f"workloads.{name}"
-    if "stepwise" in table:
-        raise InputError(_ONE, key=f"{key}.stepwise", accepted="no such key: the default is exact")
-    check_keys(table, (*WorkloadSection.KEYS, "sweep"), key, inside="workload")
-    if "jobs" in table:
-        if "workload" in table:
-            message = "there is a workload, too"
-            raise InputError(message, key=f"{key}.jobs", accepted="one of the two: a workload, or jobs")
-    elif others := [name for name in jobs.KEYS if name in table]:
-        raise InputError("there are no jobs", key=f"{key}.{others[0]}", accepted=f"with {key}.jobs")
-    elif "workload" not in table:
-        raise InputError("the workload is missing", key=f"{key}.workload", accepted="a name, or { name = ..., ... }")
-    if "scaled_like" in table and ("compute_scale" in table or "calibration" in table):
-        raise InputError("also has a compute_scale", key=f"{key}.scaled_like", accepted="one of the two")
-    scale = table.get("compute_scale", 1.0)
-    if isinstance(scale, bool) or not isinstance(scale, int | float) or not units.LEAST <= scale <= units.MOST:
-        accepted = f"a number above 0, from {units.LEAST:g} to {units.MOST:g}"
-        raise InputError(f"{scale!r} is not a scale", key=f"{key}.compute_scale", accepted=accepted)
-    calibration = None
-    if "calibration" in table:
-        where = f"{key}.calibration"
-        calibration = configure.build(Calibration, as_table(table["calibration"], where), key_prefix=where)
-    return WorkloadSection(
-        name=name,
-        template=template,
-        settings=settings,
-        table=table,
-        baseline=fill(as_text(table["baseline"], f"{key}.baseline"), settings) if "baseline" in table else None,
-        compute_scale=float(scale),
-        calibration=calibration,
-        scaled_like=as_text(table["scaled_like"], f"{key}.scaled_like") if "scaled_like" in table else None,
-        fitted=calibration is not None,
-    )
-
-
-def _scaled(sections: Sequence[WorkloadSection]) -> tuple[WorkloadSection, ...]:
-    """Give the sections that share a scale the one that they share."""
-    originals = {one.name: one for one in sections if one.scaled_like is None}
-    result = []
+    Raises:
+        InputError: A section that is not swept, or all of a sweep, cannot be configured.
+    """
+    found: list[_T] = []
+    errors: dict[str, InputError] = {}
+    possible: set[str] = set()
     for one in sections:
-        if one.scaled_like is None:
-            result.append(one)
-            continue
-        original = originals.get(one.scaled_like)
-        if original is None:
-            message = f"no workload {one.scaled_like!r} with a compute_scale{nearest(one.scaled_like, originals)}"
-            accepted = listed(list(map(quoted, originals))) or "a workload with a compute_scale"
-            raise UnknownNameError(message, key=f"workloads.{one.name}.scaled_like", accepted=accepted)
-        result.append(evolve(one, compute_scale=original.compute_scale, fitted=original.fitted))
-    return tuple(result)
-
-
-def _check_texts(outline: AnyOutline) -> None:
-    """Make sure that titles and names can be printed as they are, each in its column of what ``fredfw cells`` lists."""
-    texts = {"title": outline.title}
-    texts |= {f"fabrics.{one.name}": one.name for one in outline.fabrics}
-    texts |= {f"workloads.{one.name}": one.name for one in outline.workloads}
-    texts |= {f"savings[{index}].name": one.name for index, one in enumerate(outline.savings)}
-    for key, text in texts.items():
-        if has_controls(text):
-            accepted = "text without tabs, line breaks and other control characters"
-            raise InputError(f"{text!r} has control characters", key=key, accepted=accepted)
-
-
-def _check_priorities(labels: Sequence[str]) -> None:
-    for index, label in enumerate(labels):
-        if label in labels[:index]:
-            raise InputError(f"{label!r} is repeated", key=f"priorities[{index}]", accepted="each label once")
-
-
-def _check_scopes(outline: AnyOutline) -> None:
-    for fabric in outline.fabrics:
-        outline.prices.check(fabric.scopes or (), key=f"fabrics.{fabric.name}.scopes")
-
-
-def _check_references(references: Sequence[Reference]) -> None:
-    first: dict[tuple[str, str], int] = {}
-    for index, one in enumerate(references):
-        other = first.setdefault((one.workload, one.fabric), index)
-        if other != index:
-            message = f"{one.workload!r} on {one.fabric!r} has a reference already, references[{other}]"
-            raise InputError(message, key=f"references[{index}]", accepted="one reference for each cell")
-
-
-def _check_names(outline: AnyOutline) -> None:
-    """Make sure that everything named is there."""
-    places: list[tuple[str, Callable[[str], object], str]] = []
-    for fabric in outline.fabrics:
-        key = f"fabrics.{fabric.name}.baseline" if "baseline" in fabric.table else "baseline"
-        places.append((key, outline.fabric, fabric.baseline))
-    for index, reference in enumerate(outline.references):
-        places.append((f"references[{index}].fabric", outline.fabric, reference.fabric))
-        places.append((f"references[{index}].workload", outline.workload, reference.workload))
-    for workload in outline.workloads:
-        if workload.baseline is not None:
-            places.append((f"workloads.{workload.name}.baseline", outline.workload, workload.baseline))
-        if workload.calibration is not None:
-            places.append(
-                (f"workloads.{workload.name}.calibration.fabric", outline.fabric, workload.calibration.fabric)
-            )
-    for key, look_up, name in places:
         try:
-            look_up(name)
-        except UnknownNameError as error:
-            raise error.at(key=key) from None
-    for workload in outline.workloads:
-        if workload.calibration is not None:
-            if workload.baseline not in (None, workload.name):
-                raise InputError(
-                    f"{workload.name!r} is compared with {workload.baseline!r}, so its scale cannot be fitted",
-                    key=f"workloads.{workload.name}.baseline",
-                    accepted="a baseline or a calibration",
-                )
-            name = workload.calibration.fabric
-            if outline.fabric(name).baseline == name:
-                others = [one.name for one in outline.fabrics if one.name != name]
-                raise InputError(
-                    f"{name!r} is the baseline, whose speed-up is 1 at every scale",
-                    key=f"workloads.{workload.name}.calibration.fabric",
-                    accepted=listed(list(map(quoted, others))) or "another fabric",
-                )
-    _check_savings(outline)
-
-
-def _check_savings(outline: AnyOutline) -> None:
-    names = [saving.name for saving in outline.savings]
-    for index, saving in enumerate(outline.savings):
-        if saving.name in names[:index]:
-            raise InputError(f"{saving.name!r} is repeated", key=f"savings[{index}].name", accepted="another name")
-        try:
-            groups = {saving.group(pair.settings) for pair in outline.pairs(saving)}
+            found.append(configure(one, None))
+            possible.add(one.template)
         except InputError as error:
-            raise error.at(key=f"savings[{index}]") from None
-        taken: dict[tuple[str, ...], int] = {}
-        for number, reference in enumerate(saving.references):
-            if saving.is_claim(reference):
-                continue
-            if set(reference.at) != set(saving.by) or saving.group(reference.at) not in groups:
-                groups_text = [" / ".join(one) for one in sorted(groups)]
-                raise InputError(
-                    f"there is no group {dict(reference.at)!r}",
-                    key=f"savings[{index}].references[{number}].at",
-                    accepted=f"a value for each of {list(saving.by)}: {listed(groups_text)}",
-                )
-            first = taken.setdefault(saving.group(reference.at), number)
-            if first != number:
-                message = f"the group {dict(reference.at)!r} has a reference already, references[{first}]"
-                key = f"savings[{index}].references[{number}]"
-                raise InputError(message, key=key, accepted="one reference for each group")
+            if not searched:
+                if not one.settings:
+                    raise
+                errors.setdefault(one.template, error)
+            found.append(configure(one, unfit(error)))
+    for template, first in errors.items():
+        if template not in possible:
+            raise first
+    return tuple(found)
 
 
 def collectives(
@@ -488,9 +371,7 @@ def collectives(
     Raises:
         InputError: It names none, or ones that cannot be used.
     """
-    selection = value.get("selection", "first") if isinstance(value, Mapping) else "fastest"
-    algorithms = _Reader(plugins, folder).collectives(value, key)
-    return algorithms, as_choice(selection, ("first", "fastest"), f"{key}.selection") == "fastest"
+    return _Reader(plugins, folder).collectives(value, key)
 
 
 @frozen
@@ -500,44 +381,36 @@ class _Reader:
     plugins: PluginManager
     folder: Path
 
-    def fabric(self, section: FabricSection) -> FabricSpec:
+    def fabric(self, section: FabricSection, unfit: UnfitTopology | None) -> FabricSpec:
+        if unfit is not None:
+            return FabricSpec(**_fields(section), topology=unfit)
         key, table, plugins = f"fabrics.{section.name}", section.table, self.plugins
-
         topology = self.choice(table["topology"], plugins.topologies, f"{key}.topology")
-        algorithms, fastest = collectives(table.get("collectives", "auto"), plugins, f"{key}.collectives", self.folder)
-        return FabricSpec(
-            **_fields(section),
-            topology=topology,
-            slots={
-                slot: self.choice(table[slot], plugins.slots[slot], f"{key}.{slot}") for slot in SLOTS if slot in table
-            },
-            collectives=algorithms,
-            fastest=fastest,
-        )
+        algorithms, fastest = self.collectives(table.get("collectives", "auto"), f"{key}.collectives")
+        slots = {
+            slot: self.choice(table[slot], plugins.slots[slot], f"{key}.{slot}") for slot in SLOTS if slot in table
+        }
+        return FabricSpec(**_fields(section), topology=topology, slots=slots, collectives=algorithms, fastest=fastest)
 
-    def workload(self, section: WorkloadSection) -> WorkloadSpec:
+    def workload(self, section: WorkloadSection, unfit: UnfitWorkload | None) -> WorkloadSpec:
         key, table = f"workloads.{section.name}", section.table
-        if "jobs" in table:
+        workload: Workload
+        if unfit is not None:
+            workload = unfit
+        elif "jobs" in table:
             own = {name: table[name] for name in jobs.KEYS if name in table}
-            workload: Workload = configure.build(
-                Jobs, own, key_prefix=key, registries=lambda: self.plugins.registries, folder=self.folder
-            )
+            workload = configure.build(jobs.Jobs, own, key_prefix=key, **self._surroundings)
         else:
             workload = self.choice(table["workload"], self.plugins.workloads, f"{key}.workload")
         return WorkloadSpec(**_fields(section), workload=workload)
 
-    def unfit_fabric(self, section: FabricSection, error: InputError) -> FabricSpec:
-        return FabricSpec(**_fields(section), topology=UnfitTopology(error))
-
-    def unfit_workload(self, section: WorkloadSection, error: InputError) -> WorkloadSpec:
-        return WorkloadSpec(**_fields(section), workload=UnfitWorkload(error))
-
-    def collectives(self, value: object, key: str) -> Mapping[Pattern | None, tuple[CollectiveAlgorithm, ...]] | None:
+    def collectives(
+        self, value: object, key: str
+    ) -> tuple[Mapping[Pattern | None, tuple[CollectiveAlgorithm, ...]] | None, bool]:
         if value == "auto":
-            return None
+            return None, True
         if not isinstance(value, Mapping):
-            accepted = 'auto, or a table such as { all-reduce = "ring", default = "direct" }'
-            raise InputError(f"{value!r} is not a choice of algorithms", key=key, accepted=accepted)
+            raise InputError(f"{value!r} is not a choice of algorithms", key=key, accepted=_COLLECTIVES)
         chosen: dict[Pattern | None, tuple[CollectiveAlgorithm, ...]] = {}
         check_keys(value, ("selection", "default", *map(str, Pattern)), key)
         for name, one in value.items():
@@ -547,15 +420,15 @@ class _Reader:
             where = f"{key}.{name}"
             if one == []:
                 raise InputError("names no algorithm", key=where, accepted=self._knowing(pattern))
-            entries = (
-                {f"{where}[{index}]": entry for index, entry in enumerate(one)}
-                if isinstance(one, list)
-                else {where: one}
+            entries = one if isinstance(one, list) else [one]
+            places = [f"{where}[{index}]" for index in range(len(one))] if isinstance(one, list) else [where]
+            chosen[pattern] = tuple(
+                self._algorithm(entry, pattern, place) for entry, place in zip(entries, places, strict=True)
             )
-            chosen[pattern] = tuple(self.algorithm(entry, pattern, place) for place, entry in entries.items())
-        return chosen
+        selection = as_choice(value.get("selection", "first"), ("first", "fastest"), f"{key}.selection")
+        return chosen, selection == "fastest"
 
-    def algorithm(self, value: object, pattern: Pattern | None, key: str) -> CollectiveAlgorithm:
+    def _algorithm(self, value: object, pattern: Pattern | None, key: str) -> CollectiveAlgorithm:
         algorithm = self.choice(value, self.plugins.collectives, key)
         if pattern is not None and pattern not in algorithm.patterns:
             known = ", ".join(sorted(algorithm.patterns))
@@ -570,27 +443,8 @@ class _Reader:
 
     def choice(self, value: object, registry: Registry[_T], key: str) -> _T:
         """Return the configured plugin that ``value`` names, see ``configure.choose``."""
-        return configure.choose(
-            value, registry, key_prefix=key, registries=lambda: self.plugins.registries, folder=self.folder
-        )
+        return configure.choose(value, registry, key_prefix=key, **self._surroundings)
 
-
-def _tables(value: object, key: str) -> dict[str, Mapping[str, Any]]:
-    return {name: as_table(one, f"{key}.{name}") for name, one in as_table(value, key).items()}
-
-
-def _listed(content: Mapping[str, Any], name: str, cls: type[_T], section: str = "") -> tuple[_T, ...]:
-    """Return what the list of tables ``name`` of a section describes."""
-    tables, key = content.get(name, []), f"{section}.{name}" if section else name
-    if not isinstance(tables, list):
-        raise InputError(f"{tables!r} is not a list of tables", key=key, accepted=f"[[{key}]]")
-    return tuple(
-        configure.build(cls, as_table(one, f"{key}[{index}]"), key_prefix=f"{key}[{index}]")
-        for index, one in enumerate(tables)
-    )
-
-
-def _texts(value: object, key: str) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        raise InputError(f"{value!r} is not a list", key=key, accepted="a list of texts")
-    return tuple(as_text(one, key) for one in value)
+    @property
+    def _surroundings(self) -> dict[str, Any]:
+        return {"registries": lambda: self.plugins.registries, "folder": self.folder}

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self, TypeVar
 
 import attrs
 from attrs import evolve, field, frozen
 
 from fredfw.collectives import CollectiveAlgorithm, Pattern
-from fredfw.errors import InputError, UnknownNameError, nearest
+from fredfw.errors import InputError, UnknownNameError, nearest, placed
 from fredfw.experiment import jobs
 from fredfw.experiment.naming import as_written, fill, listed
 from fredfw.fabric import SLOTS, MemoryTier, Prices, Topology
@@ -20,7 +20,7 @@ from fredfw.simulation.links import LinkEvent
 from fredfw.simulation.variation import Variation
 from fredfw.tables import as_choice, as_table, as_text, check_keys
 from fredfw.terminal import quoted
-from fredfw.workloads import Npu, Workload, npus
+from fredfw.workloads import Npu, System, Workload, npus
 
 if TYPE_CHECKING:  # only an experiment with a space has them
     from fredfw.experiment.study.reading import Study
@@ -36,19 +36,24 @@ def _positive(_instance: object, attribute: attrs.Attribute[float], value: float
 
 def _share(_instance: object, attribute: attrs.Attribute[float], value: float) -> None:
     if not value <= 1:
-        raise InputError(
-            f"{value!r} is not a saving", key=attribute.name, accepted="a share of at most 1, such as 0.368"
-        )
+        accepted = "a share of at most 1, such as 0.368"
+        raise InputError(f"{value!r} is not a saving", key=attribute.name, accepted=accepted)
+
+
+def _some(_instance: object, attribute: attrs.Attribute[Any], value: tuple[str, ...] | None) -> None:
+    if value == ():
+        raise InputError("names no workload", key=attribute.name, accepted="names of workloads; all without the key")
+
+
+def _axes(_instance: object, attribute: attrs.Attribute[Any], value: tuple[str, ...]) -> None:
+    if len(value) > _AXES or len(set(value)) < len(value):
+        accepted = "one or two different swept fields"
+        raise InputError(f"{list(value)} is not one or two fields", key=attribute.name, accepted=accepted)
 
 
 @frozen
 class Calibration:
-    """The cell of a comparison that a workload's ``compute_scale`` is fitted to.
-
-    Args:
-        fabric: Name of the fabric in the experiment.
-        speedup: Published speed-up over the baseline on it.
-    """
+    """What a workload's ``compute_scale`` is fitted to: the published speed-up over the baseline on one fabric."""
 
     fabric: str
     speedup: float = field(validator=_positive)
@@ -56,14 +61,7 @@ class Calibration:
 
 @frozen
 class Reference:
-    """A published value to print beside a simulated one.
-
-    Args:
-        workload: Name in the experiment.
-        fabric: Name in the experiment.
-        speedup: Over the baseline.
-        source: Where it was published.
-    """
+    """A published speed-up over the baseline, to print beside a simulated one."""
 
     workload: str
     fabric: str
@@ -73,12 +71,9 @@ class Reference:
 
 @frozen
 class SavingReference:
-    """A published saving to print beside a simulated one.
+    """A published saving, a share of the time, to print beside a simulated one.
 
-    Args:
-        saving: The share of the time that is saved.
-        at: The swept values of the group it is about; none where it is about the saving as a whole.
-        source: Where it was published.
+    ``at`` has the swept values of the group it is about; none where it is about the saving as a whole.
     """
 
     saving: float = field(validator=_share)
@@ -103,26 +98,10 @@ class SavingSpec:
     name: str
     of: str
     over: str
-    workloads: tuple[str, ...] | None = field(default=None)
+    workloads: tuple[str, ...] | None = field(default=None, validator=_some)
     part: str | None = None
-    by: tuple[str, ...] = field(default=())
+    by: tuple[str, ...] = field(default=(), validator=_axes)
     references: tuple[SavingReference, ...] = ()
-
-    @workloads.validator
-    def _check_workloads(self, attribute: attrs.Attribute[Any], value: tuple[str, ...] | None) -> None:
-        if value == ():
-            raise InputError(
-                "names no workload", key=attribute.name, accepted="names of workloads; all without the key"
-            )
-
-    @by.validator
-    def _check_by(self, attribute: attrs.Attribute[tuple[str, ...]], value: tuple[str, ...]) -> None:
-        if len(value) > _AXES or len(set(value)) < len(value):
-            raise InputError(
-                f"{list(value)} is not one or two fields",
-                key=attribute.name,
-                accepted="one or two different swept fields",
-            )
 
     def is_claim(self, reference: SavingReference) -> bool:
         """Return whether ``reference`` is about none of several groups."""
@@ -135,14 +114,7 @@ class SavingSpec:
 
 @frozen(eq=False)
 class Pair:
-    """Two cells that a saving compares.
-
-    Args:
-        workload: Of both.
-        of: Fabric of the one.
-        over: Fabric of the other.
-        settings: Swept fields of the workload and of the fabric ``of``.
-    """
+    """Two cells of a workload that a saving compares, with the swept fields of it and of the fabric ``of``."""
 
     workload: str
     of: str
@@ -174,7 +146,7 @@ class Section:
     @property
     def written(self) -> dict[str, Any]:
         """What configures the plugins, as written; JSON-ready."""
-        return {key: _plain(self.table[key]) for key in self.PLUGINS if key in self.table}
+        return {key: plain(self.table[key]) for key in self.PLUGINS if key in self.table}
 
     def is_called(self, names: Sequence[str]) -> bool:
         """Return whether its name or its template is among ``names``."""
@@ -247,11 +219,7 @@ class FabricSpec(FabricSection):
 
 @frozen(eq=False, kw_only=True)
 class WorkloadSpec(WorkloadSection):
-    """One row of the matrix.
-
-    Args:
-        workload: What to run; ``Jobs`` where it is several jobs at once.
-    """
+    """One row of the matrix; ``workload`` is what to run: ``Jobs`` where it is several jobs at once."""
 
     workload: Workload
 
@@ -260,6 +228,43 @@ class WorkloadSpec(WorkloadSection):
         """The key of the experiment that configures ``workload``."""
         whole = f"workloads.{self.name}"
         return whole if isinstance(self.workload, jobs.Jobs) else f"{whole}.workload"
+
+
+@frozen(eq=False)
+class UnfitTopology(Topology):
+    """Stands for a topology that cannot be configured, because of ``error``."""
+
+    name: ClassVar[str] = "unfit"
+
+    error: InputError
+
+    def build(self) -> NoReturn:
+        """Raise the error."""
+        raise self.error
+
+
+@frozen(eq=False)
+class UnfitWorkload(Workload):
+    """Stands for a workload that cannot be configured, because of ``error``."""
+
+    name: ClassVar[str] = "unfit"
+
+    error: InputError
+
+    def mesh(self, system: System) -> NoReturn:
+        """Raise the error."""
+        del system
+        raise self.error
+
+    graph = mesh
+
+
+def error_of(workload: WorkloadSpec, fabric: FabricSpec) -> InputError | None:
+    """Return why one of the two is impossible, if it is."""
+    for one in (fabric.topology, workload.workload):
+        if isinstance(one, UnfitTopology | UnfitWorkload):
+            return one.error
+    return None
 
 
 def npu_from(table: Mapping[str, Any], key: str, folder: Path) -> Npu:
@@ -275,10 +280,8 @@ def npu_from(table: Mapping[str, Any], key: str, folder: Path) -> Npu:
     if "preset" in table:
         preset = as_text(table["preset"], f"{key}.preset")
         precision = as_choice(table.get("precision", npus.PRECISIONS[0]), npus.PRECISIONS, f"{key}.precision")
-        try:
+        with placed(key=key):
             known = npus.values(preset, precision)
-        except InputError as error:
-            raise error.at(key=key) from None
         if "efficiency" in given:  # of a roofline
             known["compute"] = npus.MODELS[0]
         kernels = {**known["kernels"], **as_table(given.get("kernels", {}), f"{key}.kernels")}
@@ -380,7 +383,7 @@ class Outline(Generic[_Fabric, _Workload]):
 
     def written_npu(self, fabric: FabricSection) -> dict[str, Any]:
         """Return the table of what computes on ``fabric``, JSON-ready."""
-        found: dict[str, Any] = _plain(fabric.table.get("npu", self.npu_table))
+        found: dict[str, Any] = plain(fabric.table.get("npu", self.npu_table))
         return found
 
     def npu_of(self, fabric: FabricSection, accelerator: str = "") -> Npu:
@@ -406,9 +409,9 @@ class Outline(Generic[_Fabric, _Workload]):
         return self.variation if fabric.variation is None else fabric.variation
 
     def varied(self, fabric: FabricSection) -> dict[str, Any]:
-        """Return the table ``variation`` of ``fabric``, by its key, JSON-ready; nothing where nothing varies."""
+        """Return the table ``variation`` of ``fabric`` by its key, JSON-ready; nothing where nothing varies."""
         variation = self.variation_of(fabric)
-        return {} if variation is None else {"variation": _plain(attrs.asdict(variation))}
+        return {} if variation is None else {"variation": plain(attrs.asdict(variation))}
 
     def pairs(self, saving: SavingSpec) -> list[Pair]:
         """Return the cells that ``saving`` compares, workload by workload.
@@ -416,21 +419,15 @@ class Outline(Generic[_Fabric, _Workload]):
         Raises:
             InputError: A fabric, a workload or a swept field that is not there; gives the key in the saving's table.
         """
-        try:
+        with placed(key="of"):
             fabrics = self.fabrics_called(saving.of)
-        except UnknownNameError as error:
-            raise error.at(key="of") from None
-        try:
+        with placed(key="workloads"):
             workloads = self._called("workload", self.workloads, saving.workloads)
-        except UnknownNameError as error:
-            raise error.at(key="workloads") from None
         pairs = []
         for workload in workloads:
             for fabric in fabrics:
-                try:
+                with placed(key="over"):
                     over = self.fabric(fill(saving.over, fabric.settings)).name
-                except UnknownNameError as error:
-                    raise error.at(key="over") from None
                 settings = {**workload.settings, **fabric.settings}
                 for key in saving.by:
                     if key not in settings:
@@ -468,27 +465,20 @@ class Outline(Generic[_Fabric, _Workload]):
         """
         if fabrics is None and workloads is None:
             return self
-        try:
-            columns = self._called("fabric", self.fabrics, fabrics)
-        except UnknownNameError as error:
-            raise error.at(key="fabric") from None
-        try:
-            rows = self._called("workload", self.workloads, workloads)
-        except UnknownNameError as error:
-            raise error.at(key="workload") from None
-        names = {one.name for one in columns}
-        while baselines and (missing := {self.fabric(name).baseline for name in names} - names):
-            names |= missing
-        wanted = {one.name for one in rows}
+        with placed(key="fabric"):
+            columns = {one.name for one in self._called("fabric", self.fabrics, fabrics)}
+        with placed(key="workload"):
+            rows = {one.name for one in self._called("workload", self.workloads, workloads)}
         if baselines:
-            wanted |= {one.baseline for one in rows if one.baseline is not None}
-        rows = tuple(one for one in self.workloads if one.name in wanted)
-        cells = {(row.name, column) for row in rows for column in names}
+            rows |= {one.baseline for one in self.workloads if one.name in rows and one.baseline is not None}
+            while missing := {self.fabric(name).baseline for name in columns} - columns:
+                columns |= missing
+        cells = {(row, column) for row in rows for column in columns}
         return evolve(
             self,
             complete=self.complete and len(cells) == len(self.cells),
-            fabrics=tuple(one for one in self.fabrics if one.name in names),
-            workloads=rows,
+            fabrics=tuple(one for one in self.fabrics if one.name in columns),
+            workloads=tuple(one for one in self.workloads if one.name in rows),
             references=tuple(one for one in self.references if (one.workload, one.fabric) in cells),
             savings=covered(self, cells),
         )
@@ -558,10 +548,10 @@ class Experiment(Outline[FabricSpec, WorkloadSpec]):
         return evolve(self, workloads=tuple(changed))
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Return a value of a table as JSON would give it back."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
+        return {str(key): plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [plain(one) for one in value]
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)

@@ -8,23 +8,22 @@ from itertools import product
 from typing import Any
 
 from fredfw import limits
-from fredfw.errors import InputError, nearest
+from fredfw.errors import InputError, nearest, placed
 from fredfw.experiment.file.overrides import dotted, key_parts, with_values
+from fredfw.experiment.file.spec import Section
 from fredfw.experiment.naming import fill, placeholders, toml_key
 
 _FORM = "a table of lists, such as { npus = [1024, 2048] }"
 
 
-def expand(
-    tables: Mapping[str, Mapping[str, Any]], kind: str, plugin: str, keys: Collection[str]
-) -> Iterator[tuple[str, str, Mapping[str, Any], Mapping[str, Any]]]:
-    """Yield (name, template, settings, table) of every section that ``tables`` stand for; the first key is slowest.
+def expand(tables: Mapping[str, Mapping[str, Any]], kind: str, plugin: str, keys: Collection[str]) -> Iterator[Section]:
+    """Yield every section that ``tables``, by name, stand for; the first key of a sweep is slowest.
 
     What is swept is a path whose first key is one of ``keys``, such as ``sharing`` or ``topology.node.npus``. Any other
     is a field of the section's ``plugin``.
 
     Args:
-        tables: By name.
+        tables: What is written.
         kind: Key path of all of them: ``fabrics`` or ``workloads``.
         plugin: The key of the plugin that a section is about: ``topology`` or ``workload``.
         keys: What a section may have, but for the sweep.
@@ -51,15 +50,14 @@ def expand(
                 message = f"{name!r} is used twice, first in {kind}.{taken[name]}"
                 raise InputError(message, key=where, accepted="different names")
             taken[name] = template
-            yield name, template, settings, _filled(kind, name, rest, {paths[one]: settings[one] for one in paths})
+            whole = _filled(kind, name, rest, {paths[one]: settings[one] for one in paths})
+            yield Section(name=name, template=template, settings=settings, table=whole)
 
 
 def _path(field: str, plugin: str | None, keys: Collection[str], where: str) -> tuple[str, ...]:
     """Return the keys that lead to a swept field in its section."""
-    try:
+    with placed(key=where):
         parts = key_parts(field)
-    except InputError as error:
-        raise error.at(key=where) from None
     return parts if plugin is None or parts[0] in keys else (plugin, *parts)
 
 

@@ -10,7 +10,7 @@ from attrs import evolve
 
 from fredfw.errors import InputError, Interrupted
 from fredfw.experiment.cell.runner import merged
-from fredfw.experiment.file.labels import check_parts, check_priorities, check_sharing
+from fredfw.experiment.file.checks import check_causes
 from fredfw.experiment.file.spec import (
     AnyOutline,
     Experiment,
@@ -18,8 +18,8 @@ from fredfw.experiment.file.spec import (
     FabricSpec,
     WorkloadSection,
     covered,
+    error_of,
 )
-from fredfw.experiment.file.unfit import error_of
 from fredfw.experiment.matrix.savings import savings
 from fredfw.experiment.progress import Log, Progress, silent
 from fredfw.experiment.results import Cell, Comparison, Failure, Row, Status
@@ -120,9 +120,7 @@ def compare(
         raise here.error(next(iter(failures.values())))
     if workers is not None:
         causes = {key: cell.breakdown for key, cell in found.items()}
-        check_parts(experiment, causes)
-        check_priorities(experiment, causes)
-        check_sharing(experiment, causes)
+        check_causes(experiment, causes)
     return comparison()
 
 

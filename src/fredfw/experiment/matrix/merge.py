@@ -8,7 +8,7 @@ from pathlib import Path
 from attrs import asdict
 
 from fredfw.errors import InputError
-from fredfw.experiment.file.labels import check_parts, check_priorities
+from fredfw.experiment.file.checks import check_causes
 from fredfw.experiment.file.spec import AnyOutline, FabricSection, WorkloadSection
 from fredfw.experiment.matrix.comparison import assemble, comparable
 from fredfw.experiment.naming import listed
@@ -57,8 +57,7 @@ def merge(outline: AnyOutline, stores: Sequence[Store]) -> Comparison:
         first = next(iter(failures.values()))
         raise InputError(first.reason, file=outline.file, key=first.key, accepted=first.accepted)
     causes = {key: cell.breakdown for key, cell in cells.items()}
-    check_parts(outline, causes)
-    check_priorities(outline, causes)
+    check_causes(outline, causes)
     counts = [(f"{row} on {column}", cell.provenance.get("transfers", 0)) for (row, column), cell in cells.items()]
     reason = "" if outline.fidelity or fidelity == EXACT else chosen(counts).reason
     return assemble(outline, cells, [cell.statistics for cell in cells.values()], reason, failures)

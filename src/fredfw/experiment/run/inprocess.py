@@ -6,9 +6,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from fredfw.errors import FredfwError, InputError, SimulationError
 from fredfw.experiment.cell.runner import Runner
-from fredfw.experiment.file.labels import check_parts, check_priorities, check_sharing, names_of
-from fredfw.experiment.file.spec import Experiment, FabricSpec, WorkloadSpec
-from fredfw.experiment.file.unfit import error_of
+from fredfw.experiment.file.checks import check_causes, labels_of_sharing
+from fredfw.experiment.file.spec import Experiment, FabricSpec, WorkloadSpec, error_of
 from fredfw.experiment.progress import Log, Progress
 from fredfw.experiment.results import Cell, Failure, RunResult
 from fredfw.experiment.run.cells import CellSpec, Outcome, outcome
@@ -82,7 +81,7 @@ class InProcess:
         """
         experiment = self._experiment
         named = experiment.priorities is not None or any(one.part is not None for one in experiment.savings)
-        named = named or any(map(names_of, experiment.fabrics))
+        named = named or any(map(labels_of_sharing, experiment.fabrics))
         if not strict and not named:
             return
         causes: dict[tuple[str, str], Collection[str]] = {}
@@ -96,9 +95,7 @@ class InProcess:
             except InputError:
                 if strict:
                     raise
-        check_parts(experiment, causes)
-        check_priorities(experiment, causes)
-        check_sharing(experiment, causes)
+        check_causes(experiment, causes)
 
     def transfers(self, specs: Sequence[CellSpec]) -> Iterator[int]:
         """Yield about how many transfers each of ``specs`` has; 0 where one cannot be run."""

@@ -11,7 +11,7 @@ from attrs import define, evolve, field, frozen
 from fredfw.errors import InputError, Interrupted, UnknownNameError
 from fredfw.experiment.file import reading
 from fredfw.experiment.file.overrides import with_values
-from fredfw.experiment.file.spec import Experiment
+from fredfw.experiment.file.spec import Experiment, plain
 from fredfw.experiment.metrics import METRICS
 from fredfw.experiment.progress import Log, Progress, silent
 from fredfw.experiment.results import Cell, Failure
@@ -255,8 +255,8 @@ class _Found:
             rungs=tuple(self._counts()),
             sampler={"name": self.sampler.name, **configure.unstructure(self.sampler)},
             provenance={
-                "study": _plain(study.tables),
-                "experiment": _plain(study.content),
+                "study": plain(study.tables),
+                "experiment": plain(study.content),
                 "versions": dict(
                     sorted({name: one for cell in cells for name, one in cell.provenance["versions"].items()}.items())
                 ),
@@ -338,12 +338,3 @@ def shown(value: float, unit: str) -> str:
     if unit in _UNITS:
         return render(value, _UNITS[unit])
     return f"{value:,.6g} {unit}".rstrip()
-
-
-def _plain(value: Any) -> Any:
-    """Return a value of TOML as JSON has it."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
