@@ -21,12 +21,10 @@ from fredfw.experiment.cell.runner import Runner
 from fredfw.experiment.file import checks, reading
 from fredfw.experiment.file.spec import AnyOutline, Experiment, FabricSpec, Outline, WorkloadSpec
 from fredfw.experiment.matrix import calibration, comparison, merge, sensitivity as sensitivities
-from fredfw.experiment.matrix.variations import simulate
 from fredfw.experiment.naming import listed
 from fredfw.experiment.progress import Log, Progress, silent
 from fredfw.experiment.results import Cell, CollectiveResult, Comparison, Effect, GraphResult, RunResult, WhatIf
-from fredfw.experiment.run.cells import SpecWriter, keep, refused
-from fredfw.experiment.run.workers import workers
+from fredfw.experiment.run.cells import SpecWriter, keep, refused, workers
 from fredfw.experiment.store import Store, opened
 from fredfw.experiment.why import critical_path
 from fredfw.fabric import Fabric, Topology
@@ -347,7 +345,7 @@ class Framework:
         except InputError as error:
             keep(store, spec, refused(workload.name, fabric.name, error))
             raise
-        store.put(spec, Cell.of(result))
+        store.put(*spec.identity, Cell.of(result))
         return result
 
     def export_program(
@@ -433,7 +431,7 @@ class Framework:
             workers(jobs, executor, self.plugins) as others,
         ):
             run = partial(
-                simulate,
+                sensitivities.simulate,
                 matrix,
                 self.plugins,
                 cells=cells,
@@ -496,7 +494,7 @@ class Framework:
 
             known = {(row.workload, row.fabric) for row in found.rows}
             run = partial(
-                simulate,
+                sensitivities.simulate,
                 matrix,
                 self.plugins,
                 cells=known,

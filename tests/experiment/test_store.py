@@ -12,20 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attrs import asdict, evolve, frozen
+from attrs import asdict, evolve
 
 from fredfw import Framework
 from fredfw.errors import InputError
 from fredfw.experiment import store as module
 from fredfw.experiment.results import Cell, Failure
 from fredfw.experiment.store import Store
-
-
-@frozen
-class Spec:
-    key: str
-    environment: str = "here"
-
 
 FAILURE = Failure("net", "mesh", "it needs 3 GB", infeasible=True, key="workloads.net.mp", accepted="4 or more")
 
@@ -60,7 +53,7 @@ def rows(path: Path) -> list[Any]:
 def begun(path: Path) -> Store:
     """A store whose file is there."""
     store = Store.open(path)
-    store.put(Spec("first"), FAILURE)
+    store.put("first", "here", FAILURE)
     store.flush()
     return store
 
@@ -77,7 +70,7 @@ def change(path: Path, sql: str) -> None:
 def test_a_cell_comes_back_to_the_last_digit(cell: Cell, tmp_path: Path) -> None:
     with Store.open(tmp_path / "cells") as store:
         assert store.get("a", "here") is None
-        store.put(Spec("a"), cell)
+        store.put("a", "here", cell)
         waiting = store.get("a", "here")
     with Store.open(tmp_path / "cells") as store:
         stored = store.get("a", "here")
@@ -87,7 +80,7 @@ def test_a_cell_comes_back_to_the_last_digit(cell: Cell, tmp_path: Path) -> None
 
 
 def test_a_failure_comes_back(store: Store) -> None:
-    store.put(Spec("a"), FAILURE)
+    store.put("a", "here", FAILURE)
     store.flush()
     found = store.get("a", "here")
     assert isinstance(found, Failure)
@@ -96,7 +89,7 @@ def test_a_failure_comes_back(store: Store) -> None:
 
 def test_key_and_environment_both_decide(store: Store) -> None:
     for key, environment in (("a", "y"), ("a", "x"), ("b", "x")):
-        store.put(Spec(key, environment), evolve(FAILURE, reason=key + environment))
+        store.put(key, environment, evolve(FAILURE, reason=key + environment))
     assert store.get("b", "y") is None
     assert [(name, getattr(one, "reason", None)) for name, one in store.find("a")] == [("x", "ax"), ("y", "ay")]
     assert store.find("c") == []
@@ -104,7 +97,7 @@ def test_key_and_environment_both_decide(store: Store) -> None:
 
 def test_what_is_put_later_counts(store: Store) -> None:
     for reason in ("first", "second"):
-        store.put(Spec("a"), evolve(FAILURE, reason=reason))
+        store.put("a", "here", evolve(FAILURE, reason=reason))
         store.flush()
     assert [getattr(one, "reason", None) for _, one in store.find("a")] == ["second"]
 
@@ -120,13 +113,13 @@ def test_writes_are_batched_and_durable_while_others_compute(tmp_path: Path, mon
     monkeypatch.setattr(Store, "_write", counted)
     with Store.open(tmp_path / "cells") as store:
         for key in range(100):
-            store.put(Spec(str(key)), FAILURE)
+            store.put(str(key), "here", FAILURE)
         begun = time.monotonic()
         while not rows(tmp_path / "cells"):  # as a long cell that runs now
             assert time.monotonic() - begun < 30
             time.sleep(0.02)
         assert len(rows(tmp_path / "cells")) == 100
-        store.put(Spec("last"), FAILURE)
+        store.put("last", "here", FAILURE)
     assert batches == [100, 1]
     assert len(rows(tmp_path / "cells")) == 101
     assert module._DELAY <= 0.5
@@ -147,15 +140,15 @@ def test_writes_are_batched_and_durable_while_others_compute(tmp_path: Path, mon
 def test_a_damaged_entry_counts_as_missing_and_is_replaced(damage: str, cell: Cell, tmp_path: Path) -> None:
     path = tmp_path / "cells"
     with Store.open(path) as store:
-        store.put(Spec("a"), cell)
-        store.put(Spec("b"), FAILURE)
+        store.put("a", "here", cell)
+        store.put("b", "here", FAILURE)
     change(path, f"UPDATE outcomes {damage} WHERE key = 'a'")
     with Store.open(path) as store:
         assert store.get("a", "here") is None
         assert store.get("a", "there") is None
         assert store.find("a") == []
         assert store.get("b", "here") is not None
-        store.put(Spec("a"), cell)
+        store.put("a", "here", cell)
     with Store.open(path) as store:
         assert store.get("a", "here") is not None
 
@@ -235,20 +228,20 @@ def test_a_folder_that_cannot_be_written_is_refused() -> None:
 def test_an_empty_file_becomes_a_store(tmp_path: Path) -> None:
     (tmp_path / "cells").touch()
     with Store.open(tmp_path / "cells") as store:
-        store.put(Spec("a"), FAILURE)
+        store.put("a", "here", FAILURE)
     assert len(rows(tmp_path / "cells")) == 1
 
 
 def test_a_full_disk_is_said_once_and_loses_nothing_that_was_written(cell: Cell, tmp_path: Path) -> None:
     path = tmp_path / "cells"
     store = Store.open(path)
-    store.put(Spec("a"), cell)
+    store.put("a", "here", cell)
     store.flush()
     assert store._connection is not None
     pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
     store._connection.execute(f"PRAGMA max_page_count = {pages}")  # as if nothing more fitted
     for key in range(20):
-        store.put(Spec(str(key)), cell)
+        store.put(str(key), "here", cell)
     with pytest.raises(InputError, match="the disk is full"):
         store.flush()
     store._connection.execute(f"PRAGMA max_page_count = {1000 * pages}")  # somebody made place
@@ -260,12 +253,12 @@ def test_a_full_disk_found_in_the_background_is_said_at_the_next_put(cell: Cell,
     store = begun(tmp_path / "cells")
     assert store._connection is not None
     store._connection.execute("PRAGMA max_page_count = 3")
-    store.put(Spec("a"), cell)
-    store.put(Spec("b"), cell)
+    store.put("a", "here", cell)
+    store.put("b", "here", cell)
     assert store._timer is not None
     store._timer.join()
     with pytest.raises(InputError, match=r"cells: cannot be written: the disk is full \(accepted: .*\)"):
-        store.put(Spec("c"), cell)
+        store.put("c", "here", cell)
     with pytest.raises(InputError, match="the disk is full"):
         store.close()
     assert [key for key, *_ in rows(tmp_path / "cells")] == ["first"]
@@ -276,8 +269,8 @@ def test_what_ends_the_block_matters_more_than_a_full_disk(cell: Cell, tmp_path:
         with begun(tmp_path / "cells") as store:
             assert store._connection is not None
             store._connection.execute("PRAGMA max_page_count = 3")
-            store.put(Spec("a"), cell)
-            store.put(Spec("b"), cell)
+            store.put("a", "here", cell)
+            store.put("b", "here", cell)
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -290,7 +283,7 @@ def test_a_store_that_another_process_holds_is_waited_for(tmp_path: Path, monkey
     store = Store.open(path)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
-    store.put(Spec("a"), FAILURE)
+    store.put("a", "here", FAILURE)
     with pytest.raises(InputError, match="another process"):
         store.flush()
     with pytest.raises(InputError, match="another process"):
@@ -310,7 +303,7 @@ def test_an_interrupt_while_it_writes_loses_nothing(tmp_path: Path) -> None:
     with Store.open(tmp_path / "cells") as store:
         with pytest.raises(KeyboardInterrupt):
             store._write(Interrupting())
-        store.put(Spec("a"), FAILURE)
+        store.put("a", "here", FAILURE)
     assert len(rows(tmp_path / "cells")) == 1
 
 
@@ -327,7 +320,7 @@ class Spec:
 def write(name, count):
     with Store.open("cells") as store:
         for number in range(count):
-            store.put(Spec(f"{name}{number}"), Failure("w", "f", f"{name}{number}" * 100, infeasible=True))
+            store.put(f"{name}{number}", "here", Failure("w", "f", f"{name}{number}" * 100, infeasible=True))
             store.flush()
             os.write(1, f"{name}{number}\\n".encode())
 
@@ -344,7 +337,7 @@ for name, count, seconds in (one.split(":") for one in sys.argv[1:]):
     else:
         children.append(child)
 failed = any([os.waitpid(child, 0)[1] for child in children])
-Store.open("cells").put(Spec("unclosed"), Failure("w", "f", "unclosed" * 100, infeasible=True))
+Store.open("cells").put("unclosed", "here", Failure("w", "f", "unclosed" * 100, infeasible=True))
 sys.exit(failed)
 """
 
@@ -379,8 +372,8 @@ def test_no_damage_of_the_file_gives_another_result(cell: Cell, tmp_path: Path) 
     path = tmp_path / "cells"
     with Store.open(path) as store:
         for key in "abcdef":
-            store.put(Spec(key), evolve(FAILURE, reason=key * 300))
-        store.put(Spec("cell"), cell)
+            store.put(key, "here", evolve(FAILURE, reason=key * 300))
+        store.put("cell", "here", cell)
     whole = path.read_bytes()
     dice = random.Random(18)
     seen = {"missing": 0, "whole": 0}
@@ -403,7 +396,7 @@ def test_no_damage_of_the_file_gives_another_result(cell: Cell, tmp_path: Path) 
                     found = store.get(key, "here")
                     seen["missing" if found is None else "whole"] += 1
                     assert found is None or getattr(found, "reason", None) == key * 300
-                    store.put(Spec(key), evolve(FAILURE, reason=key * 300))
+                    store.put(key, "here", evolve(FAILURE, reason=key * 300))
                 store.get("cell", "here")
                 store.find("a")
         except InputError as error:

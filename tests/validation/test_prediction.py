@@ -6,8 +6,7 @@ import pytest
 
 from fredfw.errors import SimulationError
 from fredfw.experiment.results import Failure
-from fredfw.experiment.run.cells import CellRunner, CellSpec, Outcome
-from fredfw.experiment.run.workers import workers
+from fredfw.experiment.run.cells import CellRunner, CellSpec, Outcome, workers
 from fredfw.experiment.store import Store
 from fredfw.fabric import IdealTransport
 from fredfw.fidelities import ESTIMATE

@@ -128,7 +128,7 @@ def validate(
     plugins = framework.plugins
     own = None if fabric_path is None else _own(framework, fabric_path, files, system)
     points = _points(files, system, pattern, in_place, whole, plugins, own)
-    from fredfw.experiment.run.workers import workers
+    from fredfw.experiment.run.cells import workers
     from fredfw.experiment.store import opened
     from fredfw.plugin import configure
     from fredfw.validation import report

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock, Timer
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from attrs import asdict
 
@@ -73,16 +73,6 @@ def opened(store: Store | str | Path | None, *, new: bool = True) -> Iterator[St
         yield found
 
 
-class _Identified(Protocol):
-    """What an outcome is stored under; a ``CellSpec`` is that."""
-
-    @property
-    def key(self) -> str: ...
-
-    @property
-    def environment(self) -> str: ...
-
-
 class Store:
     """Outcomes by what decides them; use it in a ``with`` block, which closes it.
 
@@ -95,6 +85,8 @@ class Store:
     def __init__(self, path: Path, location: Path, connection: sqlite3.Connection | None) -> None:
         """Use the open database ``connection``, or begin one at ``location``; ``open`` is how a store begins."""
         self.path = path
+        self.hits = 0
+        """How many cells came from it instead of being run."""
         self._location = location
         self._connection = connection
         self._database = Lock()  # held while the connection is used
@@ -176,8 +168,8 @@ class Store:
             except _DAMAGE as error:
                 raise _refusal(error, self.path) from None
 
-    def put(self, spec: _Identified, outcome: Cell | Failure) -> None:
-        """Keep ``outcome`` of ``spec``, in the place of what is there; durable within a second.
+    def put(self, key: str, environment: str, outcome: Cell | Failure) -> None:
+        """Keep what is known of a cell, in the place of what is there; durable within a second.
 
         Raises:
             InputError: What was put before could not be written.
@@ -185,7 +177,7 @@ class Store:
         """
         value = _written(outcome)
         with self._lock:
-            self._waiting[spec.key, spec.environment] = _digest(spec.key, spec.environment, value), value
+            self._waiting[key, environment] = _digest(key, environment, value), value
             if self._timer is None:
                 # The interpreter waits for it at its end, so that nothing is lost where nobody closes the store.
                 self._timer = Timer(_DELAY, self._flush_later)

@@ -7,9 +7,8 @@ from functools import partial
 
 from fredfw.errors import InputError
 from fredfw.experiment.progress import Progress
-from fredfw.experiment.run.cells import CellRunner, CellStore, evaluate
-from fredfw.experiment.run.fidelity import choose, stored
-from fredfw.experiment.run.workers import Workers
+from fredfw.experiment.run.cells import CellRunner, Workers, choose, evaluate, stored
+from fredfw.experiment.store import Store
 from fredfw.fabric import IdealTransport
 from fredfw.fidelities import EXACT
 from fredfw.plugin.manager import PluginManager
@@ -42,7 +41,7 @@ def validate(
     *,
     transport: object = None,
     fidelity: str | None = None,
-    store: CellStore | None = None,
+    store: Store | None = None,
     workers: Workers | None = None,
     progress: Progress | None = None,
 ) -> Validation:
@@ -63,13 +62,7 @@ def validate(
     if not points:
         raise InputError("there are no measured times to compare with", accepted="one or more")
     transports = Transports(plugins, transport)
-    evaluator: Evaluator = partial(
-        evaluate,
-        run=CellRunner(plugins).run if workers is None else workers.run,
-        store=store,
-        executor=None if workers is None else workers.executor,
-        jobs=1 if workers is None else workers.jobs,
-    )
+    evaluator: Evaluator = partial(evaluate, run=CellRunner(plugins).run, store=store, workers=workers)
     checks = predictors(plugins, transports, evaluator)
     for point in points:
         checks[point.kind].check(point)
@@ -117,15 +110,14 @@ def _choice(
     points: Sequence[Point],
     plugins: PluginManager,
     transports: Transports,
-    store: CellStore | None,
+    store: Store | None,
     workers: Workers | None,
 ) -> Choice:
     """Return the fidelity of the iterations among ``points``: one for all of them."""
     iterations = Iterations(plugins, transports)
     found = {one.same: one for one in points if isinstance(one, IterationPoint)}.values()
-    count = CellRunner(plugins).transfers if workers is None else workers.transfers
     specs = [*map(iterations.spec, found)]
-    return choose(specs, count, stored(store, specs), [one.where for one in found])
+    return choose(specs, (workers or CellRunner(plugins)).transfers, stored(store, specs), [one.where for one in found])
 
 
 def _teller(progress: Progress | None, total: int) -> Callable[[Point], None]:

@@ -11,7 +11,19 @@ from attrs import asdict, evolve
 from fredfw import Framework, hookimpl, limits
 from fredfw.errors import InputError, LimitError, SimulationError
 from fredfw.experiment.results import Cell, Comparison, Failure
-from fredfw.experiment.run.cells import CellSpec, Outcome, SpecWriter, evaluate, key_of, outcome, run_cell, tables
+from fredfw.experiment.run.cells import (
+    CellRunner,
+    CellSpec,
+    Outcome,
+    SpecWriter,
+    Workers,
+    evaluate,
+    key_of,
+    outcome,
+    run_cell,
+    tables,
+)
+from fredfw.experiment.store import Store
 from fredfw.plugin.manager import PluginManager, Switches
 from fredfw.plugin.setup import Setup
 
@@ -93,17 +105,7 @@ def test_the_environment_is_the_code_of_what_is_used(tmp_path: Path) -> None:
     assert environment(frozenset({"tacos"}), fabric=0) != environment(fabric=0)
 
 
-def test_each_different_cell_is_run_once_and_what_is_stored_is_not(framework: Framework) -> None:
-    class Shelf:
-        def __init__(self) -> None:
-            self.known: dict[tuple[str, str], Outcome] = {}
-
-        def get(self, key: str, environment: str) -> Outcome | None:
-            return self.known.get((key, environment))
-
-        def put(self, spec: CellSpec, outcome: Outcome) -> None:
-            self.known[spec.identity] = outcome
-
+def test_each_different_cell_is_run_once_and_what_is_stored_is_not(framework: Framework, tmp_path: Path) -> None:
     ran: list[str] = []
 
     def run(spec: CellSpec) -> Outcome:
@@ -111,45 +113,34 @@ def test_each_different_cell_is_run_once_and_what_is_stored_is_not(framework: Fr
         return Failure(spec.workload, spec.fabric, "no", infeasible=spec.fabric != "star")
 
     cells = specs(framework)
-    shelf = Shelf()
-    found = dict(evaluate([*cells, *cells], run, store=shelf))
-    assert sorted(found) == list(range(12))
-    assert sorted(ran) == sorted(str(one) for one in cells)
+    with Store.open(tmp_path / "cells") as store:
+        found = dict(evaluate([*cells, *cells], run, store=store))
+        assert sorted(found) == list(range(12))
+        assert sorted(ran) == sorted(str(one) for one in cells)
+        ran.clear()
+        assert len(dict(evaluate(cells, run, store=store))) == 6
     # A model that failed may succeed next time: it is not kept.
-    assert len(shelf.known) == 4
-    ran.clear()
-    assert len(dict(evaluate(cells, run, store=shelf))) == 6
     assert ran == [str(one) for one in cells if one.fabric == "star"]
+    assert store.hits == 4
 
 
-def test_an_interrupt_keeps_what_has_ended_elsewhere(framework: Framework) -> None:
-    kept: list[str] = []
-
-    class Shelf:
-        def get(self, key: str, environment: str) -> Outcome | None:
-            return None
-
-        def put(self, spec: CellSpec, outcome: Outcome) -> None:
-            kept.append(str(spec))
-
+def test_an_interrupt_keeps_what_has_ended_elsewhere(framework: Framework, tmp_path: Path) -> None:
     class Done(Executor):
         def submit(self, function: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
             future: Future[Any] = Future()
-            future.set_result(function(*args))
+            future.set_result(Failure(args[0].workload, args[0].fabric, "no", infeasible=True))
             return future
-
-    def run(spec: CellSpec) -> Outcome:
-        return Failure(spec.workload, spec.fabric, "no", infeasible=True)
-
-    cells = specs(framework)
 
     def interrupt(*step: object) -> None:
         raise KeyboardInterrupt
 
-    outcomes = evaluate(cells, run, store=Shelf(), executor=Done(), progress=interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        next(outcomes)
-    assert sorted(kept) == sorted(map(str, cells))
+    cells = specs(framework)
+    others = Workers(Done(), 1, Setup.of(framework.plugins))
+    with Store.open(tmp_path / "cells") as store:
+        outcomes = evaluate(cells, CellRunner(framework.plugins).run, store=store, workers=others, progress=interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            next(outcomes)
+        assert all(store.get(*one.identity) is not None for one in cells)
 
 
 class Counting:

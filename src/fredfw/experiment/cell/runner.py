@@ -13,8 +13,7 @@ from attrs import frozen
 
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.experiment import memories
-from fredfw.experiment.cell.bench import Bench
-from fredfw.experiment.cell.kept import Kept
+from fredfw.experiment.cell.bench import Bench, Kept
 from fredfw.experiment.file.spec import Experiment, FabricSpec, WorkloadSpec
 from fredfw.experiment.jobs import Courses, Jobs, Part, Simulated, breakdown_of, results_of, seconds_of, spilling
 from fredfw.experiment.progress import Log, silent

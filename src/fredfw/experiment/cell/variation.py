@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from attrs import evolve, frozen
 
-from fredfw.experiment.file.spec import Experiment, FabricSpec, WorkloadSpec
+from fredfw.experiment.file.spec import Experiment, FabricSpec
 from fredfw.fabric import (
     Call,
     Costs,
@@ -206,22 +206,18 @@ class Variation:
         return f"{self.parameter}{f' of {self.fabric}' if self.fabric else ''} {percent}"
 
 
-def changed(experiment: Experiment, variation: Variation) -> Experiment:
+def changed(experiment: Experiment, variation: Variation | None) -> Experiment:
     """Return ``experiment`` with ``variation``."""
+    if variation is None:
+        return experiment
     if variation.fabric is None:
-        rows: list[WorkloadSpec] = [
-            evolve(row, compute_scale=row.compute_scale / variation.factor) for row in experiment.workloads
-        ]
+        rows = (evolve(row, compute_scale=row.compute_scale / variation.factor) for row in experiment.workloads)
         return evolve(experiment, workloads=tuple(rows))
-    columns: list[FabricSpec] = [
-        evolve(
-            one,
-            topology=VariedTopology(one.topology, one.slots, one.memories, variation.parameter, variation.factor),
-            slots={},
-            memories=(),
-        )
-        if one.name == variation.fabric
-        else one
-        for one in experiment.fabrics
-    ]
-    return evolve(experiment, fabrics=tuple(columns))
+
+    def column(one: FabricSpec) -> FabricSpec:
+        if one.name != variation.fabric:
+            return one
+        topology = VariedTopology(one.topology, one.slots, one.memories, variation.parameter, variation.factor)
+        return evolve(one, topology=topology, slots={}, memories=())
+
+    return evolve(experiment, fabrics=tuple(map(column, experiment.fabrics)))

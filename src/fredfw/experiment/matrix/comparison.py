@@ -23,10 +23,9 @@ from fredfw.experiment.file.spec import (
 from fredfw.experiment.matrix.savings import savings
 from fredfw.experiment.progress import Log, Progress, silent
 from fredfw.experiment.results import Cell, Comparison, Failure, Row, Status
-from fredfw.experiment.run.cells import CellStore, Counted, Outcome, SpecWriter, evaluate, refused
-from fredfw.experiment.run.fidelity import choose, stored
-from fredfw.experiment.run.inprocess import InProcess, Steps
-from fredfw.experiment.run.workers import Workers
+from fredfw.experiment.run.cells import Outcome, SpecWriter, Workers, choose, evaluate, refused, stored
+from fredfw.experiment.run.inprocess import InProcess
+from fredfw.experiment.store import Store
 from fredfw.fidelities import EXACT
 from fredfw.plugin.manager import PluginManager
 from fredfw.simulation.fidelity import Choice
@@ -47,7 +46,7 @@ def compare(
     *,
     fidelity: str | None = None,
     strict: bool = False,
-    store: CellStore | None = None,
+    store: Store | None = None,
     workers: Workers | None = None,
     progress: Progress | None = None,
     log: Log = silent,
@@ -76,28 +75,25 @@ def compare(
     cells = [(row, column) for column in _baselines_first(experiment) for row in experiment.workloads]
     unfit = {(row.name, column.name): error_of(row, column) for row, column in cells}
     wanted = [(row, column) for row, column in cells if unfit[row.name, column.name] is None]
-    steps = Steps(progress, len(cells))
-    here = InProcess(experiment, plugins, steps, log)
+    here = InProcess(experiment, plugins, log, progress, len(cells))
     writer = SpecWriter(plugins)
-    count = here.transfers if workers is None else workers.transfers
     asked = fidelity or experiment.fidelity
     specs = [writer.spec(experiment, *one, asked or EXACT) for one in wanted]
     known = stored(store, specs)
     if workers is None:
         here.check({(one.workload, one.fabric): found for one, found in zip(specs, known, strict=True)}, strict=strict)
-    choice = choose(specs, count, known) if asked is None else Choice(asked)
+    choice = choose(specs, (workers or here).transfers, known) if asked is None else Choice(asked)
     specs = [one.with_fidelity(choice.fidelity) for one in specs]
-    run, executor, jobs = (here.run, None, 1) if workers is None else (workers.run, workers.executor, workers.jobs)
     found: dict[tuple[str, str], Cell] = {}
     failures = {key: refused(*key, error) for key, error in unfit.items() if error is not None}
-    kept = None if store is None else Counted(store)
-    outcomes = evaluate(specs, run, store=kept, executor=executor, jobs=jobs, progress=steps)
+    before = 0 if store is None else store.hits
+    outcomes = evaluate(specs, here.run, store=store, workers=workers, progress=here.step)
 
     def comparison(*, interrupted: bool = False) -> Comparison:
         shown = _finished(experiment, found, failures) if interrupted else found
         counters = [cell.statistics for cell in found.values()]
         result = assemble(experiment, shown, counters, choice.reason, failures)
-        return result if kept is None else evolve(result, stored=kept.hits)
+        return result if store is None else evolve(result, stored=store.hits - before)
 
     try:
         for number, one in outcomes:

@@ -18,7 +18,9 @@ from fredfw.experiment.cell.variation import (
     varied,
 )
 from fredfw.experiment.file.spec import Experiment, FabricSpec
+from fredfw.experiment.progress import Log, Progress, silent
 from fredfw.experiment.results import (
+    Cell,
     CollectiveResult,
     Comparison,
     CriticalPath,
@@ -29,8 +31,12 @@ from fredfw.experiment.results import (
     Sensitivity,
     WhatIf,
 )
+from fredfw.experiment.run.cells import SpecWriter, Workers, evaluate
+from fredfw.experiment.run.inprocess import InProcess
+from fredfw.experiment.store import Store
 from fredfw.fabric import Fabric, with_memories
 from fredfw.plugin.answers import built
+from fredfw.plugin.manager import PluginManager
 
 # What makes no difference is told apart from rounding.
 _EXACT = 1e-9
@@ -57,6 +63,62 @@ def check_factor(factor: float, *, key: str = "factor") -> float:
     if not 1 < factor < math.inf:
         raise InputError(f"{factor:g} times better is not possible", key=key, accepted="a number above 1")
     return factor
+
+
+def simulate(
+    experiment: Experiment,
+    plugins: PluginManager,
+    variations: Sequence[Variation],
+    *,
+    cells: Collection[tuple[str, str]],
+    fidelity: str,
+    store: Store | None = None,
+    workers: Workers | None = None,
+    progress: Progress | None = None,
+    log: Log = silent,
+) -> list[Seconds]:
+    """Return for each variation the iteration times of the cells that it concerns.
+
+    Args:
+        experiment: The matrix.
+        plugins: Configured it.
+        variations: What is changed, each alone.
+        cells: Those to run, by workload and fabric.
+        fidelity: How closely they are simulated.
+        store: Has cells of earlier runs, and takes those of this one.
+        workers: Other processes that run cells; this one by default.
+        progress: Called with (cells done, all of them, a cell that runs).
+        log: Told of fabrics that are built and of cells that begin and end.
+
+    Raises:
+        InputError: A cell cannot be run with a variation.
+        SimulationError: A model or a plugin failed.
+    """
+    writer = SpecWriter(plugins)
+    nominal = [
+        writer.spec(experiment, row, column, fidelity)
+        for column in experiment.fabrics
+        for row in experiment.workloads
+        if (row.name, column.name) in cells
+    ]
+    # One machine after the other, since what is built of it is let go with the next one.
+    specs = [
+        (number, spec.with_variation(variation))
+        for number, variation in enumerate(variations)
+        for spec in nominal
+        if variation.fabric in (None, spec.fabric)
+    ]
+    found: list[dict[tuple[str, str], float]] = [{} for _ in variations]
+    run = InProcess(experiment, plugins, log).run
+    for place, result in evaluate([spec for _, spec in specs], run, store=store, workers=workers, progress=progress):
+        number, spec = specs[place]
+        if not isinstance(result, Cell):
+            message = f"{spec}: {result.reason}"
+            if result.infeasible:
+                raise InputError(message, file=experiment.file, key=result.key, accepted=result.accepted)
+            raise SimulationError(message)
+        found[number][spec.workload, spec.fabric] = result.seconds
+    return list(found)
 
 
 def of_run(

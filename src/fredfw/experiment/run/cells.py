@@ -1,21 +1,21 @@
-"""Cells as plain data: what decides a result, how it is run anywhere, and how many are run."""
+"""Cells as plain data: what decides a result, how it is run here or elsewhere, and how many are run."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future
-from functools import cache
+from contextlib import contextmanager
+from functools import cache, partial
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, Protocol
+from typing import Any
 
-from attrs import asdict, define, evolve, frozen
+from attrs import asdict, evolve, frozen
 
 from fredfw import limits
 from fredfw.answers import explain
 from fredfw.errors import FredfwError, InputError, LimitError
-from fredfw.experiment.cell.kept import Kept
+from fredfw.experiment.cell.bench import Kept
 from fredfw.experiment.cell.runner import Runner
 from fredfw.experiment.cell.variation import Variation, changed
 from fredfw.experiment.document import digest
@@ -23,17 +23,19 @@ from fredfw.experiment.file import reading
 from fredfw.experiment.file.spec import AnyOutline, Experiment, FabricSection, FabricSpec, WorkloadSection, WorkloadSpec
 from fredfw.experiment.progress import Progress
 from fredfw.experiment.results import Cell, Failure
-from fredfw.fidelities import ESTIMATE
+from fredfw.experiment.store import Store
+from fredfw.fidelities import COMPRESSED, ESTIMATE
 from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager
 from fredfw.plugin.setup import Setup
-from fredfw.workloads import Npu
+from fredfw.simulation.fidelity import Choice, chosen
 
 Outcome = Cell | Failure
 """What is known of a cell once it was run."""
-
 # Cells that wait in an executor for each that it runs at once: enough that none of its processes waits.
 _AHEAD = 32
+# How many cells an executor runs at once where that is not known.
+_MANY = 64
 
 
 @frozen
@@ -98,71 +100,35 @@ def tables(outline: AnyOutline, workload: WorkloadSection, fabric: FabricSection
 
 
 class SpecWriter:
-    """Writes the cells of experiments as plain data.
-
-    Args:
-        plugins: Those that configured the experiments.
-    """
+    """Writes cells of experiments that ``plugins`` have configured as plain data."""
 
     def __init__(self, plugins: PluginManager) -> None:
         self._plugins = plugins
-        self._code: dict[frozenset[type], dict[str, str]] = {}
+        self._code = cache(plugins.code)
 
     def spec(self, experiment: Experiment, workload: WorkloadSpec, fabric: FabricSpec, fidelity: str) -> CellSpec:
         """Return what to run, and what decides the result."""
         content = tables(experiment, workload, fabric)
-        folder = experiment.folder.absolute()
-        return CellSpec(
-            content=content,
-            workload=workload.name,
-            fabric=fabric.name,
-            fidelity=fidelity,
-            folder=str(folder),
-            file=experiment.file,
-            key=key_of(content, fidelity),
-            environment=self._environment(workload, fabric, fabric.npu or experiment.npu),
-        )
-
-    def _environment(self, workload: WorkloadSpec, fabric: FabricSpec, npu: Npu) -> str:
         used: list[Any] = [workload.workload, fabric.topology, *fabric.slots.values()]
         used += [one for listed in (fabric.collectives or {}).values() for one in listed]
         types = {type(part) for one in used for part in configure.parts(one)}
         if fabric.collectives is None:  # auto chooses from all of them
             types.update(self._plugins.collectives)
-        known = frozenset(types)
-        if known not in self._code:
-            self._code[known] = self._plugins.code(known)
-        return digest({"code": self._code[known], "files": configure.files([*used, npu])})
-
-
-def run_cell(spec: CellSpec, setup: Setup) -> Outcome:
-    """Run ``spec`` in this process, with plugins of its own; what cells share is kept between calls.
-
-    The hooks around a run are called for each cell, with the experiment that has this cell alone.
-
-    Args:
-        spec: What to run.
-        setup: Which plugins there are.
-    """
-    worker = _worker(setup)
-    with limits.allowed(dict(setup.limits)):
-        return worker.run(spec)
-
-
-def count_cell(spec: CellSpec, setup: Setup) -> int:
-    """Return about how many transfers ``spec`` has, see ``run_cell``."""
-    worker = _worker(setup)
-    with limits.allowed(dict(setup.limits)):
-        return worker.count(spec)
-
-
-@cache
-def _worker(setup: Setup) -> CellRunner:
-    return CellRunner(setup.manager())
+        files = configure.files([*used, fabric.npu or experiment.npu])
+        return CellSpec(
+            content=content,
+            workload=workload.name,
+            fabric=fabric.name,
+            fidelity=fidelity,
+            folder=str(experiment.folder.absolute()),
+            file=experiment.file,
+            key=key_of(content, fidelity),
+            environment=digest({"code": self._code(frozenset(types)), "files": files}),
+        )
 
 
 class CellRunner:
-    """Runs cells that come as plain data in this process; what cells share is kept.
+    """Runs cells that come as plain data in this process; what they share is kept.
 
     Args:
         plugins: Those that they name.
@@ -179,7 +145,7 @@ class CellRunner:
         except FredfwError:  # to run it says why
             return 0
         runner = Runner(experiment, self._plugins, kept=self._kept, environment=spec.environment)
-        return runner.count(experiment.workloads[0], experiment.fabrics[0])
+        return runner.count(*experiment.cells[0])
 
     def transfers(self, specs: Sequence[CellSpec]) -> Iterator[int]:
         """Yield the same of each of ``specs``."""
@@ -198,14 +164,13 @@ class CellRunner:
             if spec.variation is not None:
                 # Nothing of it is kept for others: what is written of it is what is written of the machine itself.
                 experiment = changed(experiment, spec.variation)
-                runner = Runner(experiment, self._plugins)
-                return runner.cell(experiment.workloads[0], experiment.fabrics[0], spec.fidelity)
+                return Runner(experiment, self._plugins).cell(*experiment.cells[0], spec.fidelity)
             runner = Runner(experiment, self._plugins, kept=self._kept, environment=spec.environment)
             if spec.fidelity == ESTIMATE:
-                return runner.estimate(experiment.workloads[0], experiment.fabrics[0])
+                return runner.estimate(*experiment.cells[0])
             hook.fredfw_before_run(experiment=experiment)
             try:
-                result = runner.run(experiment.workloads[0], experiment.fabrics[0], spec.fidelity)
+                result = runner.run(*experiment.cells[0], spec.fidelity)
             except Exception as error:
                 hook.fredfw_on_run_error(experiment=experiment, error=error)
                 raise
@@ -218,7 +183,7 @@ class CellRunner:
 def outcome(workload: str, fabric: str, simulate: Callable[[], Cell]) -> Outcome:
     """Return the cell that ``simulate`` returns, or why there is none."""
     try:
-        cell = simulate()
+        return simulate()
     except InputError as error:
         return refused(workload, fabric, error)
     except FredfwError as error:
@@ -227,7 +192,6 @@ def outcome(workload: str, fabric: str, simulate: Callable[[], Cell]) -> Outcome
         raise
     except Exception as error:  # a mistake in a model, which costs no other cell
         return Failure(workload, fabric, explain(error, __name__), infeasible=False)
-    return cell
 
 
 def refused(workload: str, fabric: str, error: InputError) -> Failure:
@@ -237,41 +201,83 @@ def refused(workload: str, fabric: str, error: InputError) -> Failure:
     return Failure(workload, fabric, error.message, infeasible, key=error.key, accepted=error.accepted)
 
 
-class CellStore(Protocol):
-    """Where outcomes are kept, see ``fredfw.experiment.store``."""
-
-    def get(self, key: str, environment: str) -> Outcome | None:
-        """Return what is known of a cell."""
-
-    def put(self, spec: CellSpec, outcome: Outcome) -> None:
-        """Keep what is known of a cell; it becomes durable soon, whatever runs meanwhile."""
+@cache
+def _runner(setup: Setup) -> CellRunner:
+    return CellRunner(setup.manager())
 
 
-@define
-class Counted:
-    """A store that counts what it had."""
+def run_cell(spec: CellSpec, setup: Setup) -> Outcome:
+    """Run ``spec`` in this process with the plugins of ``setup``; what cells share is kept between calls.
 
-    store: CellStore
-    hits: int = 0
+    The hooks around a run are called for each cell, with the experiment that has this cell alone.
+    """
+    with limits.allowed(dict(setup.limits)):
+        return _runner(setup).run(spec)
 
-    def get(self, key: str, environment: str) -> Outcome | None:
-        """See ``CellStore.get``."""
-        found = self.store.get(key, environment)
-        self.hits += found is not None
-        return found
 
-    def put(self, spec: CellSpec, outcome: Outcome) -> None:
-        """See ``CellStore.put``."""
-        self.store.put(spec, outcome)
+def count_cell(spec: CellSpec, setup: Setup) -> int:
+    """Return about how many transfers ``spec`` has, likewise."""
+    with limits.allowed(dict(setup.limits)):
+        return _runner(setup).count(spec)
+
+
+@frozen(eq=False)
+class Workers:
+    """Other processes that run cells.
+
+    Args:
+        executor: Sends calls to them.
+        jobs: How many cells they run at once, at most.
+        setup: Their plugins.
+    """
+
+    executor: Executor
+    jobs: int
+    setup: Setup
+
+    def submit(self, spec: CellSpec) -> Future[Outcome]:
+        """Send ``spec`` to one of them."""
+        return self.executor.submit(run_cell, spec, self.setup)
+
+    def transfers(self, specs: Sequence[CellSpec]) -> Iterator[int]:
+        """Yield about how many transfers each of ``specs`` has."""
+        return self.executor.map(partial(count_cell, setup=self.setup), specs)
+
+
+@contextmanager
+def workers(jobs: int, executor: Executor | str | None, plugins: PluginManager) -> Iterator[Workers | None]:
+    """Give other processes with the same plugins, or ``None`` where this process is to run cells.
+
+    Args:
+        jobs: How many processes; 1 is this one.
+        executor: What to use instead: one that is open, and stays so, or an address.
+        plugins: Those of this process.
+
+    Raises:
+        InputError: A number of jobs or an address that is impossible, or plugins that no other process has.
+    """
+    if jobs < 1:
+        raise InputError(f"{jobs!r} is not a number of processes", key="jobs", accepted="a whole number of at least 1")
+    if executor is None and jobs == 1:
+        yield None
+        return
+    setup = Setup.of(plugins)
+    if isinstance(executor, Executor):
+        yield Workers(executor, _MANY if jobs == 1 else jobs, setup)
+        return
+    from fredfw.experiment.run.executors import connect, processes
+
+    opened = processes(jobs) if executor is None else connect(executor)
+    with opened as found:
+        yield Workers(found, jobs if executor is None else _MANY, setup)
 
 
 def evaluate(
     specs: Sequence[CellSpec],
     run: Callable[[CellSpec], Outcome],
     *,
-    store: CellStore | None = None,
-    executor: Executor | None = None,
-    jobs: int = 1,
+    store: Store | None = None,
+    workers: Workers | None = None,
     progress: Progress | None = None,
 ) -> Generator[tuple[int, Outcome], None, None]:
     """Yield (number in ``specs``, outcome) of each cell: first what ``store`` has, then the others as they end.
@@ -280,80 +286,124 @@ def evaluate(
 
     Args:
         specs: What to run.
-        run: Runs one; in another process where there is an ``executor``, so that it can be pickled then.
+        run: Runs one in this process, where there are no ``workers``.
         store: Has cells of earlier runs, and takes those of this one; only what a repetition would find again.
-        executor: Runs them; ``None`` for this process.
-        jobs: How many it runs at once.
+        workers: Other processes that run them.
         progress: Called with (cells done, cells in all, a cell that runs).
     """
-    waiting: OrderedDict[tuple[str, str], list[int]] = OrderedDict()
+    waiting: dict[tuple[str, str], list[int]] = {}
     done = 0
     for number, spec in enumerate(specs):
         found = None if store is None else store.get(*spec.identity)
-        if found is None:
+        if store is None or found is None:
             waiting.setdefault(spec.identity, []).append(number)
         else:
+            store.hits += 1
             done += 1
             yield number, found
+
     different = [numbers[0] for numbers in waiting.values()]
-    for first, result in _run(specs, different, run, store, executor, jobs, progress, done):
+
+    def tell(count: int, number: int) -> None:
+        if progress:
+            progress(done + count, len(specs), str(specs[number]))
+
+    ended = (
+        _here(specs, different, run, tell) if workers is None else _elsewhere(specs, different, workers, store, tell)
+    )
+    for first, result in ended:
         keep(store, specs[first], result)
         for number in waiting[specs[first].identity]:
-            done += 1
             yield number, result
     if progress:
         progress(len(specs), len(specs), "")
 
 
-def keep(store: CellStore | None, spec: CellSpec, result: Outcome) -> None:
+def keep(store: Store | None, spec: CellSpec, result: Outcome) -> None:
     """Store ``result``, unless it may be another one next time."""
     if store is not None and (isinstance(result, Cell) or result.infeasible):
-        store.put(spec, result)
+        store.put(*spec.identity, result)
 
 
-def _ended(spec: CellSpec, future: Future[Outcome]) -> Outcome:
-    """Return what another process has made of ``spec``, or that it has died of it."""
-    try:
-        return future.result()
-    except BrokenExecutor as error:
-        return Failure(spec.workload, spec.fabric, str(error), infeasible=False)
-
-
-def _run(
+def _here(
     specs: Sequence[CellSpec],
     numbers: Sequence[int],
     run: Callable[[CellSpec], Outcome],
-    store: CellStore | None,
-    executor: Executor | None,
-    jobs: int,
-    progress: Progress | None,
-    before: int,
+    tell: Callable[[int, int], None],
 ) -> Iterator[tuple[int, Outcome]]:
-    if executor is None:
-        for count, number in enumerate(numbers):
-            if progress:
-                progress(before + count, len(specs), str(specs[number]))
-            yield number, run(specs[number])
-        return
+    for count, number in enumerate(numbers):
+        tell(count, number)
+        yield number, run(specs[number])
+
+
+def _elsewhere(
+    specs: Sequence[CellSpec],
+    numbers: Sequence[int],
+    workers: Workers,
+    store: Store | None,
+    tell: Callable[[int, int], None],
+) -> Iterator[tuple[int, Outcome]]:
     queue = list(reversed(numbers))
     running: dict[Future[Outcome], int] = {}
     ended: SimpleQueue[Future[Outcome]] = SimpleQueue()
     count = 0
     try:
         while queue or running:
-            while queue and len(running) < jobs * _AHEAD:
+            while queue and len(running) < workers.jobs * _AHEAD:
                 number = queue.pop()
-                future = executor.submit(run, specs[number])
+                future = workers.submit(specs[number])
                 running[future] = number
                 future.add_done_callback(ended.put)
-            if progress:
-                progress(before + count, len(specs), str(specs[min(running.values())]))
+            tell(count, min(running.values()))
             future = ended.get()
             number = running.pop(future)
             count += 1
-            yield number, _ended(specs[number], future)
+            try:
+                result = future.result()
+            except BrokenExecutor as error:  # the process has died of it
+                result = Failure(specs[number].workload, specs[number].fabric, str(error), infeasible=False)
+            yield number, result
     finally:
         # After an interrupt: what has ended meanwhile is not lost.
         for future, number in running.items():
             if not future.cancel() and future.done() and future.exception() is None:
                 keep(store, specs[number], future.result())
+
+
+def choose(
+    specs: Sequence[CellSpec],
+    count: Callable[[Sequence[CellSpec]], Iterable[int]],
+    known: Sequence[Outcome | None],
+    names: Sequence[str] = (),
+) -> Choice:
+    """Return the fidelity of cells that nobody has asked one for, all of them the same, see ``chosen``.
+
+    Args:
+        specs: All cells that are compared, exact.
+        count: Returns about how many transfers each of some cells has.
+        known: What is known of each, see ``stored``.
+        names: What the cells are called, where not as workload and fabric are.
+    """
+    counts = list(map(_transfers, known))
+    missing = [number for number, found in enumerate(counts) if found is None]
+    for number, found in zip(missing, count([specs[number] for number in missing]), strict=True):
+        counts[number] = found
+    return chosen(zip(names or map(str, specs), (one or 0 for one in counts), strict=True))
+
+
+def _transfers(known: Outcome | None) -> int | None:
+    if isinstance(known, Cell):
+        return known.provenance.get("transfers")
+    return None if known is None else 0
+
+
+def stored(store: Store | None, specs: Sequence[CellSpec]) -> list[Outcome | None]:
+    """Return what ``store`` knows of each of ``specs``, or of it compressed."""
+
+    def find(spec: CellSpec) -> Outcome | None:
+        found = None if store is None else store.get(*spec.identity)
+        if store is None or found is not None:
+            return found
+        return store.get(*spec.with_fidelity(COMPRESSED).identity)
+
+    return list(map(find, specs))

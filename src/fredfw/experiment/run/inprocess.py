@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from fredfw.errors import FredfwError, InputError, SimulationError
 from fredfw.experiment.cell.runner import Runner
+from fredfw.experiment.cell.variation import Variation, changed
 from fredfw.experiment.file.checks import check_causes, labels_of_sharing
 from fredfw.experiment.file.spec import Experiment, FabricSpec, WorkloadSpec, error_of
 from fredfw.experiment.progress import Log, Progress
@@ -18,56 +19,40 @@ from fredfw.plugin.manager import PluginManager
 _KEPT = 1_000_000
 
 
-class Steps:
-    """Tells how many cells are done, and which share of the one that runs.
-
-    Args:
-        progress: Is told; ``None`` for nobody.
-        total: How many cells there are.
-    """
-
-    def __init__(self, progress: Progress | None, total: int) -> None:
-        self._progress = progress
-        self._total = total
-        self._done = 0.0
-        self._what = ""
-
-    def __call__(self, done: float, _total: int, what: str) -> None:
-        """Take note that ``done`` cells are done, and ``what`` is run."""
-        self._done, self._what = done, what
-        if self._progress:
-            self._progress(done, self._total, what)
-
-    def share(self, done: float) -> None:
-        """Take note that a share of the current run is ``done``."""
-        if self._progress:
-            self._progress(self._done + done, self._total, self._what)
-
-
 class InProcess:
     """Runs the cells of ``experiment``, one after the other; fabrics are let go when the next one is used.
 
     Args:
         experiment: The matrix.
         plugins: Configured it.
-        steps: Is told of progress.
         log: Told of fabrics that are built and of cells that begin and end.
+        progress: Told how many of ``total`` cells are done, and which share of the one that runs.
+        total: How many cells there are.
     """
 
     def __init__(
-        self,
-        experiment: Experiment,
-        plugins: PluginManager,
-        steps: Steps,
-        log: Log,
+        self, experiment: Experiment, plugins: PluginManager, log: Log, progress: Progress | None = None, total: int = 0
     ) -> None:
-        self._experiment = experiment
+        self._experiment = self._matrix = experiment
         self._plugins = plugins
-        self._untold: RunResult | None = None
+        self._log = log
+        self._progress = progress
+        self._total = total
+        self._step: tuple[float, str] = 0.0, ""
         self._runner = Runner(experiment, plugins, log)
-        self._steps = steps
-        self._latest: FabricSpec | None = None
+        self._latest: tuple[Variation | None, FabricSpec | None] = None, None
+        self._untold: RunResult | None = None
         self._errors: dict[tuple[str, str], FredfwError] = {}
+
+    def step(self, done: float, _total: int, what: str) -> None:
+        """Take note that ``done`` cells are done, and ``what`` is run."""
+        self._step = done, what
+        self._share(0.0)
+
+    def _share(self, share: float) -> None:
+        done, what = self._step
+        if self._progress:
+            self._progress(done + share, self._total, what)
 
     def check(self, known: Mapping[tuple[str, str], Outcome | None], *, strict: bool) -> None:
         """Make sure, before anything runs, that there are the labels that the experiment names.
@@ -101,24 +86,28 @@ class InProcess:
         """Yield about how many transfers each of ``specs`` has; 0 where one cannot be run."""
         for spec in specs:
             row, column = self._experiment.workload(spec.workload), self._experiment.fabric(spec.fabric)
-            self._steps(0, len(specs), f"transfers of {spec}")
+            self.step(0, len(specs), f"transfers of {spec}")
             yield self._runner.count(row, column)
             if self._runner.held > _KEPT:
                 self._runner.forget(column)
 
     def run(self, spec: CellSpec) -> Outcome:
         """Return the outcome of one cell."""
-        row, column = self._experiment.workload(spec.workload), self._experiment.fabric(spec.fabric)
-        if self._latest is not None and self._latest is not column:
-            self._runner.forget(self._latest)
-        self._latest = column
+        variation, latest = self._latest
+        if spec.variation != variation:
+            self._matrix = changed(self._experiment, spec.variation)
+            self._runner, latest = Runner(self._matrix, self._plugins, self._log), None
+        row, column = self._matrix.workload(spec.workload), self._matrix.fabric(spec.fabric)
+        if latest is not None and latest is not column:
+            self._runner.forget(latest)
+        self._latest = spec.variation, column
         return outcome(row.name, column.name, lambda: self._simulate(row, column, spec.fidelity))
 
     def _simulate(self, row: WorkloadSpec, column: FabricSpec, fidelity: str) -> Cell:
         try:
             if fidelity == ESTIMATE:
                 return self._runner.estimate(row, column)
-            self._untold = self._runner.run(row, column, fidelity, self._steps.share)
+            self._untold = self._runner.run(row, column, fidelity, self._share)
         except FredfwError as error:
             self._errors[row.name, column.name] = error
             raise

@@ -15,9 +15,18 @@ from fredfw.experiment.file.spec import Experiment, plain
 from fredfw.experiment.metrics import METRICS
 from fredfw.experiment.progress import Log, Progress, silent
 from fredfw.experiment.results import Cell, Failure
-from fredfw.experiment.run.cells import CellRunner, CellSpec, CellStore, Counted, Outcome, SpecWriter, evaluate, refused
-from fredfw.experiment.run.fidelity import choose, stored
-from fredfw.experiment.run.workers import Workers
+from fredfw.experiment.run.cells import (
+    CellRunner,
+    CellSpec,
+    Outcome,
+    SpecWriter,
+    Workers,
+    choose,
+    evaluate,
+    refused,
+    stored,
+)
+from fredfw.experiment.store import Store
 from fredfw.experiment.study import answers
 from fredfw.experiment.study.reading import Study
 from fredfw.experiment.study.results import Objective, RungCount, RungError, StudyPoint, StudyResult
@@ -35,7 +44,7 @@ def search(
     experiment: Experiment,
     plugins: PluginManager,
     *,
-    store: CellStore | None = None,
+    store: Store | None = None,
     workers: Workers | None = None,
     progress: Progress | None = None,
     log: Log = silent,
@@ -69,8 +78,7 @@ def search(
         raise error.at(file=study.file) from None
     running = answers.start(sampler, space)
     here = CellRunner(plugins)
-    run = here.run if workers is None else workers.run
-    counted = None if store is None else Counted(store)
+    before = 0 if store is None else store.hits
     asked_for = fidelity or Choice(experiment.fidelity or EXACT)
     writer = _Writer(study, points, experiment.file, asked_for.fidelity, plugins, SpecWriter(plugins))
     found = _Found(experiment.title, study, points, sampler, asked_for)
@@ -86,24 +94,13 @@ def search(
                 else:
                     cells.append((one, spec))
             if fidelity is None and experiment.fidelity is None:
-                default = [
-                    spec for trial, spec in cells if trial.rung is None or study.rung(trial.rung).fidelity is None
-                ]
-                choice = choose(
-                    default, here.transfers if workers is None else workers.transfers, stored(store, default)
-                )
+                default = [spec for one, spec in cells if one.rung is None or study.rung(one.rung).fidelity is None]
+                choice = choose(default, (workers or here).transfers, stored(store, default))
                 if choice.fidelity != EXACT:  # all of them, also those that have been run
                     given: dict[str, Any] = {"store": store, "workers": workers, "progress": progress, "log": log}
                     return search(experiment, plugins, fidelity=choice, **given)
             step = progress and _after(progress, len(found.outcomes))
-            outcomes = evaluate(
-                [spec for _, spec in cells],
-                run,
-                store=counted,
-                executor=None if workers is None else workers.executor,
-                jobs=1 if workers is None else workers.jobs,
-                progress=step,
-            )
+            outcomes = evaluate([spec for _, spec in cells], here.run, store=store, workers=workers, progress=step)
             try:
                 for number, outcome in outcomes:
                     found.add(cells[number][0], outcome)
@@ -113,8 +110,8 @@ def search(
     except KeyboardInterrupt:
         if not found.outcomes:
             raise
-        raise Interrupted(found.result(complete=False, stored=counted.hits if counted else 0)) from None
-    return found.result(complete=True, stored=counted.hits if counted else 0)
+        raise Interrupted(found.result(complete=False, stored=store.hits - before if store else 0)) from None
+    return found.result(complete=True, stored=store.hits - before if store else 0)
 
 
 def search_space(space: Space, objectives: Sequence[Objective]) -> SearchSpace:
