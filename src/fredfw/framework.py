@@ -16,7 +16,7 @@ from attrs import evolve
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern
 from fredfw.collectives.pattern import pattern_of
 from fredfw.errors import InputError, UnknownNameError, UnsupportedError, nearest
-from fredfw.experiment.cell.bench import Bench
+from fredfw.experiment.cell.bench import Bench, Iteration
 from fredfw.experiment.cell.runner import Runner
 from fredfw.experiment.file import checks, reading
 from fredfw.experiment.file.spec import AnyOutline, Experiment, FabricSpec, Outline, WorkloadSpec
@@ -194,12 +194,10 @@ class Framework:
         try:
             if npu is None:
                 npu = Npu.of(fabric.accelerator) if fabric.accelerator else Npu()
+            classes = {label: rank for rank, label in enumerate(priorities)}
             result = bench.graph(
-                graph,
-                places,
-                npu.seconds,
+                Iteration(graph, places, npu.seconds, classes),
                 name=f"the graph on {fabric.name}",
-                priorities={label: rank for rank, label in enumerate(priorities)},
                 fidelity=choice.fidelity,
                 attribution=attribution,
                 progress=progress,

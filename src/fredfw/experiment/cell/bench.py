@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-from attrs import evolve
+from attrs import evolve, frozen
 
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern
 from fredfw.errors import SimulationError
@@ -28,6 +28,7 @@ from fredfw.simulation.choice import too_fast
 from fredfw.simulation.estimate import Estimate, Estimator
 from fredfw.simulation.fidelity import block_notes, notes as fidelity_notes, possible, undisturbed, ways
 from fredfw.simulation.links import LinkEvent, LinkEvents, check, ending, restarts
+from fredfw.simulation.record import Timeline
 from fredfw.simulation.variation import Pace, Variation, notes as variation_notes
 from fredfw.typing import BoolArray, FloatArray, IntArray
 from fredfw.workloads import Kernels, TaskGraph
@@ -43,6 +44,23 @@ _MET = (
     "parts of the schedule met while their repetitions were simulated as one, so the time is an approximation; "
     "--fidelity exact simulates each repetition"
 )
+
+
+@frozen(eq=False)
+class Iteration:
+    """A task graph whose ranks are on NPUs.
+
+    Args:
+        graph: What to do.
+        places: ``(ranks,)`` NPU number of each rank.
+        compute_seconds: See ``Executor``.
+        priorities: Class by label.
+    """
+
+    graph: TaskGraph
+    places: IntArray
+    compute_seconds: Callable[[float, float, Kernels | None], float]
+    priorities: Mapping[str, int]
 
 
 class Bench:
@@ -93,14 +111,25 @@ class Bench:
             "transport": fabric.defaults.transport.name,
         }
 
+    def assignment(self, iteration: Iteration) -> Assignment:
+        """Return what the tasks of ``iteration`` will do, without simulating anything."""
+        return Assignment(iteration.graph, **self._given(iteration))
+
+    def _given(self, iteration: Iteration) -> dict[str, Any]:
+        return {
+            "fabric": self.fabric,
+            "placement": iteration.places,
+            "planner": self.planner,
+            "lowering": self.simulator.lowering,
+            "priorities": iteration.priorities,
+            "bounds": self.simulator.bounds,
+        }
+
     def graph(
         self,
-        graph: TaskGraph,
-        places: IntArray,
-        compute_seconds: Callable[[float, float, Kernels | None], float],
+        iteration: Iteration,
         *,
         name: str,
-        priorities: Mapping[str, int],
         fidelity: str,
         attribution: bool = True,
         progress: Callable[[float], None] | None = None,
@@ -111,7 +140,16 @@ class Bench:
     ) -> GraphResult:
         """Simulate a task graph, as often as ``variation`` says; see ``over`` for what several runs give.
 
-        ``watch`` sees the result of each run. The other arguments are those of ``_graph``.
+        Args:
+            iteration: What to do, and where.
+            name: For messages.
+            fidelity: One of ``SIMULATED``.
+            attribution: Whether to find out what the ranks have waited for.
+            progress: Called now and then with the share of the tasks that has ended.
+            checked: Whether it is known that there are algorithms for all collectives and links for all streams.
+            variation: What varies from run to run.
+            events: What happens to links.
+            watch: Sees the result of each run.
 
         Raises:
             InputError: The graph does not fit the fabric, or no algorithm can serve a collective.
@@ -121,103 +159,61 @@ class Bench:
             check(events, self.fabric)
         ends = ending(events, self.fabric)
         others = [one for one in events if one not in ends]
+        runs = 1 if variation is None else variation.runs
 
         def once(run: int) -> GraphResult:
             pace = None if variation is None else variation.pace(run, len(self.fabric.npus))
+            changes = LinkEvents(others, self.fabric, run) if others else None
             share = None if progress is None else lambda done: progress((run + done) / runs)
-            found = self._graph(
-                graph,
-                places,
-                compute_seconds,
-                name=name,
-                priorities=priorities,
-                fidelity=fidelity,
-                attribution=attribution,
-                progress=share,
-                checked=checked or run > 0,
-                pace=pace,
-                events=LinkEvents(others, self.fabric, run) if others else None,
-            )
+            for how in [fidelity] if changes else ways(fidelity, self.simulator.network()):
+                network = self.simulator.network()
+                whole = iteration if how == fidelity else evolve(iteration, graph=iteration.graph.expanded())
+                executor = self._executor(whole, network, fidelity=how, progress=share, pace=pace, events=changes)
+                if not checked and run == 0:
+                    executor.check()
+                timeline = executor.run()
+                if undisturbed(network):
+                    break
+            if attribution:
+                _check_account(name, timeline.breakdown_by_rank, timeline.duration)
+            notes = (*variation_notes(pace), *(() if changes is None else changes.notes))
+            if timeline.graph is iteration.graph:
+                notes = (*block_notes(iteration.graph, possible(fidelity, network)), *notes)
+            found = self._result(iteration, executor, network, timeline, fidelity, notes, attribution=attribution)
             watch(found)
             return _restarted(found, ends, run) if ends else found
 
-        runs = 1 if variation is None else variation.runs
         return once(0) if runs == 1 else over(once, runs)
 
-    def _graph(
+    def _result(
         self,
-        graph: TaskGraph,
-        places: IntArray,
-        compute_seconds: Callable[[float, float, Kernels | None], float],
-        *,
-        name: str,
-        priorities: Mapping[str, int],
+        iteration: Iteration,
+        executor: Executor,
+        network: FlowNetwork,
+        timeline: Timeline,
         fidelity: str,
+        notes: tuple[str, ...],
+        *,
         attribution: bool,
-        progress: Callable[[float], None] | None,
-        checked: bool,
-        pace: Pace | None,
-        events: LinkEvents | None,
     ) -> GraphResult:
-        """Simulate a task graph whose ranks are on the NPUs numbered ``(ranks,)`` ``places``.
-
-        Args:
-            graph: What to do.
-            places: Where.
-            compute_seconds: See ``Executor``.
-            name: For messages.
-            priorities: Class by label.
-            fidelity: One of ``SIMULATED``.
-            attribution: Whether to find out what the ranks have waited for.
-            progress: Called now and then with the share of the tasks that has ended.
-            checked: Whether it is known that there are algorithms for all collectives and links for all streams.
-            pace: How fast computations are, where that varies.
-            events: What happens to links, if anything does.
-
-        Raises:
-            InputError: The graph does not fit the fabric, or no algorithm can serve a collective.
-            SimulationError: The result would be wrong.
-        """
-        for how in [fidelity] if events else ways(fidelity, self.simulator.network()):
-            network = self.simulator.network()
-            executor = self._executor(
-                graph if how == fidelity else graph.expanded(),
-                network,
-                places,
-                compute_seconds=compute_seconds,
-                priorities=priorities,
-                fidelity=how,
-                progress=progress,
-                pace=pace,
-                events=events,
-            )
-            if not checked:
-                executor.check()
-            timeline = executor.run()
-            if undisturbed(network):
-                break
-        if attribution:
-            _check_account(name, timeline.breakdown_by_rank, timeline.duration)
-        by_label = network.link_bytes()
+        by_label = dict(sorted(network.link_bytes().items()))
         link_bytes = sum(by_label.values(), np.zeros(len(self.fabric.bandwidths)))
         return GraphResult(
             fabric=self.fabric,
             timeline=timeline,
-            placement=places,
+            placement=iteration.places,
             seconds=timeline.duration,
             breakdown=timeline.breakdown if attribution else {},
-            bytes_by_cause={label: float(loads.sum()) for label, loads in sorted(by_label.items())},
+            bytes_by_cause={label: float(loads.sum()) for label, loads in by_label.items()},
             link_bytes=link_bytes,
-            link_bytes_by_label=dict(sorted(by_label.items())),
+            link_bytes_by_label=by_label,
             energy=float(link_bytes @ self.fabric.energies),
             algorithms=dict(sorted(executor.algorithms.items())),
             statistics=network.statistics.as_dict(),
             figures=_figures(network),
             notes=(
                 *self.fabric.notes,
-                *(block_notes(graph, possible(fidelity, network)) if timeline.graph is graph else ()),
-                *variation_notes(pace),
-                *(() if events is None else events.notes),
+                *notes,
                 *fidelity_notes(fidelity, network),
                 *answers.notes_of_sharing(self.simulator.sharing, self.fabric),
                 *answers.notes_of_transport(self.fabric.defaults.transport, self.fabric),
@@ -229,55 +225,20 @@ class Bench:
             demands=executor.demands,
         )
 
-    def program(
-        self,
-        graph: TaskGraph,
-        places: IntArray,
-        compute_seconds: Callable[[float, float, Kernels | None], float],
-        *,
-        priorities: Mapping[str, int],
-        fidelity: str,
-        pace: Pace | None,
-        routes: Routes | None,
-    ) -> bytes:
-        """Return a task graph that is checked, as a file; see ``graph``, and ``Executor.exported``."""
-        given: dict[str, Any] = {"priorities": priorities, "fidelity": fidelity, "pace": pace}
-        network = self.simulator.network()
-        return self._executor(graph, network, places, compute_seconds=compute_seconds, **given).exported(routes)
+    def program(self, iteration: Iteration, *, fidelity: str, pace: Pace | None, routes: Routes | None) -> bytes:
+        """Return a task graph that is checked, as a file; see ``Executor.exported``."""
+        return self._executor(iteration, self.simulator.network(), fidelity=fidelity, pace=pace).exported(routes)
 
-    def _executor(self, graph: TaskGraph, network: FlowNetwork, places: IntArray, **given: Any) -> Executor:
-        """Return what executes ``graph`` on ``network``, with all else that is ``given`` to it."""
-        return Executor(
-            graph,
-            fabric=self.fabric,
-            network=network,
-            placement=places,
-            planner=self.planner,
-            lowering=self.simulator.lowering,
-            bounds=self.simulator.bounds,
-            **given,
-        )
+    def _executor(self, iteration: Iteration, network: FlowNetwork, **given: Any) -> Executor:
+        """Return what executes ``iteration`` on ``network``, with all else that is ``given`` to it."""
+        seconds = iteration.compute_seconds
+        return Executor(iteration.graph, network=network, compute_seconds=seconds, **self._given(iteration), **given)
 
-    def estimate(
-        self,
-        graph: TaskGraph,
-        places: IntArray,
-        compute_seconds: Callable[[float, float, Kernels | None], float],
-        *,
-        priorities: Mapping[str, int],
-    ) -> Estimate:
-        """Return what a task graph takes about that is checked; see ``graph`` for the arguments and ``Estimator``."""
-        simulator = self.simulator
-        tasks = Assignment(
-            graph,
-            fabric=self.fabric,
-            placement=places,
-            planner=self.planner,
-            lowering=simulator.lowering,
-            priorities=priorities,
-            bounds=simulator.bounds,
-        )
-        return Estimator(tasks, network=simulator.network, compute_seconds=compute_seconds).estimate()
+    def estimate(self, iteration: Iteration) -> Estimate:
+        """Return what a task graph takes about that is checked, see ``Estimator``."""
+        tasks = self.assignment(iteration)
+        seconds = iteration.compute_seconds
+        return Estimator(tasks, network=self.simulator.network, compute_seconds=seconds).estimate()
 
     def collective(self, request: CollectiveRequest, group: IntArray, fidelity: str) -> CollectiveResult:
         """Simulate one collective among the NPUs numbered ``group`` on the otherwise idle fabric.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from time import perf_counter
 from typing import Any
 
@@ -11,26 +11,34 @@ import attrs
 import numpy as np
 from attrs import frozen
 
-from fredfw.errors import InputError, UnsupportedError
+from fredfw.errors import InputError, UnsupportedError, placed
 from fredfw.experiment import memories
-from fredfw.experiment.cell.bench import Bench, Kept
+from fredfw.experiment.cell.bench import Bench, Iteration, Kept
 from fredfw.experiment.file.spec import Experiment, FabricSpec, WorkloadSpec
-from fredfw.experiment.jobs import Courses, Jobs, Part, Simulated, breakdown_of, results_of, seconds_of, spilling
+from fredfw.experiment.jobs import (
+    Courses,
+    Duration,
+    Jobs,
+    Part,
+    Simulated,
+    breakdown_of,
+    results_of,
+    seconds_of,
+    spilling,
+)
 from fredfw.experiment.progress import Log, silent
 from fredfw.experiment.results import Cell, RunResult, Throughput
-from fredfw.experiment.results.runs import injection_bandwidth
+from fredfw.experiment.results.runs import injection_bandwidth, shared
 from fredfw.fabric import SLOTS, Bill, Fabric, answers as fabric_answers, with_memories
 from fredfw.fidelities import ESTIMATE
 from fredfw.plugin import configure
 from fredfw.plugin.answers import billed, built
 from fredfw.plugin.manager import PluginManager
 from fredfw.simulation import Statistics, answers as simulation_answers, program as programs
-from fredfw.simulation.assignment import Assignment
 from fredfw.simulation.fidelity import Choice, chosen, transfers
 from fredfw.simulation.links import REROUTE, check, ending
 from fredfw.typing import IntArray
 from fredfw.workloads import (
-    Kernels,
     Label,
     MemoryUse,
     Npu,
@@ -137,22 +145,16 @@ class Runner:
             SimulationError: The result would be wrong.
         """
         cell = self._cell(workload, fabric)
-        bench = cell.bench
         names = {"workload": workload.name, "fabric": fabric.name, "fidelity": fidelity}
         self._log("cell begins", **names, ranks=len(cell.places), tasks=len(cell.graph))
         begun = perf_counter()
-        npu = cell.npu
-        key = f"fabrics.{fabric.name}"
-        runs = 1 + len(cell.jobs)
+        scale, runs = workload.compute_scale, 1 + len(cell.jobs)
 
-        def simulate(graph: TaskGraph, places: IntArray, number: int, jobs: Sequence[Part]) -> Simulated:
+        def simulate(iteration: Iteration, number: int, jobs: Sequence[Part]) -> Simulated:
             courses = Courses(jobs)
-            found = bench.graph(
-                graph,
-                places,
-                _seconds(workload, npu, cell.memory),
+            found = cell.bench.graph(
+                iteration,
                 name=f"{workload.name} on {fabric.name}",
-                priorities=cell.priorities,
                 fidelity=fidelity,
                 progress=None if progress is None else lambda share: progress((number + share) / runs),
                 checked=True,
@@ -162,43 +164,22 @@ class Runner:
             )
             return Simulated(found, courses)
 
-        with self._asked(key):
-            durations = {job.index: _seconds(workload, npu, job.memory) for job in cell.jobs}
-            graph = seconds_of(cell.graph, durations) if cell.jobs else cell.graph
-            together = simulate(graph, cell.places, 0, cell.jobs)
-            alone = [
-                simulate(seconds_of(job.alone(), durations), job.places(cell.placement, bench.fabric), number, [job])
-                for number, job in enumerate(cell.jobs, 1)
-            ]
+        with self._asked(fabric):
+            together = simulate(cell.iteration(scale), 0, cell.jobs)
+            alone = [simulate(cell.alone(job, scale), number, [job]) for number, job in enumerate(cell.jobs, 1)]
         outcome = together.result
-        jobs = results_of(cell.jobs, together, alone, npu, workload.compute_scale)
+        jobs = results_of(cell.jobs, together, alone, cell.npu, scale)
+        common = self._common(cell, workload, fabric, fidelity, outcome.seconds)
         result = RunResult(
-            workload=workload.name,
-            fabric_name=fabric.name,
-            fabric=bench.fabric,
-            timeline=outcome.timeline,
-            placement=cell.places,
-            seconds=outcome.seconds,
-            breakdown=breakdown_of(cell.jobs, jobs, outcome.seconds) if jobs else outcome.breakdown,
-            bytes_by_cause=outcome.bytes_by_cause,
-            link_bytes=outcome.link_bytes,
-            energy=outcome.energy,
-            memory=cell.memory.parts,
-            algorithms=outcome.algorithms,
-            provenance=self._provenance(workload, fabric, cell, fidelity),
-            statistics=outcome.statistics,
-            figures=outcome.figures,
-            notes=(*cell.memory_notes, *npu.assumed(cell.graph, workload.compute_scale), *cell.notes, *outcome.notes),
-            work=cell.work,
-            throughput=self._throughput(cell, workload, npu, outcome.seconds),
-            link_bytes_by_label=outcome.link_bytes_by_label,
-            omissions=cell.omissions,
-            colours=cell.colours,
-            demands=outcome.demands,
-            samples=outcome.samples,
-            bill=self._bill(fabric),
-            jobs=jobs,
-            spread=outcome.spread,
+            **shared(outcome, RunResult)
+            | common
+            | {
+                "fabric_name": fabric.name,
+                "breakdown": breakdown_of(cell.jobs, jobs, outcome.seconds) if jobs else outcome.breakdown,
+                "notes": (*common["notes"], *outcome.notes),
+                "bill": self._bill(fabric),
+                "jobs": jobs,
+            }
         )
         self._log(
             "cell ended",
@@ -233,8 +214,7 @@ class Runner:
         Raises:
             InputError: The two do not fit each other, or Python is asked while the iteration runs.
         """
-        cell = self._cell(workload, fabric)
-        bench, key = cell.bench, f"fabrics.{fabric.name}"
+        cell, key = self._cell(workload, fabric), f"fabrics.{fabric.name}"
         variation = self._experiment.variation_of(fabric)
         runs = 1 if variation is None else variation.runs
         if runs > 1:
@@ -247,20 +227,12 @@ class Runner:
         with self._placed(workload.key):
             programs.check_graph(cell.graph)
         with self._placed(key):
-            programs.check_network(bench.simulator.network())
-            messages = programs.routes_of_messages(bench.fabric) if routes else None
-        npu = cell.npu
-        durations = {job.index: _seconds(workload, npu, job.memory) for job in cell.jobs}
-        with self._asked(key):
-            return bench.program(
-                seconds_of(cell.graph, durations) if cell.jobs else cell.graph,
-                cell.places,
-                _seconds(workload, npu, cell.memory),
-                priorities=cell.priorities,
-                fidelity=fidelity,
-                pace=None if variation is None else variation.pace(0, len(bench.fabric.npus)),
-                routes=messages,
-            )
+            programs.check_network(cell.bench.simulator.network())
+            messages = programs.routes_of_messages(cell.bench.fabric) if routes else None
+        pace = None if variation is None else variation.pace(0, len(cell.bench.fabric.npus))
+        with self._asked(fabric):
+            iteration = cell.iteration(workload.compute_scale)
+            return cell.bench.program(iteration, fidelity=fidelity, pace=pace, routes=messages)
 
     def estimate(self, workload: WorkloadSpec, fabric: FabricSpec) -> Cell:
         """Return what one iteration of ``workload`` on ``fabric`` takes about, see ``fredfw.simulation.estimate``.
@@ -281,48 +253,27 @@ class Runner:
         if self._experiment.variation_of(fabric) is not None or fabric.events:
             message = "an estimate knows nothing of what varies"
             raise InputError(message, file=self._experiment.file, key="variation", accepted="a simulation")
-        bench, memory = cell.bench, cell.memory
-        npu = cell.npu
-        computing = npu.holding(memory.total)
-        with self._asked(f"fabrics.{fabric.name}"):
-            found = bench.estimate(
-                cell.graph,
-                cell.places,
-                lambda *work: workload.compute_scale * computing.seconds(*work),
-                priorities=cell.priorities,
-            )
+        with self._asked(fabric):
+            found = cell.bench.estimate(cell.iteration(workload.compute_scale))
+        common = self._common(cell, workload, fabric, ESTIMATE, found.seconds)
         bill = self._bill(fabric)
         return Cell(
-            workload=workload.name,
-            fabric=fabric.name,
-            seconds=found.seconds,
-            breakdown=found.breakdown,
-            energy=found.energy,
-            figures={},
-            notes=(
-                *memories.notes(memory, npu, cell.spilled),
-                *npu.assumed(cell.graph, workload.compute_scale),
-                *cell.notes,
-                *bench.fabric.notes,
-                *found.notes,
-                _ESTIMATED,
-            ),
-            statistics=found.statistics,
-            provenance=self._provenance(workload, fabric, cell, ESTIMATE),
-            placement=tuple(cell.places.tolist()),
-            algorithms=found.algorithms,
-            injection_bandwidth=injection_bandwidth(bench.fabric, cell.places),
-            work=cell.work,
-            omissions=cell.omissions,
-            colours=cell.colours,
-            memory=memory.parts,
-            throughput=self._throughput(cell, workload, npu, found.seconds),
-            cost=None if bill is None else bill.dollars,
+            **shared(found, Cell)
+            | common
+            | {
+                "fabric": fabric.name,
+                "figures": {},
+                "notes": (*common["notes"], *cell.bench.fabric.notes, *found.notes, _ESTIMATED),
+                "placement": tuple(cell.places.tolist()),
+                "injection_bandwidth": injection_bandwidth(cell.bench.fabric, cell.places),
+                "cost": None if bill is None else bill.dollars,
+            }
         )
 
     @contextmanager
-    def _asked(self, key: str) -> Iterator[None]:
-        """Add the file and what of the fabric at ``key`` is to blame to errors of a simulation."""
+    def _asked(self, fabric: FabricSpec) -> Iterator[None]:
+        """Add the file and what of ``fabric`` is to blame to errors of a simulation."""
+        key = f"fabrics.{fabric.name}"
         try:
             yield
         except UnsupportedError as error:  # of the router, unless it names the slot whose plugin refuses
@@ -331,96 +282,95 @@ class Runner:
         except InputError as error:  # of an algorithm, whose schedules are written when they are needed
             raise error.at(file=self._experiment.file, key=f"{key}.collectives") from None
 
-    @staticmethod
-    def _throughput(cell: _Cell, workload: WorkloadSpec, npu: Npu, seconds: float) -> Throughput:
-        return Throughput.of(
-            cell.work, seconds, npus=len(cell.places), peak=npu.peak, compute_scale=workload.compute_scale
-        )
+    def _common(
+        self, cell: _Cell, workload: WorkloadSpec, fabric: FabricSpec, fidelity: str, seconds: float
+    ) -> dict[str, Any]:
+        """Return what every result of ``cell`` says, by the field."""
+        scale = workload.compute_scale
+        return {
+            "workload": workload.name,
+            "provenance": self._provenance(workload, fabric, cell, fidelity),
+            "memory": cell.memory.parts,
+            "notes": (*cell.memory_notes, *cell.npu.assumed(cell.graph, scale), *cell.notes),
+            "omissions": cell.omissions,
+            "work": cell.work,
+            "throughput": Throughput.of(
+                cell.work, seconds, npus=len(cell.places), peak=cell.npu.peak, compute_scale=scale
+            ),
+            "colours": cell.colours,
+        }
 
     def _cell(self, workload: WorkloadSpec, fabric: FabricSpec) -> _Cell:
         """Put ``workload`` on ``fabric``, checked once; its ``compute_scale`` has no part in it."""
         known = self._cells.setdefault(fabric.name, {})
         if workload.name in known:
             return known[workload.name]
-        with self._placed(f"fabrics.{fabric.name}"):
+        key, model = f"fabrics.{fabric.name}", workload.workload
+        with self._placed(key):
             bench = self._bench_of(fabric)
-        with self._placed(f"fabrics.{fabric.name}.topology"):
-            placement = placement_of(bench.fabric)
-        npus = bench.fabric.npus
+        on = bench.fabric
+        with self._placed(f"{key}.topology"):
+            placement = placement_of(on)
         variation = self._experiment.variation_of(fabric)
         if variation is not None:
-            with self._placed("variation" if fabric.variation is None else f"fabrics.{fabric.name}.variation"):
-                variation.pace(0, len(npus))
-        self._check_events(fabric, bench.fabric, alone=not isinstance(workload.workload, Jobs))
-        with self._placed(f"fabrics.{fabric.name}.scopes"):
-            _check_scopes(fabric, bench.fabric)
+            with self._placed("variation" if fabric.variation is None else f"{key}.variation"):
+                variation.pace(0, len(on.npus))
+        self._check_events(fabric, on, alone=not isinstance(model, Jobs))
+        with self._placed(f"{key}.scopes"):
+            _check_scopes(fabric, on)
         with self._placed(""):
-            npu = self._experiment.npu_of(fabric, bench.fabric.accelerator)
-        with self._placed(f"fabrics.{fabric.name}.router"):
-            fabric_answers.route(bench.simulator.lowering.router, bench.fabric, npus[:1], npus[-1:])
-        tiers = () if bench.fabric.memories is None else bench.fabric.memories.tiers
-        sends = injection_bandwidth(bench.fabric, np.arange(len(npus)))
-        system = System(len(npus), len(bench.fabric.controllers), tiers, sends, fabric.name)
-        work = workload.key
+            npu = self._experiment.npu_of(fabric, on.accelerator)
+        with self._placed(f"{key}.router"):
+            fabric_answers.route(bench.simulator.lowering.router, on, on.npus[:1], on.npus[-1:])
+        tiers = () if on.memories is None else on.memories.tiers
+        sends = injection_bandwidth(on, np.arange(len(on.npus)))
+        system = System(len(on.npus), len(on.controllers), tiers, sends, fabric.name)
         jobs: tuple[Part, ...] = ()
-        with self._placed(work):
-            if isinstance(workload.workload, Jobs):
-                jobs = workload.workload.parts(system)
-            mesh = workload_answers.mesh(workload.workload, system)
+        with self._placed(workload.key):
+            if isinstance(model, Jobs):
+                jobs = model.parts(system)
+            mesh = workload_answers.mesh(model, system)
         try:
             if jobs:
-                places = np.concatenate([job.places(placement, bench.fabric) for job in jobs])
+                places = np.concatenate([job.places(placement, on) for job in jobs])
             else:
-                places = workload_answers.places(placement, bench.fabric, mesh)
+                places = workload_answers.places(placement, on, mesh)
         except InputError as error:
             # The placement does not support the fabric or the workload, or the workload has too many workers.
             own = isinstance(error, UnsupportedError) or error.key is not None
-            key = f"fabrics.{fabric.name}.placement" if own else work
-            raise error.at(file=self._experiment.file, key=key) from None
-        with self._placed(work):
-            memory = workload_answers.memory(workload.workload, system)
+            raise error.at(file=self._experiment.file, key=f"{key}.placement" if own else workload.key) from None
+        with self._placed(workload.key):
+            memory = workload_answers.memory(model, system)
             jobs = spilling(jobs, npu, tiers)
             spilled = () if jobs else memories.spilled(memory, npu, tiers, mesh.ranks)
             graph = self._graph(workload, system, mesh.ranks)
-            trained = workload_answers.work(workload.workload, system)
+            work = workload_answers.work(model, system)
             if any(job.spilled for job in jobs):
                 graph = composed([job.job_graph(job.start) for job in jobs])
-            graph = with_spills(graph, spilled, 1 if trained is None else trained.microbatches or 1)
-            omissions = workload_answers.omissions(workload.workload, system)
-            labels = workload.workload.labels(system) if jobs else workload_answers.labels(workload.workload, system)
-            notes = (*workload_answers.notes(workload.workload, system), *omissions)
-        priorities = self._priorities(graph.label_names, labels)
-        with self._placed(work):
-            tasks = Assignment(
-                graph,
-                fabric=bench.fabric,
-                placement=places,
-                planner=bench.planner,
-                lowering=bench.simulator.lowering,
-                priorities=priorities,
-                bounds=bench.simulator.bounds,
+            graph = with_spills(graph, spilled, 1 if work is None else work.microbatches or 1)
+            omissions = workload_answers.omissions(model, system)
+            labels = model.labels(system) if jobs else workload_answers.labels(model, system)
+            cell = _Cell(
+                bench=bench,
+                npu=npu,
+                placement=placement,
+                places=places,
+                memory=memory,
+                spilled=spilled,
+                graph=graph,
+                work=work,
+                notes=(*workload_answers.notes(model, system), *omissions),
+                omissions=omissions,
+                priorities=self._priorities(graph.label_names, labels),
+                colours={name: label.colour or "" for name, label in labels.items()},
+                jobs=jobs,
+                transfers=transfers(graph) * (1 if variation is None else variation.runs) * (2 if jobs else 1),
             )
-        with self._placed(f"fabrics.{fabric.name}.collectives"):
+            tasks = bench.assignment(cell.iteration(1.0))
+        with self._placed(f"{key}.collectives"):
             tasks.check_collectives()
-        with self._placed(f"fabrics.{fabric.name}.router"):
+        with self._placed(f"{key}.router"):
             tasks.check_streams()
-        colours = {name: label.colour or "" for name, label in labels.items()}
-        cell = _Cell(
-            bench,
-            npu,
-            placement,
-            places,
-            memory,
-            spilled,
-            graph,
-            trained,
-            notes,
-            omissions,
-            priorities,
-            colours,
-            jobs,
-            transfers(graph) * (1 if variation is None else variation.runs) * (2 if jobs else 1),
-        )
         known[workload.name] = cell
         return cell
 
@@ -452,13 +402,9 @@ class Runner:
         classes = sorted(set(declared.values()))
         return {name: classes.index(declared[name]) for name in sorted(declared, key=declared.__getitem__)}
 
-    @contextmanager
-    def _placed(self, key: str, kind: type[InputError] = InputError) -> Iterator[None]:
-        """Add the file and ``key`` to errors of ``kind``."""
-        try:
-            yield
-        except kind as error:
-            raise error.at(file=self._experiment.file, key=key) from None
+    def _placed(self, key: str) -> AbstractContextManager[None]:
+        """Return a context that adds the file and ``key`` to errors."""
+        return placed(file=self._experiment.file, key=key)
 
     def _bench_of(self, spec: FabricSpec) -> Bench:
         def build() -> Bench:
@@ -565,6 +511,20 @@ class _Cell:
     jobs: tuple[Part, ...]
     transfers: int
 
+    def iteration(self, scale: float) -> Iteration:
+        """Return what is simulated; computation takes ``scale`` times as long as on the roofline."""
+        graph = seconds_of(self.graph, self._durations(scale)) if self.jobs else self.graph
+        return Iteration(graph, self.places, _seconds(scale, self.npu, self.memory), self.priorities)
+
+    def alone(self, job: Part, scale: float) -> Iteration:
+        """Return one of its ``jobs`` without the others."""
+        places = job.places(self.placement, self.bench.fabric)
+        seconds = _seconds(scale, self.npu, self.memory)
+        return Iteration(seconds_of(job.alone(), self._durations(scale)), places, seconds, self.priorities)
+
+    def _durations(self, scale: float) -> dict[int, Duration]:
+        return {job.index: _seconds(scale, self.npu, job.memory) for job in self.jobs}
+
     @property
     def memory_notes(self) -> tuple[str, ...]:
         """What a reader must know of the memory that it needs."""
@@ -594,7 +554,7 @@ def merged(counters: Iterable[Mapping[str, int]]) -> dict[str, int]:
     return total.as_dict()
 
 
-def _seconds(workload: WorkloadSpec, npu: Npu, memory: MemoryUse) -> Callable[[float, float, Kernels | None], float]:
-    """Return what gives the seconds of a computation of ``workload`` on ``npu``, which holds ``memory``."""
+def _seconds(scale: float, npu: Npu, memory: MemoryUse) -> Duration:
+    """Return what gives the seconds of a computation on ``npu``, which holds ``memory``."""
     computing = npu.holding(memory.total)
-    return lambda *work: workload.compute_scale * computing.seconds(*work)
+    return lambda *work: scale * computing.seconds(*work)

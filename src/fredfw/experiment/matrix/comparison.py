@@ -23,6 +23,7 @@ from fredfw.experiment.file.spec import (
 from fredfw.experiment.matrix.savings import savings
 from fredfw.experiment.progress import Log, Progress, silent
 from fredfw.experiment.results import Cell, Comparison, Failure, Row, Status
+from fredfw.experiment.results.runs import shared
 from fredfw.experiment.run.cells import Outcome, SpecWriter, Workers, choose, evaluate, refused, stored
 from fredfw.experiment.run.inprocess import InProcess
 from fredfw.experiment.store import Store
@@ -179,42 +180,24 @@ def assemble(
         faster = None if baseline is None else speedup(baseline, cell, outline.file)
         status = _status(workload, fabric)
         reference = references.get((workload.name, fabric.name))
-        rows.append(
-            Row(
-                workload=workload.name,
-                fabric=fabric.name,
-                baseline=fabric.baseline,
-                seconds=cell.seconds,
-                speedup=faster,
-                reference_speedup=reference.speedup if reference else None,
-                reference_source=reference.source if reference else None,
-                status=status,
-                breakdown=cell.breakdown,
-                npus=len(cell.placement),
-                algorithms=cell.algorithms,
-                compute_scale=workload.compute_scale,
-                fidelity=cell.provenance["fidelity"],
-                energy=cell.energy,
-                figures=cell.figures,
-                notes=(
-                    *cell.notes,
-                    *(() if baseline is None else _unlike(cell, baseline)),
-                    *(uneven.get((workload.template, fabric.name)) or _other_work(cell, baseline)),
-                    *(_outdated(workload, faster) if status is Status.CALIBRATED and faster else ()),
-                ),
-                work=cell.work,
-                throughput=cell.throughput,
-                baseline_workload=outline.baseline_of(workload, fabric)[0],
-                **names,
-                omissions=cell.omissions,
-                colours=cell.colours,
-                memory=cell.memory,
-                cost=cell.cost,
-                tiers=cell.tiers,
-                jobs=cell.jobs,
-                spread=cell.spread,
-            )
-        )
+        own = {
+            "baseline": fabric.baseline,
+            "speedup": faster,
+            "reference_speedup": reference.speedup if reference else None,
+            "reference_source": reference.source if reference else None,
+            "status": status,
+            "npus": len(cell.placement),
+            "compute_scale": workload.compute_scale,
+            "fidelity": cell.provenance["fidelity"],
+            "notes": (
+                *cell.notes,
+                *(() if baseline is None else _unlike(cell, baseline)),
+                *(uneven.get((workload.template, fabric.name)) or _other_work(cell, baseline)),
+                *(_outdated(workload, faster) if status is Status.CALIBRATED and faster else ()),
+            ),
+            "baseline_workload": outline.baseline_of(workload, fabric)[0],
+        }
+        rows.append(Row(**shared(cell, Row) | own | names))
     return Comparison(
         title=outline.title,
         baseline=outline.baseline,

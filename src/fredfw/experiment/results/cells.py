@@ -7,7 +7,7 @@ from typing import Any
 from attrs import Factory, field, frozen
 
 from fredfw.experiment.results.jobs import JobResult, Throughput
-from fredfw.experiment.results.runs import RunResult
+from fredfw.experiment.results.runs import RunResult, shared
 from fredfw.experiment.results.spread import Spread
 from fredfw.workloads import Work
 
@@ -93,39 +93,27 @@ class Cell:
         """Return the cell that ``result`` is of, without the fabric and what happened on it."""
         from fredfw.experiment.why import tier_shares  # which needs results
 
+        tiers = tuple(
+            TierLoad(
+                name=tier.name,
+                links=tier.links,
+                bandwidth=tier.bandwidth,
+                mean=tier.mean,
+                highest=tier.hottest.utilization,
+                hottest=tier.hottest.name,
+                bytes_by_label=tier.hottest.bytes_by_label,
+            )
+            for tier in tier_shares(result)[:_MOST_TIERS]
+        )
         return cls(
-            workload=result.workload,
-            fabric=result.fabric_name,
-            seconds=result.seconds,
-            breakdown=result.breakdown,
-            energy=result.energy,
-            figures=result.figures,
-            notes=result.notes,
-            statistics=result.statistics,
-            provenance=result.provenance,
-            placement=tuple(int(npu) for npu in result.placement),
-            algorithms=result.algorithms,
-            injection_bandwidth=result.injection_bandwidth,
-            work=result.work,
-            omissions=result.omissions,
-            colours=result.colours,
-            memory=result.memory,
-            throughput=result.throughput,
-            cost=result.cost,
-            jobs=result.jobs,
-            spread=result.spread,
-            tiers=tuple(
-                TierLoad(
-                    name=tier.name,
-                    links=tier.links,
-                    bandwidth=tier.bandwidth,
-                    mean=tier.mean,
-                    highest=tier.hottest.utilization,
-                    hottest=tier.hottest.name,
-                    bytes_by_label=tier.hottest.bytes_by_label,
-                )
-                for tier in tier_shares(result)[:_MOST_TIERS]
-            ),
+            **shared(result, cls)
+            | {
+                "fabric": result.fabric_name,
+                "placement": tuple(int(npu) for npu in result.placement),
+                "injection_bandwidth": result.injection_bandwidth,
+                "cost": result.cost,
+                "tiers": tiers,
+            }
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from attrs import field, frozen
+from attrs import field, fields, frozen
 
 from fredfw.collectives import Schedule
 from fredfw.experiment.results.jobs import JobResult, Throughput
@@ -223,6 +223,12 @@ class RunResult:
         These are its links out, but for those to controllers and memory tiers.
         """
         return injection_bandwidth(self.fabric, self.placement)
+
+
+def shared(source: Any, cls: type) -> dict[str, Any]:
+    """Return the fields of ``source`` that ``cls`` has by the same name."""
+    names = {one.name for one in fields(cls)}
+    return {one.name: getattr(source, one.name) for one in fields(type(source)) if one.name in names}
 
 
 def injection_bandwidth(fabric: Fabric, placement: IntArray) -> float:
