@@ -12,25 +12,13 @@ VERSION = 1
 
 
 def document(kind: str, content: Mapping[str, Any]) -> str:
-    """Return ``content`` as a JSON document of ``kind``, with keys in the order given.
-
-    Args:
-        kind: What it is.
-        content: Plain data.
-
-    Raises:
-        ValueError: A number is NaN or infinite.
-    """
+    """Return ``content`` as a JSON document of ``kind``, with keys in the order given."""
     whole = {"format": f"fredfw.{kind}", "version": VERSION, **content}
     return json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def digest(content: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of what ``content`` says, whatever the order of its keys.
-
-    Raises:
-        ValueError: A number is NaN or infinite, or a text holds half a surrogate pair.
-    """
+    """Return the SHA-256 of what ``content`` says, whatever the order of its keys."""
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 

@@ -68,23 +68,17 @@ def _npus(_instance: object, attribute: attrs.Attribute[Any], value: int | tuple
 
 @frozen
 class Job:
-    """One of the jobs of a row.
-
-    Args:
-        name: In results, before the labels of its tasks.
-        workload: What one iteration of it does.
-        npus: How many NPUs it gets, or their numbers; by default as many as it has workers on the whole fabric.
-        start: Seconds before which nothing of it begins; by default 0, or what the arrivals of the row say.
-        iterations: How many it does, one after the other.
-    """
+    """One of the jobs of a row."""
 
     name: ClassVar[str] = "job"
 
-    called: str = attrs.field(alias="name", validator=_called)
-    workload: Workload
+    called: str = attrs.field(alias="name", validator=_called)  # in results, before the labels of its tasks
+    workload: Workload  # what one iteration of it does
+    # How many NPUs it gets, or their numbers; by default as many as it has workers on the whole fabric.
     npus: int | tuple[int, ...] | None = attrs.field(default=None, validator=_npus)
+    # Seconds before which nothing of it begins; by default 0, or what the arrivals of the row say.
     start: float | None = units.quantity(units.Unit.SECONDS, None, optional=True)
-    iterations: int = attrs.field(default=1, validator=units.whole(1))
+    iterations: int = attrs.field(default=1, validator=units.whole(1))  # how many it does, one after the other
 
 
 def _rate(_instance: object, attribute: attrs.Attribute[Any], value: float) -> None:
@@ -95,15 +89,10 @@ def _rate(_instance: object, attribute: attrs.Attribute[Any], value: float) -> N
 
 @frozen
 class Arrivals:
-    """When jobs start that do not say it themselves: a Poisson process, in the order of the jobs.
+    """When jobs start that do not say it themselves: a Poisson process, in the order of the jobs."""
 
-    Args:
-        rate: Jobs per second on average.
-        seed: Equal seeds give equal times.
-    """
-
-    rate: float = attrs.field(validator=_rate)
-    seed: int = attrs.field(default=0, validator=units.whole(0))
+    rate: float = attrs.field(validator=_rate)  # jobs per second on average
+    seed: int = attrs.field(default=0, validator=units.whole(0))  # equal seeds give equal times
 
     def times(self, count: int) -> list[float]:
         """Return when the first ``count`` jobs arrive, in seconds."""
@@ -116,22 +105,15 @@ class Arrivals:
 
 @frozen
 class Jobs(Workload):
-    """Several jobs at once, each on NPUs of its own.
-
-    Args:
-        jobs: One or more.
-        job_placement: Which NPUs a job gets that does not name them, job by job: the free ones with the lowest numbers
-            (``packed``), free ones that are evenly spaced (``spread``), or any of them (``random``).
-        job_seed: Of random placement; equal seeds give equal NPUs.
-        arrivals: When jobs start that do not say it.
-    """
+    """Several jobs at once, each on NPUs of its own."""
 
     name: ClassVar[str] = "jobs"
 
     jobs: tuple[Job, ...]
+    # Free NPUs for a job that names none, job by job: those with the lowest numbers, evenly spaced ones, or any.
     job_placement: str = attrs.field(default=PACKED, validator=units.one_of(*POLICIES))
-    job_seed: int = attrs.field(default=0, validator=units.whole(0))
-    arrivals: Arrivals | None = None
+    job_seed: int = attrs.field(default=0, validator=units.whole(0))  # of random placement; equal seeds give equal NPUs
+    arrivals: Arrivals | None = None  # when jobs start that do not say it
 
     def __attrs_post_init__(self) -> None:
         if not self.jobs:
@@ -150,11 +132,7 @@ class Jobs(Workload):
         return tuple(arrival[index] if job.start is None else job.start for index, job in enumerate(self.jobs))
 
     def sets(self, system: System) -> tuple[IntArray, ...]:
-        """Return the sorted numbers of the NPUs of each job.
-
-        Raises:
-            InputError: A job names an NPU that does not exist or that another one has, or there are too few of them.
-        """
+        """Return the sorted numbers of the NPUs of each job; raises ``InputError`` where there are too few of them."""
         owners: dict[int, str] = {}
         for index, job in enumerate(self.jobs):
             for npu in job.npus if isinstance(job.npus, tuple) else ():
@@ -191,11 +169,7 @@ class Jobs(Workload):
         return tuple(found)
 
     def parts(self, system: System) -> tuple[Part, ...]:
-        """Return the jobs on their NPUs, in the order of the lowest of these, whatever their names and their order.
-
-        Raises:
-            InputError: A job does not fit its NPUs, or as ``sets`` does.
-        """
+        """Return the jobs on their NPUs, in the order of the lowest of these, whatever their names and their order."""
         found = []
         for index, (job, npus, start) in enumerate(zip(self.jobs, self.sets(system), self.starts, strict=True)):
             own = attrs.evolve(system, npus=len(npus))
@@ -244,25 +218,15 @@ class Jobs(Workload):
 
 @frozen(eq=False)
 class Part:
-    """A job on its NPUs.
+    """A job on its NPUs."""
 
-    Args:
-        index: Of the job, in the order of the experiment.
-        job: It.
-        npus: The sorted numbers of its NPUs.
-        start: Seconds.
-        system: What it knows of the machine: its NPUs alone.
-        mesh: Its ranks.
-        spilled: What each of its ranks has in memory tiers, because its NPU has no room for it.
-    """
-
-    index: int
+    index: int  # of the job, in the order of the experiment
     job: Job
-    npus: IntArray
+    npus: IntArray  # the sorted numbers of its NPUs
     start: float
-    system: System
+    system: System  # what it knows of the machine: its NPUs alone
     mesh: DeviceMesh
-    spilled: tuple[Spill, ...] = ()
+    spilled: tuple[Spill, ...] = ()  # what each of its ranks has in memory tiers, because its NPU has no room for it
 
     def memory_notes(self, npu: Npu) -> tuple[str, ...]:
         """Return what a reader must know of the memory that it needs of ``npu``."""
@@ -332,9 +296,6 @@ def spilling(parts: Sequence[Part], npu: Npu, tiers: Sequence[MemoryTier]) -> tu
     """Return jobs with what each has in ``tiers``; of a tier for all NPUs it takes what those before it leave.
 
     What jobs keep there anyway has its place first.
-
-    Raises:
-        InputError: There is no room for it.
     """
     used = {tier.name: math.fsum(_kept(part, tier.name) for part in parts) for tier in tiers}
     found = []
@@ -362,12 +323,7 @@ def _of(index: int) -> Iterator[None]:
 
 
 def seconds_of(graph: TaskGraph, durations: Mapping[int, Duration]) -> TaskGraph:
-    """Return the composed ``graph`` with the seconds of each computation.
-
-    Args:
-        graph: Of some jobs.
-        durations: By number of the job: computation depends on the memory that its job needs.
-    """
+    """Return the composed ``graph`` with the seconds of each computation; ``durations`` are by number of the job."""
     seconds = graph.seconds.copy()
     known: dict[tuple[int, float, float, int], float] = {}
     for task in np.flatnonzero((graph.kinds == TaskKind.COMPUTE) & np.isnan(seconds)).tolist():
@@ -381,15 +337,10 @@ def seconds_of(graph: TaskGraph, durations: Mapping[int, Duration]) -> TaskGraph
 
 @frozen
 class Course:
-    """What one run made of a job.
+    """What one run made of a job."""
 
-    Args:
-        iterations: Seconds of each.
-        breakdown: Seconds by cause, the mean over its ranks, with its own labels.
-    """
-
-    iterations: tuple[float, ...]
-    breakdown: dict[str, float]
+    iterations: tuple[float, ...]  # seconds of each
+    breakdown: dict[str, float]  # seconds by cause, the mean over its ranks, with its own labels
 
     @classmethod
     def of(cls, part: Part, timeline: Timeline) -> Course:
@@ -428,12 +379,7 @@ class Courses:
 
 @frozen(eq=False)
 class Simulated:
-    """Jobs in a simulation.
-
-    Args:
-        result: Of all of them together.
-        courses: Of each.
-    """
+    """Jobs in a simulation."""
 
     result: GraphResult
     courses: Courses
@@ -442,15 +388,7 @@ class Simulated:
 def results_of(
     parts: Sequence[Part], together: Simulated, alone: Sequence[Simulated], npu: Npu, compute_scale: float
 ) -> tuple[JobResult, ...]:
-    """Return what became of each job, in the order of the experiment.
-
-    Args:
-        parts: The jobs.
-        together: All of them at once.
-        alone: Each of them by itself.
-        npu: What computes.
-        compute_scale: Factor between the compute times used and the roofline.
-    """
+    """Return what became of each job, in the order of the experiment."""
     pairs = sorted(zip(parts, alone, strict=True), key=lambda pair: pair[0].index)
     return tuple(_result(part, together, own, npu, compute_scale) for part, own in pairs)
 

@@ -20,8 +20,7 @@ def spilled(
 ) -> tuple[Spill, ...]:
     """Return what each of ``workers`` NPUs has in ``tiers``, of which ``others`` have so many bytes, see ``spills``.
 
-    Raises:
-        InputError: The NPU and the tiers have no room for it. Without tiers, only where all of it must fit the NPU.
+    Raises ``InputError`` where there is no room for it; without tiers, only where all of it must fit the NPU.
     """
     if tiers:
         return spills(memory, npu.capacity, tiers, workers, others)

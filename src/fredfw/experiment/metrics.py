@@ -38,19 +38,12 @@ class Measured(Protocol):
 
 @frozen
 class Metric:
-    """One number of a cell by which cells are ranked.
-
-    Args:
-        name: For options, files and headers.
-        unit: Of the number; empty for a share.
-        least: Whether less of it is better.
-        of: Returns the number, or ``None`` where it is not known.
-    """
+    """One number of a cell by which cells are ranked."""
 
     name: str
-    unit: str
-    least: bool
-    of: Callable[[Measured], float | None]
+    unit: str  # of the number; empty for a share
+    least: bool  # whether less of it is better
+    of: Callable[[Measured], float | None]  # returns the number, or ``None`` where it is not known
 
     def score(self, cell: Measured) -> float | None:
         """Return the number such that less is better."""
@@ -95,11 +88,7 @@ def metric(name: str, key: str) -> Metric:
 
 
 def scores(cells: Iterable[_T], chosen: Sequence[Metric], key: str) -> list[tuple[float, ...]]:
-    """Return the scores of each of ``cells`` in the ``chosen`` metrics; less is better.
-
-    Raises:
-        InputError: A cell lacks one; names ``key``.
-    """
+    """Return the scores of each of ``cells`` in the ``chosen`` metrics; less is better."""
     found = []
     for cell in cells:
         values = [one.score(cell) for one in chosen]
@@ -112,11 +101,7 @@ def scores(cells: Iterable[_T], chosen: Sequence[Metric], key: str) -> list[tupl
 
 
 def pareto(points: Sequence[tuple[float, ...]]) -> list[int]:
-    """Return the numbers of the points that no other one beats: at most as much of everything, and less of something.
-
-    Args:
-        points: Scores, of which less is better; see ``scores``.
-    """
+    """Return the numbers of the points, see ``scores``, that no other one beats: nowhere worse and somewhere better."""
     order = sorted(range(len(points)), key=lambda number: points[number])
     front: list[int] = []
     for number in order:

@@ -49,15 +49,7 @@ _PATIENCE = 10.0
 
 @contextmanager
 def opened(store: Store | str | Path | None, *, new: bool = True) -> Iterator[Store | None]:
-    """Give ``store``; one that is named by its path is open meanwhile.
-
-    Args:
-        store: What is wanted, or nothing.
-        new: Whether one that is not there yet begins empty.
-
-    Raises:
-        InputError: As ``Store.open`` does, or it is not there.
-    """
+    """Give ``store``; one that is named by its path is open meanwhile, and begins empty where it may be ``new``."""
     if store is None or isinstance(store, Store):
         yield store
         return
@@ -132,11 +124,7 @@ class Store:
                 raise
 
     def get(self, key: str, environment: str) -> Cell | Failure | None:
-        """Return what is stored of a cell; ``None`` where there is nothing, or what is there is damaged.
-
-        Raises:
-            InputError: The file cannot be read any more.
-        """
+        """Return what is stored of a cell; ``None`` where there is nothing, or what is there is damaged."""
         with self._lock:
             waiting = self._waiting.get((key, environment))
         if waiting is not None:
@@ -145,11 +133,7 @@ class Store:
         return _read(key, environment, *rows[0]) if rows else None
 
     def find(self, key: str) -> list[tuple[str, Cell | Failure]]:
-        """Return what is stored of a cell in every environment, as (environment, outcome), ordered by environment.
-
-        Raises:
-            InputError: The file cannot be read or written any more.
-        """
+        """Return what is stored of a cell in every environment, as (environment, outcome), ordered by environment."""
         self.flush()
         found = []
         for environment, digest, value in self._select(_FIND, key):
@@ -169,12 +153,7 @@ class Store:
                 raise _refusal(error, self.path) from None
 
     def put(self, key: str, environment: str, outcome: Cell | Failure) -> None:
-        """Keep what is known of a cell, in the place of what is there; durable within a second.
-
-        Raises:
-            InputError: What was put before could not be written.
-            ValueError: A number of ``outcome`` is not finite.
-        """
+        """Keep what is known of a cell, in the place of what is there; durable within a second."""
         value = _written(outcome)
         with self._lock:
             self._waiting[key, environment] = _digest(key, environment, value), value
@@ -187,12 +166,7 @@ class Store:
             raise failure
 
     def flush(self) -> None:
-        """Make durable what was put.
-
-        Raises:
-            InputError: It cannot be written: the disk is full, another process holds the file for long, or the file
-                is damaged. What was put stays for the next attempt.
-        """
+        """Make durable what was put; where it cannot be, it stays for the next attempt, and ``InputError`` says why."""
         with self._database:
             with self._lock:
                 if self._timer is not None:

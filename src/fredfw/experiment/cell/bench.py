@@ -48,18 +48,11 @@ _MET = (
 
 @frozen(eq=False)
 class Iteration:
-    """A task graph whose ranks are on NPUs.
-
-    Args:
-        graph: What to do.
-        places: ``(ranks,)`` NPU number of each rank.
-        compute_seconds: See ``Executor``.
-        priorities: Class by label.
-    """
+    """A task graph whose ranks are on NPUs."""
 
     graph: TaskGraph
-    places: IntArray
-    compute_seconds: Callable[[float, float, Kernels | None], float]
+    places: IntArray  # ``(ranks,)`` NPU number of each rank
+    compute_seconds: Callable[[float, float, Kernels | None], float]  # see ``Executor``
     priorities: Mapping[str, int]
 
 
@@ -241,13 +234,7 @@ class Bench:
         return Estimator(tasks, network=self.simulator.network, compute_seconds=seconds).estimate()
 
     def collective(self, request: CollectiveRequest, group: IntArray, fidelity: str) -> CollectiveResult:
-        """Simulate one collective among the NPUs numbered ``group`` on the otherwise idle fabric.
-
-        Raises:
-            UnsupportedError: No algorithm can serve it.
-            ScheduleError: What the algorithm wrote is not a valid schedule, or does something else.
-            SimulationError: Flows cannot move.
-        """
+        """Simulate one collective among the NPUs numbered ``group`` on the otherwise idle fabric."""
         plan = self.planner.plan(request, group, fidelity)
         bound = self.simulator.bounds.of(request, group)
         label, lowering = str(request.pattern), self.simulator.lowering

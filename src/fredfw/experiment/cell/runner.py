@@ -89,14 +89,10 @@ class Runner:
         self._graphs: dict[tuple[str, System], TaskGraph] = {}
 
     def check(self, workload: WorkloadSpec, fabric: FabricSpec) -> tuple[str, ...]:
-        """Make sure that ``workload`` fits ``fabric``, as far as that can be known without simulating anything.
-
-        Returns:
-            The causes that the breakdown of the iteration will have.
+        """Return the causes that the breakdown of the iteration will have.
 
         Raises:
-            InputError: More workers than NPUs, more memory than an NPU has, a collective that no algorithm can serve, a
-                router that does not fit the network.
+            InputError: ``workload`` does not fit ``fabric``, as far as that can be known without simulating anything.
         """
         return tuple(dict.fromkeys((COMPUTE, BUBBLE, *self._cell(workload, fabric).graph.label_names)))
 
@@ -132,13 +128,7 @@ class Runner:
         fidelity: str,
         progress: Callable[[float], None] | None = None,
     ) -> RunResult:
-        """Simulate one iteration of ``workload`` on ``fabric``.
-
-        Args:
-            workload: The row.
-            fabric: The column.
-            fidelity: One of ``SIMULATED``.
-            progress: Called now and then with the share of the simulated tasks that has ended.
+        """Simulate one iteration of ``workload`` on ``fabric``; ``progress`` is told the share that has ended.
 
         Raises:
             InputError: The two do not fit each other.
@@ -192,12 +182,7 @@ class Runner:
         return result
 
     def cell(self, workload: WorkloadSpec, fabric: FabricSpec, fidelity: str) -> Cell:
-        """Return what is kept of ``workload`` on ``fabric``: of a simulation, or of an estimate.
-
-        Raises:
-            InputError: The two do not fit each other.
-            SimulationError: The result would be wrong.
-        """
+        """Return what is kept of ``workload`` on ``fabric``: of a simulation, or of an estimate."""
         if fidelity == ESTIMATE:
             return self.estimate(workload, fabric)
         return Cell.of(self.run(workload, fabric, fidelity))
@@ -205,14 +190,7 @@ class Runner:
     def program(self, workload: WorkloadSpec, fabric: FabricSpec, fidelity: str, *, routes: bool) -> bytes:
         """Return one iteration of ``workload`` on ``fabric`` as a file for other programs; nothing is simulated.
 
-        Args:
-            workload: The row.
-            fabric: The column.
-            fidelity: One of ``SIMULATED``.
-            routes: Whether the file has the routes of messages between all NPUs.
-
-        Raises:
-            InputError: The two do not fit each other, or Python is asked while the iteration runs.
+        It has the ``routes`` of messages between all NPUs if these are wanted.
         """
         cell, key = self._cell(workload, fabric), f"fabrics.{fabric.name}"
         variation = self._experiment.variation_of(fabric)
@@ -235,16 +213,7 @@ class Runner:
             return cell.bench.program(iteration, fidelity=fidelity, pace=pace, routes=messages)
 
     def estimate(self, workload: WorkloadSpec, fabric: FabricSpec) -> Cell:
-        """Return what one iteration of ``workload`` on ``fabric`` takes about, see ``fredfw.simulation.estimate``.
-
-        Args:
-            workload: The row.
-            fabric: The column.
-
-        Raises:
-            InputError: The two do not fit each other.
-            SimulationError: A communication does not end.
-        """
+        """Return what one iteration of ``workload`` on ``fabric`` takes about, see ``fredfw.simulation.estimate``."""
         cell = self._cell(workload, fabric)
         if cell.jobs:
             message = "an estimate does not know what jobs do to each other"
@@ -477,39 +446,22 @@ class Runner:
 
 @frozen(eq=False)
 class _Cell:
-    """A workload on a fabric, ready to run.
-
-    Args:
-        bench: The fabric.
-        npu: What computes.
-        placement: Decides who goes where.
-        places: ``(workers,)`` NPU number of each rank.
-        memory: What an NPU needs.
-        spilled: What of that is in memory tiers.
-        graph: The iteration.
-        work: What the iteration trains, if that is known.
-        notes: What the workload has to say about every result.
-        omissions: Those of the notes that say what it leaves out.
-        priorities: Class by label, 0 the highest.
-        colours: Of the labels that the workload declares, empty for one that is free.
-        jobs: Those that it consists of, if it is several; each runs alone, too.
-        transfers: About how many it has, in all runs.
-    """
+    """A workload on a fabric, ready to run."""
 
     bench: Bench
     npu: Npu
     placement: Placement
-    places: IntArray
-    memory: MemoryUse
-    spilled: tuple[Spill, ...]
+    places: IntArray  # ``(workers,)`` NPU number of each rank
+    memory: MemoryUse  # what an NPU needs
+    spilled: tuple[Spill, ...]  # what of that is in memory tiers
     graph: TaskGraph
-    work: Work | None
-    notes: tuple[str, ...]
-    omissions: tuple[str, ...]
-    priorities: dict[str, int]
-    colours: dict[str, str]
-    jobs: tuple[Part, ...]
-    transfers: int
+    work: Work | None  # what the iteration trains, if that is known
+    notes: tuple[str, ...]  # what the workload has to say about every result
+    omissions: tuple[str, ...]  # those of the notes that say what it leaves out
+    priorities: dict[str, int]  # class by label, 0 the highest
+    colours: dict[str, str]  # of the labels that the workload declares, empty for one that is free
+    jobs: tuple[Part, ...]  # those that it consists of, if it is several; each runs alone, too
+    transfers: int  # about how many it has, in all runs
 
     def iteration(self, scale: float) -> Iteration:
         """Return what is simulated; computation takes ``scale`` times as long as on the roofline."""

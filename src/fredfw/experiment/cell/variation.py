@@ -120,12 +120,7 @@ def bandwidths_of(fabric: Fabric) -> dict[str, IntArray]:
 
 @frozen
 class ScaledTransport(Transport):
-    """Another transport whose times are all longer, or shorter; where it fails, errors are about the other one.
-
-    Args:
-        base: The other one.
-        factor: How many times.
-    """
+    """Another transport whose times are all longer, or shorter; where it fails, errors are about the other one."""
 
     name: ClassVar[str] = "scaled"
 
@@ -163,20 +158,12 @@ def _times(value: ByTier, factor: float) -> ByTier:
 
 @frozen
 class VariedTopology(Topology):
-    """Another topology whose fabric is changed in one parameter.
-
-    Args:
-        base: The other one.
-        slots: What is used instead of the defaults of its fabric.
-        memories: What is beside the local memory of its NPUs.
-        parameter: One of ``parameters``.
-        factor: What it is multiplied by.
-    """
+    """Another topology whose fabric is changed in one parameter."""
 
     name: ClassVar[str] = "varied"
 
     base: Topology
-    slots: Mapping[str, Any]
+    slots: Mapping[str, Any]  # what is used instead of the defaults of its fabric
     memories: tuple[MemoryTier, ...]
     parameter: str
     factor: float
@@ -189,15 +176,9 @@ class VariedTopology(Topology):
 
 @frozen
 class Variation:
-    """One parameter of one machine, changed.
+    """One parameter of one machine, changed."""
 
-    Args:
-        fabric: Whose; ``None`` for all, whose NPUs are changed.
-        parameter: Which.
-        factor: What it is multiplied by.
-    """
-
-    fabric: str | None
+    fabric: str | None  # whose; ``None`` for all, whose NPUs are changed
     parameter: str
     factor: float
 

@@ -110,9 +110,6 @@ def check_causes(outline: AnyOutline, causes: Causes) -> None:
     """Make sure that cells have the labels that savings compare, and some cell each that has a class or a share.
 
     The latter is not known before all cells are.
-
-    Raises:
-        InputError: There is no such label.
     """
     for index, saving in enumerate(outline.savings):
         for pair in () if saving.part is None else outline.pairs(saving):

@@ -15,11 +15,7 @@ _SECTIONS = {"fabrics": "fabric", "workloads": "workload"}
 
 
 def key_parts(path: str) -> tuple[str, ...]:
-    """Return the keys that ``path``, a dotted key of TOML, consists of.
-
-    Raises:
-        InputError: It is not a dotted key.
-    """
+    """Return the keys that ``path``, a dotted key of TOML, consists of; raises ``InputError`` unless it is one."""
     try:
         table: Any = tomllib.loads(f"{path} = 0")
     except ValueError:
@@ -43,14 +39,6 @@ def with_values(content: Mapping[str, Any], values: Mapping[str, Any]) -> dict[s
 
     A table that is missing is made, but not a fabric or a workload. The name of a plugin that stands alone,
     ``topology = "mesh2d"``, becomes a table with that name. An item of a list is named by its number, from 0.
-
-    Args:
-        content: The tables.
-        values: By path, such as ``fabrics.mesh.topology.rows``.
-
-    Raises:
-        InputError: A path that is not one, that leads through a value without keys, or to a fabric or a workload that
-            is not there; ``key`` is the path.
     """
     changed: Any = dict(content)
     for path, value in values.items():

@@ -61,11 +61,7 @@ _COLLECTIVES = 'auto, or a table such as { all-reduce = "ring", default = "direc
 
 
 def load(path: str | Path, values: Mapping[str, Any] | None = None) -> AnyOutline:
-    """Read the experiment file at ``path``, with ``values`` in place of its own, see ``parse``.
-
-    Raises:
-        InputError: It cannot be read, is not TOML, or says something that cannot be used; names file, key and value.
-    """
+    """Read the file at ``path``, see ``parse``; raises ``InputError`` with file, key and value."""
     return parse(read_tables(path), values, file=str(path))
 
 
@@ -87,13 +83,9 @@ def parse(
     file: str | None = None,
     folder: Path | None = None,
 ) -> AnyOutline:
-    """Return the outline that the tables of ``content`` describe; raises ``InputError`` as ``load`` does.
+    """Return the outline that the tables of ``content`` describe; ``values`` replace some, see ``with_values``.
 
-    Args:
-        content: The tables.
-        values: What replaces values of them, by path, see ``fredfw.experiment.file.overrides``.
-        file: Where they come from.
-        folder: What paths are relative to, if that is not the folder of ``file``.
+    Paths in it are relative to ``folder``, by default that of ``file``.
     """
     tables, source = _with_base(content, file)
     with placed(file=source):
@@ -270,16 +262,10 @@ def _fields(instance: Any) -> dict[str, Any]:
 
 
 def configured(outline: AnyOutline, plugins: PluginManager, *, trust_plugins: bool = False) -> Experiment:
-    """Return the experiment of ``outline``, with its plugins configured; files that it names are added to ``plugins``.
-
-    Args:
-        outline: What the experiment says.
-        plugins: The plugins in use.
-        trust_plugins: Whether the files that it names may be executed; those that ``plugins`` has already may be.
+    """Return the experiment of ``outline``, configured; plugin files that it names are added to ``plugins``.
 
     Raises:
-        InputError: A plugin is not installed, or does not accept what its table says, or its file is not trusted; names
-            file, key and value.
+        InputError: A plugin is not installed, does not accept what its table says, or is in a file that is not trusted.
         PluginError: A plugin cannot be used.
     """
     load_plugins(outline, plugins, trust_plugins=trust_plugins)
@@ -338,9 +324,6 @@ def _swept(
 
     Of a sweep, values may be impossible if others are possible. Where a space is ``searched``, its points may set what
     is missing or impossible.
-
-    Raises:
-        InputError: A section that is not swept, or all of a sweep, cannot be configured.
     """
     found: list[_T] = []
     errors: dict[str, InputError] = {}
@@ -367,9 +350,6 @@ def collectives(
     """Return the algorithms that ``value`` names at ``key``, ``None`` for all, and whether the fastest is taken.
 
     Paths of files are relative to ``folder``.
-
-    Raises:
-        InputError: It names none, or ones that cannot be used.
     """
     return _Reader(plugins, folder).collectives(value, key)
 

@@ -83,23 +83,15 @@ class SavingReference:
 
 @frozen
 class SavingSpec:
-    """Asks for the mean of 1 - T_of / T_over over pairs of fabrics and over workloads.
-
-    Args:
-        name: For reports.
-        of: Name or template of the fabrics that save time.
-        over: Name of the fabric that each is compared with; the settings of that fabric fill its placeholders.
-        workloads: Names or templates, at least one; ``None`` for all.
-        part: A label: its exposed time is compared instead of the whole iteration.
-        by: One or two swept fields; every value, or pair of values, has a mean of its own.
-        references: Published savings.
-    """
+    """Asks for the mean of 1 - T_of / T_over over pairs of fabrics and over workloads."""
 
     name: str
-    of: str
-    over: str
+    of: str  # name or template of the fabrics that save time
+    over: str  # name of the fabric that each is compared with; the settings of that fabric fill its placeholders
+    # Names or templates, at least one; ``None`` for all.
     workloads: tuple[str, ...] | None = field(default=None, validator=_some)
-    part: str | None = None
+    part: str | None = None  # a label: its exposed time is compared instead of the whole iteration
+    # One or two swept fields; every value, or pair of values, has a mean of its own.
     by: tuple[str, ...] = field(default=(), validator=_axes)
     references: tuple[SavingReference, ...] = ()
 
@@ -124,19 +116,12 @@ class Pair:
 
 @frozen(eq=False, kw_only=True)
 class Section:
-    """A table ``[fabrics.NAME]`` or ``[workloads.NAME]``, or one of those that a table with a sweep stands for.
-
-    Args:
-        name: In the experiment.
-        template: Name of the table in the file; differs from ``name`` where it has placeholders.
-        settings: The swept fields, as written.
-        table: The table, with the swept fields in their place.
-    """
+    """A table ``[fabrics.NAME]`` or ``[workloads.NAME]``, or one of those that a table with a sweep stands for."""
 
     name: str
-    template: str
-    settings: Mapping[str, Any]
-    table: Mapping[str, Any]
+    template: str  # name of the table in the file; differs from ``name`` where it has placeholders
+    settings: Mapping[str, Any]  # the swept fields, as written
+    table: Mapping[str, Any]  # the table, with the swept fields in their place
 
     PLUGINS: ClassVar[tuple[str, ...]]
     """The keys that configure plugins and what is built of them."""
@@ -155,66 +140,44 @@ class Section:
 
 @frozen(eq=False, kw_only=True)
 class FabricSection(Section):
-    """What one column of the matrix is called.
-
-    Args:
-        baseline: Name of the fabric that its speed-ups refer to.
-        npu: What computes on it, or ``None`` for the experiment's own.
-        scopes: What the links of each tier join, for their prices, or ``None`` for what the topology says.
-        memories: What is beside the local memory of its NPUs.
-        variation: What varies on it, or ``None`` for the experiment's own.
-        events: What happens to its links.
-    """
+    """What one column of the matrix is called."""
 
     PLUGINS: ClassVar[tuple[str, ...]] = ("topology", *SLOTS, "collectives", "memories", "events")
     KEYS: ClassVar[tuple[str, ...]] = (*PLUGINS, "baseline", "npu", "scopes", "variation")
 
-    baseline: str
-    npu: Npu | None = None
+    baseline: str  # name of the fabric that its speed-ups refer to
+    npu: Npu | None = None  # what computes on it, or ``None`` for the experiment's own
+    # What the links of each tier join, for their prices, or ``None`` for what the topology says.
     scopes: tuple[str, ...] | None = None
     memories: tuple[MemoryTier, ...] = ()
-    variation: Variation | None = None
+    variation: Variation | None = None  # what varies on it, or ``None`` for the experiment's own
     events: tuple[LinkEvent, ...] = ()
 
 
 @frozen(eq=False, kw_only=True)
 class WorkloadSection(Section):
-    """What one row of the matrix is called, and how its computation is scaled.
-
-    Args:
-        baseline: Name of the workload that its speed-ups refer to, or ``None`` where the experiment names none.
-        compute_scale: Factor between the compute times used and the NPU's roofline.
-        calibration: What ``compute_scale`` is fitted to, if it is.
-        scaled_like: The workload whose ``compute_scale`` this one shares, if it does.
-        fitted: Whether there is a calibration, of its own or of the workload whose scale it shares.
-    """
+    """What one row of the matrix is called, and how its computation is scaled."""
 
     PLUGINS: ClassVar[tuple[str, ...]] = ("workload", *jobs.KEYS)
     KEYS: ClassVar[tuple[str, ...]] = (*PLUGINS, "baseline", "compute_scale", "calibration", "scaled_like")
 
+    # The workload that its speed-ups refer to, or ``None`` where the experiment names none.
     baseline: str | None = None
-    compute_scale: float = 1.0
-    calibration: Calibration | None = None
-    scaled_like: str | None = None
-    fitted: bool = False
+    compute_scale: float = 1.0  # factor between the compute times used and the NPU's roofline
+    calibration: Calibration | None = None  # what ``compute_scale`` is fitted to, if it is
+    scaled_like: str | None = None  # the workload whose ``compute_scale`` this one shares, if it does
+    fitted: bool = False  # whether there is a calibration, of its own or of the workload whose scale it shares
 
 
 @frozen(eq=False, kw_only=True)
 class FabricSpec(FabricSection):
-    """One column of the matrix.
-
-    Args:
-        topology: What to build.
-        slots: What is used instead of the fabric's defaults, by the name of the slot.
-        collectives: Per pattern the algorithms in order of preference, under ``None`` those for all other patterns; or
-            ``None`` for ``auto``: the fastest of all installed ones.
-        fastest: Whether the fastest of the algorithms given is taken instead of the first that can serve a request.
-    """
+    """One column of the matrix."""
 
     topology: Topology
-    slots: Mapping[str, Any] = field(factory=dict)
+    slots: Mapping[str, Any] = field(factory=dict)  # what is used instead of the fabric's defaults, by slot
+    # Algorithms in order of preference by pattern, under ``None`` for all others; ``None`` for ``auto``, the fastest.
     collectives: Mapping[Pattern | None, tuple[CollectiveAlgorithm, ...]] | None = None
-    fastest: bool = False
+    fastest: bool = False  # whether the fastest of those is taken, or the first that can serve a request
 
 
 @frozen(eq=False, kw_only=True)
@@ -271,9 +234,6 @@ def npu_from(table: Mapping[str, Any], key: str, folder: Path) -> Npu:
     """Return what the table ``key`` says computes: an accelerator by name, with what is given in place of its values.
 
     Paths in it are relative to ``folder``.
-
-    Raises:
-        InputError: It says what is impossible; names key and value.
     """
     check_keys(table, ("preset", *schema.settings(Npu)), key)
     given = {key: value for key, value in table.items() if key != "preset"}
@@ -298,44 +258,25 @@ _Section = TypeVar("_Section", bound=Section)
 
 @frozen(eq=False, kw_only=True)
 class Outline(Generic[_Fabric, _Workload]):
-    """A matrix of fabrics and workloads: which cells there are and what is made of them, whatever the plugins do.
-
-    Args:
-        title: For reports.
-        fabrics: Columns.
-        workloads: Rows.
-        baseline: The fabric that speed-ups refer to where a fabric has no baseline of its own, as written.
-        npu_table: What computes, on fabrics that do not say so, as written.
-        priorities: Labels from the highest class to the lowest; other labels come after all of them. ``None`` for what
-            each workload declares.
-        fidelity: How all cells are simulated, or ``None`` for ``exact`` unless one has too many transfers.
-        references: Published speed-ups.
-        savings: What is compared over many cells.
-        prices: What networks cost.
-        variation: What varies from NPU to NPU and from run to run, if anything does.
-        plugins: Files of plugins that are not installed, as written: relative to ``file``.
-        file: Where it was read from.
-        complete: Whether all fabrics and workloads of the file are part of it.
-        folder: What paths in it are relative to.
-        study: What is searched for and where, if the experiment has a space.
-    """
+    """A matrix of fabrics and workloads: which cells there are and what is made of them, whatever the plugins do."""
 
     title: str
     fabrics: tuple[_Fabric, ...]
     workloads: tuple[_Workload, ...]
-    baseline: str
-    npu_table: Mapping[str, Any] = field(factory=dict)
+    baseline: str  # the fabric that speed-ups refer to where a fabric has no baseline of its own, as written
+    npu_table: Mapping[str, Any] = field(factory=dict)  # what computes, on fabrics that do not say so, as written
+    # Labels from the highest class to the lowest, before all others; ``None`` for what each workload declares.
     priorities: tuple[str, ...] | None = None
-    fidelity: str | None = None
+    fidelity: str | None = None  # of all cells; ``None`` for ``exact`` unless one has too many transfers
     references: tuple[Reference, ...] = ()
-    savings: tuple[SavingSpec, ...] = ()
+    savings: tuple[SavingSpec, ...] = ()  # what is compared over many cells
     prices: Prices = field(factory=Prices.published)
-    variation: Variation | None = None
-    plugins: tuple[str, ...] = ()
+    variation: Variation | None = None  # what varies from NPU to NPU and from run to run, if anything does
+    plugins: tuple[str, ...] = ()  # files of plugins that are not installed, as written: relative to ``file``
     file: str | None = None
-    complete: bool = True
-    folder: Path = Path()
-    study: Study | None = None
+    complete: bool = True  # whether all fabrics and workloads of the file are part of it
+    folder: Path = Path()  # what paths in it are relative to
+    study: Study | None = None  # what is searched for and where, if the experiment has a space
 
     @cached_property
     def npu(self) -> Npu:
@@ -387,11 +328,7 @@ class Outline(Generic[_Fabric, _Workload]):
         return found
 
     def npu_of(self, fabric: FabricSection, accelerator: str = "") -> Npu:
-        """Return what computes on ``fabric``: an ``accelerator`` that its topology names, if the experiment names none.
-
-        Raises:
-            InputError: There is no such accelerator, or it cannot be what the experiment makes of it.
-        """
+        """Return what computes on ``fabric``: the ``accelerator`` of its topology, if the experiment names none."""
         written, key = self.written_npu(fabric), f"fabrics.{fabric.name}.npu" if fabric.npu else "npu"
         if accelerator and not written.keys() & {"preset", "peak"}:
             return npu_from({"preset": accelerator, **written}, key, self.folder)
@@ -414,11 +351,7 @@ class Outline(Generic[_Fabric, _Workload]):
         return {} if variation is None else {"variation": plain(attrs.asdict(variation))}
 
     def pairs(self, saving: SavingSpec) -> list[Pair]:
-        """Return the cells that ``saving`` compares, workload by workload.
-
-        Raises:
-            InputError: A fabric, a workload or a swept field that is not there; gives the key in the saving's table.
-        """
+        """Return the cells that ``saving`` compares, workload by workload."""
         with placed(key="of"):
             fabrics = self.fabrics_called(saving.of)
         with placed(key="workloads"):
@@ -453,15 +386,9 @@ class Outline(Generic[_Fabric, _Workload]):
         workloads: Sequence[str] | None = None,
         baselines: bool = False,
     ) -> Self:
-        """Return the part of the matrix that is named, with the published values and savings that are all in it.
+        """Return the part with some fabrics and workloads, by name or template; ``UnknownNameError`` for others.
 
-        Args:
-            fabrics: Names or templates; all by default.
-            workloads: Likewise.
-            baselines: Whether the fabrics and workloads that speed-ups of the named ones refer to are part of it, too.
-
-        Raises:
-            UnknownNameError: Nothing has that name.
+        It has the published values and savings that are all in it; with ``baselines``, what speed-ups refer to, too.
         """
         if fabrics is None and workloads is None:
             return self

@@ -21,16 +21,6 @@ def expand(tables: Mapping[str, Mapping[str, Any]], kind: str, plugin: str, keys
 
     What is swept is a path whose first key is one of ``keys``, such as ``sharing`` or ``topology.node.npus``. Any other
     is a field of the section's ``plugin``.
-
-    Args:
-        tables: What is written.
-        kind: Key path of all of them: ``fabrics`` or ``workloads``.
-        plugin: The key of the plugin that a section is about: ``topology`` or ``workload``.
-        keys: What a section may have, but for the sweep.
-
-    Raises:
-        InputError: A sweep is not a table of lists, a swept field is missing in the name or already set, or two
-            sections have the same name.
     """
     taken: dict[str, str] = {}
     for template, table in tables.items():

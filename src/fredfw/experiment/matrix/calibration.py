@@ -24,35 +24,21 @@ _REACHED = 1e-6
 
 @frozen
 class Fit:
-    """What fitting one workload found.
-
-    Args:
-        workload: Name in the experiment.
-        fabric: The fabric whose published speed-up is fitted to.
-        target: That speed-up.
-        solutions: Every factor to the roofline that gives it, within the range searched; none, one or more.
-        range: The lowest and highest factor tried.
-        reached: The lowest and highest speed-up found in that range.
-        recorded: The factor in the experiment.
-    """
+    """What fitting one workload found."""
 
     workload: str
-    fabric: str
+    fabric: str  # the fabric whose published speed-up is fitted to
     target: float
-    solutions: tuple[float, ...]
-    range: tuple[float, float]
-    reached: tuple[float, float]
+    solutions: tuple[float, ...]  # every factor to the roofline that gives it, within the range searched
+    range: tuple[float, float]  # the lowest and highest factor tried
+    reached: tuple[float, float]  # the lowest and highest speed-up found in that range
     recorded: float
 
 
 def calibrate(
     experiment: Experiment, plugins: PluginManager, *, progress: Progress | None = None, log: Log = silent
 ) -> tuple[Fit, ...]:
-    """Fit every workload of ``experiment`` that has a ``calibration`` table.
-
-    Raises:
-        InputError: No workload has one, or one does not fit the fabrics it is compared on.
-    """
+    """Fit every workload of ``experiment`` that has a ``calibration`` table."""
     wanted = [workload for workload in experiment.workloads if workload.calibration is not None]
     if not wanted:
         raise InputError("no workload has a calibration", file=experiment.file, accepted="[workloads.NAME.calibration]")

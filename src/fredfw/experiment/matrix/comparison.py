@@ -56,22 +56,6 @@ def compare(
 
     All cells have one fidelity, see ``choose``. A fabric runs after those that its speed-ups refer to, so
     that an interrupt leaves rows that are complete.
-
-    Args:
-        experiment: The matrix.
-        plugins: The registered plugins.
-        fidelity: Instead of the experiment's own.
-        strict: Whether a cell that cannot be run is an error.
-        store: Has cells of earlier runs, and takes those of this one.
-        workers: Other processes that run cells; this one by default.
-        progress: Called with (cells done, cells in all, the cell that runs) before each cell, now and then in it, and
-            at the end. A share of the running cell counts as a fraction.
-        log: Told of fabrics that are built and of cells that begin and end.
-
-    Raises:
-        Interrupted: A ``KeyboardInterrupt`` came after the first cell; has the comparison of the finished cells.
-        InputError: No workload fits any fabric; if ``strict``, one does not fit one. A label that no workload has.
-        SimulationError: The model misbehaved in every cell; if ``strict``, in one.
     """
     cells = [(row, column) for column in _baselines_first(experiment) for row in experiment.workloads]
     unfit = {(row.name, column.name): error_of(row, column) for row, column in cells}
@@ -148,15 +132,7 @@ def assemble(
     approximated: str = "",
     failures: Mapping[tuple[str, str], Failure] = MappingProxyType({}),
 ) -> Comparison:
-    """Return what the comparison of ``cells`` shows.
-
-    Args:
-        outline: The matrix.
-        cells: All of its cells that have a result, by workload and fabric; or some of them.
-        counters: Of all simulations.
-        approximated: Why the cells are not ``exact``, where nobody has asked for that.
-        failures: The cells that have none.
-    """
+    """Return what the comparison of ``cells`` shows; ``counters`` are those of all simulations."""
     references = {(one.workload, one.fabric): one for one in outline.references}
     uneven = _uneven(outline, cells)
     rows: list[Row] = []
@@ -236,11 +212,7 @@ def comparable(outcome: Outcome) -> Outcome:
 
 
 def speedup(baseline: Cell, cell: Cell, file: str | None = None) -> float:
-    """Return how many times faster ``cell`` is than ``baseline``.
-
-    Raises:
-        InputError: One of the two takes no time at all; names ``file``, the experiment's.
-    """
+    """Return how many times faster ``cell`` is than ``baseline``; raises ``InputError`` where one takes no time."""
     for one in map(comparable, (baseline, cell)):
         if isinstance(one, Failure):
             raise InputError(one.reason, file=file, key=one.key, accepted=one.accepted)

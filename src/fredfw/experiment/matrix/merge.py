@@ -24,12 +24,7 @@ FORM = "what `fredfw compare` or `fredfw run --store` keeps"
 
 
 def merge(outline: AnyOutline, stores: Sequence[Store]) -> Comparison:
-    """Return the comparison of ``outline`` whose cells are in ``stores``.
-
-    Raises:
-        InputError: A cell is missing, was run with several versions of the code, with other versions than the rest, or
-            with another content of its files.
-    """
+    """Return the comparison of ``outline`` whose cells are in ``stores``."""
     fidelity = fidelity_of(outline, stores)
     cells: dict[tuple[str, str], Cell] = {}
     failures: dict[tuple[str, str], Failure] = {}
@@ -76,11 +71,7 @@ def fidelity_of(outline: AnyOutline, stores: Sequence[Store]) -> str:
 def find(
     outline: AnyOutline, workload: WorkloadSection, fabric: FabricSection, stores: Sequence[Store], fidelity: str
 ) -> Outcome | None:
-    """Return what ``stores`` have of a cell as ``outline`` describes it now, simulated as ``fidelity`` says.
-
-    Raises:
-        InputError: They have different results, of different code or files.
-    """
+    """Return what ``stores`` have of a cell as ``outline`` describes it now, simulated as ``fidelity`` says."""
     key = key_of(tables(outline, workload, fabric), fidelity)
     found = [outcome for store in stores for _, outcome in store.find(key)]
     if any(asdict(one) != asdict(found[0]) for one in found):

@@ -13,15 +13,7 @@ from fredfw.experiment.results import Cell, Saving, SavingClaim, SavingGroup
 
 
 def savings(outline: AnyOutline, cells: Mapping[tuple[str, str], Cell]) -> tuple[Saving, ...]:
-    """Return the savings that ``outline`` asks for.
-
-    Args:
-        outline: The matrix.
-        cells: By workload and fabric.
-
-    Raises:
-        InputError: Nothing can be saved over a part that takes no time.
-    """
+    """Return the savings that ``outline`` asks for."""
     return tuple(_saving(outline, index, spec, cells) for index, spec in enumerate(outline.savings))
 
 

@@ -77,23 +77,7 @@ def simulate(
     progress: Progress | None = None,
     log: Log = silent,
 ) -> list[Seconds]:
-    """Return for each variation the iteration times of the cells that it concerns.
-
-    Args:
-        experiment: The matrix.
-        plugins: Configured it.
-        variations: What is changed, each alone.
-        cells: Those to run, by workload and fabric.
-        fidelity: How closely they are simulated.
-        store: Has cells of earlier runs, and takes those of this one.
-        workers: Other processes that run cells; this one by default.
-        progress: Called with (cells done, all of them, a cell that runs).
-        log: Told of fabrics that are built and of cells that begin and end.
-
-    Raises:
-        InputError: A cell cannot be run with a variation.
-        SimulationError: A model or a plugin failed.
-    """
+    """Return for each variation the iteration times of those of ``cells`` that it concerns; raises where one fails."""
     writer = SpecWriter(plugins)
     nominal = [
         writer.spec(experiment, row, column, fidelity)
@@ -127,14 +111,7 @@ def of_run(
     factor: float,
     run: Callable[[Sequence[Variation]], Sequence[Seconds]],
 ) -> WhatIf:
-    """Return what each parameter would do to the time of a run if it were better.
-
-    Args:
-        experiment: The matrix of its only cell.
-        path: The critical path of the run.
-        factor: How many times better.
-        run: Returns the iteration time of the cell with each variation.
-    """
+    """Return what each parameter would do to the time of a run if it were better."""
     (spec,) = experiment.fabrics
     names = *parameters(_machine(spec)), COMPUTE
     variations = [
@@ -178,14 +155,7 @@ def of_comparison(
     share: float,
     run: Callable[[Sequence[Variation]], Sequence[Seconds]],
 ) -> Sensitivity:
-    """Return how speed-ups change when one parameter of one fabric, or the NPUs of all, are changed.
-
-    Args:
-        experiment: The matrix.
-        comparison: What it gives, all cells of it.
-        share: Of each parameter that is taken away and added.
-        run: Returns the iteration times of the cells that each variation concerns.
-    """
+    """Return how speed-ups change when one parameter of one fabric, or the NPUs of all, are changed."""
     nominal = {(row.workload, row.fabric): row.seconds for row in comparison.rows}
     used = {row.fabric for row in comparison.rows}
     variations = list(_variations(experiment, share, used))
@@ -201,18 +171,7 @@ def of_comparison(
 def of_collective(
     fabric: Fabric, result: CollectiveResult, share: float, run: Callable[[Fabric], CollectiveResult]
 ) -> tuple[Effect, ...]:
-    """Return how the time of a collective on ``fabric`` changes, the largest effect first.
-
-    Args:
-        fabric: The network.
-        result: What it gives.
-        share: Of each parameter that is taken away and added.
-        run: Returns the result of the same collective on another fabric.
-
-    Raises:
-        InputError: It cannot run with a variation.
-        SimulationError: A model or a plugin failed.
-    """
+    """Return how the time of a collective on ``fabric`` changes, the largest effect first."""
     nominal = {(result.pattern, fabric.name): result.duration}
     found: list[tuple[Variation, Seconds]] = []
     for parameter in parameters(fabric):

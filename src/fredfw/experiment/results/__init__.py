@@ -1,8 +1,8 @@
 """The results that the runner returns: plain data for reports, JSON and embedding programs."""
 
 from fredfw.experiment.results.cells import Cell, Failure, TierLoad
-from fredfw.experiment.results.comparison import Comparison, Row, Saving, SavingClaim, SavingGroup
-from fredfw.experiment.results.jobs import JobResult, Throughput
+from fredfw.experiment.results.comparison import Comparison, Row, Saving, SavingClaim, SavingGroup, Status
+from fredfw.experiment.results.jobs import JobResult, Spread, Throughput
 from fredfw.experiment.results.reasons import (
     CriticalPath,
     Effect,
@@ -14,8 +14,6 @@ from fredfw.experiment.results.reasons import (
     WhatIf,
 )
 from fredfw.experiment.results.runs import CollectiveResult, CollectiveSweep, GraphResult, RunResult
-from fredfw.experiment.results.spread import Spread
-from fredfw.experiment.results.status import Status
 
 __all__ = [
     "Cell",

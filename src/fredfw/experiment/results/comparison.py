@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Any
 
 from attrs import Factory, asdict, field, frozen
 
 from fredfw.experiment.document import document
 from fredfw.experiment.results.cells import Failure, TierLoad
-from fredfw.experiment.results.jobs import JobResult, Throughput
+from fredfw.experiment.results.jobs import JobResult, Spread, Throughput
 from fredfw.experiment.results.reasons import Sensitivity
-from fredfw.experiment.results.spread import Spread
-from fredfw.experiment.results.status import Status
 from fredfw.workloads import Work
+
+
+class Status(StrEnum):
+    """Where a number comes from."""
+
+    REFERENCE = "reference"
+    """Published by another source."""
+    MEASURED = "measured"
+    """Timed on hardware by another source."""
+    SIMULATED = "simulated"
+    """Nothing was fitted."""
+    CALIBRATED = "calibrated"
+    """The cell that a scalar was fitted to."""
+    PREDICTED = "predicted"
+    """Another cell of a workload that has a fitted scalar."""
 
 
 @frozen
@@ -87,24 +101,14 @@ class Row:
 
 @frozen
 class SavingGroup:
-    """The mean of 1 - T_of / T_over over some pairs of cells.
+    """The mean of 1 - T_of / T_over over some pairs of cells."""
 
-    Args:
-        at: The values of the swept fields that make the group, as written.
-        saving: The mean, a share of the time; below 0 where more time is needed.
-        lowest: The least saving of all pairs.
-        highest: The largest one.
-        pairs: How many there are.
-        reference: The published value, or ``None``.
-        reference_source: Where that was published, or ``None``.
-    """
-
-    at: dict[str, Any]
-    saving: float
-    lowest: float
+    at: dict[str, Any]  # the values of the swept fields that make the group, as written
+    saving: float  # a share of the time; below 0 where more time is needed
+    lowest: float  # of all pairs
     highest: float
-    pairs: int
-    reference: float | None = None
+    pairs: int  # how many there are
+    reference: float | None = None  # the published value
     reference_source: str | None = None
 
 
@@ -112,10 +116,7 @@ class SavingGroup:
 class SavingClaim:
     """A published saving whose author does not say for which group.
 
-    Args:
-        saving: The published value.
-        source: Where it was published.
-        between: Of a saving by one field: the neighbouring values between which the mean passes the published one.
+    Of a saving by one field, ``between`` has the neighbouring values between which the mean passes the published one.
     """
 
     saving: float
@@ -125,27 +126,16 @@ class SavingClaim:
 
 @frozen
 class Saving:
-    """The time that some fabrics save over others.
-
-    Args:
-        name: From the experiment.
-        of: Name or template of the fabrics that save time.
-        over: Name or template of those they are compared with.
-        workloads: The names of the workloads.
-        part: The label whose exposed time is compared; ``None`` for the whole iteration.
-        by: The swept fields that make groups: none, one or two.
-        groups: In the order of the experiment.
-        claims: Published values that are of no group.
-    """
+    """The time that some fabrics save over others."""
 
     name: str
-    of: str
-    over: str
-    workloads: tuple[str, ...]
-    part: str | None
-    by: tuple[str, ...]
-    groups: tuple[SavingGroup, ...]
-    claims: tuple[SavingClaim, ...] = ()
+    of: str  # name or template of the fabrics that save time
+    over: str  # name or template of those they are compared with
+    workloads: tuple[str, ...]  # names
+    part: str | None  # the label whose exposed time is compared; ``None`` for the whole iteration
+    by: tuple[str, ...]  # the swept fields that make groups: none, one or two
+    groups: tuple[SavingGroup, ...]  # in the order of the experiment
+    claims: tuple[SavingClaim, ...] = ()  # published values that are of no group
 
 
 @frozen(eq=False)

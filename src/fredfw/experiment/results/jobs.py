@@ -1,11 +1,31 @@
-"""How much an iteration trains for its time, and what became of one of several jobs on a fabric."""
+"""How far several runs are apart, how much is trained for the time, and what became of one of several jobs."""
 
 from __future__ import annotations
 
 from attrs import field, frozen
 
-from fredfw.experiment.results.spread import Spread
 from fredfw.workloads import Work
+
+
+@frozen
+class Spread:
+    """The iteration times of several runs, in seconds.
+
+    Args:
+        runs: How many there are.
+        mean: Of all.
+        p50: The median.
+        p99: What 99 of 100 runs do not exceed, interpolated between runs.
+        standard_error: Of the mean: the standard deviation of the runs over the root of their number.
+        seconds: Of each run.
+    """
+
+    runs: int
+    mean: float
+    p50: float
+    p99: float
+    standard_error: float
+    seconds: tuple[float, ...]
 
 
 @frozen
@@ -28,15 +48,7 @@ class Throughput:
 
     @classmethod
     def of(cls, work: Work | None, seconds: float, *, npus: int, peak: float, compute_scale: float) -> Throughput:
-        """Return the throughput of one iteration.
-
-        Args:
-            work: What it trains, if that is known.
-            seconds: How long it takes.
-            npus: NPUs in use.
-            peak: Of one NPU, FLOP per second.
-            compute_scale: Factor between the compute times used and the roofline.
-        """
+        """Return the throughput of an iteration that takes ``seconds`` on ``npus``, of ``peak`` FLOP/s each."""
         cost = npus * seconds
         if work is None or seconds == 0:
             return cls(npu_time=cost)
@@ -54,10 +66,9 @@ class JobResult:
     """One of several jobs that ran at once.
 
     Args:
-        name: In the experiment.
         workload: Name of the plugin.
         npus: Numbers of its NPUs; those that have no rank of it, too.
-        start: When it started, in seconds.
+        start: In seconds.
         seconds: From then to its end; of several runs this and all that follows is the mean.
         alone: What it takes on the same NPUs of the fabric that carries nothing else.
         slowdown: ``seconds`` over ``alone``; 1 where it takes no time alone.

@@ -106,22 +106,15 @@ class WhatIf:
 class Effect:
     """What one parameter does to the time of one cell.
 
-    Args:
-        workload: Name in the experiment, or the pattern of a collective.
-        fabric: Name of the fabric.
-        parameter: What was changed.
-        seconds: The time as it is.
-        less: The time with less of the parameter.
-        more: The time with more of it.
-        exponent: d ln(time) / d ln(parameter) between the two: -1 where all of the time is inversely proportional to a
-            bandwidth, 1 where it is proportional to a latency, 0 where the parameter does not matter.
+    ``exponent`` is d ln(time) / d ln(parameter): -1 where all of the time is inversely proportional to a bandwidth, 1
+    where it is proportional to a latency, 0 where the parameter does not matter.
     """
 
-    workload: str
+    workload: str  # name in the experiment, or the pattern of a collective
     fabric: str
     parameter: str
-    seconds: float
-    less: float
+    seconds: float  # as it is
+    less: float  # seconds with less of the parameter
     more: float
     exponent: float
 
@@ -133,56 +126,32 @@ class Effect:
 
 @frozen
 class Interval:
-    """Between which values a speed-up is when any one parameter is changed.
-
-    Args:
-        workload: Name in the experiment.
-        fabric: Name in the experiment.
-        speedup: As it is.
-        low: The least.
-        high: The largest.
-        low_by: What was changed then; empty for nothing.
-        high_by: Likewise.
-    """
+    """Between which values a speed-up is when any one parameter is changed."""
 
     workload: str
     fabric: str
-    speedup: float
+    speedup: float  # as it is
     low: float
     high: float
-    low_by: str
+    low_by: str  # what was changed then; empty for nothing
     high_by: str
 
 
 @frozen
 class Flip:
-    """Two fabrics that change places.
-
-    Args:
-        workload: Name in the experiment.
-        faster: The faster fabric, as it is.
-        slower: The slower one.
-        causes: What makes the slower one the faster.
-    """
+    """Two fabrics that change places."""
 
     workload: str
-    faster: str
+    faster: str  # the faster fabric, as it is
     slower: str
-    causes: tuple[str, ...]
+    causes: tuple[str, ...]  # what makes the slower one the faster
 
 
 @frozen
 class Sensitivity:
-    """How far a comparison may be off if machines are.
+    """How far a comparison may be off if machines are."""
 
-    Args:
-        share: Of each parameter that was taken away and added, one at a time.
-        effects: By cell, the largest first.
-        intervals: By cell.
-        flips: Where a ranking changes.
-    """
-
-    share: float
-    effects: tuple[Effect, ...]
-    intervals: tuple[Interval, ...]
-    flips: tuple[Flip, ...]
+    share: float  # of each parameter that was taken away and added, one at a time
+    effects: tuple[Effect, ...]  # by cell, the largest first
+    intervals: tuple[Interval, ...]  # by cell
+    flips: tuple[Flip, ...]  # where a ranking changes

@@ -8,9 +8,8 @@ import numpy as np
 from attrs import field, fields, frozen
 
 from fredfw.collectives import Schedule
-from fredfw.experiment.results.jobs import JobResult, Throughput
+from fredfw.experiment.results.jobs import JobResult, Spread, Throughput
 from fredfw.experiment.results.reasons import CriticalPath, Effect, WhatIf
-from fredfw.experiment.results.spread import Spread
 from fredfw.fabric import Bill, Fabric
 from fredfw.simulation.bounds import Bound
 from fredfw.simulation.demands import Demands
@@ -109,7 +108,6 @@ class GraphResult:
     """One task graph on a fabric.
 
     Args:
-        fabric: The fabric.
         timeline: What happened when; its ``graph`` has the tasks.
         placement: ``(ranks,)`` NPU number of each rank.
         seconds: Time until the last task has ended.
@@ -148,38 +146,22 @@ class GraphResult:
 
 @frozen(eq=False)
 class RunResult:
-    """One workload on one fabric.
+    """One workload on one fabric: what ``GraphResult`` says of it, and more.
 
     Args:
         workload: Its name in the experiment.
         fabric_name: The fabric's name in the experiment.
-        fabric: The fabric.
-        timeline: What happened when.
-        placement: ``(workers,)`` NPU number of each rank.
-        seconds: Iteration time.
-        breakdown: Seconds by cause (mean over the ranks in use): ``compute``, ``bubble``, exposed time by label.
-        bytes_by_cause: Bytes summed over all links, by label.
-        link_bytes: ``(links,)`` bytes that crossed each link.
-        energy: Joules spent on links.
         memory: Bytes one NPU needs, by what they hold (may be empty).
-        algorithms: What served each kind of request, for example ``{"mp all-reduce x3": "ring"}``.
         provenance: The resolved configuration of topology, workload, placement, sharing, NPU, fidelity; plugin
             versions. Everything needed to make the numbers again; JSON-ready.
-        statistics: Counters of the engine: events, solves, cache hits, waits, splits.
-        figures: What the fabric's admission counted, for example wavelengths used.
-        notes: What a reader must know, for example that memory would not fit or which conflicts the network met.
         work: What the iteration trains, or ``None`` where the workload does not say.
         throughput: How much that is for its time.
-        link_bytes_by_label: ``(links,)`` bytes that crossed each link, by label; they add up to ``link_bytes``.
         omissions: Those of the notes that say what the workload leaves out.
         colours: Of the labels that the workload declares, in their order; empty for one that is free.
-        demands: What each communication asks of the network, for whoever wants to know why it took so long.
         critical_path: What the time follows from, where that was asked for.
         what_if: What would make it shorter, where that was asked for.
         bill: What the network costs, item by item; ``None`` where nothing can be said.
-        samples: What a sharing policy with state has counted over time, for traces.
         jobs: What became of each of several jobs, in the order of the experiment; none where it is a single workload.
-        spread: The times of several runs; then all but the timeline, the figures and the notes is their mean.
     """
 
     workload: str

@@ -40,29 +40,17 @@ _MANY = 64
 
 @frozen
 class CellSpec:
-    """One workload on one fabric, as plain data that can be sent to another process.
+    """One workload on one fabric, as plain data that can be sent to another process."""
 
-    Args:
-        content: Tables of an experiment that has this fabric and this workload alone, with swept fields in their place.
-        workload: Name of the workload.
-        fabric: Name of the fabric.
-        fidelity: How closely it is simulated; ``ESTIMATE`` for not at all.
-        folder: What paths in ``content`` are relative to.
-        file: The experiment's file, for messages.
-        key: SHA-256 of all that is written about the cell.
-        environment: SHA-256 of the code and the files that decide the result beside that.
-        variation: What of the machine is changed, if something is.
-    """
-
-    content: Mapping[str, Any]
+    content: Mapping[str, Any]  # tables of an experiment that has this cell alone, with swept fields in their place
     workload: str
     fabric: str
-    fidelity: str
-    folder: str
+    fidelity: str  # how closely it is simulated; ``ESTIMATE`` for not at all
+    folder: str  # what paths in ``content`` are relative to
     file: str | None
-    key: str
-    environment: str
-    variation: Variation | None = None
+    key: str  # SHA-256 of all that is written about the cell
+    environment: str  # SHA-256 of the code and the files that decide the result beside that
+    variation: Variation | None = None  # what of the machine is changed, if something is
 
     @property
     def identity(self) -> tuple[str, str]:
@@ -223,16 +211,10 @@ def count_cell(spec: CellSpec, setup: Setup) -> int:
 
 @frozen(eq=False)
 class Workers:
-    """Other processes that run cells.
-
-    Args:
-        executor: Sends calls to them.
-        jobs: How many cells they run at once, at most.
-        setup: Their plugins.
-    """
+    """Other processes that run cells."""
 
     executor: Executor
-    jobs: int
+    jobs: int  # how many cells they run at once, at most
     setup: Setup
 
     def submit(self, spec: CellSpec) -> Future[Outcome]:
@@ -246,7 +228,7 @@ class Workers:
 
 @contextmanager
 def workers(jobs: int, executor: Executor | str | None, plugins: PluginManager) -> Iterator[Workers | None]:
-    """Give other processes with the same plugins, or ``None`` where this process is to run cells.
+    """Give ``jobs`` other processes with the same plugins, or ``None`` where this process is to run cells.
 
     Args:
         jobs: How many processes; 1 is this one.
@@ -282,14 +264,8 @@ def evaluate(
 ) -> Generator[tuple[int, Outcome], None, None]:
     """Yield (number in ``specs``, outcome) of each cell: first what ``store`` has, then the others as they end.
 
-    Each different cell is run once. What is done is stored before it is yielded, and stays stored whatever happens.
-
-    Args:
-        specs: What to run.
-        run: Runs one in this process, where there are no ``workers``.
-        store: Has cells of earlier runs, and takes those of this one; only what a repetition would find again.
-        workers: Other processes that run them.
-        progress: Called with (cells done, cells in all, a cell that runs).
+    Each different cell is run once, by ``run`` where there are no ``workers``. What is done is stored before it is
+    yielded, and stays stored whatever happens. ``progress`` is called with (cells done, cells in all, one that runs).
     """
     waiting: dict[tuple[str, str], list[int]] = {}
     done = 0
@@ -376,13 +352,9 @@ def choose(
     known: Sequence[Outcome | None],
     names: Sequence[str] = (),
 ) -> Choice:
-    """Return the fidelity of cells that nobody has asked one for, all of them the same, see ``chosen``.
+    """Return the fidelity of exact ``specs`` that nobody has asked one for, all of them the same, see ``chosen``.
 
-    Args:
-        specs: All cells that are compared, exact.
-        count: Returns about how many transfers each of some cells has.
-        known: What is known of each, see ``stored``.
-        names: What the cells are called, where not as workload and fabric are.
+    What is ``known`` of each, see ``stored``, says how many transfers it has; else ``count`` does.
     """
     counts = list(map(_transfers, known))
     missing = [number for number, found in enumerate(counts) if found is None]

@@ -63,13 +63,7 @@ def local(workers: int) -> Executor:
 
 
 def remote(address: str, host: str, port: int) -> Executor:
-    """Return an executor on the workers of the scheduler at ``host``; raises as ``executors.connect`` does.
-
-    Args:
-        address: As it was written, for messages.
-        host: Name or address of the machine.
-        port: Where the scheduler listens.
-    """
+    """Return an executor on the workers of the scheduler at ``host``; raises as ``executors.connect`` does."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # versions that differ are refused where they matter, see _answer
         try:
@@ -89,11 +83,7 @@ def remote(address: str, host: str, port: int) -> Executor:
 
 
 def _client(place: str) -> Any:
-    """Return a client of the scheduler at ``place``.
-
-    Raises:
-        TimeoutError: Something else is there.
-    """
+    """Return a client of the scheduler at ``place``."""
     # A server of another kind that waits for a request makes Dask wait for an answer, for ever.
     return _on_a_thread(
         lambda: Client(f"tcp://{place}", timeout=_PATIENCE, set_as_default=False)  # type: ignore[no-untyped-call]

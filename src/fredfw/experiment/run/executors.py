@@ -41,15 +41,12 @@ def processes(jobs: int) -> Executor:
 
 
 def connect(address: str) -> Executor:
-    """Return an executor on the workers of Dask at ``address``.
+    """Return an executor on the workers of Dask at ``address``: ``dask://HOST:PORT``, or ``dask://local`` for new ones.
 
-    Args:
-        address: ``dask://HOST:PORT`` of a scheduler, or ``dask://local`` for workers on this machine, one for each CPU
-            or as many as ``dask://local?workers=4`` says.
+    Those are on this machine, one for each CPU or as many as ``dask://local?workers=4`` says.
 
     Raises:
-        InputError: It is no such address, Dask is not installed, no scheduler answers there within ten seconds, or it
-            has no worker.
+        InputError: It is no such address, Dask is not installed, or no scheduler with a worker answers in ten seconds.
     """
     try:
         parts = urlsplit(address)
@@ -155,12 +152,7 @@ class _Worker:
         there.close()  # so that the end of the process is the end of what can be read here
 
     def run(self, task: bytes) -> bytes:
-        """Return the pickled answer to a pickled task.
-
-        Raises:
-            EOFError: The process has died.
-            OSError: Likewise.
-        """
+        """Return the pickled answer to a pickled task."""
         self._connection.send_bytes(task)
         return self._connection.recv_bytes()
 

@@ -55,15 +55,7 @@ class InProcess:
             self._progress(done + share, self._total, what)
 
     def check(self, known: Mapping[tuple[str, str], Outcome | None], *, strict: bool) -> None:
-        """Make sure, before anything runs, that there are the labels that the experiment names.
-
-        Args:
-            known: What is known of cells that have run before, by workload and fabric.
-            strict: Whether a cell that cannot be run is an error, and is found now.
-
-        Raises:
-            InputError: A label that no workload has; if ``strict``, a workload that does not fit a fabric.
-        """
+        """Make sure, before anything runs, that there are the labels that the experiment names."""
         experiment = self._experiment
         named = experiment.priorities is not None or any(one.part is not None for one in experiment.savings)
         named = named or any(map(labels_of_sharing, experiment.fabrics))

@@ -54,29 +54,15 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {"min": min, "max": max, "abs": a
 
 @frozen
 class Constraint:
-    """A condition that every point of a space keeps.
-
-    Args:
-        text: As written.
-        names: The names of the space and of the constants in it, in the order of their first use.
-    """
+    """A condition that every point of a space keeps."""
 
     text: str
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # the names of the space and of the constants in it, in the order of their first use
     _term: Term = field(eq=False, repr=False)
 
     @classmethod
     def parse(cls, text: object, known: Collection[str]) -> Constraint:
-        """Return the constraint that ``text`` says.
-
-        Args:
-            text: One expression.
-            known: Names of the space and of the constants.
-
-        Raises:
-            UnknownNameError: A name in it is not known.
-            InputError: It is not such an expression.
-        """
+        """Return the constraint that ``text`` says."""
         if not isinstance(text, str) or not text.strip():
             raise InputError(f"{text!r} is not a constraint", accepted=FORM)
         if len(text) > _LONGEST:
@@ -94,11 +80,7 @@ class Constraint:
         return cls(text.strip(), tuple(found), term)
 
     def holds(self, values: Mapping[str, Any]) -> bool:
-        """Return whether it holds at ``values``, which have all of its names.
-
-        Raises:
-            InputError: It has no value there, such as a comparison of a number with a text.
-        """
+        """Return whether it holds at ``values``, which have all of its names."""
         try:
             value = self._term(values)
         except (_UndefinedError, ArithmeticError, TypeError, ValueError) as error:

@@ -29,12 +29,7 @@ _DIGITS = 12
 
 
 def values_of(given: object) -> tuple[Any, ...]:
-    """Return the values that ``given`` says, in order; of a table, by its keys of ``KEYS``.
-
-    Raises:
-        InputError: It is none of these forms, a value occurs twice, or there are none.
-        LimitError: There are more of them than cells are allowed.
-    """
+    """Return the values that ``given`` says, in order; of a table, by its keys of ``KEYS``."""
     if isinstance(given, Mapping):
         given = _of_table(given)
     if not isinstance(given, list) or not given:
@@ -89,17 +84,11 @@ def _divisors(table: Mapping[str, Any]) -> list[int]:
 
 @frozen
 class _Amount:
-    """A number as it was written.
+    """A number as it was written."""
 
-    Args:
-        number: Exactly.
-        unit: What is behind it; empty for a number alone.
-        whole: Whether it was written as a whole number.
-    """
-
-    number: Fraction
-    unit: str
-    whole: bool
+    number: Fraction  # exactly
+    unit: str  # what is behind it; empty for a number alone
+    whole: bool  # whether it was written as a whole number
 
     @classmethod
     def read(cls, value: object, key: str) -> _Amount:

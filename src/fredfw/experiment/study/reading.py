@@ -22,46 +22,27 @@ from fredfw.units import Unit, parse
 
 @frozen
 class Rung:
-    """A way of running points that is not the experiment's own.
+    """A way of running points that is not the experiment's own."""
 
-    Args:
-        name: In the experiment; that of the fidelity, where it is just that.
-        fidelity: One of ``FIDELITIES``, or ``None`` for the experiment's own.
-        values: What it sets in the experiment, by path, whatever the point sets.
-    """
-
-    name: str
-    fidelity: str | None
-    values: Mapping[str, Any]
+    name: str  # in the experiment; that of the fidelity, where it is just that
+    fidelity: str | None  # one of ``FIDELITIES``, or ``None`` for the experiment's own
+    values: Mapping[str, Any]  # what it sets in the experiment, by path, whatever the point sets
 
 
 @frozen(eq=False, kw_only=True)
 class Study:
-    """What an experiment is searched for, and where.
-
-    Args:
-        dimensions: What is varied.
-        constraints: What every point keeps.
-        constants: By name, for constraints.
-        objectives: What is looked for.
-        limits: The most that is allowed of a metric, or the least where more is better.
-        sampler: Which points are run, as written.
-        rungs: Those that the experiment names.
-        content: The tables of the experiment without those of the search, which points set values in.
-        tables: Those of the search, as written.
-        file: Where those were read from.
-    """
+    """What an experiment is searched for, and where."""
 
     dimensions: tuple[Dimension, ...]
     constraints: tuple[Constraint, ...]
-    constants: Mapping[str, Any]
+    constants: Mapping[str, Any]  # by name, for constraints
     objectives: tuple[Objective, ...]
-    limits: Mapping[str, float]
-    sampler: object
+    limits: Mapping[str, float]  # the most that is allowed of a metric, or the least where more is better
+    sampler: object  # which points are run, as written
     rungs: Mapping[str, Rung]
-    content: Mapping[str, Any]
-    tables: Mapping[str, Any]
-    file: str | None
+    content: Mapping[str, Any]  # the tables of the experiment without those of the search, which points set values in
+    tables: Mapping[str, Any]  # those of the search, as written
+    file: str | None  # where those were read from
 
     def rung(self, name: str) -> Rung:
         """Return the rung called ``name``, which a sampler asks for; raises ``UnknownNameError``."""
@@ -83,16 +64,7 @@ class Study:
 
 
 def read(tables: Mapping[str, Any], content: Mapping[str, Any], file: str | None) -> Study:
-    """Return what ``tables`` say of a search.
-
-    Args:
-        tables: Those with the keys of ``fredfw.experiment.file.reading.SEARCH``.
-        content: All others of the experiment.
-        file: Where ``tables`` come from.
-
-    Raises:
-        InputError: Something cannot be used; names file, key and value.
-    """
+    """Return what ``tables`` say of a search."""
     try:
         dimensions = _dimensions(_table(tables.get("space"), "space"), content)
         constants = _constants(_table(tables.get("constants", {}), "constants"), [one.name for one in dimensions])

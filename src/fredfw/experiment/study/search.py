@@ -50,22 +50,7 @@ def search(
     log: Log = silent,
     fidelity: Choice | None = None,
 ) -> StudyResult:
-    """Search the space of ``experiment``; a point that cannot be run costs no other.
-
-    Args:
-        experiment: What to look for, and where.
-        plugins: Where those are looked up that it names.
-        store: Has cells of earlier runs, and takes those of this one.
-        workers: Other processes that run cells; this one by default.
-        progress: Called with (cells done, cells asked for so far, a cell that runs).
-        log: Told of what the sampler asks for.
-        fidelity: Of all points whose rung has none; by default that of the experiment, else what their transfers allow.
-
-    Raises:
-        Interrupted: A ``KeyboardInterrupt`` came after the first cell; has the result so far.
-        InputError: The space is empty or too large, a path of it leads nowhere, or a cell lacks the objective.
-        PluginError: The sampler misbehaved.
-    """
+    """Search the space of ``experiment``; a point that cannot be run costs no other."""
     study, sampler = experiment.study, experiment.sampler
     if study is None or sampler is None:
         accepted = "an experiment with [space] and [objective]"
@@ -145,11 +130,7 @@ class _Writer:
     cells: SpecWriter
 
     def spec(self, trial: Trial) -> CellSpec | Failure:
-        """Return what to run, or why the point is impossible.
-
-        Raises:
-            UnknownNameError: A path of the space leads nowhere, or a value of it names something that there is not.
-        """
+        """Return what to run, or why the point is impossible."""
         study, point = self.study, self.space.points[trial.point]
         rung = None if trial.rung is None else study.rung(trial.rung)
         settings = self.space.settings(point) | (dict(rung.values) if rung else {})

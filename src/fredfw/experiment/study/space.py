@@ -26,17 +26,11 @@ _EVERY = 1024
 
 @frozen
 class Dimension:
-    """One thing that is varied.
-
-    Args:
-        name: Short name, or the path.
-        paths: The keys of the experiment that it sets, as ``--set`` takes them.
-        values: Different ones, as written.
-    """
+    """One thing that is varied."""
 
     name: str
-    paths: tuple[str, ...]
-    values: tuple[Any, ...]
+    paths: tuple[str, ...]  # the keys of the experiment that it sets, as ``--set`` takes them
+    values: tuple[Any, ...]  # different ones, as written
 
     @property
     def numeric(self) -> bool:
@@ -46,31 +40,19 @@ class Dimension:
 
 @frozen
 class CellSpace:
-    """One cell of the experiment.
-
-    Args:
-        workload: Name in the experiment.
-        fabric: Name in the experiment.
-        dimensions: Numbers of the dimensions that it has: those of another fabric or workload have no part in it.
-    """
+    """One cell of the experiment."""
 
     workload: str
     fabric: str
+    # Numbers of the dimensions that it has: those of another fabric or workload have no part in it.
     dimensions: tuple[int, ...]
 
 
 @frozen
 class Point:
-    """One point of a space.
+    """One point of a space."""
 
-    Args:
-        number: From 0, in the order of the cells, then of the values, those of the first dimension slowest.
-        workload: Name in the experiment.
-        fabric: Name in the experiment.
-        choice: Its values.
-    """
-
-    number: int
+    number: int  # from 0, in the order of the cells, then of the values, those of the first dimension slowest
     workload: str
     fabric: str
     choice: Choice
@@ -78,17 +60,11 @@ class Point:
 
 @frozen(eq=False)
 class Space:
-    """All points of a study.
-
-    Args:
-        dimensions: What is varied.
-        cells: On what.
-        constraints: What every point keeps. One that names a dimension that a cell does not have says nothing of it.
-        constants: By name.
-    """
+    """All points of a study."""
 
     dimensions: tuple[Dimension, ...]
     cells: tuple[CellSpace, ...]
+    # One that names a dimension that a cell does not have says nothing of it.
     constraints: tuple[Constraint, ...] = ()
     constants: Mapping[str, Any] = field(factory=dict)
 
@@ -99,21 +75,11 @@ class Space:
 
     @cached_property
     def count(self) -> int:
-        """How many points there are; counted part by part, without a list of them.
-
-        Raises:
-            InputError: A constraint has no value at a point.
-            LimitError: They are too many to be counted.
-        """
+        """How many points there are; counted part by part, without a list of them."""
         return sum(math.prod(map(len, self._parts(cell).values())) for cell in self.cells)
 
     def check(self) -> None:
-        """Make sure that there are points, and not more of them than cells are allowed.
-
-        Raises:
-            InputError: There are none; says which constraint removes the last one.
-            LimitError: There are too many.
-        """
+        """Make sure that there are points, and not more of them than cells are allowed."""
         limits.check("cells", self.count, key="space")
         if self.count:
             return
