@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +40,24 @@ def fabric(**table: Any) -> dict[str, Any]:
     return content(fabrics={"mesh": {"topology": "mesh2d", **table}})
 
 
+def topology(**fields: Any) -> dict[str, Any]:
+    return fabric(topology={"name": "mesh2d", **fields})
+
+
 def workload(**table: Any) -> dict[str, Any]:
     return content(workloads={"net": {"workload": "microbenchmark", **table}})
+
+
+def calibration(**table: Any) -> dict[str, Any]:
+    return workload(calibration=table)
+
+
+def references(*tables: dict[str, Any]) -> dict[str, Any]:
+    return content(references=[{"workload": "net", "fabric": "fred", "speedup": 1, **one} for one in tables])
+
+
+def savings(**table: Any) -> dict[str, Any]:
+    return content(savings=[{"name": "a", "of": "fred", "over": "mesh", **table}])
 
 
 def test_defaults(plugins: PluginManager) -> None:
@@ -150,6 +167,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     (content(baseline=["mesh"]), "baseline", "['mesh'] is not text"),
     (content(fidelity="exakt"), "fidelity", "'exakt' is not known; did you mean 'exact'?"),
     (content(fidelity="stepwise"), "fidelity", "'stepwise' is not known; it is now 'exact'; phases stay whole"),
+    (content(fidelity="per-rank"), "fidelity", "'per-rank' is not known; it is now 'exact'"),
     (content(fidelity=True), "fidelity", "True is not known"),
     (content(priorities="mp"), "priorities", "'mp' is not a list"),
     (content(priorities=["mp", 1]), "priorities", "1 is not text"),
@@ -157,62 +175,44 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     (content(title="Two\x1b[31m"), "title", "'Two\\x1b[31m' has control characters"),
     (content(npu={"peek": 1}), "npu.peek", "unknown key; did you mean 'peak'?"),
     (content(npu={"peak": "1 TB/s"}), "npu.peak", "'1 TB/s' has the unit 'TB/s', not FLOP/s"),
-    (content(npu={"efficiency": float("nan")}), "npu.efficiency", "nan is not finite"),
+    (content(npu={"efficiency": math.nan}), "npu.efficiency", "nan is not finite"),
     (content(npu="H100"), "npu", "'H100' is not a table"),
     (content(references={}), "references", "{} is not a list of tables"),
     (content(references=[1]), "references[0]", "1 is not a table"),
     (content(references=[{"workload": "net", "fabric": "mesh"}]), "references[0].speedup", "is missing"),
+    (references({"speedupp": 1}), "references[0].speedupp", "did you mean 'speedup'?"),
+    (references({"fabric": "mash"}), "references[0].fabric", "no fabric 'mash'; did you mean 'mesh'?"),
+    (references({"workload": "ent"}), "references[0].workload", "no workload 'ent'; did you mean 'net'?"),
+    (references({"speedup": 0}), "references[0].speedup", "0.0 is not a speed-up"),
+    (references({"speedup": math.inf}), "references[0].speedup", "inf is not finite"),
+    (references({}, {"speedup": 2}), "references[1]", "'net' on 'fred' has a reference already, references[0]"),
+    (savings(name="a\u202e"), "savings[0].name", "has control characters"),
+    (savings(workloads=[]), "savings[0].workloads", "names no workload"),
     (
-        content(references=[{"workload": "net", "fabric": "mash", "speedup": 1}]),
-        "references[0].fabric",
-        "no fabric 'mash'; did you mean 'mesh'?",
-    ),
-    (
-        content(references=[{"workload": "ent", "fabric": "mesh", "speedup": 1}]),
-        "references[0].workload",
-        "no workload 'ent'; did you mean 'net'?",
-    ),
-    (
-        content(references=[{"workload": "net", "fabric": "mesh", "speedup": 0}]),
-        "references[0].speedup",
-        "0.0 is not a speed-up",
-    ),
-    (
-        content(references=[{"workload": "net", "fabric": "mesh", "speedup": float("inf")}]),
-        "references[0].speedup",
-        "inf is not finite",
-    ),
-    (
-        content(references=[{"workload": "net", "fabric": "fred", "speedup": one} for one in (1, 2)]),
-        "references[1]",
-        "'net' on 'fred' has a reference already, references[0]",
-    ),
-    (content(savings=[{"name": "a\u202e", "of": "fred", "over": "mesh"}]), "savings[0].name", "has control characters"),
-    (
-        content(savings=[{"name": "a", "of": "fred", "over": "mesh", "workloads": []}]),
-        "savings[0].workloads",
-        "names no workload",
-    ),
-    (
-        content(
-            savings=[{"name": "a", "of": "fred", "over": "mesh", "references": [{"saving": 0.1}, {"saving": 0.2}]}]
-        ),
+        savings(references=[{"saving": 0.1}, {"saving": 0.2}]),
         "savings[0].references[1]",
         "the group {} has a reference already, references[0]",
     ),
     # A fabric.
-    (
-        content(fabrics={"mesh": {"topology": "mesh2d"}, "a\tb": {"topology": "fred"}}),
-        "fabrics.a\tb",
-        "'a\\tb' has control characters",
-    ),
+    (content(fabrics={"a\tb": {"topology": "fred"}}), "fabrics.a\tb", "'a\\tb' has control characters"),
     (content(fabrics={"mesh": {}}), "fabrics.mesh.topology", "the topology is missing"),
+    (fabric(fidelity="exakt"), "fabrics.mesh.fidelity", "all cells of an experiment have one fidelity"),
     (fabric(topologies="mesh2d"), "fabrics.mesh.topologies", "unknown key; did you mean 'topology'?"),
     (fabric(topology="mesh3d"), "fabrics.mesh.topology", "no topology 'mesh3d'; did you mean 'mesh2d'?"),
+    (fabric(topology=True), "fabrics.mesh.topology", "True does not name a plugin"),
+    (fabric(topology=["mesh2d"]), "fabrics.mesh.topology", "['mesh2d'] does not name a plugin"),
     (fabric(topology={"rows": 2}), "fabrics.mesh.topology", "{'rows': 2} does not name a plugin"),
     (fabric(topology={"name": ["mesh2d"]}), "fabrics.mesh.topology", "does not name a plugin"),
-    (fabric(topology={"name": "mesh2d", "rows": 0}), "fabrics.mesh.topology.rows", "0 is not a valid number"),
-    (fabric(topology={"name": "mesh2d", "rows": True}), "fabrics.mesh.topology.rows", "True is not an integer"),
+    (fabric(topology={"name": "fred", "arity": 4}), "fabrics.mesh.topology.arity", "4 is not a list of sizes"),
+    (fabric(topology={"name": "fred", "arity": [2, 0]}), "fabrics.mesh.topology.arity", "[2, 0] has 0 in it"),
+    (fabric(topology={"name": "fred", "variant": "E"}), "fabrics.mesh.topology.variant", "'E' is not known"),
+    (topology(rowz=2), "fabrics.mesh.topology.rowz", "unknown key; did you mean 'rows'?"),
+    (topology(rows=0), "fabrics.mesh.topology.rows", "0 is not a valid number"),
+    (topology(rows=2.5), "fabrics.mesh.topology.rows", "2.5 is not an integer"),
+    (topology(rows="2"), "fabrics.mesh.topology.rows", "'2' is not an integer"),
+    (topology(rows=True), "fabrics.mesh.topology.rows", "True is not an integer"),
+    (topology(link_latency="20 B"), "fabrics.mesh.topology.link_latency", "has the unit 'B', not s"),
+    (topology(io_controllers=1), "fabrics.mesh.topology.io_controllers", "1 is not true or false"),
     (fabric(router="yx"), "fabrics.mesh.router", "no router 'yx'"),
     (fabric(sharing="maxmin"), "fabrics.mesh.sharing", "no sharing policy 'maxmin'; did you mean 'max-min'?"),
     (fabric(placement="snail"), "fabrics.mesh.placement", "no placement 'snail'; did you mean 'snake'?"),
@@ -220,50 +220,35 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     (fabric(collectives=["ring"]), "fabrics.mesh.collectives", "['ring'] is not a choice of algorithms"),
     (fabric(collectives={"all-reduc": "ring"}), "fabrics.mesh.collectives.all-reduc", "did you mean 'all-reduce'?"),
     (fabric(collectives={"default": "rong"}), "fabrics.mesh.collectives.default", "did you mean 'ring'?"),
+    (fabric(collectives={"default": 1}), "fabrics.mesh.collectives.default", "1 does not name a plugin"),
     (fabric(collectives={"default": []}), "fabrics.mesh.collectives.default", "names no algorithm"),
     (
         fabric(collectives={"default": ["direct", {"name": "ring", "chunks": 0}]}),
         "fabrics.mesh.collectives.default[1].chunks",
         "0 is not a valid number",
     ),
-    (
-        fabric(collectives={"default": "ring", "selection": "best"}),
-        "fabrics.mesh.collectives.selection",
-        "'best' is not known",
-    ),
+    (fabric(collectives={"selection": "best"}), "fabrics.mesh.collectives.selection", "'best' is not known"),
     # A workload.
-    (
-        content(workloads={"a\nb": {"workload": "microbenchmark"}}),
-        "workloads.a\nb",
-        "'a\\nb' has control characters",
-    ),
+    (content(workloads={"a\nb": {"workload": "cnn"}}), "workloads.a\nb", "'a\\nb' has control characters"),
     (content(workloads={"net": {}}), "workloads.net.workload", "the workload is missing"),
     (workload(scale=1), "workloads.net.scale", "unknown key"),
+    (workload(workloud="cnn"), "workloads.net.workloud", "did you mean 'workload'?"),
     (workload(workload="gtp"), "workloads.net.workload", "no workload 'gtp'"),
+    (workload(workload=1.5), "workloads.net.workload", "1.5 does not name a plugin"),
     (workload(compute_scale=0), "workloads.net.compute_scale", "0 is not a scale"),
     (workload(compute_scale=-1.0), "workloads.net.compute_scale", "-1.0 is not a scale"),
     (workload(compute_scale=True), "workloads.net.compute_scale", "True is not a scale"),
     (workload(compute_scale="1"), "workloads.net.compute_scale", "'1' is not a scale"),
-    (workload(compute_scale=float("nan")), "workloads.net.compute_scale", "nan is not a scale"),
-    (workload(compute_scale=float("inf")), "workloads.net.compute_scale", "inf is not a scale"),
+    (workload(compute_scale=math.nan), "workloads.net.compute_scale", "nan is not a scale"),
+    (workload(compute_scale=math.inf), "workloads.net.compute_scale", "inf is not a scale"),
     (workload(compute_scale=10**400), "workloads.net.compute_scale", "is not a scale"),
     (workload(calibration=1.5), "workloads.net.calibration", "1.5 is not a table"),
-    (workload(calibration={"speedup": 2}), "workloads.net.calibration.fabric", "is missing"),
-    (
-        workload(calibration={"fabric": "frd", "speedup": 2}),
-        "workloads.net.calibration.fabric",
-        "no fabric 'frd'; did you mean 'fred'?",
-    ),
-    (
-        workload(calibration={"fabric": "fred", "speedup": -2}),
-        "workloads.net.calibration.speedup",
-        "-2.0 is not a speed-up",
-    ),
-    (
-        workload(calibration={"fabric": "mesh", "speedup": 2}),
-        "workloads.net.calibration.fabric",
-        "'mesh' is the baseline",
-    ),
+    (calibration(speedup=2), "workloads.net.calibration.fabric", "is missing"),
+    (calibration(fabrik="fred", speedup=2), "workloads.net.calibration.fabrik", "did you mean 'fabric'?"),
+    (calibration(fabric="frd", speedup=2), "workloads.net.calibration.fabric", "no fabric 'frd'; did you mean 'fred'?"),
+    (calibration(fabric="fred", speedup=-2), "workloads.net.calibration.speedup", "-2.0 is not a speed-up"),
+    (calibration(fabric="fred", speedup=math.inf), "workloads.net.calibration.speedup", "inf is not finite"),
+    (calibration(fabric="mesh", speedup=2), "workloads.net.calibration.fabric", "'mesh' is the baseline"),
     (workload(stepwise=["fred"]), "workloads.net.stepwise", "all cells of an experiment have one fidelity"),
     (workload(scaled_like=1), "workloads.net.scaled_like", "1 is not text"),
     (workload(scaled_like="net"), "workloads.net.scaled_like", "no workload 'net' with a compute_scale"),
@@ -274,12 +259,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
         "also has a compute_scale",
     ),
     (
-        content(
-            workloads={
-                "net": {"workload": "microbenchmark"},
-                "a": {"workload": "microbenchmark", "scaled_like": "ner"},
-            }
-        ),
+        content(workloads={"net": {"workload": "cnn"}, "a": {"workload": "cnn", "scaled_like": "ner"}}),
         "workloads.a.scaled_like",
         "no workload 'ner' with a compute_scale; did you mean 'net'?",
     ),
@@ -317,42 +297,20 @@ def test_an_algorithm_that_does_not_know_the_pattern_is_refused(plugins: PluginM
     assert not {"ring", "hierarchical"} & able
 
 
-def test_a_plugin_that_is_not_installed_is_named_with_its_distribution(
-    plugins: PluginManager, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(registry.FIRST_PARTY, "topology", ("moebius",))
-    with pytest.raises(UnknownNameError, match="fredfw-topology-moebius would provide it") as caught:
-        parse(fabric(topology="moebius"), plugins)
-    assert caught.value.key == "fabrics.mesh.topology"
-
-
 @pytest.mark.parametrize(
-    "text",
+    ("kind", "table", "key"),
     [
-        "[",
-        "a = ",
-        "a = 1\na = 2",
-        f"a = {'[' * 5000}",
-        f"a = {'9' * 5000}",
-        'a = "\x00"',
+        ("topology", {"topology": "moebius"}, "topology"),
+        ("collective", {"collectives": {"all-reduce": ["ring", "moebius"]}}, "collectives.all-reduce[1]"),
     ],
 )
-def test_not_toml(plugins: PluginManager, tmp_path: Path, text: str) -> None:
-    file = tmp_path / "bad.toml"
-    file.write_text(text)
-    with pytest.raises(InputError, match="is not TOML") as caught:
-        load(file, plugins)
-    assert caught.value.file == str(file)
-    assert caught.value.accepted == "a TOML file"
-
-
-def test_unreadable_files(plugins: PluginManager, tmp_path: Path) -> None:
-    latin = tmp_path / "latin.toml"
-    latin.write_bytes(b'title = "\xe4"')
-    for file in (latin, tmp_path, tmp_path / "missing.toml", latin / "inside.toml", tmp_path / ("x" * 300)):
-        with pytest.raises(InputError, match="cannot be read: ") as caught:
-            load(file, plugins)
-        assert caught.value.file == str(file)
+def test_a_plugin_that_is_not_installed_is_named_with_its_distribution(
+    plugins: PluginManager, monkeypatch: pytest.MonkeyPatch, kind: str, table: dict[str, Any], key: str
+) -> None:
+    monkeypatch.setitem(registry.FIRST_PARTY, kind, ("moebius",))
+    with pytest.raises(UnknownNameError, match=f"fredfw-{kind}-moebius would provide it") as caught:
+        parse(fabric(**table), plugins)
+    assert caught.value.key == f"fabrics.mesh.{key}"
 
 
 def test_names_of_an_experiment(plugins: PluginManager) -> None:
