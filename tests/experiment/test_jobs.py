@@ -3,8 +3,9 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,10 @@ import pytest
 from rich.console import Console
 
 from fredfw import Framework
-from fredfw.errors import InputError
-from fredfw.experiment.cell.runner import Runner
+from fredfw.errors import DeadlockError, InputError
 from fredfw.experiment.file.spec import Experiment
 from fredfw.experiment.jobs import Arrivals, Job, Jobs
-from fredfw.experiment.matrix.merge import merge
-from fredfw.experiment.results import Cell, JobResult, RunResult
-from fredfw.experiment.store import Store
+from fredfw.experiment.results import Cell, Comparison, GraphResult, JobResult, RunResult
 from fredfw.experiment.why import critical_path
 from fredfw.fidelities import SIMULATED
 from fredfw.report.comparison import comparison_report
@@ -27,6 +25,7 @@ from fredfw.report.runs import run_report
 from fredfw.report.trace import trace_to_json
 from fredfw.workloads import System
 
+FRAMEWORK = Framework()
 # A line of four NPUs whose links carry 1 GB/s, in no time: 1 GB takes a second.
 LINE = {"topology": {"name": "mesh2d", "rows": 1, "columns": 4, "link_bandwidth": "1 GB/s", "link_latency": "0 ns"}}
 TREE = {
@@ -38,18 +37,51 @@ MODEL = {"name": "transformer", "layers": 4, "hidden": 256, "heads": 4, "sequenc
 TRAINING = {**MODEL, "mp": 2, "dp": 4}
 
 
+SWITCH = {"topology": {"name": "switch", "npus": 8, "link_bandwidth": "10 GB/s"}}
+SPLIT = {**MODEL, "mp": 2}
+# Two rows of four NPUs, of which each loses a link or most of one.
+ROWS = {
+    "topology": {"name": "mesh2d", "rows": 2, "columns": 4, "link_bandwidth": "1 GB/s"},
+    "collectives": {"default": "ring"},
+    "events": [
+        {"links": "npu1->npu2", "at": "20 us"},
+        {"links": "npu5->npu6", "at": "30 us", "action": "degrade", "factor": 0.25},
+    ],
+}
+# NPUs that have nothing in common but the switch: nobody's failures send flows over the links of others.
+STAR: dict[str, Any] = {
+    **SWITCH,
+    "collectives": {"default": "ring"},
+    "events": [
+        {"links": "npu1->*", "at": "20 us"},
+        {"links": "npu1->*", "at": "60 us", "action": "restore"},
+        {"links": "npu5->*", "at": "30 us", "action": "degrade", "factor": 0.25},
+        {"links": "*", "mtbf": "2 ms", "mttr": "20 us", "seed": 4},
+    ],
+}
+JITTER = {"runs": 4, "seed": 3, "jitter": {"distribution": "lognormal", "deviation": 0.3}}
+
+
 def job(name: str, npus: object = None, workload: object = None, **more: object) -> dict[str, Any]:
     given = {} if npus is None else {"npus": npus}
     return {"name": name, "workload": workload or MESSAGE, **given, **more}
 
 
-def tables(*jobs: dict[str, Any], fabric: object = LINE, **row: object) -> dict[str, Any]:
-    return {"fabrics": {"net": fabric}, "workloads": {"both": {"jobs": list(jobs), **row}}}
+def tables(*jobs: dict[str, Any], fabric: object = LINE, variation: object = None, **row: object) -> dict[str, Any]:
+    varied = {} if variation is None else {"variation": variation}
+    return {"fabrics": {"net": fabric}, "workloads": {"both": {"jobs": list(jobs), **row}}, **varied}
 
 
-def run(*jobs: dict[str, Any], fabric: object = LINE, fidelity: str | None = None, **row: object) -> RunResult:
-    framework = Framework()
-    return framework.run(framework.load_experiment(tables(*jobs, fabric=fabric, **row)), fidelity=fidelity)
+def run_tables(content: dict[str, Any], fidelity: str | None = None) -> RunResult:
+    return FRAMEWORK.run(FRAMEWORK.load_experiment(content), fidelity=fidelity)
+
+
+def run(*jobs: dict[str, Any], fidelity: str | None = None, **given: Any) -> RunResult:
+    return run_tables(tables(*jobs, **given), fidelity)
+
+
+def compare(content: dict[str, Any], **options: Any) -> Comparison:
+    return FRAMEWORK.compare(FRAMEWORK.load_experiment(content), **options)
 
 
 def by_name(result: RunResult) -> dict[str, JobResult]:
@@ -135,19 +167,17 @@ def test_a_job_depends_neither_on_names_nor_on_the_order() -> None:
 
 
 def test_a_workload_alone_is_a_job_alone() -> None:
-    framework = Framework()
     workloads = {"w": {"workload": TRAINING, "compute_scale": 0.5}}
-    whole = framework.run(framework.load_experiment({"fabrics": {"net": TREE}, "workloads": workloads}))
+    whole = run_tables({"fabrics": {"net": TREE}, "workloads": workloads})
     result = run(job("a", 8, TRAINING), fabric=TREE, compute_scale=0.5)
     (one,) = result.jobs
     assert one.seconds == one.alone == result.seconds == whole.seconds
     assert one.breakdown == pytest.approx(whole.breakdown)
-    assert one.throughput == whole.throughput
-    assert result.memory == whole.memory
+    assert (one.throughput, result.memory) == (whole.throughput, whole.memory)
 
 
 def numbers(policy: str, *counts: int | tuple[int, ...], seed: int = 0, npus: int = 8) -> list[list[int]]:
-    workload = Framework().load_experiment(tables(job("a"))).workloads[0].workload
+    workload = FRAMEWORK.load_experiment(tables(job("a"))).workloads[0].workload
     assert isinstance(workload, Jobs)
     inner = workload.jobs[0].workload
     jobs = Jobs(tuple(Job(f"{index}", inner, one) for index, one in enumerate(counts)), policy, seed)
@@ -196,21 +226,10 @@ def test_placements_stay_in_the_set_of_a_job() -> None:
     assert result.placement.tolist() in ([2, 3, 7, 6], [2, 6, 7, 3])
 
 
-def test_labels_of_jobs_have_the_priorities_of_the_experiment() -> None:
-    both = tables(job("a", [0, 2]), job("b", [1, 3]), fabric={**LINE, "sharing": "strict-links"})
-    framework = Framework()
-    found = by_name(framework.run(framework.load_experiment({**both, "priorities": ["b/collective"]})))
-    assert (found["a"].seconds, found["b"].seconds) == pytest.approx((2.0, 1.0))
-
-
-def run_tables(content: dict[str, Any]) -> RunResult:
-    framework = Framework()
-    return framework.run(framework.load_experiment(content))
-
-
-def test_a_label_goes_for_all_jobs() -> None:
-    """An experiment may name ``collective`` for the label of that name of every job."""
+def test_priorities_name_labels_of_one_job_or_of_all() -> None:
     content = tables(job("a", [0, 2]), job("b", [1, 3]), fabric={**LINE, "sharing": "strict-links"})
+    found = by_name(run_tables({**content, "priorities": ["b/collective"]}))
+    assert (found["a"].seconds, found["b"].seconds) == pytest.approx((2.0, 1.0))
     found = by_name(run_tables({**content, "priorities": ["collective"]}))
     assert found["a"].seconds == pytest.approx(found["b"].seconds)  # they are of one class
     with pytest.raises(InputError, match="no workload has the label 'a/dp'"):
@@ -220,7 +239,7 @@ def test_a_label_goes_for_all_jobs() -> None:
 def test_weights_name_labels_of_jobs() -> None:
     def times(**weights: float) -> tuple[float, float]:
         sharing = {"name": "weighted-max-min", "weights": weights}
-        found = by_name(run_tables(tables(job("a", [0, 2]), job("b", [1, 3]), fabric={**LINE, "sharing": sharing})))
+        found = by_name(run(job("a", [0, 2]), job("b", [1, 3]), fabric={**LINE, "sharing": sharing}))
         return found["a"].seconds, found["b"].seconds
 
     alike, first = times(collective=2.0), times(**{"collective": 1.0, "a/collective": 3.0})
@@ -228,44 +247,33 @@ def test_weights_name_labels_of_jobs() -> None:
     assert first[0] < first[1]
 
 
-def compared(tmp_path: Path, **options: object) -> Any:
-    framework = Framework()
-    content = tables(job("a", [0, 2]), job("b", [1, 3], start="500 ms"))
-    return framework.compare(framework.load_experiment(content), **options)  # type: ignore[arg-type]
+BOTH = job("a", 8, TRAINING), job("b", 8, {"name": "microbenchmark", "size": "1 MB"})
+LATER = tables(job("a", [0, 2]), job("b", [1, 3], start="500 ms"))
 
 
 def test_cells_with_jobs_are_stored_and_merged(tmp_path: Path) -> None:
-    fresh = compared(tmp_path)
-    path = tmp_path / "cells"
-    compared(tmp_path, store=path)
-    again = compared(tmp_path, store=path)
-    assert again.to_json() == fresh.to_json()
+    fresh, path = compare(LATER), tmp_path / "cells"
+    for _ in range(2):
+        assert compare(LATER, store=path).to_json() == fresh.to_json()
     assert [one["name"] for one in json.loads(fresh.to_json())["rows"][0]["jobs"]] == ["a", "b"]
-    outline = Framework().outline(tables(job("a", [0, 2]), job("b", [1, 3], start="500 ms")))
-    with Store.open(path) as store:
-        assert merge(outline, [store]).rows[0].jobs == fresh.rows[0].jobs
-        other = Framework().outline(tables(job("a", [0, 2]), job("b", [1, 3], start="400 ms")))
-        with pytest.raises(InputError, match="no result for 1 of 1 cell:"):
-            merge(other, [store])
+    assert FRAMEWORK.merge(LATER, [path]).rows[0].jobs == fresh.rows[0].jobs
+    with pytest.raises(InputError, match="no result for 1 of 1 cell:"):
+        FRAMEWORK.merge(tables(job("a", [0, 2]), job("b", [1, 3], start="400 ms")), [path])
 
 
 def test_a_placement_of_jobs_is_swept() -> None:
-    row = {"jobs": [job("a", 8, TRAINING), job("b", 8, {"name": "microbenchmark", "size": "1 MB"})]}
-    swept = {"{job_placement}": {**row, "sweep": {"job_placement": ["packed", "spread"]}}}
-    framework = Framework()
-    comparison = framework.compare(framework.load_experiment({"fabrics": {"net": TREE}, "workloads": swept}))
-    packed, spread = comparison.rows
+    swept = {"{job_placement}": {"jobs": [*BOTH], "sweep": {"job_placement": ["packed", "spread"]}}}
+    packed, spread = compare({"fabrics": {"net": TREE}, "workloads": swept}).rows
     assert packed.workload_settings == {"job_placement": "packed"}
     assert packed.jobs[0].slowdown == pytest.approx(1.0)
     assert spread.jobs[0].slowdown > 1.01
-    changed = framework.load_experiment({"fabrics": {"net": TREE}, "workloads": {"w": row}}).with_values(
-        {"workloads.w.jobs.1.workload.size": "2 MB"}
-    )
+    values = {"workloads.both.jobs.1.workload.size": "2 MB"}
+    changed = FRAMEWORK.load_experiment(tables(*BOTH, fabric=TREE)).with_values(values)
     assert changed.workloads[0].workload.jobs[1].workload.size == 2e6  # type: ignore[attr-defined]
 
 
 def test_a_cell_says_what_plugins_its_jobs_use() -> None:
-    result = run(job("a", 8, TRAINING), job("b", 8, {"name": "microbenchmark", "size": "1 MB"}), fabric=TREE)
+    result = run(*BOTH, fabric=TREE)
     assert {"fredfw-workload-transformer", "fredfw-workload-microbenchmark"} <= set(result.provenance["versions"])
     assert [one["name"] for one in result.provenance["workload"]["jobs"]] == ["a", "b"]
     assert Cell.of(result).jobs == result.jobs
@@ -273,9 +281,7 @@ def test_a_cell_says_what_plugins_its_jobs_use() -> None:
 
 def test_what_a_job_has_no_room_for_goes_to_memory_tiers() -> None:
     fabric = {**TREE, "memories": [{"name": "cxl", "scope": "npu", "bandwidth": "64 GB/s", "capacity": "1 TB"}]}
-    content = tables(job("a", 8, TRAINING), job("b", 8, {"name": "microbenchmark", "size": "1 MB"}), fabric=fabric)
-    framework = Framework()
-    result = framework.run(framework.load_experiment({**content, "npu": {"memory": "30 MB"}}))
+    result = run_tables({**tables(*BOTH, fabric=fabric), "npu": {"memory": "30 MB"}})
     first, second = result.jobs
     assert first.breakdown["spill"] > 0
     assert "spill" not in second.breakdown
@@ -292,11 +298,14 @@ def test_background_traffic_slows_a_job_down() -> None:
     assert found["b"].bytes == found["b"].bytes_alone
 
 
-def test_repeated_blocks_of_jobs_have_a_note_where_they_are_simulated_as_one() -> None:
-    both = job("a", 8, TRAINING), job("b", 8, {"name": "microbenchmark", "size": "1 MB"})
-    assert any("at other moments" in note for note in run(*both, fabric=TREE, fidelity="compressed").notes)
-    assert not any("other moments" in note for note in run(*both, fabric=TREE, fidelity="exact").notes)
-    assert not any("other moments" in note for note in run(both[0], fabric=TREE, fidelity="compressed").notes)
+@pytest.mark.parametrize(
+    ("jobs", "fidelity", "noted"), [(BOTH, "compressed", True), (BOTH, "exact", False), (BOTH[:1], "compressed", False)]
+)
+def test_repeated_blocks_of_jobs_have_a_note_where_they_are_simulated_as_one(
+    jobs: tuple[dict[str, Any], ...], fidelity: str, noted: bool
+) -> None:
+    notes = run(*jobs, fabric=TREE, fidelity=fidelity).notes
+    assert any("at other moments" in note for note in notes) is noted
 
 
 def test_the_path_and_the_trace_of_jobs_show_the_wait_for_a_start() -> None:
@@ -309,31 +318,28 @@ def test_the_path_and_the_trace_of_jobs_show_the_wait_for_a_start() -> None:
     assert {"waiting", "waiting wait: start of b"} <= names
 
 
+def printed(report: Iterable[Any]) -> list[str]:
+    console = Console(width=200, record=True, file=io.StringIO())
+    for part in report:
+        console.print(part)
+    return console.export_text().splitlines()
+
+
 def test_reports_have_a_row_for_each_job() -> None:
-    framework = Framework()
-    content = tables(job("a", [0, 2]), job("b", [1, 3], start="500 ms"))
-    comparison = framework.compare(framework.load_experiment(content))
+    comparison, result = compare(LATER), run_tables(LATER)
     (line,) = csv.DictReader(io.StringIO(comparison_to_csv(comparison)))
     assert (float(line["job.a.seconds"]), float(line["job.b.slowdown"])) == pytest.approx((1.5, 1.5))
     assert float(line["job.b.start"]) == 0.5
-    result = framework.run(framework.load_experiment(content))
     assert [one["name"] for one in json.loads(run_to_json(result))["jobs"]] == ["a", "b"]
-    console = Console(width=200, record=True, file=io.StringIO())
-    for part in (*run_report(result), *comparison_report(comparison)):
-        console.print(part)
-    text = console.export_text()
-    assert "all jobs: 2 s on 4 NPUs" in text
-    rows = [line.split() for line in text.splitlines()]
-    assert ["b", "2", "0.500", "1.500", "1.000", "1.500", "1", "-", "-", "1.500", "2", "GB"] in rows
-    assert "slowdown: time of a job over that on the same NPUs" in text
+    lines = printed([*run_report(result), *comparison_report(comparison)])
+    assert ["b", "2", "0.500", "1.500", "1.000", "1.500", "1", "-", "-", "1.500", "2", "GB"] in map(str.split, lines)
+    for text in ("all jobs: 2 s on 4 NPUs", "slowdown: time of a job over that on the same NPUs"):
+        assert any(text in one for one in lines)
 
 
-def test_notes_say_of_which_job_they_are() -> None:
-    tiny = {"fabrics": {"net": TREE}, "npu": {"memory": "1 kB"}}
-    framework = Framework()
-    content = {**tables(job("a", 8, TRAINING)), **tiny}
+def test_errors_say_of_which_job_they_are() -> None:
     with pytest.raises(InputError) as caught:
-        framework.run(framework.load_experiment(content))
+        run_tables({**tables(job("a", 8, TRAINING), fabric=TREE), "npu": {"memory": "1 kB"}})
     assert caught.value.key == "workloads.both.jobs[0].workload"
 
 
@@ -361,8 +367,9 @@ def test_notes_say_of_which_job_they_are() -> None:
         ([job("a")], {"workload": "microbenchmark"}, "jobs", "there is a workload, too"),
     ],
 )
+@pytest.mark.usefixtures("simulated_nothing")
 def test_bad_input_is_refused_with_its_key(
-    jobs: list[dict[str, Any]], row: dict[str, Any], key: str, message: str, simulated_nothing: None
+    jobs: list[dict[str, Any]], row: dict[str, Any], key: str, message: str
 ) -> None:
     with pytest.raises(InputError) as caught:
         run(*jobs, **row)
@@ -380,17 +387,15 @@ def simulated_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_jobs_are_not_estimated() -> None:
-    experiment = Framework().load_experiment(tables(job("a", [0, 2]), job("b", [1, 3])))
-    runner = Runner(experiment, Framework().plugins)
     with pytest.raises(InputError, match="what jobs do to each other") as caught:
-        runner.estimate(experiment.workloads[0], experiment.fabrics[0])
+        compare(tables(job("a", [0, 2]), job("b", [1, 3])), fidelity="estimate")
     assert caught.value.key == "workloads.both.jobs"
 
 
 def test_keys_of_jobs_need_jobs() -> None:
     workloads = {"w": {"workload": "microbenchmark", "job_seed": 1}}
     with pytest.raises(InputError, match="there are no jobs") as caught:
-        Framework().outline({"fabrics": {"net": LINE}, "workloads": workloads})
+        FRAMEWORK.outline({"fabrics": {"net": LINE}, "workloads": workloads})
     assert caught.value.key == "workloads.w.job_seed"
 
 
@@ -403,10 +408,10 @@ def test_jobs_that_need_nothing_of_a_pool_take_no_part_of_it() -> None:
         pool = {"name": "pool", "bandwidth": "100 GB/s", "capacity": capacity}
         fabric = {"topology": {"name": "switch", "npus": 8}, "collectives": {"default": "ring"}, "memories": [pool]}
         tables = {"npu": {"memory": 8e7}, "fabrics": {"sw": fabric}, "workloads": {"two": {"jobs": list(jobs)}}}
-        return Framework().load_experiment(tables)
+        return FRAMEWORK.load_experiment(tables)
 
     def run(capacity: float, *jobs: dict[str, Any]) -> float:
-        return float(Framework().run(load(capacity, *jobs)).seconds)
+        return float(FRAMEWORK.run(load(capacity, *jobs)).seconds)
 
     each = load(1.0, big).workloads[0].workload.memory(System(8)).total - 8e7
     with pytest.raises(InputError, match="have no room for"):
@@ -416,3 +421,207 @@ def test_jobs_that_need_nothing_of_a_pool_take_no_part_of_it() -> None:
     with pytest.raises(InputError, match="have no room for"):
         run(4 * each * 1.001, big, {**big, "name": "C"})
     assert run(8 * each * 1.001, big, {**big, "name": "C"}) > 0
+
+
+# --- Links that fail, and NPUs and computations that vary.
+
+
+def single(workload: dict[str, Any], npus: list[int], varied: dict[str, Any], fidelity: str) -> GraphResult:
+    """Simulate an iteration of ``workload`` on ``npus`` of ``STAR``, without jobs."""
+    row = {"fabrics": {"net": STAR}, "variation": varied, "workloads": {"w": {"workload": workload}}}
+    experiment = FRAMEWORK.load_experiment(row)
+    (column,), (line,) = experiment.fabrics, experiment.workloads
+    return FRAMEWORK.simulate_graph(
+        line.workload.graph(System(len(npus))),
+        column.topology.build(),
+        placement=npus,
+        collectives=STAR["collectives"],
+        variation=experiment.variation,
+        events=column.events,
+        fidelity=fidelity,
+    )
+
+
+def event(action: str, at: str, **more: object) -> dict[str, Any]:
+    return {"links": "npu0->npu1", "at": at, "action": action, **more}
+
+
+@pytest.mark.parametrize("fidelity", SIMULATED)
+@pytest.mark.parametrize("start", [0.0, 0.3])
+def test_a_link_that_fails_delays_the_job_that_needs_it(start: float, fidelity: str) -> None:
+    failing = {**LINE, "events": [event("fail", "500 ms"), event("restore", "700 ms")]}
+    result = run(job("a", [0, 1], start=start), job("b", [2, 3]), fabric=failing, fidelity=fidelity)
+    found = by_name(result)
+    assert found["a"].seconds == pytest.approx(1.2, rel=1e-12)
+    assert found["b"].seconds == pytest.approx(1.0, rel=1e-12)
+    # Alone, it has the same misfortune at the same time.
+    assert [one.slowdown for one in result.jobs] == pytest.approx([1.0, 1.0], rel=1e-12)
+    assert any("fail npu0->npu1" in note for note in result.notes)
+
+
+@pytest.mark.parametrize("fidelity", SIMULATED)
+def test_jobs_apart_from_each_other_are_single_workloads(fidelity: str) -> None:
+    varied = {**JITTER, "runs": 2, "stragglers": {"share": 0.25, "factor": 1.5}}
+    both = job("a", [0, 1, 2, 3], {**SPLIT, "dp": 2}), job("b", [4, 5, 6, 7], {**SPLIT, "dp": 2})
+    for one in run(*both, fabric=STAR, variation=varied, fidelity=fidelity).jobs:
+        own = single({**SPLIT, "dp": 2}, list(one.npus), varied, fidelity)
+        assert one.spread is not None
+        assert own.spread is not None
+        assert one.spread.seconds == pytest.approx(own.spread.seconds, rel=1e-12)
+        assert one.seconds == pytest.approx(own.seconds, rel=1e-12)
+        assert one.alone == pytest.approx(own.seconds, rel=1e-12)
+        assert one.bytes == pytest.approx(own.link_bytes.sum(), rel=1e-12)
+        assert len(set(one.spread.seconds)) == 2
+
+
+def test_events_after_the_end_change_nothing() -> None:
+    both = job("a", [0, 2]), job("b", [1, 3])
+    late = {**LINE, "events": [event("fail", "5 s"), event("restore", "6 s")]}
+    plain, found = run(*both, fabric=LINE), run(*both, fabric=late)
+    assert found.jobs == plain.jobs
+    assert found.seconds == plain.seconds
+    assert "no link event happened before the end" in found.notes
+
+
+def test_a_job_without_a_path_for_good_is_named() -> None:
+    cut = {**LINE, "events": [event("fail", "500 ms")]}
+    with pytest.raises(DeadlockError, match="a/collective"):
+        run(job("a", [0, 1]), job("b", [2, 3]), fabric=cut)
+
+
+def test_a_detour_over_the_links_of_another_job_slows_both_down_and_is_noted() -> None:
+    ring = {"topology": {"name": "torus", "dimensions": [4], "link_bandwidth": "1 GB/s", "link_latency": "0 ns"}}
+    failing = {**ring, "collectives": {"default": "direct"}, "events": [{"links": "npu0->npu1", "at": "500 ms"}]}
+    swap = {"name": "microbenchmark", "pattern": "all-to-all", "ranks": 2, "size": "2 GB"}
+    result = run(job("a", [0, 1]), job("b", [2, 3], swap), fabric=failing)
+    # Both have 0.5 GB left when a turns round, and half of the link from 3 to 2 each.
+    for one in result.jobs:
+        assert (one.seconds, one.alone) == pytest.approx((1.5, 1.0), rel=1e-12)
+    assert any("1 flow under way took another path" in note for note in result.notes)
+
+
+def test_a_slower_link_and_another_job_both_take_their_time() -> None:
+    # Half of the link for each; from 1 s on half of that: 0.5 GB are left of each, at 0.25 GB/s.
+    slow = {**LINE, "events": [{**event("degrade", "1 s", factor=0.5), "links": "npu1->npu2"}]}
+    result = run(job("a", [0, 2]), job("b", [1, 3]), fabric=slow)
+    for one in result.jobs:
+        assert one.seconds == pytest.approx(3.0, rel=1e-12)
+        assert one.alone == pytest.approx(1.0, rel=1e-12)
+
+
+def test_jobs_whose_computations_vary_do_not_slow_down_each_other_by_that() -> None:
+    result = run(job("a", [0, 1, 2, 3], SPLIT), job("b", [4, 5, 6, 7], SPLIT), fabric=SWITCH, variation=JITTER)
+    for one in result.jobs:
+        assert one.slowdown == pytest.approx(1.0, rel=1e-12)
+        assert one.spread is not None
+        assert one.spread.runs == 4
+        assert one.spread.mean == pytest.approx(one.seconds, rel=1e-12)
+        assert one.seconds == pytest.approx(fmean(one.spread.seconds), rel=1e-12)
+        assert sum(one.breakdown.values()) == pytest.approx(one.seconds, rel=1e-9)
+        p50, p99 = np.percentile(one.spread.seconds, [50, 99]).tolist()
+        assert (one.spread.p50, one.spread.p99) == (p50, p99)
+    assert result.jobs[0].spread != result.jobs[1].spread
+    assert result.spread is not None
+    assert result.spread.seconds == pytest.approx(
+        [max(both) for both in zip(*(one.spread.seconds for one in result.jobs if one.spread), strict=True)]
+    )
+    assert sum(result.breakdown.values()) == pytest.approx(result.seconds, rel=1e-9)
+
+
+def test_what_a_job_draws_depends_on_its_npus_alone() -> None:
+    def seconds(*jobs: dict[str, Any]) -> dict[str, JobResult]:
+        return by_name(run(*jobs, fabric=SWITCH, variation=JITTER))
+
+    first, second = job("a", [0, 1, 2, 3], SPLIT), job("b", [4, 5, 6, 7], SPLIT)
+    there = seconds(first, second)
+    back = seconds(job("x", [4, 5, 6, 7], SPLIT), job("y", [0, 1, 2, 3], SPLIT))
+    lonely = seconds(second)
+    assert there["a"].spread == back["y"].spread
+    assert there["b"].spread == back["x"].spread == lonely["b"].spread
+
+
+def test_a_seed_decides_what_jobs_draw() -> None:
+    def jobs(seed: int) -> tuple[JobResult, ...]:
+        both = job("a", [0, 2, 4, 6], SPLIT), job("b", [1, 3, 5, 7], SPLIT)
+        varied = {**JITTER, "runs": 2, "seed": seed, "stragglers": {"share": 0.25, "factor": 2.0}}
+        return run(*both, fabric=ROWS, variation=varied).jobs
+
+    assert jobs(1) == jobs(1)
+    assert all(one.seconds != other.seconds for one, other in zip(jobs(1), jobs(2), strict=True))
+
+
+def test_neither_names_nor_the_order_matter_where_jobs_share_links_that_fail() -> None:
+    even, odd = [0, 2, 4, 6], [1, 3, 5, 7]
+    varied = {**JITTER, "runs": 2}
+    first = by_name(run(job("a", even, SPLIT), job("b", odd, SPLIT), fabric=ROWS, variation=varied))
+    turned = by_name(run(job("y", odd, SPLIT), job("z", even, SPLIT), fabric=ROWS, variation=varied))
+    for one, other in ((first["a"], turned["z"]), (first["b"], turned["y"])):
+        assert (one.spread, one.alone, one.bytes, one.breakdown) == (
+            other.spread,
+            other.alone,
+            other.bytes,
+            other.breakdown,
+        )
+    assert first["a"].slowdown > 1.01
+
+
+def test_a_slow_npu_slows_the_job_that_has_it() -> None:
+    both = job("a", [0, 1, 2, 3], SPLIT), job("b", [4, 5, 6, 7], SPLIT)
+    steady = by_name(run(*both, fabric=SWITCH))
+    slow = by_name(run(*both, fabric=SWITCH, variation={"stragglers": {"npus": [5], "factor": 2.0}}))
+    assert slow["a"].seconds == steady["a"].seconds
+    # All ranks of the job wait for it.
+    assert slow["b"].breakdown["compute"] + slow["b"].breakdown["bubble"] > 1.1 * steady["b"].breakdown["compute"]
+    assert slow["b"].alone > steady["b"].alone
+    assert slow["b"].slowdown == pytest.approx(1.0, rel=1e-12)
+
+
+def test_reports_have_the_spread_of_each_job_from_a_store_too(tmp_path: Path) -> None:
+    content = tables(job("a", [0, 1], SPLIT), job("b", [2, 3], SPLIT), fabric=SWITCH, variation=JITTER)
+    comparison = compare(content, store=tmp_path / "store")
+    (row,) = comparison.rows
+    assert compare(content, store=tmp_path / "store").rows[0].jobs == row.jobs
+    (line,) = csv.DictReader(io.StringIO(comparison_to_csv(comparison)))
+    words = map(str.split, printed(comparison_report(comparison)))
+    (heads,) = (one for one in words if one[:3] == ["workload", "fabric", "job"])
+    assert {"P50", "P99"} <= set(heads)
+    for one in row.jobs:
+        assert one.spread is not None
+        assert float(line[f"job.{one.name}.p99"]) == one.spread.p99
+        assert float(line[f"job.{one.name}.p50"]) == one.spread.p50
+    assert [one["spread"]["runs"] for one in json.loads(run_to_json(run_tables(content)))["jobs"]] == [4, 4]
+
+
+def test_links_fail_at_random_under_jobs() -> None:
+    failing = {
+        **SWITCH,
+        "events": [{"links": "*", "mtbf": "50 ms", "mttr": "1 ms"}],
+        "variation": {"runs": 3, "seed": 2},
+    }
+    both = job("a", [0, 1, 2, 3]), job("b", [4, 5, 6, 7])
+    found, again = (run(*both, fabric=failing) for _ in range(2))
+    assert found.jobs == again.jobs
+    assert all(one.spread is not None and len(set(one.spread.seconds)) == 3 for one in found.jobs)
+    assert all(one.slowdown == pytest.approx(1.0, rel=1e-12) for one in found.jobs)
+
+
+@pytest.mark.parametrize(
+    ("fabric", "variation", "key"),
+    [
+        ({**LINE, "events": [{"links": "npu0->npu9", "at": "1 s"}]}, None, "fabrics.net.events[0].links"),
+        ({**LINE, "events": [{"links": "npu0->npu1"}]}, None, "fabrics.net.events[0].at"),
+        (LINE, {"stragglers": {"npus": [4], "factor": 2.0}}, "variation.stragglers[0].npus"),
+        (LINE, {"jitter": {"distribution": "uniform", "deviation": 0.9}}, "variation.jitter.deviation"),
+        (LINE, {"runs": 0}, "variation.runs"),
+        (
+            {**LINE, "variation": {"stragglers": {"npus": [4], "factor": 2.0}}},
+            None,
+            "fabrics.net.variation.stragglers[0].npus",
+        ),
+    ],
+)
+@pytest.mark.usefixtures("simulated_nothing")
+def test_what_cannot_vary_is_refused_before_anything_runs(fabric: dict[str, Any], variation: object, key: str) -> None:
+    with pytest.raises(InputError) as caught:
+        run(job("a", [0, 2]), job("b", [1, 3]), fabric=fabric, variation=variation)
+    assert caught.value.key == key
