@@ -79,12 +79,14 @@ def test_a_cell_comes_back_to_the_last_digit(cell: Cell, tmp_path: Path) -> None
         assert json.dumps(asdict(found)) == json.dumps(asdict(cell))
 
 
-def test_a_failure_comes_back(store: Store) -> None:
-    store.put("a", "here", FAILURE)
-    store.flush()
-    found = store.get("a", "here")
-    assert isinstance(found, Failure)
-    assert asdict(found) == asdict(FAILURE)
+def test_a_failure_comes_back_and_what_is_put_later_counts(store: Store) -> None:
+    for reason in ("first", "second"):
+        store.put("a", "here", evolve(FAILURE, reason=reason))
+        store.flush()
+        found = store.get("a", "here")
+        assert isinstance(found, Failure)
+        assert asdict(found) == asdict(FAILURE) | {"reason": reason}
+    assert [getattr(one, "reason", None) for _, one in store.find("a")] == ["second"]
 
 
 def test_key_and_environment_both_decide(store: Store) -> None:
@@ -93,13 +95,6 @@ def test_key_and_environment_both_decide(store: Store) -> None:
     assert store.get("b", "y") is None
     assert [(name, getattr(one, "reason", None)) for name, one in store.find("a")] == [("x", "ax"), ("y", "ay")]
     assert store.find("c") == []
-
-
-def test_what_is_put_later_counts(store: Store) -> None:
-    for reason in ("first", "second"):
-        store.put("a", "here", evolve(FAILURE, reason=reason))
-        store.flush()
-    assert [getattr(one, "reason", None) for _, one in store.find("a")] == ["second"]
 
 
 def test_writes_are_batched_and_durable_while_others_compute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,14 +189,10 @@ def test_a_file_that_is_something_else_is_refused(content: bytes, tmp_path: Path
     assert refused(path).message.startswith(("is not a store", "is damaged"))
 
 
-def test_a_database_of_another_program_is_refused(tmp_path: Path) -> None:
-    change(tmp_path / "other", "CREATE TABLE mine (x)")
-    assert refused(tmp_path / "other").message == "is a database of another program"
-
-
 @pytest.mark.parametrize(
     ("sql", "message"),
     [
+        ("PRAGMA application_id = 7", "is a database of another program"),
         ("PRAGMA user_version = 2", "is a store of version 2"),
         ("CREATE TRIGGER t AFTER INSERT ON outcomes BEGIN DELETE FROM outcomes; END", "is a store with other tables"),
         ("DROP TABLE outcomes", "is a store with other tables"),
@@ -225,36 +216,29 @@ def test_a_folder_that_cannot_be_written_is_refused() -> None:
     assert "cannot be written" in refused(Path("/proc/self/cells")).message
 
 
-def test_an_empty_file_becomes_a_store(tmp_path: Path) -> None:
-    (tmp_path / "cells").touch()
-    with Store.open(tmp_path / "cells") as store:
-        store.put("a", "here", FAILURE)
-    assert len(rows(tmp_path / "cells")) == 1
+def limited(store: Store, pages: int) -> None:
+    """Let nothing more fit."""
+    assert store._connection is not None
+    store._connection.execute(f"PRAGMA max_page_count = {pages}")
 
 
 def test_a_full_disk_is_said_once_and_loses_nothing_that_was_written(cell: Cell, tmp_path: Path) -> None:
-    path = tmp_path / "cells"
-    store = Store.open(path)
-    store.put("a", "here", cell)
-    store.flush()
-    assert store._connection is not None
-    pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
-    store._connection.execute(f"PRAGMA max_page_count = {pages}")  # as if nothing more fitted
+    store = begun(tmp_path / "cells")
+    limited(store, 3)
     for key in range(20):
         store.put(str(key), "here", cell)
     with pytest.raises(InputError, match="the disk is full"):
         store.flush()
-    store._connection.execute(f"PRAGMA max_page_count = {1000 * pages}")  # somebody made place
+    limited(store, 10_000)  # somebody made place
     store.close()
-    assert len(rows(path)) == 21
+    assert len(rows(tmp_path / "cells")) == 21
 
 
 def test_a_full_disk_found_in_the_background_is_said_at_the_next_put(cell: Cell, tmp_path: Path) -> None:
     store = begun(tmp_path / "cells")
-    assert store._connection is not None
-    store._connection.execute("PRAGMA max_page_count = 3")
-    store.put("a", "here", cell)
-    store.put("b", "here", cell)
+    limited(store, 3)
+    for key in "ab":
+        store.put(key, "here", cell)
     assert store._timer is not None
     store._timer.join()
     with pytest.raises(InputError, match=r"cells: cannot be written: the disk is full \(accepted: .*\)"):
@@ -267,10 +251,9 @@ def test_a_full_disk_found_in_the_background_is_said_at_the_next_put(cell: Cell,
 def test_what_ends_the_block_matters_more_than_a_full_disk(cell: Cell, tmp_path: Path) -> None:
     def interrupted() -> None:
         with begun(tmp_path / "cells") as store:
-            assert store._connection is not None
-            store._connection.execute("PRAGMA max_page_count = 3")
-            store.put("a", "here", cell)
-            store.put("b", "here", cell)
+            limited(store, 3)
+            for key in "ab":
+                store.put(key, "here", cell)
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -314,9 +297,6 @@ import os, signal, sys, time
 from fredfw.experiment.store import Store
 from fredfw.experiment.results import Failure
 
-class Spec:
-    def __init__(self, key): self.key, self.environment = key, "here"
-
 def write(name, count):
     with Store.open("cells") as store:
         for number in range(count):
@@ -342,6 +322,9 @@ sys.exit(failed)
 """
 
 
+forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+
+
 def written(folder: Path, *writers: str) -> list[str]:
     """Return the keys that must be durable, as the writers said."""
     command = [sys.executable, "-c", WRITERS, *writers]
@@ -349,15 +332,16 @@ def written(folder: Path, *writers: str) -> list[str]:
     return [*done.stdout.split(), "unclosed"]
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@forks
 def test_two_processes_share_it(tmp_path: Path) -> None:
     durable = written(tmp_path, "a:40:0", "b:40:0")
     assert len(durable) == 81
     assert [key for key, _, _ in rows(tmp_path / "cells")] == sorted(durable)
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@forks
 def test_a_store_whose_process_is_killed_opens_with_all_that_was_durable(tmp_path: Path) -> None:
+    (tmp_path / "cells").touch()  # an empty file becomes a store
     dice = random.Random(18)
     durable = written(tmp_path, *(f"{attempt}-:100000:{dice.uniform(0.05, 0.25)}" for attempt in range(8)))
     assert len(durable) > 5

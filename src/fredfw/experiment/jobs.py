@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from random import Random
 from statistics import fmean
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import attrs
 import numpy as np
@@ -359,44 +359,23 @@ class Course:
         return math.fsum(self.iterations)
 
 
-class Courses:
-    """The courses of some jobs in all runs of a simulation.
-
-    Args:
-        parts: The jobs.
-    """
-
-    def __init__(self, parts: Sequence[Part]) -> None:
-        self._parts = parts
-        self.of: dict[int, list[Course]] = {part.index: [] for part in parts}
-        """Of each job, by its number, run by run."""
-
-    def add(self, run: GraphResult) -> None:
-        """Note what a run has made of the jobs."""
-        for part in self._parts:
-            self.of[part.index].append(Course.of(part, run.timeline))
-
-
-@frozen(eq=False)
-class Simulated:
-    """Jobs in a simulation."""
-
-    result: GraphResult
-    courses: Courses
+Simulated: TypeAlias = tuple[GraphResult, Mapping[int, Sequence[Course]]]
+"""A simulation of jobs: all of them together, and by the number of each its courses, run by run."""
 
 
 def results_of(
     parts: Sequence[Part], together: Simulated, alone: Sequence[Simulated], npu: Npu, compute_scale: float
 ) -> tuple[JobResult, ...]:
-    """Return what became of each job, in the order of the experiment."""
+    """Return what became of each job, in the order of the experiment; ``alone`` has each of ``parts`` by itself."""
     pairs = sorted(zip(parts, alone, strict=True), key=lambda pair: pair[0].index)
     return tuple(_result(part, together, own, npu, compute_scale) for part, own in pairs)
 
 
 def _result(part: Part, together: Simulated, alone: Simulated, npu: Npu, compute_scale: float) -> JobResult:
-    runs, prefix, work = together.courses.of[part.index], f"{part.name}/", part.work
+    (everything, courses), (single, lonely) = together, alone
+    runs, prefix, work = courses[part.index], f"{part.name}/", part.work
     times = [run.seconds for run in runs]
-    seconds, least = fmean(times), fmean(run.seconds for run in alone.courses.of[part.index])
+    seconds, least = fmean(times), fmean(run.seconds for run in lonely[part.index])
     causes = dict.fromkeys(cause for run in runs for cause in run.breakdown)
     iterations = tuple(fmean(one) for one in zip(*(run.iterations for run in runs), strict=True))
     return JobResult(
@@ -409,8 +388,8 @@ def _result(part: Part, together: Simulated, alone: Simulated, npu: Npu, compute
         slowdown=seconds / least if least else 1.0,
         iterations=iterations,
         breakdown={cause: fmean(run.breakdown.get(cause, 0.0) for run in runs) for cause in causes},
-        bytes=sum(moved for label, moved in together.result.bytes_by_cause.items() if label.startswith(prefix)),
-        bytes_alone=sum(alone.result.bytes_by_cause.values()),
+        bytes=sum(moved for label, moved in everything.bytes_by_cause.items() if label.startswith(prefix)),
+        bytes_alone=sum(single.bytes_by_cause.values()),
         memory=part.memory.parts,
         work=work,
         throughput=Throughput.of(

@@ -4,36 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Protocol, TypeVar
+from typing import TypeAlias, TypeVar
 
 from attrs import frozen
 
 from fredfw.errors import InputError, UnknownNameError, nearest
-from fredfw.experiment.results import Throughput
+from fredfw.experiment.results import Cell, Row, RunResult
 
-
-class Measured(Protocol):
-    """What has metrics: a ``Cell``, or a ``Row`` of a comparison."""
-
-    @property
-    def seconds(self) -> float:
-        """Iteration time."""
-
-    @property
-    def throughput(self) -> Throughput:
-        """How much is trained in that time."""
-
-    @property
-    def energy(self) -> float:
-        """Joules spent on links."""
-
-    @property
-    def memory(self) -> Mapping[str, float]:
-        """Bytes that an NPU needs, by what they hold."""
-
-    @property
-    def cost(self) -> float | None:
-        """Dollars of the network, if they are known."""
+Measured: TypeAlias = Cell | Row | RunResult
+"""What has metrics."""
 
 
 @frozen

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from attrs import field, frozen
 
-from fredfw.experiment.study import answers
+from fredfw.experiment.study import samplers
 from fredfw.plugin.sampler import Sampler, SearchSpace, Told, Trial
 from fredfw.testing.common import COMMON, Case, twin
 from fredfw.testing.conformance import NOTHING, ConformanceError, check_all, checks_in, seeded
@@ -68,15 +68,15 @@ def search(sampler: Sampler, space: SearchSpace, *, feasible: bool = True) -> li
         ConformanceError: It does not end.
         PluginError: It asks for what there is not.
     """
-    running = answers.start(sampler, space)
+    running = samplers.start(sampler, space)
     found: list[Trial] = []
     for _ in range(_MOST):
-        asked = answers.ask(running, space)
+        asked = samplers.ask(running, space)
         if not asked:
             return found
         found += asked
         told = [Told(one, losses(space, one.point) if feasible else None, feasible) for one in asked]
-        answers.tell(running, told)
+        samplers.tell(running, told)
     raise ConformanceError(f"a search of {len(space)} points asks {_MOST} times; it must end and return nothing then")
 
 

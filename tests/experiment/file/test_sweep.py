@@ -42,51 +42,26 @@ def test_a_section_per_combination_the_first_key_slowest() -> None:
     assert outline.workloads[0].written == {"workload": {"name": "microbenchmark", "size": "1 MB"}}
 
 
-def test_swept_fields_configure_the_plugin() -> None:
-    framework = Framework()
-    experiment = framework.load_experiment({**swept(), "workloads": SIZES})
-    columns = [configure.unstructure(one.topology)["columns"] for one in experiment.fabrics]
-    sizes = [configure.unstructure(one.workload)["size"] for one in experiment.workloads]
-    assert (columns, sizes) == ([2, 3], [1e6, 1e9])
-
-
 def test_a_sweep_is_what_its_sections_are_one_by_one() -> None:
     framework = Framework()
+    sizes = ("1 MB", "1 GB")
+    shared: dict[str, Any] = {"collectives": {"default": "ring"}, "sharing": "strict-links"}
     one_by_one = {
-        "fabrics": {f"mesh {columns}": {"topology": {**MESH, "columns": columns}} for columns in (2, 3)},
-        "workloads": {
-            f"sum {size}": {"workload": {"name": "microbenchmark", "size": size}} for size in ("1 MB", "1 GB")
-        },
+        "fabrics": {f"mesh {count}": {"topology": {**MESH, "columns": count}, **shared} for count in (2, 3)},
+        "workloads": {f"sum {size}": {"workload": {"name": "microbenchmark", "size": size}} for size in sizes},
     }
-    together = framework.compare(framework.load_experiment({**swept(), "workloads": SIZES}))
+    together = framework.compare(framework.load_experiment({**swept(**shared), "workloads": SIZES}))
     apart = framework.compare(framework.load_experiment({"title": together.title, **one_by_one}))
     # Only the sweep says which values are swept.
-    assert [row.workload_settings for row in together.rows[::2]] == [{"size": "1 MB"}, {"size": "1 GB"}]
-    rows = [
-        evolve(
-            row,
-            workload_template=row.workload,
-            fabric_template=row.fabric,
-            workload_settings={},
-            fabric_settings={},
-        )
-        for row in together.rows
-    ]
+    assert [row.workload_settings for row in together.rows[::2]] == [{"size": size} for size in sizes]
+    plain: dict[str, Any] = {"workload_settings": {}, "fabric_settings": {}}
+    rows = (evolve(row, workload_template=row.workload, fabric_template=row.fabric, **plain) for row in together.rows)
     assert evolve(together, rows=tuple(rows)).to_json() == apart.to_json()
 
 
-def test_other_keys_are_those_of_every_section() -> None:
-    tables = swept(collectives={"default": "ring"}, sharing="strict-links")
-    for one in reading.parse(tables).fabrics:
-        assert one.written["collectives"] == {"default": "ring"}
-        assert one.written["sharing"] == "strict-links"
-
-
 def test_values_may_be_of_any_type() -> None:
-    fred = {
-        "fred {arity} {io_controllers}": {"topology": "fred", "sweep": {"arity": [[2, 2], [4]], "io_controllers": [0]}}
-    }
-    experiment = Framework().load_experiment({**swept(), "fabrics": fred})
+    arities = {"topology": "fred", "sweep": {"arity": [[2, 2], [4]], "io_controllers": [0]}}
+    experiment = Framework().load_experiment({**swept(), "fabrics": {"fred {arity} {io_controllers}": arities}})
     assert [one.name for one in experiment.fabrics] == ["fred [2, 2] 0", "fred [4] 0"]
     assert [configure.unstructure(one.topology)["arity"] for one in experiment.fabrics] == [[2, 2], [4]]
 
@@ -135,13 +110,14 @@ def test_topologies_are_swept_with_fields_that_all_have() -> None:
 
 def test_jobs_are_swept_by_their_numbers() -> None:
     jobs = [{"name": "a", "workload": "microbenchmark", "npus": 2}, {"name": "b", "workload": "microbenchmark"}]
-    row = {"jobs": jobs, "sweep": {"jobs.0.npus": [2, 3], "job_placement": ["spread"]}}
-    key = "{jobs.0.npus} {job_placement}"
+
+    def row(job: int) -> dict[str, Any]:
+        sweep = {f"jobs.{job}.npus": [2, 3], "job_placement": ["spread"]}
+        return {**swept(), "workloads": {f"{{jobs.{job}.npus}} {{job_placement}}": {"jobs": jobs, "sweep": sweep}}}
+
     with pytest.raises(InputError, match="is given, and the field is swept too"):
-        reading.parse({**swept(), "workloads": {key: row}})
-    row["sweep"] = {"jobs.1.npus": [2, 3], "job_placement": ["spread"]}
-    key = "{jobs.1.npus} {job_placement}"
-    outline = reading.parse({**swept(), "workloads": {key: row}})
+        reading.parse(row(0))
+    outline = reading.parse(row(1))
     assert [one.written["jobs"][1]["npus"] for one in outline.workloads] == [2, 3]
     assert [one.written["job_placement"] for one in outline.workloads] == ["spread", "spread"]
 
@@ -211,9 +187,13 @@ def test_a_name_with_braces_and_no_sweep_is_a_name() -> None:
             "workloads.net.sweep.size",
             "the name 'net' has no placeholder {size}",
         ),
+        (swept(baseline="line {columns}"), "fabrics.mesh 2.baseline", "no fabric 'line 2'"),
+        (swept(baseline="mesh {rows}"), "fabrics.mesh 2.baseline", "no fabric 'mesh {rows}'"),
+        (swept(baseline=2), "fabrics.mesh 2.baseline", "2 is not text"),
+        ({**swept(), "baseline": "mesh {rows}"}, "baseline", "no fabric 'mesh {rows}'"),
     ],
 )
-def test_bad_sweeps(tables: dict[str, Any], key: str, message: str) -> None:
+def test_bad_sweeps_and_baselines(tables: dict[str, Any], key: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
         reading.configured(reading.parse(tables, file="bad.toml"), Framework().plugins)
     error = caught.value
@@ -226,6 +206,8 @@ def test_bad_sweeps(tables: dict[str, Any], key: str, message: str) -> None:
 
 
 def test_every_fabric_may_have_a_baseline_of_its_own() -> None:
+    filled = reading.parse({**swept(), "baseline": "mesh {columns}"}).fabrics
+    assert [one.baseline for one in filled] == ["mesh 2", "mesh 3"]
     tables = swept(baseline="line {columns}")
     tables["fabrics"]["line {columns}"] = {"topology": {"name": "mesh2d", "rows": 1}, "sweep": {"columns": [2, 3]}}
     tables["fabrics"]["other"] = {"topology": "mesh2d"}
@@ -237,27 +219,6 @@ def test_every_fabric_may_have_a_baseline_of_its_own() -> None:
         "line 3": "line 3",
         "other": "line 3",
     }
-
-
-def test_the_baseline_of_all_is_filled_by_each() -> None:
-    tables = {**swept(), "baseline": "mesh {columns}"}
-    assert [one.baseline for one in reading.parse(tables).fabrics] == ["mesh 2", "mesh 3"]
-
-
-@pytest.mark.parametrize(
-    ("tables", "key", "message"),
-    [
-        (swept(baseline="line {columns}"), "fabrics.mesh 2.baseline", "no fabric 'line 2'"),
-        (swept(baseline="mesh {rows}"), "fabrics.mesh 2.baseline", "no fabric 'mesh {rows}'"),
-        (swept(baseline=2), "fabrics.mesh 2.baseline", "2 is not text"),
-        ({**swept(), "baseline": "mesh {rows}"}, "baseline", "no fabric 'mesh {rows}'"),
-    ],
-)
-def test_bad_baselines(tables: dict[str, Any], key: str, message: str) -> None:
-    with pytest.raises(InputError) as caught:
-        reading.parse(tables, file="bad.toml")
-    assert (caught.value.file, caught.value.key) == ("bad.toml", key)
-    assert caught.value.message.startswith(message)
 
 
 # --- Parts of a matrix.

@@ -16,7 +16,7 @@ from fredfw.experiment import memories
 from fredfw.experiment.cell.bench import Bench, Iteration, Kept
 from fredfw.experiment.file.spec import Experiment, FabricSpec, WorkloadSpec
 from fredfw.experiment.jobs import (
-    Courses,
+    Course,
     Duration,
     Jobs,
     Part,
@@ -27,7 +27,7 @@ from fredfw.experiment.jobs import (
     spilling,
 )
 from fredfw.experiment.progress import Log, silent
-from fredfw.experiment.results import Cell, RunResult, Throughput
+from fredfw.experiment.results import Cell, GraphResult, RunResult, Throughput
 from fredfw.experiment.results.runs import injection_bandwidth, shared
 from fredfw.fabric import SLOTS, Bill, Fabric, answers as fabric_answers, with_memories
 from fredfw.fidelities import ESTIMATE
@@ -141,7 +141,12 @@ class Runner:
         scale, runs = workload.compute_scale, 1 + len(cell.jobs)
 
         def simulate(iteration: Iteration, number: int, jobs: Sequence[Part]) -> Simulated:
-            courses = Courses(jobs)
+            courses: dict[int, list[Course]] = {job.index: [] for job in jobs}
+
+            def note(run: GraphResult) -> None:
+                for job in jobs:
+                    courses[job.index].append(Course.of(job, run.timeline))
+
             found = cell.bench.graph(
                 iteration,
                 name=f"{workload.name} on {fabric.name}",
@@ -150,14 +155,14 @@ class Runner:
                 checked=True,
                 variation=self._experiment.variation_of(fabric),
                 events=fabric.events,
-                watch=courses.add,
+                watch=note,
             )
-            return Simulated(found, courses)
+            return found, courses
 
         with self._asked(fabric):
             together = simulate(cell.iteration(scale), 0, cell.jobs)
             alone = [simulate(cell.alone(job, scale), number, [job]) for number, job in enumerate(cell.jobs, 1)]
-        outcome = together.result
+        outcome, _ = together
         jobs = results_of(cell.jobs, together, alone, cell.npu, scale)
         common = self._common(cell, workload, fabric, fidelity, outcome.seconds)
         result = RunResult(

@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import frozen
 
-from fredfw.errors import InputError, UnknownNameError
+from fredfw.errors import InputError, UnknownNameError, placed
 from fredfw.experiment.file.overrides import key_parts, with_values
 from fredfw.experiment.file.spec import AnyOutline, Section
 from fredfw.experiment.metrics import METRICS, Metric, metric
@@ -65,7 +65,7 @@ class Study:
 
 def read(tables: Mapping[str, Any], content: Mapping[str, Any], file: str | None) -> Study:
     """Return what ``tables`` say of a search."""
-    try:
+    with placed(file=file):
         dimensions = _dimensions(_table(tables.get("space"), "space"), content)
         constants = _constants(_table(tables.get("constants", {}), "constants"), [one.name for one in dimensions])
         objectives, limits = _objective(_table(tables.get("objective"), "objective"))
@@ -81,8 +81,6 @@ def read(tables: Mapping[str, Any], content: Mapping[str, Any], file: str | None
             tables=tables,
             file=file,
         )
-    except InputError as error:
-        raise error.at(file=file) from None
 
 
 def _table(value: object, key: str) -> Mapping[str, Any]:
@@ -119,10 +117,8 @@ def _constraints(
     known = [*(one.name for one in dimensions), *constants, WORKLOAD, FABRIC]
     parsed = []
     for index, text in enumerate(given):
-        try:
+        with placed(key=f"constraints[{index}]"):
             parsed.append(Constraint.parse(text, known))
-        except InputError as error:
-            raise error.at(key=f"constraints[{index}]") from None
     return tuple(parsed)
 
 
@@ -141,7 +137,7 @@ def _dimension(name: str, given: object) -> Dimension:
     key = f"space.{name}"
     if name in (WORKLOAD, FABRIC):
         raise InputError("means the cell in constraints", key=key, accepted="another name")
-    try:
+    with placed(key=key):
         paths: object = [name]
         if isinstance(given, Mapping):
             if "path" in given and "paths" in given:
@@ -157,8 +153,6 @@ def _dimension(name: str, given: object) -> Dimension:
                 raise InputError("says no path that it sets", accepted=accepted)
             key_parts(path)
         return Dimension(name, tuple(paths), ranges.values_of(given))
-    except InputError as error:
-        raise error.at(key=key) from None
 
 
 def _constants(given: Mapping[str, Any], names: Collection[str]) -> Mapping[str, Any]:
@@ -200,10 +194,8 @@ def _limit(name: str, value: object) -> float:
     unit = _metric(name, "objective.limits").unit
     units = {unit.value: unit for unit in Unit}
     if unit in units:
-        try:
+        with placed(key=key):
             limit = parse(value, units[unit])
-        except InputError as error:
-            raise error.at(key=key) from None
     elif isinstance(value, bool) or not isinstance(value, int | float):
         raise InputError(f"{value!r} is not a number", key=key, accepted="a number")
     else:
@@ -225,9 +217,7 @@ def _rungs(given: Mapping[str, Any], content: Mapping[str, Any]) -> Mapping[str,
         if fidelity is not None:
             fidelity = checked(fidelity, f"{key}.fidelity")
         values = _table(table.get("values", {}), f"{key}.values")
-        try:
+        with placed(key=f"{key}.values"):
             with_values(content, values)
-        except InputError as error:
-            raise error.at(key=f"{key}.values") from None
         found[name] = Rung(name, fidelity, values)
     return found

@@ -6,15 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from attrs import define, evolve, field, frozen
+from attrs import Factory, define, evolve, field
 
-from fredfw.errors import InputError, Interrupted, UnknownNameError
+from fredfw.errors import InputError, Interrupted, UnknownNameError, placed
+from fredfw.experiment.cell.runner import describe
 from fredfw.experiment.file import reading
 from fredfw.experiment.file.overrides import with_values
 from fredfw.experiment.file.spec import Experiment, plain
 from fredfw.experiment.metrics import METRICS
 from fredfw.experiment.progress import Log, Progress, silent
 from fredfw.experiment.results import Cell, Failure
+from fredfw.experiment.results.runs import shared
 from fredfw.experiment.run.cells import (
     CellRunner,
     CellSpec,
@@ -27,15 +29,13 @@ from fredfw.experiment.run.cells import (
     stored,
 )
 from fredfw.experiment.store import Store
-from fredfw.experiment.study import answers
+from fredfw.experiment.study import samplers
 from fredfw.experiment.study.reading import Study
 from fredfw.experiment.study.results import Objective, RungCount, RungError, StudyPoint, StudyResult
-from fredfw.experiment.study.samplers import fronts
 from fredfw.experiment.study.space import FABRIC, WORKLOAD, Space
 from fredfw.fidelities import ESTIMATE, EXACT
-from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager
-from fredfw.plugin.sampler import Sampler, SearchSpace, Told, Trial
+from fredfw.plugin.sampler import SearchSpace, Told, Trial
 from fredfw.simulation.fidelity import Choice
 from fredfw.units import Unit, render
 
@@ -55,25 +55,21 @@ def search(
     if study is None or sampler is None:
         accepted = "an experiment with [space] and [objective]"
         raise InputError("there is nothing to search", file=experiment.file, key="space", accepted=accepted)
-    points = study.space(experiment)
-    try:
+    with placed(file=study.file):
+        points = study.space(experiment)
         points.check()
         space = search_space(points, study.objectives)
-    except InputError as error:
-        raise error.at(file=study.file) from None
-    running = answers.start(sampler, space)
+    running = samplers.start(sampler, space)
     here = CellRunner(plugins)
     before = 0 if store is None else store.hits
-    asked_for = fidelity or Choice(experiment.fidelity or EXACT)
-    writer = _Writer(study, points, experiment.file, asked_for.fidelity, plugins, SpecWriter(plugins))
-    found = _Found(experiment.title, study, points, sampler, asked_for)
+    found = _Progress(experiment, study, points, plugins, fidelity or Choice(experiment.fidelity or EXACT))
     try:
-        while asked := answers.ask(running, space):
+        while asked := samplers.ask(running, space):
             wanted = [one for one in dict.fromkeys(asked) if one not in found.outcomes]
             log("points asked for", points=len(asked), new=len(wanted), rungs=sorted({str(one.rung) for one in asked}))
             cells: list[tuple[Trial, CellSpec]] = []
             for one in wanted:
-                spec = writer.spec(one)
+                spec = found.spec(one)
                 if isinstance(spec, Failure):
                     found.add(one, spec)
                 else:
@@ -91,7 +87,7 @@ def search(
                     found.add(cells[number][0], outcome)
             finally:
                 outcomes.close()
-            answers.tell(running, [found.told(one) for one in asked])
+            samplers.tell(running, [found.told(one) for one in asked])
     except KeyboardInterrupt:
         if not found.outcomes:
             raise
@@ -118,16 +114,18 @@ def _after(progress: Progress, before: int) -> Progress:
     return lambda done, total, what: progress(before + done, before + total, what)
 
 
-@frozen(eq=False)
-class _Writer:
-    """Writes the cells of the points of a study."""
+@define
+class _Progress:
+    """Writes points as cells, and knows what has come of them so far."""
 
+    experiment: Experiment
     study: Study
     space: Space
-    file: str | None
-    fidelity: str
     plugins: PluginManager
-    cells: SpecWriter
+    fidelity: Choice
+    outcomes: dict[Trial, Outcome] = field(factory=dict)
+    order: dict[str | None, None] = field(factory=dict)  # the rungs, as they were asked for first
+    cells: SpecWriter = field(default=Factory(lambda self: SpecWriter(self.plugins), takes_self=True))
 
     def spec(self, trial: Trial) -> CellSpec | Failure:
         """Return what to run, or why the point is impossible."""
@@ -135,12 +133,11 @@ class _Writer:
         rung = None if trial.rung is None else study.rung(trial.rung)
         settings = self.space.settings(point) | (dict(rung.values) if rung else {})
         try:
-            outline = reading.parse(with_values(study.content, settings), file=self.file)
+            outline = reading.parse(with_values(study.content, settings), file=self.experiment.file)
             outline = outline.select(fabrics=[point.fabric], workloads=[point.workload])
             experiment = reading.configured(outline, self.plugins, trust_plugins=True)
-            workload, fabric = experiment.cells[0]
-            fidelity = (rung and rung.fidelity) or self.fidelity
-            return self.cells.spec(experiment, workload, fabric, fidelity)
+            fidelity = (rung and rung.fidelity) or self.fidelity.fidelity
+            return self.cells.spec(experiment, *experiment.cells[0], fidelity)
         except UnknownNameError as error:
             raise self._blamed(error) from None
         except InputError as error:
@@ -156,44 +153,24 @@ class _Writer:
                 return UnknownNameError(error.message, file=file, key=key, accepted=error.accepted)
         return error
 
-
-@define
-class _Found:
-    """What is known of the points so far."""
-
-    title: str
-    study: Study
-    space: Space
-    sampler: Sampler
-    fidelity: Choice
-    outcomes: dict[Trial, Outcome] = field(factory=dict)
-    order: dict[str | None, None] = field(factory=dict)
-    """The rungs, in the order in which they were asked for first."""
-
     def add(self, trial: Trial, outcome: Outcome) -> None:
         """Take note of an outcome; raises ``InputError`` where it lacks an objective."""
         self.order.setdefault(trial.rung)
         self.outcomes[trial] = outcome
-        if isinstance(outcome, Cell):
-            for key, names in (
-                ("objective", [one.metric for one in self.study.objectives]),
-                ("objective.limits", list(self.study.limits)),
-            ):
-                for name in names:
-                    if METRICS[name].of(outcome) is None:
-                        raise InputError(
-                            f"{name} is not known of {outcome.workload} on {outcome.fabric}",
-                            file=self.study.file,
-                            key=key,
-                            accepted=", ".join(_metrics(outcome)),
-                        )
+        if isinstance(outcome, Failure):
+            return
+        wanted = [(one.metric, "objective") for one in self.study.objectives]
+        for name, key in (*wanted, *((name, "objective.limits") for name in self.study.limits)):
+            if METRICS[name].of(outcome) is None:
+                message = f"{name} is not known of {outcome.workload} on {outcome.fabric}"
+                raise InputError(message, file=self.study.file, key=key, accepted=", ".join(_metrics(outcome)))
 
     def told(self, trial: Trial) -> Told:
         """Return what the sampler is told of ``trial``."""
         outcome = self.outcomes[trial]
         if isinstance(outcome, Failure):
             return Told(trial, None, False)
-        return Told(trial, _losses(outcome, self.study.objectives), not self._broken(outcome))
+        return Told(trial, _losses(_metrics(outcome), self.study.objectives), not self._broken(outcome))
 
     def _broken(self, cell: Cell) -> str:
         """Return which limit ``cell`` breaks, in words; empty for none."""
@@ -214,15 +191,14 @@ class _Found:
         final = next((rung for rung in reversed(self.order) if rung in with_result), None)
         points = [self._point(trial, final) for _, trial in sorted(latest.items())]
         ranked = [one for one in points if one.final and one.seconds is not None and not one.reason]
-        signs = [1.0 if one.least else -1.0 for one in study.objectives]
-        losses = [
-            tuple(sign * one.metrics[objective.metric] for sign, objective in zip(signs, study.objectives, strict=True))
-            for one in ranked
-        ]
-        ranks = dict(zip((one.number for one in ranked), fronts(losses), strict=True))
+        losses = [_losses(one.metrics, study.objectives) for one in ranked]
+        ranks = dict(zip((one.number for one in ranked), samplers.fronts(losses), strict=True))
         cells = [one for one in self.outcomes.values() if isinstance(one, Cell)]
+        versions = dict(
+            sorted({name: one for cell in cells for name, one in cell.provenance["versions"].items()}.items())
+        )
         return StudyResult(
-            title=self.title,
+            title=self.experiment.title,
             names=tuple(one.name for one in study.dimensions),
             numeric=tuple(one.name for one in study.dimensions if one.numeric),
             objectives=study.objectives,
@@ -231,13 +207,11 @@ class _Found:
             size=self.space.count,
             points=tuple(evolve(one, rank=ranks.get(one.number)) for one in points),
             rungs=tuple(self._counts()),
-            sampler={"name": self.sampler.name, **configure.unstructure(self.sampler)},
+            sampler=describe(self.experiment.sampler),
             provenance={
                 "study": plain(study.tables),
                 "experiment": plain(study.content),
-                "versions": dict(
-                    sorted({name: one for cell in cells for name, one in cell.provenance["versions"].items()}.items())
-                ),
+                "versions": dict(sorted(versions.items())),
             },
             complete=complete,
             colours={label: colour for cell in reversed(cells) for label, colour in cell.colours.items()},
@@ -248,9 +222,7 @@ class _Found:
     def _point(self, trial: Trial, final: str | None) -> StudyPoint:
         point, outcome = self.space.points[trial.point], self.outcomes[trial]
         common: dict[str, Any] = {
-            "number": point.number,
-            "workload": point.workload,
-            "fabric": point.fabric,
+            **shared(point, StudyPoint),
             "values": self.space.values(point),
             "rung": self._label(trial),
             "final": trial.rung == final,
@@ -258,13 +230,9 @@ class _Found:
         if isinstance(outcome, Failure):
             return StudyPoint(**common, reason=outcome.reason, failed=not outcome.infeasible)
         return StudyPoint(
-            **common,
-            seconds=outcome.seconds,
+            **common | shared(outcome, StudyPoint),
             metrics=_metrics(outcome),
-            breakdown=outcome.breakdown,
-            memory=outcome.memory,
             reason=self._broken(outcome),
-            tiers=outcome.tiers,
             estimated=outcome.provenance["fidelity"] == ESTIMATE,
         )
 
@@ -303,9 +271,8 @@ def _metrics(cell: Cell) -> dict[str, float]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _losses(cell: Cell, objectives: Sequence[Objective]) -> tuple[float, ...]:
-    values = _metrics(cell)
-    return tuple(values[one.metric] if one.least else -values[one.metric] for one in objectives)
+def _losses(metrics: Mapping[str, float], objectives: Sequence[Objective]) -> tuple[float, ...]:
+    return tuple(metrics[one.metric] if one.least else -metrics[one.metric] for one in objectives)
 
 
 _UNITS = {unit.value: unit for unit in (Unit.BYTES, Unit.SECONDS, Unit.JOULES)}
