@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property
 from random import Random
 from statistics import fmean
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import attrs
 import numpy as np
 from attrs import frozen
 
 from fredfw import units
-from fredfw.errors import InputError
+from fredfw.errors import InputError, placed
 from fredfw.experiment import memories
 from fredfw.experiment.cell.repeated import spread
+from fredfw.experiment.naming import repeated
 from fredfw.experiment.results import GraphResult, JobResult, Throughput
 from fredfw.fabric import Fabric, MemoryTier
 from fredfw.simulation.record import Timeline
@@ -43,10 +44,10 @@ from fredfw.workloads.labels import BUBBLE, COMPUTE, OWN, WAITING
 from fredfw.workloads.placement import places_within
 from fredfw.workloads.spilling import Spill, with_spills
 
+_T = TypeVar("_T")
 KEYS = "jobs", "job_placement", "job_seed", "arrivals"
 """Of a row that has jobs instead of a workload."""
 PACKED, SPREAD, RANDOM = "packed", "spread", "random"
-POLICIES = PACKED, SPREAD, RANDOM
 Duration = Callable[[float, float, Kernels | None], float]
 """Returns the seconds of a computation, see ``Executor``."""
 
@@ -111,25 +112,22 @@ class Jobs(Workload):
 
     jobs: tuple[Job, ...]
     # Free NPUs for a job that names none, job by job: those with the lowest numbers, evenly spaced ones, or any.
-    job_placement: str = attrs.field(default=PACKED, validator=units.one_of(*POLICIES))
+    job_placement: str = attrs.field(default=PACKED, validator=units.one_of(PACKED, SPREAD, RANDOM))
     job_seed: int = attrs.field(default=0, validator=units.whole(0))  # of random placement; equal seeds give equal NPUs
     arrivals: Arrivals | None = None  # when jobs start that do not say it
 
     def __attrs_post_init__(self) -> None:
         if not self.jobs:
             raise InputError("there are no jobs", key="jobs", accepted="one or more")
-        names = [job.called for job in self.jobs]
-        for index, name in enumerate(names):
-            if name in names[:index]:
-                raise InputError(f"{name!r} is repeated", key=f"jobs[{index}].name", accepted="a name of its own")
+        if found := repeated(job.called for job in self.jobs):
+            key, name = f"jobs[{found[0]}].name", self.jobs[found[0]].called
+            raise InputError(f"{name!r} is repeated", key=key, accepted="a name of its own")
 
     @cached_property
     def starts(self) -> tuple[float, ...]:
         """When each job starts, in seconds."""
-        free = [index for index, job in enumerate(self.jobs) if job.start is None]
-        drawn = [0.0] * len(free) if self.arrivals is None else self.arrivals.times(len(free))
-        arrival = dict(zip(free, drawn, strict=True))
-        return tuple(arrival[index] if job.start is None else job.start for index, job in enumerate(self.jobs))
+        arrivals = iter([0.0] * len(self.jobs) if self.arrivals is None else self.arrivals.times(len(self.jobs)))
+        return tuple(next(arrivals) if job.start is None else job.start for job in self.jobs)
 
     def sets(self, system: System) -> tuple[IntArray, ...]:
         """Return the sorted numbers of the NPUs of each job; raises ``InputError`` where there are too few of them."""
@@ -156,7 +154,7 @@ class Jobs(Workload):
                 continue
             count = job.npus
             if count is None:
-                with _of(index):
+                with _placed(index):
                     count = workload_answers.mesh(job.workload, system).ranks
             if count > len(free):
                 are = f"of {system.npus} is", f"of {system.npus} are"
@@ -173,7 +171,7 @@ class Jobs(Workload):
         found = []
         for index, (job, npus, start) in enumerate(zip(self.jobs, self.sets(system), self.starts, strict=True)):
             own = attrs.evolve(system, npus=len(npus))
-            with _of(index):
+            with _placed(index):
                 mesh = workload_answers.mesh(job.workload, own)
                 if mesh.ranks > len(npus):
                     message = f"{mesh} needs {counted(mesh.ranks, 'NPU')}, but the job {job.called!r} has {len(npus)}"
@@ -181,23 +179,18 @@ class Jobs(Workload):
             found.append(Part(index, job, npus, start, own, mesh))
         return tuple(sorted(found, key=lambda part: int(part.npus[0])))
 
-    def places(self, placement: Placement, fabric: Fabric, system: System) -> IntArray:
-        """Return the ``(ranks,)`` NPU number of each rank of the graph."""
-        return np.concatenate([part.places(placement, fabric) for part in self.parts(system)])
-
     def mesh(self, system: System) -> DeviceMesh:
         """Return all ranks along one axis: jobs have meshes of their own."""
         return DeviceMesh({"job": sum(part.mesh.ranks for part in self.parts(system))})
 
     def graph(self, system: System) -> TaskGraph:
         """Return the graph of all jobs."""
-        return composed([part.job_graph(part.start) for part in self.parts(system)])
+        return composed([part.graph for part in self.parts(system)])
 
     def labels(self, system: System) -> Mapping[str, Label]:
         """Return the labels of all jobs, without colours: two jobs would have the same."""
-        return {
-            label: attrs.evolve(one, colour=None) for part in self.parts(system) for label, one in part.labels.items()
-        }
+        labels = {label: one for part in self.parts(system) for label, one in part.labels.items()}
+        return {label: attrs.evolve(one, colour=None) for label, one in labels.items()}
 
     def memory(self, system: System) -> MemoryUse:
         """Return what the fullest NPU of all jobs needs."""
@@ -205,15 +198,15 @@ class Jobs(Workload):
 
     def notes(self, system: System) -> tuple[str, ...]:
         """Return the notes of all jobs."""
-        return tuple(note for part in self._in_order(system) for note in part.notes)
+        return self._told(workload_answers.notes, system)
 
     def omissions(self, system: System) -> tuple[str, ...]:
         """Return the omissions of all jobs."""
-        return tuple(note for part in self._in_order(system) for note in part.omissions)
+        return self._told(workload_answers.omissions, system)
 
-    def _in_order(self, system: System) -> list[Part]:
-        """Return the jobs in the order of the experiment."""
-        return sorted(self.parts(system), key=lambda part: part.index)
+    def _told(self, what: Callable[[Workload, System], Iterable[str]], system: System) -> tuple[str, ...]:
+        ordered = sorted(self.parts(system), key=lambda part: part.index)
+        return tuple(f"{quoted(part.name)}: {note}" for part in ordered for note in part.asked(what))
 
 
 @frozen(eq=False)
@@ -241,55 +234,37 @@ class Part:
         """Return the ``(ranks,)`` NPU number of each of its ranks."""
         return places_within(placement, fabric, self.mesh, self.npus)
 
-    def job_graph(self, start: float) -> JobGraph:
-        """Return its graph, with all iterations, which begins at ``start``."""
-        with self.placed():
-            graph = workload_answers.graph(self.job.workload, self.system, self.mesh.ranks)
-            work = self.work
-        graph = with_spills(graph, self.spilled, 1 if work is None else work.microbatches or 1)
-        return JobGraph(self.name, self.index, graph, start, self.job.iterations)
-
-    def alone(self) -> TaskGraph:
-        """Return its graph, with all iterations, without other jobs; it starts when it does beside them."""
-        return composed([self.job_graph(self.start)])
-
     def placed(self) -> AbstractContextManager[None]:
         """Return a context that adds the place of its workload to errors."""
-        return _of(self.index)
+        return _placed(self.index)
+
+    def asked(self, answer: Callable[[Workload, System], _T]) -> _T:
+        """Return what its workload answers."""
+        with self.placed():
+            return answer(self.job.workload, self.system)
+
+    @property
+    def graph(self) -> JobGraph:
+        """Its graph, with all iterations."""
+        graph = self.asked(lambda workload, system: workload_answers.graph(workload, system, self.mesh.ranks))
+        microbatches = 1 if self.work is None else self.work.microbatches or 1
+        graph = with_spills(graph, self.spilled, microbatches)
+        return JobGraph(self.name, self.index, graph, self.start, self.job.iterations)
 
     @property
     def labels(self) -> Mapping[str, Label]:
         """What its workload says of the labels of the composed graph."""
-        with self.placed():
-            found = workload_answers.labels(self.job.workload, self.system)
-        return {f"{self.name}/{label}": one for label, one in found.items()}
+        return {f"{self.name}/{label}": one for label, one in self.asked(workload_answers.labels).items()}
 
     @property
     def memory(self) -> MemoryUse:
         """What an NPU needs for it."""
-        with self.placed():
-            return workload_answers.memory(self.job.workload, self.system)
+        return self.asked(workload_answers.memory)
 
     @property
     def work(self) -> Work | None:
         """What an iteration of it trains."""
-        with self.placed():
-            return workload_answers.work(self.job.workload, self.system)
-
-    @property
-    def omissions(self) -> tuple[str, ...]:
-        """What it leaves out."""
-        return self._told("omissions")
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What a reader of its results must know."""
-        return self._told("notes")
-
-    def _told(self, what: str) -> tuple[str, ...]:
-        with self.placed():
-            notes = getattr(workload_answers, what)(self.job.workload, self.system)
-        return tuple(f"{quoted(self.name)}: {note}" for note in notes)
+        return self.asked(workload_answers.work)
 
 
 def spilling(parts: Sequence[Part], npu: Npu, tiers: Sequence[MemoryTier]) -> tuple[Part, ...]:
@@ -313,13 +288,9 @@ def _kept(part: Part, tier: str) -> float:
     return part.memory.tiers.get(tier, 0.0) * part.mesh.ranks
 
 
-@contextmanager
-def _of(index: int) -> Iterator[None]:
-    """Add the place of a job's workload to errors."""
-    try:
-        yield
-    except InputError as error:
-        raise error.at(key=f"jobs[{index}].workload") from None
+def _placed(index: int) -> AbstractContextManager[None]:
+    """Return a context that adds the place of a job's workload to errors."""
+    return placed(key=f"jobs[{index}].workload")
 
 
 def seconds_of(graph: TaskGraph, durations: Mapping[int, Duration]) -> TaskGraph:

@@ -289,9 +289,13 @@ class Runner:
         if variation is not None:
             with self._placed("variation" if fabric.variation is None else f"{key}.variation"):
                 variation.pace(0, len(on.npus))
-        self._check_events(fabric, on, alone=not isinstance(model, Jobs))
-        with self._placed(f"{key}.scopes"):
-            _check_scopes(fabric, on)
+        if fabric.events:
+            self._check_events(fabric, on, alone=not isinstance(model, Jobs))
+        tiers_of_links = int(on.tiers.max(initial=-1)) + 1
+        if fabric.scopes is not None and len(fabric.scopes) != tiers_of_links:
+            message = f"{len(fabric.scopes)} scopes for {tiers_of_links} tiers of links"
+            accepted = "a scope for each tier, the innermost first"
+            raise InputError(message, file=self._experiment.file, key=f"{key}.scopes", accepted=accepted)
         with self._placed(""):
             npu = self._experiment.npu_of(fabric, on.accelerator)
         with self._placed(f"{key}.router"):
@@ -320,7 +324,7 @@ class Runner:
             graph = self._graph(workload, system, mesh.ranks)
             work = workload_answers.work(model, system)
             if any(job.spilled for job in jobs):
-                graph = composed([job.job_graph(job.start) for job in jobs])
+                graph = composed([job.graph for job in jobs])
             graph = with_spills(graph, spilled, 1 if work is None else work.microbatches or 1)
             omissions = workload_answers.omissions(model, system)
             labels = model.labels(system) if jobs else workload_answers.labels(model, system)
@@ -340,7 +344,7 @@ class Runner:
                 jobs=jobs,
                 transfers=transfers(graph) * (1 if variation is None else variation.runs) * (2 if jobs else 1),
             )
-            tasks = bench.assignment(cell.iteration(1.0))
+            tasks = bench.assignment(Iteration(graph, places, npu.seconds, cell.priorities))
         with self._placed(f"{key}.collectives"):
             tasks.check_collectives()
         with self._placed(f"{key}.router"):
@@ -350,17 +354,11 @@ class Runner:
 
     def _check_events(self, fabric: FabricSpec, built: Fabric, *, alone: bool) -> None:
         """Make sure that the links are there that something happens to, and that one job alone restarts."""
-        if not fabric.events:
-            return
-        try:
+        with self._placed(f"fabrics.{fabric.name}.events"):
             check(fabric.events, built)
-        except InputError as error:
-            key = f"fabrics.{fabric.name}.events{error.key}"
-            raise InputError(error.message, file=self._experiment.file, key=key, accepted=error.accepted) from None
-        if not alone and ending(fabric.events, built):
-            message = "a failure ends one of several jobs, whose restart is not simulated"
-            key = f"fabrics.{fabric.name}.events"
-            raise InputError(message, file=self._experiment.file, key=key, accepted=f"then = {REROUTE!r}")
+            if not alone and ending(fabric.events, built):
+                message = "a failure ends one of several jobs, whose restart is not simulated"
+                raise InputError(message, accepted=f"then = {REROUTE!r}")
 
     def _priorities(self, names: Iterable[str], labels: Mapping[str, Label]) -> dict[str, int]:
         """Return the class of each label that has one: of the experiment, or as the workload declares them.
@@ -477,7 +475,7 @@ class _Cell:
         """Return one of its ``jobs`` without the others."""
         places = job.places(self.placement, self.bench.fabric)
         seconds = _seconds(scale, self.npu, self.memory)
-        return Iteration(seconds_of(job.alone(), self._durations(scale)), places, seconds, self.priorities)
+        return Iteration(seconds_of(composed([job.graph]), self._durations(scale)), places, seconds, self.priorities)
 
     def _durations(self, scale: float) -> dict[int, Duration]:
         return {job.index: _seconds(scale, self.npu, job.memory) for job in self.jobs}
@@ -488,14 +486,6 @@ class _Cell:
         if not self.jobs:
             return memories.notes(self.memory, self.npu, self.spilled)
         return tuple(note for job in self.jobs for note in job.memory_notes(self.npu))
-
-
-def _check_scopes(spec: FabricSpec, fabric: Fabric) -> None:
-    """Make sure that the experiment says of each tier of ``fabric`` what its links join, if it does of any."""
-    tiers = int(fabric.tiers.max(initial=-1)) + 1
-    if spec.scopes is not None and len(spec.scopes) != tiers:
-        message = f"{len(spec.scopes)} scopes for {tiers} tiers of links"
-        raise InputError(message, accepted="a scope for each tier, the innermost first")
 
 
 def describe(plugin: Any) -> dict[str, Any]:
