@@ -64,18 +64,12 @@ def link_loads(
     top: int | None = None,
     by_label: Mapping[str, FloatArray] = _NO_LABELS,
 ) -> list[LinkLoad]:
-    """Return the links of ``fabric`` that carried something, the busiest first (ties by number), at most ``top``.
+    """Return the links that carried something of ``(links,)`` bytes in ``seconds``, the busiest first, at most ``top``.
 
-    Args:
-        fabric: Whose links they are.
-        link_bytes: ``(links,)`` bytes.
-        seconds: The time they had.
-        top: How many to return; all by default.
-        by_label: ``(links,)`` bytes of each label.
+    Equally busy ones are in the order of their numbers.
     """
     used = np.flatnonzero(link_bytes)
     utilization = link_bytes[used] / (fabric.bandwidths[used] * seconds)
-    # Stable, so equally busy links stay in the order of their numbers.
     order = np.argsort(-utilization, kind="stable")[:top]
     return [
         LinkLoad(
@@ -101,8 +95,7 @@ class TierShare:
         mean: Mean utilisation over all of them, 0 to 1.
         bytes_by_label: Whose bytes those are; labels without any are left out.
         mean_by_label: The part that each label has in ``mean``.
-        hottest: The link with the highest utilisation, which is the share of the iteration that it is busy; the first,
-            where several are equal.
+        hottest: The first link with the highest utilisation, the share of the iteration that it is busy.
     """
 
     name: str
@@ -143,32 +136,31 @@ def critical_path(result: RunResult | GraphResult) -> CriticalPath:
     busy = result.link_bytes / result.fabric.bandwidths
     found: dict[tuple[str, str], _Sum] = {}
     by_rank: list[tuple[str, float]] = []
+
+    def of(pattern: str, kind: str) -> _Sum:
+        return found.setdefault((pattern, kind), _Sum())
+
     for (span, seconds, waited), rank in zip(_seconds(timeline, path), ranks, strict=True):
         task = int(timeline.task[span])
         by_rank += ((str(rank), seconds), (str(rank), waited))
         if waited:
-            _sum(found, WAITING, WAITING).add(WAITING, 1, waited, {WAITING: waited}, waited)
-        name = graph.names[task]
-        pattern = _NUMBER.sub("#", name)
-        times = int(graph.repeats[task])
-        begins = _begins(timeline, span)
-        if timeline.is_compute(span):
-            _sum(found, pattern, COMPUTE).add(name, times, seconds, {COMPUTE: seconds}, seconds, begins)
-            continue
+            of(WAITING, WAITING).add(WAITING, 1, waited, {WAITING: waited}, waited)
+        alone, demand, limits = seconds, None, {COMPUTE: seconds}
+        kind = COMPUTE
         if graph.kinds[task] == TaskKind.WAIT:
-            _sum(found, pattern, WAITING).add(name, times, seconds, {WAITING: seconds}, seconds, begins)
-            continue
-        one = _sum(found, pattern, graph.label(task))
-        demand = None if demands is None else demands.of(task, rank)
-        if demand is None:
-            one.add(name, times, seconds, {NETWORK: seconds}, seconds, begins)
-            continue
-        one.algorithms[demand.algorithm] = None
-        one.ranks = max(one.ranks, demand.ranks)
-        one.add(name, times, seconds, _parts(demand, seconds, limit_of, busy), min(demand.seconds, seconds), begins)
+            kind, limits = WAITING, {WAITING: seconds}
+        elif not timeline.is_compute(span):
+            kind, limits = graph.label(task), {NETWORK: seconds}
+            demand = None if demands is None else demands.of(task, rank)
+        one = of(_NUMBER.sub("#", graph.names[task]), kind)
+        if demand is not None:
+            one.algorithms[demand.algorithm] = None
+            one.ranks = max(one.ranks, demand.ranks)
+            alone, limits = min(demand.seconds, seconds), _parts(demand, seconds, limit_of, busy)
+        one.add(graph.names[task], int(graph.repeats[task]), seconds, limits, alone, _begins(timeline, span))
     down = 0.0 if result.spread else result.seconds - timeline.duration
     if down:
-        _sum(found, RESTART, WAITING).add(RESTART, 1, down, {WAITING: down}, down)
+        of(RESTART, WAITING).add(RESTART, 1, down, {WAITING: down}, down)
     steps = sorted((one.step(pattern, kind) for (pattern, kind), one in found.items()), key=_longest)
     return CriticalPath(
         seconds=timeline.duration + down,
@@ -189,7 +181,7 @@ class _Sum:
     count: int = 0
     seconds: list[float] = field(factory=list)
     alone: list[float] = field(factory=list)
-    limits: dict[str, list[float]] = field(factory=dict)
+    limits: list[tuple[str, float]] = field(factory=list)
     begins: Counter[str] = field(factory=Counter)
     algorithms: dict[str, None] = field(factory=dict)
     ranks: int = 0
@@ -202,8 +194,7 @@ class _Sum:
         self.count += count
         self.seconds.append(seconds)
         self.alone.append(alone)
-        for limit, part in limits.items():
-            self.limits.setdefault(limit, []).append(part)
+        self.limits += limits.items()
         if begins:
             self.begins[begins] += 1
 
@@ -216,13 +207,9 @@ class _Sum:
             math.fsum(self.alone),
             " + ".join(self.algorithms),
             self.ranks,
-            _totals((limit, math.fsum(parts)) for limit, parts in self.limits.items()),
+            _totals(iter(self.limits)),
             dict(sorted(self.begins.items())),
         )
-
-
-def _sum(found: dict[tuple[str, str], _Sum], pattern: str, kind: str) -> _Sum:
-    return found.setdefault((pattern, kind), _Sum())
 
 
 def _longest(step: PathStep) -> tuple[float, str, str]:

@@ -50,11 +50,8 @@ Seconds = Mapping[tuple[str, str], float]
 def check_share(share: float) -> float:
     """Return ``share``, by which parameters are changed; raises ``InputError`` unless it is between 0 and 1."""
     if not 0 < share < 1:
-        raise InputError(
-            f"{share * 100:g} per cent is not possible",
-            key="sensitivity",
-            accepted="more than 0 and less than 100",
-        )
+        message = f"{share * 100:g} per cent is not possible"
+        raise InputError(message, key="sensitivity", accepted="more than 0 and less than 100")
     return share
 
 

@@ -30,6 +30,8 @@ class CollectiveResult:
         ranks: Size of the group.
         size: Bytes of the per-rank buffer.
         duration: Seconds.
+        algbw: Size / duration, bytes per second.
+        busbw: ``algbw`` x the pattern's bus factor, bytes per second.
         steps: Repetitions of all phases of the schedule.
         link_bytes: ``(links,)`` bytes that crossed each link.
         link_utilization: ``(links,)`` share of each link's capacity used over the duration.
@@ -53,9 +55,7 @@ class CollectiveResult:
     size: float
     duration: float
     algbw: float
-    """Size / duration, bytes per second."""
     busbw: float
-    """algbw x the pattern's bus factor, bytes per second."""
     steps: int
     link_bytes: FloatArray
     link_utilization: FloatArray

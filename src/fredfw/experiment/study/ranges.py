@@ -11,8 +11,9 @@ from typing import Any
 from attrs import frozen
 
 from fredfw import limits
-from fredfw.errors import InputError, nearest
-from fredfw.tables import check_keys
+from fredfw.errors import InputError
+from fredfw.experiment.naming import repeated
+from fredfw.tables import as_choice, check_keys
 
 FORM = (
     "a list of values, { from = 1, to = 8, step = 1 }, with factor = 2 or count = 4 in place of step, "
@@ -35,27 +36,25 @@ def values_of(given: object) -> tuple[Any, ...]:
     if not isinstance(given, list) or not given:
         raise InputError(f"{given!r} has no values", accepted=FORM)
     limits.check("cells", len(given))
-    known = set()
-    for one in given:
-        written = type(one), repr(one)  # 1, 1.0 and true are equal, and so not the same value of a field
-        if written in known:
-            raise InputError(f"{one!r} is repeated", accepted="different values")
-        known.add(written)
+    # 1, 1.0 and true are equal, and not the same value of a field.
+    if found := repeated((type(one), repr(one)) for one in given):
+        raise InputError(f"{given[found[0]]!r} is repeated", accepted="different values")
     return tuple(given)
 
 
 def _of_table(table: Mapping[str, Any]) -> list[Any]:
     check_keys(table, KEYS, "")
-    for kind, keys in (("values", ("values",)), ("divisors_of", _DIVISORS)):
-        if kind in table:
+    for keys, make in ((("values",), _listed), (_DIVISORS, _divisors)):
+        if keys[0] in table:
             for key in table:
                 if key not in keys:
-                    raise InputError(f"has no part in {kind}", key=key, accepted=", ".join(keys))
-            return _listed(table["values"]) if kind == "values" else _divisors(table)
+                    raise InputError(f"has no part in {keys[0]}", key=key, accepted=", ".join(keys))
+            return make(table)
     return _range(table)
 
 
-def _listed(values: object) -> list[Any]:
+def _listed(table: Mapping[str, Any]) -> list[Any]:
+    values = table["values"]
     if not isinstance(values, list) or not values:
         raise InputError(f"{values!r} is not a list of values", key="values", accepted="a list of one or more values")
     return values
@@ -115,38 +114,33 @@ def _range(table: Mapping[str, Any]) -> list[Any]:
         raise InputError(message, key="to", accepted=f"the unit {first.unit!r}" if first.unit else "a number alone")
     if last.number < first.number:
         raise InputError(f"{table['to']!r} is below {table['from']!r}", key="to", accepted="the larger of the two")
-    scale = table.get("scale", "linear")
-    if scale not in ("linear", "log"):
-        hint = nearest(scale, ("linear", "log")) if isinstance(scale, str) else ""
-        raise InputError(f"{scale!r} is not known{hint}", key="scale", accepted="linear, log")
+    scale = as_choice(table.get("scale", "linear"), ("linear", "log"), "scale")
     ways = [key for key in ("step", "factor", "count") if key in table]
     if len(ways) != 1:
         raise InputError(f"has {' and '.join(ways) or 'no step'}", accepted="one of step, factor, count")
-    if scale == "log" and ways[0] == "step":
+    (way,) = ways
+    if scale == "log" and way == "step":
         raise InputError("a logarithmic range has no step", key="scale", accepted="factor or count in place of step")
-    if (scale == "log" or ways[0] == "factor") and first.number <= 0:
+    if (scale == "log" or way == "factor") and first.number <= 0:
         raise InputError(f"{table['from']!r} is not above 0", key="from", accepted="a number above 0")
-    if ways[0] == "count":
+    if way == "count":
         return _counted(table, first, last, logarithmic=scale == "log")
-    by = _Amount.read(table[ways[0]], ways[0])
-    if by.unit not in ("", first.unit) or (by.unit and ways[0] == "factor"):
-        accepted = f"the unit {first.unit!r}, or a number alone" if ways[0] == "step" else "a number alone"
-        raise InputError(f"{table[ways[0]]!r} has another unit", key=ways[0], accepted=accepted)
-    if ways[0] == "step":
-        if by.number <= 0:
-            raise InputError(f"{table['step']!r} is not a step", key="step", accepted="a number above 0")
-        steps = math.floor((last.number - first.number) / by.number)
-        limits.check("cells", steps + 1)
-        return [_written(first, first.number + by.number * one, whole=by.whole) for one in range(steps + 1)]
-    if by.number <= 1:
-        raise InputError(f"{table['factor']!r} is not a factor", key="factor", accepted="a number above 1")
-    # A factor just above 1 asks for as many as a small step does.
-    limits.check("cells", math.floor(math.log(last.number / first.number) / math.log(by.number)) + 1)
-    found, value = [], first.number
-    while value <= last.number:
-        found.append(_written(first, value, whole=True))
-        value *= by.number
-    return found
+    by = _Amount.read(table[way], way)
+    if by.unit not in ("", first.unit) or (by.unit and way == "factor"):
+        accepted = f"the unit {first.unit!r}, or a number alone" if way == "step" else "a number alone"
+        raise InputError(f"{table[way]!r} has another unit", key=way, accepted=accepted)
+    least = 0 if way == "step" else 1
+    if by.number <= least:
+        raise InputError(f"{table[way]!r} is not a {way}", key=way, accepted=f"a number above {least}")
+    if way == "step":
+        count = math.floor((last.number - first.number) / by.number) + 1
+        numbers = (first.number + by.number * one for one in range(count))
+    else:
+        count = math.floor(math.log(last.number / first.number) / math.log(by.number)) + 2  # which a logarithm may miss
+        numbers = (first.number * by.number**one for one in range(count))
+    limits.check("cells", count if way == "step" else count - 1)
+    whole = way == "factor" or by.whole
+    return [_written(first, one, whole=whole) for one in numbers if one <= last.number]
 
 
 def _counted(table: Mapping[str, Any], first: _Amount, last: _Amount, *, logarithmic: bool) -> list[Any]:
