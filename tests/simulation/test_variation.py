@@ -9,8 +9,7 @@ import pytest
 
 from fredfw import Framework, GraphBuilder, Pattern, TaskGraph
 from fredfw.errors import InputError
-from fredfw.experiment.cell.repeated import spread
-from fredfw.experiment.results import GraphResult
+from fredfw.experiment.results import GraphResult, Spread
 from fredfw.simulation import Jitter, Stragglers, Variation
 
 
@@ -92,7 +91,7 @@ def test_p99_converges_with_the_root_of_the_runs() -> None:
         offs = []
         for seed in range(seeds):
             varied = Variation(seed=seed, jitter=jitter)
-            found = spread([float(jitter.draw(2, varied.generator(run, 1)).max()) for run in range(runs)])
+            found = Spread.of([float(jitter.draw(2, varied.generator(run, 1)).max()) for run in range(runs)])
             offs.append((found.p99 - 1) / width + 0.5 - exact)
         return math.sqrt(np.mean(np.square(offs)))
 

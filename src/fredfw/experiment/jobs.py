@@ -17,9 +17,8 @@ from attrs import frozen
 from fredfw import units
 from fredfw.errors import InputError, placed
 from fredfw.experiment import memories
-from fredfw.experiment.cell.repeated import spread
 from fredfw.experiment.naming import repeated
-from fredfw.experiment.results import GraphResult, JobResult, Throughput
+from fredfw.experiment.results import GraphResult, JobResult, Spread, Throughput
 from fredfw.fabric import Fabric, MemoryTier
 from fredfw.simulation.record import Timeline
 from fredfw.terminal import has_controls, quoted
@@ -366,7 +365,7 @@ def _result(part: Part, together: Simulated, alone: Simulated, npu: Npu, compute
         throughput=Throughput.of(
             work, seconds / len(iterations), npus=part.mesh.ranks, peak=npu.peak, compute_scale=compute_scale
         ),
-        spread=spread(times) if len(times) > 1 else None,
+        spread=Spread.of(times) if len(times) > 1 else None,
     )
 
 

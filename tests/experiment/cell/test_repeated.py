@@ -10,7 +10,7 @@ import pytest
 
 from fredfw import Framework
 from fredfw.errors import InputError
-from fredfw.experiment.cell.repeated import spread
+from fredfw.experiment.results import Spread
 
 RING = {"topology": {"name": "switch", "npus": 4}}
 VARIED = {"runs": 3, "seed": 4, "jitter": {"distribution": "lognormal", "deviation": 0.1}}
@@ -35,9 +35,9 @@ def test_rows_have_the_spread_of_their_runs_from_a_store_too(tmp_path: Path) -> 
 
 def test_runs_that_differ_by_rounding_alone_have_no_error() -> None:
     time = 1.2345e-3
-    assert spread([time, math.nextafter(time, 1.0), time]).standard_error == 0.0
+    assert Spread.of([time, math.nextafter(time, 1.0), time]).standard_error == 0.0
     # Two runs: half of what is between them.
-    assert spread([1.0, 1.0 + 1e-9]).standard_error == pytest.approx(0.5e-9, rel=1e-6)
+    assert Spread.of([1.0, 1.0 + 1e-9]).standard_error == pytest.approx(0.5e-9, rel=1e-6)
 
 
 def test_a_fabric_may_vary_as_nothing_else_does() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -12,8 +13,7 @@ from attrs import evolve, frozen
 
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern
 from fredfw.errors import SimulationError
-from fredfw.experiment.cell.repeated import over
-from fredfw.experiment.results import CollectiveResult, GraphResult
+from fredfw.experiment.results import CollectiveResult, GraphResult, Spread
 from fredfw.fabric import Fabric, NodeKind, Routes
 from fredfw.plugin.manager import PluginManager
 from fredfw.simulation import (
@@ -31,6 +31,7 @@ from fredfw.simulation.links import LinkEvent, LinkEvents, check, ending, restar
 from fredfw.simulation.record import Timeline
 from fredfw.simulation.variation import Pace, Variation, notes as variation_notes
 from fredfw.typing import BoolArray, FloatArray, IntArray
+from fredfw.units import Unit, render
 from fredfw.workloads import Kernels, TaskGraph
 from fredfw.workloads.labels import WAITING
 
@@ -289,6 +290,53 @@ class Bench:
             schedule=plan.schedule,
             protocol="" if price is None else price.protocol,
         )
+
+
+# So few runs say little about the slowest of a hundred.
+_ENOUGH = 100
+
+
+def over(once: Callable[[int], GraphResult], runs: int) -> GraphResult:
+    """Return the first of ``runs`` runs with the mean of all in place of its time, its parts, its bytes and its energy.
+
+    The timeline, the figures and the notes are those of the first run.
+    """
+    first = once(0)
+    seconds, energies = [first.seconds], [first.energy]
+    parts, moved = [first.breakdown], [first.link_bytes_by_label]
+    for run in range(1, runs):
+        one = once(run)
+        seconds.append(one.seconds)
+        energies.append(one.energy)
+        parts.append(one.breakdown)
+        moved.append(one.link_bytes_by_label)
+    by_label = {
+        label: sum((one[label] for one in moved[1:] if label in one), loads) / runs
+        for label, loads in first.link_bytes_by_label.items()
+    }
+    found = Spread.of(seconds)
+    times = f"P50 {_told(found.p50)}, P99 {_told(found.p99)}, standard error of the mean {_told(found.standard_error)}"
+    few = "; the P99 of so few runs is close to the slowest" if runs < _ENOUGH else ""
+    note = f"mean of {runs} runs: {times}{few}; the timeline is of the first"
+    return evolve(
+        first,
+        seconds=found.mean,
+        breakdown=_means(parts),
+        energy=fmean(energies),
+        link_bytes=sum(by_label.values(), np.zeros_like(first.link_bytes)),
+        link_bytes_by_label=by_label,
+        bytes_by_cause={label: float(loads.sum()) for label, loads in by_label.items()},
+        notes=(*first.notes, note),
+        spread=found,
+    )
+
+
+def _told(seconds: float) -> str:
+    return render(seconds, Unit.SECONDS, 4)
+
+
+def _means(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    return {cause: fmean(one[cause] for one in parts) for cause in parts[0]}
 
 
 class Kept:

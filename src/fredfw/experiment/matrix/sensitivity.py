@@ -31,8 +31,7 @@ from fredfw.experiment.results import (
     Sensitivity,
     WhatIf,
 )
-from fredfw.experiment.run.cells import SpecWriter, Workers, evaluate
-from fredfw.experiment.run.inprocess import InProcess
+from fredfw.experiment.run.cells import InProcess, SpecWriter, Workers, evaluate
 from fredfw.experiment.store import Store
 from fredfw.fabric import Fabric, with_memories
 from fredfw.plugin.answers import built

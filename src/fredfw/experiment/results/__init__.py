@@ -1,8 +1,16 @@
 """The results that the runner returns: plain data for reports, JSON and embedding programs."""
 
-from fredfw.experiment.results.cells import Cell, Failure, TierLoad
-from fredfw.experiment.results.comparison import Comparison, Row, Saving, SavingClaim, SavingGroup, Status
-from fredfw.experiment.results.jobs import JobResult, Spread, Throughput
+from fredfw.experiment.results.comparison import (
+    Cell,
+    Comparison,
+    Failure,
+    Row,
+    Saving,
+    SavingClaim,
+    SavingGroup,
+    Status,
+    TierLoad,
+)
 from fredfw.experiment.results.reasons import (
     CriticalPath,
     Effect,
@@ -13,7 +21,15 @@ from fredfw.experiment.results.reasons import (
     Sensitivity,
     WhatIf,
 )
-from fredfw.experiment.results.runs import CollectiveResult, CollectiveSweep, GraphResult, RunResult
+from fredfw.experiment.results.runs import (
+    CollectiveResult,
+    CollectiveSweep,
+    GraphResult,
+    JobResult,
+    RunResult,
+    Spread,
+    Throughput,
+)
 
 __all__ = [
     "Cell",
