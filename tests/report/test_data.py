@@ -12,10 +12,11 @@ from fredfw.experiment.results import CollectiveSweep, Comparison, Failure, RunR
 from fredfw.experiment.why import link_loads
 from fredfw.fabric import Fabric
 from fredfw.report import data
+from fredfw.report.cells import groups, ordered
 
 
 def test_causes_come_as_most_are_declared_and_then_by_name() -> None:
-    assert data.ordered(("zeta", "dp", "compute", "alpha", "load", "bubble"), [{"load": ""}, {"mp": "", "dp": ""}]) == (
+    assert ordered(("zeta", "dp", "compute", "alpha", "load", "bubble"), [{"load": ""}, {"mp": "", "dp": ""}]) == (
         "compute",
         "bubble",
         "dp",
@@ -97,11 +98,11 @@ def test_swept_fields_are_columns_and_keys(comparison: Comparison) -> None:
 
 def test_rows_of_one_sweep_are_one_group(comparison: Comparison) -> None:
     rows = [evolve(row, workload_template="{x}", workload_settings={"x": row.workload}) for row in comparison.rows]
-    (group,) = data.row_groups(rows)
+    (group,) = groups(rows)
     assert (group.name, group.fields, len(group.rows), group.baseline_workloads) == ("{x}", ("x",), 5, {})
-    (group,) = data.row_groups([evolve(row, baseline_workload="net") for row in rows])
+    (group,) = groups([evolve(row, baseline_workload="net") for row in rows])
     assert group.baseline_workloads == {"net": "x=net"}
-    assert [group.name for group in data.row_groups(comparison.rows)] == ["net", "other"]
+    assert [group.name for group in groups(comparison.rows)] == ["net", "other"]
 
 
 def test_busiest_links_first_and_ties_by_number(pair: Fabric, run: RunResult) -> None:

@@ -130,7 +130,7 @@ def test_a_field_of_both_says_whose_it_is(comparison: Comparison) -> None:
 def test_columns_name_what_differs(comparison: Comparison) -> None:
     def titles(*rows: Row) -> list[list[str]]:
         columns = key_columns(rows)
-        return [[column.title for column in columns], *([column.text(row) for column in columns] for row in rows)]
+        return [[title for title, _ in columns], *([text(row) for _, text in columns] for row in rows)]
 
     row = comparison.rows[0]
     split = evolve(row, workload_template="net mp{mp}", workload_settings={"mp": 2})

@@ -1,22 +1,25 @@
-"""The cells of a comparison as rows of a table: in which order they stand, and what tells them apart."""
+"""The cells of a comparison as rows of tables: their order, what tells them apart, their groups, and the best ones."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import chain, groupby
 from typing import Any, TypeAlias
 
 from attrs import frozen
 
 from fredfw.experiment.file.spec import AnyOutline
+from fredfw.experiment.metrics import METRICS
 from fredfw.experiment.naming import as_written, unfilled
 from fredfw.experiment.results import Comparison, Failure, Row
+from fredfw.workloads.labels import BUBBLE, COMPUTE, OWN
 
 Item: TypeAlias = Row | Failure
 """A cell with a result, or one without."""
-
+KeyColumn: TypeAlias = tuple[str, Callable[[Item], str]]
+"""A column that says which cell a row is: what stands over it, and in it."""
 KINDS = ("workload", "fabric")
-_NONE = "-"
+_ALIKE = 1e-4  # relative: not told apart by the digits of a table
 
 
 def items(comparison: Comparison) -> list[Item]:
@@ -41,13 +44,7 @@ def is_swept(cells: Iterable[Item]) -> bool:
 
 @frozen
 class Field:
-    """A swept field.
-
-    Args:
-        kind: ``workload`` or ``fabric``: whose it is.
-        name: Of the field.
-        title: What stands over its column: the name, with the kind where both have a field of that name.
-    """
+    """A swept field of a workload or a fabric, its ``kind``; both are in the title where both have that name."""
 
     kind: str
     name: str
@@ -61,7 +58,7 @@ class Field:
     def text(self, item: Item) -> str:
         """Return its value in ``item``, as written; a dash where the field is not swept."""
         own = settings(item, self.kind)
-        return as_written(own[self.name]) if self.name in own else _NONE
+        return as_written(own[self.name]) if self.name in own else "-"
 
 
 def swept_fields(outline: AnyOutline) -> list[Field]:
@@ -75,7 +72,7 @@ def fields_of(cells: Sequence[Item]) -> list[Field]:
 
 
 def _fields(*found: Iterable[Iterable[str]]) -> list[Field]:
-    names = [dict.fromkeys(name for one in part for name in one) for part in found]
+    names = [dict.fromkeys(chain.from_iterable(part)) for part in found]
     both = set.intersection(*map(set, names))
     return [
         Field(kind, name, f"{kind}.{name}" if name in both else name)
@@ -84,40 +81,127 @@ def _fields(*found: Iterable[Iterable[str]]) -> list[Field]:
     ]
 
 
-@frozen(eq=False)
-class KeyColumn:
-    """A column that says which cell a row is.
-
-    Args:
-        title: What stands over it.
-        text: What stands in it.
-    """
-
-    title: str
-    text: Callable[[Item], str]
-
-
 def key_columns(cells: Sequence[Item]) -> list[KeyColumn]:
     """Return the columns that tell ``cells`` of all workloads and fabrics apart: names where several, swept fields."""
     fields = fields_of(cells)
-    columns = []
+    columns: list[KeyColumn] = []
     for kind in KINDS:
-        labels = _labels({getattr(one, f"{kind}_template"): settings(one, kind) for one in cells})
-        if len(labels) > 1:
-            columns.append(KeyColumn(kind, partial(_label, labels, kind)))
-        columns += [KeyColumn(field.title, field.text) for field in fields if field.kind == kind]
-    return columns or [KeyColumn("fabric", lambda item: item.fabric)]
+        columns += _name_column(kind, {_template(one, kind): settings(one, kind) for one in cells})
+        columns += [(field.title, field.text) for field in fields if field.kind == kind]
+    return columns or [("fabric", lambda item: item.fabric)]
 
 
-def _label(labels: Mapping[str, str], kind: str, item: Item) -> str:
-    return labels[getattr(item, f"{kind}_template")]
+def _template(item: Item, kind: str) -> str:
+    return item.workload_template if kind == "workload" else item.fabric_template
 
 
-def _labels(templates: Mapping[str, Iterable[str]]) -> dict[str, str]:
-    """Return what to call each of ``templates``: its name without its fields, where that is one of its own."""
+def _name_column(kind: str, templates: Mapping[str, Iterable[str]]) -> list[KeyColumn]:
+    """Return a column of the names of several ``templates``, each without its fields where that is one of its own."""
     short = {
         template: " ".join(word for word in unfilled(template).split() if word not in fields)
         for template, fields in templates.items()
     }
     names = list(short.values())
-    return {template: name if name and names.count(name) == 1 else template for template, name in short.items()}
+    labels = {template: name if name and names.count(name) == 1 else template for template, name in short.items()}
+    return [(kind, lambda item: labels[_template(item, kind)])] if len(labels) > 1 else []
+
+
+@frozen(eq=False)
+class Group:
+    """Cells that belong into one table: of one workload, of all that one sweep stands for, or more."""
+
+    name: str
+    cells: tuple[Item, ...]
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """Those with a result."""
+        return tuple(one for one in self.cells if isinstance(one, Row))
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The swept fields of workloads."""
+        return tuple(dict.fromkeys(chain.from_iterable(one.workload_settings for one in self.cells)))
+
+    @property
+    def baseline_workloads(self) -> dict[str, str]:
+        """What to call each workload that speed-ups refer to; none where every row's own is its baseline."""
+        rows = self.rows
+        if all(row.baseline_workload == row.workload for row in rows):
+            return {}
+        values = {row.workload: row.workload_settings for row in rows}
+        names = dict.fromkeys(row.baseline_workload for row in rows)
+        return {
+            name: " ".join(f"{key}={as_written(value)}" for key, value in values.get(name, {}).items()) or name
+            for name in names
+        }
+
+
+def groups(cells: Iterable[Item]) -> list[Group]:
+    """Return the groups of ``cells``, by the workload's table in the experiment, in their order."""
+    return [Group(name, tuple(found)) for name, found in groupby(cells, key=lambda one: one.workload_template)]
+
+
+def exposed(cause: str) -> str:
+    """Return what to call the time that ``cause`` takes."""
+    return cause if cause in OWN else f"exposed {cause}"
+
+
+def causes(rows: Collection[Row], *, timed: bool = False) -> tuple[str, ...]:
+    """Return the causes of ``rows`` (if ``timed``, those that take any time), in the order of ``ordered``."""
+    found = {cause for row in rows for cause, seconds in row.breakdown.items() if seconds or not timed}
+    return ordered(found, (row.colours for row in rows))
+
+
+def ordered(causes: Collection[str], declared: Iterable[Collection[str]]) -> tuple[str, ...]:
+    """Return ``causes``: computation and bubbles, then labels as workloads declare them, then the others by name.
+
+    Of several workloads the one that declares the most decides first.
+    """
+    most_first = sorted(declared, key=len, reverse=True)
+    first = dict.fromkeys([COMPUTE, BUBBLE, *chain.from_iterable(most_first)])
+    return (*(one for one in first if one in causes), *sorted(set(causes).difference(first)))
+
+
+def training_rate(rows: Sequence[Row]) -> str | None:
+    """Return how rows that may train different amounts are compared, ``samples/s`` or ``tokens/s``.
+
+    Tokens count where samples differ in length. ``None``: some row does not say what it trains.
+    """
+    lengths = {None if row.work is None else row.work.tokens_per_sample for row in rows}
+    rate = "samples/s" if len(lengths) == 1 or None in lengths else "tokens/s"
+    return None if any(METRICS[rate].of(row) is None for row in rows) else rate
+
+
+def uneven_rate(rows: Sequence[Row]) -> str | None:
+    """Return the ``training_rate`` of rows that train different amounts, whose times say little; ``None`` of others."""
+    works = [row.work for row in rows]
+    amounts = {None if one is None else (one.samples, one.tokens, one.model_flops) for one in works}
+    return training_rate(rows) if len(amounts) > 1 else None
+
+
+def rate_of(row: Row, rate: str) -> float:
+    """Return how much ``row`` trains in a second, in the unit that ``training_rate`` gave."""
+    return METRICS[rate].of(row) or 0.0
+
+
+def best_cells(rows: Sequence[Row]) -> frozenset[tuple[str, str]]:
+    """Return (workload, fabric) of the best rows.
+
+    Where all rows of a group say what they train, those are the ones that train the most in a second. Elsewhere they
+    are those with the shortest time for each workload. Values that a table does not tell apart are equally good. Where
+    all are, none is the best. A row that leaves something out is not compared.
+    """
+    found = set()
+    for group in groups(rows):
+        rate = training_rate(group.rows)
+        if rate is None:
+            races = [list(members) for _, members in groupby(group.rows, key=lambda row: row.workload)]
+        else:
+            races = [list(group.rows)]
+        for race in ([row for row in one if not row.omissions] for one in races):
+            scores = [1.0 / row.seconds if rate is None else rate_of(row, rate) for row in race]
+            best = [row for row, score in zip(race, scores, strict=True) if score >= max(scores) * (1 - _ALIKE)]
+            if len(best) < len(race):
+                found |= {(row.workload, row.fabric) for row in best}
+    return frozenset(found)

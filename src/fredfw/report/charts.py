@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Collection, Iterable, Sequence
+from itertools import chain, groupby
 from typing import Any
 
 from fredfw.experiment.metrics import METRICS, Metric, pareto, scores
 from fredfw.experiment.naming import as_written, fill, unfilled
 from fredfw.experiment.results import Row, Status
-from fredfw.report.data import RowGroup, best_cells, rate_of, row_groups, uneven_rate
+from fredfw.report.cells import Group, best_cells, groups, rate_of, settings, uneven_rate
 from fredfw.report.pictures import (
     At,
     Axis,
@@ -48,32 +48,21 @@ def charts(rows: Sequence[Row]) -> list[Picture]:
     length), and so do the labels of bars.
     """
     best = best_cells(rows)
-    return [chart for group in row_groups(rows) for chart in _charts(group, best)]
+    return [chart for group in groups(rows) for chart in _charts(group, best)]
 
 
 def time_bars(title: str, rows: Sequence[Row], names: Sequence[str], best: _Best, *, end: float | None = None) -> Bars:
-    """Return where the time of ``rows`` goes.
-
-    Args:
-        title: What they have in common.
-        rows: One per bar.
-        names: Of the bars.
-        best: Cells by workload and fabric.
-        end: Seconds at the end of the axis.
-    """
+    """Return where the time of ``rows``, whose bars have ``names``, goes, on an axis up to ``end`` seconds."""
     rate = uneven_rate(rows)
-    bars = [
-        Bar(
-            name,
-            row.breakdown,
-            _note(row, rate),
-            (row.workload, row.fabric) in best,
-            row.status is Status.CALIBRATED,
-            _published(row),
-        )
-        for name, row in zip(names, rows, strict=True)
-    ]
+    bars = []
+    for name, row in zip(names, rows, strict=True):
+        fitted = row.status is Status.CALIBRATED
+        bars.append(Bar(name, row.breakdown, _note(row, rate), _is_in(best, row), fitted, _published(row)))
     return Bars(title, bars, [row.colours for row in rows], Axis(_TIME, "s"), end or _longest(rows))
+
+
+def _is_in(best: _Best, row: Row) -> bool:
+    return (row.workload, row.fabric) in best
 
 
 def trade_offs(rows: Sequence[Row]) -> list[Dots]:
@@ -84,7 +73,7 @@ def trade_offs(rows: Sequence[Row]) -> list[Dots]:
     found = []
     for names in _FRONTS:
         chosen = [METRICS[name] for name in names]
-        for group in row_groups(rows):
+        for group in groups(rows):
             known = [row for row in group.rows if all(one.of(row) is not None for one in chosen)]
             if len(known) >= _FEW and all(len({one.of(row) for row in known}) > 1 for one in chosen):
                 found.append(_trade_off(group.name, known, chosen))
@@ -96,23 +85,17 @@ def _trade_off(title: str, rows: Sequence[Row], chosen: Sequence[Metric]) -> Dot
     fabrics = list(dict.fromkeys(row.fabric_template for row in rows))
     places, values = ([one.of(row) or 0.0 for row in rows] for one in chosen)
     across, up = metric_axis(chosen[0], places), metric_axis(chosen[1], values)
-    dots = [
-        Dot(
-            x,
-            y,
-            f"{result_name(row)}: {across.text(x)}, {up.text(y)}",
-            line_colour(fabrics.index(row.fabric_template)),
-            strong=number in front,
-        )
-        for number, (row, x, y) in enumerate(zip(rows, places, values, strict=True))
-    ]
+    dots = []
+    for number, (row, x, y) in enumerate(zip(rows, places, values, strict=True)):
+        name = f"{result_name(row)}: {across.text(x)}, {up.text(y)}"
+        dots.append(Dot(x, y, name, line_colour(fabrics.index(row.fabric_template)), number in front))
     legend = [(name, line_colour(number)) for number, name in enumerate(fabrics)] if len(fabrics) > 1 else ()
     caption = f"{title}: {up.name} over {across.name}; joined: no other cell beats these in both"
     return Dots(caption, across, up, dots, legend)
 
 
 def metric_axis(one: Metric, values: Iterable[float]) -> Axis:
-    """Return the axis of a metric, which has ``values``."""
+    """Return the axis of ``values`` of a metric."""
     return Axis(one.name, one.unit, spans(values))
 
 
@@ -138,16 +121,16 @@ def _value_axis(rate: str | None, values: Iterable[float]) -> Axis:
     return Axis(*((_TIME, "s") if rate is None else (rate, "")), spans(values))
 
 
-def _charts(group: RowGroup, best: _Best) -> Sequence[Picture]:
+def _charts(group: Group, best: _Best) -> Sequence[Picture]:
     rows = group.rows
     title = unfilled(group.name)
     title = "" if set(title.split()) <= set(group.fields) else title  # names of fields say nothing new
     maps = _maps(title, rows, best)
     if maps:
         return maps
-    field = _most(_numeric(rows, "workload") or _numeric(rows, "fabric"))
-    if field is not None:
-        name, scale = field
+    numeric = _numeric(rows, "workload") or _numeric(rows, "fabric")
+    if numeric:
+        name, scale = max(numeric.items(), key=lambda one: len(one[1].numbers))  # the field with most values
         curves = _curves(title, name, scale, rows)
         lines = sum(one.level is None for one in curves.series)
         if lines > 1 or spans([row.seconds for row in rows]):
@@ -163,12 +146,9 @@ def _charts(group: RowGroup, best: _Best) -> Sequence[Picture]:
     parts = [list(members) for _, members in groupby(rows, key=lambda row: row.workload)]
     # One axis for all of a sweep, unless that would make bars too short to be read.
     ends = list(map(_longest, parts))
-    one = None if spans(ends) else max(ends)
-    return [
-        bars
-        for part in parts
-        for bars in _bars(part[0].workload, part, [row.fabric for row in part], best, longest=one)
-    ]
+    end = None if spans(ends) else max(ends)
+    found = (_bars(part[0].workload, part, [row.fabric for row in part], best, end) for part in parts)
+    return list(chain.from_iterable(found))
 
 
 def _settings(row: Row) -> dict[str, Any]:
@@ -177,17 +157,12 @@ def _settings(row: Row) -> dict[str, Any]:
 
 def _numeric(rows: Sequence[Row], kind: str) -> dict[str, Scale]:
     """Return the swept fields of workloads or fabrics that have a few values on one scale."""
-    settings = [getattr(row, f"{kind}_settings") for row in rows]
+    found = [settings(row, kind) for row in rows]
     scales = {
-        name: scale_of([one[name] for one in settings if name in one])
-        for name in dict.fromkeys(name for one in settings for name in one)
+        name: scale_of([one[name] for one in found if name in one])
+        for name in dict.fromkeys(chain.from_iterable(found))
     }
     return {name: one for name, one in scales.items() if one is not None and len(one.numbers) >= _FEW}
-
-
-def _most(fields: Mapping[str, Scale]) -> tuple[str, Scale] | None:
-    """Return the field with most values."""
-    return max(fields.items(), key=lambda one: len(one[1].numbers)) if fields else None
 
 
 def _maps(title: str, rows: Sequence[Row], best: _Best) -> list[HeatMap]:
@@ -214,16 +189,14 @@ def _maps(title: str, rows: Sequence[Row], best: _Best) -> list[HeatMap]:
     for rest, cells in parts.items():
         name = " on ".join(filter(None, [title, rest if len(parts) > 1 else ""]))
         values = {at: _value(row, rate) for at, row in cells.items()}
-        strong = frozenset(at for at, row in cells.items() if (row.workload, row.fabric) in best)
+        strong = frozenset(at for at, row in cells.items() if _is_in(best, row))
         maps.append(HeatMap(name, down, across, lines, columns, _value_axis(rate, values.values()), values, strong))
     return maps
 
 
-def _bars(
-    title: str, rows: Sequence[Row], names: Sequence[str], best: _Best, *, longest: float | None = None
-) -> list[Bars]:
+def _bars(title: str, rows: Sequence[Row], names: Sequence[str], best: _Best, end: float | None = None) -> list[Bars]:
     """Return the charts of ``rows``: several with the same axis, where there are too many."""
-    end = longest or _longest(rows)
+    end = end or _longest(rows)
     places = [slice(start, start + _MOST_BARS) for start in range(0, len(rows), _MOST_BARS)]
     return [time_bars(title, rows[place], names[place], best, end=end) for place in places]
 
@@ -249,17 +222,15 @@ def _curves(title: str, field: str, scale: Scale, rows: Sequence[Row], *, fabric
             series.setdefault(name, []).append(row)
         else:
             others[name] = row
-    drawn = [*(row for members in series.values() for row in members), *others.values()]
+    drawn = [*chain.from_iterable(series.values()), *others.values()]
     rate = uneven_rate(drawn)
 
     def place(row: Row) -> float:
         return scale.numbers[as_written(_settings(row)[field])]
 
-    lines = [
-        *(Series(name, sorted((place(row), _value(row, rate)) for row in one)) for name, one in series.items()),
-        *(Series(name, level=_value(row, rate)) for name, row in others.items()),
-    ]
-    known = [(place(row), _published(row)) for members in series.values() for row in members if rate is None]
+    lines = [Series(name, sorted((place(row), _value(row, rate)) for row in one)) for name, one in series.items()]
+    lines += [Series(name, level=_value(row, rate)) for name, row in others.items()]
+    known = [(place(row), _published(row)) for row in chain.from_iterable(series.values()) if rate is None]
     marks = [(at, value) for at, value in known if value is not None]
     return Curves(title, Axis.of(field, scale), _value_axis(rate, (_value(row, rate) for row in drawn)), lines, marks)
 

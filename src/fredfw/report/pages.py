@@ -13,10 +13,9 @@ from fredfw.experiment.naming import as_written
 from fredfw.experiment.results import Comparison, Row, RunResult, Status, TierLoad
 from fredfw.experiment.study.results import StudyPoint, StudyResult
 from fredfw.experiment.why import critical_path
-from fredfw.report.cells import items, key_columns
+from fredfw.report.cells import best_cells, groups, items, key_columns
 from fredfw.report.charts import charts, metric_axis, time_bars, trade_offs
 from fredfw.report.comparison import MEANINGS, comparison_report, sensitivity_report
-from fredfw.report.data import best_cells, row_groups
 from fredfw.report.pictures import Axis, Bar, Bars, Dot, Dots, scale_of
 from fredfw.report.ranking import Ranking
 from fredfw.report.runs import TIER_COLUMNS, result_name, run_report, tier_cells, why_report
@@ -29,7 +28,6 @@ _MOST_TIERS = 30  # rows of tiers
 _TOP = 30
 MOST_DOTS = 1500
 """Of a picture, so that the file stays small."""
-_PAIR = 2
 _FIDELITIES = {
     "estimate": "no simulation: the longest path through the tasks, no communication hinders another",
     "compressed": "a phase of a group is one unit, and its repetitions are one volume",
@@ -47,6 +45,8 @@ def comparison_page(comparison: Comparison, ranking: Ranking, command: str) -> P
     where = " on ".join(found[0] if len(found) == 1 else f"{len(found)} {kind}s" for kind, found in names.items())
     over = f" Speed-ups are over {rows[0].baseline}." if len({row.baseline for row in rows}) == 1 else ""
     failed, missing = len(comparison.failures), len(comparison.missing)
+    references = _references(rows)
+    statuses = {row.status for row in rows} | ({Status.REFERENCE} if references else set())
     lead = [
         f"{where}: {counted(len(cells), 'cell')}.{over}",
         *([f"{counted(failed, 'cell has', 'cells have')} no result; the table says why."] if failed else []),
@@ -64,17 +64,9 @@ def comparison_page(comparison: Comparison, ranking: Ranking, command: str) -> P
             busiest("workload", ((row.workload, row.fabric, row.tiers) for row in rows)),
             Section("sensitivity", "Sensitivity", sensitivity_report(comparison.sensitivity)),
             Section("algorithms", "Algorithms", _algorithms(rows)),
-            assumptions(
-                {row.status for row in rows}
-                | ({Status.REFERENCE} if any(row.reference_speedup is not None for row in rows) else set()),
-                {row.fidelity for row in rows},
-                _notes(rows),
-            ),
-            _references(comparison),
-            provenance(
-                [(result_name(row), one) for row, one in _provenances(comparison)],
-                comparison.statistics,
-            ),
+            assumptions(statuses, {row.fidelity for row in rows}, _notes(rows)),
+            Section("references", "References", references),
+            provenance(_provenances(comparison), comparison.statistics),
             again(command),
         ),
     )
@@ -178,27 +170,23 @@ def _best(rows: Sequence[Row]) -> list[Part]:
         return row.baseline if own else f"{row.baseline_workload} on {row.baseline}"
 
     best = best_cells(rows)
-    found = [
-        (
-            row.workload,
-            row.fabric,
-            render(row.seconds, Unit.SECONDS, 4),
-            "" if row.speedup is None else f"{row.speedup:.3g}x over {over(row)}",
-        )
-        for row in rows
-        if (row.workload, row.fabric) in best
-    ]
+    found = []
+    for row in rows:
+        if (row.workload, row.fabric) in best:
+            speedup = "" if row.speedup is None else f"{row.speedup:.3g}x over {over(row)}"
+            found.append((row.workload, row.fabric, render(row.seconds, Unit.SECONDS, 4), speedup))
     return [Table(("workload", "fabric", "time", "speed-up"), found[:_TOP], right=(2,), keys=2)] if found else []
 
 
-def _times(rows: Sequence[Row]) -> list[Part]:
+def _times(every: Sequence[Row]) -> list[Part]:
     found: list[Part] = []
-    for group in row_groups(rows):
-        shown = group.rows[:_MOST_BARS]
-        columns = [one for one in key_columns(group.rows) if len({one.text(row) for row in group.rows}) > 1]
-        names = [", ".join(text for one in columns if (text := one.text(row)) != "-") or row.fabric for row in shown]
-        by = f" by {', '.join(one.title for one in columns)}" if columns else ""
-        more = f"; the first {len(shown)} of {len(group.rows)} cells" if len(shown) < len(group.rows) else ""
+    for group in groups(every):
+        rows = group.rows
+        shown = rows[:_MOST_BARS]
+        columns = [(title, of) for title, of in key_columns(rows) if len({of(row) for row in rows}) > 1]
+        names = [", ".join(text for _, of in columns if (text := of(row)) != "-") or row.fabric for row in shown]
+        by = f" by {', '.join(title for title, _ in columns)}" if columns else ""
+        more = f"; the first {len(shown)} of {len(rows)} cells" if len(shown) < len(rows) else ""
         found.append(time_bars(f"{group.name}{by}{more}", shown, names, best_cells(shown)))
     return found
 
@@ -235,20 +223,20 @@ def _notes(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def _references(comparison: Comparison) -> Section:
-    rows = [
+def _references(rows: Sequence[Row]) -> list[Part]:
+    found = [
         (row.workload, row.fabric, f"{row.reference_speedup:g}", row.reference_source or "")
-        for row in comparison.rows
+        for row in rows
         if row.reference_speedup is not None
     ]
-    table = [Table(("workload", "fabric", "published speed-up", "source"), rows, right=(2,), keys=2)] if rows else []
-    return Section("references", "References", table)
+    return [Table(("workload", "fabric", "published speed-up", "source"), found, right=(2,), keys=2)] if found else []
 
 
-def _provenances(comparison: Comparison) -> list[tuple[Row, Mapping[str, Any]]]:
-    """Return what is known of how each row was made; a comparison lists that in the order of its rows."""
+def _provenances(comparison: Comparison) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return how each row was made, by name; a comparison lists that in the order of its rows."""
     found = comparison.provenance.get("cells", [])
-    return list(zip(comparison.rows, found, strict=True)) if len(found) == len(comparison.rows) else []
+    names = map(result_name, comparison.rows)
+    return list(zip(names, found, strict=True)) if len(found) == len(comparison.rows) else []
 
 
 def _study_pictures(study: StudyResult) -> list[Part]:
@@ -261,30 +249,22 @@ def _study_pictures(study: StudyResult) -> list[Part]:
     if not shown:
         return []
     more = f"; one point of {step}" if step > 1 else ""
-    if len(names) >= _PAIR:
-        x, y = names[:_PAIR]
-        dots = [_dot(point, point.metrics[x], point.metrics[y], strong=id(point) in front) for point in shown]
-        right, top = (metric_axis(METRICS[name], [point.metrics[name] for point in shown]) for name in (x, y))
-        return [Dots(f"{y} over {x}; joined: no other point beats these{more}", right, top, dots)]
-    (name,) = names
-    up = metric_axis(METRICS[name], [point.metrics[name] for point in shown])
+    axes = [metric_axis(METRICS[name], [point.metrics[name] for point in shown]) for name in names[:2]]
+    if len(names) > 1:
+        (x, y), (across, up) = names[:2], axes
+        pairs = [Dot(one.metrics[x], one.metrics[y], _named(one), strong=id(one) in front) for one in shown]
+        return [Dots(f"{y} over {x}; joined: no other point beats these{more}", across, up, pairs)]
+    (name,), (up,) = names, axes
     found: list[Part] = []
     for dimension in study.numeric:
-        mine = [point for point in shown if dimension in point.values]
-        scale = scale_of([point.values[dimension] for point in mine])
-        if scale is None or len(scale.numbers) < _PAIR:
+        values = [(point, point.values[dimension]) for point in shown if dimension in point.values]
+        scale = scale_of(value for _, value in values)
+        if scale is None or len(scale.numbers) < 2:
             continue
-        dots = [
-            _dot(point, scale.numbers[as_written(point.values[dimension])], point.metrics[name], strong=False)
-            for point in mine
-        ]
+        dots = [Dot(scale.numbers[as_written(value)], one.metrics[name], _named(one)) for one, value in values]
         best = ", ".join(as_written(point.values[dimension]) for point in study.front if dimension in point.values)
         found.append(Dots(f"{name} over {dimension}; best: {best}{more}", Axis.of(dimension, scale), up, dots))
     return found
-
-
-def _dot(point: StudyPoint, x: float, y: float, *, strong: bool) -> Dot:
-    return Dot(x, y, _named(point), strong=strong)
 
 
 def _named(point: StudyPoint) -> str:

@@ -15,10 +15,10 @@ from attrs import field, frozen
 
 from fredfw.errors import InputError
 from fredfw.experiment.naming import as_written
-from fredfw.report.data import ordered
+from fredfw.report.cells import exposed, ordered
 from fredfw.report.shown import Part
 from fredfw.units import Unit, parse, render
-from fredfw.workloads.labels import BUBBLE, COMPUTE, OWN
+from fredfw.workloads.labels import BUBBLE, COMPUTE
 
 FORMATS = ("png", "svg", "pdf")
 
@@ -26,39 +26,30 @@ FORMATS = ("png", "svg", "pdf")
 _COLOURS = {COMPUTE: "#0072B2", BUBBLE: "#BBBBBB"}
 _OTHER_COLOURS = ("#D55E00", "#E69F00", "#009E73", "#CC79A7", "#F0E442", "#56B4E9", "#000000", "#7F4F24", "#8A8AD6")
 LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F4F24")
-"""Of lines."""
 _DECADE = 10.0
 _ONE_FACTOR = 1.01  # how far apart two factors may be that count as one
 _UNITS = {"s": Unit.SECONDS, "J": Unit.JOULES, "B": Unit.BYTES}
 _MANY = 1000  # from here on there are no decimals
-PICTURE = "picture"
 At: TypeAlias = tuple[str, str]
 """A cell of a map: the value down and the value across, as written."""
 
 
 @frozen(eq=False)
 class Scale:
-    """Where the values of a swept field stand on an axis.
+    """Where the values of a swept field, numbers or quantities of one dimension in SI units, stand on an axis."""
 
-    Args:
-        numbers: By the value as written: numbers, or quantities in the SI unit of one dimension.
-        log: Whether they are all positive, and span a decade or more or grow by one factor, such as 1, 2, 4, 8.
-    """
-
-    numbers: dict[str, float]
-    log: bool
+    numbers: dict[str, float]  # by the value as written
+    log: bool  # all are positive, and span a decade or more or grow by one factor, such as 1, 2, 4, 8
 
 
 def scale_of(values: Iterable[Any]) -> Scale | None:
     """Return the scale of ``values``; ``None`` where they are not all numbers, or all quantities of one dimension."""
     found = {as_written(value): _number(value) for value in values}
-    known = [one for one in found.values() if one is not None]
-    numbers = {text: one[0] for text, one in found.items() if one is not None}
-    if not known or len(known) < len(found) or len({unit for _, unit in known}) > 1:
+    known = {text: one for text, one in found.items() if one is not None}
+    numbers = {text: number for text, (number, _) in known.items()}
+    places = sorted(set(numbers.values()))
+    if not places or len(places) < len(found) or len({unit for _, unit in known.values()}) > 1:
         return None
-    if len(set(numbers.values())) < len(numbers):
-        return None
-    places = sorted(numbers.values())
     return Scale(numbers, places[0] > 0 and (places[-1] >= _DECADE * places[0] or _geometric(places)))
 
 
@@ -87,19 +78,12 @@ def spans(values: Iterable[float], factor: float = _DECADE) -> bool:
 
 @frozen
 class Axis:
-    """What numbers along an axis are.
-
-    Args:
-        name: Of the numbers.
-        unit: ``s``, ``J``, ``B``, ``$``, or another one that is not written.
-        log: Whether it is logarithmic.
-        ticks: Texts by place, where these are known; otherwise they are round numbers.
-    """
+    """What numbers along an axis are."""
 
     name: str
-    unit: str = ""
+    unit: str = ""  # s, J, B, $, or another one that is not written
     log: bool = False
-    ticks: Mapping[float, str] = field(factory=dict)
+    ticks: Mapping[float, str] = field(factory=dict)  # texts by place; round numbers where there are none
 
     @classmethod
     def of(cls, name: str, scale: Scale) -> Axis:
@@ -114,46 +98,33 @@ class Axis:
         return f"${number}" if self.unit == "$" else number
 
 
+class Picture(Part):
+    """What a page draws."""
+
+    kind: ClassVar[str] = "picture"
+
+
 @frozen
 class Bar:
-    """One of several stacked bars.
-
-    Args:
-        name: Stands before it.
-        parts: Seconds by cause.
-        note: Stands behind it.
-        strong: Whether it is one of the best.
-        fitted: Whether a number was fitted to it.
-        mark: Where a published value is.
-    """
+    """One of several stacked bars."""
 
     name: str
-    parts: Mapping[str, float]
-    note: str = ""
-    strong: bool = False
-    fitted: bool = False
-    mark: float | None = None
+    parts: Mapping[str, float]  # seconds by cause
+    note: str = ""  # stands behind it
+    strong: bool = False  # one of the best
+    fitted: bool = False  # a number was fitted to it
+    mark: float | None = None  # where a published value is
 
 
 @frozen(eq=False)
-class Bars(Part):
-    """Stacked bars, one below the other.
+class Bars(Picture):
+    """One or more stacked bars, one below the other."""
 
-    Args:
-        title: What they have in common.
-        bars: One or more.
-        declared: Colours of causes, by workload.
-        axis: What their lengths are.
-        end: Seconds at the end of the axis; by default of the longest.
-    """
-
-    kind: ClassVar[str] = PICTURE
-
-    title: str
+    title: str  # what they have in common
     bars: Sequence[Bar]
-    declared: Sequence[Mapping[str, str]]
+    declared: Sequence[Mapping[str, str]]  # colours of causes, by workload
     axis: Axis = Axis("time", "s")
-    end: float = field()
+    end: float = field()  # of the axis
 
     @end.default
     def _longest(self) -> float:
@@ -171,8 +142,8 @@ class Bars(Part):
 
     @property
     def legend(self) -> Sequence[tuple[str, str]]:
-        """Names of colours: (name, colour)."""
-        return [(name if name in OWN else f"exposed {name}", colour) for name, colour in colours([self]).items()]
+        """Names of colours."""
+        return [(exposed(cause), colour) for cause, colour in colours([self]).items()]
 
 
 def colours(pictures: Sequence[Bars]) -> dict[str, str]:
@@ -186,38 +157,22 @@ def colours(pictures: Sequence[Bars]) -> dict[str, str]:
 
 @frozen
 class Series:
-    """One of several lines.
+    """One of several lines."""
 
-    Args:
-        name: For the legend; may be empty.
-        points: Places along the axis and values, in the order of places.
-        level: A value that holds everywhere, instead of points.
-    """
-
-    name: str
-    points: Sequence[tuple[float, float]] = ()
-    level: float | None = None
+    name: str  # for the legend; may be empty
+    points: Sequence[tuple[float, float]] = ()  # places along the axis and values, in the order of places
+    level: float | None = None  # a value that holds everywhere, instead of points
 
 
 @frozen(eq=False)
-class Curves(Part):
-    """Lines over a swept field.
+class Curves(Picture):
+    """Lines over a swept field."""
 
-    Args:
-        title: What they have in common; may be empty.
-        across: The field.
-        up: What is shown of each value.
-        series: The lines.
-        marks: Places and values that were published.
-    """
-
-    kind: ClassVar[str] = PICTURE
-
-    title: str
+    title: str  # what they have in common; may be empty
     across: Axis
     up: Axis
     series: Sequence[Series]
-    marks: Sequence[tuple[float, float]] = ()
+    marks: Sequence[tuple[float, float]] = ()  # places and values that were published
 
     @property
     def values(self) -> list[float]:
@@ -233,7 +188,7 @@ class Curves(Part):
 
     @property
     def legend(self) -> Sequence[tuple[str, str]]:
-        """Names of colours: (name, colour)."""
+        """Names of colours."""
         found = [(one.name, line_colour(number)) for number, one in enumerate(self.series) if one.name]
         return found if len(found) > 1 else ()
 
@@ -244,29 +199,16 @@ def line_colour(number: int) -> str:
 
 
 @frozen(eq=False)
-class HeatMap(Part):
-    """A colour for each pair of values of two swept fields.
+class HeatMap(Picture):
+    """A colour for each pair of values of two swept fields; less of seconds is better, and more of all else."""
 
-    Args:
-        title: What they have in common; may be empty.
-        down: Name of the first field.
-        across: Name of the second one.
-        rows: The values of the first as written, from the least.
-        columns: Those of the second one.
-        axis: What is shown of each pair; less of seconds is better, and more of all else.
-        values: Numbers by both values; those of cells without a result are missing.
-        best: Where the best are.
-    """
-
-    kind: ClassVar[str] = PICTURE
-
-    title: str
-    down: str
+    title: str  # what they have in common; may be empty
+    down: str  # name of the first field
     across: str
-    rows: Sequence[str]
+    rows: Sequence[str]  # the values of the first as written, from the least
     columns: Sequence[str]
     axis: Axis
-    values: Mapping[At, float]
+    values: Mapping[At, float]  # those of cells without a result are missing
     best: frozenset[At] = frozenset()
 
     @property
@@ -291,59 +233,30 @@ class HeatMap(Part):
 
 @frozen
 class Dot:
-    """A point.
-
-    Args:
-        x: Place.
-        y: Value.
-        name: Shown by a pointing device.
-        colour: Of it.
-        strong: Whether it is one that others do not beat.
-    """
+    """A point."""
 
     x: float
     y: float
-    name: str
+    name: str  # shown by a pointing device
     colour: str = LINES[0]
-    strong: bool = False
+    strong: bool = False  # one that others do not beat
 
 
 @frozen(eq=False)
-class Dots(Part):
-    """Points, of which those that others do not beat are joined.
-
-    Args:
-        caption: What they show.
-        across: Of their places.
-        up: Of their values.
-        dots: One or more.
-        legend: Names of their colours.
-        diagonal: Whether there is a line where both numbers are equal.
-    """
-
-    kind: ClassVar[str] = PICTURE
+class Dots(Picture):
+    """One or more points, of which those that others do not beat are joined."""
 
     caption: str
     across: Axis
     up: Axis
     dots: Sequence[Dot]
     legend: Sequence[tuple[str, str]] = ()
-    diagonal: bool = False
-
-
-Picture: TypeAlias = Bars | Curves | HeatMap | Dots
+    diagonal: bool = False  # a line where both numbers are equal
 
 
 @contextmanager
 def importing(option: str, what: str = "a picture", package: str = "matplotlib", extra: str = "plot") -> Iterator[None]:
-    """Turn a missing ``package`` into an ``InputError`` that says how to get it.
-
-    Args:
-        option: Key of the error.
-        what: Needs it.
-        package: What may be missing.
-        extra: Of fredfw, that has it.
-    """
+    """Turn a missing ``package``, which ``what`` needs, into an ``InputError`` that says which extra has it."""
     try:
         yield
     except ImportError as error:

@@ -11,8 +11,7 @@ from fredfw.experiment import metrics
 from fredfw.experiment.metrics import METRICS, Metric
 from fredfw.experiment.naming import as_written
 from fredfw.experiment.results import Row
-from fredfw.report.cells import Field, Item, fields_of, settings
-from fredfw.report.data import uneven_rate
+from fredfw.report.cells import Field, Item, fields_of, settings, uneven_rate
 from fredfw.report.pictures import scale_of
 from fredfw.units import counted
 

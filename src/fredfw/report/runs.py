@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from fredfw.experiment.metrics import METRICS
 from fredfw.experiment.results import CriticalPath, JobResult, Row, RunResult, Spread, TierLoad, WhatIf
 from fredfw.experiment.why import BEGINNING, TierShare, tier_shares
 from fredfw.fabric import Bill
 from fredfw.report import numbers
-from fredfw.report.data import ordered
+from fredfw.report.cells import exposed, ordered
 from fredfw.report.numbers import share
 from fredfw.report.shown import GAP, Heading, Line, Part, Span, Table, notes_of
 from fredfw.units import Unit, counted, render
@@ -66,16 +66,12 @@ def _bill(bill: Bill) -> list[Part]:
     sources = sorted({item.source for item in bill.items if item.source})
     by = f" (prices: {', '.join(sources)})" if sources else ""
     power = bill.watts is not None
-    rows = [
-        [
-            item.name,
-            str(item.count),
-            render(item.bandwidth, Unit.BYTES_PER_SECOND) if item.bandwidth else "-",
-            "-" if item.dollars is None else f"{item.dollars:,.0f}",
-            *(["-" if item.watts is None else f"{item.watts:,.4g}"] if power else []),
-        ]
-        for item in bill.items
-    ]
+    rows = []
+    for item in bill.items:
+        rate = render(item.bandwidth, Unit.BYTES_PER_SECOND) if item.bandwidth else "-"
+        dollars = "-" if item.dollars is None else f"{item.dollars:,.0f}"
+        watts = ["-" if item.watts is None else f"{item.watts:,.4g}"] if power else []
+        rows.append([item.name, str(item.count), rate, dollars, *watts])
     columns = ("parts of the network", "count", "rate", "$", *(["W"] if power else []))
     notes = (Line(f"bill: {note}") for note in bill.notes)
     return [Line(f"cost of the network: {total}{by}"), Table(columns, rows, right=(1, 2, 3, 4)), *notes]
@@ -96,14 +92,10 @@ def _training(result: RunResult) -> list[Part]:
 
 def _breakdown(result: RunResult) -> Table:
     name, unit, decimals = numbers.time_scale([result.seconds])
-    rows: list[Sequence[str | Span]] = [
-        (
-            cause if cause in OWN else f"exposed {cause}",
-            numbers.part(result.breakdown[cause] / unit, decimals),
-            share(result.breakdown[cause], result.seconds),
-        )
-        for cause in ordered(result.breakdown, [result.colours])
-    ]
+    rows: list[Sequence[str | Span]] = []
+    for cause in ordered(result.breakdown, [result.colours]):
+        seconds = result.breakdown[cause]
+        rows.append((exposed(cause), numbers.part(seconds / unit, decimals), share(seconds, result.seconds)))
     whole = "all jobs" if result.jobs else "iteration", f"{result.seconds / unit:.{decimals}f}", "100.0 %"
     rows.append([Span(text, "bold") for text in whole])
     return Table(("where the time goes", f"time ({name})", "share"), rows, right=(1, 2))
@@ -149,23 +141,13 @@ def jobs_table(listed: Sequence[tuple[Sequence[str], JobResult]], places: Sequen
     columns = [*places, "job", "NPUs", *times, "slowdown", "iterations", COMPUTE, BUBBLE, "exposed", "bytes"]
     rows = []
     for place, job in listed:
-        exposed = sum(spent for cause, spent in job.breakdown.items() if cause not in OWN)
-        parts = job.breakdown.get(COMPUTE, 0.0), job.breakdown.get(BUBBLE, 0.0), exposed
-        rows.append(
-            [
-                *place,
-                job.name,
-                str(len(job.npus)),
-                numbers.part(job.start / unit, decimals),
-                f"{job.seconds / unit:.{decimals}f}",
-                *(percentile(job.spread, name, unit, decimals) for name in several),
-                f"{job.alone / unit:.{decimals}f}",
-                f"{job.slowdown:.3f}",
-                str(len(job.iterations)),
-                *(numbers.part(part / unit, decimals) for part in parts),
-                _moved(job.bytes),
-            ]
-        )
+        waited = sum(spent for cause, spent in job.breakdown.items() if cause not in OWN)
+        parts = job.breakdown.get(COMPUTE, 0.0), job.breakdown.get(BUBBLE, 0.0), waited
+        runs = (percentile(job.spread, name, unit, decimals) for name in several)
+        row = [*place, job.name, str(len(job.npus)), numbers.part(job.start / unit, decimals)]
+        row += [f"{job.seconds / unit:.{decimals}f}", *runs, f"{job.alone / unit:.{decimals}f}", f"{job.slowdown:.3f}"]
+        row += [str(len(job.iterations)), *(numbers.part(part / unit, decimals) for part in parts), _moved(job.bytes)]
+        rows.append(row)
     words = len(places) + 1
     return Table(columns, rows, right=range(words, len(columns)), keys=words)
 
@@ -220,20 +202,11 @@ def _path(path: CriticalPath, top: int) -> list[Part]:
     rows = []
     for step in path.steps[:top]:
         begins = [name for name, _ in sorted(step.begins.items(), key=lambda one: -one[1]) if name != BEGINNING]
-        among = f" x{step.ranks}" if step.ranks else ""
-        limits = [f"{name} {100 * part / step.seconds:.0f} %" for name, part in step.limits.items()][:2]
-        rows.append(
-            (
-                step.name,
-                step.kind,
-                str(step.count),
-                render(step.seconds, Unit.SECONDS, 4),
-                share(step.seconds, path.seconds),
-                ", ".join(begins) or "-",
-                f"{step.algorithm}{among}" or "-",
-                "-" if step.kind in (COMPUTE, WAITING) else ", ".join(limits) or "-",
-            )
-        )
+        served = f"{step.algorithm}{f' x{step.ranks}' if step.ranks else ''}"
+        known = () if step.kind in (COMPUTE, WAITING) else [*step.limits.items()][:2]
+        limits = ", ".join(f"{name} {100 * part / step.seconds:.0f} %" for name, part in known)
+        times = str(step.count), render(step.seconds, Unit.SECONDS, 4), share(step.seconds, path.seconds)
+        rows.append((step.name, step.kind, *times, ", ".join(begins) or "-", served or "-", limits or "-"))
     columns = ("critical path", "kind", "times", "seconds", "share", "began after", "served by", "limited by")
     report += [GAP, Table(columns, rows, right=(2, 3, 4))]
     if len(path.steps) > top:
@@ -242,36 +215,26 @@ def _path(path: CriticalPath, top: int) -> list[Part]:
     return report
 
 
-def _tiers(tiers: Iterable[TierShare], declared: Mapping[str, str]) -> Table:
-    tiers = list(tiers)
+def _tiers(tiers: Sequence[TierShare], declared: Mapping[str, str]) -> Table:
     labels = ordered({label for tier in tiers for label in tier.mean_by_label}, [declared])
-    rows = [
-        [
-            tier.name,
-            str(tier.links),
-            share(tier.hottest.utilization),
-            *(share(mean) if (mean := tier.mean_by_label.get(label, 0.0)) else "-" for label in labels),
-            share(tier.mean),
-        ]
-        for tier in tiers
-    ]
+    rows = []
+    for tier in tiers:
+        means = (tier.mean_by_label.get(label, 0.0) for label in labels)
+        parts = (share(mean) if mean else "-" for mean in means)
+        rows.append([tier.name, str(tier.links), share(tier.hottest.utilization), *parts, share(tier.mean)])
     return Table(("tier", "links", "busiest link", *labels, "all"), rows, right=range(1, len(labels) + 4))
 
 
 def _what_if(found: WhatIf) -> list[Part]:
     factor = f"{found.factor:g}x"
-    rows = [
-        (
-            one.parameter,
-            render(one.on_path, Unit.SECONDS, 4),
-            _signed(one.estimated_exponent, 3),
-            _signed(one.exponent, 3),
-            render(one.estimated_seconds, Unit.SECONDS, 4),
-            render(one.seconds, Unit.SECONDS, 4),
-            _signed(100 * (one.seconds / found.seconds - 1) if found.seconds else 0.0, 1),
+    rows = []
+    for one in found.improvements:
+        path, expected, run = (
+            render(time, Unit.SECONDS, 4) for time in (one.on_path, one.estimated_seconds, one.seconds)
         )
-        for one in found.improvements
-    ]
+        exponents = _signed(one.estimated_exponent, 3), _signed(one.exponent, 3)
+        change = _signed(100 * (one.seconds / found.seconds - 1) if found.seconds else 0.0, 1)
+        rows.append((one.parameter, path, *exponents, expected, run, change))
     columns = ("better parameter", "on the path", "1 %, path", "1 %, run", f"{factor}, path", f"{factor}, run")
     meaning = "path: what the critical path lets expect, if it stays what it is; run: what another simulation says"
     return [

@@ -17,16 +17,10 @@ if TYPE_CHECKING:
 
 @frozen
 class Span:
-    """Text in one style.
-
-    Args:
-        text: What it says.
-        style: Words with blanks between them: ``bold``, ``italic``, ``dim``, and of colours ``good``, ``warn``,
-            ``ref``. They say nothing that the text does not say.
-    """
+    """Text in one style, which says nothing that the text does not say."""
 
     text: str
-    style: str = ""
+    style: str = ""  # words with blanks between them: bold, italic, dim, and of colours good, warn, ref
 
 
 Spans: TypeAlias = tuple[Span, ...]
@@ -87,25 +81,16 @@ def _numbers(numbers: Iterable[int]) -> frozenset[int]:
 
 @frozen
 class Table(Part):
-    """A table.
-
-    Args:
-        header: What stands over each column.
-        rows: Cells.
-        right: The numbers of the columns that hold numbers.
-        keys: How many of the first columns say what a row is.
-        folded: The numbers of columns of prose, which may take several lines.
-        alike: Whether columns are as wide as those of the same title in other such tables of the report.
-    """
+    """A table, with a title over each column."""
 
     kind: ClassVar[str] = "table"
 
     header: Sequence[str]
     rows: tuple[tuple[Spans, ...], ...] = field(converter=_cells)
-    right: frozenset[int] = field(converter=_numbers, default=(), kw_only=True)
-    keys: int = field(default=1, kw_only=True)
-    folded: frozenset[int] = field(converter=_numbers, default=(), kw_only=True)
-    alike: bool = field(default=False, kw_only=True)
+    right: frozenset[int] = field(converter=_numbers, default=(), kw_only=True)  # the columns that hold numbers
+    keys: int = field(default=1, kw_only=True)  # how many of the first columns say what a row is
+    folded: frozenset[int] = field(converter=_numbers, default=(), kw_only=True)  # prose, which may take several lines
+    alike: bool = field(default=False, kw_only=True)  # as wide as columns of the same title in other such tables
 
 
 @frozen
@@ -129,13 +114,7 @@ class Details(Part):
 
 @frozen
 class Section:
-    """A part of a page.
-
-    Args:
-        name: Of its anchor.
-        title: Its heading.
-        parts: What it holds; a section without any is left out.
-    """
+    """A part of a page: the name of its anchor, its title, and what it holds."""
 
     name: str
     title: str
@@ -148,13 +127,7 @@ def _filled(sections: Iterable[Section]) -> tuple[Section, ...]:
 
 @frozen
 class Page:
-    """A report.
-
-    Args:
-        title: The question.
-        lead: What was compared, in a sentence or two.
-        sections: In their order.
-    """
+    """A report: the question, what was compared in a sentence or two, and the sections that hold something."""
 
     title: str
     lead: Sequence[str]

@@ -58,11 +58,9 @@ def _percent(share: float, *, signed: bool = False) -> str:
 def _counted(study: StudyResult) -> str:
     fits = sum(point.seconds is not None for point in study.points)
     unfit = len(study.without_result) - len(study.failed)
-    parts = [
-        f"{_numbered(study.combinations, 'combination')}, {_points(study.size)} in the space",
-        f"tried: {len(study.points):,}, with a result: {fits:,}, that do not fit: {unfit:,}",
-    ]
-    return "; ".join(parts) + (f", failed: {len(study.failed):,}" if study.failed else "")
+    space = f"{_numbered(study.combinations, 'combination')}, {_points(study.size)} in the space"
+    tried = f"tried: {len(study.points):,}, with a result: {fits:,}, that do not fit: {unfit:,}"
+    return f"{space}; {tried}" + (f", failed: {len(study.failed):,}" if study.failed else "")
 
 
 def _numbered(count: int, what: str) -> str:
@@ -82,10 +80,9 @@ def _heading(study: StudyResult, count: int) -> str:
     )
     if not count:
         fit = sum(point.seconds is not None for point in study.points)
-        none = (
-            f"all {_points(fit)} with a result are beyond a limit" if fit > 1 else "the only result is beyond a limit"
-        )
-        return f"{none if fit else 'no point has a result'} ({goals}{limits})"
+        many = f"all {_points(fit)} with a result are beyond a limit"
+        none = many if fit > 1 else "the only result is beyond a limit" if fit else "no point has a result"
+        return f"{none} ({goals}{limits})"
     of = f"the best {count} of {ranked}" if count < ranked else f"all {ranked}" if ranked > 1 else "the only one"
     fronts = "; rank 1 is the Pareto front" if len(study.objectives) > 1 else ""
     return f"{of} by {goals}{limits}{fronts}"
@@ -96,12 +93,9 @@ def _table(study: StudyResult, points: Sequence[StudyPoint]) -> Table:
     metrics = [_column(metric, [point.metrics.get(metric) for point in points]) for metric in _shown_metrics(study)]
     rows: list[list[Said]] = []
     for place, point in enumerate(points):
-        texts = [
-            str(point.rank),
-            *(str(getattr(point, name)) for name in names),
-            *(as_written(point.values[name]) if name in point.values else "-" for name in study.names),
-            *(column[place] for _, column in metrics),
-        ]
+        texts = [str(point.rank), *(str(getattr(point, name)) for name in names)]
+        texts += [as_written(point.values[name]) if name in point.values else "-" for name in study.names]
+        texts += [column[place] for _, column in metrics]
         rows.append([Span(text, "bold" if point.rank == 1 else "") for text in texts])
     header = ["rank", *names, *study.names, *(title for title, _ in metrics)]
     first = len(header) - len(metrics)
@@ -142,7 +136,7 @@ def _reasons(study: StudyResult, points: Sequence[StudyPoint], top: int) -> Tabl
     """Return how many points have which kind of reason, and the first point of each."""
     groups: dict[str, list[StudyPoint]] = {}
     for point in points:
-        groups.setdefault(_kind(point.reason), []).append(point)
+        groups.setdefault(_NUMBER.sub("", point.reason), []).append(point)
     ordered = sorted(groups.values(), key=len, reverse=True)
     rows = []
     for group in ordered[:top]:
@@ -155,32 +149,17 @@ def _reasons(study: StudyResult, points: Sequence[StudyPoint], top: int) -> Tabl
     return Table(("points", "the first one", "its reason"), rows, right=(0,), folded=(2,))
 
 
-def _kind(reason: str) -> str:
-    """Return ``reason`` without its numbers."""
-    return _NUMBER.sub("", reason)
-
-
 def study_to_csv(study: StudyResult) -> str:
     """Return a row for each point that was tried; numbers are in SI units, and what does not exist is empty."""
     metrics = [name for name in METRICS if any(name in point.metrics for point in study.points)]
-    return to_csv(
-        ("number", "rank", "workload", "fabric", *study.names, "rung", "final", *metrics, "status", "reason"),
-        (
-            (
-                point.number,
-                point.rank,
-                point.workload,
-                point.fabric,
-                *(as_written(point.values[name]) if name in point.values else "" for name in study.names),
-                point.rung,
-                point.final,
-                *(point.metrics.get(name) for name in metrics),
-                _status(point),
-                point.reason,
-            )
-            for point in study.points
-        ),
-    )
+    header = ("number", "rank", "workload", "fabric", *study.names, "rung", "final", *metrics, "status", "reason")
+
+    def values(point: StudyPoint) -> Iterator[object]:
+        yield from (point.number, point.rank, point.workload, point.fabric)
+        yield from (as_written(point.values[name]) if name in point.values else "" for name in study.names)
+        yield from (point.rung, point.final, *map(point.metrics.get, metrics), _status(point), point.reason)
+
+    return to_csv(header, map(values, study.points))
 
 
 def _status(point: StudyPoint) -> str:

@@ -25,25 +25,23 @@ def sweep_report(sweep: CollectiveSweep) -> list[Part]:
     first = results[0]
     sizes = [f"{result.size:.15g}" for result in results]
     protocols = [result.protocol for result in results]
-    columns = ["size (B)", "time (us)", "algbw (GB/s)", "busbw (GB/s)", "bound (us)", "time/bound", "bound by"]
-    columns += ["algorithm", *(["protocol"] if any(protocols) else []), "steps"]
-    rows = zip(
-        sizes,
-        numbers.aligned([result.duration * 1e6 for result in results]),
-        numbers.aligned([result.algbw / 1e9 for result in results]),
-        numbers.aligned([result.busbw / 1e9 for result in results]),
-        numbers.aligned([result.bound.seconds * 1e6 for result in results]),
-        [f"{result.bound_ratio:.3f}" for result in results],
-        [result.bound.binding for result in results],
-        [result.algorithm for result in results],
-        *([protocols] if any(protocols) else []),
-        [str(result.steps) for result in results],
-        strict=True,
-    )
+    columns: dict[str, Sequence[str]] = {
+        "size (B)": sizes,
+        "time (us)": numbers.aligned([result.duration * 1e6 for result in results]),
+        "algbw (GB/s)": numbers.aligned([result.algbw / 1e9 for result in results]),
+        "busbw (GB/s)": numbers.aligned([result.busbw / 1e9 for result in results]),
+        "bound (us)": numbers.aligned([result.bound.seconds * 1e6 for result in results]),
+        "time/bound": [f"{result.bound_ratio:.3f}" for result in results],
+        "bound by": [result.bound.binding for result in results],
+        "algorithm": [result.algorithm for result in results],
+        **({"protocol": protocols} if any(protocols) else {}),
+        "steps": [str(result.steps) for result in results],
+    }
+    rows = zip(*columns.values(), strict=True)
     report: list[Part] = [
         Heading(f"{first.pattern} on {fabric.name}, {first.ranks} of {counted(len(fabric.npus), 'NPU')}"),
         GAP,
-        Table(columns, rows, right=(0, 1, 2, 3, 4, 5, len(columns) - 1)),
+        Table([*columns], rows, right=(*range(6), len(columns) - 1)),
         Line(f"# Avg bus bandwidth    : {sweep.average_busbw / 1e9:.6g} GB/s"),
         Line(f"# Fidelity             : {first.fidelity}"),
     ]
@@ -63,33 +61,21 @@ def sweep_report(sweep: CollectiveSweep) -> list[Part]:
 def effects_report(
     keys: Sequence[str], effects: Iterable[tuple[Sequence[str], Effect]], share: float | None
 ) -> list[Part]:
-    """Return what each parameter does to each time, with sign, size and rank; nothing without a ``share``.
+    """Return what each parameter does to each time, with sign, size and rank; nothing without a ``share`` to change.
 
-    Args:
-        keys: Titles of the columns that say whose time it is.
-        effects: Those columns, and the effect; the largest of a time first.
-        share: Of each parameter that was taken away and added.
+    Whose time it is stands in the columns ``keys``; of each time the largest of ``effects`` comes first.
     """
     if share is None:
         return []
     rows: list[tuple[str, ...]] = []
     for cell, mine in groupby(effects, key=lambda one: tuple(one[0])):
         for rank, (_, one) in enumerate(mine, 1):
-            changes = [_changed(time, one.seconds) for time in (one.less, one.more)]
-            rows.append(
-                (*cell, str(rank) if any(changes) else "-", one.parameter, *(each or "none" for each in changes))
-            )
+            less, more = (_changed(time, one.seconds) for time in (one.less, one.more))
+            rows.append((*cell, str(rank) if less or more else "-", one.parameter, less or "none", more or "none"))
     percent, first = f"{share * 100:.3g} %", len(keys)
-    return [
-        GAP,
-        Heading(f"sensitivity: the time with {percent} less and {percent} more of one parameter, simulated again"),
-        Table(
-            (*keys, "rank", "parameter", f"-{percent}", f"+{percent}"),
-            rows,
-            right=(first, first + 2, first + 3),
-            keys=first + 2,
-        ),
-    ]
+    title = f"sensitivity: the time with {percent} less and {percent} more of one parameter, simulated again"
+    header = (*keys, "rank", "parameter", f"-{percent}", f"+{percent}")
+    return [GAP, Heading(title), Table(header, rows, right=(first, first + 2, first + 3), keys=first + 2)]
 
 
 def _changed(after: float, before: float) -> str:
@@ -118,25 +104,17 @@ def _auto(result: CollectiveResult) -> str:
 
 def calibrations_report(fits: Sequence[Fit]) -> list[Part]:
     """Return a table of the fits, what to make of them, and the TOML that records them."""
-    rows = [
-        (
-            fit.workload,
-            fit.fabric,
-            f"{fit.target:.3g}",
-            {0: "none", 1: "one"}.get(len(fit.solutions), str(len(fit.solutions))),
-            ", ".join(f"{one:.6g}" for one in fit.solutions),
-            f"{fit.recorded:.6g}",
-        )
-        for fit in fits
-    ]
+    rows = []
+    for fit in fits:
+        number = {0: "none", 1: "one"}.get(len(fit.solutions), str(len(fit.solutions)))
+        solutions = ", ".join(f"{one:.6g}" for one in fit.solutions)
+        rows.append((fit.workload, fit.fabric, f"{fit.target:.3g}", number, solutions, f"{fit.recorded:.6g}"))
     columns = ("workload", "fabric", "target", "solutions", "factor to the roofline", "recorded")
     lines = [Line(Span(f"{fit.workload}: {_why(fit)}", "warn")) for fit in fits if len(fit.solutions) != 1]
-    toml = "\n\n".join(
-        f"[workloads.{toml_key(fit.workload)}]\ncompute_scale = {fit.solutions[0]!r}"
-        for fit in fits
-        if len(fit.solutions) == 1
-    )
-    snippet = [GAP, Line(Span("# to record, in the experiment file:", "dim")), Line(toml)] if toml else []
+    solved = [fit for fit in fits if len(fit.solutions) == 1]
+    tables = [f"[workloads.{toml_key(fit.workload)}]\ncompute_scale = {fit.solutions[0]!r}" for fit in solved]
+    title = Line(Span("# to record, in the experiment file:", "dim"))
+    snippet = [GAP, title, Line("\n\n".join(tables))] if tables else []
     return [Table(columns, rows, right=(2, 5)), *lines, *snippet]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from attrs import asdict
 
@@ -13,6 +12,7 @@ from fredfw.errors import InputError
 from fredfw.experiment.document import document
 from fredfw.report.shown import GAP, Line, Part, notes_of
 from fredfw.report.tables import table_report
+from fredfw.units import counted
 from fredfw.workloads import TraceCalls, TraceInfo, TraceWorkload
 from fredfw.workloads.twin import Distance
 
@@ -43,31 +43,16 @@ def info(workload: TraceWorkload) -> Infos:
 
 def info_to_json(workload: TraceWorkload, infos: Infos) -> str:
     """Return ``infos`` as a JSON document, one entry of ``files`` each; sizes are bytes, times are seconds."""
-    content: dict[str, Any] = {"workload": workload.name, "files": [asdict(one) for one in infos]}
-    return document("trace-info", content)
+    return document("trace-info", {"workload": workload.name, "files": [asdict(one) for one in infos]})
 
 
 def info_report(workload: TraceWorkload, infos: Infos) -> list[Part]:
     """Return tables of files, nodes, communication and communicators, and the notes."""
     communicators = {name: ranks for one in infos for name, ranks in one.communicators.items()}
+    title = f"{counted(len(infos), 'file')} for the workload {workload.name}"
+    files = ("file", "rank", "nodes", "dependencies", "dangling", "seconds", "FLOP", "local bytes")
     sections = [
-        table_report(
-            f"{len(infos)} {'file' if len(infos) == 1 else 'files'} for the workload {workload.name}",
-            ("file", "rank", "nodes", "dependencies", "dangling", "seconds", "FLOP", "local bytes"),
-            [
-                (
-                    one.path,
-                    "" if one.rank is None else str(one.rank),
-                    sum(one.nodes.values()),
-                    one.dependencies,
-                    one.dangling,
-                    float(sum(one.seconds.values())),
-                    float(one.flops),
-                    float(one.bytes),
-                )
-                for one in infos
-            ],
-        ),
+        table_report(title, files, map(_file, infos)),
         table_report("Nodes of all files by type", ("type", "nodes", "seconds"), _types(infos)),
     ]
     if any(one.calls for one in infos):
@@ -81,37 +66,31 @@ def info_report(workload: TraceWorkload, infos: Infos) -> list[Part]:
     notes = dict.fromkeys(note for one in infos for note in one.notes)
     if texts := [*facts, *notes]:
         sections.append([*map(Line, texts)])
-    return [part for number, section in enumerate(sections) for part in ([GAP, *section] if number else section)]
+    return [part for section in sections for part in (GAP, *section)][1:]
+
+
+def _file(one: TraceInfo) -> Sequence[str | float]:
+    rank = "" if one.rank is None else str(one.rank)
+    numbers = float(sum(one.seconds.values())), float(one.flops), float(one.bytes)
+    return (one.path, rank, sum(one.nodes.values()), one.dependencies, one.dangling, *numbers)
 
 
 def twin_report(distances: Sequence[Distance], notes: Sequence[str] = ()) -> list[Part]:
     """Return a table of how far a statistical twin is from its original, and the ``notes`` on that."""
     columns = ("statistic", "original", "twin", "difference (%)", "KS distance")
-    table = table_report(
-        "The twin beside the original: means of nodes, and sums per rank",
-        columns,
-        [
-            (
-                one.statistic,
-                one.original,
-                one.twin,
-                f"{100 * one.relative:+.2f}",
-                "" if one.largest is None else f"{one.largest:.3f}",
-            )
-            for one in distances
-        ],
-    )
-    return [*table, *notes_of(notes)]
+    rows = []
+    for one in distances:
+        largest = "" if one.largest is None else f"{one.largest:.3f}"
+        rows.append((one.statistic, one.original, one.twin, f"{100 * one.relative:+.2f}", largest))
+    title = "The twin beside the original: means of nodes, and sums per rank"
+    return [*table_report(title, columns, rows), *notes_of(notes)]
 
 
 def _types(infos: Infos) -> list[tuple[str, int, float]]:
     nodes: Counter[str] = Counter()
-    seconds: dict[str, float] = {}
     for one in infos:
         nodes.update(one.nodes)
-        for name, value in one.seconds.items():
-            seconds[name] = seconds.get(name, 0.0) + value
-    return [(name, count, seconds.get(name, 0.0)) for name, count in nodes.items()]
+    return [(name, count, float(sum(one.seconds.get(name, 0.0) for one in infos))) for name, count in nodes.items()]
 
 
 def _calls(infos: Infos) -> Iterable[Sequence[str | float]]:
@@ -120,12 +99,7 @@ def _calls(infos: Infos) -> Iterable[Sequence[str | float]]:
         for calls in one.calls:
             together.setdefault((calls.operation, calls.communicator), []).append(calls)
     for (operation, communicator), found in together.items():
-        yield (
-            operation,
-            communicator,
-            sum(one.count for one in found),
-            float(sum(one.bytes for one in found)),
-            float(min(one.least for one in found)),
-            float(max(one.most for one in found)),
-            float(sum(one.seconds for one in found)),
-        )
+        least, most = min(one.least for one in found), max(one.most for one in found)
+        moved, seconds = sum(one.bytes for one in found), sum(one.seconds for one in found)
+        count = sum(one.count for one in found)
+        yield operation, communicator, count, float(moved), float(least), float(most), float(seconds)
