@@ -88,7 +88,7 @@ def test_no_break_even_where_there_is_none(comparison: Comparison, sign: int) ->
     ],
 )
 def test_places(values: tuple[object, ...], places: tuple[float, ...]) -> None:
-    assert plots._places(list(values)) == pytest.approx(list(places))
+    assert plots.placed(values).places.tolist() == pytest.approx(places)
 
 
 def test_values_stand_in_order_however_they_are_written(comparison: Comparison) -> None:
@@ -100,14 +100,14 @@ def test_values_stand_in_order_however_they_are_written(comparison: Comparison) 
 
 def test_extremes_can_be_drawn(comparison: Comparison) -> None:
     saving = grid({(1, 1): 1.0, (1, 2): -1e6, (2, 1): 0.0, (2, 2): 0.5})
-    assert plots.plot_maps(evolve(comparison, savings=(saving,))).startswith(b"\x89PNG")
+    assert plots.drawn(plots.maps_figure(evolve(comparison, savings=(saving,))), "png").startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize(("kind", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
 def test_formats(drawn: Comparison, kind: str, start: bytes) -> None:
-    picture = plots.plot_maps(drawn, kind)
-    assert picture.startswith(start)
-    assert plots.plot_maps(drawn, kind) == picture
+    first, second = (plots.drawn(plots.maps_figure(drawn), kind) for _ in range(2))
+    assert first.startswith(start)
+    assert second == first
 
 
 def test_nothing_to_draw_is_told(comparison: Comparison, savings: tuple[Saving, ...]) -> None:

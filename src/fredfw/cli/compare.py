@@ -164,12 +164,10 @@ def _painter(option: str, path: str) -> Callable[[Comparison], bytes]:
     from fredfw.report.pictures import importing
 
     with importing(option):
-        if option == "--plot":
-            from fredfw.report.plots import plot_comparison as draw
-        else:
-            from fredfw.report.plots import plot_maps as draw
+        from fredfw.report import plots
+    figure = plots.comparison_figure if option == "--plot" else plots.maps_figure
     file_format = picture_format(option, path)
-    return lambda comparison: draw(comparison, file_format)
+    return lambda comparison: plots.drawn(figure(comparison), file_format)
 
 
 @click.command(cls=OptionalValues, short_help="Run every workload on every fabric and compare them.")

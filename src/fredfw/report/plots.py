@@ -10,7 +10,7 @@ import io
 import math
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from attrs import frozen
@@ -28,6 +28,7 @@ from fredfw.errors import InputError
 from fredfw.experiment.file.spec import SavingSpec
 from fredfw.experiment.naming import as_written
 from fredfw.experiment.results import Comparison, Saving
+from fredfw.report.cells import exposed
 from fredfw.report.charts import charts
 from fredfw.report.comparison import saving_name
 from fredfw.report.numbers import unit_for
@@ -44,7 +45,6 @@ from fredfw.report.pictures import (
     spans,
 )
 from fredfw.typing import FloatArray
-from fredfw.workloads.labels import OWN
 
 # Points: as small as the small print of a paper at the width of its column, not smaller.
 SMALL, TITLE = 6.5, 8
@@ -52,7 +52,7 @@ FONTS: dict[Any, Any] = {"font.size": 7, "axes.titlesize": 7, "axes.linewidth": 
 TITLE_LETTERS = 52  # in a line of a column's width
 _MARKERS = "os^Dv<>P"
 _DASHES = ("-", "--", ":", "-.")
-_HATCH = "////"
+_FITTED: dict[str, Any] = {"edgecolor": "#222222", "hatch": "////"}
 _DIAMOND: dict[str, Any] = {
     "linestyle": "",
     "marker": "D",
@@ -62,6 +62,7 @@ _DIAMOND: dict[str, Any] = {
     "markeredgewidth": 0.7,
     "zorder": 5,
 }
+_CENTRED: dict[str, Any] = {"ha": "center", "va": "center"}
 _LEGEND: dict[str, Any] = {"frameon": False, "fontsize": SMALL, "columnspacing": 1.2, "borderaxespad": 0}
 
 # Inches.
@@ -107,11 +108,6 @@ def drawn(figure: Figure, file_format: str) -> bytes:
     with rc_context({"svg.hashsalt": "fredfw", **FONTS}):
         figure.savefig(buffer, format=file_format, dpi=200, metadata=metadata)
     return buffer.getvalue()
-
-
-def plot_comparison(comparison: Comparison, file_format: str = "png") -> bytes:
-    """Return the figure of ``comparison`` as a file of ``file_format``; see ``drawn``."""
-    return drawn(comparison_figure(comparison), file_format)
 
 
 def comparison_figure(comparison: Comparison) -> Figure:
@@ -178,18 +174,11 @@ def _stacked(panels: Sequence[_Panel]) -> list[list[_Panel]]:
 
 @frozen(eq=False)
 class _Panel:
-    """A part of the figure.
+    """A part of the figure; lengths are inches."""
 
-    Args:
-        height: Inches, in all.
-        above: Inches that the title needs.
-        below: Inches that the axis and the legend need.
-        draw: Draws into axes.
-    """
-
-    height: float
-    above: float
-    below: float
+    height: float  # in all
+    above: float  # that the title needs
+    below: float  # that the axis and the legend need
     draw: Callable[[Axes], None]
 
 
@@ -198,9 +187,8 @@ def _panel(picture: Picture, colours: Mapping[str, str]) -> _Panel:
         return _bars(picture, colours)
     if isinstance(picture, Curves):
         return _curves(picture)
-    if isinstance(picture, HeatMap):
-        return _heat(picture)
-    raise TypeError(f"a figure has no {type(picture).__name__}")
+    assert isinstance(picture, HeatMap)  # as ``charts`` has it
+    return _heat(picture)
 
 
 def _scaled(axis: Axis, longest: float) -> tuple[str, float]:
@@ -227,26 +215,18 @@ def _bars(picture: Bars, colours: Mapping[str, str]) -> _Panel:
                     axes.barh(place, width, 0.76, end, color=colour, edgecolor="white", linewidth=0.3)
                 end += width
             if bar.fitted:
-                look: dict[str, Any] = {"fill": False, "edgecolor": "#222222", "hatch": _HATCH, "lw": 0.6}
-                axes.add_patch(Rectangle((0, place - 0.38), end, 0.76, **look))
+                axes.add_patch(Rectangle((0, place - 0.38), end, 0.76, fill=False, lw=0.6, **_FITTED))
             if bar.mark is not None:
                 axes.plot(bar.mark / one, place, **_DIAMOND)
                 end = max(end, bar.mark / one)
-            axes.annotate(
-                bar.note,
-                (end, place),
-                xytext=(4, 0),
-                textcoords="offset points",
-                va="center",
-                fontsize=SMALL,
-                fontweight="bold" if bar.strong else "normal",
-            )
+            look: dict[str, Any] = {"va": "center", "fontsize": SMALL, "fontweight": _weight(strong=bar.strong)}
+            axes.annotate(bar.note, (end, place), xytext=(4, 0), textcoords="offset points", **look)
         axes.set_yticks(range(len(bars)), labels)
         axes.set_ylim(len(bars) - 0.4, -0.6)
         short = all(len(bar.note) <= _SHORT for bar in bars)
         axes.set_xlim(0, (1.16 if short else 1.4) * picture.end / one)
         axes.set_xlabel(name, labelpad=1)
-        axes.set_title(textwrap.fill(picture.title, _PANEL_LETTERS), loc="left", fontweight="bold")
+        _title(axes, textwrap.fill(picture.title, _PANEL_LETTERS))
         axes.tick_params(axis="y", length=0)
         _plain(axes, axes.xaxis)
 
@@ -264,18 +244,12 @@ def _curves(picture: Curves) -> _Panel:
         name, one = _scaled(picture.up, max(picture.values))
         lines = [series for series in picture.series if series.level is None]
         for index, series in enumerate(lines):
-            axes.plot(
-                [place for place, _ in series.points],
-                [value / one for _, value in series.points],
-                color=line_colour(index),
-                marker=_MARKERS[index % len(_MARKERS)],
-                linestyle=_DASHES[index // len(LINES) % len(_DASHES)],
-                markersize=3,
-                linewidth=1.1,
-                label=series.name,
-            )
+            places, heights = [place for place, _ in series.points], [value / one for _, value in series.points]
+            dashes = _DASHES[index // len(LINES) % len(_DASHES)]
+            look: dict[str, Any] = {"marker": _MARKERS[index % len(_MARKERS)], "markersize": 3, "linewidth": 1.1}
+            axes.plot(places, heights, color=line_colour(index), linestyle=dashes, label=series.name, **look)
         for index, series in enumerate(picture.series[len(lines) :]):
-            look: dict[str, Any] = {"color": "#555555", "linewidth": 1.0, "linestyle": _DASHES[1 + index % 3]}
+            look = {"color": "#555555", "linewidth": 1.0, "linestyle": _DASHES[1 + index % 3]}
             axes.axhline((series.level or 0.0) / one, label=series.name, **look)
         for place, value in picture.marks:
             axes.plot(place, value / one, **_DIAMOND)
@@ -306,7 +280,7 @@ def _rulers(axes: Axes, picture: Curves, name: str) -> None:
         axes.set_ylim(bottom=0)
     axes.set_ylabel(name)
     if picture.title:
-        axes.set_title(textwrap.fill(picture.title, _PANEL_LETTERS), loc="left", fontweight="bold")
+        _title(axes, textwrap.fill(picture.title, _PANEL_LETTERS))
     _plain(axes, axes.xaxis, axes.yaxis)
 
 
@@ -321,16 +295,9 @@ def _heat(picture: HeatMap) -> _Panel:
         for at, shade in picture.shades.items():
             place = rows.index(at[0]), columns.index(at[1])
             field[place] = shade
-            axes.text(
-                place[1],
-                place[0],
-                picture.axis.text(values[at]) if each else f"{values[at] / one:.3g}",
-                ha="center",
-                va="center",
-                fontsize=SMALL,
-                color="white" if shade < _DARK else "black",
-                fontweight="bold" if at in picture.best else "normal",
-            )
+            text = picture.axis.text(values[at]) if each else f"{values[at] / one:.3g}"
+            look: dict[str, Any] = {"fontsize": SMALL, "fontweight": _weight(strong=at in picture.best)}
+            axes.text(place[1], place[0], text, color="white" if shade < _DARK else "black", **_CENTRED, **look)
         axes.imshow(np.ma.masked_invalid(field), cmap="cividis", vmin=0, vmax=1, aspect="auto")
         axes.set_xticks(range(len(columns)), columns)
         axes.set_yticks(range(len(rows)), rows)
@@ -338,7 +305,7 @@ def _heat(picture: HeatMap) -> _Panel:
         axes.set_ylabel(picture.down)
         axes.tick_params(length=0)
         title = filter(None, [textwrap.fill(picture.title, _PANEL_LETTERS), f"{name}{picture.blank}"])
-        axes.set_title("\n".join(title), loc="left", fontweight="bold")
+        _title(axes, "\n".join(title))
 
     return _Panel(_SQUARE * len(rows) + above + _AXIS, above, _AXIS, draw)
 
@@ -346,11 +313,9 @@ def _heat(picture: HeatMap) -> _Panel:
 def _handles(bars: Sequence[Bars], colours: Mapping[str, str], *, marked: bool) -> list[Patch | Line2D]:
     """Return what the colours and marks of all panels mean; ``marked``: whether lines have marks."""
     every = [bar for one in bars for bar in one.bars]
-    handles: list[Patch | Line2D] = [
-        Patch(color=colour, label=cause if cause in OWN else f"exposed {cause}") for cause, colour in colours.items()
-    ]
+    handles: list[Patch | Line2D] = [Patch(color=colour, label=exposed(cause)) for cause, colour in colours.items()]
     if any(bar.fitted for bar in every):
-        handles.append(Patch(facecolor="white", edgecolor="#222222", hatch=_HATCH, label="calibrated (fitted) cell"))
+        handles.append(Patch(facecolor="white", label="calibrated (fitted) cell", **_FITTED))
     if marked or any(bar.mark is not None for bar in every):
         handles.append(Line2D([], [], label="published value", **_DIAMOND))
     return handles
@@ -375,16 +340,19 @@ def _title_height(title: str) -> float:
     return _LINE * len(textwrap.wrap(title, _PANEL_LETTERS)) + 2 * _MARGIN
 
 
+def _title(axes: Axes, title: str) -> None:
+    axes.set_title(title, loc="left", fontweight="bold")
+
+
+def _weight(*, strong: bool) -> str:
+    return "bold" if strong else "normal"
+
+
 def _plain(axes: Axes, *gridded: Ruler) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     for axis in gridded:
         axis.grid(visible=True, color="#DDDDDD", linewidth=0.5)
     axes.set_axisbelow(True)
-
-
-def plot_maps(comparison: Comparison, file_format: str = "png") -> bytes:
-    """Return the figure of the maps of ``comparison`` as a file of ``file_format``; see ``plots.drawn``."""
-    return drawn(maps_figure(comparison), file_format)
 
 
 def maps_figure(comparison: Comparison) -> Figure:
@@ -394,15 +362,15 @@ def maps_figure(comparison: Comparison) -> Figure:
         InputError: There is no such saving.
     """
     check_maps(comparison.savings)
-    maps = [_Map.of(saving) for saving in comparison.savings if len(saving.by) == _FIELDS]
+    maps = [(saving, *_axes_of(saving)) for saving in comparison.savings if len(saving.by) == _FIELDS]
     columns = 1 if len(maps) <= _FEW_MAPS else _MAPS_BESIDE
     rows = math.ceil(len(maps) / columns)
-    width = max(_WIDTH, _CELL[0] * max(len(one.texts[1]) for one in maps) + _FRAME[0])
-    height = max(1.1, _CELL[1] * max(len(one.texts[0]) for one in maps)) + _FRAME[1]
+    width = max(_WIDTH, _CELL[0] * max(len(across.texts) for _, _, across in maps) + _FRAME[0])
+    height = max(1.1, _CELL[1] * max(len(down.texts) for _, down, _ in maps)) + _FRAME[1]
     with rc_context(FONTS):
         figure = Figure(figsize=(width * columns, height * rows + 1.0), layout="constrained")
         panels: list[Axes] = list(figure.subplots(rows, columns, squeeze=False).flat)
-        colours = [_contours(axes, one) for axes, one in zip(panels, maps, strict=False)][-1]
+        colours = [_contours(axes, *one) for axes, one in zip(panels, maps, strict=False)][-1]
         for axes in panels[len(maps) :]:
             axes.set_axis_off()
         ticks = [math.log2(1 - share) for share in _TICKS]
@@ -423,37 +391,30 @@ def check_maps(savings: Iterable[Saving | SavingSpec]) -> None:
         raise InputError("there is no saving by two fields to draw", key="--map", accepted=accepted)
 
 
-@frozen(eq=False)
-class _Map:
-    """A saving as a picture has it.
+class _Field(NamedTuple):
+    """The values of a swept field as written, by position, and where they stand on an axis."""
 
-    Args:
-        saving: What is drawn.
-        texts: The values of its first and of its second field as written, by position.
-        centres: Where those are drawn.
-        shares: ``(first, second)``; NaN where there is none.
+    texts: list[str]
+    places: FloatArray
+
+
+def _axes_of(saving: Saving) -> tuple[_Field, _Field]:
+    down, across = (placed(group.at[name] for group in saving.groups) for name in saving.by)
+    return down, across
+
+
+def placed(values: Iterable[Any]) -> _Field:
+    """Return where ``values`` stand on an axis.
+
+    Numbers, and quantities of one unit, stand at their value, or at its logarithm where they span a decade or grow by
+    one factor; all else stands in the order given.
     """
-
-    saving: Saving
-    texts: tuple[list[str], list[str]]
-    centres: tuple[FloatArray, FloatArray]
-    shares: FloatArray
-
-    @classmethod
-    def of(cls, saving: Saving) -> _Map:
-        (down, y), (across, x) = (_ordered(group.at[name] for group in saving.groups) for name in saving.by)
-        shares = np.full((len(down), len(across)), np.nan)
-        for group in saving.groups:
-            row, column = (as_written(group.at[name]) for name in saving.by)
-            shares[down.index(row), across.index(column)] = group.saving
-        return cls(saving, (down, across), (y, x), shares)
-
-
-def _ordered(values: Iterable[Any]) -> tuple[list[str], FloatArray]:
-    """Return ``values`` as written, by position, and their places."""
     unique = {as_written(value): value for value in values}
-    places = dict(zip(unique, _places(list(unique.values())), strict=True))
-    return sorted(unique, key=places.__getitem__), np.array(sorted(places.values()))
+    scale = scale_of(unique.values())
+    if scale is None:
+        return _Field(list(unique), np.arange(len(unique), dtype=float))
+    places = {text: math.log10(number) if scale.log else number for text, number in scale.numbers.items()}
+    return _Field(sorted(places, key=places.__getitem__), np.array(sorted(places.values())))
 
 
 def _widened(centres: FloatArray) -> FloatArray:
@@ -462,46 +423,30 @@ def _widened(centres: FloatArray) -> FloatArray:
     return np.array([centres[0] - first, *centres, centres[-1] + last])
 
 
-def _places(values: Sequence[Any]) -> list[float]:
-    """Return where ``values`` stand on an axis.
-
-    Numbers, and quantities of one unit, stand at their value, or at its logarithm where they span a decade or grow by
-    one factor; all else stands in the order given.
-    """
-    scale = scale_of(values)
-    if scale is None:
-        return [float(index) for index in range(len(values))]
-    numbers = [scale.numbers[as_written(value)] for value in values]
-    return [math.log10(number) for number in numbers] if scale.log else numbers
-
-
-def _contours(axes: Axes, one: _Map) -> ContourSet:
+def _contours(axes: Axes, saving: Saving, down: _Field, across: _Field) -> ContourSet:
+    shares = np.full((len(down.texts), len(across.texts)), np.nan)
+    for group in saving.groups:
+        row, column = (as_written(group.at[name]) for name in saving.by)
+        shares[down.texts.index(row), across.texts.index(column)] = group.saving
     # The outermost values go on to the ends, so that there is room for their numbers.
-    rows, columns = one.centres
-    x, y = _widened(columns), _widened(rows)
-    octaves = np.log2(np.maximum(1 - one.shares, 2.0 ** (-2 * _OCTAVES)))
+    x, y = _widened(across.places), _widened(down.places)
+    octaves = np.log2(np.maximum(1 - shares, 2.0 ** (-2 * _OCTAVES)))
     field = np.ma.masked_invalid(np.pad(octaves, 1, mode="edge"))
     levels = np.linspace(-_OCTAVES, _OCTAVES, 61)
     colours = axes.contourf(x, y, field, levels=levels, cmap=_BLUE_IS_SAVED, extend="both")
     if field.min() < 0 < field.max():
         axes.contour(x, y, field, levels=[0.0], colors="black", linewidths=1.5)
-    if len(columns) <= _NUMBERS:
-        for (row, column), share in np.ndenumerate(one.shares):
+    if len(across.texts) <= _NUMBERS:
+        for (row, column), share in np.ndenumerate(shares):
             if not math.isnan(share):
                 dark = abs(octaves[row, column]) > _DARK_OCTAVES
-                axes.text(
-                    float(columns[column]),
-                    float(rows[row]),
-                    f"{share:.0%}" if share < _NEARLY_ALL else f"{share:.1%}",
-                    ha="center",
-                    va="center",
-                    fontsize=SMALL - 0.5,
-                    color="white" if dark else "black",
-                    path_effects=[] if dark else [withStroke(linewidth=1.5, foreground="white")],
-                )
-    axes.set_xticks(columns, one.texts[1], rotation=45, ha="right", rotation_mode="anchor")
-    axes.set_yticks(rows, one.texts[0])
-    axes.set_ylabel(one.saving.by[0])
-    axes.set_xlabel(one.saving.by[1])
-    axes.set_title(textwrap.fill(saving_name(one.saving), _PANEL_LETTERS))
+                text = f"{share:.0%}" if share < _NEARLY_ALL else f"{share:.1%}"
+                look: dict[str, Any] = {"fontsize": SMALL - 0.5, "color": "white" if dark else "black", **_CENTRED}
+                edge = [] if dark else [withStroke(linewidth=1.5, foreground="white")]
+                axes.text(float(across.places[column]), float(down.places[row]), text, path_effects=edge, **look)
+    axes.set_xticks(across.places, across.texts, rotation=45, ha="right", rotation_mode="anchor")
+    axes.set_yticks(down.places, down.texts)
+    axes.set_ylabel(saving.by[0])
+    axes.set_xlabel(saving.by[1])
+    axes.set_title(textwrap.fill(saving_name(saving), _PANEL_LETTERS))
     return colours

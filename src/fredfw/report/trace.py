@@ -9,8 +9,8 @@ counters (``C``).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -19,10 +19,12 @@ from fredfw.errors import LimitError
 from fredfw.experiment.results import RunResult
 from fredfw.fabric.tiers import tiers_of
 from fredfw.numbers import parse_numbers, shortened
+from fredfw.report.cells import exposed
 from fredfw.typing import FloatArray, IntArray
 from fredfw.workloads import TaskGraph, TaskKind
-from fredfw.workloads.labels import BUBBLE, COMPUTE, OWN
+from fredfw.workloads.labels import BUBBLE, COMPUTE
 
+Event: TypeAlias = dict[str, Any]
 EXPOSED = "exposed"
 _NS = 1e9
 _MEMBERS = 8  # ranges of ranks that are written out
@@ -34,67 +36,50 @@ def trace_to_json(result: RunResult, ranks: str = "") -> str:
     """Return the timeline of ``result`` as JSON; a span of several ranks appears on each of their NPUs.
 
     Times are on a grid of 1 ns, the resolution of the viewers. Start and end are rounded, not start and duration, so
-    that spans that follow each other never overlap.
-
-    Args:
-        result: The run.
-        ranks: Those to show, such as ``0-7,64``; all where it is empty.
+    that spans that follow each other never overlap. Ranks are those to show, such as ``0-7,64``; all by default.
 
     Raises:
         InputError: There is no such rank; ``LimitError`` where there is too much to show.
     """
-    document = {
-        "displayTimeUnit": "ns",
-        "otherData": {
-            "workload": result.workload,
-            "fabric": result.fabric_name,
-            "fidelity": result.provenance["fidelity"],
-            "ranks": ranks or f"0-{len(result.placement) - 1}",
-        },
-        "traceEvents": trace_events(result, ranks),
+    about = {
+        "workload": result.workload,
+        "fabric": result.fabric_name,
+        "fidelity": result.provenance["fidelity"],
+        "ranks": ranks or f"0-{len(result.placement) - 1}",
     }
+    document = {"displayTimeUnit": "ns", "otherData": about, "traceEvents": trace_events(result, ranks)}
     return json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def trace_events(result: RunResult, ranks: str = "") -> list[dict[str, Any]]:
+def trace_events(result: RunResult, ranks: str = "") -> list[Event]:
     """Return the events of ``result``: metadata, slices by start, NPU and thread, flows, counters; times in us.
 
     Arguments and errors are those of ``trace_to_json``.
     """
     count = result.timeline.graph.ranks
-    chosen = parse_numbers(ranks, count, what="rank", key="ranks") if ranks else list(range(count))
+    chosen = parse_numbers(ranks, count, what="rank", key="ranks") if ranks else range(count)
     return _Trace(result, sorted(chosen)).events()
 
 
 class _Trace:
-    """One trace.
-
-    Args:
-        result: The run.
-        chosen: Ranks to show, sorted.
-    """
+    """One trace, of the sorted ranks ``chosen``."""
 
     def __init__(self, result: RunResult, chosen: Sequence[int]) -> None:
-        self._result, self._chosen = result, chosen
-        timeline = result.timeline
-        self._timeline, self._graph = timeline, timeline.graph
+        self._result, self._timeline, self._graph = result, result.timeline, result.timeline.graph
         shown = np.zeros(self._graph.ranks, dtype=bool)
         shown[chosen] = True
-        self._ranks = [one[shown[one]].tolist() for one in timeline.ranks]
-        self._start = np.rint(timeline.start * _NS).astype(np.int64).tolist()
-        self._end = np.rint(timeline.end * _NS).astype(np.int64).tolist()
+        self._ranks = [one[shown[one]].tolist() for one in self._timeline.ranks]
+        self._start, self._end = (_nanoseconds(one).tolist() for one in (self._timeline.start, self._timeline.end))
         _check_size(sum(map(len, self._ranks)))
         self._members: dict[tuple[int, int], str] = {}
-        self._waits = timeline.waits(chosen)
+        self._waits = self._timeline.waits(chosen)
         self._free: dict[tuple[int, str], list[int]] = {}  # (NPU, thread name) -> end of the last span in each lane
 
-    def events(self) -> list[dict[str, Any]]:
+    def events(self) -> list[Event]:
         """Return all events."""
         timeline = self._timeline
-        order = sorted(range(len(timeline)), key=lambda span: (timeline.start[span], timeline.end[span], span))
-        slices: list[tuple[int, int, str, int]] = []  # span, rank, thread name, lane
-        lane_of: dict[tuple[int, int], tuple[str, int]] = {}  # by span and rank
-        for span in order:
+        lane_of: dict[tuple[int, int], tuple[str, int]] = {}  # thread name and lane, by span and rank
+        for span in np.lexsort((timeline.end, timeline.start)).tolist():
             start, end = self._start[span], self._end[span]
             label = COMPUTE if timeline.is_compute(span) else self._graph.label(int(timeline.task[span]))
             for rank in self._ranks[span]:
@@ -102,32 +87,28 @@ class _Trace:
                 # Complete events of one thread must not overlap, so a span goes to the first lane that is free.
                 lane = next((index for index, until in enumerate(lanes) if until <= start), len(lanes))
                 lanes[lane : lane + 1] = [end]
-                slices.append((span, rank, label, lane))
                 lane_of[span, rank] = label, lane
         for rank, waits in self._waits.items():
             if waits:
                 self._free[self._npu(rank), EXPOSED] = [0]
         threads = _threads(self._free, self._graph.label_names)
-        events = _metadata(self._free, threads, len(self._result.fabric.npus))
-        events += (self._slice(span, rank, label, threads[label, lane]) for span, rank, label, lane in slices)
-        events += self._exposed(threads)
-        events += self._flows(lane_of, threads)
-        events += _counters(self._result, self._start, self._end)
-        events += _samples(self._result)
-        return events
+        return [
+            *_metadata(self._free, threads, len(self._result.fabric.npus)),
+            *(self._slice(*place, lane[0], threads[lane]) for place, lane in lane_of.items()),
+            *self._exposed(threads.get((EXPOSED, 0), 0)),
+            *self._flows({place: threads[lane] for place, lane in lane_of.items()}),
+            *_counters(self._result, self._start, self._end),
+            *_samples(self._result),
+        ]
 
     def _npu(self, rank: int) -> int:
         return int(self._result.placement[rank])
 
-    def _slice(self, span: int, rank: int, label: str, thread: int) -> dict[str, Any]:
+    def _slice(self, span: int, rank: int, label: str, thread: int) -> Event:
         graph, task = self._graph, int(self._timeline.task[span])
         times = int(graph.repeats[task])
-        args: dict[str, Any] = {
-            "task": task,
-            "label": graph.label(task),
-            "bytes": float(graph.bytes[task]) * times,
-            "repetitions": times,
-        }
+        moved = float(graph.bytes[task]) * times
+        args: Event = {"task": task, "label": graph.label(task), "bytes": moved, "repetitions": times}
         name = graph.names[task]
         if label != COMPUTE:
             name = f"{label} {_operation(graph, task)}: {name}"
@@ -135,15 +116,13 @@ class _Trace:
         name = name if times == 1 else f"{name} x {times}"
         return self._span(name, label, (rank, thread), (self._start[span], self._end[span]), args)
 
-    def _span(
-        self, name: str, kind: str, place: tuple[int, int], times: tuple[int, int], args: dict[str, Any]
-    ) -> dict[str, Any]:
+    def _span(self, name: str, kind: str, place: tuple[int, int], times: tuple[int, int], args: Event) -> Event:
         """Return a slice of a kind; ``place``: rank and thread, ``times``: start and end in ns."""
         start, end = times
         about = {"ph": "X", "name": name, "cat": kind, "pid": self._npu(place[0]), "tid": place[1]}
         return {**about, "ts": start / 1000, "dur": (end - start) / 1000, "args": args}
 
-    def _communication(self, task: int, rank: int) -> dict[str, Any]:
+    def _communication(self, task: int, rank: int) -> Event:
         """Return algorithm and group of a slice."""
         graph, demands = self._graph, self._result.demands
         table = graph.tables[graph.members[task]]
@@ -154,28 +133,25 @@ class _Trace:
         key = int(graph.members[task]) if graph.partners[task] < 0 else -1 - task, group
         if key not in self._members:
             self._members[key] = shortened(groups[group].tolist(), _MEMBERS)
-        about: dict[str, Any] = {"ranks": groups.shape[1], "members": self._members[key]}
+        about: Event = {"ranks": groups.shape[1], "members": self._members[key]}
         carried = () if demands is None else demands.carried(task)
         for one in carried:
             if len(carried) == 1 or rank in one.ranks:
                 return {"algorithm": one.algorithm, **about}
         return about
 
-    def _exposed(self, threads: dict[tuple[str, int], int]) -> Iterator[dict[str, Any]]:
+    def _exposed(self, thread: int) -> Iterator[Event]:
         """Yield what each NPU waits for while it computes nothing."""
         timeline, graph = self._timeline, self._graph
         for rank, waits in self._waits.items():
             for wait in waits:
-                start, end = round(wait.start * _NS), round(wait.end * _NS)
+                times = round(wait.start * _NS), round(wait.end * _NS)
                 task = int(timeline.task[wait.span])
                 label = BUBBLE if timeline.is_compute(wait.span) else graph.label(task)
-                name = label if label in OWN else f"exposed {label}"
                 args = {"task": task, "label": graph.label(task), "waits for": graph.names[task]}
-                yield self._span(name, EXPOSED, (rank, threads[EXPOSED, 0]), (start, end), args)
+                yield self._span(exposed(label), EXPOSED, (rank, thread), times, args)
 
-    def _flows(
-        self, lane_of: dict[tuple[int, int], tuple[str, int]], threads: dict[tuple[str, int], int]
-    ) -> Iterator[dict[str, Any]]:
+    def _flows(self, threads: Mapping[tuple[int, int], int]) -> Iterator[Event]:
         """Yield an arrow from what ended to what began because of it, on the same rank where that is possible."""
         for span, trigger in enumerate(self._timeline.trigger.tolist()):
             if trigger < 0 or not self._ranks[span] or not self._ranks[trigger]:
@@ -184,22 +160,17 @@ class _Trace:
             if self._start[span] == self._end[span] or self._start[trigger] == self._end[trigger]:
                 continue
             both = set(self._ranks[trigger]).intersection(self._ranks[span])
-            ends = [min(both)] * 2 if both else [self._ranks[trigger][0], self._ranks[span][0]]
+            first, last = [min(both)] * 2 if both else [self._ranks[trigger][0], self._ranks[span][0]]
             # The last nanosecond of the cause is inside its slice, its end is not.
-            for kind, one, rank, time in (
-                ("s", trigger, ends[0], self._end[trigger] - 1),
-                ("f", span, ends[1], self._start[span]),
-            ):
-                yield {
-                    "ph": kind,
-                    **({"bp": "e"} if kind == "f" else {}),
-                    "name": "cause",
-                    "cat": "cause",
-                    "id": span,
-                    "pid": self._npu(rank),
-                    "tid": threads[lane_of[one, rank]],
-                    "ts": time / 1000,
-                }
+            begin = {"tid": threads[trigger, first], "ts": (self._end[trigger] - 1) / 1000}
+            end = {"tid": threads[span, last], "ts": self._start[span] / 1000}
+            about = {"name": "cause", "cat": "cause", "id": span}
+            yield {"ph": "s", **about, "pid": self._npu(first), **begin}
+            yield {"ph": "f", "bp": "e", **about, "pid": self._npu(last), **end}
+
+
+def _nanoseconds(seconds: FloatArray) -> IntArray:
+    return np.rint(seconds * _NS).astype(np.int64)
 
 
 def _check_size(slices: int) -> None:
@@ -217,16 +188,11 @@ def _operation(graph: TaskGraph, task: int) -> str:
     return str(pattern) if kind is TaskKind.COLLECTIVE and pattern is not None else kind.name.lower()
 
 
-def _counters(result: RunResult, start: Sequence[int], end: Sequence[int]) -> Iterator[dict[str, Any]]:
+def _counters(result: RunResult, start: Sequence[int], end: Sequence[int]) -> Iterator[Event]:
     """Yield the mean utilisation of the links of each tier, in per cent, whenever it changes.
 
     What a label moves over a tier is spread over the spans of that label, in proportion to what each puts there, and
-    evenly over the time of each.
-
-    Args:
-        result: The run.
-        start: Of each span, nanoseconds.
-        end: Of each span, nanoseconds.
+    evenly over the time of each. Starts and ends of spans are nanoseconds.
     """
     fabric, network = result.fabric, len(result.fabric.npus)
     begin = np.asarray(start, dtype=np.int64)
@@ -255,7 +221,7 @@ def _counters(result: RunResult, start: Sequence[int], end: Sequence[int]) -> It
         yield from _counter(name, network, _UTILIZATION, times, 100 * levels / capacity)
 
 
-def _counter(name: str, pid: int, unit: str, times: IntArray, values: FloatArray) -> Iterator[dict[str, Any]]:
+def _counter(name: str, pid: int, unit: str, times: IntArray, values: FloatArray) -> Iterator[Event]:
     """Yield the ``values`` of a counter at ``times``, in ns."""
     for time, value in zip(times.tolist(), values.tolist(), strict=True):
         yield {"ph": "C", "name": name, "pid": pid, "tid": 0, "ts": time / 1000, "args": {unit: value}}
@@ -270,18 +236,17 @@ def _coarser(times: IntArray, levels: FloatArray) -> tuple[IntArray, FloatArray]
     return times[first], np.append(areas / np.diff(times[first]), levels[-1])
 
 
-def _samples(result: RunResult) -> Iterator[dict[str, Any]]:
+def _samples(result: RunResult) -> Iterator[Event]:
     """Yield what a sharing policy with state has counted over time, such as the queues of links."""
     network = len(result.fabric.npus)
     for name, one in result.samples.items():
-        times, values = _coarser(np.rint(one.times * _NS).astype(np.int64), np.asarray(one.values, dtype=float))
+        times, values = _coarser(_nanoseconds(one.times), np.asarray(one.values, dtype=float))
         yield from _counter(name, network, one.unit or "value", times, values)
 
 
 def _shares(result: RunResult, number: IntArray, tiers: int, moved: dict[str, FloatArray]) -> FloatArray:
     """Return the ``(spans, tiers)`` bytes of each span; those of a label add up to what the run has counted."""
-    timeline = result.timeline
-    graph: TaskGraph = timeline.graph
+    timeline, graph = result.timeline, result.timeline.graph
     shares = np.zeros((len(timeline), tiers))
     of_label: dict[str, list[int]] = {}
     for span in range(len(timeline)):
@@ -317,20 +282,15 @@ def _threads(free: dict[tuple[int, str], list[int]], labels: tuple[str, ...]) ->
 
 def _metadata(
     free: dict[tuple[int, str], list[int]], threads: dict[tuple[str, int], int], network: int
-) -> list[dict[str, Any]]:
-    events: list[dict[str, Any]] = []
+) -> Iterator[Event]:
     for npu in sorted({npu for npu, _ in free}):
-        events.append(_meta("process_name", npu, 0, {"name": f"NPU {npu}"}))
-        events.append(_meta("process_sort_index", npu, 0, {"sort_index": npu}))
+        yield from _named("process", npu, 0, f"NPU {npu}", npu)
         for (label, lane), thread in threads.items():
             if lane < len(free.get((npu, label), ())):
-                name = label if lane == 0 else f"{label} ({lane + 1})"
-                events.append(_meta("thread_name", npu, thread, {"name": name}))
-                events.append(_meta("thread_sort_index", npu, thread, {"sort_index": thread}))
-    events.append(_meta("process_name", network, 0, {"name": "network: utilisation of tiers"}))
-    events.append(_meta("process_sort_index", network, 0, {"sort_index": network}))
-    return events
+                yield from _named("thread", npu, thread, label if lane == 0 else f"{label} ({lane + 1})", thread)
+    yield from _named("process", network, 0, "network: utilisation of tiers", network)
 
 
-def _meta(name: str, pid: int, tid: int, args: dict[str, Any]) -> dict[str, Any]:
-    return {"ph": "M", "name": name, "pid": pid, "tid": tid, "args": args}
+def _named(what: str, pid: int, tid: int, name: str, place: int) -> Iterator[Event]:
+    for key, args in (("name", {"name": name}), ("sort_index", {"sort_index": place})):
+        yield {"ph": "M", "name": f"{what}_{key}", "pid": pid, "tid": tid, "args": args}

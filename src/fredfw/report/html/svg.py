@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from xml.etree import ElementTree
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+from xml.etree.ElementTree import Element, SubElement, tostring
 
 from fredfw.report.pictures import LINES, Axis, Bars, Curves, Dots, HeatMap, Picture, colours, line_colour
 
@@ -19,31 +20,19 @@ _HEIGHT = 260.0
 _TICKS = 5
 _BLACK = "#000000"
 _INK = "currentColor"
+_DASHES = {"stroke_dasharray": "5 3"}
 _DECADES = 2.0  # from here on, ticks are powers of ten alone
 # Of a map: from the worst to the best; both ends carry text in one colour each.
 _WORST, _BEST = (20, 40, 90), (250, 220, 90)
 _DARK = 0.5
 
 
-def drawn(picture: Picture) -> str:
-    """Return an SVG element; all text in it is escaped."""
-    if isinstance(picture, Bars):
-        return _bars(picture)
-    if isinstance(picture, Curves):
-        return _curves(picture)
-    if isinstance(picture, Dots):
-        return _dots(picture)
-    if isinstance(picture, HeatMap):
-        return _heat(picture)
-    raise TypeError(f"a page has no {type(picture).__name__}")
-
-
 def _bars(one: Bars) -> str:
-    """Return stacked bars, one below the other, on an axis from 0 to their end."""
+    """Draw stacked bars, one below the other, on an axis from 0 to their end."""
     axis, end = one.axis, one.end or 1.0
     height = _BAR * len(one.bars) + _AXIS
     room = _WIDTH - _LABEL - _RIGHT
-    picture = _Picture(height, f"{axis.name}, as bars")
+    picture = _Canvas(height, f"{axis.name}, as bars")
     place = _placed([0.0, end], _LABEL, _LABEL + room, log=False)
     for tick in _ticks(0.0, end, log=False):
         picture.rule(place(tick), 0, place(tick), height - _AXIS + 4)
@@ -60,10 +49,11 @@ def _bars(one: Bars) -> str:
             length = bar.parts.get(cause, 0.0)
             if length > 0:
                 at = place(left)
-                picture.box(at, top + 3, place(left + length) - at, _BAR - 6, colour, into=group)
+                picture.box(at, top + 3, place(left + length) - at, _BAR - 6, into=group, fill=ink(colour))
                 left += length
         if bar.fitted:
-            picture.outline(_LABEL, top + 3, place(left) - _LABEL, _BAR - 6, into=group)
+            around: dict[str, float | str] = {"fill": "none", "stroke": _INK, "stroke_width": 2, **_DASHES}
+            picture.box(_LABEL, top + 3, place(left) - _LABEL, _BAR - 6, into=group, **around)
         if bar.mark is not None:
             picture.diamond(place(bar.mark), top + _BAR / 2)
         last = place(max(left, bar.mark or 0.0))
@@ -72,7 +62,7 @@ def _bars(one: Bars) -> str:
 
 
 def _curves(one: Curves) -> str:
-    """Return lines over an axis, and what was published."""
+    """Draw lines over an axis, and what was published."""
     across, up = one.across, one.up
     values = [*one.values, *(value for _, value in one.marks)]
     frame = _Frame([*across.ticks], values if up.log else [0.0, *values], across, up)
@@ -80,19 +70,19 @@ def _curves(one: Curves) -> str:
         colour = ink(line_colour(number))
         if line.level is not None:
             y = frame.y(line.level)
-            frame.picture.rule(_LEFT, y, _WIDTH - 12, y, colour=colour, width=1.5, dashed=True)
+            frame.rule(_LEFT, y, _WIDTH - 12, y, colour=colour, width=1.5, dashed=True)
             continue
         points = [(frame.x(place), frame.y(value)) for place, value in line.points]
-        frame.picture.path(points, colour, dashed=number >= len(LINES))
+        frame.path(points, colour, dashed=number >= len(LINES))
         for x, y in points:
-            frame.picture.dot(x, y, 3.2, colour)
+            frame.dot(x, y, 3.2, colour)
     for place, value in one.marks:
-        frame.picture.diamond(frame.x(place), frame.y(value))
-    return frame.picture.text()
+        frame.diamond(frame.x(place), frame.y(value))
+    return frame.text()
 
 
 def _dots(one: Dots) -> str:
-    """Return points; with a line where both numbers are equal, if that is wanted."""
+    """Draw points; with a line where both numbers are equal, if that is wanted."""
     across, up = one.across, one.up
     xs, ys = [dot.x for dot in one.dots], [dot.y for dot in one.dots]
     if one.diagonal:
@@ -100,24 +90,24 @@ def _dots(one: Dots) -> str:
     frame = _Frame(xs if across.log or across.ticks else [0.0, *xs], ys if up.log else [0.0, *ys], across, up)
     if one.diagonal:
         low, high = min(xs), max(xs)
-        frame.picture.rule(frame.x(low), frame.y(low), frame.x(high), frame.y(high), dashed=True)
+        frame.rule(frame.x(low), frame.y(low), frame.x(high), frame.y(high), dashed=True)
     front = sorted((frame.x(dot.x), frame.y(dot.y)) for dot in one.dots if dot.strong)
     if front:
-        frame.picture.path(front, _INK, dashed=True)
+        frame.path(front, _INK, dashed=True)
     for dot in one.dots:
-        group = frame.picture.group(dot.name)
-        frame.picture.dot(frame.x(dot.x), frame.y(dot.y), 5.0 if dot.strong else 3.2, ink(dot.colour), into=group)
-    return frame.picture.text()
+        radius = 5.0 if dot.strong else 3.2
+        frame.dot(frame.x(dot.x), frame.y(dot.y), radius, ink(dot.colour), into=frame.group(dot.name))
+    return frame.text()
 
 
 def _heat(one: HeatMap) -> str:
-    """Return a map of colours."""
+    """Draw a map of colours."""
     rows, columns, shades = one.rows, one.columns, one.shades
     square = 26.0
     height = square * len(rows) + _AXIS
     left = 30.0 + min(7.0 * max(map(len, rows)), _LABEL)
     wide = (_WIDTH - left - 8) / len(columns)
-    picture = _Picture(height, f"{one.down} by {one.across}, as a map of colours")
+    picture = _Canvas(height, f"{one.down} by {one.across}, as a map of colours")
     picture.write(12, square * len(rows) / 2, one.down, anchor="middle", turned=True)
     for number, row in enumerate(rows):
         picture.write(left - 6, square * (number + 0.5) + 4, row, anchor="end")
@@ -125,12 +115,10 @@ def _heat(one: HeatMap) -> str:
             if (row, column) not in shades:
                 continue
             text, shade = one.axis.text(one.values[row, column]), shades[row, column]
-            colour = "#{:02x}{:02x}{:02x}".format(
-                *(round(low + (high - low) * shade) for low, high in zip(_WORST, _BEST, strict=True))
-            )
+            parts = (round(low + (high - low) * shade) for low, high in zip(_WORST, _BEST, strict=True))
             at = left + wide * index
             group = picture.group(f"{one.down} {row}, {one.across} {column}: {text}")
-            picture.box(at, square * number, wide, square, colour, into=group)
+            picture.box(at, square * number, wide, square, into=group, fill="#{:02x}{:02x}{:02x}".format(*parts))
             letters = "#ffffff" if shade < _DARK else _BLACK
             picture.write(at + wide / 2, square * (number + 0.5) + 4, text, anchor="middle", into=group, fill=letters)
     for index, column in enumerate(columns):
@@ -144,59 +132,23 @@ def ink(colour: str) -> str:
     return _INK if colour == _BLACK else colour
 
 
-class _Frame:
-    """A picture with two axes."""
-
-    def __init__(self, xs: Sequence[float], ys: Sequence[float], across: Axis, up: Axis) -> None:
-        self.picture = picture = _Picture(_HEIGHT + _AXIS, f"{up.name} over {across.name}")
-        right, bottom = _WIDTH - 12, _HEIGHT
-        self.x = _placed(xs, _LEFT, right, log=across.log, margin=0.04)
-        self.y = _placed(ys, bottom, 12, log=up.log, margin=0.06)
-        across_ticks = across.ticks or {one: across.text(one) for one in _ticks(min(xs), max(xs), log=across.log)}
-        step = math.ceil(len(across_ticks) / 8)
-        for place, text in sorted(across_ticks.items())[::step]:
-            picture.rule(self.x(place), 12, self.x(place), bottom)
-            picture.write(self.x(place), bottom + 16, text, anchor="middle")
-        for value in _ticks(min(ys), max(ys), log=up.log):
-            picture.rule(_LEFT, self.y(value), right, self.y(value))
-            picture.write(_LEFT - 6, self.y(value) + 4, up.text(value), anchor="end")
-        picture.write((_LEFT + right) / 2, bottom + 34, across.name, anchor="middle")
-        picture.write(12, (12 + bottom) / 2, up.name, anchor="middle", turned=True)
-
-
-class _Picture:
+class _Canvas:
     """An SVG element that grows."""
 
     def __init__(self, height: float, label: str) -> None:
-        self._root = ElementTree.Element(
-            "svg",
-            {
-                "xmlns": "http://www.w3.org/2000/svg",
-                "viewBox": f"0 0 {_number(_WIDTH)} {_number(height)}",
-                "role": "img",
-                "aria-label": label,
-                "font-size": "12",
-            },
-        )
+        box = f"0 0 {_number(_WIDTH)} {_number(height)}"
+        about = {"xmlns": "http://www.w3.org/2000/svg", "viewBox": box, "role": "img", "aria-label": label}
+        self._root = Element("svg", {**about, "font-size": "12"})
 
-    def group(self, title: str) -> ElementTree.Element:
+    def group(self, title: str) -> Element:
         """Return a group that says ``title`` where it is pointed at."""
         group = self._add("g")
-        ElementTree.SubElement(group, "title").text = _printable(title)
+        SubElement(group, "title").text = _printable(title)
         return group
 
-    def box(
-        self, x: float, y: float, width: float, height: float, colour: str, *, into: ElementTree.Element | None = None
-    ) -> None:
+    def box(self, x: float, y: float, width: float, height: float, *, into: Element, **look: float | str) -> None:
         """Draw a rectangle."""
-        self._add("rect", into, x=x, y=y, width=max(width, 0.0), height=height, fill=ink(colour))
-
-    def outline(self, x: float, y: float, width: float, height: float, *, into: ElementTree.Element) -> None:
-        """Draw a rectangle around something."""
-        dashes = _dashes(dashed=True)
-        self._add(
-            "rect", into, x=x, y=y, width=width, height=height, fill="none", stroke=_INK, stroke_width=2, **dashes
-        )
+        self._add("rect", into, x=x, y=y, width=max(width, 0.0), height=height, **look)
 
     def write(
         self,
@@ -208,7 +160,7 @@ class _Picture:
         weight: str = "normal",
         turned: bool = False,
         fill: str = _INK,
-        into: ElementTree.Element | None = None,
+        into: Element | None = None,
     ) -> None:
         """Write a line of text."""
         more = {"transform": f"rotate(-90 {_number(x)} {_number(y)})"} if turned else {}
@@ -220,43 +172,55 @@ class _Picture:
         self, x: float, y: float, to_x: float, to_y: float, *, colour: str = "", width: float = 1, dashed: bool = False
     ) -> None:
         """Draw a straight line; without a colour, as faint as a grid."""
-        more = {"stroke": colour} if colour else {"stroke": _INK, "stroke-opacity": "0.5" if dashed else "0.15"}
-        self._add("line", None, more, x1=x, y1=y, x2=to_x, y2=to_y, stroke_width=width, **_dashes(dashed=dashed))
+        faint = {"stroke": _INK, "stroke_opacity": "0.5" if dashed else "0.15"}
+        look = {
+            "stroke_width": _number(width),
+            **(_DASHES if dashed else {}),
+            **({"stroke": colour} if colour else faint),
+        }
+        self._add("line", x1=x, y1=y, x2=to_x, y2=to_y, **look)
 
     def path(self, points: Sequence[tuple[float, float]], colour: str, *, dashed: bool = False) -> None:
         """Draw a line through ``points``."""
-        joined = " ".join(f"{_number(x)},{_number(y)}" for x, y in points)
-        self._add("polyline", points=joined, fill="none", stroke=colour, stroke_width="1.8", **_dashes(dashed=dashed))
+        look = {"fill": "none", "stroke": colour, "stroke_width": "1.8", **(_DASHES if dashed else {})}
+        self._add("polyline", points=_joined(points), **look)
 
-    def dot(self, x: float, y: float, radius: float, colour: str, *, into: ElementTree.Element | None = None) -> None:
+    def dot(self, x: float, y: float, radius: float, colour: str, *, into: Element | None = None) -> None:
         """Draw a point."""
         self._add("circle", into, cx=x, cy=y, r=radius, fill=colour)
 
     def diamond(self, x: float, y: float) -> None:
         """Draw the mark of a published value."""
-        joined = " ".join(f"{_number(x + a)},{_number(y + b)}" for a, b in ((0, -5), (5, 0), (0, 5), (-5, 0)))
-        self._add("polygon", points=joined, fill="#ffffff", stroke="#000000")
+        corners = [(x + a, y + b) for a, b in ((0, -5), (5, 0), (0, 5), (-5, 0))]
+        self._add("polygon", points=_joined(corners), fill="#ffffff", stroke=_BLACK)
 
     def text(self) -> str:
         """Return the element; all text in it is escaped."""
-        return ElementTree.tostring(self._root, encoding="unicode")
+        return tostring(self._root, encoding="unicode")
 
-    def _add(
-        self,
-        tag: str,
-        into: ElementTree.Element | None = None,
-        more: Mapping[str, str] | None = None,
-        /,
-        **attributes: float | str,
-    ) -> ElementTree.Element:
-        written = {
-            name.replace("_", "-"): one if isinstance(one, str) else _number(one) for name, one in attributes.items()
-        }
-        return ElementTree.SubElement(self._root if into is None else into, tag, {**written, **(more or {})})
+    def _add(self, tag: str, into: Element | None = None, /, **look: float | str) -> Element:
+        written = {name.replace("_", "-"): one if isinstance(one, str) else _number(one) for name, one in look.items()}
+        return SubElement(self._root if into is None else into, tag, written)
 
 
-def _dashes(*, dashed: bool) -> dict[str, float | str]:
-    return {"stroke_dasharray": "5 3"} if dashed else {}
+class _Frame(_Canvas):
+    """A picture with two axes."""
+
+    def __init__(self, xs: Sequence[float], ys: Sequence[float], across: Axis, up: Axis) -> None:
+        super().__init__(_HEIGHT + _AXIS, f"{up.name} over {across.name}")
+        right, bottom = _WIDTH - 12, _HEIGHT
+        self.x = _placed(xs, _LEFT, right, log=across.log, margin=0.04)
+        self.y = _placed(ys, bottom, 12, log=up.log, margin=0.06)
+        across_ticks = across.ticks or {one: across.text(one) for one in _ticks(min(xs), max(xs), log=across.log)}
+        step = math.ceil(len(across_ticks) / 8)
+        for place, text in sorted(across_ticks.items())[::step]:
+            self.rule(self.x(place), 12, self.x(place), bottom)
+            self.write(self.x(place), bottom + 16, text, anchor="middle")
+        for value in _ticks(min(ys), max(ys), log=up.log):
+            self.rule(_LEFT, self.y(value), right, self.y(value))
+            self.write(_LEFT - 6, self.y(value) + 4, up.text(value), anchor="end")
+        self.write((_LEFT + right) / 2, bottom + 34, across.name, anchor="middle")
+        self.write(12, (12 + bottom) / 2, up.name, anchor="middle", turned=True)
 
 
 def _placed(
@@ -297,3 +261,15 @@ def _cut(text: str) -> str:
 def _printable(text: str) -> str:
     """Return ``text`` without the control characters that XML does not allow."""
     return "".join(one if one.isprintable() else " " for one in text)
+
+
+def _joined(points: Iterable[tuple[float, float]]) -> str:
+    return " ".join(f"{_number(x)},{_number(y)}" for x, y in points)
+
+
+_DRAW: dict[type, Callable[[Any], str]] = {Bars: _bars, Curves: _curves, Dots: _dots, HeatMap: _heat}
+
+
+def drawn(picture: Picture) -> str:
+    """Return an SVG element; all text in it is escaped."""
+    return _DRAW[type(picture)](picture)
