@@ -19,25 +19,15 @@ _MOST = 3  # sentences
 
 @frozen
 class Measured:
-    """Errors of random cases of one ``fidelity``, as shares: approximate / exact - 1.
-
-    Args:
-        fabric: Name of the topology, or ``ANY``.
-        what: Pattern of a collective, ``COLLECTIVE`` for all of these together, ``MICROBENCHMARK``, or ``ITERATION`` of
-            a model.
-        cases: How many.
-        median: Of the sizes of the errors.
-        p95: The size that those of ``reached`` cases do not pass.
-        worst: The largest error; above 0 the approximation takes too long.
-    """
+    """Errors of random cases of one fidelity, as shares: approximate / exact - 1."""
 
     fidelity: str
-    fabric: str
-    what: str
+    fabric: str  # name of the topology, or ANY
+    what: str  # pattern of a collective, COLLECTIVE for all of these, MICROBENCHMARK, or ITERATION of a model
     cases: int
-    median: float
-    p95: float
-    worst: float
+    median: float  # of the sizes of the errors
+    p95: float  # the size that those of ``reached`` cases do not pass
+    worst: float  # above 0 the approximation takes too long
 
     @property
     def reached(self) -> int:
@@ -92,4 +82,4 @@ def _said(one: Measured) -> str:
 def percent(share: float) -> str:
     """Return an error in per cent, with two digits or all before the point; 0.01 stands for what is less."""
     size = max(100 * abs(share), 0.01)
-    return f"{'-' if share < 0 else ''}{size:,.0f}" if size >= 10 else f"{'-' if share < 0 else ''}{size:.2g}"
+    return f"{'-' if share < 0 else ''}{size:{',.0f' if size >= 10 else '.2g'}}"

@@ -64,13 +64,13 @@ def comparison_report(comparison: Comparison, ranking: Ranking = ALL) -> list[Pa
 
     ``ranking`` says which of its cells there are, and in which order; then they are one table, too.
     """
-    ranked = ranking.ranked(items(comparison))
-    shown = _Shown(comparison, ranked.cells, ranking)
+    cells, said = ranking.ranked(items(comparison))
+    shown = _Shown(comparison, cells, ranking)
     report: list[Part] = [Heading(comparison.title), Line(shown.introduction)]
     if comparison.missing:
         done = len(comparison.rows) + len(comparison.failures)
         report.append(Heading(f"interrupted: {done} of {counted(done + len(comparison.missing), 'cell')}"))
-    report += map(Line, ranked.said)
+    report += map(Line, said)
     for group, keys in shown.tables:
         report += [GAP, *shown.table(group, keys)]
     jobs = [((row.workload, row.fabric), job) for row in shown.rows for job in row.jobs]

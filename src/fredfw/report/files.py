@@ -9,7 +9,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -34,17 +34,11 @@ def ensure_writable(path: str | Path) -> None:
     if resolved(path, _ACCEPTED, "cannot be written").is_dir():
         raise InputError("is a directory", file=str(path), accepted=_ACCEPTED)
     target = _resolve(path)
-    try:
+    with _told(path):
         if target.exists() and not os.access(target, os.W_OK):
             raise InputError("is read-only", file=str(path), accepted=_ACCEPTED)
-        if _is_special(target):
-            return
-        # Only making a file tells the truth: permission bits say nothing about read-only mounts, quotas or root.
-        probe = _aside(target)
-        os.close(_create(probe))
-        probe.unlink()
-    except OSError as error:
-        raise _cannot_be_written(path, error) from None
+        if not _is_special(target):
+            _probe(target)
 
 
 def ensure_new_directory(path: str | Path) -> None:
@@ -56,18 +50,21 @@ def ensure_new_directory(path: str | Path) -> None:
         InputError: It names a file or a directory that is not empty, or no directory can be made there.
     """
     target = resolved(path, _NEW, "cannot be written")
-    try:
-        if target.exists():
-            if not target.is_dir() or any(target.iterdir()):
-                raise InputError("exists, and is not an empty directory", file=str(path), accepted=_NEW)
-            probe = _aside(target / "file")
-            os.close(_create(probe))
-            probe.unlink()
-        else:
+    with _told(path, "made", _NEW):
+        if not target.exists():
             target.mkdir()
             target.rmdir()
-    except OSError as error:
-        raise InputError(f"cannot be made: {error.strerror}", file=str(path), accepted=_NEW) from None
+        elif not target.is_dir() or any(target.iterdir()):
+            raise InputError("exists, and is not an empty directory", file=str(path), accepted=_NEW)
+        else:
+            _probe(target / "file")
+
+
+def _probe(target: Path) -> None:
+    """Make a file beside ``target``: permission bits say nothing about read-only mounts, quotas or root."""
+    probe = _aside(target)
+    os.close(_create(probe))
+    probe.unlink()
 
 
 def compressed(path: str | Path, content: str | bytes) -> str | bytes:
@@ -88,11 +85,7 @@ def written_together(contents: Mapping[_Path, str | bytes], folders: Iterable[st
 
     Where the block or a rename fails, every path has its old content again. A symbolic link is followed. A device or a
     pipe is written directly, before the block, because a rename cannot replace it. What processes that were killed have
-    left in the same directories is removed.
-
-    Args:
-        contents: What is written.
-        folders: Directories that are made where they are missing.
+    left in the same directories is removed. Of ``folders`` those that are missing are made.
 
     Raises:
         InputError: A file cannot be written; names it.
@@ -111,9 +104,11 @@ def written_together(contents: Mapping[_Path, str | bytes], folders: Iterable[st
         asides = {path: _aside(targets[path]) for path in plain}
         for path, aside in asides.items():
             with _told(path):
-                descriptor = _create(aside)
-                leftovers.callback(aside.unlink, missing_ok=True)
-                _fill(aside, descriptor, data[path], targets[path])
+                with os.fdopen(_create(aside), "wb") as file:
+                    leftovers.callback(aside.unlink, missing_ok=True)
+                    file.write(data[path])
+                if targets[path].exists():
+                    aside.chmod(targets[path].stat().st_mode & 0o7777)
         for path in data:
             if path not in asides:
                 with _told(path):
@@ -132,13 +127,6 @@ def written_together(contents: Mapping[_Path, str | bytes], folders: Iterable[st
 def _remove_empty(folder: Path) -> None:
     if not any(folder.iterdir()):
         folder.rmdir()
-
-
-def _fill(aside: Path, descriptor: int, data: bytes, target: Path) -> None:
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-    if target.exists():
-        aside.chmod(target.stat().st_mode & 0o7777)
 
 
 def _replace(aside: Path, target: Path, undo: ExitStack, backups: list[Path]) -> None:
@@ -162,37 +150,27 @@ def _replace(aside: Path, target: Path, undo: ExitStack, backups: list[Path]) ->
 
 
 @contextmanager
-def _told(path: str | Path) -> Iterator[None]:
+def _told(path: str | Path, done: str = "written", accepted: str = _ACCEPTED) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise _cannot_be_written(path, error) from None
-
-
-def _cannot_be_written(path: str | Path, error: OSError) -> InputError:
-    return InputError(f"cannot be written: {error.strerror}", file=str(path), accepted=_ACCEPTED)
+        raise InputError(f"cannot be {done}: {error.strerror}", file=str(path), accepted=accepted) from None
 
 
 def _remove_stale(folder: Path) -> None:
     """Remove what processes that are dead have left in ``folder``; what cannot be removed stays."""
-    try:
-        names = [name for name in os.listdir(folder) if _ASIDE.fullmatch(name)]
-    except OSError:
-        return
-    for path in (folder / name for name in names):
-        try:
-            if time.time() - path.stat().st_mtime > _STALE and not _is_alive(path.name):
-                path.unlink()
-        except OSError:
-            continue
+    with suppress(OSError):
+        for found in filter(None, map(_ASIDE.fullmatch, os.listdir(folder))):
+            with suppress(OSError):
+                path = folder / found[0]
+                if time.time() - path.stat().st_mtime > _STALE and not _is_alive(int(found[1])):
+                    path.unlink()
 
 
-def _is_alive(aside: str) -> bool:
-    """Return whether the process that is in the name ``aside`` runs on this machine."""
-    match = _ASIDE.fullmatch(aside)
-    assert match is not None  # it was asked for names of that form
+def _is_alive(process: int) -> bool:
+    """Return whether ``process`` runs on this machine."""
     try:
-        os.kill(int(match[1]), 0)
+        os.kill(process, 0)
     except PermissionError:  # somebody else's
         return True
     except (OSError, OverflowError):

@@ -75,14 +75,10 @@ class _Stacked:
     columns that say what a row is, and leaves out rows that have nothing else in it; these columns and other text may
     take several lines then. Where there is no terminal, every row stays on one line, so that other programs can read
     it. A table with prose is one table, whose prose takes several lines.
-
-    Args:
-        table: What is printed.
-        least: Letters of columns, by title.
     """
 
     table: Table
-    least: Mapping[str, int] = field(factory=dict)
+    least: Mapping[str, int] = field(factory=dict)  # letters of columns, by title
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         table, most = self.table, options.max_width

@@ -51,7 +51,7 @@ def comparison_page(comparison: Comparison, ranking: Ranking, command: str) -> P
         f"{where}: {counted(len(cells), 'cell')}.{over}",
         *([f"{counted(failed, 'cell has', 'cells have')} no result; the table says why."] if failed else []),
         *([f"Interrupted: {counted(missing, 'cell was', 'cells were')} not run."] if missing else []),
-        *([f"The table: {one}." for one in ranking.ranked(items(comparison)).said]),
+        *([f"The table: {one}." for one in ranking.ranked(items(comparison))[1]]),
     ]
     return Page(
         comparison.title,

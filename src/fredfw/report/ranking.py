@@ -21,11 +21,10 @@ class Ranking:
     """Asks for some rows in some order; by default for all of them in the order of the experiment.
 
     Args:
-        sort: Name of a metric, whose best rows come first, or of a swept field, whose least value does; ``-`` before it
-            reverses the order.
-        best: Show only so many rows: the best by the metric of ``sort``, or by time where that is none. Where rows
-            train different amounts it is samples per second, or tokens.
-        pareto: Names of metrics: show only the rows that no other row beats in them.
+        sort: A metric, whose best rows come first, or a swept field, whose least value does; ``-`` before reverses.
+        best: How many to show: the best by the metric of ``sort``, else by time, or by samples or tokens per second
+            where rows train different amounts.
+        pareto: Metrics; only rows that no other row beats in them are shown.
     """
 
     sort: str | None = None
@@ -41,14 +40,7 @@ class Ranking:
         return cls(sort or None, best or None, tuple(one.strip() for one in pareto.split(",")) if pareto else ())
 
     def check(self, fields: Iterable[Field]) -> None:
-        """Make sure that all names are known.
-
-        Args:
-            fields: What is swept.
-
-        Raises:
-            UnknownNameError: One is not; names the option.
-        """
+        """Raise ``UnknownNameError`` with the option, unless all names are known where ``fields`` are swept."""
         for name in self.pareto:
             metrics.metric(name, "--pareto")
         if self._key is not None and self._key not in METRICS:
@@ -71,10 +63,10 @@ class Ranking:
         names = [*self.pareto, *([self._key] if self._key in METRICS else [])]
         return tuple(METRICS[name] for name in dict.fromkeys(names) if name is not None)
 
-    def ranked(self, cells: Sequence[Item]) -> Ranked:
-        """Return those of ``cells`` that are asked for, in their order."""
+    def ranked(self, cells: Sequence[Item]) -> tuple[Sequence[Item], list[str]]:
+        """Return those of ``cells`` that are asked for, in their order, and what a reader must know of the choice."""
         if not self:
-            return Ranked(tuple(cells))
+            return cells, []
         shown: Sequence[Item] = cells
         said: list[str] = []
         if self.pareto:
@@ -83,7 +75,7 @@ class Ranking:
         if self.best is not None:
             shown = _best(shown, chosen, self.best, said)
         order = self.sort or (chosen.name if self.best is not None or self.pareto else "")
-        return Ranked(tuple(_sorted(shown, order, said)), tuple(said))
+        return _sorted(shown, order, said), said
 
     def _chosen(self, rows: Sequence[Row]) -> Metric:
         """Return the metric that the best of ``rows`` are best by."""
@@ -96,25 +88,12 @@ ALL = Ranking()
 """All rows in the order of the experiment."""
 
 
-@frozen(eq=False)
-class Ranked:
-    """What a ``Ranking`` chose.
-
-    Args:
-        cells: In their order.
-        said: What a reader must know of the choice.
-    """
-
-    cells: tuple[Item, ...]
-    said: tuple[str, ...] = ()
-
-
 def _compared(cells: Sequence[Item], chosen: Sequence[Metric], said: list[str]) -> list[Row]:
     """Return the rows that can be compared in ``chosen``; a row that leaves something out cannot, unless all do."""
     rows = [one for one in cells if isinstance(one, Row)]
     known = [row for row in rows if all(one.of(row) is not None for one in chosen)]
     whole = [row for row in known if not row.omissions] or known
-    names = _and(chosen)
+    names = " and ".join(one.name for one in chosen)
     if len(whole) < len(known):
         said.append(f"rows that leave something out are not compared by {names}")
     if not known:
@@ -124,16 +103,13 @@ def _compared(cells: Sequence[Item], chosen: Sequence[Metric], said: list[str]) 
     return whole
 
 
-def _and(chosen: Sequence[Metric]) -> str:
-    return " and ".join(one.name for one in chosen)
-
-
 def _front(cells: Sequence[Item], chosen: Sequence[Metric], said: list[str]) -> Sequence[Item]:
     compared = _compared(cells, chosen, said)
     if not compared:
         return cells
+    names = " and ".join(one.name for one in chosen)
     front = [compared[number] for number in metrics.pareto(metrics.scores(compared, chosen, "--pareto"))]
-    said.append(f"{len(front)} of {counted(len(cells), 'cell')}: no other one beats them in {_and(chosen)}")
+    said.append(f"{len(front)} of {counted(len(cells), 'cell')}: no other one beats them in {names}")
     return front
 
 
