@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from hypothesis import given, strategies as st
 
-from fredfw.cli.parsing import nccl_sizes, parse_assignments, parse_group, parse_size, parse_sizes, parse_values
+from fredfw.cli.parsing import nccl_sizes, parse_assignments, parse_size, parse_sizes, parse_values
 from fredfw.errors import InputError
+from fredfw.numbers import parse_numbers
 
 
 def test_assignments() -> None:
@@ -141,6 +144,9 @@ def test_bad_sweeps(text: str) -> None:
         parse_sizes(text)
     assert caught.value.key == "--sizes"
     assert caught.value.accepted
+
+
+parse_group = partial(parse_numbers, what="NPU", key="--group")
 
 
 @given(st.lists(st.integers(0, 99), min_size=1, unique=True))

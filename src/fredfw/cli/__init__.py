@@ -13,7 +13,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import EntryPoint, distribution
 from typing import Any
 
@@ -32,25 +32,18 @@ __all__ = ["Measured", "Outputs", "configured", "main", "measured", "open_framew
 
 
 class _Failure(click.ClickException):
-    """An error of the library, as one message."""
-
-    exit_code = 1
+    """Why a command ends, as one message."""
 
     def show(self, file: Any = None) -> None:
-        click.echo(printable(f"fredfw: error: {self.message}"), err=file is None, file=file)
+        click.echo(printable(f"fredfw: {self.message}"), err=file is None, file=file)
 
 
 class _BadInput(_Failure):
     exit_code = 2
 
 
-class _Interrupted(click.ClickException):
-    """An interrupt, with what is done."""
-
+class _Interrupted(_Failure):
     exit_code = INTERRUPTED
-
-    def show(self, file: Any = None) -> None:
-        click.echo(f"fredfw: interrupted{self.message}", err=file is None, file=file)
 
 
 @contextmanager
@@ -70,21 +63,21 @@ def _reported() -> Iterator[None]:
         try:
             yield
         except InputError as error:
-            raise _BadInput(str(error)) from error
+            raise _BadInput(f"error: {error}") from error
         except FredfwError as error:
             if error.__cause__ is not None:
                 log_traceback(error)
-            raise _Failure(str(error)) from error
+            raise _Failure(f"error: {error}") from error
         except KeyboardInterrupt as error:
-            raise _Interrupted(f": {error}" if str(error) else "") from error
+            raise _Interrupted(f"interrupted: {error}" if str(error) else "interrupted") from error
         except MemoryError as error:
-            raise _Failure(f"there is not enough memory{f': {error}' if str(error) else ''}") from error
+            raise _Failure(f"error: there is not enough memory{f': {error}' if str(error) else ''}") from error
         except OSError as error:
             if error.errno not in _FULL or error.filename is not None:
                 raise
             # What is left in the buffer must not fail once more when Python ends.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise _Failure(f"standard output cannot be written: {error.strerror}") from error
+            raise _Failure(f"error: standard output cannot be written: {error.strerror}") from error
 
 
 # What a disk or a quota says when it is full.
@@ -151,59 +144,50 @@ def _remember(ctx: click.Context, parameter: click.Parameter, value: Any) -> Non
     setattr(session(ctx), str(parameter.name), value)
 
 
+_option = partial(click.option, callback=_remember, expose_value=False)  # of the session
+
+
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="fredfw", prog_name="fredfw")
-@click.option(
+@_option(
     "--plugin",
     "plugin_files",
     multiple=True,
     metavar="FILE",
-    callback=_remember,
-    expose_value=False,
     is_eager=True,  # so that --help after it knows the commands of the file
     help="Load the plugins in a Python file as well; may be repeated.",
 )
-@click.option(
+@_option(
     "--strict-plugins",
     is_flag=True,
-    callback=_remember,
-    expose_value=False,
     is_eager=True,  # as above
     help="Treat a plugin that does not work as an error, not as a warning.",
 )
-@click.option(
+@_option(
     "--trust-plugins",
     is_flag=True,
-    callback=_remember,
-    expose_value=False,
     help="Execute the plugin files that an experiment names. Without this flag, such an experiment is refused.",
 )
-@click.option(
+@_option(
     "--limit",
     "limit_texts",
     multiple=True,
     metavar="NAME=COUNT",
-    callback=_remember,
-    expose_value=False,
     help="Change a limit: input that asks for more than COUNT of NAME is refused. "
     f"NAME is one of {', '.join(limits.DEFAULTS)}. May be repeated.",
 )
-@click.option(
+@_option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
     default="warning",
     show_default=True,
-    callback=_remember,
-    expose_value=False,
     help="Log messages of this severity and above.",
 )
-@click.option(
+@_option(
     "--log-format",
     type=click.Choice(["console", "json"]),
     default="console",
     show_default=True,
-    callback=_remember,
-    expose_value=False,
     help="Form of the log on standard error: text or JSON lines.",
 )
 def main() -> None:

@@ -6,7 +6,7 @@ import click
 
 from fredfw.cli.options import FILE, JSON, PROGRESS, SET
 from fredfw.cli.output import Outputs, progress_bar
-from fredfw.cli.parsing import blamed_on_options, check_units, parse_values
+from fredfw.cli.parsing import blamed_on_options, loaded, parse_values
 from fredfw.cli.session import open_framework
 
 
@@ -27,10 +27,7 @@ def calibrate(
     outputs = Outputs({"--json": json_path}, source=file)
     framework = open_framework(ctx)
     with progress_bar(progress) as step, blamed_on_options(values):
-        experiment = framework.load_experiment(file, values=values)
-        check_units(experiment, values)
-        outputs.protect(framework.plugins.files)
-        fits = framework.calibrate(experiment, progress=step)
+        fits = framework.calibrate(loaded(framework, file, values, outputs), progress=step)
     from fredfw.report import data, tables
 
     outputs.write({"--json": lambda: data.calibrations_to_json(fits)})

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from fredfw.cli import completion, exports
+from fredfw.cli import completion
 from fredfw.cli.exports import Exports
 from fredfw.cli.options import (
     CSV,
+    EXPORT,
     JSON,
     PROGRESS,
     SENSITIVITY,
-    Command,
+    Option,
     OptionalValues,
     fidelity as fidelity_options,
     share_of,
 )
 from fredfw.cli.output import log, progress_bar
-from fredfw.cli.parsing import configured, nccl_sizes, parse_assignments, parse_group, parse_size, parse_sizes
+from fredfw.cli.parsing import chosen, configured, nccl_sizes, parse_assignments, parse_size, parse_sizes
 from fredfw.cli.session import open_framework
 from fredfw.errors import InputError
+from fredfw.numbers import parse_numbers
 from fredfw.units import Unit, counted, render
 
 if TYPE_CHECKING:
@@ -30,9 +31,10 @@ if TYPE_CHECKING:
     from fredfw.plugin.manager import Registry
 
 T = TypeVar("T")
+_SLOTS = ("router", "sharing", "admission", "transport")
 
 
-def _slot(name: str, text: str) -> Callable[[Command], Command]:
+def _slot(name: str, text: str) -> Option[Any]:
     """Return the option for what is used instead of the fabric's default in a slot."""
     return click.option(
         f"--{name}",
@@ -98,18 +100,15 @@ def _slot(name: str, text: str) -> Callable[[Command], Command]:
 @SENSITIVITY
 @JSON
 @CSV
-@exports.option
+@EXPORT
 @PROGRESS
 @click.pass_context
 def collective(
     ctx: click.Context,
+    /,
     pattern: str,
     topology: str,
     fields: tuple[str, ...],
-    router: str | None,
-    sharing: str | None,
-    admission: str | None,
-    transport: str | None,
     size: str | None,
     sizes: str | None,
     minbytes: str | None,
@@ -127,6 +126,7 @@ def collective(
     csv_path: str | None,
     exports: tuple[tuple[str, str], ...],
     progress: bool,
+    **slots: str | None,
 ) -> None:
     """Run one collective PATTERN, such as all-reduce, on an otherwise idle fabric.
 
@@ -139,35 +139,29 @@ def collective(
     framework = open_framework(ctx)
     # An exporter of a single collective has one to write where one size is asked for.
     kinds = ("sweep",) if len(sweep) > 1 else ("sweep", "collective")
-    exporting = Exports(framework, exports, kinds, json=json_path, csv=csv_path)
-    outputs = exporting.outputs({}, ())
+    exporting = Exports(ctx, framework, exports, kinds, json=json_path, csv=csv_path)
+    outputs = exporting.outputs(())
     from fredfw.plugin import configure
     from fredfw.plugin.answers import built
 
-    registries = framework.plugins
-    cls = _named("--topology", registries.topologies, topology)
-    chosen_topology = configured(cls, fields, "--set", plugins=registries)
-    given = {"router": router, "sharing": sharing, "admission": admission, "transport": transport}
-    slots = {
-        slot: configure.choose(
-            configure.from_toml(text),
-            registries.slots[slot],
-            key_prefix=f"--{slot}",
-            registries=lambda: registries.registries,
-        )
-        for slot, text in given.items()
-        if text is not None
+    plugins = framework.plugins
+    cls = _named("--topology", plugins.topologies, topology)
+    machine = configured(cls, fields, "--set", plugins=plugins)
+    filled: dict[str, Any] = {
+        slot: chosen(configure.from_toml(text), plugins.slots[slot], plugins, f"--{slot}")
+        for slot in _SLOTS
+        if (text := slots[slot]) is not None
     }
-    fabric = built(chosen_topology).with_defaults(**slots)
-    members = None if group is None else parse_group(group, len(fabric.npus))
-    chosen: dict[str, Any] = {}
+    fabric = built(machine).with_defaults(**filled)
+    members = None if group is None else parse_numbers(group, len(fabric.npus), what="NPU", key="--group")
+    given: dict[str, Any] = {}
     if option_texts and algorithm == "auto":
         raise InputError("options are given, but no algorithm", key="--option", accepted="with --algorithm NAME")
+    used = [machine, *filled.values()]
     if algorithm != "auto":
-        plugin = configure.from_text(
-            _named("--algorithm", registries.collectives, algorithm), option_texts, key_prefix="--option"
-        )
-        chosen = {key: value for key, value in configure.unstructure(plugin).items() if key in option_texts}
+        kind = _named("--algorithm", plugins.collectives, algorithm)
+        used.append(configure.from_text(kind, option_texts, key_prefix="--option"))
+        given = {key: value for key, value in configure.unstructure(used[-1]).items() if key in option_texts}
     share = share_of(percent)
     results: list[CollectiveResult] = []
     effects: list[tuple[Effect, ...]] = []
@@ -176,12 +170,11 @@ def collective(
             for one in sweep:
                 if step:
                     step(len(results), len(sweep), f"{pattern} of {render(one, Unit.BYTES)} on {topology}")
-                call: dict[str, Any] = {"size": one, "group": members, "algorithm": algorithm, "root": root, **chosen}
-                call["auto_effort"] = effort
-                result = framework.simulate_collective(fabric, pattern, fidelity=fidelity, **call)
+                call: dict[str, Any] = {"size": one, "group": members, "algorithm": algorithm, "root": root, **given}
+                call |= {"auto_effort": effort, "fidelity": fidelity}
+                result = framework.simulate_collective(fabric, pattern, **call)
                 if share is not None:
-                    found = framework.collective_sensitivity(fabric, pattern, share=share, fidelity=fidelity, **call)
-                    effects.append(found)
+                    effects.append(framework.collective_sensitivity(fabric, pattern, share=share, **call))
                 results.append(result)
     except KeyboardInterrupt:
         if not results:
@@ -192,12 +185,11 @@ def collective(
     from fredfw.experiment.results import CollectiveSweep
     from fredfw.report.tables import effects_report, sweep_report
 
-    used = [chosen_topology, *slots.values(), *([] if algorithm == "auto" else [plugin])]
     provenance = {
-        "topology": describe(chosen_topology),
-        **{slot: describe(one) for slot, one in slots.items()},
+        "topology": describe(machine),
+        **{slot: describe(one) for slot, one in filled.items()},
         "group": members,
-        "algorithm": {"name": algorithm, **chosen},
+        "algorithm": {"name": algorithm, **given},
         "root": root,
         "fidelity": results[0].fidelity,
         "files": configure.files(used),

@@ -1,38 +1,33 @@
-"""The commands that end with a comparison, and the list of its cells: compare, merge, cells."""
+"""The commands that end with a comparison or with a searched space, and the list of cells: compare, merge, cells."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from fredfw.cli import completion, exports
-from fredfw.cli.called import called
-from fredfw.cli.exports import Exports
+from fredfw.cli import completion
+from fredfw.cli.exports import Exports, interrupted
 from fredfw.cli.options import (
-    CSV,
+    COMPARING,
     FILE,
     INCOMPLETE,
-    JSON,
-    PATH,
     PROGRESS,
+    RUNNING,
     SENSITIVITY,
     SET,
-    Command,
     OptionalValues,
     fidelity as fidelity_options,
-    running,
+    path_option,
     share_of,
     store_of,
 )
 from fredfw.cli.output import log, picture_format, progress_bar
-from fredfw.cli.parsing import blamed_on_options, check_units, parse_values
+from fredfw.cli.parsing import blamed_on_options, loaded, parse_values
 from fredfw.cli.session import open_framework
-from fredfw.cli.study import search
-from fredfw.errors import Interrupted
+from fredfw.errors import InputError, Interrupted
 from fredfw.units import counted
 
 if TYPE_CHECKING:
@@ -41,47 +36,7 @@ if TYPE_CHECKING:
     from fredfw.framework import Framework
     from fredfw.report.cells import Field
 
-
-def _comparing(command: Command) -> Command:
-    """Add the options of a command that ends with a comparison."""
-    plot = click.option(
-        "--plot",
-        "plot_path",
-        metavar="PATH",
-        type=PATH,
-        help="Draw bars, curves or maps into a .png, .svg or .pdf; - is a PNG on standard output.",
-    )
-    maps = click.option(
-        "--map",
-        "map_path",
-        metavar="PATH",
-        type=PATH,
-        help="Draw each saving of FILE that goes by two fields as a map of colours; formats as for --plot.",
-    )
-    sort = click.option(
-        "--sort",
-        metavar="KEY",
-        shell_complete=completion.sort_keys,
-        help="Print the best rows by a metric first, such as tokens/s, or go by a swept field; -KEY reverses.",
-    )
-    best = click.option(
-        "--best",
-        metavar="N",
-        type=click.IntRange(min=1),
-        is_flag=False,
-        flag_value=10,
-        help="Print only the N best rows by the metric of --sort, else by time; of a space, the N best points.  "
-        "[without N: 10]",
-    )
-    pareto = click.option(
-        "--pareto",
-        metavar="METRIC,METRIC",
-        shell_complete=completion.metrics,
-        help="Print only the rows that no other row beats in these metrics, such as time,cost.",
-    )
-    for option in (exports.option, maps, plot, CSV, JSON, exports.report, pareto, best, sort):
-        command = option(command)
-    return command
+_TOP = 10  # points that are listed
 
 
 class _Report:
@@ -105,58 +60,44 @@ class _Report:
     ) -> None:
         from fredfw.report.ranking import Ranking
 
-        self._ranking = Ranking.parse(sort or "", best or 0, pareto or "")
-        fields = {"report": {"command": called(ctx), "sort": sort or "", "best": best or 0, "pareto": pareto or ""}}
-        self._exports = Exports(
-            framework, exports, ("comparison",), fields, report=report_path, json=json_path, csv=csv_path
-        )
+        asked: dict[str, Any] = {"sort": sort or "", "best": best or 0, "pareto": pareto or ""}
+        self._ranking = Ranking.parse(**asked)
+        short = {"report": report_path, "json": json_path, "csv": csv_path}
+        self._exports = Exports(ctx, framework, exports, ("comparison",), {"report": asked}, **short)
         paths = {option: path for option, path in (("--plot", plot_path), ("--map", map_path)) if path is not None}
         self._pictures = {option: _painter(option, path) for option, path in paths.items()}
-        self._outputs = self._exports.outputs(paths, source)
-
-    def protect(self, files: Iterable[Path]) -> None:
-        """Make sure that no output replaces one of ``files``; raises ``InputError``."""
-        self._outputs.protect(files)
+        self.outputs = self._exports.outputs(source, paths)
 
     def check(self, savings: Iterable[Saving | SavingSpec], fields: Iterable[Field]) -> None:
-        """Make sure that there is a map to draw where one is wanted, and what rows are to be sorted by.
-
-        Args:
-            savings: What may be drawn.
-            fields: What is swept.
-
-        Raises:
-            InputError: There is not.
-        """
+        """Raise ``InputError`` unless one of ``savings`` can be drawn and ``fields`` be sorted by, as far as wanted."""
         self._ranking.check(fields)
         if "--map" in self._pictures:
             from fredfw.report.plots import check_maps
 
             check_maps(savings)
 
-    def write(self, comparison: Comparison) -> None:
-        """Write and print what is wanted of ``comparison``.
+    def write(self, ctx: click.Context, comparison: Comparison) -> None:
+        """Write and print what is wanted of ``comparison``, and end with the exit code that says what it lacks.
 
-        Raises:
-            KeyboardInterrupt: Cells are missing, since an interrupt left them out. Pictures and what exporters make are
-                not written then: only the table and the data say what is missing.
+        Where an interrupt left cells out, only the table and the data say so: pictures and what other exporters make
+        are not written.
         """
         from fredfw.report.comparison import comparison_report, sensitivity_report
 
         contents = self._exports.contents({"comparison": comparison})
         contents |= {option: partial(paint, comparison) for option, paint in self._pictures.items()}
         unfit = [*self._pictures, *self._exports.unfit] if comparison.missing else []
-        self._outputs.write(contents, leave_out=unfit)
-        self._outputs.show(
-            lambda: [
-                *comparison_report(comparison, self._ranking),
-                *sensitivity_report(comparison.sensitivity),
-            ]
+        self.outputs.write(contents, leave_out=unfit)
+        self.outputs.show(
+            lambda: [*comparison_report(comparison, self._ranking), *sensitivity_report(comparison.sensitivity)]
         )
+        failed = len(comparison.failures)
+        done = len(comparison.rows) + failed
         if comparison.missing:
-            done = len(comparison.rows) + len(comparison.failures)
-            message = f"{done} of {counted(done + len(comparison.missing), 'cell')} done"
-            raise KeyboardInterrupt("; not written: ".join([message, *filter(None, [", ".join(unfit)])]))
+            raise interrupted(f"{done} of {counted(done + len(comparison.missing), 'cell')} done", unfit)
+        if failed:
+            click.echo(f"fredfw: no result for {failed} of {counted(done, 'cell')}", err=True)
+            ctx.exit(INCOMPLETE)
 
 
 def _painter(option: str, path: str) -> Callable[[Comparison], bytes]:
@@ -191,9 +132,9 @@ def _painter(option: str, path: str) -> Callable[[Comparison], bytes]:
 @SET
 @fidelity_options(estimates=True)
 @SENSITIVITY
-@running
+@RUNNING
 @click.option("--strict", is_flag=True, help="Make a cell that cannot be run an error, before anything runs.")
-@_comparing
+@COMPARING
 @PROGRESS
 @click.pass_context
 def compare(
@@ -230,48 +171,79 @@ def compare(
     values = parse_values(assignments)
     framework = open_framework(ctx)
     store = store_of(file, store_path, not no_store)
+    source = [file, *([] if store is None else [store])]
     chosen: dict[str, Any] = {"fabrics": fabrics or None, "workloads": workloads or None}
     given: dict[str, Any] = {"store": store, "fidelity": fidelity, "jobs": jobs, "executor": executor}
     with blamed_on_options(values):
         searched = framework.outline(file, values=values).study is not None
     if searched:
         given["progress"] = progress
-        search(ctx, framework, file, values, chosen, given, sensitivity=percent, strict=strict, **outputs)
+        _search(ctx, framework, source, values, chosen, given, sensitivity=percent, strict=strict, **outputs)
         return
-    report = _Report(ctx, framework, [file, *([] if store is None else [store])], **outputs)
+    report = _Report(ctx, framework, source, **outputs)
     with progress_bar(progress) as step, blamed_on_options(values):
-        experiment = framework.load_experiment(file, **chosen, baselines=True, values=values)
-        check_units(experiment, values)
-        report.protect(framework.plugins.files)
+        experiment = loaded(framework, file, values, report.outputs, **chosen, baselines=True)
         report.check(experiment.savings, swept_fields(experiment))
+        given |= {"sensitivity": share_of(percent), "strict": strict, "progress": step}
         try:
-            comparison = framework.compare(
-                experiment,
-                sensitivity=share_of(percent),
-                strict=strict,
-                progress=step,
-                **given,
-            )
+            comparison = framework.compare(experiment, **given)
         except Interrupted as interrupt:
             comparison = interrupt.finished
     log("compared", file=file, cells=len(comparison.rows), **comparison.statistics)
-    report.write(comparison)
-    _tell_failures(ctx, comparison)
+    report.write(ctx, comparison)
 
 
-def _tell_failures(ctx: click.Context, comparison: Comparison) -> None:
-    """Say how many cells have no result, and end with the exit code that says so."""
-    if comparison.failures:
-        number, total = len(comparison.failures), len(comparison.failures) + len(comparison.rows)
-        click.echo(f"fredfw: no result for {number} of {counted(total, 'cell')}", err=True)
+def _search(
+    ctx: click.Context,
+    framework: Framework,
+    source: Sequence[str],
+    values: Mapping[str, Any],
+    chosen: Mapping[str, Any],
+    given: Mapping[str, Any],
+    *,
+    best: int | None,
+    json_path: str | None,
+    csv_path: str | None,
+    report_path: str | None,
+    exports: tuple[tuple[str, str], ...],
+    **others: object,
+) -> None:
+    """Search the space of a file, print and write what came of it, and end with the exit code that says so.
+
+    The file is the first ``source``; ``given`` is for ``Framework.study``; ``others`` only a matrix has.
+    """
+    file = source[0]
+    for name, value in others.items():
+        if value:
+            option = f"--{name.removesuffix('_path')}"
+            raise InputError(
+                "is for a matrix of cells", file=file, key=option, accepted="an experiment without [space]"
+            )
+    exporting = Exports(ctx, framework, exports, ("study",), report=report_path, json=json_path, csv=csv_path)
+    outputs = exporting.outputs(source)
+    with progress_bar(given["progress"]) as step, blamed_on_options(values):
+        experiment = loaded(framework, file, values, outputs, **chosen)
+        try:
+            result = framework.study(experiment, **{**given, "progress": step})
+        except Interrupted as interrupt:
+            result = interrupt.finished
+    log("searched", file=file, points=len(result.points), best=len(result.best), complete=result.complete)
+    from fredfw.report.studies import study_report
+
+    unfit = [] if result.complete else exporting.unfit
+    outputs.write(exporting.contents({"study": result}), leave_out=unfit)
+    outputs.show(lambda: [*study_report(result, best or _TOP)])
+    if not result.complete:
+        raise interrupted(f"{counted(len(result.points), 'point')} done", unfit)
+    if result.failed or not result.best:
         ctx.exit(INCOMPLETE)
 
 
 @click.command(cls=OptionalValues, short_help="Compare cells that earlier runs have stored.")
 @FILE
-@click.argument("stores", metavar="STORE...", nargs=-1, required=True, type=PATH)
+@click.argument("stores", metavar="STORE...", nargs=-1, required=True, type=completion.PathText())
 @SET
-@_comparing
+@COMPARING
 @click.pass_context
 def merge(
     ctx: click.Context, /, file: str, stores: tuple[str, ...], assignments: tuple[str, ...], **outputs: Any
@@ -290,14 +262,13 @@ def merge(
     with blamed_on_options(values):
         comparison = framework.merge(file, stores, values=values)
     report.check(comparison.savings, fields_of(items(comparison)))
-    report.write(comparison)
-    _tell_failures(ctx, comparison)
+    report.write(ctx, comparison)
 
 
 @click.command(short_help="List the cells of an experiment, one per line.")
 @FILE
 @SET
-@click.option("--store", "store_path", metavar="PATH", type=PATH, help="Also say what this store has of each.")
+@path_option("store", "Also say what this store has of each.")
 @click.pass_context
 def cells(ctx: click.Context, file: str, assignments: tuple[str, ...], store_path: str | None) -> None:
     """List the cells of the experiment FILE for scripts: workload, tab, fabric.

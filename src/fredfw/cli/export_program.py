@@ -6,7 +6,7 @@ import click
 
 from fredfw.cli.options import FABRIC, FILE, PATH, SET, WORKLOAD, fidelity as fidelity_options
 from fredfw.cli.output import Outputs
-from fredfw.cli.parsing import blamed_on_options, check_units, parse_values
+from fredfw.cli.parsing import blamed_on_options, loaded, parse_values, selected
 from fredfw.cli.session import open_framework
 
 
@@ -40,16 +40,8 @@ def export_program(
     values = parse_values(assignments)
     outputs = Outputs({"--output": output}, source=file)
     framework = open_framework(ctx)
+    cell = {"workload": workload, "fabric": fabric}
     with blamed_on_options(values):
-        experiment = framework.load_experiment(
-            file,
-            fabrics=None if fabric is None else [fabric],
-            workloads=None if workload is None else [workload],
-            values=values,
-        )
-        check_units(experiment, values)
-        outputs.protect(framework.plugins.files)
-        content = framework.export_program(
-            experiment, workload=workload, fabric=fabric, fidelity=fidelity, routes=routes
-        )
+        experiment = loaded(framework, file, values, outputs, **selected(**cell))
+        content = framework.export_program(experiment, **cell, fidelity=fidelity, routes=routes)
     outputs.write({"--output": lambda: content})

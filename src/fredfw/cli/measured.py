@@ -27,7 +27,7 @@ class Measured:
         ranks: In all of them.
         size: Bytes of the per-rank buffer, the larger of input and output.
         seconds: How long it took.
-        fabric: What stands for at most two of its nodes, with the transport that predicts it.
+        fabric: Stands for at most two of its nodes, with the transport that predicts it.
     """
 
     system: str
@@ -45,11 +45,7 @@ def measured(
 ) -> list[Measured]:
     """Return the times in tables of collectives, which are CSV or what nccl-tests prints, in their order.
 
-    Args:
-        ctx: Of the command that asks.
-        paths: Of the tables.
-        system: Of all lines, instead of what they say.
-        pattern: Of output that does not name its program.
+    ``system`` is that of all lines, instead of what they say; ``pattern`` that of output without its program.
 
     Raises:
         InputError: One cannot be read or used; names file, line, column and what is accepted.

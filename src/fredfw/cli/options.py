@@ -15,16 +15,13 @@ from fredfw.cli.session import session
 from fredfw.fidelities import FIDELITIES, RENAMED, SIMULATED
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+Option = Callable[[Command], Command]
 PATH = completion.PathText()
 INCOMPLETE = 3  # exit code: some cells have no result
 
 
 class Fidelity(click.Choice[str]):
-    """The name of a fidelity; one of an earlier release is an error that says what it is called.
-
-    Args:
-        estimates: Whether an estimate is one, too.
-    """
+    """The name of a fidelity, with or without estimates; one of an earlier release is an error with its new name."""
 
     def __init__(self, *, estimates: bool = False) -> None:
         super().__init__(FIDELITIES if estimates else SIMULATED)
@@ -36,11 +33,24 @@ class Fidelity(click.Choice[str]):
         return super().convert(value, param, ctx)
 
 
+def path_option(name: str, text: str) -> Option[Any]:
+    """Return the option ``name`` that takes a path, with its help."""
+    return click.option(f"--{name}", f"{name}_path", metavar="PATH", type=PATH, help=text)
+
+
 FILE = click.argument("file", type=PATH)
-JSON = click.option(
-    "--json", "json_path", metavar="PATH", type=PATH, help="Write all results as JSON; - is standard output."
+JSON = path_option("json", "Write all results as JSON; - is standard output.")
+CSV = path_option("csv", "Write a table as CSV; - is standard output.")
+REPORT = path_option("report", "Write one HTML file with tables, pictures and all that is needed to make it again.")
+EXPORT = click.option(
+    "--export",
+    "exports",
+    nargs=2,
+    multiple=True,
+    metavar="NAME PATH",
+    shell_complete=completion.exporters,
+    help="Write the result through the exporter plugin NAME, or {name = ..., KEY = ...}; may be repeated.",
 )
-CSV = click.option("--csv", "csv_path", metavar="PATH", type=PATH, help="Write a table as CSV; - is standard output.")
 SET = click.option(
     "--set",
     "assignments",
@@ -49,41 +59,46 @@ SET = click.option(
     shell_complete=completion.paths,
     help="Replace a value of FILE, such as fabrics.mesh.topology.rows=5; may be repeated.",
 )
-WORKLOAD = click.option(
-    "--workload",
-    metavar="NAME",
-    shell_complete=completion.workloads,
-    help="Workload of the experiment; required if there are several.",
-)
-FABRIC = click.option(
-    "--fabric",
-    metavar="NAME",
-    shell_complete=completion.fabrics,
-    help="Fabric of the experiment; required if there are several.",
+WORKLOAD, FABRIC = (
+    click.option(
+        f"--{kind}",
+        metavar="NAME",
+        shell_complete=complete,
+        help=f"{kind.capitalize()} of the experiment; required if there are several.",
+    )
+    for kind, complete in (("workload", completion.workloads), ("fabric", completion.fabrics))
 )
 
 
-def fidelity(*, estimates: bool = False) -> Callable[[Command], Command]:
+def fidelity(*, estimates: bool = False) -> Option[Any]:
     """Return the options that say how closely collectives are simulated, with or without estimates."""
-
-    def add(command: Command) -> Command:
-        longest = "; estimate is the longest path, without a simulation" if estimates else ""
-        limit = limits.DEFAULTS["exact"]
-        chosen = click.option(
+    longest = "; estimate is the longest path, without a simulation" if estimates else ""
+    return _together(
+        click.option(
             "--fidelity",
             type=Fidelity(estimates=estimates),
             help=f"How closely collectives are simulated: exact, rank by rank; compressed, a phase as one{longest}.  "
             "[default: the experiment's, else exact up to --exact-limit]",
-        )
-        limited = click.option(
+        ),
+        click.option(
             "--exact-limit",
             metavar="COUNT",
             type=click.IntRange(min=1),
             expose_value=False,
             callback=_limit_exact,
-            help=f"Transfers up to which exact is the default.  [default: {limit:,}, which take about a minute]",
-        )
-        return chosen(limited(command))
+            help="Transfers up to which exact is the default.  "
+            f"[default: {limits.DEFAULTS['exact']:,}, which take about a minute]",
+        ),
+    )
+
+
+def _together(*options: Option[Any]) -> Option[Any]:
+    """Return what adds ``options`` to a command, in their order."""
+
+    def add(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
 
     return add
 
@@ -108,18 +123,46 @@ PROGRESS = click.option(
     default=True,
     help="Show what runs, how much is done, and the elapsed and remaining time, where standard error is a terminal.",
 )
-STORE = click.option(
-    "--store",
-    "store_path",
-    metavar="PATH",
-    type=PATH,
-    help="Keep the cells at PATH, and run none that is there.  [default: FILE with the ending .cells]",
-)
 JOBS = click.option(
     "--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes that run cells."
 )
 EXECUTOR = click.option(
     "--executor", metavar="ADDRESS", help="Run cells on a Dask scheduler instead: dask://HOST:PORT, or dask://local."
+)
+RUNNING = _together(
+    path_option("store", "Keep the cells at PATH, and run none that is there.  [default: FILE with the ending .cells]"),
+    click.option("--no-store", is_flag=True, help="Keep no cells, and run all of them."),
+    JOBS,
+    EXECUTOR,
+)
+COMPARING = _together(
+    click.option(
+        "--sort",
+        metavar="KEY",
+        shell_complete=completion.sort_keys,
+        help="Print the best rows by a metric first, such as tokens/s, or go by a swept field; -KEY reverses.",
+    ),
+    click.option(
+        "--best",
+        metavar="N",
+        type=click.IntRange(min=1),
+        is_flag=False,
+        flag_value=10,
+        help="Print only the N best rows by the metric of --sort, else by time; of a space, the N best points.  "
+        "[without N: 10]",
+    ),
+    click.option(
+        "--pareto",
+        metavar="METRIC,METRIC",
+        shell_complete=completion.metrics,
+        help="Print only the rows that no other row beats in these metrics, such as time,cost.",
+    ),
+    REPORT,
+    JSON,
+    CSV,
+    path_option("plot", "Draw bars, curves or maps into a .png, .svg or .pdf; - is a PNG on standard output."),
+    path_option("map", "Draw each saving of FILE that goes by two fields as a map of colours; formats as for --plot."),
+    EXPORT,
 )
 
 
@@ -135,21 +178,11 @@ class OptionalValues(click.Command):
         return super().parse_args(ctx, args)
 
 
-def running(command: Command) -> Command:
-    """Add the options of a command that runs many cells."""
-    no_store = click.option("--no-store", is_flag=True, help="Keep no cells, and run all of them.")
-    for option in (EXECUTOR, JOBS, no_store, STORE):
-        command = option(command)
-    return command
-
-
 def store_of(file: str, path: str | None, wanted: bool) -> str | None:
     """Return where the cells of ``file`` are kept: at ``path``, or beside it if that can be written, or nowhere."""
-    if not wanted:
-        if path is not None:
-            raise click.UsageError("--store and --no-store exclude each other.")
-        return None
-    if path is not None:
+    if not wanted and path is not None:
+        raise click.UsageError("--store and --no-store exclude each other.")
+    if path is not None or not wanted:
         return path
     beside = Path(file).with_suffix(".cells")
     return str(beside) if os.path.isfile(file) and os.access(beside.parent, os.W_OK) else None

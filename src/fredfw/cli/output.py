@@ -31,8 +31,7 @@ class Outputs:
 
     Args:
         paths: Path by option, such as ``--json``; ``-`` is standard output, ``None`` is not wanted.
-        source: The file that is read, or all that are, which no output may replace. The files of ``--plugin`` are
-            added.
+        source: The file that is read, or all that are, which no output may replace; nor may one that of ``--plugin``.
         directories: Options whose path is a directory, which is new or empty.
 
     Raises:
@@ -50,27 +49,19 @@ class Outputs:
             )
         taken: dict[str, str] = {}
         for option, path in self._paths.items():
-            try:
+            with _blamed_on(option, path):
                 target = path if path == STDOUT else str(resolved(path, _OWN, "cannot be written"))
-            except InputError as error:
-                raise InputError(error.message, file=path, key=option, accepted=error.accepted) from None
             if target in taken:
                 raise InputError(f"{path!r} is also the path of {taken[target]}", key=option, accepted=_OWN)
             taken[target] = option
         self.protect([*([source] if isinstance(source, str) else source), *_plugin_files()])
         for option, path in self._paths.items():
             if path != STDOUT:
-                try:
+                with _blamed_on(option, path):
                     (ensure_new_directory if option in directories else ensure_writable)(path)
-                except InputError as error:
-                    raise InputError(error.message, file=path, key=option, accepted=error.accepted) from None
 
     def protect(self, files: Iterable[str | Path]) -> None:
-        """Make sure that no output replaces one of ``files``, which were read since the outputs were checked.
-
-        Raises:
-            InputError: One would.
-        """
+        """Make sure that no output replaces one of ``files``, which were read since; raises ``InputError``."""
         inputs = {str(resolved(file, "the path of a file")) for file in files}
         for option, path in self._paths.items():
             if path != STDOUT and os.path.realpath(path) in inputs:
@@ -114,6 +105,14 @@ class Outputs:
             print_report(report())
 
 
+@contextmanager
+def _blamed_on(option: str, path: str) -> Iterator[None]:
+    try:
+        yield
+    except InputError as error:
+        raise InputError(error.message, file=path, key=option, accepted=error.accepted) from None
+
+
 def picture_format(option: str, path: str) -> str:
     """Return the format of the picture that ``option`` writes to ``path``; raises ``InputError`` for unknown ones."""
     from fredfw.report.pictures import FORMATS
@@ -132,7 +131,6 @@ def _encoded(content: str | bytes) -> str | bytes:
 
 
 def _plugin_files() -> tuple[str, ...]:
-    """Return what this call of the command line was given with ``--plugin``."""
     context = click.get_current_context(silent=True)
     session: Session | None = context.find_root().obj if context else None
     return session.plugin_files if session else ()
@@ -160,8 +158,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str | floa
 def progress_bar(wanted: bool) -> Iterator[Callable[[float, int, str], None] | None]:
     """Give a function (done, in all, what runs) that moves a bar on standard error, where that is a terminal.
 
-    The bar shows the share that is done, elapsed and remaining time, and what runs. Where there are several, a share of
-    the running one counts as a fraction.
+    Where there are several to run, a share of the running one counts as a fraction.
     """
     if not wanted or sys.stderr is None or not sys.stderr.isatty():
         yield None

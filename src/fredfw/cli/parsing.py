@@ -1,4 +1,4 @@
-"""What is written in one option: assignments, sweeps of sizes, groups of NPUs."""
+"""What is written in one option: assignments, sweeps of sizes, plugins; and an experiment with what options say."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ import attrs
 
 from fredfw import limits
 from fredfw.errors import InputError
-from fredfw.numbers import parse_numbers
 from fredfw.units import MOST, Unit, parse
 
 if TYPE_CHECKING:
+    from fredfw.cli.output import Outputs
     from fredfw.experiment.file.spec import Experiment
-    from fredfw.plugin.manager import PluginManager
+    from fredfw.framework import Framework
+    from fredfw.plugin.manager import PluginManager, Registry
 
 T = TypeVar("T")
 _MOST_SIZES = 10_000
@@ -30,11 +31,7 @@ _BARE = re.compile(r"\s*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?)\s*(
 
 
 def parse_assignments(texts: Iterable[str], option: str) -> dict[str, str]:
-    """Return ``{key: text}`` of ``key=text`` given several times.
-
-    Raises:
-        InputError: Not of that form, or a key given twice.
-    """
+    """Return ``{key: text}`` of ``key=text`` given several times; raises ``InputError`` with ``option`` for others."""
     found: dict[str, str] = {}
     for text in texts:
         key, equals, value = text.partition("=")
@@ -49,15 +46,11 @@ def parse_assignments(texts: Iterable[str], option: str) -> dict[str, str]:
 
 @contextmanager
 def limits_of(texts: Iterable[str]) -> Iterator[None]:
-    """Use the limits ``NAME=COUNT``, given several times with ``--limit``, while the block runs.
-
-    Raises:
-        InputError: Not of that form, a limit that does not exist or is given twice, or no whole number above 0.
-    """
+    """Use the limits ``NAME=COUNT``, given several times with ``--limit``, while the block runs."""
     given: dict[str, int] = {}
     for name, text in parse_assignments(texts, "--limit").items():
         try:
-            given[name] = int(text) if text.isdecimal() else int(_whole(text))
+            given[name] = int(text) if text.isdecimal() else _whole(text)
         except ValueError:
             message = f"{text!r} is not a whole number"
             raise InputError(message, key=f"--limit {name}", accepted="a number such as 1000000 or 1e6") from None
@@ -70,20 +63,17 @@ def limits_of(texts: Iterable[str]) -> Iterator[None]:
         yield
 
 
-def _whole(text: str) -> float:
+def _whole(text: str) -> int:
     number = float(text)
     if not number.is_integer():
         raise ValueError(text)
-    return number
+    return int(number)
 
 
 def parse_values(texts: Iterable[str]) -> dict[str, Any]:
     """Return ``{path: value}`` of ``PATH=VALUE`` for an experiment, given several times with ``--set``.
 
     A path is a dotted key of TOML, such as ``fabrics."two rows".topology.rows``. A value is one of TOML, or else text.
-
-    Raises:
-        InputError: Not of that form, or a path given twice.
     """
     from fredfw.plugin.configure import from_toml
 
@@ -132,15 +122,29 @@ def blamed_on_options(values: Mapping[str, Any]) -> Iterator[None]:
         raise
 
 
+def loaded(framework: Framework, file: str, values: Mapping[str, Any], outputs: Outputs, **chosen: Any) -> Experiment:
+    """Return the experiment in ``file`` with ``values`` in their places; no output replaces what it is read from.
+
+    ``chosen`` are the fabrics and workloads that are asked for, see ``Framework.load_experiment``.
+    """
+    experiment = framework.load_experiment(file, values=values, **chosen)
+    check_units(experiment, values)
+    outputs.protect([*framework.plugins.files, *filter(None, [experiment.file])])
+    return experiment
+
+
+def selected(workload: str | None, fabric: str | None) -> dict[str, list[str] | None]:
+    """Return what ``loaded`` takes for the cell that ``--workload`` and ``--fabric`` name, as far as they do."""
+    return {
+        "workloads": None if workload is None else [workload],
+        "fabrics": None if fabric is None else [fabric],
+    }
+
+
 def check_units(experiment: Experiment, values: Mapping[str, Any]) -> None:
     """Make sure that numbers that ``--set`` gave for ``experiment`` have their units; files need none.
 
-    Args:
-        experiment: With ``values`` in their places.
-        values: By path, as ``parse_values`` returns them.
-
-    Raises:
-        InputError: A number without a unit; names ``--set`` and the path.
+    ``values`` by path are in their places; raises ``InputError`` with ``--set`` and the path.
     """
     from fredfw.experiment.file.overrides import key_parts
     from fredfw.plugin import configure
@@ -173,7 +177,7 @@ def _plugins_at(experiment: Experiment, parts: tuple[str, ...]) -> list[object]:
             return [experiment.npu]
         case ("fabrics", name, "npu"):
             return [one.npu for one in experiment.fabrics if one.template == name and one.npu]
-        case ("fabrics", name, "topology" | "sweep"):
+        case ("fabrics", name, "sweep"):
             return [one.topology for one in experiment.fabrics if one.template == name]
         case ("fabrics", name, "topology", *fields):
             found: list[object] = [one.topology for one in experiment.fabrics if one.template == name]
@@ -191,14 +195,17 @@ def _plugins_at(experiment: Experiment, parts: tuple[str, ...]) -> list[object]:
             return []
 
 
+def chosen(value: object, registry: Registry[T], plugins: PluginManager, option: str) -> T:
+    """Return the configured plugin that ``option`` names: its name, or a table of its name and its fields."""
+    from fredfw.plugin import configure
+
+    return configure.choose(value, registry, key_prefix=option, registries=lambda: plugins.registries)
+
+
 def configured(cls: type[T], assignments: Iterable[str], option: str, *, plugins: PluginManager | None = None) -> T:
     """Return the plugin ``cls`` configured by texts such as ``rows=4``, which ``option`` (``--set``) was given.
 
-    Args:
-        cls: The class.
-        assignments: The texts.
-        option: What gave them.
-        plugins: Those that a field may name, such as a topology inside of another one.
+    ``plugins`` are those that a field may name, such as a topology inside of another one.
 
     Raises:
         InputError: Not of that form, an unknown field, or a value that it does not accept.
@@ -233,10 +240,7 @@ def parse_size(text: str, key: str) -> float:
 def parse_sizes(text: str) -> list[float]:
     """Return the sizes in bytes of ``FIRST:LAST:xFACTOR`` (geometric) or ``FIRST:LAST:+STEP`` (arithmetic).
 
-    ``LAST`` is among them if the steps reach it.
-
-    Raises:
-        InputError: Not of that form, nothing in it, or more than 10,000 sizes.
+    ``LAST`` is among them if the steps reach it. Raises ``InputError`` for other forms, and for more than 10,000 sizes.
     """
     option = "--sizes"
     parts = text.split(":")
@@ -249,11 +253,7 @@ def parse_sizes(text: str) -> list[float]:
 
 
 def nccl_sizes(minimum: str | None, maximum: str | None, factor: str | None, step: str | None) -> list[float]:
-    """Return the sizes in bytes of nccl-tests' ``-b``, ``-e``, ``-f`` and ``-i``, with its defaults for ``None``.
-
-    Raises:
-        InputError: A text of another form, a minimum above the maximum, or more than 10,000 sizes.
-    """
+    """Return the sizes in bytes of nccl-tests' ``-b``, ``-e``, ``-f`` and ``-i``, with its defaults for ``None``."""
     first, last = parse_size(minimum or "32M", "--minbytes"), parse_size(maximum or "32M", "--maxbytes")
     if factor is not None:
         return _sweep(first, last, factor=_factor(factor, "--stepfactor"), option="--minbytes")
@@ -287,12 +287,3 @@ def _factor(text: str, option: str) -> float:
     if not 1 < factor < math.inf:
         raise InputError(f"{text!r} is not a factor", key=option, accepted="a finite number above 1")
     return factor
-
-
-def parse_group(text: str, npus: int) -> list[int]:
-    """Return the NPU numbers of ``0-4,7`` in the order given, for a fabric of ``npus``.
-
-    Raises:
-        InputError: Not of that form, or an NPU that is repeated or missing, by number.
-    """
-    return parse_numbers(text, npus, what="NPU", key="--group")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fredfw.cli.completion import plugin_names
-from fredfw.cli.options import PATH
+from fredfw.cli.options import path_option
 from fredfw.cli.output import Outputs, print_report
 from fredfw.cli.session import session
 from fredfw.errors import UnknownNameError, nearest
@@ -43,14 +43,14 @@ def plugins() -> None:
 @plugins.command("list")
 @click.option("--kind", type=click.Choice(KINDS), help="List only plugins of this kind.")
 @click.option("--long", "is_long", is_flag=True, help="Show distribution, version and location, not the description.")
-@click.option("--json", "json_path", metavar="PATH", type=PATH, help="Write the list as JSON; - is standard output.")
+@path_option("json", "Write the list as JSON; - is standard output.")
 @click.pass_context
 def list_(ctx: click.Context, kind: str | None, is_long: bool, json_path: str | None) -> None:
     """List all plugins: kind, name and a line of description, as wide as the terminal."""
     outputs = Outputs({"--json": json_path})
     manager = session(ctx).plugins
     catalogs: list[Catalog[Any]] = [*manager.registries, manager.commands]
-    infos = [info for one in catalogs if kind in (None, _option(one.kind)) for info in one.infos()]
+    infos = [info for one in catalogs if kind in (None, one.kind.replace(" ", "-")) for info in one.infos()]
     outputs.write({"--json": lambda: _json(infos)})
     from fredfw.report import layout
     from fredfw.report.plugins import plugin_origins_report, plugins_report
@@ -64,10 +64,6 @@ def _json(infos: Sequence[PluginInfo]) -> str:
     from fredfw.report import data  # which brings the models
 
     return data.plugins_to_json(infos)
-
-
-def _option(kind: str) -> str:
-    return kind.replace(" ", "-")
 
 
 @plugins.command()

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from fredfw.cli import exports
-from fredfw.cli.called import called
 from fredfw.cli.exports import Exports
 from fredfw.cli.options import (
+    EXPORT,
     FABRIC,
     FILE,
     JSON,
-    PATH,
     PROGRESS,
+    REPORT,
     SET,
     WORKLOAD,
     OptionalValues,
     fidelity as fidelity_options,
+    path_option,
 )
 from fredfw.cli.output import log, progress_bar
-from fredfw.cli.parsing import blamed_on_options, check_units, parse_values
+from fredfw.cli.parsing import blamed_on_options, loaded, parse_values, selected
 from fredfw.cli.session import open_framework
 from fredfw.errors import InputError
 
@@ -30,12 +32,12 @@ from fredfw.errors import InputError
 @FABRIC
 @SET
 @fidelity_options()
-@click.option("--store", "store_path", metavar="PATH", type=PATH, help="Keep the cell at PATH, for fredfw merge.")
-@click.option("--trace", "trace_path", metavar="PATH", type=PATH, help="Write a Chrome trace (opens in Perfetto).")
+@path_option("store", "Keep the cell at PATH, for fredfw merge.")
+@path_option("trace", "Write a Chrome trace (opens in Perfetto).")
 @click.option("--ranks", metavar="RANKS", help="The ranks that --trace shows, such as 0-7,64.  [default: all]")
 @JSON
-@exports.report
-@exports.option
+@REPORT
+@EXPORT
 @click.option(
     "--top",
     type=click.IntRange(min=1),
@@ -85,45 +87,32 @@ def run(
     """
     if jobs is not None and factor is None:
         raise InputError("there is one run to make", key="--jobs", accepted="with --what-if")
-    if factor is not None:
-        from fredfw.experiment.matrix.sensitivity import check_factor
+    from attrs import evolve
 
+    from fredfw.experiment.matrix.sensitivity import check_factor
+    from fredfw.experiment.why import critical_path
+    from fredfw.report.runs import run_report
+
+    if factor is not None:
         check_factor(factor, key="--what-if")
     values = parse_values(assignments)
     framework = open_framework(ctx)
     if ranks is not None and trace_path is None:
         raise InputError("there is no trace whose ranks they are", key="--ranks", accepted="with --trace PATH")
-    fields = {"report": {"command": called(ctx)}, **({} if ranks is None else {"trace": {"ranks": ranks}})}
-    exporting = Exports(framework, exports, ("run",), fields, report=report_path, json=json_path, trace=trace_path)
-    outputs = exporting.outputs({}, [file, *([] if store_path is None else [store_path])])
-    chosen_fabrics = None if fabric is None else [fabric]
-    chosen_workloads = None if workload is None else [workload]
+    fields = {} if ranks is None else {"trace": {"ranks": ranks}}
+    exporting = Exports(ctx, framework, exports, ("run",), fields, report=report_path, json=json_path, trace=trace_path)
+    outputs = exporting.outputs([file, *([] if store_path is None else [store_path])])
     with progress_bar(progress) as step, blamed_on_options(values):
-        experiment = framework.load_experiment(file, fabrics=chosen_fabrics, workloads=chosen_workloads, values=values)
-        check_units(experiment, values)
-        outputs.protect(framework.plugins.files)
+        experiment = loaded(framework, file, values, outputs, **selected(workload, fabric))
         result = framework.run(
             experiment, workload=workload, fabric=fabric, fidelity=fidelity, store=store_path, progress=step
         )
         if why or factor is not None:
-            from attrs import evolve
-
-            from fredfw.experiment.why import critical_path
-
             result = evolve(result, critical_path=critical_path(result))
         if factor is not None:
-            found = framework.what_if(
-                experiment,
-                fidelity=fidelity,
-                factor=factor,
-                result=result,
-                store=store_path,
-                jobs=jobs or 1,
-                progress=step,
-            )
+            given: dict[str, Any] = {"fidelity": fidelity, "store": store_path, "jobs": jobs or 1, "progress": step}
+            found = framework.what_if(experiment, factor=factor, result=result, **given)
             result = evolve(result, what_if=found)
     log("ran", file=file, workload=result.workload, fabric=result.fabric_name, **result.statistics)
-    from fredfw.report.runs import run_report
-
     outputs.write(exporting.contents({"run": result}))
     outputs.show(lambda: [*run_report(result, top)])

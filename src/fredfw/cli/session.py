@@ -19,17 +19,7 @@ if TYPE_CHECKING:
 
 @define
 class Session:
-    """One call of the command line.
-
-    Args:
-        log_level: What is logged: this and more severe.
-        log_format: ``console`` or ``json``.
-        plugin_files: Plugins that are not installed, for this call.
-        strict_plugins: Whether a plugin that cannot be used is an error, not a warning.
-        trust_plugins: Whether the plugin files that an experiment names are executed.
-        limit_texts: What ``--limit`` was given.
-        exact_limit: What ``--exact-limit`` was given.
-    """
+    """One call of the command line, with what its options were given."""
 
     log_level: str = "warning"
     log_format: str = "console"

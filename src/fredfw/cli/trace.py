@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from fredfw.cli.completion import trace_workloads
-from fredfw.cli.options import PATH
+from fredfw.cli.options import PATH, path_option
 from fredfw.cli.output import Outputs
+from fredfw.cli.parsing import chosen
 from fredfw.cli.session import open_framework
 from fredfw.errors import InputError
 
@@ -44,9 +45,7 @@ def trace() -> None:
 @trace.command(short_help="Show what the files of a trace hold.")
 @files_argument
 @format_option
-@click.option(
-    "--json", "json_path", metavar="PATH", type=PATH, help="Write all that is known as JSON; - is standard output."
-)
+@path_option("json", "Write all that is known as JSON; - is standard output.")
 @click.pass_context
 def info(ctx: click.Context, files: tuple[str, ...], given: str | None, json_path: str | None) -> None:
     """Show what the FILEs of a trace hold, one file per rank; ranks may be missing.
@@ -100,21 +99,16 @@ def synthesize(
     """
     framework = open_framework(ctx)
     folder, prefix = split(output)
-    from fredfw.plugin import configure
     from fredfw.plugin.answers import exported
 
-    exporter = configure.choose(
-        {"name": "chakra", "prefix": prefix},
-        framework.plugins.exporters,
-        key_prefix="--output",
-        registries=lambda: framework.plugins.registries,
-    )
+    plugins = framework.plugins
+    exporter = chosen({"name": "chakra", "prefix": prefix}, plugins.exporters, plugins, "--output")
     outputs = Outputs({"--output": folder or os.curdir}, source=files, directories=["--output"])
     from fredfw.report import traces
     from fredfw.workloads import System, answers, twin
 
-    fabric = None if network is None else _fabric(network, framework.plugins)
-    workload = open_trace(files, given, framework.plugins)
+    fabric = None if network is None else _fabric(network, plugins)
+    workload = open_trace(files, given, plugins)
     # A workload of traces has its own ranks; the machine decides nothing.
     system = System(npus=ranks)
     original = answers.graph(workload, system, answers.mesh(workload, system).ranks)
@@ -133,22 +127,11 @@ def _fabric(network: str, plugins: PluginManager) -> Fabric:
     from fredfw.plugin import configure
     from fredfw.plugin.answers import built
 
-    topology = configure.choose(
-        configure.from_toml(network),
-        plugins.topologies,
-        key_prefix="--topology",
-        registries=lambda: plugins.registries,
-    )
-    return built(topology)
+    return built(chosen(configure.from_toml(network), plugins.topologies, plugins, "--topology"))
 
 
 def open_trace(files: Sequence[str], given: str | None, plugins: PluginManager) -> TraceWorkload:
-    """Return the workload that reads ``files``, configured with them.
-
-    Args:
-        files: Paths, relative to the working directory.
-        given: What ``--format`` was given; ``None`` to ask the plugins.
-        plugins: Those that may read them.
+    """Return the workload that reads ``files``: what ``--format`` was ``given``, or what plugins recognise.
 
     Raises:
         InputError: No workload reads such files, several do, they are of different formats, or a field has an
@@ -166,15 +149,8 @@ def open_trace(files: Sequence[str], given: str | None, plugins: PluginManager) 
         raise InputError(f"the workload {name!r} reads no traces", key="--format", accepted=known)
     if "traces" in fields:
         raise InputError("is what FILE... gives", key="--format.traces", accepted="a format without traces")
-    return cast(
-        "TraceWorkload",
-        configure.choose(
-            {**fields, "traces": list(files)},
-            plugins.workloads,
-            key_prefix="" if given is None else "--format",
-            registries=lambda: plugins.registries,
-        ),
-    )
+    prefix = "" if given is None else "--format"
+    return cast("TraceWorkload", chosen({**fields, "traces": list(files)}, plugins.workloads, plugins, prefix))
 
 
 def _found(files: Sequence[str], readers: Sequence[type[TraceWorkload]], known: str) -> str:

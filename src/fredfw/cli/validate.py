@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fredfw.cli import exports
-from fredfw.cli.called import called
 from fredfw.cli.completion import slot
 from fredfw.cli.exports import Exports, Maker
-from fredfw.cli.options import EXECUTOR, JOBS, PATH, Fidelity
+from fredfw.cli.options import EXECUTOR, JOBS, PATH, REPORT, Fidelity, path_option
 from fredfw.cli.output import Outputs, log, picture_format, progress_bar
 from fredfw.cli.session import open_framework
 from fredfw.errors import InputError, UnknownNameError, nearest
@@ -73,25 +71,16 @@ if TYPE_CHECKING:
     help="Compare with all iterations of training that come with fredfw, not with the few that are fast to simulate.",
 )
 @click.option("--points", "listed", is_flag=True, help="Print a line for each measured time, too.")
-@click.option(
-    "--store",
-    "store_path",
-    metavar="PATH",
-    type=PATH,
-    help="Keep the iterations of training at PATH, and simulate none that is there.",
-)
+@path_option("store", "Keep the iterations of training at PATH, and simulate none that is there.")
 @JOBS
 @EXECUTOR
-@click.option("--json", "json_path", metavar="PATH", type=PATH, help="Write points and scores; - is standard output.")
-@click.option(
-    "--plot",
-    "plot_path",
-    metavar="PATH",
-    type=PATH,
-    help="Draw measured against predicted times, and busbw over size, into a .png, .svg or .pdf; - is a PNG on "
-    "standard output.",
+@path_option("json", "Write points and scores; - is standard output.")
+@path_option(
+    "plot",
+    "Draw measured against predicted times, and busbw over size, into a .png, .svg or .pdf; - is a PNG on standard "
+    "output.",
 )
-@exports.report
+@REPORT
 @click.option(
     "--progress/--no-progress", default=True, help="Show how much is done, where standard error is a terminal."
 )
@@ -121,7 +110,7 @@ def validate(
     of sizes; points that a model was fitted to are apart from those that were held out.
     """
     framework = open_framework(ctx)
-    exporting = Exports(framework, (), ("validation",), {"report": {"command": called(ctx)}}, report=report_path)
+    exporting = Exports(ctx, framework, (), ("validation",), report=report_path)
     source = [*files, *(one for one in (fabric_path, store_path) if one is not None)]
     outputs = Outputs({"--json": json_path, "--plot": plot_path, **exporting.paths}, source=source)
     paint = None if plot_path is None else _painter(plot_path)

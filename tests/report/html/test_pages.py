@@ -9,11 +9,13 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 import pytest
 from attrs import evolve
 
 import fredfw
+from fredfw.cli import main
 from fredfw.cli.exports import Exports
 from fredfw.errors import InputError, UnknownNameError
 from fredfw.experiment.results import Comparison, Failure, Row, RunResult, TierLoad
@@ -289,7 +291,7 @@ def test_without_jinja2_the_exporter_is_listed_and_asked_before_anything_runs(
     assert "html" in framework.plugins.exporters.names()
     report = tmp_path / "report.html"
     with pytest.raises(InputError, match=r"pip install 'fredfw\[report\]'"):
-        Exports(framework, [("html", str(report))], ["run"])
+        Exports(click.Context(main), framework, [("html", str(report))], ["run"])
 
 
 def test_fifty_cells_are_less_than_two_megabytes() -> None:
