@@ -53,11 +53,10 @@ class Framework:
 
     Args:
         plugins: The plugins to use; all installed ones by default.
-        trust_plugins: Whether the plugin files that an experiment names are executed. Otherwise such an experiment is
-            refused, unless ``plugins`` has loaded the files already.
+        trust_plugins: Whether the plugin files that an experiment names are executed. Otherwise it is refused, unless
+            ``plugins`` has loaded them already.
         log: Called with the name of an event and its values as keyword arguments, as ``structlog.get_logger().info``
-            is: experiments that are read, fabrics that are built, cells that begin and end. By default nothing is
-            logged.
+            is: experiments that are read, fabrics that are built, cells that begin and end.
     """
 
     def __init__(self, plugins: PluginManager | None = None, *, trust_plugins: bool = False, log: Log = silent) -> None:
@@ -252,8 +251,7 @@ class Framework:
             fabrics: The only ones to configure, by name or template; plugins of others need not be installed.
             workloads: Likewise.
             baselines: Whether to add the fabrics that the speed-ups of those named refer to, as a comparison needs.
-            values: Used in place of what the tables say, by the path of the key as TOML writes it:
-                ``{"fabrics.mesh.topology.rows": 5}``.
+            values: Take the place of what the tables say, by path: ``{"fabrics.mesh.topology.rows": 5}``.
 
         Raises:
             InputError: Something cannot be used; names file, key and value.
@@ -276,10 +274,9 @@ class Framework:
     ) -> RunResult:
         """Simulate one cell of an experiment; names may be left out where there is only one to choose from.
 
-        Of a file only the sections named are configured, so that the plugins of others need not be installed.
-
         Args:
-            experiment: The matrix, or its file.
+            experiment: The matrix, or its file, of which only what is named is configured: the plugins of others need
+                not be installed.
             workload: Name of the row.
             fabric: Name of the column.
             fidelity: As in ``simulate_collective``, instead of the experiment's own.
@@ -359,12 +356,7 @@ class Framework:
 
         They get the times that ``run`` gets, to the last bit.
 
-        Args:
-            experiment: The matrix, or its file.
-            workload: As in ``run``.
-            fabric: As in ``run``.
-            fidelity: As in ``run``.
-            routes: Whether the file has the routes of messages between all NPUs, too.
+        The cell is given as in ``run``; with ``routes`` the file has those of messages between all NPUs, too.
 
         Raises:
             InputError: As ``run`` does; Python is asked while the cell runs, by an admission, a sharing policy, loads,
@@ -396,20 +388,10 @@ class Framework:
     ) -> WhatIf:
         """Return what would make one cell of an experiment faster, the most helpful parameter first.
 
-        Each parameter of the machine is made better alone: by one per cent, and ``factor`` times. Both runs stand
-        beside what the critical path lets expect.
-
-        Args:
-            experiment: The matrix, or its file.
-            workload: As in ``run``.
-            fabric: As in ``run``.
-            fidelity: As in ``run``.
-            factor: How many times better, above 1.
-            result: What ``run`` returned for the same cell, where that is known.
-            store: Has runs of earlier calls, which are not made again, and takes those of this one; or its path.
-            jobs: As in ``compare``.
-            executor: Likewise.
-            progress: Called with (runs done, all of them, a run that is made), and at the end.
+        Each parameter of the machine is made better alone: by one per cent, and ``factor`` (above 1) times. Both runs
+        stand beside what the critical path lets expect. The cell is given as in ``run``; ``result`` is what that
+        returned, where it is known. Where the runs are made and kept is as in ``compare``. ``progress`` is called with
+        (runs done, all of them, a run that is made), and at the end.
 
         Raises:
             InputError: As ``run`` does, or the factor is not above 1.
@@ -421,24 +403,10 @@ class Framework:
         if result is None:
             result = self.run(matrix, workload=workload, fabric=fabric, fidelity=fidelity)
         matrix = matrix.select(fabrics=[result.fabric_name], workloads=[result.workload])
-
-        cells = [(result.workload, result.fabric_name)]
-        with (
-            self._hooked(matrix),
-            opened(store) as kept,
-            workers(jobs, executor, self.plugins) as others,
-        ):
-            run = partial(
-                sensitivities.simulate,
-                matrix,
-                self.plugins,
-                cells=cells,
-                fidelity=result.provenance["fidelity"],
-                store=kept,
-                workers=others,
-                progress=progress,
-                log=self._log,
-            )
+        how: dict[str, Any] = {"fidelity": result.provenance["fidelity"], "progress": progress, "log": self._log}
+        with self._hooked(matrix), opened(store) as kept, workers(jobs, executor, self.plugins) as others:
+            how |= {"cells": [(result.workload, result.fabric_name)], "store": kept, "workers": others}
+            run = partial(sensitivities.simulate, matrix, self.plugins, **how)
             return sensitivities.of_run(matrix, critical_path(result), factor, run)
 
     def compare(
@@ -472,36 +440,13 @@ class Framework:
         share = None if sensitivity is None else sensitivities.check_share(sensitivity)
         matrix = self._experiment(experiment)
         matrix.check_matrix()
-        with (
-            self._hooked(matrix),
-            opened(store) as cells,
-            workers(jobs, executor, self.plugins) as others,
-        ):
-            found = comparison.compare(
-                matrix,
-                self.plugins,
-                fidelity=fidelity,
-                strict=strict,
-                store=cells,
-                workers=others,
-                progress=progress,
-                log=self._log,
-            )
+        with self._hooked(matrix), opened(store) as cells, workers(jobs, executor, self.plugins) as others:
+            how: dict[str, Any] = {"store": cells, "workers": others, "progress": progress, "log": self._log}
+            found = comparison.compare(matrix, self.plugins, fidelity=fidelity, strict=strict, **how)
             if share is None:
                 return found
-
             known = {(row.workload, row.fabric) for row in found.rows}
-            run = partial(
-                sensitivities.simulate,
-                matrix,
-                self.plugins,
-                cells=known,
-                fidelity=found.rows[0].fidelity,
-                store=cells,
-                workers=others,
-                progress=progress,
-                log=self._log,
-            )
+            run = partial(sensitivities.simulate, matrix, self.plugins, cells=known, fidelity=found.rows[0].fidelity, **how)
             return evolve(found, sensitivity=sensitivities.of_comparison(matrix, found, share, run))
 
     def load_study(
@@ -524,14 +469,9 @@ class Framework:
     ) -> StudyResult:
         """Search the space of an experiment for its best points; see ``fredfw.experiment.study.search.search``.
 
-        Args:
-            experiment: What ``load_experiment`` returned, the path of its file, or its tables.
-            values: As in ``load_experiment``; not with its result, which has them.
-            fidelity: Of all points whose rung has none, as in ``compare``.
-            store: Has cells of earlier runs, which are not run again, and takes those of this one; or its path.
-            jobs: As in ``compare``.
-            executor: Likewise.
-            progress: Called with (cells done, cells asked for so far, a cell that runs).
+        The experiment is what ``load_experiment`` returned, which has its ``values``, its file or its tables. All else
+        is as in ``compare``; ``fidelity`` is that of points whose rung has none, and ``progress`` is called with (cells
+        done, cells asked for so far, a cell that runs).
 
         Raises:
             Interrupted: A ``KeyboardInterrupt`` came after the first cell; has the result so far.
@@ -546,22 +486,17 @@ class Framework:
         elif values:
             raise InputError("the experiment is read already", key="values", accepted="the values of load_experiment")
         known = called(fidelity, FIDELITIES)
-        choice = None if known is None else Choice(known)
-        given: dict[str, Any] = {"fidelity": choice, "progress": progress, "log": self._log}
+        how: dict[str, Any] = {"fidelity": None if known is None else Choice(known), "progress": progress}
         with opened(store) as cells, workers(jobs, executor, self.plugins) as others:
-            return search(experiment, self.plugins, store=cells, workers=others, **given)
+            return search(experiment, self.plugins, store=cells, workers=others, log=self._log, **how)
 
     def collective_sensitivity(
         self, fabric: Fabric, pattern: str, *, size: float | str, share: float = 0.2, **given: Any
     ) -> tuple[Effect, ...]:
         """Return what each parameter of ``fabric`` does to the time of a collective, the largest effect first.
 
-        Args:
-            fabric: The network.
-            pattern: As in ``simulate_collective``.
-            size: As there.
-            share: Of each parameter that is taken away and added, one at a time.
-            **given: What else ``simulate_collective`` takes; what ``auto`` chooses is chosen anew each time.
+        That ``share`` of each is taken away and added, one at a time. All else is for ``simulate_collective``; what
+        ``auto`` chooses is chosen anew each time.
 
         Raises:
             InputError: As ``simulate_collective`` does, or the share is not between 0 and 1.

@@ -12,16 +12,8 @@ from string import Template
 from fredfw.errors import InputError, UnknownNameError, nearest
 
 KINDS = (
-    "topology",
-    "router",
-    "collective",
-    "workload",
-    "placement",
-    "sharing",
-    "transport",
-    "exporter",
-    "sampler",
-    "command",
+    *("topology", "router", "collective", "workload", "placement"),
+    *("sharing", "transport", "exporter", "sampler", "command"),
 )
 """Kinds of plugins that there are templates for."""
 
@@ -50,11 +42,7 @@ _ACCEPTED = f"up to {_LONGEST} small letters and digits, the first a letter, wit
 
 
 def check(kind: str, name: str) -> None:
-    """Make sure that there can be a package for a plugin.
-
-    Raises:
-        InputError: There are no templates of that kind, or it is no name.
-    """
+    """Raise ``InputError`` where there are no templates of ``kind``, or ``name`` is no name."""
     if kind not in KINDS:
         raise UnknownNameError(f"no kind {kind!r}{nearest(kind, KINDS)}", key="KIND", accepted=", ".join(KINDS))
     if not _is_name(name):
@@ -98,11 +86,7 @@ def distribution(kind: str, name: str) -> str:
 
 
 def write(contents: dict[str, str], folder: str | Path) -> None:
-    """Write files, text by path, to a new or empty ``folder``: all of them or none.
-
-    Raises:
-        InputError: The folder is not empty, or cannot be made.
-    """
+    """Write files, text by path, to a new or empty ``folder``: all or none; raises ``InputError`` for other folders."""
     target = Path(folder)
     aside = target.with_name(f".fredfw-{secrets.token_hex(8)}.tmp")
     try:
