@@ -1,16 +1,15 @@
-"""A plugin that is installed, an experiment with it, and commands that are run as in a shell."""
+"""A plugin that is installed, and an experiment with it."""
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from fredfw.cli import main
+sys.path.insert(0, str(Path(__file__).parent))
+
+from command_line import TWO
 
 # A distribution of its own, found as every other: two NPUs below a switch, and a workload of one step.
 PLUGIN = '''
@@ -137,92 +136,29 @@ source = "a paper"
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("installed")
     (root / "fredfw_test_tiny.py").write_text(PLUGIN)
-    info = root / "fredfw_test_tiny-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: fredfw-test-tiny\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[fredfw]\ntiny = fredfw_test_tiny\n")
+    _describe(root, "tiny", "1.0", "fredfw_test_tiny")
     return root
 
 
+def _describe(root: Path, name: str, version: str, module: str) -> None:
+    info = root / f"fredfw_test_{name}-{version}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: fredfw-test-{name}\nVersion: {version}\n")
+    (info / "entry_points.txt").write_text(f"[fredfw]\n{name} = {module}\n")
+
+
 @pytest.fixture(autouse=True)
-def plugin(installed: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def plugin(installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Install the plugin, and go to a folder with the experiment."""
     monkeypatch.syspath_prepend(installed)
     monkeypatch.delitem(sys.modules, "fredfw_test_tiny", raising=False)
+    monkeypatch.chdir(tmp_path)
+    Path(TWO).write_text(EXPERIMENT)
     return installed / "fredfw_test_tiny.py"
 
 
 @pytest.fixture
-def experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "two.toml").write_text(EXPERIMENT)
-    return "two.toml"
-
-
-@pytest.fixture
-def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    info = tmp_path / "fredfw_test_broken-2.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: fredfw-test-broken\nVersion: 2.0\n")
-    (info / "entry_points.txt").write_text("[fredfw]\nbroken = fredfw_test_missing_module\n")
-    monkeypatch.syspath_prepend(tmp_path)
-
-
-@pytest.fixture
-def environment() -> dict[str, str]:
-    """An environment in which another process finds the modules that this one does, and buffers its output."""
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONUNBUFFERED": ""}
-
-
-@pytest.fixture
-def fredfw() -> Callable[..., Result]:
-    """Run a command; a defect is raised here, too."""
-
-    def run(*arguments: str) -> Result:
-        result = CliRunner().invoke(main, arguments, prog_name="fredfw")
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        return result
-
-    return run
-
-
-@pytest.fixture
-def succeeds(fredfw: Callable[..., Result]) -> Callable[..., str]:
-    """Run a command that ends well; return what it prints."""
-
-    def run(*arguments: str) -> str:
-        result = fredfw(*arguments)
-        assert result.exit_code == 0, result.stderr
-        return result.stdout
-
-    return run
-
-
-@pytest.fixture
-def is_refused(fredfw: Callable[..., Result], results: Callable[[], list[str]]) -> Callable[..., str]:
-    """Check that a command ends with code 2, nothing on standard output and one line on standard error; return that."""
-
-    def run(*arguments: str) -> str:
-        before = results()
-        result = fredfw(*arguments)
-        assert result.exit_code == 2
-        assert result.stdout == ""
-        assert results() == before
-        (line,) = result.stderr.splitlines()
-        assert line.startswith("fredfw: error: ")
-        assert "(accepted: " in line
-        return str(line.removeprefix("fredfw: error: "))
-
-    return run
-
-
-@pytest.fixture
-def results() -> Callable[[], list[str]]:
-    """What is in the folder, but stores of cells."""
-    return lambda: sorted(name for name in os.listdir() if not name.endswith(".cells"))
-
-
-@pytest.fixture
-def words() -> Callable[[str], list[list[str]]]:
-    """The words of each line."""
-    return lambda text: [line.split() for line in text.splitlines()]
+def broken(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = tmp_path_factory.mktemp("broken")
+    _describe(root, "broken", "2.0", "fredfw_test_missing_module")
+    monkeypatch.syspath_prepend(root)

@@ -3,26 +3,24 @@ from __future__ import annotations
 import csv
 import gzip
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import Result
+from command_line import fredfw, refused, succeeds, words
+
+TINY = "--topology", "tiny"
 
 
-def test_collective(succeeds: Callable[..., str], words: Callable[[str], list[list[str]]]) -> None:
-    text = succeeds("collective", "all-reduce", "--topology", "tiny", "--set", "rate=2 GB/s", "--sizes", "1GB:4GB:x2")
+def test_collective() -> None:
+    text = succeeds("collective", "all-reduce", *TINY, "--set", "rate=2 GB/s", "--sizes", "1GB:4GB:x2")
     # An all-reduce of n = 2 has busbw = algbw (nccl-tests).
     for size, microseconds in (("1000000000", "500000.00"), ("2000000000", "1000000.00"), ("4000000000", "2000000.00")):
         assert [size, microseconds, "2.000", "2.000", "direct", "2"] in [line[:4] + line[-2:] for line in words(text)]
 
 
-def test_collective_prints_the_average_bus_bandwidth(
-    experiment: str, succeeds: Callable[..., str], words: Callable[[str], list[list[str]]]
-) -> None:
-    del experiment  # only its directory is needed
+def test_collective_prints_the_average_bus_bandwidth() -> None:
     sizes = ("-b", "1G", "-e", "4G", "-f", "2")
-    text = succeeds("collective", "all-reduce", "--topology", "tiny", *sizes, "--json", "out.json.gz")
+    text = succeeds("collective", "all-reduce", *TINY, *sizes, "--json", "out.json.gz")
     # An all-reduce of n = 2 has busbw = algbw, here half of the link's 1 GB/s x 2 directions.
     assert ["#", "Avg", "bus", "bandwidth", ":", "1", "GB/s"] in words(text)
     document = json.loads(gzip.decompress(Path("out.json.gz").read_bytes()))
@@ -34,17 +32,16 @@ def test_collective_prints_the_average_bus_bandwidth(
 @pytest.mark.parametrize(
     "arguments", [["--size", "1M", "--sizes", "1M:2M:x2"], ["--size", "1M", "-b", "8"], ["-f", "2", "-i", "1M"]]
 )
-def test_sizes_are_given_in_one_way(arguments: list[str], fredfw: Callable[..., Result]) -> None:
-    result = fredfw("collective", "all-reduce", "--topology", "tiny", *arguments)
+def test_sizes_are_given_in_one_way(arguments: list[str]) -> None:
+    result = fredfw("collective", "all-reduce", *TINY, *arguments)
     assert (result.exit_code, "exclude each other" in result.stderr) == (2, True)
 
 
-def test_collective_as_data(tmp_path: Path, succeeds: Callable[..., str]) -> None:
-    out = tmp_path / "out.json"
-    arguments = ("collective", "broadcast", "--topology", "tiny", "--group", "1,0", "--root", "1", "--size", "1GB")
-    rows = list(csv.DictReader(succeeds(*arguments, "--csv", "-", "--json", str(out)).splitlines()))
+def test_collective_as_data() -> None:
+    arguments = ("collective", "broadcast", *TINY, "--group", "1,0", "--root", "1", "--size", "1GB")
+    rows = list(csv.DictReader(succeeds(*arguments, "--csv", "-", "--json", "out.json").splitlines()))
     assert float(rows[0]["duration"]) == pytest.approx(1.0)
-    document = json.loads(out.read_text())
+    document = json.loads(Path("out.json").read_text())
     assert document["provenance"]["group"] == [1, 0]
     assert document["provenance"]["topology"] == {"name": "tiny", "rate": 1e9}
     # Rank 1 is NPU 0, so the data goes from there to NPU 1.
@@ -54,19 +51,18 @@ def test_collective_as_data(tmp_path: Path, succeeds: Callable[..., str]) -> Non
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--topology", "tiny", "--size", "-1GB"], "--size: "),
-        (["--topology", "tiny", "--sizes", "1GB"], "--sizes: "),
-        (["--topology", "tiny", "--group", "0,0"], "--group: NPU 0 is named twice"),
-        (["--topology", "tiny", "--group", "0-2"], "--group: there is no NPU 2"),
-        (["--topology", "tiny", "--root", "2"], "root: "),
-        (["--topology", "tiny", "--set", "rate=1 GB"], "--set.rate: "),
-        (["--topology", "tiny", "--set", "speed=1"], "--set.speed: unknown key"),
-        (["--topology", "tiny", "--option", "chunks=1"], "--option: options are given"),
-        (["--topology", "tiny", "--algorithm", "dirct"], "--algorithm: no collective 'dirct'; did you mean 'direct'?"),
-        (["--topology", "tiny", "--algorithm", "direct", "--option", "chunks=1"], "--option.chunks: unknown key"),
+        (["--size", "-1GB"], "--size: "),
+        (["--sizes", "1GB"], "--sizes: "),
+        (["--group", "0,0"], "--group: NPU 0 is named twice"),
+        (["--group", "0-2"], "--group: there is no NPU 2"),
+        (["--root", "2"], "root: "),
+        (["--set", "rate=1 GB"], "--set.rate: "),
+        (["--set", "speed=1"], "--set.speed: unknown key"),
+        (["--option", "chunks=1"], "--option: options are given"),
+        (["--algorithm", "dirct"], "--algorithm: no collective 'dirct'; did you mean 'direct'?"),
+        (["--algorithm", "direct", "--option", "chunks=1"], "--option.chunks: unknown key"),
         (["--topology", "tny"], "--topology: no topology 'tny'; did you mean 'tiny'?"),
     ],
 )
-def test_bad_collectives(experiment: str, arguments: list[str], message: str, is_refused: Callable[..., str]) -> None:
-    del experiment  # only its empty directory is needed
-    assert is_refused("collective", "all-reduce", *arguments, "--json", "out.json").startswith(message)
+def test_bad_collectives(arguments: list[str], message: str) -> None:
+    assert refused("collective", "all-reduce", *TINY, *arguments, "--json", "out.json").startswith(message)

@@ -8,28 +8,27 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import Result
+from command_line import TWO, fails, fredfw, refused, succeeds, words
 
 
-def test_compare(experiment: str, succeeds: Callable[..., str], words: Callable[[str], list[list[str]]]) -> None:
-    table = words(succeeds("compare", experiment))
+def test_compare() -> None:
+    table = words(succeeds("compare", TWO))
     assert ["slow", "2.000", "1.000", "1.000", "1.000"] in table
     assert ["fast", "1.500", "1.333", "best", "1.25", "[1]", "1.000", "0.500"] in table
 
 
-def test_compare_says_why_cells_are_compressed(experiment: str, succeeds: Callable[..., str]) -> None:
-    assert "fidelity: exact" in succeeds("compare", experiment)
-    text = " ".join(succeeds("compare", experiment, "--exact-limit", "1").split())
+def test_compare_says_why_cells_are_compressed() -> None:
+    assert "fidelity: exact" in succeeds("compare", TWO)
+    text = " ".join(succeeds("compare", TWO, "--exact-limit", "1").split())
     assert "transfers, and --exact-limit is 1: compressed; --fidelity exact would take about" in text
-    assert "--exact-limit is 1" not in succeeds("compare", experiment, "--exact-limit", "1", "--fidelity", "compressed")
+    assert "--exact-limit is 1" not in succeeds("compare", TWO, "--exact-limit", "1", "--fidelity", "compressed")
 
 
-def test_compare_writes_files(experiment: str, succeeds: Callable[..., str]) -> None:
-    succeeds("compare", experiment, "--json", "out.json", "--csv", "out.csv", "--plot", "out.png")
+def test_compare_writes_files() -> None:
+    succeeds("compare", TWO, "--json", "out.json", "--csv", "out.csv", "--plot", "out.png")
     rows = json.loads(Path("out.json").read_text())["rows"]
     assert [row["speedup"] for row in rows] == pytest.approx([1, 4 / 3])
     assert [row["fabric"] for row in csv.DictReader(Path("out.csv").read_text().splitlines())] == ["slow", "fast"]
@@ -37,25 +36,23 @@ def test_compare_writes_files(experiment: str, succeeds: Callable[..., str]) -> 
     assert sorted(os.listdir()) == ["out.csv", "out.json", "out.png", "two.cells", "two.toml"]
 
 
-def test_a_report_says_how_to_make_it_again(experiment: str, succeeds: Callable[..., str]) -> None:
-    succeeds("--log-level", "error", "compare", experiment, "--set", "title=a 'b'", "--best=1", "--report", "out.html")
+def test_a_report_says_how_to_make_it_again() -> None:
+    succeeds("--log-level", "error", "compare", TWO, "--set", "title=a 'b'", "--best=1", "--report", "out.html")
     page = html.unescape(Path("out.html").read_text())
     command = """fredfw --log-level=error compare two.toml '--set=title=a '"'"'b'"'"'' --report=out.html --best=1"""
     assert sorted(shlex.split(command)) == sorted(shlex.split(re.findall(r"<code>(fredfw .*)</code>", page)[0]))
     assert "the 1 best of 2 cells by time" in page
-    succeeds(
-        "run", experiment, "--fabric", "fast", "--no-progress", "--export", "json", "a.json", "--report", "out.html"
-    )
+    succeeds("run", TWO, "--fabric", "fast", "--no-progress", "--export", "json", "a.json", "--report", "out.html")
     page = html.unescape(Path("out.html").read_text())
     command = "fredfw run two.toml --fabric=fast --report=out.html --export json a.json --no-progress"
     assert sorted(shlex.split(command)) == sorted(re.findall(r"<code>(fredfw .*)</code>", page)[0].split())
     assert "critical path" in page
-    assert succeeds("merge", experiment, "two.cells", "--report", "-").startswith("<!DOCTYPE html>")
+    assert succeeds("merge", TWO, "two.cells", "--report", "-").startswith("<!DOCTYPE html>")
 
 
-def test_a_dash_is_standard_output_in_place_of_the_table(experiment: str, succeeds: Callable[..., str]) -> None:
-    assert json.loads(succeeds("compare", experiment, "--json", "-"))["title"] == "Two speeds"
-    assert succeeds("compare", experiment, "--csv", "-", "--json", "out.json").startswith("workload,fabric,")
+def test_a_dash_is_standard_output_in_place_of_the_table() -> None:
+    assert json.loads(succeeds("compare", TWO, "--json", "-"))["title"] == "Two speeds"
+    assert succeeds("compare", TWO, "--csv", "-", "--json", "out.json").startswith("workload,fabric,")
 
 
 # Between 1 and 4 GB/s, of 1 s and 9 s of computation: 2, 1.5, 1.25 s and 10, 9.5, 9.25 s.
@@ -78,13 +75,12 @@ by = ["rate", "seconds"]
 
 
 @pytest.fixture
-def sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "sweep.toml").write_text(SWEEP)
+def sweep(plugin: Path) -> str:
+    Path("sweep.toml").write_text(SWEEP)
     return "sweep.toml"
 
 
-def test_a_sweep_is_compared(sweep: str, succeeds: Callable[..., str], words: Callable[[str], list[list[str]]]) -> None:
+def test_a_sweep_is_compared(sweep: str) -> None:
     lines = words(succeeds("compare", sweep, "--map", "map.svg"))
     assert ["1", "4", "GB/s", "1.25", "1.200", "best", "1.00", "0.25"] in lines
     assert ["1", "GB/s", "-33.3%", "-5.3%"] in lines
@@ -92,9 +88,7 @@ def test_a_sweep_is_compared(sweep: str, succeeds: Callable[..., str], words: Ca
     assert Path("map.svg").read_text().startswith("<?xml")
 
 
-def test_rows_are_sorted_and_chosen(
-    sweep: str, succeeds: Callable[..., str], words: Callable[[str], list[list[str]]]
-) -> None:
+def test_rows_are_sorted_and_chosen(sweep: str) -> None:
     def cells(*options: str) -> list[list[str]]:
         return [line[:3] for line in words(succeeds("compare", sweep, *options)) if line[2:3] == ["GB/s"]]
 
@@ -122,16 +116,12 @@ def test_rows_are_sorted_and_chosen(
         ("--pareto", ",", "--pareto: no metric ''"),
     ],
 )
-def test_what_cannot_rank_is_refused_before_anything_runs(
-    sweep: str, option: str, value: str, message: str, is_refused: Callable[..., str]
-) -> None:
-    assert message in is_refused("compare", sweep, option, value, "--json", "out.json")
+def test_what_cannot_rank_is_refused_before_anything_runs(sweep: str, option: str, value: str, message: str) -> None:
+    assert message in refused("compare", sweep, option, value, "--json", "out.json")
     assert not Path("out.json").exists()
 
 
-def test_parts_of_a_matrix_are_compared_with_their_baselines(
-    sweep: str, succeeds: Callable[..., str], is_refused: Callable[..., str]
-) -> None:
+def test_parts_of_a_matrix_are_compared_with_their_baselines(sweep: str) -> None:
     rows = json.loads(succeeds("compare", sweep, "--fabric", "at 4 GB/s", "--workload", "net 9", "--json", "-"))["rows"]
     assert [(row["workload"], row["fabric"], row["speedup"]) for row in rows] == [
         ("net 9", "at 2 GB/s", 1.0),
@@ -139,21 +129,17 @@ def test_parts_of_a_matrix_are_compared_with_their_baselines(
     ]
     rows = json.loads(succeeds("compare", sweep, "--workload", "net {seconds}", "--json", "-"))["rows"]
     assert len(rows) == 6
-    line = is_refused("compare", sweep, "--fabric", "at 3 GB/s")
+    line = refused("compare", sweep, "--fabric", "at 3 GB/s")
     assert line.startswith("sweep.toml: --fabric: no fabric 'at 3 GB/s'; did you mean 'at ")
 
 
-def test_cells_are_listed_for_scripts(
-    sweep: str, monkeypatch: pytest.MonkeyPatch, succeeds: Callable[..., str]
-) -> None:
+def test_cells_are_listed_for_scripts(sweep: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FREDFW_DISABLE_PLUGINS", "tiny")
     lines = [line.split("\t") for line in succeeds("cells", sweep).splitlines()]
     assert lines == [[f"net {s}", f"at {rate} GB/s"] for s in (1, 9) for rate in (1, 2, 4)]
 
 
-def test_cells_run_on_their_own_are_merged(
-    sweep: str, monkeypatch: pytest.MonkeyPatch, succeeds: Callable[..., str], is_refused: Callable[..., str]
-) -> None:
+def test_cells_run_on_their_own_are_merged(sweep: str, monkeypatch: pytest.MonkeyPatch) -> None:
     outputs = ("--json", "{}.json", "--csv", "{}.csv", "--plot", "{}.svg", "--map", "{}.pdf")
     printed = succeeds("compare", sweep, *(one.format("compared") for one in outputs))
     for number, line in enumerate(succeeds("cells", sweep).splitlines()):
@@ -167,60 +153,48 @@ def test_cells_run_on_their_own_are_merged(
     assert succeeds("merge", sweep, "all", *(one.format("merged") for one in outputs)) == printed
     for ending in ("json", "csv", "svg", "pdf"):
         assert Path(f"merged.{ending}").read_bytes() == Path(f"compared.{ending}").read_bytes()
-    line = is_refused("merge", sweep, "rest", "--json", "out.json")
+    line = refused("merge", sweep, "rest", "--json", "out.json")
     assert line.startswith("sweep.toml: there is no result for 1")
-    assert is_refused("merge", sweep, "all", "--json", "all").startswith("--json: 'all' is also the input")
+    assert refused("merge", sweep, "all", "--json", "all").startswith("--json: 'all' is also the input")
 
 
-def test_a_map_that_cannot_be_drawn_is_refused_before_anything_runs(
-    sweep: str, fredfw: Callable[..., Result], is_refused: Callable[..., str]
-) -> None:
+def test_a_map_that_cannot_be_drawn_is_refused_before_anything_runs(sweep: str) -> None:
     # A workload that fails where it is run.
     Path(sweep).write_text(SWEEP.replace('"step"', '"failing"'))
     assert fredfw("compare", sweep, "--map", "map.png").exit_code == 1
     Path(sweep).write_text(SWEEP.replace('"step"', '"failing"').replace('by = ["rate", "seconds"]', ""))
-    assert is_refused("compare", sweep, "--map", "map.png").startswith("--map: there is no saving by two fields")
-    assert is_refused("compare", sweep, "--map", "map.jpg").startswith("map.jpg: --map: unknown picture format")
+    assert refused("compare", sweep, "--map", "map.png").startswith("--map: there is no saving by two fields")
+    assert refused("compare", sweep, "--map", "map.jpg").startswith("map.jpg: --map: unknown picture format")
 
 
-def test_cells_are_kept_beside_the_experiment(
-    experiment: str, fredfw: Callable[..., Result], succeeds: Callable[..., str], is_refused: Callable[..., str]
-) -> None:
-    first = succeeds("compare", experiment, "--json", "first.json")
-    store = Path(experiment).with_suffix(".cells")
+def test_cells_are_kept_beside_the_experiment() -> None:
+    first = succeeds("compare", TWO, "--json", "first.json")
+    store = Path(TWO).with_suffix(".cells")
     assert store.exists()
     # What is there is not run again.
-    second = succeeds("compare", experiment, "--json", "second.json")
+    second = succeeds("compare", TWO, "--json", "second.json")
     assert second == f"{first}from the store: 2 of 2 cells\n"
     assert Path("second.json").read_bytes() == Path("first.json").read_bytes()
     before = store.read_bytes()
-    succeeds("compare", experiment, "--set", "npu.efficiency=0.5", "--no-store")
-    succeeds("compare", experiment, "--set", "npu.efficiency=0.5", "--store", "other")
+    succeeds("compare", TWO, "--set", "npu.efficiency=0.5", "--no-store")
+    succeeds("compare", TWO, "--set", "npu.efficiency=0.5", "--store", "other")
     assert store.read_bytes() == before
-    line = is_refused("compare", experiment, "--json", str(store))
-    assert "is also the input" in line
-    both = fredfw("compare", experiment, "--store", "other", "--no-store")
-    assert (both.exit_code, "exclude each other" in both.stderr) == (2, True)
+    assert "is also the input" in refused("compare", TWO, "--json", str(store))
+    assert "exclude each other" in fails("compare", TWO, "--store", "other", "--no-store")
 
 
-def test_the_exit_code_says_that_cells_have_no_result(
-    experiment: str, fredfw: Callable[..., Result], succeeds: Callable[..., str], is_refused: Callable[..., str]
-) -> None:
-    Path(experiment).write_text(
-        Path(experiment).read_text() + "[workloads.wide]\nworkload = { name = 'cnn', dp = 64 }\n"
-    )
-    result = fredfw("compare", experiment, "--json", "out.json")
+def test_the_exit_code_says_that_cells_have_no_result() -> None:
+    Path(TWO).write_text(Path(TWO).read_text() + "[workloads.wide]\nworkload = { name = 'cnn', dp = 64 }\n")
+    result = fredfw("compare", TWO, "--json", "out.json")
     assert result.exit_code == 3
     assert result.stderr.splitlines()[-1] == "fredfw: no result for 2 of 4 cells"
     failures = json.loads(Path("out.json").read_text())["failures"]
-    assert [(one["workload"], one["fabric"], one["infeasible"]) for one in failures] == [
-        ("wide", "slow", True),
-        ("wide", "fast", True),
-    ]
+    found = [(one["workload"], one["fabric"], one["infeasible"]) for one in failures]
+    assert found == [("wide", "slow", True), ("wide", "fast", True)]
     # The store has them too, and says the same.
-    again = fredfw("compare", experiment, "--json", "again.json")
+    again = fredfw("compare", TWO, "--json", "again.json")
     assert (again.exit_code, again.stdout) == (3, f"{result.stdout}from the store: 4 of 4 cells\n")
     assert Path("again.json").read_bytes() == Path("out.json").read_bytes()
-    listed = [line.split("\t")[2] for line in succeeds("cells", experiment, "--store", "two.cells").splitlines()]
+    listed = [line.split("\t")[2] for line in succeeds("cells", TWO, "--store", "two.cells").splitlines()]
     assert listed == ["done", "done", "infeasible", "infeasible"]
-    assert is_refused("compare", experiment, "--no-store", "--strict").startswith("two.toml: workloads.wide.workload: ")
+    assert refused("compare", TWO, "--no-store", "--strict").startswith("two.toml: workloads.wide.workload: ")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import Result
+from command_line import TWO, fails, fredfw, succeeds
 
 
-def test_a_broken_plugin_is_one_line(broken: None, fredfw: Callable[..., Result]) -> None:
+def test_a_broken_plugin_is_one_line(broken: None) -> None:
     result = fredfw("plugins", "list")
     assert result.exit_code == 0
     (line,) = result.stderr.splitlines()
@@ -19,47 +18,38 @@ def test_a_broken_plugin_is_one_line(broken: None, fredfw: Callable[..., Result]
     assert ") cannot be imported: ModuleNotFoundError: " in line
 
 
-def test_a_failure_of_a_model_is_one_line_and_code_1(experiment: str, fredfw: Callable[..., Result]) -> None:
-    Path(experiment).write_text(Path(experiment).read_text().replace('"step"', '"failing"'))
-    result = fredfw("compare", experiment, "--json", "out.json")
-    assert (result.exit_code, result.stdout, result.stderr) == (1, "", "fredfw: error: it went wrong\n")
-    assert os.listdir() == [experiment]
+def test_a_failure_of_a_model_is_one_line_and_code_1() -> None:
+    Path(TWO).write_text(Path(TWO).read_text().replace('"step"', '"failing"'))
+    assert fails("compare", TWO, "--json", "out.json", code=1) == "fredfw: error: it went wrong\n"
+    assert os.listdir() == [TWO]
 
 
-def test_too_little_memory_is_one_line_and_code_1(fredfw: Callable[..., Result]) -> None:
+def test_too_little_memory_is_one_line_and_code_1() -> None:
     unlimited = [word for limit in ("nodes", "links") for word in ("--limit", f"{limit}=10000000000000000")]
     npus = "npus=1000000000000000"
-    result = fredfw(*unlimited, "collective", "all-reduce", "--topology", "switch", "--set", npus)
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.startswith("fredfw: error: there is not enough memory: Unable to allocate")
+    told = fails(*unlimited, "collective", "all-reduce", "--topology", "switch", "--set", npus, code=1)
+    assert told.startswith("fredfw: error: there is not enough memory: Unable to allocate")
 
 
-def test_a_defect_keeps_its_traceback(
-    experiment: str, monkeypatch: pytest.MonkeyPatch, fredfw: Callable[..., Result]
-) -> None:
+def test_a_defect_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fredfw.experiment.matrix.comparison.speedup", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        fredfw("compare", experiment)
+        fredfw("compare", TWO)
 
 
-def test_a_defect_of_a_plugin_is_one_line_and_its_traceback_is_logged(
-    experiment: str, fredfw: Callable[..., Result]
-) -> None:
-    Path(experiment).write_text(Path(experiment).read_text().replace('"step"', '{ name = "failing", defect = true }'))
-    result = fredfw("compare", experiment)
-    assert (result.exit_code, result.stdout) == (1, "")
-    (line,) = result.stderr.splitlines()
+def test_a_defect_of_a_plugin_is_one_line_and_its_traceback_is_logged() -> None:
+    Path(TWO).write_text(Path(TWO).read_text().replace('"step"', '{ name = "failing", defect = true }'))
+    told = fails("compare", TWO, code=1)
+    (line,) = told.splitlines()
     assert line.startswith("fredfw: error: plugin 'tiny' (")
     assert "of 'failing' fails: ZeroDivisionError" in line
-    logged = fredfw("--log-level", "debug", "compare", experiment).stderr
+    logged = fails("--log-level", "debug", "compare", TWO, code=1)
     assert "Traceback (most recent call last)" in logged
-    assert logged.endswith(result.stderr)
+    assert logged.endswith(told)
 
 
-def test_a_broken_plugin_is_blamed_for_an_unknown_command(broken: None, fredfw: Callable[..., Result]) -> None:
-    result = fredfw("nonsense")
-    assert result.exit_code == 2
-    warning, error = result.stderr.splitlines()
+def test_a_broken_plugin_is_blamed_for_an_unknown_command(broken: None) -> None:
+    warning, error = fails("nonsense").splitlines()
     assert warning.startswith("fredfw: warning: plugin 'broken'")
     assert error.startswith("fredfw: error: no command 'nonsense'; plugin 'broken' (fredfw-test-broken 2.0, ")
 
@@ -116,39 +106,32 @@ workload = { name = "microbenchmark", pattern = "all-reduce", size = "1 GB" }
 """
 
 
-NO_FABRIC = "Nothing.build() of 'nothing' returned None; expected a fredfw.Fabric\n"
-
-
-def test_plugins_that_return_nothing_are_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fredfw: Callable[..., Result]
-) -> None:
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture
+def faulty() -> str:
+    """Write the plugin and the experiment; return how messages name the plugin."""
     Path("faulty.py").write_text(FAULTY)
     Path("faulty.toml").write_text(FAULTY_EXPERIMENT)
-    collective = ("--plugin", "faulty.py", "collective", "all-reduce", "--topology")
-    for arguments in ((*collective, "nothing"), ("--trust-plugins", "run", "faulty.toml", "--fabric", "nothing")):
-        result = fredfw(*arguments)
-        assert (result.exit_code, result.stdout) == (1, "")
-        assert result.stderr == f"fredfw: error: plugin 'faulty.py' ({tmp_path / 'faulty.py'}): {NO_FABRIC}"
-    result = fredfw(*collective, "torus", "--algorithm", "quarter", "--option", "nothing=true")
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.endswith(": Quarter.schedule() of 'quarter' returned None; expected a fredfw.Schedule\n")
+    return f"fredfw: error: plugin 'faulty.py' ({Path('faulty.py').resolve()}): "
 
 
-def test_a_wrong_algorithm_is_never_silent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fredfw: Callable[..., Result], succeeds: Callable[..., str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("faulty.py").write_text(FAULTY)
-    Path("faulty.toml").write_text(FAULTY_EXPERIMENT)
-    torus = ("--plugin", "faulty.py", "collective", "all-reduce", "--topology", "torus", "--size", "1GB")
+COLLECTIVE = "--plugin", "faulty.py", "collective", "all-reduce", "--topology"
+
+
+def test_plugins_that_return_nothing_are_named(faulty: str) -> None:
+    for arguments in ((*COLLECTIVE, "nothing"), ("--trust-plugins", "run", "faulty.toml", "--fabric", "nothing")):
+        told = fails(*arguments, code=1)
+        assert told == f"{faulty}Nothing.build() of 'nothing' returned None; expected a fredfw.Fabric\n"
+    told = fails(*COLLECTIVE, "torus", "--algorithm", "quarter", "--option", "nothing=true", code=1)
+    assert told.endswith(": Quarter.schedule() of 'quarter' returned None; expected a fredfw.Schedule\n")
+
+
+def test_a_wrong_algorithm_is_never_silent(faulty: str) -> None:
+    torus = (*COLLECTIVE, "torus", "--size", "1GB")
     # It sends a quarter of what it should, and so takes the least time.
     for ranks in (8, 1024, 4096):
-        result = fredfw(*torus, "--set", f"dimensions=[{ranks}]", "--algorithm", "quarter")
-        assert (result.exit_code, result.stdout) == (1, "")
-        assert result.stderr == (
-            f"fredfw: error: plugin 'faulty.py' ({tmp_path / 'faulty.py'}): algorithm 'quarter' does not do all-reduce "
-            f"among {ranks} NPUs: the chunks sum to 250000000.0 bytes, not to the 1000000000.0 of the request\n"
+        assert fails(*torus, "--set", f"dimensions=[{ranks}]", "--algorithm", "quarter", code=1) == (
+            f"{faulty}algorithm 'quarter' does not do all-reduce among {ranks} NPUs: the chunks sum to 250000000.0 "
+            "bytes, not to the 1000000000.0 of the request\n"
         )
     # Enough bytes to the wrong ranks show where a schedule is replayed, and else where time and bound are compared: 1
     # GB each way over links of 100 GB/s and 1 ms, and from a rank to the opposite one half of that and 20 ms.
@@ -164,7 +147,5 @@ def test_a_wrong_algorithm_is_never_silent(
     assert f"note: {note}" in " ".join(succeeds("--trust-plugins", "run", "faulty.toml", "--fabric", "ring").split())
     assert note in " ".join(succeeds("--plugin", "faulty.py", "compare", "faulty.toml", "--fabric", "ring").split())
     assert json.loads(succeeds(*torus, *ring, "--json", "-"))["results"][0]["notes"] == [note]
-    (row,) = json.loads(succeeds("--plugin", "faulty.py", "compare", "faulty.toml", "--fabric", "ring", "--json", "-"))[
-        "rows"
-    ]
-    assert row["notes"] == [note]
+    compared = succeeds("--plugin", "faulty.py", "compare", "faulty.toml", "--fabric", "ring", "--json", "-")
+    assert [row["notes"] for row in json.loads(compared)["rows"]] == [[note]]

@@ -4,77 +4,59 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import Result
+from command_line import TWO, refused, succeeds, words
 
 
-def test_values_of_the_experiment_are_replaced(
-    experiment: str,
-    fredfw: Callable[..., Result],
-    succeeds: Callable[..., str],
-    words: Callable[[str], list[list[str]]],
-) -> None:
+def test_values_of_the_experiment_are_replaced() -> None:
     rate = ("--set", "fabrics.slow.topology.rate=4 GB/s")
-    table = words(succeeds("compare", experiment, *rate, "--set", "title=Another"))
+    table = words(succeeds("compare", TWO, *rate, "--set", "title=Another"))
     assert ["Another"] in table
     # 1 s of computation, then 1 GB at 4 GB/s and at 2.
     assert any(line[:3] == ["slow", "1.250", "1.000"] for line in table)
     assert any(line[:3] == ["fast", "1.500", "0.833"] for line in table)
     scaled = ("--set", "workloads.net.compute_scale=2", "--set", "npu.peak=1978.8 TFLOP/s")
     keep = ("--store", "cells")
-    succeeds("run", experiment, "--fabric", "slow", *rate, *scaled, "--json", "slow.json.gz", *keep)
+    succeeds("run", TWO, "--fabric", "slow", *rate, *scaled, "--json", "slow.json.gz", *keep)
     cell = json.loads(gzip.decompress(Path("slow.json.gz").read_bytes()))
     # Twice the roofline's time at twice the peak.
     assert cell["seconds"] == pytest.approx(1.25)
     assert cell["provenance"]["written"]["fabric"] == {"topology": {"name": "tiny", "rate": "4 GB/s"}}
-    succeeds("run", experiment, "--fabric", "fast", *rate, *scaled, *keep)
-    refused = fredfw("merge", experiment, "cells")
-    assert (refused.exit_code, "there is no result for 2 of 2 cells" in refused.stderr) == (2, True)
-    assert any(line[:2] == ["slow", "1.250"] for line in words(succeeds("merge", experiment, "cells", *rate, *scaled)))
-    sweep = ("--set", 'fabrics.fast.sweep={rate=["1 GB/s"]}')
-    assert fredfw("cells", experiment, *sweep).exit_code == 2
+    succeeds("run", TWO, "--fabric", "fast", *rate, *scaled, *keep)
+    assert "there is no result for 2 of 2 cells" in refused("merge", TWO, "cells")
+    assert any(line[:2] == ["slow", "1.250"] for line in words(succeeds("merge", TWO, "cells", *rate, *scaled)))
+    refused("cells", TWO, "--set", 'fabrics.fast.sweep={rate=["1 GB/s"]}')
 
 
 @pytest.mark.parametrize("command", ["run", "compare", "cells", "calibrate", "merge"])
 @pytest.mark.parametrize(
     ("assignment", "message"),
     [
-        (
-            "fabrics.slwo.topology.rate=1",
-            "two.toml: --set fabrics.slwo.topology.rate: there is no fabric 'slwo'",
-        ),
-        ("npu.peek=1", "two.toml: --set npu.peek: unknown key; did you mean 'peak'?"),
-        (
-            "fabrics.slow.rate=1 GB/s",
-            "two.toml: --set fabrics.slow.rate: unknown key; did you mean fabrics.slow.topology.rate?",
-        ),
-        ("fidelity=high", "two.toml: --set fidelity: 'high' is not known"),
+        ("fabrics.slwo.topology.rate=1", "--set fabrics.slwo.topology.rate: there is no fabric 'slwo'"),
+        ("npu.peek=1", "--set npu.peek: unknown key; did you mean 'peak'?"),
+        ("fabrics.slow.rate=1 GB/s", "--set fabrics.slow.rate: unknown key; did you mean fabrics.slow.topology.rate?"),
+        ("fidelity=high", "--set fidelity: 'high' is not known"),
         ("npu", "--set: 'npu' is not an assignment"),
     ],
 )
-def test_bad_values_name_the_option(
-    experiment: str, command: str, assignment: str, message: str, is_refused: Callable[..., str]
-) -> None:
+def test_bad_values_name_the_option(command: str, assignment: str, message: str) -> None:
     cell = ["store"] if command == "merge" else []
-    assert is_refused(command, experiment, *cell, "--set", assignment).startswith(message)
+    file = "" if assignment == "npu" else "two.toml: "
+    assert refused(command, TWO, *cell, "--set", assignment).startswith(f"{file}{message}")
 
 
-def test_bad_fields_name_the_option(experiment: str, is_refused: Callable[..., str]) -> None:
-    line = is_refused("compare", experiment, "--set", "fabrics.slow.topology.rate=1 GB")
+def test_bad_fields_name_the_option() -> None:
+    line = refused("compare", TWO, "--set", "fabrics.slow.topology.rate=1 GB")
     assert line.startswith("two.toml: --set fabrics.slow.topology.rate: '1 GB' has the unit 'GB', not B/s")
-    line = is_refused("compare", experiment, "--set", "fabrics.slow.topology.name=slwo")
-    assert line.startswith(
-        "two.toml: --set fabrics.slow.topology: no topology 'slwo'. If a file defines it, use fredfw --plugin "
-    )
+    line = refused("compare", TWO, "--set", "fabrics.slow.topology.name=slwo")
+    message = "no topology 'slwo'. If a file defines it, use fredfw --plugin "
+    assert line.startswith(f"two.toml: --set fabrics.slow.topology: {message}")
 
 
-def test_a_number_without_a_unit_is_refused_on_the_line(
-    experiment: str, succeeds: Callable[..., str], is_refused: Callable[..., str]
-) -> None:
-    line = is_refused("collective", "all-reduce", "--topology", "tiny", "--set", "rate=450")
+def test_a_number_without_a_unit_is_refused_on_the_line() -> None:
+    line = refused("collective", "all-reduce", "--topology", "tiny", "--set", "rate=450")
     assert line == "--set.rate: 450 has no unit (accepted: a number with its unit, such as 450GB/s or 450Gbps)"
     numbers = {
         "fabrics.slow.topology.rate=450": "fabrics.slow.topology.rate: 450 has no unit",
@@ -83,9 +65,9 @@ def test_a_number_without_a_unit_is_refused_on_the_line(
     }
     for assignment, message in numbers.items():
         for command in (["compare"], ["run", "--fabric", "slow"], ["calibrate"]):
-            assert is_refused(command[0], experiment, *command[1:], "--set", assignment).startswith(f"--set {message}")
+            assert refused(command[0], TWO, *command[1:], "--set", assignment).startswith(f"--set {message}")
     # A file may have numbers in SI units.
-    Path("si.toml").write_text(Path(experiment).read_text() + "\n[npu]\npeak = 1e15\n")
+    Path("si.toml").write_text(Path(TWO).read_text() + "\n[npu]\npeak = 1e15\n")
     succeeds("compare", "si.toml")
 
 
@@ -99,13 +81,12 @@ def test_a_number_without_a_unit_is_refused_on_the_line(
         ("title", "[", "two.toml: is not TOML"),
     ],
 )
-def test_bad_experiments(experiment: str, old: str, new: str, message: str, is_refused: Callable[..., str]) -> None:
-    Path(experiment).write_text(Path(experiment).read_text().replace(old, new, 1))
-    assert is_refused("compare", experiment, "--json", "out.json").startswith(message)
+def test_bad_experiments(old: str, new: str, message: str) -> None:
+    Path(TWO).write_text(Path(TWO).read_text().replace(old, new, 1))
+    assert refused("compare", TWO, "--json", "out.json").startswith(message)
 
 
-def test_unreadable_experiments(experiment: str, is_refused: Callable[..., str]) -> None:
-    del experiment  # only its directory is needed
+def test_unreadable_experiments() -> None:
     Path("latin.toml").write_bytes(b'title = "\xe4"')
     for file in ("missing.toml", ".", "latin.toml"):
-        assert is_refused("run", file).startswith(f"{file}: cannot be read")
+        assert refused("run", file).startswith(f"{file}: cannot be read")

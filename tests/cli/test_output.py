@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import Result
+from command_line import TWO, environment, fails, fredfw, process, refused, results
 
 from fredfw.experiment.results import Comparison
 
@@ -29,62 +27,55 @@ from fredfw.experiment.results import Comparison
         (["--plot", "out.jpg"], "out.jpg: --plot: unknown picture format"),
     ],
 )
-def test_bad_outputs_are_refused_before_anything_runs(
-    experiment: str, arguments: list[str], message: str, is_refused: Callable[..., str]
-) -> None:
-    assert is_refused("compare", experiment, *arguments).startswith(message)
-    assert not Path(experiment).with_suffix(".cells").exists()
+def test_bad_outputs_are_refused_before_anything_runs(arguments: list[str], message: str) -> None:
+    assert refused("compare", TWO, *arguments).startswith(message)
+    assert not Path(TWO).with_suffix(".cells").exists()
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="has no device that is always full")
-def test_an_output_file_on_a_full_disk_is_code_2(experiment: str, is_refused: Callable[..., str]) -> None:
-    line = is_refused("compare", experiment, "--json", "/dev/full")
+FULL = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="has no device that is always full")
+
+
+@FULL
+def test_an_output_file_on_a_full_disk_is_code_2() -> None:
+    line = refused("compare", TWO, "--json", "/dev/full")
     assert line.startswith("/dev/full: cannot be written: No space left on device")
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="has no device that is always full")
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        pytest.param(["compare", "two.toml"], marks=pytest.mark.slow),
-        pytest.param(["compare", "two.toml", "--json", "-"], marks=pytest.mark.slow),
-        ["chat"],
-    ],
-)
-def test_a_full_disk_is_one_line_and_code_1(experiment: str, arguments: list[str], environment: dict[str, str]) -> None:
-    del experiment  # is in the current directory
-    command = [sys.executable, "-c", "from fredfw.cli import main; main(prog_name='fredfw')", *arguments]
+def sampled(first: list[str], *others: list[str]) -> pytest.MarkDecorator:
+    """Return the arguments of a test, of which only the first are not slow."""
+    return pytest.mark.parametrize("arguments", [first, *(pytest.param(one, marks=pytest.mark.slow) for one in others)])
+
+
+COMPARE = ["compare", TWO]
+
+
+@FULL
+@sampled(["chat"], COMPARE, [*COMPARE, "--json", "-"])
+def test_a_full_disk_is_one_line_and_code_1(arguments: list[str]) -> None:
     with open("/dev/full", "w") as full:
-        done = subprocess.run(command, env=environment, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        done = subprocess.run(
+            process(*arguments), env=environment(), stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
     message = "fredfw: error: standard output cannot be written: No space left on device\n"
     assert (done.returncode, done.stderr) == (1, message)
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [pytest.param(["compare", "two.toml", "--json", "-"], marks=pytest.mark.slow), ["speed", "--json", "-"]],
-)
-def test_a_closed_standard_output_is_one_line_and_code_2(
-    experiment: str, arguments: list[str], environment: dict[str, str]
-) -> None:
-    del experiment  # is in the current directory
-    code = "from fredfw.cli import main; main(prog_name='fredfw')"
-    command = ["sh", "-c", 'exec "$@" >&-', "sh", sys.executable, "-c", code, *arguments]
-    done = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True, check=False)
+@sampled(["speed", "--json", "-"], [*COMPARE, "--json", "-"])
+def test_a_closed_standard_output_is_one_line_and_code_2(arguments: list[str]) -> None:
+    command = ["sh", "-c", 'exec "$@" >&-', "sh", *process(*arguments)]
+    done = subprocess.run(command, env=environment(), stderr=subprocess.PIPE, text=True, check=False)
     message = "fredfw: error: --json: standard output is closed (accepted: a path, or a standard output that is open)\n"
     assert (done.returncode, done.stderr) == (2, message)
 
 
-def test_each_file_that_was_written_is_named_on_standard_error(experiment: str, fredfw: Callable[..., Result]) -> None:
-    result = fredfw("compare", experiment, "--json", "-", "--csv", "out.csv", "--plot", "\x1b[31m.svg")
+def test_each_file_that_was_written_is_named_on_standard_error() -> None:
+    result = fredfw("compare", TWO, "--json", "-", "--csv", "out.csv", "--plot", "\x1b[31m.svg")
     assert (result.exit_code, json.loads(result.stdout)["format"]) == (0, "fredfw.comparison")
     assert result.stderr == "wrote out.csv\nwrote \\x1b[31m.svg\n"
-    assert fredfw("compare", experiment, "--json", "-").stderr == ""
+    assert fredfw("compare", TWO, "--json", "-").stderr == ""
 
 
-def test_outputs_are_all_written_or_none(
-    experiment: str, monkeypatch: pytest.MonkeyPatch, fredfw: Callable[..., Result], results: Callable[[], list[str]]
-) -> None:
+def test_outputs_are_all_written_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
     Path("out.json").write_text("old")
 
     def becomes_a_folder(self: Comparison) -> str:
@@ -92,32 +83,18 @@ def test_outputs_are_all_written_or_none(
         return "new"
 
     monkeypatch.setattr(Comparison, "to_json", becomes_a_folder)
-    result = fredfw("compare", experiment, "--json", "out.json", "--csv", "out.csv")
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.startswith("fredfw: error: out.csv: cannot be written: ")
+    told = fails("compare", TWO, "--json", "out.json", "--csv", "out.csv")
+    assert told.startswith("fredfw: error: out.csv: cannot be written: ")
     assert Path("out.json").read_text() == "old"
     assert results() == ["out.csv", "out.json", "two.toml"]
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["compare", "two.toml"],
-        *(
-            pytest.param(arguments, marks=pytest.mark.slow)
-            for arguments in (["compare", "two.toml", "--json", "-"], ["speed"], ["chat"], ["--help"])
-        ),
-    ],
-)
-def test_a_reader_that_goes_away_is_no_error(
-    experiment: str, arguments: list[str], environment: dict[str, str]
-) -> None:
-    del experiment  # is in the current directory
-    command = [sys.executable, "-c", "from fredfw.cli import main; main(prog_name='fredfw')", *arguments]
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert process.stderr is not None
-    process.stdout.close()
-    with process.stderr:
-        assert process.stderr.read() == ""
-    process.wait()
+@sampled(COMPARE, [*COMPARE, "--json", "-"], ["speed"], ["chat"], ["--help"])
+def test_a_reader_that_goes_away_is_no_error(arguments: list[str]) -> None:
+    with subprocess.Popen(
+        process(*arguments), env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        running.stdout.close()
+        assert running.stderr.read() == ""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from importlib.metadata import version
 from io import StringIO
 
 import pytest
-from click.testing import Result
+from command_line import fredfw, refused, succeeds, words
 from rich.console import Console
 
 from fredfw.cli.plugins import KINDS
@@ -16,7 +15,7 @@ from fredfw.plugin.manager import PluginInfo, PluginManager
 from fredfw.report import layout, plugins
 
 
-def test_plugins_list(succeeds: Callable[..., str], words: Callable[[str], list[list[str]]]) -> None:
+def test_plugins_list() -> None:
     rows = words(succeeds("plugins", "list"))
     assert ["topology", "tiny", "Two", "NPUs", "below", "one", "switch."] in rows
     assert ["workload", "step", "Compute,", "then", "reduce", "1", "GB", "of", "gradients."] in rows
@@ -25,13 +24,15 @@ def test_plugins_list(succeeds: Callable[..., str], words: Callable[[str], list[
     assert "..." not in succeeds("plugins", "list")
 
 
-def test_plugins_list_long(succeeds: Callable[..., str], words: Callable[[str], list[list[str]]]) -> None:
+def test_plugins_list_long() -> None:
     rows = [line[:4] for line in words(succeeds("plugins", "list", "--long"))]
-    assert ["topology", "tiny", "fredfw-test-tiny", "1.0"] in rows
-    assert ["placement", "linear", "fredfw", version("fredfw")] in rows
+    for kind, name in (("topology", "tiny"), ("command", "speed")):
+        assert [kind, name, "fredfw-test-tiny", "1.0"] in rows
+    for kind, name in (("placement", "linear"), ("command", "compare")):
+        assert [kind, name, "fredfw", version("fredfw")] in rows
 
 
-def test_plugins_list_of_one_kind(succeeds: Callable[..., str], words: Callable[[str], list[list[str]]]) -> None:
+def test_plugins_list_of_one_kind() -> None:
     rows = words(succeeds("plugins", "list", "--kind", "sharing-policy"))[2:]
     assert [row[2] for row in rows] == [
         *("circuit-preempt", "dcqcn", "dctcp", "hpcc", "max-min", "pfc", "strict-links", "timely", "weighted-max-min"),
@@ -40,7 +41,7 @@ def test_plugins_list_of_one_kind(succeeds: Callable[..., str], words: Callable[
     assert [kind.replace("-", " ") for kind in KINDS] == [*(one.kind for one in manager.registries), "command"]
 
 
-def test_plugins_list_as_data(succeeds: Callable[..., str]) -> None:
+def test_plugins_list_as_data() -> None:
     document = json.loads(succeeds("plugins", "list", "--kind", "topology", "--json", "-"))
     assert document["format"] == "fredfw.plugins"
     (tiny,) = (one for one in document["plugins"] if one["name"] == "tiny")
@@ -63,23 +64,14 @@ def test_plugins_list_fits_the_terminal(width: int) -> None:
     assert lines[-1].rstrip().endswith("...")
 
 
-def test_plugins_show(
-    succeeds: Callable[..., str], is_refused: Callable[..., str], words: Callable[[str], list[list[str]]]
-) -> None:
+def test_plugins_show() -> None:
     text = succeeds("plugins", "show", "tiny")
     assert "Two NPUs below one switch." in text
     assert ["rate", "float", "B/s", "1", "GB/s", "of", "each", "link"] in words(text)
-    assert "did you mean 'tiny'?" in is_refused("plugins", "show", "tny")
-
-
-def test_plugins_list_and_show_know_commands(
-    succeeds: Callable[..., str], words: Callable[[str], list[list[str]]]
-) -> None:
-    rows = [line[:4] for line in words(succeeds("plugins", "list", "--long"))]
-    assert ["command", "speed", "fredfw-test-tiny", "1.0"] in rows
-    assert ["command", "compare", "fredfw", version("fredfw")] in rows
     assert succeeds("plugins", "show", "speed").startswith("Usage: fredfw speed [OPTIONS]")
+    assert "did you mean 'tiny'?" in refused("plugins", "show", "tny")
 
 
-def test_plugins_are_discovered_once(broken: None, fredfw: Callable[..., Result]) -> None:
+@pytest.mark.usefixtures("broken")
+def test_plugins_are_discovered_once() -> None:
     assert len(fredfw("speed").stderr.splitlines()) == 1

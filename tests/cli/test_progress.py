@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import gzip
+import io
 import json
 import os
 import pty
@@ -12,9 +14,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from command_line import HEEDING, environment, fredfw, process
 
-from fredfw.cli import main
 from fredfw.cli.output import progress_bar
 
 EXPERIMENT = """
@@ -54,81 +55,59 @@ def fredfw_after_run(result):
     if (result.workload, result.fabric_name) == ("small", "switch"):
         os.kill(os.getpid(), signal.SIGINT)
 """
-# A test run in the background of a shell ignores the signal, and its children with it.
-START = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
-SCRIPT = f"{START}from fredfw_command import main\nmain()"
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "two.toml").write_text(EXPERIMENT)
-    (tmp_path / "stop.py").write_text(STOP)
-    return tmp_path
+def folder(plugin: Path) -> None:
+    Path("two.toml").write_text(EXPERIMENT)
+    Path("stop.py").write_text(STOP)
 
 
-def command(*arguments: str, script: str = SCRIPT) -> list[str]:
-    return [sys.executable, "-c", script, *arguments]
-
-
-def environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-
-
-def interrupted(*arguments: str, script: str = SCRIPT) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        command(*arguments, script=script), env=environment(), capture_output=True, text=True, check=False
-    )
+def interrupted(*arguments: str, start: str = HEEDING) -> subprocess.CompletedProcess[str]:
+    command = process(*arguments, start=start)
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
     assert done.returncode == 130, done.stderr
     assert "Traceback" not in done.stderr
     return done
 
 
-def test_an_interrupted_comparison_leaves_the_cells_that_are_done(folder: Path) -> None:
+def test_an_interrupted_comparison_leaves_the_cells_that_are_done() -> None:
     outputs = ("--json", "out.json.gz", "--csv", "out.csv", "--plot", "out.png")
     done = interrupted("--plugin", "stop.py", "compare", "two.toml", *outputs)
     written, last = done.stderr.split("fredfw: ")
     assert written == "wrote out.json.gz\nwrote out.csv\n"
     assert last == "interrupted: 3 of 4 cells done; not written: --plot\n"
     assert "interrupted: 3 of 4 cells" in done.stdout.splitlines()
-    assert [line.split()[0] for line in done.stdout.splitlines() if line.startswith(("mesh ", "switch "))] == [
-        "mesh",
-        "switch",
-        "mesh",
-    ]
-    rows = list(csv.DictReader((folder / "out.csv").read_text().splitlines()))
-    assert [(row["workload"], row["fabric"]) for row in rows] == [
-        ("small", "mesh"),
-        ("small", "switch"),
-        ("large", "mesh"),
-    ]
-    import gzip
-
-    document = json.loads(gzip.decompress((folder / "out.json.gz").read_bytes()))
+    fabrics = [line.split()[0] for line in done.stdout.splitlines() if line.startswith(("mesh ", "switch "))]
+    assert fabrics == ["mesh", "switch", "mesh"]
+    rows = list(csv.DictReader(Path("out.csv").read_text().splitlines()))
+    found = [(row["workload"], row["fabric"]) for row in rows]
+    assert found == [("small", "mesh"), ("small", "switch"), ("large", "mesh")]
+    document = json.loads(gzip.decompress(Path("out.json.gz").read_bytes()))
     assert document["missing"] == [{"workload": "large", "fabric": "switch"}]
     assert len(document["rows"]) == 3
     assert sorted(os.listdir()) == ["out.csv", "out.json.gz", "stop.py", "two.cells", "two.toml"]
 
 
-def test_an_interrupted_sweep_of_a_collective_leaves_the_sizes_that_are_done(folder: Path) -> None:
+def test_an_interrupted_sweep_of_a_collective_leaves_the_sizes_that_are_done() -> None:
     sweep = ("--topology", "switch", "--set", "npus=4", "--algorithm", "stop", "--sizes", "1kB:1GB:x1000")
     done = interrupted("--plugin", "stop.py", "collective", "all-reduce", *sweep, "--json", "out.json")
     assert done.stderr == "wrote out.json\nfredfw: interrupted: 2 of 3 sizes done\n"
     assert [line.split()[0] for line in done.stdout.splitlines() if " stop " in line] == ["1000", "1000000"]
-    document = json.loads((folder / "out.json").read_text())
+    document = json.loads(Path("out.json").read_text())
     assert [one["size"] for one in document["results"]] == [1e3, 1e6]
     assert document["missing"] == [1e9]
 
 
-def test_an_interrupt_with_nothing_done_is_one_line(folder: Path) -> None:
+def test_an_interrupt_with_nothing_done_is_one_line() -> None:
     run = ("run", "two.toml", "--workload", "small", "--fabric", "switch", "--json", "out.json")
     assert interrupted("--plugin", "stop.py", *run).stderr == "fredfw: interrupted\n"
-    assert not (folder / "out.json").exists()
+    assert not Path("out.json").exists()
 
 
 def test_an_interrupt_during_import_is_one_line() -> None:
-    script = f"""{START}
+    start = f"""{HEEDING}
 import os, sys
 
 class Interrupting:
@@ -137,19 +116,16 @@ class Interrupting:
             os.kill(os.getpid(), signal.SIGINT)
 
 sys.meta_path.insert(0, Interrupting())
-from fredfw_command import main
-main()
 """
-    done = interrupted("--version", script=script)
+    done = interrupted("--version", start=start)
     assert (done.stdout, done.stderr) == ("", "fredfw: interrupted\n")
 
 
 def on_a_terminal(*arguments: str) -> str:
     """Return what is written to standard error where that is a terminal, without what moves and colours."""
     reader, writer = pty.openpty()
-    with subprocess.Popen(
-        command(*arguments), env=environment(), stdout=subprocess.DEVNULL, stderr=writer, close_fds=True
-    ):
+    command = process(*arguments, start=HEEDING)
+    with subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL, stderr=writer, close_fds=True):
         os.close(writer)
         text = b""
         while True:
@@ -177,25 +153,15 @@ def test_progress_is_shown_on_a_terminal() -> None:
 )
 def test_nothing_is_shown_where_there_is_no_terminal(arguments: list[str]) -> None:
     for more in ([], ["--no-progress"]):
-        result = CliRunner().invoke(main, [*arguments, *more])
+        result = fredfw(*arguments, *more)
         assert (result.exit_code, result.stderr) == (0, "")
 
 
-class Terminal:
-    """A standard error that is a terminal, and keeps what is written."""
-
-    def __init__(self) -> None:
-        self.text = ""
+class Terminal(io.StringIO):
+    """A standard error that is a terminal."""
 
     def isatty(self) -> bool:
         return True
-
-    def write(self, text: str) -> int:
-        self.text += text
-        return len(text)
-
-    def flush(self) -> None:
-        pass
 
 
 def test_no_progress_switches_it_off(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,17 +169,17 @@ def test_no_progress_switches_it_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", terminal)
     with progress_bar(False) as step:
         assert step is None
-    assert terminal.text == ""
+    assert terminal.getvalue() == ""
     with progress_bar(True) as step:
         assert step is not None
         step(0.5, 1, "small on mesh")
-    assert "50%" in terminal.text
-    assert "small on mesh" in terminal.text
-    assert " of 1)" not in terminal.text
+    assert "50%" in terminal.getvalue()
+    assert "small on mesh" in terminal.getvalue()
+    assert " of 1)" not in terminal.getvalue()
 
 
 def events(*arguments: str) -> list[dict[str, object]]:
-    result = CliRunner().invoke(main, ["--log-level", "info", "--log-format", "json", *arguments])
+    result = fredfw("--log-level", "info", "--log-format", "json", *arguments)
     assert result.exit_code == 0, result.stderr
     return [json.loads(line) for line in result.stderr.splitlines()]
 

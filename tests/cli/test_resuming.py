@@ -13,9 +13,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
-
-from fredfw.cli import main
+from command_line import HEEDING, environment, process, succeeds
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")]
 SIZES = 20
@@ -51,31 +49,16 @@ COMPARE = ("--trust-plugins", "--plugin", "slow.py", "compare", "many.toml")
 DASK = ("--executor", "dask://local?workers=4")
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(autouse=True)
+def folder(plugin: Path) -> None:
     Path("many.toml").write_text(EXPERIMENT)
     Path("slow.py").write_text(SLOW)
-    return tmp_path
-
-
-def fredfw(*arguments: str) -> Result:
-    return CliRunner().invoke(main, list(arguments))
 
 
 def started(*arguments: str, pause: float) -> subprocess.Popen[str]:
-    # In the background of a shell a process ignores interrupts, and so would its children.
-    heeding = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
-    command = [sys.executable, "-c", f"{heeding}; from fredfw.cli import main; main(prog_name='fredfw')", *arguments]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PAUSE": str(pause)}
-    return subprocess.Popen(
-        command,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    command, pipe = process(*arguments, start=HEEDING), subprocess.PIPE
+    where = environment(PAUSE=str(pause))
+    return subprocess.Popen(command, env=where, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
 
 
 def noted(what: str) -> list[tuple[str, int]]:
@@ -85,18 +68,17 @@ def noted(what: str) -> list[tuple[str, int]]:
     return [(one[1], int(one[2])) for one in found if len(one) == 3 and one[0] == what]
 
 
-def until_ended(cells: int, process: subprocess.Popen[str]) -> None:
+def until_ended(cells: int, running: subprocess.Popen[str]) -> None:
     begun = time.monotonic()
     while len(noted("ended")) < cells:
-        assert process.poll() is None
+        assert running.poll() is None
         assert time.monotonic() - begun < 120
         time.sleep(0.005)
 
 
 def stored() -> set[str]:
-    listed = fredfw("cells", "many.toml", "--store", "many.cells")
-    assert listed.exit_code == 0, listed.output
-    lines = (line.split("\t") for line in listed.stdout.splitlines())
+    listed = succeeds("cells", "many.toml", "--store", "many.cells")
+    lines = (line.split("\t") for line in listed.splitlines())
     return {f"{workload} on {fabric}" for workload, fabric, state in lines if state == "done"}
 
 
@@ -112,10 +94,9 @@ def alive(process: int) -> bool:
 
 def expected() -> str:
     """Return the document of one process without a store, and forget what it noted."""
-    result = fredfw(*COMPARE, "--no-store", "--json", "-")
-    assert result.exit_code == 0, result.output
+    document = succeeds(*COMPARE, "--no-store", "--json", "-")
     Path("log").unlink()
-    return result.stdout
+    return document
 
 
 @pytest.mark.parametrize(
@@ -128,23 +109,22 @@ def expected() -> str:
         pytest.param(signal.SIGKILL, ("--jobs", "2"), marks=pytest.mark.slow, id="killed-2"),
     ],
 )
-def test_an_interrupted_sweep_goes_on(signum: signal.Signals, options: tuple[str, str], folder: Path) -> None:
-    del folder  # is the current directory
+def test_an_interrupted_sweep_goes_on(signum: signal.Signals, options: tuple[str, str]) -> None:
     dice = random.Random()
     document = expected()
-    process = started(*COMPARE, *options, pause=0.1)
-    until_ended(dice.randrange(1, CELLS // 2), process)
+    running = started(*COMPARE, *options, pause=0.1)
+    until_ended(dice.randrange(1, CELLS // 2), running)
     time.sleep(dice.uniform(0, 0.1))
     durable: set[str] = set()
     if signum == signal.SIGKILL:
         durable = {cell for cell, _ in noted("ended")}
         time.sleep(1.0)
-        process.kill()
+        running.kill()
     else:  # as a terminal does: to all processes
-        os.killpg(process.pid, signum)
-    printed, errors = process.communicate(timeout=60)
+        os.killpg(running.pid, signum)
+    printed, errors = running.communicate(timeout=60)
     if signum == signal.SIGINT:
-        assert process.returncode == 130, errors
+        assert running.returncode == 130, errors
         assert re.fullmatch(r"fredfw: interrupted.*\n", errors), errors
         assert "Many cells" in printed
     begun = time.monotonic()
@@ -154,33 +134,29 @@ def test_an_interrupted_sweep_goes_on(signum: signal.Signals, options: tuple[str
     completed = stored()
     assert durable <= completed
     before = Counter(cell for cell, _ in noted("begun"))
-    resumed = fredfw(*COMPARE, "--json", "-")
-    assert resumed.exit_code == 0, resumed.output
-    assert resumed.stdout == document
+    assert succeeds(*COMPARE, "--json", "-") == document
     after = Counter(cell for cell, _ in noted("begun"))
     assert len(after) == CELLS
     assert all(after[cell] == before[cell] == 1 for cell in completed)
     assert stored() == set(after)
     # And once more: nothing runs.
-    again = fredfw(*COMPARE, *options, "--json", "-") if options != DASK else fredfw(*COMPARE, "--json", "-")
-    assert again.stdout == document
+    assert succeeds(*COMPARE, *(options if options != DASK else ()), "--json", "-") == document
     assert Counter(cell for cell, _ in noted("begun")) == after
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [("--jobs", "2"), DASK], ids=["processes", "dask"])
-def test_a_worker_that_is_killed_costs_nothing_that_is_done(options: tuple[str, str], folder: Path) -> None:
-    del folder
+def test_a_worker_that_is_killed_costs_nothing_that_is_done(options: tuple[str, str]) -> None:
     document = expected()
-    process = started(*COMPARE, *options, "--json", "-", pause=0.5)
-    until_ended(random.Random().randrange(4, CELLS // 2), process)
+    running = started(*COMPARE, *options, "--json", "-", pause=0.5)
+    until_ended(random.Random().randrange(4, CELLS // 2), running)
     # Where all have ended theirs at the same time, until one has begun the next.
     while not (under_way := [one for one in noted("begun") if one not in set(noted("ended"))]):
         time.sleep(0.005)
     cell, worker = under_way[-1]
     os.kill(worker, signal.SIGKILL)
-    printed, errors = process.communicate(timeout=120)
-    assert (process.returncode, errors) == (0, "")
+    printed, errors = running.communicate(timeout=120)
+    assert (running.returncode, errors) == (0, "")
     assert printed == document
     assert stored() == {one for one, _ in noted("ended")}
     # The cell that it ran has begun once more, in another process; no other did.

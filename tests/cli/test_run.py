@@ -1,14 +1,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from command_line import TWO, succeeds, words
 
 
-def test_run(experiment: str, succeeds: Callable[..., str], words: Callable[[str], list[list[str]]]) -> None:
-    arguments = ("run", experiment, "--fabric", "fast", "--trace", "trace.json", "--json", "run.json", "--top", "1")
+def test_run() -> None:
+    arguments = ("run", TWO, "--fabric", "fast", "--trace", "trace.json", "--json", "run.json", "--top", "1")
     lines = words(succeeds(*arguments))
     assert ["exposed", "dp", "0.500", "33.3", "%"] in lines
     # 1 GB each way per NPU over up and down link: 4 GB in all.

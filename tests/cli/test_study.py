@@ -5,9 +5,9 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
+from command_line import fredfw, refused, succeeds
 
-from fredfw.cli import main
 from fredfw.experiment.run import cells
 from fredfw.experiment.run.cells import CellRunner, CellSpec, Outcome
 
@@ -67,26 +67,21 @@ workload = "load"
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
+def folder(plugin: Path) -> None:
     Path("study.toml").write_text(STUDY)
     Path("plugin.py").write_text(PLUGIN)
-    return tmp_path
 
 
-def call(*arguments: str) -> Result:
-    return CliRunner().invoke(main, arguments)
+COMPARE = "compare", "study.toml"
 
 
 def steps(*values: int) -> Result:
     Path("steps.toml").write_text(STEPS.replace("VALUES", str(list(values))))
-    return call("--plugin", "plugin.py", "compare", "steps.toml")
+    return fredfw("--plugin", "plugin.py", "compare", "steps.toml")
 
 
 def test_the_table_has_the_best_points_and_says_what_was_run() -> None:
-    result = call("compare", "study.toml", "--best", "2")
-    assert result.exit_code == 0
-    lines = result.stdout.splitlines()
+    lines = succeeds(*COMPARE, "--best", "2").splitlines()
     assert lines[0] == "meshes of [16]"
     assert lines[1] == "25 combinations, 5 points in the space; tried: 5, with a result: 5, that do not fit: 0"
     assert "the best 2 of 5 by least time" in lines
@@ -98,23 +93,23 @@ def test_the_table_has_the_best_points_and_says_what_was_run() -> None:
 
 
 def test_the_same_command_runs_no_cell_again() -> None:
-    first, second = call("compare", "study.toml", "--json", "1.json"), call("compare", "study.toml", "--json", "2.json")
+    first, second = (succeeds(*COMPARE, "--json", f"{number}.json") for number in (1, 2))
     assert Path("study.cells").exists()
-    assert first.stdout.splitlines()[-1] == "from the store: 0 cells"
-    assert second.stdout.splitlines()[-1] == "from the store: 5 cells"
+    assert first.splitlines()[-1] == "from the store: 0 cells"
+    assert second.splitlines()[-1] == "from the store: 5 cells"
     assert Path("1.json").read_bytes() == Path("2.json").read_bytes()
-    assert call("compare", "study.toml", "--no-store").stdout == first.stdout
+    assert succeeds(*COMPARE, "--no-store") == first
 
 
 def test_a_store_may_be_elsewhere_or_nowhere() -> None:
-    assert call("compare", "study.toml", "--store", "other").exit_code == 0
-    assert call("compare", "study.toml", "--no-store").exit_code == 0
+    succeeds(*COMPARE, "--store", "other")
+    succeeds(*COMPARE, "--no-store")
     assert Path("other").exists()
     assert not Path("study.cells").exists()
 
 
 def test_json_and_csv_have_all_points() -> None:
-    assert call("compare", "study.toml", "--json", "out.json", "--csv", "out.csv", "--best", "1").exit_code == 0
+    succeeds(*COMPARE, "--json", "out.json", "--csv", "out.csv", "--best", "1")
     content = json.loads(Path("out.json").read_text())
     rows = list(csv.DictReader(Path("out.csv").read_text().splitlines()))
     assert len(content["points"]) == len(rows) == 5
@@ -125,13 +120,8 @@ def test_json_and_csv_have_all_points() -> None:
 
 
 def test_values_of_the_study_and_of_its_experiment_can_be_set() -> None:
-    result = call(
-        "compare",
-        "study.toml",
-        *("--set", "sampler.name=random", "--set", "sampler.trials=2", "--set", "workloads.reduce.workload.size=2MB"),
-        *("--json", "-"),
-    )
-    content = json.loads(result.stdout)
+    values = ("sampler.name=random", "sampler.trials=2", "workloads.reduce.workload.size=2MB")
+    content = json.loads(succeeds(*COMPARE, *(f"--set={one}" for one in values), "--json", "-"))
     assert content["sampler"] == {"name": "random", "trials": 2, "seed": 0}
     assert content["provenance"]["experiment"]["workloads"]["reduce"]["workload"]["size"] == "2MB"
     assert len(content["points"]) == 2
@@ -165,13 +155,13 @@ def test_an_interrupt_prints_the_table_so_far(monkeypatch: pytest.MonkeyPatch) -
 
     with monkeypatch.context() as patch:
         patch.setattr(cells.CellRunner, "run", interrupted)
-        result = call("compare", "study.toml", "--json", "partial.json")
+        result = fredfw(*COMPARE, "--json", "partial.json")
     assert result.exit_code == 130
     assert "interrupted: the sampler has not come to its end" in result.stdout
     assert "all 2 by least time" in result.stdout
     assert "fredfw: interrupted: 2 points done" in result.stderr
     assert json.loads(Path("partial.json").read_text())["complete"] is False
-    assert call("compare", "study.toml").stdout.splitlines()[-1] == "from the store: 2 cells"
+    assert succeeds(*COMPARE).splitlines()[-1] == "from the store: 2 cells"
 
 
 @pytest.mark.parametrize(
@@ -189,24 +179,18 @@ def test_an_interrupt_prints_the_table_so_far(monkeypatch: pytest.MonkeyPatch) -
 )
 def test_bad_input_is_one_message(old: str, new: str, message: str) -> None:
     Path("study.toml").write_text(STUDY.replace(old, new, 1))
-    result = call("compare", "study.toml")
-    assert result.exit_code == 2
-    assert message in result.stderr
-    assert result.stderr.count("\n") == 1
+    assert message in refused(*COMPARE)
 
 
 def test_a_space_above_the_limit_is_refused_with_the_option_that_raises_it() -> None:
     Path("study.toml").write_text(STUDY.replace("columns == 16", "columns <= 4"))
-    result = call("--limit", "cells=5", "compare", "study.toml")
-    assert result.exit_code == 2
-    assert "space: 6 cells are too many (accepted: at most 5; fredfw --limit cells=6 raises the limit)" in result.stderr
-    assert call("--limit", "cells=6", "compare", "study.toml").exit_code == 0
+    told = refused("--limit", "cells=5", *COMPARE)
+    assert "space: 6 cells are too many (accepted: at most 5; fredfw --limit cells=6 raises the limit)" in told
+    succeeds("--limit", "cells=6", *COMPARE)
 
 
 def test_an_exporter_that_has_no_form_for_a_study_is_refused() -> None:
-    result = call("compare", "study.toml", "--export", "trace", "out")
-    assert result.exit_code == 2
-    assert "no form for a study" in result.stderr
+    assert "no form for a study" in refused(*COMPARE, "--export", "trace", "out")
 
 
 def test_no_output_replaces_an_input() -> None:
@@ -214,39 +198,32 @@ def test_no_output_replaces_an_input() -> None:
     rest = STUDY[: STUDY.index("[fabrics.mesh]")] + STUDY[STUDY.index("[space]") :]
     Path("outer.toml").write_text(f'experiment = "inner.toml"\n{rest}')
     for path in ("outer.toml", "inner.toml"):
-        result = call("compare", "outer.toml", "--json", path)
-        assert result.exit_code == 2
-        assert "is also the input" in result.stderr
-    assert call("compare", "outer.toml").exit_code == 0
+        assert "is also the input" in refused("compare", "outer.toml", "--json", path)
+    succeeds("compare", "outer.toml")
 
 
 @pytest.mark.parametrize(
     "option", [("--sort", "time"), ("--pareto", "time,memory"), ("--strict",), ("--plot", "a.png")]
 )
 def test_what_needs_a_matrix_of_cells_is_refused_for_a_space(option: tuple[str, ...]) -> None:
-    result = call("compare", "study.toml", *option)
-    assert result.exit_code == 2
-    assert f"study.toml: {option[0]}: is for a matrix of cells" in result.stderr
+    assert refused(*COMPARE, *option).startswith(f"study.toml: {option[0]}: is for a matrix of cells")
     assert not Path("study.cells").exists()
 
 
 @pytest.mark.parametrize("command", [("cells",), ("merge", "study.cells"), ("calibrate",)])
 def test_commands_of_a_matrix_say_what_runs_a_space(command: tuple[str, ...]) -> None:
     name, *stores = command
-    result = call(name, "study.toml", *stores)
-    assert result.exit_code == 2
-    assert "study.toml: space: is searched, so there is no matrix of cells (accepted: fredfw comp" in result.stderr
+    message = "study.toml: space: is searched, so there is no matrix of cells (accepted: fredfw comp"
+    assert refused(name, "study.toml", *stores).startswith(message)
 
 
 def test_the_former_command_says_what_does_it_now() -> None:
-    result = call("study", "study.toml")
-    assert result.exit_code == 2
-    assert "no command 'study' (accepted: compare, which runs the points of a space, too)" in result.stderr
+    told = refused("study", "study.toml")
+    assert told == "no command 'study' (accepted: compare, which runs the points of a space, too)"
 
 
 def test_a_point_of_one_fabric_may_be_asked_for() -> None:
     other = '[fabrics.ring]\ntopology = { name = "torus", dimensions = [16] }\n'
     Path("study.toml").write_text(STUDY.replace("[fabrics.mesh]", f"{other}[fabrics.mesh]", 1))
-    whole, part = call("compare", "study.toml"), call("compare", "study.toml", "--fabric", "mesh")
-    assert "tried: 6," in whole.stdout
-    assert "tried: 5," in part.stdout
+    assert "tried: 6," in succeeds(*COMPARE)
+    assert "tried: 5," in succeeds(*COMPARE, "--fabric", "mesh")
