@@ -4,9 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
-
-from fredfw.cli import main
+from command_line import fails, refused, succeeds
 
 # A format of files that hold the number of layers.
 PLUGIN = '''
@@ -53,44 +51,39 @@ SAMPLES = next((one for one in _PLACES if one.is_dir()), Path("samples"))
 SWITCH = "{ name = 'switch', npus = 64, link_bandwidth = '50 GB/s' }"
 
 
+COMMAND = "--plugin", "layers.py", "trace", "synthesize"
+LAYERS = *COMMAND, "a.0.trace"
+TWIN = "--ranks", "2", "--output", "twin/x"
+
+
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    Path("layers.py").write_text(PLUGIN, encoding="utf-8")
-    Path("a.0.trace").write_text("layers 3", encoding="utf-8")
-    return tmp_path
+def folder(plugin: Path) -> None:
+    Path("layers.py").write_text(PLUGIN)
+    Path("a.0.trace").write_text("layers 3")
 
 
-def synthesize(*arguments: str) -> Result:
-    return CliRunner().invoke(main, ["--plugin", "layers.py", "trace", "synthesize", *arguments])
-
-
-def rows(result: Result) -> dict[str, list[str]]:
-    assert result.exit_code == 0, result.output
-    parts = (re.split(r"\s{2,}", line.strip()) for line in result.output.splitlines())
+def rows(printed: str) -> dict[str, list[str]]:
+    parts = (re.split(r"\s{2,}", line.strip()) for line in printed.splitlines())
     return {name: values for name, *values in parts if len(values) >= 3}
 
 
 def test_it_writes_chakra_traces_and_prints_how_far_they_are() -> None:
-    result = synthesize("a.0.trace", "--ranks", "6", "--output", "twin/gpt", "--topology", SWITCH)
-    found = rows(result)
+    printed = succeeds(*LAYERS, "--ranks", "6", "--output", "twin/gpt", "--topology", SWITCH)
+    found = rows(printed)
     assert found["message size (B)"] == ["1e+06", "1e+06", "+0.00", "0.000"]
     assert found["all-reduce per rank (B)"] == ["3e+06", "3e+06", "+0.00"]
     assert found["computation (s) per rank"][:2] == ["0.003", "0.003"]
     assert float(found["time of an iteration (s)"][1]) > float(found["time of an iteration (s)"][0]) > 0.003
-    assert "note: layers of 2 ranks" in result.output
-    assert sorted(one.name for one in Path("twin").iterdir()) == [
-        "comm_groups.json",
-        *(f"gpt.{rank}.et" for rank in range(6)),
-    ]
+    assert "note: layers of 2 ranks" in printed
+    traces = [f"gpt.{rank}.et" for rank in range(6)]
+    assert sorted(one.name for one in Path("twin").iterdir()) == ["comm_groups.json", *traces]
     assert not any(b"secret" in one.read_bytes() for one in Path("twin").iterdir())
-    shown = CliRunner().invoke(main, ["trace", "info", *(f"twin/gpt.{rank}.et" for rank in range(6))])
-    assert re.search(r"all-reduce +all +18 +1.8e\+07", shown.output), shown.output
+    assert re.search(r"all-reduce +all +18 +1.8e\+07", succeeds("trace", "info", *(f"twin/{one}" for one in traces)))
 
 
 def test_a_seed_gives_the_same_files() -> None:
-    for name, seed in (("one", "1"), ("same", "1")):
-        assert synthesize("a.0.trace", "--ranks", "4", "--output", f"{name}/x", "--seed", seed).exit_code == 0
+    for name in ("one", "same"):
+        succeeds(*LAYERS, "--ranks", "4", "--output", f"{name}/x", "--seed", "1")
     for one in Path("one").iterdir():
         assert one.read_bytes() == (Path("same") / one.name).read_bytes()
 
@@ -98,31 +91,27 @@ def test_a_seed_gives_the_same_files() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["a.0.trace", "--ranks", "0", "--output", "twin/x"], "Invalid value for '--ranks'"),
-        (["a.0.trace", "--ranks", "2", "--output", "twin/x", "--topology", "ring"], "--topology"),
-        (["a.0.trace", "--ranks", "2", "--output", "twin/x*"], "--output.prefix: 'x*' cannot begin a name"),
-        (["missing", "--ranks", "2", "--output", "twin/x"], "missing: cannot be read"),
+        ([*LAYERS, *TWIN, "--ranks", "0"], "Invalid value for '--ranks'"),
+        ([*LAYERS, *TWIN, "--topology", "ring"], "--topology"),
+        ([*LAYERS, *TWIN, "--output", "twin/x*"], "--output.prefix: 'x*' cannot begin a name"),
+        ([*COMMAND, "missing", *TWIN], "missing: cannot be read"),
         (
-            ["a.0.trace", "--ranks", "2", "--output", "twin/x", "--format", "{ name = 'layers', traces = 'b.*' }"],
+            [*LAYERS, *TWIN, "--format", "{ name = 'layers', traces = 'b.*' }"],
             "--format.traces: is what FILE... gives (accepted: a format without traces)",
         ),
-        (["a.0.trace", "--ranks", "99", "--output", "twin/x", "--topology", SWITCH], "a graph of 99 ranks"),
+        ([*LAYERS, *TWIN, "--ranks", "99", "--topology", SWITCH], "a graph of 99 ranks"),
     ],
 )
 def test_bad_input(arguments: list[str], message: str) -> None:
-    result = synthesize(*arguments)
-    assert result.exit_code == 2, result.output
-    assert message in result.output
+    assert message in fails(*arguments)
     assert not Path("twin").exists()
 
 
 def test_a_full_directory_is_refused() -> None:
     Path("twin").mkdir()
     Path("twin/other").touch()
-    Path("a.0.trace").write_text("layers many", encoding="utf-8")  # which fails when it is read
-    result = synthesize("a.0.trace", "--ranks", "2", "--output", "twin/x")
-    assert result.exit_code == 2
-    assert "twin: --output: exists, and is not an empty directory" in result.output
+    Path("a.0.trace").write_text("layers many")  # which fails when it is read
+    assert "twin: --output: exists, and is not an empty directory" in refused(*LAYERS, *TWIN)
     assert [one.name for one in Path("twin").iterdir()] == ["other"]
 
 
@@ -134,11 +123,11 @@ def test_twins_of_samples(name: str, ranks: int) -> None:
     files = [str(place / f"{name}.{rank}.et") for rank in range(ranks)]
     reader = f"{{ name = 'chakra', mode = 'roofline', comm_groups = '{place / name}.json' }}"
     network = "{ name = 'mesh2d', rows = 8, columns = 8 }"
-    result = synthesize(*files, "--format", reader, "--ranks", str(ranks), "--output", "a/x", "--topology", network)
-    found = rows(result)
+    command = (*COMMAND, *files, "--format", reader, "--topology", network)
+    found = rows(succeeds(*command, "--ranks", str(ranks), "--output", "a/x"))
     difference = {key: abs(float(values[2])) for key, values in found.items() if key != "statistic"}
     assert difference["time of an iteration (s)"] < 10
     assert max(value for key, value in difference.items() if key.endswith("(B)")) < 2
-    more = synthesize(*files, "--format", reader, "--ranks", str(8 * ranks), "--output", "b/x", "--topology", network)
-    assert float(rows(more)["time of an iteration (s)"][1]) > 0
+    more = rows(succeeds(*command, "--ranks", str(8 * ranks), "--output", "b/x"))
+    assert float(more["time of an iteration (s)"][1]) > 0
     assert len(list(Path("b").iterdir())) == 8 * ranks + 1

@@ -6,9 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
-
-from fredfw.cli import main
+from command_line import fails, refused, succeeds, words
 
 # A format of lines "rank seconds", which begins with a word of its own.
 PLUGIN = '''
@@ -59,35 +57,31 @@ def fredfw_workloads():
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
+def folder(plugin: Path) -> None:
     for name in ("lines", "others"):
-        Path(f"{name}.py").write_text(PLUGIN.format(name=name), encoding="utf-8")
-    Path("a.0.trace").write_text("lines 0 0.5", encoding="utf-8")
+        Path(f"{name}.py").write_text(PLUGIN.format(name=name))
+    Path("a.0.trace").write_text("lines 0 0.5")
     Path("a.1.trace").write_bytes(gzip.compress(b"lines 1 1.5"))
-    Path("unknown").write_text("rows 0 0.5", encoding="utf-8")
-    return tmp_path
+    Path("unknown").write_text("rows 0 0.5")
 
 
-def info(*arguments: str, plugins: tuple[str, ...] = ("lines.py",)) -> Result:
-    before = [part for one in plugins for part in ("--plugin", one)]
-    return CliRunner().invoke(main, [*before, "trace", "info", *arguments])
+INFO = "--plugin", "lines.py", "trace", "info"
+BOTH = "--plugin", "others.py", *INFO
 
 
 def test_tables_show_what_the_files_hold() -> None:
-    result = info("a.0.trace", "a.1.trace")
-    assert result.exit_code == 0, result.output
-    rows = [line.split() for line in result.output.splitlines()]
+    printed = succeeds(*INFO, "a.0.trace", "a.1.trace")
+    rows = words(printed)
     assert ["a.0.trace", "0", "4", "5", "1", "0.75", "1e+12", "1e+09"] in rows
     assert ["a.1.trace", "1", "4", "5", "1", "1.75", "1e+12", "1e+09"] in rows
     assert ["COMP", "4", "2"] in rows
     assert ["all-reduce", "all", "4", "6e+06", "1e+06", "2e+06", "0.5"] in rows
     assert ["all", "2", "0,", "1"] in rows
-    assert result.output.endswith("schema: 7\nnothing is missing\n")
+    assert printed.endswith("schema: 7\nnothing is missing\n")
 
 
 def test_the_document_has_each_file() -> None:
-    document: dict[str, Any] = json.loads(info("a.1.trace", "--json", "-").stdout)
+    document: dict[str, Any] = json.loads(succeeds(*INFO, "a.1.trace", "--json", "-"))
     assert (document["format"], document["version"], document["workload"]) == ("fredfw.trace-info", 1, "lines")
     (file,) = document["files"]
     assert (file["path"], file["rank"], file["dangling"], file["seconds"]["COMP"]) == ("a.1.trace", 1, 1, 1.5)
@@ -96,8 +90,8 @@ def test_the_document_has_each_file() -> None:
 
 
 def test_the_format_may_be_given() -> None:
-    assert info("a.0.trace", "--format", "{ name = 'lines', broken = false }").exit_code == 0
-    assert info("a.0.trace", "--format", "others", plugins=("lines.py", "others.py")).exit_code == 0
+    succeeds(*INFO, "a.0.trace", "--format", "{ name = 'lines', broken = false }")
+    succeeds(*BOTH, "a.0.trace", "--format", "others")
 
 
 @pytest.mark.parametrize(
@@ -112,43 +106,31 @@ def test_the_format_may_be_given() -> None:
     ],
 )
 def test_bad_input_is_named(arguments: list[str], message: str) -> None:
-    result = info(*arguments)
-    assert result.exit_code == 2
-    assert message in result.output
+    assert refused(*INFO, *arguments).startswith(message)
 
 
 def test_a_file_that_several_plugins_read_needs_a_format() -> None:
-    result = info("a.0.trace", plugins=("lines.py", "others.py"))
-    assert result.exit_code == 2
-    assert "a.0.trace: may be of the formats lines, others (accepted: --format with one of: " in result.output
+    message = "a.0.trace: may be of the formats lines, others (accepted: --format with one of: "
+    assert refused(*BOTH, "a.0.trace").startswith(message)
 
 
 def test_files_of_different_formats_are_refused() -> None:
-    Path("others.py").write_text(PLUGIN.format(name="others").replace('b"lines "', 'b"others "'), encoding="utf-8")
-    Path("b.1.trace").write_text("others 1 0.5", encoding="utf-8")
-    result = info("a.0.trace", "b.1.trace", plugins=("lines.py", "others.py"))
-    assert result.exit_code == 2
-    expected = "b.1.trace: is of the format others, and a.0.trace of lines: they are of different formats"
-    assert expected in result.output
-
-
-def test_a_chakra_trace_beside_one_of_the_profiler_is_refused() -> None:
+    Path("others.py").write_text(PLUGIN.format(name="others").replace('b"lines "', 'b"others "'))
+    Path("b.1.trace").write_text("others 1 0.5")
+    message = "b.1.trace: is of the format others, and a.0.trace of lines: they are of different formats"
+    assert refused(*BOTH, "a.0.trace", "b.1.trace").startswith(message)
     Path("a.0.et").write_bytes(b"")
     Path("a.1.json.gz").write_bytes(gzip.compress(b'{"schemaVersion": 1, "traceEvents": []}'))
     for files in (("a.0.et", "a.1.json.gz"), ("a.1.json.gz", "a.0.et")):
-        result = info(*files)
-        assert result.exit_code == 2
-        assert "they are of different formats (accepted: files of one format)" in result.output
+        assert "they are of different formats (accepted: files of one format)" in refused(*INFO, *files)
 
 
 def test_two_files_of_a_rank_are_refused() -> None:
-    Path("b.0.trace").write_text("lines 0 0.5", encoding="utf-8")
-    result = info("a.0.trace", "a.1.trace", "b.0.trace")
-    assert result.exit_code == 2
-    assert "b.0.trace: is of rank 0, and so is a.0.trace (accepted: one file for each rank)" in result.output
+    Path("b.0.trace").write_text("lines 0 0.5")
+    told = refused(*INFO, "a.0.trace", "a.1.trace", "b.0.trace")
+    assert told == "b.0.trace: is of rank 0, and so is a.0.trace (accepted: one file for each rank)"
 
 
 def test_a_wrong_answer_names_the_plugin() -> None:
-    result = info("a.0.trace", "--format", "{ name = 'lines', broken = true }")
-    assert result.exit_code == 1
-    assert "Lines.info() of 'lines' returned 7; expected a tuple of fredfw.TraceInfo" in result.output
+    told = fails(*INFO, "a.0.trace", "--format", "{ name = 'lines', broken = true }", code=1)
+    assert "Lines.info() of 'lines' returned 7; expected a tuple of fredfw.TraceInfo" in told

@@ -1,15 +1,13 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 from attrs import evolve
-from click.testing import CliRunner, Result
+from command_line import refused, succeeds, words
 
-from fredfw.cli import main
 from fredfw.validation import splits, systems
 from fredfw.validation.systems import known
 
@@ -21,11 +19,10 @@ H100 node,1,8,all-gather,1073741824,2700
 """
 
 
-@pytest.fixture
-def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    path = tmp_path / "mine.csv"
-    path.write_text(TABLE, encoding="utf-8")
+@pytest.fixture(autouse=True)
+def table(plugin: Path) -> Path:
+    path = Path("mine.csv")
+    path.write_text(TABLE)
     return path
 
 
@@ -52,41 +49,32 @@ def fredfw_transports():
 '''
 
 
-def validate(*arguments: str) -> Result:
-    return CliRunner().invoke(main, ["validate", *arguments])
+IDEAL = "validate", "--data", "mine.csv", "--transport", "ideal"
 
 
-@pytest.fixture
-def transport(table: Path) -> str:
-    path = table.parent / "launching.py"
-    path.write_text(TRANSPORT, encoding="utf-8")
-    return str(path)
-
-
-def validated(transport: str, *arguments: str) -> dict[str, Any]:
-    command = ["--plugin", transport, "validate", "--data", "mine.csv", "--json", "-", *arguments]
-    result = CliRunner().invoke(main, command)
-    assert result.exit_code == 0, result.output
-    document: dict[str, Any] = json.loads(result.stdout)
+def validated(*arguments: str) -> dict[str, Any]:
+    Path("launching.py").write_text(TRANSPORT)
+    printed = succeeds("--plugin", "launching.py", "validate", "--data", "mine.csv", "--json", "-", *arguments)
+    document: dict[str, Any] = json.loads(printed)
     return document
 
 
-def test_a_transport_is_shown_beside_ideal(transport: str) -> None:
-    document = validated(transport, "--transport", "launching")
+def test_a_transport_is_shown_beside_ideal() -> None:
+    document = validated("--transport", "launching")
     assert document["transports"] == {"h100-node": {"name": "launching", "launch": 30e-6, "without": ""}}
     for point in document["points"]:
         assert point["predicted"] == pytest.approx(point["ideal"] + 30e-6)
-    document = validated(transport, "--transport", '{ name = "launching", launch = "1 us" }')
+    document = validated("--transport", '{ name = "launching", launch = "1 us" }')
     assert document["points"][0]["predicted"] == pytest.approx(document["points"][0]["ideal"] + 1e-6)
 
 
-def test_fitted_points_and_fits_without_a_source(transport: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fitted_points_and_fits_without_a_source(monkeypatch: pytest.MonkeyPatch) -> None:
     entry = {
         "fitted": [{"sizes": "even powers of two", "patterns": ["all-reduce"]}],
         "without": {"field": "without", "source": ["mine.csv", "others"]},
     }
     monkeypatch.setattr(splits, "_entries", lambda: {"launching": entry})
-    document = validated(transport, "--transport", "launching")
+    document = validated("--transport", "launching")
     assert [one["status"] for one in document["points"]] == ["calibrated", "calibrated", "predicted"]
     (left_out,) = document["left_out"]
     assert (left_out["by"], left_out["name"]) == ("source", "mine.csv")
@@ -95,34 +83,31 @@ def test_fitted_points_and_fits_without_a_source(transport: str, monkeypatch: py
         assert without["status"] == "predicted"
 
 
-def test_the_transport_of_a_system_is_the_default(transport: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_transport_of_a_system_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
     own = {name: evolve(one, transport={"name": "launching", "launch": "7 us"}) for name, one in known().items()}
     monkeypatch.setattr(systems, "known", lambda: own)
     for arguments in ((), ("--transport", "launching")):
-        point = validated(transport, *arguments)["points"][0]
+        point = validated(*arguments)["points"][0]
         assert point["predicted"] == pytest.approx(point["ideal"] + 7e-6)
-    point = validated(transport, "--transport", "ideal")["points"][0]
+    point = validated("--transport", "ideal")["points"][0]
     assert point["predicted"] == point["ideal"]
 
 
-def test_each_point_has_a_line_where_that_is_asked_for(table: Path) -> None:
-    del table
-    result = validate("--data", "mine.csv", "--transport", "ideal", "--points")
+def test_each_point_has_a_line_where_that_is_asked_for() -> None:
     # 2 x 7 / 8 of 2^30 bytes at 450 GB/s, against 3,980 us.
     expected = 2 * 7 / 8 * 2**30 / 450e9 * 1e6
-    (line,) = (one.split() for one in result.output.splitlines() if "1073741824 B" in one and "all-reduce" in one)
+    (line,) = (one for one in words(succeeds(*IDEAL, "--points")) if {"1073741824", "all-reduce"} <= set(one))
     assert [float(one) for one in line[-3:-1]] == pytest.approx([3980, expected], rel=1e-3)
     assert float(line[-1]) == pytest.approx(100 * (expected / 3980 - 1), abs=0.1)
-    assert "1073741824 B" not in validate("--data", "mine.csv", "--transport", "ideal").output
+    assert "1073741824 B" not in succeeds(*IDEAL)
 
 
-def test_a_table_of_the_user_is_compared_with(table: Path) -> None:
-    result = validate("--data", "mine.csv", "--transport", "ideal", "--json", "out.json", "--plot", "out.png")
-    assert result.exit_code == 0, result.output
-    assert "H100 node  all-reduce  above 32 MiB" in result.output
-    assert "measured: mine.csv" in result.output
-    assert (table.parent / "out.png").read_bytes().startswith(b"\x89PNG")
-    document = json.loads((table.parent / "out.json").read_text(encoding="utf-8"))
+def test_a_table_of_the_user_is_compared_with() -> None:
+    printed = succeeds(*IDEAL, "--json", "out.json", "--plot", "out.png")
+    assert "H100 node  all-reduce  above 32 MiB" in printed
+    assert "measured: mine.csv" in printed
+    assert Path("out.png").read_bytes().startswith(b"\x89PNG")
+    document = json.loads(Path("out.json").read_text())
     assert (document["format"], document["version"]) == ("fredfw.validation", 1)
     small, large, gather = document["points"]
     assert list(small) == [
@@ -148,61 +133,53 @@ workload = "microbenchmark"
 """
 
 
+MINE = "validate", "--data", "mine.csv", "--fabric", "own.toml"
+
+
 def test_a_fabric_of_the_user_predicts(table: Path) -> None:
-    (table.parent / "own.toml").write_text(OWN)
+    Path("own.toml").write_text(OWN)
     table.write_text("nodes,ranks,collective,size_B,time_us\n1,8,all-reduce,8e6,200\n2,4,all-gather,8e6,100\n")
-    result = validate("--fabric", "own.toml", "--data", "mine.csv", "--points", "--json", "mine.json")
-    assert result.exit_code == 0, result.output
-    points = json.loads((table.parent / "mine.json").read_text())["points"]
+    points = json.loads(succeeds(*MINE, "--points", "--json", "-"))["points"]
     # 14 steps of a ring of 1 MB, and 3 of 2 MB: each over two links of 1 us.
     assert [one["predicted"] for one in points] == pytest.approx([14 * 12e-6, 3 * 22e-6], rel=1e-9)
     assert {one["system"] for one in points} == {"mine"}
 
 
 def test_a_fabric_that_the_table_does_not_fit(table: Path) -> None:
-    (table.parent / "own.toml").write_text(OWN)
-    (table.parent / "two.toml").write_text(OWN + OWN.partition("\n\n")[0].replace("mine", "other"))
-    assert "--data: there are no times" in validate("--fabric", "own.toml").output
-    given = validate("--fabric", "own.toml", "--data", "mine.csv", "--system", "h100-node")
-    assert "--system: says it, too (accepted: one of the two)" in given.output
-    two = validate("--fabric", "two.toml", "--data", "mine.csv").output
-    assert "two.toml: fabrics: has 2 fabrics: mine, other" in two
+    Path("own.toml").write_text(OWN)
+    Path("two.toml").write_text(OWN + OWN.partition("\n\n")[0].replace("mine", "other"))
+    assert refused("validate", "--fabric", "own.toml").startswith("--data: there are no times")
+    assert refused(*MINE, "--system", "h100-node") == "--system: says it, too (accepted: one of the two)"
+    assert refused(*MINE, "--fabric", "two.toml").startswith("two.toml: fabrics: has 2 fabrics: mine, other")
     table.write_text("nodes,ranks,collective,size_B,time_us\n1,9,all-reduce,8e6,200\n")
-    result = validate("--fabric", "own.toml", "--data", "mine.csv")
-    assert result.exit_code == 2
-    assert "mine.csv: line 2: 9 ranks on 1 node of mine (accepted: at most 8 on each)" in result.output
+    assert refused(*MINE) == "mine.csv: line 2: 9 ranks on 1 node of mine (accepted: at most 8 on each)"
     table.write_text("gpu,dtype,m,n,k,time_us\nh100,bfloat16,8,8,8,5\n")
-    assert "is no collective" in validate("--fabric", "own.toml", "--data", "mine.csv").output
+    assert "is no collective" in refused(*MINE)
 
 
-def test_a_table_of_another_system_has_a_note(table: Path) -> None:
-    del table
+def test_a_table_of_another_system_has_a_note() -> None:
     note = "mine.csv says that it was measured on H100 node, not on a100-node, which is simulated"
-    result = validate("--data", "mine.csv", "--transport", "ideal", "--system", "a100-node", "--json", "out.json")
-    assert f"note: {note}" in result.stdout
-    assert json.loads(Path("out.json").read_text(encoding="utf-8"))["notes"] == [note]
-    assert "note:" not in validate("--data", "mine.csv", "--transport", "ideal").stdout
+    assert f"note: {note}" in succeeds(*IDEAL, "--system", "a100-node", "--json", "out.json")
+    assert json.loads(Path("out.json").read_text())["notes"] == [note]
+    assert "note:" not in succeeds(*IDEAL)
 
 
-def test_a_report_has_errors_and_pictures(table: Path) -> None:
-    result = validate("--data", "mine.csv", "--transport", "ideal", "--report", "out.html")
-    assert result.exit_code == 0, result.output
+def test_a_report_has_errors_and_pictures() -> None:
+    succeeds(*IDEAL, "--report", "out.html")
     page = Path("out.html").read_text()
     for part in ("Predicted against measured times", "H100 node", "<svg", "--report=out.html", "3 measured times"):
         assert part in page
 
 
-def test_only_one_operation(table: Path) -> None:
-    del table
-    result = validate("--data", "mine.csv", "--pattern", "all-gather", "--json", "-")
-    assert [one["pattern"] for one in json.loads(result.stdout)["points"]] == ["all-gather"]
+def test_only_one_operation() -> None:
+    points = json.loads(succeeds("validate", "--data", "mine.csv", "--pattern", "all-gather", "--json", "-"))["points"]
+    assert [one["pattern"] for one in points] == ["all-gather"]
 
 
 def test_the_times_that_come_with_it_are_those_of_a_system() -> None:
-    result = validate("--system", "h200-node")
-    assert result.exit_code == 0, result.output
-    assert "measured by azure-h200: Azure/AI-benchmarking-guide@8fd0c6e" in result.output
-    assert "H100 node" not in result.output
+    printed = succeeds("validate", "--system", "h200-node")
+    assert "measured by azure-h200: Azure/AI-benchmarking-guide@8fd0c6e" in printed
+    assert "H100 node" not in printed
 
 
 @pytest.mark.parametrize(
@@ -215,13 +192,8 @@ def test_the_times_that_come_with_it_are_those_of_a_system() -> None:
     ],
 )
 def test_bad_input_ends_with_2_and_writes_nothing(table: Path, change: tuple[str, str], said: str) -> None:
-    table.write_text(TABLE.replace(*change), encoding="utf-8")
-    result = validate("--data", "mine.csv", "--json", "out.json", "--plot", "out.png")
-    assert result.exit_code == 2
-    assert said in result.stderr
-    assert "accepted: " in result.stderr
-    assert result.stdout == ""
-    assert sorted(os.listdir()) == ["mine.csv", "two.toml"]
+    table.write_text(TABLE.replace(*change))
+    assert said in refused("validate", "--data", "mine.csv", "--json", "out.json", "--plot", "out.png")
 
 
 @pytest.mark.parametrize(
@@ -231,10 +203,7 @@ def test_bad_input_ends_with_2_and_writes_nothing(table: Path, change: tuple[str
         (("--pattern", "all-reduc"), "--pattern: no operation 'all-reduc'; did you mean 'all-reduce'?"),
         (("--system", "V100-node"), "--system: no measurements of 'V100-node' (accepted: "),
         (("--system", "H100-nod"), "--system: no measurements of 'H100-nod'; did you mean 'h100-node'?"),
-        (
-            ("--pattern", "scatter"),
-            "--pattern: there are no measured times of scatter (accepted: all-gather, ",
-        ),
+        (("--pattern", "scatter"), "--pattern: there are no measured times of scatter (accepted: all-gather, "),
         (
             ("--pattern", "sendrecv", "--system", "h200-node"),
             "--pattern: there are no measured times of sendrecv on h200-node (accepted: all-reduce)",
@@ -251,8 +220,5 @@ def test_bad_input_ends_with_2_and_writes_nothing(table: Path, change: tuple[str
         (("--data", "mine.csv", "--system", "b100"), "--system: no system 'b100' of one node"),
     ],
 )
-def test_options_that_cannot_be_used(table: Path, arguments: tuple[str, ...], said: str) -> None:
-    del table
-    result = validate(*arguments)
-    assert result.exit_code == 2
-    assert said in result.stderr
+def test_options_that_cannot_be_used(arguments: tuple[str, ...], said: str) -> None:
+    assert said in refused("validate", *arguments)
