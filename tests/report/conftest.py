@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import io
-import re
-from collections.abc import Callable
-from typing import Any
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from attrs import evolve
-from rich.console import Console, RenderableType
 
 from fredfw.collectives import Pattern, Schedule
 from fredfw.experiment.results import (
@@ -25,23 +22,11 @@ from fredfw.experiment.results import (
     Status,
 )
 from fredfw.fabric import Fabric, NodeKind
-from fredfw.report import layout
 from fredfw.simulation import Bound
 from fredfw.simulation.record import Timeline
 from fredfw.workloads import GraphBuilder
 
-
-def _printed(report: list[RenderableType], width: int = 100, *, terminal: bool = False) -> str:
-    file = io.StringIO()
-    options: dict[str, Any] = {"force_terminal": terminal, "color_system": None}
-    layout.show(Console(file=file, width=width, markup=False, highlight=False, **options), report)
-    return re.sub(r"\x1b\[[\d;]*m", "", file.getvalue())
-
-
-@pytest.fixture
-def printed() -> Callable[..., str]:
-    """What a reader sees of a report on a console: (report, width, terminal=False)."""
-    return _printed
+sys.path.insert(0, str(Path(__file__).parent))
 
 
 def _row(workload: str, fabric: str, status: Status, **parts: float) -> Row:

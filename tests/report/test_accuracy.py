@@ -6,13 +6,13 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from attrs import astuple, evolve
 from click.testing import CliRunner
+from showing import printed
 
 sys.path.append(str(Path(__file__).parents[2]))
 
@@ -27,7 +27,6 @@ from fredfw.report.accuracy import ANY, COLLECTIVE, ITERATION, MICROBENCHMARK, M
 from fredfw.report.comparison import comparison_report
 from fredfw.report.tables import sweep_report
 
-Printed = Callable[..., str]
 RECORDS = json.loads(benchmark.KEPT.read_text("utf-8"))
 ROWS = [
     Measured("compressed", "torus", "all-reduce", 100, 0.001, 0.031, 0.24),
@@ -131,7 +130,7 @@ def test_the_worst_come_first_and_there_are_three_at_most() -> None:
 
 
 @pytest.mark.usefixtures("rows")
-def test_a_comparison_says_it_below_its_tables(printed: Printed, comparison: Comparison) -> None:
+def test_a_comparison_says_it_below_its_tables(comparison: Comparison) -> None:
     for fidelity in ("exact", "compressed"):
         rows = tuple(evolve(row, fidelity=fidelity) for row in comparison.rows)
         lines = printed(comparison_report(evolve(comparison, rows=rows)), 200).splitlines()
@@ -150,7 +149,7 @@ def test_a_comparison_knows_microbenchmarks() -> None:
 
 
 @pytest.mark.usefixtures("rows")
-def test_a_sweep_says_it_below_its_table(printed: Printed, sweep: CollectiveSweep) -> None:
+def test_a_sweep_says_it_below_its_table(sweep: CollectiveSweep) -> None:
     assert "of exact" not in printed(sweep_report(sweep), 200)
     results = tuple(evolve(one, fidelity="compressed") for one in sweep.results)
     known = evolve(sweep, results=results, provenance={"topology": {"name": "torus"}})

@@ -2,21 +2,28 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from attrs import evolve
 from rich.console import Console
+from showing import cells, printed, starts, words
 
 from fredfw import Work
-from fredfw.experiment.results import Comparison, Failure, Saving, Spread, Status, Throughput
+from fredfw.experiment.results import Comparison, Failure, Row, Saving, Spread, Status, Throughput
 from fredfw.report import layout
 from fredfw.report.comparison import comparison_report
 from fredfw.report.ranking import Ranking
-from fredfw.report.shown import Part
 
-Printed = Callable[..., str]
+
+def shown(comparison: Comparison, ranking: Ranking | None = None, **changes: Any) -> str:
+    """Return what is printed of ``comparison`` after ``changes``."""
+    return printed(comparison_report(evolve(comparison, **changes), ranking or Ranking()))
+
+
+def changed(comparison: Comparison, **changes: Any) -> tuple[Row, ...]:
+    """Return the rows after ``changes`` of each."""
+    return tuple(evolve(row, **changes) for row in comparison.rows)
 
 
 def stacked(text: str, names: tuple[str, ...] = ("mesh", "C", "D")) -> list[list[str]]:
@@ -34,16 +41,14 @@ def stacked(text: str, names: tuple[str, ...] = ("mesh", "C", "D")) -> list[list
 
 @pytest.mark.parametrize("width", [40, 60, 100, 200])
 @pytest.mark.parametrize("terminal", [True, False])
-def test_every_number_is_printed_whole_at_any_width(
-    printed: Printed, comparison: Comparison, width: int, *, terminal: bool
-) -> None:
+def test_every_number_is_printed_whole_at_any_width(comparison: Comparison, width: int, *, terminal: bool) -> None:
     text = printed(comparison_report(comparison), width, terminal=terminal)
-    assert stacked(text) == [
-        ["mesh", "20.00", "1.000", "predicted", "10.00", "-", "-", "10.00", "-"],
-        ["C", "16.00", "1.250", "1.25", "[1]", "calibrated", "10.00", "-", "-", "6.00", "-"],
-        ["D", "(a)", "8.00", "2.500", "best", "2.50", "[1]", "predicted", "5.00", "1.00", "-", "2.00", "-"],
-        ["mesh", "20.00", "1.000", "simulated", "10.00", "-", "5.00", "-", "5.00"],
-        ["C", "16.00", "1.250", "best", "1.25", "[1]", "simulated", "10.00", "-", "1.00", "-", "5.00"],
+    assert [" ".join(row) for row in stacked(text)] == [
+        "mesh 20.00 1.000 predicted 10.00 - - 10.00 -",
+        "C 16.00 1.250 1.25 [1] calibrated 10.00 - - 6.00 -",
+        "D (a) 8.00 2.500 best 2.50 [1] predicted 5.00 1.00 - 2.00 -",
+        "mesh 20.00 1.000 simulated 10.00 - 5.00 - 5.00",
+        "C 16.00 1.250 best 1.25 [1] simulated 10.00 - 1.00 - 5.00",
     ]
     if terminal:
         assert max(map(len, text.splitlines())) <= width
@@ -51,45 +56,37 @@ def test_every_number_is_printed_whole_at_any_width(
         assert len([line for line in text.splitlines() if line.startswith("fabric ")]) == 2
 
 
-def test_columns_that_carry_nothing_are_left_out(printed: Printed, comparison: Comparison) -> None:
-    plain = tuple(
-        evolve(row, status=Status.SIMULATED, reference_speedup=None, reference_source=None)
-        for row in comparison.rows
-        if row.workload == "net"
-    )
-    text = printed(comparison_report(evolve(comparison, rows=plain)))
-    assert ["fabric", "time", "speed-up", "compute", "bubble", "dp"] in [line.split() for line in text.splitlines()]
+def test_columns_that_carry_nothing_are_left_out(comparison: Comparison) -> None:
+    plain = changed(comparison, status=Status.SIMULATED, reference_speedup=None, reference_source=None)[:3]
+    text = shown(comparison, rows=plain)
+    assert ["fabric", "time", "speed-up", "compute", "bubble", "dp"] in words(text)
     assert not re.search("published|status|simulated:", text)
     waiting = "bubble: time spent waiting for others to compute: another stage, the fullest experts, a slower NPU"
     assert waiting in text.splitlines()
     without = tuple(evolve(row, breakdown={"compute": row.seconds, "dp": 0.0}) for row in plain)
-    text = printed(comparison_report(evolve(comparison, rows=without)))
-    assert not re.search("dp|bubble", text)
+    assert not re.search("dp|bubble", shown(comparison, rows=without))
 
 
-def test_rows_of_several_runs_have_their_percentiles(printed: Printed, comparison: Comparison) -> None:
+def test_rows_of_several_runs_have_their_percentiles(comparison: Comparison) -> None:
     rows = tuple(
         evolve(row, breakdown={"compute": row.seconds}, notes=(), status=Status.SIMULATED, reference_speedup=None)
-        for row in comparison.rows
-        if row.workload == "net"
+        for row in comparison.rows[:3]
     )
-    runs = Spread(3, 0.004, 0.003, 0.006, 0.0, (0.003, 0.003, 0.006))
-    several = evolve(rows[0], seconds=0.004, spread=runs)
-    text = printed(comparison_report(evolve(comparison, rows=(several, *rows[1:]))))
-    assert ["fabric", "time", "P50", "P99", "speed-up"] in [line.split()[:5] for line in text.splitlines()]
-    first, *others = stacked(text, tuple(row.fabric for row in rows))
+    several = evolve(rows[0], seconds=0.004, spread=Spread(3, 0.004, 0.003, 0.006, 0.0, (0.003, 0.003, 0.006)))
+    text = shown(comparison, rows=(several, *rows[1:]))
+    assert ["fabric", "time", "P50", "P99", "speed-up"] in starts(words(text), 5)
+    first, *others = stacked(text)
     assert [float(one) for one in first[1:4]] == [4.0, 3.0, 6.0]
     assert all(other[2:4] == ["-", "-"] for other in others)
     assert "P50, P99: of the runs of a row" in text
-    assert "P50" not in printed(comparison_report(comparison))
+    assert "P50" not in shown(comparison)
 
 
-def test_best_is_the_shortest_time_of_each_workload(printed: Printed, comparison: Comparison) -> None:
-    text = printed(comparison_report(comparison))
-    assert [words[0] for words in stacked(text) if "best" in words] == ["D", "C"]
+def test_best_is_the_shortest_time_of_each_workload(comparison: Comparison) -> None:
+    text = shown(comparison)
+    assert [row[0] for row in stacked(text) if "best" in row] == ["D", "C"]
     assert "best: the shortest time for the same workload" in text
-    alike = tuple(evolve(row, seconds=0.02, speedup=1.0) for row in comparison.rows)
-    assert "best" not in printed(comparison_report(evolve(comparison, rows=alike)))
+    assert "best" not in shown(comparison, rows=changed(comparison, seconds=0.02, speedup=1.0))
 
 
 def _swept(comparison: Comparison, *fabrics: str) -> Comparison:
@@ -114,8 +111,8 @@ def _swept(comparison: Comparison, *fabrics: str) -> Comparison:
     return evolve(comparison, rows=tuple(rows), approximated="")
 
 
-def test_a_sweep_on_one_fabric_is_one_table_over_its_first_row(printed: Printed, comparison: Comparison) -> None:
-    lines = [line.split() for line in printed(comparison_report(_swept(comparison, "mesh"))).splitlines()]
+def test_a_sweep_on_one_fabric_is_one_table_over_its_first_row(comparison: Comparison) -> None:
+    lines = words(shown(_swept(comparison, "mesh")))
     assert [line[:6] for line in lines if line[:2] == ["mp", "pp"]] == [["mp", "pp", "time", "vs", "mp=1", "pp=1"]]
     assert [line[:4] for line in lines if len(line) > 4 and line[0].isdigit()] == [
         ["1", "1", "80.00", "1.000"],
@@ -126,34 +123,26 @@ def test_a_sweep_on_one_fabric_is_one_table_over_its_first_row(printed: Printed,
     assert any("mesh," in line for line in lines)  # said once, above the table
 
 
-def test_the_best_row_of_a_sweep_trains_the_most_in_a_second(printed: Printed, comparison: Comparison) -> None:
+def test_the_best_row_of_a_sweep_trains_the_most_in_a_second(comparison: Comparison) -> None:
     swept = _swept(comparison, "mesh")
     # Each doubling of mp or pp halves the time; the work shrinks to a third.
-    rows = tuple(
-        evolve(row, work=work, throughput=Throughput.of(work, row.seconds, npus=4, peak=1e12, compute_scale=1.0))
-        for row, work in zip(swept.rows, (Work(9), Work(3), Work(3), Work(1)), strict=True)
-    )
-    text = printed(comparison_report(evolve(swept, rows=rows)))
-    assert [line.split()[:2] for line in text.splitlines() if "best" in line.split()] == [["1", "1"]]
+    text = shown(swept, rows=trained(swept, [Work(9), Work(3), Work(3), Work(1)]))
+    assert [line[:2] for line in words(text) if "best" in line] == [["1", "1"]]
     assert "best: the most samples/s in a table" in text
 
 
-def test_a_sweep_on_several_fabrics_is_one_table_of_swept_values_and_fabrics(
-    printed: Printed, comparison: Comparison
-) -> None:
-    text = printed(comparison_report(_swept(comparison, "mesh", "C")))
-    lines = [line.split() for line in text.splitlines()]
+def test_a_sweep_on_several_fabrics_is_one_table_of_swept_values_and_fabrics(comparison: Comparison) -> None:
+    lines = words(shown(_swept(comparison, "mesh", "C")))
     assert [line[:5] for line in lines if line[:2] == ["mp", "pp"]] == [["mp", "pp", "fabric", "time", "speed-up"]]
     assert [line[:3] for line in lines if len(line) > 4 and line[0].isdigit()] == [
         [mp, pp, fabric] for mp in "12" for pp in "12" for fabric in ("mesh", "C")
     ]
 
 
-def test_baseline_workloads_that_differ_are_named_in_every_row(printed: Printed, comparison: Comparison) -> None:
+def test_baseline_workloads_that_differ_are_named_in_every_row(comparison: Comparison) -> None:
     swept = _swept(comparison, "mesh")
     rows = tuple(evolve(row, baseline_workload=f"mp1 pp{row.workload_settings['pp']}") for row in swept.rows)
-    lines = [line.split() for line in printed(comparison_report(evolve(swept, rows=rows))).splitlines()]
-    assert ["2", "2", "20.00", "4.000", "mp1", "pp2"] in [line[:6] for line in lines]
+    assert ["2", "2", "20.00", "4.000", "mp1", "pp2"] in starts(words(shown(swept, rows=rows)), 6)
 
 
 @pytest.mark.parametrize(
@@ -174,8 +163,7 @@ def test_a_pipe_has_plain_ascii_and_a_terminal_has_colour(
 ) -> None:
     for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("TERM", "xterm-256color")
-    for name, value in environment.items():
+    for name, value in {"TERM": "xterm-256color", **environment}.items():
         monkeypatch.setenv(name, value)
     layout.show(layout.make_console(), comparison_report(comparison))
     text = capsys.readouterr().out
@@ -186,15 +174,11 @@ def test_a_pipe_has_plain_ascii_and_a_terminal_has_colour(
     assert max(map(len, plain.splitlines())) <= width
 
 
-def test_comparison_says_how_cells_were_simulated(printed: Printed, comparison: Comparison) -> None:
+def test_comparison_says_what_its_numbers_are(comparison: Comparison) -> None:
     for fidelity in ("exact", "compressed", "estimate"):
-        rows = tuple(evolve(row, fidelity=fidelity) for row in comparison.rows)
-        assert f"fidelity: {fidelity}" in printed(comparison_report(evolve(comparison, rows=rows))).splitlines()
-
-
-def test_comparison_says_what_its_numbers_are(printed: Printed, comparison: Comparison) -> None:
-    comparison = evolve(comparison, rows=tuple(evolve(row, fidelity="exact") for row in comparison.rows))
-    text = printed(comparison_report(comparison))
+        rows = changed(comparison, fidelity=fidelity)
+        assert f"fidelity: {fidelity}" in shown(comparison, rows=rows).splitlines()
+    text = shown(comparison, rows=changed(comparison, fidelity="exact"))
     for line in (
         "Two on [three]",
         "net  (times in ms; compute time is 0.5 of the roofline's)",
@@ -208,60 +192,46 @@ def test_comparison_says_what_its_numbers_are(printed: Printed, comparison: Comp
     assert max(map(len, text.splitlines())) <= 100
 
 
-def test_a_note_of_all_fabrics_stands_at_the_workload(printed: Printed, comparison: Comparison) -> None:
-    rows = tuple(evolve(row, notes=("shared",), fidelity="exact") for row in comparison.rows)
-    text = printed(comparison_report(evolve(comparison, rows=rows, approximated="")))
+def test_a_note_of_all_fabrics_stands_at_the_workload(comparison: Comparison) -> None:
+    text = shown(comparison, rows=changed(comparison, notes=("shared",)), approximated="")
     assert "net (a)  (times" in text
     assert "mesh (a)" not in text
-    assert "fidelity: exact" in text
     assert "many transfers" not in text
 
 
-def test_baselines_that_differ_are_named_in_every_row(printed: Printed, comparison: Comparison) -> None:
-    text = printed(comparison_report(comparison))
-    assert "speed-up over mesh, and" in text
+def test_baselines_that_differ_are_named_in_every_row(comparison: Comparison) -> None:
+    assert "speed-up over mesh, and" in shown(comparison)
     rows = tuple(evolve(row, baseline="C" if row.fabric == "D" else "mesh") for row in comparison.rows)
-    text = printed(comparison_report(evolve(comparison, rows=rows)))
+    text = shown(comparison, rows=rows)
     assert "speed-up, and" in text
-    lines = [line.split() for line in text.splitlines()]
-    assert [
-        "D",
-        "(a)",
-        "8.00",
-        "2.500",
-        "best",
-        "C",
-        "2.50",
-        "[1]",
-        "predicted",
-        "5.00",
-        "1.00",
-        "-",
-        "2.00",
-        "-",
-    ] in lines
+    assert "D (a) 8.00 2.500 best C 2.50 [1] predicted 5.00 1.00 - 2.00 -" in map(" ".join, words(text))
 
 
-def test_how_many_npus_are_in_use_is_said_where_fabrics_differ(printed: Printed, comparison: Comparison) -> None:
-    assert "NPUs" not in printed(comparison_report(comparison)).replace("NPUs in use", "")
+def test_how_many_npus_are_in_use_is_said_where_fabrics_differ(comparison: Comparison) -> None:
+    assert "NPUs" not in shown(comparison).replace("NPUs in use", "")
     first, *others = comparison.rows
-    text = printed(comparison_report(evolve(comparison, rows=(evolve(first, npus=64), *others))))
-    lines = [line.split() for line in text.splitlines()]
-    assert ["fabric", "NPUs", "time"] in [line[:3] for line in lines]
-    assert [first.fabric, "64"] in [line[:2] for line in lines]
+    lines = words(shown(comparison, rows=(evolve(first, npus=64), *others)))
+    assert ["fabric", "NPUs", "time"] in starts(lines, 3)
+    assert [first.fabric, "64"] in starts(lines, 2)
 
 
-def test_short_times_beside_long_ones_keep_their_digits(printed: Printed, comparison: Comparison) -> None:
-    (first, second, *_) = comparison.rows
-    rows = (evolve(first, seconds=1.5), evolve(second, seconds=0.00234))
-    lines = [line.split()[:2] for line in printed(comparison_report(evolve(comparison, rows=rows))).splitlines()]
-    assert ["mesh", "1500.00"] in lines
-    assert ["C", "2.34"] in lines
+@pytest.mark.parametrize(
+    ("times", "expected"),
+    [((1.5, 0.00234), ("1500.00", "2.34", "ms")), ((0.0175, 364e-9), ("17500.000", "0.364", "us"))],
+)
+def test_short_times_beside_long_ones_keep_their_digits(
+    times: tuple[float, float], expected: tuple[str, str, str], comparison: Comparison
+) -> None:
+    rows = tuple(evolve(row, seconds=seconds) for row, seconds in zip(comparison.rows[:2], times, strict=True))
+    text = shown(comparison, rows=rows)
+    first, second, unit = expected
+    assert f"net  (times in {unit};" in text
+    assert ["mesh", first] in starts(words(text), 2)
+    assert ["C", second] in starts(words(text), 2)
 
 
-def test_savings_are_a_table_and_grids(printed: Printed, comparison: Comparison, savings: tuple[Saving, ...]) -> None:
-    text = printed(comparison_report(evolve(comparison, savings=savings)))
-    rows = [re.split(r"\s{2,}", line.strip()) for line in text.splitlines()]
+def test_savings_are_a_table_and_grids(comparison: Comparison, savings: tuple[Saving, ...]) -> None:
+    text = shown(comparison, savings=savings)
     for row in (
         ["time saved", "at", "mean", "reference", "lowest", "highest", "pairs"],
         ["all", "36.8%", "40.0% [2]", "26.8%", "37.8%", "3"],
@@ -277,152 +247,131 @@ def test_savings_are_a_table_and_grids(printed: Printed, comparison: Comparison,
         ["[2] another paper"],
         ["[3] a claim"],
     ):
-        assert row in rows
+        assert row in cells(text)
     assert "reference: what the source gives, which need not be a publication" in text
 
 
-def test_hundreds_of_rows_have_footnotes_that_can_be_read(printed: Printed, comparison: Comparison) -> None:
-    rows = tuple(
-        evolve(comparison.rows[0], fabric=f"mesh {number}", notes=(f"note {number}",), fidelity="exact")
-        for number in range(100)
-    )
-    mixed = (*rows, comparison.rows[0])
-    text = printed(comparison_report(evolve(comparison, rows=mixed)), width=1000)
-    lines = text.splitlines()
+def test_hundreds_of_rows_have_footnotes_that_can_be_read(comparison: Comparison) -> None:
+    first = comparison.rows[0]
+    rows = [evolve(first, fabric=f"mesh {number}", notes=(f"note {number}",)) for number in range(100)]
+    lines = printed(comparison_report(evolve(comparison, rows=(*rows, first))), width=1000).splitlines()
     assert "(t) note 19" in lines
     assert "... and 80 other notes, which --json and --csv write" in lines
-
-
-def test_times_of_a_wide_sweep_have_a_unit_that_shows_all_of_them(printed: Printed, comparison: Comparison) -> None:
-    first, second, *_ = comparison.rows
-    rows = (evolve(first, seconds=0.0175), evolve(second, seconds=364e-9))
-    text = printed(comparison_report(evolve(comparison, rows=rows)))
-    assert "net  (times in us;" in text
-    lines = [line.split()[:2] for line in text.splitlines()]
-    assert ["mesh", "17500.000"] in lines
-    assert ["C", "0.364"] in lines
 
 
 def test_statuses_look_different_on_a_terminal(comparison: Comparison) -> None:
     file = io.StringIO()
     console = Console(file=file, width=120, force_terminal=True, color_system="standard", markup=False)
     layout.show(console, comparison_report(comparison))
-    words = ("simulated", "calibrated", "predicted")
-    looks = {tuple(re.findall(rf"(\x1b\[[0-9;]*m)?{word}", file.getvalue())[:1]) for word in words}
+    statuses = ("simulated", "calibrated", "predicted")
+    looks = {tuple(re.findall(rf"(\x1b\[[0-9;]*m)?{status}", file.getvalue())[:1]) for status in statuses}
     assert len(looks) == 3
 
 
-def trained(comparison: Comparison, works: list[Work | None], scale: float = 1.0) -> list[Part]:
-    rows = tuple(
-        evolve(
-            row,
-            work=work,
-            throughput=Throughput.of(work, row.seconds, npus=row.npus, peak=1e3, compute_scale=scale),
-        )
-        for row, work in zip(comparison.rows, works, strict=True)
-    )
-    return comparison_report(evolve(comparison, rows=rows))
+def trained(comparison: Comparison, works: list[Work | None], scale: float = 1.0) -> tuple[Row, ...]:
+    """Return the rows with what they train, on NPUs of 1 kFLOP/s."""
+    rows = []
+    for row, work in zip(comparison.rows, works, strict=True):
+        rates = Throughput.of(work, row.seconds, npus=row.npus, peak=1e3, compute_scale=scale)
+        rows.append(evolve(row, work=work, throughput=rates))
+    return tuple(rows)
 
 
 def header(text: str) -> list[str]:
     return next(line for line in text.splitlines() if line.startswith("fabric")).replace("MFU %", "MFU%").split()
 
 
-def test_nothing_is_said_of_training_where_there_is_none(printed: Printed, comparison: Comparison) -> None:
-    text = printed(comparison_report(comparison))
+def rows_of(text: str) -> list[list[str]]:
+    return [line for line in words(text) if line[:1] in (["mesh"], ["C"])]
+
+
+def test_nothing_is_said_of_training_where_there_is_none(comparison: Comparison) -> None:
+    text = shown(comparison)
     assert not {"samples", "samples/s", "tokens/s", "MFU%"} & set(header(text))
     assert "MFU" not in text
 
 
-def test_samples_per_second_and_mfu_have_columns(printed: Printed, comparison: Comparison) -> None:
-    text = printed(trained(comparison, [Work(8, tokens=800, model_flops=100)] * 3 + [None] * 2))
+def test_samples_per_second_and_mfu_have_columns(comparison: Comparison) -> None:
+    works = [Work(8, tokens=800, model_flops=100)] * 3 + [None] * 2
+    text = shown(comparison, rows=trained(comparison, works))
     assert header(text)[:5] == ["fabric", "time", "speed-up", "samples/s", "MFU%"]
-    rows = [line.split()[:5] for line in text.splitlines() if re.match(r"(mesh|C)\b", line)]
     # 8 samples in 20 ms; 100 FLOP on 20 NPUs of 1 kFLOP/s, which can do 400 in that time.
-    assert rows[0] == ["mesh", "20.00", "1.000", "400.0", "25.0"]
-    assert rows[2] == ["mesh", "20.00", "1.000", "-", "-"]
+    first, _, third, *_ = rows_of(text)
+    assert first[:5] == ["mesh", "20.00", "1.000", "400.0", "25.0"]
+    assert third[:5] == ["mesh", "20.00", "1.000", "-", "-"]
     assert "compute_scale is below 1" not in text
 
 
-def test_other_amounts_and_lengths_of_samples_have_columns_too(printed: Printed, comparison: Comparison) -> None:
-    text = printed(trained(comparison, [Work(1024, tokens=2048), *[Work(8, tokens=8)] * 4]))
+def test_other_amounts_and_lengths_of_samples_have_columns_too(comparison: Comparison) -> None:
+    text = shown(comparison, rows=trained(comparison, [Work(1024, tokens=2048), *[Work(8, tokens=8)] * 4]))
     assert header(text)[:6] == ["fabric", "time", "speed-up", "samples", "samples/s", "tokens/s"]
-    first = next(line.split() for line in text.splitlines() if line.startswith("mesh"))
     # It takes the longest time, and trains the most tokens in a second.
-    assert first[3:7] == ["best", "1,024", "51,200", "102,400"]
+    assert rows_of(text)[0][3:7] == ["best", "1,024", "51,200", "102,400"]
     assert "best: the most samples/s in a table, or the most tokens/s in a table" in text
 
 
-def test_how_the_batch_is_divided_has_columns_where_it_differs(printed: Printed, comparison: Comparison) -> None:
+def test_how_the_batch_is_divided_has_columns_where_it_differs(comparison: Comparison) -> None:
     same: list[Work | None] = [Work(8, replicas=2, microbatches=4)] * 5
-    assert not {"replicas", "microbatches"} & set(header(printed(trained(comparison, same))))
-    text = printed(trained(comparison, [Work(8, replicas=4, microbatches=2), *same[1:]]))
+    assert not {"replicas", "microbatches"} & set(header(shown(comparison, rows=trained(comparison, same))))
+    works = [Work(8, replicas=4, microbatches=2), *same[1:]]
+    text = shown(comparison, rows=trained(comparison, works))
     assert header(text)[:6] == ["fabric", "time", "speed-up", "replicas", "microbatches", "samples/s"]
-    rows = [line.split()[:7] for line in text.splitlines() if re.match(r"(mesh|C)\b", line)]
-    assert [row[-4:-2] if "best" not in row else row[4:6] for row in rows][:2] == [["4", "2"], ["2", "4"]]
-    assert "compare samples/s, not times" not in text
+    assert [row[3:5] for row in rows_of(text)[:2]] == [["4", "2"], ["2", "4"]]
 
 
-def test_no_column_repeats_a_swept_field(printed: Printed, comparison: Comparison) -> None:
+def test_no_column_repeats_a_swept_field(comparison: Comparison) -> None:
     rows = tuple(
         evolve(row, workload_settings={"dp": count}, work=Work(8, replicas=count, microbatches=count))
         for count, row in enumerate(_swept(comparison, "mesh").rows, 1)
     )
-    text = printed(comparison_report(evolve(comparison, rows=rows)))
-    columns = next(line.split() for line in text.splitlines() if line.startswith("dp "))
+    columns = next(line for line in words(shown(comparison, rows=rows)) if line[:1] == ["dp"])
     assert "microbatches" in columns
     assert "replicas" not in columns
 
 
-def test_a_row_that_leaves_something_out_is_not_the_best(printed: Printed, comparison: Comparison) -> None:
+def test_a_row_that_leaves_something_out_is_not_the_best(comparison: Comparison) -> None:
     swept = _swept(comparison, "mesh")
     rows = (*swept.rows[:-1], evolve(swept.rows[-1], notes=("no gathers",), omissions=("no gathers",)))
-    report = printed(comparison_report(swept))
-    assert "leave something out" not in report
-    text = printed(comparison_report(evolve(swept, rows=rows)))
-    assert "rows with (a) leave something out, so none of them is marked best" in text.splitlines()
-    assert "(a) no gathers" in text.splitlines()
+    assert "leave something out" not in shown(swept)
+    lines = shown(swept, rows=rows).splitlines()
+    assert "rows with (a) leave something out, so none of them is marked best" in lines
+    assert "(a) no gathers" in lines
 
 
-def test_no_mfu_where_computation_is_faster_than_the_peak(printed: Printed, comparison: Comparison) -> None:
-    text = printed(trained(comparison, [Work(8, model_flops=1e9)] * 5, scale=0.5))
+def test_no_mfu_where_computation_is_faster_than_the_peak(comparison: Comparison) -> None:
+    text = shown(comparison, rows=trained(comparison, [Work(8, model_flops=1e9)] * 5, scale=0.5))
     assert "MFU%" not in header(text)
     assert "MFU is omitted where compute_scale is below 1: computation may then exceed the NPU's peak" in text
 
 
-def _fabrics_swept(comparison: Comparison) -> Comparison:
-    """Return a comparison of two workloads on a fabric of three rates, and on one that is not swept."""
-    first = comparison.rows[0]
-    rows = [
-        evolve(
-            first,
-            workload=net,
-            workload_template=net,
-            fabric=f"ring {rate}" if rate else "tree",
-            fabric_template="ring {rate}" if rate else "tree",
-            fabric_settings={"rate": rate} if rate else {},
-            status=Status.SIMULATED,
-            notes=(),
-            reference_source=None,
-            reference_speedup=None,
-        )
-        for net in ("A", "B")
-        for rate in ("1 GB/s", "10 GB/s", "")
-    ]
-    return evolve(comparison, rows=tuple(rows), approximated="")
-
-
-def test_a_sweep_of_fabrics_is_one_table_across_workloads(printed: Printed, comparison: Comparison) -> None:
-    text = printed(comparison_report(_fabrics_swept(comparison)))
-    rows = [re.split(r"\s{2,}", line) for line in text.splitlines()]
-    assert [row[:4] for row in rows if row[0] == "workload"] == [["workload", "fabric", "rate", "time"]]
-    assert [row[:3] for row in rows if len(row) > 3 and row[0] in "AB"] == [
+def test_a_sweep_of_fabrics_is_one_table_across_workloads(comparison: Comparison) -> None:
+    plain: dict[str, Any] = {
+        "status": Status.SIMULATED,
+        "notes": (),
+        "reference_source": None,
+        "reference_speedup": None,
+    }
+    rows = []
+    for net in ("A", "B"):
+        own: dict[str, Any] = {"workload": net, "workload_template": net, **plain}
+        for rate in ("1 GB/s", "10 GB/s"):
+            ring: dict[str, Any] = {
+                "fabric": f"ring {rate}",
+                "fabric_template": "ring {rate}",
+                "fabric_settings": {"rate": rate},
+            }
+            rows.append(evolve(comparison.rows[0], **own, **ring))
+        rows.append(evolve(comparison.rows[0], **own, fabric="tree", fabric_template="tree"))
+    text = shown(comparison, rows=tuple(rows), approximated="")
+    found = cells(text)
+    assert [row[:4] for row in found if row[0] == "workload"] == [["workload", "fabric", "rate", "time"]]
+    assert [row[:3] for row in found if len(row) > 3 and row[0] in "AB"] == [
         [net, *names] for net in "AB" for names in (["ring", "1 GB/s"], ["ring", "10 GB/s"], ["tree", "-"])
     ]
     assert text.count("times in") == 1
 
 
-def test_a_cell_without_a_result_is_a_row_with_its_reason(printed: Printed, comparison: Comparison) -> None:
+def test_a_cell_without_a_result_is_a_row_with_its_reason(comparison: Comparison) -> None:
     long = "needs 120 GB of memory per NPU (weights 60 GB, optimizer 60 GB), but an NPU has 80 GB"
     swept = _swept(comparison, "mesh")
     names: dict[str, Any] = {"workload_template": "mp{mp} pp{pp}", "fabric_template": "mesh"}
@@ -430,62 +379,52 @@ def test_a_cell_without_a_result_is_a_row_with_its_reason(printed: Printed, comp
         Failure("mp4 pp1", "mesh", long, True, workload_settings={"mp": 4, "pp": 1}, place=1, **names),
         Failure("mp4 pp2", "mesh", "broke", False, workload_settings={"mp": 4, "pp": 2}, place=4, **names),
     )
-    text = printed(comparison_report(evolve(swept, failures=failures)))
-    rows = [re.split(r"\s{2,}", line) for line in text.splitlines() if line[:1].isdigit()]
-    assert [row[:2] for row in rows] == [["1", "1"], ["4", "1"], ["1", "2"], ["2", "1"], ["2", "2"], ["4", "2"]]
+    text = shown(swept, failures=failures)
+    rows = [row for row in cells(text) if row[0].isdigit()]
+    assert starts(rows, 2) == [["1", "1"], ["4", "1"], ["1", "2"], ["2", "1"], ["2", "2"], ["4", "2"]]
     assert rows[1][2:] == ["-", "infeasible: needs 120 GB of memory per NPU (weights 60 GB, optimizer ... (a)"]
     assert rows[-1][2:] == ["-", "failed: broke"]
     assert f"(a) infeasible: {long}" in text.replace("\n", "")
     assert not [line for line in text.splitlines() if line.startswith("mp  pp") and line != line.rstrip()]
 
 
-def test_a_row_whose_baseline_has_no_result_has_no_speedup(printed: Printed, comparison: Comparison) -> None:
-    rows = tuple(evolve(row, speedup=None, notes=(), reference_speedup=None) for row in comparison.rows[:2])
-    failure = Failure("net", "base", "does not fit", True)
-    text = printed(comparison_report(evolve(comparison, rows=rows, failures=(failure,))))
-    lines = [line.split() for line in text.splitlines()]
+def test_a_row_whose_baseline_has_no_result_has_no_speedup(comparison: Comparison) -> None:
+    rows = changed(comparison, speedup=None, notes=(), reference_speedup=None)[:2]
+    lines = words(shown(comparison, rows=rows, failures=(Failure("net", "base", "does not fit", True),)))
     assert ["C", "16.00", "best", "calibrated", "10.00", "6.00"] in lines
     assert ["base", "-", "infeasible", "infeasible:", "does", "not", "fit"] in lines
 
 
-def test_nothing_but_cells_without_a_result_is_a_table_too(printed: Printed, comparison: Comparison) -> None:
-    text = printed(comparison_report(evolve(comparison, rows=(), failures=(Failure("net", "mesh", "broke", False),))))
-    assert ["mesh", "-", "failed:", "broke"] in [line.split() for line in text.splitlines()]
+def test_nothing_but_cells_without_a_result_is_a_table_too(comparison: Comparison) -> None:
+    text = shown(comparison, rows=(), failures=(Failure("net", "mesh", "broke", False),))
+    assert ["mesh", "-", "failed:", "broke"] in words(text)
 
 
-def test_a_ranking_is_one_table_with_its_metrics(printed: Printed, comparison: Comparison) -> None:
-    rows = tuple(
-        evolve(row, cost=cost, notes=()) for row, cost in zip(comparison.rows, (1e6, 2e6, 5e6, 9, 1), strict=True)
-    )
-    ranking = Ranking(sort="-cost", best=3, pareto=("cost", "time"))
-    text = printed(comparison_report(evolve(comparison, rows=rows), ranking))
-    lines = [line.split() for line in text.splitlines()]
-    assert [line[:5] for line in lines if line[:1] == ["workload"]] == [
-        ["workload", "fabric", "time", "speed-up", "cost"]
-    ]
-    assert [line[:2] for line in lines if line[:1] in (["net"], ["other"])][:2] == [["net", "D"], ["other", "C"]]
+def test_a_ranking_is_one_table_with_its_metrics(comparison: Comparison) -> None:
+    costs = (1e6, 2e6, 5e6, 9, 1)
+    rows = tuple(evolve(row, cost=cost, notes=()) for row, cost in zip(comparison.rows, costs, strict=True))
+    text = shown(comparison, Ranking(sort="-cost", best=3, pareto=("cost", "time")), rows=rows)
+    assert ["workload", "fabric", "time", "speed-up", "cost"] in starts(words(text), 5)
+    assert [line[:2] for line in words(text) if line[:1] in (["net"], ["other"])][:2] == [["net", "D"], ["other", "C"]]
     assert "2 of 5 cells: no other one beats them in cost and time" in text
     assert "5,000,000" in text
 
 
-def test_a_sweep_says_how_much_is_trained_in_all_terms(printed: Printed, comparison: Comparison) -> None:
+def test_a_sweep_says_how_much_is_trained_in_all_terms(comparison: Comparison) -> None:
     swept = _swept(comparison, "mesh")
-    rows = tuple(
-        evolve(
-            row, npus=npus, work=work, throughput=Throughput.of(work, row.seconds, npus=npus, peak=1e3, compute_scale=1)
-        )
-        for row, npus, work in zip(swept.rows, (4, 4, 8, 8), [Work(8, tokens=800, model_flops=100)] * 4, strict=True)
-    )
+    sizes = zip(swept.rows, (4, 4, 8, 8), strict=True)
+    swept = evolve(swept, rows=tuple(evolve(row, npus=npus) for row, npus in sizes))
+    rows = trained(swept, [Work(8, tokens=800, model_flops=100)] * 4)
     text = printed(comparison_report(evolve(swept, rows=rows)), 200)
-    (head,) = (line for line in text.splitlines() if line.startswith("mp  pp"))
-    assert re.split(r"\s{2,}", head)[-6:-1] == ["samples/s", "tokens/s", "MFU %", "NPU-seconds", "compute"]
+    (head,) = (row for row in cells(text) if row[:2] == ["mp", "pp"])
+    assert head[-6:-1] == ["samples/s", "tokens/s", "MFU %", "NPU-seconds", "compute"]
     # 8 samples of 100 tokens in 80 ms, on 4 NPUs.
-    assert ["100.0", "10,000", "31.2", "0.3200"] in [line.split()[-6:-2] for line in text.splitlines()]
+    assert ["100.0", "10,000", "31.2", "0.3200"] in [line[-6:-2] for line in words(text)]
 
 
-def test_the_key_and_what_is_accepted_stand_below_the_table(printed: Printed, comparison: Comparison) -> None:
+def test_the_key_and_what_is_accepted_stand_below_the_table(comparison: Comparison) -> None:
     key, accepted = "workloads.net.workload.zero_stage", "0 to 3"
     failure = Failure("net", "mesh", "4 is not a ZeRO stage", True, key=key, accepted=accepted)
-    text = printed(comparison_report(evolve(comparison, rows=(), failures=(failure,))))
+    text = shown(comparison, rows=(), failures=(failure,))
     assert "infeasible: 4 is not a ZeRO stage (a)" in text
     assert f"(a) infeasible: {key}: 4 is not a ZeRO stage (accepted: {accepted})" in text.replace("\n", "")

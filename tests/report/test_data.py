@@ -16,14 +16,8 @@ from fredfw.report.cells import groups, ordered
 
 
 def test_causes_come_as_most_are_declared_and_then_by_name() -> None:
-    assert ordered(("zeta", "dp", "compute", "alpha", "load", "bubble"), [{"load": ""}, {"mp": "", "dp": ""}]) == (
-        "compute",
-        "bubble",
-        "dp",
-        "load",
-        "alpha",
-        "zeta",
-    )
+    found = ordered(("zeta", "dp", "compute", "alpha", "load", "bubble"), [{"load": ""}, {"mp": "", "dp": ""}])
+    assert found == ("compute", "bubble", "dp", "load", "alpha", "zeta")
 
 
 def test_comparison_as_json(comparison: Comparison) -> None:
@@ -50,26 +44,15 @@ def test_savings_as_json(comparison: Comparison, savings: tuple[Saving, ...]) ->
     document = json.loads(evolve(comparison, savings=savings).to_json())
     each = document["savings"][1]
     assert (each["name"], each["part"], each["by"]) == ("each", "dp", ["rate"])
-    assert each["groups"][1] == {
-        "at": {"rate": "4 Tbps"},
-        "saving": -0.079,
-        "lowest": -0.079 - 0.1,
-        "highest": -0.079 + 0.01,
-        "pairs": 3,
-        "reference": -0.1,
-        "reference_source": "another paper",
-    }
+    found = {"saving": -0.079, "lowest": -0.079 - 0.1, "highest": -0.079 + 0.01, "pairs": 3}
+    reference = {"reference": -0.1, "reference_source": "another paper"}
+    assert each["groups"][1] == {"at": {"rate": "4 Tbps"}, **found, **reference}
 
 
 def test_comparison_as_csv(comparison: Comparison) -> None:
     rows = list(csv.DictReader(data.comparison_to_csv(comparison).splitlines()))
-    assert [key for key in rows[0] if key.endswith("_seconds")] == [
-        "compute_seconds",
-        "bubble_seconds",
-        "mp_seconds",
-        "dp_seconds",
-        "zeta_seconds",
-    ]
+    times = [key.removesuffix("_seconds") for key in rows[0] if key.endswith("_seconds")]
+    assert times == ["compute", "bubble", "mp", "dp", "zeta"]
     for row, entry in zip(comparison.rows, rows, strict=True):
         assert (entry["workload"], entry["fabric"], entry["status"]) == (row.workload, row.fabric, row.status)
         assert float(entry["seconds"]) == row.seconds
@@ -108,11 +91,8 @@ def test_rows_of_one_sweep_are_one_group(comparison: Comparison) -> None:
 def test_busiest_links_first_and_ties_by_number(pair: Fabric, run: RunResult) -> None:
     loads = link_loads(pair, run.link_bytes, 5.0)
     # 100 B of the 50 B/s link in 5 s are 40 %, 150 B of 100 B/s are 30 %; the unused link 1 is left out.
-    assert [(load.link, load.name) for load in loads] == [
-        (3, "switch0->npu1"),
-        (0, "npu0->switch0"),
-        (2, "switch0->npu0"),
-    ]
+    expected = [(3, "switch0->npu1"), (0, "npu0->switch0"), (2, "switch0->npu0")]
+    assert [(load.link, load.name) for load in loads] == expected
     assert [load.utilization for load in loads] == pytest.approx([0.4, 0.3, 0.3])
     assert link_loads(pair, run.link_bytes, 5.0, top=1) == loads[:1]
 
@@ -122,13 +102,8 @@ def test_run_as_json(run: RunResult) -> None:
     assert document["format"] == "fredfw.run"
     assert document["breakdown"] == run.breakdown
     assert document["placement"] == [1, 0]
-    assert document["links"][0] == {
-        "link": 3,
-        "name": "switch0->npu1",
-        "bytes": 100.0,
-        "utilization": 0.4,
-        "bytes_by_label": {"dp": 100.0},
-    }
+    busiest = {"link": 3, "name": "switch0->npu1", "bytes": 100.0, "utilization": 0.4}
+    assert document["links"][0] == {**busiest, "bytes_by_label": {"dp": 100.0}}
     assert document["links"][1]["bytes_by_label"] == {"dp": 60.0, "mp": 90.0}
     assert document["provenance"] == run.provenance
     assert (document["figures"], document["notes"]) == ({"wavelengths": 64.0}, ["a note"])
@@ -155,16 +130,11 @@ def test_cells_without_a_result_are_rows_of_the_csv_in_their_place(comparison: C
     assert document["failures"][0]["fabric_settings"] == {"npus": 8}
 
 
-def test_the_memory_of_an_npu_is_in_the_csv(comparison: Comparison) -> None:
-    rows = (evolve(comparison.rows[0], memory={"weights": 1e9, "activations": 5e8}), *comparison.rows[1:])
+def test_what_is_not_known_is_empty_in_the_csv(comparison: Comparison) -> None:
+    memory = {"weights": 1e9, "activations": 5e8}
+    rows = (evolve(comparison.rows[0], speedup=None, memory=memory), *comparison.rows[1:])
     first, second, *_ = csv.DictReader(data.comparison_to_csv(evolve(comparison, rows=rows)).splitlines())
-    assert (float(first["memory"]), second["memory"]) == (1.5e9, "")
-
-
-def test_a_row_without_speedup_has_an_empty_value(comparison: Comparison) -> None:
-    rows = (evolve(comparison.rows[0], speedup=None), *comparison.rows[1:])
-    first, *_ = csv.DictReader(data.comparison_to_csv(evolve(comparison, rows=rows)).splitlines())
-    assert first["speedup"] == ""
+    assert (first["speedup"], float(first["memory"]), second["memory"]) == ("", 1.5e9, "")
 
 
 def test_sweeps_as_json_and_csv(sweep: CollectiveSweep) -> None:
@@ -200,16 +170,7 @@ def test_what_a_run_trains_is_in_its_json(run: RunResult) -> None:
     assert json.loads(data.run_to_json(run))["work"] is None
     told = evolve(run, work=Work(8), throughput=Throughput(1.6, npu_time=10.0))
     document = json.loads(data.run_to_json(told))
-    assert document["work"] == {
-        "samples": 8.0,
-        "tokens": None,
-        "model_flops": None,
-        "replicas": None,
-        "microbatches": None,
-    }
-    assert document["throughput"] == {
-        "samples_per_second": 1.6,
-        "tokens_per_second": None,
-        "mfu": None,
-        "npu_time": 10.0,
-    }
+    unknown = dict.fromkeys(("tokens", "model_flops", "replicas", "microbatches"))
+    assert document["work"] == {"samples": 8.0, **unknown}
+    rates = {"samples_per_second": 1.6, "tokens_per_second": None, "mfu": None, "npu_time": 10.0}
+    assert document["throughput"] == rates

@@ -1,16 +1,14 @@
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 from attrs import evolve
+from matplotlib.axes import Axes
 from matplotlib.contour import ContourSet
 
 from fredfw.errors import InputError
 from fredfw.experiment.results import Comparison, Saving, SavingGroup
 from fredfw.report import plots
-from fredfw.report.pictures import importing
 
 
 @pytest.fixture
@@ -23,9 +21,14 @@ def grid(shares: dict[tuple[object, object], float]) -> Saving:
     return Saving("grid", "x", "y", ("net",), None, ("a", "b"), groups)
 
 
+def panel(comparison: Comparison, saving: Saving) -> Axes:
+    axes, *_ = plots.maps_figure(evolve(comparison, savings=(saving,))).axes
+    return axes
+
+
 def break_even(comparison: Comparison, saving: Saving) -> list[tuple[float, float]]:
     """Return the points of the line where nothing is saved."""
-    axes, *_ = plots.maps_figure(evolve(comparison, savings=(saving,))).axes
+    axes = panel(comparison, saving)
     lines = [one for one in axes.collections if isinstance(one, ContourSet) and not one.filled]
     return [(float(x), float(y)) for line in lines for path in line.get_paths() for x, y in np.asarray(path.vertices)]
 
@@ -57,11 +60,8 @@ def test_the_break_even_is_where_nothing_is_saved(comparison: Comparison) -> Non
     assert {round(x, 9) for x, _ in points} == {2.5}
     # From one end of the other axis to the other.
     assert (min(y for _, y in points), max(y for _, y in points)) == (0.5, 2.5)
-
-
-def test_the_break_even_lies_between_decades(comparison: Comparison) -> None:
     points = break_even(comparison, grid({(1, b): share for b, share in (("1 MB", -1.0), ("100 MB", 0.5))}))
-    assert {round(x, 9) for x, _ in points} == {7.0}  # at 10 MB
+    assert {round(x, 9) for x, _ in points} == {7.0}  # between decades, at 10 MB
 
 
 @pytest.mark.parametrize("sign", [1, -1])
@@ -93,7 +93,7 @@ def test_places(values: tuple[object, ...], places: tuple[float, ...]) -> None:
 
 def test_values_stand_in_order_however_they_are_written(comparison: Comparison) -> None:
     saving = grid({(a, b): 0.1 * b + a for a in (0,) for b in (3, 1, 2)})
-    axes, *_ = plots.maps_figure(evolve(comparison, savings=(saving,))).axes
+    axes = panel(comparison, saving)
     assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "2", "3"]
     assert [text.get_text() for text in axes.texts] == ["10%", "20%", "30%"]
 
@@ -114,10 +114,3 @@ def test_nothing_to_draw_is_told(comparison: Comparison, savings: tuple[Saving, 
     for none in ((), savings[:2]):
         with pytest.raises(InputError, match="--map: there is no saving by two fields"):
             plots.maps_figure(evolve(comparison, savings=none))
-
-
-def test_without_matplotlib_the_message_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib.axes", None)
-    monkeypatch.delitem(sys.modules, "fredfw.report.plots")
-    with pytest.raises(InputError, match=r"--map: .*pip install 'fredfw\[plot\]'"), importing("--map"):
-        __import__("fredfw.report.plots")

@@ -239,10 +239,11 @@ def test_formats(comparison: Comparison, kind: str, start: bytes) -> None:
     assert second == first
 
 
-def test_without_matplotlib_the_message_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("option", ["--plot", "--map"])
+def test_without_matplotlib_the_message_says_how_to_get_it(option: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.axes", None)
     monkeypatch.delitem(sys.modules, "fredfw.report.plots")
-    with pytest.raises(InputError, match=r"--plot: .*pip install 'fredfw\[plot\]'"), importing("--plot"):
+    with pytest.raises(InputError, match=rf"{option}: .*pip install 'fredfw\[plot\]'"), importing(option):
         __import__("fredfw.report.plots")
 
 

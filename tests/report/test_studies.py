@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from rich.console import Console
+from showing import printed
 
 from fredfw.experiment.study.results import Objective, RungCount, RungError, StudyPoint, StudyResult
 from fredfw.report.shown import Table
@@ -42,16 +42,12 @@ def study() -> StudyResult:
     )
 
 
-def printed(study: StudyResult, top: int) -> list[str]:
-    console = Console(width=100, markup=False, highlight=False, emoji=False)
-    with console.capture() as capture:
-        for part in study_report(study, top):
-            console.print(part)
-    return [line.rstrip() for line in capture.get().splitlines()]
+def shown(study: StudyResult, top: int = 3) -> list[str]:
+    return [line.rstrip() for line in printed(study_report(study, top)).splitlines()]
 
 
 def test_the_report_counts_ranks_and_gives_reasons(study: StudyResult) -> None:
-    assert printed(study, 10) == [
+    assert shown(study, 10) == [
         "Three [of] four",
         "1,234 combinations, 6 points in the space; tried: 6, with a result: 3, that do not fit: 2, failed: 1",
         "",
@@ -74,27 +70,26 @@ def test_the_report_counts_ranks_and_gives_reasons(study: StudyResult) -> None:
 
 
 def test_a_terminal_that_is_too_narrow_has_the_rank_in_each_part_of_the_table(study: StudyResult) -> None:
-    console = Console(width=30, force_terminal=True, color_system=None)
-    with console.capture() as capture:
-        console.print(next(part for part in study_report(study, 10) if isinstance(part, Table)), crop=False)
-    headers = [line.split() for line in capture.get().splitlines() if line.startswith("rank")]
+    table = next(part for part in study_report(study, 10) if isinstance(part, Table))
+    text = printed([table], 30, terminal=True)
+    headers = [line.split() for line in text.splitlines() if line.startswith("rank")]
     assert len(headers) > 1
     assert headers[0] == ["rank", "tp", "size", "time", "(s)"]
 
 
 def test_only_the_best_are_listed(study: StudyResult) -> None:
-    lines = printed(study, 1)
+    lines = shown(study, 1)
     assert "the best 1 of 2 by least time, memory at most 5 GB" in lines
     assert sum(line.startswith("   1   2  1 GB") for line in lines) == 1
     assert not any(line.startswith("   2   1") for line in lines)
 
 
 def test_an_interrupted_study_says_so(study: StudyResult) -> None:
-    assert "interrupted: the sampler has not come to its end" in printed(evolve(study, complete=False), 3)
+    assert "interrupted: the sampler has not come to its end" in shown(evolve(study, complete=False))
 
 
 def test_a_study_without_a_result_has_no_table(study: StudyResult) -> None:
-    lines = printed(evolve(study, points=study.points[3:]), 3)
+    lines = shown(evolve(study, points=study.points[3:]))
     assert "no point has a result (least time, memory at most 5 GB)" in lines
     assert not any(line.startswith("rank") for line in lines)
 
@@ -105,13 +100,13 @@ def test_a_study_without_a_result_has_no_table(study: StudyResult) -> None:
 )
 def test_a_study_whose_results_are_beyond_a_limit_says_so(study: StudyResult, count: int, heading: str) -> None:
     points = [evolve(point, rank=None, reason="memory 9 GB is above the limit") for point in study.points[:count]]
-    assert f"{heading} (least time, memory at most 5 GB)" in printed(evolve(study, points=tuple(points)), 3)
+    assert f"{heading} (least time, memory at most 5 GB)" in shown(evolve(study, points=tuple(points)))
 
 
 def test_several_objectives_are_a_front_and_cells_that_differ_are_columns(study: StudyResult) -> None:
     points = (study.points[0], evolve(study.points[1], fabric="ring", values={"tp": 2}))
     objectives = (*study.objectives, Objective("mfu", "", False))
-    lines = printed(evolve(study, points=points, objectives=objectives, limits={}), 3)
+    lines = shown(evolve(study, points=points, objectives=objectives, limits={}))
     assert "all 2 by least time and most mfu; rank 1 is the Pareto front" in lines
     assert "rank  fabric  tp  size  time (s)  MFU %  memory (GB)" in lines
     assert "   1  ring     2  -        1.500  50.00        3.000" in lines
@@ -133,7 +128,7 @@ def test_estimates_are_called_so_and_their_error_is_told(study: StudyResult) -> 
     errors = {"compressed": RungError(3, 0.00042, -0.0213)}
     rungs = (RungCount("estimate", 6, 4, 21, errors), RungCount("compressed", 3, 3, 4321))
     points = tuple(evolve(one, estimated=True) for one in study.points)
-    lines = printed(evolve(study, points=points, rungs=rungs), 10)
+    lines = shown(evolve(study, points=points, rungs=rungs), 10)
     assert lines[4] == "times are estimates: no communication hinders another, and nothing was simulated"
     assert lines[-4:-1] == [
         "estimate: 6 points, 4 results, 21 events",

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 
 import pytest
 from attrs import evolve
 from click.testing import CliRunner
-from rich.console import Console
+from showing import printed
 
 from fredfw.cli import main
 from fredfw.experiment.results import CriticalPath, RunResult
@@ -25,15 +24,6 @@ workload = { name = "microbenchmark", size = "8 GB" }
 """
 
 
-def text(result: RunResult, top: int = 10) -> str:
-    console = Console(file=io.StringIO(), width=200)
-    for one in why_report(result, top):
-        console.print(one)
-    written = console.file
-    assert isinstance(written, io.StringIO)
-    return written.getvalue()
-
-
 def test_nothing_is_said_that_was_not_asked_for(run: RunResult) -> None:
     assert why_report(run) == []
 
@@ -42,44 +32,37 @@ def test_the_first_line_says_what_limits_the_iteration(run: RunResult) -> None:
     path = critical_path(run)
     # 2 s forward, 1 s more of rank 1, then "grads 2" until 5 s; nobody knows which links it used.
     assert path.by_kind == {"compute": 3.0, "dp": 2.0}
-    lines = text(evolve(run, critical_path=path)).splitlines()
+    lines = printed(why_report(evolve(run, critical_path=path)), 200).splitlines()
     assert lines[1] == "limited by compute: 60.0 % of the critical path; then network 40.0 %"
     assert lines[2] == "the path goes through 3 tasks: compute 60.0 %, dp 40.0 %"
     assert any(line.startswith("grads 2 ") and " dp " in line for line in lines)
     tiers = [line for line in lines if line.startswith("switch -> npu")]
     # The link 2->1 at 50 B/s, and 2->0 at 100 B/s, over 5 s.
     assert [line.split()[-2:] for line in tiers] == [["40.0", "%"], ["30.0", "%"]]
-    short = text(evolve(run, critical_path=path), top=1)
-    assert "... and 2 others, 60.0 %" in short
+    assert "... and 2 others, 60.0 %" in printed(why_report(evolve(run, critical_path=path), top=1), 200)
 
 
 def test_an_iteration_without_time_has_no_limit() -> None:
     assert headline(CriticalPath(0.0, 0, (), {}, {}, {}, 0.0)) == "nothing limits this iteration: it takes no time"
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    path = tmp_path / "e.toml"
-    path.write_text(EXPERIMENT)
-    return path
+def test_the_command_prints_and_writes_what_was_asked_for(tmp_path: Path) -> None:
+    file = tmp_path / "e.toml"
+    file.write_text(EXPERIMENT)
 
+    def run(*options: str) -> str:
+        return CliRunner().invoke(main, ["run", str(file), *options]).output
 
-def test_the_command_prints_and_writes_what_was_asked_for(file: Path) -> None:
-    asked = CliRunner().invoke(main, ["run", str(file), "--json", "-", "--why"])
-    document = json.loads(asked.output)
+    document = json.loads(run("--json", "-", "--why"))
     assert sum(document["critical_path"]["by_limit"].values()) == pytest.approx(document["seconds"])
     assert "what_if" not in document
     assert [tier["name"] for tier in document["tiers"]] == ["npu -> npu"]
-    plain = json.loads(CliRunner().invoke(main, ["run", str(file), "--json", "-"]).output)
-    assert not {"critical_path", "what_if"} & set(plain)
-    shown = CliRunner().invoke(main, ["run", str(file), "--what-if", "3"]).output
+    assert not {"critical_path", "what_if"} & set(json.loads(run("--json", "-")))
+    shown = run("--what-if", "3")
     assert "limited by bandwidth of npu - npu: " in shown
     assert "what if one parameter were 1 % or 3x better" in shown
-    both = json.loads(CliRunner().invoke(main, ["run", str(file), "--what-if", "--json", "-"]).output)
+    both = json.loads(run("--what-if", "--json", "-"))
     assert both["what_if"]["factor"] == 2
-    assert {one["parameter"] for one in both["what_if"]["improvements"]} == {
-        "bandwidth of npu - npu",
-        "latency of links",
-        "compute",
-    }
+    parameters = {one["parameter"] for one in both["what_if"]["improvements"]}
+    assert parameters == {"bandwidth of npu - npu", "latency of links", "compute"}
     assert "critical_path" in both

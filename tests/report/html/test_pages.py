@@ -26,7 +26,7 @@ from fredfw.report.exporters import HtmlExporter
 from fredfw.report.html import svg
 from fredfw.report.html.page import rendered
 from fredfw.report.pages import provenance
-from fredfw.report.pictures import Axis, Bar, Bars, Dot, Dots
+from fredfw.report.pictures import Axis, Bar, Bars, Dot, Dots, HeatMap
 from fredfw.report.shown import GAP, Details, Heading, Line, Page, Said, Section, Span, Table
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
@@ -389,6 +389,7 @@ def test_pictures_of_two_fields_are_maps(comparison: Comparison) -> None:
         for pp in (1, 2, 4, 8)
     ]
     (picture,) = charts(rows)
+    assert isinstance(picture, HeatMap)
     assert svg.drawn(picture).count("<rect") == 16
     assert picture.caption.startswith("iteration time; the lighter the better")
 

@@ -1,0 +1,35 @@
+"""What a reader sees of a report on a console."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rich.console import Console, RenderableType
+
+from fredfw.report import layout
+
+
+def printed(report: Iterable[RenderableType], width: int = 100, *, terminal: bool = False) -> str:
+    """Return the text, without colours."""
+    file = io.StringIO()
+    options: dict[str, Any] = {"force_terminal": terminal, "color_system": None}
+    layout.show(Console(file=file, width=width, markup=False, highlight=False, **options), report)
+    return re.sub(r"\x1b\[[\d;]*m", "", file.getvalue())
+
+
+def words(text: str) -> list[list[str]]:
+    """Return the words of each line."""
+    return [line.split() for line in text.splitlines()]
+
+
+def cells(text: str) -> list[list[str]]:
+    """Return the cells of each line of tables."""
+    return [re.split(r"\s{2,}", line.strip()) for line in text.splitlines()]
+
+
+def starts(rows: Sequence[Sequence[str]], length: int) -> list[list[str]]:
+    """Return the beginning of each row."""
+    return [list(row[:length]) for row in rows]
