@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from itertools import product
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from attrs import evolve
 from matplotlib import rc_context
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from fredfw import Work
@@ -18,9 +20,13 @@ from fredfw.report.pictures import Bars, Curves, HeatMap, colours, importing
 from fredfw.report.plots import FONTS
 
 
-def panels(comparison: Comparison) -> list[Axes]:
+def figure_of(rows: Iterable[Row]) -> Figure:
+    return plots.comparison_figure(Comparison("Rows", "mesh", tuple(rows)))
+
+
+def panels(rows: Iterable[Row]) -> list[Axes]:
     """Return the panels with an axis, without the legend."""
-    return [axes for axes in plots.comparison_figure(comparison).axes if axes.get_xlabel()]
+    return [axes for axes in figure_of(rows).axes if axes.get_xlabel()]
 
 
 def ends(axes: Axes) -> list[float]:
@@ -41,7 +47,6 @@ def swept(**fields: tuple[object, ...]) -> list[Row]:
     """Return the rows of a sweep on two fabrics; the second is twice as fast, every row ten times slower."""
     rows = []
     for index, values in enumerate(product(*fields.values())):
-        settings = dict(zip(fields, values, strict=True))
         for fabric, factor in (("mesh", 1.0), ("tree", 0.5)):
             seconds = 1e-6 * 10**index * factor
             row = Row(
@@ -56,14 +61,22 @@ def swept(**fields: tuple[object, ...]) -> list[Row]:
                 breakdown={"dp": seconds},
                 npus=4,
                 workload_template=" ".join(f"{{{name}}}" for name in fields),
-                workload_settings=settings,
+                workload_settings=dict(zip(fields, values, strict=True)),
             )
             rows.append(row)
     return rows
 
 
+def on_mesh(**fields: tuple[object, ...]) -> list[Row]:
+    return [row for row in swept(**fields) if row.fabric == "mesh"]
+
+
+def texts(axes: Axes) -> list[str]:
+    return [text.get_text() for text in axes.texts]
+
+
 def test_bars_are_iteration_times_with_their_unit(comparison: Comparison) -> None:
-    first, second = panels(comparison)
+    first, second = panels(comparison.rows)
     assert [axes.get_xlabel() for axes in (first, second)] == ["iteration time (ms)"] * 2
     assert [axes.get_title(loc="left") for axes in (first, second)] == ["net", "other"]
     assert (names(first), names(second)) == (["mesh", "C", "D"], ["mesh", "C"])
@@ -72,9 +85,9 @@ def test_bars_are_iteration_times_with_their_unit(comparison: Comparison) -> Non
 
 
 def test_speedups_published_values_and_calibrated_cells_are_marked(comparison: Comparison) -> None:
-    figure = plots.comparison_figure(comparison)
+    figure = figure_of(comparison.rows)
     first, second = (axes for axes in figure.axes if axes.get_xlabel())
-    assert [text.get_text() for text in first.texts] == ["1.00x", "1.25x", "2.50x"]
+    assert texts(first) == ["1.00x", "1.25x", "2.50x"]
     assert [text.get_fontweight() for text in first.texts] == ["normal", "normal", "bold"]
     # 20 ms over 1.25 and 2.5.
     diamonds = [float(np.ravel(line.get_xdata())[0]) for axes in (first, second) for line in axes.lines]
@@ -82,26 +95,18 @@ def test_speedups_published_values_and_calibrated_cells_are_marked(comparison: C
     hatched = [patch for patch in first.patches if isinstance(patch, Rectangle) and patch.get_hatch()]
     assert len(hatched) == 1
     (legend,) = (legend for axes in figure.axes if (legend := axes.get_legend()))
-    assert [text.get_text() for text in legend.get_texts()] == [
-        "compute",
-        "bubble",
-        "exposed mp",
-        "exposed dp",
-        "exposed zeta",
-        "calibrated (fitted) cell",
-        "published value",
-    ]
+    causes = ["compute", "bubble", "exposed mp", "exposed dp", "exposed zeta"]
+    assert [text.get_text() for text in legend.get_texts()] == [*causes, "calibrated (fitted) cell", "published value"]
 
 
 def test_bars_without_a_speedup_say_their_time(comparison: Comparison) -> None:
-    rows = tuple(evolve(row, speedup=None) for row in comparison.rows)
-    first, _ = panels(evolve(comparison, rows=rows))
-    assert [text.get_text() for text in first.texts] == ["20 ms", "16 ms", "8 ms"]
+    first, _ = panels(evolve(row, speedup=None) for row in comparison.rows)
+    assert texts(first) == ["20 ms", "16 ms", "8 ms"]
 
 
 def test_no_text_overlaps_another_at_the_width_of_a_column(comparison: Comparison) -> None:
     rows = tuple(evolve(row, workload=f"{row.workload}, a name that is much longer") for row in comparison.rows)
-    figure = plots.comparison_figure(evolve(comparison, rows=rows))
+    figure = figure_of(rows)
     assert figure.get_figwidth() == 3.5
     with rc_context(FONTS):
         figure.draw_without_rendering()
@@ -119,7 +124,7 @@ def test_many_bars_take_several_panels_and_columns(comparison: Comparison) -> No
     one = comparison.rows[0]
     rows = tuple(evolve(one, workload=net, fabric=f"f {number}") for net in ("a", "b", "c") for number in range(70))
     rows = tuple(evolve(row, workload_template=row.workload) for row in rows)
-    figure = plots.comparison_figure(evolve(comparison, rows=rows))
+    figure = figure_of(rows)
     found = [axes for axes in figure.axes if axes.get_xlabel()]
     assert [name for axes in found for name in names(axes)] == [row.fabric for row in rows]
     assert [axes.get_title(loc="left") for axes in found] == ["a", "a", "b", "b", "c", "c"]
@@ -128,9 +133,8 @@ def test_many_bars_take_several_panels_and_columns(comparison: Comparison) -> No
     assert figure.get_figheight() < 14
 
 
-def test_a_numeric_sweep_is_lines_on_logarithmic_axes(comparison: Comparison) -> None:
-    rows = tuple(swept(size=("1 kB", "1 MB", "64 MB", "1 GB")))
-    (axes,) = panels(evolve(comparison, rows=rows))
+def test_a_numeric_sweep_is_lines_on_logarithmic_axes() -> None:
+    (axes,) = panels(swept(size=("1 kB", "1 MB", "64 MB", "1 GB")))
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("size", "iteration time")
     assert [label.get_text() for label in axes.get_xticklabels()] == ["1 kB", "1 MB", "64 MB", "1 GB"]
@@ -141,69 +145,58 @@ def test_a_numeric_sweep_is_lines_on_logarithmic_axes(comparison: Comparison) ->
     assert axes.yaxis.get_major_formatter()(1e-5) == "10 us"
 
 
-def test_times_within_a_decade_have_a_linear_axis_from_nothing(comparison: Comparison) -> None:
-    rows = tuple(evolve(row, seconds=0.002 + 0.001 * index) for index, row in enumerate(swept(mp=(1, 2, 4))))
-    (axes,) = panels(evolve(comparison, rows=rows))
+def test_times_within_a_decade_have_a_linear_axis_from_nothing() -> None:
+    (axes,) = panels(evolve(row, seconds=0.002 + 0.001 * index) for index, row in enumerate(swept(mp=(1, 2, 4))))
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "linear")
     assert axes.get_ylabel() == "iteration time (ms)"
     assert axes.get_ylim()[0] == 0
 
 
-def test_other_swept_fields_are_lines_of_their_own(comparison: Comparison) -> None:
-    rows = tuple(row for row in swept(mp=(1, 2, 4), pp=(1, 2)) if row.fabric == "mesh")
-    (axes,) = panels(evolve(comparison, rows=rows))
+def test_other_swept_fields_are_lines_of_their_own() -> None:
+    (axes,) = panels(row for row in swept(mp=(1, 2, 4), pp=(1, 2)) if row.fabric == "mesh")
     assert axes.get_xlabel() == "mp"
     assert [line.get_label() for line in axes.lines] == ["pp 1", "pp 2"]
     assert axes.get_title(loc="left") == ""
 
 
-def test_many_lines_have_a_panel_per_fabric(comparison: Comparison) -> None:
-    rows = tuple(evolve(row, seconds=1e-3) for row in swept(mp=(1, 2, 4, 8, 16), vp=(1, 2, 4), how=("a", "b")))
-    found = panels(evolve(comparison, rows=rows))
+def test_many_lines_have_a_panel_per_fabric() -> None:
+    found = panels(evolve(row, seconds=1e-3) for row in swept(mp=(1, 2, 4, 8, 16), vp=(1, 2, 4), how=("a", "b")))
     assert [axes.get_title(loc="left") for axes in found] == ["mesh", "tree"]
     assert [len(axes.lines) for axes in found] == [6, 6]
 
 
-def test_published_values_stand_beside_lines(comparison: Comparison) -> None:
+def test_published_values_stand_beside_lines() -> None:
     rows = swept(size=("1 kB", "1 MB", "1 GB"))
     rows[1] = evolve(rows[1], reference_speedup=4.0)
-    (axes,) = panels(evolve(comparison, rows=tuple(rows)))
+    (axes,) = panels(rows)
     (diamond,) = (line for line in axes.lines if line.get_marker() == "D")
     assert np.ravel(diamond.get_xydata()).tolist() == pytest.approx([1e3, 0.25e-6])
 
 
-def test_a_sweep_that_is_not_numeric_is_bars_with_one_axis(comparison: Comparison) -> None:
-    rows = tuple(evolve(row, seconds=1e-3 + 1e-4 * index) for index, row in enumerate(swept(layout=("near", "far"))))
-    found = panels(evolve(comparison, rows=rows))
+def test_a_sweep_that_is_not_numeric_is_bars_with_one_axis() -> None:
+    found = panels(evolve(row, seconds=1e-3 + 1e-4 * index) for index, row in enumerate(swept(layout=("near", "far"))))
     assert [axes.get_title(loc="left") for axes in found] == ["near", "far"]
     assert len({axes.get_xlim() for axes in found}) == 1
 
 
-def test_one_line_within_a_decade_is_bars_that_say_what_they_are_compared_with(comparison: Comparison) -> None:
+def test_one_line_within_a_decade_is_bars_that_say_what_they_are_compared_with() -> None:
     rows = tuple(
         evolve(row, seconds=4e-3 / index, speedup=float(index), baseline_workload="16")
         for index, row in enumerate((row for row in swept(microbatches=(16, 32, 64)) if row.fabric == "mesh"), 1)
     )
-    (axes,) = panels(evolve(comparison, rows=rows))
+    (axes,) = panels(rows)
     assert axes.get_title(loc="left") == "by microbatches"
     assert names(axes) == ["16", "32", "64"]
-    assert [text.get_text() for text in axes.texts] == ["1.00x", "2.00x", "3.00x"]
+    assert texts(axes) == ["1.00x", "2.00x", "3.00x"]
 
 
-def test_a_numeric_sweep_of_fabrics_is_lines_beside_the_others(comparison: Comparison) -> None:
+def test_a_numeric_sweep_of_fabrics_is_lines_beside_the_others() -> None:
     first = swept(layout=("near",))[0]
-    rates = {"tree": {}, **{f"mesh {rate}": {"rate": rate} for rate in ("1 GB/s", "10 GB/s", "100 GB/s")}}
-    rows = tuple(
-        evolve(
-            first,
-            fabric=name,
-            seconds=10.0**-index,
-            fabric_template="mesh {rate}" if settings else name,
-            fabric_settings=settings,
-        )
-        for index, (name, settings) in enumerate(rates.items())
-    )
-    (axes,) = panels(evolve(comparison, rows=rows))
+    rows = [evolve(first, fabric="tree", fabric_template="tree")]
+    for index, rate in enumerate(("1 GB/s", "10 GB/s", "100 GB/s"), 1):
+        own = evolve(first, fabric=f"mesh {rate}", fabric_template="mesh {rate}", fabric_settings={"rate": rate})
+        rows.append(evolve(own, seconds=10.0**-index))
+    (axes,) = panels(rows)
     assert axes.get_xlabel() == "rate"
     assert [line.get_label() for line in axes.lines] == ["mesh", "tree"]
 
@@ -216,25 +209,25 @@ def training(rows: list[Row], samples: list[float]) -> tuple[Row, ...]:
     )
 
 
-def test_lines_show_samples_per_second_where_rows_train_different_amounts(comparison: Comparison) -> None:
-    rows = [row for row in swept(mp=(1, 2, 4)) if row.fabric == "mesh"]  # 1, 10 and 100 us
-    (axes,) = panels(evolve(comparison, rows=training(rows, [16, 8, 4])))
+def test_lines_show_samples_per_second_where_rows_train_different_amounts() -> None:
+    rows = on_mesh(mp=(1, 2, 4))  # 1, 10 and 100 us
+    (axes,) = panels(training(rows, [16, 8, 4]))
     assert axes.get_ylabel() == "samples/s"
     assert axes.yaxis.get_major_formatter()(1e7) == "10,000,000"
     assert list(map(float, np.asarray(axes.lines[0].get_ydata()))) == pytest.approx([16e6, 0.8e6, 0.04e6])
-    (axes,) = panels(evolve(comparison, rows=training(rows, [16, 16, 16])))
+    (axes,) = panels(training(rows, [16, 16, 16]))
     assert axes.get_ylabel() == "iteration time"
 
 
-def test_bars_are_labelled_with_samples_per_second_where_rows_train_different_amounts(comparison: Comparison) -> None:
-    rows = [row for row in swept(mp=(1, 2)) if row.fabric == "mesh"]
-    (axes,) = panels(evolve(comparison, rows=training(rows, [16, 8])))
-    assert [text.get_text() for text in axes.texts] == ["1.6e+07 samples/s", "8e+05 samples/s"]
+def test_bars_are_labelled_with_samples_per_second_where_rows_train_different_amounts() -> None:
+    rows = on_mesh(mp=(1, 2))
+    (axes,) = panels(training(rows, [16, 8]))
+    assert texts(axes) == ["1.6e+07 samples/s", "8e+05 samples/s"]
 
 
 @pytest.mark.parametrize(("kind", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
 def test_formats(comparison: Comparison, kind: str, start: bytes) -> None:
-    first, second = (plots.drawn(plots.comparison_figure(comparison), kind) for _ in range(2))
+    first, second = (plots.drawn(figure_of(comparison.rows), kind) for _ in range(2))
     assert first.startswith(start)
     assert second == first
 
@@ -256,9 +249,9 @@ def test_labels_have_the_colours_that_workloads_declare(comparison: Comparison) 
     assert "absent" not in found
 
 
-def test_two_long_fields_are_a_map_for_each_fabric(comparison: Comparison) -> None:
+def test_two_long_fields_are_a_map_for_each_fabric() -> None:
     rows = [row for row in swept(mp=(1, 2, 4, 8), pp=(8, 2, 4, 1)) if row.workload != "8 8"]
-    found = panels(evolve(comparison, rows=tuple(rows)))
+    found = panels(rows)
     assert [axes.get_title(loc="left") for axes in found] == [
         f"{fabric}\niteration time; blank: no result" for fabric in ("mesh", "tree")
     ]
@@ -272,20 +265,13 @@ def test_two_long_fields_are_a_map_for_each_fabric(comparison: Comparison) -> No
     assert len(texts) == 15
 
 
-def test_a_map_may_be_over_a_field_of_each(comparison: Comparison) -> None:
+def test_a_map_may_be_over_a_field_of_each() -> None:
     first = swept(size=("1 kB",))[0]
-    rows = tuple(
-        evolve(
-            first,
-            workload=size,
-            workload_settings={"size": size},
-            fabric=f"ring {npus}",
-            fabric_template="ring {npus}",
-            fabric_settings={"npus": npus},
-        )
-        for size in ("1 B", "1 kB", "1 MB", "1 GB")
-        for npus in (4, 8, 16, 32)
-    )
+    rows = []
+    for size in ("1 B", "1 kB", "1 MB", "1 GB"):
+        for npus in (4, 8, 16, 32):
+            ring = evolve(first, fabric=f"ring {npus}", fabric_template="ring {npus}", fabric_settings={"npus": npus})
+            rows.append(evolve(ring, workload=size, workload_settings={"size": size}))
     (chart,) = charts.charts(rows)
     assert isinstance(chart, HeatMap)
     assert (chart.title, chart.down, chart.across) == ("", "size", "npus")
@@ -294,8 +280,8 @@ def test_a_map_may_be_over_a_field_of_each(comparison: Comparison) -> None:
     assert isinstance(charts.charts(rows[:-4])[0], Curves)
 
 
-def test_shades_say_how_good_a_cell_is(comparison: Comparison) -> None:
-    rows = [row for row in swept(mp=(1, 2, 4, 8), pp=(1, 2, 4, 8)) if row.fabric == "mesh"]
+def test_shades_say_how_good_a_cell_is() -> None:
+    rows = on_mesh(mp=(1, 2, 4, 8), pp=(1, 2, 4, 8))
     (chart,) = charts.charts(rows)
     assert isinstance(chart, HeatMap)
     # 16 times, each ten times the one before: equal steps of the logarithm.

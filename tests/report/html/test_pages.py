@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -91,45 +92,27 @@ def swept(comparison: Comparison) -> Comparison:
     """Return a comparison of six rows of a numeric sweep on two fabrics, with tiers and costs, and a failure."""
     first = comparison.rows[0]
     tier = TierLoad("npu -> switch", 4, 1e9, 0.25, 0.5, "npu0->switch0", {"dp": 3e6, "mp": 1e6})
-    rows = [
-        evolve(
-            first,
-            workload=f"net {size}",
-            workload_template="net {size}",
-            workload_settings={"size": size},
-            fabric=fabric,
-            fabric_template=fabric,
-            seconds=seconds,
-            breakdown={"compute": seconds / 2, "dp": seconds / 2},
-            cost=cost,
-            tiers=(tier,),
-            algorithms={"dp all-reduce x4": "ring"},
-        )
-        for fabric, factor, cost in (("mesh", 1.0, 1e3), ("tree", 0.5, 5e3))
-        for size, seconds in (("1 kB", 1e-6 * factor), ("1 MB", 1e-4 * factor), ("1 GB", 1e-1 * factor))
-    ]
+    used: dict[str, Any] = {"tiers": (tier,), "algorithms": {"dp all-reduce x4": "ring"}}
+    rows = []
+    for fabric, factor, cost in (("mesh", 1.0, 1e3), ("tree", 0.5, 5e3)):
+        for size, time in (("1 kB", 1e-6), ("1 MB", 1e-4), ("1 GB", 1e-1)):
+            seconds = time * factor
+            row = evolve(
+                first, workload=f"net {size}", workload_template="net {size}", workload_settings={"size": size}
+            )
+            row = evolve(row, fabric=fabric, fabric_template=fabric, cost=cost, **used)
+            rows.append(evolve(row, seconds=seconds, breakdown={"compute": seconds / 2, "dp": seconds / 2}))
     failure = Failure("net 1 TB", "mesh", "needs too much", True, workload_template="net {size}", place=3)
     found = {"versions": {"fredfw": "0.1.0"}, "files": [{"path": "a.toml", "sha256": "ab" * 32}], "npu": {"peak": 1.0}}
-    return evolve(
-        comparison,
-        rows=tuple(rows),
-        failures=(failure,),
-        provenance={"cells": [{**found, "topology": {"name": row.fabric}} for row in rows]},
-    )
+    provenance = {"cells": [{**found, "topology": {"name": row.fabric}} for row in rows]}
+    return evolve(comparison, rows=tuple(rows), failures=(failure,), provenance=provenance)
 
 
 def test_a_page_of_a_comparison_says_all_that_is_needed(comparison: Comparison) -> None:
     page = HtmlExporter(command="fredfw compare two.toml").export(swept(comparison))
     parsed = check(page)
     assert parsed.ids == [
-        "results",
-        "pictures",
-        "time",
-        "links",
-        "algorithms",
-        "assumptions",
-        "provenance",
-        "again",
+        *("results", "pictures", "time", "links", "algorithms", "assumptions", "provenance", "again"),
     ]
     text = " ".join(" ".join(parsed.texts).split())
     for part in (
@@ -179,20 +162,11 @@ def test_a_page_of_a_run_says_what_limits_it(run: RunResult) -> None:
 
 def study(*metrics: str) -> StudyResult:
     """Return a study of four points by one or more objectives: more replicas take less time and cost more."""
-    points = tuple(
-        StudyPoint(
-            number,
-            "net",
-            "ring",
-            {"dp": dp},
-            "compressed",
-            seconds=8.0 / dp,
-            metrics={"time": 8.0 / dp, "cost": 100.0 * dp},
-            breakdown={"compute": 6.0 / dp, "dp": 2.0 / dp},
-            rank=rank,
-        )
-        for number, (dp, rank) in enumerate(((1, 4), (2, 3), (4, 2), (8, 1)))
-    )
+    points = []
+    for number, dp in enumerate((1, 2, 4, 8)):
+        known: dict[str, Any] = {"metrics": {"time": 8.0 / dp, "cost": 100.0 * dp}, "rank": 4 - number}
+        known["breakdown"] = {"compute": 6.0 / dp, "dp": 2.0 / dp}
+        points.append(StudyPoint(number, "net", "ring", {"dp": dp}, "compressed", seconds=8.0 / dp, **known))
     return StudyResult(
         title="How many replicas?",
         names=("dp",),
@@ -201,7 +175,7 @@ def study(*metrics: str) -> StudyResult:
         limits={},
         combinations=4,
         size=4,
-        points=points,
+        points=tuple(points),
         rungs=(RungCount("compressed", 4, 4, 100),),
         sampler={"name": "grid"},
         provenance={"versions": {"fredfw": "0.1.0"}},
@@ -242,27 +216,18 @@ def test_equal_results_give_equal_bytes(comparison: Comparison, run: RunResult) 
 
 
 def test_a_hostile_name_is_text(comparison: Comparison) -> None:
-    rows = tuple(
-        evolve(
-            row,
-            workload=HOSTILE,
-            workload_template=HOSTILE,
-            fabric=f"{row.fabric}{HOSTILE}",
-            fabric_template=f"{row.fabric}{HOSTILE}",
-            notes=(HOSTILE,),
-            reference_source=HOSTILE,
-            breakdown={HOSTILE: row.seconds},
-            colours={HOSTILE: '"><script>alert(1)</script>'},
-            algorithms={HOSTILE: HOSTILE},
-            tiers=(TierLoad(HOSTILE, 1, 1.0, 0.1, 0.2, HOSTILE, {HOSTILE: 1.0}),),
-        )
-        for row in swept(comparison).rows
-    )
+    more: dict[str, Any] = dict.fromkeys(("workload", "workload_template", "reference_source"), HOSTILE)
+    more |= {"notes": (HOSTILE,), "algorithms": {HOSTILE: HOSTILE}, "breakdown": {HOSTILE: 1.0}}
+    more |= {"colours": {HOSTILE: '"><script>alert(1)</script>'}}
+    more |= {"tiers": (TierLoad(HOSTILE, 1, 1.0, 0.1, 0.2, HOSTILE, {HOSTILE: 1.0}),)}
+    rows = []
+    for row in swept(comparison).rows:
+        name = f"{row.fabric}{HOSTILE}"
+        rows.append(evolve(row, fabric=name, fabric_template=name, **more))
     found = {"versions": {HOSTILE: HOSTILE}, "files": [], "npu": HOSTILE}
-    failures = (Failure(HOSTILE, HOSTILE, HOSTILE, False),)
-    hostile = evolve(
-        comparison, title=HOSTILE, rows=rows, failures=failures, provenance={"cells": [found for _ in rows]}
-    )
+    made: dict[str, Any] = {"failures": (Failure(HOSTILE, HOSTILE, HOSTILE, False),)}
+    made["provenance"] = {"cells": [found for _ in rows]}
+    hostile = evolve(comparison, title=HOSTILE, rows=tuple(rows), **made)
     page = HtmlExporter(command=HOSTILE).export(hostile)
     parsed = check(page)
     assert "\x1b" not in page
@@ -296,16 +261,14 @@ def test_without_jinja2_the_exporter_is_listed_and_asked_before_anything_runs(
 
 def test_fifty_cells_are_less_than_two_megabytes() -> None:
     framework = fredfw.Framework()
-    tables: dict[str, Any] = {
-        "fabrics": {
-            "ring {npus} {link_bandwidth}": {
-                "topology": {"name": "switch"},
-                "sweep": {"npus": [4, 8], "link_bandwidth": ["1 GB/s", "2 GB/s", "4 GB/s", "8 GB/s", "16 GB/s"]},
-                "collectives": {"default": "ring"},
-            }
-        },
-        "workloads": {"{size}": {"workload": "microbenchmark", "sweep": {"size": [f"{n} MB" for n in range(1, 6)]}}},
+    rates = [f"{rate} GB/s" for rate in (1, 2, 4, 8, 16)]
+    ring = {
+        "topology": "switch",
+        "sweep": {"npus": [4, 8], "link_bandwidth": rates},
+        "collectives": {"default": "ring"},
     }
+    size = {"workload": "microbenchmark", "sweep": {"size": [f"{n} MB" for n in range(1, 6)]}}
+    tables = {"fabrics": {"ring {npus} {link_bandwidth}": ring}, "workloads": {"{size}": size}}
     comparison = framework.compare(framework.load_experiment(tables))
     assert len(comparison.rows) == 50
     page = HtmlExporter(command="fredfw compare x.toml").export(comparison)
@@ -377,17 +340,10 @@ def test_points_of_equal_numbers_are_on_the_diagonal() -> None:
 
 def test_pictures_of_two_fields_are_maps(comparison: Comparison) -> None:
     first = comparison.rows[0]
-    rows: list[Row] = [
-        evolve(
-            first,
-            workload=f"{mp} {pp}",
-            workload_template="{mp} {pp}",
-            workload_settings={"mp": mp, "pp": pp},
-            seconds=mp * pp,
-        )
-        for mp in (1, 2, 4, 8)
-        for pp in (1, 2, 4, 8)
-    ]
+    rows: list[Row] = []
+    for mp, pp in product((1, 2, 4, 8), repeat=2):
+        row = evolve(first, workload=f"{mp} {pp}", workload_template="{mp} {pp}", seconds=mp * pp)
+        rows.append(evolve(row, workload_settings={"mp": mp, "pp": pp}))
     (picture,) = charts(rows)
     assert isinstance(picture, HeatMap)
     assert svg.drawn(picture).count("<rect") == 16
@@ -418,19 +374,9 @@ def test_a_browser_opens_it_without_an_error_or_a_request(
 def opened(path: Path) -> tuple[list[str], set[str]]:
     """Return what a browser writes on its console when it opens ``path``, and what the page asks a network for."""
     log = path.with_suffix(".log")
-    command = [
-        str(CHROMIUM),
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--enable-logging=stderr",
-        "--disable-background-networking",
-        "--no-first-run",
-        f"--user-data-dir={path.with_suffix('.profile')}",
-        f"--log-net-log={log}",
-        "--dump-dom",
-        path.as_uri(),
-    ]
+    options = ("headless", "no-sandbox", "disable-gpu", "disable-background-networking", "no-first-run", "dump-dom")
+    places = ("enable-logging=stderr", f"user-data-dir={path.with_suffix('.profile')}", f"log-net-log={log}")
+    command = [str(CHROMIUM), *(f"--{option}" for option in (*options, *places)), path.as_uri()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     assert "<html" in done.stdout
     found = (event.get("params", {}) for event in json.loads(log.read_text())["events"])
