@@ -104,16 +104,12 @@ def test_an_error_is_told_before_it_reaches_the_caller() -> None:
     assert listener.heard[-1][1] is caught.value
 
 
-def test_bad_input_before_the_run_is_no_run() -> None:
+def test_bad_input_before_the_run_is_no_run_and_frameworks_share_nothing() -> None:
     framework, listener = listened()
+    experiment = framework.load_experiment(CONTENT)
     with pytest.raises(InputError):
-        framework.run(framework.load_experiment(CONTENT), workload="nte", fabric="fred")
-    assert listener.heard == []
-
-
-def test_frameworks_share_nothing() -> None:
-    framework, listener = listened()
-    Framework().compare(framework.load_experiment(CONTENT))
+        framework.run(experiment, workload="nte", fabric="fred")
+    Framework().compare(experiment)
     assert listener.heard == []
     assert len(Framework(PluginManager(Switches())).plugins.topologies) == 0
 
@@ -128,22 +124,16 @@ def test_a_path_or_an_experiment(framework: Framework, tmp_path: Path) -> None:
 
 def test_an_outline_needs_no_plugins() -> None:
     outline = Framework(PluginManager(Switches())).outline(CONTENT)
-    assert [(workload.name, fabric.name) for workload, fabric in outline.cells] == [
-        ("net", "mesh"),
-        ("net", "fred"),
-        ("other", "mesh"),
-        ("other", "fred"),
-    ]
+    cells = [(workload.name, fabric.name) for workload, fabric in outline.cells]
+    assert cells == [(workload, fabric) for workload in ("net", "other") for fabric in ("mesh", "fred")]
 
 
 def test_only_the_sections_named_are_configured(framework: Framework) -> None:
     broken = {**CONTENT, "fabrics": {**CONTENT["fabrics"], "bad": {"topology": "nothing"}}}
     experiment = framework.load_experiment(broken, fabrics=["fred"], workloads=["net"])
     assert [(one.name, two.name) for one, two in experiment.cells] == [("net", "fred")]
-    assert (
-        framework.run(experiment).seconds
-        == framework.run(framework.load_experiment(CONTENT), workload="net", fabric="fred").seconds
-    )
+    whole = framework.load_experiment(CONTENT)
+    assert framework.run(experiment).seconds == framework.run(whole, workload="net", fabric="fred").seconds
     with pytest.raises(UnknownNameError, match="no topology 'nothing'"):
         framework.load_experiment(broken)
     experiment = framework.load_experiment(broken, fabrics=["fred"], baselines=True)
@@ -177,40 +167,20 @@ def test_compare_refuses_an_unknown_fidelity(framework: Framework) -> None:
 @pytest.mark.parametrize(
     ("arguments", "key"),
     [
-        ({"pattern": "all-reduc"}, "pattern"),
-        ({"pattern": 3}, "pattern"),
+        *(({"pattern": one}, "pattern") for one in ("all-reduc", 3)),
         ({"pattern": "point-to-point"}, "ranks"),
-        ({"size": 0}, "size"),
-        ({"size": -1.0}, "size"),
-        ({"size": "1 GB/s"}, "size"),
-        ({"size": "1 G"}, "size"),
-        ({"size": float("nan")}, "size"),
-        ({"size": float("inf")}, "size"),
-        ({"size": True}, "size"),
-        ({"group": []}, "group"),
-        ({"group": "01"}, "group"),
-        ({"group": ["0", "1"]}, "group"),
-        ({"group": [0, 0]}, "group"),
-        ({"group": [0, 4]}, "group"),
-        ({"group": [-1, 0]}, "group"),
-        ({"group": [0, 1.5]}, "group"),
-        ({"group": [False, True]}, "group"),
-        ({"group": [[0, 1]]}, "group"),
-        ({"group": 5}, "group"),
-        ({"group": {0, 1}}, "group"),
-        ({"group": [0.0, 1.0]}, "group"),
-        ({"pattern": "broadcast", "root": True}, "root"),
-        ({"pattern": "broadcast", "root": 1.0}, "root"),
-        ({"group": [0, 10**30]}, "group"),
-        ({"pattern": "broadcast", "root": 4}, "root"),
-        ({"pattern": "broadcast", "root": -1}, "root"),
+        *(({"size": one}, "size") for one in (0, -1.0, "1 GB/s", "1 G", float("nan"), float("inf"), True)),
+        *(
+            ({"group": one}, "group")
+            for one in ([], "01", ["0", "1"], [0, 0], [0, 4], [-1, 0], [0, 1.5], [False, True])
+        ),
+        *(({"group": one}, "group") for one in ([[0, 1]], 5, {0, 1}, [0.0, 1.0], [0, 10**30])),
+        *(({"pattern": "broadcast", "root": one}, "root") for one in (True, 1.0, 4, -1)),
         ({"pattern": "broadcast", "root": 1, "group": [2]}, "root"),
         ({"fidelity": "high"}, "fidelity"),
-        ({"algorithm": "in-network"}, "algorithm"),
+        *(({"algorithm": one}, "algorithm") for one in ("in-network", {"name": "ring", "chunks": 2}, None)),
         ({"pattern": "broadcast", "algorithm": "hierarchical"}, "algorithm"),
         ({"chunks": 2}, "algorithm"),
-        ({"algorithm": {"name": "ring", "chunks": 2}}, "algorithm"),
-        ({"algorithm": None}, "algorithm"),
         ({"algorithm": "ring", "chunks": 0}, "chunks"),
         ({"algorithm": "ring", "chunk": 1}, "chunk"),
     ],
@@ -249,18 +219,12 @@ def test_unknown_names(framework: Framework, fabric: Fabric) -> None:
         framework.topology("mesh2d", row=3)
 
 
-def test_group_may_be_any_sequence_of_integers(framework: Framework, fabric: Fabric) -> None:
+def test_a_group_is_a_sequence_of_integers_in_rank_order(framework: Framework, fabric: Fabric) -> None:
     def seconds(group: Any) -> float:
-        return framework.simulate_collective(fabric, "all-reduce", size=1e6, group=group, algorithm="ring").duration
-
-    assert seconds([0, 1]) == seconds((0, 1)) == seconds(range(2)) == seconds(np.array([0, 1]))
-
-
-def test_the_group_is_in_rank_order(framework: Framework, fabric: Fabric) -> None:
-    # Around the mesh 0-1-3-2 every ring hop is one link; in NPU order some hops are two and share links.
-    def seconds(group: list[int]) -> float:
         return framework.simulate_collective(fabric, "all-reduce", size=1e9, group=group, algorithm="ring").duration
 
+    assert seconds([0, 1]) == seconds((0, 1)) == seconds(range(2)) == seconds(np.array([0, 1]))
+    # Around the mesh 0-1-3-2 every ring hop is one link; in NPU order some hops are two and share links.
     assert seconds([0, 1, 3, 2]) < seconds([0, 1, 2, 3])
 
 
@@ -308,9 +272,8 @@ def test_energy_is_bytes_times_energy_per_byte(framework: Framework, fabric: Fab
 
 @pytest.mark.parametrize("fidelity", ["compressed", "exact"])
 def test_fidelities_agree_alone_on_the_fabric(framework: Framework, fabric: Fabric, fidelity: str) -> None:
-    result = framework.simulate_collective(
-        fabric, "all-reduce", size=1e9, algorithm="ring", group=[0, 1, 3, 2], fidelity=fidelity
-    )
+    ring: dict[str, Any] = {"algorithm": "ring", "group": [0, 1, 3, 2]}
+    result = framework.simulate_collective(fabric, "all-reduce", size=1e9, fidelity=fidelity, **ring)
     # alpha-beta: 2 (n - 1) steps, each 20 ns and size / n at 750 GB/s.
     assert result.duration == pytest.approx(6 * (20e-9 + 0.25e9 / 750e9), rel=1e-9)
 
@@ -346,9 +309,7 @@ def test_fidelities_of_an_earlier_release_work_in_calls_and_warn() -> None:
     assert now.timeline.start.max() == 1.0  # of the transfer, which waits for its receiver
 
 
-def test_simulate_graph() -> None:
-    framework = Framework()
-    fabric = framework.topology("mesh2d", rows=2, columns=2).build()
+def test_simulate_graph(framework: Framework, fabric: Fabric) -> None:
     heard: list[float] = []
     result = framework.simulate_graph(graph_of(4), fabric, npu=Npu(peak=1e15), progress=heard.append)
     alone = framework.simulate_collective(fabric, "all-reduce", size=4e6)
@@ -362,9 +323,9 @@ def test_simulate_graph() -> None:
     assert result.timeline.graph.names == ("work", "reduce")
 
 
-def test_simulate_graph_without_attribution_on_chosen_npus_by_a_chosen_algorithm() -> None:
-    framework = Framework()
-    fabric = framework.topology("mesh2d", rows=2, columns=2).build()
+def test_simulate_graph_without_attribution_on_chosen_npus_by_a_chosen_algorithm(
+    framework: Framework, fabric: Fabric
+) -> None:
     chosen: dict[str, Any] = {"placement": [3, 1], "collectives": {"default": "direct"}, "priorities": ("dp",)}
     result = framework.simulate_graph(graph_of(2), fabric, attribution=False, fidelity="exact", **chosen)
     assert result.breakdown == {}
@@ -399,9 +360,9 @@ def test_simulate_graph_without_attribution_on_chosen_npus_by_a_chosen_algorithm
         ({"collectives": {"all-gather": "ring"}}, "collectives: no algorithm can do all-reduce among 4 NPUs"),
     ],
 )
-def test_simulate_graph_refuses_what_cannot_be_used(given: dict[str, Any], message: str) -> None:
-    framework = Framework()
-    fabric = framework.topology("mesh2d", rows=2, columns=2).build()
+def test_simulate_graph_refuses_what_cannot_be_used(
+    framework: Framework, fabric: Fabric, given: dict[str, Any], message: str
+) -> None:
     with pytest.raises(InputError, match=f"^{message}"):
         framework.simulate_graph(**{"graph": graph_of(4), "fabric": fabric, **given})
 

@@ -34,8 +34,7 @@ def written(kind: str, name: str, into: Path) -> Path:
 
 def is_refused(*arguments: str | Path) -> str:
     result = new(*arguments)
-    assert result.exit_code == 2
-    assert result.stdout == ""
+    assert (result.exit_code, result.stdout) == (2, "")
     (line,) = result.stderr.splitlines()
     return str(line).removeprefix("fredfw: error: ")
 
@@ -104,13 +103,9 @@ def test_it_says_what_it_wrote_and_what_comes_next(tmp_path: Path, monkeypatch: 
     listed = {line[2:] for line in result.stdout.splitlines() if line.startswith("  ")}
     package = tmp_path / "fredfw-router-my-own"
     there = {path.relative_to(package).as_posix() for path in package.rglob("*") if path.is_file()}
-    assert listed - there == {
-        "cd fredfw-router-my-own",
-        'python -m pip install --editable ".[test]"',
-        "python -m pytest",
-        "python -m pip wheel --no-deps -w wheels . ./engine ./plugins/*/*",
-        "export PIP_FIND_LINKS=$PWD/wheels",
-    }
+    install = ["cd fredfw-router-my-own", 'python -m pip install --editable ".[test]"', "python -m pytest"]
+    wheels = ["python -m pip wheel --no-deps -w wheels . ./engine ./plugins/*/*", "export PIP_FIND_LINKS=$PWD/wheels"]
+    assert listed - there == {*install, *wheels}
     assert there < listed
     assert list(tmp_path.iterdir()) == [package]
 
