@@ -43,28 +43,18 @@ class _Report:
     """Where the comparison of one command goes; made before anything runs, so that errors are reported first."""
 
     def __init__(
-        self,
-        ctx: click.Context,
-        framework: Framework,
-        source: Sequence[str],
-        *,
-        json_path: str | None,
-        csv_path: str | None,
-        report_path: str | None,
-        plot_path: str | None,
-        map_path: str | None,
-        sort: str | None,
-        best: int | None,
-        pareto: str | None,
-        exports: tuple[tuple[str, str], ...],
+        self, ctx: click.Context, framework: Framework, source: Sequence[str], given: Mapping[str, Any]
     ) -> None:
         from fredfw.report.ranking import Ranking
 
-        asked: dict[str, Any] = {"sort": sort or "", "best": best or 0, "pareto": pareto or ""}
+        asked: dict[str, Any] = {
+            "sort": given["sort"] or "",
+            "best": given["best"] or 0,
+            "pareto": given["pareto"] or "",
+        }
         self._ranking = Ranking.parse(**asked)
-        short = {"report": report_path, "json": json_path, "csv": csv_path}
-        self._exports = Exports(ctx, framework, exports, ("comparison",), {"report": asked}, **short)
-        paths = {option: path for option, path in (("--plot", plot_path), ("--map", map_path)) if path is not None}
+        self._exports = Exports(ctx, framework, given["exports"], ("comparison",), {"report": asked}, **_written(given))
+        paths = {f"--{name}": path for name in ("plot", "map") if (path := given[f"{name}_path"]) is not None}
         self._pictures = {option: _painter(option, path) for option, path in paths.items()}
         self.outputs = self._exports.outputs(source, paths)
 
@@ -98,6 +88,11 @@ class _Report:
         if failed:
             click.echo(f"fredfw: no result for {failed} of {counted(done, 'cell')}", err=True)
             ctx.exit(INCOMPLETE)
+
+
+def _written(given: Mapping[str, Any]) -> dict[str, str | None]:
+    """Return the paths of what is written of a matrix and of a space."""
+    return {name: given[f"{name}_path"] for name in ("report", "json", "csv")}
 
 
 def _painter(option: str, path: str) -> Callable[[Comparison], bytes]:
@@ -178,9 +173,16 @@ def compare(
         searched = framework.outline(file, values=values).study is not None
     if searched:
         given["progress"] = progress
-        _search(ctx, framework, source, values, chosen, given, sensitivity=percent, strict=strict, **outputs)
+        only = {"sensitivity": percent, "strict": strict}
+        only |= {name: outputs[name] for name in ("sort", "pareto", "plot_path", "map_path")}
+        for name, value in only.items():
+            if value:
+                option = f"--{name.removesuffix('_path')}"
+                accepted = "an experiment without [space]"
+                raise InputError("is for a matrix of cells", file=file, key=option, accepted=accepted)
+        _search(ctx, framework, source, values, chosen, given, outputs)
         return
-    report = _Report(ctx, framework, source, **outputs)
+    report = _Report(ctx, framework, source, outputs)
     with progress_bar(progress) as step, blamed_on_options(values):
         experiment = loaded(framework, file, values, report.outputs, **chosen, baselines=True)
         report.check(experiment.savings, swept_fields(experiment))
@@ -200,39 +202,26 @@ def _search(
     values: Mapping[str, Any],
     chosen: Mapping[str, Any],
     given: Mapping[str, Any],
-    *,
-    best: int | None,
-    json_path: str | None,
-    csv_path: str | None,
-    report_path: str | None,
-    exports: tuple[tuple[str, str], ...],
-    **others: object,
+    asked: Mapping[str, Any],
 ) -> None:
     """Search the space of a file, print and write what came of it, and end with the exit code that says so.
 
-    The file is the first ``source``; ``given`` is for ``Framework.study``; ``others`` only a matrix has.
+    The file is the first ``source``; ``given`` is for ``Framework.study``, and ``asked`` is to be printed and written.
     """
-    file = source[0]
-    for name, value in others.items():
-        if value:
-            option = f"--{name.removesuffix('_path')}"
-            raise InputError(
-                "is for a matrix of cells", file=file, key=option, accepted="an experiment without [space]"
-            )
-    exporting = Exports(ctx, framework, exports, ("study",), report=report_path, json=json_path, csv=csv_path)
+    exporting = Exports(ctx, framework, asked["exports"], ("study",), {}, **_written(asked))
     outputs = exporting.outputs(source)
     with progress_bar(given["progress"]) as step, blamed_on_options(values):
-        experiment = loaded(framework, file, values, outputs, **chosen)
+        experiment = loaded(framework, source[0], values, outputs, **chosen)
         try:
             result = framework.study(experiment, **{**given, "progress": step})
         except Interrupted as interrupt:
             result = interrupt.finished
-    log("searched", file=file, points=len(result.points), best=len(result.best), complete=result.complete)
+    log("searched", file=source[0], points=len(result.points), best=len(result.best), complete=result.complete)
     from fredfw.report.studies import study_report
 
     unfit = [] if result.complete else exporting.unfit
     outputs.write(exporting.contents({"study": result}), leave_out=unfit)
-    outputs.show(lambda: [*study_report(result, best or _TOP)])
+    outputs.show(lambda: [*study_report(result, asked["best"] or _TOP)])
     if not result.complete:
         raise interrupted(f"{counted(len(result.points), 'point')} done", unfit)
     if result.failed or not result.best:
@@ -258,7 +247,7 @@ def merge(
 
     values = parse_values(assignments)
     framework = open_framework(ctx)
-    report = _Report(ctx, framework, [file, *stores], **outputs)
+    report = _Report(ctx, framework, [file, *stores], outputs)
     with blamed_on_options(values):
         comparison = framework.merge(file, stores, values=values)
     report.check(comparison.savings, fields_of(items(comparison)))

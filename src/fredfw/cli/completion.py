@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,7 +17,7 @@ from fredfw.cli.session import session
 
 if TYPE_CHECKING:
     from fredfw.experiment.file.spec import AnyOutline
-    from fredfw.plugin.manager import PluginManager, Registry
+    from fredfw.plugin.manager import PluginManager
 
 Items = list[CompletionItem]
 Complete = Callable[[click.Context, click.Parameter, str], Items]
@@ -26,34 +26,23 @@ Complete = Callable[[click.Context, click.Parameter, str], Items]
 class PathText(click.Path):
     """Completes names of files and does not check them: the command reports a file that it cannot open."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    def convert(self, value: Any, _param: click.Parameter | None, _ctx: click.Context | None) -> Any:
         """Return ``value`` as it is."""
-        del param, ctx
         return value
 
 
 def _completing(values: Callable[[click.Context], Iterable[str]]) -> Complete:
     """Return a function for ``shell_complete`` that offers those of ``values`` that begin as what is typed."""
 
-    def complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> Items:
-        del parameter
+    def complete(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> Items:
         found: Items = []
-        with _quiet():
+        # A shell would print warnings and errors, of a broken plugin or an unreadable file, into the line.
+        with warnings.catch_warnings(), suppress(Exception):
+            warnings.simplefilter("ignore")
             found += [CompletionItem(one) for one in dict.fromkeys(values(ctx)) if one.startswith(incomplete)]
         return found
 
     return complete
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Drop warnings and errors: a shell would print them into the line."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            yield
-        except Exception:  # a broken plugin, an unreadable file
-            return
 
 
 def _plugins(ctx: click.Context) -> PluginManager:
@@ -68,8 +57,7 @@ def _outline(ctx: click.Context) -> AnyOutline:
     return reading.load(ctx.params["file"] or ctx.args[0])
 
 
-def _patterns(ctx: click.Context) -> Iterable[str]:
-    del ctx
+def _patterns(_ctx: click.Context) -> Iterable[str]:
     from fredfw.collectives import Pattern
 
     return map(str, Pattern)
@@ -81,14 +69,6 @@ def _plugin_names(ctx: click.Context) -> Iterable[str]:
     return sorted(names.union(manager.commands.names()))
 
 
-def _topology_fields(ctx: click.Context) -> Iterable[str]:
-    return _fields(_plugins(ctx).topologies.get(ctx.params["topology"]))
-
-
-def _algorithm_fields(ctx: click.Context) -> Iterable[str]:
-    return _fields(_plugins(ctx).collectives.get(ctx.params["algorithm"]))
-
-
 def _fields(cls: type) -> list[str]:
     from fredfw.plugin import schema
 
@@ -98,19 +78,10 @@ def _fields(cls: type) -> list[str]:
 def _paths(ctx: click.Context) -> Iterator[str]:
     """Yield what ``--set`` may change in the FILE on the line."""
     from fredfw.experiment.file.overrides import dotted
-    from fredfw.plugin import schema
     from fredfw.workloads import Npu
 
     outline, manager = _outline(ctx), _plugins(ctx)
-    registries: dict[str, Registry[Any]] = {
-        "topology": manager.topologies,
-        "router": manager.routers,
-        "sharing": manager.sharing_policies,
-        "placement": manager.placements,
-        "admission": manager.admissions,
-        "transport": manager.transports,
-        "workload": manager.workloads,
-    }
+    registries = {**manager.slots, "topology": manager.topologies, "workload": manager.workloads}
     sections: dict[tuple[str, str], Any] = {("fabrics", one.template): one for one in outline.fabrics}
     sections |= {("workloads", one.template): one for one in outline.workloads}
     for parts, section in sections.items():
@@ -119,11 +90,10 @@ def _paths(ctx: click.Context) -> Iterator[str]:
             chosen = section.table.get(slot)
             name = chosen.get("name") if isinstance(chosen, dict) else chosen
             if slot in registries and isinstance(name, str) and name in registries[slot]:
-                for key in schema.settings(registries[slot].get(name)):
-                    yield f"{dotted((*parts, slot, key))}="
+                yield from (f"{dotted((*parts, slot))}.{key}" for key in _fields(registries[slot].get(name)))
         if parts[0] == "workloads":
             yield f"{dotted((*parts, 'compute_scale'))}="
-    yield from (f"npu.{key}=" for key in schema.settings(Npu))
+    yield from (f"npu.{key}" for key in _fields(Npu))
     yield from ("baseline=", "fidelity=", "priorities=", "title=")
 
 
@@ -134,6 +104,16 @@ def _sort_keys(ctx: click.Context) -> Iterator[str]:
 
     for name in (*METRICS, *(field.title for field in swept_fields(_outline(ctx)))):
         yield from (name, f"-{name}")
+
+
+def _trace_workloads(ctx: click.Context) -> Iterable[str]:
+    from fredfw.workloads import TraceWorkload
+
+    return (one.name for one in _plugins(ctx).workloads if issubclass(one, TraceWorkload))
+
+
+def _names(sections: Iterable[Any]) -> list[str]:
+    return [name for one in sections for name in (one.template, one.name)]
 
 
 def metrics(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> Items:
@@ -160,18 +140,10 @@ patterns = _completing(_patterns)
 topologies = _completing(lambda ctx: _plugins(ctx).topologies.names())
 algorithms = _completing(lambda ctx: ("auto", *_plugins(ctx).collectives.names()))
 plugin_names = _completing(_plugin_names)
-topology_fields = _completing(_topology_fields)
-algorithm_fields = _completing(_algorithm_fields)
-fabrics = _completing(lambda ctx: [name for one in _outline(ctx).fabrics for name in (one.template, one.name)])
-workloads = _completing(lambda ctx: [name for one in _outline(ctx).workloads for name in (one.template, one.name)])
+topology_fields = _completing(lambda ctx: _fields(_plugins(ctx).topologies.get(ctx.params["topology"])))
+algorithm_fields = _completing(lambda ctx: _fields(_plugins(ctx).collectives.get(ctx.params["algorithm"])))
+fabrics = _completing(lambda ctx: _names(_outline(ctx).fabrics))
+workloads = _completing(lambda ctx: _names(_outline(ctx).workloads))
 paths = _completing(_paths)
 sort_keys = _completing(_sort_keys)
-
-
-def _trace_workloads(ctx: click.Context) -> Iterable[str]:
-    from fredfw.workloads import TraceWorkload
-
-    return (one.name for one in _plugins(ctx).workloads if issubclass(one, TraceWorkload))
-
-
 trace_workloads = _completing(_trace_workloads)

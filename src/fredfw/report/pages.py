@@ -121,7 +121,7 @@ def assumptions(statuses: Iterable[Status], fidelities: Iterable[str], notes: It
     meanings = [(str(status), meaning) for status, meaning in MEANINGS.items() if status in found]
     meanings += [(name, meaning) for name, meaning in _FIDELITIES.items() if name in how]
     listed = [Line(note) for note in dict.fromkeys(notes)]
-    parts: list[Part] = [Table(("status or fidelity", "meaning"), meanings)] if meanings else []
+    parts = _table(("status or fidelity", "meaning"), meanings)
     parts += [Heading("Notes"), *listed] if listed else []
     return Section("assumptions", "Assumptions and statuses", parts)
 
@@ -175,7 +175,7 @@ def _best(rows: Sequence[Row]) -> list[Part]:
         if (row.workload, row.fabric) in best:
             speedup = "" if row.speedup is None else f"{row.speedup:.3g}x over {over(row)}"
             found.append((row.workload, row.fabric, render(row.seconds, Unit.SECONDS, 4), speedup))
-    return [Table(("workload", "fabric", "time", "speed-up"), found[:_TOP], right=(2,), keys=2)] if found else []
+    return _table(("workload", "fabric", "time", "speed-up"), found[:_TOP], right=(2,), keys=2)
 
 
 def _times(every: Sequence[Row]) -> list[Part]:
@@ -196,7 +196,7 @@ def busiest(what: str, cells: Iterable[tuple[str, str, Sequence[TierLoad]]]) -> 
     found = [((name, fabric), tier) for name, fabric, tiers in cells for tier in tiers]
     found.sort(key=lambda one: -one[1].highest)
     rows = [(*names, *tier_cells(tier)) for names, tier in found[:_MOST_TIERS]]
-    parts: list[Part] = [Table((what, "fabric", *TIER_COLUMNS), rows, right=(3, 4, 5, 6), keys=2)] if rows else []
+    parts = _table((what, "fabric", *TIER_COLUMNS), rows, right=(3, 4, 5, 6), keys=2)
     if len(rows) < len(found):
         parts.append(Line(f"the busiest {len(rows)} of {len(found)}; --json has the others"))
     return Section("links", "Busiest tiers and links", parts)
@@ -208,7 +208,12 @@ def _algorithms(rows: Sequence[Row]) -> list[Part]:
         for what, algorithm in row.algorithms.items():
             served.setdefault((what, algorithm), {})[row.fabric] = None
     lines = [(what, algorithm, ", ".join(fabrics)) for (what, algorithm), fabrics in served.items()]
-    return [Table(("communication (xN: among N ranks)", "served by", "on"), lines)] if lines else []
+    return _table(("communication (xN: among N ranks)", "served by", "on"), lines)
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]], **look: Any) -> list[Part]:
+    """Return a table, if there is something in it."""
+    return [Table(header, rows, **look)] if rows else []
 
 
 def _notes(rows: Sequence[Row]) -> list[str]:
@@ -229,7 +234,7 @@ def _references(rows: Sequence[Row]) -> list[Part]:
         for row in rows
         if row.reference_speedup is not None
     ]
-    return [Table(("workload", "fabric", "published speed-up", "source"), found, right=(2,), keys=2)] if found else []
+    return _table(("workload", "fabric", "published speed-up", "source"), found, right=(2,), keys=2)
 
 
 def _provenances(comparison: Comparison) -> list[tuple[str, Mapping[str, Any]]]:
