@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from attrs import frozen
 
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Schedule, answers, check
+from fredfw.collectives.direct import DirectAlgorithm
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.fabric import GroupView
 from fredfw.testing.fabrics import grid
@@ -25,28 +27,16 @@ class Nothing(CollectiveAlgorithm):
 @pytest.mark.parametrize(
     ("arguments", "key"),
     [
-        ({"pattern": "allreduce"}, "pattern"),
-        ({"pattern": None}, "pattern"),
-        ({"ranks": 0}, "ranks"),
-        ({"ranks": "4"}, "ranks"),
-        ({"ranks": 2.5}, "ranks"),
-        ({"root": "0"}, "root"),
-        ({"size": "1 s"}, "size"),
-        ({"size": None}, "size"),
-        ({"size": -1.0}, "size"),
-        ({"size": float("nan")}, "size"),
-        ({"size": float("inf")}, "size"),
-        ({"root": 3}, "root"),
-        ({"root": -1}, "root"),
+        *(({"pattern": name}, "pattern") for name in ("allreduce", None)),
+        *(({"ranks": number}, "ranks") for number in (0, "4", 2.5)),
+        *(({"size": size}, "size") for size in ("1 s", None, -1.0, math.nan, math.inf)),
+        *(({"root": rank}, "root") for rank in ("0", 3, -1)),
         ({"pattern": Pattern.POINT_TO_POINT}, "ranks"),
         ({"sizes": np.ones((3, 3))}, "sizes"),
-        ({"pattern": Pattern.ALL_TO_ALL, "sizes": np.ones((2, 3))}, "sizes"),
-        ({"pattern": Pattern.ALL_TO_ALL, "sizes": np.full((3, 3), -1.0)}, "sizes"),
-        ({"pattern": Pattern.ALL_TO_ALL, "sizes": np.full((3, 3), np.inf)}, "sizes"),
-        ({"pattern": Pattern.ALL_TO_ALL, "sizes": np.full((3, 3), np.nan)}, "sizes"),
-        ({"pattern": Pattern.ALL_TO_ALL, "sizes": "x"}, "sizes"),
-        ({"pattern": Pattern.ALL_TO_ALL, "sizes": 5}, "sizes"),
-        ({"pattern": Pattern.ALL_TO_ALL, "sizes": np.full((3, 3), None)}, "sizes"),
+        *(
+            ({"pattern": Pattern.ALL_TO_ALL, "sizes": sizes}, "sizes")
+            for sizes in (np.ones((2, 3)), *(np.full((3, 3), one) for one in (-1.0, np.inf, np.nan, None)), "x", 5)
+        ),
     ],
 )
 def test_a_request_refuses_what_makes_no_sense(arguments: dict[str, Any], key: str) -> None:
@@ -59,6 +49,9 @@ def test_a_request_refuses_what_makes_no_sense(arguments: dict[str, Any], key: s
 def test_a_request_takes_the_name_of_a_pattern_and_a_size_with_a_unit() -> None:
     request = CollectiveRequest("all-gather", 4, "1.5 MB")
     assert (request.pattern, request.size) == (Pattern.ALL_GATHER, 1.5e6)
+    assert CollectiveRequest(Pattern.BROADCAST, 4, 1.0, root=3).root == 3
+    with pytest.raises(InputError, match="root 3 for all-reduce, which has no root"):
+        CollectiveRequest(Pattern.ALL_REDUCE, 4, 1.0, root=3)
 
 
 @pytest.mark.parametrize("pattern", sorted(Nothing.patterns))
@@ -67,27 +60,16 @@ def test_the_plan_of_one_rank_is_empty(pattern: Pattern) -> None:
     schedule = Nothing().plan(request, GroupView(1))
     assert schedule.phases == ()
     check(schedule, request)
+    if pattern is Pattern.ALL_TO_ALL:  # its own block is what it keeps
+        request = CollectiveRequest(pattern, 1, 0.0, sizes=[[5]])
+        check(Nothing().plan(request, GroupView(1)), request)
 
 
-def test_one_rank_keeps_its_own_block_of_an_all_to_all_v() -> None:
-    request = CollectiveRequest(Pattern.ALL_TO_ALL, 1, 0.0, sizes=[[5]])
-    check(Nothing().plan(request, GroupView(1)), request)
-
-
-def test_a_pattern_it_does_not_know_is_refused_with_the_ones_it_does() -> None:
+def test_a_pattern_that_it_does_not_know_and_another_group_are_refused() -> None:
     with pytest.raises(UnsupportedError, match=r"'nothing' cannot do this reduce: .* only all-gather, all-reduce"):
         Nothing().plan(CollectiveRequest(Pattern.REDUCE, 2, 1.0), GroupView(2))
-
-
-def test_a_request_for_another_group_is_refused() -> None:
     with pytest.raises(InputError, match="3 ranks on a group of 4"):
         Nothing().plan(CollectiveRequest(Pattern.ALL_REDUCE, 3, 1.0), GroupView(4))
-
-
-def test_a_root_is_refused_where_there_is_none() -> None:
-    with pytest.raises(InputError, match="root 3 for all-reduce, which has no root"):
-        CollectiveRequest(Pattern.ALL_REDUCE, 4, 1.0, root=3)
-    assert CollectiveRequest(Pattern.BROADCAST, 4, 1.0, root=3).root == 3
 
 
 @frozen
@@ -107,3 +89,47 @@ def test_only_who_says_so_sees_links(algorithm: CollectiveAlgorithm, reason: str
     assert answers.refusal(algorithm, request, view) == reason
     with pytest.raises(UnsupportedError, match=reason):
         algorithm.plan(request, view)
+
+
+@pytest.mark.parametrize("n", [*range(1, 18), 32])
+@pytest.mark.parametrize("pattern", sorted(Pattern))
+def test_direct_does_what_the_pattern_promises(pattern: Pattern, n: int) -> None:
+    if pattern is Pattern.POINT_TO_POINT:
+        n = 2
+    for root in {0, n // 2, n - 1} if pattern.rooted else {0}:
+        request = CollectiveRequest(pattern, n, 1e6, root)
+        check(DirectAlgorithm().plan(request, GroupView(n)), request)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "phases", "rows", "row_bytes"),
+    [
+        (Pattern.ALL_TO_ALL, 1, 20, 2.0),
+        (Pattern.ALL_REDUCE, 2, 20, 2.0),
+        (Pattern.REDUCE_SCATTER, 1, 20, 2.0),
+        (Pattern.ALL_GATHER, 1, 20, 2.0),
+        (Pattern.SCATTER, 1, 4, 2.0),
+        (Pattern.GATHER, 1, 4, 2.0),
+        (Pattern.BROADCAST, 1, 4, 10.0),
+        (Pattern.REDUCE, 1, 4, 10.0),
+    ],
+)
+def test_with_direct_everybody_sends_at_once(pattern: Pattern, phases: int, rows: int, row_bytes: float) -> None:
+    schedule = DirectAlgorithm().plan(CollectiveRequest(pattern, 5, 10.0), GroupView(5))
+    assert [len(phase) for phase in schedule.phases] == [rows] * phases
+    assert {float(one) for phase in schedule.phases for one in schedule.row_bytes(phase)} == {row_bytes}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "moved"),
+    [
+        ([[9, 1, 0], [0, 9, 2], [3, 0, 9]], {(0, 1, 1.0), (1, 2, 2.0), (2, 0, 3.0)}),
+        (np.zeros((3, 3)), set()),
+    ],
+)
+def test_direct_leaves_out_pairs_without_bytes(sizes: Any, moved: set[tuple[int, int, float]]) -> None:
+    request = CollectiveRequest(Pattern.ALL_TO_ALL, 3, 0.0, sizes=sizes)
+    schedule = DirectAlgorithm().plan(request, GroupView(3))
+    check(schedule, request)
+    (phase,) = schedule.phases
+    assert set(zip(phase.source, phase.destination, schedule.row_bytes(phase), strict=True)) == moved

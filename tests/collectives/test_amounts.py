@@ -8,11 +8,12 @@ from hypothesis import given, strategies as st
 from fredfw.collectives import CollectiveRequest, Pattern, Phase, Schedule, check, parallel, ring_schedule
 from fredfw.collectives.amounts import check_amounts
 from fredfw.collectives.direct import DirectAlgorithm
+from fredfw.collectives.schedule import COLUMNS
 from fredfw.errors import ScheduleError
 from fredfw.fabric import GroupView
 from fredfw.plugin.manager import PluginManager
 
-ALGORITHMS = [one for cls in PluginManager.discover().collectives for one in (cls(),)]
+ALGORITHMS = [cls() for cls in PluginManager.discover().collectives]
 RINGS = (Pattern.ALL_REDUCE, Pattern.REDUCE_SCATTER, Pattern.ALL_GATHER)
 LARGE = 4096
 
@@ -52,9 +53,8 @@ def test_nothing_and_too_few_rows_are_caught_at_a_thousand_ranks(pattern: Patter
     request = request_for(pattern, 256 if pattern is Pattern.ALL_TO_ALL else 1024)
     schedule = DirectAlgorithm().plan(request, GroupView(request.ranks))
     check_amounts(schedule, request)
-    columns = ("source", "destination", "base", "offset", "stride", "modulus", "count", "reduce")
     last = schedule.phases[-1]
-    for phase in ((), (evolve(last, **{name: getattr(last, name)[:-1] for name in columns}),)):
+    for phase in ((), (evolve(last, **{name: getattr(last, name)[:-1] for name in COLUMNS[:-1]}),)):
         with pytest.raises(ScheduleError, match=r"rank \d+ (sends|receives)|all ranks exchange"):
             check_amounts(evolve(schedule, phases=(*schedule.phases[:-1], *phase)), request)
 

@@ -1,22 +1,30 @@
 from __future__ import annotations
 
-from itertools import permutations, product
+import math
+from itertools import combinations, permutations, product
 
 import numpy as np
 import pytest
+from hypothesis import given, strategies as st
+from hypothesis.extra import numpy as hnp
 
-from fredfw.collectives import CollectiveRequest, LevelSteps, Pattern, Schedule, check
-from fredfw.collectives.dimensions import PATTERNS, STEPS, dimension_schedule
+from fredfw.collectives import CollectiveRequest, LevelSteps, Pattern, Schedule, balanced_shares, check, ring_schedule
+from fredfw.collectives.dimensions import PATTERNS, STEPS
 from fredfw.errors import ScheduleError
 from fredfw.fabric import GroupView, Level
-from fredfw.fabric.view import KINDS
+from fredfw.fabric.view import KINDS, Kind
 from fredfw.typing import FloatArray, IntArray
 
 
-def places(sizes: tuple[int, ...], seed: int = 1) -> IntArray:
-    """Return the positions of ranks in a random order."""
-    every = np.stack(np.unravel_index(np.arange(np.prod(sizes)), sizes, order="F"), axis=1)
-    return np.random.default_rng(seed).permutation(every)
+def places(*sizes: int, seed: int | None = 1) -> IntArray:
+    """Return the positions of ranks, in a random order if there is a seed."""
+    every = np.stack(np.unravel_index(np.arange(math.prod(sizes)), sizes), axis=1)
+    return every if seed is None else np.random.default_rng(seed).permutation(every)
+
+
+def grid(sizes: tuple[int, ...], *steps: str, kind: Kind = "switch", bandwidth: float = 1.0) -> LevelSteps:
+    levels = tuple(Level(size, kind, bandwidth, 0.5) for size in sizes)
+    return LevelSteps(GroupView(math.prod(sizes), levels, places(*sizes)), steps)
 
 
 def possible(step: str, size: int) -> bool:
@@ -32,17 +40,17 @@ def test_all_steps_in_all_orders_do_what_the_pattern_promises(sizes: tuple[int, 
     # Of three dimensions not every step beside every other one; any two of them are.
     for steps in chosen if len(sizes) < 3 else chosen[::7]:
         for pattern, order in product(sorted(PATTERNS), permutations(range(len(sizes)))):
-            schedule = dimension_schedule(pattern, 720.0, places(sizes), order, steps=steps, channels=True)
+            schedule = grid(sizes, *steps).schedule(pattern, 720.0, order)
             check(schedule, CollectiveRequest(pattern, schedule.ranks, 720.0))
 
 
 @pytest.mark.parametrize("step", STEPS)
 def test_what_is_done_along_a_level_stays_in_it(step: str) -> None:
-    place = places((4, 3, 2))
-    schedule = dimension_schedule(Pattern.ALL_REDUCE, 1.0, place, (0, 2), steps=(step, "ring", "ring"), channels=True)
+    schedule = grid((4, 3, 2), step, "ring", "ring").schedule(Pattern.ALL_REDUCE, 1.0, (0, 2))
+    others = places(4, 3, 2)[:, 1:]
     for phase in schedule.phases:
         if phase.channel == 0:
-            assert (place[phase.source, 1:] == place[phase.destination, 1:]).all()
+            assert (others[phase.source] == others[phase.destination]).all()
 
 
 def sent(schedule: Schedule, channel: int) -> float:
@@ -58,35 +66,36 @@ def sent(schedule: Schedule, channel: int) -> float:
 @pytest.mark.parametrize("step", STEPS[:4])
 @pytest.mark.parametrize("pattern", sorted(PATTERNS))
 def test_ranks_send_what_is_left_but_for_their_own_part(step: str, pattern: Pattern) -> None:
-    schedule = dimension_schedule(pattern, 160.0, places((4, 8)), (1, 0), steps=step, channels=True)
+    schedule = grid((4, 8), step, step).schedule(pattern, 160.0, (1, 0))
     twice = 2 if pattern is Pattern.ALL_REDUCE else 1
     assert sent(schedule, 1) == pytest.approx(twice * 160 * 7 / 8)
     assert sent(schedule, 0) == pytest.approx(twice * 160 / 8 * 3 / 4)
 
 
-def busy(level: Level, step: str) -> float:
-    """Return the seconds per byte for which an all-reduce keeps ``level`` busy, alone."""
-    return float(LevelSteps(GroupView(level.size, (level,)), (step,)).busy_times([0], Pattern.ALL_REDUCE)[0])
-
-
-def test_how_long_levels_are_busy() -> None:
-    ring, switch, full = Level(5, "ring", 2.0), Level(4, "switch", 2.0), Level(4, "fully-connected", 2.0)
-    assert busy(ring, "ring") == pytest.approx(2 * 4 / 5 / 2)
-    assert busy(ring, "bidirectional-ring") == pytest.approx(2 * 4 / 5 / 2 / 2)
-    assert busy(switch, "direct") == busy(switch, "halving-doubling") == pytest.approx(2 * 3 / 4 / 2)
-    assert busy(full, "direct") == pytest.approx(2 * 3 / 4 / 2 / 3)  # on all three links
-    assert busy(full, "halving-doubling") == pytest.approx(2 * 3 / 4 / 2)  # on one after the other
-    assert busy(switch, "in-network") == pytest.approx(1 / 2)  # up once, and down once
+@pytest.mark.parametrize(
+    ("size", "kind", "step", "seconds"),
+    [
+        (5, "ring", "ring", 2 * 4 / 5 / 2),
+        (5, "ring", "bidirectional-ring", 2 * 4 / 5 / 2 / 2),
+        (4, "switch", "direct", 2 * 3 / 4 / 2),
+        (4, "switch", "halving-doubling", 2 * 3 / 4 / 2),
+        (4, "fully-connected", "direct", 2 * 3 / 4 / 2 / 3),  # on all three links
+        (4, "fully-connected", "halving-doubling", 2 * 3 / 4 / 2),  # on one after the other
+        (4, "switch", "in-network", 1 / 2),  # up once, and down once
+    ],
+)
+def test_how_long_a_level_is_busy_in_an_all_reduce(size: int, kind: Kind, step: str, seconds: float) -> None:
+    level = grid((size,), step, kind=kind, bandwidth=2.0)
+    assert level.busy_times([0], Pattern.ALL_REDUCE) == pytest.approx([seconds])
 
 
 def test_a_level_works_on_what_the_ones_before_it_leave() -> None:
-    levels = Level(4, "switch", 1.0), Level(5, "switch", 1.0)
-    steps = LevelSteps.of(GroupView(20, levels), "ring")
+    steps = grid((4, 5), "ring", "ring")
     expected: FloatArray = np.array([3 / 4 / 5, 4 / 5])
     np.testing.assert_allclose(steps.busy_times((1, 0)), expected)
     np.testing.assert_allclose(steps.busy_times((1, 0), Pattern.ALL_REDUCE), 2 * expected)
     # The network adds up what the first level has left, which is not divided any more.
-    mixed = LevelSteps(GroupView(20, levels), ("ring", "in-network"))
+    mixed = grid((4, 5), "ring", "in-network")
     np.testing.assert_allclose(mixed.busy_times((0, 1), Pattern.ALL_REDUCE), [2 * 3 / 4, 1 / 4])
 
 
@@ -107,39 +116,100 @@ def test_latencies_are_those_of_the_steps() -> None:
     ],
 )
 def test_steps_fit_the_kind_of_a_level(level: Level, step: str) -> None:
-    assert LevelSteps.of(GroupView(level.size, (level,)), "by-kind").steps == (step,)
+    steps = LevelSteps.of(GroupView(level.size, (level,), places(level.size)), "by-kind")
+    assert steps.steps == (step,)
+    assert steps.refusal() is None
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_other_way_round_a_ring_is_another_channel(kind: str) -> None:
-    levels = Level(4, "switch", 1.0), Level(3, kind, 1.0)  # type: ignore[arg-type]  # a kind that is not a literal
-    steps = LevelSteps.of(GroupView(12, levels, places((4, 3))), "ring")
-    back = steps.schedule(Pattern.ALL_GATHER, 1.0, way=-1)
-    assert [phase.channel for phase in back.phases] == [3 if kind == "ring" else 1, 0]
+def test_the_other_way_round_a_ring_is_another_channel(kind: Kind) -> None:
+    back = grid((4, 3), "ring", "ring", kind=kind).schedule(Pattern.ALL_GATHER, 1.0, way=-1)
+    assert [phase.channel for phase in back.phases] == ([3, 2] if kind == "ring" else [1, 0])
 
 
 def test_what_cannot_be_is_refused() -> None:
-    with pytest.raises(ScheduleError, match="halving-doubling along 3 positions"):
-        dimension_schedule(Pattern.ALL_REDUCE, 1.0, places((3,)), steps="halving-doubling")
-    with pytest.raises(ScheduleError, match="there is no step algorithm 'tree', only ring, bidirectional-ring"):
-        dimension_schedule(Pattern.ALL_REDUCE, 1.0, places((3,)), steps="tree")
-    with pytest.raises(ScheduleError, match="2 step algorithms for 1 levels"):
-        LevelSteps(GroupView(3, (Level(3, "ring", 1.0),)), ("ring", "ring"))
-    with pytest.raises(ScheduleError, match="do not do broadcast"):
-        dimension_schedule(Pattern.BROADCAST, 1.0, places((3,)))
-
-
-def test_a_group_without_levels_is_a_reason_to_refuse() -> None:
     assert LevelSteps.of(GroupView(6), "by-kind").refusal() == GroupView(6).unstructured
-    level = Level(3, "ring", 1.0)
-    assert LevelSteps.of(GroupView(3, (level,), places((3,))), "by-kind").refusal() is None
+    with pytest.raises(ScheduleError, match="halving-doubling along 3 positions"):
+        grid((3,), "halving-doubling").schedule(Pattern.ALL_REDUCE, 1.0)
+    with pytest.raises(ScheduleError, match="there is no step algorithm 'tree', only ring, bidirectional-ring"):
+        grid((3,), "tree").schedule(Pattern.ALL_REDUCE, 1.0)
+    with pytest.raises(ScheduleError, match="2 step algorithms for 1 levels"):
+        grid((3,), "ring", "ring")
+    with pytest.raises(ScheduleError, match="collectives over dimensions do not do broadcast"):
+        ring_schedule(Pattern.BROADCAST, 1.0, places(2, 2))
+    with pytest.raises(ScheduleError, match="3 ranks are not a full product"):
+        ring_schedule(Pattern.ALL_REDUCE, 1.0, places(2, 2)[:3])
 
 
 def test_stages_along_one_level_share_who_exchanges_with_whom() -> None:
-    level = Level(4, "switch", 1.0)
-    steps = LevelSteps.of(GroupView(16, (level, level), places((4, 4))), "halving-doubling")
+    steps = grid((4, 4), "halving-doubling", "halving-doubling")
     forward, back = (steps.schedule(Pattern.ALL_REDUCE, 16.0, order).phases for order in ([0, 1], [1, 0]))
     # Partners at distance 2 and 1, along one level and then the other; an all-gather goes the way back.
     assert len({id(phase.destination) for phase in (*forward, *back)}) == 4
     assert len({id(phase.source) for phase in (*forward, *back)}) == 1
     assert forward[0].destination is back[2].destination is forward[-1].destination
+
+
+@pytest.mark.parametrize("pattern", sorted(PATTERNS))
+@pytest.mark.parametrize("step", [1, -1])
+@given(sizes=st.lists(st.integers(1, 4), min_size=1, max_size=3), seed=st.integers(0, 99), data=st.data())
+def test_rings_do_what_the_pattern_promises(
+    pattern: Pattern, step: int, sizes: list[int], seed: int, data: st.DataObject
+) -> None:
+    n, order = math.prod(sizes), data.draw(st.permutations(range(len(sizes))))
+    schedule = ring_schedule(pattern, 8.0 * n, places(*sizes, seed=seed), order, step=step)
+    check(schedule, CollectiveRequest(pattern, n, 8.0 * n))
+    halves = 2 if pattern is Pattern.ALL_REDUCE else 1
+    assert schedule.steps == halves * sum(size - 1 for size in sizes)
+    # The bandwidth-optimal volume: every rank sends all but its own share, once for each half.
+    total = sum(float(schedule.row_bytes(phase).sum()) * phase.repeat for phase in schedule.phases)
+    assert total == pytest.approx(halves * 8.0 * n * (n - 1))
+
+
+@pytest.mark.parametrize("step", [1, -1])
+def test_everybody_sends_to_the_next_position_in_one_dimension(step: int) -> None:
+    schedule = ring_schedule(Pattern.REDUCE_SCATTER, 60.0, places(3, 4, seed=None), (1, 0), step=step, channels=True)
+    across, along = schedule.phases
+    assert along.destination.tolist() == [((x + step) % 3) * 4 + y for x in range(3) for y in range(4)]
+    assert across.destination.tolist() == [x * 4 + (y + step) % 4 for x in range(3) for y in range(4)]
+    assert [phase.channel for phase in schedule.phases] == [1, 0]
+    # A quarter of the buffer per step in the rings of 4, then a third of that quarter.
+    assert schedule.row_bytes(across).tolist() == [15.0] * 12
+    assert schedule.row_bytes(along).tolist() == [5.0] * 12
+
+
+def lowest_by_kernels(times: FloatArray) -> float:
+    """Return the least time of the busiest resource by trying every kernel of the matrix game.
+
+    An optimal strategy makes some resources equally busy with as many parts (Shapley and Snow, "Basic solutions of
+    discrete games", 1950), so the best feasible one of all these is optimal.
+    """
+    resources, parts = times.shape
+    best = math.inf
+    for size in range(1, min(times.shape) + 1):
+        for rows, columns in product(combinations(range(resources), size), combinations(range(parts), size)):
+            equal = np.ones((size + 1, size + 1))
+            equal[:size, :size] = times[np.ix_(rows, columns)]
+            equal[:size, size] = -1
+            equal[size, size] = 0
+            try:
+                share = np.linalg.solve(equal, np.append(np.zeros(size), 1))[:size]
+            except np.linalg.LinAlgError:
+                continue
+            if (share >= 0).all():
+                best = min(best, float((times[:, columns] @ share).max()))
+    return best
+
+
+@given(
+    hnp.arrays(
+        float,
+        st.tuples(st.integers(1, 4), st.integers(1, 4)),
+        elements=st.one_of(st.floats(0.01, 100), st.integers(1, 3).map(float)),
+    )
+)
+def test_no_other_shares_keep_the_busiest_for_less(times: FloatArray) -> None:
+    shares = balanced_shares(times)
+    assert (shares >= 0).all()
+    assert shares.sum() == pytest.approx(1, rel=1e-12)
+    assert (times @ shares).max() == pytest.approx(lowest_by_kernels(times), rel=1e-9)

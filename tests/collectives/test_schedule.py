@@ -26,35 +26,29 @@ def slowly_carried(phase: Phase, row: int, repetition: int) -> list[int]:
 
 @st.composite
 def phases(draw: st.DrawFn) -> Phase:
+    def column(least: int, most: int) -> list[int]:
+        return draw(st.lists(st.integers(least, most), min_size=rows, max_size=rows))
+
     rows = draw(st.integers(1, 4))
-    column = st.lists(st.integers(-9, 9), min_size=rows, max_size=rows)
-    modulus = np.array(draw(st.lists(st.integers(1, 6), min_size=rows, max_size=rows)))
-    count = np.array([draw(st.integers(1, int(most))) for most in modulus])
-    base = np.array(draw(st.lists(st.integers(0, 5), min_size=rows, max_size=rows)))
-    return Phase.of(
-        np.arange(rows), 0, draw(column), count=count, base=base, stride=draw(column), modulus=modulus,
-        repeat=draw(st.integers(1, 4)),
-    )  # fmt: skip
-
-
-@given(phases())
-def test_carried_is_the_formula_of_the_docstring(phase: Phase) -> None:
-    for repetition in range(phase.repeat):
-        row, chunk = carried(phase, repetition)
-        for one in range(len(phase)):
-            assert chunk[row == one].tolist() == slowly_carried(phase, one, repetition)
+    modulus = column(1, 6)
+    count = [draw(st.integers(1, most)) for most in modulus]
+    more: dict[str, Any] = {"count": count, "base": column(0, 5), "stride": column(-9, 9), "modulus": modulus}
+    return Phase.of(np.arange(rows), 0, column(-9, 9), repeat=draw(st.integers(1, 4)), **more)
 
 
 @given(phases(), st.lists(st.sampled_from([0.0, 0.1, 1 / 3, 1e12]), min_size=11, max_size=11))
-def test_row_bytes_are_the_sum_of_the_chunks_carried(phase: Phase, sizes: list[float]) -> None:
+def test_chunks_and_bytes_are_those_of_the_docstring(phase: Phase, sizes: list[float]) -> None:
     schedule = Schedule(Pattern.BROADCAST, 4, np.array(sizes), 11, (phase,))
+    every = []
     for repetition in range(phase.repeat):
-        slow = [sum(sizes[chunk] for chunk in slowly_carried(phase, row, repetition)) for row in range(len(phase))]
+        slow = [slowly_carried(phase, row, repetition) for row in range(len(phase))]
+        row, chunk = carried(phase, repetition)
+        assert [chunk[row == one].tolist() for one in range(len(phase))] == slow
+        every.append(schedule.row_bytes(phase, repetition))
         # Relative to the row itself: a tiny chunk beside a huge one keeps all its digits.
-        np.testing.assert_allclose(schedule.row_bytes(phase, repetition), slow, rtol=1e-15)
+        np.testing.assert_allclose(every[-1], [sum(sizes[one] for one in chunks) for chunks in slow], rtol=1e-15)
     if schedule.uniform(phase):
-        first = schedule.row_bytes(phase)
-        assert all(np.array_equal(first, schedule.row_bytes(phase, t)) for t in range(1, phase.repeat))
+        assert all(np.array_equal(every[0], one) for one in every)
 
 
 def test_a_phase_inside_blocks_of_equal_chunks_is_uniform() -> None:
@@ -62,16 +56,12 @@ def test_a_phase_inside_blocks_of_equal_chunks_is_uniform() -> None:
     assert isinstance(both.chunk_bytes, np.ndarray)
     assert all(both.uniform(phase) for phase in both.phases)
     np.testing.assert_array_equal(both.row_bytes(both.phases[1], 3), np.full(7, 0.7 / 7))
-
-
-def test_a_phase_that_moves_through_unequal_chunks_is_not_uniform() -> None:
-    schedule = evolve(ring(Pattern.ALL_GATHER, 3), chunk_bytes=[1.0, 2.0, 3.0])
-    assert not schedule.uniform(schedule.phases[0])
+    uneven = evolve(ring(Pattern.ALL_GATHER, 3), chunk_bytes=[1.0, 2.0, 3.0])
+    assert not uneven.uniform(uneven.phases[0])
 
 
 def test_of_broadcasts_and_without_a_modulus_nothing_wraps() -> None:
     phase = Phase.of(0, [1, 2], 3, count=2, stride=2, repeat=3)
-    assert len(phase) == 2
     assert phase.source.tolist() == [0, 0]
     assert not phase.reduce.any()
     assert [carried(phase, t)[1].tolist() for t in range(3)] == [[3, 4, 3, 4], [5, 6, 5, 6], [7, 8, 7, 8]]
@@ -107,30 +97,26 @@ def test_a_schedule_refuses_what_does_not_exist(phase: Phase, message: str) -> N
         Schedule(Pattern.BROADCAST, 2, 1.0, 3, (phase,))
 
 
-def test_a_schedule_refuses_columns_of_another_length_and_owners_outside_the_group() -> None:
-    with pytest.raises(ScheduleError, match="chunk_bytes has shape"):
-        Schedule(Pattern.BROADCAST, 2, np.ones(2), 3, ())
-    with pytest.raises(ScheduleError, match="owner has shape"):
-        Schedule(Pattern.SCATTER, 2, 1.0, 3, (), owner=np.zeros(2, dtype=np.intp))
-    with pytest.raises(ScheduleError, match="owner outside"):
-        Schedule(Pattern.SCATTER, 2, 1.0, 2, (), owner=np.array([0, 2]))
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"chunk_bytes": np.ones(2)}, "chunk_bytes has shape"),
+        ({"owner": np.zeros(2, dtype=np.intp)}, "owner has shape"),
+        ({"owner": np.array([0, 1, 2])}, "owner outside"),
+    ],
+)
+def test_a_schedule_refuses_columns_of_another_length_and_owners_outside_the_group(
+    columns: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ScheduleError, match=message):
+        evolve(Schedule(Pattern.SCATTER, 2, 1.0, 3, ()), **columns)
 
 
 def test_the_key_tells_apart_whatever_differs() -> None:
     one: dict[str, Any] = {"source": [0, 1], "destination": [1, 0], "chunk": [0, 1], "modulus": 4, "repeat": 2}
     others: list[dict[str, Any]] = [
-        {"source": [1, 0]},
-        {"destination": 1},
-        {"chunk": [1, 0]},
-        {"base": [0, 1]},
-        {"stride": 1},
-        {"modulus": 3},
-        {"count": 2},
-        {"reduce": True},
-        {"stream": 0},
-        {"stream": [0, 1]},
-        {"repeat": 3},
-        {"channel": 0},
+        *({"source": [1, 0]}, {"destination": 1}, {"chunk": [1, 0]}, {"base": [0, 1]}, {"stride": 1}, {"modulus": 3}),
+        *({"count": 2}, {"reduce": True}, {"stream": 0}, {"stream": [0, 1]}, {"repeat": 3}, {"channel": 0}),
     ]
     phases = [Phase.of(**one | other) for other in [{}, *others]]
     schedules = [Schedule(Pattern.BROADCAST, 2, 1.0, 5, (phase,)) for phase in phases]
@@ -145,8 +131,7 @@ def test_sequence_starts_the_second_when_all_of_the_first_is_done() -> None:
     gather = pipelined(ring(Pattern.ALL_GATHER, 3), 2)
     whole = sequence(pipelined(ring(Pattern.REDUCE_SCATTER, 3), 2), gather, Pattern.ALL_REDUCE)
     assert [phase.after for phase in whole.phases] == [(), (), (0, 1), (0, 1)]
-    assert whole.pattern is Pattern.ALL_REDUCE
-    assert whole.owner is None
+    assert (whole.pattern, whole.owner) == (Pattern.ALL_REDUCE, None)
     check(whole)
 
 
@@ -162,41 +147,30 @@ def test_sequence_keeps_the_owners_and_the_root_of_the_part_that_has_them() -> N
     n, root, others = 3, 2, np.array([0, 1])
     reduce = Schedule(Pattern.REDUCE, n, 1.0, n, (Phase.of(others, root, 0, count=n, reduce=True),), root=root)
     scatter = Schedule(Pattern.SCATTER, n, 1.0, n, (Phase.of(root, others, others),), owner=np.arange(n), root=root)
+    gather = Schedule(Pattern.GATHER, n, 1 / n, n, (Phase.of(others, root, others),), owner=np.arange(n), root=root)
     check(sequence(reduce, scatter, Pattern.REDUCE_SCATTER))
     broadcast = sequence(scatter, ring(Pattern.ALL_GATHER, n, 3.0), Pattern.BROADCAST)
     assert broadcast.root == root
     check(broadcast)
-    check(sequence(ring(Pattern.REDUCE_SCATTER, n), _gather(n, root), Pattern.REDUCE))
-
-
-def _gather(n: int, root: int) -> Schedule:
-    others = np.delete(np.arange(n), root)
-    return Schedule(Pattern.GATHER, n, 1 / n, n, (Phase.of(others, root, others),), owner=np.arange(n), root=root)
-
-
-def test_sequence_refuses_other_chunks() -> None:
-    with pytest.raises(ScheduleError, match="6 chunks on 3 ranks cannot go on as 3 on 3"):
-        sequence(pipelined(ring(Pattern.REDUCE_SCATTER, 3), 2), ring(Pattern.ALL_GATHER, 3), Pattern.ALL_REDUCE)
+    check(sequence(ring(Pattern.REDUCE_SCATTER, n), gather, Pattern.REDUCE))
 
 
 def test_parallel_gives_each_part_chunks_and_phases_of_its_own() -> None:
-    first, second = ring(Pattern.REDUCE_SCATTER, 4, 3.0), ring(Pattern.REDUCE_SCATTER, 4, 1.0)
-    both = parallel([first, second])
+    both = parallel([ring(Pattern.REDUCE_SCATTER, 4, 3.0), ring(Pattern.REDUCE_SCATTER, 4, 1.0)])
     assert (both.chunks, both.size) == (8, 4.0)
     assert both.owner is not None
     assert both.owner.tolist() == [0, 1, 2, 3, 0, 1, 2, 3]
     assert both.phases[1].base.tolist() == [4] * 4
     assert [phase.after for phase in both.phases] == [(), ()]
     check(both)
-
-
-def test_parallel_of_equal_chunks_keeps_one_number() -> None:
     assert parallel([ring(Pattern.ALL_GATHER, 4, 2.0)] * 3).chunk_bytes == 0.5
 
 
-def test_parallel_refuses_parts_that_do_not_belong_together() -> None:
+def test_what_does_not_belong_together_is_refused() -> None:
     with pytest.raises(ScheduleError, match="one pattern, one group"):
         parallel([ring(Pattern.ALL_GATHER, 3), ring(Pattern.ALL_GATHER, 4)])
+    with pytest.raises(ScheduleError, match="6 chunks on 3 ranks cannot go on as 3 on 3"):
+        sequence(pipelined(ring(Pattern.REDUCE_SCATTER, 3), 2), ring(Pattern.ALL_GATHER, 3), Pattern.ALL_REDUCE)
 
 
 @given(st.integers(2, 6), st.integers(1, 5), st.sampled_from([Pattern.ALL_GATHER, Pattern.REDUCE_SCATTER]))
@@ -211,3 +185,21 @@ def test_pipelined_is_right_and_moves_the_same_bytes(n: int, pieces: int, patter
 def test_a_pipeline_of_unequal_chunks_divides_each() -> None:
     schedule = evolve(ring(Pattern.ALL_GATHER, 2), chunk_bytes=np.array([2.0, 4.0]))
     assert np.asarray(pipelined(schedule, 2).chunk_bytes).tolist() == [1.0, 2.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "factor"),
+    [
+        # nccl-tests, doc/PERFORMANCE.md, for 4 ranks
+        (Pattern.ALL_REDUCE, 2 * 3 / 4),
+        *((Pattern(name), 3 / 4) for name in ("reduce-scatter", "all-gather", "all-to-all", "gather", "scatter")),
+        *((Pattern(name), 1) for name in ("broadcast", "reduce", "point-to-point")),
+    ],
+)
+def test_bus_factor(pattern: Pattern, factor: float) -> None:
+    assert pattern.bus_factor(4) == factor
+
+
+def test_every_pattern_but_the_all_reduce_has_a_root_or_owners() -> None:
+    assert {pattern for pattern in Pattern if not (pattern.rooted or pattern.owned)} == {Pattern.ALL_REDUCE}
+    assert {pattern for pattern in Pattern if pattern.rooted and pattern.owned} == {Pattern.GATHER, Pattern.SCATTER}

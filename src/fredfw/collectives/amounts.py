@@ -173,45 +173,42 @@ def _traffic(schedule: Schedule) -> tuple[FloatArray, FloatArray, float]:
 
     Where all chunks are equal, it is chunks that are counted.
     """
-    sent, received, messages = np.zeros(schedule.ranks), np.zeros(schedule.ranks), 0.0
+    ranks, messages = schedule.ranks, 0.0
+    totals = np.zeros(ranks), np.zeros(ranks)
     sums = None if isinstance(schedule.chunk_bytes, float) else np.append(0.0, np.cumsum(schedule.chunk_bytes))
     # Phases share columns, which are counted once; by identity, what every row of each column sends or receives.
-    sends: dict[int, tuple[IntArray, float]] = {}
-    receives: dict[int, tuple[IntArray, float]] = {}
+    known: tuple[dict[int, tuple[IntArray, float]], dict[int, tuple[IntArray, float]]] = {}, {}
     apart: set[tuple[int, int]] = set()  # pairs of columns in which no rank sends to itself
     for phase in schedule.phases:
-        even = sums is None and phase.stream is None and phase.count.strides == (0,) and len(phase) > 0
+        ends = phase.source, phase.destination
         columns = id(phase.source), id(phase.destination)
+        even = sums is None and phase.stream is None and phase.count.strides == (0,) and len(phase) > 0
         if not (even and columns in apart):
             to_itself = phase.source == phase.destination
         if even and (columns in apart or not to_itself.any()):
             apart.add(columns)
             each = float(phase.count[0]) * phase.repeat  # of all rows, as in most phases
-            for known, column in ((sends, phase.source), (receives, phase.destination)):
-                known[id(column)] = column, known.get(id(column), (column, 0.0))[1] + each
+            for found, column in zip(known, ends, strict=True):
+                found[id(column)] = column, found.get(id(column), (column, 0.0))[1] + each
             messages += len(phase) * each
             continue
         amounts = _amounts(schedule, phase, sums)
-        if phase.stream is None:
-            amounts[to_itself] = 0.0
-            sent += np.bincount(phase.source, amounts, schedule.ranks)
-            received += np.bincount(phase.destination, amounts, schedule.ranks)
-            messages += float(amounts.sum())
-            continue
-        alone = phase.stream < 0
+        alone = np.ones(len(phase), dtype=bool) if phase.stream is None else phase.stream < 0
         amounts[alone & to_itself] = 0.0
         messages -= float(amounts[alone].sum())  # which both of its ends count
-        streamed = np.flatnonzero(~alone)
-        for at, end in ((sent, phase.source), (received, phase.destination)):
-            # A stream has each of its ends once, in however many rows.
-            _, first = np.unique(phase.stream[streamed] * schedule.ranks + end[streamed], return_index=True)
-            rows = np.concatenate([np.flatnonzero(alone), streamed[first]])
-            np.add(at, np.bincount(end[rows], amounts[rows], schedule.ranks), out=at)
+        for total, end in zip(totals, ends, strict=True):
+            rows = np.flatnonzero(alone)
+            if phase.stream is not None:
+                # A stream has each of its ends once, in however many rows.
+                streamed = np.flatnonzero(~alone)
+                _, first = np.unique(phase.stream[streamed] * ranks + end[streamed], return_index=True)
+                rows = np.concatenate([rows, streamed[first]])
+            np.add(total, np.bincount(end[rows], amounts[rows], ranks), out=total)
             messages += float(amounts[rows].sum())
-    for total, known in ((sent, sends), (received, receives)):
-        for column, each in known.values():
-            np.add(total, np.bincount(column, minlength=schedule.ranks) * each, out=total)
-    return sent, received, messages
+    for total, found in zip(totals, known, strict=True):
+        for column, each in found.values():
+            np.add(total, np.bincount(column, minlength=ranks) * each, out=total)
+    return *totals, messages
 
 
 def _amounts(schedule: Schedule, phase: Phase, sums: FloatArray | None) -> FloatArray:

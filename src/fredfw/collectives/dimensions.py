@@ -115,20 +115,60 @@ class LevelSteps:
         )
 
     def schedule(self, pattern: Pattern, size: float, order: Sequence[int] | None = None, *, way: int = 1) -> Schedule:
-        """Return what ``dimension_schedule`` does; each stage, all that is done along a level, is a turn on a channel.
+        """Return an all-reduce, reduce-scatter or all-gather along each level in turn.
 
-        The other ``way`` round a ring has a channel of its own.
+        A ``ring`` of k passes one block per step on to the neighbour, in one phase of k - 1 steps (Patarasuk and Yuan,
+        "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009; several levels: Cho et al.,
+        "BlueConnect", MLSys 2019); a ``bidirectional-ring`` half a block each way. ``direct`` exchanges all blocks at
+        once. ``halving-doubling`` takes log2 k steps (Thakur, Rabenseifner and Gropp, "Optimization of collective
+        communication operations in MPICH", IJHPCA 2005). ``in-network`` has the network combine or copy; the last level
+        of an all-reduce is one stream then. All that is done along a level in one direction is a turn on a channel.
+
+        Args:
+            pattern: One of the three.
+            size: Bytes of the per-rank buffer.
+            order: Levels in the order of the reduce-scatter; by default as they come.
+            way: 1 for rings that pass to the next position, -1 to the previous one, which has channels of its own.
 
         Raises:
             InputError: The group is not a full product of positions.
-            ScheduleError: As ``dimension_schedule``.
+            ScheduleError: Another pattern, a step algorithm that does not exist, or halving-doubling along a level
+                whose size is not a power of two.
         """
         levels = len(self.steps)
-        whole = _schedule(pattern, size, self._grid, order, steps=self.steps, way=way, channels=True)
+        whole = _schedule(pattern, size, self._grid, order, self.steps, way, channels=True)
         if way > 0:
             return whole
         own = [place + levels * _is_ring(level) for place, level in enumerate(self.view.levels)]
         return evolve(whole, phases=[evolve(phase, channel=own[phase.channel]) for phase in whole.phases])
+
+
+def ring_schedule(
+    pattern: Pattern,
+    size: float,
+    coordinates: IntArray,
+    order: Sequence[int] | None = None,
+    *,
+    step: int = 1,
+    channels: bool = False,
+) -> Schedule:
+    """Return an all-reduce, reduce-scatter or all-gather by rings along each dimension in turn.
+
+    ``LevelSteps.schedule`` says how, and has other step algorithms.
+
+    Args:
+        pattern: One of the three.
+        size: Bytes of the per-rank buffer.
+        coordinates: ``(ranks, dimensions)`` position of each rank, ``0 .. k - 1`` in each; every combination once.
+        order: Dimensions in the order of the reduce-scatter; by default as they come.
+        step: 1 to pass to the next position, -1 to the previous one.
+        channels: Whether the phases of dimension ``d`` name channel ``d``, to take turns with other schedules' on it.
+
+    Raises:
+        ScheduleError: Another pattern, or coordinates that are not a full product.
+    """
+    steps = ("ring",) * coordinates.shape[1]
+    return _schedule(pattern, size, _Grid.of(coordinates), order, steps, step, channels=channels)
 
 
 def _is_ring(level: Level) -> bool:
@@ -145,63 +185,25 @@ def _count(step: str, positions: int) -> int:
     return 1 if step == "direct" else positions - 1
 
 
-def dimension_schedule(
-    pattern: Pattern,
-    size: float,
-    coordinates: IntArray,
-    order: Sequence[int] | None = None,
-    *,
-    steps: str | Sequence[str] = "ring",
-    way: int = 1,
-    channels: bool = False,
-) -> Schedule:
-    """Return an all-reduce, reduce-scatter or all-gather along each dimension in turn.
-
-    The ranks that differ in one coordinate alone do the step algorithm of that dimension. A ``ring`` of k passes one
-    block per step on to the neighbour, in one phase of k - 1 steps (Patarasuk and Yuan, "Bandwidth optimal all-reduce
-    algorithms for clusters of workstations", 2009; several dimensions: Cho et al., "BlueConnect", MLSys 2019); a
-    ``bidirectional-ring`` half a block each way. ``direct`` exchanges all blocks at once. ``halving-doubling`` takes
-    log2 k steps (Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH", IJHPCA
-    2005). ``in-network`` has the network combine or copy; the last dimension of an all-reduce is one stream then.
-
-    Args:
-        pattern: One of the three.
-        size: Bytes of the per-rank buffer.
-        coordinates: ``(ranks, dimensions)`` position of each rank, ``0 .. k - 1`` in each; every combination once.
-        order: Dimensions in the order of the reduce-scatter; by default as they come.
-        steps: The step algorithm of each dimension, or one for all.
-        way: 1 for rings that pass to the next position, -1 to the previous one.
-        channels: Whether what is done along dimension ``d`` takes turns on channel ``d`` with what other schedules do.
-
-    Raises:
-        ScheduleError: Another pattern, coordinates that are not a full product, a step algorithm that does not exist,
-            or halving-doubling along a dimension whose size is not a power of two.
-    """
-    return _schedule(pattern, size, _Grid.of(coordinates), order, steps=steps, way=way, channels=channels)
-
-
 def _schedule(
     pattern: Pattern,
     size: float,
     grid: _Grid,
     order: Sequence[int] | None,
-    *,
-    steps: str | Sequence[str],
+    steps: tuple[str, ...],
     way: int,
+    *,
     channels: bool,
 ) -> Schedule:
-    """Return what ``dimension_schedule`` does."""
     if pattern not in PATTERNS:
         raise ScheduleError(f"collectives over dimensions do not do {pattern}")
-    n, dimensions = grid.coordinates.shape
-    order = tuple(range(dimensions)) if order is None else tuple(order)
-    chosen = (steps,) * dimensions if isinstance(steps, str) else tuple(steps)
-    for step in chosen:
+    for step in steps:
         if step not in STEPS:
             raise ScheduleError(f"there is no step algorithm {step!r}, only {', '.join(STEPS)}")
-    sizes = grid.rank_at.shape
+    sizes, n = grid.rank_at.shape, len(grid.ranks)
+    order = tuple(range(len(sizes)) if order is None else order)
     along = [dimension for dimension in order if sizes[dimension] > 1]
-    halves = 2 if "bidirectional-ring" in chosen else 1
+    halves = 2 if "bidirectional-ring" in steps else 1
     # The blocks are numbered by coordinates, those of the first dimension most significant: what a dimension still has
     # to scatter is then always one run of chunks from ``base``, cut into one block per position.
     base = np.zeros(n, dtype=np.intp)
@@ -210,10 +212,9 @@ def _schedule(
     scatters: list[Phase] = []
     gathers: list[Phase] = []
     for dimension in along:
-        positions = sizes[dimension]
-        block //= positions
-        line = _Line(positions, grid, dimension, base, block, way)
-        scatter, gather = _phases_of(chosen[dimension], line, pattern, last=dimension == along[-1])
+        block //= sizes[dimension]
+        line = _Line(sizes[dimension], grid, dimension, base, block, way)
+        scatter, gather = _phases_of(steps[dimension], line, pattern, last=dimension == along[-1])
         if channels:
             scatter, gather = (_as_turn(stage, dimension, next(turns)) for stage in (scatter, gather))
         scatters += scatter
@@ -224,7 +225,6 @@ def _schedule(
 
 
 def _as_turn(stage: list[Phase], channel: int, turn: int) -> list[Phase]:
-    """Return the phases of a stage as one turn on ``channel``."""
     return [evolve(phase, channel=channel, turn=turn if len(stage) > 1 else -1) for phase in stage]
 
 
@@ -247,11 +247,7 @@ class _Grid:
 
     @classmethod
     def of(cls, coordinates: IntArray) -> _Grid:
-        """Return the grid of ``(ranks, dimensions)`` positions.
-
-        Raises:
-            ScheduleError: They are not a full product.
-        """
+        """Return the grid of ``(ranks, dimensions)`` positions; ``ScheduleError`` if they are not a full product."""
         n, sizes = len(coordinates), coordinates.max(axis=0) + 1
         place = np.ravel_multi_index(tuple(coordinates.T), tuple(sizes))
         if int(np.prod(sizes)) != n or np.bincount(place).max() > 1:
@@ -260,36 +256,8 @@ class _Grid:
         rank_at.ravel()[place] = ranks
         return cls(coordinates, rank_at, place, ranks)
 
-    def x(self, dimension: int) -> IntArray:
-        """Return the ``(ranks,)`` position of each along ``dimension``."""
-        return self._once("x", dimension, 0, lambda: np.ascontiguousarray(self.coordinates[:, dimension]))
-
-    def shifted(self, dimension: int, distance: int) -> IntArray:
-        """Return the ``(ranks,)`` positions that are ``distance`` on from each along ``dimension``, round its line."""
-        size = self.rank_at.shape[dimension]
-        return self._once("shifted", dimension, distance, lambda: (self.x(dimension) + distance) % size)
-
-    def on(self, dimension: int, distance: int) -> IntArray:
-        """Return the ``(ranks,)`` ranks that are ``distance`` positions on from each, round its line."""
-        return self._once(
-            "on", dimension, distance, lambda: np.roll(self.rank_at, -distance, axis=dimension).ravel()[self.place]
-        )
-
-    def across(self, dimension: int, bit: int) -> IntArray:
-        """Return the ``(ranks,)`` ranks at the position of each with that ``bit`` of it the other one."""
-        x = self.x(dimension)
-        return self._once("across", dimension, bit, lambda: self.at(dimension, x ^ bit))
-
-    def at(self, dimension: int, positions: IntArray) -> IntArray:
-        """Return the ``(ranks,)`` ranks at other ``positions`` along ``dimension``."""
-        ranks: IntArray = self.rank_at.ravel()[self.place + (positions - self.x(dimension)) * self.stride(dimension)]
-        return ranks
-
-    def stride(self, dimension: int) -> int:
-        """Return how far neighbours along ``dimension`` are apart in the raveled ``rank_at``."""
-        return int(np.prod(self.rank_at.shape[dimension + 1 :]))
-
-    def _once(self, what: str, dimension: int, by: int, find: Callable[[], IntArray]) -> IntArray:
+    def once(self, what: str, dimension: int, by: int, find: Callable[[], IntArray]) -> IntArray:
+        """Return what ``find`` returned the first time."""
         key = what, dimension, by
         if key not in self._known:
             self._known[key] = find()
@@ -298,13 +266,13 @@ class _Grid:
 
 @frozen(eq=False)
 class _Line:
-    """All lines of ranks that differ in one dimension alone, and the blocks that they share.
+    """All lines of ranks that differ in one dimension alone, and the blocks that they share; all arrays are by rank.
 
     Args:
         positions: Ranks of each line.
         grid: The ranks.
         dimension: The axis of these lines.
-        base: ``(ranks,)`` first chunk of what the line of each shares.
+        base: First chunk of what the line of each rank shares.
         block: Chunks of the share of each.
         way: 1 for rings that pass to the next position, -1 to the previous one.
     """
@@ -317,13 +285,33 @@ class _Line:
     way: int
 
     @property
+    def whole(self) -> int:
+        """Chunks that a line shares."""
+        return self.positions * self.block
+
+    @property
     def x(self) -> IntArray:
-        """``(ranks,)`` position of each rank in its line."""
-        return self.grid.x(self.dimension)
+        """Position in its line."""
+        return self._once("x", 0, lambda: np.ascontiguousarray(self.grid.coordinates[:, self.dimension]))
+
+    def shifted(self, distance: int) -> IntArray:
+        """Return the positions that are ``distance`` further on, round the line."""
+        return self._once("shifted", distance, lambda: (self.x + distance) % self.positions)
 
     def on(self, distance: int) -> IntArray:
-        """Return the ``(ranks,)`` ranks that are ``distance`` positions on from each, round the line."""
-        return self.grid.on(self.dimension, distance)
+        """Return the ranks that are ``distance`` positions further on, round the line."""
+        return self._once("on", distance, lambda: self.at(self.shifted(distance)))
+
+    def across(self, bit: int) -> IntArray:
+        """Return the ranks at the same position but for that ``bit`` of it."""
+        return self._once("across", bit, lambda: self.at(self.x ^ bit))
+
+    def at(self, positions: IntArray | int, ranks: IntArray | None = None) -> IntArray:
+        """Return the ranks at other ``positions`` of the lines of ``ranks``, all by default."""
+        place, own = (self.grid.place, self.x) if ranks is None else (self.grid.place[ranks], self.x[ranks])
+        stride = int(np.prod(self.grid.rank_at.shape[self.dimension + 1 :]))
+        found: IntArray = self.grid.rank_at.ravel()[place + (positions - own) * stride]
+        return found
 
     @cached_property
     def both_ways(self) -> tuple[IntArray, IntArray, IntArray, IntArray]:
@@ -331,23 +319,20 @@ class _Line:
         neighbours = np.stack([self.on(1), self.on(-1)], axis=1)
         # By the neighbours' numbers, for flows are found in one pass then.
         order = np.argsort(neighbours, axis=1)
-        source = np.repeat(np.arange(len(self.x)), 2)
+        source = np.repeat(self.grid.ranks, 2)
         ways = np.array([1, -1])[order].ravel()
         return source, np.take_along_axis(neighbours, order, axis=1).ravel(), np.repeat(self.base, 2), ways
 
     @cached_property
     def others(self) -> tuple[IntArray, IntArray, IntArray, IntArray]:
         """A row for each rank and each other one of its line: the rank, the other, the rank's base, its position."""
-        source = np.repeat(np.arange(len(self.x)), self.positions - 1)
-        own = self.x[source]
+        source = np.repeat(self.grid.ranks, self.positions - 1)
         position = np.tile(np.arange(self.positions - 1), len(self.x))
-        position += position >= own
-        place = self.grid.place[source] + (position - own) * self.grid.stride(self.dimension)
-        return source, self.grid.rank_at.ravel()[place], self.base[source], position
+        position += position >= self.x[source]
+        return source, self.at(position, source), self.base[source], position
 
-    def at(self, positions: IntArray) -> IntArray:
-        """Return the ``(ranks,)`` ranks at other ``positions`` of the line of each."""
-        return self.grid.at(self.dimension, positions)
+    def _once(self, what: str, by: int, find: Callable[[], IntArray]) -> IntArray:
+        return self.grid.once(what, self.dimension, by, find)
 
 
 def _phases_of(step: str, line: _Line, pattern: Pattern, *, last: bool) -> tuple[list[Phase], list[Phase]]:
@@ -363,7 +348,7 @@ def _phases_of(step: str, line: _Line, pattern: Pattern, *, last: bool) -> tuple
 
 def _ring(line: _Line, *, reduce: bool) -> list[Phase]:
     # A block that is reduced starts its way just behind its owner, so that it gets there last.
-    first = line.grid.shifted(line.dimension, -line.way) if reduce else line.x
+    first = line.shifted(-line.way) if reduce else line.x
     return [
         Phase.of(
             line.grid.ranks,
@@ -372,7 +357,7 @@ def _ring(line: _Line, *, reduce: bool) -> list[Phase]:
             base=line.base,
             count=line.block,
             stride=-line.way * line.block,
-            modulus=line.positions * line.block,
+            modulus=line.whole,
             reduce=reduce,
             repeat=line.positions - 1,
         )
@@ -382,16 +367,16 @@ def _ring(line: _Line, *, reduce: bool) -> list[Phase]:
 def _bidirectional_ring(line: _Line, *, reduce: bool) -> list[Phase]:
     """Return one phase in which the first half of every block goes one way round, and the second the other."""
     source, destination, base, way = line.both_ways
-    x = line.x[source]
+    x, half = line.x[source], line.block // 2
     return [
         Phase.of(
             source,
             destination,
-            ((x - way) % line.positions if reduce else x) * line.block + np.where(way > 0, 0, line.block // 2),
+            ((x - way) % line.positions if reduce else x) * line.block + np.where(way > 0, 0, half),
             base=base,
-            count=line.block // 2,
+            count=half,
             stride=-way * line.block,
-            modulus=line.positions * line.block,
+            modulus=line.whole,
             reduce=reduce,
             repeat=line.positions - 1,
         )
@@ -400,61 +385,42 @@ def _bidirectional_ring(line: _Line, *, reduce: bool) -> list[Phase]:
 
 def _direct(line: _Line, *, reduce: bool) -> list[Phase]:
     source, destination, base, position = line.others
-    return [
-        Phase.of(
-            source,
-            destination,
-            (position if reduce else line.x[source]) * line.block,
-            base=base,
-            count=line.block,
-            modulus=line.positions * line.block,
-            reduce=reduce,
-        )
-    ]
+    first = (position if reduce else line.x[source]) * line.block
+    return [Phase.of(source, destination, first, base=base, count=line.block, modulus=line.whole, reduce=reduce)]
 
 
 def _halving_doubling(line: _Line, *, reduce: bool) -> list[Phase]:
     if not _is_power_of_two(line.positions):
         raise ScheduleError(f"halving-doubling along {line.positions} positions, which is not a power of two")
+    phase = partial(Phase.of, line.grid.ranks, base=line.base, modulus=line.whole, reduce=reduce)
     phases = []
     for exponent in reversed(range(line.positions.bit_length() - 1)):
         # The half that goes on belongs to those who keep it.
         kept = line.x ^ (1 << exponent) if reduce else line.x
-        phases.append(
-            Phase.of(
-                line.grid.ranks,
-                line.grid.across(line.dimension, 1 << exponent),
-                (kept >> exponent << exponent) * line.block,
-                base=line.base,
-                count=line.block << exponent,
-                modulus=line.positions * line.block,
-                reduce=reduce,
-            )
-        )
+        first = (kept >> exponent << exponent) * line.block
+        phases.append(phase(line.across(1 << exponent), first, count=line.block << exponent))
     return phases if reduce else phases[::-1]
 
 
 def _streamed(line: _Line, *, reduce: bool) -> list[Phase]:
     """Return one stream for the block of each rank, one after the other along its line: all reduced, or all copied."""
-    rank = line.grid.ranks
-    phase = partial(Phase.of, base=line.base, count=line.block, modulus=line.positions * line.block)
-    if reduce:
-        owner = [line.at(np.full(len(rank), position)) for position in range(line.positions)]
-        return [phase(rank, one, place * line.block, stream=one) for place, one in enumerate(owner)]
-    found = []
+    phase = partial(Phase.of, count=line.block, modulus=line.whole)
+    rank, found = line.grid.ranks, []
     for position in range(line.positions):
-        source, others = line.at(np.full(len(rank), position)), line.x != position
-        one = phase(source, rank, position * line.block, stream=source)
-        columns = ("source", "destination", "base", "offset", "stride", "modulus", "count", "reduce", "stream")
-        found.append(evolve(one, **{column: getattr(one, column)[others] for column in columns}))
+        owner, first = line.at(position), position * line.block
+        if reduce:
+            found.append(phase(rank, owner, first, base=line.base, stream=owner))
+        else:
+            others = line.x != position
+            source = owner[others]
+            found.append(phase(source, rank[others], first, base=line.base[others], stream=source))
     return found
 
 
 def _streamed_all_reduce(line: _Line) -> Phase:
     """Return the phase in which the network adds up what is left, and gives it to every rank of a line."""
-    rank, everything = line.grid.ranks, line.positions * line.block
-    first = line.at(np.zeros(len(rank), dtype=np.intp))
-    return Phase.of(rank, rank, 0, base=line.base, count=everything, modulus=everything, stream=first)
+    rank = line.grid.ranks
+    return Phase.of(rank, rank, 0, base=line.base, count=line.whole, modulus=line.whole, stream=line.at(0))
 
 
 def _is_power_of_two(number: int) -> bool:

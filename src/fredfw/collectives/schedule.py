@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from hashlib import sha256
-from typing import Any
 
 import numpy as np
 from attrs import evolve, field, frozen
@@ -21,6 +20,8 @@ from fredfw.collectives.pattern import Pattern
 from fredfw.errors import ScheduleError
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
+COLUMNS = "source", "destination", "base", "offset", "stride", "modulus", "count", "reduce", "stream"
+"""What a phase has for each row."""
 POLICIES = "fifo", "smallest-first"
 RELEASES = "delivered", "drained"
 PROOFS = "replay", "author", "none"
@@ -39,16 +40,18 @@ class Phase:
     outside any stream is the 1-to-1 case of the same. Such rows of one source and one destination are one flow on the
     network, if they all reduce or none does.
 
+    Columns are ``(rows,)``.
+
     Args:
-        source: ``(rows,)`` rank that sends.
-        destination: ``(rows,)`` rank that receives.
-        base: ``(rows,)`` first chunk of the block the row works in.
-        offset: ``(rows,)`` where in the block repetition 0 starts.
-        stride: ``(rows,)`` how far the start moves with each repetition.
-        modulus: ``(rows,)`` chunks in the block.
-        count: ``(rows,)`` chunks carried, from 1 to the whole block.
-        reduce: ``(rows,)`` whether the destination adds what arrives to its own.
-        stream: ``(rows,)`` number of the in-network transfer, -1 for none; or ``None`` if no row is in one.
+        source: Rank that sends.
+        destination: Rank that receives.
+        base: First chunk of the block the row works in.
+        offset: Where in the block repetition 0 starts.
+        stride: How far the start moves with each repetition.
+        modulus: Chunks in the block.
+        count: Chunks carried, from 1 to the whole block.
+        reduce: Whether the destination adds what arrives to its own.
+        stream: Number of the in-network transfer, -1 for none; or ``None`` if no row is in one.
         repeat: How often the phase runs, one repetition after the other.
         after: Indices of the phases of the same schedule that must be done first.
         channel: Number of the channel on which the phase takes a turn, or -1. In a group, a channel has one turn at a
@@ -119,29 +122,22 @@ class Phase:
             modulus = np.asarray(chunk) + np.asarray(count) + np.maximum(stride, 0) * (repeat - 1)
         rows = [np.asarray(row, np.intp) for row in (source, destination, base, chunk, stride, modulus, count)]
         shape = np.broadcast_shapes((1,), *(row.shape for row in rows))
-        columns = (row if row.shape == shape else np.broadcast_to(row, shape) for row in rows)
-        src, dst, base_, offset, stride_, modulus_, count_ = columns
+        columns = [row if row.shape == shape else np.broadcast_to(row, shape) for row in rows]
         return cls(
-            src,
-            dst,
-            base_,
-            offset,
-            stride_,
-            modulus_,
-            count_,
-            np.broadcast_to(np.asarray(reduce, dtype=bool), shape),
-            None if stream is None else np.broadcast_to(np.asarray(stream, dtype=np.intp), shape),
-            repeat,
-            after,
-            channel,
-            turn,
-            behind,
-            room,
+            **dict(zip(COLUMNS, columns, strict=False)),
+            reduce=np.broadcast_to(np.asarray(reduce, dtype=bool), shape),
+            stream=None if stream is None else np.broadcast_to(np.asarray(stream, dtype=np.intp), shape),
+            repeat=repeat,
+            after=after,
+            channel=channel,
+            turn=turn,
+            behind=behind,
+            room=room,
         )
 
     @property
     def waits(self) -> tuple[int, ...]:
-        """Indices of the phases that it waits for, in whatever way."""
+        """The phases that it waits for, in whatever way."""
         return self.after + self.behind + self.room
 
     def __len__(self) -> int:
@@ -239,11 +235,10 @@ class Schedule:
     @cached_property
     def key(self) -> str:
         """Equal for schedules that do the same; as short for large ones as for small ones."""
-        columns = ("source", "destination", "base", "offset", "stride", "modulus", "count", "reduce", "stream")
         parts = [str(self.pattern), self.ranks, self.chunks, self.chunk_bytes, self.owner, self.origin, self.root]
         parts += [self.policy, self.release, self.proof]
         for phase in self.phases:
-            parts += [len(phase), *(getattr(phase, column) for column in columns)]
+            parts += [len(phase), *(getattr(phase, column) for column in COLUMNS)]
             parts += [phase.repeat, phase.after, phase.channel, phase.turn, phase.behind, phase.room]
         content = sha256()
         for part in parts:
@@ -325,22 +320,13 @@ def sequence(first: Schedule, second: Schedule, pattern: Pattern) -> Schedule:
         raise ScheduleError(
             f"{first.chunks} chunks on {first.ranks} ranks cannot go on as {second.chunks} on {second.ranks}"
         )
-    last = _leaves(first)
-    shift = len(first.phases)
-    turns = 1 + max((phase.turn for phase in first.phases), default=-1)
-    phases = [
-        evolve(
-            phase,
-            **(_moved(phase, shift) | ({} if phase.after else {"after": last})),
-            turn=phase.turn if phase.turn < 0 else phase.turn + turns,
-        )
-        for phase in second.phases
-    ]
+    inner = {index for phase in first.phases for index in phase.after + phase.room}
+    last = tuple(index for index in range(len(first.phases)) if index not in inner)
     owner = first.owner if first.owner is not None else second.owner
     return evolve(
         first,
         pattern=pattern,
-        phases=first.phases + tuple(phases),
+        phases=[*first.phases, *_moved(second, len(first.phases), _turns(first), first=last)],
         owner=owner if pattern.owned else None,
         root=first.root if first.pattern.rooted else second.root,
         proof=_weakest([first, second]),
@@ -360,36 +346,47 @@ def parallel(parts: Sequence[Schedule]) -> Schedule:
     phases: list[Phase] = []
     chunks = turns = 0
     for part in parts:
-        shift = len(phases)
-        # Phases that share a column, as a reduce-scatter and its all-gather do, go on sharing it.
-        bases = {id(phase.base): phase.base for phase in part.phases}
-        bases = {key: base + chunks if chunks else base for key, base in bases.items()}
-        phases += [
-            evolve(
-                phase,
-                base=bases[id(phase.base)],
-                **_moved(phase, shift),
-                turn=phase.turn if phase.turn < 0 else phase.turn + turns,
-            )
-            for phase in part.phases
-        ]
+        phases += _moved(part, len(phases), turns, chunks)
         chunks += part.chunks
-        turns += 1 + max((phase.turn for phase in part.phases), default=-1)
+        turns += _turns(part)
     equal = len({part.chunk_bytes if isinstance(part.chunk_bytes, float) else None for part in parts}) == 1
     chunk_bytes = parts[0].chunk_bytes
     if not equal or not isinstance(chunk_bytes, float):
         chunk_bytes = np.concatenate([np.broadcast_to(part.chunk_bytes, part.chunks) for part in parts])
-    whole: dict[str, Any] = {}
-    for name in ("owner", "origin"):
-        columns = [getattr(part, name) for part in parts]
-        whole[name] = None if columns[0] is None else np.concatenate(columns)
-    whole |= {"chunk_bytes": chunk_bytes, "chunks": chunks, "phases": tuple(phases), "proof": _weakest(parts)}
-    return evolve(parts[0], **whole)
+    return evolve(
+        parts[0],
+        chunk_bytes=chunk_bytes,
+        chunks=chunks,
+        phases=phases,
+        owner=_concatenated(part.owner for part in parts),
+        origin=_concatenated(part.origin for part in parts),
+        proof=_weakest(parts),
+    )
 
 
-def _moved(phase: Phase, shift: int) -> dict[str, Any]:
-    """Return the fields of ``phase`` that name phases, where each of those has moved by ``shift``."""
-    return {name: tuple(one + shift for one in getattr(phase, name)) for name in ("after", "behind", "room")}
+def _concatenated(columns: Iterable[IntArray | None]) -> IntArray | None:
+    known = [column for column in columns if column is not None]
+    return np.concatenate(known) if known else None
+
+
+def _moved(schedule: Schedule, phases: int, turns: int, chunks: int = 0, *, first: tuple[int, ...] = ()) -> list[Phase]:
+    """Return the phases of ``schedule`` behind so many others; those that wait for none come after ``first``."""
+    # Phases that share a column, as a reduce-scatter and its all-gather do, go on sharing it.
+    bases = {id(phase.base): phase.base for phase in schedule.phases}
+    bases = {key: base + chunks if chunks else base for key, base in bases.items()}
+    found = []
+    for phase in schedule.phases:
+        after, behind, room = (
+            tuple(one + phases for one in waits) for waits in (phase.after, phase.behind, phase.room)
+        )
+        turn = phase.turn if phase.turn < 0 else phase.turn + turns
+        base = bases[id(phase.base)]
+        found.append(evolve(phase, base=base, after=after or first, behind=behind, room=room, turn=turn))
+    return found
+
+
+def _turns(schedule: Schedule) -> int:
+    return 1 + max((phase.turn for phase in schedule.phases), default=-1)
 
 
 def _weakest(parts: Sequence[Schedule]) -> str:
@@ -411,8 +408,3 @@ def pipelined(schedule: Schedule, chunks: int) -> Schedule:
     limits.check("phases", len(schedule.phases) * chunks, key="chunks")
     limits.check("transfers", sum(map(len, schedule.phases)) * chunks, key="chunks")
     return parallel([evolve(schedule, chunk_bytes=schedule.chunk_bytes / chunks)] * chunks)
-
-
-def _leaves(schedule: Schedule) -> tuple[int, ...]:
-    inner = {index for phase in schedule.phases for index in phase.after + phase.room}
-    return tuple(index for index in range(len(schedule.phases)) if index not in inner)

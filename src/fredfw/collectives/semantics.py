@@ -42,11 +42,8 @@ def check(schedule: Schedule, request: CollectiveRequest | None = None) -> None:
     writes to it in one repetition must both add, or both bring the same. Two phases that the DAG does not order must
     not touch the same chunk of the same rank, unless both only read it; turns on a channel do not order them.
 
-    Of a schedule that its author has proved, and of one that nobody has, phases do not say all that happens to chunks,
-    so only sizes are compared, if the author has.
-
-    Sizes are compared as ``check_sizes`` does. Where chunks are given sizes of their own (all-to-all-v), one of no
-    bytes need not arrive.
+    Sizes are compared as ``check_sizes`` does, and nothing else where the ``proof`` is not ``replay``. Where chunks are
+    given sizes of their own (all-to-all-v), one of no bytes need not arrive.
 
     Takes about ``(ranks + 10 * phases) * ranks * chunks`` bytes of memory.
 
