@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Real
 from typing import Any, TypeGuard
 
@@ -51,6 +52,25 @@ def real(values: Any) -> FloatArray | None:
     if array is None or array.dtype.kind not in "iuf":
         return None
     return np.asarray(array, dtype=float, order="C")
+
+
+def offsets(counts: IntArray | Sequence[int]) -> IntArray:
+    """Return 0 and the running totals of ``counts``."""
+    found = np.zeros(len(counts) + 1, dtype=np.intp)
+    np.cumsum(counts, out=found[1:])
+    return found
+
+
+def ranges(starts: IntArray, counts: IntArray) -> IntArray:
+    """Return ``starts[i], starts[i] + 1, ...``, ``counts[i]`` numbers for each ``i``, one after the other."""
+    total = np.cumsum(counts)
+    return np.repeat(starts - total + counts, counts) + np.arange(total[-1] if len(total) else 0)
+
+
+def rows_of(offsets: IntArray, values: IntArray, rows: IntArray) -> tuple[IntArray, IntArray]:
+    """Return ``values[offsets[r]:offsets[r + 1]]`` of all ``rows``, one after the other, and how many each has."""
+    counts = offsets[rows + 1] - offsets[rows]
+    return values[ranges(offsets[rows], counts)], counts
 
 
 def _array(values: Any) -> AnyArray | None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from attrs import frozen
 
-from fredfw import limits
-from fredfw.typing import IntArray
+from fredfw import arrays, limits
+from fredfw.collectives.pattern import Pattern
+from fredfw.typing import AnyArray, IntArray
 from fredfw.workloads import ends
 from fredfw.workloads.graph import TaskGraph
-from fredfw.workloads.kinds import TaskKind
+from fredfw.workloads.kinds import ROW, TABLES, TaskKind
 from fredfw.workloads.labels import OWN, WAITING
 
 _OWN = _STARTING, _ENDING = "start of ", "end of iteration "
@@ -79,10 +81,11 @@ class _Columns:
     """The columns of a composed graph, a piece for each iteration and each wait."""
 
     def __init__(self) -> None:
-        self._pieces: dict[str, list[IntArray]] = {name: [] for name in (*_SHIFTED, *_KEPT, "counts", "dependencies")}
+        names = "kinds", "labels", "members", *ROW, "counts", "dependencies"
+        self._pieces: dict[str, list[AnyArray]] = {name: [] for name in names}
         self._names: list[str] = []
-        self._patterns: list[object] = []
-        self._tables: dict[str, list[object]] = {name: [] for name in _SHIFTED.values()}
+        self._patterns: list[Pattern | None] = []
+        self._tables: dict[str, list[Any]] = {name: [] for name in TABLES}
         self._labels: dict[str, int] = {}
         self._memories: dict[str, int] = {}
         self._ranks = self._blocks = 0
@@ -92,11 +95,11 @@ class _Columns:
         graph = job.graph
         everybody = len(self._tables["tables"])
         self._tables["tables"].append(np.arange(graph.ranks)[None, :] + self._ranks)
-        offsets = {name: len(self._tables[kind]) for name, kind in _SHIFTED.items()}
+        offsets = {column: len(self._tables[kind]) for kind, column in TABLES.items()}
         for kind, known in self._tables.items():
             more = getattr(graph, kind)
             known.extend([table + self._ranks for table in more] if kind == "tables" else more)
-        labels = np.array([self._label(job.label(one)) for one in graph.label_names], dtype=np.intp)
+        labels = _numbers(self._labels, map(job.label, graph.label_names))
         in_turn = bool(job.start) or job.iterations > 1
         entries, exits = (ends.entries(graph), ends.exits(graph)) if in_turn else (_NONE, _NONE)
         before = -1
@@ -111,81 +114,57 @@ class _Columns:
 
     def graph(self) -> TaskGraph:
         """Return the graph of all that was added."""
-        columns = {name: np.concatenate(pieces) for name, pieces in self._pieces.items()}
-        counts = columns.pop("counts")
+        columns: dict[str, Any] = {name: np.concatenate(pieces) for name, pieces in self._pieces.items()}
+        tables: dict[str, Any] = {name: tuple(tables) for name, tables in self._tables.items()}
         return TaskGraph(
             ranks=self._ranks,
             names=tuple(self._names),
             label_names=tuple(self._labels),
             memory_names=tuple(self._memories),
-            patterns=tuple(self._patterns),  # type: ignore[arg-type]
-            dependency_offsets=np.concatenate([_ZERO, np.cumsum(counts)]),
-            **columns,  # type: ignore[arg-type]
-            **{name: tuple(tables) for name, tables in self._tables.items()},  # type: ignore[arg-type]
+            patterns=tuple(self._patterns),
+            dependency_offsets=arrays.offsets(columns.pop("counts")),
+            **columns,
+            **tables,
         )
-
-    def _label(self, label: str) -> int:
-        return self._labels.setdefault(label, len(self._labels))
 
     def _iteration(
         self, job: JobGraph, labels: IntArray, offsets: dict[str, int], first: int, before: int, entries: IntArray
     ) -> None:
         """Add an iteration whose first task is ``first``; its ``entries`` come after the task ``before``, if any."""
-        graph, pieces = job.graph, self._pieces
+        graph = job.graph
         self._names += [f"{job.name}/{name}" for name in graph.names]
         self._patterns += graph.patterns
-        for name, offset in offsets.items():
-            column = getattr(graph, name)
-            pieces[name].append(np.where(column >= 0, column + offset, -1))
-        for name in _KEPT:
-            pieces[name].append(getattr(graph, name))
-        pieces["labels"][-1] = labels[graph.labels]
-        tiers = [self._memories.setdefault(one, len(self._memories)) for one in graph.memory_names]
-        pieces["memories"][-1] = np.where(graph.memories >= 0, np.array([*tiers, -1])[graph.memories], -1)
-        pieces["blocks"][-1] = np.where(graph.blocks >= 0, graph.blocks + self._blocks, -1)
+        columns = {name: getattr(graph, name) for name in ("kinds", "members", *ROW)}
+        for name, offset in {**offsets, "blocks": self._blocks, "partners": first}.items():
+            columns[name] = np.where(columns[name] >= 0, columns[name] + offset, -1)
         self._blocks += int(graph.blocks.max(initial=-1)) + 1
-        pieces["partners"][-1] = np.where(graph.partners >= 0, graph.partners + first, -1)
-        pieces["jobs"][-1] = np.full(len(graph), job.number)
+        columns["labels"] = labels[graph.labels]
+        columns["memories"] = np.append(_numbers(self._memories, graph.memory_names), -1)[graph.memories]
+        columns["jobs"] = np.full(len(graph), job.number)
         counts, dependencies = np.diff(graph.dependency_offsets), graph.dependencies + first
         if before >= 0:
             dependencies = np.insert(dependencies, graph.dependency_offsets[entries], before)
-            counts = counts.copy()
             counts[entries] += 1
-        pieces["counts"].append(counts)
-        pieces["dependencies"].append(dependencies)
+        self._append({**columns, "counts": counts, "dependencies": dependencies})
 
     def _wait(self, job: JobGraph, name: str, table: int, seconds: float, after: IntArray) -> int:
         """Add a wait of all ranks of ``job``, those of ``table``, and return its number."""
-        values = {**_WAIT, "labels": self._label(WAITING), "seconds": seconds, "members": table, "jobs": job.number}
-        for column, value in values.items():
-            self._pieces[column].append(np.array([value]))
+        label = int(_numbers(self._labels, [WAITING])[0])
+        row = {**ROW, "kinds": int(TaskKind.WAIT), "labels": label, "seconds": seconds, "members": table}
+        row |= {"jobs": job.number, "counts": len(after)}
+        self._append({column: np.array([value]) for column, value in row.items()} | {"dependencies": after})
         self._names.append(name)
         self._patterns.append(None)
-        self._pieces["counts"].append(np.array([len(after)]))
-        self._pieces["dependencies"].append(after)
         return len(self._names) - 1
 
+    def _append(self, columns: Mapping[str, AnyArray]) -> None:
+        for name, column in columns.items():
+            self._pieces[name].append(column)
 
-_NONE, _ZERO = np.zeros(0, dtype=np.intp), np.zeros(1, dtype=np.intp)
-# Columns that are an index into tables, and those tables.
-_SHIFTED = {
-    "members": "tables",
-    "controllers": "controller_tables",
-    "kernels": "kernel_tables",
-    "splits": "split_tables",
-}
-_KEPT = ("kinds", "labels", "flops", "bytes", "seconds", "blocks", "repeats", "roots", "partners", "memories", "jobs")
-# What a wait has in each column, but for what differs.
-_WAIT: dict[str, float] = {
-    "kinds": int(TaskKind.WAIT),
-    "flops": 0.0,
-    "bytes": 0.0,
-    "controllers": -1,
-    "kernels": -1,
-    "splits": -1,
-    "blocks": -1,
-    "repeats": 1,
-    "roots": 0,
-    "partners": -1,
-    "memories": -1,
-}
+
+def _numbers(known: dict[str, int], names: Iterable[str]) -> IntArray:
+    """Return the number of each of ``names``, a new one for those that are not ``known``."""
+    return np.array([known.setdefault(name, len(known)) for name in names], dtype=np.intp)
+
+
+_NONE = np.zeros(0, dtype=np.intp)

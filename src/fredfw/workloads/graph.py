@@ -9,8 +9,10 @@ waits for has arrived, and the groups of one task start and end on their own.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 from attrs import Factory, define, evolve, field, frozen
@@ -21,12 +23,17 @@ from fredfw.answers import brief
 from fredfw.arrays import is_real, is_whole
 from fredfw.collectives.pattern import Pattern, pattern_of
 from fredfw.errors import InputError
-from fredfw.typing import FloatArray, IntArray
+from fredfw.typing import AnyArray, FloatArray, IntArray
 from fredfw.workloads.columns import Columns
 from fredfw.workloads.kernels import Kernels
-from fredfw.workloads.kinds import TaskKind
+from fredfw.workloads.kinds import ROW, TABLES, TaskKind
 from fredfw.workloads.labels import ACCEPTED, COMPUTE, EMPTY, RESERVED, WAITING
 from fredfw.workloads.merging import buffer, merged
+
+
+def _usual(name: str) -> Any:
+    """Return what makes the column ``name`` of a graph where it is not given."""
+    return Factory(lambda graph: np.full(len(graph.kinds), ROW[name]), takes_self=True)
 
 
 @frozen(eq=False)
@@ -84,15 +91,15 @@ class TaskGraph:
     dependencies: IntArray
     blocks: IntArray
     repeats: IntArray
-    kernels: IntArray = field(default=Factory(lambda self: np.full(len(self.kinds), -1), takes_self=True))
+    kernels: IntArray = field(default=_usual("kernels"))
     kernel_tables: tuple[Kernels, ...] = ()
-    roots: IntArray = field(default=Factory(lambda self: np.zeros(len(self.kinds), dtype=np.intp), takes_self=True))
-    partners: IntArray = field(default=Factory(lambda self: np.full(len(self.kinds), -1), takes_self=True))
-    splits: IntArray = field(default=Factory(lambda self: np.full(len(self.kinds), -1), takes_self=True))
+    roots: IntArray = field(default=_usual("roots"))
+    partners: IntArray = field(default=_usual("partners"))
+    splits: IntArray = field(default=_usual("splits"))
     split_tables: tuple[FloatArray, ...] = ()
-    memories: IntArray = field(default=Factory(lambda self: np.full(len(self.kinds), -1), takes_self=True))
+    memories: IntArray = field(default=_usual("memories"))
     memory_names: tuple[str, ...] = ()
-    jobs: IntArray = field(default=Factory(lambda self: np.zeros(len(self.kinds), dtype=np.intp), takes_self=True))
+    jobs: IntArray = field(default=_usual("jobs"))
 
     @classmethod
     def from_columns(
@@ -162,30 +169,8 @@ class TaskGraph:
                 a member of a communicator lacks a collective, or calls another pattern, size or root; a send or a
                 receive has no partner; nodes wait for each other in a cycle.
         """
-        nodes = Columns.of(
-            ranks,
-            rank=rank,
-            kind=kind,
-            dependency_offsets=dependency_offsets,
-            dependencies=dependencies,
-            seconds=seconds,
-            flops=flops,
-            bytes=bytes,
-            label=label,
-            label_names=label_names,
-            pattern=pattern,
-            communicator=communicator,
-            communicators=communicators,
-            root=root,
-            peer=peer,
-            tag=tag,
-            split_offsets=split_offsets,
-            splits=splits,
-            memory=memory,
-            memory_names=memory_names,
-            names=names,
-        )
-        return cls(**merged(nodes))
+        given = {name: value for name, value in locals().items() if name != "cls"}
+        return cls(**merged(Columns.of(given)))
 
     def __len__(self) -> int:
         return len(self.kinds)
@@ -228,33 +213,28 @@ class TaskGraph:
                 previous = tuple(first + task - start for task in range(start, stop) if task not in inner)
             last[start:stop] = np.arange(first, first + stop - start)
             start = stop
-        offsets = np.zeros(len(copies) + 1, dtype=np.intp)
-        np.cumsum([len(one) for one in after], out=offsets[1:])
         partners = self.partners[copies]
         # A send and its receive are repeated together.
         shifted = np.arange(len(copies)) + partners - np.array(copies, dtype=np.intp)
         apart = np.where(self.blocks[copies] >= 0, shifted, last[partners])
+        columns: dict[str, Any] = {name: getattr(self, name)[copies] for name in _COLUMNS}
+        columns |= {name: np.full(len(copies), ROW[name]) for name in ("blocks", "repeats")}
+        columns["partners"] = np.where(partners >= 0, apart, -1)
         return evolve(
             self,
             names=tuple(self.names[one] for one in copies),
             patterns=tuple(self.patterns[one] for one in copies),
-            dependency_offsets=offsets,
+            dependency_offsets=arrays.offsets([len(before) for before in after]),
             dependencies=np.array([one for before in after for one in before], dtype=np.intp),
-            **{name: getattr(self, name)[copies] for name in _COLUMNS},
-            blocks=np.full(len(copies), -1),
-            repeats=np.ones(len(copies), dtype=np.intp),
-            partners=np.where(partners >= 0, apart, -1),
+            **columns,
         )
 
 
 # The argument that names the ranks of a task; of the others it is ``groups``.
 _RANKS_IN = {TaskKind.COMPUTE: "ranks", TaskKind.WAIT: "ranks", TaskKind.SEND: "source", TaskKind.RECEIVE: "send"}
 _UNITS = {"size": " of bytes", "bytes": " of bytes", "flops": " of FLOPs", "seconds": " of seconds"}
-_COLUMNS = (
-    *("kinds", "labels", "flops", "bytes", "seconds", "members", "controllers", "kernels", "roots", "splits"),
-    "memories",
-    "jobs",
-)
+_ALWAYS = "kinds", "labels", "members", "flops", "bytes", "seconds", "blocks", "repeats"
+_COLUMNS = *_ALWAYS, *(name for name in ROW if name not in _ALWAYS)
 
 
 @define(eq=False)
@@ -269,35 +249,16 @@ class GraphBuilder:
     """
 
     ranks: int = field(validator=lambda _self, _attribute, value: arrays.count("ranks", value))
-    _kinds: list[int] = field(factory=list, init=False)
+    _rows: list[tuple[float, ...]] = field(factory=list, init=False)  # what each task has in _ALWAYS
+    _more: dict[str, dict[int, int]] = field(factory=lambda: defaultdict(dict), init=False)  # in others, by task
     _names: list[str] = field(factory=list, init=False)
-    _labels: list[int] = field(factory=list, init=False)
-    _label_index: dict[str, int] = field(factory=dict, init=False)
-    _flops: list[float] = field(factory=list, init=False)
-    _bytes: list[float] = field(factory=list, init=False)
-    _seconds: list[float] = field(factory=list, init=False)
     _patterns: list[Pattern | None] = field(factory=list, init=False)
-    _members: list[int] = field(factory=list, init=False)
-    _controllers: list[int] = field(factory=list, init=False)
     _after: list[tuple[int, ...]] = field(factory=list, init=False)
-    _tables: list[IntArray] = field(factory=list, init=False)
-    _table_index: dict[tuple[tuple[int, ...], bytes], int] = field(factory=dict, init=False)
-    _controller_tables: list[IntArray] = field(factory=list, init=False)
-    _controller_index: dict[bytes, int] = field(factory=dict, init=False)
-    _kernels: list[int] = field(factory=list, init=False)
-    _kernel_index: dict[Kernels, int] = field(factory=dict, init=False)
-    _blocks: list[int] = field(factory=list, init=False)
-    _repeats: list[int] = field(factory=list, init=False)
-    _roots: list[int] = field(factory=list, init=False)
-    _partners: list[int] = field(factory=list, init=False)
+    # Of columns that are an index: what they point to, with its number, by a key that equal ones share.
+    _known: dict[str, dict[Hashable, tuple[int, Any]]] = field(factory=lambda: defaultdict(dict), init=False)
     _destinations: dict[int, int] = field(factory=dict, init=False)  # of sends that nobody receives so far
-    _splits: list[int] = field(factory=list, init=False)
-    _split_tables: list[FloatArray] = field(factory=list, init=False)
-    _split_index: dict[tuple[tuple[int, ...], bytes], int] = field(factory=dict, init=False)
-    _memories: list[int] = field(factory=list, init=False)
-    _memory_index: dict[str, int] = field(factory=dict, init=False)
     _block: tuple[int, int] = field(default=(-1, 1), init=False)
-    _block_count: int = field(default=0, init=False)
+    _blocks: int = field(default=0, init=False)
 
     @contextmanager
     def repeated(self, times: int) -> Iterator[None]:
@@ -313,8 +274,8 @@ class GraphBuilder:
             raise InputError(f"a block repeated {times!r} times", key="times", accepted=accepted)
         if self._block[0] >= 0:
             raise InputError("a repeated block inside another", key="times", accepted="blocks one after the other")
-        self._block = self._block_count, times
-        self._block_count += 1
+        self._block = self._blocks, times
+        self._blocks += 1
         yield
         self._block = -1, 1
 
@@ -335,9 +296,9 @@ class GraphBuilder:
         An NPU whose ``compute`` is ``kernels`` takes the time of ``kernels``, those of one rank, where they are given.
         """
         row = self._row(name, ranks)
-        task = self._add(TaskKind.COMPUTE, name, label, row, after, flops, bytes, seconds)
+        task = self._add(TaskKind.COMPUTE, name, label, row, after, bytes, flops, seconds)
         if kernels is not None:
-            self._kernels[task] = self._kernel_index.setdefault(kernels, len(self._kernel_index))
+            self._more["kernels"][task] = self._number("kernels", kernels, kernels)
         return task
 
     def wait(
@@ -351,7 +312,7 @@ class GraphBuilder:
     ) -> int:
         """Add a wait: all of ``ranks`` wait for each other, and then for ``seconds``, without computing."""
         table = self._row(name, ranks)[np.newaxis]
-        return self._add(TaskKind.WAIT, name, label, table, after, 0.0, 0.0, seconds)
+        return self._add(TaskKind.WAIT, name, label, table, after, seconds=seconds)
 
     def collective(
         self,
@@ -374,8 +335,8 @@ class GraphBuilder:
         if not is_whole(root) or not 0 <= root < table.shape[1] or (root and not pattern.rooted):
             accepted = f"0 to {table.shape[1] - 1}" if pattern.rooted else "0"
             raise InputError(f"task {name!r} has root {root!r}", key="root", accepted=accepted)
-        task = self._add(TaskKind.COLLECTIVE, name, label, table, after, 0.0, size, pattern=pattern)
-        self._roots[task] = root
+        task = self._add(TaskKind.COLLECTIVE, name, label, table, after, size, pattern=pattern)
+        self._more["roots"][task] = root
         return task
 
     def all_to_all_v(
@@ -404,18 +365,11 @@ class GraphBuilder:
             amounts = np.empty(0)
         if amounts.shape != shape or not (np.isfinite(amounts) & (amounts >= 0)).all():
             accepted = f"{' x '.join(map(str, shape))} numbers of bytes, finite and not negative"
-            raise InputError(
-                f"task {name!r} has sizes that do not fit its groups or are not possible",
-                key="sizes",
-                accepted=accepted,
-            )
+            message = f"task {name!r} has sizes that do not fit its groups or are not possible"
+            raise InputError(message, key="sizes", accepted=accepted)
         size = buffer(amounts)
-        task = self._add(TaskKind.COLLECTIVE, name, label, table, after, 0.0, size, pattern=Pattern.ALL_TO_ALL)
-        key = amounts.shape, amounts.tobytes()
-        if key not in self._split_index:
-            self._split_index[key] = len(self._split_tables)
-            self._split_tables.append(amounts)
-        self._splits[task] = self._split_index[key]
+        task = self._add(TaskKind.COLLECTIVE, name, label, table, after, size, pattern=Pattern.ALL_TO_ALL)
+        self._more["splits"][task] = self._number("splits", _key(amounts), amounts)
         return task
 
     def transfer(
@@ -435,7 +389,7 @@ class GraphBuilder:
         """
         table = self._table(name, groups)
         pattern = Pattern.POINT_TO_POINT if table.shape[1] == 2 else Pattern.BROADCAST
-        return self._add(TaskKind.TRANSFER, name, label, table, after, 0.0, size, pattern=pattern)
+        return self._add(TaskKind.TRANSFER, name, label, table, after, size, pattern=pattern)
 
     def send(
         self,
@@ -460,7 +414,7 @@ class GraphBuilder:
             message = f"task {name!r} is a message of rank {source} to itself"
             raise InputError(message, key="destination", accepted="two ranks")
         row = np.array([source], dtype=np.intp)
-        task = self._add(TaskKind.SEND, name, label, row, after, 0.0, size, pattern=Pattern.POINT_TO_POINT)
+        task = self._add(TaskKind.SEND, name, label, row, after, size, pattern=Pattern.POINT_TO_POINT)
         self._destinations[task] = destination
         return task
 
@@ -470,15 +424,14 @@ class GraphBuilder:
         It ends when the message has arrived and the tasks that it depends on are over on its rank.
         """
         if not is_whole(send) or send not in self._destinations:
-            raise InputError(
-                f"task {name!r} receives task {send!r}", key="send", accepted="a send that nobody receives"
-            )
-        if self._blocks[send] != self._block[0]:
+            message = f"task {name!r} receives task {send!r}"
+            raise InputError(message, key="send", accepted="a send that nobody receives")
+        sent = dict(zip(_ALWAYS, self._rows[send], strict=True))
+        if sent["blocks"] != self._block[0]:
             raise InputError(f"task {name!r} receives a send that is repeated without it", key="send")
-        label = list(self._label_index)[self._labels[send]]
-        row, size = np.array([self._destinations.pop(send)], dtype=np.intp), self._bytes[send]
-        task = self._add(TaskKind.RECEIVE, name, label, row, after, 0.0, size, pattern=Pattern.POINT_TO_POINT)
-        self._partners[send], self._partners[task] = task, send
+        label, row = list(self._known["labels"])[int(sent["labels"])], np.array([self._destinations.pop(send)])
+        task = self._add(TaskKind.RECEIVE, name, label, row, after, sent["bytes"], pattern=Pattern.POINT_TO_POINT)
+        self._more["partners"] |= {send: task, task: send}
         return task
 
     def load(
@@ -528,11 +481,17 @@ class GraphBuilder:
         after: Iterable[int],
     ) -> int:
         table = self._table(name, groups)
+        controllers = None
         if not isinstance(ends, str):
-            column = _numbers(name, "controllers", ends, "whole numbers from 0").ravel()
-            return self._add(kind, name, label, table, after, 0.0, size, controllers=column)
-        task = self._add(kind, name, label, table, after, 0.0, size)
-        self._memories[task] = self._memory_index.setdefault(ends, len(self._memory_index))
+            controllers = _numbers(name, "controllers", ends, "whole numbers from 0").ravel()
+            if len(controllers) != len(table):
+                message = f"task {name!r} has {len(controllers)} controllers for {len(table)} groups"
+                raise InputError(message, key="controllers", accepted=f"{len(table)}, one for each group")
+        task = self._add(kind, name, label, table, after, size)
+        if controllers is None:
+            self._more["memories"][task] = self._number("memories", ends, ends)
+        else:
+            self._more["controllers"][task] = self._number("controllers", _key(controllers), controllers)
         return task
 
     def build(self) -> TaskGraph:
@@ -542,38 +501,28 @@ class GraphBuilder:
             InputError: Nobody receives a message.
         """
         for send, destination in self._destinations.items():
-            raise InputError(
-                f"task {self._names[send]!r} waits for a receive of rank {destination}",
-                accepted="a receive of each send",
-            )
-        offsets = np.zeros(len(self._kinds) + 1, dtype=np.intp)
-        np.cumsum([len(one) for one in self._after], out=offsets[1:])
+            message = f"task {self._names[send]!r} waits for a receive of rank {destination}"
+            raise InputError(message, accepted="a receive of each send")
+        rows = np.array(self._rows, dtype=float).reshape(-1, len(_ALWAYS))
+        columns: dict[str, Any] = {
+            name: column.astype(float if isinstance(ROW.get(name), float) else np.intp)
+            for name, column in zip(_ALWAYS, rows.T, strict=True)
+        }
+        for name in _COLUMNS[len(_ALWAYS) :]:
+            columns[name] = np.full(len(rows), ROW[name])
+            columns[name][list(self._more[name])] = list(self._more[name].values())
+        tables: dict[str, Any] = {
+            name: tuple(value for _, value in self._known[column].values())
+            for name, column in {**TABLES, "label_names": "labels", "memory_names": "memories"}.items()
+        }
         return TaskGraph(
             ranks=self.ranks,
-            kinds=np.array(self._kinds, dtype=np.intp),
             names=tuple(self._names),
-            labels=np.array(self._labels, dtype=np.intp),
-            label_names=tuple(self._label_index),
-            flops=np.array(self._flops),
-            bytes=np.array(self._bytes),
-            seconds=np.array(self._seconds),
             patterns=tuple(self._patterns),
-            members=np.array(self._members, dtype=np.intp),
-            tables=tuple(self._tables),
-            controllers=np.array(self._controllers, dtype=np.intp),
-            controller_tables=tuple(self._controller_tables),
-            dependency_offsets=offsets,
+            dependency_offsets=arrays.offsets([len(one) for one in self._after]),
             dependencies=np.array([one for after in self._after for one in after], dtype=np.intp),
-            blocks=np.array(self._blocks, dtype=np.intp),
-            repeats=np.array(self._repeats, dtype=np.intp),
-            kernels=np.array(self._kernels, dtype=np.intp),
-            kernel_tables=tuple(self._kernel_index),
-            roots=np.array(self._roots, dtype=np.intp),
-            partners=np.array(self._partners, dtype=np.intp),
-            splits=np.array(self._splits, dtype=np.intp),
-            split_tables=tuple(self._split_tables),
-            memories=np.array(self._memories, dtype=np.intp),
-            memory_names=tuple(self._memory_index),
+            **columns,
+            **tables,
         )
 
     def _add(
@@ -583,13 +532,12 @@ class GraphBuilder:
         label: object,
         members: IntArray,
         after: Iterable[int],
-        flops: float,
-        size: float,
+        size: float = 0.0,
+        flops: float = 0.0,
         seconds: float | None = None,
         pattern: Pattern | None = None,
-        controllers: IntArray | None = None,
     ) -> int:
-        index = len(self._kinds)
+        index = len(self._names)
         limits.check("tasks", index + 1)
         computes = kind is TaskKind.COMPUTE
         if not isinstance(label, str) or not label or (label in RESERVED and not computes):
@@ -609,39 +557,21 @@ class GraphBuilder:
         if not earlier:
             message = f"task {name!r} depends on tasks {before}, not all of which are earlier"
             raise InputError(message, key="after", accepted="an iterable of the numbers of earlier tasks")
-        key = members.shape, members.tobytes()
-        if key not in self._table_index:
+        key = _key(members)
+        if key not in self._known["members"]:
             self._check(name, _RANKS_IN.get(kind, "groups"), members)
-            self._table_index[key] = len(self._tables)
-            self._tables.append(members)
-        self._kinds.append(kind)
+        known = np.nan if seconds is None else float(seconds)
+        columns = self._number("labels", label, label), self._number("members", key, members)
+        self._rows.append((kind, *columns, float(flops), float(size), known, *self._block))
         self._names.append(name)
-        self._labels.append(self._label_index.setdefault(label, len(self._label_index)))
-        self._flops.append(float(flops))
-        self._bytes.append(float(size))
-        self._seconds.append(np.nan if seconds is None else float(seconds))
         self._patterns.append(pattern)
         self._after.append(before)
-        self._kernels.append(-1)
-        self._roots.append(0)
-        self._partners.append(-1)
-        self._splits.append(-1)
-        self._memories.append(-1)
-        self._blocks.append(self._block[0])
-        self._repeats.append(self._block[1])
-        self._members.append(self._table_index[key])
-        self._controllers.append(-1 if controllers is None else self._controller_table(name, members, controllers))
         return index
 
-    def _controller_table(self, name: str, members: IntArray, column: IntArray) -> int:
-        if len(column) != len(members):
-            message = f"task {name!r} has {len(column)} controllers for {len(members)} groups"
-            raise InputError(message, key="controllers", accepted=f"{len(members)}, one for each group")
-        key = column.tobytes()
-        if key not in self._controller_index:
-            self._controller_index[key] = len(self._controller_tables)
-            self._controller_tables.append(column)
-        return self._controller_index[key]
+    def _number(self, column: str, key: Any, value: object) -> int:
+        """Return the number of ``value`` in ``column``, which is that of an equal one."""
+        known = self._known[column]
+        return known.setdefault(key, (len(known), value))[0]
 
     @property
     def _accepted(self) -> str:
@@ -666,6 +596,10 @@ class GraphBuilder:
         if (rows[:, 1:] == rows[:, :-1]).any():
             message = f"task {name!r} names a rank twice in one group"
             raise InputError(message, key=key, accepted="each rank once")
+
+
+def _key(array: AnyArray) -> Hashable:
+    return array.shape, array.tobytes()
 
 
 def _numbers(name: str, key: str, values: ArrayLike, accepted: str) -> IntArray:

@@ -1,7 +1,9 @@
-"""What a task of an iteration does."""
+"""What a task of an iteration does, and what a graph keeps of it."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from enum import IntEnum
 
 
@@ -24,3 +26,23 @@ class TaskKind(IntEnum):
     """One rank waits for a message; it ends when the message is there and what the task comes after is over."""
     WAIT = 7
     """All ranks wait for each other, and then for a time; they compute nothing, and may compute something else."""
+
+
+ROW: Mapping[str, float] = {
+    "flops": 0.0,
+    "bytes": 0.0,
+    "seconds": math.nan,
+    "roots": 0,
+    "blocks": -1,
+    "repeats": 1,
+    "jobs": 0,
+    **dict.fromkeys(("controllers", "kernels", "partners", "splits", "memories"), -1),
+}
+"""The columns of numbers that a task has beside ``kinds``, ``labels`` and ``members``, and what is mostly there."""
+TABLES = {
+    "tables": "members",
+    "controller_tables": "controllers",
+    "kernel_tables": "kernels",
+    "split_tables": "splits",
+}
+"""The columns that are an index, by what they are an index into; ``labels`` and ``memories`` are of names."""

@@ -11,14 +11,14 @@ from heapq import heappop, heappush
 from typing import Any
 
 import numpy as np
-from attrs import define, field
 
+from fredfw import arrays
 from fredfw.collectives.pattern import Pattern
 from fredfw.errors import InputError
 from fredfw.typing import BoolArray, FloatArray, IntArray
 from fredfw.units import counted
-from fredfw.workloads.columns import PATTERNS, Columns
-from fredfw.workloads.kinds import TaskKind
+from fredfw.workloads.columns import PATTERNS, Columns, refuse
+from fredfw.workloads.kinds import ROW, TaskKind
 
 _COLLECTIVE, _SEND, _RECEIVE = int(TaskKind.COLLECTIVE), int(TaskKind.SEND), int(TaskKind.RECEIVE)
 _ALL_TO_ALL, _POINT_TO_POINT = PATTERNS.index(Pattern.ALL_TO_ALL), PATTERNS.index(Pattern.POINT_TO_POINT)
@@ -53,58 +53,70 @@ class Names(Sequence[str]):
         return str(self._names[node])
 
 
-@define(eq=False)
 class Merged:
     """The tasks that nodes become, numbered like the first node of each.
 
     Args:
         columns: The nodes.
+
+    Attributes:
         leaders: ``(N,)`` first node of the task that each node is part of.
         partners: ``(N,)`` for sends and receives the node at the other end, else -1.
         roots: ``(N,)`` for collectives the position of the root in the communicator, else 0.
         positions: ``(N,)`` for collectives the position of the rank in the communicator, else 0.
     """
 
-    columns: Columns
-    leaders: IntArray = field(init=False)
-    partners: IntArray = field(init=False)
-    roots: IntArray = field(init=False)
-    positions: IntArray = field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        count = len(self.columns)
+    def __init__(self, columns: Columns) -> None:
+        count = len(columns)
+        self.columns = columns
         self.leaders, self.partners = np.arange(count), np.full(count, -1)
         self.roots, self.positions = np.zeros(count, dtype=np.intp), np.zeros(count, dtype=np.intp)
 
     def merge_collectives(self) -> None:
-        """Find the nodes of each collective: the k-th of each member of a communicator is the same one.
-
-        Raises:
-            InputError: Members lack it, or call something else.
-        """
+        """Find the nodes of each collective: the k-th of each member of a communicator is the same one."""
         one = self.columns
         nodes = np.flatnonzero(one.kind == _COLLECTIVE)
         if not len(nodes):
             return
         sizes = np.array([len(members) for members in one.communicators])
-        communicator = one.communicator[nodes]
-        self.positions[nodes] = self._places(nodes, one.rank[nodes], "rank")
-        pattern = one.pattern[nodes]
+        communicator, rank, pattern = one.communicator[nodes], one.rank[nodes], one.pattern[nodes]
+        self.positions[nodes] = self._places(nodes, rank, "rank")
         rooted = np.array([pattern.rooted for pattern in PATTERNS])[pattern]
         given = nodes[rooted & (one.root[nodes] >= 0)]
         self.roots[given] = self._places(given, one.root[given], "root")
         # Which of the collectives of its rank on the communicator each is.
-        order = np.lexsort((one.rank[nodes], communicator))
-        key = communicator[order] * one.ranks + one.rank[nodes][order]
+        order = np.lexsort((rank, communicator))
+        begins = _begins(communicator[order], rank[order])
         turn = np.empty(len(nodes), dtype=np.intp)
-        turn[order] = _places_in_runs(key)
+        turn[order] = np.arange(len(nodes)) - np.repeat(begins, np.diff(begins, append=len(nodes)))
         order = np.lexsort((turn, communicator))
         first = _begins(communicator[order], turn[order])
-        self._check_complete(nodes[order], turn[order], first, sizes)
-        leaders = np.minimum.reduceat(nodes[order], first)
-        counts = np.diff(np.append(first, len(nodes)))
-        self.leaders[nodes[order]] = np.repeat(leaders, counts)
-        self._check_alike(nodes)
+        counts = np.diff(first, append=len(nodes))
+        short = counts != sizes[communicator[order][first]]
+        if short.any():
+            calling = np.split(nodes[order], first[1:])[short.argmax()]
+            raise self._incomplete(calling, int(turn[order][first[short.argmax()]]))
+        self.leaders[nodes[order]] = np.repeat(np.minimum.reduceat(nodes[order], first), counts)
+        for key, values in (("pattern", one.pattern), ("bytes", one.bytes), ("root", self.roots)):
+            differs = values[nodes] != values[self.leaders[nodes]]
+            if differs.any():
+                node = int(nodes[differs.argmax()])
+                leader = int(self.leaders[node])
+                raise InputError(
+                    f"{self._collective(node)} has {key} {self._shown(key, node)}, and {self._collective(leader)} has "
+                    f"{self._shown(key, leader)}: they are the same collective of communicator "
+                    f"{one.communicator[node]}",
+                    key=key,
+                    accepted="the same for all members",
+                )
+
+    def _shown(self, key: str, node: int) -> str:
+        one = self.columns
+        if key == "pattern":
+            return str(PATTERNS[one.pattern[node]])
+        if key == "bytes":
+            return f"{one.bytes[node]:.15g}"
+        return str(one.communicators[one.communicator[node]][self.roots[node]])
 
     def _places(self, nodes: IntArray, ranks: IntArray, key: str) -> IntArray:
         """Return the positions of ``ranks`` in the communicators of ``nodes``."""
@@ -121,16 +133,14 @@ class Merged:
         twice = np.flatnonzero(np.diff(every[order]) == 0)
         if twice.size:
             number, rank = divmod(int(every[order][twice[0]]), one.ranks)
-            raise InputError(
-                f"communicator {number} has rank {rank} twice", key="communicators", accepted="each rank once"
-            )
+            what = f"communicator {number} has rank {rank} twice"
+            raise InputError(what, key="communicators", accepted="each rank once")
         asked = one.communicator[nodes] * one.ranks + ranks
         place = np.minimum(np.searchsorted(every[order], asked), len(every) - 1)
         missing = every[order][place] != asked
         if missing.any():
             which = int(missing.argmax())
-            node = int(nodes[which])
-            number = int(one.communicator[node])
+            node, number = int(nodes[which]), int(one.communicator[nodes[which]])
             raise InputError(
                 f"{one.node(node)} is a collective of communicator {number}, which does not have "
                 + ("that rank" if key == "rank" else f"its root {ranks[which]}"),
@@ -141,56 +151,23 @@ class Merged:
         places: IntArray = order[place] - begins[one.communicator[nodes]]
         return places
 
-    def _check_complete(self, nodes: IntArray, turn: IntArray, first: IntArray, sizes: IntArray) -> None:
-        one = self.columns
-        counts = np.diff(np.append(first, len(nodes)))
-        short = counts != sizes[one.communicator[nodes[first]]]
-        if not short.any():
-            return
-        which = int(short.argmax())
-        begin, count = int(first[which]), int(counts[which])
-        calling, number = nodes[begin : begin + count], int(one.communicator[nodes[begin]])
-        lacking = np.setdiff1d(one.communicators[number], one.rank[calling])
-        raise InputError(
-            f"{self._collective(int(calling[0]))}, number {turn[begin]} of communicator {number}, waits for rank"
-            f"{'s' if len(lacking) > 1 else ''} {_listed(lacking.tolist())}, which "
-            f"call{'' if len(lacking) > 1 else 's'} only {turn[begin]} there",
+    def _incomplete(self, calling: IntArray, turn: int) -> InputError:
+        """Return what to say of a collective that some members of its communicator do not call."""
+        number = int(self.columns.communicator[calling[0]])
+        lacking = np.setdiff1d(self.columns.communicators[number], self.columns.rank[calling])
+        ranks, call = ("ranks", "call") if len(lacking) > 1 else ("rank", "calls")
+        return InputError(
+            f"{self._collective(int(calling[0]))}, number {turn} of communicator {number}, waits for {ranks} "
+            f"{_listed(lacking.tolist())}, which {call} only {turn} there",
             key="communicator",
             accepted="all members of a communicator call each of its collectives",
         )
-
-    def _check_alike(self, nodes: IntArray) -> None:
-        one, leaders = self.columns, self.leaders
-        for key, values in (("pattern", one.pattern), ("bytes", one.bytes), ("root", self.roots)):
-            differs = values[nodes] != values[leaders[nodes]]
-            if differs.any():
-                node = int(nodes[differs.argmax()])
-                leader = int(leaders[node])
-                raise InputError(
-                    f"{self._collective(node)} has {key} {self._shown(key, node)}, and {self._collective(leader)} has "
-                    f"{self._shown(key, leader)}: they are the same collective of communicator "
-                    f"{one.communicator[node]}",
-                    key=key,
-                    accepted="the same for all members",
-                )
-
-    def _shown(self, key: str, node: int) -> str:
-        if key == "pattern":
-            return str(PATTERNS[self.columns.pattern[node]])
-        if key == "root":
-            members = self.columns.communicators[self.columns.communicator[node]]
-            return str(members[self.roots[node]])
-        return f"{self.columns.bytes[node]:.15g}"
 
     def _collective(self, node: int) -> str:
         return f"{PATTERNS[self.columns.pattern[node]]} ({self.columns.node(node)})"
 
     def match_messages(self) -> None:
-        """Pair the k-th send from a rank to another with a tag with the k-th receive of it.
-
-        Raises:
-            InputError: Sends or receives are left, or a message is longer than what is to be received.
-        """
+        """Pair the k-th send from a rank to another with a tag with the k-th receive of it."""
         one = self.columns
         sends, receives = np.flatnonzero(one.kind == _SEND), np.flatnonzero(one.kind == _RECEIVE)
         sent = np.stack([one.rank[sends], one.peer[sends], one.tag[sends]])
@@ -199,17 +176,16 @@ class Merged:
         if not np.array_equal(sent[:, by_send], received[:, by_receive]):
             raise self._unmatched(sends[by_send], sent[:, by_send], receives[by_receive], received[:, by_receive])
         self.partners[sends[by_send]], self.partners[receives[by_receive]] = receives[by_receive], sends[by_send]
-        expected = one.bytes[receives]
-        short = (expected > 0) & (expected < one.bytes[self.partners[receives]])
-        if short.any():
-            node = int(receives[short.argmax()])
-            other = int(self.partners[node])
-            raise InputError(
-                f"{one.node(node)} receives {one.bytes[node]:.15g} bytes, and {one.node(other)} sends it "
-                f"{one.bytes[other]:.15g}",
-                key="bytes",
-                accepted="no more than is received",
-            )
+        expected, given = one.bytes, one.bytes[self.partners]
+        refuse(
+            (one.kind == _RECEIVE) & (expected > 0) & (expected < given),
+            lambda node: (
+                f"{one.node(node)} receives {expected[node]:.15g} bytes, and {one.node(self.partners[node])} sends it "
+                f"{given[node]:.15g}"
+            ),
+            "bytes",
+            "no more than is received",
+        )
 
     def _unmatched(self, sends: IntArray, sent: IntArray, receives: IntArray, received: IntArray) -> InputError:
         """Return what to say of sorted sends and receives that do not match."""
@@ -247,11 +223,7 @@ class Merged:
         return key % max(len(one), 1), key // max(len(one), 1)
 
     def order(self, before: IntArray, after: IntArray) -> IntArray:
-        """Return the leaders in an order in which each comes after what it waits for; ties by node number.
-
-        Raises:
-            InputError: They wait for each other.
-        """
+        """Return the leaders in an order in which each comes after what it waits for; ties by node number."""
         count = len(self.columns)
         receives = np.flatnonzero(self.columns.kind == _RECEIVE)
         # A receive comes after its send, as far as the order is concerned.
@@ -262,9 +234,7 @@ class Merged:
         missing = np.bincount(after, minlength=count).tolist()
         by_first = np.argsort(before, kind="stable")
         dependents = after[by_first].tolist()
-        offsets = np.zeros(count + 1, dtype=np.intp)
-        np.cumsum(np.bincount(before, minlength=count), out=offsets[1:])
-        begins = offsets.tolist()
+        begins = arrays.offsets(np.bincount(before, minlength=count)).tolist()
         ready = [node for node in np.flatnonzero(first).tolist() if not missing[node]]
         found = []
         while ready:
@@ -313,11 +283,7 @@ class Merged:
     def splits(self, place: IntArray) -> tuple[IntArray, tuple[FloatArray, ...]]:
         """Return for each task the index of its sizes per pair, -1 for none, and those.
 
-        Args:
-            place: ``(N,)`` task of each leader, -1 for other nodes.
-
-        Raises:
-            InputError: They are not those of an all-to-all of all members.
+        ``(N,)`` ``place`` has the task of each leader, -1 for other nodes.
         """
         one = self.columns
         lengths = np.diff(one.split_offsets)
@@ -331,14 +297,11 @@ class Merged:
         exchanges = exchanges[sized[exchanges]]
         sizes = np.array([len(members) for members in one.communicators], dtype=np.intp)
         expected[exchanges] = sizes[one.communicator[exchanges]]
-        wrong = lengths != expected
-        if wrong.any():
+        if (wrong := lengths != expected).any():
             node = int(wrong.argmax())
-            raise InputError(
-                f"{self._call(node)} has {counted(lengths[node], 'size')}",
-                key="split_offsets",
-                accepted=f"{expected[node]}, one for each member of an all-to-all that has sizes",
-            )
+            message = f"{self._call(node)} has {counted(lengths[node], 'size')}"
+            accepted = f"{expected[node]}, one for each member of an all-to-all that has sizes"
+            raise InputError(message, key="split_offsets", accepted=accepted)
         by_task = np.argsort(self.leaders[exchanges], kind="stable")
         for nodes in np.split(exchanges[by_task], _begins(self.leaders[exchanges][by_task])[1:]):
             table = np.zeros((1, len(nodes), len(nodes)))
@@ -362,8 +325,6 @@ def merged(columns: Columns) -> dict[str, Any]:
     place[leaders] = np.arange(len(leaders))
     before, after = place[before], place[after]
     order = np.lexsort((before, after))
-    offsets = np.zeros(len(leaders) + 1, dtype=np.intp)
-    np.cumsum(np.bincount(after, minlength=len(leaders)), out=offsets[1:])
     kinds = columns.kind[leaders]
     members, tables = _tables(columns, leaders)
     splits, split_tables = tasks.splits(place)
@@ -388,12 +349,10 @@ def merged(columns: Columns) -> dict[str, Any]:
         "patterns": tuple(map(patterns.__getitem__, codes.tolist())),
         "members": members,
         "tables": tables,
-        "controllers": np.full(len(leaders), -1),
         "controller_tables": (),
-        "dependency_offsets": offsets,
+        "dependency_offsets": arrays.offsets(np.bincount(after, minlength=len(leaders))),
         "dependencies": before[order],
-        "blocks": np.full(len(leaders), -1),
-        "repeats": np.ones(len(leaders), dtype=np.intp),
+        **{name: np.full(len(leaders), ROW[name]) for name in ("controllers", "blocks", "repeats")},
         "roots": tasks.roots[leaders],
         "partners": partners,
         "splits": splits,
@@ -410,19 +369,14 @@ def buffer(sizes: FloatArray) -> float:
 
 def _tables(columns: Columns, leaders: IntArray) -> tuple[IntArray, tuple[IntArray, ...]]:
     """Return for each task the index of its member table, and the tables: one for each rank, and communicators."""
-    tables = [np.array([rank]) for rank in range(columns.ranks)]
-    known: dict[bytes, int] = {}
-    index = []
-    for members in columns.communicators:
-        key = members.tobytes()
-        if key not in known:
-            known[key] = len(tables)
-            tables.append(members[None, :])
-        index.append(known[key])
+    groups = {members.tobytes(): members for members in columns.communicators}
+    numbers = {key: number for number, key in enumerate(groups, columns.ranks)}
+    index = np.array([numbers[members.tobytes()] for members in columns.communicators], dtype=np.intp)
     collective = columns.kind[leaders] == _COLLECTIVE
     found = columns.rank[leaders].copy()
-    found[collective] = np.array(index, dtype=np.intp)[columns.communicator[leaders[collective]]]
-    return found, tuple(tables)
+    found[collective] = index[columns.communicator[leaders[collective]]]
+    ranks = (np.array([rank]) for rank in range(columns.ranks))
+    return found, (*ranks, *(members[None, :] for members in groups.values()))
 
 
 def _begins(*keys: IntArray) -> IntArray:
@@ -432,13 +386,6 @@ def _begins(*keys: IntArray) -> IntArray:
     for key in keys:
         differs[1:] |= key[1:] != key[:-1]
     return np.flatnonzero(differs)
-
-
-def _places_in_runs(key: IntArray) -> IntArray:
-    """Return the place of each value in its run of equal values."""
-    begins = _begins(key)
-    places: IntArray = np.arange(len(key)) - np.repeat(begins, np.diff(np.append(begins, len(key))))
-    return places
 
 
 def _listed(numbers: Sequence[int]) -> str:

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from attrs import evolve, frozen
 
+from fredfw import arrays
 from fredfw.errors import InputError
 from fredfw.fabric import MemoryTier
 from fredfw.units import Unit, render
 from fredfw.workloads import ends
 from fredfw.workloads.graph import TaskGraph
-from fredfw.workloads.kinds import TaskKind
+from fredfw.workloads.kinds import ROW, TaskKind
 from fredfw.workloads.workload import MemoryUse
 
 LABEL = "spill"
@@ -79,7 +80,8 @@ def spills(
         if kept > room:
             what, there = render(kept, Unit.BYTES), render(room, Unit.BYTES)
             message = f"keeps {what} per NPU in memory tier {tier.name!r}, which has room for {there} per NPU"
-            raise InputError(message, accepted=f"a tier of at least {_total(tier, kept, workers)} per memory")
+            needed = render(kept * tier.sharing(workers) / tier.memories, Unit.BYTES)
+            raise InputError(message, accepted=f"a tier of at least {needed} per memory")
         rooms[tier.name] = room - kept
     excess = max(use.total - capacity, 0.0)
     parts = {}
@@ -104,19 +106,10 @@ def spills(
     return tuple(found)
 
 
-def _total(tier: MemoryTier, each: float, workers: int) -> str:
-    return render(each * tier.sharing(workers) / tier.memories, Unit.BYTES)
-
-
 def with_spills(graph: TaskGraph, spilled: Iterable[Spill], microbatches: int) -> TaskGraph:
-    """Return ``graph`` with the traffic of ``spilled`` behind all that a rank does.
+    """Return an iteration with the traffic of ``spilled``, of each rank, behind all that a rank does.
 
     So nothing overlaps with it, which is the most that it can cost.
-
-    Args:
-        graph: One iteration.
-        spilled: What each rank has in memory tiers.
-        microbatches: How many there are.
     """
     tasks = [
         (kind, one.tier, size)
@@ -126,12 +119,17 @@ def with_spills(graph: TaskGraph, spilled: Iterable[Spill], microbatches: int) -
     if not tasks:
         return graph
     count, first = len(tasks), len(graph)
-    after = [ends.exits(graph).tolist(), *([number] for number in range(first, first + count - 1))]
+    last = ends.exits(graph)
+    counts = [*np.diff(graph.dependency_offsets), len(last), *[1] * (count - 1)]
     labels, tiers = _index(graph.label_names, [LABEL]), _index(graph.memory_names, [tier for _, tier, _ in tasks])
-    filled: dict[str, Any] = {"bytes": [size for *_, size in tasks], "kinds": [int(kind) for kind, *_ in tasks]}
-    filled |= {"seconds": np.nan, "repeats": 1, "flops": 0.0, "roots": 0, "jobs": 0, "members": len(graph.tables)}
-    filled |= dict.fromkeys(("controllers", "blocks", "kernels", "partners", "splits"), -1)
-    filled |= {"labels": labels.index(LABEL), "memories": [tiers.index(tier) for _, tier, _ in tasks]}
+    filled: dict[str, Any] = {
+        **ROW,
+        "kinds": [int(kind) for kind, *_ in tasks],
+        "bytes": [size for *_, size in tasks],
+        "labels": labels.index(LABEL),
+        "memories": [tiers.index(tier) for _, tier, _ in tasks],
+        "members": len(graph.tables),
+    }
     columns: dict[str, Any] = {
         name: np.append(getattr(graph, name), np.broadcast_to(value, count)) for name, value in filled.items()
     }
@@ -142,10 +140,8 @@ def with_spills(graph: TaskGraph, spilled: Iterable[Spill], microbatches: int) -
         label_names=labels,
         memory_names=tiers,
         tables=(*graph.tables, np.arange(graph.ranks)[:, None]),
-        dependency_offsets=np.append(
-            graph.dependency_offsets, graph.dependency_offsets[-1] + np.cumsum([len(one) for one in after])
-        ),
-        dependencies=np.concatenate([graph.dependencies, *(np.array(one, dtype=np.intp) for one in after)]),
+        dependency_offsets=arrays.offsets(counts),
+        dependencies=np.concatenate([graph.dependencies, last, np.arange(first, first + count - 1)]),
         **columns,
     )
 
