@@ -66,7 +66,7 @@ def test_searches_in_blocks_give_the_same(monkeypatch: pytest.MonkeyPatch) -> No
     random = np.random.default_rng(0)
     sources, destinations = random.integers(0, 20, (2, 300))
     whole = MultipathRouter().route(fabric, sources, destinations)
-    monkeypatch.setattr("fredfw.fabric.multipath.SEARCH_CELLS", 60)
+    monkeypatch.setattr("fredfw.fabric.routing.SEARCH_CELLS", 60)
     monkeypatch.setattr("fredfw.fabric.multipath._FLOWS", 7)
     parts = MultipathRouter().route(fabric, sources, destinations)
     for name in ("offsets", "links", "latencies", "coefficients"):

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from attrs import frozen
 
-from fredfw import units
+from fredfw import arrays, units
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.fabric.fabric import Fabric, NodeKind
 from fredfw.fabric.flows import Operation, Routes
@@ -217,8 +217,7 @@ def _joined(runs: list[Series], flows: int) -> tuple[IntArray, IntArray]:
     first, step, count = (np.empty((flows, len(runs)), dtype=np.intp) for _ in range(3))
     for number, run in enumerate(runs):
         first[:, number], step[:, number], count[:, number] = run
-    offsets = np.zeros(flows + 1, dtype=np.intp)
-    np.cumsum(count.sum(axis=1), out=offsets[1:])
+    offsets = arrays.offsets(count.sum(axis=1))
     used = count > 0
     first, step, count = first[used], step[used], count[used]
     # Running totals of differences: the step within a run, the way from its end to the next one between them.

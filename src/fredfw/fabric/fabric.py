@@ -19,7 +19,7 @@ from fredfw.answers import Asking, brief
 from fredfw.errors import InputError
 from fredfw.fabric.defaults import Defaults
 from fredfw.fabric.flows import Routes
-from fredfw.fabric.links import GroupLinks
+from fredfw.fabric.links import GroupLinks, components
 from fredfw.fabric.view import Capabilities, GroupView, Level
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
@@ -210,17 +210,8 @@ class Fabric:
             return np.append(part, np.arange(len(part), len(self.kinds)))
         if not self.tiers.any():
             return np.zeros(len(self.kinds), dtype=np.intp)
-        part = np.arange(len(self.kinds))
         inside = self.tiers == 0
-        ends = self.sources[inside], self.destinations[inside]
-        while True:  # the lowest number spreads along the links, and from nodes to what they took theirs from
-            lowest = part.copy()
-            np.minimum.at(lowest, ends[0], part[ends[1]])
-            np.minimum.at(lowest, ends[1], part[ends[0]])
-            lowest = lowest[lowest]
-            if np.array_equal(lowest, part):
-                return part
-            part = lowest
+        return components(len(self.kinds), self.sources[inside], self.destinations[inside])
 
     @cached_property
     def leaving(self) -> tuple[IntArray, IntArray]:
@@ -417,9 +408,7 @@ class Fabric:
 
 def _grouped(nodes: IntArray, count: int) -> tuple[IntArray, IntArray]:
     """Return the offsets and the indices of ``nodes`` in the order of their numbers, ``0 .. count - 1``."""
-    offsets = np.zeros(count + 1, dtype=np.intp)
-    np.cumsum(np.bincount(nodes, minlength=count), out=offsets[1:])
-    return offsets, np.argsort(nodes, kind="stable")
+    return arrays.offsets(np.bincount(nodes, minlength=count)), np.argsort(nodes, kind="stable")
 
 
 def _ranked(rows: IntArray) -> IntArray:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from attrs import define, evolve, field, frozen
 
+from fredfw import arrays
 from fredfw.errors import UnsupportedError
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
@@ -55,12 +56,9 @@ class Routes:
         cls, lists: list[IntArray], latencies: FloatArray | list[float], coefficients: list[FloatArray] | None = None
     ) -> Routes:
         """Build from one array of links per flow."""
-        offsets = np.zeros(len(lists) + 1, dtype=np.intp)
-        np.cumsum([len(one) for one in lists], out=offsets[1:])
-        links = np.concatenate(lists).astype(np.intp) if lists else np.zeros(0, dtype=np.intp)
         return cls(
-            offsets,
-            links,
+            arrays.offsets([len(one) for one in lists]),
+            np.concatenate(lists).astype(np.intp) if lists else np.zeros(0, dtype=np.intp),
             np.asarray(latencies, dtype=float),
             np.concatenate(coefficients) if coefficients else None,
         )
@@ -70,16 +68,13 @@ class Routes:
         """Return all flows of ``parts``, in order."""
         if len(parts) == 1:
             return parts[0]
-        counts = np.concatenate([np.diff(part.offsets) for part in parts])
-        offsets = np.zeros(len(counts) + 1, dtype=np.intp)
-        np.cumsum(counts, out=offsets[1:])
         coefficients = None
         if any(part.coefficients is not None for part in parts):
             coefficients = np.concatenate(
                 [np.ones(len(part.links)) if part.coefficients is None else part.coefficients for part in parts]
             )
         return cls(
-            offsets,
+            arrays.offsets(np.concatenate([np.diff(part.offsets) for part in parts])),
             np.concatenate([part.links for part in parts]),
             np.concatenate([part.latencies for part in parts]),
             coefficients,
@@ -90,6 +85,16 @@ class Routes:
         """Return ``F`` routes: of ``these`` where ``(F,)`` ``chosen`` is true, of ``others`` elsewhere."""
         both = cls.concatenate([these, others])
         return both.select(np.arange(len(others)) + np.where(chosen, 0, len(these)))
+
+    @classmethod
+    def merged(cls, parts: list[Routes], flows: list[IntArray]) -> Routes:
+        """Return the routes of which ``flows[i]``, which are all of them, are those of ``parts[i]``."""
+        if not parts:
+            return cls.of([], [])
+        order = np.concatenate(flows)
+        place = np.empty_like(order)
+        place[order] = np.arange(len(order))
+        return cls.concatenate(parts).select(place)
 
     @property
     def slowest(self) -> float:
@@ -119,13 +124,7 @@ class Routes:
         """Return the links of ``(k,)`` ``flows``, one flow after the other."""
         if len(flows) == 1:
             return self.links[self.offsets[flows[0]] : self.offsets[flows[0] + 1]]
-        return self.links[self._pairs(flows)]
-
-    def _pairs(self, flows: IntArray) -> IntArray:
-        counts = self.offsets[flows + 1] - self.offsets[flows]
-        ends = np.cumsum(counts)
-        within: IntArray = np.repeat(self.offsets[flows] - ends + counts, counts)
-        return within + np.arange(len(within))
+        return arrays.rows_of(self.offsets, self.links, flows)[0]
 
     # Rates are remembered by the identity of routes, so a selection is made once, as long as there is room. There is
     # for each flow alone, which is what comes again most.
@@ -141,12 +140,10 @@ class Routes:
         key = flows.tobytes()
         known = self._selections.known.get(key)
         if known is None:
-            counts = np.diff(self.offsets)[flows]
-            offsets = np.zeros(len(flows) + 1, dtype=np.intp)
-            np.cumsum(counts, out=offsets[1:])
-            pairs = self._pairs(flows)
+            counts = self.offsets[flows + 1] - self.offsets[flows]
+            pairs = arrays.ranges(self.offsets[flows], counts)
             coefficients = None if self.coefficients is None else self.coefficients[pairs]
-            known = Routes(offsets, self.links[pairs], self.latencies[flows], coefficients)
+            known = Routes(arrays.offsets(counts), self.links[pairs], self.latencies[flows], coefficients)
             self._selections.keep(key, known)
         return known
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from attrs import frozen
 
-from fredfw.fabric.routing import ranges
+from fredfw import arrays
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -59,16 +59,18 @@ class GroupLinks:
         """
         ranks = fabric.npus[members]
         whole = len(ranks) == len(fabric.npus)
-        offsets, leaving = fabric.leaving
         kept = latest = np.sort(ranks)
         links: IntArray = np.zeros(0, dtype=np.intp)
         while len(latest) and len(kept) <= MOST:
-            links = np.append(links, leaving[ranges(offsets[latest], offsets[latest + 1] - offsets[latest])])
+            links = np.append(links, arrays.rows_of(*fabric.leaving, latest)[0])
             ends = np.unique(fabric.destinations[links])
             latest = ends[switch[ends] & ~_among(ends, kept)]
             inner = links[_among(fabric.destinations[links], kept)]
-            if not whole and len(kept) > len(ranks) and _joined(fabric, kept, inner, ranks):
-                break
+            if not whole and len(kept) > len(ranks):
+                ends_of = (np.searchsorted(kept, ends[inner]) for ends in (fabric.sources, fabric.destinations))
+                part = components(len(kept), *ends_of)[np.searchsorted(kept, ranks)]
+                if (part == part[0]).all():
+                    break
             kept = np.union1d(kept, latest)
         if len(kept) > MOST:
             return None
@@ -118,15 +120,14 @@ def _among(nodes: IntArray, some: IntArray) -> BoolArray:
     return found
 
 
-def _joined(fabric: Fabric, nodes: IntArray, links: IntArray, ranks: IntArray) -> bool:
-    """Return whether ``links`` among the sorted ``nodes`` join all of ``ranks``, in whichever direction they lead."""
-    one, other = (np.searchsorted(nodes, ends[links]) for ends in (fabric.sources, fabric.destinations))
-    label = np.arange(len(nodes))
-    while True:
-        before = label.copy()
-        np.minimum.at(label, one, label[other])
-        np.minimum.at(label, other, label[one])
-        if (label == before).all():
-            break
-        label = label[label]
-    return len(np.unique(label[np.searchsorted(nodes, ranks)])) == 1
+def components(nodes: int, one: IntArray, other: IntArray) -> IntArray:
+    """Return the lowest of the ``nodes`` that links from ``one`` to ``other`` join each to, whichever way they lead."""
+    part = np.arange(nodes)
+    while True:  # the lowest number spreads along the links, and from nodes to what they took theirs from
+        lowest = part.copy()
+        np.minimum.at(lowest, one, part[other])
+        np.minimum.at(lowest, other, part[one])
+        lowest = lowest[lowest]
+        if np.array_equal(lowest, part):
+            return part
+        part = lowest

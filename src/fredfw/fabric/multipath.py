@@ -7,11 +7,11 @@ from typing import ClassVar
 import numpy as np
 from attrs import evolve, frozen
 
-from fredfw import units
+from fredfw import arrays, units
 from fredfw.errors import UnsupportedError
 from fredfw.fabric.fabric import Fabric, NodeKind
 from fredfw.fabric.flows import Operation, Routes
-from fredfw.fabric.routing import SEARCH_CELLS, Router, ShortestPathRouter, ranges, shortest_routes
+from fredfw.fabric.routing import Router, ShortestPathRouter, by_source, no_path, shortest_routes
 from fredfw.typing import FloatArray, IntArray
 
 _FLOWS = 1 << 15
@@ -42,113 +42,86 @@ class MultipathRouter(Router):
             return self._spread(apart, sources, targets)
         except UnsupportedError:
             lacking = shortest_routes(apart, sources, targets)[1]
+        groups = [np.flatnonzero(~lacking), np.flatnonzero(lacking)]
+        over, through = groups
         parts = [
-            self._spread(apart, sources[~lacking], targets[~lacking]),
-            self._spread(fabric, sources[lacking], destinations[lacking]),
+            self._spread(apart, sources[over], targets[over]),
+            self._spread(fabric, sources[through], destinations[through]),
         ]
-        place = np.empty(len(sources), dtype=np.intp)
-        place[np.argsort(lacking, kind="stable")] = np.arange(len(sources))
-        return Routes.concatenate(parts).select(place)
+        return Routes.merged(parts, groups)
 
     @staticmethod
     def _spread(fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
         """Return what ``route`` does on ``fabric`` as it is."""
-        order = np.argsort(sources, kind="stable")
-        parts = [Routes(np.zeros(1, dtype=np.intp), np.zeros(0, dtype=np.intp), np.zeros(0), np.zeros(0))]
-        roots, first = np.unique(sources[order], return_index=True)
-        first = np.append(first, len(order))
-        block = max(1, SEARCH_CELLS // len(fabric.kinds))
-        for low in range(0, len(roots), block):
-            search = _Search.of(fabric, roots[low : low + block], destinations[order[first[low] :]])
-            end = first[min(low + block, len(roots))]
-            for start in range(first[low], end, _FLOWS):
-                flows = order[start : min(start + _FLOWS, end)]
-                rows = np.searchsorted(search.roots, sources[flows])
-                parts.append(search.back(rows, destinations[flows]))
-        place = np.empty_like(order)
-        place[order] = np.arange(len(order))
-        return Routes.concatenate(parts).select(place)
+        parts, found = [], []
+        for roots, flows, rows in by_source(fabric, sources):
+            search = _search(fabric, roots, destinations[flows])
+            for low in range(0, len(flows), _FLOWS):
+                part = slice(low, low + _FLOWS)
+                parts.append(_routes_back(fabric, roots, *search, rows[part], destinations[flows[part]]))
+                found.append(flows[part])
+        return Routes.merged(parts, found)
 
     def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
         """See ``Router.tree``."""
         return ShortestPathRouter().tree(fabric, sources, destinations, operation)
 
 
-@frozen(eq=False)
-class _Search:
-    """Breadth-first searches from ``R`` nodes.
+def _search(fabric: Fabric, roots: IntArray, leaves: IntArray) -> tuple[IntArray, FloatArray]:
+    """Return the ``(roots, nodes)`` links from each of ``roots`` to each node, and how many ways of so many there are.
 
-    Args:
-        fabric: The network.
-        roots: ``(R,)`` nodes, in order.
-        hops: ``(R, nodes)`` links from each root to each node, -1 where none has been found.
-        ways: ``(R, nodes)`` number of paths of so many links.
+    Breadth-first, until all ``leaves`` are found from all, or nothing more is; -1 links where none has been.
     """
+    nodes = len(fabric.kinds)
+    hops, ways = np.full((len(roots), nodes), -1), np.zeros((len(roots), nodes))
+    wanted = np.unique(leaves)
+    row, node, far = np.arange(len(roots)), roots, 0
+    hops[row, node], ways[row, node] = 0, 1.0
+    while node.size and (hops[:, wanted] < 0).any():
+        far += 1
+        links, degree = arrays.rows_of(*fabric.leaving, node)
+        cell = np.repeat(row, degree) * nodes + fabric.destinations[links]
+        fresh = hops.ravel()[cell] < 0
+        counts = np.repeat(ways[row, node], degree)[fresh]
+        cell, of = np.unique(cell[fresh], return_inverse=True)
+        row, node = np.divmod(cell, nodes)
+        hops[row, node], ways[row, node] = far, np.bincount(of, counts, len(cell))
+    return hops, ways
 
-    fabric: Fabric
-    roots: IntArray
-    hops: IntArray
-    ways: FloatArray
 
-    @classmethod
-    def of(cls, fabric: Fabric, roots: IntArray, leaves: IntArray) -> _Search:
-        """Search until all ``leaves`` are found from all ``roots``, or nothing more is."""
-        nodes, (start, order) = len(fabric.kinds), fabric.leaving
-        hops, ways = np.full((len(roots), nodes), -1), np.zeros((len(roots), nodes))
-        wanted = np.unique(leaves)
-        row, node, far = np.arange(len(roots)), roots, 0
-        hops[row, node], ways[row, node] = 0, 1.0
-        while node.size and (hops[:, wanted] < 0).any():
-            far += 1
-            degree = start[node + 1] - start[node]
-            links = order[ranges(start[node], degree)]
-            cell = np.repeat(row, degree) * nodes + fabric.destinations[links]
-            fresh = hops.ravel()[cell] < 0
-            counts = np.repeat(ways[row, node], degree)[fresh]
-            cell, of = np.unique(cell[fresh], return_inverse=True)
-            row, node = np.divmod(cell, nodes)
-            hops[row, node], ways[row, node] = far, np.bincount(of, counts, len(cell))
-        return cls(fabric, roots, hops, ways)
-
-    def back(self, rows: IntArray, leaves: IntArray) -> Routes:
-        """Return the routes from ``roots[rows[f]]`` to ``leaves[f]``; the links of each are in the order of their way.
-
-        Raises:
-            UnsupportedError: There is no path.
-        """
-        fabric, nodes, count = self.fabric, len(self.fabric.kinds), len(rows)
-        lost = np.flatnonzero(self.hops[rows, leaves] < 0)
-        if lost.size:
-            ends = (fabric.node_name(int(one)) for one in (self.roots[rows[lost[0]]], leaves[lost[0]]))
-            raise UnsupportedError(f"fabric {fabric.name!r} has no path from {' to '.join(ends)}")
-        start, order = fabric.entering
-        flow, node, share, seconds = np.arange(count), leaves, np.ones(count), np.zeros(count)
-        latencies = np.zeros(count)
-        steps: list[tuple[IntArray, IntArray, FloatArray]] = []
-        while True:
-            there = self.hops[rows[flow], node] == 0
-            latencies[flow[there]] = seconds[there]
-            flow, node, share, seconds = (one[~there] for one in (flow, node, share, seconds))
-            if not flow.size:
-                break
-            degree = start[node + 1] - start[node]
-            links = order[ranges(start[node], degree)]
-            of = np.repeat(np.arange(len(flow)), degree)
-            near = fabric.sources[links]
-            row = rows[flow[of]]
-            closer = self.hops[row, near] == self.hops[row, node[of]] - 1
-            links, of, near, row = links[closer], of[closer], near[closer], row[closer]
-            part = share[of] * self.ways[row, near] / self.ways[row, node[of]]
-            steps.append((flow[of], links, part))
-            cell, group = np.unique(flow[of] * nodes + near, return_inverse=True)
-            longest = np.zeros(len(cell))
-            np.maximum.at(longest, group, seconds[of] + fabric.latencies[links])
-            flow, node = np.divmod(cell, nodes)
-            share, seconds = np.bincount(group, part, len(cell)).astype(np.float64, copy=False), longest
-        flows, found, shares = (np.concatenate(column) for column in zip(_NO_STEP, *reversed(steps), strict=True))
-        along = np.argsort(flows, kind="stable")  # the last step was found first
-        offsets = np.concatenate([[0], np.cumsum(np.bincount(flows, minlength=count))])
-        return Routes(offsets, found[along], latencies, shares[along])
+def _routes_back(
+    fabric: Fabric, roots: IntArray, hops: IntArray, ways: FloatArray, rows: IntArray, leaves: IntArray
+) -> Routes:
+    """Return the routes from ``roots[rows[f]]`` to ``leaves[f]``; the links of each are in the order of their way."""
+    nodes, count = len(fabric.kinds), len(rows)
+    lost = hops[rows, leaves] < 0
+    if lost.any():
+        raise no_path(fabric, roots[rows[lost][0]], leaves[lost][0])
+    flow, node, share, seconds = np.arange(count), leaves, np.ones(count), np.zeros(count)
+    latencies = np.zeros(count)
+    steps: list[tuple[IntArray, IntArray, FloatArray]] = []
+    while True:
+        there = hops[rows[flow], node] == 0
+        latencies[flow[there]] = seconds[there]
+        flow, node, share, seconds = (one[~there] for one in (flow, node, share, seconds))
+        if not flow.size:
+            break
+        links, degree = arrays.rows_of(*fabric.entering, node)
+        of = np.repeat(np.arange(len(flow)), degree)
+        near = fabric.sources[links]
+        row = rows[flow[of]]
+        closer = hops[row, near] == hops[row, node[of]] - 1
+        links, of, near, row = links[closer], of[closer], near[closer], row[closer]
+        part = share[of] * ways[row, near] / ways[row, node[of]]
+        steps.append((flow[of], links, part))
+        cell, group = np.unique(flow[of] * nodes + near, return_inverse=True)
+        longest = np.zeros(len(cell))
+        np.maximum.at(longest, group, seconds[of] + fabric.latencies[links])
+        flow, node = np.divmod(cell, nodes)
+        share, seconds = np.bincount(group, part, len(cell)).astype(np.float64, copy=False), longest
+    flows, found, shares = (np.concatenate(column) for column in zip(_NO_STEP, *reversed(steps), strict=True))
+    along = np.argsort(flows, kind="stable")  # the last step was found first
+    return Routes(arrays.offsets(np.bincount(flows, minlength=count)), found[along], latencies, shares[along])
 
 
 def _with_ends(fabric: Fabric) -> tuple[Fabric, IntArray]:

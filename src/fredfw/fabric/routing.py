@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from attrs import evolve, frozen
 from numpy.typing import NDArray
 
+from fredfw import arrays
 from fredfw.errors import UnsupportedError
 from fredfw.fabric import answers
 from fredfw.fabric.flows import Operation, Routes
@@ -68,9 +71,7 @@ class ShortestPathRouter(Router):
         """See ``Router.route``; raises ``UnsupportedError`` where there is no path."""
         routes, missing = shortest_routes(fabric, sources, destinations)
         if missing.any():
-            flow = int(missing.argmax())
-            ends = fabric.node_name(int(sources[flow])), fabric.node_name(int(destinations[flow]))
-            raise UnsupportedError(f"fabric {fabric.name!r} has no path from {ends[0]} to {ends[1]}")
+            raise no_path(fabric, sources[missing][0], destinations[missing][0])
         return routes
 
     def path(self, fabric: Fabric, source: int, destination: int) -> Routes:
@@ -126,14 +127,17 @@ class ShortestPathRouter(Router):
             fabric, root, np.zeros(len(leaves), dtype=np.intp), leaves, reverse=reverse
         )
         if missing.any():
-            leaf, end = int(leaves[missing][0]), int(root[0])
-            here, there = (leaf, end) if reverse else (end, leaf)
-            raise UnsupportedError(
-                f"fabric {fabric.name!r} has no path from {fabric.node_name(here)} to {fabric.node_name(there)}"
-            )
+            leaf, end = leaves[missing][0], root[0]
+            raise no_path(fabric, leaf, end) if reverse else no_path(fabric, end, leaf)
         operation = Operation.REDUCE if reverse else Operation.MULTICAST
         ends = (leaves, root) if reverse else (root, leaves)
         return tree_of_paths(fabric, fabric.paths(offsets, walked), *ends, operation)
+
+
+def no_path(fabric: Fabric, source: np.intp, destination: np.intp) -> UnsupportedError:
+    """Return what to say where no path leads from one node to another."""
+    ends = f"from {fabric.node_name(int(source))} to {fabric.node_name(int(destination))}"
+    return UnsupportedError(f"fabric {fabric.name!r} has no path {ends}")
 
 
 def tree_of_paths(
@@ -163,7 +167,6 @@ class LiveRouter(Router):
     Args:
         rule: The router whose rule it is.
         live: ``(links,)`` whether a link may be used.
-
     """
 
     name: ClassVar[str] = "live"
@@ -184,43 +187,38 @@ class LiveRouter(Router):
     def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
         """See ``Router.route``."""
         ruled = answers.route(self.rule, fabric, sources, destinations)
-        dead = np.repeat(np.arange(len(ruled)), np.diff(ruled.offsets))[~self._live[ruled.links]]
-        if not len(dead):
+        flows = np.unique(np.repeat(np.arange(len(ruled)), np.diff(ruled.offsets))[~self._live[ruled.links]])
+        if not len(flows):
             return ruled
-        flows = np.unique(dead)
         around, missing = shortest_routes(self._remains(fabric), sources[flows], destinations[flows])
         around, flows = around.select(np.flatnonzero(~missing)), flows[~missing]
         if not len(flows):
             return ruled
         self._left.update(zip(sources[flows].tolist(), destinations[flows].tolist(), strict=True))
-        chosen = np.zeros(len(ruled), dtype=bool)
-        chosen[flows] = True
-        place = np.zeros(len(ruled), dtype=np.intp)
-        place[flows] = np.arange(len(flows))
-        return Routes.choose(chosen, self._of_whole(around).select(place), ruled)
+        others = np.delete(np.arange(len(ruled)), flows)
+        return Routes.merged([self._of_whole(around), ruled.select(others)], [flows, others])
 
     def path(self, fabric: Fabric, source: int, destination: int) -> Routes:
         """See ``Router.path``."""
         ruled = answers.path(self.rule, fabric, source, destination)
-        if self._live[ruled.links].all():
-            return ruled
-        try:
-            around = ShortestPathRouter().path(self._remains(fabric), source, destination)
-        except UnsupportedError:
-            return ruled
-        self._left.add((source, destination))
-        return self._of_whole(around)
+        find = partial(ShortestPathRouter().path, source=source, destination=destination)
+        return self._around(fabric, ruled, find, (source, destination))
 
     def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
         """See ``Router.tree``."""
         ruled = answers.tree(self.rule, fabric, sources, destinations, operation)
+        find = partial(ShortestPathRouter().tree, sources=sources, destinations=destinations, operation=operation)
+        return self._around(fabric, ruled, find, (sources.tobytes(), destinations.tobytes(), operation))
+
+    def _around(self, fabric: Fabric, ruled: Routes, find: Callable[[Fabric], Routes], key: object) -> Routes:
+        """Return what is ``ruled`` if its links are live, or else what there is to ``find`` in what remains, if any."""
         if self._live[ruled.links].all():
             return ruled
         try:
-            around = ShortestPathRouter().tree(self._remains(fabric), sources, destinations, operation)
+            around = find(self._remains(fabric))
         except UnsupportedError:
             return ruled
-        self._left.add((sources.tobytes(), destinations.tobytes(), operation))
+        self._left.add(key)
         return self._of_whole(around)
 
     def _remains(self, fabric: Fabric) -> Fabric:
@@ -228,8 +226,8 @@ class LiveRouter(Router):
         if self._whole is not fabric:
             # Links of memories have numbers behind those of the network that is routed.
             links = self._links[: np.searchsorted(self._links, len(fabric.sources))]
-            arrays = {name: getattr(fabric, name)[links] for name in _OF_LINKS}
-            self._whole, self._remaining = fabric, evolve(fabric, **arrays)
+            columns = {name: getattr(fabric, name)[links] for name in _OF_LINKS}
+            self._whole, self._remaining = fabric, evolve(fabric, **columns)
         return self._remaining
 
     def _of_whole(self, routes: Routes) -> Routes:
@@ -266,28 +264,27 @@ def shortest_routes(fabric: Fabric, sources: IntArray, destinations: IntArray) -
 
     One breadth-first search from all distinct sources at once, in blocks.
     """
-    # Flows in the order of their sources, so that a block of sources is a block of flows.
+    parts, found, lacking = [], [], np.zeros(len(sources), dtype=bool)
+    for roots, flows, rows in by_source(fabric, sources):
+        offsets, links, lacking[flows] = _shortest(fabric, roots, rows, destinations[flows])
+        parts.append(fabric.paths(offsets, links))
+        found.append(flows)
+    return Routes.merged(parts, found), lacking
+
+
+def by_source(fabric: Fabric, sources: IntArray) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
+    """Yield distinct sources that are searched at once, the flows that leave them, and which of them each leaves."""
     order = np.argsort(sources, kind="stable")
     roots, first = np.unique(sources[order], return_index=True)
     bounds = np.append(first, len(order))
     block = max(1, SEARCH_CELLS // len(fabric.kinds))
-    counts, links = [np.zeros(0, dtype=np.intp)], [np.zeros(0, dtype=np.intp)]
-    lacking = [np.zeros(0, dtype=bool)]
     for low in range(0, len(roots), block):
         edges = bounds[low : low + block + 1]
-        rows = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
-        leaves = destinations[order[edges[0] : edges[-1]]]
-        offsets, walked, none = _shortest(fabric, roots[low : low + block], rows, leaves)
-        counts.append(np.diff(offsets))
-        links.append(walked)
-        lacking.append(none)
-    sorted_counts = np.concatenate(counts)
-    starts = np.cumsum(sorted_counts) - sorted_counts
-    back = np.empty_like(order)
-    back[order] = np.arange(len(order))
-    offsets = _offsets(sorted_counts[back])
-    routes = fabric.paths(offsets, np.concatenate(links)[ranges(starts[back], sorted_counts[back])])
-    return routes, np.concatenate(lacking)[back]
+        yield (
+            roots[low : low + block],
+            order[edges[0] : edges[-1]],
+            np.repeat(np.arange(len(edges) - 1), np.diff(edges)),
+        )
 
 
 def _nearest(fabric: Fabric, nodes: IntArray, sources: IntArray, destinations: IntArray) -> IntArray:
@@ -335,7 +332,7 @@ def _shortest(
         steps.append((flows, links))
         hops[flows] += 1
         nodes = near[links]
-    offsets = _offsets(hops)
+    offsets = arrays.offsets(hops)
     path = np.empty(offsets[-1], dtype=np.intp)
     for step, (flows, links) in enumerate(steps):
         # The walk goes from leaf to root, the data the other way unless reversed.
@@ -350,14 +347,13 @@ def _search(fabric: Fabric, roots: IntArray, rows: IntArray, leaves: IntArray, *
     ``roots[rows[f]]``), so that traffic among neighbours stays cheap on a large fabric.
     """
     nodes = len(fabric.kinds)
-    far, (start, order) = (fabric.sources, fabric.entering) if reverse else (fabric.destinations, fabric.leaving)
+    far, near = (fabric.sources, fabric.entering) if reverse else (fabric.destinations, fabric.leaving)
     reached = np.full((len(roots), nodes), -1, dtype=np.intp)
     seen = np.zeros(reached.shape, dtype=bool)
     row, node = np.arange(len(roots)), roots
     seen[row, node] = True
     while node.size and not seen[rows, leaves].all():
-        degree = start[node + 1] - start[node]
-        links = order[ranges(start[node], degree)]
+        links, degree = arrays.rows_of(*near, node)
         cell = np.repeat(row, degree) * nodes + far[links]
         fresh = ~seen.ravel()[cell]
         # The frontier is sorted, so the first link into a cell comes from the lowest node and is its lowest.
@@ -366,16 +362,3 @@ def _search(fabric: Fabric, roots: IntArray, rows: IntArray, leaves: IntArray, *
         reached[row, node] = links[fresh][first]
         seen[row, node] = True
     return reached
-
-
-def _offsets(counts: IntArray) -> IntArray:
-    """Return 0 and the running totals of ``counts``."""
-    offsets = np.zeros(len(counts) + 1, dtype=np.intp)
-    np.cumsum(counts, out=offsets[1:])
-    return offsets
-
-
-def ranges(starts: IntArray, counts: IntArray) -> IntArray:
-    """Return ``starts[i], starts[i] + 1, ...``, ``counts[i]`` numbers for each ``i``, one after the other."""
-    total = np.cumsum(counts)
-    return np.repeat(starts - total + counts, counts) + np.arange(total[-1] if len(total) else 0)

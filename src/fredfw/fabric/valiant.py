@@ -8,7 +8,7 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from fredfw import units
+from fredfw import arrays, units
 from fredfw.errors import UnsupportedError
 from fredfw.fabric.dimension_order import DimensionOrderRouter
 from fredfw.fabric.fabric import Fabric, NodeKind
@@ -84,8 +84,7 @@ def _without_circles(
         at, active = at[under_way], active[under_way]
         kept[at - active] = True
         at = last[of[at + 1]]
-    ends = np.concatenate([[0], np.cumsum(kept)])
-    return ends[offsets], links[kept]
+    return arrays.offsets(kept)[offsets], links[kept]
 
 
 def _hash(sources: IntArray, destinations: IntArray, seed: int) -> NDArray[np.uint64]:

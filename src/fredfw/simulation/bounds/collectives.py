@@ -45,9 +45,9 @@ from functools import cached_property
 import numpy as np
 from attrs import frozen
 
+from fredfw.arrays import ranges
 from fredfw.collectives import CollectiveRequest, Pattern
 from fredfw.fabric import Fabric
-from fredfw.fabric.routing import ranges
 from fredfw.simulation.bounds.cuts import Cuts, Halves, Parts, across
 from fredfw.simulation.bounds.exact_cuts import thinnest, weakest
 from fredfw.typing import BoolArray, FloatArray, IntArray
