@@ -15,10 +15,9 @@ from fredfw.fabric.admission import (
 from fredfw.fabric.cost import Bill, BillItem, Price, Prices, scopes_of_dimensions
 from fredfw.fabric.defaults import SLOTS, Defaults
 from fredfw.fabric.dimension_order import DimensionOrderRouter
-from fredfw.fabric.dimensions import Dimension, product_fabric
+from fredfw.fabric.dimensions import Dimension, product_fabric, with_servers
 from fredfw.fabric.fabric import Capabilities, Fabric, Level, NodeKind, Topology
 from fredfw.fabric.flows import FlowSet, Operation, Routes
-from fredfw.fabric.groups import with_servers
 from fredfw.fabric.links import GroupLinks
 from fredfw.fabric.memories import MemoryTier, with_memories
 from fredfw.fabric.multipath import MultipathRouter

@@ -21,10 +21,10 @@ class Start:
     """The flows may start.
 
     Args:
-        setup: Seconds that setting up takes, on top of the flow set's own.
-        caps: ``(F,)`` upper limit of each flow's rate in bytes per second, or ``None``.
-        setup_once: Whether setting up is paid once (circuits do not change) instead of at each repetition of a phase.
-            Flows that take turns with others pay at each one all the same.
+        setup: Seconds of setting up, on top of the flow set's own.
+        caps: ``(F,)`` bytes per second that each flow does not exceed, or ``None``.
+        setup_once: Whether setting up is paid once instead of at each repetition of a phase; flows that take turns with
+            others pay at each all the same.
     """
 
     setup: float = 0.0
@@ -48,10 +48,9 @@ class Refuse:
 
 @frozen(eq=False)
 class Split:
-    """The flows cannot run together; parts of them run one after the other.
+    """The flows cannot run together; parts of them run one after the other, in each repetition.
 
-    A part starts when all of the one before it is delivered, and is asked about then, like any flow set. Repetitions
-    take turns too, so a phase that is repeated takes so many times the sum of its parts.
+    A part starts when all of the one before it is delivered, and is asked about then, like any flow set.
 
     Args:
         parts: Two or more, each with the indices of its flows; every flow is in exactly one.
@@ -76,14 +75,11 @@ Decision = Start | Wait | Refuse | Split | Decompose
 
 
 class Admission(ABC):
-    """Decides about flow sets, one simulation at a time; may keep state between ``admit`` and ``release``.
-
-    Its answers, figures and notes follow from what it was asked in this simulation alone.
+    """Decides about flow sets of one simulation; all its answers follow from what it was asked in this one alone.
 
     Attributes:
         flow_by_flow: Whether flows of a phase may be asked about one by one, as their sources get ready. ``False`` is
-            for circuits that are set up for a whole phase together: then a simulation rank by rank (``exact``) keeps
-            phases whole, each repetition on its own.
+            for circuits that are set up for a whole phase: then an ``exact`` simulation keeps phases whole.
     """
 
     flow_by_flow: ClassVar[bool] = False
@@ -105,19 +101,18 @@ class Admission(ABC):
     def always_starts(self, routes: Routes) -> BoolArray | None:
         """Return which of ``(F,)`` ``routes`` start at once whatever runs; ``None``, the default, for none of them.
 
-        ``admit`` is not asked about these, they are not among the ``active``, and they are not released: their start is
-        without set-up or caps, and leaves no trace. What a class inherits does not count if it overrides ``admit``.
+        Without set-up or caps, and without a trace: ``admit`` and ``release`` do not hear of them, nor are they among
+        the ``active``. What a class inherits does not count if it overrides ``admit``.
         """
         del routes
         return None
 
     def compatible(self, together: Sequence[FlowSet]) -> bool:
-        """Return whether each of ``together`` starts at once whichever flows of the others run, and leaves no trace.
+        """Return whether each of ``together``, or a part of it, starts at once whichever flows of the others run.
 
-        Nothing else runs then. A flow set may also be asked about in parts. Each start is without set-up or caps, and
-        neither other answers nor figures and notes may depend on how often there is one. ``False``, the default, is
-        always safe; the engine does not ask, and the kit checks what a class says. What a class inherits does not count
-        if it overrides ``admit``.
+        Nothing else runs then. Each start is without set-up or caps, and neither answers nor figures and notes may
+        depend on how often there is one. ``False``, the default, is always safe; the kit checks what a class says. What
+        a class inherits does not count if it overrides ``admit``.
         """
         del together
         return False

@@ -42,7 +42,7 @@ class Price:
     """Dollars per GB/s (10^9 bytes per second) of what joins things of one scope; ``None`` is not known.
 
     Args:
-        link: Of a link: of each direction between two NPUs, and of both together where a switch is at an end.
+        link: Of each direction between two NPUs, and of both together where a switch is at an end.
         switch: Of a port of a switch.
         nic: Of the network card of an NPU; ``None`` where there are none.
         source: Where the prices are from.
@@ -131,14 +131,14 @@ def _priced(known: Price, entry: object, key: str, source: str) -> Price:
 
 @frozen
 class BillItem:
-    """Some parts of a network that have one price.
+    """Some parts of a network that have one price; numbers are those of all together.
 
     Args:
         name: What they are, for example ``links, inter-package``.
         count: How many.
-        bandwidth: What they have together, in bytes per second; 0 for what is not paid by bandwidth.
-        dollars: What they cost together, or ``None`` where no price is known.
-        watts: What they take at full rate together, or ``None`` where that is not known.
+        bandwidth: Bytes per second; 0 for what is not paid by bandwidth.
+        dollars: ``None`` where no price is known.
+        watts: At full rate, or ``None`` where that is not known.
         source: Where price and power are from.
         status: Of the price: ``published``, ``given`` by the user, or ``unknown``.
     """
@@ -209,14 +209,17 @@ class Bill:
             part[hosts] = True
         switch = (fabric.kinds == _SWITCH) & ~part
         computes = (fabric.kinds == _NPU) | part
-        paid = ~_inner(fabric, part, switch)
+        near, far = fabric.sources, fabric.destinations
+        # A link from a part of a server to another node of a server is inside of it.
+        paid = ~(part[near] | part[far]) | switch[near] | switch[far]
         items: list[BillItem] = []
         tiers = np.unique(fabric.tiers).tolist()
-        named = [scopes[tier] if tier < len(scopes) else f"tier {tier}" for tier in tiers]
-        for scope in dict.fromkeys(named):
-            own = [tier for tier, name in zip(tiers, named, strict=True) if name == scope]
+        named = {tier: scopes[tier] if tier < len(scopes) else f"tier {tier}" for tier in tiers}
+        for scope in dict.fromkeys(named.values()):
+            own = [tier for tier, name in named.items() if name == scope]
             links = np.flatnonzero(np.isin(fabric.tiers, own) & paid)
-            items += _items(fabric, links, switch, computes, prices.table.get(scope, Price()), scope)
+            if len(links):
+                items += _items(fabric, links, switch, computes, prices.table.get(scope, Price()), scope)
         count = int(switch.sum())
         notes = [f"the ports are those of {count} switch{'es' if count > 1 else ''}"] if count else []
         if not paid.all():
@@ -226,60 +229,29 @@ class Bill:
         return cls(tuple(items), tuple(notes))
 
 
-def _inner(fabric: Fabric, part: BoolArray, switch: BoolArray) -> BoolArray:
-    """Return which links join a part of a server with another node of a server."""
-    ends = fabric.sources, fabric.destinations
-    some: BoolArray = part[ends[0]] | part[ends[1]]
-    found: BoolArray = some & ~(switch[ends[0]] | switch[ends[1]])
-    return found
-
-
 def _items(
-    fabric: Fabric,
-    links: IntArray,
-    switch: BoolArray,
-    pays: BoolArray,
-    price: Price,
-    scope: str,
+    fabric: Fabric, links: IntArray, switch: BoolArray, pays: BoolArray, price: Price, scope: str
 ) -> list[BillItem]:
     """Return what ``links`` of one scope and their ends pay for."""
-    if not len(links):
-        return []
-    near, far = switch[fabric.sources[links]], switch[fabric.destinations[links]]
+    ends = fabric.sources[links], fabric.destinations[links]
+    near, far = (switch[nodes] for nodes in ends)
     bandwidth = fabric.bandwidths[links]
     # Both directions of a link with a switch are one link, so each is half of one. The same holds for its two ends.
-    switched = near | far
-    ports = 0.5 * (near.astype(float) + far)
+    # What an NPU sends to a switch comes back on the other direction of the same link and card.
+    halves = np.where(near | far, 0.5, 1.0)
     watts = float(fabric.energies[links] @ bandwidth) or None
-    items = [_item("links", np.where(switched, 0.5, 1.0), bandwidth, price, price.link, scope, watts)]
-    if switched.any():
-        items.append(_item("switch ports", ports, bandwidth, price, price.switch, scope))
+    parts: list[tuple[str, FloatArray, float | None, float | None]] = [("links", halves, price.link, watts)]
+    if (near | far).any():
+        parts.append(("switch ports", 0.5 * (near.astype(float) + far), price.switch, None))
     if price.nic is not None:
-        # What an NPU sends to a switch comes back on the other direction of the same link and card.
-        card = np.where(switched, 0.5, 1.0) * (pays[fabric.sources[links]] | pays[fabric.destinations[links]])
-        items.append(_item("network cards", card, bandwidth, price, price.nic, scope))
+        parts.append(("network cards", halves * (pays[ends[0]] | pays[ends[1]]), price.nic, None))
+    items = []
+    for what, counts, dollars, power in parts:
+        item = BillItem(f"{what}, {scope}", math.ceil(float(counts.sum())), float(counts @ bandwidth), watts=power)
+        if dollars is not None:
+            item = evolve(item, dollars=dollars * item.bandwidth / _GIGA, source=price.source, status=price.status)
+        items.append(item)
     return items
-
-
-def _item(
-    what: str,
-    parts: FloatArray,
-    bandwidth: FloatArray,
-    price: Price,
-    dollars: float | None,
-    scope: str,
-    watts: float | None = None,
-) -> BillItem:
-    total = float(parts @ bandwidth)
-    return BillItem(
-        name=f"{what}, {scope}",
-        count=math.ceil(float(parts.sum())),
-        bandwidth=total,
-        dollars=None if dollars is None else dollars * total / _GIGA,
-        watts=watts,
-        source="" if dollars is None else price.source,
-        status=UNKNOWN if dollars is None else price.status,
-    )
 
 
 def scopes_of_dimensions(count: int, names: Sequence[str] = ()) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Fabrics that are products of dimensions: rings, lines, full meshes and switches, in any order."""
+"""Levels of fabrics: products of rings, lines, full meshes and switches, and servers in a network of any links."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from fredfw import limits, units
 from fredfw.errors import InputError, nearest
@@ -17,6 +17,7 @@ from fredfw.fabric.dimension_order import DimensionOrderRouter
 from fredfw.fabric.fabric import Fabric, NodeKind
 from fredfw.fabric.lattice import Lattice
 from fredfw.fabric.view import KINDS, Kind, Level
+from fredfw.typing import IntArray
 
 _MOST = 32
 """Dimensions; NumPy has arrays of so many in all its versions."""
@@ -163,9 +164,43 @@ def _node_name(lattice: Lattice, names: tuple[str, ...], node: int) -> str:
         number -= 1
     rest, places = node - lattice.axes[number].switch, list[str]()
     for dimension, size in enumerate(lattice.sizes):
-        if dimension == number:
-            places.append("*")
-            continue
-        rest, place = divmod(rest, size)
-        places.append(str(place))
+        rest, place = divmod(rest, 1 if dimension == number else size)
+        places.append("*" if dimension == number else str(place))
     return f"{names[number] or f'dimension{number}'}({','.join(places)})"
+
+
+def with_servers(fabric: Fabric, npus: int, names: tuple[str, str] = ("server", "network")) -> Fabric:
+    """Return a fabric without levels with two of kind ``switch``: so many successive NPUs of a server, and the servers.
+
+    The bandwidth of a level is what each NPU gets while all send to the next position in it, or half way round if that
+    is less, over the routes of the fabric's own router. A level of one position is left out.
+
+    Raises:
+        InputError: ``npus`` does not divide the NPUs.
+    """
+    count = len(fabric.npus)
+    if npus < 1 or count % npus:
+        message = f"{npus} does not divide the {count} NPUs of {fabric.name!r}"
+        raise InputError(message, key="npus", accepted="a divisor")
+    numbers = np.arange(count)
+    levels, columns = list[Level](), list[IntArray]()
+    for size, stride, name in ((npus, 1, names[0]), (count // npus, npus, names[1])):
+        if size > 1:
+            place = numbers // stride % size
+            shifts = dict.fromkeys((1, size // 2))
+            partners = [numbers + ((place + shift) % size - place) * stride for shift in shifts]
+            rates, latencies = zip(*(_measured(fabric, one) for one in partners), strict=True)
+            levels.append(Level(size, "switch", min(rates), max(latencies), name=name))
+            columns.append(place)
+    if not levels:
+        return fabric
+    return evolve(fabric, levels=tuple(levels), coordinates=np.stack(columns, axis=1))
+
+
+def _measured(fabric: Fabric, partners: IntArray) -> tuple[float, float]:
+    """Return the bandwidth of each NPU while all send to their partners, and the latency of the longest way."""
+    routes = fabric.defaults.router.route(fabric, fabric.npus, fabric.npus[partners])
+    shares = np.ones(len(routes.links)) if routes.coefficients is None else routes.coefficients
+    loads = np.bincount(routes.links, shares, len(fabric.bandwidths))
+    used = loads > 0
+    return float((fabric.bandwidths[used] / loads[used]).min()), float(routes.latencies.max())

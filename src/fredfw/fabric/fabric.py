@@ -50,16 +50,16 @@ def _integers(values: ArrayLike) -> IntArray:
     return np.asarray(values, dtype=np.intp)
 
 
-def _tiers(values: ArrayLike) -> NDArray[np.int8]:
-    return np.asarray(values).astype(np.int8)  # one byte for each of millions of links
-
-
 def _numbers(values: ArrayLike) -> FloatArray:
     return np.asarray(values, dtype=float)
 
 
 def _flags(values: ArrayLike) -> BoolArray:
     return np.asarray(values, dtype=bool)
+
+
+def _tiers(values: ArrayLike) -> NDArray[np.int8]:
+    return np.asarray(values).astype(np.int8)  # one byte for each of millions of links
 
 
 @frozen(eq=False)
@@ -150,27 +150,23 @@ class Fabric:
             if ends.size and not 0 <= ends.min() <= ends.max() < nodes:
                 outside = ends[(ends < 0) | (ends >= nodes)][0]
                 raise InputError(f"fabric {self.name!r}: a link ends at node {outside}, there are {nodes} nodes")
-        for what, values, positive in (
-            ("bandwidth", self.bandwidths, True),
-            ("latency", self.latencies, False),
-            ("energy", self.energies, False),
+        for what, values, bad in (
+            ("bandwidth", self.bandwidths, ~np.isfinite(self.bandwidths) | (self.bandwidths <= 0)),
+            ("latency", self.latencies, ~np.isfinite(self.latencies) | (self.latencies < 0)),
+            ("energy", self.energies, ~np.isfinite(self.energies) | (self.energies < 0)),
+            ("tier", self.tiers, self.tiers < 0),
         ):
-            bad = ~np.isfinite(values) | (values <= 0 if positive else values < 0)
             if bad.any():
-                link = int(np.flatnonzero(bad)[0])
+                link = int(bad.argmax())
                 raise InputError(f"fabric {self.name!r}: link {self.link_name(link)} has {what} {values[link]}")
-        if (self.tiers < 0).any():
-            link = int(np.flatnonzero(self.tiers < 0)[0])
-            raise InputError(f"fabric {self.name!r}: link {self.link_name(link)} has tier {self.tiers[link]}")
         if self.coordinates is not None:
-            coordinates = arrays.whole(self.coordinates)
-            if coordinates is None:
-                given = brief(self.coordinates)
-                raise InputError(f"fabric {self.name!r}: coordinates are {given}, expected whole numbers")
-            object.__setattr__(self, "coordinates", coordinates)
-            self._check_coordinates(coordinates)
+            self._check_coordinates(self.coordinates)
 
-    def _check_coordinates(self, coordinates: IntArray) -> None:
+    def _check_coordinates(self, given: IntArray) -> None:
+        coordinates = arrays.whole(given)
+        if coordinates is None:
+            raise InputError(f"fabric {self.name!r}: coordinates are {brief(given)}, expected whole numbers")
+        object.__setattr__(self, "coordinates", coordinates)
         expected = len(self.npus), len(self.levels)
         if coordinates.shape != expected:
             raise InputError(f"fabric {self.name!r}: coordinates have shape {coordinates.shape}, expected {expected}")
@@ -193,17 +189,17 @@ class Fabric:
     # What is cached has its docstring in the class's too, for attrs replaces these by slots without one.
     @cached_property
     def npus(self) -> IntArray:
-        """``(NPUs,)`` node of each NPU."""
+        """See ``Fabric``."""
         return np.flatnonzero(self.kinds == NodeKind.NPU)
 
     @cached_property
     def controllers(self) -> IntArray:
-        """``(controllers,)`` node of each I/O controller; empty if there are none."""
+        """See ``Fabric``."""
         return np.flatnonzero(self.kinds == NodeKind.CONTROLLER)
 
     @cached_property
     def servers(self) -> IntArray:
-        """``(nodes,)`` which part each node is in, of those that links of tier 0 connect: its server, in a cluster."""
+        """See ``Fabric``."""
         if self.memories is not None:
             # A memory network joins all servers, and is none.
             part = self.network.servers
@@ -215,12 +211,12 @@ class Fabric:
 
     @cached_property
     def leaving(self) -> tuple[IntArray, IntArray]:
-        """``(nodes + 1,)`` offsets and ``(links,)`` ids: the links that leave each node, lowest first."""
+        """See ``Fabric``."""
         return _grouped(self.sources, len(self.kinds))
 
     @cached_property
     def entering(self) -> tuple[IntArray, IntArray]:
-        """``(nodes + 1,)`` offsets and ``(links,)`` ids: the links that enter each node, lowest first."""
+        """See ``Fabric``."""
         return _grouped(self.destinations, len(self.kinds))
 
     @cached_property
@@ -249,7 +245,7 @@ class Fabric:
         keys, order = self._link_keys
         wanted = np.asarray(sources) * len(self.kinds) + np.asarray(destinations)
         position = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
-        missing = np.ones(wanted.shape, dtype=bool) if not len(keys) else keys[position] != wanted
+        missing = keys[position] != wanted if len(keys) else np.ones(wanted.shape, dtype=bool)
         if missing.any():
             at = int(np.flatnonzero(missing)[0])
             names = [self.node_name(int(np.ravel(nodes)[at])) for nodes in (sources, destinations)]
@@ -305,7 +301,6 @@ class Fabric:
         twice = _repeated(members)
         if twice.size:
             raise InputError(f"NPU {twice[0]} is repeated in the group", key="group", accepted="each NPU once")
-        links = partial(self._links_among, members)
         nodes = self.npus[members]
         view = GroupView.of(
             members,
@@ -313,7 +308,7 @@ class Fabric:
             self.coordinates,
             self.offered(nodes),
             independent=self._independent_levels,
-            find_links=links,
+            find_links=partial(GroupLinks.of, self, members),
         )
         servers = self.servers[nodes]
         return view.with_servers(servers, self.offers) if (servers != servers[0]).any() else view
@@ -345,15 +340,12 @@ class Fabric:
         offers = Capabilities() if apart else self.offers
         return reduce(or_, (level.offers for level in self.levels), offers)
 
-    def _links_among(self, members: IntArray) -> GroupLinks | None:
-        return GroupLinks.of(self, members, self.kinds == NodeKind.SWITCH)
-
     def views(self, groups: IntArray, *, links: bool = False) -> list[tuple[GroupView, IntArray]]:
         """Return the different views of ``(G, n)`` groups, each with the indices of the groups that look like that.
 
-        How a group looks does not change when all of it moves along the levels, as long as the same ranks share a
-        server; its links may, and are compared where ``links`` is set. What it takes may change, too.
+        Links are compared where ``links`` is set.
         """
+        # How a group looks does not change when all of it moves along the levels and the same ranks share a server.
         looks = groups[:, :0]
         if self.coordinates is not None:
             place = self.coordinates[groups]

@@ -68,7 +68,7 @@ class Axis(ABC):
 
 
 @frozen
-class RingAxis(Axis):
+class _Ring(Axis):
     """A ring of 3 or more: the links up, by the place that they leave, then those down if it is ``two_way``.
 
     The shorter way is taken. Exactly half way round it is up from an even position and down from an odd one, so that
@@ -79,11 +79,9 @@ class RingAxis(Axis):
 
     @property
     def links(self) -> int:
-        """See ``Axis.links``."""
         return self.npus * (2 if self.two_way else 1)
 
     def ends(self) -> tuple[IntArray, IntArray]:
-        """See ``Axis.ends``."""
         place, position = np.arange(self.npus), self.position
         around = (self.size - 1) * self.stride
         up = place + np.where(position == self.size - 1, -around, self.stride)
@@ -93,7 +91,7 @@ class RingAxis(Axis):
         return np.concatenate([place, place]), np.concatenate([up, down])
 
     def series(self, place: IntArray, start: IntArray, end: IntArray) -> list[Series]:
-        """See ``Axis.series``: up to where the ring closes, and on from there."""
+        # Up to where the ring closes, and on from there.
         ahead = end - start
         ahead += (ahead < 0) * self.size
         if not self.two_way:
@@ -109,7 +107,6 @@ class RingAxis(Axis):
         return _wrapped(first, step, until, again, hops - until)
 
     def hops(self, place: int, start: int, end: int) -> Iterable[int]:
-        """See ``Axis.hops``."""
         ahead, stride, size, first = (end - start) % self.size, self.stride, self.size, self.first + place
         if self.two_way and 2 * ahead + (start & 1) > size:
             first += self.npus
@@ -133,22 +130,19 @@ def _wrapped(first: IntArray, step: IntArray | int, until: IntArray, again: IntA
 
 
 @frozen
-class LineAxis(Axis):
+class _Line(Axis):
     """A line of 3 or more: the links up, by the place that they leave, then those back, in the same order."""
 
     @property
     def links(self) -> int:
-        """See ``Axis.links``."""
         return self.npus // self.size * (self.size - 1) * 2
 
     def ends(self) -> tuple[IntArray, IntArray]:
-        """See ``Axis.ends``."""
         near = np.flatnonzero(self.position < self.size - 1)
         far = near + self.stride
         return np.concatenate([near, far]), np.concatenate([far, near])
 
     def series(self, place: IntArray, start: IntArray, end: IntArray) -> list[Series]:
-        """See ``Axis.series``."""
         ahead = end - start
         way = np.sign(ahead)
         # A place has that many places before it that have no link up.
@@ -157,7 +151,6 @@ class LineAxis(Axis):
         return [(first, way * self.stride, np.abs(ahead))]
 
     def hops(self, place: int, start: int, end: int) -> Iterable[int]:
-        """See ``Axis.hops``."""
         stride = self.stride
         first = self.first + place - place // (self.size * stride) * stride
         if end > start:
@@ -167,16 +160,14 @@ class LineAxis(Axis):
 
 
 @frozen
-class DirectAxis(Axis):
+class _Direct(Axis):
     """All joined to all, or two neighbours: links by the place that they leave, then by the position they lead to."""
 
     @property
     def links(self) -> int:
-        """See ``Axis.links``."""
         return self.npus * (self.size - 1)
 
     def ends(self) -> tuple[IntArray, IntArray]:
-        """See ``Axis.ends``."""
         others = np.nonzero(~np.eye(self.size, dtype=bool))[1].reshape(self.size, self.size - 1)
         place, position = np.arange(self.npus), self.position
         ends = others[position]
@@ -186,42 +177,35 @@ class DirectAxis(Axis):
         return np.repeat(place, self.size - 1), ends.ravel()
 
     def series(self, place: IntArray, start: IntArray, end: IntArray) -> list[Series]:
-        """See ``Axis.series``."""
         first = self.first + place * (self.size - 1) + end - (end > start)
         return [(first, 0, (end != start).astype(np.intp))]
 
     def hops(self, place: int, start: int, end: int) -> Iterable[int]:
-        """See ``Axis.hops``."""
         return (self.first + place * (self.size - 1) + end - (end > start),)
 
 
 @frozen
-class SwitchAxis(Axis):
+class _Switch(Axis):
     """A switch for each line of 2 or more places: the links up to it by place, then those down by place."""
 
     @property
     def links(self) -> int:
-        """See ``Axis.links``."""
         return 2 * self.npus
 
     @property
     def switches(self) -> int:
-        """See ``Axis.switches``."""
         return self.npus // self.size
 
     def ends(self) -> tuple[IntArray, IntArray]:
-        """See ``Axis.ends``."""
         place = np.arange(self.npus)
         switch = self.switch + place // (self.stride * self.size) * self.stride + place % self.stride
         return np.concatenate([place, switch]), np.concatenate([switch, place])
 
     def series(self, place: IntArray, start: IntArray, end: IntArray) -> list[Series]:
-        """See ``Axis.series``."""
         apart = end - start
         return [(self.first + place, self.npus + apart * self.stride, 2 * (apart != 0).astype(np.intp))]
 
     def hops(self, place: int, start: int, end: int) -> Iterable[int]:
-        """See ``Axis.hops``."""
         up = self.first + place
         return up, up + self.npus + (end - start) * self.stride
 
@@ -247,11 +231,11 @@ class Lattice:
             where = number, size, stride, npus, first, switch
             axis: Axis
             if size == 1 or kind == "fully-connected" or (size == 2 and kind != "switch"):
-                axis = DirectAxis(*where)
+                axis = _Direct(*where)
             elif kind == "ring":
-                axis = RingAxis(*where, two_way)
+                axis = _Ring(*where, two_way)
             else:
-                axis = LineAxis(*where) if kind == "line" else SwitchAxis(*where)
+                axis = _Line(*where) if kind == "line" else _Switch(*where)
             axes.append(axis)
             stride, first, switch = stride * size, first + axis.links, switch + axis.switches
         return cls(tuple(axes))

@@ -7,16 +7,19 @@ the nodes and links of the fabric, whose numbers stay what they are.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import repeat
 from typing import Any
 
 import attrs
 import numpy as np
-from attrs import evolve, field, frozen
+from attrs import evolve, frozen
 
-from fredfw.errors import InputError, UnsupportedError
+from fredfw import arrays
+from fredfw.errors import InputError
 from fredfw.fabric.fabric import Fabric, NodeKind
 from fredfw.fabric.flows import Operation, Routes
-from fredfw.fabric.routing import tree_of_paths
+from fredfw.fabric.routing import no_path, tree_of_paths
 from fredfw.typing import IntArray
 from fredfw.units import Unit, bandwidth, duration, flag, one_of, option, quantity, whole
 
@@ -90,10 +93,9 @@ class MemoryTier:
         if self.scope == NODE and self.npus is None:
             raise InputError("is missing", key="npus", accepted="NPUs of each memory, as the scope is node")
         useless = {"memories": self.scope != FABRIC and self.memories > 1}
-        useless["npus"] = self.scope == NPU and self.npus is not None
-        useless["npu_bandwidth"] = self.scope == NPU and self.npu_bandwidth is not None
-        useless["in_network"] = self.scope == NPU and self.in_network
         useless["switch_bandwidth"] = self.switch_bandwidth is not None and (self.scope != FABRIC or self.npus is None)
+        for key in ("npus", "npu_bandwidth", "in_network"):
+            useless[key] = self.scope == NPU and getattr(self, key) not in (None, False)
         for key, wrong in useless.items():
             if wrong:
                 needed = "scope fabric with npus" if key == "switch_bandwidth" else "another scope"
@@ -126,14 +128,12 @@ class _Joined:
     Args:
         tier: It.
         serving: ``(NPUs, k)`` nodes of the memories that the data of each NPU is striped over.
-        down: ``(NPUs, k, hops)`` links from each of them to the NPU.
-        up: ``(NPUs, k, hops)`` links from the NPU to each.
+        ways: ``(2, NPUs, k, hops)`` links from each of them to the NPU, and back.
     """
 
     tier: MemoryTier
     serving: IntArray
-    down: IntArray
-    up: IntArray
+    ways: IntArray
 
 
 @frozen(eq=False)
@@ -172,29 +172,19 @@ class MemoryNetwork:
         destinations: IntArray,
         rule: Callable[[IntArray, IntArray], Routes],
     ) -> Routes:
-        """Return one route per pair of nodes of ``fabric``; ``rule`` has those of the network without memories.
-
-        Raises:
-            UnsupportedError: A memory does not serve an NPU.
-        """
+        """Return one route per pair of nodes of ``fabric``; ``rule`` has those of the network without memories."""
         first = len(self.network.kinds)
         own = (sources >= first) | (destinations >= first)
         if not own.any():
             return rule(sources, destinations)
-        mine = self._paths(fabric, sources[own], destinations[own])
-        if own.all():
-            return mine
-        place = np.cumsum(own) - 1
-        others = rule(sources[~own], destinations[~own])
-        both = Routes.concatenate([mine, others])
-        return both.select(np.where(own, place, np.cumsum(~own) - 1 + len(mine)))
+        mine, others = np.flatnonzero(own), np.flatnonzero(~own)
+        paths = self._paths(fabric, sources[mine], destinations[mine])
+        if not len(others):
+            return paths
+        return Routes.merged([paths, rule(sources[others], destinations[others])], [mine, others])
 
     def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
-        """Return the flow from a memory to several NPUs, or the reduced one from them to a memory.
-
-        Raises:
-            UnsupportedError: Its switches do not do that, or it does not serve an NPU.
-        """
+        """Return the flow from a memory to several NPUs, or the reduced one from them to a memory."""
         paths = self._paths(fabric, *(one.ravel() for one in np.meshgrid(sources, destinations)))
         return tree_of_paths(fabric, paths, sources, destinations, operation)
 
@@ -209,7 +199,7 @@ class MemoryNetwork:
         links: list[IntArray] = []
         order: list[IntArray] = []
         for one in self.joined:
-            for memories, ends, ways in ((sources, destinations, one.down), (destinations, sources, one.up)):
+            for memories, ends, ways in zip((sources, destinations), (destinations, sources), one.ways, strict=True):
                 serves = (one.serving[npus[ends]] == memories[:, None]) & (npus[ends] >= 0)[:, None]
                 pairs, slots = np.nonzero(serves)
                 found = ways[npus[ends[pairs]], slots]
@@ -217,22 +207,16 @@ class MemoryNetwork:
                 links.append(found.ravel())
                 order.append(np.repeat(pairs, found.shape[1]))
         if not counts.all():
-            pair = int(counts.argmin())
-            names = fabric.node_name(int(sources[pair])), fabric.node_name(int(destinations[pair]))
-            raise UnsupportedError(f"fabric {fabric.name!r} has no path from {names[0]} to {names[1]}")
+            raise no_path(fabric, sources[counts.argmin()], destinations[counts.argmin()])
         by_pair = np.argsort(np.concatenate(order), kind="stable")
-        return fabric.paths(np.append(0, np.cumsum(counts)), np.concatenate(links)[by_pair])
+        return fabric.paths(arrays.offsets(counts), np.concatenate(links)[by_pair])
 
 
 def with_memories(fabric: Fabric, tiers: Sequence[MemoryTier]) -> Fabric:
-    """Return ``fabric`` with nodes of kind ``MEMORY``, and links and switches that join them to its NPUs.
+    """Return ``fabric`` with memories, and links and switches that join them to its NPUs.
 
-    Nodes and links of the fabric keep their numbers; its router, admission, transport and levels do not see the
-    memories. NPUs of a node, or below a switch, have successive numbers.
-
-    Args:
-        fabric: Any network; one that has memories already gets more.
-        tiers: What to add.
+    Nodes and links keep their numbers; router, admission, transport and levels do not see the memories, of which there
+    may be some already. NPUs of a node, or below a switch, have successive numbers.
 
     Raises:
         InputError: Two tiers of one name, or NPUs that a tier cannot be divided among; names the key.
@@ -243,29 +227,13 @@ def with_memories(fabric: Fabric, tiers: Sequence[MemoryTier]) -> Fabric:
     return _Joining(fabric.network).joined((*known, *tiers))
 
 
-@frozen(eq=False)
-class _Names:
-    """Names of nodes: those of a fabric, and behind them others."""
-
-    fabric: Fabric
-    more: tuple[str, ...]
-
-    def __call__(self, node: int) -> str:
-        count = len(self.fabric.kinds)
-        return self.fabric.node_name(node) if node < count else self.more[node - count]
-
-
-@frozen(eq=False)
 class _Joining:
     """Collects nodes and links behind those of ``base``."""
 
-    base: Fabric
-    kinds: list[NodeKind] = field(factory=list)
-    names: list[str] = field(factory=list)
-    able: list[bool] = field(factory=list)
-    links: dict[str, list[Any]] = field(
-        factory=lambda: {"sources": [], "destinations": [], "bandwidths": [], "latencies": []}
-    )
+    def __init__(self, base: Fabric) -> None:
+        self.base = base
+        self.nodes: list[tuple[NodeKind, str, bool]] = []  # with a name, and whether it copies and reduces
+        self.links: list[tuple[int, int, float, float]] = []  # source, destination, bandwidth, latency
 
     def joined(self, tiers: Sequence[MemoryTier]) -> Fabric:
         found = []
@@ -276,17 +244,19 @@ class _Joining:
                 found.append(self._tier(tier))
             except InputError as error:
                 raise error.at(key=f"memories[{index}]") from None
-        base, able = self.base, np.array(self.able)
-        added: dict[str, Any] = {name: np.append(getattr(base, name), values) for name, values in self.links.items()}
+        base, (kinds, names, able) = self.base, zip(*self.nodes, strict=True)
+        names_of = "sources", "destinations", "bandwidths", "latencies"
+        added = zip(names_of, zip(*self.links, strict=True), strict=True)
+        columns: dict[str, Any] = {name: np.append(getattr(base, name), values) for name, values in added}
         return evolve(
             base,
-            kinds=np.append(base.kinds, self.kinds),
-            **added,
-            energies=np.append(base.energies, np.zeros(len(self.links["sources"]))),
-            tiers=np.append(base.tiers, np.zeros(len(self.links["sources"]), dtype=np.int8)),
+            kinds=np.append(base.kinds, kinds),
+            **columns,
+            energies=np.append(base.energies, np.zeros(len(self.links))),
+            tiers=np.append(base.tiers, np.zeros(len(self.links), dtype=np.int8)),
             copies=np.append(base.copies, able),
             reduces=np.append(base.reduces, able),
-            node_names=_Names(base, tuple(self.names)),
+            node_names=partial(_name, base, names),
             memories=MemoryNetwork(base, tuple(found)),
         )
 
@@ -297,53 +267,49 @@ class _Joining:
         if count % each:
             message = f"{each} does not divide the {count} NPUs of {self.base.name!r}"
             raise InputError(message, key="npus", accepted=f"a divisor of {count}")
+        below = np.arange(count) // each
         if tier.scope == NPU:
             memories = self._nodes(NodeKind.MEMORY, tier.name, count)
-            down, up = self._both(memories, npus, tier.bandwidth, tier.latency)
-            return _Joined(tier, memories[:, None], down[:, None, None], up[:, None, None])
-        below = np.arange(count) // each
-        if tier.scope == NODE:
+            serving = memories[:, None]
+            hops = [self._both(memories, npus, tier.bandwidth, tier.latency)[:, :, None]]
+        elif tier.scope == NODE:
             memories = self._nodes(NodeKind.MEMORY, tier.name, count // each)
             switches = self._nodes(NodeKind.SWITCH, f"{tier.name}.switch", count // each, tier.in_network)
-            down, up = self._both(memories, switches, tier.bandwidth, tier.latency)
-            to, back = self._both(switches[below], npus, tier.npu_bandwidth or tier.bandwidth)
-            ways = np.stack([down[below], to], axis=1), np.stack([back, up[below]], axis=1)
-            return _Joined(tier, memories[below][:, None], ways[0][:, None], ways[1][:, None])
-        memories = self._nodes(NodeKind.MEMORY, tier.name, tier.memories)
-        top = self._nodes(NodeKind.SWITCH, f"{tier.name}.switch", 1, tier.in_network)
-        down, up = self._both(memories, np.repeat(top, len(memories)), tier.bandwidth, tier.latency)
-        own = tier.npu_bandwidth or tier.bandwidth * tier.memories
-        hops_down, hops_up = [np.tile(down, (count, 1))], [np.tile(up, (count, 1))]
-        above = np.repeat(top, count)
-        if tier.npus is not None:
-            leaves = self._nodes(NodeKind.SWITCH, f"{tier.name}.leaf", count // each, tier.in_network)
-            wide = tier.switch_bandwidth or own * each
-            to, back = self._both(np.repeat(top, len(leaves)), leaves, wide)
-            hops_down.append(np.repeat(to[below][:, None], len(memories), axis=1))
-            hops_up.append(np.repeat(back[below][:, None], len(memories), axis=1))
-            above = leaves[below]
-        to, back = self._both(above, npus, own)
-        hops_down.append(np.repeat(to[:, None], len(memories), axis=1))
-        hops_up.append(np.repeat(back[:, None], len(memories), axis=1))
-        return _Joined(
-            tier, np.tile(memories, (count, 1)), np.stack(hops_down, axis=2), np.stack(hops_up[::-1], axis=2)
-        )
+            serving = memories[below, None]
+            hops = [
+                self._both(memories, switches, tier.bandwidth, tier.latency)[:, below, None],
+                self._both(switches[below], npus, tier.npu_bandwidth or tier.bandwidth)[:, :, None],
+            ]
+        else:
+            memories = self._nodes(NodeKind.MEMORY, tier.name, tier.memories)
+            above = self._nodes(NodeKind.SWITCH, f"{tier.name}.switch", 1, tier.in_network)
+            serving = memories[None, :]
+            hops = [self._both(memories, above, tier.bandwidth, tier.latency)[:, None, :]]
+            own = tier.npu_bandwidth or tier.bandwidth * tier.memories
+            if tier.npus is not None:
+                leaves = self._nodes(NodeKind.SWITCH, f"{tier.name}.leaf", count // each, tier.in_network)
+                hops.append(self._both(above, leaves, tier.switch_bandwidth or own * each)[:, below, None])
+                above = leaves[below]
+            hops.append(self._both(above, npus, own)[:, :, None])
+        # From the memory to the NPU; the way back has the last one first.
+        down, up = np.stack(np.broadcast_arrays(*hops), axis=3)
+        return _Joined(tier, np.broadcast_to(serving, down.shape[:2]), np.stack([down, up[:, :, ::-1]]))
 
     def _nodes(self, kind: NodeKind, name: str, count: int, able: bool = False) -> IntArray:
-        first = len(self.base.kinds) + len(self.kinds)
-        self.kinds.extend([kind] * count)
-        self.able.extend([able] * count)
-        self.names.extend(f"{name}{index}" for index in range(count))
+        first = len(self.base.kinds) + len(self.nodes)
+        self.nodes += [(kind, f"{name}{index}", able) for index in range(count)]
         return np.arange(first, first + count)
 
-    def _both(self, one: IntArray, other: IntArray, wide: float, late: float = 0.0) -> tuple[IntArray, IntArray]:
-        """Add links from each of ``one`` to each of ``other``, and back; return both."""
-        found = []
-        for sources, destinations in ((one, other), (other, one)):
-            first = len(self.base.sources) + len(self.links["sources"])
-            self.links["sources"].extend(sources.tolist())
-            self.links["destinations"].extend(destinations.tolist())
-            self.links["bandwidths"].extend([wide] * len(one))
-            self.links["latencies"].extend([late] * len(one))
-            found.append(np.arange(first, first + len(one)))
-        return found[0], found[1]
+    def _both(self, one: IntArray, other: IntArray, wide: float, late: float = 0.0) -> IntArray:
+        """Add links from each of ``one`` to each of ``other``, and back; return them in two rows."""
+        first = len(self.base.sources) + len(self.links)
+        ends = [array.tolist() for array in np.broadcast_arrays(one, other)]
+        for sources, destinations in (ends, reversed(ends)):
+            self.links += zip(sources, destinations, repeat(wide), repeat(late))
+        return np.arange(first, first + 2 * len(ends[0])).reshape(2, -1)
+
+
+def _name(fabric: Fabric, more: tuple[str, ...], node: int) -> str:
+    """Return the name of a node of ``fabric``, or of one of those behind them."""
+    count = len(fabric.kinds)
+    return fabric.node_name(node) if node < count else more[node - count]

@@ -25,16 +25,15 @@ class Call:
     """One call of a communication library.
 
     Args:
-        pattern: What is done: a collective pattern such as ``all-reduce``, ``point-to-point`` for a message.
-        algorithm: Name of the algorithm that does it, without its options; empty for a message of an embedding
-            program.
+        pattern: A collective pattern such as ``all-reduce``, or ``point-to-point``.
+        algorithm: Name of the algorithm, without its options; empty for a message of an embedding program.
         ranks: How many take part.
         size: Bytes of the per-rank buffer, the larger of input and output.
-        nodes: Parts of the fabric that they are in, which are those whose NPUs the links of tier 0 connect: servers of
-            a cluster. The largest number, where the groups that do the same differ.
-        steps: Repetitions of phases that come one after the other, on the longest way through the schedule.
+        nodes: Parts of the fabric, connected by links of tier 0 (servers of a cluster), that they are in; the largest
+            number, where the groups that do the same differ.
+        steps: Repetitions of phases on the longest way through the schedule.
         volume: Bytes that flows carry one after the other, inside of nodes and between them: of each of those steps
-            what the largest flow there carries, or the largest flow of all where there is none.
+            what the largest flow there carries, or the largest of all where there is none.
         switched: Whether switches combine or copy some of what flows carry.
     """
 
@@ -57,13 +56,12 @@ class Costs:
     Args:
         launch: Seconds before the first flow starts, once for each call.
         step: Seconds that each flow of a step takes longer, by tier.
-        message: Seconds for each message: a flow takes so much longer for each that its source sends, or its
-            destination receives, if those are more, in the same step; by tier.
+        message: Seconds that a flow takes longer for each message that its source sends, or its destination receives,
+            if those are more, in the same step; by tier.
         efficiency: Bytes of payload for each byte on a link, by the tier of the link.
         cap: Bytes per second of payload that no flow exceeds, by tier.
         reduction: Bytes per second that an NPU reduces of what it receives, all flows of a step together.
-        seconds: What the call takes alone with these costs, if the transport knows. Results have a note where the links
-            of the fabric make it another time.
+        seconds: What the call takes alone, if the transport knows; results have a note where links change that.
         protocol: By which protocol its library sends, and what chose that, in words.
     """
 
@@ -98,10 +96,7 @@ class Transport(ABC):
 
     @property
     def rendezvous(self) -> bool:
-        """Whether a transfer starts only when its receivers are ready, too; not so, unless overridden.
-
-        It matters to ``exact`` simulations: otherwise all ranks of a group are ready together.
-        """
+        """Whether a transfer of an ``exact`` simulation waits for its receivers, too; not so, unless overridden."""
         return False
 
     @property
@@ -110,18 +105,17 @@ class Transport(ABC):
         return False
 
     def algorithms(self, pattern: str) -> Sequence[str] | None:
-        """Return the algorithms that its library has for ``pattern``: ``auto`` chooses among their variants.
+        """Return the algorithms that its library has for ``pattern``, for ``auto``; ``None``, the default, for all.
 
-        They are names, or names with options as ``auto`` prints them, such as ``tree(shape=nodes, chunks=64)``.
-        ``None``, unless overridden: all that are installed.
+        They are names, which stand for their variants, or names with options such as ``tree(shape=nodes, chunks=64)``.
         """
         del pattern
         return None
 
     def settled(self, fabric: Fabric) -> Transport:
-        """Return this transport with all decided that it would conclude from ``fabric``; itself, unless overridden.
+        """Return this transport with all decided that it concludes from ``fabric``; itself, unless overridden.
 
-        The result is used on fabrics that are ``fabric`` but for one parameter.
+        It is used on fabrics that are ``fabric`` but for one parameter.
         """
         del fabric
         return self
@@ -132,25 +126,17 @@ class Transport(ABC):
         return ()
 
     def ratio_error(self, fabric: Fabric) -> float | None:
-        """Return how far ratios of two times of its calls are off on such a fabric, as a share; ``None`` for unknown.
-
-        A comparison says where the times of two cells are nearer to each other than that.
-        """
+        """Return the share by which ratios of two times of its calls are off on ``fabric``; ``None`` for unknown."""
         del fabric
         return None
 
     def fitted_to(self) -> Sequence[str]:
-        """Return the tables of measured times that its constants were fitted to; none, unless overridden.
-
-        Of each, the first 16 hexadecimal digits of its SHA-256, so that it is known by any name.
-        """
+        """Return the first 16 hexadecimal digits of the SHA-256 of each table of times that it was fitted to."""
         return ()
 
     @abstractmethod
     def costs(self, call: Call, fabric: Fabric) -> Costs:
-        """Return what ``call`` costs on ``fabric``; the same for equal calls.
-
-        Costs by tier have a number for each of ``fabric.tiers``, or are one number.
+        """Return what ``call`` costs on ``fabric``, the same for equal calls; by tier for each of ``fabric.tiers``.
 
         Raises:
             UnsupportedError: It knows no costs for such a call; says which ones it knows.

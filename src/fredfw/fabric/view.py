@@ -75,12 +75,13 @@ class Level:
             raise InputError(f"a level of kind {self.kind!r}", key="kind", accepted=", ".join(KINDS))
         for key in ("size", "lanes"):
             arrays.count(key, getattr(self, key))
-        if not arrays.is_real(self.bandwidth) or not 0 < self.bandwidth < math.inf:
-            accepted = "bytes per second, finite and more than 0"
-            raise InputError(f"{self.bandwidth!r} is refused", key="bandwidth", accepted=accepted)
-        if not arrays.is_real(self.latency) or not 0 <= self.latency < math.inf:
-            accepted = "seconds, finite and not negative"
-            raise InputError(f"{self.latency!r} is refused", key="latency", accepted=accepted)
+        for key, least, accepted in (
+            ("bandwidth", math.ulp(0.0), "bytes per second, finite and more than 0"),
+            ("latency", 0.0, "seconds, finite and not negative"),
+        ):
+            value = getattr(self, key)
+            if not arrays.is_real(value) or not least <= value < math.inf:
+                raise InputError(f"{value!r} is refused", key=key, accepted=accepted)
 
     @property
     def any_to_any(self) -> bool:
@@ -133,8 +134,9 @@ class GroupView:
         find_links: Callable[[], GroupLinks | None] | None = None,
     ) -> GroupView:
         """Return the view of the NPUs ``members`` of a fabric with ``(NPUs, levels)`` ``coordinates``."""
+        plain = cls(len(members), capabilities=capabilities, find_links=find_links)
         if coordinates is None or not levels:
-            return cls(len(members), (), None, capabilities, find_links=find_links)
+            return plain
         inverse = np.empty((len(members), len(levels)), dtype=np.intp)
         cut = []
         for column, level in enumerate(levels):
@@ -144,20 +146,15 @@ class GroupView:
             inverse[:, column] = (np.cumsum(taken) - 1)[place]
             cut.append(_cut(level, np.flatnonzero(taken)))
         sizes = tuple(level.size for level in cut)
-        product = int(np.prod(sizes))
-        if product != len(members) or np.bincount(np.ravel_multi_index(tuple(inverse.T), sizes)).max() > 1:
-            return cls(len(members), (), None, capabilities, find_links=find_links)
-        used = [column for column, one in enumerate(sizes) if one > 1]
+        full = math.prod(sizes) == len(members)
+        if not full or np.bincount(np.ravel_multi_index(tuple(inverse.T), sizes)).max() > 1:
+            return plain
+        used = [column for column, size in enumerate(sizes) if size > 1]
         levels = tuple(cut[column] for column in used)
-        return cls(len(members), levels, inverse[:, used], capabilities, independent, find_links)
+        return evolve(plain, levels=levels, coordinates=inverse[:, used], independent=independent)
 
     def with_servers(self, servers: IntArray, offers: Capabilities) -> GroupView:
-        """Return the view of a group in several servers, where the network does what it ``offers`` within each alone.
-
-        Args:
-            servers: ``(size,)`` number of the server of each rank.
-            offers: What it does.
-        """
+        """Return the view of ranks in several ``(size,)`` servers, within each of which the network ``offers`` more."""
         if self.coordinates is None:
             return evolve(self, servers=np.unique(servers, return_inverse=True)[1])
         if self.capabilities == offers and len(self.levels) > 1:

@@ -10,7 +10,7 @@ from fredfw.answers import brief
 from fredfw.arrays import is_real, is_whole, real, whole
 from fredfw.errors import InputError
 from fredfw.fabric import Fabric, FlowSet, Routes
-from fredfw.fabric.checks import wrong_routes
+from fredfw.fabric.answers import wrong_routes
 from fredfw.simulation.sharing import SharingPolicy
 from fredfw.typing import FloatArray, IntArray
 
