@@ -86,16 +86,6 @@ class Routes:
         both = cls.concatenate([these, others])
         return both.select(np.arange(len(others)) + np.where(chosen, 0, len(these)))
 
-    @classmethod
-    def merged(cls, parts: list[Routes], flows: list[IntArray]) -> Routes:
-        """Return the routes of which ``flows[i]``, which are all of them, are those of ``parts[i]``."""
-        if not parts:
-            return cls.of([], [])
-        order = np.concatenate(flows)
-        place = np.empty_like(order)
-        place[order] = np.arange(len(order))
-        return cls.concatenate(parts).select(place)
-
     @property
     def slowest(self) -> float:
         """The highest latency."""

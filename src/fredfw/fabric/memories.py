@@ -19,7 +19,7 @@ from fredfw import arrays
 from fredfw.errors import InputError
 from fredfw.fabric.fabric import Fabric, NodeKind
 from fredfw.fabric.flows import Operation, Routes
-from fredfw.fabric.routing import no_path, tree_of_paths
+from fredfw.fabric.routing import merged, no_path, tree_of_paths
 from fredfw.typing import IntArray
 from fredfw.units import Unit, bandwidth, duration, flag, one_of, option, quantity, whole
 
@@ -181,7 +181,7 @@ class MemoryNetwork:
         paths = self._paths(fabric, sources[mine], destinations[mine])
         if not len(others):
             return paths
-        return Routes.merged([paths, rule(sources[others], destinations[others])], [mine, others])
+        return merged([paths, rule(sources[others], destinations[others])], [mine, others])
 
     def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
         """Return the flow from a memory to several NPUs, or the reduced one from them to a memory."""

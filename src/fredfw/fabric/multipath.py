@@ -11,7 +11,7 @@ from fredfw import arrays, units
 from fredfw.errors import UnsupportedError
 from fredfw.fabric.fabric import Fabric, NodeKind
 from fredfw.fabric.flows import Operation, Routes
-from fredfw.fabric.routing import Router, ShortestPathRouter, by_source, no_path, shortest_routes
+from fredfw.fabric.routing import Router, ShortestPathRouter, by_source, merged, no_path, shortest_routes
 from fredfw.typing import FloatArray, IntArray
 
 _FLOWS = 1 << 15
@@ -48,7 +48,7 @@ class MultipathRouter(Router):
             self._spread(apart, sources[over], targets[over]),
             self._spread(fabric, sources[through], destinations[through]),
         ]
-        return Routes.merged(parts, groups)
+        return merged(parts, groups)
 
     @staticmethod
     def _spread(fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
@@ -60,7 +60,7 @@ class MultipathRouter(Router):
                 part = slice(low, low + _FLOWS)
                 parts.append(_routes_back(fabric, roots, *search, rows[part], destinations[flows[part]]))
                 found.append(flows[part])
-        return Routes.merged(parts, found)
+        return merged(parts, found)
 
     def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
         """See ``Router.tree``."""

@@ -196,7 +196,7 @@ class LiveRouter(Router):
             return ruled
         self._left.update(zip(sources[flows].tolist(), destinations[flows].tolist(), strict=True))
         others = np.delete(np.arange(len(ruled)), flows)
-        return Routes.merged([self._of_whole(around), ruled.select(others)], [flows, others])
+        return merged([self._of_whole(around), ruled.select(others)], [flows, others])
 
     def path(self, fabric: Fabric, source: int, destination: int) -> Routes:
         """See ``Router.path``."""
@@ -269,7 +269,17 @@ def shortest_routes(fabric: Fabric, sources: IntArray, destinations: IntArray) -
         offsets, links, lacking[flows] = _shortest(fabric, roots, rows, destinations[flows])
         parts.append(fabric.paths(offsets, links))
         found.append(flows)
-    return Routes.merged(parts, found), lacking
+    return merged(parts, found), lacking
+
+
+def merged(parts: list[Routes], flows: list[IntArray]) -> Routes:
+    """Return the routes of which ``flows[i]`` are those of ``parts[i]``; together they are all."""
+    if not parts:
+        return Routes.of([], [])
+    order = np.concatenate(flows)
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    return Routes.concatenate(parts).select(place)
 
 
 def by_source(fabric: Fabric, sources: IntArray) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
