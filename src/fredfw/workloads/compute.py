@@ -10,18 +10,7 @@ from attrs import evolve, frozen
 
 from fredfw.errors import InputError
 from fredfw.files import Files
-from fredfw.units import (
-    Unit,
-    at_least,
-    bandwidth,
-    files,
-    flops,
-    one_of,
-    option,
-    quantity,
-    render,
-    size,
-)
+from fredfw.units import Unit, at_least, bandwidth, files, flops, one_of, option, quantity, render, size
 from fredfw.workloads import kernel_tables, npus
 from fredfw.workloads.graph import TaskGraph
 from fredfw.workloads.kernels import AttentionModel, KernelModel, Kernels
@@ -109,11 +98,7 @@ class Npu:
 
     @cached_property
     def constants(self) -> KernelModel:
-        """Constants of kernels: those of ``kernel_tables`` if there are any, else ``kernels``.
-
-        Raises:
-            InputError: A table has changed since it was named.
-        """
+        """Constants of kernels: those of ``kernel_tables`` if there are any, else ``kernels``."""
         if self.kernel_tables is None:
             return self.kernels
         return kernel_tables.fitted(self.kernels, self.kernel_tables, self.precision, self.peak, self.memory_bandwidth)
@@ -149,9 +134,8 @@ class Npu:
     def holding(self, footprint: float) -> Self:
         """Return the accelerator as it computes while it holds ``footprint`` bytes.
 
-        Bytes that computation moves are spread evenly over the footprint, and its two parts are moved one after the
-        other. So the memory bandwidth is that of COMET's hybrid memory (arXiv 2211.16648): all bytes, divided by the
-        sum of the times of the local and the expanded ones. What neither memory has room for is left out.
+        Bytes that computation moves are spread evenly over it, and its two parts are moved one after the other: the
+        bandwidth of COMET's hybrid memory (arXiv 2211.16648). What neither memory has room for is left out.
         """
         expanded = self.expanded(footprint)
         if not expanded or self.expanded_memory_bandwidth is None:
@@ -162,8 +146,8 @@ class Npu:
     def seconds(self, operations: float, moved: float, kernels: Kernels | None = None) -> float:
         """Return the time of ``operations`` FLOP that move ``moved`` bytes to and from the local memory.
 
-        It is the roofline time. Where ``compute`` is ``kernels`` and the kernels are given, it is the longer of two
-        times instead: that of the kernels one after the other, and that of the host, which launches them meanwhile.
+        It is the roofline time, or, where ``compute`` is ``kernels`` and they are given, the longer of two times: that
+        of the kernels one after the other, and that of the host, which launches them meanwhile.
         """
         if kernels is None or self.compute == npus.MODELS[0]:
             return max(operations / (self.peak * self.efficiency), moved / self.memory_bandwidth)

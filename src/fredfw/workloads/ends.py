@@ -20,9 +20,9 @@ def entries(graph: TaskGraph) -> IntArray:
 def exits(graph: TaskGraph) -> IntArray:
     """Return the tasks that some rank may end last."""
     after: list[list[int]] = [[] for _ in range(len(graph))]
-    for task in range(len(graph)):
-        for one in graph.after(task).tolist():
-            after[one].append(task)
+    counts = np.diff(graph.dependency_offsets)
+    for one, task in zip(graph.dependencies.tolist(), np.repeat(np.arange(len(graph)), counts).tolist(), strict=True):
+        after[one].append(task)
     return _uncovered(graph, after)
 
 

@@ -47,26 +47,26 @@ class TaskGraph:
         labels: ``(T,)`` index into ``label_names``.
         label_names: What time is charged to, such as ``compute``, ``mp``, ``dp``, ``pp``, ``load``, ``stream``.
         flops: ``(T,)`` floating-point operations per rank (compute).
-        bytes: ``(T,)`` bytes read and written in local memory per rank (compute), or the size of the collective or
-            transfer per group (nccl-tests: per-rank buffer), or the bytes of each group's stream (load, store).
-        seconds: ``(T,)`` duration of a compute task where it is known; NaN where it follows from FLOPs and bytes. For
-            a wait the time that its ranks wait once all are there.
-        patterns: ``(T,)`` collective or transfer pattern; ``None`` for other kinds.
+        bytes: ``(T,)`` read and written in local memory per rank (compute), the size of the collective or transfer per
+            group (nccl-tests: per-rank buffer), or of each group's stream (load, store).
+        seconds: ``(T,)`` of a compute task whose duration is known, else NaN: it follows from FLOPs and bytes. Of a
+            wait what its ranks wait once all are there.
+        patterns: ``(T,)`` of collectives, transfers and messages; ``None`` for other kinds.
         members: ``(T,)`` index into ``tables``.
         tables: Member tables. For compute: ``(ranks,)``. For send and receive: ``(1,)``. For a wait: ``(1, size)``. For
             the others: ``(groups, size)`` ranks.
         controllers: ``(T,)`` index into ``controller_tables`` for load and store by I/O controllers, else -1.
         controller_tables: ``(groups,)`` controller numbers, one per group of the task's member table.
         dependency_offsets: ``(T + 1,)``.
-        dependencies: Task indices, ``dependencies[dependency_offsets[t]:dependency_offsets[t + 1]]`` for task ``t``.
-        blocks: ``(T,)`` number of the repeated block that a task is in, -1 for none. The tasks of a block run in turn
-            as often as the block repeats; the first ones of a repetition wait for the last ones of the one before.
+        dependencies: Of task ``t``, ``dependencies[dependency_offsets[t]:dependency_offsets[t + 1]]``.
+        blocks: ``(T,)`` repeated block that a task is in, -1 for none. The tasks of a block run in turn as often as it
+            repeats; the first ones of a repetition wait for the last ones of the one before.
         repeats: ``(T,)`` how often the block of a task repeats, 1 outside blocks.
         kernels: ``(T,)`` index into ``kernel_tables`` for computations whose kernels are known, else -1.
         kernel_tables: The kernels of a computation, per rank.
-        roots: ``(T,)`` for rooted collectives the position of the root in each group.
-        partners: ``(T,)`` for a send the task that receives it and for a receive the one that sends, which is earlier;
-            else -1.
+        roots: ``(T,)`` position of the root in each group of a rooted collective.
+        partners: ``(T,)`` task that receives what this one sends, or the earlier one that sends what it receives, or
+            -1.
         splits: ``(T,)`` index into ``split_tables`` for an all-to-all whose pairs exchange different sizes, else -1.
         split_tables: ``(groups, size, size)`` bytes from each member (row) of each group to each (column).
         memories: ``(T,)`` index into ``memory_names`` for load from and store to a memory tier, else -1.
@@ -264,10 +264,9 @@ class GraphBuilder:
     def repeated(self, times: int) -> Iterator[None]:
         """Make the tasks that are added inside run ``times`` times in turn, such as the layers of a model.
 
-        A compressed simulation scales each task instead. That takes the same time where all ranks have part in all
-        tasks of the block and its communication has the network to itself. Ranks that do different tasks, as in a
-        pipeline, could be in different repetitions at once; results have a note then. An exact simulation writes the
-        repetitions out.
+        An exact simulation writes the repetitions out, a compressed one scales each task. That takes the same time
+        where all ranks have part in all tasks of the block and its communication has the network to itself; results
+        have a note where ranks do different tasks, as in a pipeline, and could be in different repetitions at once.
         """
         if not is_whole(times) or times < 1:
             accepted = "a whole number of at least 1"
@@ -350,12 +349,7 @@ class GraphBuilder:
     ) -> int:
         """Add an all-to-all in each row of ``(G, n)`` ``groups`` whose pairs exchange different sizes.
 
-        Args:
-            name: For traces and messages.
-            groups: Ranks.
-            sizes: ``(G, n, n)`` bytes from each member (row) to each (column); the diagonal stays where it is.
-            label: What its time is charged to.
-            after: Tasks that it depends on.
+        ``(G, n, n)`` ``sizes`` are bytes from each member (row) to each (column); the diagonal stays where it is.
         """
         table = self._table(name, groups)
         shape = *table.shape, table.shape[1]
@@ -495,11 +489,7 @@ class GraphBuilder:
         return task
 
     def build(self) -> TaskGraph:
-        """Return the graph.
-
-        Raises:
-            InputError: Nobody receives a message.
-        """
+        """Return the graph; raises ``InputError`` where nobody receives a message."""
         for send, destination in self._destinations.items():
             message = f"task {self._names[send]!r} waits for a receive of rank {destination}"
             raise InputError(message, accepted="a receive of each send")

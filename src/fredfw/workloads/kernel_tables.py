@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -67,11 +67,7 @@ def recognised(text: str) -> bool:
 
 
 def parse(text: str) -> list[Measured]:
-    """Return the kernels of a table.
-
-    Raises:
-        InputError: A value cannot be used; names line and column.
-    """
+    """Return the kernels of a table; raises ``InputError`` with line and column."""
     found: list[Measured] = []
     counts: dict[tuple[str, str], int] = {}
     for line in lines(text):
@@ -116,38 +112,25 @@ def read(tables: Files, precision: str) -> tuple[Sequence[Measured], Sequence[Me
 def fitted(model: KernelModel, tables: Files, precision: str, peak: float, bandwidth: float) -> KernelModel:
     """Return ``model`` with the constants that fit every other row of ``tables``; its status has the error of the rest.
 
-    What the tables have no rows of stays as it is.
-
-    Args:
-        model: Of the accelerator.
-        tables: Measured kernels.
-        precision: Whose products are fitted; attention is, whatever it is.
-        peak: FLOP per second.
-        bandwidth: Bytes per second of the local memory.
-
-    Raises:
-        InputError: As ``read``.
+    What the tables have no rows of stays as it is. Products are those in ``precision``, at ``peak`` FLOP/s and
+    ``bandwidth`` B/s of the local memory. Raises as ``read``.
     """
     gemms, others = read(tables, precision)
     found, off = model, []
     if gemms:
         plain = evolve(found, split=0.0, row=0.0)  # what is not fitted in a precision costs nothing
-
-        def multiplied(values: Mapping[str, Any], shapes: Mapping[str, FloatArray]) -> FloatArray:
-            return products(evolve(plain, **values), shapes, peak, bandwidth)
-
-        values, error = _best(_PRODUCTS[precision], gemms, multiplied)
-        found = evolve(plain, **values)
+        formula = partial(products, peak=peak, bandwidth=bandwidth)
+        found, error = _best(_PRODUCTS[precision], gemms, lambda values: evolve(plain, **values), formula)
         off.append(f"products {100 * error:.0f} %")
     if others:
-        known = found.attention
-
-        def asked(values: Mapping[str, Any], shapes: Mapping[str, FloatArray]) -> FloatArray:
-            return attentions(evolve(found, attention=evolve(known, **values)), shapes, peak, bandwidth)
-
+        rest = found
         decode = any(isinstance(one.work, Attention) and one.work.queries < one.work.keys for one in others)
-        values, error = _best(_ATTENTION | (_DECODE if decode else {}), others, asked)
-        found = evolve(found, attention=evolve(known, **values))
+        found, error = _best(
+            _ATTENTION | (_DECODE if decode else {}),
+            others,
+            lambda values: evolve(rest, attention=evolve(rest.attention, **values)),
+            partial(attentions, peak=peak, bandwidth=bandwidth),
+        )
         off.append(f"attention {100 * error:.0f} %")
     names = ", ".join(file.location.name for file in tables.files)
     return evolve(found, status=f"calibrated on {names}, held out {' and '.join(off)} off")
@@ -156,9 +139,13 @@ def fitted(model: KernelModel, tables: Files, precision: str, peak: float, bandw
 def _best(
     start: Mapping[str, float],
     rows: Sequence[Measured],
-    seconds: Callable[[Mapping[str, Any], Mapping[str, FloatArray]], FloatArray],
-) -> tuple[dict[str, Any], float]:
-    """Return the constants that fit best to every other row, and how far they are off on the rest."""
+    model: Callable[[dict[str, Any]], KernelModel],
+    seconds: Callable[[KernelModel, Mapping[str, FloatArray]], FloatArray],
+) -> tuple[KernelModel, float]:
+    """Return the ``model`` of the constants that fit best to every other row, and how far it is off on the rest."""
+
+    def named(values: FloatArray) -> dict[str, Any]:
+        return dict(zip(start, values.tolist(), strict=True))
 
     def off(part: Sequence[Measured]) -> Callable[[FloatArray], float]:
         shapes, measured = columns([one.work for one in part]), np.array([one.seconds for one in part])
@@ -166,14 +153,13 @@ def _best(
         def error(values: FloatArray) -> float:
             if (values <= 0).any():
                 return math.inf
-            found = seconds(dict(zip(start, values.tolist(), strict=True)), shapes)
-            return float(np.abs(np.log(found / measured)).mean())
+            return float(np.abs(np.log(seconds(model(named(values)), shapes) / measured)).mean())
 
         return error
 
     best = least(off([one for one in rows if one.fitted]), np.array(list(start.values())))
     rest = off([one for one in rows if not one.fitted])
-    return dict(zip(start, best.tolist(), strict=True)), math.expm1(rest(best))
+    return model(named(best)), math.expm1(rest(best))
 
 
 @cache

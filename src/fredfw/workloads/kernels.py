@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -178,11 +178,11 @@ class KernelModel:
 
     def gemm_seconds(self, gemm: Gemm, peak: float, bandwidth: float) -> float:
         """Return the time of matrix multiplications, at ``peak`` FLOP/s and ``bandwidth`` B/s; see ``products``."""
-        return _gemm(self, gemm, peak, bandwidth) if gemm.flops else 0.0
+        return _alone(products, self, gemm, peak, bandwidth) if gemm.flops else 0.0
 
     def attention_seconds(self, one: Attention, peak: float, bandwidth: float) -> float:
         """Return the time of attention, at ``peak`` FLOP/s and ``bandwidth`` B/s; see ``attentions``."""
-        return _attention(self, one, peak, bandwidth) if one.flops else 0.0
+        return _alone(attentions, self, one, peak, bandwidth) if one.flops else 0.0
 
 
 ROWS = 128  # queries of a block of attention
@@ -191,23 +191,13 @@ SPLITS = np.array([1.0, 2, 4, 8, 16])
 SHORTEST = 64  # inner dimension of a part
 
 
-def products(
-    model: KernelModel,
-    shapes: Mapping[str, FloatArray],
-    peak: float,
-    bandwidth: float,
-) -> FloatArray:
-    """Return the ``(K,)`` seconds of matrix multiplications.
+def products(model: KernelModel, shapes: Mapping[str, FloatArray], peak: float, bandwidth: float) -> FloatArray:
+    """Return the ``(K,)`` seconds of matrix multiplications whose fields are ``(K,)`` ``shapes`` each.
 
     They are tiles of the shape, and the inner dimension is split into as many parts, that take least. All
     multiprocessors compute one tile at a time: as many rounds as it takes. A round of inner dimension k takes
-    ``2 x multiprocessors x tile x (k + half_depth) / (peak x efficiency)``. Their bytes set a limit, too.
-
-    Args:
-        model: Constants.
-        shapes: ``(K,)`` each: the fields of ``Gemm``.
-        peak: FLOP per second.
-        bandwidth: Bytes per second of the local memory.
+    ``2 x multiprocessors x tile x (k + half_depth) / (peak x efficiency)``, at ``peak`` FLOP/s. Their bytes set a
+    limit, too, at ``bandwidth`` B/s of the local memory.
     """
     m, n, k, batch = (shapes[one] for one in ("m", "n", "k", "batch"))
     if not model.multiprocessors:
@@ -226,24 +216,14 @@ def products(
     return model.kernel + m * batch * model.row + seconds
 
 
-def attentions(
-    model: KernelModel,
-    shapes: Mapping[str, FloatArray],
-    peak: float,
-    bandwidth: float,
-) -> FloatArray:
-    """Return the ``(K,)`` seconds of attention.
+def attentions(model: KernelModel, shapes: Mapping[str, FloatArray], peak: float, bandwidth: float) -> FloatArray:
+    """Return the ``(K,)`` seconds of attention whose fields are ``(K,)`` ``shapes`` each.
 
     Blocks of 128 queries go over the keys that they may ask; without a mask, heads that share their keys share
     blocks. The work of all blocks is shared by the multiprocessors; no time is below that of the block with the
     most keys. Beside the products, the exponentials of a score take as long as ``width`` more of a head. Where all
-    tokens ask, ``unhidden`` times what the bytes take comes on top; where few do, their bytes set a limit.
-
-    Args:
-        model: Constants.
-        shapes: ``(K,)`` each: the fields of ``Attention``.
-        peak: FLOP per second.
-        bandwidth: Bytes per second of the local memory.
+    tokens ask, ``unhidden`` times what the bytes take comes on top; where few do, their bytes set a limit. Rates are
+    ``peak`` FLOP/s, and ``bandwidth`` B/s of the local memory.
     """
     names = "batch", "heads", "shared", "queries", "keys", "width", "passes"
     batch, heads, shared, queries, keys, width, passes = (shapes[one] for one in names)
@@ -263,11 +243,12 @@ def columns(kernels: Sequence[Gemm | Attention]) -> dict[str, FloatArray]:
     return {name: np.array([getattr(one, name) for one in kernels], dtype=float) for name in names}
 
 
-@lru_cache(maxsize=65536)
-def _gemm(model: KernelModel, gemm: Gemm, peak: float, bandwidth: float) -> float:
-    return float(products(model, columns([gemm]), peak, bandwidth)[0])
-
-
-@lru_cache(maxsize=65536)
-def _attention(model: KernelModel, one: Attention, peak: float, bandwidth: float) -> float:
-    return float(attentions(model, columns([one]), peak, bandwidth)[0])
+@lru_cache(maxsize=2 * 65536)
+def _alone(
+    formula: Callable[[KernelModel, Mapping[str, FloatArray], float, float], FloatArray],
+    model: KernelModel,
+    kernel: Gemm | Attention,
+    peak: float,
+    bandwidth: float,
+) -> float:
+    return float(formula(model, columns([kernel]), peak, bandwidth)[0])

@@ -17,10 +17,6 @@ USUAL = "tp", "mp", "dp", "pp", "ep", "cp", "sp"
 """Axes that a mesh may be asked for whether it has them or not."""
 
 
-def _items(mapping: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
-    return tuple(mapping.items())
-
-
 def _copied(mapping: Mapping[str, int]) -> dict[str, int]:
     return dict(mapping)
 
@@ -43,7 +39,7 @@ class DeviceMesh:
             a communicator with ranks that there are not.
     """
 
-    axes: Mapping[str, int] = field(converter=_copied, eq=_items, validator=at_least(1))
+    axes: Mapping[str, int] = field(converter=_copied, eq=lambda axes: tuple(axes.items()), validator=at_least(1))
     communicators: Mapping[str, IntArray] = field(factory=dict, eq=False)
 
     def __attrs_post_init__(self) -> None:

@@ -29,13 +29,9 @@ def table() -> Mapping[str, Mapping[str, Any]]:
 
 
 def values(preset: str, precision: str) -> dict[str, Any]:
-    """Return the fields of ``Npu`` that an accelerator has, quantities as text with units.
+    """Return the fields of ``Npu`` that the accelerator ``preset`` has, quantities as text with units.
 
     Constants of kernels that nothing was fitted to are those of the accelerator that it is ``like``.
-
-    Args:
-        preset: Its name.
-        precision: One of ``PRECISIONS``.
 
     Raises:
         UnknownNameError: There is no such accelerator; gives the nearest.

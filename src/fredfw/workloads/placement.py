@@ -37,10 +37,14 @@ class Placement(ABC):
                 f"{mesh} needs {counted(mesh.ranks, 'NPU')}, but fabric {fabric.name!r} has {npus}",
                 accepted=f"axes whose product is at most {npus}",
             )
-        asked = Asking(self, "order")
-        with asked:
-            answer: object = self.order(fabric, mesh)
-        return check_places(asked, answer, mesh.ranks, npus)[: mesh.ranks]
+        return _order(self, fabric, mesh)[: mesh.ranks]
+
+
+def _order(placement: Placement, fabric: Fabric, mesh: DeviceMesh) -> IntArray:
+    asked = Asking(placement, "order")
+    with asked:
+        answer: object = placement.order(fabric, mesh)
+    return check_places(asked, answer, mesh.ranks, len(fabric.npus))
 
 
 def check_places(asked: Asking, answer: object, workers: int, npus: int) -> IntArray:
@@ -61,23 +65,14 @@ def check_places(asked: Asking, answer: object, workers: int, npus: int) -> IntA
 def places_within(placement: Placement, fabric: Fabric, mesh: DeviceMesh, npus: IntArray) -> IntArray:
     """Return the ``(workers,)`` NPU number of each rank of ``mesh`` by ``placement``, all of them among ``npus``.
 
-    Where the placement's order has enough of them, ranks go to these in that order. Else the NPU that is the k-th
-    lowest of those that it would use on an idle fabric is replaced by the k-th of ``npus``.
-
-    Args:
-        placement: Whose order is asked for.
-        fabric: The whole fabric.
-        mesh: Of one workload among several.
-        npus: Sorted numbers of the NPUs that it may use, at least as many as it has ranks.
+    These are sorted, and at least as many as ranks. Where the placement's order has enough of them, ranks go to these
+    in that order. Else the k-th lowest NPU that it would use on an idle fabric is replaced by the k-th of ``npus``.
 
     Raises:
         InputError: The placement does not support the fabric or the workload.
         PluginError: It fails, or does not return an order.
     """
-    asked = Asking(placement, "order")
-    with asked:
-        answer: object = placement.order(fabric, mesh)
-    order = check_places(asked, answer, mesh.ranks, len(fabric.npus))
+    order = _order(placement, fabric, mesh)
     inside = order[np.isin(order, npus)]
     if len(inside) >= mesh.ranks:
         return inside[: mesh.ranks]

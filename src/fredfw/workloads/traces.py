@@ -16,9 +16,9 @@ class TraceCalls:
 
     Args:
         operation: A pattern such as ``all-reduce``, or ``send``, ``receive``, or the format's own name for another one.
-        communicator: Name of the communicator as the file has it; ``all`` for all ranks, empty for a message.
+        communicator: Its name in the file; ``all`` for all ranks, empty for a message.
         count: Number of calls.
-        bytes: Sum of their sizes in bytes, as the format counts them.
+        bytes: Sum of their sizes, as the format counts them.
         least: The smallest size in bytes.
         most: The largest size in bytes.
         seconds: Sum of the durations that the file has for them.

@@ -7,8 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar
 
-import attrs
-from attrs import field, frozen
+from attrs import Attribute, field, frozen
 from attrs.converters import optional
 
 from fredfw.errors import InputError, UnknownNameError, nearest
@@ -37,15 +36,7 @@ class System:
     fabric: str | None = None
 
     def memory(self, name: str, *, key: str) -> MemoryTier:
-        """Return the memory tier ``name``.
-
-        Args:
-            name: Its name.
-            key: Of the field that names it, for messages.
-
-        Raises:
-            UnknownNameError: There is none of that name.
-        """
+        """Return the memory tier ``name``; raises ``UnknownNameError`` with the ``key`` of the field that names it."""
         known = {one.name: one for one in self.memories}
         if name not in known:
             which = "the fabric" if self.fabric is None else f"the fabric {self.fabric!r}"
@@ -101,10 +92,9 @@ class Work:
     Args:
         samples: Training samples.
         tokens: Tokens in those samples; ``None`` where a sample has no tokens.
-        model_flops: Floating-point operations of the model's forward and backward pass over those samples, as its
-            published formula counts them: what is computed again (recomputation) does not count. ``None`` where it is
-            not known. It is the numerator of the MFU (model FLOPs utilisation; Chowdhery et al. 2022, arXiv
-            2204.02311, section 4.1).
+        model_flops: Floating-point operations of the model's forward and backward pass over those samples by its
+            published formula, without recomputation; ``None`` where it is not known. It is the numerator of the MFU
+            (model FLOPs utilisation; Chowdhery et al. 2022, arXiv 2204.02311, section 4.1).
         replicas: Replicas of the model (DP) that share the samples; ``None`` where it is not known.
         microbatches: Microbatches of a replica; ``None`` where there are none.
 
@@ -127,7 +117,7 @@ class Work:
 _COLOUR = re.compile(r"#[0-9A-Fa-f]{6}")
 
 
-def _is_colour(_instance: object, attribute: attrs.Attribute[str | None], value: object) -> None:
+def _is_colour(_instance: object, attribute: Attribute[str | None], value: object) -> None:
     if value is not None and not (isinstance(value, str) and _COLOUR.fullmatch(value)):
         raise InputError(f"{value!r} is not a colour", key=attribute.name, accepted="red, green and blue, '#D55E00'")
 
@@ -150,11 +140,7 @@ class Label:
 
 
 def samples_per_replica(global_batch: int, replicas: int) -> int:
-    """Return the samples of each replica, where all ``replicas`` together train ``global_batch`` samples.
-
-    Raises:
-        InputError: They cannot be divided evenly; names the key ``global_batch``.
-    """
+    """Return the samples of each replica of a ``global_batch``; ``InputError`` where they are not divided evenly."""
     share, rest = divmod(global_batch, replicas)
     if rest:
         raise InputError(
@@ -183,10 +169,7 @@ class Workload(ABC):
         """
 
     def labels(self, system: System) -> Mapping[str, Label]:
-        """Return what there is to say of the labels of the graph, in the order in which reports show them.
-
-        Labels that are not in it come after them, by name.
-        """
+        """Return what there is to say of labels of the graph, in the order of reports; others follow, by name."""
         del system
         return {}
 
@@ -206,9 +189,6 @@ class Workload(ABC):
         return ()
 
     def omissions(self, system: System) -> tuple[str, ...]:
-        """Return what the graph leaves out, such as traffic; nothing by default.
-
-        Each is a note of every result. A comparison never marks such a result as the best one.
-        """
+        """Return what the graph leaves out, such as traffic: a note of results, of which none is marked as the best."""
         del system
         return ()

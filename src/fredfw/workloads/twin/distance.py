@@ -39,48 +39,43 @@ class Distance:
 
 def distances(original: TaskGraph, twin: TaskGraph) -> tuple[Distance, ...]:
     """Return how far ``twin`` is from ``original``: distributions over nodes, and sums per rank."""
-    one, other = _Measures(original), _Measures(twin)
+    (ones, moved, sums), (others, other_moved, other_sums) = _measured(original), _measured(twin)
     found = [
         Distance(name, _mean(first), _mean(second), _apart(first, second))
-        for name, first, second in (
-            ("message size (B)", one.sizes, other.sizes),
-            ("duration of a computation (s)", one.seconds, other.seconds),
-            ("FLOPs of a computation", one.flops, other.flops),
-            ("dependencies of a node", one.degrees, other.degrees),
-        )
+        for (name, first), second in zip(ones.items(), others.values(), strict=True)
         if len(first) or len(second)
     ]
-    found += [
-        Distance(
-            f"{name} per rank (B)", one.bytes.get(name, 0.0) / original.ranks, other.bytes.get(name, 0.0) / twin.ranks
-        )
-        for name in sorted({*one.bytes, *other.bytes})
-    ]
-    sums = (("nodes", one.degrees * 0 + 1, other.degrees * 0 + 1), ("computation (s)", one.seconds, other.seconds))
-    for name, first, second in (*sums, ("computation (FLOP)", one.flops, other.flops)):
-        if len(first) or len(second):
-            sums_per_rank = float(first.sum()) / original.ranks, float(second.sum()) / twin.ranks
-            found.append(Distance(f"{name} per rank", *sums_per_rank))
+    for first, second in ((moved, other_moved), (sums, other_sums)):
+        names = sorted(first | second) if first is moved else list(first | second)
+        found += [
+            Distance(name, first.get(name, 0.0) / original.ranks, second.get(name, 0.0) / twin.ranks) for name in names
+        ]
     return tuple(found)
 
 
-class _Measures:
-    """What is measured of one iteration, rank by rank."""
-
-    def __init__(self, graph: TaskGraph) -> None:
-        graph = graph.expanded()
-        ranks = np.array([table.size for table in graph.tables], dtype=np.intp)[graph.members]
-        computes = graph.kinds == TaskKind.COMPUTE
-        moves = ~computes & (graph.kinds != TaskKind.RECEIVE)
-        self.sizes = np.repeat(graph.bytes[moves], ranks[moves])
-        seconds = np.repeat(graph.seconds[computes], ranks[computes])
-        flops = np.repeat(graph.flops[computes], ranks[computes])
-        self.seconds, self.flops = seconds[seconds > 0], flops[flops > 0]  # the first leaves out what is not known
-        self.degrees = _degrees(graph, ranks)
-        self.bytes: dict[str, float] = {}
-        for task in np.flatnonzero(moves).tolist():
-            name = str(graph.patterns[task]) if graph.kinds[task] == TaskKind.COLLECTIVE else "send"
-            self.bytes[name] = self.bytes.get(name, 0.0) + float(graph.bytes[task] * ranks[task])
+def _measured(graph: TaskGraph) -> tuple[dict[str, FloatArray], dict[str, float], dict[str, float]]:
+    """Return what there is of each node, rank by rank, the bytes that are moved, and other sums."""
+    graph = graph.expanded()
+    ranks = np.array([table.size for table in graph.tables], dtype=np.intp)[graph.members]
+    computes = graph.kinds == TaskKind.COMPUTE
+    moves = ~computes & (graph.kinds != TaskKind.RECEIVE)
+    seconds = np.repeat(graph.seconds[computes], ranks[computes])
+    flops = np.repeat(graph.flops[computes], ranks[computes])
+    seconds, flops = seconds[seconds > 0], flops[flops > 0]  # the first leaves out what is not known
+    degrees = _degrees(graph, ranks)
+    moved: dict[str, float] = {}
+    for task in np.flatnonzero(moves).tolist():
+        what = str(graph.patterns[task]) if graph.kinds[task] == TaskKind.COLLECTIVE else "send"
+        name = f"{what} per rank (B)"
+        moved[name] = moved.get(name, 0.0) + float(graph.bytes[task] * ranks[task])
+    each = {
+        "message size (B)": np.repeat(graph.bytes[moves], ranks[moves]),
+        "duration of a computation (s)": seconds,
+        "FLOPs of a computation": flops,
+        "dependencies of a node": degrees,
+    }
+    sums = ("nodes", np.ones(len(degrees))), ("computation (s)", seconds), ("computation (FLOP)", flops)
+    return each, moved, {f"{name} per rank": float(column.sum()) for name, column in sums if len(column)}
 
 
 def _degrees(graph: TaskGraph, ranks: IntArray) -> FloatArray:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from statistics import fmean
+from typing import TypeVar
 
 import numpy as np
-from attrs import define, field
 
 from fredfw.errors import InputError
 from fredfw.typing import FloatArray
@@ -20,6 +20,7 @@ from fredfw.workloads.kinds import TaskKind
 from fredfw.workloads.twin.programs import Step, programs
 from fredfw.workloads.twin.statistics import CONTEXT, NOTHING, Dependencies, EventClass, Part, Statistics
 
+_T = TypeVar("_T")
 # Sizes, FLOPs and times of a class lie within this factor.
 _FACTOR = 2.0
 # At most so many quantiles are kept of a class.
@@ -37,10 +38,10 @@ def fit(graph: TaskGraph) -> Statistics:
     if not any(steps):
         raise InputError("the traces have no nodes", accepted="traces with computations or communication")
     roles = _roles(steps)
-    order = _Events(steps, roles).in_order()
+    order = _in_order(steps, roles)
     if order is None:  # the ranks of some role are not in step
         roles = list(range(len(steps)))
-        order = _Events(steps, roles).in_order()
+        order = _in_order(steps, roles)
         assert order is not None  # the order of tasks is one
     return _Fit(steps, roles).result(order)
 
@@ -53,11 +54,8 @@ def _roles(steps: Sequence[Sequence[Step]]) -> list[int]:
     """Return the role of each rank: the same for those that do the same with ranks of the same roles."""
     colours = _numbered([tuple(_looks(step) for step in own) for own in steps])
     while True:
-        company = {
-            with_whom: tuple(sorted({colours[one] for one in with_whom}))
-            for own in steps
-            for with_whom in {_company(step) for step in own}
-        }
+        met = {_company(step) for own in steps for step in own}
+        company = {ranks: tuple(sorted({colours[one] for one in ranks})) for ranks in met}
         finer = _numbered(
             [(colours[rank], *(company[_company(step)] for step in own)) for rank, own in enumerate(steps)]
         )
@@ -82,78 +80,74 @@ def _bin(value: float) -> int:
     return round(math.log(value, _FACTOR)) if value > 0 else -1000
 
 
+def _number(known: dict[_T, int], key: _T) -> int:
+    return known.setdefault(key, len(known))
+
+
 def _numbered(keys: Sequence[object]) -> list[int]:
-    numbers: dict[object, int] = {}
-    return [numbers.setdefault(key, len(numbers)) for key in keys]
+    known: dict[object, int] = {}
+    return [_number(known, key) for key in keys]
 
 
-@define
-class _Events:
-    """The events of roles, and an order of them."""
+def _in_order(steps: Sequence[Sequence[Step]], roles: Sequence[int]) -> list[Event] | None:
+    """Return the events, each after what comes before it on its roles, and receives after what they receive.
 
-    steps: Sequence[Sequence[Step]]
-    roles: Sequence[int]
-    _of: dict[tuple[int, int], Event] = field(factory=dict, init=False)
+    ``None`` if there is no such order.
+    """
+    of: dict[tuple[int, int], Event] = {}
+    tasks: dict[int, set[tuple[int, int]]] = {}
+    sent: dict[tuple[int, int], set[int]] = {}  # tasks whose messages a step receives
+    for role, own in zip(roles, steps, strict=True):
+        for place, step in enumerate(own):
+            tasks.setdefault(step.task, set()).add((role, place))
+            if step.partner >= 0:
+                sent.setdefault((role, place), set()).add(step.partner)
+    for joined in tasks.values():
+        known = {one for part in joined for one in of.get(part, (part,))} | joined
+        event = tuple(sorted(known))
+        if len({role for role, _ in event}) < len(event):
+            return None
+        of.update(dict.fromkeys(event, event))
+    length = {role: len(own) for role, own in zip(roles, steps, strict=True)}
+    at = dict.fromkeys(length, 0)
+    needs = {part: {of[one] for task in these for one in tasks[task]} for part, these in sent.items()}
+    done: set[Event] = set()
+    order: list[Event] = []
 
-    def in_order(self) -> list[Event] | None:
-        """Return the events, each after what comes before it on its roles, and receives after what they receive.
+    def ready(role: int) -> bool:
+        if at[role] == length[role]:
+            return False
+        parts = of[role, at[role]]
+        return all(at[one] == place and needs.get((one, place), done) <= done for one, place in parts)
 
-        ``None`` if there is no such order.
-        """
-        tasks: dict[int, set[tuple[int, int]]] = {}
-        sent: dict[tuple[int, int], set[int]] = {}  # tasks whose messages a step receives
-        for role, own in zip(self.roles, self.steps, strict=True):
-            for place, step in enumerate(own):
-                tasks.setdefault(step.task, set()).add((role, place))
-                if step.partner >= 0:
-                    sent.setdefault((role, place), set()).add(step.partner)
-        for joined in tasks.values():
-            known = {one for part in joined for one in self._of.get(part, (part,))} | joined
-            event = tuple(sorted(known))
-            if len({role for role, _ in event}) < len(event):
+    current, events = 0, len(set(of.values()))
+    while len(order) < events:
+        if not ready(current):
+            current = next((role for role in at if ready(role)), -1)
+            if current < 0:
                 return None
-            self._of.update(dict.fromkeys(event, event))
-        length = {role: len(own) for role, own in zip(self.roles, self.steps, strict=True)}
-        at = dict.fromkeys(length, 0)
-        needs = {part: {self._of[one] for task in these for one in tasks[task]} for part, these in sent.items()}
-        done: set[Event] = set()
-        order: list[Event] = []
-
-        def ready(role: int) -> bool:
-            if at[role] == length[role]:
-                return False
-            parts = self._of[role, at[role]]
-            return all(at[one] == place and needs.get((one, place), done) <= done for one, place in parts)
-
-        current, events = 0, len(set(self._of.values()))
-        while len(order) < events:
-            if not ready(current):
-                current = next((role for role in at if ready(role)), -1)
-                if current < 0:
-                    return None
-            event = self._of[current, at[current]]
-            order.append(event)
-            done.add(event)
-            for role, _ in event:
-                at[role] += 1
-        return order
+        event = of[current, at[current]]
+        order.append(event)
+        done.add(event)
+        for role, _ in event:
+            at[role] += 1
+    return order
 
 
-@define
 class _Fit:
     """Collects the classes of events."""
 
-    steps: Sequence[Sequence[Step]]
-    roles: Sequence[int]
-    _ranks: dict[int, list[int]] = field(factory=dict, init=False)
-    _groups: dict[tuple[int, ...], int] = field(factory=dict, init=False)
-    _labels: dict[str, int] = field(factory=dict, init=False)
+    def __init__(self, steps: Sequence[Sequence[Step]], roles: Sequence[int]) -> None:
+        self._steps, self._roles = steps, roles
+        self._ranks: dict[int, list[int]] = {}
+        for rank, role in enumerate(roles):
+            self._ranks.setdefault(role, []).append(rank)
+        self._groups: dict[tuple[int, ...], int] = {}
+        self._labels: dict[str, int] = {}
 
     def result(self, order: Sequence[Event]) -> Statistics:
-        for rank, role in enumerate(self.roles):
-            self._ranks.setdefault(role, []).append(rank)
         keys: dict[tuple[object, ...], int] = {}
-        sequence = [keys.setdefault(self._key(event), len(keys)) for event in order]
+        sequence = [_number(keys, self._key(event)) for event in order]
         turn: dict[tuple[int, int], tuple[int, int]] = {}  # of a step: its class, and which of that class it is
         counts: dict[tuple[int, int], int] = {}
         seen: list[list[Event]] = [[] for _ in keys]
@@ -164,20 +158,18 @@ class _Fit:
             if not dependencies[number]:
                 dependencies[number] = [[] for _ in event]
             for part, (role, place) in enumerate(event):
-                step = self.steps[self._ranks[role][0]][place]
-                found = [
-                    (cls, counts[role, cls] - which - 1) for cls, which in (turn[role, one] for one in step.before)
-                ]
+                before = (turn[role, one] for one in self._steps[self._ranks[role][0]][place].before)
+                found = sorted((cls, counts[role, cls] - which - 1) for cls, which in before)
                 context = tuple(past.setdefault(role, [NOTHING] * CONTEXT)[-CONTEXT:])
-                dependencies[number][part].append((context, tuple(sorted(found))))
+                dependencies[number][part].append((context, tuple(found)))
             for role, place in event:
                 past[role].append(number)
                 turn[role, place] = number, counts.get((role, number), 0)
                 counts[role, number] = turn[role, place][1] + 1
         classes = tuple(self._class(events, listed) for events, listed in zip(seen, dependencies, strict=True))
         return Statistics(
-            ranks=len(self.steps),
-            roles=tuple(self.roles),
+            ranks=len(self._steps),
+            roles=tuple(self._roles),
             groups=tuple(self._groups),
             classes=classes,
             sequence=tuple(sequence),
@@ -185,7 +177,7 @@ class _Fit:
         )
 
     def _own(self, role: int, place: int) -> list[Step]:
-        return [self.steps[rank][place] for rank in self._ranks[role]]
+        return [self._steps[rank][place] for rank in self._ranks[role]]
 
     def _key(self, event: Event) -> tuple[object, ...]:
         return tuple(
@@ -212,7 +204,7 @@ class _Fit:
                     role=role,
                     kind=own[0].kind,
                     pattern=own[0].pattern,
-                    groups=tuple(self._group(one.members) for one in own) if collective else (),
+                    groups=tuple(_number(self._groups, one.members) for one in own) if collective else (),
                     root=own[0].root,
                     peers=tuple(one.peer for one in own) if own[0].peer >= 0 else (),
                     dependencies=listed,
@@ -223,14 +215,11 @@ class _Fit:
         label = self._own(*events[0][0])[0].label
         return EventClass(
             parts=tuple(parts),
-            label=self._labels.setdefault(label, len(self._labels)),
+            label=_number(self._labels, label),
             quantiles=_quantiles(rows),
             means=rows.mean(axis=0),
             spread=_spread(each[:, :, 0]),
         )
-
-    def _group(self, members: tuple[int, ...]) -> int:
-        return self._groups.setdefault(members, len(self._groups))
 
 
 def _quantiles(rows: FloatArray) -> FloatArray:

@@ -8,11 +8,11 @@ copies. With fewer ranks, or those that are no multiple, what is beyond is cut o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from attrs import define, field
 from numpy.random import Generator
 
 from fredfw import limits
@@ -44,36 +44,31 @@ def generate(statistics: Statistics, ranks: int, seed: int = 0) -> TaskGraph:
     return _Generation(statistics, ranks, random).graph(sequence)
 
 
-@define
 class _Generation:
-    statistics: Statistics
-    ranks: int
-    random: Generator
-    _members: dict[int, list[int]] = field(factory=dict, init=False)  # ranks by role
-    _rows: list[tuple[int, ...]] = field(factory=list, init=False)  # whole numbers of each node, as in _COLUMNS
-    _values: list[tuple[float, float, float]] = field(factory=list, init=False)
-    _before: list[list[int]] = field(factory=list, init=False)
-    _communicators: dict[tuple[int, int], int] = field(factory=dict, init=False)
-    _tables: list[list[int]] = field(factory=list, init=False)
-    _growing: set[int] = field(init=False)
-    _nodes: dict[int, list[int]] = field(factory=dict, init=False)  # by role: the first node of each step
-    _pools: dict[Part, _Pool] = field(init=False)
-    _history: dict[int, list[int]] = field(factory=dict, init=False)  # by role: the class of each step
-    _past: dict[tuple[int, int], list[int]] = field(factory=dict, init=False)  # by role and class: its steps
-    _messages: dict[tuple[int, int], int] = field(factory=dict, init=False)  # sent and not received
-    _pairs: dict[Part, list[tuple[int, int]]] = field(factory=dict, init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self._growing = _growing(self.statistics)
-        self._pools = {
-            part: _Pool.of(part.dependencies, self.random) for cls in self.statistics.classes for part in cls.parts
-        }
-        for rank in range(self.ranks):
-            self._members.setdefault(self.statistics.roles[rank % self.statistics.ranks], []).append(rank)
+    def __init__(self, statistics: Statistics, ranks: int, random: Generator) -> None:
+        self._statistics, self._ranks, self._random = statistics, ranks, random
+        self._fitted: dict[int, list[int]] = {}  # by role: the ranks that had it
+        self._members: dict[int, list[int]] = {}  # by role: the ranks that have it
+        for rank, role in enumerate(statistics.roles):
+            self._fitted.setdefault(role, []).append(rank)
+        for rank in range(ranks):
+            self._members.setdefault(statistics.roles[rank % statistics.ranks], []).append(rank)
+        self._growing = _growing(statistics)
+        self._pools = {part: _Pool(part.dependencies, random) for cls in statistics.classes for part in cls.parts}
+        self._rows: list[tuple[int, ...]] = []  # whole numbers of each node, as in _COLUMNS
+        self._values: list[tuple[float, float, float]] = []
+        self._before: list[list[int]] = []
+        self._communicators: dict[tuple[int, int], int] = {}
+        self._tables: list[list[int]] = []
+        self._nodes: dict[int, list[int]] = {}  # by role: the first node of each step
+        self._history: dict[int, list[int]] = {}  # by role: the class of each step
+        self._past: dict[tuple[int, int], list[int]] = {}  # by role and class: its steps
+        self._messages: Counter[tuple[int, int]] = Counter()  # sent and not received
+        self._pairs: dict[Part, list[tuple[int, int]]] = {}
 
     def graph(self, sequence: Sequence[int]) -> TaskGraph:
         """Return the iteration of events of these classes."""
-        classes = self.statistics.classes
+        classes = self._statistics.classes
         counts = np.bincount(sequence, minlength=len(classes)).tolist()
         values = [self._drawn(one, count).tolist() for one, count in zip(classes, counts, strict=True)]
         held: list[int] = []  # receives, until what they receive has been sent
@@ -89,60 +84,60 @@ class _Generation:
         rows = np.array(self._rows, dtype=np.intp).reshape(-1, len(_COLUMNS))
         columns: dict[str, Any] = dict(zip(_COLUMNS, rows.T, strict=True))
         return TaskGraph.from_columns(
-            self.ranks,
+            self._ranks,
             **columns,
             seconds=[one for one, _, _ in self._values],
             flops=[one for _, one, _ in self._values],
             bytes=[one for _, _, one in self._values],
             dependency_offsets=np.cumsum([0, *map(len, self._before)]),
             dependencies=np.array([one for before in self._before for one in before], dtype=np.intp),
-            label_names=[f"label {number}" for number in range(self.statistics.labels)],
+            label_names=[f"label {number}" for number in range(self._statistics.labels)],
             communicators=self._tables,
         )
 
     def _drawn(self, cls: EventClass, count: int) -> FloatArray:
         """Return ``(count, 3)`` values in a random order: one of each part of the distribution, with the same mean."""
         known = cls.quantiles
-        places = (np.arange(count) + self.random.random(count)) / max(count, 1) * (len(known) - 1)
+        places = (np.arange(count) + self._random.random(count)) / max(count, 1) * (len(known) - 1)
         rows = np.column_stack([np.interp(places, np.arange(len(known)), column) for column in known.T])
         sums = rows.sum(axis=0)
         scale = np.divide(cls.means * count, sums, out=np.ones(3), where=sums > 0)
-        drawn: FloatArray = self.random.permutation(rows * scale)
+        drawn: FloatArray = self._random.permutation(rows * scale)
         return drawn
 
     def _may_run(self, cls: EventClass) -> bool:
         return all(
-            self._messages.get((peer, rank), 0) > 0
+            self._messages[peer, rank] > 0
             for part in cls.parts
             if part.kind is TaskKind.RECEIVE
             for rank, peer in self._messages_of(part)
         )
 
+    def _copies(self, part: Part, values: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+        """Yield each rank of ``part``, the copy that it is in, and which of ``values`` the rank has that it copies."""
+        known = dict(zip(self._fitted[part.role], values, strict=True))
+        for rank in self._members.get(part.role, ()):
+            copy, original = divmod(rank, self._statistics.ranks)
+            yield rank, copy, known[original]
+
     def _messages_of(self, part: Part) -> list[tuple[int, int]]:
         """Return each rank of ``part`` with the other rank of its message, where both are there."""
-        if part in self._pairs:
-            return self._pairs[part]
-        own = [rank for rank, role in enumerate(self.statistics.roles) if role == part.role]
-        peers = dict(zip(own, part.peers, strict=True)) if part.peers else {}
-        found = []
-        for rank in self._members.get(part.role, ()) if peers else ():
-            copy, original = divmod(rank, self.statistics.ranks)
-            peer = copy * self.statistics.ranks + peers[original]
-            if peer < self.ranks:
-                found.append((rank, peer))
-        self._pairs[part] = found
-        return found
+        if part not in self._pairs:
+            copies = self._copies(part, part.peers) if part.peers else ()
+            peers = ((rank, copy * self._statistics.ranks + peer) for rank, copy, peer in copies)
+            self._pairs[part] = [(rank, peer) for rank, peer in peers if peer < self._ranks]
+        return self._pairs[part]
 
     def _add(self, number: int, values: list[float]) -> None:
         """Add the nodes of an event of class ``number``."""
-        cls = self.statistics.classes[number]
+        cls = self._statistics.classes[number]
         for part in cls.parts:
             members, kind = self._members.get(part.role, []), part.kind
             steps = self._nodes.setdefault(part.role, [])
             found = self._found(part)
             first = len(self._values)
             peers, groups = dict(self._messages_of(part)), self._groups_of(part)
-            noise = np.exp(self.random.normal(0, cls.spread, len(members)) - cls.spread**2 / 2).tolist()
+            noise = np.exp(self._random.normal(0, cls.spread, len(members)) - cls.spread**2 / 2).tolist()
             for position, rank in enumerate(members):
                 group, peer = groups.get(rank, -1), peers.get(rank, -1)
                 row: tuple[TaskKind, int, int, int, int]
@@ -159,7 +154,7 @@ class _Generation:
                 self._before.append([steps[one] + position for one in found])
             for rank, peer in peers.items():
                 pair, change = ((rank, peer), 1) if kind is TaskKind.SEND else ((peer, rank), -1)
-                self._messages[pair] = self._messages.get(pair, 0) + change
+                self._messages[pair] += change
             self._past.setdefault((part.role, number), []).append(len(steps))
             self._history[part.role].append(number)
             steps.append(first)
@@ -178,59 +173,42 @@ class _Generation:
 
     def _groups_of(self, part: Part) -> dict[int, int]:
         """Return the communicator of each rank of ``part``."""
-        if not part.groups:
-            return {}
-        fitted = self.statistics.ranks
-        own = [rank for rank, role in enumerate(self.statistics.roles) if role == part.role]
-        groups = dict(zip(own, part.groups, strict=True))
-        found = {}
-        for rank in self._members.get(part.role, ()):
-            copy, original = divmod(rank, fitted)
-            group = groups[original]
-            key = group, -1 if group in self._growing else copy
+        fitted, found = self._statistics.ranks, {}
+        for rank, copy, group in self._copies(part, part.groups) if part.groups else ():
+            grows = group in self._growing
+            key = group, -1 if grows else copy
             if key not in self._communicators:
-                copies = range(-(-self.ranks // fitted)) if group in self._growing else [copy]
-                table = [one + each * fitted for each in copies for one in self.statistics.groups[group]]
+                copies = range(-(-self._ranks // fitted)) if grows else [copy]
+                table = [one + each * fitted for each in copies for one in self._statistics.groups[group]]
                 self._communicators[key] = len(self._tables)
-                self._tables.append([one for one in table if one < self.ranks])
+                self._tables.append([one for one in table if one < self._ranks])
             found[rank] = self._communicators[key]
         return found
 
 
-@define
 class _Pool:
-    """What events of one class depended on; each is taken once.
+    """What events of one class depended on; each is taken once."""
 
-    Args:
-        seen: Those.
-        by_context: Their places by what came before, and by each end of it, in a random order.
-        used: Those that are taken.
-    """
-
-    seen: Sequence[Dependencies]
-    by_context: dict[tuple[int, ...], list[int]]
-    used: set[int] = field(factory=set, init=False)
-
-    @classmethod
-    def of(cls, seen: Sequence[tuple[tuple[int, ...], Dependencies]], random: Generator) -> _Pool:
-        by_context: dict[tuple[int, ...], list[int]] = {}
+    def __init__(self, seen: Sequence[tuple[tuple[int, ...], Dependencies]], random: Generator) -> None:
+        self._seen = [one for _, one in seen]
+        self._by_context: dict[tuple[int, ...], list[int]] = {}  # places in a random order, by each end of a context
+        self._used: set[int] = set()
         for place in random.permutation(len(seen)).tolist():
             context = seen[place][0]
             for start in range(len(context) + 1):
-                by_context.setdefault(context[start:], []).append(place)
-        return cls([one for _, one in seen], by_context)
+                self._by_context.setdefault(context[start:], []).append(place)
 
     def taken(self, context: tuple[int, ...]) -> Dependencies:
         """Take what was seen after ``context``, or after as much of its end as was seen."""
         while True:
-            places = self.by_context.get(context, [])
-            while places and places[-1] in self.used:
+            places = self._by_context.get(context, [])
+            while places and places[-1] in self._used:
                 places.pop()
             if places or not context:
                 break
             context = context[1:]
-        self.used.add(places[-1])
-        return self.seen[places[-1]]
+        self._used.add(places[-1])
+        return self._seen[places[-1]]
 
 
 def _values(kind: TaskKind, meant: TaskKind, values: Sequence[float], noise: float) -> tuple[float, float, float]:

@@ -52,11 +52,8 @@ def programs(graph: TaskGraph) -> list[list[Step]]:
     graph = graph.expanded()
     steps: list[list[Step]] = [[] for _ in range(graph.ranks)]
     places: dict[int, dict[int, int]] = {}  # of each task: the place of its step by rank
-    # The last member table of a send is that of its sender, so its peer is known with the receive.
-    peers = {}
-    for task, partner in enumerate(graph.partners.tolist()):
-        if partner >= 0:
-            peers[task] = int(graph.tables[graph.members[partner]].ravel()[0])
+    partners = graph.partners.tolist()
+    peers = [int(graph.tables[graph.members[one]].ravel()[0]) if one >= 0 else -1 for one in partners]
     for task in _order(graph):
         kind = TaskKind(int(graph.kinds[task]))
         if kind not in _KINDS:
@@ -64,30 +61,28 @@ def programs(graph: TaskGraph) -> list[list[Step]]:
                 f"task {graph.names[task]!r} is a {kind.name.lower()}",
                 accepted="computations, collectives, sends and receives, as traces have them",
             )
-        groups = graph.tables[graph.members[task]].reshape(
-            (-1, 1) if kind is not TaskKind.COLLECTIVE else graph.tables[graph.members[task]].shape
-        )
+        collective = kind is TaskKind.COLLECTIVE
+        table = graph.tables[graph.members[task]]
         before: dict[int, list[int]] = {}
         for one in graph.after(task).tolist():
             for rank, place in places[one].items():
                 before.setdefault(rank, []).append(place)
         values = float(graph.seconds[task]), float(graph.flops[task]), float(graph.bytes[task])
         here = {}
-        for row in groups.tolist():
-            members = tuple(row) if kind is TaskKind.COLLECTIVE else ()
+        for row in (table if collective else table.reshape(-1, 1)).tolist():
             for rank in row:
                 here[rank] = len(steps[rank])
                 steps[rank].append(
                     Step(
                         task=task,
                         kind=kind,
-                        pattern=graph.patterns[task] if kind is TaskKind.COLLECTIVE else None,
+                        pattern=graph.patterns[task] if collective else None,
                         label=graph.label(task),
                         values=values,
-                        members=members,
+                        members=tuple(row) if collective else (),
                         root=int(graph.roots[task]),
-                        peer=peers.get(task, -1),
-                        partner=int(graph.partners[task]) if kind is TaskKind.RECEIVE else -1,
+                        peer=peers[task],
+                        partner=partners[task] if kind is TaskKind.RECEIVE else -1,
                         before=tuple(sorted(before.get(rank, ()))),
                     )
                 )
@@ -101,17 +96,8 @@ def _order(graph: TaskGraph) -> list[int]:
     A rank goes on with what became ready last, so what depends on each other comes in a row. Communication takes no
     time. What became ready at the same time is ordered by what it does, and only then by its number.
     """
-    alike = list(
-        zip(
-            graph.kinds.tolist(),
-            map(str, graph.patterns),
-            graph.labels.tolist(),
-            graph.flops.tolist(),
-            graph.bytes.tolist(),
-            range(len(graph)),
-            strict=True,
-        )
-    )
+    columns = (column.tolist() for column in (graph.labels, graph.flops, graph.bytes))
+    alike = list(zip(graph.kinds.tolist(), map(str, graph.patterns), *columns, range(len(graph)), strict=True))
     missing = np.diff(graph.dependency_offsets).tolist()
     dependents: list[list[int]] = [[] for _ in missing]
     for task, partner in enumerate(graph.partners.tolist()):

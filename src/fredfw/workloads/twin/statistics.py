@@ -26,12 +26,11 @@ class Part:
         role: Their role.
         kind: What they do.
         pattern: Of a collective.
-        groups: For each rank of the role its group, by number; empty but for collectives.
+        groups: Number of the group of each rank of the role; empty but for collectives.
         root: Position of the root in the group.
-        peers: For each rank of the role the other rank of a send or receive; empty for others.
-        dependencies: For each event what came before it and what it depends on. The first are the classes of the
-            ``CONTEXT`` events of the role right before, ``NOTHING`` before the first one. The others are classes of
-            events, and how many such events of the role lie between (0: the latest one).
+        peers: The other rank of a send or receive of each rank of the role; empty for others.
+        dependencies: For each event the classes of the ``CONTEXT`` events of the role right before, ``NOTHING`` before
+            the first one, and what it depends on: classes of events, and how many such ones of the role lie between.
     """
 
     role: int
