@@ -91,16 +91,6 @@ def test_only_who_says_so_sees_links(algorithm: CollectiveAlgorithm, reason: str
         algorithm.plan(request, view)
 
 
-@pytest.mark.parametrize("n", [*range(1, 18), 32])
-@pytest.mark.parametrize("pattern", sorted(Pattern))
-def test_direct_does_what_the_pattern_promises(pattern: Pattern, n: int) -> None:
-    if pattern is Pattern.POINT_TO_POINT:
-        n = 2
-    for root in {0, n // 2, n - 1} if pattern.rooted else {0}:
-        request = CollectiveRequest(pattern, n, 1e6, root)
-        check(DirectAlgorithm().plan(request, GroupView(n)), request)
-
-
 @pytest.mark.parametrize(
     ("pattern", "phases", "rows", "row_bytes"),
     [

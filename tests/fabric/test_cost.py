@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import attrs
+import numpy as np
 import pytest
 
 from fredfw import (
@@ -16,6 +17,7 @@ from fredfw import (
 )
 from fredfw.errors import InputError
 from fredfw.fabric import Price
+from fredfw.fabric.view import Kind
 
 GB = 1e9
 LIBRA = "inter-package", "inter-node", "inter-pod"
@@ -23,13 +25,9 @@ LIBRA = "inter-package", "inter-node", "inter-pod"
 
 def dimensions(*bandwidths: float) -> Fabric:
     """Return Ring 8 x FC 8 x Switch 16, the three-dimensional system of LIBRA."""
-    kinds = ("ring", 8), ("fully-connected", 8), ("switch", 16)
-    return product_fabric(
-        [
-            Dimension(kind, size, bandwidth * GB, tier=tier)  # type: ignore[arg-type]
-            for tier, ((kind, size), bandwidth) in enumerate(zip(kinds, bandwidths, strict=True))
-        ]
-    )
+    kinds: list[tuple[Kind, int]] = [("ring", 8), ("fully-connected", 8), ("switch", 16)]
+    rates = zip(kinds, bandwidths, strict=True)
+    return product_fabric([Dimension(*one, rate * GB, tier=tier) for tier, (one, rate) in enumerate(rates)])
 
 
 @pytest.mark.parametrize(("dimension", "dollars"), [(0, 4.0), (1, 4.0), (2, 7.8 + 18.0 + 31.6)])
@@ -79,9 +77,8 @@ def test_each_end_at_a_switch_is_a_port() -> None:
 
 
 def test_what_leads_to_the_network_inside_of_a_server_is_no_part_of_it() -> None:
-    fabric = two_switches()
     # Node 2 is the network card of NPU 0.
-    links, switches, cards = Bill.of(fabric, ["inter-pod"], hosts=[2]).items  # type: ignore[arg-type]
+    links, switches, cards = Bill.of(two_switches(), ["inter-pod"], hosts=np.array([2])).items
     assert links.bandwidth == (2 + 3) * GB
     assert (switches.count, switches.bandwidth) == (2, (2 + 3) * GB)
     assert (cards.count, cards.bandwidth) == (2, (2 + 3) * GB)
@@ -108,11 +105,9 @@ def test_a_price_that_is_not_known_leaves_no_sum() -> None:
 
 
 def test_tiers_of_one_scope_are_one_item() -> None:
-    fabric = two_switches(tiers=[0, 0, 0, 0, 1, 1])
-    apart = Bill.of(fabric, ["inter-node", "inter-node"])
-    assert [attrs.evolve(item, watts=None) for item in apart.items] == [
-        attrs.evolve(item, watts=None) for item in Bill.of(two_switches(), ["inter-node"]).items
-    ]
+    apart = Bill.of(two_switches(tiers=[0, 0, 0, 0, 1, 1]), ["inter-node", "inter-node"]).items
+    whole = Bill.of(two_switches(), ["inter-node"]).items
+    assert [attrs.evolve(item, watts=None) for item in apart] == [attrs.evolve(item, watts=None) for item in whole]
 
 
 def test_own_prices_replace_published_ones() -> None:
@@ -130,10 +125,10 @@ def test_own_prices_replace_published_ones() -> None:
     ("table", "key", "message"),
     [
         ({"inter-pod": {"nick": 1}}, "prices.inter-pod.nick", "unknown key; did you mean 'nic'"),
-        ({"inter-pod": {"nic": -1}}, "prices.inter-pod.nic", "-1 is not a price"),
-        ({"inter-pod": {"nic": True}}, "prices.inter-pod.nic", "True is not a price"),
-        ({"inter-pod": {"nic": float("nan")}}, "prices.inter-pod.nic", "nan is not a price"),
-        ({"inter-pod": {"nic": "31"}}, "prices.inter-pod.nic", "'31' is not a price"),
+        *(
+            ({"inter-pod": {"nic": price}}, "prices.inter-pod.nic", f"{price!r} is not a price")
+            for price in (-1, True, float("nan"), "31")
+        ),
         ({"inter-pod": 7}, "prices.inter-pod", "7 is not a table"),
         ({"source": 7}, "prices.source", "7 is not a text"),
     ],

@@ -1,15 +1,25 @@
 from __future__ import annotations
 
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from attrs import frozen
 from hypothesis import given, strategies as st
 
 from fredfw.errors import InputError
-from fredfw.fabric import Capabilities, Fabric, Level, NodeKind, Routes, ShortestPathRouter
+from fredfw.fabric import (
+    Capabilities,
+    Defaults,
+    Fabric,
+    Level,
+    NodeKind,
+    OpenAdmission,
+    Routes,
+    ShortestPathRouter,
+    ValiantRouter,
+)
 
 
 def build(**changes: Any) -> Fabric:
@@ -28,12 +38,6 @@ def build(**changes: Any) -> Fabric:
     return Fabric(**{**fields, **changes})
 
 
-def test_npus_and_controllers_are_numbered_in_node_order() -> None:
-    fabric = build()
-    assert fabric.npus.tolist() == [0, 2]
-    assert fabric.controllers.tolist() == [3]
-
-
 def test_names() -> None:
     fabric = build()
     assert [fabric.node_name(node) for node in range(4)] == ["npu0", "switch0", "npu1", "controller0"]
@@ -41,8 +45,9 @@ def test_names() -> None:
     assert build(node_names=lambda node: f"n{node}").link_name(3) == "n1->n2"
 
 
-def test_single_values_are_for_all() -> None:
+def test_single_values_are_for_all_and_npus_come_in_node_order() -> None:
     fabric = build(bandwidths=3.0, copies=True)
+    assert (fabric.npus.tolist(), fabric.controllers.tolist()) == ([0, 2], [3])
     assert fabric.energies.tolist() == [0.5] * 7
     assert fabric.bandwidths.tolist() == [3.0] * 7
     assert fabric.copies.tolist() == [True] * 4
@@ -74,22 +79,15 @@ def test_what_is_no_network_is_refused(changes: dict[str, Any], message: str) ->
         build(**changes)
 
 
-def test_coordinates_may_be_a_list() -> None:
-    coordinates = build(coordinates=[[1], [0]]).coordinates
-    assert coordinates is not None
-    assert coordinates.tolist() == [[1], [0]]
-
-
 def test_links_between() -> None:
-    fabric = build()
+    fabric = build(coordinates=[[1], [0]])
+    assert fabric.coordinates is not None
+    assert fabric.coordinates.tolist() == [[1], [0]]
     # The first of the two parallel links from 0 to 1.
     assert fabric.links_between(np.array([0, 1, 3]), np.array([1, 3, 1])).tolist() == [0, 5, 4]
     assert fabric.links_between(np.array([[0, 1]]), np.array([[1, 0]])).tolist() == [[0, 1]]
-
-
-def test_a_missing_link_is_an_error() -> None:
     with pytest.raises(InputError, match="no link from npu0 to npu1"):
-        build().links_between(np.array([[1], [0]]), np.array([[0], [2]]))
+        fabric.links_between(np.array([[1], [0]]), np.array([[0], [2]]))
     lonely = Fabric("lonely", np.array([0]), np.array([]), np.array([]), 1.0, 0.0, 0.0)
     with pytest.raises(InputError, match="no link"):
         lonely.links_between(np.array([0]), np.array([0]))
@@ -139,20 +137,14 @@ def test_groups_that_look_alike_share_the_view_that_each_would_have(size: int, d
     # A link from each NPU to the next one, some of them between servers, which need not fit the levels.
     tiers = np.array([random.randrange(2) for _ in npus]) if divided else 0
     for given_levels, coordinates in ((levels, place), ((), None)):
-        fabric = Fabric(
-            "grid",
-            np.zeros(12),
-            npus,
-            np.roll(npus, -1),
-            1.0,
-            0.0,
-            0.0,
-            levels=given_levels,
-            coordinates=coordinates,
-            offers=Capabilities(reduces=True),
-            local_offers=divided,
-            tiers=tiers,
-        )
+        more: dict[str, Any] = {
+            "levels": given_levels,
+            "coordinates": coordinates,
+            "local_offers": divided,
+            "tiers": tiers,
+        }
+        offers = Capabilities(reduces=True)
+        fabric = Fabric("grid", np.zeros(12), npus, np.roll(npus, -1), 1.0, 0.0, 0.0, **more)
         groups = np.array([random.sample(range(12), size) for _ in range(20)])
         views = fabric.views(groups)
         assert sorted(index for _, indices in views for index in indices) == list(range(20))
@@ -167,17 +159,21 @@ def test_views_carry_what_the_fabric_offers() -> None:
     assert fabric.view([1]).capabilities == Capabilities(reduces=True)
 
 
-@frozen
-class _OtherRouter(ShortestPathRouter):
-    name = "other"
-
-
 def test_defaults_can_be_replaced() -> None:
-    fabric = build()
-    assert fabric.with_defaults(router=_OtherRouter()).defaults.router.name == "other"
-    assert fabric.with_defaults(router=_OtherRouter()).name == "star"
+    fabric, other = build(), ValiantRouter()
+    assert fabric.with_defaults(router=other).defaults.router is other
+    assert fabric.with_defaults(router=other).name == "star"
     assert fabric.with_defaults(name="other").name == "other"
     assert fabric.with_defaults().defaults.router == fabric.defaults.router == ShortestPathRouter()
+
+
+def test_rules_are_what_is_chosen_beside_the_router() -> None:
+    assert Defaults().rules == ()
+    assert Defaults(router=ValiantRouter(), admission=OpenAdmission()).rules == ()
+    names = {"sharing": "roce", "transport": "nccl", "placement": "linear"}
+    slots: dict[str, Any] = {slot: SimpleNamespace(name=name) for slot, name in names.items()}
+    chosen = Defaults(**slots)
+    assert chosen.rules == ("sharing roce", "transport nccl")
 
 
 def test_the_networkx_view_has_every_node_and_link() -> None:

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from attrs import astuple
 
 from fredfw.fabric import AlwaysStart, FlowSet, Routes, Start
 
@@ -8,31 +11,26 @@ ONE = Routes.of([np.array([3, 1]), np.array([], dtype=np.intp)], [2.0, 0.0])
 OTHER = Routes.of([np.array([4, 5])], [1.0], [np.array([0.5, 0.25])])
 
 
+def columns(routes: Routes) -> Any:
+    return [None if one is None else one.tolist() for one in astuple(routes, recurse=False)]
+
+
 def test_routes_of_lists() -> None:
+    assert columns(ONE) == [[0, 2, 2], [3, 1], [2.0, 0.0], None]
     assert len(ONE) == 2
-    assert ONE.offsets.tolist() == [0, 2, 2]
-    assert ONE.links.tolist() == [3, 1]
-    assert ONE.latencies.tolist() == [2.0, 0.0]
-    assert ONE.coefficients is None
-
-
-def test_no_routes() -> None:
     empty = Routes.of([], [])
     assert len(empty) == 0
     assert empty.links.dtype == np.intp
 
 
-def test_concatenated_routes_keep_their_order_and_coefficients() -> None:
-    both = Routes.concatenate([ONE, OTHER])
-    assert both.offsets.tolist() == [0, 2, 2, 4]
-    assert both.links.tolist() == [3, 1, 4, 5]
-    assert both.latencies.tolist() == [2.0, 0.0, 1.0]
-    assert both.coefficients is not None
-    assert both.coefficients.tolist() == [1.0, 1.0, 0.5, 0.25]
-
-
-def test_concatenating_without_coefficients_adds_none() -> None:
+def test_concatenated_and_selected_routes_keep_their_order_and_coefficients() -> None:
+    shares = [1.0, 1.0, 0.5, 0.25]
+    assert columns(Routes.concatenate([ONE, OTHER])) == [[0, 2, 2, 4], [3, 1, 4, 5], [2.0, 0.0, 1.0], shares]
     assert Routes.concatenate([ONE, ONE]).coefficients is None
+    some = Routes.concatenate([ONE, OTHER, ONE]).select(np.array([2, 1, 0]))
+    assert columns(some) == [[0, 2, 2, 4], [4, 5, 3, 1], [1.0, 0.0, 2.0], [0.5, 0.25, 1.0, 1.0]]
+    assert ONE.select(np.array([0])).coefficients is None
+    assert len(ONE.select(np.zeros(0, dtype=np.intp))) == 0
 
 
 def test_the_default_admission_starts_everything() -> None:
@@ -40,19 +38,7 @@ def test_the_default_admission_starts_everything() -> None:
     decision = AlwaysStart().admit(flows, [flows])
     assert isinstance(decision, Start)
     assert (decision.setup, decision.caps) == (0.0, None)
-
-
-def test_selected_routes_come_in_the_order_asked_for_and_once() -> None:
-    both = Routes.concatenate([ONE, OTHER, ONE])
-    some = both.select(np.array([2, 1, 0]))
-    assert some.offsets.tolist() == [0, 2, 2, 4]
-    assert some.links.tolist() == [4, 5, 3, 1]
-    assert some.latencies.tolist() == [1.0, 0.0, 2.0]
-    assert some.coefficients is not None
-    assert some.coefficients.tolist() == [0.5, 0.25, 1.0, 1.0]
-    assert both.select(np.array([2, 1, 0])) is some
-    assert ONE.select(np.array([0])).coefficients is None
-    assert len(ONE.select(np.zeros(0, dtype=np.intp))) == 0
+    assert (dict(AlwaysStart().figures()), AlwaysStart().notes()) == ({}, ())
 
 
 def test_a_part_keeps_numbers_of_activities_and_its_own_rows() -> None:
@@ -77,10 +63,6 @@ def test_a_part_keeps_numbers_of_activities_and_its_own_rows() -> None:
     assert part.takes_turns
     assert flows.part(np.array([2, 0])) is part
     assert part.routes is flows.routes.select(np.array([2, 0]))
-
-
-def test_an_admission_has_nothing_to_tell_by_default() -> None:
-    assert (dict(AlwaysStart().figures()), AlwaysStart().notes()) == ({}, ())
 
 
 def test_selections_are_kept_while_there_is_room() -> None:

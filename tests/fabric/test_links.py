@@ -27,17 +27,11 @@ def tree() -> Fabric:
     return Fabric("tree", kinds, sources, destinations, 1.0, 1.0, 0.0, offers=offers, copies=True, reduces=True)
 
 
-def test_members_are_numbered_in_the_order_of_the_group() -> None:
+def test_members_come_in_the_order_of_the_group_and_switches_behind_them() -> None:
     found = links(grid(4), [2, 1, 3])
     assert pairs(found) == [(0, 1), (0, 2), (1, 0), (2, 0)]
     assert (found.ranks, found.nodes, found.direct) == (3, 3, True)
-
-
-def test_links_to_others_are_left_out() -> None:
-    assert pairs(links(grid(3, 3), [0, 2, 4])) == []
-
-
-def test_switches_come_after_the_ranks() -> None:
+    assert pairs(links(grid(3, 3), [0, 2, 4])) == []  # over others alone
     found = links(star(3))
     assert pairs(found) == [(0, 3), (1, 3), (2, 3), (3, 0), (3, 1), (3, 2)]
     assert not found.direct
@@ -61,21 +55,12 @@ def test_keys_tell_links_apart() -> None:
     assert links(fabric, [0, 1]).key == links(fabric, [6, 7]).key
     assert links(fabric, [0, 1]).key != links(fabric, [0, 2]).key
     view, other = fabric.view([0, 1]), fabric.view([0, 2])
-    assert view.key == other.key
+    assert view.key == other.key == view.without_links.key
     assert view.key_with_links != other.key_with_links
-
-
-def test_views_tell_groups_with_other_links_apart() -> None:
-    fabric = tree()
+    assert view.without_links.links is None
     groups = np.array([[0, 1], [2, 4], [4, 5], [3, 6]])
     assert [alike.tolist() for _, alike in fabric.views(groups)] == [[0, 1, 2, 3]]
     assert [alike.tolist() for _, alike in fabric.views(groups, links=True)] == [[0, 2], [1, 3]]
-
-
-def test_a_view_without_links_has_none() -> None:
-    view = tree().view([0, 1])
-    assert view.without_links.links is None
-    assert view.without_links.key == view.key
 
 
 def test_too_many_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,26 +44,35 @@ def test_impossible_levels_are_refused(changes: dict[str, Any], message: str) ->
         Level(**{"size": 4, "kind": "ring", "bandwidth": 1.0, **changes})
 
 
-def test_the_whole_fabric_keeps_its_levels() -> None:
-    whole = view(MESH, list(range(20)))
-    assert whole.levels == MESH
-    assert np.array_equal(whole.require_levels(), coordinates(MESH))
-
-
-def test_a_block_of_a_mesh_is_a_product() -> None:
-    block = view(MESH, [0, 1, 5, 6])
-    assert block.levels == (Level(2, "line", 750e9, 20e-9), Level(2, "line", 700e9, 30e-9))
-    assert block.require_levels().tolist() == [[0, 0], [1, 0], [0, 1], [1, 1]]
-
-
-def test_part_of_a_row_is_one_line() -> None:
-    line = view(MESH, [0, 1, 2])
-    assert line.levels == (Level(3, "line", 750e9, 20e-9),)
-    assert line.require_levels().tolist() == [[0], [1], [2]]
-
-
-def test_positions_left_out_take_longer_to_pass() -> None:
-    assert view(MESH, [1, 2, 4]).levels == (Level(3, "line", 750e9, 40e-9),)
+@pytest.mark.parametrize(
+    ("levels", "group", "expected", "places"),
+    [
+        (MESH, list(range(20)), MESH, coordinates(MESH).tolist()),
+        # A block of a mesh is a product, and part of a row one line.
+        (
+            MESH,
+            [0, 1, 5, 6],
+            (Level(2, "line", 750e9, 20e-9), Level(2, "line", 700e9, 30e-9)),
+            [[0, 0], [1, 0], [0, 1], [1, 1]],
+        ),
+        (MESH, [0, 1, 2], (Level(3, "line", 750e9, 20e-9),), [[0], [1], [2]]),
+        # Positions that are left out take longer to pass.
+        (MESH, [1, 2, 4], (Level(3, "line", 750e9, 40e-9),), [[0], [1], [2]]),
+        (MESH, [7], (), [[]]),
+        # One NPU below each switch is a group of the outer level.
+        (TREE, [8, 0, 4], (Level(3, "switch", 375e9, 80e-9),), [[2], [0], [1]]),
+        # Part of a ring is a line; positions 0 and 7 of a ring of 8 are neighbours.
+        (RING, list(range(8)), RING, [[place] for place in range(8)]),
+        (RING, [2, 3, 4], (Level(3, "line", 1e9, 1e-6),), [[0], [1], [2]]),
+        (RING, [0, 7], (Level(2, "line", 1e9, 1e-6),), [[0], [1]]),
+    ],
+)
+def test_levels_are_cut_to_the_group(
+    levels: tuple[Level, ...], group: list[int], expected: tuple[Level, ...], places: list[list[int]]
+) -> None:
+    one = view(levels, group)
+    assert one.levels == expected
+    assert one.require_levels().tolist() == places
 
 
 @pytest.mark.parametrize("group", [[3, 4, 5], [0, 1, 5], [0, 6]])
@@ -74,25 +83,6 @@ def test_a_group_that_is_no_product_has_no_levels(group: list[int]) -> None:
     assert one.coordinates is None
     with pytest.raises(InputError, match="not a full product"):
         one.require_levels()
-
-
-def test_one_npu_below_each_switch_is_a_group_of_the_outer_level() -> None:
-    group = view(TREE, [8, 0, 4])
-    assert group.levels == (Level(3, "switch", 375e9, 80e-9),)
-    assert group.require_levels().tolist() == [[2], [0], [1]]
-
-
-def test_part_of_a_ring_is_a_line() -> None:
-    assert view(RING, list(range(8))).levels == RING
-    assert view(RING, [2, 3, 4]).levels == (Level(3, "line", 1e9, 1e-6),)
-    # Positions 0 and 7 of a ring of 8 are neighbours.
-    assert view(RING, [0, 7]).levels == (Level(2, "line", 1e9, 1e-6),)
-
-
-def test_a_single_npu_extends_over_no_level() -> None:
-    alone = view(MESH, [7])
-    assert alone.levels == ()
-    assert alone.require_levels().shape == (1, 0)
 
 
 def test_a_fabric_without_structure_has_none_to_offer() -> None:
