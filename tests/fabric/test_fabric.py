@@ -137,13 +137,8 @@ def test_groups_that_look_alike_share_the_view_that_each_would_have(size: int, d
     # A link from each NPU to the next one, some of them between servers, which need not fit the levels.
     tiers = np.array([random.randrange(2) for _ in npus]) if divided else 0
     for given_levels, coordinates in ((levels, place), ((), None)):
-        more: dict[str, Any] = {
-            "levels": given_levels,
-            "coordinates": coordinates,
-            "local_offers": divided,
-            "tiers": tiers,
-        }
-        offers = Capabilities(reduces=True)
+        more: dict[str, Any] = {"levels": given_levels, "coordinates": coordinates, "local_offers": divided}
+        more |= {"tiers": tiers, "offers": Capabilities(reduces=True)}
         fabric = Fabric("grid", np.zeros(12), npus, np.roll(npus, -1), 1.0, 0.0, 0.0, **more)
         groups = np.array([random.sample(range(12), size) for _ in range(20)])
         views = fabric.views(groups)

@@ -205,12 +205,12 @@ def test_an_all_reduce_round_a_one_way_ring_has_no_tree() -> None:
 def test_a_missing_path_names_both_ends() -> None:
     one_way = fabric_of(3, [(0, 1), (1, 2)])
     ends = np.array([2]), np.array([0])
-    for ask, given in (
+    for ask, asked in (
         (ROUTER.route, (np.array([0, 2]), np.array([2, 0]))),
         (ROUTER.path, (2, 0)),
         (ROUTER.tree, (*ends, Operation.REDUCE)),
         (ROUTER.tree, (*ends, Operation.MULTICAST)),
     ):
         with pytest.raises(UnsupportedError, match="no path from npu2 to npu0"):
-            ask(one_way, *given)  # type: ignore[operator]  # one of three methods
+            ask(one_way, *asked)
     assert len(ROUTER.route(one_way, ends[0][:0], ends[1][:0])) == 0
