@@ -32,19 +32,11 @@ _TOLERANCE = 1e-9
 
 
 def check_amounts(schedule: Schedule, request: CollectiveRequest | None = None) -> None:
-    """Raise unless ``schedule`` moves as many bytes as its pattern needs, as far as sums can tell.
+    """Raise ``ScheduleError`` unless ``schedule`` moves as many bytes as its pattern needs, as far as sums can tell.
 
     The blocks of all owners must be equal, ``size / ranks``. The chunks of an all-to-all include the blocks that stay
-    where they are, so that they sum to ``ranks * size``; they are compared with the request, pair by pair.
-
-    Takes a few passes over the chunks and the rows.
-
-    Args:
-        schedule: What to check.
-        request: What was asked for; if given, pattern, group, root and bytes must be those of the request.
-
-    Raises:
-        ScheduleError: What is wrong, with the rank or chunk it shows at.
+    where they are, so that they sum to ``ranks * size``. Pattern, group, root and bytes are those of the ``request``,
+    pair by pair for an all-to-all. Takes a few passes over the chunks and the rows.
     """
     check_sizes(schedule, request)
     if schedule.proof != "none" and schedule.size > 0 and schedule.ranks > 1:
@@ -214,10 +206,7 @@ def _traffic(schedule: Schedule) -> tuple[FloatArray, FloatArray, float]:
 def _amounts(schedule: Schedule, phase: Phase, sums: FloatArray | None) -> FloatArray:
     """Return the ``(rows,)`` bytes that rows carry in all repetitions, or a little more where that takes long to know.
 
-    Args:
-        schedule: The schedule.
-        phase: One of it.
-        sums: ``(chunks + 1,)`` bytes of the chunks before each; ``None`` where all are equal, and are counted.
+    ``(chunks + 1,)`` ``sums`` are the bytes of the chunks before each; ``None`` where all are equal, and are counted.
     """
     if sums is None:
         return phase.count.astype(np.float64) * phase.repeat

@@ -50,13 +50,7 @@ def equivalent(algorithm: CollectiveAlgorithm, view: GroupView) -> CollectiveAlg
 
 
 def written(algorithm: CollectiveAlgorithm, request: CollectiveRequest, view: GroupView) -> Schedule:
-    """Return what ``algorithm`` writes for ``request``.
-
-    Raises:
-        PluginError: The algorithm fails, or what it returns is not a schedule.
-        ScheduleError: It is not a valid one; names the algorithm and the plugin.
-        UnsupportedError: The algorithm cannot do it.
-    """
+    """Return what ``algorithm`` writes for ``request``; raises ``ScheduleError`` too, with algorithm and plugin."""
     asked = Asking(algorithm, "schedule")
     try:
         with asked:

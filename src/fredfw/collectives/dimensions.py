@@ -85,11 +85,9 @@ class LevelSteps:
         return None
 
     def busy_times(self, order: Sequence[int], pattern: Pattern = Pattern.REDUCE_SCATTER) -> FloatArray:
-        """Return the ``(levels,)`` seconds per byte for which the links of each level are busy, without latency.
+        """Return the ``(levels,)`` seconds per byte for which the links of each are busy, without latency.
 
-        Args:
-            order: The levels in the order of a reduce-scatter.
-            pattern: What is done. An all-gather takes as long as a reduce-scatter, an all-reduce twice that.
+        ``order`` is that of a reduce-scatter. An all-gather takes as long as that, an all-reduce twice as long.
         """
         both = pattern is Pattern.ALL_REDUCE
         times, left = np.zeros(len(self.steps)), 1.0
@@ -230,19 +228,12 @@ def _as_turn(stage: list[Phase], channel: int, turn: int) -> list[Phase]:
 
 @frozen(eq=False)
 class _Grid:
-    """The ranks of a group by their positions. Who exchanges with whom is the same array whenever it is asked for.
+    """The ranks of a group by their positions. Who exchanges with whom is the same array whenever it is asked for."""
 
-    Args:
-        coordinates: ``(ranks, dimensions)`` position of each rank.
-        rank_at: Rank at each place of the group, one axis per dimension.
-        place: ``(ranks,)`` index of each into the raveled ``rank_at``.
-        ranks: ``(ranks,)`` numbers of all.
-    """
-
-    coordinates: IntArray
-    rank_at: IntArray
-    place: IntArray
-    ranks: IntArray
+    coordinates: IntArray  # ``(ranks, dimensions)`` position of each rank
+    rank_at: IntArray  # rank at each place of the group, one axis per dimension
+    place: IntArray  # ``(ranks,)`` index of each into the raveled ``rank_at``
+    ranks: IntArray  # ``(ranks,)`` numbers of all
     _known: dict[tuple[str, int, int], IntArray] = field(factory=dict)
 
     @classmethod
@@ -266,23 +257,14 @@ class _Grid:
 
 @frozen(eq=False)
 class _Line:
-    """All lines of ranks that differ in one dimension alone, and the blocks that they share; all arrays are by rank.
+    """All lines of ranks that differ in one dimension alone, and the blocks that they share; all arrays are by rank."""
 
-    Args:
-        positions: Ranks of each line.
-        grid: The ranks.
-        dimension: The axis of these lines.
-        base: First chunk of what the line of each rank shares.
-        block: Chunks of the share of each.
-        way: 1 for rings that pass to the next position, -1 to the previous one.
-    """
-
-    positions: int
-    grid: _Grid
-    dimension: int
-    base: IntArray
-    block: int
-    way: int
+    positions: int  # ranks of each line
+    grid: _Grid  # the ranks
+    dimension: int  # the axis of these lines
+    base: IntArray  # first chunk of what the line of each rank shares
+    block: int  # chunks of the share of each
+    way: int  # 1 for rings that pass to the next position, -1 to the previous one
 
     @property
     def whole(self) -> int:

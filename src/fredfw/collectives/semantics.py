@@ -90,19 +90,12 @@ def _place(schedule: Schedule, place: _Place) -> BoolArray:
 
 @frozen(eq=False)
 class _Arrivals:
-    """What a repetition delivers.
+    """What a repetition delivers."""
 
-    Args:
-        rank: ``(arrivals,)`` where.
-        chunk: ``(arrivals,)`` which chunk.
-        value: ``(arrivals, contributors)`` whose contributions are in it.
-        adds: ``(arrivals,)`` whether it is added to what is there, instead of replacing it.
-    """
-
-    rank: IntArray
-    chunk: IntArray
-    value: BoolArray
-    adds: BoolArray
+    rank: IntArray  # ``(arrivals,)`` where
+    chunk: IntArray  # ``(arrivals,)`` which chunk
+    value: BoolArray  # ``(arrivals, contributors)`` whose contributions are in it
+    adds: BoolArray  # ``(arrivals,)`` whether it is added to what is there, instead of replacing it
 
 
 def _read(held: BoolArray, phase: Phase, repetition: int, where: str) -> tuple[BoolArray, _Arrivals]:

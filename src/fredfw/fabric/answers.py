@@ -138,11 +138,7 @@ def _joining(asked: Asking, answer: object, fabric: Fabric, sources: IntArray, d
 
 
 def tree(router: Router, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
-    """Return one flow that joins all ends, as ``Router.tree`` does.
-
-    Raises:
-        PluginError: The router fails, or what it returns is not such a flow.
-    """
+    """Return one flow that joins all ends, as ``Router.tree`` does; raises ``PluginError`` as ``path`` does."""
     memories = fabric.memories
     if memories is not None:
         if memories.leads(sources) or memories.leads(destinations):
@@ -173,10 +169,7 @@ def _checked(asked: Asking, answer: object, fabric: Fabric, count: int) -> Route
 
 
 def wrong_routes(routes: Routes, fabric: Fabric, count: int | None = None) -> tuple[str, str] | None:
-    """Return what is wrong with ``count`` routes on ``fabric`` and what is expected, or ``None`` if they are right.
-
-    Without ``count`` there may be any number of them.
-    """
+    """Return what is wrong with so many routes, if that is given, on ``fabric`` and what is expected, if anything."""
     for name, kinds, accepted in _COLUMNS:
         column: object = getattr(routes, name)
         if column is None and name == "coefficients":

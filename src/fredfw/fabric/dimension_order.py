@@ -73,23 +73,16 @@ class DimensionOrderRouter(Router):
 
 @frozen(eq=False)
 class _Ways:
-    """A fabric as a product of dimensions, as far as routes need it.
+    """A fabric as a product of dimensions, as far as routes need it."""
 
-    Args:
-        lattice: The product.
-        place: ``(nodes,)`` place of each NPU, or of the NPU that a controller or memory is attached to; -1 of a switch.
-        position: ``(dimensions, nodes)`` where that is along each dimension.
-        gate: ``(nodes,)`` number of the controller or memory, -1 for others; ``None`` if there are none.
-        gates: How many of them there are.
-        links: Id of each link of the product, then of those from each gate and those to each gate; ``None`` if these
-            are the numbers themselves.
-    """
-
-    lattice: Lattice
+    lattice: Lattice  # the product
+    # ``(nodes,)`` place of each NPU, or of the NPU that a controller or memory is attached to; -1 of a switch
     place: IntArray
-    position: IntArray
-    gate: IntArray | None
-    gates: int
+    position: IntArray  # ``(dimensions, nodes)`` where that is along each dimension
+    gate: IntArray | None  # ``(nodes,)`` number of the controller or memory, -1 for others; ``None`` if there are none
+    gates: int  # how many of them there are
+    # id of each link of the product, then of those from each gate and those to each gate; ``None`` if these are
+    # the numbers themselves
     links: IntArray | None
 
     def walk(self, sources: IntArray, destinations: IntArray, axes: tuple[Axis, ...]) -> tuple[IntArray, IntArray]:
@@ -139,11 +132,7 @@ class _Ways:
 
 
 def _ways(fabric: Fabric) -> _Ways:
-    """Derive a product from the levels, the coordinates and the links.
-
-    Raises:
-        UnsupportedError: The fabric is something else.
-    """
+    """Derive a product from the levels, the coordinates and the links; ``UnsupportedError`` if it is something else."""
     levels, coordinates = fabric.levels, fabric.coordinates
     if coordinates is None or not levels:
         raise _not_a_product(fabric)
@@ -229,10 +218,7 @@ def _joined(runs: list[Series], flows: int) -> tuple[IntArray, IntArray]:
 
 
 def _columns(runs: list[Series]) -> list[IntArray] | None:
-    """Return the links of all flows, first to last, where all have as many in each of ``runs``, and few; else ``None``.
-
-    That is so where all go to a neighbour, or through one switch.
-    """
+    """Return the links of flows, first to last, if all have as many in each of ``runs``, and few; else ``None``."""
     columns: list[IntArray] = []
     for first, step, count in runs:
         each = int(count[0])

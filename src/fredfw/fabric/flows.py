@@ -226,10 +226,7 @@ class FlowSet:
 
     @property
     def lag(self) -> float | None:
-        """Seconds from when all flows are drained to when all activities are delivered, all at the same time.
-
-        ``None`` if they are not, or some have no flows.
-        """
+        """Seconds from the drain of all flows to the delivery of all activities; ``None`` if these differ in it."""
         if self.activities == 1:
             return self.routes.slowest if len(self.volumes) else None
         return self._lag
@@ -244,11 +241,7 @@ class FlowSet:
         return float(high) if low == high else None
 
     def routed(self, router: Router) -> Routes:
-        """Return the routes of these flows by ``router``.
-
-        Raises:
-            UnsupportedError: There are none, or the ends of the flows are not given.
-        """
+        """Return the routes by ``router``; raises ``UnsupportedError`` if there are none, or no ends are given."""
         if self.again is None:
             raise UnsupportedError(f"{self.label or 'flows'} cannot be routed again")
         return self.again(router)
@@ -258,10 +251,7 @@ class FlowSet:
         return {}
 
     def part(self, flows: IntArray) -> FlowSet:
-        """Return ``(k,)`` ``flows`` alone, to take turns with the others; always the same object for the same flows.
-
-        Activities keep their numbers; those with no flow among ``flows`` have none.
-        """
+        """Return ``(k,)`` ``flows`` alone, to take turns with others: always the same object, of as many activities."""
         key = flows.tobytes()
         known = self._parts.get(key)
         if known is None:

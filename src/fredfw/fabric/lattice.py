@@ -21,23 +21,14 @@ Series = tuple[IntArray, IntArray | int, IntArray]
 
 @frozen
 class Axis(ABC):
-    """The links along one dimension.
+    """The links along one dimension."""
 
-    Args:
-        number: Which one it is, 0 for the innermost.
-        size: Positions along it.
-        stride: Difference of the places of neighbours.
-        npus: Number of places.
-        first: Number of its first link.
-        switch: Number of its first switch.
-    """
-
-    number: int
-    size: int
-    stride: int
-    npus: int
-    first: int
-    switch: int
+    number: int  # which one it is, 0 for the innermost
+    size: int  # positions along it
+    stride: int  # difference of the places of neighbours
+    npus: int  # number of places
+    first: int  # number of its first link
+    switch: int  # number of its first switch
 
     @property
     @abstractmethod
@@ -212,13 +203,9 @@ class _Switch(Axis):
 
 @frozen
 class Lattice:
-    """A product of dimensions.
+    """A product of dimensions."""
 
-    Args:
-        axes: One per dimension, innermost first.
-    """
-
-    axes: tuple[Axis, ...]
+    axes: tuple[Axis, ...]  # one per dimension, innermost first
 
     @classmethod
     def of(cls, dimensions: Sequence[tuple[str, int, bool]]) -> Lattice:

@@ -123,30 +123,19 @@ class MemoryTier:
 
 @frozen(eq=False)
 class _Joined:
-    """A tier on a fabric.
+    """A tier on a fabric."""
 
-    Args:
-        tier: It.
-        serving: ``(NPUs, k)`` nodes of the memories that the data of each NPU is striped over.
-        ways: ``(2, NPUs, k, hops)`` links from each of them to the NPU, and back.
-    """
-
-    tier: MemoryTier
-    serving: IntArray
-    ways: IntArray
+    tier: MemoryTier  # it
+    serving: IntArray  # ``(NPUs, k)`` nodes of the memories that the data of each NPU is striped over
+    ways: IntArray  # ``(2, NPUs, k, hops)`` links from each of them to the NPU, and back
 
 
 @frozen(eq=False)
 class MemoryNetwork:
-    """The memories of a fabric, and how they are joined to its NPUs.
+    """The memories of a fabric, and how they are joined to its NPUs."""
 
-    Args:
-        network: The fabric without them.
-        joined: The tiers.
-    """
-
-    network: Fabric
-    joined: tuple[_Joined, ...]
+    network: Fabric  # the fabric without them
+    joined: tuple[_Joined, ...]  # the tiers
 
     @property
     def tiers(self) -> tuple[MemoryTier, ...]:

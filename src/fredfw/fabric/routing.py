@@ -143,10 +143,9 @@ def no_path(fabric: Fabric, source: np.intp, destination: np.intp) -> Unsupporte
 def tree_of_paths(
     fabric: Fabric, paths: Routes, sources: IntArray, destinations: IntArray, operation: Operation
 ) -> Routes:
-    """Return one flow over the links of all ``paths`` of a multicast or reduction, which must form a tree.
+    """Return one flow over all ``paths`` of a multicast or reduction, which must form a tree.
 
-    Raises:
-        UnsupportedError: It branches (joins) at a node that may not copy (reduce).
+    Raises ``UnsupportedError`` where it branches (joins) at a node that may not copy (reduce).
     """
     reverse = operation is Operation.REDUCE
     root, leaves = (destinations[:1], sources) if reverse else (sources[:1], destinations)
@@ -260,10 +259,7 @@ def _searches(_fabric: Fabric) -> dict[int, NDArray[np.int32]]:
 
 
 def shortest_routes(fabric: Fabric, sources: IntArray, destinations: IntArray) -> tuple[Routes, BoolArray]:
-    """Return shortest paths, and the ``(F,)`` mask of pairs that have none, whose path is empty.
-
-    One breadth-first search from all distinct sources at once, in blocks.
-    """
+    """Return shortest paths, and the ``(F,)`` mask of pairs that have none, whose path is empty."""
     parts, found, lacking = [], [], np.zeros(len(sources), dtype=bool)
     for roots, flows, rows in by_source(fabric, sources):
         offsets, links, lacking[flows] = _shortest(fabric, roots, rows, destinations[flows])
@@ -300,7 +296,7 @@ def by_source(fabric: Fabric, sources: IntArray) -> Iterator[tuple[IntArray, Int
 def _nearest(fabric: Fabric, nodes: IntArray, sources: IntArray, destinations: IntArray) -> IntArray:
     """Return those of ``nodes`` that all ``sources`` reach and that reach all ``destinations``, nearest first.
 
-    By the hops of the farthest source and the farthest destination together, then by their latencies, then by number.
+    That is by the farthest source and destination together: their hops, then latencies, then the number.
     """
     hops, latencies = np.zeros(len(nodes), dtype=np.intp), np.zeros(len(nodes))
     reachable = np.ones(len(nodes), dtype=bool)
@@ -322,10 +318,7 @@ def _nearest(fabric: Fabric, nodes: IntArray, sources: IntArray, destinations: I
 def _shortest(
     fabric: Fabric, roots: IntArray, rows: IntArray, leaves: IntArray, *, reverse: bool = False
 ) -> tuple[IntArray, IntArray, BoolArray]:
-    """Return offsets and links of the shortest paths from ``roots[rows[f]]`` to ``leaves[f]`` (``reverse``: back).
-
-    And the ``(F,)`` mask of those that do not exist, which have no links.
-    """
+    """Return offsets and links of shortest paths from ``roots[rows[f]]`` to ``leaves[f]`` or back, and which lack."""
     near = fabric.destinations if reverse else fabric.sources
     reached = _search(fabric, roots, rows, leaves, reverse=reverse)
     missing: BoolArray = (reached[rows, leaves] < 0) & (roots[rows] != leaves)

@@ -201,11 +201,7 @@ class GroupView:
         return reason if self.coordinates is None else None
 
     def require_levels(self) -> IntArray:
-        """Return the coordinates.
-
-        Raises:
-            InputError: The group is not a full product of positions.
-        """
+        """Return the coordinates; raises ``InputError`` if the group is not a full product of positions."""
         if self.coordinates is None:
             raise InputError(f"the group of {self.size} is not a full product of positions in the fabric's levels")
         return self.coordinates

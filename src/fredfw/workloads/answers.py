@@ -57,11 +57,7 @@ _graph = Method(Workload.graph, instance(TaskGraph))
 
 
 def graph(workload: Workload, system: System, workers: int) -> TaskGraph:
-    """Return one iteration of ``workload``, among so many workers.
-
-    Raises:
-        PluginError: It fails, or does not return that.
-    """
+    """Return one iteration of ``workload``, among so many workers; raises ``PluginError`` as all of these do."""
     answer = _graph(workload, system)
     asked = Asking(workload, "graph")
     if answer.ranks != workers:
@@ -104,12 +100,7 @@ def _check_messages(asked: Asking, graph: TaskGraph) -> None:
 
 
 def places(placement: Placement, fabric: Fabric, mesh: DeviceMesh) -> IntArray:
-    """Return the ``(workers,)`` NPU number of each rank.
-
-    Raises:
-        InputError: There are more workers than NPUs.
-        PluginError: ``placement`` fails, or does not return that.
-    """
+    """Return the ``(workers,)`` NPU number of each rank; raises ``InputError`` if there are more than NPUs."""
     asked = Asking(placement, "assign")
     with asked:
         answer: object = placement.assign(fabric, mesh)

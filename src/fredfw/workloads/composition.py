@@ -21,21 +21,13 @@ _OWN = _STARTING, _ENDING = "start of ", "end of iteration "
 
 @frozen(eq=False)
 class JobGraph:
-    """A job that is a part of a composed graph.
+    """A job that is a part of a composed graph."""
 
-    Args:
-        name: Goes before the names and the labels of its tasks, with a slash, which it has not itself.
-        number: Of the job, in ``TaskGraph.jobs``.
-        graph: One iteration.
-        start: Seconds before which nothing of it begins.
-        iterations: How many it does in turn; all its ranks wait for each other between two of them.
-    """
-
-    name: str
-    number: int
-    graph: TaskGraph
-    start: float = 0.0
-    iterations: int = 1
+    name: str  # goes before the names and the labels of its tasks, with a slash, which it has not itself
+    number: int  # of the job, in ``TaskGraph.jobs``
+    graph: TaskGraph  # one iteration
+    start: float = 0.0  # seconds before which nothing of it begins
+    iterations: int = 1  # how many it does in turn; all its ranks wait for each other between two of them
 
     @property
     def tasks(self) -> int:

@@ -41,23 +41,14 @@ _DECODE = {"memory_efficiency": 0.7}  # which attention of all tokens says nothi
 
 @frozen
 class Measured:
-    """A kernel that was timed alone.
+    """A kernel that was timed alone."""
 
-    Args:
-        kind: ``gemm`` or ``attention``.
-        work: What it computes.
-        precision: Of its products.
-        seconds: How long it took.
-        fitted: Whether it is one of every other row of its kind and precision, to which constants are fitted.
-        line: Where it is in its table.
-    """
-
-    kind: str
-    work: Gemm | Attention
-    precision: str
-    seconds: float
-    fitted: bool
-    line: Line
+    kind: str  # ``gemm`` or ``attention``
+    work: Gemm | Attention  # what it computes
+    precision: str  # of its products
+    seconds: float  # how long it took
+    fitted: bool  # whether it is one of every other row of its kind and precision, to which constants are fitted
+    line: Line  # where it is in its table
 
 
 def recognised(text: str) -> bool:

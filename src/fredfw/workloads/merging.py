@@ -27,18 +27,12 @@ _LISTED = 10
 
 
 class Names(Sequence[str]):
-    """Names of tasks, each of which is a node of a trace; made when they are asked for where the nodes have none.
-
-    Args:
-        nodes: ``(T,)`` the first node of each task.
-        names: Those of the nodes, if they have some.
-        kinds: ``(T,)`` values of ``TaskKind``.
-    """
+    """Names of tasks, each of which is a node of a trace; made when they are asked for where the nodes have none."""
 
     def __init__(self, nodes: IntArray, names: Sequence[str] | None, kinds: IntArray) -> None:
-        self._nodes = nodes
-        self._names = names
-        self._kinds = kinds
+        self._nodes = nodes  # (T,) the first of each task
+        self._names = names  # those of the nodes
+        self._kinds = kinds  # (T,) values of TaskKind
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -54,23 +48,15 @@ class Names(Sequence[str]):
 
 
 class Merged:
-    """The tasks that nodes become, numbered like the first node of each.
-
-    Args:
-        columns: The nodes.
-
-    Attributes:
-        leaders: ``(N,)`` first node of the task that each node is part of.
-        partners: ``(N,)`` for sends and receives the node at the other end, else -1.
-        roots: ``(N,)`` for collectives the position of the root in the communicator, else 0.
-        positions: ``(N,)`` for collectives the position of the rank in the communicator, else 0.
-    """
+    """The tasks that nodes become, numbered like the first node of each."""
 
     def __init__(self, columns: Columns) -> None:
         count = len(columns)
-        self.columns = columns
-        self.leaders, self.partners = np.arange(count), np.full(count, -1)
-        self.roots, self.positions = np.zeros(count, dtype=np.intp), np.zeros(count, dtype=np.intp)
+        self.columns = columns  # the nodes
+        self.leaders = np.arange(count)  # (N,) first node of the task that each node is part of
+        self.partners = np.full(count, -1)  # (N,) for sends and receives the node at the other end
+        self.roots = np.zeros(count, dtype=np.intp)  # (N,) for collectives position of the root in the communicator
+        self.positions = np.zeros(count, dtype=np.intp)  # (N,) for collectives that of the rank
 
     def merge_collectives(self) -> None:
         """Find the nodes of each collective: the k-th of each member of a communicator is the same one."""

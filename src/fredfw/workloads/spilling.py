@@ -25,17 +25,11 @@ _ORDER = "optimizer", "activations", "cache", "gradients", "weights"
 
 @frozen
 class Spill:
-    """What each NPU has in a memory tier, because its own memory has no room for it.
+    """What each NPU has in a memory tier, because its own memory has no room for it."""
 
-    Args:
-        tier: Name of the tier.
-        parts: Bytes of each NPU, by part of the footprint.
-        in_flight: Microbatches whose activations those are.
-    """
-
-    tier: str
-    parts: Mapping[str, float]
-    in_flight: float = 1.0
+    tier: str  # name of the tier
+    parts: Mapping[str, float]  # bytes of each NPU, by part of the footprint
+    in_flight: float = 1.0  # microbatches whose activations those are
 
     def stored(self, microbatches: int) -> float:
         """Return the bytes that each NPU stores in an iteration: as it loads, but updated weights once."""

@@ -15,18 +15,12 @@ from fredfw.workloads.kinds import TaskKind
 
 @frozen
 class Distance:
-    """How far two iterations are from each other in one statistic.
+    """How far two iterations are from each other in one statistic."""
 
-    Args:
-        statistic: What is compared.
-        original: Its mean or sum per rank in the original.
-        twin: The same in the twin.
-        largest: Kolmogorov-Smirnov distance of the two distributions, from 0 to 1; ``None`` for a sum.
-    """
-
-    statistic: str
-    original: float
-    twin: float
+    statistic: str  # what is compared
+    original: float  # its mean or sum per rank in the original
+    twin: float  # the same in the twin
+    # kolmogorov-Smirnov distance of the two distributions, from 0 to 1; ``None`` for a sum
     largest: float | None = None
 
     @property

@@ -29,11 +29,7 @@ _COLUMNS = "rank", "label", "kind", "pattern", "communicator", "root", "peer"
 
 
 def generate(statistics: Statistics, ranks: int, seed: int = 0) -> TaskGraph:
-    """Return an iteration of ``ranks`` ranks; the same one for the same ``seed``.
-
-    Raises:
-        InputError: There is not at least one rank, or there are more tasks than the limit.
-    """
+    """Return an iteration of so many ranks, the same for the same ``seed``; ``InputError`` if none, or too many."""
     if ranks < 1:
         raise InputError(f"{ranks} ranks", key="ranks", accepted="at least 1")
     limits.check("nodes", ranks, key="ranks")

@@ -16,39 +16,22 @@ _KINDS = TaskKind.COMPUTE, TaskKind.COLLECTIVE, TaskKind.SEND, TaskKind.RECEIVE
 
 
 class Step(NamedTuple):
-    """What one rank has to do with one task.
+    """What one rank has to do with one task."""
 
-    Args:
-        task: Its number in the graph.
-        kind: What it does.
-        pattern: Of a collective.
-        label: What time is charged to.
-        values: Seconds (NaN where they follow from the others), FLOPs, and bytes.
-        members: The group of a collective, in its order; empty for others.
-        root: Position of the root among them.
-        peer: The other rank of a send or receive, else -1.
-        partner: The task that sends what a receive gets, else -1.
-        before: Places of the steps of the rank that come directly before it.
-    """
-
-    task: int
-    kind: TaskKind
-    pattern: Pattern | None
-    label: str
-    values: tuple[float, float, float]
-    members: tuple[int, ...]
-    root: int
-    peer: int
-    partner: int
-    before: tuple[int, ...]
+    task: int  # its number in the graph
+    kind: TaskKind  # what it does
+    pattern: Pattern | None  # of a collective
+    label: str  # what time is charged to
+    values: tuple[float, float, float]  # seconds (NaN where they follow from the others), FLOPs, and bytes
+    members: tuple[int, ...]  # the group of a collective, in its order; empty for others
+    root: int  # position of the root among them
+    peer: int  # the other rank of a send or receive, else -1
+    partner: int  # the task that sends what a receive gets, else -1
+    before: tuple[int, ...]  # places of the steps of the rank that come directly before it
 
 
 def programs(graph: TaskGraph) -> list[list[Step]]:
-    """Return the steps of each rank of ``graph``, in the same order for ranks that do the same.
-
-    Raises:
-        UnsupportedError: It has other tasks than computations, collectives, sends and receives.
-    """
+    """Return the steps of each rank of ``graph``, in the same order for ranks that do the same."""
     graph = graph.expanded()
     steps: list[list[Step]] = [[] for _ in range(graph.ranks)]
     places: dict[int, dict[int, int]] = {}  # of each task: the place of its step by rank
