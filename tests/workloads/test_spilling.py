@@ -29,9 +29,7 @@ def test_what_each_microbatch_touches_moves_for_each() -> None:
     # Gradients are added to three times, and the activations of all three pass, of which two are there at once.
     spill = Spill("cxl", {"gradients": 1.0, "activations": 4.0}, in_flight=2)
     assert (spill.stored(3), spill.loaded(3)) == (9.0, 9.0)
-
-
-def test_a_cache_moves_once_each_way() -> None:
+    # A cache once each way.
     (spill,) = spills(MemoryUse(weights=4.0, cache=2.0), 5.0, [CXL], 1)
     assert spill == Spill("cxl", {"cache": 1.0})
     assert (spill.stored(3), spill.loaded(3)) == (1.0, 1.0)
@@ -63,7 +61,9 @@ def test_the_traffic_comes_behind_the_last_task_of_every_rank() -> None:
     first = builder.compute("first", [0, 1, 2], seconds=1.0)
     builder.compute("second", [1], seconds=2.0, after=[first])  # ranks 0 and 2 have ended with the first
     builder.compute("third", [2], seconds=0.5, after=[first])
-    graph = with_spills(builder.build(), [Spill("cxl", {"optimizer": 2e9}), Spill("pool", {"weights": 1e9})], 2)
+    plain = builder.build()
+    assert with_spills(plain, [], 2) is plain
+    graph = with_spills(plain, [Spill("cxl", {"optimizer": 2e9}), Spill("pool", {"weights": 1e9})], 2)
     assert graph.kinds[3:].tolist() == [TaskKind.LOAD, TaskKind.STORE] * 2
     assert graph.bytes[3:].tolist() == [2e9, 2e9, 4e9, 1e9]
     assert [sorted(graph.after(task).tolist()) for task in range(3, 7)] == [[0, 1, 2], [3], [4], [5]]
@@ -76,10 +76,3 @@ def test_the_traffic_comes_behind_the_last_task_of_every_rank() -> None:
         if task == 4:
             last |= dict.fromkeys(np.ravel(ranks).tolist(), float(end))
     assert last == pytest.approx({0: 5.0, 1: 7.0, 2: 5.5})
-
-
-def test_without_spills_the_graph_stays_as_it_is() -> None:
-    builder = GraphBuilder(1)
-    builder.compute("c", [0], seconds=1.0)
-    graph = builder.build()
-    assert with_spills(graph, [], 1) is graph
