@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, strategies as st
 
 from fredfw import limits
 from fredfw.collectives import Pattern
 from fredfw.errors import LimitError
 from fredfw.workloads import GraphBuilder, Kernels, TaskGraph, TaskKind
-from fredfw.workloads.composition import JobGraph, composed, is_between
+from fredfw.workloads.composition import JobGraph, composed, entries_of, exits_of, is_between
 
 
 def small(ranks: int = 2) -> TaskGraph:
@@ -70,3 +71,30 @@ def test_blocks_kernels_and_sizes_of_pairs_stay_those_of_their_job() -> None:
 def test_there_is_a_limit_for_all_tasks_together() -> None:
     with limits.allowed({"tasks": 100}), pytest.raises(LimitError, match="tasks"):
         composed([JobGraph("a", 0, small(), iterations=40)])
+
+
+RANKS = 4
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> TaskGraph:
+    builder = GraphBuilder(RANKS)
+    tasks: list[int] = []
+    for index in range(draw(st.integers(1, 7))):
+        ranks = sorted(draw(st.sets(st.integers(0, RANKS - 1), min_size=1)))
+        after = sorted(draw(st.sets(st.sampled_from(tasks)))) if tasks else []
+        tasks.append(builder.compute(f"{index}", np.array(ranks), flops=1.0, after=after))
+    return builder.build()
+
+
+@given(graphs())
+def test_a_task_is_an_end_for_a_rank_that_has_no_part_in_its_neighbours(graph: TaskGraph) -> None:
+    count = len(graph)
+    ranks = [set(graph.participants(task).tolist()) for task in range(count)]
+    before = [set(graph.after(task).tolist()) for task in range(count)]
+    behind = [{later for later in range(count) if task in before[later]} for task in range(count)]
+    for found, near in ((entries_of(graph), before), (exits_of(graph), behind)):
+        expected = [
+            task for task in range(count) if ranks[task] - set[int]().union(*(ranks[one] for one in near[task]))
+        ]
+        assert found.tolist() == expected

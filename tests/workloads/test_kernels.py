@@ -40,18 +40,16 @@ def test_impossible_kernels(bad: dict[str, float]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("m", "n", "batch", "tile", "rounds"),
+    ("m", "n", "batch", "rounds"),
     [
-        # One large tile, or 8 of 64 x 64, which all fit into a round: the small ones are less.
-        (256, 128, 1, 256 * 128, 1),
-        (64, 64, 108, 64 * 64, 1),
-        (64, 64, 109, 64 * 64, 2),
-        (1, 1, 109, 64 * 64, 2),  # tiles of one number each
+        (256, 128, 1, 1),  # 8 tiles of 64 x 64, which all fit into a round, not one large one
+        (64, 64, 108, 1),
+        (64, 64, 109, 2),
+        (1, 1, 109, 2),  # tiles of one number each
     ],
 )
-def test_tiles_are_computed_in_whole_rounds(m: float, n: float, batch: float, tile: int, rounds: int) -> None:
-    least = min(tile, 64 * 64)
-    expected = rounds * 108 * 2 * least * 64 / PEAK
+def test_tiles_are_computed_in_whole_rounds(m: float, n: float, batch: float, rounds: int) -> None:
+    expected = rounds * 108 * 2 * 64 * 64 * 64 / PEAK
     assert seconds(Gemm(m, n, 64, batch), multiprocessors=108) == pytest.approx(expected, rel=1e-12)
 
 

@@ -1,11 +1,10 @@
 """Collective patterns, the schedules that carry them out, and the check that a schedule does what it promises."""
 
 from fredfw.collectives.algorithm import CollectiveAlgorithm, CollectiveRequest
-from fredfw.collectives.dimensions import LevelSteps, ring_schedule
+from fredfw.collectives.dimensions import LevelSteps, balanced_shares, ring_schedule
 from fredfw.collectives.pattern import Pattern
 from fredfw.collectives.schedule import Phase, Schedule, in_series, parallel, pipelined, sequence
 from fredfw.collectives.semantics import check
-from fredfw.collectives.shares import balanced_shares
 
 __all__ = [
     "CollectiveAlgorithm",

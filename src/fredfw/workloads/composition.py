@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,6 @@ from attrs import frozen
 from fredfw import arrays, limits
 from fredfw.collectives.pattern import Pattern
 from fredfw.typing import AnyArray, IntArray
-from fredfw.workloads import ends
 from fredfw.workloads.graph import TaskGraph
 from fredfw.workloads.kinds import ROW, TABLES, TaskKind
 from fredfw.workloads.labels import OWN, WAITING
@@ -29,23 +28,9 @@ class JobGraph:
     start: float = 0.0  # seconds before which nothing of it begins
     iterations: int = 1  # how many it does in turn; all its ranks wait for each other between two of them
 
-    @property
-    def tasks(self) -> int:
-        """How many tasks it adds."""
-        return self.iterations * (len(self.graph) + 1) - (0 if self.start else 1)
-
     def label(self, label: str) -> str:
         """Return what ``label`` is called in the composed graph."""
         return label if label in OWN else f"{self.name}/{label}"
-
-    @property
-    def starting(self) -> str:
-        """Name of the task that waits for its start."""
-        return f"{_STARTING}{self.name}"
-
-    def ending(self, iteration: int) -> str:
-        """Return the name of the task that ends ``iteration``, counted from 1, before the next one."""
-        return f"{_ENDING}{iteration} of {self.name}"
 
 
 def is_between(name: str) -> bool:
@@ -62,7 +47,7 @@ def composed(jobs: Sequence[JobGraph]) -> TaskGraph:
     Raises:
         LimitError: There are too many tasks.
     """
-    limits.check("tasks", sum(job.tasks for job in jobs))
+    limits.check("tasks", sum(job.iterations * (len(job.graph) + 1) - (not job.start) for job in jobs))
     columns = _Columns()
     for job in jobs:
         columns.add(job)
@@ -93,15 +78,15 @@ class _Columns:
             known.extend([table + self._ranks for table in more] if kind == "tables" else more)
         labels = _numbers(self._labels, map(job.label, graph.label_names))
         in_turn = bool(job.start) or job.iterations > 1
-        entries, exits = (ends.entries(graph), ends.exits(graph)) if in_turn else (_NONE, _NONE)
+        entries, exits = (entries_of(graph), exits_of(graph)) if in_turn else (_NONE, _NONE)
         before = -1
         if job.start:
-            before = self._wait(job, job.starting, everybody, job.start, _NONE)
+            before = self._wait(job, f"{_STARTING}{job.name}", everybody, job.start, _NONE)
         for iteration in range(job.iterations):
             first = len(self._names)
             self._iteration(job, labels, offsets, first, before, entries)
             if iteration + 1 < job.iterations:
-                before = self._wait(job, job.ending(iteration + 1), everybody, 0.0, exits + first)
+                before = self._wait(job, f"{_ENDING}{iteration + 1} of {job.name}", everybody, 0.0, exits + first)
         self._ranks += graph.ranks
 
     def graph(self) -> TaskGraph:
@@ -160,3 +145,34 @@ def _numbers(known: dict[str, int], names: Iterable[str]) -> IntArray:
 
 
 _NONE = np.zeros(0, dtype=np.intp)
+
+
+def entries_of(graph: TaskGraph) -> IntArray:
+    """Return the tasks that some rank may begin first."""
+    return _uncovered(graph, (graph.after(task).tolist() for task in range(len(graph))))
+
+
+def exits_of(graph: TaskGraph) -> IntArray:
+    """Return the tasks that some rank may end last."""
+    after: list[list[int]] = [[] for _ in range(len(graph))]
+    counts = np.diff(graph.dependency_offsets)
+    for one, task in zip(graph.dependencies.tolist(), np.repeat(np.arange(len(graph)), counts).tolist(), strict=True):
+        after[one].append(task)
+    return _uncovered(graph, after)
+
+
+def _uncovered(graph: TaskGraph, others: Iterable[Sequence[int]]) -> IntArray:
+    """Return the tasks of which some participant has part in none of the ``others`` of that task."""
+    members = graph.members.tolist()
+    known: dict[tuple[int, frozenset[int]], bool] = {}
+
+    def found() -> Iterator[int]:
+        for task, near in enumerate(others):
+            key = members[task], frozenset(members[one] for one in near)
+            if key not in known:
+                theirs = [graph.tables[table].ravel() for table in key[1]]
+                known[key] = bool(np.isin(graph.tables[key[0]], np.concatenate([_NONE, *theirs])).all())
+            if not known[key]:
+                yield task
+
+    return np.fromiter(found(), dtype=np.intp)

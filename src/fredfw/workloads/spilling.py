@@ -12,7 +12,7 @@ from fredfw import arrays
 from fredfw.errors import InputError
 from fredfw.fabric import MemoryTier
 from fredfw.units import Unit, render
-from fredfw.workloads import ends
+from fredfw.workloads.composition import exits_of
 from fredfw.workloads.graph import TaskGraph
 from fredfw.workloads.kinds import ROW, TaskKind
 from fredfw.workloads.workload import MemoryUse
@@ -113,7 +113,7 @@ def with_spills(graph: TaskGraph, spilled: Iterable[Spill], microbatches: int) -
     if not tasks:
         return graph
     count, first = len(tasks), len(graph)
-    last = ends.exits(graph)
+    last = exits_of(graph)
     counts = [*np.diff(graph.dependency_offsets), len(last), *[1] * (count - 1)]
     labels, tiers = _index(graph.label_names, [LABEL]), _index(graph.memory_names, [tier for _, tier, _ in tasks])
     filled: dict[str, Any] = {
