@@ -301,13 +301,7 @@ class GraphBuilder:
         return task
 
     def wait(
-        self,
-        name: str,
-        ranks: ArrayLike,
-        *,
-        seconds: float = 0.0,
-        after: Iterable[int] = (),
-        label: str = WAITING,
+        self, name: str, ranks: ArrayLike, *, seconds: float = 0.0, after: Iterable[int] = (), label: str = WAITING
     ) -> int:
         """Add a wait: all of ``ranks`` wait for each other, and then for ``seconds``, without computing."""
         table = self._row(name, ranks)[np.newaxis]
@@ -339,13 +333,7 @@ class GraphBuilder:
         return task
 
     def all_to_all_v(
-        self,
-        name: str,
-        groups: ArrayLike,
-        sizes: ArrayLike,
-        *,
-        label: str,
-        after: Iterable[int] = (),
+        self, name: str, groups: ArrayLike, sizes: ArrayLike, *, label: str, after: Iterable[int] = ()
     ) -> int:
         """Add an all-to-all in each row of ``(G, n)`` ``groups`` whose pairs exchange different sizes.
 
@@ -366,15 +354,7 @@ class GraphBuilder:
         self._more["splits"][task] = self._number("splits", _key(amounts), amounts)
         return task
 
-    def transfer(
-        self,
-        name: str,
-        groups: ArrayLike,
-        size: float,
-        *,
-        label: str,
-        after: Iterable[int] = (),
-    ) -> int:
+    def transfer(self, name: str, groups: ArrayLike, size: float, *, label: str, after: Iterable[int] = ()) -> int:
         """Add a transfer of ``size`` bytes from the first to each other member of each row of ``(G, n)`` ``groups``.
 
         It starts when the sender is ready; its dependents on the sender and on the receivers wait for its end. With the
@@ -386,14 +366,7 @@ class GraphBuilder:
         return self._add(TaskKind.TRANSFER, name, label, table, after, size, pattern=pattern)
 
     def send(
-        self,
-        name: str,
-        source: int,
-        destination: int,
-        size: float,
-        *,
-        label: str,
-        after: Iterable[int] = (),
+        self, name: str, source: int, destination: int, size: float, *, label: str, after: Iterable[int] = ()
     ) -> int:
         """Add a message of ``size`` bytes from ``source`` to ``destination``, which a ``receive`` must wait for.
 
