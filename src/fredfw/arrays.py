@@ -61,10 +61,19 @@ def offsets(counts: IntArray | Sequence[int]) -> IntArray:
     return found
 
 
-def ranges(starts: IntArray, counts: IntArray) -> IntArray:
-    """Return ``starts[i], starts[i] + 1, ...``, ``counts[i]`` numbers for each ``i``, one after the other."""
+def starts(*keys: AnyArray) -> IntArray:
+    """Return where runs of equal ``(n,)`` values begin."""
+    differs = np.zeros(len(keys[0]), dtype=bool)
+    differs[:1] = True
+    for key in keys:
+        differs[1:] |= key[1:] != key[:-1]
+    return np.flatnonzero(differs)
+
+
+def ranges(first: IntArray, counts: IntArray) -> IntArray:
+    """Return ``first[i], first[i] + 1, ...``, ``counts[i]`` numbers for each ``i``, one after the other."""
     total = np.cumsum(counts)
-    return np.repeat(starts - total + counts, counts) + np.arange(total[-1] if len(total) else 0)
+    return np.repeat(first - total + counts, counts) + np.arange(total[-1] if len(total) else 0)
 
 
 def rows_of(offsets: IntArray, values: IntArray, rows: IntArray) -> tuple[IntArray, IntArray]:

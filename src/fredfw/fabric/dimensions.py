@@ -16,7 +16,7 @@ from fredfw.fabric.defaults import Defaults
 from fredfw.fabric.dimension_order import DimensionOrderRouter
 from fredfw.fabric.fabric import Fabric, NodeKind
 from fredfw.fabric.lattice import Lattice
-from fredfw.fabric.view import KINDS, Kind, Level
+from fredfw.fabric.view import KINDS, Kind, Level, neighbours
 from fredfw.typing import IntArray
 
 _MOST = 32
@@ -86,9 +86,7 @@ class Dimension:
     @property
     def links_per_npu(self) -> int:
         """Links that leave an NPU in this dimension (in a line: one that is not at an end), 1 where there are none."""
-        if self.kind == "fully-connected":
-            return max(self.size - 1, 1)
-        return 2 if self.kind in ("ring", "line") and self.size > 2 and self.two_way else 1
+        return max(neighbours(self.kind, self.size, two_way=self.two_way), 1)
 
     @property
     def link_bandwidth(self) -> float:

@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 
+from fredfw import arrays
 from fredfw.fabric.fabric import Fabric, NodeKind
 from fredfw.typing import IntArray
 
@@ -24,11 +25,8 @@ def _tiers(fabric: Fabric) -> list[tuple[str, IntArray]]:
     names, number = _stems(fabric)
     keys = number[fabric.sources], number[fabric.destinations], _dimensions(fabric), fabric.bandwidths
     order = np.lexsort(keys[::-1])
-    differs = np.zeros(max(len(order) - 1, 0), dtype=bool)
-    for key in keys:
-        differs |= key[order[1:]] != key[order[:-1]]
     found = []
-    for links in np.split(order, np.flatnonzero(differs) + 1) if len(order) else ():
+    for links in np.split(order, arrays.starts(*(key[order] for key in keys))[1:]) if len(order) else ():
         source, destination, dimension = (int(key[links[0]]) for key in keys[:3])
         where = f", dimension {dimension}" if dimension != _NO_DIMENSION else ""
         found.append((f"{names[source]} -> {names[destination]}{where}", links))

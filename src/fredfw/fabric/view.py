@@ -91,9 +91,14 @@ class Level:
     @property
     def total_bandwidth(self) -> float:
         """Bytes per second that a member can send to all its neighbours in the level together (line: an inner one)."""
-        if self.kind == "fully-connected":
-            return self.bandwidth * (self.size - 1)
-        return self.bandwidth * (2 if self.kind in ("ring", "line") and self.size > 2 and self.two_way else 1)
+        return self.bandwidth * neighbours(self.kind, self.size, two_way=self.two_way)
+
+
+def neighbours(kind: Kind, size: int, *, two_way: bool) -> int:
+    """Return how many links leave a position of a level that is not at an end."""
+    if kind == "fully-connected":
+        return size - 1
+    return 2 if kind in ("ring", "line") and size > 2 and two_way else 1
 
 
 @frozen(eq=False)

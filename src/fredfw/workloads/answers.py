@@ -68,17 +68,16 @@ def graph(workload: Workload, system: System, workers: int) -> TaskGraph:
         column = getattr(answer, name)
         if len(column) != tasks:
             raise asked.wrong(f"returned a graph with {len(column)} {name}", f"{tasks}, one for each task")
-    for name, limit in (("labels", len(answer.label_names)), ("members", len(answer.tables))):
-        column = getattr(answer, name)
-        if tasks and not 0 <= column.min() <= column.max() < limit:
-            raise asked.wrong(f"returned a graph with {name} {column.min()} to {column.max()}", f"0 to {limit - 1}")
-    for table in answer.tables:
-        if table.size and not 0 <= table.min() <= table.max() < workers:
-            raise asked.wrong(f"returned a graph with ranks {table.min()} to {table.max()}", f"0 to {workers - 1}")
-    for name in ("flops", "bytes"):
-        column = getattr(answer, name)
-        if tasks and not 0 <= column.min() <= column.max() < np.inf:
-            raise asked.wrong(f"returned a graph with {name} {column.min()} to {column.max()}", "finite, not negative")
+    for name, column, limit in (
+        ("labels", answer.labels, len(answer.label_names)),
+        ("members", answer.members, len(answer.tables)),
+        *(("ranks", table, workers) for table in answer.tables),
+        ("flops", answer.flops, math.inf),
+        ("bytes", answer.bytes, math.inf),
+    ):
+        if column.size and not 0 <= column.min() <= column.max() < limit:
+            expected = "finite, not negative" if limit == math.inf else f"0 to {limit - 1}"
+            raise asked.wrong(f"returned a graph with {name} {column.min()} to {column.max()}", expected)
     _check_messages(asked, answer)
     return answer
 

@@ -72,11 +72,11 @@ class Merged:
         self.roots[given] = self._places(given, one.root[given], "root")
         # Which of the collectives of its rank on the communicator each is.
         order = np.lexsort((rank, communicator))
-        begins = _begins(communicator[order], rank[order])
+        begins = arrays.starts(communicator[order], rank[order])
         turn = np.empty(len(nodes), dtype=np.intp)
         turn[order] = np.arange(len(nodes)) - np.repeat(begins, np.diff(begins, append=len(nodes)))
         order = np.lexsort((turn, communicator))
-        first = _begins(communicator[order], turn[order])
+        first = arrays.starts(communicator[order], turn[order])
         counts = np.diff(first, append=len(nodes))
         short = counts != sizes[communicator[order][first]]
         if short.any():
@@ -289,7 +289,7 @@ class Merged:
             accepted = f"{expected[node]}, one for each member of an all-to-all that has sizes"
             raise InputError(message, key="split_offsets", accepted=accepted)
         by_task = np.argsort(self.leaders[exchanges], kind="stable")
-        for nodes in np.split(exchanges[by_task], _begins(self.leaders[exchanges][by_task])[1:]):
+        for nodes in np.split(exchanges[by_task], arrays.starts(self.leaders[exchanges][by_task])[1:]):
             table = np.zeros((1, len(nodes), len(nodes)))
             for node in nodes.tolist():
                 row = one.splits[one.split_offsets[node] : one.split_offsets[node + 1]]
@@ -363,15 +363,6 @@ def _tables(columns: Columns, leaders: IntArray) -> tuple[IntArray, tuple[IntArr
     found[collective] = index[columns.communicator[leaders[collective]]]
     ranks = (np.array([rank]) for rank in range(columns.ranks))
     return found, (*ranks, *(members[None, :] for members in groups.values()))
-
-
-def _begins(*keys: IntArray) -> IntArray:
-    """Return where runs of equal values begin."""
-    differs = np.zeros(len(keys[0]), dtype=bool)
-    differs[:1] = True
-    for key in keys:
-        differs[1:] |= key[1:] != key[:-1]
-    return np.flatnonzero(differs)
 
 
 def _listed(numbers: Sequence[int]) -> str:
