@@ -99,9 +99,7 @@ def test_switches_copy_and_reduce_where_they_may() -> None:
 
 
 def test_room_is_shared_by_those_that_a_tier_serves() -> None:
-    assert evolve(CXL, capacity=8e9).room(8) == 8e9
-    assert evolve(NODE, capacity=8e9).room(8) == 2e9
-    assert evolve(POOL, capacity=8e9).room(8) == 3e9
+    assert [evolve(tier, capacity=8e9).room(8) for tier in (CXL, NODE, POOL)] == [8e9, 2e9, 3e9]
     assert POOL.room(8) == np.inf
 
 
@@ -112,6 +110,12 @@ def test_memories_may_be_added_later_and_defaults_be_changed() -> None:
     renamed = fabric.with_defaults(name="other")
     assert (renamed.name, renamed.network.name, fabric.network.name) == ("other", "other", MESH.name)
     assert with_memories(MESH, []) is MESH
+    with pytest.raises(InputError, match="3 does not divide the 8 NPUs") as caught:
+        with_memories(MESH, [CXL, MemoryTier(name="odd", scope="node", npus=3, bandwidth=1e9)])
+    assert caught.value.key == "memories[1].npus"
+    with pytest.raises(InputError, match="'cxl' is the name of another tier") as caught:
+        with_memories(MESH, [CXL, CXL])
+    assert caught.value.key == "memories[1].name"
 
 
 @pytest.mark.parametrize(
@@ -137,12 +141,3 @@ def test_impossible_tiers_are_refused(fields: dict[str, Any], key: str, accepted
         MemoryTier(**{"name": "pool", "bandwidth": 1e9, **fields})
     assert caught.value.key == key
     assert accepted in str(caught.value.accepted)
-
-
-def test_tiers_that_do_not_fit_the_fabric_are_refused() -> None:
-    with pytest.raises(InputError, match="3 does not divide the 8 NPUs") as caught:
-        with_memories(MESH, [CXL, MemoryTier(name="odd", scope="node", npus=3, bandwidth=1e9)])
-    assert caught.value.key == "memories[1].npus"
-    with pytest.raises(InputError, match="'cxl' is the name of another tier") as caught:
-        with_memories(MESH, [CXL, CXL])
-    assert caught.value.key == "memories[1].name"
