@@ -7,7 +7,7 @@ all-gather goes the way back, and an all-reduce both ways. ``ring``, ``hierarchi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property, partial
 from itertools import count
 
@@ -212,11 +212,8 @@ def _is_ring(level: Level) -> bool:
 
 def _count(step: str, positions: int) -> int:
     """Return how many steps a reduce-scatter takes along ``positions``, one after the other."""
-    if step == "halving-doubling":
-        return positions.bit_length() - 1
-    if step == "in-network":
-        return positions
-    return 1 if step == "direct" else positions - 1
+    counts = {"halving-doubling": positions.bit_length() - 1, "in-network": positions, "direct": 1}
+    return counts.get(step, positions - 1)
 
 
 def _schedule(
@@ -270,7 +267,7 @@ class _Grid:
     rank_at: IntArray  # rank at each place of the group, one axis per dimension
     place: IntArray  # ``(ranks,)`` index of each into the raveled ``rank_at``
     ranks: IntArray  # ``(ranks,)`` numbers of all
-    _known: dict[tuple[str, int, int], IntArray] = field(factory=dict)
+    _known: dict[Hashable, IntArray] = field(factory=dict)
 
     @classmethod
     def of(cls, coordinates: IntArray) -> _Grid:
@@ -281,11 +278,10 @@ class _Grid:
             raise ScheduleError(f"{n} ranks are not a full product of {sizes.tolist()} positions")
         rank_at, ranks = np.empty(sizes, dtype=np.intp), np.arange(n)
         rank_at.ravel()[place] = ranks
-        return cls(coordinates, rank_at, place, ranks)
+        return cls(np.asfortranarray(coordinates), rank_at, place, ranks)
 
-    def once(self, what: str, dimension: int, by: int, find: Callable[[], IntArray]) -> IntArray:
+    def once(self, key: Hashable, find: Callable[[], IntArray]) -> IntArray:
         """Return what ``find`` returned the first time."""
-        key = what, dimension, by
         if key not in self._known:
             self._known[key] = find()
         return self._known[key]
@@ -310,19 +306,15 @@ class _Line:
     @property
     def x(self) -> IntArray:
         """Position in its line."""
-        return self._once("x", 0, lambda: np.ascontiguousarray(self.grid.coordinates[:, self.dimension]))
-
-    def shifted(self, distance: int) -> IntArray:
-        """Return the positions that are ``distance`` further on, round the line."""
-        return self._once("shifted", distance, lambda: (self.x + distance) % self.positions)
+        return self.grid.coordinates[:, self.dimension]
 
     def on(self, distance: int) -> IntArray:
         """Return the ranks that are ``distance`` positions further on, round the line."""
-        return self._once("on", distance, lambda: self.at(self.shifted(distance)))
+        return self.grid.once((self.dimension, distance), lambda: self.at((self.x + distance) % self.positions))
 
     def across(self, bit: int) -> IntArray:
         """Return the ranks at the same position but for that ``bit`` of it."""
-        return self._once("across", bit, lambda: self.at(self.x ^ bit))
+        return self.grid.once((self.dimension, "bit", bit), lambda: self.at(self.x ^ bit))
 
     def at(self, positions: IntArray | int, ranks: IntArray | None = None) -> IntArray:
         """Return the ranks at other ``positions`` of the lines of ``ranks``, all by default."""
@@ -349,9 +341,6 @@ class _Line:
         position += position >= self.x[source]
         return source, self.at(position, source), self.base[source], position
 
-    def _once(self, what: str, by: int, find: Callable[[], IntArray]) -> IntArray:
-        return self.grid.once(what, self.dimension, by, find)
-
 
 def _phases_of(step: str, line: _Line, pattern: Pattern, *, last: bool) -> tuple[list[Phase], list[Phase]]:
     """Return the phases of the reduce-scatter and of the all-gather along ``line``, of which ``pattern`` has."""
@@ -366,7 +355,7 @@ def _phases_of(step: str, line: _Line, pattern: Pattern, *, last: bool) -> tuple
 
 def _ring(line: _Line, *, reduce: bool) -> list[Phase]:
     # A block that is reduced starts its way just behind its owner, so that it gets there last.
-    first = line.shifted(-line.way) if reduce else line.x
+    first = (line.x - line.way) % line.positions if reduce else line.x
     return [
         Phase.of(
             line.grid.ranks,
