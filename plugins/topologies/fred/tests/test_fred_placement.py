@@ -87,7 +87,7 @@ class Picky(Circuits):
         ((flow,),) = (carried for stream in streams for carried in stream.values())
         if flow.inputs == self.wanted:
             return None
-        return Conflict("L1.0", RoutingConflict(2, 4, (flow,), depth=0, place=(), proven=True))
+        return Conflict("L1.0", RoutingConflict(2, 4, (flow,), proven=True))
 
 
 def picky(*ports: int) -> Fabric:

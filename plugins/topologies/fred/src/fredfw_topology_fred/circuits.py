@@ -24,26 +24,13 @@ POLICIES: Mapping[str, str] = {
 
 @frozen
 class Conflict:
-    """Streams that cannot be switched together.
-
-    Args:
-        switch: Name of the switch.
-        cause: What its routing says.
-    """
+    """Streams that a switch, by its name, cannot carry together."""
 
     switch: str
     cause: RoutingConflict
 
     def __str__(self) -> str:
         return f"{self.switch}: {self.cause}"
-
-
-@frozen(eq=False)
-class _Streams:
-    """What routes ask of the switches, and whether a switch combines or copies any of them."""
-
-    flows: tuple[SwitchFlows, ...]
-    in_network: bool
 
 
 @define(eq=False)
@@ -63,17 +50,21 @@ class Circuits(AdmissionPolicy):
     ports: PortMap
     node_name: Callable[[int], str]
     policy: str
-    _streams: dict[Routes, _Streams] = field(factory=dict, init=False)
+    _known: dict[Routes, tuple[tuple[SwitchFlows, ...], BoolArray]] = field(factory=dict, init=False)
     _together: dict[tuple[Routes, ...], Conflict | None] = field(factory=dict, init=False)
     _routed: dict[tuple[int, frozenset[SwitchFlow]], RoutingConflict | None] = field(factory=dict, init=False)
 
     def streams(self, routes: Routes) -> tuple[SwitchFlows, ...]:
         """Return what each of ``routes`` asks of the switches."""
-        return self._of(routes).flows
+        return self._of(routes)[0]
+
+    def unicasts(self, routes: Routes) -> BoolArray:
+        """Return the ``(F,)`` mask of ``routes`` that no switch copies or reduces."""
+        return self._of(routes)[1]
 
     def in_network(self, routes: Routes) -> bool:
         """Return whether a switch combines or copies any of ``routes``."""
-        return self._of(routes).in_network
+        return not self.unicasts(routes).all()
 
     def conflict(self, together: Sequence[Routes]) -> Conflict | None:
         """Return the first conflict among all routes of ``together``, as ``conflict_among`` does."""
@@ -117,17 +108,13 @@ class Circuits(AdmissionPolicy):
                 parts.append([number])
         return tuple(np.array(part) for part in parts)
 
-    def unicasts(self, routes: Routes) -> BoolArray:
-        """Return the ``(F,)`` mask of ``routes`` that no switch copies or reduces."""
-        return np.array([not _in_network(stream) for stream in self._of(routes).flows], dtype=bool)
-
-    def _of(self, routes: Routes) -> _Streams:
-        known = self._streams.get(routes)
-        if known is None:
+    def _of(self, routes: Routes) -> tuple[tuple[SwitchFlows, ...], BoolArray]:
+        if routes not in self._known:
             streams = self.ports.flows(routes)
-            in_network = any(map(_in_network, streams))
-            known = self._streams[routes] = _Streams(streams, in_network)
-        return known
+            at_switches = [[flow for carried in stream.values() for flow in carried] for stream in streams]
+            unicasts = [all(len(one.inputs) == len(one.outputs) == 1 for one in flows) for flows in at_switches]
+            self._known[routes] = streams, np.array(unicasts, dtype=bool)
+        return self._known[routes]
 
     def _route(self, ports: int, flows: list[SwitchFlow]) -> RoutingConflict | None:
         key = ports, frozenset(flows)
@@ -146,17 +133,9 @@ class Circuits(AdmissionPolicy):
         return CircuitAdmission(self)
 
 
-def _in_network(stream: SwitchFlows) -> bool:
-    """Return whether some switch copies or reduces a stream."""
-    return any(len(flow.inputs) > 1 or len(flow.outputs) > 1 for carried in stream.values() for flow in carried)
-
-
-# The flows of each switch that run at the same time.
-_Turn = dict[int, list[SwitchFlow]]
-
-
-def _turns(streams: Iterable[SwitchFlows]) -> list[_Turn]:
-    turns: list[_Turn] = []
+def _turns(streams: Iterable[SwitchFlows]) -> list[dict[int, list[SwitchFlow]]]:
+    """Return, for each turn, the flows of each switch that run at the same time."""
+    turns: list[dict[int, list[SwitchFlow]]] = []
     for stream in streams:
         turn = next((turn for turn in turns if not _share_a_port(stream, turn)), None)
         if turn is None:
@@ -166,13 +145,8 @@ def _turns(streams: Iterable[SwitchFlows]) -> list[_Turn]:
     return turns
 
 
-def _share_a_port(stream: SwitchFlows, turn: _Turn) -> bool:
-    return any(
-        not (one.inputs.isdisjoint(other.inputs) and one.outputs.isdisjoint(other.outputs))
-        for switch, flows in stream.items()
-        for one in flows
-        for other in turn.get(switch, ())
-    )
+def _share_a_port(stream: SwitchFlows, turn: Mapping[int, Sequence[SwitchFlow]]) -> bool:
+    return any(one.meets(other) for switch, flows in stream.items() for one in flows for other in turn.get(switch, ()))
 
 
 @define(eq=False)
@@ -181,9 +155,6 @@ class CircuitAdmission(Admission):
 
     Each class has a virtual circuit of its own (FRED, section on overlapping communication), so classes do not conflict
     with each other. Unicasts are not asked about: alone they always route, and they share the links in time.
-
-    Args:
-        circuits: The switches.
     """
 
     flow_by_flow: ClassVar[bool] = True
@@ -228,6 +199,6 @@ class CircuitAdmission(Admission):
         """See ``Admission.notes``: how many conflicts, the first of them, and what was done."""
         if self._first is None:
             return ()
-        policy, count = self.circuits.policy, len(self._met)
-        sets = f"{counted(count, 'set')} of streams met a routing conflict"
+        policy = self.circuits.policy
+        sets = f"{counted(len(self._met), 'set')} of streams met a routing conflict"
         return (f"{sets}, the first on {self._first}; policy {policy!r}: {POLICIES[policy]}",)

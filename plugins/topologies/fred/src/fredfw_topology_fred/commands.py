@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import click
 from attrs import asdict, astuple
@@ -67,28 +68,16 @@ def hardware_(fields: tuple[str, ...], json_path: str | None) -> None:
     outputs = Outputs({"--json": json_path})
     found = hardware(configured(Fred, fields, "--set"))
     outputs.write({"--json": lambda: _document("fred-hardware", asdict(found))})
-    outputs.show(lambda: [*table("Switches", *_switch_table(found)), *table("\nTotals", *_totals_table(found))])
+    outputs.show(lambda: _hardware_report(found))
 
 
-def _switch_table(found: Hardware) -> tuple[Sequence[str], list[Sequence[str | float]]]:
-    columns = ["level", "switches", "ports", "TB/s each way", "chiplets", "chiplet", "area (mm2)", "power (W)"]
-    return columns, [
-        (
-            f"L{row.level}",
-            row.switches,
-            row.ports,
-            row.bandwidth / 1e12,
-            f"{_figure(row.total_chiplets)}",
-            f"FRED_3({row.chiplet_ports.value:g}), {row.chiplet_ports.status}",
-            f"{_figure(row.chiplet_area)}",
-            f"{_figure(row.chiplet_power)}",
-        )
-        for row in found.rows
-    ]
-
-
-def _totals_table(found: Hardware) -> tuple[Sequence[str], list[Sequence[str | float]]]:
-    figures = {
+def _hardware_report(found: Hardware) -> list[Any]:
+    rows = list[Sequence[str | float]]()
+    for row in found.rows:
+        chiplet = f"FRED_3({row.chiplet_ports.value:g}), {row.chiplet_ports.status}"
+        own = (f"L{row.level}", row.switches, row.ports, row.bandwidth / 1e12, _figure(row.total_chiplets), chiplet)
+        rows.append((*own, _figure(row.chiplet_area), _figure(row.chiplet_power)))
+    totals = {
         "chiplets": found.chiplets,
         "area (mm2)": found.area,
         "power of the chiplets (W)": found.chiplet_power,
@@ -97,8 +86,9 @@ def _totals_table(found: Hardware) -> tuple[Sequence[str], list[Sequence[str | f
         "share of the wafer's area": found.area_share,
         "share of the wafer's power": found.power_share,
     }
-    columns = ["total", "value", "status", "how"]
-    return columns, [(name, one.value, str(one.status), one.source) for name, one in figures.items()]
+    columns = ["level", "switches", "ports", "TB/s each way", "chiplets", "chiplet", "area (mm2)", "power (W)"]
+    figures = [(name, one.value, str(one.status), one.source) for name, one in totals.items()]
+    return [*table("Switches", columns, rows), *table("\nTotals", ["total", "value", "status", "how"], figures)]
 
 
 def _figure(figure: Figure) -> str:
@@ -139,47 +129,34 @@ def check_routing(
     limits.check("transfers", least * len(middles) * len(placements), key="--npus")
     plugins = open_framework(ctx).plugins
     chosen = [plugins.placements.get(name)() for name in placements]
+    arity = (group, npus // group)[: 1 if npus == group else 2]
     checks = [
-        check(_wafer(npus, group, m).build(), placement, strategies(npus, whole=whole))
+        check(Fred(arity=arity, middle_switches=m).build(), placement, strategies(npus, whole=whole))
         for m in middles
         for placement in chosen
     ]
     outputs.write(
         {"--json": lambda: _document("fred-routing", {"npus": npus, "group": group, "checks": _plain(checks)})}
     )
-    outputs.show(
-        lambda: [
-            *table(f"Strategies of up to {npus} NPUs, {group} per L1 switch", *_checks_table(checks)),
-            *table("\nSmallest counterexamples", *_counterexamples_table(checks)),
-        ]
-    )
+    outputs.show(lambda: _routing_report(f"Strategies of up to {npus} NPUs, {group} per L1 switch", checks))
 
 
-def _wafer(npus: int, group: int, m: int) -> Fred:
-    """Return a wafer of two levels, or of one where one switch will do."""
-    if npus == group:
-        return Fred(arity=(npus,), middle_switches=m)
-    return Fred(arity=(group, npus // group), middle_switches=m)
-
-
-def _checks_table(checks: Sequence[Check]) -> tuple[Sequence[str], list[Sequence[str | float]]]:
-    columns = ["m", "placement", "strategies", "routable", *PHASES, "no place", "unproven"]
-    rows: list[Sequence[str | float]] = []
+def _routing_report(title: str, checks: Sequence[Check]) -> list[Any]:
+    rows, examples = list[Sequence[str | float]](), list[Sequence[str | float]]()
     for one in checks:
-        failed = [finding.phase for finding in one.findings]
-        conflicts = [failed.count(phase) for phase in (*PHASES, NO_PLACE)]
+        phases = [finding.phase for finding in one.findings]
+        conflicts = [phases.count(phase) for phase in (*PHASES, NO_PLACE)]
         unproven = sum(not finding.proven for finding in one.findings)
         rows.append((one.m, one.placement, one.strategies, one.routable, *conflicts, unproven))
-    return columns, rows
-
-
-def _counterexamples_table(checks: Sequence[Check]) -> tuple[Sequence[str], list[Sequence[str | float]]]:
-    rows: list[Sequence[str | float]] = [
-        (one.m, one.placement, name(found.strategy), found.phase, found.conflict)
-        for one in checks
-        for found in one.findings[:1]
+        if one.findings:
+            found = one.findings[0]
+            examples.append((one.m, one.placement, name(found.strategy), found.phase, found.conflict))
+    columns = ["m", "placement", "strategies", "routable", *PHASES, "no place", "unproven"]
+    smallest = examples or [("", "", "none", "", "")]
+    return [
+        *table(title, columns, rows),
+        *table("\nSmallest counterexamples", ["m", "placement", "strategy", "phase", "conflict"], smallest),
     ]
-    return ["m", "placement", "strategy", "phase", "conflict"], rows or [("", "", "none", "", "")]
 
 
 def _plain(checks: Sequence[Check]) -> list[dict[str, object]]:

@@ -20,12 +20,7 @@ NO_PLACE = "no place"
 
 @frozen(eq=False)
 class Switching:
-    """The switches of one fabric, asked about streams between NPUs; remembers the way of every stream.
-
-    Args:
-        fabric: The network.
-        circuits: Its switches.
-    """
+    """The switches of one fabric, asked about streams between NPUs; remembers the way of every stream."""
 
     fabric: Fabric
     circuits: Circuits

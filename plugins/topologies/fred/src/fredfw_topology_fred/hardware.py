@@ -51,13 +51,7 @@ class FigureStatus(StrEnum):
 
 @frozen
 class Figure:
-    """A number with its standing.
-
-    Args:
-        value: The number.
-        status: How far it can be trusted.
-        source: Where it is published, or how it was computed.
-    """
+    """A number, how far it can be trusted, and where it is published or how it was computed."""
 
     value: float
     status: FigureStatus
@@ -66,12 +60,7 @@ class Figure:
 
 @frozen
 class Ports:
-    """Equal ports.
-
-    Args:
-        count: How many.
-        bandwidth: B/s of each, each way.
-    """
+    """So many equal ports, with the B/s of each, each way."""
 
     count: int
     bandwidth: float
@@ -84,11 +73,7 @@ class Ports:
 
 @frozen
 class Chiplet:
-    """One FRED_3 chiplet.
-
-    Args:
-        ports: Its ports, equal ones together, the widest first.
-    """
+    """One FRED_3 chiplet: its ports, equal ones together, the widest first."""
 
     ports: tuple[Ports, ...]
 
@@ -143,9 +128,7 @@ class SwitchRow:
         slices: Chiplets of a plane, between which each of its ports is cut.
         chiplet: The chiplet, all of whose ports a plane has.
         chiplets: How many make one switch.
-        chiplet_ports: Ports of each chiplet.
-        chiplet_area: mm2 of each chiplet.
-        chiplet_power: W of each chiplet.
+        chiplet_ports: Of each chiplet, as are ``chiplet_area`` in mm2 and ``chiplet_power`` in W.
     """
 
     level: int
@@ -181,17 +164,8 @@ class SwitchRow:
         """Chiplets of all switches of this row."""
         return Figure(self.switches * self.chiplets.value, self.chiplets.status, "switches x chiplets of each")
 
-    @property
-    def total_area(self) -> Figure:
-        """Their mm2."""
-        return self._all(self.chiplet_area)
-
-    @property
-    def total_power(self) -> Figure:
-        """Their W."""
-        return self._all(self.chiplet_power)
-
-    def _all(self, each: Figure) -> Figure:
+    def total(self, each: Figure) -> Figure:
+        """Return the area or the power of all of them, given that of ``each``."""
         status = _weakest(self.chiplets, each)
         return Figure(self.total_chiplets.value * each.value, status, "number of chiplets x that of each")
 
@@ -243,10 +217,10 @@ def hardware(topology: Fred) -> Hardware:
     rows = tuple(_rows(topology))
     paper = tuple(_rows(Fred()))
     chiplets = _sum([row.total_chiplets for row in rows])
-    area = _sum([row.total_area for row in rows])
-    chiplet_power = _sum([row.total_power for row in rows])
+    area = _sum([row.total(row.chiplet_area) for row in rows])
+    chiplet_power = _sum([row.total(row.chiplet_power) for row in rows])
 
-    rest = PAPER_POWER - _sum([row.total_power for row in paper]).value
+    rest = PAPER_POWER - _sum([row.total(row.chiplet_power) for row in paper]).value
     ratio = sum(row.link_bandwidth for row in rows) / sum(row.link_bandwidth for row in paper)
     how = f"{PAPER_POWER} W of the paper's fabric less its chiplets"
     if rows == paper:

@@ -45,7 +45,6 @@ class RoutablePlacement(Placement):
         asked = list(phases(mesh))
 
         def conflicts(order: IntArray) -> int:
-            """Return how many phases cannot be routed."""
             return sum(switching.conflict(streams, order) is not None for _, streams in asked)
 
         npus = len(fabric.npus)

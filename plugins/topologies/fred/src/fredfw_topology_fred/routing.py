@@ -9,7 +9,7 @@ from attrs import frozen
 
 from fredfw import Fabric, NodeKind, Operation, Router, Routes
 from fredfw.errors import UnsupportedError
-from fredfw.typing import BoolArray, FloatArray, IntArray
+from fredfw.typing import BoolArray, IntArray
 
 
 @frozen
@@ -55,7 +55,7 @@ class UpDownRouter(Router):
             shared = np.minimum(_shared(line, other), (other >= 0).sum(axis=1) - 1)
             sources, destinations = np.broadcast_arrays(sources, destinations)
         up, down = tree.ways(sources, destinations, np.broadcast_to(shared, sources.shape))
-        rise, fall = _seconds(fabric, up), _seconds(fabric, down)
+        rise, fall = (np.where(ways >= 0, fabric.latencies[ways], 0.0).sum(axis=1) for ways in (up, down))
         together = operation is Operation.ALL_REDUCE
         latency = rise.max(initial=0.0) + fall.max(initial=0.0) if together else (rise + fall).max(initial=0.0)
         up, down = np.unique(up[up >= 0]), np.unique(down[down >= 0])
@@ -103,11 +103,7 @@ class _Tree:
         line[tiers[0], 0] = tiers[0]
         for depth, tier in enumerate(tiers[1:-1], start=1):
             above = parent[tier]
-            for table, own in (
-                (line, tier),
-                (up, fabric.links_between(tier, above)),
-                (down, downlink[tier]),
-            ):
+            for table, own in ((line, tier), (up, fabric.links_between(tier, above)), (down, downlink[tier])):
                 table[tier] = table[above]
                 table[tier, depth] = own
         return cls(line, up, down)
@@ -122,12 +118,6 @@ def _shared(line: IntArray, other: IntArray) -> IntArray:
     """Return ``(rows,)`` how many ancestors two lines share; those are the ones nearest to the root."""
     shared: IntArray = ((line == other) & (line >= 0)).sum(axis=1)
     return shared
-
-
-def _seconds(fabric: Fabric, ways: IntArray) -> FloatArray:
-    """Return the latency of each row of links (-1 for none)."""
-    seconds: FloatArray = np.where(ways >= 0, fabric.latencies[ways], 0.0).sum(axis=1)
-    return seconds
 
 
 def _require(fabric: Fabric, nodes: IntArray, able: BoolArray, verb: str) -> None:

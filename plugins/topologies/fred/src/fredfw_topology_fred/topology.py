@@ -31,34 +31,19 @@ from fredfw_topology_fred.routing import UpDownRouter
 
 NPU_BANDWIDTH = 3e12
 """B/s from an NPU to its L1 switch and back (FRED, ISCA 2025)."""
-
-
 _WATTS = 179.35
 """Of all switches of the wafer, 35 chiplets (FRED, ISCA 2025)."""
 _MOST = 32
 """Switch levels; NumPy has arrays of so many dimensions in all its versions."""
 
 
-@frozen
-class Variant:
-    """One of the paper's four configurations.
-
-    Args:
-        uplink: B/s from an L1 switch to L2 and back.
-        in_network: Whether collectives are carried out in the switches.
-    """
-
-    uplink: float
-    in_network: bool
-
-
-VARIANTS: Mapping[str, Variant] = {
-    "A": Variant(1.5e12, in_network=False),
-    "B": Variant(1.5e12, in_network=True),
-    "C": Variant(12e12, in_network=False),
-    "D": Variant(12e12, in_network=True),
+VARIANTS: Mapping[str, tuple[float, bool]] = {
+    "A": (1.5e12, False),
+    "B": (1.5e12, True),
+    "C": (12e12, False),
+    "D": (12e12, True),
 }
-"""FRED (ISCA 2025), the table of evaluated configurations."""
+"""B/s from an L1 switch to L2 and back, and whether switches carry out collectives (FRED, ISCA 2025, evaluation)."""
 
 
 @frozen
@@ -99,11 +84,7 @@ class Fred(Topology):
     )
 
     def __attrs_post_init__(self) -> None:
-        """Refuse bandwidths that do not fit the tree.
-
-        Raises:
-            InputError: Not one bandwidth per switch level, or none given for a tree deeper than the paper's.
-        """
+        """Refuse trees that are too deep, and bandwidths that are not one for each level."""
         depth = len(self.arity)
         if depth > _MOST:
             raise InputError(f"{depth} switch levels", key="arity", accepted=f"1 to {_MOST} of them")
@@ -120,12 +101,12 @@ class Fred(Topology):
         """B/s of the link from an NPU, from an L1 switch, and so on up to the switches below the root."""
         if self.bandwidths is not None:
             return self.bandwidths
-        return (NPU_BANDWIDTH, VARIANTS[self.variant].uplink)[: len(self.arity)]
+        return (NPU_BANDWIDTH, VARIANTS[self.variant][0])[: len(self.arity)]
 
     def cost(self, prices: Prices | None = None, fabric: Fabric | None = None) -> Bill:
         """See ``Topology.cost``; the paper gives the power of the switches of its own wafer, and no price."""
         bill = Bill.of(fabric or self.build(), self.scopes, prices)
-        wafer = (4, 5), (NPU_BANDWIDTH, VARIANTS["D"].uplink), 18, 3
+        wafer = (4, 5), (NPU_BANDWIDTH, VARIANTS["D"][0]), 18, 3
         if (self.arity, self.uplinks, self.io_controllers, self.middle_switches) != wafer:
             return bill
         items = (evolve(one, watts=_WATTS) if one.name.startswith("switch ports") else one for one in bill.items)
@@ -155,11 +136,9 @@ class Fred(Topology):
         kinds = np.repeat(
             [NodeKind.NPU, NodeKind.SWITCH, NodeKind.CONTROLLER], [counts[0], tree - counts[0], len(gates)]
         )
-        in_network = VARIANTS[self.variant].in_network if self.in_network is None else self.in_network
-        sources, destinations = (
-            np.concatenate([child, parent, gates, doors]),
-            np.concatenate([parent, child, doors, gates]),
-        )
+        in_network = VARIANTS[self.variant][1] if self.in_network is None else self.in_network
+        sources = np.concatenate([child, parent, gates, doors])
+        destinations = np.concatenate([parent, child, doors, gates])
         ports = PortMap.of(kinds, np.concatenate([parent, [-1], doors]), sources, destinations)
         names = partial(_node_name, tuple(int(one) for one in first))
         return Fabric(

@@ -27,7 +27,7 @@ class SwitchConfiguration:
     Args:
         m: Number of middle switches.
         ports: P.
-        flows: What is carried, in the ports of this switch.
+        flows: What is carried.
         carriers: Middle switch that carries each flow; empty where ``ports`` is 2.
         middles: The middle switches, ``None`` for one that carries nothing.
         steps: Colours that were tried to find this, in all conflict graphs together.
@@ -53,9 +53,9 @@ class SwitchConfiguration:
         """The R microswitches: inputs (of this switch) that each sends, reduced, to each of its middle switches."""
         settings: tuple[dict[int, frozenset[int]], ...] = tuple({} for _ in range(self.ports // 2))
         for flow, carrier in zip(self.flows, self.carriers, strict=True):
-            for microswitch in {port // 2 for port in flow.inputs if port < self._paired}:
-                pair = {2 * microswitch, 2 * microswitch + 1}
-                settings[microswitch][carrier] = flow.inputs & pair
+            for port in flow.inputs:
+                if port < self._paired:
+                    settings[port // 2][carrier] = flow.inputs & {port, port ^ 1}
         return settings
 
     @cached_property

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from xml.etree import ElementTree as ET
 
-from attrs import define, field
-
 from fredfw_topology_fred.switch.configuration import SwitchConfiguration
 from fredfw_topology_fred.switch.flow import SwitchFlow
 from fredfw_topology_fred.switch.routing import idle
@@ -131,6 +129,10 @@ def _number(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
 
+def _points(points: Sequence[tuple[float, float]]) -> str:
+    return " ".join(f"{_number(x)},{_number(y)}" for x, y in points)
+
+
 def _name(parent: ET.Element, m: int, ports: int, x: float, y: float, size: float, before: str = "") -> None:
     """Write FRED_m(P) there."""
     text = _element(parent, "text", f"{before}FRED", x=x, y=y, font_size=size, fill=INK)
@@ -138,47 +140,32 @@ def _name(parent: ET.Element, m: int, ports: int, x: float, y: float, size: floa
     _element(text, "tspan", f"({ports})", dy=-0.2 * size)
 
 
-@define
 class _Picture:
     """What is drawn so far, the top of the switch at y = 0."""
 
-    m: int
-    flows: Sequence[SwitchFlow]
-    drawing: ET.Element = field(init=False, factory=lambda: ET.Element("g"))
-    frames: ET.Element = field(init=False)
-    idle: ET.Element = field(init=False)
-    routes: list[ET.Element] = field(init=False)
-    parts: ET.Element = field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        """Make the layers, the lowest first."""
+    def __init__(self, m: int, flows: Sequence[SwitchFlow]) -> None:
+        self.m, self.flows = m, flows
+        self.drawing = ET.Element("g")
+        # The layers, the lowest first.
         self.frames = _element(self.drawing, "g", "\n")
         self.idle = _element(self.drawing, "g", "\n", fill="none", stroke=GREY)
-        self.routes = []
+        self.routes: list[ET.Element] = []
         for number, flow in enumerate(self.flows):
             self.routes.append(_element(self.drawing, "g", "\n", fill="none", data_flow=str(number), **_stroke(number)))
             _element(self.routes[-1], "title", _arrow(flow))
         self.parts = _element(self.drawing, "g", "\n", text_anchor="middle")
 
     def switch(
-        self,
-        configuration: SwitchConfiguration,
-        flow_of: Mapping[SwitchFlow, int],
-        path: str,
-        left: float,
-        top: float,
+        self, configuration: SwitchConfiguration, flow_of: Mapping[SwitchFlow, int], path: str, left: float, top: float
     ) -> list[float]:
-        """Draw a switch.
+        """Draw a switch whose upper left corner is at ``left``, ``top``; return y of each port, alike on both sides.
 
         Args:
             configuration: The switch.
             flow_of: Number of each of its flows in the whole picture.
             path: The middle switches that it is in, as in the names of the networkx view.
-            left: x of its left end.
-            top: y of its upper end.
-
-        Returns:
-            y of each port, the same on both sides.
+            left: x.
+            top: y.
         """
         m, ports = self.m, configuration.ports
         width, height = _size(m, ports)
@@ -221,24 +208,13 @@ class _Picture:
     def frame(self, middle: int, ports: int, left: float, top: float) -> None:
         """Draw the frame of a middle switch."""
         width, height = _frame(self.m, ports)
-        _element(
-            self.frames,
-            "rect",
-            x=left,
-            y=top,
-            width=width,
-            height=height,
-            rx=6,
-            fill="black",
-            fill_opacity="0.03",
-            stroke=GREY,
-        )
+        shade = {"fill": "black", "fill_opacity": "0.03", "stroke": GREY}
+        _element(self.frames, "rect", x=left, y=top, width=width, height=height, rx=6, **shade)
         _name(self.frames, self.m, ports, left + PAD, top + TITLE - 6, SMALL, f"{middle}: ")
 
     def line(self, points: Sequence[tuple[float, float]], number: int | None) -> None:
         """Draw a line, in the colour of the flow that uses it."""
-        layer = self.idle if number is None else self.routes[number]
-        _element(layer, "polyline", points=" ".join(f"{_number(x)},{_number(y)}" for x, y in points))
+        _element(self.idle if number is None else self.routes[number], "polyline", points=_points(points))
 
     def port(self, word: str, port: int, x: float, y: float, number: int | None) -> None:
         """Draw a port of the whole switch, centred there."""
@@ -249,31 +225,23 @@ class _Picture:
         _element(pin, "text", str(port), x=x, y=y + 3.5, font_size=SMALL, fill=ink)
 
     def part(
-        self,
-        kind: str,
-        name: str,
-        left: float,
-        y: float,
-        jobs: Mapping[str, Mapping[int, int]],
-        ports: Sequence[int],
+        self, kind: str, name: str, left: float, y: float, jobs: Mapping[str, Mapping[int, int]], ports: Sequence[int]
     ) -> None:
-        """Draw a microswitch, multiplexer or demultiplexer whose left side has its middle there.
+        """Draw a microswitch, multiplexer or demultiplexer whose left side has its middle at ``left``, ``y``.
 
         Args:
             kind: What is written on it as long as it only passes values on.
             name: Its name in the networkx view.
-            left: x of its left side.
-            y: y of its middle.
+            left: x.
+            y: y.
             jobs: The letters of what it does to a flow at both its ports, and the flows at the ports of that side.
             ports: Its one or two ports.
         """
         height = _box(self.m)
         at = {job: [users.get(port) for port in ports] for job, users in jobs.items()}
-        done = {
-            job: both[0] for job, both in at.items() if len(both) == 2 and both[0] == both[1] and both[0] is not None
-        }
+        done = {job: one for job, (one, *other) in at.items() if other == [one] and one is not None}
         used = any(number is not None for both in at.values() for number in both)
-        fill, ink = (PAPER, INK if used else GREY)
+        fill, ink = PAPER, INK if used else GREY
         does = "passes on" if used else "idle"
         if done:
             number = next(iter(done.values()))
@@ -284,26 +252,12 @@ class _Picture:
         # A demultiplexer widens from its input to its lines, a multiplexer narrows.
         west, east = {"demux": (height / 4, height / 2), "mux": (height / 2, height / 4)}.get(kind, (height / 2,) * 2)
         corners = [(left, y - west), (left + BOX, y - east), (left + BOX, y + east), (left, y + west)]
-        _element(
-            box,
-            "polygon",
-            points=" ".join(f"{_number(a)},{_number(b)}" for a, b in corners),
-            fill=fill,
-            stroke=INK if used else GREY,
-            stroke_width="1.5",
-            stroke_linejoin="round",
-        )
+        edge = {"stroke": INK if used else GREY, "stroke_width": "1.5", "stroke_linejoin": "round"}
+        _element(box, "polygon", points=_points(corners), fill=fill, **edge)
         size = FONT if len(kind) <= 2 else SMALL - 1  # "demux" has to fit
-        _element(
-            box,
-            "text",
-            "".join(done) or kind,
-            x=left + BOX / 2,
-            y=y + 0.35 * size,
-            font_size=size,
-            fill=ink,
-            font_weight="bold" if done else "normal",
-        )
+        middle, weight = left + BOX / 2, "bold" if done else "normal"
+        text = "".join(done) or kind
+        _element(box, "text", text, x=middle, y=y + 0.35 * size, font_size=size, fill=ink, font_weight=weight)
 
 
 def _page(picture: _Picture, ports: int, width: float, height: float) -> str:

@@ -14,13 +14,15 @@ class InvalidFlowError(InputError):
     """A flow that no switch could carry, or that does not fit the switch or the other flows."""
 
 
+def _refused(message: str, accepted: str) -> InvalidFlowError:
+    return InvalidFlowError(message, key="flow", accepted=accepted)
+
+
 def _ports(value: Iterable[int]) -> frozenset[int]:
     try:
         return frozenset(index(port) for port in value)
     except TypeError:
-        raise InvalidFlowError(
-            f"{value!r} is not a set of ports", key="flow", accepted="whole numbers from 0"
-        ) from None
+        raise _refused(f"{value!r} is not a set of ports", "whole numbers from 0") from None
 
 
 @frozen(cache_hash=True, repr=False, order=False)
@@ -29,10 +31,6 @@ class SwitchFlow:
 
     An all-reduce has the same ports on both sides, a multicast one input, a reduction one output, a unicast one of each
     (FRED, ISCA 2025, section on the FRED switch).
-
-    Args:
-        inputs: Input port numbers.
-        outputs: Output port numbers.
 
     Raises:
         InvalidFlowError: No inputs, or no outputs, or something that is not a port number.
@@ -44,20 +42,21 @@ class SwitchFlow:
     def __attrs_post_init__(self) -> None:
         for side, ports in (("inputs", self.inputs), ("outputs", self.outputs)):
             if not ports:
-                raise InvalidFlowError(f"flow {self} has no {side}", key="flow", accepted="one or more on each side")
+                raise _refused(f"flow {self} has no {side}", "one or more on each side")
 
     def inside(self) -> SwitchFlow:
         """Return the same flow in the ports of the middle switch that carries it: one port per outer microswitch."""
         return SwitchFlow((port // 2 for port in self.inputs), (port // 2 for port in self.outputs))
 
+    def meets(self, other: SwitchFlow) -> bool:
+        """Return whether the two share an input or an output port."""
+        return not (self.inputs.isdisjoint(other.inputs) and self.outputs.isdisjoint(other.outputs))
+
     def __str__(self) -> str:
-        return f"{_text(self.inputs)}->{_text(self.outputs)}"
+        inputs, outputs = (",".join(map(str, sorted(ports))) for ports in (self.inputs, self.outputs))
+        return f"{{{inputs}}}->{{{outputs}}}"
 
     __repr__ = __str__
-
-
-def _text(ports: frozenset[int]) -> str:
-    return "{" + ",".join(map(str, sorted(ports))) + "}"
 
 
 def check(flows: Sequence[SwitchFlow], ports: int) -> None:
@@ -68,22 +67,15 @@ def check(flows: Sequence[SwitchFlow], ports: int) -> None:
     """
     for flow in flows:
         if not isinstance(flow, SwitchFlow):
-            raise InvalidFlowError(f"{flow!r} is not a flow", key="flow", accepted="SwitchFlow(inputs, outputs)")
+            raise _refused(f"{flow!r} is not a flow", "SwitchFlow(inputs, outputs)")
     for side in ("inputs", "outputs"):
         taken: dict[int, SwitchFlow] = {}
         for flow in flows:
             for port in sorted(getattr(flow, side)):
                 what = f"{side.removesuffix('s')} port {port}"
                 if not 0 <= port < ports:
-                    raise InvalidFlowError(
-                        f"flow {flow} uses {what}, but the switch has {ports} ports",
-                        key="flow",
-                        accepted=f"0 to {ports - 1}",
-                    )
+                    raise _refused(f"flow {flow} uses {what}, but the switch has {ports} ports", f"0 to {ports - 1}")
                 if port in taken:
-                    raise InvalidFlowError(
-                        f"flows {taken[port]} and {flow} both use {what}",
-                        key="flow",
-                        accepted="flows that share no input and no output",
-                    )
+                    accepted = "flows that share no input and no output"
+                    raise _refused(f"flows {taken[port]} and {flow} both use {what}", accepted)
                 taken[port] = flow

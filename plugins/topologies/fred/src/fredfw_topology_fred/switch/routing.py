@@ -7,7 +7,10 @@ of the outer graph, and the search goes on. A set that contains an impossible on
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from functools import partial, reduce
+from operator import or_
 
 from attrs import define, evolve, field
 
@@ -25,30 +28,26 @@ class RoutingConflict(SimulationError):  # noqa: N818  (the paper's word for it)
         ports: Ports of the switch.
         core: Flows that cannot be routed together; as few as the search's bound allows, so mostly the rest routes if
             any of them is left out.
-        depth: How deep the recursion was when it got stuck, 0 in the switch itself.
-        place: The middle switches on the way there, outermost first.
+        place: The middle switches on the way to where the recursion got stuck, outermost first.
         proven: Whether there is no way; ``False`` if the search was cut short, or others were not to be moved.
+
+    Attributes:
+        depth: How many switches ``place`` has.
     """
 
     def __init__(
-        self, m: int, ports: int, core: tuple[SwitchFlow, ...], *, depth: int, place: tuple[int, ...], proven: bool
+        self, m: int, ports: int, core: tuple[SwitchFlow, ...], *, place: tuple[int, ...] = (), proven: bool = False
     ) -> None:
-        self.m, self.ports, self.core = m, ports, core
-        self.depth, self.place, self.proven = depth, place, proven
+        self.m, self.ports, self.core, self.place, self.proven = m, ports, core, place, proven
+        self.depth = len(place)
         where = "in the switch itself" if not place else "in middle switch " + " of ".join(map(str, reversed(place)))
         how = "cannot be routed" if proven else "could not be routed"
         super().__init__(
-            f"FRED_{m}({ports}): {', '.join(map(str, core))} {how} together, stuck at depth {depth} {where}"
+            f"FRED_{m}({ports}): {', '.join(map(str, core))} {how} together, stuck at depth {self.depth} {where}"
         )
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _conflict, (self.m, self.ports, self.core, self.depth, self.place, self.proven)
-
-
-def _conflict(
-    m: int, ports: int, core: tuple[SwitchFlow, ...], depth: int, place: tuple[int, ...], proven: bool
-) -> RoutingConflict:
-    return RoutingConflict(m, ports, core, depth=depth, place=place, proven=proven)
+        return partial(RoutingConflict, place=self.place, proven=self.proven), (self.m, self.ports, self.core)
 
 
 def route(m: int, ports: int, flows: Sequence[SwitchFlow]) -> SwitchConfiguration:
@@ -62,8 +61,8 @@ def route(m: int, ports: int, flows: Sequence[SwitchFlow]) -> SwitchConfiguratio
     if isinstance(found, SwitchConfiguration):
         return evolve(found, steps=search.colours.steps, exact=not search.colours.exhausted)
     proven = not search.colours.exhausted
-    core = search.reduced(ports, found)
-    raise RoutingConflict(m, ports, core.core, depth=len(core.place), place=core.place, proven=proven)
+    stuck = search.reduced(ports, found)
+    raise RoutingConflict(m, ports, stuck.core, place=stuck.place, proven=proven)
 
 
 def add(configuration: SwitchConfiguration, flow: SwitchFlow) -> SwitchConfiguration:
@@ -76,7 +75,7 @@ def add(configuration: SwitchConfiguration, flow: SwitchFlow) -> SwitchConfigura
     added = _added(configuration, flow)
     if isinstance(added, SwitchConfiguration):
         return added
-    raise RoutingConflict(configuration.m, configuration.ports, (*added, flow), depth=0, place=(), proven=False)
+    raise RoutingConflict(configuration.m, configuration.ports, (*added, flow))
 
 
 def _added(configuration: SwitchConfiguration, flow: SwitchFlow) -> SwitchConfiguration | tuple[SwitchFlow, ...]:
@@ -86,7 +85,7 @@ def _added(configuration: SwitchConfiguration, flow: SwitchFlow) -> SwitchConfig
         return evolve(configuration, flows=flows)
     inner = flow.inside()
     carried_by = dict(zip(configuration.flows, configuration.carriers, strict=True))
-    blocking = {one for one in configuration.flows if _meet(one.inside(), inner)}
+    blocking = {one for one in configuration.flows if one.inside().meets(inner)}
     taken = {carried_by[one] for one in blocking}
     for carrier, middle in enumerate(configuration.middles):
         if carrier in taken:
@@ -175,23 +174,11 @@ def _middle(ports: int) -> int:
     return -(-ports // 2)
 
 
-def _meet(one: SwitchFlow, other: SwitchFlow) -> bool:
-    """Return whether two flows, in the ports of a middle switch, share a microswitch outside of it."""
-    return not (one.inputs.isdisjoint(other.inputs) and one.outputs.isdisjoint(other.outputs))
-
-
 def _conflicts(inner: Sequence[SwitchFlow]) -> list[int]:
     """Return the conflict graph: for each flow the others that it meets, as a bit mask."""
-    users: dict[tuple[str, int], int] = {}
-    for at, flow in enumerate(inner):
-        for side, ports in (("inputs", flow.inputs), ("outputs", flow.outputs)):
-            for port in ports:
-                users[side, port] = users.get((side, port), 0) | 1 << at
-    conflicts = []
-    for at, flow in enumerate(inner):
-        mask = 0
-        for side, ports in (("inputs", flow.inputs), ("outputs", flow.outputs)):
-            for port in ports:
-                mask |= users[side, port]
-        conflicts.append(mask & ~(1 << at))
-    return conflicts
+    lines = [[(side, port) for side in ("inputs", "outputs") for port in getattr(flow, side)] for flow in inner]
+    users: Counter[tuple[str, int]] = Counter()
+    for at, used in enumerate(lines):
+        for line in used:
+            users[line] |= 1 << at
+    return [reduce(or_, (users[line] for line in used)) & ~(1 << at) for at, used in enumerate(lines)]

@@ -26,8 +26,8 @@ class Microswitches:
         r: Microswitches that reduce their two inputs, each with a line to every middle switch.
         d: Microswitches that copy to their two outputs, each with a line from every middle switch.
         rd: 2 x 2 microswitches that do both, where the recursion ends.
-        multiplexers: Those of odd output ports.
-        demultiplexers: Those of odd input ports.
+        multiplexers: Of odd output ports.
+        demultiplexers: Of odd input ports.
     """
 
     r: int
@@ -45,12 +45,8 @@ class FredSwitch:
     of r (even) or r + 1 (odd) ports between them, which are built the same way; an odd last port reaches every middle
     switch through a demultiplexer and a multiplexer. FRED_m(2) is one RD microswitch.
 
-    Args:
-        m: Middle switches, 2 or more.
-        ports: P, 2 or more.
-
     Raises:
-        InputError: Fewer than two of either.
+        InputError: ``m`` or ``ports``, which is P, is below 2.
     """
 
     m: int = field(validator=whole(2))
@@ -100,11 +96,8 @@ class FredSwitch:
             RoutingConflict: It cannot be added without moving another one.
         """
         if (configuration.m, configuration.ports) != (self.m, self.ports):
-            raise InputError(
-                f"a configuration of FRED_{configuration.m}({configuration.ports})",
-                key="configuration",
-                accepted=f"one of {self}",
-            )
+            message = f"a configuration of FRED_{configuration.m}({configuration.ports})"
+            raise InputError(message, key="configuration", accepted=f"one of {self}")
         check((*configuration.flows, flow), self.ports)
         return routing.add(configuration, flow)
 
@@ -121,9 +114,9 @@ class FredSwitch:
         import networkx as nx
 
         graph: networkx.DiGraph[str] = nx.DiGraph(name=str(self))
-        for side in ("input", "output"):
-            graph.add_nodes_from((f"{side.removesuffix('put')}{port}" for port in range(self.ports)), kind=side)
         entries, exits = [f"in{port}" for port in range(self.ports)], [f"out{port}" for port in range(self.ports)]
+        graph.add_nodes_from(entries, kind="input")
+        graph.add_nodes_from(exits, kind="output")
         for name, kind, sources, targets in self._parts("", entries, exits):
             graph.add_node(name, kind=kind)
             graph.add_edges_from((source, name) for source in sources)
