@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import networkx as nx
@@ -26,7 +27,8 @@ from fredfw.errors import SimulationError
 from fredfw.simulation import CircuitPreempt, FlowNetwork, Lowering, ScheduleRun
 from fredfw.typing import FloatArray, IntArray
 from fredfw_topology_fred import Fred
-from fredfw_topology_fred.circuits import POLICIES, Circuits
+from fredfw_topology_fred.circuits import POLICIES, Circuits, Conflict
+from fredfw_topology_fred.feasibility import Switching
 
 # The DP groups of MP(1)-DP(2)-PP(5): NPUs {i, i + 5}. All of them cross L2, whose port i is that of NPU i and whose
 # microswitch i // 2 is that of ports 2j and 2j + 1, so the groups are at its microswitches
@@ -41,6 +43,7 @@ CORE = "{0,5}->{0,5}, {1,6}->{1,6}, {2,7}->{2,7}, {3,8}->{3,8}, {4,9}->{4,9}"
 # FRED-D: an NPU's link is the bottleneck of an all-reduce, and it crosses four links up and down through L2.
 VOLUME = 3e9
 DRAIN, LATENCY = VOLUME / 3e12, 4 * 20e-9
+ONCE = DRAIN + LATENCY
 
 
 def fred(m: int = 2, policy: str = "block", **fields: Any) -> Fabric:
@@ -48,17 +51,31 @@ def fred(m: int = 2, policy: str = "block", **fields: Any) -> Fabric:
 
 
 def circuits(fabric: Fabric) -> Circuits:
-    assert isinstance(fabric.defaults.admission, Circuits)
-    return fabric.defaults.admission
-
-
-def all_reduces(fabric: Fabric, groups: Sequence[IntArray] | IntArray) -> Routes:
-    return Routes.concatenate([fabric.defaults.router.tree(fabric, one, one, Operation.ALL_REDUCE) for one in groups])
+    return Switching.of(fabric).circuits
 
 
 def flow_set(routes: Routes, **fields: Any) -> FlowSet:
     count = len(routes)
     return FlowSet(routes, np.full(count, VOLUME), np.arange(count), count, label="dp", **fields)
+
+
+def trees(fabric: Fabric, ends: Iterable[tuple[Any, Any]], operation: Operation, **fields: Any) -> FlowSet:
+    tree = fabric.defaults.router.tree
+    one_by_one = [tree(fabric, np.array(one), np.array(other), operation) for one, other in ends]
+    return flow_set(Routes.concatenate(one_by_one), **fields)
+
+
+def all_reduces(fabric: Fabric, groups: Sequence[IntArray] | IntArray, **fields: Any) -> FlowSet:
+    return trees(fabric, zip(groups, groups, strict=True), Operation.ALL_REDUCE, **fields)
+
+
+def conflict(fabric: Fabric, *groups: Sequence[IntArray] | IntArray) -> Conflict | None:
+    return circuits(fabric).conflict([all_reduces(fabric, one).routes for one in groups])
+
+
+def dealt(order: list[int], sizes: list[int]) -> list[IntArray]:
+    """Groups of such sizes, as far as there are NPUs for them."""
+    return [np.array(order[a:b]) for a, b in itertools.pairwise([0, *itertools.accumulate(sizes)]) if b <= 20]
 
 
 class Run:
@@ -79,6 +96,11 @@ class Run:
         self.network.start(flows, ended)
 
     @property
+    def told(self) -> tuple[dict[str, float], tuple[str, ...]]:
+        """What the admission says of it."""
+        return dict(self.network.admission.figures()), self.network.admission.notes()
+
+    @property
     def decisions(self) -> tuple[int, int, int]:
         """How many flow sets waited, ran in parts, were replaced by unicasts."""
         statistics = self.network.statistics
@@ -86,6 +108,7 @@ class Run:
 
 
 NOTHING = (0, 0, 0)
+ONE = {"routing conflicts": 1.0}
 
 
 # --- conflicts
@@ -96,114 +119,88 @@ def test_five_groups_in_a_cycle_need_three_middle_switches(groups: IntArray) -> 
     microswitches = [{port // 2 for port in group} for group in groups.tolist()]
     graph = nx.Graph([(a, b) for a, b in itertools.combinations(range(5), 2) if microswitches[a] & microswitches[b]])
     assert nx.is_isomorphic(graph, nx.cycle_graph(5))
-    conflict = circuits(fred()).conflict([all_reduces(fred(), groups)])
-    assert conflict is not None
-    assert (conflict.switch, conflict.cause.depth, conflict.cause.proven) == ("L2.0", 0, True)
-    assert {tuple(sorted(flow.inputs)) for flow in conflict.cause.core} == set(map(tuple, groups.tolist()))
-    assert circuits(fred(m=3)).conflict([all_reduces(fred(m=3), groups)]) is None
+    found = conflict(fred(), groups)
+    assert found is not None
+    assert (found.switch, found.cause.depth, found.cause.proven) == ("L2.0", 0, True)
+    assert {tuple(sorted(flow.inputs)) for flow in found.cause.core} == set(map(tuple, groups.tolist()))
+    assert conflict(fred(m=3), groups) is None
     # Without any one of them the cycle is cut.
-    for left in range(5):
-        rest = np.delete(groups, left, axis=0)
-        assert circuits(fred()).conflict([all_reduces(fred(), rest)]) is None
+    assert all(conflict(fred(), np.delete(groups, left, axis=0)) is None for left in range(5))
 
 
 def test_the_answer_does_not_depend_on_who_asks_first() -> None:
-    texts = set()
-    for order in ([0, 1, 2, 3, 4], [4, 2, 0, 1, 3]):
-        fabric = fred()
-        texts.add(str(circuits(fabric).conflict([all_reduces(fabric, PAIRS[order])])))
+    texts = {str(conflict(fred(), PAIRS[order])) for order in ([0, 1, 2, 3, 4], [4, 2, 0, 1, 3])}
     assert texts == {f"L2.0: FRED_2(20): {CORE} cannot be routed together, stuck at depth 0 in the switch itself"}
 
 
 @given(st.permutations(range(20)), st.lists(st.integers(2, 6), min_size=3, max_size=10))
 def test_parts_hold_each_stream_once_and_route(order: list[int], sizes: list[int]) -> None:
-    fabric = fred()
-    starts = [0, *itertools.accumulate(sizes)]
-    groups = [np.array(order[a:b]) for a, b in itertools.pairwise(starts) if b <= 20]
-    routes = all_reduces(fabric, groups)
-    parts = circuits(fabric).parts(routes)
+    switches, groups = circuits(fred()), dealt(order, sizes)
+    routes = all_reduces(fred(), groups).routes
+    parts = switches.parts(routes)
     assert sorted(np.concatenate(parts).tolist()) == list(range(len(groups)))
-    assert (len(parts) == 1) == (circuits(fabric).conflict([routes]) is None)
-    flows = circuits(fabric).streams(routes)
+    assert (len(parts) == 1) == (switches.conflict([routes]) is None)
+    flows = switches.streams(routes)
     for number, part in enumerate(parts):
-        assert circuits(fabric).conflict_among(flows[one] for one in part) is None
+        assert switches.conflict_among(flows[one] for one in part) is None
         # The first part that takes it: those before do not.
         for one, before in itertools.product(part, parts[:number]):
             earlier = [other for other in before if other < one]
-            assert circuits(fabric).conflict_among(flows[other] for other in [*earlier, one]) is not None
+            assert switches.conflict_among(flows[other] for other in [*earlier, one]) is not None
 
 
 # --- policies, in the engine
 
 
-def test_block_runs_the_groups_of_one_collective_in_parts() -> None:
-    # Four of the five go together, the fifth comes after them.
+EACH = [PAIRS[[group]] for group in range(5)]
+
+
+@pytest.mark.parametrize(
+    ("groups", "repeats", "ends", "decisions"),
+    [
+        # Four of the five go together, the fifth comes after them.
+        ([PAIRS], [1], [1, 1, 1, 1, 2], (0, 1, 0)),
+        # A part starts when all repetitions of the one before are delivered.
+        ([PAIRS], [3], [3, 3, 3, 3, 6], (0, 1, 0)),
+        # Later flows wait.
+        (EACH, [1] * 5, [1, 1, 1, 1, 2], (1, 0, 0)),
+        # They go on as soon as any rival is done: without one there is no cycle left.
+        (EACH, [1, 5, 5, 5, 1], [1, 5, 5, 5, 2], (1, 0, 0)),
+        # Asked about again when {10,11} below one switch is done, in vain, and when the four are: one conflict.
+        ([*EACH[:4], np.array([[10, 11]]), EACH[4]], [5, 5, 5, 5, 1, 1], [5, 5, 5, 5, 1 - 4e-8 / ONCE, 6], (1, 0, 0)),
+        # Flows that fit by themselves wait whole.
+        ([PAIRS[4:], PAIRS[:4]], [1, 1], [1, 2, 2, 2, 2], (1, 0, 0)),
+    ],
+)
+def test_block_runs_in_parts_or_lets_later_flows_wait(
+    groups: list[IntArray], repeats: list[int], ends: list[float], decisions: tuple[int, int, int]
+) -> None:
     fabric = fred()
-    run = Run(fabric, flow_set(all_reduces(fabric, PAIRS)))
-    once = DRAIN + LATENCY
-    assert run.ends[0] == pytest.approx([once] * 4 + [2 * once], rel=1e-12)
-    assert run.decisions == (0, 1, 0)
-    assert run.network.admission.figures() == {"routing conflicts": 1.0}
-    (note,) = run.network.admission.notes()
-    assert note == (
+    run = Run(fabric, *(all_reduces(fabric, one, repeat=each) for one, each in zip(groups, repeats, strict=True)))
+    assert np.concatenate(run.ends) == pytest.approx(np.array(ends) * ONCE, rel=1e-12)
+    assert run.decisions == decisions
+    note = (
         f"1 set of streams met a routing conflict, the first on L2.0: FRED_2(20): {CORE} cannot be routed together, "
         f"stuck at depth 0 in the switch itself; policy 'block': {POLICIES['block']}"
     )
+    assert run.told == (ONE, (note,))
 
 
-def test_parts_of_a_repeated_phase_take_turns() -> None:
-    fabric = fred()
-    run = Run(fabric, flow_set(all_reduces(fabric, PAIRS), repeat=3))
-    assert run.network.now == pytest.approx(3 * 2 * (DRAIN + LATENCY), rel=1e-12)
-
-
-def test_block_lets_later_flows_wait() -> None:
-    fabric = fred()
-    run = Run(fabric, *(flow_set(all_reduces(fabric, PAIRS[[group]])) for group in range(5)))
-    once = DRAIN + LATENCY
-    assert np.concatenate(run.ends) == pytest.approx([once] * 4 + [2 * once], rel=1e-12)
-    assert run.decisions == (1, 0, 0)
-    assert run.network.admission.figures() == {"routing conflicts": 1.0}
-
-
-def test_what_waits_goes_on_as_soon_as_its_rivals_are_done() -> None:
-    # {4,9} waits for {0,5} and {3,8}, its neighbours in the cycle, or any other: without one there is no cycle left.
-    fabric = fred()
-    first = flow_set(all_reduces(fabric, PAIRS[:1]))
-    longer = [flow_set(all_reduces(fabric, PAIRS[[group]]), repeat=5) for group in (1, 2, 3)]
-    run = Run(fabric, first, *longer, flow_set(all_reduces(fabric, PAIRS[4:])))
-    once = DRAIN + LATENCY
-    assert np.concatenate(run.ends) == pytest.approx([once, 5 * once, 5 * once, 5 * once, 2 * once], rel=1e-12)
-
-
-def test_what_waits_is_one_conflict_however_often_it_is_asked_about() -> None:
-    # It is asked about again when {10,11} is done, in vain, and when the four are.
-    fabric = fred()
-    longer = [flow_set(all_reduces(fabric, PAIRS[[group]]), repeat=5) for group in range(4)]
-    aside = flow_set(all_reduces(fabric, np.array([[10, 11]])))
-    run = Run(fabric, *longer, aside, flow_set(all_reduces(fabric, PAIRS[4:])))
-    once = DRAIN + LATENCY
-    assert run.ends[4] == pytest.approx([once - 2 * 20e-9], rel=1e-12)
-    assert run.ends[5] == pytest.approx([6 * once], rel=1e-12)
-    assert run.decisions == (1, 0, 0)
-    assert run.network.admission.figures() == {"routing conflicts": 1.0}
-
-
-def test_flows_that_fit_by_themselves_wait_whole() -> None:
-    fabric = fred()
-    run = Run(fabric, flow_set(all_reduces(fabric, PAIRS[4:])), flow_set(all_reduces(fabric, PAIRS[:4])))
-    assert run.ends[1] == pytest.approx(np.full(4, 2 * (DRAIN + LATENCY)), rel=1e-12)
-    assert run.decisions == (1, 0, 0)
-
-
-def test_error_names_switch_depth_and_flows() -> None:
-    fabric = fred(policy="error")
-    with pytest.raises(SimulationError) as caught:
-        Run(fabric, flow_set(all_reduces(fabric, PAIRS)))
-    assert str(caught.value) == (
-        f"fabric 'FRED-D' refuses dp: routing conflict on L2.0: FRED_2(20): {CORE} cannot be routed together, "
-        "stuck at depth 0 in the switch itself"
-    )
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        (
+            "error",
+            f"fabric 'FRED-D' refuses dp: routing conflict on L2.0: FRED_2(20): {CORE} cannot be routed together, "
+            "stuck at depth 0 in the switch itself",
+        ),
+        ("decompose", "cannot carry dp, and cannot replace it by unicasts: routing conflict"),  # it is no collective
+    ],
+)
+def test_conflicts_that_end_the_simulation_name_switch_depth_and_flows(policy: str, message: str) -> None:
+    fabric = fred(policy=policy)
+    with pytest.raises(SimulationError, match=re.escape(message)):
+        Run(fabric, all_reduces(fabric, PAIRS))
 
 
 def test_decompose_is_done_by_the_ends() -> None:
@@ -225,14 +222,8 @@ def test_decompose_is_done_by_the_ends() -> None:
     names = [fabric.link_name(link) for link in range(len(carried))]
     expected = [0.0 if "controller" in name else 4 * own if "L2" in name else own for name in names]
     assert carried == pytest.approx(expected, rel=1e-12)
-    assert network.admission.figures() == {"routing conflicts": 1.0}
+    assert network.admission.figures() == ONE
     assert "decompose" in network.admission.notes()[0]
-
-
-def test_streams_that_are_no_collective_cannot_be_decomposed() -> None:
-    fabric = fred(policy="decompose")
-    with pytest.raises(SimulationError, match=r"cannot carry dp, and cannot replace it by unicasts: routing conflict"):
-        Run(fabric, flow_set(all_reduces(fabric, PAIRS)))
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -240,26 +231,21 @@ def test_streams_that_are_no_collective_cannot_be_decomposed() -> None:
 def test_without_a_conflict_nothing_changes(policy: str, groups: IntArray) -> None:
     fabric = fred(m=3, policy=policy)
     plain = fabric.with_defaults(admission=OpenAdmission())
-    routes = all_reduces(fabric, groups)
-    one, other = Run(fabric, flow_set(routes)), Run(plain, flow_set(routes))
-    assert one.network.now == other.network.now == pytest.approx(DRAIN + LATENCY, rel=1e-12)
+    one, other = (Run(each, all_reduces(each, groups)) for each in (fabric, plain))
+    assert one.network.now == other.network.now == pytest.approx(ONCE, rel=1e-12)
     assert one.network.link_bytes()["dp"].tolist() == other.network.link_bytes()["dp"].tolist()
-    assert one.decisions == NOTHING
-    assert (one.network.admission.figures(), one.network.admission.notes()) == ({}, ())
+    assert (one.decisions, one.told) == (NOTHING, ({}, ()))
 
 
 @pytest.mark.parametrize("operation", [Operation.MULTICAST, Operation.REDUCE])
 def test_multicasts_and_reductions_conflict_like_all_reduces(operation: Operation) -> None:
     # One port on one side, and on the other ports of microswitches 0 and 1, 0 and 2, 1 and 2: a triangle.
     fabric = fred(policy="error", arity=(6,), io_controllers=0)
-    trees = []
-    for one, several in ((4, [1, 2]), (2, [0, 4]), (0, [3, 5])):
-        ends = np.array([one]), np.array(several)
-        sources, destinations = ends if operation is Operation.MULTICAST else ends[::-1]
-        trees.append(fabric.defaults.router.tree(fabric, sources, destinations, operation))
+    ends = [([4], [1, 2]), ([2], [0, 4]), ([0], [3, 5])]
+    ways = ends if operation is Operation.MULTICAST else [one[::-1] for one in ends]
     with pytest.raises(SimulationError, match=r"L1\.0: FRED_2\(6\)"):
-        Run(fabric, flow_set(Routes.concatenate(trees)))
-    Run(fabric, flow_set(Routes.concatenate(trees[:2])))
+        Run(fabric, trees(fabric, ways, operation))
+    Run(fabric, trees(fabric, ways[:2], operation))
 
 
 # --- what is not asked about
@@ -268,21 +254,17 @@ def test_multicasts_and_reductions_conflict_like_all_reduces(operation: Operatio
 def test_classes_have_circuits_of_their_own() -> None:
     # The lower class is pre-empted at the switches, as any is; that is no conflict.
     fabric = fred(policy="error")
-    sets = [flow_set(all_reduces(fabric, PAIRS[:4])), flow_set(all_reduces(fabric, PAIRS[4:]), priority=1)]
-    run = Run(fabric, *sets)
-    assert run.decisions == NOTHING
-    assert run.network.admission.figures() == {}
+    run = Run(fabric, all_reduces(fabric, PAIRS[:4]), all_reduces(fabric, PAIRS[4:], priority=1))
+    assert (run.decisions, run.told) == (NOTHING, ({}, ()))
 
 
 def test_unicasts_are_never_asked_about() -> None:
     # Between the members of the fifth group, which as in-network stream would be one too many.
     fabric = fred(policy="error")
-    unicasts = fabric.defaults.router.route(fabric, PAIRS[4], PAIRS[4, ::-1])
+    unicasts = flow_set(fabric.defaults.router.route(fabric, PAIRS[4], PAIRS[4, ::-1]))
     for order in (1, -1):
-        sets = [flow_set(all_reduces(fabric, PAIRS[:4])), flow_set(unicasts)][::order]
-        run = Run(fabric, *sets)
-        assert run.decisions == NOTHING
-        assert run.network.admission.notes() == ()
+        run = Run(fabric, *[all_reduces(fabric, PAIRS[:4]), unicasts][::order])
+        assert (run.decisions, run.told) == (NOTHING, ({}, ()))
 
 
 @pytest.mark.parametrize("operation", [Operation.MULTICAST, Operation.REDUCE])
@@ -290,12 +272,9 @@ def test_streams_that_share_ports_take_turns(operation: Operation) -> None:
     # All 18 controllers to (or from) all NPUs: every stream uses the ports of all NPUs. The links' sharing accounts for
     # that: all 18 fit on an NPU's link and into an L1 switch, so that every controller runs at its 128 GB/s.
     fabric = fred(policy="error")
-    trees = []
-    for controller in fabric.controllers[:, None]:
-        ends = (controller, fabric.npus) if operation is Operation.MULTICAST else (fabric.npus, controller)
-        trees.append(fabric.defaults.router.tree(fabric, ends[0], ends[1], operation))
-    routes = Routes.concatenate(trees)
-    run = Run(fabric, flow_set(routes))
+    ends = [(controller, fabric.npus) for controller in fabric.controllers[:, None]]
+    ways = ends if operation is Operation.MULTICAST else [one[::-1] for one in ends]
+    run = Run(fabric, trees(fabric, ways, operation))
     assert run.decisions == NOTHING
     assert run.network.now == pytest.approx(VOLUME / 128e9 + LATENCY, rel=1e-9)
 
@@ -303,17 +282,14 @@ def test_streams_that_share_ports_take_turns(operation: Operation) -> None:
 def test_turns_are_routed_like_any_streams() -> None:
     # The five groups conflict also beside a sixth that shares ports with all of them, and so has a turn of its own.
     fabric = fred()
-    everybody = all_reduces(fabric, [fabric.npus])
-    assert circuits(fabric).conflict([everybody, all_reduces(fabric, PAIRS[:4])]) is None
-    assert circuits(fabric).conflict([everybody, all_reduces(fabric, PAIRS)]) is not None
+    assert conflict(fabric, [fabric.npus], PAIRS[:4]) is None
+    assert conflict(fabric, [fabric.npus], PAIRS) is not None
 
 
 @given(st.permutations(range(20)), st.lists(st.integers(2, 6), min_size=2, max_size=8), st.data())
 def test_compatible_streams_start_beside_any_of_the_others(order: list[int], sizes: list[int], data: Any) -> None:
     fabric = fred()
-    starts = [0, *itertools.accumulate(sizes)]
-    groups = [np.array(order[a:b]) for a, b in itertools.pairwise(starts) if b <= 20]
-    sets = [flow_set(all_reduces(fabric, [group])) for group in groups]
+    sets = [all_reduces(fabric, [group]) for group in dealt(order, sizes)]
     admission = circuits(fabric).begin(fabric)
     some = data.draw(st.permutations(sets))[: data.draw(st.integers(1, len(sets)))]
     routes = [one.routes for one in sets]
@@ -327,7 +303,7 @@ def test_compatible_streams_start_beside_any_of_the_others(order: list[int], siz
 def test_streams_that_share_ports_or_conflict_are_not_compatible() -> None:
     fabric = fred()
     admission = circuits(fabric).begin(fabric)
-    four, five, everybody = (flow_set(all_reduces(fabric, one)) for one in (PAIRS[:4], PAIRS[4:], [fabric.npus]))
+    four, five, everybody = (all_reduces(fabric, one) for one in (PAIRS[:4], PAIRS[4:], [fabric.npus]))
     unicasts = flow_set(fabric.defaults.router.route(fabric, PAIRS[4], PAIRS[4, ::-1]))
     assert admission.compatible([four, unicasts])
     assert not admission.compatible([four, five])
@@ -354,10 +330,10 @@ def cell(policy: str, m: int = 2) -> RunResult:
 @pytest.mark.parametrize(
     ("policy", "m", "seconds", "counter"),
     [
-        ("block", 2, 2 * (DRAIN + LATENCY), "waits"),
+        ("block", 2, 2 * ONCE, "waits"),
         ("decompose", 2, 2 * 3 / 4 * DRAIN + 2 * LATENCY, "decompositions"),
-        ("block", 3, DRAIN + LATENCY, None),
-        ("error", 3, DRAIN + LATENCY, None),
+        ("block", 3, ONCE, None),
+        ("error", 3, ONCE, None),
     ],
 )
 def test_results_show_conflicts(policy: str, m: int, seconds: float, counter: str | None) -> None:
@@ -365,22 +341,20 @@ def test_results_show_conflicts(policy: str, m: int, seconds: float, counter: st
     assert result.seconds == pytest.approx(seconds, rel=1e-12)
     counters = {name: result.statistics[name] for name in ("waits", "splits", "decompositions")}
     assert counters == {name: int(name == counter) for name in counters}
-    assert result.figures == ({"routing conflicts": 1.0} if counter else {})
+    assert result.figures == (ONE if counter else {})
     assert len(result.notes) == len(result.figures)
     assert all(f"policy '{policy}'" in note and "L2.0" in note for note in result.notes)
 
 
 def test_two_simulations_with_one_fabric_are_the_same() -> None:
     fabric = fred()
-    sets = [flow_set(all_reduces(fabric, groups)) for groups in (PAIRS[:3], PAIRS[3:], FOURS)]
+    sets = [all_reduces(fabric, groups) for groups in (PAIRS[:3], PAIRS[3:], FOURS)]
     one, other = Run(fabric, *sets), Run(fabric, *sets)
     for run in (other, Run(fred(), *sets)):
         assert np.concatenate(run.ends).tolist() == np.concatenate(one.ends).tolist()
         assert run.decisions == one.decisions != NOTHING
-        assert run.network.admission.figures() == one.network.admission.figures()
-        assert run.network.admission.notes() == one.network.admission.notes()
+        assert run.told == one.told
     # The second set beside the first, and the third by itself; the note has the first of the two conflicts.
-    assert one.network.admission.figures() == {"routing conflicts": 2.0}
-    assert one.network.admission.notes()[0].startswith(
-        f"2 sets of streams met a routing conflict, the first on L2.0: FRED_2(20): {CORE}"
-    )
+    figures, (note,) = one.told
+    assert figures == {"routing conflicts": 2.0}
+    assert note.startswith(f"2 sets of streams met a routing conflict, the first on L2.0: FRED_2(20): {CORE}")
