@@ -159,3 +159,13 @@ def test_wrong_patterns_are_refused(tmp_path: Path, value: object, message: str)
     (tmp_path / "a.txt").write_bytes(b"content")
     with pytest.raises(InputError, match=message):
         configure.build(Reader, {"file": "a.txt", "others": value}, folder=tmp_path)
+
+
+def test_errors_about_its_content_name_it(tmp_path: Path) -> None:
+    (tmp_path / "some.txt").write_text("1")
+    file = File.at("some.txt", tmp_path)
+    for error, named in ((InputError("wrong"), "some.txt"), (InputError("wrong", file="other"), "other")):
+        with pytest.raises(InputError) as caught, file.named():
+            raise error
+        assert caught.value.file == named
+    assert File("a\\b/c.txt", tmp_path, "").name == "c.txt"

@@ -10,6 +10,8 @@ import io
 import os
 import re
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from gzip import GzipFile
 from pathlib import Path
@@ -57,6 +59,19 @@ class File:
 
     def __str__(self) -> str:
         return self.path
+
+    @property
+    def name(self) -> str:
+        """The last part of its path, of whichever system."""
+        return self.path.replace("\\", "/").rsplit("/", 1)[-1]
+
+    @contextmanager
+    def named(self) -> Iterator[None]:
+        """Name it in each ``InputError`` that is raised inside and names no file."""
+        try:
+            yield
+        except InputError as error:
+            raise error.at(file=self.path) from None
 
     def read(self) -> bytes:
         """Return what it holds, uncompressed where it is compressed by gzip.

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import fredfw_exporter_astra_sim_network
 from fredfw import Dimension, Fabric, Framework, ShortestPathRouter, product_fabric
 from fredfw.cli import main
 from fredfw.errors import UnsupportedError
 from fredfw.fabric import ValiantRouter
+from fredfw.testing import ExporterTests
 from fredfw_exporter_astra_sim_network import AstraSimNetworkExporter
 
 
@@ -126,3 +128,8 @@ def test_the_command_line_writes_it(command: list[str], tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     again = built("astra-sim-network", file=str(output))
     np.testing.assert_allclose(again.bandwidths, built("torus").bandwidths)
+
+
+class TestAstraSimNetworkExporter(ExporterTests):
+    plugin = fredfw_exporter_astra_sim_network
+    exporters = (AstraSimNetworkExporter(),)

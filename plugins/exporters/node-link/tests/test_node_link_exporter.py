@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import fredfw_exporter_node_link
 from fredfw import Fabric, Framework
 from fredfw.cli import main
+from fredfw.testing import ExporterTests
 from fredfw_exporter_node_link import NodeLinkExporter
 
 
@@ -81,3 +83,8 @@ def test_the_command_line_writes_it(command: list[str], tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     again = built("node-link", file=str(output))
     np.testing.assert_allclose(again.bandwidths, built("torus").bandwidths)
+
+
+class TestNodeLinkExporter(ExporterTests):
+    plugin = fredfw_exporter_node_link
+    exporters = (NodeLinkExporter(),)

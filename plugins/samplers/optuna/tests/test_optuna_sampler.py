@@ -5,8 +5,10 @@ from statistics import median
 
 import pytest
 
+import fredfw_sampler_optuna
 from fredfw import SearchSpace, Told
 from fredfw.errors import InputError
+from fredfw.testing import SamplerTests
 from fredfw_sampler_optuna import OptunaSampler
 
 NUMBERS = tuple(range(8))
@@ -72,3 +74,8 @@ def test_none_is_refused() -> None:
         OptunaSampler(trials=0)
     with pytest.raises(InputError, match="batch"):
         OptunaSampler(batch=0)
+
+
+class TestOptunaSampler(SamplerTests):
+    plugin = fredfw_sampler_optuna
+    samplers = (OptunaSampler(trials=8), OptunaSampler(trials=8, seed=3, algorithm="nsgaii", batch=3))

@@ -6,9 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import fredfw_topology_astra_sim_network
 from fredfw import File, Level
 from fredfw.embed import NetworkBackend
 from fredfw.errors import InputError
+from fredfw.testing import TopologyTests
 from fredfw_topology_astra_sim_network import AstraSimNetwork
 
 GIB = 2**30
@@ -124,3 +126,8 @@ def test_a_file_that_is_not_there() -> None:
 
 def file_at(path: str) -> Any:
     return path
+
+
+class TestAstraSimNetwork(TopologyTests):
+    plugin = fredfw_topology_astra_sim_network
+    topologies = (AstraSimNetwork(File.at(Path(__file__).parent / "network.yml")),)

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from itertools import product
-from typing import Any
+from typing import Any, ClassVar
 
 import networkx as nx
 import numpy as np
@@ -10,8 +11,10 @@ import pytest
 from attrs import evolve
 from hypothesis import given, strategies as st
 
+import fredfw_topology_fat_tree
 from fredfw import Capabilities, Fabric, Framework, Level, NodeKind
 from fredfw.errors import InputError
+from fredfw.testing import RouterTests, TopologyTests
 from fredfw_topology_fat_tree import EcmpRouter, FatTree, SprayRouter
 
 GBPS40 = 5e9  # 40 Gbps in bytes per second
@@ -239,3 +242,29 @@ def test_an_oversubscription_that_slows_nothing_says_so(npus: int, group: int, s
     assert one.notes == ()
     assert [said in note for note in three.notes] == [True] * bool(said)
     assert (three.duration == one.duration) or not said
+
+
+class TestFatTree(TopologyTests):
+    plugin = fredfw_topology_fat_tree
+    topologies = (
+        FatTree(),
+        FatTree(radix=4),
+        FatTree(radix=4, npus=13),
+        FatTree(radix=4, npus=1),
+        FatTree(radix=8, levels=2, oversubscription=2.0),
+        FatTree(radix=8, npus=100, routing="ecmp"),
+    )
+
+
+class TestEcmp(TopologyTests):
+    plugin = fredfw_topology_fat_tree
+    topologies = (FatTree(radix=4, routing="ecmp"),)
+    expected_failures: ClassVar[Mapping[str, str]] = {
+        "levels_are_as_fast_as_they_say": "they promise an even share of the links up; ECMP puts two flows on one link"
+    }
+
+
+class TestRouters(RouterTests):
+    plugin = fredfw_topology_fat_tree
+    routers = (EcmpRouter(), SprayRouter())
+    fabrics = (FatTree(radix=4).build(), FatTree(radix=6, levels=2, npus=11).build())

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+import fredfw_topology_fully_connected
 from fredfw import Level, Operation
 from fredfw.errors import InputError
+from fredfw.testing import TopologyTests
 from fredfw_topology_fully_connected import FullyConnected
 
 
@@ -51,3 +53,8 @@ def test_bad_input_names_key_value_and_what_is_accepted(field: str, value: Any) 
         FullyConnected(**{field: value})
     assert caught.value.key == field
     assert caught.value.accepted
+
+
+class TestFullyConnected(TopologyTests):
+    plugin = fredfw_topology_fully_connected
+    topologies = (FullyConnected(), FullyConnected(npus=1), FullyConnected(npus=33, link_bandwidth=1e9))

@@ -6,8 +6,10 @@ import networkx as nx
 import numpy as np
 import pytest
 
+import fredfw_topology_hyperx
 from fredfw import Level, MultipathRouter
 from fredfw.errors import InputError
+from fredfw.testing import TopologyTests
 from fredfw_topology_hyperx import HyperX
 
 
@@ -62,3 +64,12 @@ def test_bad_input_names_key_value_and_what_is_accepted(field: str, value: Any) 
         HyperX(**{field: value})
     assert caught.value.key == field
     assert caught.value.accepted
+
+
+class TestHyperX(TopologyTests):
+    plugin = fredfw_topology_hyperx
+    topologies = (
+        HyperX(),
+        HyperX(dimensions=(5,), link_latency=(0.0,)),
+        HyperX(dimensions=(2, 3, 4), link_bandwidth=(1e9, 2e9, 3e9), link_latency=(1e-6, 2e-6, 3e-6)),
+    )

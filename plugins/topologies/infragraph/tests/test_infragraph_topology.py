@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 import yaml
 
+import fredfw_topology_infragraph
 from fredfw import Fabric, File, Framework, Level
 from fredfw.errors import InputError
+from fredfw.testing import TopologyTests
 from fredfw_topology_infragraph import InfraGraph
 
 CLUSTER = yaml.safe_load((Path(__file__).parent / "cluster.yaml").read_text())
@@ -242,3 +244,8 @@ def test_aliases_do_not_fill_the_message(tmp_path: Path) -> None:
 def test_counts_are_limited(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="nodes"):
         read(tmp_path, changed(lambda content: content["instances"][0].update(count=10**11)), **NVLINK)
+
+
+class TestInfraGraph(TopologyTests):
+    plugin = fredfw_topology_infragraph
+    topologies = (InfraGraph(File.at(Path(__file__).parent / "cluster.yaml"), bandwidth=450e9),)

@@ -9,8 +9,10 @@ import pytest
 from attrs import evolve
 from hypothesis import given, strategies as st
 
+import fredfw_topology_mesh2d
 from fredfw import Fabric, Level, Operation, Routes, SnakePlacement
 from fredfw.errors import InputError, UnsupportedError
+from fredfw.testing import RouterTests, TopologyTests
 from fredfw_topology_mesh2d import Mesh2D, XYRouter
 
 SHAPES = st.tuples(st.integers(1, 6), st.integers(1, 6))
@@ -252,3 +254,20 @@ def test_bad_input_names_key_value_and_what_is_accepted(field: str, value: Any) 
         Mesh2D(**{field: value})
     assert caught.value.key == field
     assert caught.value.accepted
+
+
+class TestMesh2D(TopologyTests):
+    plugin = fredfw_topology_mesh2d
+    topologies = (
+        Mesh2D(),
+        Mesh2D(rows=1, columns=1),
+        Mesh2D(rows=1, columns=6, link_bandwidth=5e9, link_latency=1e-6),
+        Mesh2D(rows=3, columns=3, io_controllers=False),
+        Mesh2D(rows=16, columns=12),
+    )
+
+
+class TestXYRouter(RouterTests):
+    plugin = fredfw_topology_mesh2d
+    routers = (XYRouter(),)
+    fabrics = (Mesh2D().build(), Mesh2D(rows=2, columns=7).build())

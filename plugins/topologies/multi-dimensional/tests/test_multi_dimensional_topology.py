@@ -5,8 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+import fredfw_topology_multi_dimensional
 from fredfw import DimensionOrderRouter, Level
 from fredfw.errors import InputError
+from fredfw.testing import TopologyTests
 from fredfw_topology_multi_dimensional import MultiDimensional
 
 STACK = ("ring 4", "fully-connected 8", "switch 8")
@@ -96,3 +98,18 @@ def test_bad_input(fields: dict[str, Any], key: str, message: str) -> None:
     assert caught.value.key == key
     assert message in str(caught.value)
     assert caught.value.accepted
+
+
+class TestMultiDimensional(TopologyTests):
+    plugin = fredfw_topology_multi_dimensional
+    topologies = (
+        MultiDimensional(),
+        MultiDimensional(
+            dimensions=("ring 4", "fully-connected 3", "switch 4"),
+            bandwidths=(2e9, 4e9, 3e9),
+            latencies=(1e-6, 2e-6, 4e-6),
+            names=("chiplet", "package", "pod"),
+        ),
+        MultiDimensional(dimensions=("switch 3", "line 4", "switch 2"), link_bandwidths=(1e9,), latencies=(1e-6,)),
+        MultiDimensional(dimensions=("fully-connected 2", "ring 2"), bandwidths=(1e9,), latencies=(0.0,)),
+    )

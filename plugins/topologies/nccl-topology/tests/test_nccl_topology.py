@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+import fredfw_topology_nccl_topology
 from fredfw import Fabric, File, Framework, Level
 from fredfw.errors import InputError
+from fredfw.testing import TopologyTests
 from fredfw_topology_nccl_topology import NcclTopology, rates
 
 SERVER = (Path(__file__).parent / "server.xml").read_text()
@@ -206,3 +208,8 @@ def test_a_file_may_be_nested_deeply(tmp_path: Path) -> None:
 def test_elements_that_are_not_used_are_noted(tmp_path: Path) -> None:
     fabric = read(tmp_path, SERVER.replace("<nic>", "<fan/><nic>"))
     assert fabric.notes[-1].endswith("not used: fan")
+
+
+class TestNcclTopology(TopologyTests):
+    plugin = fredfw_topology_nccl_topology
+    topologies = (NcclTopology(File.at(Path(__file__).parent / "server.xml"), pcie_latency=1e-7),)

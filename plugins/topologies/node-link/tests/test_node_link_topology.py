@@ -10,8 +10,10 @@ import networkx
 import numpy as np
 import pytest
 
+import fredfw_topology_node_link
 from fredfw import Fabric, File, Framework, Level, NodeKind
 from fredfw.errors import InputError, UnsupportedError
+from fredfw.testing import TopologyTests
 from fredfw_topology_node_link import NodeLink
 
 MACHINE = json.loads((Path(__file__).parent / "machine.json").read_text())
@@ -190,3 +192,8 @@ def test_some_attributes_are_passed_over(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="ignore"):
         read(tmp_path, weighted)
     assert len(read(tmp_path, weighted, ignore=("weight",)).sources) == 10
+
+
+class TestNodeLink(TopologyTests):
+    plugin = fredfw_topology_node_link
+    topologies = (NodeLink(File.at(Path(__file__).parent / "machine.json")),)

@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+import fredfw_topology_nvidia_smi_topo
 from fredfw import Fabric, File, Framework, Level
 from fredfw.errors import InputError
+from fredfw.testing import TopologyTests
 from fredfw_topology_nvidia_smi_topo import NvidiaSmiTopo
 
 SERVER = (Path(__file__).parent / "topo.txt").read_text()
@@ -109,3 +111,11 @@ def test_bad_input(text: str, key: str | None, message: str, tmp_path: Path) -> 
     assert caught.value.key == key
     assert message in str(caught.value)
     assert caught.value.accepted
+
+
+class TestNvidiaSmiTopo(TopologyTests):
+    plugin = fredfw_topology_nvidia_smi_topo
+    topologies = (
+        NvidiaSmiTopo(File.at(Path(__file__).parent / "topo.txt")),
+        NvidiaSmiTopo(File.at(Path(__file__).parent / "topo.txt"), nvswitch=False, pcie_latency=1e-7),
+    )

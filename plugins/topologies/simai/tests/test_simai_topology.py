@@ -5,8 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import fredfw_topology_simai
 from fredfw import Fabric, File, Framework, Level
 from fredfw.errors import InputError
+from fredfw.testing import TopologyTests
 from fredfw_topology_simai import Simai
 
 SERVERS = (Path(__file__).parent / "topology.txt").read_text()
@@ -110,3 +112,8 @@ def test_text_that_is_not_utf8(tmp_path: Path) -> None:
     file.write_bytes(b"4 0 4\xff")
     with pytest.raises(InputError, match="is not UTF-8 text"):
         Simai(File.at(file))
+
+
+class TestSimai(TopologyTests):
+    plugin = fredfw_topology_simai
+    topologies = (Simai(File.at(Path(__file__).parent / "topology.txt")),)

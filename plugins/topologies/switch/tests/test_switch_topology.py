@@ -7,8 +7,10 @@ import pytest
 from attrs import evolve
 from hypothesis import given, strategies as st
 
+import fredfw_topology_switch
 from fredfw import Capabilities, Fabric, Level, NodeKind, Operation, Routes, ShortestPathRouter
 from fredfw.errors import InputError, UnsupportedError
+from fredfw.testing import RouterTests, TopologyTests
 from fredfw_topology_switch import CrossbarRouter, Switch
 
 
@@ -103,3 +105,14 @@ def test_bad_input_names_key_value_and_what_is_accepted(field: str, value: Any) 
         Switch(**{field: value})
     assert caught.value.key == field
     assert caught.value.accepted
+
+
+class TestSwitch(TopologyTests):
+    plugin = fredfw_topology_switch
+    topologies = (Switch(), Switch(npus=1), Switch(npus=7, in_network=True, link_latency=0))
+
+
+class TestCrossbar(RouterTests):
+    plugin = fredfw_topology_switch
+    routers = (CrossbarRouter(),)
+    fabrics = (Switch().build(), Switch(in_network=True).build())

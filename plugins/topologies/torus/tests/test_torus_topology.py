@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import networkx as nx
 import numpy as np
@@ -9,8 +10,10 @@ import pytest
 from attrs import evolve
 from hypothesis import given, strategies as st
 
+import fredfw_topology_torus
 from fredfw import DimensionOrderRouter, Fabric, Level, NodeKind, Operation, Routes
 from fredfw.errors import InputError, UnsupportedError
+from fredfw.testing import TopologyTests
 from fredfw_topology_torus import Torus
 
 DIMENSIONS = st.one_of(
@@ -237,3 +240,22 @@ def test_values_that_do_not_fit_the_dimensions() -> None:
     with pytest.raises(InputError, match=r"2 values for the 3 dimensions \[2, 3, 4\]") as caught:
         Torus(dimensions=(2, 3, 4), link_latency=["1 ns", "2 ns"])  # type: ignore[arg-type]  # converted from text
     assert (caught.value.key, caught.value.accepted) == ("link_latency", "one value for all, or 3")
+
+
+class TestTorus(TopologyTests):
+    plugin = fredfw_topology_torus
+    topologies = (
+        Torus(),
+        Torus(dimensions=(5,)),
+        Torus(dimensions=(4, 3, 2), link_bandwidth=(1e9, 2e9, 3e9), link_latency=(1e-6, 2e-6, 3e-6)),
+        Torus(dimensions=(1, 6), link_latency=(0.0,)),
+    )
+
+
+class TestOneWayTorus(TopologyTests):
+    plugin = fredfw_topology_torus
+    topologies = (Torus(dimensions=(4, 4), bidirectional=False),)
+    expected_failures: ClassVar[Mapping[str, str]] = {
+        "capacity_is_symmetric": "rings go one way",
+        "latency_is_symmetric": "back is the long way round",
+    }

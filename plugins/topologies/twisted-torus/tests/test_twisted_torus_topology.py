@@ -6,8 +6,10 @@ import networkx as nx
 import numpy as np
 import pytest
 
+import fredfw_topology_twisted_torus
 from fredfw import Dimension, Fabric, Level, MultipathRouter, product_fabric
 from fredfw.errors import InputError
+from fredfw.testing import TopologyTests
 from fredfw_topology_twisted_torus import TwistedTorus
 
 
@@ -84,3 +86,12 @@ def test_bad_input_names_key_value_and_what_is_accepted(sizes: tuple[Any, ...]) 
         TwistedTorus(dimensions=sizes)
     assert caught.value.key == "dimensions"
     assert caught.value.accepted
+
+
+class TestTwistedTorus(TopologyTests):
+    plugin = fredfw_topology_twisted_torus
+    topologies = (
+        TwistedTorus(),
+        TwistedTorus(dimensions=(4, 2)),
+        TwistedTorus(dimensions=(3, 6), link_bandwidth=1e9, link_latency=1e-6),
+    )

@@ -1,4 +1,4 @@
-"""The topology ``simai``: its fields, and how a listing becomes a fabric."""
+"""The topology ``simai``: its fields, how a listing becomes a fabric, and its router."""
 
 from __future__ import annotations
 
@@ -8,11 +8,51 @@ from typing import ClassVar
 import numpy as np
 from attrs import frozen
 
-from fredfw import Fabric, File, NodeKind, Topology, limits, units, with_servers
+from fredfw import (
+    Defaults,
+    Fabric,
+    File,
+    MultipathRouter,
+    NodeKind,
+    Operation,
+    Router,
+    Routes,
+    ShortestPathRouter,
+    Topology,
+    limits,
+    units,
+    with_servers,
+)
 from fredfw.errors import InputError
 from fredfw.typing import IntArray
 from fredfw_topology_simai.listing import Listing, read
-from fredfw_topology_simai.routing import SimaiRouter
+
+
+@frozen
+class SimaiRouter(Router):
+    """Routes over NVLinks between GPUs of one server, and over all shortest paths between servers.
+
+    A server is what links of tier 0 connect; a network of one tier has no servers. Of equally short paths in a server
+    the one over the switch with the lowest number is taken, which is the NVSwitch. Trees are those of the router
+    ``shortest-path``.
+    """
+
+    name: ClassVar[str] = "simai"
+
+    def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
+        """See ``Router.route``; raises ``UnsupportedError`` where there is no path."""
+        inside = (fabric.servers[sources] == fabric.servers[destinations]) & fabric.tiers.any()
+        parts = []
+        for router, chosen in ((ShortestPathRouter(), inside), (MultipathRouter(through_npus=False), ~inside)):
+            if chosen.all():
+                return router.route(fabric, sources, destinations)
+            parts.append(router.route(fabric, sources[chosen], destinations[chosen]))
+        order = np.concatenate([np.flatnonzero(inside), np.flatnonzero(~inside)])
+        return Routes.concatenate(parts).select(np.argsort(order))
+
+    def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
+        """See ``Router.tree``."""
+        return ShortestPathRouter().tree(fabric, sources, destinations, operation)
 
 
 @frozen
@@ -37,7 +77,8 @@ class Simai(Topology):
     @cached_property
     def listing(self) -> Listing:
         """What the file has."""
-        found = read(self.file.text(), self.file.path)
+        with self.file.named():
+            found = read(self.file.text())
         limits.check("nodes", found.nodes)
         limits.check("links", 2 * len(found.links))
         return found
@@ -55,29 +96,25 @@ class Simai(Topology):
     def build(self) -> Fabric:
         """Return the network; nodes have the numbers of the file, and links come in its order, there and back."""
         listing = self.listing
-        kinds = np.full(listing.nodes, NodeKind.SWITCH)
-        kinds[self._npus] = NodeKind.NPU
+        npu = np.isin(np.arange(listing.nodes), self._npus)
         ends = np.array([link[:2] for link in listing.links], dtype=np.intp).reshape(-1, 2)
         values = np.array([link[2:] for link in listing.links]).reshape(-1, 3)
         inside = np.isin(ends, listing.nvswitches).any(axis=1)
         fabric = Fabric(
-            name=self.file.path.replace("\\", "/").rsplit("/", 1)[-1],
-            kinds=kinds,
+            name=self.file.name,
+            kinds=np.where(npu, NodeKind.NPU, NodeKind.SWITCH),
             sources=ends.ravel(),
             destinations=ends[:, ::-1].ravel(),
             bandwidths=np.repeat(values[:, 0], 2),
             latencies=np.repeat(values[:, 1], 2),
             energies=0.0,
-            copies=kinds == NodeKind.NPU,
-            reduces=kinds == NodeKind.NPU,
+            copies=npu,
+            reduces=npu,
             tiers=np.repeat(~inside, 2) if listing.nvswitches else 0,
-            notes=self._notes(values[:, 2].any()),
+            defaults=Defaults(router=SimaiRouter()),
+            notes=(f"{self.file.path} has error rates, which are not simulated",) if values[:, 2].any() else (),
         )
-        fabric = fabric.with_defaults(router=SimaiRouter())
         return with_servers(fabric, listing.per_server) if self._is_even(fabric) else fabric
-
-    def _notes(self, errors: object) -> tuple[str, ...]:
-        return (f"{self.file.path} has error rates, which are not simulated",) if errors else ()
 
     def _is_even(self, fabric: Fabric) -> bool:
         """Return whether the GPUs of each server have successive numbers and a link to the same NVSwitch."""
