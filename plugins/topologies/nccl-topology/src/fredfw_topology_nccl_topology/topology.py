@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from functools import cached_property
 from itertools import combinations
 from typing import ClassVar
@@ -13,7 +14,7 @@ from fredfw import Capabilities, Fabric, File, Level, NodeKind, Topology, units
 from fredfw.errors import InputError
 from fredfw_topology_cluster import Cluster
 from fredfw_topology_nccl_topology import rates
-from fredfw_topology_nccl_topology.document import Device, Document, Gpu, read
+from fredfw_topology_nccl_topology.document import Device, Document, Link, read
 
 _UNKNOWN_CPU = 10e9
 _NVLS = 90
@@ -60,8 +61,8 @@ class NcclTopology(Topology):
                 inside = Cluster(preset=self.preset, nodes=1).build()
             except InputError as error:
                 raise InputError(error.message, key="preset", accepted=error.accepted) from None
-        document = read(self.file.read(), self.file.path)
-        return _Server(self, document, self.file.path).fabric(inside)
+        with self.file.named():
+            return _Server(self, read(self.file.read())).fabric(inside)
 
     def build(self) -> Fabric:
         """Return the server."""
@@ -77,7 +78,6 @@ class _Server:
 
     topology: NcclTopology
     document: Document
-    file: str
     kinds: list[NodeKind] = field(factory=list)
     names: list[str] = field(factory=list)
     links: list[tuple[int, int, float, float]] = field(factory=list)
@@ -87,38 +87,31 @@ class _Server:
         gpus = self._gpus()
         if not gpus:
             accepted = "a file with gpu elements, or PCIe devices of the classes 0x03 and 0x12"
-            raise InputError("there is no GPU", file=self.file, accepted=accepted)
-        node = {}
-        for number, device in enumerate(gpus):
-            node[device.name] = self._add(NodeKind.NPU, f"gpu{number}")
+            raise InputError("there is no GPU", accepted=accepted)
+        node = {device.name: self._add(NodeKind.NPU, f"gpu{number}") for number, device in enumerate(gpus)}
         level = self._nvlinks(gpus, node)
-        linked = bool(self.links)
-        if linked and inside is not None:
+        if self.links and inside is not None:
             message = "is given, and the file has NVLinks"
-            raise InputError(message, file=self.file, key="preset", accepted="a preset for a file without NVLinks")
-        offers = Capabilities()
-        switches = [number for number, kind in enumerate(self.kinds) if kind is NodeKind.SWITCH]
-        if switches and min(device.gpu.sm if device.gpu else 0 for device in gpus) >= _NVLS:
-            offers = Capabilities(reduces=True, multicasts=True)
-        active = switches if offers.reduces else []
+            raise InputError(message, key="preset", accepted="a preset for a file without NVLinks")
+        active = [number for number, kind in enumerate(self.kinds) if kind is NodeKind.SWITCH]
+        if min(device.gpu.sm for device in gpus) < _NVLS:
+            active = []
+        offers = Capabilities(reduces=bool(active), multicasts=bool(active))
         levels: tuple[Level, ...] = (level,) if level else ()
         coordinates = np.arange(len(gpus))[:, None] if level else None
-        if not linked:
-            if inside is None:
-                self.notes.append(
-                    f"{self.file} has no NVLinks: GPUs exchange over PCIe; preset names a machine with them"
-                )
-            else:
-                active = self._take(inside, len(gpus))
-                levels, coordinates, offers = inside.levels, inside.coordinates, inside.offers
+        if inside is not None:
+            active = self._take(inside, len(gpus))
+            levels, coordinates, offers = inside.levels, inside.coordinates, inside.offers
+        elif not self.links:
+            self._note(" has no NVLinks: GPUs exchange over PCIe; preset names a machine with them")
         self._pcie(node)
         if self.document.unused:
-            self.notes.append(f"{self.file}: not used: {', '.join(sorted(self.document.unused))}")
+            self._note(f": not used: {', '.join(sorted(self.document.unused))}")
         flags = np.array([kind is NodeKind.NPU for kind in self.kinds])
         flags[active] = True
         sources, destinations, bandwidths, latencies = zip(*self.links, strict=True) if self.links else ((),) * 4
         return Fabric(
-            name=self.file.replace("\\", "/").rsplit("/", 1)[-1],
+            name=self.topology.file.name,
             kinds=np.array(self.kinds),
             sources=np.array(sources, dtype=np.intp),
             destinations=np.array(destinations, dtype=np.intp),
@@ -134,6 +127,9 @@ class _Server:
             notes=tuple(self.notes),
         )
 
+    def _note(self, what: str) -> None:
+        self.notes.append(f"{self.topology.file.path}{what}")
+
     def _add(self, kind: NodeKind, name: str) -> int:
         self.kinds.append(kind)
         self.names.append(name)
@@ -142,42 +138,35 @@ class _Server:
     def _gpus(self) -> list[Device]:
         """Return the GPUs in the order of their numbers."""
         found = [one for one in self.document.devices if one.kind == "gpu"]
-        numbers = [one.gpu.dev if one.gpu else None for one in found]
+        numbers = [one.gpu.dev for one in found]
         if None in numbers:
-            if found:
-                self.notes.append(f"{self.file} does not number all GPUs: they are in the order of the file")
+            self._note(" does not number all GPUs: they are in the order of the file")
             return found
         twice = next((number for number in numbers if numbers.count(number) > 1), None)
         if twice is not None:
-            raise InputError(f"{twice} is there twice", file=self.file, key="gpu.dev", accepted="different numbers")
-        return sorted(found, key=lambda one: one.gpu.dev or 0 if one.gpu else 0)
+            raise InputError(f"{twice} is there twice", key="gpu.dev", accepted="different numbers")
+        return sorted(found, key=lambda one: one.gpu.dev or 0)
 
     def _nvlinks(self, gpus: list[Device], node: dict[str, int]) -> Level | None:
         """Add the NVLinks; return the level that the GPUs are, where their links are alike."""
-        peers: dict[tuple[int, int], float] = {}
-        switched: dict[int, float] = {}
+        peers, switched = defaultdict[tuple[int, int], float](float), defaultdict[int, float](float)
         for device in gpus:
-            if device.gpu is None:
-                continue
             number = node[device.name]
             for link in device.gpu.links:
-                rate = self._rate(device.gpu, device.name, xgmi=link.xgmi) * link.count
+                rate = self._rate(device, link) * link.count
                 if link.switch:
-                    switched[number] = switched.get(number, 0.0) + rate
-                elif link.cpu:
-                    self.notes.append(f"{self.file}: NVLinks of {self.names[number]} to a CPU are left out")
-                elif link.target == device.name:
-                    self.notes.append(f"{self.file}: NVLinks of {self.names[number]} to itself are left out")
-                elif link.target in node:
-                    pair = number, node[link.target]
-                    peers[pair] = peers.get(pair, 0.0) + rate
+                    switched[number] += rate
+                elif link.target in node and not link.cpu and link.target != device.name:
+                    peers[number, node[link.target]] += rate
                 else:
-                    ends = f"{self.names[number]} to {link.target}"
-                    self.notes.append(f"{self.file}: NVLinks of {ends} are left out: it has no such GPU")
+                    end, why = link.target, ": it has no such GPU"
+                    if link.cpu or link.target == device.name:
+                        end, why = "a CPU" if link.cpu else "itself", ""
+                    self._note(f": NVLinks of {self.names[number]} to {end} are left out{why}")
         for pair in [one for one in peers if one[::-1] not in peers]:
             peers[pair[::-1]] = peers[pair]
             ends = " to ".join(self.names[number] for number in pair)
-            self.notes.append(f"{self.file} has the NVLinks from {ends} in one direction: they go both ways")
+            self._note(f" has the NVLinks from {ends} in one direction: they go both ways")
         for (one, other), rate in peers.items():
             self.links.append((one, other, rate, self.topology.nvlink_latency))
         if switched:
@@ -194,13 +183,13 @@ class _Server:
             return Level(gpus, "fully-connected", min(peers.values()), latency, name="node")
         return None
 
-    def _rate(self, gpu: Gpu, name: str, *, xgmi: bool) -> float:
-        if xgmi or gpu.gcn:
-            return rates.xgmi(gpu.gcn)
-        rate = rates.nvlink(gpu.sm)
+    @staticmethod
+    def _rate(device: Device, link: Link) -> float:
+        gpu = device.gpu
+        rate = rates.xgmi(gpu.gcn) if link.xgmi or gpu.gcn else rates.nvlink(gpu.sm)
         if rate is None:
             message = f"{gpu.sm} is not a compute capability with NVLinks"
-            raise InputError(message, file=self.file, key=f"{name}.sm", accepted="60 or more")
+            raise InputError(message, key=f"{device.name}.sm", accepted="60 or more")
         return rate
 
     def _cable(self, one: int, other: int, bandwidth: float, latency: float) -> None:
@@ -211,7 +200,7 @@ class _Server:
         preset = self.topology.preset
         if len(inside.npus) != gpus:
             message = f"a node of {preset!r} has {len(inside.npus)} NPUs, and the file has {gpus} GPUs"
-            raise InputError(message, file=self.file, key="preset", accepted=f"a preset of {gpus} NPUs")
+            raise InputError(message, key="preset", accepted=f"a preset of {gpus} NPUs")
         place, active = np.empty(len(inside.kinds), dtype=np.intp), []
         place[inside.npus] = np.arange(gpus)
         for number in np.flatnonzero(inside.kinds != NodeKind.NPU).tolist():
@@ -221,7 +210,7 @@ class _Server:
         columns = inside.sources, inside.destinations, inside.bandwidths, inside.latencies
         for source, destination, bandwidth, latency in zip(*(one.tolist() for one in columns), strict=True):
             self.links.append((int(place[source]), int(place[destination]), bandwidth, latency))
-        self.notes.append(f"{self.file} has no NVLinks: those of the preset {preset} are used")
+        self._note(f" has no NVLinks: those of the preset {preset} are used")
         return active
 
     def _pcie(self, node: dict[str, int]) -> None:
@@ -232,32 +221,28 @@ class _Server:
         for device in self.document.devices:
             number = node.get(device.name)
             if number is None:
-                ports = "+".join(port.name for port in device.ports)
-                number = self._add(NodeKind.SWITCH, ports or _plain(device))
+                plain = device.name if device.kind == "cpu" else f"{device.kind} {device.name}"
+                number = self._add(NodeKind.SWITCH, "+".join(port for port, _ in device.ports) or plain)
             place.append(number)
             if device.kind == "cpu":
                 cpus.append((number, device))
             elif device.parent is not None:
-                speed = sum(rates.network(port.speed) for port in device.ports)
-                plain = rates.pcie(device.speed, device.width)
                 # A card without a PCIe device of its own has its ports as the limit.
-                own = speed if device.kind == "nic" and not device.speed and not device.width and speed else plain
+                own = sum(rates.network(speed) for _, speed in device.ports)
+                if device.kind != "nic" or device.speed or device.width or not own:
+                    own = rates.pcie(device.speed, device.width)
                 self._cable(number, place[device.parent], own, latency)
-            if device.gpu is not None and device.gpu.c2c and device.parent is not None:
+            if device.gpu.c2c and device.parent is not None:
                 self._cable(number, place[self._root(device)], device.gpu.c2c / 1000 * rates.GIGABYTE, latency)
         for (one, near), (other, far) in combinations(cpus, 2):
             known = [rates.between_cpus(*device.cpu) for device in (near, far)]
             if None in known:
-                self.notes.append(f"{self.file}: NCCL knows no rate between {near.name} and {far.name}: 10 GB/s")
+                self._note(f": NCCL knows no rate between {near.name} and {far.name}: 10 GB/s")
             self._cable(one, other, min(_UNKNOWN_CPU if rate is None else rate for rate in known), latency)
 
     def _root(self, device: Device) -> int:
         """Return the index of the CPU that a device is attached to."""
-        number = device.parent or 0
-        while self.document.devices[number].parent is not None:
-            number = self.document.devices[number].parent or 0
+        number, parent = 0, device.parent
+        while parent is not None:
+            number, parent = parent, self.document.devices[parent].parent
         return number
-
-
-def _plain(device: Device) -> str:
-    return device.name if device.kind == "cpu" else f"{device.kind} {device.name}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 
 from attrs import frozen
 
@@ -43,57 +44,52 @@ class Matrix:
         return int(match[1]) if match else 0
 
 
-def read(text: str, file: str) -> Matrix:
+def read(text: str) -> Matrix:
     """Return the matrix in ``text``.
 
     Raises:
-        InputError: There is none, a row is missing, or a cell is not known; names file, line, device and value.
+        InputError: There is none, a row is missing, or a cell is not known; names line, device and value.
     """
     lines = [_ESCAPES.sub("", line).split() for line in text.splitlines()]
     start = next((index for index, words in enumerate(lines) if words[:1] == ["GPU0"]), None)
     if start is None:
-        raise InputError("has no matrix", file=file, accepted=_FORM)
-    devices = []
-    for word in lines[start]:
-        if not _DEVICE.fullmatch(word):
-            break
-        devices.append(word)
+        raise InputError("has no matrix", accepted=_FORM)
+    devices = list(takewhile(_DEVICE.fullmatch, lines[start]))
     if len(set(devices)) < len(devices):
-        raise InputError(f"line {start + 1}: a device is there twice", file=file, accepted=_FORM)
+        raise InputError(f"line {start + 1}: a device is there twice", accepted=_FORM)
     rows, affinity = dict[str, Sequence[str]](), dict[str, str]()
     for index, words in enumerate(lines[start + 1 :], start + 2):
         if not words or words[0] not in devices or words[0] in rows:
             continue
-        row = words[1 : len(devices) + 1]
+        row, rest = words[1 : len(devices) + 1], words[len(devices) + 1 :]
         if len(row) < len(devices):
             message = f"line {index}: {len(row)} values for {len(devices)} devices"
-            raise InputError(message, file=file, key=words[0], accepted=_FORM)
+            raise InputError(message, key=words[0], accepted=_FORM)
         for column, cell in zip(devices, row, strict=True):
             if cell not in (*PCIE, "X") and not _NVLINKS.fullmatch(cell):
                 known = f"X, NV and a number, {', '.join(PCIE)}"
                 message = f"line {index}: {cell!r} is not a connection"
-                raise InputError(message, file=file, key=f"{words[0]}, {column}", accepted=known)
+                raise InputError(message, key=f"{words[0]}, {column}", accepted=known)
         rows[words[0]] = row
-        rest = words[len(devices) + 1 :]
         if rest and _AFFINITY.fullmatch(rest[0]):
             affinity[words[0]] = rest[0]
-    return _checked(devices, rows, affinity, text, file)
+    names = {match[1]: match[2] for line in text.splitlines() if (match := _LEGEND.fullmatch(line))}
+    return _checked(devices, rows, affinity, names)
 
 
 def _checked(
-    devices: Sequence[str], rows: Mapping[str, Sequence[str]], affinity: Mapping[str, str], text: str, file: str
+    devices: Sequence[str], rows: Mapping[str, Sequence[str]], affinity: Mapping[str, str], names: Mapping[str, str]
 ) -> Matrix:
     for device in devices:
         if device not in rows:
-            raise InputError("has no row", file=file, key=device, accepted="a row for each column")
+            raise InputError("has no row", key=device, accepted="a row for each column")
     cells = {(one, other): rows[one][place] for one in devices for place, other in enumerate(devices) if one != other}
     for (one, other), cell in cells.items():
+        key = f"{one}, {other}"
         if cell != cells[other, one]:
-            message = f"{cell!r} there and {cells[other, one]!r} back"
-            raise InputError(message, file=file, key=f"{one}, {other}", accepted="the same both ways")
+            raise InputError(f"{cell!r} there and {cells[other, one]!r} back", key=key, accepted="the same both ways")
         if cell == "X" or (_NVLINKS.fullmatch(cell) and not (one.startswith("GPU") and other.startswith("GPU"))):
-            raise InputError(f"{cell!r} is refused", file=file, key=f"{one}, {other}", accepted=", ".join(PCIE))
+            raise InputError(f"{cell!r} is refused", key=key, accepted=", ".join(PCIE))
     gpus = sorted((one for one in devices if one.startswith("GPU")), key=lambda name: int(name[3:]))
     cards = tuple(one for one in devices if not one.startswith("GPU"))
-    names = {match[1]: match[2] for line in text.splitlines() if (match := _LEGEND.fullmatch(line))}
     return Matrix(tuple(gpus), cards, names, cells, affinity)

@@ -40,17 +40,18 @@ class NvidiaSmiTopo(Topology):
     cpus: float = units.bandwidth("16 GB/s", help="between two CPUs, per direction")
 
     def __attrs_post_init__(self) -> None:
-        """Read the file; raises ``InputError`` as ``matrix.read`` does."""
+        """Read the file; raises ``InputError`` as ``matrix.read`` does, with the file."""
         _ = self.matrix
 
     @cached_property
     def matrix(self) -> Matrix:
         """The matrix of the file."""
-        return read(self.file.text(), self.file.path)
+        with self.file.named():
+            return read(self.file.text())
 
     def build(self) -> Fabric:
         """Return the server."""
-        return _Server(self, self.matrix).fabric()
+        return _Server(self).fabric()
 
 
 @define
@@ -58,18 +59,22 @@ class _Server:
     """A fabric in the making: GPUs, the NVSwitch, then what PCIe connects, for shortest paths prefer lower numbers."""
 
     topology: NvidiaSmiTopo
-    matrix: Matrix
     kinds: list[NodeKind] = field(factory=list)
     names: list[str] = field(factory=list)
     links: list[tuple[int, int, float, float]] = field(factory=list)
+
+    @property
+    def matrix(self) -> Matrix:
+        return self.topology.matrix
 
     def fabric(self) -> Fabric:
         gpus = {name: self._add(NodeKind.NPU, name) for name in self.matrix.gpus}
         level, note = self._nvlinks(gpus)
         self._pcie(gpus)
         sources, destinations, bandwidths, latencies = zip(*self.links, strict=True)
+        npu = np.array(self.kinds) == NodeKind.NPU
         return Fabric(
-            name=self.topology.file.path.replace("\\", "/").rsplit("/", 1)[-1],
+            name=self.topology.file.name,
             kinds=np.array(self.kinds),
             sources=np.array(sources),
             destinations=np.array(destinations),
@@ -78,8 +83,8 @@ class _Server:
             energies=0.0,
             levels=(level,) if level else (),
             coordinates=np.arange(len(gpus))[:, None] if level else None,
-            copies=np.array(self.kinds) == NodeKind.NPU,
-            reduces=np.array(self.kinds) == NodeKind.NPU,
+            copies=npu,
+            reduces=npu,
             node_names=self.names.__getitem__,
             notes=(note,),
         )
@@ -96,9 +101,8 @@ class _Server:
         """Add the NVLinks; return the level that the GPUs are, and what was assumed."""
         of, path, count = self.topology, self.topology.file.path, len(gpus)
         joined = {pair: self.matrix.nvlinks(*pair) for pair in combinations(self.matrix.gpus, 2)}
-        numbers = set(joined.values())
-        alike = len(numbers) == 1 and numbers != {0}
-        each = max(numbers, default=0)
+        each = max(joined.values(), default=0)
+        alike = bool(each) and min(joined.values()) == each
         switched = of.nvswitch
         if switched is None:
             switched = alike and each * (count - 1) > _MOST_LINKS
@@ -113,11 +117,9 @@ class _Server:
         for (one, other), number in joined.items():
             if number:
                 self._cable(gpus[one], gpus[other], number * of.nvlink, of.nvlink_latency)
-        level = None
-        if alike:
-            level = Level(count, "fully-connected", each * of.nvlink, of.nvlink_latency, name="node")
         if not each:
-            return level, f"{path} has no NVLinks: GPUs exchange over PCIe"
+            return None, f"{path} has no NVLinks: GPUs exchange over PCIe"
+        level = Level(count, "fully-connected", each * of.nvlink, of.nvlink_latency, name="node") if alike else None
         return level, f"{path} does not say where NVLinks lead: from GPU to GPU is assumed"
 
     def _pcie(self, gpus: dict[str, int]) -> None:
@@ -128,9 +130,8 @@ class _Server:
             node[card] = self._add(NodeKind.SWITCH, self.matrix.names.get(card, card))
         close = _groups(devices, lambda one, other: self.matrix.cells[one, other] in ("PIX", "PXB"))
         near = _groups(devices, self._on_one_cpu)
-        cpus = {}
-        for number, device in enumerate(dict.fromkeys(near.values())):
-            cpus[device] = self._add(NodeKind.SWITCH, f"CPU{number}")
+        first_of_cpus = dict.fromkeys(near.values())
+        cpus = {device: self._add(NodeKind.SWITCH, f"CPU{number}") for number, device in enumerate(first_of_cpus)}
         switches = dict[str, int]()
         for device in devices:
             first = close[device]
