@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import defusedxml.ElementTree
 from attrs import frozen
 from defusedxml import DefusedXmlException
 
-from fredfw.errors import InputError, nearest
+from fredfw.errors import InputError
+from fredfw.tables import check_keys
 
 FORMS = "JSON node-link data with nodes and edges, or GraphML"
 _KEYS = ("directed", "multigraph", "graph", "nodes", "edges", "links")
@@ -33,56 +34,52 @@ class Graph:
     edges: tuple[tuple[str, str, str, Mapping[str, Any]], ...]
 
 
-def read(content: bytes, file: str) -> Graph:
-    """Return the graph in ``content``; raises ``InputError`` that names file, place and what is accepted."""
+def read(content: bytes) -> Graph:
+    """Return the graph in ``content``; raises ``InputError`` that names place and what is accepted."""
     xml = content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<")
-    return _graphml(content, file) if xml else _node_link(content, file)
+    return _graphml(content) if xml else _node_link(content)
 
 
-def _node_link(content: bytes, file: str) -> Graph:
+def _node_link(content: bytes) -> Graph:
     try:
         data = json.loads(content)
     except json.JSONDecodeError as error:
-        raise InputError(f"line {error.lineno}, column {error.colno}: {error.msg}", file=file, accepted=FORMS) from None
+        raise InputError(f"line {error.lineno}, column {error.colno}: {error.msg}", accepted=FORMS) from None
     except (ValueError, RecursionError) as error:  # bytes that are no text, integers of many digits, deep nesting
-        raise InputError(f"is not JSON: {error}", file=file, accepted=FORMS) from None
+        raise InputError(f"is not JSON: {error}", accepted=FORMS) from None
     if not isinstance(data, dict):
-        raise InputError("is not a JSON object", file=file, accepted=FORMS)
-    for key in data:
-        if key not in _KEYS:
-            raise InputError(f"unknown key{nearest(key, _KEYS)}", file=file, key=key, accepted=", ".join(_KEYS))
+        raise InputError("is not a JSON object", accepted=FORMS)
+    check_keys(data, _KEYS, "")
     directed = data.get("directed", False)
     if not isinstance(directed, bool):
-        raise InputError(f"{directed!r} is not a truth value", file=file, key="directed", accepted="true or false")
+        raise InputError(f"{directed!r} is not a truth value", key="directed", accepted="true or false")
     called = "edges" if "edges" in data else "links"
     attributes = data.get("graph", {})
     if not isinstance(attributes, dict):
-        raise InputError("is not an object", file=file, key="graph", accepted="an object of attributes")
-    nodes = []
-    for place, one in _entries(data, "nodes", file):
-        nodes.append((place, _name(one, "id", place, file), _without(one, "id")))
-    edges = []
-    for place, one in _entries(data, called, file):
-        source, target = (_name(one, end, place, file) for end in ("source", "target"))
-        edges.append((place, source, target, _without(one, "source", "target", "key")))
-    return Graph(directed, attributes, tuple(nodes), tuple(edges))
+        raise InputError("is not an object", key="graph", accepted="an object of attributes")
+    nodes = tuple((place, _name(one, "id", place), _without(one, "id")) for place, one in _entries(data, "nodes"))
+    edges = tuple(
+        (place, _name(one, "source", place), _name(one, "target", place), _without(one, "source", "target", "key"))
+        for place, one in _entries(data, called)
+    )
+    return Graph(directed, attributes, nodes, edges)
 
 
-def _entries(data: Mapping[str, Any], key: str, file: str) -> list[tuple[str, dict[str, Any]]]:
+def _entries(data: Mapping[str, Any], key: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     listed = data.get(key)
     if not isinstance(listed, list):
-        raise InputError("is missing" if listed is None else "is not a list", file=file, key=key, accepted=FORMS)
+        raise InputError("is missing" if listed is None else "is not a list", key=key, accepted=FORMS)
     for index, one in enumerate(listed):
         if not isinstance(one, dict):
-            raise InputError("is not an object", file=file, key=f"{key}[{index}]", accepted=FORMS)
-    return [(f"{key}[{index}]", one) for index, one in enumerate(listed)]
+            raise InputError("is not an object", key=f"{key}[{index}]", accepted=FORMS)
+        yield f"{key}[{index}]", one
 
 
-def _name(entry: Mapping[str, Any], key: str, place: str, file: str) -> str:
+def _name(entry: Mapping[str, Any], key: str, place: str) -> str:
     value = entry.get(key)
     if isinstance(value, bool) or not isinstance(value, str | int):
         message = "is missing" if value is None else f"{value!r} is not a name"
-        raise InputError(message, file=file, key=f"{place}.{key}", accepted="text or an integer")
+        raise InputError(message, key=f"{place}.{key}", accepted="text or an integer")
     return str(value)
 
 
@@ -90,20 +87,20 @@ def _without(entry: Mapping[str, Any], *keys: str) -> dict[str, Any]:
     return {key: value for key, value in entry.items() if key not in keys}
 
 
-def _graphml(content: bytes, file: str) -> Graph:
+def _graphml(content: bytes) -> Graph:
     try:
         # NetworkX reads with the parser of the standard library, which follows entities.
         defusedxml.ElementTree.fromstring(content, forbid_dtd=True)
     except DefusedXmlException as error:
-        raise InputError(f"has a DTD or an entity: {error}", file=file, accepted="GraphML without them") from None
+        raise InputError(f"has a DTD or an entity: {error}", accepted="GraphML without them") from None
     except defusedxml.ElementTree.ParseError as error:
-        raise InputError(f"is not XML: {error}", file=file, accepted=FORMS) from None
+        raise InputError(f"is not XML: {error}", accepted=FORMS) from None
     import networkx
 
     try:
         graph = networkx.parse_graphml(content.decode("utf-8-sig"))
     except (networkx.NetworkXException, ValueError, KeyError, TypeError, StopIteration) as error:
-        raise InputError(f"is not GraphML: {error}", file=file, accepted=FORMS) from None
+        raise InputError(f"is not GraphML: {error}", accepted=FORMS) from None
     nodes = tuple((f"node {name!r}", str(name), attributes) for name, attributes in graph.nodes(data=True))
     edges = tuple(
         (f"edge {source!r} to {target!r}", str(source), str(target), _without(attributes, "id"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
@@ -24,6 +25,7 @@ from fredfw import (
     units,
 )
 from fredfw.errors import InputError, nearest
+from fredfw.tables import as_choice, as_text
 from fredfw_topology_node_link.graph import Graph, read
 
 _KINDS = {kind.name.lower(): kind for kind in NodeKind}
@@ -66,8 +68,8 @@ class NodeLink(Topology):
     @cached_property
     def fabric(self) -> Fabric:
         """The network of the file."""
-        graph = read(self.file.read(), self.file.path)
-        return _Builder(graph, self.file.path, frozenset(self.ignore)).fabric()
+        with self.file.named():
+            return _Builder(read(self.file.read()), self.file, frozenset(self.ignore)).fabric()
 
     def build(self) -> Fabric:
         """Return the network of the file."""
@@ -77,23 +79,21 @@ class NodeLink(Topology):
 @frozen
 class _Builder:
     graph: Graph
-    file: str
+    file: File
     ignored: frozenset[str]
 
     def fabric(self) -> Fabric:
-        self._check_keys(self.graph.attributes, _OF_GRAPH, "graph")
-        numbers = self._numbers()
-        kinds, names, flags, places = self._nodes()
-        if NodeKind.NPU not in kinds:
-            raise self._error("nodes", "there is no npu", "nodes of the kind npu")
-        sources, destinations, values = self._links(numbers)
-        levels = self._levels()
         attributes = self.graph.attributes
+        self._check_keys(attributes, _OF_GRAPH, "graph")
+        kinds, names, flags, places = self._nodes()
+        sources, destinations, values = self._links()
+        levels = self._levels()
         offers = attributes.get("offers", [])
         if not isinstance(offers, list) or any(one not in _OFFERS for one in offers):
-            raise self._error("graph.offers", f"{offers!r} is refused", f"a list of {', '.join(_OFFERS)}")
+            raise _wrong("graph.offers", f"{offers!r} is refused", f"a list of {', '.join(_OFFERS)}")
+        router = as_choice(attributes.get("router", ShortestPathRouter.name), _ROUTERS, "graph.router")
         return Fabric(
-            name=self._text(attributes, "name", "graph") or self.file.replace("\\", "/").rsplit("/", 1)[-1],
+            name=_text(attributes, "name", "graph") or self.file.name,
             kinds=np.array(kinds),
             sources=sources,
             destinations=destinations,
@@ -102,183 +102,163 @@ class _Builder:
             energies=values[2],
             tiers=values[3],
             levels=levels,
-            coordinates=self._coordinates(levels, kinds, places),
+            coordinates=_coordinates(levels, kinds, places),
             offers=Capabilities(**dict.fromkeys(offers, True)),
-            local_offers=self._flag(attributes, "local_offers", "graph", default=False),
+            local_offers=_flag(attributes, "local_offers", "graph", default=False),
             copies=flags[:, 0],
             reduces=flags[:, 1],
-            defaults=Defaults(router=self._router()),
+            defaults=Defaults(router=_ROUTERS[router]()),
             node_names=names.__getitem__,
             notes=self._notes(),
         )
 
-    def _numbers(self) -> dict[str, int]:
-        numbers: dict[str, int] = {}
+    def _nodes(self) -> tuple[list[NodeKind], list[str], Any, list[Any]]:
+        """Return kind, name, the two flags, and the place and the coordinates of each node."""
+        kinds, names, flags, places = list[NodeKind](), list[str](), list[list[bool]](), list[Any]()
+        seen = set[str]()
         for place, name, attributes in self.graph.nodes:
             self._check_keys(attributes, _OF_NODE, place)
-            if name in numbers:
-                raise self._error(place, f"{name!r} is there twice", "nodes of different names")
-            numbers[name] = len(numbers)
-        return numbers
-
-    def _nodes(self) -> tuple[list[NodeKind], list[str], Any, list[Any]]:
-        """Return kind, name, the two flags and the coordinates of each node."""
-        kinds, names, flags, places = list[NodeKind](), list[str](), list[tuple[bool, bool]](), list[Any]()
-        for place, name, attributes in self.graph.nodes:
+            if name in seen:
+                raise _wrong(place, f"{name!r} is there twice", "nodes of different names")
+            seen.add(name)
             kind = attributes.get("kind")
-            if kind not in _KINDS:
-                message = "is missing" if kind is None else f"{kind!r} is not a kind{nearest(str(kind), _KINDS)}"
-                raise self._error(f"{place}.kind", message, ", ".join(_KINDS))
-            kinds.append(_KINDS[kind])
-            names.append(self._text(attributes, "name", place) or name)
-            npu = kind == "npu"
-            flags.append(
-                (
-                    self._flag(attributes, "copies", place, default=npu),
-                    self._flag(attributes, "reduces", place, default=npu),
-                )
-            )
+            if kind is None:
+                raise _wrong(f"{place}.kind", "is missing", ", ".join(_KINDS))
+            kinds.append(_KINDS[as_choice(kind, _KINDS, f"{place}.kind")])
+            names.append(_text(attributes, "name", place) or name)
+            flags.append([_flag(attributes, key, place, default=kind == "npu") for key in ("copies", "reduces")])
             places.append((place, attributes.get("coordinates")))
-        return kinds, names, np.array(flags, dtype=bool).reshape(-1, 2), places
+        if NodeKind.NPU not in kinds:
+            raise _wrong("nodes", "there is no npu", "nodes of the kind npu")
+        return kinds, names, np.array(flags, dtype=bool), places
 
-    def _links(self, numbers: Mapping[str, int]) -> tuple[Any, Any, list[Any]]:
+    def _links(self) -> tuple[Any, Any, list[Any]]:
         """Return the ends of the links, and their bandwidths, latencies, energies and tiers."""
+        numbers = {name: number for number, (_, name, _) in enumerate(self.graph.nodes)}
         ends, rows = list[tuple[int, int]](), list[tuple[float, ...]]()
         for place, source, target, attributes in self.graph.edges:
             self._check_keys(attributes, _OF_EDGE, place)
             for end, name in (("source", source), ("target", target)):
                 if name not in numbers:
-                    raise self._error(f"{place}.{end}", f"there is no node {name!r}", "the id of a node")
+                    raise _wrong(f"{place}.{end}", f"there is no node {name!r}", "the id of a node")
             if source == target:
-                raise self._error(place, f"both ends are {source!r}", "two different nodes")
+                raise _wrong(place, f"both ends are {source!r}", "two different nodes")
             if "bandwidth" not in attributes:
-                raise self._error(f"{place}.bandwidth", "is missing", units.accepted(units.Unit.BYTES_PER_SECOND))
-            row = (
-                self._quantity(attributes, "bandwidth", units.Unit.BYTES_PER_SECOND, place),
-                self._quantity(attributes, "latency", units.Unit.SECONDS, place),
-                self._quantity(attributes, "energy", units.Unit.JOULES_PER_BYTE, place),
-                self._tier(attributes, place),
-            )
-            if not row[0]:
-                raise self._error(f"{place}.bandwidth", "is 0", "more than 0 B/s")
-            both = [(numbers[source], numbers[target])]
-            if not self.graph.directed:
-                both.append(both[0][::-1])
-            ends += both
-            rows += [row] * len(both)
+                raise _wrong(f"{place}.bandwidth", "is missing", units.accepted(units.Unit.BYTES_PER_SECOND))
+            quantities = [_quantity(attributes, key, unit, place) for key, unit in _QUANTITIES.items()]
+            if not quantities[0]:
+                raise _wrong(f"{place}.bandwidth", "is 0", "more than 0 B/s")
+            tier = _whole(attributes, "tier", place, 0, range(_TIERS), f"a whole number below {_TIERS}")
+            ends.append((numbers[source], numbers[target]))
+            rows.append((*quantities, tier))
         if not ends:
-            raise self._error("edges", "there are none", "one or more")
-        near, far = np.array(ends).T
-        return near, far, list(np.array(rows).T)
-
-    def _tier(self, attributes: Mapping[str, Any], place: str) -> int:
-        tier = attributes.get("tier", 0)
-        if isinstance(tier, bool) or not isinstance(tier, int) or not 0 <= tier < _TIERS:
-            raise self._error(f"{place}.tier", f"{tier!r} is refused", f"a whole number below {_TIERS}")
-        return tier
-
-    def _quantity(self, attributes: Mapping[str, Any], key: str, unit: units.Unit, place: str) -> float:
-        value = attributes.get(key, 0.0)
-        try:
-            number = units.parse(value, unit)
-        except InputError as error:
-            raise self._error(f"{place}.{key}", error.message, error.accepted or "") from None
-        if number < 0:
-            raise self._error(f"{place}.{key}", f"{value!r} is below 0", units.accepted(unit))
-        return number
+            raise _wrong("edges", "there are none", "one or more")
+        both, columns = np.array(ends), np.array(rows)
+        if not self.graph.directed:
+            both, columns = np.stack([both, both[:, ::-1]], axis=1).reshape(-1, 2), np.repeat(columns, 2, axis=0)
+        return both[:, 0], both[:, 1], list(columns.T)
 
     def _levels(self) -> tuple[Level, ...]:
         given = self.graph.attributes.get("levels", [])
+        accepted = f"with {', '.join(_LEVEL)}"
         if not isinstance(given, list) or not all(isinstance(one, dict) for one in given):
-            raise self._error("graph.levels", "is not a list of levels", f"objects with {', '.join(_LEVEL)}")
+            raise _wrong("graph.levels", "is not a list of levels", f"objects {accepted}")
         levels = []
         for index, one in enumerate(given):
             place = f"graph.levels[{index}]"
             self._check_keys(one, _LEVEL, place)
             for key in ("size", "kind", "bandwidth"):
                 if key not in one:
-                    raise self._error(f"{place}.{key}", "is missing", f"an object with {', '.join(_LEVEL)}")
-            kind = one["kind"]
-            if kind not in _LEVEL_KINDS:
-                raise self._error(f"{place}.kind", f"{kind!r} is not known", ", ".join(_LEVEL_KINDS))
+                    raise _wrong(f"{place}.{key}", "is missing", f"an object {accepted}")
+            as_choice(one["kind"], _LEVEL_KINDS, f"{place}.kind")
+            positive = range(1, sys.maxsize), "a whole number of at least 1"
             levels.append(
                 Level(
-                    self._whole(one, "size", place),
-                    kind,
-                    self._quantity(one, "bandwidth", units.Unit.BYTES_PER_SECOND, place),
-                    self._quantity(one, "latency", units.Unit.SECONDS, place),
-                    two_way=self._flag(one, "two_way", place, default=True),
-                    lanes=self._whole(one, "lanes", place),
-                    name=self._text(one, "name", place),
+                    _whole(one, "size", place, 1, *positive),
+                    one["kind"],
+                    _quantity(one, "bandwidth", units.Unit.BYTES_PER_SECOND, place),
+                    _quantity(one, "latency", units.Unit.SECONDS, place),
+                    two_way=_flag(one, "two_way", place, default=True),
+                    lanes=_whole(one, "lanes", place, 1, *positive),
+                    name=_text(one, "name", place),
                 )
             )
         return tuple(levels)
 
-    def _coordinates(self, levels: Sequence[Level], kinds: Sequence[NodeKind], places: Sequence[Any]) -> Any:
-        """Return the ``(NPUs, levels)`` coordinates; ``None`` without levels."""
-        rows = []
-        for kind, (place, given) in zip(kinds, places, strict=True):
-            if given is not None and not levels:
-                raise self._error(f"{place}.coordinates", "there are no levels", "graph.levels beside coordinates")
-            if kind is not NodeKind.NPU or not levels:
-                continue
-            fits = isinstance(given, list) and len(given) == len(levels)
-            if fits:
-                pairs = zip(given, levels, strict=True)
-                fits = all(type(one) is int and 0 <= one < level.size for one, level in pairs)
-            if not fits:
-                sizes = [level.size for level in levels]
-                message = f"{given!r} are not coordinates in levels of {sizes}"
-                raise self._error(f"{place}.coordinates", message, "a position in each level")
-            rows.append(given)
-        if not levels:
-            return None
-        if len(np.unique(np.array(rows), axis=0)) < len(rows):
-            raise self._error("nodes", "two NPUs have the same coordinates", "different ones")
-        return np.array(rows)
-
-    def _router(self) -> Router:
-        name = self.graph.attributes.get("router", ShortestPathRouter.name)
-        if name not in _ROUTERS:
-            raise self._error("graph.router", f"{name!r} is not known", ", ".join(_ROUTERS))
-        return _ROUTERS[name]()
-
     def _notes(self) -> tuple[str, ...]:
         given = self.graph.attributes.get("notes", [])
         if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
-            raise self._error("graph.notes", "is not a list of texts", "a list of texts")
+            raise _wrong("graph.notes", "is not a list of texts", "a list of texts")
         without = sum("latency" not in attributes for *_, attributes in self.graph.edges)
         if without:
-            given = [*given, f"{self.file} has no latency for {without} of {len(self.graph.edges)} edges: 0 s"]
+            given = [*given, f"{self.file.path} has no latency for {without} of {len(self.graph.edges)} edges: 0 s"]
         return tuple(given)
-
-    def _whole(self, table: Mapping[str, Any], key: str, place: str) -> int:
-        value = table.get(key, 1)
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise self._error(f"{place}.{key}", f"{value!r} is refused", "a whole number of at least 1")
-        return value
-
-    def _flag(self, table: Mapping[str, Any], key: str, place: str, *, default: bool) -> bool:
-        value = table.get(key, default)
-        if not isinstance(value, bool):
-            raise self._error(f"{place}.{key}", f"{value!r} is not a truth value", "true or false")
-        return value
-
-    def _text(self, table: Mapping[str, Any], key: str, place: str) -> str:
-        value = table.get(key, "")
-        if not isinstance(value, str):
-            raise self._error(f"{place}.{key}", f"{value!r} is not text", "text")
-        return value
 
     def _check_keys(self, table: Mapping[str, Any], known: Sequence[str], place: str) -> None:
         for key in table:
             if key not in known and key not in self.ignored:
                 accepted = f"{', '.join(known)}; or the name in the field ignore"
-                raise self._error(f"{place}.{key}", f"unknown attribute{nearest(key, known)}", accepted)
-
-    def _error(self, key: str, message: str, accepted: str) -> InputError:
-        return InputError(message, file=self.file, key=key, accepted=accepted)
+                raise _wrong(f"{place}.{key}", f"unknown attribute{nearest(key, known)}", accepted)
 
 
+def _coordinates(levels: Sequence[Level], kinds: Sequence[NodeKind], places: Sequence[Any]) -> Any:
+    """Return the ``(NPUs, levels)`` coordinates; ``None`` without levels."""
+    sizes = [level.size for level in levels]
+    rows = []
+    for kind, (place, given) in zip(kinds, places, strict=True):
+        if given is not None and not levels:
+            raise _wrong(f"{place}.coordinates", "there are no levels", "graph.levels beside coordinates")
+        if kind is not NodeKind.NPU or not levels:
+            continue
+        fits = isinstance(given, list) and len(given) == len(levels)
+        if not fits or not all(type(one) is int and 0 <= one < size for one, size in zip(given, sizes, strict=True)):
+            message = f"{given!r} are not coordinates in levels of {sizes}"
+            raise _wrong(f"{place}.coordinates", message, "a position in each level")
+        rows.append(given)
+    if not levels:
+        return None
+    if len(np.unique(np.array(rows), axis=0)) < len(rows):
+        raise _wrong("nodes", "two NPUs have the same coordinates", "different ones")
+    return np.array(rows)
+
+
+def _quantity(table: Mapping[str, Any], key: str, unit: units.Unit, place: str) -> float:
+    value = table.get(key, 0.0)
+    try:
+        number = units.parse(value, unit)
+    except InputError as error:
+        raise error.at(key=f"{place}.{key}") from None
+    if number < 0:
+        raise _wrong(f"{place}.{key}", f"{value!r} is below 0", units.accepted(unit))
+    return number
+
+
+def _whole(table: Mapping[str, Any], key: str, place: str, default: int, among: range, accepted: str) -> int:
+    value = table.get(key, default)
+    if isinstance(value, bool) or not isinstance(value, int) or value not in among:
+        raise _wrong(f"{place}.{key}", f"{value!r} is refused", accepted)
+    return value
+
+
+def _flag(table: Mapping[str, Any], key: str, place: str, *, default: bool) -> bool:
+    value = table.get(key, default)
+    if not isinstance(value, bool):
+        raise _wrong(f"{place}.{key}", f"{value!r} is not a truth value", "true or false")
+    return value
+
+
+def _text(table: Mapping[str, Any], key: str, place: str) -> str:
+    return as_text(table.get(key, ""), f"{place}.{key}")
+
+
+def _wrong(key: str, message: str, accepted: str) -> InputError:
+    return InputError(message, key=key, accepted=accepted)
+
+
+_QUANTITIES = {
+    "bandwidth": units.Unit.BYTES_PER_SECOND,
+    "latency": units.Unit.SECONDS,
+    "energy": units.Unit.JOULES_PER_BYTE,
+}
 _TIERS = 128
 _LEVEL_KINDS = "ring", "line", "fully-connected", "switch"
