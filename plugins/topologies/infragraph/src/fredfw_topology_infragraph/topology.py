@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, ClassVar
@@ -11,7 +12,7 @@ from attrs import Attribute, Converter, Factory, field, frozen
 
 from fredfw import Defaults, Fabric, File, MultipathRouter, NodeKind, Topology, units, with_servers
 from fredfw.errors import InputError, nearest
-from fredfw_topology_infragraph.document import Infrastructure, Link, read
+from fredfw_topology_infragraph.document import Link, read
 
 _KINDS = {"xpu": NodeKind.NPU, "memory": NodeKind.MEMORY}
 
@@ -25,12 +26,13 @@ def _quantities(unit: units.Unit, help: str) -> Any:  # noqa: A002  (as in fredf
             raise InputError(f"{value!r} is not a table", key=attribute.name, accepted=accepted)
         made = {}
         for name, one in value.items():
+            key = f"{attribute.name}.{name}"
             try:
-                made[str(name)] = units.parse(one, unit)
+                made[str(name)] = quantity = units.parse(one, unit)
             except InputError as error:
-                raise error.at(key=f"{attribute.name}.{name}") from None
-            if made[str(name)] < 0 or (made[str(name)] == 0 and unit is units.Unit.BYTES_PER_SECOND):
-                raise InputError(f"{one!r} is too small", key=f"{attribute.name}.{name}", accepted=accepted)
+                raise error.at(key=key) from None
+            if quantity < 0 or (quantity == 0 and unit is units.Unit.BYTES_PER_SECOND):
+                raise InputError(f"{one!r} is too small", key=key, accepted=accepted)
         return made
 
     return field(default=Factory(dict), converter=Converter(convert, takes_field=True), metadata={"help": help})
@@ -65,54 +67,45 @@ class InfraGraph(Topology):
     )
 
     def __attrs_post_init__(self) -> None:
-        """Read the file.
-
-        Raises:
-            InputError: As ``document.read`` does, there is no NPU, a link has no bandwidth, or a name is not one of a
-                link.
-        """
+        """Read the file; raises ``InputError`` for it, a link without bandwidth, and a name that no link has."""
         _ = self.fabric
 
     @cached_property
     def fabric(self) -> Fabric:
         """The network of the file."""
-        found = read(self.file.read(), self.file.path)
-        names = {link.name for link, _ in found.edges.values()}
+        with self.file.named():
+            found = read(self.file.read())
+            if "xpu" not in found.nodes.values():
+                raise InputError("there is no xpu", accepted="an instance with components xpu")
+        links = [link for link, _ in found.edges.values()]
+        known = sorted({link.name for link in links})
         for key in ("bandwidths", "latencies"):
             for name in getattr(self, key):
-                if name not in names:
-                    message = f"no edge has the link {name!r}{nearest(name, names)}"
-                    raise InputError(message, key=f"{key}.{name}", accepted=", ".join(sorted(names)))
-        return self._fabric(found)
-
-    def _fabric(self, found: Infrastructure) -> Fabric:
-        kinds = [_KINDS.get(kind, NodeKind.SWITCH) for kind in found.nodes.values()]
-        if NodeKind.NPU not in kinds:
-            raise InputError("there is no xpu", file=self.file.path, accepted="an instance with components xpu")
+                if name not in known:
+                    message = f"no edge has the link {name!r}{nearest(name, known)}"
+                    raise InputError(message, key=f"{key}.{name}", accepted=", ".join(known))
+        kinds = np.array([_KINDS.get(kind, NodeKind.SWITCH) for kind in found.nodes.values()])
         number = {name: place for place, name in enumerate(found.nodes)}
         ends = np.array([[number[one] for one in pair] for pair in found.edges], dtype=np.intp).reshape(-1, 2)
-        links = [link for link, _ in found.edges.values()]
         names = tuple(found.nodes)
-        npus = [kind is NodeKind.NPU for kind in kinds]
         fabric = Fabric(
-            name=found.name or self.file.path.replace("\\", "/").rsplit("/", 1)[-1],
-            kinds=np.array(kinds),
+            name=found.name or self.file.name,
+            kinds=kinds,
             sources=ends.ravel(),
             destinations=ends[:, ::-1].ravel(),
             bandwidths=np.repeat([self._rate(link) for link in links], 2),
             latencies=np.repeat([self.latencies.get(link.name, link.latency or 0.0) for link in links], 2),
             energies=0.0,
-            copies=npus,
-            reduces=npus,
+            copies=kinds == NodeKind.NPU,
+            reduces=kinds == NodeKind.NPU,
             defaults=Defaults(router=MultipathRouter(through_npus=False)),
             tiers=np.repeat([not inside for _, inside in found.edges.values()], 2),
             node_names=names.__getitem__,
             notes=self._notes(links),
         )
-        owners = [".".join(name.split(".", 2)[:2]) for name, kind in found.nodes.items() if found.nodes[name] == "xpu"]
-        each = owners.count(owners[0])
-        even = all(owners.count(owner) == each for owner in dict.fromkeys(owners))
-        return with_servers(fabric, each, ("instance", "network")) if even else fabric
+        owners = Counter(".".join(name.split(".", 2)[:2]) for name, kind in found.nodes.items() if kind == "xpu")
+        each, *others = set(owners.values())
+        return fabric if others else with_servers(fabric, each, ("instance", "network"))
 
     def _rate(self, link: Link) -> float:
         rate = self.bandwidths.get(link.name, link.bandwidth) or self.bandwidth
@@ -125,16 +118,13 @@ class InfraGraph(Topology):
         return rate
 
     def _notes(self, links: list[Link]) -> tuple[str, ...]:
-        def listed(names: set[str]) -> str:
-            return ", ".join(sorted(names))
-
         path, notes = self.file.path, []
         given = {link.name for link in links if link.bandwidth is None}
         if given:
-            notes.append(f"{path} has no bandwidth for {listed(given)}: that of the fields is used")
+            notes.append(f"{path} has no bandwidth for {', '.join(sorted(given))}: that of the fields is used")
         without = {link.name for link in links if link.latency is None} - set(self.latencies)
         if without:
-            notes.append(f"{path} has no latency for {listed(without)}: 0 s")
+            notes.append(f"{path} has no latency for {', '.join(sorted(without))}: 0 s")
         return tuple(notes)
 
     def build(self) -> Fabric:
