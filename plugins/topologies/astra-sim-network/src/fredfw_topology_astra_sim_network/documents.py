@@ -32,11 +32,11 @@ def _loader() -> type[yaml.SafeLoader]:
     return Loader
 
 
-def read_yaml(content: bytes, file: str) -> Any:
+def read_yaml(content: bytes) -> Any:
     """Return the one document in ``content``.
 
     Raises:
-        InputError: It is not YAML, or has a tag that would make an object; names file, line and column.
+        InputError: It is not YAML, or has a tag that would make an object; names line and column.
     """
     import yaml  # which takes longer to import than the rest of this plugin, and is needed for files alone
 
@@ -45,31 +45,27 @@ def read_yaml(content: bytes, file: str) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        raise InputError(f"{place}{error.problem or error.context}", file=file, accepted="YAML") from None
+        raise InputError(f"{place}{error.problem or error.context}", accepted="YAML") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # bytes that are no text, dates that do not exist
-        raise InputError(_reason(error), file=file, accepted="YAML") from None
+        raise InputError(_reason(error), accepted="YAML") from None
 
 
-def read_json(content: bytes, file: str) -> Any:
-    """Return the value in ``content``.
-
-    Raises:
-        InputError: It is not JSON; names file, line and column.
-    """
+def read_json(content: bytes) -> Any:
+    """Return the value in ``content``; raises ``InputError`` that names line and column where it is not JSON."""
     try:
         return json.loads(content)
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
-        raise InputError(f"{place}: {error.msg}", file=file, accepted="JSON") from None
+        raise InputError(f"{place}: {error.msg}", accepted="JSON") from None
     except (ValueError, RecursionError) as error:  # bytes that are no text, integers of many digits
-        raise InputError(_reason(error), file=file, accepted="JSON") from None
+        raise InputError(_reason(error), accepted="JSON") from None
 
 
-def read_table(content: bytes, file: str) -> Mapping[str, Any]:
+def read_table(content: bytes) -> Mapping[str, Any]:
     """Return the JSON object in ``content``; raises as ``read_json`` does, and where it is something else."""
-    value = read_json(content, file)
+    value = read_json(content)
     if not isinstance(value, dict):
-        raise InputError("is not a JSON object", file=file, accepted="an object of keys and values")
+        raise InputError("is not a JSON object", accepted="an object of keys and values")
     return value
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import json
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,10 +13,10 @@ from typing import Any
 from attrs import frozen
 
 from fredfw.errors import InputError
-from fredfw_topology_astra_sim_network import network
 from fredfw_topology_astra_sim_network.documents import read_table
-from fredfw_topology_astra_sim_network.inputs import OPTIONS, Inputs, contents, traces
+from fredfw_topology_astra_sim_network.inputs import OPTIONS, Inputs, opened, traces
 from fredfw_topology_astra_sim_network.system import PATTERNS, System, convert, number, written
+from fredfw_topology_astra_sim_network.topology import read
 
 _NO_MEMORY, _PER_NODE = "NO_MEMORY_EXPANSION", "PER_NODE_MEMORY_EXPANSION"
 _SCOPES = {"PER_NPU_MEMORY_EXPANSION": "npu", _PER_NODE: "node", "MEMORY_POOL": "fabric"}
@@ -24,90 +25,77 @@ _MEMORIES = _NO_MEMORY, *_SCOPES
 
 @frozen
 class Imported:
-    """An experiment made of ASTRA-sim's inputs.
-
-    Args:
-        text: TOML.
-        remarks: Key of an input, and what becomes of it, for what is left out or done in another way.
-    """
+    """An experiment as TOML; and key of an input, and what becomes of it, for what is done in another way."""
 
     text: str
     remarks: tuple[tuple[str, str], ...]
 
 
 def experiment(inputs: Inputs, title: str, folder: Path) -> Imported:
-    """Return the experiment that ``inputs`` describe.
-
-    Args:
-        inputs: The files.
-        title: Of the experiment.
-        folder: Where the experiment file will be; the paths in it are relative to that.
+    """Return the experiment that ``inputs`` describe, with paths relative to ``folder``, where it will be.
 
     Raises:
         InputError: A file cannot be read or has a value that is not accepted, or a rank has no trace; names file, key,
             value and what is accepted.
     """
-    blocks = network.read(contents(inputs.network, OPTIONS["network"]), inputs.network)
-    table = read_table(contents(inputs.system, OPTIONS["system"]), inputs.system)
-    system = convert(table, blocks, inputs.system)
-    npus = 1
-    for block in blocks:
-        npus *= block.npus
+    with opened(inputs.network, OPTIONS["network"]) as content:
+        blocks = read(content)
+    with opened(inputs.system, OPTIONS["system"]) as content:
+        system = convert(read_table(content), blocks)
+    npus = math.prod(block.npus for block in blocks)
     ranks = traces(inputs.workload)
     missing = next((rank for rank in range(npus) if rank not in ranks), None)
+    where = {"file": inputs.workload, "key": OPTIONS["workload"]}
     if missing is not None:
-        name = f"{Path(inputs.workload).name}.{missing}.et"
-        raise InputError(
-            f"there is no file {name}",
-            file=inputs.workload,
-            key=OPTIONS["workload"],
-            accepted=f"one for each of {npus} NPUs",
-        )
+        message = f"there is no file {Path(inputs.workload).name}.{missing}.et"
+        raise InputError(message, **where, accepted=f"one for each of {npus} NPUs")
     if len(ranks) > npus:
         message = f"there are traces of {len(ranks)} ranks, and the network has {npus} NPUs"
-        raise InputError(message, file=inputs.workload, key=OPTIONS["workload"], accepted=f"traces of {npus} ranks")
-    remarks = list(system.remarks)
+        raise InputError(message, **where, accepted=f"traces of {npus} ranks")
     prefix = Path(_relative(inputs.workload, folder))
     traces_of = (prefix.parent / f"{glob.escape(prefix.name)}.*.et").as_posix()
     workload: dict[str, Any] = {"name": "chakra", "traces": traces_of}
     if inputs.groups is not None:
-        read_table(contents(inputs.groups, OPTIONS["groups"]), inputs.groups)
+        with opened(inputs.groups, OPTIONS["groups"]) as content:
+            read_table(content)
         workload["comm_groups"] = _relative(inputs.groups, folder)
     workload["mode"] = system.mode
     if len(blocks) > 1:
         workload["dimensions"] = [block.npus for block in blocks]
-    memories = [] if inputs.remote_memory is None else _memories(inputs.remote_memory, npus)
+    memories = []
+    if inputs.remote_memory is not None:
+        with opened(inputs.remote_memory, OPTIONS["remote_memory"]) as content:
+            memories = _memories(read_table(content), npus)
     topology = {"name": "astra-sim-network", "file": _relative(inputs.network, folder)}
-    return Imported(_text(title, topology, system, workload, memories, remarks), tuple(remarks))
+    return Imported(_text(title, topology, system, workload, memories), tuple(system.remarks))
 
 
-def _memories(file: str, npus: int) -> list[dict[str, Any]]:
-    """Return the memory tiers of the fabric that the remote memory in ``file`` is.
+def _memories(table: Mapping[str, Any], npus: int) -> list[dict[str, Any]]:
+    """Return the memory tiers of the fabric that a remote memory is.
 
     One transaction at a time is what ASTRA-sim's memories of nodes and pools serve, and what one of its NPUs has.
     """
-    table = read_table(contents(file, OPTIONS["remote_memory"]), file)
     kind = table.get("memory-type")
     if kind not in _MEMORIES:
-        raise InputError(f"{kind!r} is not known", file=file, key="memory-type", accepted=", ".join(_MEMORIES))
+        raise InputError(f"{kind!r} is not known", key="memory-type", accepted=", ".join(_MEMORIES))
     if kind == _NO_MEMORY:
         return []
-    bandwidth = number(table, "remote-mem-bw", 0.0, file)
+    bandwidth = number(table, "remote-mem-bw", 0.0)
     if not bandwidth:
         message = f"is missing, and {kind} needs it"
-        raise InputError(message, file=file, key="remote-mem-bw", accepted="a number above 0, in GB/s")
+        raise InputError(message, key="remote-mem-bw", accepted="a number above 0, in GB/s")
     tier: dict[str, Any] = {
         "name": "remote",
         "scope": _SCOPES[kind],
         "bandwidth": written(bandwidth, "GB/s"),
-        "latency": written(number(table, "remote-mem-latency", 0.0, file), "ns"),
+        "latency": written(number(table, "remote-mem-latency", 0.0), "ns"),
         "discipline": "one-at-a-time",
     }
     if kind == _PER_NODE:
         each = table.get("num-npus-per-node")
         if isinstance(each, bool) or not isinstance(each, int) or each < 1 or npus % each:
             accepted = f"a divisor of the {npus} NPUs of the network"
-            raise InputError(f"{each!r} is refused", file=file, key="num-npus-per-node", accepted=accepted)
+            raise InputError(f"{each!r} is refused", key="num-npus-per-node", accepted=accepted)
         tier["npus"] = each
     return [tier]
 
@@ -118,12 +106,11 @@ def _text(
     system: System,
     workload: Mapping[str, Any],
     memories: list[dict[str, Any]],
-    remarks: list[tuple[str, str]],
 ) -> str:
     lines = ["# Written by: fredfw import astra-sim"]
-    if remarks:
+    if system.remarks:
         lines += ["#", "# What is left out of ASTRA-sim's inputs, or done in another way:"]
-        lines += [f"# {key}: {what}" for key, what in remarks]
+        lines += [f"# {key}: {what}" for key, what in system.remarks]
     lines += ["", f"title = {_toml(title)}"]
     if system.npu:
         lines += ["", "[npu]", *(f"{key} = {_toml(value)}" for key, value in system.npu.items())]

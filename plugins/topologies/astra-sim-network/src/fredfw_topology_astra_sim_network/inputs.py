@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -71,11 +72,9 @@ def find(folder: str | None, named: Mapping[str, str | None]) -> Inputs:
         for part, paths in found.items():
             if len(paths) > 1:
                 names = ", ".join(Path(path).name for path in paths)
-                raise InputError(
-                    f"there are several files for {OPTIONS[part]}: {names}",
-                    file=folder,
-                    accepted=f"one, or {OPTIONS[part]} with the one that is meant",
-                )
+                message = f"there are several files for {OPTIONS[part]}: {names}"
+                accepted = f"one, or {OPTIONS[part]} with the one that is meant"
+                raise InputError(message, file=folder, accepted=accepted)
             chosen[part] = paths[0]
     for part, what in _WHAT.items():
         if part not in chosen:
@@ -102,12 +101,16 @@ def traces(workload: str) -> dict[int, Path]:
     return found
 
 
-def contents(path: str, option: str) -> bytes:
-    """Return what is in the file that ``option`` names; raises ``InputError`` as ``File`` does."""
+@contextmanager
+def opened(path: str, option: str) -> Iterator[bytes]:
+    """Give what is in the file that ``option`` names, which errors inside name, too; raises as ``File`` does."""
     try:
-        return File.at(path).read()
+        file = File.at(path)
+        content = file.read()
     except InputError as error:
         raise error.at(key=option) from None
+    with file.named():
+        yield content
 
 
 def _parts(folder: str) -> Iterator[tuple[str, str]]:
@@ -125,7 +128,8 @@ def _part(path: Path) -> str | None:
     if path.suffix not in (".json", ".yml", ".yaml") or path.stat().st_size > _LARGEST:
         return None
     read = read_json if path.suffix == ".json" else read_yaml
-    value: Any = read(contents(str(path), "DIR"), str(path))
+    with opened(str(path), "DIR") as content:
+        value: Any = read(content)
     if not isinstance(value, dict) or not value:
         return None
     keys = {str(key) for key in value}

@@ -9,7 +9,7 @@ from typing import Any
 from attrs import define, field
 
 from fredfw.errors import InputError, nearest
-from fredfw_topology_astra_sim_network.network import Block
+from fredfw_topology_astra_sim_network.topology import Block
 
 PATTERNS = "all-reduce", "reduce-scatter", "all-gather", "all-to-all"
 _IMPLEMENTATION = re.compile(
@@ -26,22 +26,17 @@ _ENDPOINT_DELAY = 10
 _LEAST, _MOST = 1e-80, 1e80
 """What an experiment accepts as a quantity under any prefix."""
 
-_READ_BUT_LEFT_OUT = {
-    "local-reduction-delay": "no counterpart: reductions take no time here, unless the transport says a rate",
-    "L": "no counterpart: the local bus of an NPU is not simulated",
-    "o": "no counterpart: the local bus of an NPU is not simulated",
-    "g": "no counterpart: the local bus of an NPU is not simulated",
-    "G": "no counterpart: the local bus of an NPU is not simulated",
-    "model-shared-bus": "no counterpart: the local bus of an NPU is not simulated",
-    "trace-enabled": "no counterpart: it is about the output of ASTRA-sim; see fredfw run --trace",
-    "track-local-mem": "no counterpart: it is about the output of ASTRA-sim",
-    "local-mem-trace-filename": "no counterpart: it is about the output of ASTRA-sim",
-    "per-node-custom-implementation": "no counterpart: a collective that is a trace is not read here",
-    **{
-        f"{pattern}-implementation-custom": "no counterpart: a collective that is a trace is not read here"
-        for pattern in PATTERNS
-    },
+_NO_COUNTERPART = {
+    "reductions take no time here, unless the transport says a rate": ("local-reduction-delay",),
+    "the local bus of an NPU is not simulated": ("L", "o", "g", "G", "model-shared-bus"),
+    "it is about the output of ASTRA-sim; see fredfw run --trace": ("trace-enabled",),
+    "it is about the output of ASTRA-sim": ("track-local-mem", "local-mem-trace-filename"),
+    "a collective that is a trace is not read here": (
+        "per-node-custom-implementation",
+        *(f"{pattern}-implementation-custom" for pattern in PATTERNS),
+    ),
 }
+_READ_BUT_LEFT_OUT = {key: f"no counterpart: {why}" for why, keys in _NO_COUNTERPART.items() for key in keys}
 _NOT_READ_ANY_MORE = ("intra-dimension-scheduling", "inter-dimension-scheduling", "boost-mode")
 _POLICIES = "LIFO", "FIFO", "EXPLICIT"
 _OPTIMIZATIONS = "baseline", "localBWAware"
@@ -78,75 +73,63 @@ class System:
     remarks: list[tuple[str, str]] = field(factory=list)
 
 
-def convert(table: Mapping[str, Any], blocks: Sequence[Block], file: str) -> System:
+def convert(table: Mapping[str, Any], blocks: Sequence[Block]) -> System:
     """Return what becomes of the system file ``table`` on a network of ``blocks``.
 
     Raises:
-        InputError: A value is not what its key needs; names file, key, value and what is accepted.
+        InputError: A value is not what its key needs; names key, value and what is accepted.
     """
-    return _Reader(table, blocks, file).system()
+    return _Reader(table, blocks).system()
 
 
 @define
 class _Reader:
     table: Mapping[str, Any]
     blocks: Sequence[Block]
-    file: str
     made: System = field(factory=System)
 
     def system(self) -> System:
-        made = self.made
+        made, remarks = self.made, self.made.remarks
         splits, active = self._whole(_SPLITS), self._whole(_ACTIVE)
         for pattern in PATTERNS:
             made.collectives[pattern] = self._algorithms(pattern, splits)
-        self._optimization(made)
+        if self._one_of("collective-optimization", _OPTIMIZATIONS) != "localBWAware" and len(self.blocks) > 1:
+            how = "an all-reduce is a reduce-scatter and an all-gather along the dimensions, as with localBWAware"
+            remarks.append(("collective-optimization", f"baseline has no counterpart: {how}"))
         if splits > 1 and not any("chunks" in one for one in made.collectives["all-reduce"] if isinstance(one, dict)):
-            made.remarks.append((_SPLITS, f"left out: a collective over one dimension is in one piece, not {splits}"))
+            remarks.append((_SPLITS, f"left out: a collective over one dimension is in one piece, not {splits}"))
         if active > 1:
-            made.remarks.append((_ACTIVE, f"left out: a dimension works on one piece at a time, not {active}"))
+            remarks.append((_ACTIVE, f"left out: a dimension works on one piece at a time, not {active}"))
         policy = self._one_of("scheduling-policy", _POLICIES)
         if policy is not None:
             rule = f"left out: collectives that are ready share the links, in no order such as {policy}"
-            made.remarks.append(("scheduling-policy", rule))
-        made.step = self._number("endpoint-delay", _ENDPOINT_DELAY)
+            remarks.append(("scheduling-policy", rule))
+        made.step = number(self.table, "endpoint-delay", _ENDPOINT_DELAY)
         if "endpoint-delay" not in self.table:
-            made.remarks.append(("endpoint-delay", f"not in the file: {_ENDPOINT_DELAY} ns, as in ASTRA-sim"))
-        self._compute(made)
-        self._rest(made)
-        return made
-
-    def _compute(self, made: System) -> None:
-        if self._flag("roofline-enabled") and not self._flag("replay-only"):
-            made.mode = "roofline"
-            for key in ("peak-perf", "local-mem-bw"):
-                if not self._number(key, 0.0):
-                    raise self._error(key, "is missing, and roofline-enabled needs it", "a number above 0")
-        for key, name, unit in (("peak-perf", "peak", "TFLOP/s"), ("local-mem-bw", "memory_bandwidth", "GB/s")):
-            value = self._number(key, 0.0)
-            if value:
-                made.npu[name] = written(value, unit)
-
-    def _optimization(self, made: System) -> None:
-        given = self._one_of("collective-optimization", _OPTIMIZATIONS) or "baseline"
-        if len(self.blocks) > 1 and given == "baseline":
-            made.remarks.append(
-                (
-                    "collective-optimization",
-                    "baseline has no counterpart: an all-reduce is a reduce-scatter and an all-gather along the "
-                    "dimensions, as with localBWAware",
-                )
-            )
-
-    def _rest(self, made: System) -> None:
+            remarks.append(("endpoint-delay", f"not in the file: {_ENDPOINT_DELAY} ns, as in ASTRA-sim"))
+        self._compute()
         known = (*_MAPPED, *_READ_BUT_LEFT_OUT, *_NOT_READ_ANY_MORE)
         for key in self.table:
             if key in _READ_BUT_LEFT_OUT:
-                made.remarks.append((key, _READ_BUT_LEFT_OUT[key]))
+                remarks.append((key, _READ_BUT_LEFT_OUT[key]))
             elif key in _NOT_READ_ANY_MORE:
-                made.remarks.append((key, "not read by ASTRA-sim any more"))
+                remarks.append((key, "not read by ASTRA-sim any more"))
             elif key not in known:
                 # A key is any text, and goes into a comment of the experiment.
-                made.remarks.append((ascii(key)[1:-1], f"unknown to ASTRA-sim{nearest(key, known)}"))
+                remarks.append((ascii(key)[1:-1], f"unknown to ASTRA-sim{nearest(key, known)}"))
+        return made
+
+    def _compute(self) -> None:
+        made = self.made
+        quantities = ("peak-perf", "peak", "TFLOP/s"), ("local-mem-bw", "memory_bandwidth", "GB/s")
+        if self._flag("roofline-enabled") and not self._flag("replay-only"):
+            made.mode = "roofline"
+        for key, name, unit in quantities:
+            value = number(self.table, key, 0.0)
+            if value:
+                made.npu[name] = written(value, unit)
+            elif made.mode == "roofline":
+                raise _wrong(key, "is missing, and roofline-enabled needs it", "a number above 0")
 
     def _algorithms(self, pattern: str, splits: int) -> list[Any]:
         """Return what serves a pattern, the first that can do so."""
@@ -182,12 +165,12 @@ class _Reader:
         """Return the implementations, one for each dimension or one for all together."""
         given = self.table[key]
         if not isinstance(given, list) or not given:
-            raise self._error(key, f"{given!r} is not a list of implementations", _IMPLEMENTATIONS)
+            raise _wrong(key, f"{given!r} is not a list of implementations", _IMPLEMENTATIONS)
         names, together = [], False
         for index, one in enumerate(given):
             match = _IMPLEMENTATION.fullmatch(one.lower()) if isinstance(one, str) else None
             if match is None:
-                raise self._error(f"{key}[{index}]", f"{one!r} is not an implementation", _IMPLEMENTATIONS)
+                raise _wrong(f"{key}[{index}]", f"{one!r} is not an implementation", _IMPLEMENTATIONS)
             names.append(match["name"])
             together |= bool(match["one"])
             if match["window"]:
@@ -196,41 +179,38 @@ class _Reader:
         if together and len(names) == 1:
             return names
         if len(names) != len(self.blocks):
-            raise self._error(key, f"{len(names)} implementations for {len(self.blocks)} dimensions", _IMPLEMENTATIONS)
+            raise _wrong(key, f"{len(names)} implementations for {len(self.blocks)} dimensions", _IMPLEMENTATIONS)
         return names
 
     def _one_of(self, key: str, accepted: Sequence[str]) -> str | None:
         value = self.table.get(key)
         if value is not None and value not in accepted:
-            raise self._error(key, f"{value!r} is not known", ", ".join(accepted))
+            raise _wrong(key, f"{value!r} is not known", ", ".join(accepted))
         return value
 
     def _whole(self, key: str) -> int:
         value = self.table.get(key, 1)
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise self._error(key, f"{value!r} is refused", "a whole number of at least 1")
+            raise _wrong(key, f"{value!r} is refused", "a whole number of at least 1")
         return value
-
-    def _number(self, key: str, default: float) -> float:
-        return number(self.table, key, default, self.file)
 
     def _flag(self, key: str) -> bool:
         value = self.table.get(key, 0)
         if not isinstance(value, int) or value not in (0, 1):
-            raise self._error(key, f"{value!r} is refused", "0 or 1")
+            raise _wrong(key, f"{value!r} is refused", "0 or 1")
         return bool(value)
 
-    def _error(self, key: str, message: str, accepted: str) -> InputError:
-        return InputError(message, file=self.file, key=key, accepted=accepted)
+
+def _wrong(key: str, message: str, accepted: str) -> InputError:
+    return InputError(message, key=key, accepted=accepted)
 
 
-def number(table: Mapping[str, Any], key: str, default: float, file: str) -> float:
+def number(table: Mapping[str, Any], key: str, default: float) -> float:
     """Return the value of ``key``, 0 or in a range that is a quantity with any prefix; raises ``InputError``."""
     value = table.get(key, default)
     real = isinstance(value, int | float) and not isinstance(value, bool)
     if not real or not (value == 0 or _LEAST <= value <= _MOST):
-        accepted = f"a number: 0, or {_LEAST:g} to {_MOST:g}"
-        raise InputError(f"{value!r} is refused", file=file, key=key, accepted=accepted)
+        raise _wrong(key, f"{value!r} is refused", f"a number: 0, or {_LEAST:g} to {_MOST:g}")
     return float(value)
 
 
