@@ -15,9 +15,7 @@ from fredfw_topology_fred.hardware import (
     L1_THREE,
     L2,
     PORT_LIMIT,
-    Figure,
     FigureStatus,
-    Hardware,
     Ports,
     SwitchRow,
     density,
@@ -74,15 +72,10 @@ def test_the_wafer_of_the_paper(variant: str) -> None:
     assert (made.power.value, made.power.status) == (179.35, PUBLISHED)
 
 
-def test_the_published_totals_are_those_of_the_rows() -> None:
+def test_totals_of_the_wafer_of_the_paper() -> None:
     made = hardware(Fred())
     assert sum(row.total_chiplets.value for row in made.rows) == made.chiplets.value
     assert sum(row.total(row.chiplet_area).value for row in made.rows) == made.area.value
-    assert made.chiplet_power.value + made.wire_power.value == pytest.approx(made.power.value)
-
-
-def test_power_of_the_wafer_of_the_paper() -> None:
-    made = hardware(Fred())
     powers = [row.chiplet_power for row in made.rows]
     assert powers[0].value == 3.75
     assert [power.value for power in powers] == pytest.approx([3.75, 3.75 * 678 / 685, 3.75 * 814 / 685])
@@ -91,11 +84,7 @@ def test_power_of_the_wafer_of_the_paper() -> None:
     assert made.chiplet_power.value == pytest.approx(chiplets)
     assert made.wire_power.value == pytest.approx(179.35 - chiplets)
     assert made.wire_power.status is ASSUMED  # as are powers it is computed from
-
-
-def test_shares_of_the_wafer() -> None:
     # The paper gives the power as 1.2 % of 15 kW; the area of the wafer is 70,000 mm2.
-    made = hardware(Fred())
     assert round(made.power_share.value, 3) == 0.012
     assert made.area_share.value == 25_195 / 70_000
     assert (made.power_share.status, made.area_share.status) == (DERIVED, DERIVED)
@@ -159,22 +148,10 @@ def test_a_rounded_sum_costs_no_chiplet() -> None:
     assert row.chiplets.value == 46
 
 
-@pytest.mark.parametrize(
-    ("topology", "key"), [(Fred(arity=(1,), io_controllers=0), "arity"), (Fred(arity=(1, 1)), "arity")]
-)
-def test_impossible_switches(topology: Fred, key: str) -> None:
-    with pytest.raises(InputError) as caught:
-        hardware(topology)
-    assert caught.value.key == key
-    assert caught.value.accepted
-
-
-def figures(made: Hardware) -> list[Figure]:
-    own = [made.chiplets, made.area, made.chiplet_power, made.wire_power, made.power, made.area_share, made.power_share]
-    for row in made.rows:
-        own += [row.chiplets, row.chiplet_ports, row.chiplet_area, row.chiplet_power]
-        own += [row.total_chiplets, row.total(row.chiplet_area), row.total(row.chiplet_power)]
-    return own
+@pytest.mark.parametrize("fields", [{"arity": (1,), "io_controllers": 0}, {"arity": (1, 1)}])
+def test_a_switch_needs_two_ports(fields: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=r"^arity: .* \(accepted: at least 2 ports"):
+        hardware(Fred(**fields))
 
 
 @given(TREES)
@@ -186,26 +163,27 @@ def test_totals_are_sums_of_rows(topology: Fred) -> None:
     chiplets = sum(row.total_chiplets.value * row.chiplet_power.value for row in rows)
     assert made.chiplet_power.value == pytest.approx(chiplets)
     assert made.power.value == pytest.approx(chiplets + made.wire_power.value)
-    assert all(figure.source and math.isfinite(figure.value) for figure in figures(made))
+    own = [made.chiplets, made.area, made.chiplet_power, made.wire_power, made.power, made.area_share, made.power_share]
+    for row in rows:
+        own += [row.chiplets, row.chiplet_ports, row.chiplet_area, row.chiplet_power]
+        own += [row.total_chiplets, row.total(row.chiplet_area), row.total(row.chiplet_power)]
+    assert all(figure.source and math.isfinite(figure.value) for figure in own)
     assert {made.power.status, made.wire_power.status} == {ASSUMED}
 
 
 @given(TREES)
 def test_rows_are_the_switches_of_the_fabric(topology: Fred) -> None:
-    rows = hardware(topology).rows
-    fabric = topology.build()
-    names = [fabric.node_name(int(node)) for node in fabric.sources]
-    into = [fabric.node_name(int(node)) for node in fabric.destinations]
-    switches = Counter(name.split(".")[0] for name in {*names, *into} if name.startswith("L"))
+    rows, fabric = hardware(topology).rows, topology.build()
+    owner = [fabric.node_name(int(node)) for node in fabric.sources]
+    switches = Counter(name.split(".")[0] for name in set(owner) if name.startswith("L"))
     for level, count in switches.items():
         of_level = [row for row in rows if f"L{row.level}" == level]
         assert sum(row.switches for row in of_level) == count
-        leaving = sum(
-            float(one) for one, name in zip(fabric.bandwidths, names, strict=True) if name.startswith(f"{level}.")
-        )
+        leaving = sum(rate for rate, name in zip(fabric.bandwidths, owner, strict=True) if name.startswith(f"{level}."))
         assert sum(row.switches * row.bandwidth for row in of_level) == pytest.approx(leaving)
-        assert all(row.up.count in {0, row.down.count} for row in of_level)
-        assert all((row.up.count == 0) == (row.level == len(topology.arity)) for row in of_level)
+        assert {row.up.count for row in of_level} == {
+            0 if level == f"L{len(topology.arity)}" else of_level[0].down.count
+        }
     # Every link, counted once, each way.
     assert 2 * sum(row.link_bandwidth for row in rows) == pytest.approx(float(fabric.bandwidths.sum()))
 

@@ -12,6 +12,7 @@ from hypothesis import given, strategies as st
 from fredfw import Fabric, NodeKind, Operation, Routes
 from fredfw_topology_fred import Fred, FredSwitch, RoutingConflict, SwitchFlow
 from fredfw_topology_fred.circuits import Circuits
+from fredfw_topology_fred.feasibility import Switching
 from fredfw_topology_fred.strategies import phases, strategies
 
 Cable = tuple[int, int]
@@ -19,8 +20,7 @@ Cable = tuple[int, int]
 
 
 def circuits(fabric: Fabric) -> Circuits:
-    assert isinstance(fabric.defaults.admission, Circuits)
-    return fabric.defaults.admission
+    return Switching.of(fabric).circuits
 
 
 def wafer(arity: tuple[int, ...] = (4, 5), controllers: int = 0, m: int = 3) -> Fabric:
@@ -224,9 +224,7 @@ def test_flows_of_a_stream(sources: list[int], destinations: list[int], expected
 
 def test_an_all_reduce_turns_at_the_lowest_switch_that_all_share() -> None:
     # Of a tree 2 x 2 x 2, NPUs 0, 2 and 3 meet at L2.0 (node 12): L3 (node 14) is not passed.
-    fabric = wafer((2, 2, 2))
-    flows = Stream((0, 2, 3), (0, 2, 3)).flows(fabric)
-    assert flows == {
+    assert Stream((0, 2, 3), (0, 2, 3)).flows(wafer((2, 2, 2))) == {
         8: (flow([0], [2]), flow([2], [0])),
         9: (flow([0, 1], [2]), flow([2], [0, 1])),
         12: (flow([0, 2], [0, 2]),),
@@ -235,13 +233,9 @@ def test_an_all_reduce_turns_at_the_lowest_switch_that_all_share() -> None:
 
 def test_every_route_of_several_has_flows_of_its_own() -> None:
     fabric = wafer((4, 5))
-    ends = np.array([0, 3, 7]), np.array([1, 3, 6])
-    flows = circuits(fabric).streams(fabric.defaults.router.route(fabric, *ends))
+    flows = circuits(fabric).streams(fabric.defaults.router.route(fabric, np.array([0, 3, 7]), np.array([1, 3, 6])))
     # Nothing is sent from an NPU to itself.
     assert [dict(one) for one in flows] == [{20: (flow([0], [1]),)}, {}, {21: (flow([3], [2]),)}]
-
-
-# --- what holds for all streams
 
 
 # --- proof by execution, over all switches

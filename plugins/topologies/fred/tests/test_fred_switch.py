@@ -173,14 +173,6 @@ def test_powers_of_two_have_the_counts_of_a_benes_network(m: int, k: int) -> Non
         assert parts.r + parts.d + parts.rd == (2 * k - 1) * 2 ** (k - 1)
 
 
-@pytest.mark.parametrize(
-    ("ports", "middle"), [(2, None), (3, 2), (4, 2), (5, 3), (6, 3), (7, 4), (8, 4), (9, 5), (12, 6), (13, 7)]
-)
-def test_middle_switches_have_r_ports_or_r_plus_one(ports: int, middle: int | None) -> None:
-    # FRED (ISCA 2025), the switch: P = 2r ports need middle switches of r ports, P = 2r + 1 of r + 1.
-    assert FredSwitch(3, ports).middle == (None if middle is None else FredSwitch(3, middle))
-
-
 @pytest.mark.parametrize(("m", "ports"), SIZES)
 def test_the_graph_has_the_parts_that_are_counted_and_joins_every_pair_of_ports(m: int, ports: int) -> None:
     switch = FredSwitch(m, ports)
@@ -219,16 +211,20 @@ def test_three_all_reduces_route_on_fred_2_8() -> None:
     assert configuration.carriers[0] != configuration.carriers[1]  # ports 2 and 3 share a microswitch
 
 
+TRIANGLE = (all_reduce(0, 2), all_reduce(1, 4), all_reduce(3, 5))  # they meet at microswitches 0, 1 and 2
+
+
 def test_a_triangle_of_conflicts_needs_a_third_middle_switch() -> None:
-    triangle = (all_reduce(0, 2), all_reduce(1, 4), all_reduce(3, 5))  # they meet at microswitches 0, 1 and 2
-    flows = (*triangle, all_reduce(6, 7))
+    flows = (*TRIANGLE, all_reduce(6, 7))
     with pytest.raises(RoutingConflict, match=r"FRED_2\(8\): \{0,2\}->\{0,2\}, .* cannot .* depth 0") as raised:
         FredSwitch(2, 8).route(flows)
     conflict = raised.value
-    assert (conflict.m, conflict.ports, set(conflict.core)) == (2, 8, set(triangle))
+    assert (conflict.m, conflict.ports, set(conflict.core)) == (2, 8, set(TRIANGLE))
     assert (conflict.depth, conflict.place, conflict.proven) == (0, (), True)
     assert not realisable(2, wanted(8, flows))
-    assert_executes(FredSwitch(3, 8).route(flows), flows)
+    configuration = FredSwitch(3, 8).route(flows)
+    assert configuration.exact
+    assert_executes(configuration, flows)
 
 
 def test_a_conflict_inside_a_middle_switch_is_named_by_its_place() -> None:
@@ -307,10 +303,9 @@ def test_everything_routes_on_switches_too_small_for_a_conflict(m: int, most: in
 )  # floor(P/2) edges, the same on both sides
 def test_all_reduces_route_on_switches_too_small_and_conflict_on_the_next(m: int, most: int) -> None:
     random = np.random.default_rng(m)
-    for ports in (most - 1, most):
-        for _ in range(200):
-            flows = (all_reduce(*flow.inputs) for flow in random_flows(ports, random))
-            assert routes(FredSwitch(m, ports), tuple(flows))
+    for ports in [most - 1, most] * 200:
+        flows = (all_reduce(*flow.inputs) for flow in random_flows(ports, random))
+        assert routes(FredSwitch(m, ports), tuple(flows))
     members: dict[int, list[int]] = {flow: [] for flow in range(m + 1)}
     for microswitch, pair in enumerate(combinations(members, 2)):
         for side, flow in enumerate(pair):
@@ -334,25 +329,19 @@ def test_every_flow_set_on_four_ports_and_fewer(ports: int, sets: int) -> None:
 
 
 @given(flow_sets(), st.sampled_from([2, 3, 4]), st.data())
-def test_fewer_flows_more_middles_and_more_ports_never_hurt(
+def test_another_order_fewer_flows_more_middles_and_more_ports_never_hurt(
     case: tuple[int, tuple[SwitchFlow, ...]], m: int, data: st.DataObject
 ) -> None:
     ports, flows = case
     assume(flows and routes(FredSwitch(m, ports), flows))
     fewer = tuple(data.draw(st.lists(st.sampled_from(flows), unique=True)))
     for switch, some in (
+        (FredSwitch(m, ports), tuple(data.draw(st.permutations(flows)))),
         (FredSwitch(m, ports), fewer),
         (FredSwitch(m + 1, ports), flows),
         (FredSwitch(m, ports + data.draw(st.integers(1, 5))), flows),
     ):
         assert routes(switch, some)
-
-
-@given(flow_sets(), st.sampled_from([2, 3]), st.randoms(use_true_random=False))
-def test_the_order_of_the_flows_does_not_decide(case: tuple[int, tuple[SwitchFlow, ...]], m: int, random: Any) -> None:
-    ports, flows = case
-    shuffled = tuple(random.sample(flows, len(flows)))
-    assert routes(FredSwitch(m, ports), flows) == routes(FredSwitch(m, ports), shuffled)
 
 
 @pytest.mark.parametrize("ports", range(2, 7))
@@ -390,17 +379,11 @@ def test_values_are_whatever_can_be_added() -> None:
     configuration = FredSwitch(3, 7).route(flows)
     arrays = [np.array([1.0, 10.0]) * 2**port for port in range(7)]
     outputs = configuration.evaluate(arrays)
-    for port, factor in enumerate([19, 96, 96, 96, None, 8, 19]):
-        if factor is None:
-            assert outputs[port] is None
-        else:
-            np.testing.assert_array_equal(outputs[port], np.array([1.0, 10.0]) * factor)
+    for output, factor in zip(outputs, [19, 96, 96, 96, None, 8, 19], strict=True):
+        np.testing.assert_array_equal(output, factor and np.array([1.0, 10.0]) * factor)
     assert configuration.evaluate([1, 2, 4, 8, 16, 32, 64]) == [19, 96, 96, 96, None, 8, 19]
-
-
-def test_an_input_without_a_value_contributes_nothing() -> None:
-    configuration = FredSwitch(2, 4).route([SwitchFlow([0, 1, 2], [3]), unicast(3, 0)])
-    assert configuration.evaluate([1, None, 4, None]) == [None, None, None, 5]
+    # An input without a value contributes nothing.
+    assert configuration.evaluate([1, None, 4, None, 16, None, 64]) == [17, 64, 64, 64, None, None, 17]
 
 
 # --- online ---
@@ -470,20 +453,6 @@ def test_with_two_middle_switches_an_addition_may_need_a_rearrangement() -> None
     assert_executes(switch.route(raised.value.core), raised.value.core)
 
 
-def test_what_is_in_the_way_inside_a_middle_switch_is_named_too() -> None:
-    flows = (unicast(3, 7), SwitchFlow([2, 7], [5]), unicast(0, 1))
-    last = SwitchFlow([4, 5], [2, 4])
-    configuration = FredSwitch(2, 8).idle()
-    for flow in flows:
-        configuration = FredSwitch(2, 8).add(configuration, flow)
-    # Outside only the second is met; inside the middle switch that is left, the other two have a line each.
-    assert configuration.carriers == (0, 1, 0)
-    with pytest.raises(RoutingConflict) as raised:
-        FredSwitch(2, 8).add(configuration, last)
-    assert raised.value.core == (*flows, last)
-    assert routes(FredSwitch(2, 8), (*flows, last))
-
-
 @given(flow_sets(), st.sampled_from([2, 3, 4]))
 def test_additions_of_any_kind_execute_or_name_what_is_in_the_way(
     case: tuple[int, tuple[SwitchFlow, ...]], m: int
@@ -515,25 +484,20 @@ def test_additions_of_any_kind_execute_or_name_what_is_in_the_way(
 
 
 def test_a_search_that_is_cut_short_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    flows = (all_reduce(0, 2), all_reduce(1, 4), all_reduce(3, 5))
     monkeypatch.setattr(routing, "Search", partial(Search, limit=1))
-    assert_executes(FredSwitch(2, 8).route(flows[:2]), flows[:2])  # the greedy order does
+    assert_executes(FredSwitch(2, 8).route(TRIANGLE[:2]), TRIANGLE[:2])  # the greedy order does
     with pytest.raises(RoutingConflict, match="could not be routed") as raised:
-        FredSwitch(2, 8).route(flows)
+        FredSwitch(2, 8).route(TRIANGLE)
     assert not raised.value.proven
 
 
 def test_conflicts_and_configurations_survive_pickling() -> None:
-    flows = (all_reduce(0, 2), all_reduce(1, 4), all_reduce(3, 5))
     with pytest.raises(RoutingConflict) as raised:
-        FredSwitch(2, 6).route(flows)
-    conflict = raised.value
-    copy = pickle.loads(pickle.dumps(conflict))
-    assert type(copy) is RoutingConflict
+        FredSwitch(2, 6).route(TRIANGLE)
+    copy = pickle.loads(pickle.dumps(raised.value))
+    assert (type(copy), vars(copy), str(copy)) == (RoutingConflict, vars(raised.value), str(raised.value))
     assert isinstance(copy, SimulationError)
-    assert vars(copy) == vars(conflict)
-    assert str(copy) == str(conflict)
-    assert_executes(pickle.loads(pickle.dumps(FredSwitch(3, 6).route(flows))), flows)
+    assert_executes(pickle.loads(pickle.dumps(FredSwitch(3, 6).route(TRIANGLE))), TRIANGLE)
 
 
 # --- bad input ---
@@ -547,7 +511,6 @@ def test_conflicts_and_configurations_survive_pickling() -> None:
         ([unicast(-1, 0)], r"flow \{-1\}->\{0\} uses input port -1"),
         ([unicast(0, 1), unicast(2, 1)], r"flows \{0\}->\{1\} and \{2\}->\{1\} both use output port 1"),
         ([SwitchFlow([0, 5], [1]), unicast(5, 2)], r"flows \{0,5\}->\{1\} and \{5\}->\{2\} both use input port 5"),
-        ([unicast(0, 0), unicast(0, 0)], r"flows \{0\}->\{0\} and \{0\}->\{0\} both use input port 0"),
     ],
 )
 def test_flows_that_do_not_fit_are_refused(flows: list[SwitchFlow], message: str) -> None:
@@ -599,10 +562,7 @@ def test_flows_are_sets_of_ports_written_in_order() -> None:
 
 
 def test_what_is_no_flow_or_not_carried_is_refused() -> None:
-    switch = FredSwitch(2, 4)
     with pytest.raises(InvalidFlowError, match="is not a flow"):
-        switch.route([({0}, {1})])  # type: ignore[list-item]  # wrong on purpose
-    carried = switch.route([SwitchFlow([0], [1])])
-    assert carried.exact
+        FredSwitch(2, 4).route([({0}, {1})])  # type: ignore[list-item]  # wrong on purpose
     with pytest.raises(InvalidFlowError, match="is not carried"):
-        carried.without(SwitchFlow([1], [0]))
+        FredSwitch(2, 4).route([unicast(0, 1)]).without(unicast(1, 0))
