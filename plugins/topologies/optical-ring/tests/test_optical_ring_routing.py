@@ -10,8 +10,7 @@ from attrs import evolve
 from hypothesis import given, strategies as st
 
 from fredfw import Fabric, Operation, Routes
-from fredfw.errors import InputError, UnsupportedError
-from fredfw.typing import IntArray
+from fredfw.errors import UnsupportedError
 from fredfw_topology_optical_ring import OpticalRing, ShortestArcRouter
 
 
@@ -26,14 +25,10 @@ def nodes(fabric: Fabric, routes: Routes, flow: int) -> list[int]:
     return [source for source, _ in ends] + [ends[-1][1]] if ends else []
 
 
-def all_pairs(npus: int) -> tuple[IntArray, IntArray]:
-    return np.repeat(np.arange(npus), npus), np.tile(np.arange(npus), npus)
-
-
 @given(st.integers(2, 12))
 def test_routes_are_shortest_paths(npus: int) -> None:
     fabric = ring(npus)
-    sources, destinations = all_pairs(npus)
+    sources, destinations = np.repeat(fabric.npus, npus), np.tile(fabric.npus, npus)
     routes = fabric.defaults.router.route(fabric, sources, destinations)
     lengths = dict(nx.all_pairs_shortest_path_length(nx.cycle_graph(npus)))
     for flow, (source, destination) in enumerate(zip(sources.tolist(), destinations.tolist(), strict=True)):
@@ -84,12 +79,5 @@ def test_trees_have_two_ends() -> None:
 def test_other_fabrics_are_refused() -> None:
     fabric = ring(4)
     other = evolve(fabric, sources=fabric.sources[::-1], destinations=fabric.destinations[::-1])
-    with pytest.raises(UnsupportedError, match="shortest-arc router cannot route") as caught:
+    with pytest.raises(UnsupportedError, match=r"shortest-arc router cannot route .*accepted: a ring of"):
         ShortestArcRouter().route(other, np.array([0]), np.array([1]))
-    assert caught.value.accepted
-
-
-def test_a_negative_conversion_is_refused() -> None:
-    with pytest.raises(InputError) as caught:
-        ShortestArcRouter(oeo_latency=-1e-9)
-    assert caught.value.key == "oeo_latency"
