@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import networkx as nx
@@ -46,15 +47,14 @@ def test_the_default() -> None:
 def test_each_two_groups_have_as_many_cables(fields: dict[str, int]) -> None:
     fabric, spines = build(leaves=3, cables=2, **fields), fields["spines"]
     groups, gateways = fields.get("groups", 2 * (spines or 3) + 1), spines or 3
-    cables: dict[tuple[str, str], int] = {}
-    ports: dict[str, int] = {}
+    cables, ports = Counter[tuple[str, ...]](), Counter[str]()
     for one, other in zip(fabric.sources.tolist(), fabric.destinations.tolist(), strict=True):
         names = fabric.node_name(one), fabric.node_name(other)
-        pair = names[0].split(".")[0], names[1].split(".")[0]
-        if pair[0] != pair[1] and "npu" not in pair[0] + pair[1]:
+        pair = tuple(name.split(".")[0] for name in names)
+        if pair[0] != pair[1] and "npu" not in "".join(pair):
             assert names[0].split(".")[1].rstrip("0123456789") == ("spine" if spines else "leaf")
-            cables[pair] = cables.get(pair, 0) + 1
-            ports[names[0]] = ports.get(names[0], 0) + 1
+            cables[pair] += 1
+            ports[names[0]] += 1
     assert len(cables) == groups * (groups - 1)
     assert set(cables.values()) == {2 * gateways // (groups - 1)}
     assert max(ports.values()) <= 2
@@ -97,18 +97,14 @@ def test_between_groups_all_cables_carry_the_same() -> None:
 def test_a_dragonfly_leaves_out_local_links_that_it_does_not_need() -> None:
     fabric = build(npus_per_leaf=1, leaves=2, spines=0, cables=1)
     assert len(fabric.npus) == 6
-    assert carried(fabric, fabric.defaults.router.path(fabric, 0, 2)) == {
-        "npu0->g0.leaf0": 1,
-        "g0.leaf0->g1.leaf0": 1,
-        "g1.leaf0->npu2": 1,
-    }
-    assert carried(fabric, fabric.defaults.router.path(fabric, 1, 3)) == {
-        "npu1->g0.leaf1": 1,
-        "g0.leaf1->g0.leaf0": 1,
-        "g0.leaf0->g1.leaf0": 1,
-        "g1.leaf0->g1.leaf1": 1,
-        "g1.leaf1->npu3": 1,
-    }
+    for ends, way in (
+        ((0, 2), ["npu0->g0.leaf0", "g0.leaf0->g1.leaf0", "g1.leaf0->npu2"]),
+        (
+            (1, 3),
+            ["npu1->g0.leaf1", "g0.leaf1->g0.leaf0", "g0.leaf0->g1.leaf0", "g1.leaf0->g1.leaf1", "g1.leaf1->npu3"],
+        ),
+    ):
+        assert carried(fabric, fabric.defaults.router.path(fabric, *ends)) == dict.fromkeys(way, 1)
 
 
 @pytest.mark.parametrize("fields", [{}, {"spines": 2, "cables": 4, "groups": 2}, {"spines": 3, "groups": 4}])
@@ -165,10 +161,8 @@ def test_other_fabrics_and_switches_are_refused() -> None:
     ],
 )
 def test_bad_input_names_key_value_and_what_is_accepted(fields: dict[str, Any], key: str) -> None:
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=rf"^{key}: .* \(accepted: "):
         DragonflyPlus(**fields)
-    assert caught.value.key == key
-    assert caught.value.accepted
 
 
 SMALL = {"npus_per_leaf": 2, "leaves": 3}

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
+from functools import partial
 from itertools import product
 from typing import Any, ClassVar
 
@@ -170,22 +172,11 @@ def test_levels_describe_trees_that_are_evenly_filled(tree: FatTree) -> None:
     assert fabric.coordinates.tolist() == [list(reversed(one)) for one in product(*map(range, reversed(expected)))]
 
 
-def test_groups_see_the_tiers_they_extend_over() -> None:
-    fabric = FatTree(npus=1024).build()
-    assert [level.size for level in fabric.view(range(16)).levels] == [16]
-    assert [level.size for level in fabric.view(range(0, 1024, 16)).levels] == [16, 4]
-    assert fabric.view(range(17)).coordinates is None
-
-
 def test_nodes_have_names() -> None:
     fabric = FatTree(npus=16, radix=4).build()
     names = [fabric.node_name(node) for node in range(len(fabric.kinds))]
-    assert names == [
-        *(f"npu{one}" for one in range(16)),
-        *(f"L1.{one}" for one in range(8)),
-        *(f"L2.{one}" for one in range(8)),
-        *(f"L3.{one}" for one in range(4)),
-    ]
+    counts = {"npu": 16, "L1.": 8, "L2.": 8, "L3.": 4}
+    assert names == [f"{name}{one}" for name, count in counts.items() for one in range(count)]
     assert (fabric.kinds == NodeKind.SWITCH).sum() == 20
 
 
@@ -217,11 +208,8 @@ def test_nodes_have_names() -> None:
 def test_bad_input_names_key_value_and_what_is_accepted(
     fields: dict[str, Any], key: str, message: str, accepted: str
 ) -> None:
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=rf"^{key}: .*{re.escape(message)}.* \(accepted: .*{accepted}"):
         FatTree(**fields)
-    assert caught.value.key == key
-    assert message in caught.value.message
-    assert accepted in str(caught.value.accepted)
 
 
 @pytest.mark.parametrize(
@@ -229,16 +217,9 @@ def test_bad_input_names_key_value_and_what_is_accepted(
 )
 def test_an_oversubscription_that_slows_nothing_says_so(npus: int, group: int, said: str) -> None:
     """Lowest switches have 16 NPUs, or 24 for 8 links up: the ring stays below one, or does not."""
-    one, three = (
-        Framework().simulate_collective(
-            FatTree(npus=npus, oversubscription=ratio).build(),
-            "all-reduce",
-            size=1e6,
-            algorithm="ring",
-            group=range(group),
-        )
-        for ratio in (1.0, 3.0)
-    )
+    fabrics = [FatTree(npus=npus, oversubscription=ratio).build() for ratio in (1.0, 3.0)]
+    simulate = partial(Framework().simulate_collective, pattern="all-reduce", size=1e6, algorithm="ring")
+    one, three = (simulate(fabric, group=range(group)) for fabric in fabrics)
     assert one.notes == ()
     assert [said in note for note in three.notes] == [True] * bool(said)
     assert (three.duration == one.duration) or not said

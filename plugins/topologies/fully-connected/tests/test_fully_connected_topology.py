@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import fredfw_topology_fully_connected
-from fredfw import Level, Operation
+from fredfw import Level
 from fredfw.errors import InputError
 from fredfw.testing import TopologyTests
 from fredfw_topology_fully_connected import FullyConnected
@@ -34,25 +34,13 @@ def test_there_is_a_link_from_each_to_each(npus: int) -> None:
     assert set(routes.latencies.tolist()) <= {20e-9}
 
 
-def test_streams_go_straight() -> None:
-    fabric = FullyConnected(npus=4).build()
-    tree = fabric.defaults.router.tree(fabric, np.array([1]), np.array([0, 2, 3]), Operation.MULTICAST)
-    assert set(zip(fabric.sources[tree.links].tolist(), fabric.destinations[tree.links].tolist(), strict=True)) == {
-        (1, 0),
-        (1, 2),
-        (1, 3),
-    }
-
-
 @pytest.mark.parametrize(
     ("field", "value"),
     [("npus", 0), ("npus", True), ("link_bandwidth", 0.0), ("link_latency", "20"), ("link_energy", "-1 pJ/bit")],
 )
 def test_bad_input_names_key_value_and_what_is_accepted(field: str, value: Any) -> None:
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=rf"^{field}: .* \(accepted: "):
         FullyConnected(**{field: value})
-    assert caught.value.key == field
-    assert caught.value.accepted
 
 
 class TestFullyConnected(TopologyTests):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import fredfw_topology_hyperx
-from fredfw import Level, MultipathRouter
+from fredfw import Level
 from fredfw.errors import InputError
 from fredfw.testing import TopologyTests
 from fredfw_topology_hyperx import HyperX
@@ -39,14 +39,6 @@ def test_dimensions_have_their_own_links() -> None:
     assert route.latencies.tolist() == [11.0]
 
 
-def test_minimal_paths_are_the_orders_of_the_dimensions() -> None:
-    # Two NPUs that differ in m dimensions have m! shortest paths.
-    fabric = HyperX(dimensions=(3, 3, 3)).build()
-    spread = MultipathRouter().route(fabric, np.array([0]), np.array([26]))
-    assert spread.coefficients is not None
-    assert sorted(spread.coefficients.tolist()) == pytest.approx([1 / 6] * 6 + [1 / 3] * 6)
-
-
 @pytest.mark.parametrize(
     ("field", "value"),
     [
@@ -60,10 +52,8 @@ def test_minimal_paths_are_the_orders_of_the_dimensions() -> None:
     ],
 )
 def test_bad_input_names_key_value_and_what_is_accepted(field: str, value: Any) -> None:
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=rf"^{field}\b.* \(accepted: "):
         HyperX(**{field: value})
-    assert caught.value.key == field
-    assert caught.value.accepted
 
 
 class TestHyperX(TopologyTests):

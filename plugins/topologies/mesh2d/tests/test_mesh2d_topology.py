@@ -208,13 +208,6 @@ def test_the_hottest_link_carries_the_streams_of_the_closed_form(rows: int, oper
         assert streams(mesh(rows, columns), operation).max() == 2 * max(rows, columns) - 1
 
 
-def test_io_runs_at_two_thirds_of_the_line_rate_on_the_baseline() -> None:
-    fabric = mesh(5, 4)
-    demand = streams(fabric, Operation.MULTICAST) * 128e9
-    assert demand.max() == 1152e9
-    assert (fabric.bandwidths[demand > 0] / demand[demand > 0]).min() == pytest.approx(0.651042, abs=1e-6)
-
-
 def test_there_is_no_all_reduce_tree() -> None:
     fabric = mesh(2, 2)
     with pytest.raises(UnsupportedError, match="no all-reduce tree"):
@@ -250,10 +243,8 @@ def test_the_router_refuses_what_is_no_mesh(changes: dict[str, Any]) -> None:
     ],
 )
 def test_bad_input_names_key_value_and_what_is_accepted(field: str, value: Any) -> None:
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=rf"^{field}: .* \(accepted: "):
         Mesh2D(**{field: value})
-    assert caught.value.key == field
-    assert caught.value.accepted
 
 
 class TestMesh2D(TopologyTests):

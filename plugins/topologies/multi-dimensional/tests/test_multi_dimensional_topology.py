@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -40,14 +41,10 @@ def test_bandwidths_are_of_npus_or_of_links() -> None:
 
 
 def test_values_per_dimension() -> None:
-    fabric = stack(
-        latencies=["1 ns", "2 ns", "4 ns"], names=["chiplet", "package", "pod"], link_energy=["1 pJ/B", "2 pJ/B", 0]
-    ).build()
-    assert [(level.name, level.latency) for level in fabric.levels] == [
-        ("chiplet", 1e-9),
-        ("package", 2e-9),
-        ("pod", 4e-9),
-    ]
+    names = ["chiplet", "package", "pod"]
+    fabric = stack(latencies=["1 ns", "2 ns", "4 ns"], names=names, link_energy=["1 pJ/B", "2 pJ/B", 0]).build()
+    assert [level.name for level in fabric.levels] == names
+    assert [level.latency for level in fabric.levels] == [1e-9, 2e-9, 4e-9]
     assert sorted(set(fabric.latencies.tolist())) == [1e-9, 2e-9]
     assert sorted(set(fabric.energies.tolist())) == [0, 1e-12, 2e-12]
 
@@ -93,11 +90,8 @@ def test_notations(written: Any) -> None:
     ],
 )
 def test_bad_input(fields: dict[str, Any], key: str, message: str) -> None:
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=rf"^{re.escape(key)}: .*{re.escape(message)}.* \(accepted: "):
         stack(**fields)
-    assert caught.value.key == key
-    assert message in str(caught.value)
-    assert caught.value.accepted
 
 
 class TestMultiDimensional(TopologyTests):

@@ -8,18 +8,15 @@ from attrs import evolve
 from hypothesis import given, strategies as st
 
 import fredfw_topology_switch
-from fredfw import Capabilities, Fabric, Level, NodeKind, Operation, Routes, ShortestPathRouter
+from fredfw import Capabilities, Fabric, Level, NodeKind, Operation, ShortestPathRouter
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.testing import RouterTests, TopologyTests
 from fredfw_topology_switch import CrossbarRouter, Switch
 
 
-def edges(fabric: Fabric, routes: Routes) -> list[tuple[int, int]]:
-    return [(int(fabric.sources[link]), int(fabric.destinations[link])) for link in routes.links]
-
-
 def tree(fabric: Fabric, sources: list[int], destinations: list[int], operation: Operation) -> set[tuple[int, int]]:
-    return set(edges(fabric, fabric.defaults.router.tree(fabric, np.array(sources), np.array(destinations), operation)))
+    links = fabric.defaults.router.tree(fabric, np.array(sources), np.array(destinations), operation).links
+    return set(zip(fabric.sources[links].tolist(), fabric.destinations[links].tolist(), strict=True))
 
 
 def test_the_default() -> None:
@@ -30,8 +27,7 @@ def test_the_default() -> None:
     assert fabric.levels == (Level(20, "switch", 3e12, 40e-9),)
     assert fabric.defaults.sharing is None
     assert fabric.offers == Capabilities()
-    assert not fabric.copies.any()
-    assert not fabric.reduces.any()
+    assert not np.any([fabric.copies, fabric.reduces])
 
 
 @given(st.integers(1, 12))
@@ -101,10 +97,8 @@ def test_the_router_refuses_what_is_no_single_switch(changes: dict[str, Any]) ->
     ],
 )
 def test_bad_input_names_key_value_and_what_is_accepted(field: str, value: Any) -> None:
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=rf"^{field}: .* \(accepted: "):
         Switch(**{field: value})
-    assert caught.value.key == field
-    assert caught.value.accepted
 
 
 class TestSwitch(TopologyTests):

@@ -82,10 +82,8 @@ def test_the_default() -> None:
 
 @pytest.mark.parametrize("sizes", [(4, 4), (8, 8, 8), (4, 8, 16), (1, 2), (4, 6), (8,), (4, 8.0)])
 def test_bad_input_names_key_value_and_what_is_accepted(sizes: tuple[Any, ...]) -> None:
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=r"^dimensions\b.* \(accepted: "):
         TwistedTorus(dimensions=sizes)
-    assert caught.value.key == "dimensions"
-    assert caught.value.accepted
 
 
 class TestTwistedTorus(TopologyTests):

@@ -34,9 +34,8 @@ class DragonflyPlusRouter(Router):
             rule(fabric, dragonfly, sources[flows], destinations[flows])
             for rule, flows in ((_inside, ~away), (_across, away))
         ]
-        place = np.empty(len(sources), dtype=np.intp)
-        place[~away], place[away] = np.arange(len(parts[0])), len(parts[0]) + np.arange(len(parts[1]))
-        return Routes.concatenate(parts).select(place)
+        order = np.concatenate([np.flatnonzero(~away), np.flatnonzero(away)])
+        return Routes.concatenate(parts).select(np.argsort(order))
 
     def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
         """See ``Router.tree``; switches neither copy nor combine, so only what has two ends is not an error."""
@@ -54,60 +53,39 @@ def _inside(fabric: Fabric, dragonfly: Structure, sources: IntArray, destination
     """Return routes inside a group."""
     start, end = sources // dragonfly.npus, destinations // dragonfly.npus
     apart, far = (sources != destinations)[:, None], (start != end)[:, None]
-    between: list[tuple[IntArray, BoolArray, float]]
     if dragonfly.spines:
         spine, share = np.arange(dragonfly.spines), 1 / dragonfly.spines
-        between = [
-            (way(leaf[:, None], spine), far, share) for way, leaf in ((dragonfly.up, start), (dragonfly.down, end))
-        ]
+        up, down = dragonfly.up(start[:, None], spine), dragonfly.down(end[:, None], spine)
+        between = [(up, far, share), (down, far, share)]
     else:
         between = [(dragonfly.up(start, end % dragonfly.leaves)[:, None], far, 1.0)]
-    return _routes(
-        fabric,
-        [
-            (sources[:, None], apart, 1.0),
-            *between,
-            (dragonfly.all_npus + destinations[:, None], apart, 1.0),
-        ],
-    )
+    first, last = sources[:, None], dragonfly.all_npus + destinations[:, None]
+    return _routes(fabric, [(first, apart, 1.0), *between, (last, apart, 1.0)])
 
 
 def _across(fabric: Fabric, dragonfly: Structure, sources: IntArray, destinations: IntArray) -> Routes:
     """Return routes from group to group."""
     start, end = sources // dragonfly.npus, destinations // dragonfly.npus
-    group, other, number = (
-        (start // dragonfly.leaves)[:, None],
-        (end // dragonfly.leaves)[:, None],
-        np.arange(dragonfly.cables),
-    )
+    group, other = (start // dragonfly.leaves)[:, None], (end // dragonfly.leaves)[:, None]
+    number = np.arange(dragonfly.cables)
     leaves, enters = dragonfly.gateway(group, other, number), dragonfly.gateway(other, group, number)
     every = np.full((len(sources), 1), True)
     up, down = dragonfly.up(start[:, None], leaves), dragonfly.down(end[:, None], enters)
     if dragonfly.spines:
-        climbs = falls = np.broadcast_to(every, up.shape)
+        climbs = falls = every
     else:
         climbs, falls = leaves != start[:, None] % dragonfly.leaves, enters != end[:, None] % dragonfly.leaves
-    share = 1 / dragonfly.cables
-    cable = dragonfly.cable(group, other, number)
-    return _routes(
-        fabric,
-        [
-            (sources[:, None], every, 1.0),
-            (up, climbs, share),
-            (cable, np.broadcast_to(every, cable.shape), share),
-            (down, falls, share),
-            (dragonfly.all_npus + destinations[:, None], every, 1.0),
-        ],
-    )
+    share, cable = 1 / dragonfly.cables, dragonfly.cable(group, other, number)
+    middle = [(up, climbs, share), (cable, every, share), (down, falls, share)]
+    first, last = sources[:, None], dragonfly.all_npus + destinations[:, None]
+    return _routes(fabric, [(first, every, 1.0), *middle, (last, every, 1.0)])
 
 
 def _routes(fabric: Fabric, hops: list[tuple[IntArray, BoolArray, float]]) -> Routes:
     """Return the routes of ``F`` flows whose paths have these hops.
 
-    Args:
-        fabric: The network.
-        hops: Each with ``(F, k)`` links, one for each of k paths, whether they are used, and the share of a path. Paths
-            with the same link are next to each other.
+    Each hop is ``(F, k)`` links, one for each of k paths, whether they are used, and the share of a path. Paths with
+    the same link are next to each other.
     """
     flows = len(hops[0][0])
     seconds: FloatArray = np.zeros((flows, 1))

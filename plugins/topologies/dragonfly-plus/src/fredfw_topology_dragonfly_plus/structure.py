@@ -96,26 +96,26 @@ class Structure:
 
     def ends(self) -> tuple[IntArray, IntArray]:
         """Return the ``(links,)`` nodes that links leave and enter."""
-        npu, leaf = np.arange(self.all_npus), np.arange(self.all_leaves)
+        npu = np.arange(self.all_npus)
         above = self.all_npus + npu // self.npus
         if self.spines:
-            low, number = (one.ravel() for one in np.meshgrid(leaf, np.arange(self.spines), indexing="ij"))
+            low, number = np.divmod(np.arange(self.all_leaves * self.spines), self.spines)
             high = self.all_leaves + low // self.leaves * self.spines + number
             local = np.concatenate([low, high]), np.concatenate([high, low])
         else:
-            start, place = (one.ravel() for one in np.meshgrid(leaf, np.arange(self.leaves - 1), indexing="ij"))
+            start, place = np.divmod(np.arange(self.all_leaves * (self.leaves - 1)), max(self.leaves - 1, 1))
             local = start, start // self.leaves * self.leaves + place + (place >= start % self.leaves)
         pair, number = np.divmod(np.arange(self.groups * (self.groups - 1) * self.cables), self.cables)
         group, place = np.divmod(pair, max(self.groups - 1, 1))
         other = place + (place >= group)
         first = self.all_npus + (self.all_leaves if self.spines else 0)
-        gates = [
-            first + one * self.gateways + self.gateway(one, far, number)
-            for one, far in ((group, other), (other, group))
-        ]
+        near, far = (
+            first + one * self.gateways + self.gateway(one, another, number)
+            for one, another in ((group, other), (other, group))
+        )
         return (
-            np.concatenate([npu, above, self.all_npus + local[0], gates[0]]),
-            np.concatenate([above, npu, self.all_npus + local[1], gates[1]]),
+            np.concatenate([npu, above, self.all_npus + local[0], near]),
+            np.concatenate([above, npu, self.all_npus + local[1], far]),
         )
 
     def gateway(self, group: IntArray, other: IntArray, number: IntArray) -> IntArray:
@@ -157,9 +157,7 @@ class Structure:
 
         It is 0 where the two are the same.
         """
-        group, other, number = np.meshgrid(
-            np.arange(self.groups), np.arange(self.groups), np.arange(self.cables), indexing="ij"
-        )
+        group, other, number = np.indices((self.groups, self.groups, self.cables)).reshape(3, -1)
         away = group != other
         group, other, number = group[away], other[away], number[away]
         shares = np.zeros((self.groups, self.groups, self.gateways))

@@ -52,18 +52,11 @@ class DragonflyPlus(Topology):
     link_energy: float = units.energy(0.0, help="energy per byte and link")
 
     def __attrs_post_init__(self) -> None:
-        """Refuse more groups than can all be joined.
-
-        Raises:
-            InputError: With the numbers.
-        """
+        """Refuse more groups than can all be joined."""
         gateways = self.spines or self.leaves
         if self.groups is not None and self.groups > gateways * self.cables + 1:
-            raise InputError(
-                f"{self.groups} groups, of which each has {gateways} x {self.cables} cables to others",
-                key="groups",
-                accepted=f"1 to {gateways * self.cables + 1}",
-            )
+            message = f"{self.groups} groups, of which each has {gateways} x {self.cables} cables to others"
+            raise InputError(message, key="groups", accepted=f"1 to {gateways * self.cables + 1}")
 
     def structure(self) -> Structure:
         """Return its numbers of everything."""

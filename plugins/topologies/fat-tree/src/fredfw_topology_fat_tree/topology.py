@@ -66,19 +66,12 @@ class FatTree(Topology):
     )
 
     def __attrs_post_init__(self) -> None:
-        """Refuse too many levels, ports that cannot be divided as asked, and more NPUs than places.
-
-        Raises:
-            InputError: With the numbers.
-        """
+        """Refuse too many levels, ports that cannot be divided as asked, and more NPUs than places."""
         if self.levels > _MOST:
             raise InputError(f"{self.levels} levels of switches", key="levels", accepted=f"2 to {_MOST}")
         if self.levels > 2 and self.radix % 2:
-            raise InputError(
-                f"{self.radix} ports cannot be half up, half down in the middle of {self.levels} levels",
-                key="radix",
-                accepted="an even number",
-            )
+            message = f"{self.radix} ports cannot be half up, half down in the middle of {self.levels} levels"
+            raise InputError(message, key="radix", accepted="an even number")
         if self.up_ports == 0:
             raise InputError(
                 f"{self.radix} ports cannot be divided into ports down and ports up at {self.oversubscription:g} to 1",
@@ -87,11 +80,8 @@ class FatTree(Topology):
             )
         if self.npus is not None and self.npus > self.capacity:
             ratio = "" if self.down_ports == self.up_ports else f", {self.down_ports} of them down at the lowest"
-            raise InputError(
-                f"{self.npus} NPUs do not fit {self.levels} levels of switches with {self.radix} ports{ratio}",
-                key="npus",
-                accepted=f"1 to {self.capacity}",
-            )
+            message = f"{self.npus} NPUs do not fit {self.levels} levels of switches with {self.radix} ports{ratio}"
+            raise InputError(message, key="npus", accepted=f"1 to {self.capacity}")
 
     @property
     def up_ports(self) -> int:

@@ -35,11 +35,7 @@ class HyperX(Topology):
     link_energy: float = units.energy("0.063 pJ/bit", help="energy per byte and link")
 
     def __attrs_post_init__(self) -> None:
-        """Refuse bandwidths and latencies that do not fit the dimensions.
-
-        Raises:
-            InputError: Neither one of them nor one per dimension.
-        """
+        """Refuse bandwidths and latencies that are neither one for all nor one per dimension."""
         for key in ("link_bandwidth", "link_latency"):
             self._each(key)
 

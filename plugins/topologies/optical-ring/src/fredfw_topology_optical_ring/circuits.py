@@ -101,11 +101,6 @@ class Circuits:
         arcs = np.stack([self.direction, self.start, self.hops])
         return arcs[:, np.lexsort(arcs)].tobytes()
 
-    @cached_property
-    def longest(self) -> int:
-        """The circuit with the most hops, the first of them."""
-        return int(self.hops.argmax())
-
     def name(self, circuit: int) -> str:
         """Return a phrase for people: where ``circuit`` goes from and to, and how."""
         source, hops, back = int(self._first[circuit]) % self.nodes, int(self.hops[circuit]), self.direction[circuit]
@@ -114,11 +109,10 @@ class Circuits:
 
     def caps(self, rate: float) -> FloatArray:
         """Return each flow's limit where circuits run at ``rate``; always the same array, which names cached rates."""
-        known = self._caps.get(rate)
-        if known is None:
-            known = self._caps[rate] = np.full(len(self.routes), np.inf)
-            known[self.flows] = rate
-        return known
+        if rate not in self._caps:
+            self._caps[rate] = np.full(len(self.routes), np.inf)
+            self._caps[rate][self.flows] = rate
+        return self._caps[rate]
 
     def parts(self, count: int) -> list[tuple[IntArray, Circuits]]:
         """Return ``count`` parts with equally many colours, give or take one: their flows, and their circuits.

@@ -39,15 +39,7 @@ class Assignment:
 
 
 class Spectrum:
-    """The wavelengths on the links of one ring.
-
-    Args:
-        nodes: Size of the ring.
-        lanes: Wavelengths in each direction.
-
-    Attributes:
-        load: ``(2 * nodes,)`` circuits on each link.
-    """
+    """The wavelengths on the links of one ring; ``load`` is the ``(2 * nodes,)`` circuits on each link."""
 
     def __init__(self, nodes: int, lanes: int) -> None:
         self.load = np.zeros(2 * nodes, dtype=np.intp)
@@ -76,12 +68,10 @@ class Spectrum:
         if self.load.any():
             lanes = self._lanes_beside_others(circuits, stripe=stripe)
             return None if lanes is None else self._assignment(circuits, lanes)
-        known = self._alone.get(circuits)
-        if known is None:
-            everything = np.arange(self._lanes)
-            lanes = _by_colour(circuits, (everything, everything), stripe=stripe)
-            known = self._alone[circuits] = self._assignment(circuits, lanes)
-        return known
+        if circuits not in self._alone:
+            lanes = _by_colour(circuits, [np.arange(self._lanes)] * 2, stripe=stripe)
+            self._alone[circuits] = self._assignment(circuits, lanes)
+        return self._alone[circuits]
 
     def standing(self, circuits: Circuits) -> Assignment | None:
         """Return the wavelengths on which the same arcs are still set up and not in use, if they are."""
@@ -128,8 +118,7 @@ class Spectrum:
         busy, routes = self._busy.copy(), circuits.routes
         lanes = np.empty((len(circuits), 1), dtype=np.intp)
         for one in np.lexsort((circuits.start, circuits.direction)).tolist():
-            flow = circuits.flows[one]
-            links = routes.links[routes.offsets[flow] : routes.offsets[flow + 1]]
+            links = routes.links_of(circuits.flows[one : one + 1])
             taken: BoolArray = np.logical_or.reduce(busy[links])
             lane = int(taken.argmin())
             if taken[lane]:

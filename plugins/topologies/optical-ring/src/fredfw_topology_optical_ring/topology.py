@@ -9,9 +9,8 @@ from attrs import frozen
 
 from fredfw import Bill, BillItem, Capabilities, Defaults, Fabric, Level, NodeKind, Prices, Topology, limits, units
 from fredfw.errors import InputError
-from fredfw_topology_optical_ring.budget import LossBudget
 from fredfw_topology_optical_ring.routing import ShortestArcRouter, ring_links
-from fredfw_topology_optical_ring.wavelengths import Wavelengths
+from fredfw_topology_optical_ring.wavelengths import LossBudget, Wavelengths
 
 # Less than any receiver can see; a level in dBm may well be negative.
 _DARK = -200
@@ -73,12 +72,9 @@ class OpticalRing(Topology):
     def __attrs_post_init__(self) -> None:
         budget = self._budget()
         if budget is not None and not budget.reaches(1):
-            raise InputError(
-                f"an arc of one hop loses {budget.available - budget.margin(1):g} dB, laser and receiver have "
-                f"{budget.available:g} dB between them",
-                key="laser_power",
-                accepted="enough power for one hop",
-            )
+            lost, most = budget.available - budget.margin(1), budget.available
+            message = f"an arc of one hop loses {lost:g} dB, laser and receiver have {most:g} dB between them"
+            raise InputError(message, key="laser_power", accepted="enough power for one hop")
 
     def cost(self, prices: Prices | None = None, fabric: Fabric | None = None) -> Bill:
         """See ``Topology.cost``; no prices of waveguides and transceivers are published with it."""
@@ -120,11 +116,7 @@ class OpticalRing(Topology):
         )
 
     def _budget(self) -> LossBudget | None:
-        """Return what bounds the arcs, if anything does.
-
-        Raises:
-            InputError: Only one of the two powers is given, or losses without them.
-        """
+        """Return what bounds the arcs, if anything does; refuses one of the two powers, or losses, alone."""
         if self.laser_power is not None and self.receiver_sensitivity is not None:
             return LossBudget(
                 available=self.laser_power - self.receiver_sensitivity,
@@ -134,11 +126,7 @@ class OpticalRing(Topology):
             )
         powers = [key for key in ("laser_power", "receiver_sensitivity") if getattr(self, key) is not None]
         losses = [key for key in ("coupler_loss", "drop_loss", "node_loss", "fibre_loss") if getattr(self, key)]
-        alone = powers + losses
-        if alone:
-            raise InputError(
-                f"{getattr(self, alone[0])!r} alone bounds no arc",
-                key=alone[0],
-                accepted="laser_power and receiver_sensitivity as well",
-            )
-        return None
+        if not powers + losses:
+            return None
+        key, accepted = (powers + losses)[0], "laser_power and receiver_sensitivity as well"
+        raise InputError(f"{getattr(self, key)!r} alone bounds no arc", key=key, accepted=accepted)

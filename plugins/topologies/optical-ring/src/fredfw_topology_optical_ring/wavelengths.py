@@ -6,14 +6,38 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
-from attrs import define, field
+from attrs import define, field, frozen
 
 from fredfw import Admission, AdmissionPolicy, Fabric, FlowSet, Refuse, Routes, Split, Start, Wait
 from fredfw.typing import IntArray
 from fredfw.units import counted
-from fredfw_topology_optical_ring.budget import LossBudget
 from fredfw_topology_optical_ring.circuits import Circuits
 from fredfw_topology_optical_ring.spectrum import Assignment, Spectrum
+
+
+@frozen
+class LossBudget:
+    """How far light gets, in dB: the loss of an arc, and the most that the receiver still makes do with.
+
+    Args:
+        available: Laser power less receiver sensitivity.
+        ends: Lost by every arc: couplers and drop.
+        node: Lost at each node that an arc passes; one of ``h`` hops passes ``h - 1``.
+        span: Lost on the fibre of each hop.
+    """
+
+    available: float
+    ends: float
+    node: float
+    span: float
+
+    def margin(self, hops: int) -> float:
+        """Return what is left for an arc of ``hops``; negative where the receiver gets too little."""
+        return self.available - self.ends - (hops - 1) * self.node - hops * self.span
+
+    def reaches(self, hops: int) -> bool:
+        """Return whether an arc of ``hops`` is within the budget, but for rounding."""
+        return self.margin(hops) > -1e-9
 
 
 @define(eq=False, kw_only=True)
@@ -45,10 +69,9 @@ class Wavelengths(AdmissionPolicy):
 
     def circuits(self, routes: Routes) -> Circuits:
         """Return what ``routes`` need, which are kept alive."""
-        known = self._known.get(routes)
-        if known is None:
-            known = self._known[routes] = Circuits(routes, self.nodes)
-        return known
+        if routes not in self._known:
+            self._known[routes] = Circuits(routes, self.nodes)
+        return self._known[routes]
 
     def parts(self, routes: Routes) -> tuple[IntArray, ...]:
         """Return ``routes``, which need more wavelengths than there are, in parts that do not."""
@@ -62,11 +85,10 @@ class Wavelengths(AdmissionPolicy):
         """Return why ``circuits`` can never be set up, or ``None``."""
         if not circuits.are_arcs:
             return "a flow does not follow the ring from node to node; use the shortest-arc router"
-        hops = int(circuits.hops.max())
-        if self.budget is not None and not self.budget.reaches(hops):
-            available, arc = self.budget.available, circuits.name(circuits.longest)
-            lost = available - self.budget.margin(hops)
-            return f"the arc from {arc}, loses {lost:g} dB, and the loss budget is {available:g} dB"
+        budget, hops = self.budget, int(circuits.hops.max())
+        if budget is not None and not budget.reaches(hops):
+            arc, lost = circuits.name(int(circuits.hops.argmax())), budget.available - budget.margin(hops)
+            return f"the arc from {arc}, loses {lost:g} dB, and the loss budget is {budget.available:g} dB"
         return None
 
     def begin(self, fabric: Fabric) -> WavelengthAdmission:
@@ -76,11 +98,7 @@ class Wavelengths(AdmissionPolicy):
 
 
 class WavelengthAdmission(Admission):
-    """Gives every circuit wavelengths of its own on all links of its arc, until its flow set ends.
-
-    Args:
-        wavelengths: What there is.
-    """
+    """Gives every circuit wavelengths of its own on all links of its arc, until its flow set ends."""
 
     def __init__(self, wavelengths: Wavelengths) -> None:
         self._wavelengths = wavelengths
@@ -158,10 +176,8 @@ class WavelengthAdmission(Admission):
 
     def _too_many(self, flows: FlowSet, circuits: Circuits) -> Split | Refuse:
         ring = self._wavelengths
-        reason = (
-            f"needs {circuits.most_colours} wavelengths (largest link load {circuits.load.max()}), there are "
-            f"{ring.lanes} in each direction"
-        )
+        needed = f"needs {circuits.most_colours} wavelengths (largest link load {circuits.load.max()})"
+        reason = f"{needed}, there are {ring.lanes} in each direction"
         if not ring.split:
             return Refuse(reason)
         parts = ring.parts(flows.routes)

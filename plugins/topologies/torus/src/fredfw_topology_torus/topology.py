@@ -32,11 +32,7 @@ class Torus(Topology):
     bidirectional: bool = units.flag(True, help="whether rings of 3 or more have links in both directions")
 
     def __attrs_post_init__(self) -> None:
-        """Refuse bandwidths and latencies that do not fit the dimensions.
-
-        Raises:
-            InputError: Neither one of them nor one per dimension.
-        """
+        """Refuse bandwidths and latencies that are neither one for all nor one per dimension."""
         for key in ("link_bandwidth", "link_latency"):
             self._each(key)
 

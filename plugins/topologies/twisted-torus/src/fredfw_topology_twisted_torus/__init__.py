@@ -46,11 +46,7 @@ class TwistedTorus(Topology):
     link_energy: float = units.energy("0.063 pJ/bit", help="energy per byte and link")
 
     def __attrs_post_init__(self) -> None:
-        """Refuse sizes that are not k and 2 k.
-
-        Raises:
-            InputError: With the sizes.
-        """
+        """Refuse sizes that are not k and 2 k."""
         short = min(self.dimensions)
         if set(self.dimensions) != {short, 2 * short} or len(self.dimensions) > _MOST:
             raise InputError(
