@@ -20,6 +20,7 @@ from fredfw.errors import InputError, LimitError, UnsupportedError
 from fredfw.fabric import IdealTransport
 from fredfw.testing import TopologyTests
 from fredfw_topology_cluster import Cluster, ClusterRouter
+from fredfw_topology_cluster.network import KINDS
 from fredfw_topology_cluster.presets import table
 from fredfw_topology_fat_tree import FatTree
 from fredfw_topology_fully_connected import FullyConnected
@@ -112,13 +113,39 @@ def test_leaf_i_serves_nic_i_of_every_node_of_a_pod() -> None:
         if ".nic" in nic and other.startswith("leaf"):
             leaf[nic] = other
     assert leaf == {f"node{node}.nic{nic}": f"leaf{node // 3 * 4 + nic}" for node in range(6) for nic in range(4)}
-    assert names(fabric, "node0.npu1", "node2.npu0") == [
-        "node0.npu1",
-        "node0.nic0",
-        "leaf0",
-        "node2.nic0",
-        "node2.npu0",
-    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "way"),
+    [
+        # A leaf serves NIC 0 of every node of a pod.
+        (
+            {"nodes": 6, "radix": 8, "routing": "ecmp", "nics": 4},
+            "node0.npu1 node0.nic0 leaf0 node2.nic0 node2.npu0",
+        ),
+        # A fat tree has leaves for nodes.
+        ({"nodes": 8, "network": "fat-tree"}, "node0.npu1 leaf0 node7.npu3"),
+        ({"nodes": 16, "network": "fat-tree"}, "node0.npu1 leaf0 node3.npu3"),
+        ({"nodes": 16, "network": "fat-tree"}, "node0.npu1 leaf0 spines0 leaf1 node4.npu3"),
+        # Rails alone are reached through the node.
+        ({"nodes": 4, "network": "rail-only"}, "node0.npu2 rail2.leaf0 node3.npu2"),
+        ({"nodes": 4, "network": "rail-only"}, "node0.npu2 node0.switch0 node0.npu5 rail5.leaf0 node3.npu5"),
+        # NPUs that share a NIC leave by one of their place.
+        (
+            {"nodes": 2, "nics": 2, "network": "rail-only"},
+            "node0.npu1 node0.switch0 node0.npu5 node0.nic1 rail1.leaf0 node1.nic1 node1.npu6",
+        ),
+        # A PCIe switch is on the way.
+        (
+            {"nodes": 2, "nics": 4, "pcie": 24e9, "pcie_npus": 4, "pxn": False},
+            "node0.npu5 node0.pcie1 node0.root1 node0.nic2 leaf2 spines0 leaf0 node1.nic0 node1.root0 node1.pcie0 "
+            "node1.npu0",
+        ),
+    ],
+)
+def test_ways_between_nodes(fields: dict[str, Any], way: str) -> None:
+    nodes = way.split()
+    assert names(Cluster(**fields).build(), nodes[0], nodes[-1]) == nodes
 
 
 def test_levels_are_pods_and_what_they_share() -> None:
@@ -143,28 +170,6 @@ def test_nodes_are_one_level_where_nothing_is_slower_beyond_the_leaves() -> None
     levels = Cluster(nodes=48, nics=4, radix=16).build().levels
     assert [(level.name, level.size, level.bandwidth) for level in levels[1:]] == [("core", 48, 25 * GB)]
     assert levels[1].latency == pytest.approx(3e-6)
-
-
-def test_a_fat_tree_has_leaves_for_nodes() -> None:
-    fabric = Cluster(nodes=8, radix=64, network="fat-tree").build()
-    assert names(fabric, "node0.npu1", "node7.npu3") == ["node0.npu1", "leaf0", "node7.npu3"]
-    fabric = Cluster(nodes=16, radix=64, network="fat-tree").build()
-    assert names(fabric, "node0.npu1", "node3.npu3") == ["node0.npu1", "leaf0", "node3.npu3"]
-    assert names(fabric, "node0.npu1", "node4.npu3") == ["node0.npu1", "leaf0", "spines0", "leaf1", "node4.npu3"]
-
-
-def test_rails_alone_are_reached_through_the_node() -> None:
-    fabric = Cluster(nodes=4, network="rail-only").build()
-    assert names(fabric, "node0.npu2", "node3.npu2") == ["node0.npu2", "rail2.leaf0", "node3.npu2"]
-    assert names(fabric, "node0.npu2", "node3.npu5") == [
-        "node0.npu2",
-        "node0.switch0",
-        "node0.npu5",
-        "rail5.leaf0",
-        "node3.npu5",
-    ]
-    switches = [node for node in range(len(fabric.kinds)) if fabric.node_name(node).startswith("rail")]
-    assert len(switches) == 8
 
 
 @pytest.mark.parametrize(
@@ -196,17 +201,10 @@ def test_messages_that_change_rails_in_their_node_need_no_spines(pxn: bool, cros
     assert took == pytest.approx(crossing * 56 / 64 * GB / (50 * GB), rel=1e-9)
 
 
-def test_npus_that_share_a_nic_leave_by_one_of_their_place() -> None:
-    fabric = Cluster(nodes=2, nics=2, network="rail-only").build()
-    assert names(fabric, "node0.npu1", "node1.npu6")[1:4] == ["node0.switch0", "node0.npu5", "node0.nic1"]
-
-
-def test_a_pcie_switch_is_on_the_way() -> None:
-    fabric = Cluster(nodes=2, nics=4, pcie=24e9, pcie_npus=4, pcie_latency=2e-6).build()
-    way = ["node0.npu5", "node0.pcie1", "node0.root1", "node0.nic2", "leaf2"]
-    assert names(fabric, "node0.npu5", "node1.npu4")[:5] == way
-    assert fabric.levels[1].bandwidth == 6e9
-    assert fabric.levels[1].latency == pytest.approx(2 * (2e-6 + 0.5e-6), rel=1e-12)
+def test_a_pcie_switch_limits_and_delays_what_passes() -> None:
+    level = Cluster(nodes=2, nics=4, pcie=24e9, pcie_npus=4, pcie_latency=2e-6).build().levels[1]
+    assert level.bandwidth == 6e9
+    assert level.latency == pytest.approx(2 * (2e-6 + 0.5e-6), rel=1e-12)
 
 
 @pytest.mark.parametrize("nics", [3, 7, 12])
@@ -237,9 +235,8 @@ def test_switches_between_nodes_reduce_with_sharp(preset: str, nodes: int) -> No
     assert without.duration > (1.9 if nodes > 2 else 0.99) * (nodes - 1) / nodes
     # All NPUs: what a node reduces within goes through its NICs once.
     steps = ("in-network" if preset == "dgx-h100" else "direct", "in-network")
-    whole = FRAMEWORK.simulate_collective(
-        fabric, "all-reduce", size=8e9, algorithm="hierarchical", chunks=16, steps=steps
-    )
+    by_level: dict[str, Any] = {"algorithm": "hierarchical", "chunks": 16, "steps": steps}
+    whole = FRAMEWORK.simulate_collective(fabric, "all-reduce", size=8e9, **by_level)
     assert 1.0 <= whole.duration < 1.15
     assert whole.bound_ratio >= 1 - 1e-9
 
@@ -254,22 +251,18 @@ def test_an_npu_uses_all_its_nics() -> None:
 
 def test_one_node_has_no_network() -> None:
     fabric = Cluster(nodes=1).build()
-    assert len(fabric.kinds) == 9
-    assert [level.size for level in fabric.levels] == [8]
+    assert (len(fabric.kinds), [level.size for level in fabric.levels]) == (9, [8])
     assert Cluster(nodes=1, node=nvswitch(in_network=True)).build().offers == Capabilities(True, True)
 
 
 @st.composite
 def clusters(draw: st.DrawFn) -> Cluster:
     npus = draw(st.sampled_from([1, 2, 4]))
-    node = FullyConnected(npus=npus)
-    nics = npus * draw(st.sampled_from([1, 2])) if draw(st.booleans()) else draw(st.sampled_from([1, npus]))
-    network: Any = draw(st.sampled_from(["rail-optimised", "rail-only", "fat-tree"]))
     return Cluster(
         nodes=draw(st.integers(2, 30)),
-        node=node,
-        nics=nics,
-        network=network,
+        node=FullyConnected(npus=npus),
+        nics=draw(st.sampled_from([1, npus, 2 * npus])),
+        network=draw(st.sampled_from(KINDS)),
         radix=draw(st.sampled_from([16, 18, 32])),
         oversubscription=draw(st.sampled_from([1.0, 2.0, 3.0])),
         routing="ecmp",
@@ -310,9 +303,8 @@ def test_hierarchical_all_reduce_on_two_levels() -> None:
     """Reduce-scatter in the node, all-reduce of an eighth on each rail, all-gather in the node, one after the other."""
     cluster = Cluster(nodes=4, node=nvswitch(), **INSTANT)
     inside, outside = 2 * 7 / 8 * GB / (450 * GB), 2 * 3 / 4 * GB / 8 / (50 * GB)
-    assert seconds(cluster, "all-reduce", algorithm="hierarchical", chunks=1) == pytest.approx(
-        inside + outside, rel=1e-9
-    )
+    took = seconds(cluster, "all-reduce", algorithm="hierarchical", chunks=1)
+    assert took == pytest.approx(inside + outside, rel=1e-9)
 
 
 @pytest.mark.parametrize(("ratio", "slower"), [(1.0, 1.0), (2.0, 2.0), (3.0, 3.0), (5.0, 4.0)])
@@ -327,23 +319,27 @@ def test_oversubscription_slows_what_crosses_pods(ratio: float, slower: float) -
     assert took == pytest.approx(11 / 12 * GB / (50 * GB) * slower, rel=1e-9)
 
 
-@pytest.mark.parametrize("routing", ["spray", "ecmp"])
-def test_a_ratio_that_is_not_built_is_noted(routing: str) -> None:
-    """12 ports at 2.5 are 5 for NICs and 2 up. Leaves of 4 NICs are alike, and need the 2 links up, too."""
-    fabric = Cluster(
-        nodes=24, node=nvswitch(1), network="fat-tree", radix=12, oversubscription=2.5, routing=routing
-    ).build()
-    message = "the leaves are oversubscribed 2 to 1, not 2.5 to 1: a leaf has 4 NICs and 2 links up"
-    assert fabric.notes == (message,)
+HALF = "the leaves are oversubscribed 2 to 1, not 2.5 to 1: a leaf has 4 NICs and 2 links up"
+NONE = "oversubscription = 4 changes nothing: each leaf has all nodes, and there are no spines"
+SINGLE: dict[str, Any] = {"nodes": 24, "node": nvswitch(1), "network": "fat-tree"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "notes"),
+    [
+        # 12 ports at 2.5 are 5 for NICs and 2 up. Leaves of 4 NICs are alike, and need the 2 links up, too.
+        ({**SINGLE, "radix": 12, "oversubscription": 2.5, "routing": "spray"}, (HALF,)),
+        ({**SINGLE, "radix": 12, "oversubscription": 2.5, "routing": "ecmp"}, (HALF,)),
+        ({"nodes": 6, "nics": 4, "network": "fat-tree", "oversubscription": 4.0}, (NONE,)),
+        ({"nodes": 6, "nics": 4, "network": "fat-tree"}, ()),
+        *(({**SINGLE, "radix": 8, "oversubscription": ratio}, ()) for ratio in (1.0, 2.0, 3.0)),
+    ],
+)
+def test_a_ratio_that_is_not_built_is_noted(fields: dict[str, Any], notes: tuple[str, ...]) -> None:
+    fabric = Cluster(**fields).build()
+    assert fabric.notes == notes
     result = FRAMEWORK.simulate_collective(fabric, "all-reduce", size=1e6, algorithm="ring")
-    assert message in result.notes
-
-
-def test_a_ratio_without_spines_is_noted() -> None:
-    fields: dict[str, Any] = {"nodes": 6, "nics": 4, "network": "fat-tree"}
-    (note,) = Cluster(oversubscription=4.0, **fields).build().notes
-    assert note == "oversubscription = 4 changes nothing: each leaf has all nodes, and there are no spines"
-    assert Cluster(**fields).build().notes == ()
+    assert set(notes) <= set(result.notes)
 
 
 @pytest.mark.parametrize("pattern", ["all-reduce", "all-to-all"])
@@ -359,11 +355,6 @@ def test_spines_that_nothing_crosses_are_noted(pattern: str) -> None:
     notes = FRAMEWORK.run(FRAMEWORK.load_experiment(tables)).notes
     said = "the oversubscription of 4 to 1 slows nothing here: no message goes from switch to switch"
     assert (said in notes) == (pattern == "all-reduce")
-
-
-@pytest.mark.parametrize("ratio", [1.0, 2.0, 3.0])
-def test_a_ratio_that_is_built_is_not_noted(ratio: float) -> None:
-    assert Cluster(nodes=24, node=nvswitch(1), network="fat-tree", radix=8, oversubscription=ratio).build().notes == ()
 
 
 def test_what_must_be_known_of_a_node_must_be_known_of_the_cluster(tmp_path: Path) -> None:
@@ -458,10 +449,8 @@ def test_a_router_is_for_its_own_cluster() -> None:
 def test_mistakes_name_key_value_and_what_is_accepted(
     fields: dict[str, Any], key: str, message: str, accepted: str
 ) -> None:
-    with pytest.raises(InputError, match=message) as caught:
+    with pytest.raises(InputError, match=rf"^{key}: .*{message}.* \(accepted: .*{re.escape(accepted)}"):
         Cluster(**fields)
-    assert caught.value.key == key
-    assert accepted in (caught.value.accepted or "")
 
 
 def test_the_inside_has_no_controllers_and_no_admission() -> None:

@@ -50,15 +50,7 @@ class Network:
 
     @classmethod
     def of(
-        cls,
-        kind: str,
-        nodes: int,
-        nics: int,
-        *,
-        rails: int | None,
-        radix: int,
-        oversubscription: float,
-        sprayed: bool,
+        cls, kind: str, nodes: int, nics: int, *, rails: int | None, radix: int, oversubscription: float, sprayed: bool
     ) -> Network:
         """Return the network for that many nodes: leaves alone where they suffice, then spines, then cores.
 
@@ -87,12 +79,10 @@ class Network:
         if own == 1 and nodes * beside <= radix:
             return made(nodes, (nodes * beside,), (1,))
         if beside > ports.down_ports:
-            raise InputError(
-                f"a leaf of {radix} ports has {ports.down_ports} for NICs, a node has {beside} on each of its "
-                f"{rails} rails",
-                key="radix",
-                accepted=f"at least {math.ceil(beside * (1 + 1 / oversubscription))}, or more rails",
-            )
+            have = f"a leaf of {radix} ports has {ports.down_ports} for NICs"
+            message = f"{have}, a node has {beside} on each of its {rails} rails"
+            least = math.ceil(beside * (1 + 1 / oversubscription))
+            raise InputError(message, key="radix", accepted=f"at least {least}, or more rails")
         pod = _even(nodes, ports.down_ports // beside)
         pods = -(-nodes // pod)
         leaf, leaves = pod * beside, pods * own
@@ -106,11 +96,9 @@ class Network:
         together = _even(pods, room)
         groups = -(-pods // together)
         if groups > radix:
-            raise InputError(
-                f"{nodes} nodes do not fit three levels of switches with {radix} ports",
-                key="nodes",
-                accepted=f"1 to {room * radix * (ports.down_ports // beside)}, or a higher radix",
-            )
+            message, most = f"{nodes} nodes do not fit three levels of switches with {radix} ports", room * radix
+            accepted = f"1 to {most * (ports.down_ports // beside)}, or a higher radix"
+            raise InputError(message, key="nodes", accepted=accepted)
         below = together * own
         return made(pod, (leaf, below, groups), (1, up, below))
 

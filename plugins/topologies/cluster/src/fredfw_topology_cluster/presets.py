@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
@@ -12,7 +11,7 @@ from typing import Any
 from attrs import Attribute
 
 from fredfw import Topology, Transport, units
-from fredfw.errors import InputError, nearest
+from fredfw.tables import as_choice, parse_toml
 from fredfw_topology_fully_connected import FullyConnected
 from fredfw_topology_switch import Switch
 from fredfw_topology_torus import Torus
@@ -24,11 +23,10 @@ _INSIDES: Mapping[str, type[Any]] = {one.name: one for one in (FullyConnected, S
 @cache
 def table() -> Mapping[str, Mapping[str, Any]]:
     """Return the entries of ``presets.toml`` by name, each with the values of the entry that it is like."""
-    text = files(__package__).joinpath("presets.toml").read_text(encoding="utf-8")
-    entries: dict[str, dict[str, Any]] = tomllib.loads(text)
+    entries = parse_toml(files(__package__).joinpath("presets.toml").read_text(encoding="utf-8"))
 
     def whole(name: str) -> dict[str, Any]:
-        entry = entries[name]
+        entry: dict[str, Any] = entries[name]
         return {**whole(entry["like"]), "uncertain": [], **entry} if "like" in entry else entry
 
     return MappingProxyType({name: whole(name) for name in entries})
@@ -43,14 +41,8 @@ class Known:
         return ", ".join(table())
 
     def __call__(self, _instance: object, attribute: Attribute[Any], value: Any) -> None:
-        """Refuse what is not the name of a preset.
-
-        Raises:
-            InputError: It is not; gives the nearest.
-        """
-        if value not in table():
-            hint = nearest(value, table()) if isinstance(value, str) else ""
-            raise InputError(f"{value!r} is not known{hint}", key=attribute.name, accepted=self.accepted)
+        """Refuse what is not the name of a preset."""
+        as_choice(value, table(), attribute.name)
 
 
 def values(name: str) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import chain
 from typing import ClassVar
@@ -29,7 +29,7 @@ class ClusterRouter(Router):
     Args:
         node: The inside of each node.
         network: What connects the NICs.
-        sharing: NPUs that share a PCIe switch on the way to their NICs; 0 without such switches.
+        sharing: As of ``Layout``.
         pxn: Whether flows change rails inside of their node although rails are connected.
         sharp: Whether the switches between nodes combine and copy streams.
     """
@@ -199,29 +199,24 @@ class ClusterRouter(Router):
 
     def _between(self, fabric: Fabric, sent: IntArray, received: IntArray) -> Sequence[tuple[_Part, FloatArray]]:
         """Return the parts of the ways from NPUs ``sent`` to NPUs ``received`` of other nodes, and their latencies."""
-        layout, network = self.layout, self.network
-        nics = [npu[:, None] // layout.users * layout.own + np.arange(layout.own) for npu in (sent, received)]
-        ways = [(_Part.of(links[:, None]), fabric.latencies[links]) for links in self._steps(sent, received)]
-        trunks = self._trunks(fabric, network, *nics)
-        if layout.attached is None:
-            between = [trunks]
-        else:
-            cables = [layout.cables(npu[:, None], nic) for npu, nic in zip((sent, received), nics, strict=True)]
-            into, out = layout.attached.up(cables[0]), layout.attached.down(cables[1])
-            first, last = ((_Part.of(links, 1 / layout.own), fabric.latencies[links[:, 0]]) for links in (into, out))
-            between = [first, trunks, last]
-        return [*ways[: len(layout.steps)], *between, *ways[len(layout.steps) :]]
+        layout, own = self.layout, self.layout.own
+        nics = [npu[:, None] // layout.users * own + np.arange(own) for npu in (sent, received)]
+        up = [step.up(sent // step.npus)[:, None] for step in layout.steps]
+        down = [step.down(received // step.npus)[:, None] for step in reversed(layout.steps)]
+        before, after = [(links, 1.0) for links in up], [(links, 1.0) for links in down]
+        if layout.attached is not None:
+            first, last = (layout.cables(npu[:, None], nic) for npu, nic in zip((sent, received), nics, strict=True))
+            before.append((layout.attached.up(first), 1 / own))
+            after.insert(0, (layout.attached.down(last), 1 / own))
+        into, out = (
+            [(_Part.of(links, share), fabric.latencies[links[:, 0]]) for links, share in ways]
+            for ways in (before, after)
+        )
+        return [*into, self._trunks(fabric, *nics), *out]
 
-    def _steps(self, sent: IntArray, received: IntArray) -> Iterator[IntArray]:
-        """Yield the ``(F,)`` links that all of a flow crosses before its NICs, then those behind them."""
-        for step in self.layout.steps:
-            yield step.up(sent // step.npus)
-        for step in reversed(self.layout.steps):
-            yield step.down(received // step.npus)
-
-    def _trunks(self, fabric: Fabric, network: Network, nics: IntArray, others: IntArray) -> tuple[_Part, FloatArray]:
+    def _trunks(self, fabric: Fabric, nics: IntArray, others: IntArray) -> tuple[_Part, FloatArray]:
         """Return the way between ``(F, n)`` NICs and as many others, and its latency."""
-        layout, tree = self.layout, network.tree
+        layout, network, tree = self.layout, self.network, self.network.tree
         trees, places = network.places(nics.ravel())
         _, ends = network.places(others.ravel())
         hashed = pair_hash(nics.ravel(), others.ravel()) % np.uint64(tree.width[-1])

@@ -29,7 +29,7 @@ from fredfw.errors import InputError
 from fredfw.typing import FloatArray, IntArray
 from fredfw.units import counted
 from fredfw_topology_cluster import presets
-from fredfw_topology_cluster.layout import Layout
+from fredfw_topology_cluster.layout import Layout, Step
 from fredfw_topology_cluster.network import KINDS, Kind, Network
 from fredfw_topology_cluster.routing import ClusterRouter
 from fredfw_transport_nccl import Nccl
@@ -137,11 +137,7 @@ class Cluster(Topology):
     )
 
     def __attrs_post_init__(self) -> None:
-        """Refuse what does not fit together.
-
-        Raises:
-            InputError: With the numbers.
-        """
+        """Refuse what does not fit together."""
         if self.pcie is None and (self.pcie_npus > 1 or self.pcie_latency):
             key = "pcie_npus" if self.pcie_npus > 1 else "pcie_latency"
             raise InputError("there is no PCIe switch", key=key, accepted="with its bandwidth, pcie")
@@ -199,11 +195,8 @@ class Cluster(Topology):
         npus, (nics, _), name = len(inside.npus), self._cards, self._given("node").name
         if len(inside.controllers) or type(inside.defaults.admission) is not OpenAdmission:
             what = "I/O controllers" if len(inside.controllers) else "an admission control of its own"
-            raise InputError(
-                f"{name!r} has {what}, which a node of a cluster cannot have",
-                key="node",
-                accepted="a topology of NPUs and switches alone",
-            )
+            message = f"{name!r} has {what}, which a node of a cluster cannot have"
+            raise InputError(message, key="node", accepted="a topology of NPUs and switches alone")
         if not npus:
             raise InputError(f"{name!r} has no NPUs", key="node", accepted="a topology with NPUs")
         users = max(1, npus // nics)
@@ -211,28 +204,17 @@ class Cluster(Topology):
             message = f"an NPU has {nics // npus} NICs, of which each would be in another tree"
             raise InputError(message, key="sharp", accepted=f"false, or at most {npus} NICs")
         if npus % self.pcie_npus or (self.pcie_npus % users and users % self.pcie_npus):
-            raise InputError(
-                f"{self.pcie_npus} NPUs at a PCIe switch do not divide a node of {npus} NPUs with {nics} NICs",
-                key="pcie_npus",
-                accepted=", ".join(
-                    str(one) for one in range(1, npus + 1) if not npus % one and (not one % users or not users % one)
-                ),
-            )
+            message = f"{self.pcie_npus} NPUs at a PCIe switch do not divide a node of {npus} NPUs with {nics} NICs"
+            divisors = [one for one in range(1, npus + 1) if not npus % one and (not one % users or not users % one)]
+            raise InputError(message, key="pcie_npus", accepted=", ".join(map(str, divisors)))
         rails, own = self._rails, max(1, nics // npus)
         if rails is not None and rails % own and own % rails:
-            raise InputError(
-                f"{rails} rails cannot be divided among the {own} NICs of an NPU",
-                key="rails",
-                accepted=f"a divisor or a multiple of {own}",
-            )
+            message = f"{rails} rails cannot be divided among the {own} NICs of an NPU"
+            raise InputError(message, key="rails", accepted=f"a divisor or a multiple of {own}")
 
     @cached_property
     def router(self) -> ClusterRouter:
-        """What routes it, and knows where everything is.
-
-        Raises:
-            InputError: The network cannot be built with such switches.
-        """
+        """What routes it, and knows where everything is; raises ``InputError`` where the network cannot be built."""
         network = Network.of(
             self._given("network"),
             self.nodes,
@@ -336,17 +318,17 @@ class Cluster(Topology):
         """Return the ends, the bandwidths and the latencies of the links that are not inside of nodes."""
         nic = self._cards[1]
         sources, destinations, bandwidths, latencies = [], [], [], []
+
+        def add(step: Step, bandwidth: float, latency: float) -> None:
+            sources.extend([step.lower, step.upper])
+            destinations.extend([step.upper, step.lower])
+            bandwidths.append(np.full(2 * len(step.lower), bandwidth))
+            latencies.append(np.full(2 * len(step.lower), latency))
+
         for number, step in enumerate(layout.steps):
-            sources += [step.lower, step.upper]
-            destinations += [step.upper, step.lower]
-            bandwidths.append(np.full(2 * len(step.lower), nic if self.pcie is None else self.pcie))
-            latencies.append(np.full(2 * len(step.lower), 0.0 if number else self.pcie_latency))
+            add(step, nic if self.pcie is None else self.pcie, 0.0 if number else self.pcie_latency)
         if layout.attached is not None:
-            step = layout.attached
-            sources += [step.lower, step.upper]
-            destinations += [step.upper, step.lower]
-            bandwidths.append(np.full(2 * len(step.lower), nic))
-            latencies.append(np.zeros(2 * len(step.lower)))
+            add(layout.attached, nic, 0.0)
         near, far, level = layout.trunk_ends()
         bandwidths.append(nic * np.array(layout.network.bundles)[level])
         latencies.append(np.where(level == 0, self.nic_latency, self.link_latency))
