@@ -53,9 +53,25 @@ def imported(*words: str | Path) -> Result:
     return CliRunner().invoke(main, ["import", "astra-sim", *map(str, words)])
 
 
-def experiment(result: Result, output: Path) -> dict[str, Any]:
+def experiment(folder: Path, *words: str | Path) -> dict[str, Any]:
+    """What is written into the folder of ``folder``."""
+    output = folder.parent / "experiment.toml"
+    result = imported(*words or (folder,), "--output", output, "--overwrite")
     assert result.exit_code == 0, result.output
     return tomllib.loads(output.read_text(encoding="utf-8"))
+
+
+def lines(folder: Path) -> list[str]:
+    experiment(folder)
+    return (folder.parent / "experiment.toml").read_text(encoding="utf-8").splitlines()
+
+
+def refused(folder: Path, *words: str | Path) -> str:
+    output = folder.parent / "experiment.toml"
+    result = imported(*words or (folder,), "--output", output)
+    assert result.exit_code == 2, result.output
+    assert not output.exists()
+    return result.output
 
 
 def system(folder: Path, **changes: Any) -> None:
@@ -65,16 +81,9 @@ def system(folder: Path, **changes: Any) -> None:
     (folder / "sys.json").write_text(text)
 
 
-def refused(result: Result) -> str:
-    assert result.exit_code == 2, result.output
-    return result.output
-
-
 def test_a_folder_becomes_one_experiment(folder: Path) -> None:
-    output = folder.parent / "experiment.toml"
-    result = imported(folder, "--output", output)
     steps = [{"name": "hierarchical", "steps": ["ring", "direct"], "chunks": 4}, "ring"]
-    assert experiment(result, output) == {
+    assert experiment(folder) == {
         "title": "inputs",
         "npu": {"peak": "400 TFLOP/s", "memory_bandwidth": "1555.5 GB/s"},
         "fabrics": {
@@ -105,35 +114,27 @@ def test_a_folder_becomes_one_experiment(folder: Path) -> None:
 
 
 def test_what_has_no_counterpart_is_printed_and_in_the_file(folder: Path) -> None:
-    output = folder / "experiment.toml"
-    result = imported(folder, "--output", output)
-    comments = [line for line in output.read_text().splitlines() if line.startswith("# ")]
+    comments = lines(folder)
+    printed = imported(folder, "--output", folder / "again.toml").output
     for key in ("boost-mode", "intra-dimension-scheduling"):
         assert f"# {key}: not read by ASTRA-sim any more" in comments
-        assert key in result.output
+        assert key in printed
     assert any(line.startswith("# scheduling-policy: left out") for line in comments)
     assert any(line.startswith("# all-to-all-implementation: one exchange of all ranks") for line in comments)
 
 
 def test_files_are_named_one_by_one(folder: Path, tmp_path: Path) -> None:
-    output = tmp_path / "experiment.toml"
     moved = tmp_path / "other.txt"
     (folder / "net.yml").rename(moved)
     named: list[str | Path] = ["--network", moved, "--system", folder / "sys.json", "--workload", folder / "trace"]
-    named += ["--output", output]
-    found = experiment(imported(*named), output)
+    found = experiment(folder, *named)
     assert found["title"] == "trace"
     assert found["fabrics"]["astra-sim"]["topology"]["file"] == "other.txt"
     assert "comm_groups" not in found["workloads"]["traces"]["workload"]
-    named[-1] = tmp_path / "again.toml"
-    named += ["--groups", folder / "groups.json", "--remote-memory", folder / "memory.json"]
-    found = experiment(imported(*named), tmp_path / "again.toml")
+    found = experiment(folder, *named, "--groups", folder / "groups.json", "--remote-memory", folder / "memory.json")
     assert found["workloads"]["traces"]["workload"]["comm_groups"] == "inputs/groups.json"
     # An option goes before what the folder has.
-    found = experiment(
-        imported(folder, "--network", moved, "--output", tmp_path / "third.toml"), tmp_path / "third.toml"
-    )
-    assert found["title"] == "inputs"
+    assert experiment(folder, folder, "--network", moved)["title"] == "inputs"
 
 
 def test_standard_output(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,9 +145,8 @@ def test_standard_output(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_network_of_the_experiment_is_that_of_the_file(folder: Path) -> None:
-    output = folder / "experiment.toml"
-    imported(folder, "--output", output)
-    text, _, _ = output.read_text().partition("[workloads")
+    text, _, _ = "\n".join(lines(folder)).partition("[workloads")
+    output = folder.parent / "experiment.toml"
     output.write_text(f'{text}[workloads.one]\nworkload = {{ name = "microbenchmark", size = "4 MiB" }}\n')
     result = CliRunner().invoke(main, ["run", str(output)])
     assert result.exit_code == 0, result.output
@@ -175,8 +175,7 @@ def test_implementations_along_one_dimension(
     (folder / "net.yml").write_text(ONE)
     changes: dict[str, Any] = {key: ["ring"] for key in IMPLEMENTATIONS}
     system(folder, **changes | {f"{pattern}-implementation": [name], "preferred-dataset-splits": splits})
-    output = folder / "experiment.toml"
-    found = experiment(imported(folder, "--output", output), output)
+    found = experiment(folder)
     assert found["fabrics"]["astra-sim"]["collectives"][pattern] == algorithm
 
 
@@ -191,8 +190,7 @@ def test_implementations_along_one_dimension(
 )
 def test_where_compute_times_come_from(changes: dict[str, Any], mode: str, folder: Path) -> None:
     system(folder, **changes)
-    output = folder / "experiment.toml"
-    found = experiment(imported(folder, "--output", output), output)
+    found = experiment(folder)
     assert found["workloads"]["traces"]["workload"]["mode"] == mode
 
 
@@ -213,9 +211,7 @@ def test_where_compute_times_come_from(changes: dict[str, Any], mode: str, folde
 )
 def test_remarks(changes: dict[str, Any], remark: str, folder: Path) -> None:
     system(folder, **changes)
-    output = folder / "experiment.toml"
-    experiment(imported(folder, "--output", output), output)
-    assert any(line.startswith(remark) for line in output.read_text().splitlines()), output.read_text()
+    assert any(line.startswith(remark) for line in lines(folder))
 
 
 @pytest.mark.parametrize(
@@ -229,8 +225,7 @@ def test_remarks(changes: dict[str, Any], remark: str, folder: Path) -> None:
 def test_a_remote_memory_is_a_memory_tier(kind: str, scope: dict[str, Any], folder: Path) -> None:
     memory = {"memory-type": kind, "remote-mem-bw": 100, "remote-mem-latency": 250.5, "num-npus-per-node": 2}
     (folder / "memory.json").write_text(json.dumps(memory))
-    output = folder / "experiment.toml"
-    found = experiment(imported(folder, "--output", output), output)
+    found = experiment(folder)
     tier = {"name": "remote", "bandwidth": "100 GB/s", "latency": "250.5 ns", "discipline": "one-at-a-time"}
     assert found["fabrics"]["astra-sim"]["memories"] == [tier | scope]
 
@@ -255,9 +250,8 @@ def test_an_experiment_of_large_and_small_numbers_can_be_read(folder: Path) -> N
     system(folder, endpoint_delay=1_000_000, peak_perf=1e17, local_mem_bw=1e-5)
     memory = {"memory-type": "MEMORY_POOL", "remote-mem-bw": 1e20, "remote-mem-latency": 123456.7891}
     (folder / "memory.json").write_text(json.dumps(memory))
-    output = folder / "experiment.toml"
-    experiment(imported(folder, "--output", output), output)
-    read = Framework().load_experiment(output)
+    experiment(folder)
+    read = Framework().load_experiment(folder.parent / "experiment.toml")
     (fabric,) = read.fabrics
     assert fabric.slots["transport"].step == (1e-3,)
     assert [(one.bandwidth, one.latency) for one in fabric.memories] == [(1e29, 123456.7891e-9)]
@@ -267,8 +261,7 @@ def test_an_experiment_of_large_and_small_numbers_can_be_read(folder: Path) -> N
 def test_nodes_that_do_not_divide_the_npus_are_refused(folder: Path) -> None:
     memory = {"memory-type": "PER_NODE_MEMORY_EXPANSION", "remote-mem-bw": 100, "num-npus-per-node": 3}
     (folder / "memory.json").write_text(json.dumps(memory))
-    output = folder / "experiment.toml"
-    assert "num-npus-per-node: 3 is refused" in refused(imported(folder, "--output", output))
+    assert "num-npus-per-node: 3 is refused" in refused(folder)
 
 
 @pytest.mark.parametrize(
@@ -290,51 +283,48 @@ def test_nodes_that_do_not_divide_the_npus_are_refused(folder: Path) -> None:
 )
 def test_bad_system_files(changes: dict[str, Any], message: str, folder: Path) -> None:
     system(folder, **changes)
-    output = folder / "experiment.toml"
-    text = refused(imported(folder, "--output", output))
-    assert f"sys.json: {message}" in text
-    assert not output.exists()
+    assert f"sys.json: {message}" in refused(folder)
 
 
-def test_bad_input_writes_nothing(folder: Path, tmp_path: Path) -> None:
-    output = tmp_path / "experiment.toml"
-    assert "is not in the folder" in refused(imported(tmp_path, "--output", output))
-    assert "--network: is not named" in refused(imported("--output", output))
-    assert "cannot be read" in refused(imported(tmp_path / "nowhere", "--output", output))
-    assert "--network" in refused(imported(folder, "--network", tmp_path / "nowhere.yml", "--output", output))
-    assert "there is no file none.0.et" in refused(imported(folder, "--workload", folder / "none", "--output", output))
-    (folder / "trace.4.et").write_bytes(b"")
-    assert "traces of 5 ranks, and the network has 4 NPUs" in refused(imported(folder, "--output", output))
-    (folder / "trace.2.et").unlink()
-    assert "there is no file trace.2.et" in refused(imported(folder, "--output", output))
-    (folder / "trace.2.et").write_bytes(b"")
-    (folder / "trace.4.et").unlink()
-    (folder / "second.yml").write_text(NETWORK)
-    assert "several files for --network: net.yml, second.yml" in refused(imported(folder, "--output", output))
-    (folder / "second.yml").unlink()
-    (folder / "net.yml").write_text(NETWORK.replace("25", "tbd"))
-    assert "bandwidth[1]: 'tbd' is refused" in refused(imported(folder, "--output", output))
-    (folder / "net.yml").write_text(NETWORK)
-    (folder / "memory.json").write_text('{"memory-type": "LOTS"}')
-    assert "memory-type: 'LOTS' is not known" in refused(imported(folder, "--output", output))
-    (folder / "memory.json").write_text('{"memory-type": "MEMORY_POOL"}')
-    assert "remote-mem-bw: is missing, and MEMORY_POOL needs it" in refused(imported(folder, "--output", output))
-    (folder / "memory.json").unlink()
-    system_file = folder / "sys.json"
-    system_file.write_text('{"peak-perf": ')
-    named: list[str | Path] = ["--system", system_file, "--output", output]
-    assert "sys.json: line 1, column 15" in refused(imported(folder, *named))
-    assert "sys.json: line 1, column 15" in refused(imported(folder, "--output", output))
-    system_file.write_text("[]")
-    assert "is not a JSON object" in refused(imported(folder, *named))
-    assert not output.exists()
+@pytest.mark.parametrize(
+    ("files", "words", "message"),
+    [
+        ({}, ["."], "is not in the folder"),
+        ({}, ["--groups", "inputs/groups.json"], "--network: is not named"),
+        ({}, ["nowhere"], "cannot be read"),
+        ({}, ["inputs", "--network", "nowhere.yml"], "--network"),
+        ({}, ["inputs", "--workload", "inputs/none"], "there is no file none.0.et"),
+        ({"trace.4.et": ""}, [], "traces of 5 ranks, and the network has 4 NPUs"),
+        ({"trace.4.et": "", "trace.2.et": None}, [], "there is no file trace.2.et"),
+        ({"second.yml": NETWORK}, [], "several files for --network: net.yml, second.yml"),
+        ({"net.yml": NETWORK.replace("25", "tbd")}, [], "bandwidth[1]: 'tbd' is refused"),
+        ({"memory.json": '{"memory-type": "LOTS"}'}, [], "memory-type: 'LOTS' is not known"),
+        ({"memory.json": '{"memory-type": "MEMORY_POOL"}'}, [], "remote-mem-bw: is missing, and MEMORY_POOL needs it"),
+        ({"sys.json": '{"peak-perf": '}, [], "sys.json: line 1, column 15"),
+        ({"sys.json": '{"peak-perf": '}, ["inputs", "--system", "inputs/sys.json"], "sys.json: line 1, column 15"),
+        ({"sys.json": "[]"}, ["inputs", "--system", "inputs/sys.json"], "is not a JSON object"),
+    ],
+)
+def test_bad_input_writes_nothing(
+    files: dict[str, str | None], words: list[str], message: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder.parent)
+    for name, text in files.items():
+        if text is None:
+            (folder / name).unlink()
+        else:
+            (folder / name).write_text(text)
+    assert message in refused(folder, *words)
 
 
 def test_a_file_is_replaced_only_when_told(folder: Path) -> None:
     output = folder / "experiment.toml"
     output.write_text("mine")
-    assert "exists already (accepted: a new file, or --overwrite)" in refused(imported(folder, "--output", output))
-    assert output.read_text() == "mine"
+    result = imported(folder, "--output", output)
+    assert (result.exit_code, output.read_text()) == (2, "mine")
+    assert "exists already (accepted: a new file, or --overwrite)" in result.output
     assert imported(folder, "--output", output, "--overwrite").exit_code == 0
     assert output.read_text() != "mine"
-    assert "is also the input" in refused(imported(folder, "--output", folder / "net.yml", "--overwrite"))
+    result = imported(folder, "--output", folder / "net.yml", "--overwrite")
+    assert result.exit_code == 2
+    assert "is also the input" in result.output

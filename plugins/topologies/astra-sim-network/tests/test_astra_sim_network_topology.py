@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -117,15 +116,6 @@ def test_aliases_do_not_fill_the_message(tmp_path: Path) -> None:
     inside = "topology: &a [*b]\n".replace("*b", "1") + "npus_count: [4]\nbandwidth: [&x [1], *x]\nlatency: [1]\n"
     with pytest.raises(InputError):
         network(tmp_path, inside)
-
-
-def test_a_file_that_is_not_there() -> None:
-    with pytest.raises(InputError, match="cannot be read"):
-        AstraSimNetwork(file_at("nowhere.yml"))
-
-
-def file_at(path: str) -> Any:
-    return path
 
 
 class TestAstraSimNetwork(TopologyTests):

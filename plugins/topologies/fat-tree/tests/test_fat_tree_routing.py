@@ -61,6 +61,7 @@ def test_paths_are_as_long_as_the_levels_they_climb() -> None:
         assert routes.latencies == pytest.approx(HOP * np.array([0, 2, 4, 4, 6]))
     # Sprayed over 16 links up from the lowest switch, and 256 paths in all; the same down.
     assert np.diff(routes.offsets).tolist() == [0, 2, 2 * 17, 2 * 17, 2 * (1 + 16 + 256)]
+    assert all(len(router.route(fabric, fabric.npus[:0], fabric.npus[:0])) == 0 for router in ROUTERS)
 
 
 @given(fabrics())
@@ -83,9 +84,8 @@ def test_spraying_uses_all_shortest_paths_alike(fabric: Fabric) -> None:
     routes = SprayRouter().route(fabric, sources, destinations)
     assert routes.coefficients is not None
     graph = nx.DiGraph(fabric.to_networkx())
-    number = {
-        (int(a), int(b)): link for link, (a, b) in enumerate(zip(fabric.sources, fabric.destinations, strict=True))
-    }
+    pairs = zip(fabric.sources.tolist(), fabric.destinations.tolist(), strict=True)
+    number = {pair: link for link, pair in enumerate(pairs)}
     for flow in range(0, len(sources), 7):
         part = slice(routes.offsets[flow], routes.offsets[flow + 1])
         share = dict(zip(routes.links[part].tolist(), routes.coefficients[part].tolist(), strict=True))
@@ -130,19 +130,6 @@ def test_the_hash_is_splitmix64() -> None:
     zero = np.zeros(2, dtype=np.intp)
     hashes = pair_hash(zero, np.array([0, 1234567]))
     assert hashes.tolist() == [0xE220A8397B1DCDAF, 6457827717110365317]
-
-
-def slow_hash(source: int, destination: int) -> int:
-    bits = (source * 2**32 + destination + 0x9E3779B97F4A7C15) % 2**64
-    bits = (bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
-    bits = (bits ^ (bits >> 27)) * 0x94D049BB133111EB % 2**64
-    return bits ^ (bits >> 31)
-
-
-@given(st.lists(st.tuples(st.integers(0, 2**31 - 1), st.integers(0, 2**31 - 1)), min_size=1))
-def test_the_hash_of_arrays_is_that_of_whole_numbers(pairs: list[tuple[int, int]]) -> None:
-    ends = np.array(pairs)
-    assert pair_hash(ends[:, 0], ends[:, 1]).tolist() == [slow_hash(*pair) for pair in pairs]
 
 
 def test_ecmp_uses_all_ports_up_alike() -> None:
@@ -286,10 +273,3 @@ def test_paths_join_hosts() -> None:
     fabric = FatTree(npus=32).build()
     with pytest.raises(UnsupportedError, match="begin and end at hosts"):
         fabric.defaults.router.route(fabric, np.array([0]), np.array([32]))
-
-
-def test_no_flows_are_no_routes() -> None:
-    fabric = FatTree(npus=32).build()
-    for router in ROUTERS:
-        routes = router.route(fabric, fabric.npus[:0], fabric.npus[:0])
-        assert (len(routes), len(routes.links)) == (0, 0)
