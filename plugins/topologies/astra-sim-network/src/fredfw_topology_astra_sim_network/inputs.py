@@ -34,15 +34,7 @@ _WHAT = {
 
 @frozen
 class Inputs:
-    """The files of one run.
-
-    Args:
-        network: YAML of the analytical backends.
-        system: JSON of the system layer.
-        workload: Path before ``.0.et`` of the traces.
-        groups: JSON of the communicator groups, or ``None``.
-        remote_memory: JSON, or ``None``.
-    """
+    """The files of one run; ``workload`` is the path before ``.0.et`` of the traces."""
 
     network: str
     system: str
@@ -52,11 +44,7 @@ class Inputs:
 
 
 def find(folder: str | None, named: Mapping[str, str | None]) -> Inputs:
-    """Return the files that are named, and for the others those that ``folder`` has.
-
-    Args:
-        folder: A folder; files in folders inside it are not looked at.
-        named: Path or ``None`` by the name of a part of ``Inputs``.
+    """Return the files that are ``named`` by parts of ``Inputs``, and for the others those right in ``folder``.
 
     Raises:
         InputError: The folder cannot be read, one of its files is not what its ending says, a part that is needed is

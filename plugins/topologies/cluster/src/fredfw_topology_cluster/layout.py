@@ -20,7 +20,7 @@ class Step:
         lower: ``(cables,)`` node at the end of the NPUs.
         upper: ``(cables,)`` node at the end of the leaves.
         first: Id of the first link up.
-        npus: How many NPUs, by number, share a cable.
+        npus: How many NPUs share a cable.
     """
 
     lower: IntArray

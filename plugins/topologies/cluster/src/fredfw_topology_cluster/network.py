@@ -134,8 +134,8 @@ class Network:
         Args:
             rate: Bytes per second that an NPU sends to its leaf while all do.
             nic: Bytes per second of an NPU's share of its NICs, whose rate all links between switches have.
-            lag: Seconds from an NPU to its leaf.
-            link_latency: Seconds of a link between switches.
+            lag: From an NPU to its leaf.
+            link_latency: Between switches.
         """
         tree, first = self.tree, "rail" if self.rails > 1 else "leaf"
         if tree.height == 1:

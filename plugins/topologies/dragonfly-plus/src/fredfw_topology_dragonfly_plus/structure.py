@@ -24,7 +24,7 @@ class Structure:
         npus: Per leaf.
         leaves: Per group.
         spines: Per group; 0 where each two leaves of a group are joined and have the cables.
-        groups: How many there are.
+        groups: How many.
         cables: Between each two groups; 1 or more, also where there is one group.
     """
 

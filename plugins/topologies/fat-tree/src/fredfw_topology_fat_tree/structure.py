@@ -110,16 +110,10 @@ class XGFT:
         return np.concatenate(lower + upper), np.concatenate(upper + lower)
 
     def walk(self, sources: IntArray, destinations: IntArray, path: IntArray) -> tuple[IntArray, BoolArray]:
-        """Return the links of one shortest path from each source to its destination.
+        """Return the ``(F, 2 height)`` links of one shortest path from each host to another, and which of them it has.
 
-        Args:
-            sources: ``(F,)`` hosts.
-            destinations: ``(F,)`` hosts.
-            path: ``(F,)`` which path, ``0 .. width[-1] - 1``: the number of its switch in the top level or, where it
-                turns before, of any above the one where it does.
-
-        Returns:
-            ``(F, 2 height)`` links up by level, then down from the top; and which of them the path has.
+        Links up come by level, then those down from the top. ``path`` is ``0 .. width[-1] - 1``: the number of its
+        switch in the top level or, where it turns before, of any above the one where it does.
 
         Raises:
             UnsupportedError: A node that is not a host.
@@ -138,11 +132,7 @@ class XGFT:
         return links, used
 
     def climb(self, source: int, destination: int, path: int) -> list[int]:
-        """Return the links of one shortest path, as ``walk`` does for many.
-
-        Raises:
-            UnsupportedError: A node that is not a host.
-        """
+        """Return the links of one shortest path, as ``walk`` does for many."""
         self._require_hosts(max(source, destination))
         up: list[int] = []
         down: list[int] = []

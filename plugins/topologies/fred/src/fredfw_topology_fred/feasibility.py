@@ -66,7 +66,7 @@ class Finding:
     Args:
         strategy: What was tried.
         phase: One of ``strategies.PHASES``, or ``NO_PLACE``.
-        conflict: Where and why; for a placement that found no place for the strategy at all, its reason.
+        conflict: Where and why; with ``NO_PLACE`` what the placement says.
         proven: Whether there is no way (under this placement and port numbering), or just none was found.
     """
 
@@ -78,14 +78,9 @@ class Finding:
 
 @frozen
 class Check:
-    """The strategies that were tried with one placement on one fabric.
+    """How many strategies and phases were tried with one placement on a fabric of ``m`` middle switches.
 
-    Args:
-        m: Middle switches.
-        placement: Its name.
-        strategies: How many were tried.
-        phases: How many phases they have.
-        findings: What cannot be routed; strategies with fewer workers first.
+    What cannot be routed is in ``findings``, strategies with fewer workers first.
     """
 
     m: int

@@ -39,14 +39,11 @@ CHIPLET_LIMIT = 6e12
 
 
 class FigureStatus(StrEnum):
-    """How far a figure can be trusted, best first."""
+    """How far a figure can be trusted, best first: given by the paper, following from that by a rule, or neither."""
 
     PUBLISHED = "published"
-    """Given by the paper."""
     DERIVED = "derived"
-    """Follows from published figures by the rule in its source."""
     ASSUMED = "assumed"
-    """Rests on something that the paper does not say."""
 
 
 @frozen
@@ -172,15 +169,15 @@ class SwitchRow:
 
 @frozen
 class Hardware:
-    """The switches of a wafer and their totals.
+    """The switches of a wafer, and what they all have: chiplets, mm2, W.
 
     Args:
         rows: One per kind of switch: level by level, at level 1 those with more I/O controllers first.
-        chiplets: All chiplets.
-        area: Their mm2.
-        chiplet_power: Their W.
-        wire_power: W of the wires and whatever else the fabric adds.
-        power: W of all that.
+        chiplets: How many.
+        area: Of the chiplets.
+        chiplet_power: Of the chiplets.
+        wire_power: Of the wires and whatever else the fabric adds.
+        power: Of all that.
     """
 
     rows: tuple[SwitchRow, ...]
@@ -214,8 +211,7 @@ def hardware(topology: Fred) -> Hardware:
     Raises:
         InputError: A switch would have a single port, or no finite bandwidth.
     """
-    rows = tuple(_rows(topology))
-    paper = tuple(_rows(Fred()))
+    rows, paper = tuple(_rows(topology)), tuple(_rows(Fred()))
     chiplets = _sum([row.total_chiplets for row in rows])
     area = _sum([row.total(row.chiplet_area) for row in rows])
     chiplet_power = _sum([row.total(row.chiplet_power) for row in rows])
@@ -256,15 +252,12 @@ def _row(level: int, switches: int, below: int, down: Ports, up: Ports, controll
     size = sum(group.count for group in groups)
     bandwidth = sum(group.total for group in groups)
     if size < 2:
-        raise InputError(
-            f"a switch at level {level} has a single port", key="arity", accepted="at least 2 ports on every switch"
-        )
+        message = f"a switch at level {level} has a single port"
+        raise InputError(message, key="arity", accepted="at least 2 ports on every switch")
     if not math.isfinite(bandwidth):
-        raise InputError(
-            f"the ports of a switch at level {level} add up to {bandwidth} B/s",
-            key="bandwidths",
-            accepted="bandwidths with a finite sum, those of the I/O controllers included",
-        )
+        message = f"the ports of a switch at level {level} add up to {bandwidth} B/s"
+        accepted = "bandwidths with a finite sum, those of the I/O controllers included"
+        raise InputError(message, key="bandwidths", accepted=accepted)
 
     widest = max(group.bandwidth for group in groups if group.count)
 
@@ -278,6 +271,13 @@ def _row(level: int, switches: int, below: int, down: Ports, up: Ports, controll
     cuts = slices(planes)
     chiplet = Chiplet.of(*(Ports(group.count // planes, group.bandwidth / cuts) for group in groups))
     area = _area(chiplet, has_controllers=controllers.count > 0)
+    how = (
+        f"planes x slices, {planes} x {cuts}: the fewest chiplets with at most {PORT_LIMIT / 1e9:g} GB/s a port and "
+        f"{CHIPLET_LIMIT / 1e12:g} TB/s in all, as the paper's"
+    )
+    chiplet_ports = Figure(chiplet.size, FigureStatus.DERIVED, f"ports of the switch / planes, {size} / {planes}")
+    if chiplet == L1_FOUR:
+        chiplet_ports = Figure(chiplet.size, FigureStatus.PUBLISHED, PAPER)
     return SwitchRow(
         level=level,
         switches=switches,
@@ -287,17 +287,8 @@ def _row(level: int, switches: int, below: int, down: Ports, up: Ports, controll
         planes=planes,
         slices=cuts,
         chiplet=chiplet,
-        chiplets=Figure(
-            planes * cuts,
-            FigureStatus.DERIVED,
-            f"planes x slices, {planes} x {cuts}: the fewest chiplets with at most {PORT_LIMIT / 1e9:g} GB/s a port "
-            f"and {CHIPLET_LIMIT / 1e12:g} TB/s in all, as the paper's",
-        ),
-        chiplet_ports=(
-            Figure(chiplet.size, FigureStatus.PUBLISHED, PAPER)
-            if chiplet == L1_FOUR
-            else Figure(chiplet.size, FigureStatus.DERIVED, f"ports of the switch / planes, {size} / {planes}")
-        ),
+        chiplets=Figure(planes * cuts, FigureStatus.DERIVED, how),
+        chiplet_ports=chiplet_ports,
         chiplet_area=area,
         chiplet_power=_power(chiplet, area),
     )
@@ -307,13 +298,10 @@ def _area(chiplet: Chiplet, *, has_controllers: bool) -> Figure:
     if chiplet in PAPER_AREAS:
         return Figure(PAPER_AREAS[chiplet], FigureStatus.PUBLISHED, PAPER)
     like = L1_FOUR if has_controllers else L2
-    per_area = density(like)
-    return Figure(
-        chiplet.bandwidth / per_area,
-        FigureStatus.DERIVED,
-        f"bandwidth / density: {units.render(chiplet.bandwidth, units.Unit.BYTES_PER_SECOND)} / "
-        f"{per_area / 1e9:.3g} GB/s per mm2, as the published chiplet of {PAPER_AREAS[like]:g} mm2",
-    )
+    per_area, through = density(like), units.render(chiplet.bandwidth, units.Unit.BYTES_PER_SECOND)
+    how = f"bandwidth / density: {through} / {per_area / 1e9:.3g} GB/s per mm2"
+    source = f"{how}, as the published chiplet of {PAPER_AREAS[like]:g} mm2"
+    return Figure(chiplet.bandwidth / per_area, FigureStatus.DERIVED, source)
 
 
 def _power(chiplet: Chiplet, area: Figure) -> Figure:

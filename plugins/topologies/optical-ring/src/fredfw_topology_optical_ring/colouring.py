@@ -17,10 +17,7 @@ _CUTS = 8
 def loads(start: IntArray, hops: IntArray, links: int) -> IntArray:
     """Return how many arcs cover each of the ``(links,)`` links of a ring.
 
-    Args:
-        start: ``(A,)`` first link of each arc.
-        hops: ``(A,)`` its length, ``1 .. links - 1``; after the last link comes link 0.
-        links: Length of the ring.
+    An arc begins at link ``start`` and has ``1 .. links - 1`` ``hops``; after the last link comes link 0.
     """
     change = np.bincount(start, minlength=2 * links) - np.bincount(start + hops, minlength=2 * links)
     covered: IntArray = np.cumsum(change).reshape(2, links).sum(axis=0)

@@ -61,9 +61,7 @@ class Spectrum:
     def find(self, circuits: Circuits, *, stripe: bool) -> Assignment | None:
         """Return wavelengths for ``circuits`` that are free, as low as possible, or ``None`` if there are too few.
 
-        Args:
-            circuits: One or more.
-            stripe: Whether circuits get as many wavelengths each, all the same number, as there are for all.
+        With ``stripe`` they get as many wavelengths each, all the same number, as there are for all.
         """
         if self.load.any():
             lanes = self._lanes_beside_others(circuits, stripe=stripe)

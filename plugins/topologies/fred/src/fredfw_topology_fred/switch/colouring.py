@@ -32,9 +32,8 @@ class Search:
     def colour(self, conflicts: Sequence[int], clashes: Sequence[int]) -> list[int] | None:
         """Return the colour of each vertex, or ``None`` if there is no colouring (or none was found in time).
 
-        Args:
-            conflicts: Neighbours of each vertex, as a bit mask.
-            clashes: Sets of two or more vertices that may not all have one colour, as bit masks.
+        ``conflicts`` are the neighbours of each vertex, ``clashes`` sets of two or more vertices that may not all have
+        one colour, both as bit masks.
         """
         count = len(conflicts)
         classes = [0] * self.colours  # vertices of each colour, as bit masks
