@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 from attrs import define
-from hypothesis import given, strategies as st
 
 from fredfw import DeviceMesh, Fabric, OpenAdmission, Operation, Placement
 from fredfw.errors import InputError, UnsupportedError
@@ -57,31 +56,6 @@ def test_phases_of_a_small_strategy() -> None:
         # The first stage still at its MP groups, the second, done with its backward pass, at its DP groups.
         (MP_AND_DP, all_reduces((0, 1), (4, 5), (2, 6), (3, 7))),
     ]
-
-
-@pytest.mark.parametrize(
-    ("mp", "dp", "pp", "names"),
-    [
-        (1, 1, 1, []),
-        (4, 1, 1, [MP]),
-        (1, 4, 1, [DP]),
-        (1, 1, 4, [PP, PP]),
-        (2, 2, 1, [MP, DP]),
-        (2, 1, 3, [MP, PP, PP]),
-        (2, 2, 4, [MP, DP, PP, PP, MP_AND_DP, MP_AND_DP, MP_AND_DP]),
-    ],
-)
-def test_only_groups_of_two_or_more_communicate(mp: int, dp: int, pp: int, names: list[str]) -> None:
-    assert [name for name, _ in phases(DeviceMesh({"mp": mp, "pp": pp, "dp": dp}))] == names
-
-
-@given(st.fixed_dictionaries({axis: st.integers(1, 4) for axis in ("mp", "pp", "dp")}).map(DeviceMesh))
-def test_streams_of_a_phase_have_no_input_and_no_output_in_common(mesh: DeviceMesh) -> None:
-    for _, streams in phases(mesh):
-        for side in zip(*streams, strict=True):
-            ranks = [rank for one in side for rank in one]
-            assert len(ranks) == len(set(ranks))
-            assert set(ranks) <= set(range(mesh.ranks))
 
 
 # --- the answer for the paper's wafer

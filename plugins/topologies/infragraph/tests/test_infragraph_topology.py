@@ -49,12 +49,8 @@ def links(fabric: Fabric) -> dict[str, float]:
 def test_devices_become_nodes_and_edges_links(tmp_path: Path) -> None:
     fabric = read(tmp_path, CLUSTER, **NVLINK)
     assert fabric.name == "two servers"
-    assert [fabric.node_name(node) for node in fabric.npus][2:6] == [
-        "server.0.xpu.2",
-        "server.0.xpu.3",
-        "server.1.xpu.0",
-        "server.1.xpu.1",
-    ]
+    npus = [fabric.node_name(node) for node in fabric.npus]
+    assert npus == [f"server.{server}.xpu.{npu}" for server in range(2) for npu in range(4)]
     found = links(fabric)
     assert len(found) == 2 * 4 * 3
     assert found["server.1.xpu.2->server.1.nvsw.0"] == 450
@@ -84,33 +80,23 @@ def test_json_is_read_too(tmp_path: Path) -> None:
     assert links(read(tmp_path, json.dumps(CLUSTER), **NVLINK)) == links(read(tmp_path, CLUSTER, **NVLINK))
 
 
+CARD = """
+name: card
+components: [{ name: port, choice: port, count: 2 }, { name: bus, choice: custom, custom: { type: edge }, count: 1 }]
+links: [{ name: inner, physical: { bandwidth: { gigabytes_per_second: 64 } } }]
+edges: [{ ep1: { component: port }, ep2: { component: "bus[0]" }, scheme: many2many, link: inner }]
+"""
+
+
 def test_a_device_may_hold_devices(tmp_path: Path) -> None:
     def nested(content: Any) -> None:
-        content["devices"].append(
-            {
-                "name": "card",
-                "components": [
-                    {"name": "port", "choice": "port", "count": 2},
-                    {"name": "bus", "choice": "custom", "custom": {"type": "edge"}, "count": 1},
-                ],
-                "links": [{"name": "inner", "physical": {"bandwidth": {"gigabytes_per_second": 64}}}],
-                "edges": [
-                    {
-                        "ep1": {"component": "port"},
-                        "ep2": {"component": "bus[0]"},
-                        "scheme": "many2many",
-                        "link": "inner",
-                    }
-                ],
-            }
-        )
+        content["devices"].append(yaml.safe_load(CARD))
         server = content["devices"][0]
         server["components"][2] = {"name": "card", "choice": "device", "count": 4}
         server["edges"][1]["ep2"] = {"component": "card.bus"}
         content["edges"][0]["ep1"]["component"] = "card[0:4].port[-1]"
 
-    fabric = read(tmp_path, changed(nested), **NVLINK)
-    found = links(fabric)
+    found = links(read(tmp_path, changed(nested), **NVLINK))
     assert found["server.1.card.3.port.1->leaf.0.asic.0"] == 50
     assert found["server.0.card.2.port.0->server.0.card.2.bus.0"] == 64
     assert found["server.0.xpu.1->server.0.card.1.bus.0"] == 64
@@ -122,10 +108,8 @@ def test_a_ring_and_slices(tmp_path: Path) -> None:
         edge.update(ep1={"component": "xpu[:2]"}, ep2={"component": "xpu[2:]"}, scheme="ring")
 
     fabric = read(tmp_path, changed(ring), **NVLINK)
-    pairs = [name for name in links(fabric) if ".nic." not in name]
-    assert pairs == [
-        f"server.{server}.xpu.{one}->server.{server}.xpu.{(one + 1) % 4}" for server in range(2) for one in range(4)
-    ]
+    pairs = [(f"server.{n}.xpu.{one}", f"server.{n}.xpu.{(one + 1) % 4}") for n in range(2) for one in range(4)]
+    assert [name for name in links(fabric) if ".nic." not in name] == ["->".join(pair) for pair in pairs]
 
 
 def test_one_bandwidth_for_what_is_left(tmp_path: Path) -> None:
@@ -138,14 +122,8 @@ def test_instances_that_differ_have_no_levels(tmp_path: Path) -> None:
     def uneven(content: Any) -> None:
         content["devices"].append({"name": "one", "components": [{"name": "xpu", "choice": "xpu", "count": 1}]})
         content["instances"].append({"name": "one", "device": "one", "count": 1})
-        content["edges"].append(
-            {
-                "ep1": {"instance": "one", "component": "xpu"},
-                "ep2": {"instance": "leaf[0]", "component": "asic[0]"},
-                "scheme": "one2one",
-                "link": "ethernet",
-            }
-        )
+        ends = {"ep1": {"instance": "one", "component": "xpu"}, "ep2": {"instance": "leaf[0]", "component": "asic[0]"}}
+        content["edges"].append({**ends, "scheme": "one2one", "link": "ethernet"})
 
     fabric = read(tmp_path, changed(uneven), **NVLINK)
     assert len(fabric.npus) == 9

@@ -57,14 +57,6 @@ def test_the_default_is_the_baseline_of_the_fred_paper() -> None:
     assert not any((fabric.offers.reduces, fabric.offers.multicasts, fabric.offers.circuits))
 
 
-def test_the_bisection_is_that_of_the_paper() -> None:
-    fabric = mesh(4, 5)
-    upper = np.arange(len(fabric.kinds)) < 10
-    npu = np.arange(len(fabric.kinds)) < 20
-    cut = upper[fabric.sources] & ~upper[fabric.destinations] & npu[fabric.sources] & npu[fabric.destinations]
-    assert fabric.bandwidths[cut].sum() == 3.75e12
-
-
 @given(SHAPES)
 def test_npus_are_numbered_along_the_rows(shape: tuple[int, int]) -> None:
     rows, columns = shape

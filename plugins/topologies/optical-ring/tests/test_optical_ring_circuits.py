@@ -174,22 +174,6 @@ def test_sub_steps_follow_each_other_and_pay_each(wavelengths: int, steps: int, 
     assert run.network.admission.notes() == ((said,) if steps > 1 else ())
 
 
-def test_parts_hold_each_flow_once_and_need_no_more_than_there_are() -> None:
-    fabric = ring(30, wavelengths=7)
-    drawn = np.random.default_rng(3).integers(0, 30, (200, 2)).tolist()
-    flows = flow_set(fabric, [tuple(pair) for pair in drawn])
-    whole = Circuits(flows.routes, 30)
-    parts = fabric.defaults.admission.parts(flows.routes)  # type: ignore[attr-defined]  # that of this topology
-    assert len(parts) == -(-whole.most_colours // 7)
-    assert sorted(np.concatenate(parts).tolist()) == list(range(200))
-    for part in parts:
-        circuits = fabric.defaults.admission.circuits(flows.routes.select(part))  # type: ignore[attr-defined]  # likewise
-        assert circuits.most_colours <= 7
-        assignment = Spectrum(30, 7).find(circuits, stripe=False)
-        assert assignment is not None
-        check_disjoint([assignment])
-
-
 def test_a_shortage_may_be_refused() -> None:
     fabric = ring(8, wavelengths=7, shortage="refuse")
     with pytest.raises(RefusedError, match=r"refuses dp: needs 8 wavelengths \(largest link load 8\), there are 7"):
