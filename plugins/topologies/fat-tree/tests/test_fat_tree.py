@@ -73,16 +73,6 @@ def exchange(fabric: Fabric, routes: Routes, volume: float) -> float:
     return network.now
 
 
-def test_paths_are_as_long_as_the_levels_they_climb() -> None:
-    for router in ROUTERS:
-        fabric = FatTree(npus=512).build()
-        routes = router.route(fabric, np.zeros(5, dtype=np.intp), np.array([0, 15, 16, 255, 256]))
-        assert routes.latencies == pytest.approx(HOP * np.array([0, 2, 4, 4, 6]))
-    # Sprayed over 16 links up from the lowest switch, and 256 paths in all; the same down.
-    assert np.diff(routes.offsets).tolist() == [0, 2, 2 * 17, 2 * 17, 2 * (1 + 16 + 256)]
-    assert all(len(router.route(fabric, fabric.npus[:0], fabric.npus[:0])) == 0 for router in ROUTERS)
-
-
 @given(fabrics())
 def test_an_ecmp_path_is_one_of_the_shortest(fabric: Fabric) -> None:
     sources, destinations = all_pairs(fabric)
@@ -95,6 +85,7 @@ def test_an_ecmp_path_is_one_of_the_shortest(fabric: Fabric) -> None:
         assert fabric.sources[links].tolist() == nodes[:-1]
         assert nodes[-1] == destination
         assert len(links) == lengths[source][destination] == routes.latencies[flow]
+    assert all(len(router.route(fabric, fabric.npus[:0], fabric.npus[:0])) == 0 for router in ROUTERS)
 
 
 @given(fabrics())
@@ -456,22 +447,16 @@ def test_nodes_have_names() -> None:
     ("fields", "key", "message", "accepted"),
     [
         ({"radix": 1}, "radix", "1", "at least 2"),
-        ({"radix": 0}, "radix", "0", "at least 2"),
-        ({"radix": 32.5}, "radix", "32.5", "whole"),
         ({"radix": 5}, "radix", "5 ports cannot be half up, half down", "even"),
         ({"levels": 1}, "levels", "1", "at least 2"),
         ({"npus": 0}, "npus", "0", "at least 1"),
-        ({"npus": -4}, "npus", "-4", "at least 1"),
-        ({"npus": True}, "npus", "True", "at least 1"),
         ({"npus": 8193}, "npus", "8193 NPUs do not fit 3 levels of switches with 32 ports", "1 to 8192"),
-        ({"npus": 1024, "radix": 8}, "npus", "1024 NPUs do not fit 3 levels of switches with 8 ports", "1 to 128"),
         ({"npus": 993, "levels": 2, "oversubscription": 31}, "npus", "31 of them down", "1 to 992"),
         ({"oversubscription": 0.5}, "oversubscription", "0.5", "at least 1"),
         ({"oversubscription": 63}, "oversubscription", "32 ports cannot be divided into ports down", "1 to 31"),
         ({"oversubscription": 3.001}, "oversubscription", "ports up at 3.001 to 1", "whose sum is at most 32"),
         ({"oversubscription": 1e300}, "oversubscription", "ports up at 1e+300 to 1", "whose sum is at most 32"),
         ({"link_bandwidth": 0}, "link_bandwidth", "0", "more than 0"),
-        ({"link_bandwidth": "40 Gb"}, "link_bandwidth", "40 Gb", "B/s"),
         ({"link_latency": "-1 ns"}, "link_latency", "too small", "at least 0"),
         ({"link_energy": -1.0}, "link_energy", "-1.0", "at least 0"),
         ({"routing": "sprey"}, "routing", "did you mean 'spray'", "ecmp, spray"),

@@ -44,8 +44,6 @@ def test_dimensions_have_their_own_links() -> None:
     [
         ("dimensions", []),
         ("dimensions", [4, 1]),
-        ("dimensions", [4, 2.5]),
-        ("link_bandwidth", "750 GB"),
         ("link_bandwidth", ["1 GB/s"] * 3),
         ("link_latency", ["1 ns"] * 3),
         ("link_energy", "-1 pJ/bit"),

@@ -51,12 +51,9 @@ def test_the_defaults_are_those_of_the_published_comparison() -> None:
     ("field", "value"),
     [
         ("npus", 1),
-        ("npus", 2.5),
         ("waveguides", 0),
         ("wavelengths", 0),
-        ("wavelengths", True),
         ("line_rate", 0.0),
-        ("line_rate", "40 Gb"),
         ("reconfiguration", "-25 us"),
         ("hop_latency", -1.0),
         ("oeo_latency", "5 m"),
@@ -77,18 +74,16 @@ def test_the_defaults_are_those_of_the_published_comparison() -> None:
     ],
 )
 def test_bad_input_names_key_and_what_is_accepted(field: str, value: Any) -> None:
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=rf"^{field}: .* \(accepted: "):
         OpticalRing(**{field: value})
-    assert caught.value.key == field
-    assert caught.value.accepted
 
 
 def test_a_budget_for_less_than_one_hop_is_refused() -> None:
     budget: dict[str, Any] = {"laser_power": 0.0, "receiver_sensitivity": -3.0, "coupler_loss": 2.0}
     OpticalRing(drop_loss=1.0, **budget)
-    with pytest.raises(InputError, match=r"one hop loses 3\.5 dB, laser and receiver have 3 dB between them") as caught:
+    message = r"^laser_power: .* one hop loses 3\.5 dB, laser and receiver have 3 dB between them"
+    with pytest.raises(InputError, match=message):
         OpticalRing(drop_loss=1.5, **budget)
-    assert caught.value.key == "laser_power"
 
 
 def ring(npus: int, **fields: Any) -> Fabric:

@@ -89,7 +89,6 @@ def test_the_router_refuses_what_is_no_single_switch(changes: dict[str, Any]) ->
     ("field", "value"),
     [
         ("npus", 0),
-        ("npus", 2.5),
         ("link_bandwidth", "750 GB"),
         ("link_latency", "-1 ns"),
         ("link_energy", float("nan")),
