@@ -146,18 +146,15 @@ class ClusterRouter(Router):
         """Return the tree among NPUs of as many nodes, ``ends``: up to the first switch above all, and down."""
         layout, tree = self.layout, self.network.tree
         if not self.sharp:
-            raise UnsupportedError(
-                f"the switches between the nodes of fabric {fabric.name!r} neither copy nor combine streams",
-                accepted="trees inside of a node; with sharp = true others, too",
-            )
+            message = f"the switches between the nodes of fabric {fabric.name!r} neither copy nor combine streams"
+            raise UnsupportedError(message, accepted="trees inside of a node; with sharp = true others, too")
         node, near = np.divmod(ends, len(layout.inside.kinds))
         npus = node * layout.npus + layout.numbers[near]
         trees, places = self.network.places(npus // layout.users)
         if len(np.unique(node)) < len(ends) or len(np.unique(trees)) > 1 or (layout.numbers[near] < 0).any():
-            raise UnsupportedError(
-                f"fabric {fabric.name!r} has no tree among several NPUs of a node, or of rails that are not connected",
-                accepted="one NPU of each node, on the same rail",
-            )
+            where = "among several NPUs of a node, or of rails that are not connected"
+            accepted = "one NPU of each node, on the same rail"
+            raise UnsupportedError(f"fabric {fabric.name!r} has no tree {where}", accepted=accepted)
         height = next(one for one in range(1, tree.height + 1) if len(np.unique(places // tree.below[one])) == 1)
         path = int(pair_hash(places[:1], places[-1:])[0] % np.uint64(tree.width[-1]))
         rise = tree.rise(places, height, path)
@@ -184,9 +181,8 @@ class ClusterRouter(Router):
     def _layout(self, fabric: Fabric) -> Layout:
         layout = self.layout
         if len(fabric.kinds) != layout.first_switch + layout.switches * self.network.trees:
-            raise UnsupportedError(
-                f"the cluster router cannot route fabric {fabric.name!r}", accepted="the cluster that it was made for"
-            )
+            message = f"the cluster router cannot route fabric {fabric.name!r}"
+            raise UnsupportedError(message, accepted="the cluster that it was made for")
         return layout
 
     def _exits(self, source: N, destination: N) -> N:

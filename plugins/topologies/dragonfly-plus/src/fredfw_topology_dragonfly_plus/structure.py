@@ -54,10 +54,8 @@ class Structure:
                 ends = one.ends()
                 if np.array_equal(ends[0], fabric.sources) and np.array_equal(ends[1], fabric.destinations):
                     return one
-        raise UnsupportedError(
-            f"the dragonfly-plus-minimal router cannot route fabric {fabric.name!r}",
-            accepted="the topology dragonfly-plus",
-        )
+        message = f"the dragonfly-plus-minimal router cannot route fabric {fabric.name!r}"
+        raise UnsupportedError(message, accepted="the topology dragonfly-plus")
 
     @property
     def all_leaves(self) -> int:

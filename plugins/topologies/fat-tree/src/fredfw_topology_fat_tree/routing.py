@@ -24,18 +24,15 @@ class _UpDown(Router):
         lowest-numbered leaf; each turns where it can. What has one leaf is routed as a unicast.
         """
         if operation is Operation.ALL_REDUCE:
-            raise UnsupportedError(
-                f"the {self.name} router has no all-reduce tree on fabric {fabric.name!r}",
-                accepted="multicast or reduce",
-            )
+            message = f"the {self.name} router has no all-reduce tree on fabric {fabric.name!r}"
+            raise UnsupportedError(message, accepted="multicast or reduce")
         reverse = operation is Operation.REDUCE
         root, leaves = (destinations[:1], sources) if reverse else (sources[:1], destinations)
         leaves = np.unique(leaves[leaves != root])
         roots = np.broadcast_to(root, leaves.shape)
         starts, ends = (leaves, roots) if reverse else (roots, leaves)
         if len(leaves) <= 1:
-            one = self.route(fabric, starts, ends)
-            return one if len(leaves) else Routes.of([one.links], [0.0])
+            return self.route(fabric, starts, ends) if len(leaves) else fabric.path([])
         tree = fabric.derived(XGFT.of)
         path = np.broadcast_to(_hashed(tree, starts[:1], ends[:1]), leaves.shape)
         paths = _paths(fabric, tree, starts, ends, path)
@@ -44,9 +41,8 @@ class _UpDown(Router):
         stuck = nodes[(count > 1) & ~(fabric.reduces if reverse else fabric.copies)[nodes]]
         if stuck.size:
             verb = "combine" if reverse else "copy"
-            raise UnsupportedError(
-                f"{fabric.node_name(int(stuck[0]))} of fabric {fabric.name!r} cannot {verb} a stream"
-            )
+            where = f"{fabric.node_name(int(stuck[0]))} of fabric {fabric.name!r}"
+            raise UnsupportedError(f"{where} cannot {verb} a stream")
         return Routes.of([links], [float(paths.latencies.max())])
 
 

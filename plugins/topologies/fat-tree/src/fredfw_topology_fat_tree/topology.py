@@ -73,11 +73,10 @@ class FatTree(Topology):
             message = f"{self.radix} ports cannot be half up, half down in the middle of {self.levels} levels"
             raise InputError(message, key="radix", accepted="an even number")
         if self.up_ports == 0:
-            raise InputError(
-                f"{self.radix} ports cannot be divided into ports down and ports up at {self.oversubscription:g} to 1",
-                key="oversubscription",
-                accepted=f"1 to {self.radix - 1}, a ratio of two whole numbers whose sum is at most {self.radix}",
-            )
+            ratio = f"{self.oversubscription:g} to 1"
+            message = f"{self.radix} ports cannot be divided into ports down and ports up at {ratio}"
+            accepted = f"1 to {self.radix - 1}, a ratio of two whole numbers whose sum is at most {self.radix}"
+            raise InputError(message, key="oversubscription", accepted=accepted)
         if self.npus is not None and self.npus > self.capacity:
             ratio = "" if self.down_ports == self.up_ports else f", {self.down_ports} of them down at the lowest"
             message = f"{self.npus} NPUs do not fit {self.levels} levels of switches with {self.radix} ports{ratio}"

@@ -54,9 +54,8 @@ def _flow(text: str) -> SwitchFlow:
     try:
         ports = [[int(one) for one in side.split(",")] for side in sides]
     except ValueError:
-        raise InputError(
-            f"{text!r} is not a flow", key="--flows", accepted="ports such as 3,4,5, or inputs:outputs such as 0,1:6"
-        ) from None
+        accepted = "ports such as 3,4,5, or inputs:outputs such as 0,1:6"
+        raise InputError(f"{text!r} is not a flow", key="--flows", accepted=accepted) from None
     return SwitchFlow(*ports)
 
 

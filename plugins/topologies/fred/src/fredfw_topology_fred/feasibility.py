@@ -34,9 +34,8 @@ class Switching:
             UnsupportedError: It is not made of FRED switches.
         """
         if not isinstance(fabric.defaults.admission, Circuits):
-            raise UnsupportedError(
-                f"fabric {fabric.name!r} has no FRED switches", accepted="a fabric of topology 'fred'"
-            )
+            message = f"fabric {fabric.name!r} has no FRED switches"
+            raise UnsupportedError(message, accepted="a fabric of topology 'fred'")
         return cls(fabric, fabric.defaults.admission)
 
     def conflict(self, streams: Iterable[Stream], places: IntArray) -> Conflict | None:

@@ -96,9 +96,8 @@ class _Tree:
             tiers.append(children)
         # As many links as a tree has, and every node reached: each node has one parent.
         if not seen.all() or len(fabric.sources) != 2 * (nodes - 1):
-            raise UnsupportedError(
-                f"the up-down router cannot route fabric {fabric.name!r}", accepted="a tree of switches"
-            )
+            message = f"the up-down router cannot route fabric {fabric.name!r}"
+            raise UnsupportedError(message, accepted="a tree of switches")
         line, up, down = np.full((3, nodes, len(tiers) - 1), -1)
         line[tiers[0], 0] = tiers[0]
         for depth, tier in enumerate(tiers[1:-1], start=1):

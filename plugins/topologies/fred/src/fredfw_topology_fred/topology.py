@@ -90,11 +90,8 @@ class Fred(Topology):
             raise InputError(f"{depth} switch levels", key="arity", accepted=f"1 to {_MOST} of them")
         if len(self.uplinks) != depth:
             what = "no bandwidths" if self.bandwidths is None else f"{len(self.uplinks)} bandwidths"
-            raise InputError(
-                f"{what} for the {depth} switch levels of arity {list(self.arity)}",
-                key="bandwidths",
-                accepted=f"{depth} bandwidths, that of an NPU first",
-            )
+            message = f"{what} for the {depth} switch levels of arity {list(self.arity)}"
+            raise InputError(message, key="bandwidths", accepted=f"{depth} bandwidths, that of an NPU first")
 
     @property
     def uplinks(self) -> tuple[float, ...]:

@@ -110,11 +110,9 @@ class InfraGraph(Topology):
     def _rate(self, link: Link) -> float:
         rate = self.bandwidths.get(link.name, link.bandwidth) or self.bandwidth
         if rate is None:
-            raise InputError(
-                f"link {link.name!r} has no bandwidth in bits or bytes per second",
-                file=self.file.path,
-                accepted=f"one in the file, or bandwidths = {{ {link.name} = ... }}, or bandwidth for all such links",
-            )
+            message = f"link {link.name!r} has no bandwidth in bits or bytes per second"
+            accepted = f"one in the file, or bandwidths = {{ {link.name} = ... }}, or bandwidth for all such links"
+            raise InputError(message, file=self.file.path, accepted=accepted)
         return rate
 
     def _notes(self, links: list[Link]) -> tuple[str, ...]:

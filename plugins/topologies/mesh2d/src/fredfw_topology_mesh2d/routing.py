@@ -10,7 +10,6 @@ from attrs import frozen
 from fredfw import DimensionOrderRouter, Fabric, Operation, Router, Routes
 from fredfw.errors import UnsupportedError
 from fredfw.typing import BoolArray, IntArray
-from fredfw_topology_mesh2d.geometry import perimeter
 
 _ROW_FIRST, _COLUMN_FIRST = DimensionOrderRouter(), DimensionOrderRouter(order=(1, 0))
 
@@ -38,9 +37,8 @@ class XYRouter(Router):
     def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
         """See ``Router.tree``."""
         if operation is Operation.ALL_REDUCE:
-            raise UnsupportedError(
-                f"the xy router has no all-reduce tree on fabric {fabric.name!r}", accepted="multicast or reduce"
-            )
+            message = f"the xy router has no all-reduce tree on fabric {fabric.name!r}"
+            raise UnsupportedError(message, accepted="multicast or reduce")
         reverse = operation is Operation.REDUCE
         root, leaves = (destinations[:1], sources) if reverse else (sources[:1], destinations)
         straight = _COLUMN_FIRST if fabric.derived(_column_ends)[root].all() else _ROW_FIRST
@@ -49,6 +47,18 @@ class XYRouter(Router):
         if reverse:
             links = fabric.links_between(fabric.destinations[links], fabric.sources[links])
         return Routes.of([links], [float(paths.latencies.max(initial=0.0))])
+
+
+def perimeter(rows: int, columns: int) -> tuple[IntArray, BoolArray]:
+    """Return the edge slots, clockwise from the top left: top, right, bottom and left edge.
+
+    Returns:
+        ``(2 * (rows + columns),)`` grid position (row * columns + column) of each slot's NPU, and whether the slot is
+        at the end of a column (top or bottom edge) instead of a row.
+    """
+    grid = np.arange(rows * columns).reshape(rows, columns)
+    edges = [grid[0], grid[:, -1], grid[-1, ::-1], grid[::-1, 0]]
+    return np.concatenate(edges), np.repeat([True, False, True, False], [columns, rows, columns, rows])
 
 
 def _column_ends(fabric: Fabric) -> BoolArray:
@@ -62,10 +72,9 @@ def _column_ends(fabric: Fabric) -> BoolArray:
     columns, rows = (level.size for level in fabric.levels)
     controllers = fabric.controllers
     if len(fabric.npus) != rows * columns or len(controllers) not in (0, 2 * (rows + columns)):
-        raise UnsupportedError(
-            f"the xy router cannot route {len(fabric.npus)} NPUs and {len(controllers)} controllers",
-            accepted=f"{rows * columns} NPUs and 0 or {2 * (rows + columns)} controllers",
-        )
+        message = f"the xy router cannot route {len(fabric.npus)} NPUs and {len(controllers)} controllers"
+        accepted = f"{rows * columns} NPUs and 0 or {2 * (rows + columns)} controllers"
+        raise UnsupportedError(message, accepted=accepted)
     ends = np.zeros(len(fabric.kinds), dtype=bool)
     ends[controllers] = perimeter(rows, columns)[1][: len(controllers)]
     return ends

@@ -8,8 +8,7 @@ import numpy as np
 from attrs import evolve, frozen
 
 from fredfw import Defaults, Dimension, Fabric, NodeKind, SnakePlacement, Topology, product_fabric, units
-from fredfw_topology_mesh2d.geometry import perimeter
-from fredfw_topology_mesh2d.routing import XYRouter
+from fredfw_topology_mesh2d.routing import XYRouter, perimeter
 
 
 @frozen

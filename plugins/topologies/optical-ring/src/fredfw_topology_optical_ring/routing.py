@@ -54,11 +54,9 @@ class ShortestArcRouter(Router):
     def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
         """See ``Router.tree``; a circuit has two ends, so a tree must be a single path."""
         if len(sources) != 1 or len(destinations) != 1:
-            raise UnsupportedError(
-                f"the shortest-arc router has no {operation.value} tree from {len(sources)} to {len(destinations)} "
-                f"nodes of {fabric.name!r}",
-                accepted="one source and one destination",
-            )
+            which = f"{operation.value} tree from {len(sources)} to {len(destinations)} nodes of {fabric.name!r}"
+            message = f"the shortest-arc router has no {which}"
+            raise UnsupportedError(message, accepted="one source and one destination")
         return self.route(fabric, sources, destinations)
 
 
@@ -67,8 +65,6 @@ def _nodes(fabric: Fabric) -> int:
     expected = ring_links(nodes)
     actual = fabric.sources, fabric.destinations
     if not all(np.array_equal(one, other) for one, other in zip(actual, expected, strict=True)):
-        raise UnsupportedError(
-            f"the shortest-arc router cannot route fabric {fabric.name!r}",
-            accepted="a ring of clockwise and then counter-clockwise links, as optical-ring builds it",
-        )
+        accepted = "a ring of clockwise and then counter-clockwise links, as optical-ring builds it"
+        raise UnsupportedError(f"the shortest-arc router cannot route fabric {fabric.name!r}", accepted=accepted)
     return nodes

@@ -95,10 +95,8 @@ def _links(fabric: Fabric) -> tuple[IntArray, IntArray]:
     switches, others = nodes[fabric.kinds == NodeKind.SWITCH], nodes[fabric.kinds != NodeKind.SWITCH]
     attached = np.isin(fabric.sources, switches) != np.isin(fabric.destinations, switches)
     if len(switches) != 1 or len(fabric.sources) != 2 * len(others) or not attached.all():
-        raise UnsupportedError(
-            f"the crossbar router cannot route fabric {fabric.name!r}",
-            accepted="one switch with one link each way to every other node",
-        )
+        message = f"the crossbar router cannot route fabric {fabric.name!r}"
+        raise UnsupportedError(message, accepted="one switch with one link each way to every other node")
     up, down = np.full((2, len(nodes)), -1)
     up[others] = fabric.links_between(others, np.broadcast_to(switches, others.shape))
     down[others] = fabric.links_between(np.broadcast_to(switches, others.shape), others)

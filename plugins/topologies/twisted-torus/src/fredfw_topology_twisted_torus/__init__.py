@@ -49,12 +49,9 @@ class TwistedTorus(Topology):
         """Refuse sizes that are not k and 2 k."""
         short = min(self.dimensions)
         if set(self.dimensions) != {short, 2 * short} or len(self.dimensions) > _MOST:
-            raise InputError(
-                f"{list(self.dimensions)} cannot be twisted",
-                key="dimensions",
-                accepted=f"sizes of k and 2 k, both at least once, such as [4, 4, 8] or [{short}, {2 * short}]; "
-                f"at most {_MOST} of them",
-            )
+            sizes = f"sizes of k and 2 k, both at least once, such as [4, 4, 8] or [{short}, {2 * short}]"
+            message, accepted = f"{list(self.dimensions)} cannot be twisted", f"{sizes}; at most {_MOST} of them"
+            raise InputError(message, key="dimensions", accepted=accepted)
 
     def build(self) -> Fabric:
         """Return the torus; links come dimension by dimension, those upwards before those downwards."""
