@@ -31,17 +31,9 @@ class NodeLinkExporter(Exporter):
 
     def export(self, result: Any) -> str:
         """Return the graph as JSON."""
-        return json.dumps(_data(result.fabric), indent=1) + "\n"
-
-
-def _data(fabric: Fabric) -> dict[str, Any]:
-    return {
-        "directed": True,
-        "multigraph": True,
-        "graph": _attributes(fabric),
-        "nodes": _nodes(fabric),
-        "edges": _edges(fabric),
-    }
+        fabric: Fabric = result.fabric
+        graph = {"directed": True, "multigraph": True, "graph": _attributes(fabric)}
+        return json.dumps({**graph, "nodes": _nodes(fabric), "edges": _edges(fabric)}, indent=1) + "\n"
 
 
 def _attributes(fabric: Fabric) -> dict[str, Any]:
@@ -69,34 +61,25 @@ def _attributes(fabric: Fabric) -> dict[str, Any]:
 
 
 def _nodes(fabric: Fabric) -> list[dict[str, Any]]:
-    places = fabric.coordinates if fabric.levels else None
-    positions = iter(()) if places is None else iter(places.tolist())
-    found = []
-    for node, (kind, copies, reduces) in enumerate(
-        zip(fabric.kinds.tolist(), fabric.copies.tolist(), fabric.reduces.tolist(), strict=True)
-    ):
-        one = {
+    columns = fabric.kinds, fabric.copies, fabric.reduces
+    found: list[dict[str, Any]] = [
+        {
             "id": node,
             "kind": NodeKind(kind).name.lower(),
             "name": fabric.node_name(node),
             "copies": copies,
             "reduces": reduces,
         }
-        if places is not None and kind == NodeKind.NPU:
-            one["coordinates"] = next(positions)
-        found.append(one)
+        for node, (kind, copies, reduces) in enumerate(zip(*(column.tolist() for column in columns), strict=True))
+    ]
+    if fabric.levels and fabric.coordinates is not None:
+        for npu, place in zip(fabric.npus.tolist(), fabric.coordinates.tolist(), strict=True):
+            found[npu]["coordinates"] = place
     return found
 
 
 def _edges(fabric: Fabric) -> list[dict[str, Any]]:
-    columns = (
-        fabric.sources,
-        fabric.destinations,
-        fabric.bandwidths,
-        fabric.latencies,
-        fabric.energies,
-        fabric.tiers,
-    )
-    keys = "source", "target", "bandwidth", "latency", "energy", "tier"
-    rows = zip(*(column.tolist() for column in columns), strict=True)
-    return [{**dict(zip(keys, row, strict=True)), "key": link} for link, row in enumerate(rows)]
+    names = {"source": "sources", "target": "destinations", "bandwidth": "bandwidths", "latency": "latencies"}
+    names |= {"energy": "energies", "tier": "tiers"}
+    rows = zip(*(getattr(fabric, column).tolist() for column in names.values()), strict=True)
+    return [{**dict(zip(names, row, strict=True)), "key": link} for link, row in enumerate(rows)]

@@ -44,9 +44,9 @@ class DragonflyPlusRouter(Router):
         leaves = np.unique(leaves[leaves != root])
         if operation is Operation.ALL_REDUCE or len(leaves) > 1:
             raise UnsupportedError(f"the switches of fabric {fabric.name!r} neither copy nor combine streams")
-        root = root[: len(leaves)]
-        one = self.route(fabric, *((leaves, root) if reduces else (root, leaves)))
-        return one if len(leaves) else Routes.of([one.links], [0.0])
+        if not len(leaves):
+            return fabric.path([])
+        return self.route(fabric, *((leaves, root) if reduces else (root, leaves)))
 
 
 def _inside(fabric: Fabric, dragonfly: Structure, sources: IntArray, destinations: IntArray) -> Routes:
