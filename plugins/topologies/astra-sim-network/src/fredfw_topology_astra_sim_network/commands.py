@@ -1,16 +1,153 @@
-"""The command ``fredfw import astra-sim``."""
+"""The command ``fredfw import astra-sim``: ASTRA-sim's inputs as one experiment file."""
 
 from __future__ import annotations
 
+import glob
+import json
+import math
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
+from attrs import frozen
 
 from fredfw.cli import Outputs, table
 from fredfw.errors import InputError
-from fredfw_topology_astra_sim_network.importing import experiment
-from fredfw_topology_astra_sim_network.inputs import find
+from fredfw_topology_astra_sim_network.documents import read_table
+from fredfw_topology_astra_sim_network.inputs import OPTIONS, Inputs, find, opened, traces
+from fredfw_topology_astra_sim_network.system import PATTERNS, System, convert, number, written
+from fredfw_topology_astra_sim_network.topology import read
+
+_NO_MEMORY, _PER_NODE = "NO_MEMORY_EXPANSION", "PER_NODE_MEMORY_EXPANSION"
+_SCOPES = {"PER_NPU_MEMORY_EXPANSION": "npu", _PER_NODE: "node", "MEMORY_POOL": "fabric"}
+_MEMORIES = _NO_MEMORY, *_SCOPES
+
+
+@frozen
+class Imported:
+    """An experiment as TOML; and key of an input, and what becomes of it, for what is done in another way."""
+
+    text: str
+    remarks: tuple[tuple[str, str], ...]
+
+
+def experiment(inputs: Inputs, title: str, folder: Path) -> Imported:
+    """Return the experiment that ``inputs`` describe, with paths relative to ``folder``, where it will be.
+
+    Raises:
+        InputError: A file cannot be read or has a value that is not accepted, or a rank has no trace; names file, key,
+            value and what is accepted.
+    """
+    with opened(inputs.network, OPTIONS["network"]) as content:
+        blocks = read(content)
+    with opened(inputs.system, OPTIONS["system"]) as content:
+        system = convert(read_table(content), blocks)
+    npus = math.prod(block.npus for block in blocks)
+    ranks = traces(inputs.workload)
+    missing = next((rank for rank in range(npus) if rank not in ranks), None)
+    where = {"file": inputs.workload, "key": OPTIONS["workload"]}
+    if missing is not None:
+        message = f"there is no file {Path(inputs.workload).name}.{missing}.et"
+        raise InputError(message, **where, accepted=f"one for each of {npus} NPUs")
+    if len(ranks) > npus:
+        message = f"there are traces of {len(ranks)} ranks, and the network has {npus} NPUs"
+        raise InputError(message, **where, accepted=f"traces of {npus} ranks")
+    prefix = Path(_relative(inputs.workload, folder))
+    traces_of = (prefix.parent / f"{glob.escape(prefix.name)}.*.et").as_posix()
+    workload: dict[str, Any] = {"name": "chakra", "traces": traces_of}
+    if inputs.groups is not None:
+        with opened(inputs.groups, OPTIONS["groups"]) as content:
+            read_table(content)
+        workload["comm_groups"] = _relative(inputs.groups, folder)
+    workload["mode"] = system.mode
+    if len(blocks) > 1:
+        workload["dimensions"] = [block.npus for block in blocks]
+    memories = []
+    if inputs.remote_memory is not None:
+        with opened(inputs.remote_memory, OPTIONS["remote_memory"]) as content:
+            memories = _memories(read_table(content), npus)
+    topology = {"name": "astra-sim-network", "file": _relative(inputs.network, folder)}
+    return Imported(_text(title, topology, system, workload, memories), tuple(system.remarks))
+
+
+def _memories(table: Mapping[str, Any], npus: int) -> list[dict[str, Any]]:
+    """Return the memory tiers of the fabric that a remote memory is.
+
+    One transaction at a time is what ASTRA-sim's memories of nodes and pools serve, and what one of its NPUs has.
+    """
+    kind = table.get("memory-type")
+    if kind not in _MEMORIES:
+        raise InputError(f"{kind!r} is not known", key="memory-type", accepted=", ".join(_MEMORIES))
+    if kind == _NO_MEMORY:
+        return []
+    bandwidth = number(table, "remote-mem-bw", 0.0)
+    if not bandwidth:
+        message = f"is missing, and {kind} needs it"
+        raise InputError(message, key="remote-mem-bw", accepted="a number above 0, in GB/s")
+    tier: dict[str, Any] = {
+        "name": "remote",
+        "scope": _SCOPES[kind],
+        "bandwidth": written(bandwidth, "GB/s"),
+        "latency": written(number(table, "remote-mem-latency", 0.0), "ns"),
+        "discipline": "one-at-a-time",
+    }
+    if kind == _PER_NODE:
+        each = table.get("num-npus-per-node")
+        if isinstance(each, bool) or not isinstance(each, int) or each < 1 or npus % each:
+            accepted = f"a divisor of the {npus} NPUs of the network"
+            raise InputError(f"{each!r} is refused", key="num-npus-per-node", accepted=accepted)
+        tier["npus"] = each
+    return [tier]
+
+
+def _text(
+    title: str,
+    topology: Mapping[str, str],
+    system: System,
+    workload: Mapping[str, Any],
+    memories: list[dict[str, Any]],
+) -> str:
+    lines = ["# Written by: fredfw import astra-sim"]
+    if system.remarks:
+        lines += ["#", "# What is left out of ASTRA-sim's inputs, or done in another way:"]
+        lines += [f"# {key}: {what}" for key, what in system.remarks]
+    lines += ["", f"title = {_toml(title)}"]
+    if system.npu:
+        lines += ["", "[npu]", *(f"{key} = {_toml(value)}" for key, value in system.npu.items())]
+    lines += ["", "[fabrics.astra-sim]", f"topology = {_toml(topology)}"]
+    if system.step:
+        lines.append(f"transport = {_toml({'name': 'alpha-beta', 'step': written(system.step, 'ns')})}")
+    if memories:
+        lines.append(f"memories = {_toml(memories)}")
+    lines += ["", "[fabrics.astra-sim.collectives]"]
+    for pattern in PATTERNS:
+        chosen = system.collectives[pattern]
+        lines.append(f"{pattern} = {_toml(chosen if len(chosen) > 1 else chosen[0])}")
+    lines += ['default = "direct"', "", "[workloads.traces]", f"workload = {_toml(workload)}"]
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(f'{key} = {_toml(one)}' for key, one in value.items())} }}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    # JSON's escapes are those of TOML, which has one character more that must be escaped.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _relative(path: str, folder: Path) -> str:
+    """Return ``path`` as an experiment in ``folder`` names it."""
+    try:
+        found = os.path.relpath(path, folder)
+        found.encode()
+    except ValueError as error:  # another drive, or a name that is not text
+        message = f"cannot be named in an experiment: {error}"
+        raise InputError(message, file=ascii(path), accepted="another path") from None
+    return Path(found).as_posix()
+
 
 _STDOUT = "-"
 

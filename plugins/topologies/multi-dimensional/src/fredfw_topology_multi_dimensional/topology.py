@@ -1,14 +1,73 @@
-"""The product of dimensions: its fields."""
+"""The product of dimensions: how they are written (``ring 4``, ASTRA-sim's ``Ring(4)_Switch(8)``), and its fields."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+import re
+from typing import Any, ClassVar, Literal
 
+import attrs
 from attrs import evolve, frozen
 
 from fredfw import Dimension, Fabric, Topology, product_fabric, scopes_of_dimensions, units
-from fredfw.errors import InputError
-from fredfw_topology_multi_dimensional import notation
+from fredfw.errors import InputError, nearest
+
+Kind = Literal["ring", "line", "fully-connected", "switch"]
+_KINDS: dict[str, Kind] = {
+    "ring": "ring",
+    "line": "line",
+    "fullyconnected": "fully-connected",
+    "fc": "fully-connected",
+    "switch": "switch",
+    "sw": "switch",
+}
+FORM = (
+    'a list such as ["ring 4", "fully-connected 8", "switch 8"] or "Ring(4)_FC(8)_Switch(8)", innermost first; kinds '
+    "are ring, line, fully-connected (FC) and switch, sizes 2 or more"
+)
+_ENTRY = re.compile(r"\s*([^\W\d](?:[\w -]*[^\W\d])?)\s*(?:\(\s*(\d+)\s*\)|\s(\d+))\s*")
+
+
+def _dimensions(default: tuple[str, ...], *, help: str) -> Any:  # noqa: A002  (as in fredfw.units)
+    """Declare a field of dimensions, each as this package writes it, ``ring 4``, innermost first.
+
+    What it is given must be dimensions of known kinds with sizes of 2 or more, or an ``InputError`` says so.
+    """
+    converter = attrs.Converter(_read, takes_field=True)
+    return attrs.field(default=default, converter=converter, metadata={"help": help, "accepted": FORM})
+
+
+def _read(given: object, attribute: attrs.Attribute[Any]) -> tuple[str, ...]:
+    key = attribute.name
+    if isinstance(given, str):
+        given = re.split(r"(?<=\))_|,", given)
+    if not isinstance(given, list | tuple) or not given:
+        raise InputError(f"{given!r} are not dimensions", key=key, accepted=FORM)
+    return tuple(_entry(one, f"{key}[{index}]") for index, one in enumerate(given))
+
+
+def _parts(entry: str) -> tuple[Kind, int]:
+    """Return kind and size of a dimension of such a field."""
+    kind, size = entry.split()
+    return _KINDS[_plain(kind)], int(size)
+
+
+def _entry(given: object, key: str) -> str:
+    match = _ENTRY.fullmatch(given) if isinstance(given, str) else None
+    if match is None:
+        raise InputError(f"{given!r} is not a dimension", key=key, accepted=FORM)
+    kind = _KINDS.get(_plain(match[1]))
+    if kind is None:
+        hint = nearest(match[1].lower(), ["ring", "line", "fully-connected", "switch"])
+        raise InputError(f"{match[1]!r} is not a kind of dimension{hint}", key=key, accepted=FORM)
+    digits = (match[2] or match[3]).lstrip("0")
+    if digits in ("", "1"):
+        raise InputError(f"{given!r} has no neighbours", key=key, accepted=FORM)
+    return f"{kind} {digits}"
+
+
+def _plain(kind: str) -> str:
+    return re.sub(r"[\s_-]", "", kind).lower()
+
 
 _THEMIS = ("fully-connected 8", "ring 16", "switch 8")
 _THEMIS_BANDWIDTHS = tuple(gigabits * 1e9 / 8 for gigabits in (1400, 800, 400))
@@ -34,7 +93,7 @@ class MultiDimensional(Topology):
 
     name: ClassVar[str] = "multi-dimensional"
 
-    dimensions: tuple[str, ...] = notation.field(
+    dimensions: tuple[str, ...] = _dimensions(
         ("FC 8", "ring 16", "switch 8"), help="kind and size of each dimension, innermost first"
     )
     bandwidths: tuple[float, ...] | None = units.bandwidths(
@@ -85,7 +144,7 @@ class MultiDimensional(Topology):
         energies, names = self._each(self.link_energy, "link_energy"), self.names or ("",) * count
         dimensions = []
         for number, bandwidth in enumerate(self._each(given, "bandwidths")):
-            kind, size = notation.parts(self.dimensions[number])
+            kind, size = _parts(self.dimensions[number])
             make = Dimension if self.link_bandwidths is None else Dimension.of_links
             one = make(kind, size, bandwidth, latencies[number], names[number], energy=energies[number])
             dimensions.append(evolve(one, tier=number))

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from xml.etree import ElementTree as ET
 
-from fredfw_topology_fred.switch.configuration import SwitchConfiguration
-from fredfw_topology_fred.switch.flow import SwitchFlow
+from fredfw_topology_fred.switch.configuration import SwitchConfiguration, SwitchFlow
 from fredfw_topology_fred.switch.routing import idle
 
 # Okabe and Ito, "Color Universal Design" (2008), the palest last; beside each the ink that is readable on it.

@@ -16,8 +16,7 @@ from attrs import define, evolve, field
 
 from fredfw.errors import SimulationError
 from fredfw_topology_fred.switch.colouring import Search
-from fredfw_topology_fred.switch.configuration import SwitchConfiguration
-from fredfw_topology_fred.switch.flow import SwitchFlow
+from fredfw_topology_fred.switch.configuration import SwitchConfiguration, SwitchFlow
 
 
 class RoutingConflict(SimulationError):  # noqa: N818  (the paper's word for it)

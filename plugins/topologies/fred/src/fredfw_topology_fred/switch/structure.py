@@ -11,8 +11,7 @@ from attrs import field, frozen
 from fredfw.errors import InputError
 from fredfw.units import whole
 from fredfw_topology_fred.switch import routing
-from fredfw_topology_fred.switch.configuration import SwitchConfiguration
-from fredfw_topology_fred.switch.flow import SwitchFlow, check
+from fredfw_topology_fred.switch.configuration import SwitchConfiguration, SwitchFlow, check
 
 if TYPE_CHECKING:
     import networkx
