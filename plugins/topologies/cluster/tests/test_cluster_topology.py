@@ -119,10 +119,7 @@ def test_leaf_i_serves_nic_i_of_every_node_of_a_pod() -> None:
     ("fields", "way"),
     [
         # A leaf serves NIC 0 of every node of a pod.
-        (
-            {"nodes": 6, "radix": 8, "routing": "ecmp", "nics": 4},
-            "node0.npu1 node0.nic0 leaf0 node2.nic0 node2.npu0",
-        ),
+        ({"nodes": 6, "radix": 8, "routing": "ecmp", "nics": 4}, "node0.npu1 node0.nic0 leaf0 node2.nic0 node2.npu0"),
         # A fat tree has leaves for nodes.
         ({"nodes": 8, "network": "fat-tree"}, "node0.npu1 leaf0 node7.npu3"),
         ({"nodes": 16, "network": "fat-tree"}, "node0.npu1 leaf0 node3.npu3"),

@@ -103,11 +103,7 @@ def _memories(table: Mapping[str, Any], npus: int) -> list[dict[str, Any]]:
 
 
 def _text(
-    title: str,
-    topology: Mapping[str, str],
-    system: System,
-    workload: Mapping[str, Any],
-    memories: list[dict[str, Any]],
+    title: str, topology: Mapping[str, str], system: System, workload: Mapping[str, Any], memories: list[dict[str, Any]]
 ) -> str:
     lines = ["# Written by: fredfw import astra-sim"]
     if system.remarks:

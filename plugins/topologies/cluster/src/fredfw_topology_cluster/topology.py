@@ -79,8 +79,7 @@ class Cluster(Topology):
     )
     nodes: int = units.option(16, validator=units.whole(1), help="number of nodes")
     node: Topology | None = units.option(  # noqa: RUF009  (declares a field, as those below do)
-        None,
-        help="the inside of a node; default: the preset's",
+        None, help="the inside of a node; default: the preset's"
     )
     nics: int | None = units.option(
         None,

@@ -55,9 +55,7 @@ class OpticalRing(Topology):
         help="what is done with a step that needs more wavelengths than there are",
     )
     laser_power: float | None = units.option(
-        None,
-        validator=units.at_least(_DARK),
-        help="dBm; it and receiver_sensitivity bound the arcs, if given",
+        None, validator=units.at_least(_DARK), help="dBm; it and receiver_sensitivity bound the arcs, if given"
     )
     receiver_sensitivity: float | None = units.option(
         None, validator=units.at_least(_DARK), help="dBm, the least that a receiver needs"

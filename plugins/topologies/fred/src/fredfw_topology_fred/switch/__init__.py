@@ -4,11 +4,4 @@ from fredfw_topology_fred.switch.configuration import InvalidFlowError, SwitchCo
 from fredfw_topology_fred.switch.routing import RoutingConflict
 from fredfw_topology_fred.switch.structure import FredSwitch, Microswitches
 
-__all__ = [
-    "FredSwitch",
-    "InvalidFlowError",
-    "Microswitches",
-    "RoutingConflict",
-    "SwitchConfiguration",
-    "SwitchFlow",
-]
+__all__ = ["FredSwitch", "InvalidFlowError", "Microswitches", "RoutingConflict", "SwitchConfiguration", "SwitchFlow"]
