@@ -281,7 +281,6 @@ def test_nodes_that_do_not_divide_the_npus_are_refused(folder: Path) -> None:
         ({"preferred_dataset_splits": 0}, "preferred-dataset-splits: 0 is refused"),
         ({"peak_perf": "tbd"}, "peak-perf: 'tbd' is refused"),
         ({"peak_perf": 1e90}, "peak-perf: 1e+90 is refused"),
-        ({"peak_perf": 10**400}, "peak-perf: 1000"),
         ({"peak_perf": None}, "peak-perf: is missing, and roofline-enabled needs it"),
         ({"roofline_enabled": 2}, "roofline-enabled: 2 is refused"),
         ({"endpoint_delay": -1}, "endpoint-delay: -1 is refused"),
@@ -402,7 +401,6 @@ RING = described("Ring", "4", "50", "500")
     [
         (RING.replace("50]", "tbd]"), "bandwidth[0]", "'tbd' is refused"),
         (RING.replace("500]", "tbd]"), "latency[0]", "'tbd' is refused"),
-        (RING.replace("500]", "-1]"), "latency[0]", "-1 is refused"),
         (RING.replace("[50]", "[0]"), "bandwidth[0]", "0 is refused"),
         (RING.replace("[50]", "[.inf]"), "bandwidth[0]", "inf is refused"),
         (RING.replace("[50]", "[true]"), "bandwidth[0]", "True is refused"),

@@ -68,13 +68,9 @@ def test_notations(written: Any) -> None:
     ("fields", "key", "message"),
     [
         ({"dimensions": ["rong 4"]}, "dimensions[0]", "'rong' is not a kind of dimension; did you mean 'ring'?"),
-        ({"dimensions": ["ring 4", "swich 8"]}, "dimensions[1]", "did you mean 'switch'?"),
         ({"dimensions": "Ring(4)_Torus(8)"}, "dimensions[1]", "'Torus' is not a kind of dimension"),
         ({"dimensions": ["ring 1", "switch 4"]}, "dimensions[0]", "'ring 1' has no neighbours"),
-        ({"dimensions": ["ring 0"]}, "dimensions[0]", "'ring 0' has no neighbours"),
         ({"dimensions": ["ring"]}, "dimensions[0]", "'ring' is not a dimension"),
-        ({"dimensions": ["4"]}, "dimensions[0]", "'4' is not a dimension"),
-        ({"dimensions": ["ring -4"]}, "dimensions[0]", "'ring -4' is not a dimension"),
         ({"dimensions": ["ring 4.5"]}, "dimensions[0]", "'ring 4.5' is not a dimension"),
         ({"dimensions": [4]}, "dimensions[0]", "4 is not a dimension"),
         ({"dimensions": []}, "dimensions", "[] are not dimensions"),
@@ -86,7 +82,6 @@ def test_notations(written: Any) -> None:
         ({"latencies": ["1 ns"] * 4}, "latencies", "4 values for the 3 dimensions"),
         ({"link_energy": [0, 0]}, "link_energy", "2 values for the 3 dimensions"),
         ({"names": ("a", "b")}, "names", "2 names for the 3 dimensions"),
-        ({"link_bandwidths": ["1 GB/s", 0, "1 GB/s"]}, "link_bandwidths[1]", "0 is too small"),
     ],
 )
 def test_bad_input(fields: dict[str, Any], key: str, message: str) -> None:

@@ -94,7 +94,6 @@ def test_a_cluster_of_servers(tmp_path: Path) -> None:
     ("text", "key", "message"),
     [
         ("", None, "has no matrix"),
-        ("NVIDIA-SMI 570\n", None, "has no matrix"),
         (SERVER.replace("GPU1\tNV12", "GPUx\tNV12"), "GPU1", "has no row"),
         (SERVER.replace("GPU3\tNIC0", "GPU2\tNIC0"), None, "a device is there twice"),
         (SERVER.replace("NV12", "NVx", 1), "GPU0, GPU1", "line 2: 'NVx' is not a connection"),
