@@ -11,43 +11,37 @@ from pathlib import Path
 from typing import Any
 
 import click
-from attrs import frozen
 
 from fredfw.cli import Outputs, table
 from fredfw.errors import InputError
 from fredfw_topology_astra_sim_network.documents import read_table
-from fredfw_topology_astra_sim_network.inputs import OPTIONS, Inputs, find, opened, traces
+from fredfw_topology_astra_sim_network.inputs import Inputs, find, opened, traces
 from fredfw_topology_astra_sim_network.system import PATTERNS, System, convert, number, written
 from fredfw_topology_astra_sim_network.topology import read
 
+_STDOUT = "-"
 _NO_MEMORY, _PER_NODE = "NO_MEMORY_EXPANSION", "PER_NODE_MEMORY_EXPANSION"
 _SCOPES = {"PER_NPU_MEMORY_EXPANSION": "npu", _PER_NODE: "node", "MEMORY_POOL": "fabric"}
 _MEMORIES = _NO_MEMORY, *_SCOPES
 
 
-@frozen
-class Imported:
-    """An experiment as TOML; and key of an input, and what becomes of it, for what is done in another way."""
+def experiment(inputs: Inputs, title: str, folder: Path) -> tuple[str, list[tuple[str, str]]]:
+    """Return the experiment that ``inputs`` describe as TOML, with paths relative to ``folder``, where it will be.
 
-    text: str
-    remarks: tuple[tuple[str, str], ...]
-
-
-def experiment(inputs: Inputs, title: str, folder: Path) -> Imported:
-    """Return the experiment that ``inputs`` describe, with paths relative to ``folder``, where it will be.
+    And key of an input, and what becomes of it, for what is left out or done in another way.
 
     Raises:
         InputError: A file cannot be read or has a value that is not accepted, or a rank has no trace; names file, key,
             value and what is accepted.
     """
-    with opened(inputs.network, OPTIONS["network"]) as content:
+    with opened(inputs.network, "--network") as content:
         blocks = read(content)
-    with opened(inputs.system, OPTIONS["system"]) as content:
+    with opened(inputs.system, "--system") as content:
         system = convert(read_table(content), blocks)
     npus = math.prod(block.npus for block in blocks)
     ranks = traces(inputs.workload)
     missing = next((rank for rank in range(npus) if rank not in ranks), None)
-    where = {"file": inputs.workload, "key": OPTIONS["workload"]}
+    where = {"file": inputs.workload, "key": "--workload"}
     if missing is not None:
         message = f"there is no file {Path(inputs.workload).name}.{missing}.et"
         raise InputError(message, **where, accepted=f"one for each of {npus} NPUs")
@@ -58,7 +52,7 @@ def experiment(inputs: Inputs, title: str, folder: Path) -> Imported:
     traces_of = (prefix.parent / f"{glob.escape(prefix.name)}.*.et").as_posix()
     workload: dict[str, Any] = {"name": "chakra", "traces": traces_of}
     if inputs.groups is not None:
-        with opened(inputs.groups, OPTIONS["groups"]) as content:
+        with opened(inputs.groups, "--groups") as content:
             read_table(content)
         workload["comm_groups"] = _relative(inputs.groups, folder)
     workload["mode"] = system.mode
@@ -66,10 +60,10 @@ def experiment(inputs: Inputs, title: str, folder: Path) -> Imported:
         workload["dimensions"] = [block.npus for block in blocks]
     memories = []
     if inputs.remote_memory is not None:
-        with opened(inputs.remote_memory, OPTIONS["remote_memory"]) as content:
+        with opened(inputs.remote_memory, "--remote-memory") as content:
             memories = _memories(read_table(content), npus)
     topology = {"name": "astra-sim-network", "file": _relative(inputs.network, folder)}
-    return Imported(_text(title, topology, system, workload, memories), tuple(system.remarks))
+    return _text(title, topology, system, workload, memories), system.remarks
 
 
 def _memories(table: Mapping[str, Any], npus: int) -> list[dict[str, Any]]:
@@ -145,9 +139,6 @@ def _relative(path: str, folder: Path) -> str:
     return Path(found).as_posix()
 
 
-_STDOUT = "-"
-
-
 @click.group("import")
 def import_group() -> None:
     """Make an experiment of the inputs of another simulator."""
@@ -172,10 +163,10 @@ def astra_sim(directory: str | None, output: str, overwrite: bool, **named: str 
     if output != _STDOUT and not overwrite and os.path.lexists(output):
         raise InputError("exists already", file=output, key="--output", accepted="a new file, or --overwrite")
     inputs = find(directory, named)
-    read = [inputs.network, inputs.system, *filter(None, (inputs.groups, inputs.remote_memory))]
-    outputs = Outputs({"--output": output}, source=read)
+    sources = [inputs.network, inputs.system, *filter(None, (inputs.groups, inputs.remote_memory))]
+    outputs = Outputs({"--output": output}, source=sources)
     folder = Path() if output == _STDOUT else Path(output).parent
-    made = experiment(inputs, Path(directory or inputs.workload).resolve().name, folder)
-    outputs.write({"--output": lambda: made.text})
-    if made.remarks:
-        outputs.show(lambda: table("Left out, or done in another way", ("key", "what becomes of it"), made.remarks))
+    text, remarks = experiment(inputs, Path(directory or inputs.workload).resolve().name, folder)
+    outputs.write({"--output": lambda: text})
+    if remarks:
+        outputs.show(lambda: table("Left out, or done in another way", ("key", "what becomes of it"), remarks))

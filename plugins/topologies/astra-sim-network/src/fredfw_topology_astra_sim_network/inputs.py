@@ -18,12 +18,8 @@ _TRACE = re.compile(r"(?P<prefix>.+)\.\d+\.et")
 _LARGEST = 1 << 24
 """Bytes of a configuration file; what is larger is not looked into."""
 _SYSTEM = {"scheduling-policy", "collective-optimization", "preferred-dataset-splits", "endpoint-delay", "peak-perf"}
-OPTIONS = {
-    "network": "--network",
-    "system": "--system",
-    "remote_memory": "--remote-memory",
-    "groups": "--groups",
-    "workload": "--workload",
+_OPTIONS = {
+    part: f"--{part.replace('_', '-')}" for part in ("network", "system", "remote_memory", "groups", "workload")
 }
 _WHAT = {
     "network": "a YAML file with topology, npus_count, bandwidth and latency",
@@ -51,7 +47,7 @@ def find(folder: str | None, named: Mapping[str, str | None]) -> Inputs:
             not there, or the folder has several files for one part.
     """
     chosen: dict[str, str] = {part: path for part, path in named.items() if path is not None}
-    missing = [part for part in OPTIONS if part not in chosen]
+    missing = [part for part in _OPTIONS if part not in chosen]
     if folder is not None and missing:
         found: dict[str, list[str]] = {}
         for part, path in _parts(folder):
@@ -60,14 +56,14 @@ def find(folder: str | None, named: Mapping[str, str | None]) -> Inputs:
         for part, paths in found.items():
             if len(paths) > 1:
                 names = ", ".join(Path(path).name for path in paths)
-                message = f"there are several files for {OPTIONS[part]}: {names}"
-                accepted = f"one, or {OPTIONS[part]} with the one that is meant"
+                message = f"there are several files for {_OPTIONS[part]}: {names}"
+                accepted = f"one, or {_OPTIONS[part]} with the one that is meant"
                 raise InputError(message, file=folder, accepted=accepted)
             chosen[part] = paths[0]
     for part, what in _WHAT.items():
         if part not in chosen:
             where = "is not named" if folder is None else "is not in the folder"
-            raise InputError(where, file=folder, key=OPTIONS[part], accepted=what)
+            raise InputError(where, file=folder, key=_OPTIONS[part], accepted=what)
     return Inputs(**chosen)
 
 

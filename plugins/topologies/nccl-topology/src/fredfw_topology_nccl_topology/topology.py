@@ -109,14 +109,14 @@ class _Server:
             self._note(f": not used: {', '.join(sorted(self.document.unused))}")
         flags = np.array([kind is NodeKind.NPU for kind in self.kinds])
         flags[active] = True
-        sources, destinations, bandwidths, latencies = zip(*self.links, strict=True) if self.links else ((),) * 4
+        sources, destinations, bandwidths, latencies = np.array(self.links).reshape(-1, 4).T
         return Fabric(
             name=self.topology.file.name,
             kinds=np.array(self.kinds),
-            sources=np.array(sources, dtype=np.intp),
-            destinations=np.array(destinations, dtype=np.intp),
-            bandwidths=np.array(bandwidths),
-            latencies=np.array(latencies),
+            sources=sources,
+            destinations=destinations,
+            bandwidths=bandwidths,
+            latencies=latencies,
             energies=0.0,
             levels=levels,
             coordinates=coordinates,

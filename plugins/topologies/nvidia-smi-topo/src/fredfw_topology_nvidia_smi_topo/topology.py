@@ -126,7 +126,7 @@ class NvidiaSmiTopo(Topology):
     cpus: float = units.bandwidth("16 GB/s", help="between two CPUs, per direction")
 
     def __attrs_post_init__(self) -> None:
-        """Read the file; raises ``InputError`` as ``matrix.read`` does, with the file."""
+        """Read the file; raises ``InputError`` as ``read`` does, with the file."""
         _ = self.matrix
 
     @cached_property
@@ -157,15 +157,15 @@ class _Server:
         gpus = {name: self._add(NodeKind.NPU, name) for name in self.matrix.gpus}
         level, note = self._nvlinks(gpus)
         self._pcie(gpus)
-        sources, destinations, bandwidths, latencies = zip(*self.links, strict=True)
+        sources, destinations, bandwidths, latencies = np.array(self.links).T
         npu = np.array(self.kinds) == NodeKind.NPU
         return Fabric(
             name=self.topology.file.name,
             kinds=np.array(self.kinds),
-            sources=np.array(sources),
-            destinations=np.array(destinations),
-            bandwidths=np.array(bandwidths),
-            latencies=np.array(latencies),
+            sources=sources,
+            destinations=destinations,
+            bandwidths=bandwidths,
+            latencies=latencies,
             energies=0.0,
             levels=(level,) if level else (),
             coordinates=np.arange(len(gpus))[:, None] if level else None,
