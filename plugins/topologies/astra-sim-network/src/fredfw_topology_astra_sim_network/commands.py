@@ -16,7 +16,7 @@ from fredfw.cli import Outputs, table
 from fredfw.errors import InputError
 from fredfw_topology_astra_sim_network.documents import read_table
 from fredfw_topology_astra_sim_network.inputs import Inputs, find, opened, traces
-from fredfw_topology_astra_sim_network.system import PATTERNS, System, convert, number, written
+from fredfw_topology_astra_sim_network.system import PATTERNS, System, number, written
 from fredfw_topology_astra_sim_network.topology import read
 
 _STDOUT = "-"
@@ -37,7 +37,7 @@ def experiment(inputs: Inputs, title: str, folder: Path) -> tuple[str, list[tupl
     with opened(inputs.network, "--network") as content:
         blocks = read(content)
     with opened(inputs.system, "--system") as content:
-        system = convert(read_table(content), blocks)
+        system = System.of(read_table(content), blocks)
     npus = math.prod(block.npus for block in blocks)
     ranks = traces(inputs.workload)
     missing = next((rank for rank in range(npus) if rank not in ranks), None)

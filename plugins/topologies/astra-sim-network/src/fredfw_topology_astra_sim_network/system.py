@@ -58,7 +58,7 @@ _MAPPED = (
 class System:
     """What becomes of a system file.
 
-    Args:
+    Attributes:
         collectives: Algorithms by pattern, as values of an experiment.
         npu: The table ``[npu]``.
         mode: Where compute times come from: ``roofline`` or ``replay``.
@@ -66,37 +66,34 @@ class System:
         remarks: Key and what becomes of it, for what is left out or done in another way.
     """
 
+    _table: Mapping[str, Any]
+    _blocks: Sequence[Block]
     collectives: dict[str, list[Any]] = field(factory=dict)
     npu: dict[str, str] = field(factory=dict)
     mode: str = "replay"
     step: float = _ENDPOINT_DELAY
     remarks: list[tuple[str, str]] = field(factory=list)
 
+    @classmethod
+    def of(cls, table: Mapping[str, Any], blocks: Sequence[Block]) -> System:
+        """Return what becomes of the system file ``table`` on a network of ``blocks``.
 
-def convert(table: Mapping[str, Any], blocks: Sequence[Block]) -> System:
-    """Return what becomes of the system file ``table`` on a network of ``blocks``.
+        Raises:
+            InputError: A value is not what its key needs; names key, value and what is accepted.
+        """
+        made = cls(table, blocks)
+        made._convert()
+        return made
 
-    Raises:
-        InputError: A value is not what its key needs; names key, value and what is accepted.
-    """
-    return _Reader(table, blocks).system()
-
-
-@define
-class _Reader:
-    table: Mapping[str, Any]
-    blocks: Sequence[Block]
-    made: System = field(factory=System)
-
-    def system(self) -> System:
-        made, remarks = self.made, self.made.remarks
+    def _convert(self) -> None:
+        remarks = self.remarks
         splits, active = self._whole(_SPLITS), self._whole(_ACTIVE)
         for pattern in PATTERNS:
-            made.collectives[pattern] = self._algorithms(pattern, splits)
-        if self._one_of("collective-optimization", _OPTIMIZATIONS) != "localBWAware" and len(self.blocks) > 1:
+            self.collectives[pattern] = self._algorithms(pattern, splits)
+        if self._one_of("collective-optimization", _OPTIMIZATIONS) != "localBWAware" and len(self._blocks) > 1:
             how = "an all-reduce is a reduce-scatter and an all-gather along the dimensions, as with localBWAware"
             remarks.append(("collective-optimization", f"baseline has no counterpart: {how}"))
-        if splits > 1 and not any("chunks" in one for one in made.collectives["all-reduce"] if isinstance(one, dict)):
+        if splits > 1 and not any("chunks" in one for one in self.collectives["all-reduce"] if isinstance(one, dict)):
             remarks.append((_SPLITS, f"left out: a collective over one dimension is in one piece, not {splits}"))
         if active > 1:
             remarks.append((_ACTIVE, f"left out: a dimension works on one piece at a time, not {active}"))
@@ -104,12 +101,12 @@ class _Reader:
         if policy is not None:
             rule = f"left out: collectives that are ready share the links, in no order such as {policy}"
             remarks.append(("scheduling-policy", rule))
-        made.step = number(self.table, "endpoint-delay", _ENDPOINT_DELAY)
-        if "endpoint-delay" not in self.table:
+        self.step = number(self._table, "endpoint-delay", _ENDPOINT_DELAY)
+        if "endpoint-delay" not in self._table:
             remarks.append(("endpoint-delay", f"not in the file: {_ENDPOINT_DELAY} ns, as in ASTRA-sim"))
         self._compute()
         known = (*_MAPPED, *_READ_BUT_LEFT_OUT, *_NOT_READ_ANY_MORE)
-        for key in self.table:
+        for key in self._table:
             if key in _READ_BUT_LEFT_OUT:
                 remarks.append((key, _READ_BUT_LEFT_OUT[key]))
             elif key in _NOT_READ_ANY_MORE:
@@ -117,24 +114,22 @@ class _Reader:
             elif key not in known:
                 # A key is any text, and goes into a comment of the experiment.
                 remarks.append((ascii(key)[1:-1], f"unknown to ASTRA-sim{nearest(key, known)}"))
-        return made
 
     def _compute(self) -> None:
-        made = self.made
         quantities = ("peak-perf", "peak", "TFLOP/s"), ("local-mem-bw", "memory_bandwidth", "GB/s")
         if self._flag("roofline-enabled") and not self._flag("replay-only"):
-            made.mode = "roofline"
+            self.mode = "roofline"
         for key, name, unit in quantities:
-            value = number(self.table, key, 0.0)
+            value = number(self._table, key, 0.0)
             if value:
-                made.npu[name] = written(value, unit)
-            elif made.mode == "roofline":
+                self.npu[name] = written(value, unit)
+            elif self.mode == "roofline":
                 raise _wrong(key, "is missing, and roofline-enabled needs it", "a number above 0")
 
     def _algorithms(self, pattern: str, splits: int) -> list[Any]:
         """Return what serves a pattern, the first that can do so."""
-        key, remarks = f"{pattern}-implementation", self.made.remarks
-        if key not in self.table:
+        key, remarks = f"{pattern}-implementation", self.remarks
+        if key not in self._table:
             remarks.append((key, "not in the file: direct; ASTRA-sim would stop at such a collective"))
             return ["direct"]
         names = self._names(key)
@@ -158,12 +153,12 @@ class _Reader:
             return [{"name": "tree", "shape": "double-binary", "chunks": splits}]
         if name in ("ring", "direct"):
             return [name]
-        self.made.remarks.append((f"{pattern}-implementation", f"{name} has no {pattern}: direct"))
+        self.remarks.append((f"{pattern}-implementation", f"{name} has no {pattern}: direct"))
         return ["direct"]
 
     def _names(self, key: str) -> list[str]:
         """Return the implementations, one for each dimension or one for all together."""
-        given = self.table[key]
+        given = self._table[key]
         if not isinstance(given, list) or not given:
             raise _wrong(key, f"{given!r} is not a list of implementations", _IMPLEMENTATIONS)
         names, together = [], False
@@ -175,27 +170,27 @@ class _Reader:
             together |= bool(match["one"])
             if match["window"]:
                 window = f"a window of {match['window']} messages has no counterpart: all are sent at once"
-                self.made.remarks.append((key, window))
+                self.remarks.append((key, window))
         if together and len(names) == 1:
             return names
-        if len(names) != len(self.blocks):
-            raise _wrong(key, f"{len(names)} implementations for {len(self.blocks)} dimensions", _IMPLEMENTATIONS)
+        if len(names) != len(self._blocks):
+            raise _wrong(key, f"{len(names)} implementations for {len(self._blocks)} dimensions", _IMPLEMENTATIONS)
         return names
 
     def _one_of(self, key: str, accepted: Sequence[str]) -> str | None:
-        value = self.table.get(key)
+        value = self._table.get(key)
         if value is not None and value not in accepted:
             raise _wrong(key, f"{value!r} is not known", ", ".join(accepted))
         return value
 
     def _whole(self, key: str) -> int:
-        value = self.table.get(key, 1)
+        value = self._table.get(key, 1)
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise _wrong(key, f"{value!r} is refused", "a whole number of at least 1")
         return value
 
     def _flag(self, key: str) -> bool:
-        value = self.table.get(key, 0)
+        value = self._table.get(key, 0)
         if not isinstance(value, int) or value not in (0, 1):
             raise _wrong(key, f"{value!r} is refused", "0 or 1")
         return bool(value)

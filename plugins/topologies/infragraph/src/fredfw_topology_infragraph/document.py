@@ -36,31 +36,6 @@ class Link:
     latency: float | None
 
 
-@define
-class Infrastructure:
-    """What a file describes.
-
-    Args:
-        name: Of the infrastructure, may be empty.
-        nodes: Kind of each node by its name, such as ``server.0.xpu.1``.
-        edges: The link of each pair of nodes, and whether it is inside an instance.
-    """
-
-    name: str = ""
-    nodes: dict[str, str] = field(factory=dict)
-    edges: dict[tuple[str, str], tuple[Link, bool]] = field(factory=dict)
-
-
-def read(content: bytes) -> Infrastructure:
-    """Return what is in a file.
-
-    Raises:
-        InputError: It is neither YAML nor JSON, a key is unknown or missing, a name is not defined, a slice is empty,
-            or a device is a part of itself; names key and value.
-    """
-    return _Reader(_load(content)).infrastructure()
-
-
 def _load(content: bytes) -> Mapping[str, Any]:
     import yaml  # which takes longer to import than the rest of this plugin, and is needed for files alone
 
@@ -91,44 +66,64 @@ class _Device:
 
 
 @define
-class _Reader:
-    table: Mapping[str, Any]
-    devices: dict[str, _Device] = field(factory=dict)
-    found: Infrastructure = field(factory=Infrastructure)
+class Infrastructure:
+    """What a file describes.
 
-    def infrastructure(self) -> Infrastructure:
-        check_keys(self.table, _OF_FILE, "")
-        self.found.name = _text(self.table.get("name", ""), "name")
-        for place, one in _entries(self.table, "devices", ""):
+    Attributes:
+        name: Of the infrastructure, may be empty.
+        nodes: Kind of each node by its name, such as ``server.0.xpu.1``.
+        edges: The link of each pair of nodes, and whether it is inside an instance.
+    """
+
+    name: str = ""
+    nodes: dict[str, str] = field(factory=dict)
+    edges: dict[tuple[str, str], tuple[Link, bool]] = field(factory=dict)
+    _devices: dict[str, _Device] = field(factory=dict)
+
+    @classmethod
+    def read(cls, content: bytes) -> Infrastructure:
+        """Return what is in a file.
+
+        Raises:
+            InputError: It is neither YAML nor JSON, a key is unknown or missing, a name is not defined, a slice is
+                empty, or a device is a part of itself; names key and value.
+        """
+        table = _load(content)
+        check_keys(table, _OF_FILE, "")
+        found = cls(_text(table.get("name", ""), "name"))
+        found._fill(table)
+        return found
+
+    def _fill(self, table: Mapping[str, Any]) -> None:
+        for place, one in _entries(table, "devices", ""):
             check_keys(one, _OF_DEVICE, place)
-            self.devices[_name(one, self.devices, place, "devices")] = _device(one, place)
+            self._devices[_name(one, self._devices, place, "devices")] = _device(one, place)
         instances = dict[str, tuple[str, int]]()
-        for place, one in _entries(self.table, "instances", ""):
+        for place, one in _entries(table, "instances", ""):
             check_keys(one, ("name", "description", "device", "count"), place)
             name = _name(one, instances, place, "instances")
-            device = _known(_text(one.get("device"), f"{place}.device"), self.devices, f"{place}.device", "device")
+            device = _known(_text(one.get("device"), f"{place}.device"), self._devices, f"{place}.device", "device")
             instances[name] = device, _count(one, place)
         for name, (device, count) in instances.items():
             for index in range(count):
                 self._instantiate(device, f"{name}.{index}", ())
-        links = _links(self.table, "")
-        for place, one in _entries(self.table, "edges", ""):
+        links = _links(table, "")
+        for place, one in _entries(table, "edges", ""):
             ends = [self._outer(one, end, place, instances) for end in ("ep1", "ep2")]
             self._join(one, place, ends, links, None)
-        return self.found
 
     def _instantiate(self, name: str, prefix: str, within: tuple[str, ...]) -> None:
         """Add the nodes of a device and the edges inside it; ``within`` are the devices that it is a part of."""
-        device = self.devices[name]
+        device = self._devices[name]
         for part, (kind, count) in device.components.items():
             for index in range(count):
                 node = f"{prefix}.{part}.{index}"
                 if kind != "device":
-                    self.found.nodes[node] = kind
-                    limits.check("nodes", len(self.found.nodes))
+                    self.nodes[node] = kind
+                    limits.check("nodes", len(self.nodes))
                     continue
                 place, chain = f"{device.place}.components", (*within, name)
-                _known(part, self.devices, place, "device")
+                _known(part, self._devices, place, "device")
                 if part in chain:
                     circle = " > ".join((*chain[chain.index(part) :], part))
                     message = f"a device is a part of itself: {circle}"
@@ -162,7 +157,7 @@ class _Reader:
         choices = list[list[str]]()
         for depth, one in enumerate(parts, 1):
             name, rest = _part(one, place)
-            components = self.devices[device].components
+            components = self._devices[device].components
             kind, count = components[_known(name, components, place, "component")]
             last = depth == len(parts)
             if last == (kind == "device"):
@@ -170,7 +165,7 @@ class _Reader:
                 raise _wrong(place, f"{name!r} {what}", "a path that ends at a component which is not a device")
             choices.append([f"{name}.{index}" for index in _indices(rest, count, place)])
             if not last:
-                device = _known(name, self.devices, place, "device")
+                device = _known(name, self._devices, place, "device")
         return [".".join(one) for one in product(*choices)]
 
     def _join(
@@ -186,9 +181,9 @@ class _Reader:
             if one != other:
                 pair = f"{prefix}{one}", f"{prefix}{other}"
                 # An edge of the same two nodes is the same edge, as in InfraGraph's own graph.
-                key = pair[::-1] if pair[::-1] in self.found.edges else pair
-                self.found.edges[key] = link, within is not None
-                limits.check("links", 2 * len(self.found.edges))
+                key = pair[::-1] if pair[::-1] in self.edges else pair
+                self.edges[key] = link, within is not None
+                limits.check("links", 2 * len(self.edges))
 
 
 def _device(table: Mapping[str, Any], place: str) -> _Device:

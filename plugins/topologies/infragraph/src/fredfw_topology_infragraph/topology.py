@@ -12,7 +12,7 @@ from attrs import Attribute, Converter, Factory, field, frozen
 
 from fredfw import Defaults, Fabric, File, MultipathRouter, NodeKind, Topology, units, with_servers
 from fredfw.errors import InputError, nearest
-from fredfw_topology_infragraph.document import Link, read
+from fredfw_topology_infragraph.document import Infrastructure, Link
 
 _KINDS = {"xpu": NodeKind.NPU, "memory": NodeKind.MEMORY}
 
@@ -74,7 +74,7 @@ class InfraGraph(Topology):
     def fabric(self) -> Fabric:
         """The network of the file."""
         with self.file.named():
-            found = read(self.file.read())
+            found = Infrastructure.read(self.file.read())
             if "xpu" not in found.nodes.values():
                 raise InputError("there is no xpu", accepted="an instance with components xpu")
         links = [link for link, _ in found.edges.values()]
