@@ -12,7 +12,7 @@ from attrs import evolve, frozen
 
 from fredfw import Fabric, Operation, Router, Routes, Topology
 from fredfw.errors import UnsupportedError
-from fredfw.typing import FloatArray, IntArray
+from fredfw.typing import IntArray
 from fredfw_topology_cluster.layout import Layout
 from fredfw_topology_cluster.network import N, Network
 from fredfw_topology_fat_tree import pair_hash
@@ -66,14 +66,7 @@ class ClusterRouter(Router):
         if not len(away):
             return local
         sent, received = start[away] * npus + leaves, end[away] * npus + destination
-        latencies = local.latencies.copy()
-        parts = [_Part(np.diff(local.offsets), local.links, local.coefficients)]
-        for part, seconds in self._between(fabric, sent, received):
-            counts = np.zeros(len(sources), dtype=np.intp)
-            counts[away] = part.counts
-            parts.append(evolve(part, counts=counts))
-            latencies[away] += seconds
-        return _in_series(parts, latencies)
+        return _in_series(local, away, self._between(fabric, sent, received))
 
     def path(self, fabric: Fabric, source: int, destination: int) -> Routes:
         """See ``Router.path``."""
@@ -193,25 +186,20 @@ class ClusterRouter(Router):
         first, last = source // layout.users * layout.own, destination // layout.users * layout.own
         return (first - first % rails + last % rails) // layout.own * layout.users + source % layout.users
 
-    def _between(self, fabric: Fabric, sent: IntArray, received: IntArray) -> Sequence[tuple[_Part, FloatArray]]:
-        """Return the parts of the ways from NPUs ``sent`` to NPUs ``received`` of other nodes, and their latencies."""
+    def _between(self, fabric: Fabric, sent: IntArray, received: IntArray) -> list[Routes]:
+        """Return the parts of the ways from NPUs ``sent`` to NPUs ``received`` of other nodes."""
         layout, own = self.layout, self.layout.own
         nics = [npu[:, None] // layout.users * own + np.arange(own) for npu in (sent, received)]
-        up = [step.up(sent // step.npus)[:, None] for step in layout.steps]
-        down = [step.down(received // step.npus)[:, None] for step in reversed(layout.steps)]
-        before, after = [(links, 1.0) for links in up], [(links, 1.0) for links in down]
+        into = [_alike(fabric, step.up(sent // step.npus)[:, None]) for step in layout.steps]
+        out = [_alike(fabric, step.down(received // step.npus)[:, None]) for step in reversed(layout.steps)]
         if layout.attached is not None:
             first, last = (layout.cables(npu[:, None], nic) for npu, nic in zip((sent, received), nics, strict=True))
-            before.append((layout.attached.up(first), 1 / own))
-            after.insert(0, (layout.attached.down(last), 1 / own))
-        into, out = (
-            [(_Part.of(links, share), fabric.latencies[links[:, 0]]) for links, share in ways]
-            for ways in (before, after)
-        )
+            into.append(_alike(fabric, layout.attached.up(first)))
+            out.insert(0, _alike(fabric, layout.attached.down(last)))
         return [*into, self._trunks(fabric, *nics), *out]
 
-    def _trunks(self, fabric: Fabric, nics: IntArray, others: IntArray) -> tuple[_Part, FloatArray]:
-        """Return the way between ``(F, n)`` NICs and as many others, and its latency."""
+    def _trunks(self, fabric: Fabric, nics: IntArray, others: IntArray) -> Routes:
+        """Return the ways between ``(F, n)`` NICs and as many others."""
         layout, network, tree = self.layout, self.network, self.network.tree
         trees, places = network.places(nics.ravel())
         _, ends = network.places(others.ravel())
@@ -221,41 +209,32 @@ class ClusterRouter(Router):
         seconds = np.where(used, fabric.latencies[ids], 0.0).sum(axis=1)
         counts = used.sum(axis=1)
         shares = None if layout.own == 1 else np.full(counts.sum(), 1 / layout.own)
-        part = _Part(counts.reshape(nics.shape).sum(axis=1), ids[used], shares)
-        return part, seconds.reshape(nics.shape).max(axis=1)
+        offsets = np.concatenate([[0], np.cumsum(counts.reshape(nics.shape).sum(axis=1))])
+        return Routes(offsets, ids[used], seconds.reshape(nics.shape).max(axis=1), shares)
 
 
-@frozen(eq=False)
-class _Part:
-    """A part of the ways of ``F`` flows.
-
-    Args:
-        counts: ``(F,)`` links of each.
-        links: ``(nnz,)`` links, flow by flow.
-        shares: ``(nnz,)`` share of its flow that each carries; ``None`` for 1.
-    """
-
-    counts: IntArray
-    links: IntArray
-    shares: FloatArray | None = None
-
-    @classmethod
-    def of(cls, links: IntArray, share: float = 1.0) -> _Part:
-        """Return the part of ``(F, n)`` links that each carry the same share."""
-        shares = None if share == 1.0 else np.full(links.size, share)
-        return cls(np.full(len(links), links.shape[1]), links.ravel(), shares)
+def _alike(fabric: Fabric, links: IntArray) -> Routes:
+    """Return the ways of ``F`` flows over ``(F, n)`` links side by side, which all carry the same."""
+    count = links.shape[1]
+    shares = None if count == 1 else np.full(links.size, 1 / count)
+    return Routes(np.arange(0, links.size + 1, count), links.ravel(), fabric.latencies[links[:, 0]], shares)
 
 
-def _in_series(parts: Sequence[_Part], latencies: FloatArray) -> Routes:
-    """Return the routes that consist of ``parts``, one after the other."""
-    counts = np.array([part.counts for part in parts])
+def _in_series(first: Routes, flows: IntArray, parts: Sequence[Routes]) -> Routes:
+    """Return routes that begin as ``first``; those numbered ``flows`` go on along ``parts``, one after the other."""
+    counts = np.zeros((1 + len(parts), len(first)), dtype=np.intp)
+    counts[0] = np.diff(first.offsets)
+    latencies = first.latencies.copy()
+    for row, part in zip(counts[1:], parts, strict=True):
+        row[flows] = np.diff(part.offsets)
+        latencies[flows] += part.latencies
     offsets = np.concatenate([[0], np.cumsum(counts.sum(axis=0))])
     starts = offsets[:-1] + np.cumsum(counts, axis=0) - counts
-    links = np.empty(offsets[-1], dtype=np.intp)
-    shares = None if all(part.shares is None for part in parts) else np.ones(offsets[-1])
-    for part, start in zip(parts, starts, strict=True):
-        place = np.repeat(start - np.cumsum(part.counts) + part.counts, part.counts) + np.arange(len(part.links))
+    links, shares = np.empty(offsets[-1], dtype=np.intp), np.ones(offsets[-1])
+    for part, start, count in zip((first, *parts), starts, counts, strict=True):
+        place = np.repeat(start - np.cumsum(count) + count, count) + np.arange(len(part.links))
         links[place] = part.links
-        if shares is not None and part.shares is not None:
-            shares[place] = part.shares
-    return Routes(offsets, links, latencies, shares)
+        if part.coefficients is not None:
+            shares[place] = part.coefficients
+    whole = all(part.coefficients is None for part in (first, *parts))
+    return Routes(offsets, links, latencies, None if whole else shares)
