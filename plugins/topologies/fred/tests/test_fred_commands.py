@@ -2,14 +2,22 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
+from collections.abc import Callable
+from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
+from xml.etree import ElementTree, ElementTree as ET
 
+import networkx as nx
 import pytest
+from attrs import frozen
 from click.testing import CliRunner, Result
 
 from fredfw.cli import main
+from fredfw_topology_fred.switch import FredSwitch, SwitchConfiguration, SwitchFlow
+from fredfw_topology_fred.switch.drawing import draw
 
 
 @pytest.fixture(autouse=True)
@@ -200,3 +208,247 @@ def test_check_routing_of_whole_wafers_and_of_one_switch() -> None:
 )
 def test_bad_input(arguments: list[str], message: str) -> None:
     assert is_refused(*arguments).startswith(message)
+
+
+SIZES = [(m, ports) for m in (2, 3, 4) for ports in (2, 3, 4, 5, 8, 13)] + [(2, 32)]
+NAMES = {"demultiplexer": "demux", "multiplexer": "mux"}
+SVG = "{http://www.w3.org/2000/svg}"
+
+PIN, PART, TITLE_WIDTH = 9, 40, 70
+
+Point = tuple[float, float]
+
+
+@frozen
+class Box:
+    """A part or a port as it is drawn: where its lines may begin and end, and what is written on it."""
+
+    kind: str
+    name: str
+    west: tuple[float, float, float]
+    """x, and y from and to."""
+    east: tuple[float, float, float]
+    text: str
+    fill: str
+    title: str
+
+
+@frozen(slots=False)
+class Drawn:
+    """What can be seen in a picture."""
+
+    text: str
+
+    @cached_property
+    def root(self) -> ET.Element:
+        return ET.fromstring(self.text)
+
+    @cached_property
+    def boxes(self) -> list[Box]:
+        return [box_of(group) for group in self.root.iter(f"{SVG}g") if "data-kind" in group.attrib]
+
+    @cached_property
+    def lines(self) -> list[tuple[list[Point], int | None]]:
+        """Points, and the flow whose colour the line has."""
+        return [
+            (points_of(line), int(group.attrib["data-flow"]) if "data-flow" in group.attrib else None)
+            for group in self.root.iter(f"{SVG}g")
+            for line in group.findall(f"{SVG}polyline")
+        ]
+
+    def graph(self, flow: int | None = None) -> nx.DiGraph[str]:
+        """What the lines join: those of one flow, or all."""
+        graph: nx.DiGraph[str] = nx.DiGraph()
+        for points, number in self.lines:
+            if flow is None or number == flow:
+                (before,) = (box.name for box in self.boxes if touches(points[0], box.east))
+                (after,) = (box.name for box in self.boxes if touches(points[-1], box.west))
+                graph.add_edge(before, after)
+        return graph
+
+
+def points_of(element: ET.Element) -> list[Point]:
+    pairs = (pair.split(",") for pair in element.attrib["points"].split())
+    return [(float(x), float(y)) for x, y in pairs]
+
+
+def box_of(group: ET.Element) -> Box:
+    kind = group.attrib["data-kind"]
+    text, title = group.findtext(f"{SVG}text", ""), group.findtext(f"{SVG}title", "")
+    circle, polygon = group.find(f"{SVG}circle"), group.find(f"{SVG}polygon")
+    if circle is not None:
+        x, y, radius = (float(circle.attrib[name]) for name in ("cx", "cy", "r"))
+        name, fill = f"{kind.removesuffix('put')}{text}", circle.attrib["fill"]
+        return Box(kind, name, (x - radius, y, y), (x + radius, y, y), text, fill, title)
+    assert polygon is not None
+    points = points_of(polygon)
+    left, right = min(points)[0], max(points)[0]
+    west, east = ([y for x, y in points if x == side] for side in (left, right))
+    return Box(
+        kind,
+        group.attrib["data-name"],
+        (left, min(west), max(west)),
+        (right, min(east), max(east)),
+        text,
+        polygon.attrib["fill"],
+        title,
+    )
+
+
+def touches(point: Point, side: tuple[float, float, float]) -> bool:
+    """Whether a point is on a side; numbers in the picture are rounded to tenths."""
+    (x, y), (at, low, high) = point, side
+    return abs(x - at) <= 0.11 and low - 0.11 <= y <= high + 0.11
+
+
+def rotations(ports: int) -> tuple[SwitchFlow, ...]:
+    return tuple(SwitchFlow([port], [(port + 3) % ports]) for port in range(ports))
+
+
+def halves(ports: int) -> tuple[SwitchFlow, ...]:
+    """Two flows that meet at every microswitch, from reduction to a few and from few to many."""
+    even, odd = range(0, ports, 2), range(1, ports, 2)
+    return SwitchFlow(even, even[:2]), SwitchFlow(odd[-1:], odd)
+
+
+def example(m: int, ports: int, flows: tuple[SwitchFlow, ...]) -> tuple[SwitchConfiguration, Drawn]:
+    configuration = FredSwitch(m, ports).route(flows)
+    return configuration, Drawn(draw(configuration))
+
+
+@pytest.mark.parametrize(("m", "ports"), SIZES)
+def test_the_lines_join_the_parts_of_the_switch(m: int, ports: int) -> None:
+    switch = FredSwitch(m, ports)
+    graph = switch.to_networkx()
+    _, drawn = example(m, ports, halves(ports))
+    kinds = {node: NAMES.get(kind, kind) for node, kind in nx.get_node_attributes(graph, "kind").items()}
+    assert {box.name: box.kind for box in drawn.boxes} == kinds
+    counts = Counter(box.kind for box in drawn.boxes)
+    parts = switch.microswitches
+    assert [counts[kind] for kind in ("R", "D", "RD")] == [parts.r, parts.d, parts.rd]
+    assert [counts[kind] for kind in ("demux", "mux")] == [parts.demultiplexers, parts.multiplexers]
+    assert counts["input"] == counts["output"] == ports
+    assert len(drawn.lines) == graph.number_of_edges()
+    assert set(drawn.graph().edges) == set(graph.edges)
+
+
+@pytest.mark.parametrize(("m", "ports"), [(2, 2), (2, 3), (2, 8), (3, 7), (4, 9)])
+@pytest.mark.parametrize("flows_on", [rotations, halves])
+def test_the_colour_of_a_flow_leads_from_each_input_to_each_output(
+    m: int, ports: int, flows_on: Callable[[int], tuple[SwitchFlow, ...]]
+) -> None:
+    flows = flows_on(ports)
+    configuration, drawn = example(m, ports, flows)
+    by_name = {box.name: box for box in drawn.boxes}
+    doing = {}
+    graphs = [drawn.graph(number) for number in range(len(flows))]
+    for graph, flow in zip(graphs, configuration.flows, strict=True):
+        sources = {node for node, degree in graph.in_degree if degree == 0}
+        targets = {node for node, degree in graph.out_degree if degree == 0}
+        assert sources == {f"in{port}" for port in flow.inputs}
+        assert targets == {f"out{port}" for port in flow.outputs}
+        for source in sources:
+            assert targets <= nx.descendants(graph, source)
+        assert len({by_name[pin].fill for pin in sources | targets}) == 1
+        for node in graph.nodes - sources - targets:
+            letters = "R" * (graph.in_degree(node) == 2) + "D" * (graph.out_degree(node) == 2)
+            if letters:
+                doing[node] = letters, by_name[next(iter(sources))].fill, str(flow).replace("->", " → ")
+    for box in drawn.boxes:
+        if box.kind in ("input", "output"):
+            assert box.title == f"{box.kind} {box.text}"
+        elif box.name in doing:
+            letters, fill, flow_text = doing[box.name]
+            assert (box.text, box.fill) == (letters, fill)
+            verbs = " and ".join({"R": "reduces", "D": "distributes"}[letter] for letter in letters)
+            assert box.title == f"{box.name}: {verbs} {flow_text}"
+        else:
+            assert (box.text, box.fill) == (box.kind, "white")
+            used = any(box.name in graph for graph in graphs)
+            assert box.title == f"{box.name}: {'passes on' if used else 'idle'}"
+
+
+@pytest.mark.parametrize(("m", "ports"), SIZES)
+def test_nothing_is_on_top_of_anything_else(m: int, ports: int) -> None:
+    _, drawn = example(m, ports, rotations(ports))
+    columns: dict[float, list[tuple[float, float]]] = {}
+    for box in drawn.boxes:
+        columns.setdefault(box.west[0], []).append(reaches(box))
+    assert all(right - left > PART for left, right in pairwise(sorted(columns)))
+    for spans in columns.values():
+        assert all(above[1] < below[0] for above, below in pairwise(sorted(spans)))
+    # No line crosses the title of a frame, which is in its upper left corner.
+    frames = [text for text in drawn.root.iter(f"{SVG}text") if ": FRED" in (text.text or "")]
+    assert bool(frames) == (ports > 4)
+    for text in frames:
+        left, base = float(text.attrib["x"]), float(text.attrib["y"])
+        for points, _ in drawn.lines:
+            for start, end in pairwise(points):
+                shares = [clip((x - start[0]) / (end[0] - start[0])) for x in (left, left + TITLE_WIDTH)]
+                if shares[0] < shares[1]:  # passes below or above it
+                    heights = [start[1] + (end[1] - start[1]) * share for share in shares]
+                    assert max(heights) < base - 8 or min(heights) > base + 3
+
+
+def reaches(box: Box) -> tuple[float, float]:
+    extra = PIN if box.kind in ("input", "output") else 0
+    return min(box.west[1], box.east[1]) - extra, max(box.west[2], box.east[2]) + extra
+
+
+def clip(share: float) -> float:
+    return min(max(share, 0), 1)
+
+
+@pytest.mark.parametrize(("m", "ports"), [(2, 2), (2, 8), (3, 7), (3, 17), (2, 32), (4, 17)])
+@pytest.mark.parametrize("flows_on", [rotations, halves])
+def test_legend_and_drawing_fit_the_page(m: int, ports: int, flows_on: Callable[[int], tuple[SwitchFlow, ...]]) -> None:
+    flows = flows_on(ports)
+    _, drawn = example(m, ports, flows)
+    width, height = float(drawn.root.attrib["width"]), float(drawn.root.attrib["height"])
+    assert drawn.root.attrib["viewBox"] == f"0 0 {drawn.root.attrib['width']} {drawn.root.attrib['height']}"
+    drawing, legend = (group for group in drawn.root.findall(f"{SVG}g") if "transform" in group.attrib)
+    head = float(drawing.attrib["transform"].removeprefix("translate(0 ").removesuffix(")"))
+    bottom = head + max(reaches(box)[1] for box in drawn.boxes)
+    assert all(0 < box.west[0] < box.east[0] < width for box in drawn.boxes)
+    down, scale = legend.attrib["transform"].removeprefix("translate(0 ").removesuffix(")").split(") scale(")
+    texts = legend.findall(f"{SVG}text")
+    assert [text.text for text in texts[: len(flows)]] == [str(flow).replace("->", " → ") for flow in flows]
+    for text in texts:
+        x, y, size = (float(scale) * float(text.attrib[name]) for name in ("x", "y", "font-size"))
+        assert x + 0.6 * size * len(text.text or "") <= width
+        assert bottom < float(down) + y - size
+        assert float(down) + y < height
+
+
+def test_each_flow_has_a_line_style_of_its_own() -> None:
+    _, drawn = example(2, 32, rotations(32))
+    groups = [group for group in drawn.root.iter(f"{SVG}g") if "data-flow" in group.attrib]
+    styles = [(group.attrib["stroke"], group.attrib["stroke-dasharray"]) for group in groups]
+    assert len(set(styles)) == 32
+    assert len({colour for colour, _ in styles}) == 8
+    assert {dash for _, dash in styles[:8]} == {"none"}
+    legend = [line.attrib for line in drawn.root.iter(f"{SVG}line")]
+    assert [(line["stroke"], line["stroke-dasharray"]) for line in legend] == styles
+
+
+def test_the_picture_says_in_words_what_it_shows() -> None:
+    _, drawn = example(2, 8, (SwitchFlow([3, 4, 5], [3, 4, 5]), SwitchFlow([0], [1, 2])))
+    assert drawn.root.attrib["role"] == "img"
+    assert drawn.root.findtext(f"{SVG}title") == "FRED_2(8)"
+    assert drawn.root.findtext(f"{SVG}desc") == "Flows: {3,4,5} → {3,4,5}; {0} → {1,2}"
+    groups = [group for group in drawn.root.iter(f"{SVG}g") if "data-flow" in group.attrib]
+    assert [group.findtext(f"{SVG}title") for group in groups] == ["{3,4,5} → {3,4,5}", "{0} → {1,2}"]
+
+
+@pytest.mark.parametrize(("m", "ports"), [(2, 2), (4, 3), (3, 8)])
+def test_an_idle_switch_is_drawn_in_grey(m: int, ports: int) -> None:
+    drawn = Drawn(draw(FredSwitch(m, ports).idle()))
+    assert drawn.root.findtext(f"{SVG}desc") == "Flows: none"
+    assert {number for _, number in drawn.lines} == {None}
+    assert {box.fill for box in drawn.boxes} == {"white"}
+
+
+def test_equal_configurations_give_equal_text() -> None:
+    flows = (SwitchFlow([5, 3, 4], {4, 5, 3}), SwitchFlow([0, 1], [7, 6]))
+    again = tuple(SwitchFlow(sorted(flow.inputs), sorted(flow.outputs, reverse=True)) for flow in flows)
+    assert draw(FredSwitch(2, 8).route(flows)) == draw(FredSwitch(2, 8).route(again))

@@ -62,7 +62,7 @@ def test_phases_of_a_small_strategy() -> None:
 
 
 def test_three_middle_switches_are_enough_for_20_npus() -> None:
-    # That every one of these phases is also delivered, by execution, is in test_fred_ports.py.
+    # That every one of these phases is also delivered, by execution, is in test_fred_topology.py.
     answer = checked(3)
     kinds = [(one.size("mp") > 1, one.size("dp") > 1, one.size("pp")) for one in strategies(20)]
     number = sum(mp + dp + 2 * (pp > 1) + (mp and dp) * (pp - 1) for mp, dp, pp in kinds)
