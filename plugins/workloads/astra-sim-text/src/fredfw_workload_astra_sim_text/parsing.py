@@ -37,27 +37,16 @@ _DLRM = "HYBRID_DLRM"
 
 @frozen
 class Call:
-    """A collective.
+    """A collective."""
 
-    Args:
-        pattern: ``None`` for none.
-        group: Empty, ``EP`` or ``DP_EP``.
-        size: Bytes, as ASTRA-sim counts them.
-    """
-
-    pattern: Pattern | None
-    group: str
-    size: float
+    pattern: Pattern | None  # `None` for none
+    group: str  # empty, `EP` or `DP_EP`
+    size: float  # bytes, as ASTRA-sim counts them
 
 
 @frozen
 class Phase:
-    """Computation and what is communicated after it.
-
-    Args:
-        time: As it is in the file.
-        call: The collective.
-    """
+    """Computation and what is communicated after it."""
 
     time: float
     call: Call
@@ -65,40 +54,24 @@ class Phase:
 
 @frozen
 class Layer:
-    """A line.
-
-    Args:
-        name: Of the layer.
-        forward: The forward pass.
-        inputs: Gradients of its inputs.
-        weights: Gradients of its weights.
-        update: Time after each of its collectives.
-        policy: How this layer is split, for ``HYBRID_CUSTOMIZED``.
-    """
+    """A line."""
 
     name: str
     forward: Phase
-    inputs: Phase
-    weights: Phase
-    update: float
-    policy: str
+    inputs: Phase  # gradients of its inputs
+    weights: Phase  # gradients of its weights
+    update: float  # time after each of its collectives
+    policy: str  # how this layer is split, for `HYBRID_CUSTOMIZED`
 
 
 @frozen
 class Text:
-    """A whole file.
+    """A whole file."""
 
-    Args:
-        policy: One of ``POLICIES``.
-        values: Numbers of the first line, by keyword.
-        checkpoints: Layers whose inputs are kept.
-        restarts: Layers before whose backward pass the forward pass is done again from the checkpoint before.
-        layers: In order.
-    """
-
-    policy: str
-    values: Mapping[str, int]
-    checkpoints: frozenset[int]
+    policy: str  # one of `POLICIES`
+    values: Mapping[str, int]  # numbers of the first line, by keyword
+    checkpoints: frozenset[int]  # layers whose inputs are kept
+    # layers before whose backward pass the forward pass is done again from the checkpoint before
     restarts: frozenset[int]
     layers: tuple[Layer, ...]
 

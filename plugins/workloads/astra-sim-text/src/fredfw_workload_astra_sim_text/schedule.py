@@ -21,23 +21,14 @@ _ALL_MODEL = ("MODEL", "DISTRIBUTED_INFERENCE")
 
 @define
 class Schedule:
-    """Adds the tasks of passes over the layers; every rank does the same.
-
-    Args:
-        text: The file.
-        mesh: The ranks.
-        unit: Seconds of a unit of time in the file.
-        builder: Where the tasks go.
-        after: What the next computation waits for.
-        weights: The last task of each layer's collective of weight gradients.
-    """
+    """Adds the tasks of passes over the layers; every rank does the same."""
 
     text: Text
     mesh: DeviceMesh
-    unit: float
-    builder: GraphBuilder
-    after: list[int] = Factory(list)
-    weights: dict[int, int] = Factory(dict)
+    unit: float  # seconds of a unit of time in the file
+    builder: GraphBuilder  # where the tasks go
+    after: list[int] = Factory(list)  # what the next computation waits for
+    weights: dict[int, int] = Factory(dict)  # the last task of each layer's collective of weight gradients
 
     def graph(self, passes: int) -> TaskGraph:
         """Return so many passes."""

@@ -19,15 +19,9 @@ _ROUNDED = 1 + 1e-9  # a mean over NPUs is rounded
 
 
 class Message(NamedTuple):
-    """A message that is offered to the network.
+    """A message that is offered to the network."""
 
-    Args:
-        gap: Seconds since the one before of the same source.
-        destination: Rank.
-        size: Bytes.
-    """
-
-    gap: float
+    gap: float  # seconds since the one before of the same source
     destination: int
     size: float
 

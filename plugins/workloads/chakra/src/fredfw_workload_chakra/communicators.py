@@ -24,17 +24,11 @@ _GROUPS = '{"1": [0, 1], "2": [2, 3]}: ranks by the name of the communicator'
 
 @define
 class Communicators:
-    """Communicators, numbered as nodes need them.
-
-    Args:
-        ranks: Number of ranks.
-        listed: Ranks by name, of the file of communicators.
-        dimensions: Sizes of the network's dimensions, or none.
-    """
+    """Communicators, numbered as nodes need them."""
 
     ranks: int
-    listed: Groups
-    dimensions: tuple[int, ...]
+    listed: Groups  # ranks by name, of the file of communicators
+    dimensions: tuple[int, ...]  # sizes of the network's dimensions, or none
     _known: dict[tuple[object, ...], int] = field(factory=dict, init=False)
     members: list[IntArray] = field(factory=list, init=False)
 

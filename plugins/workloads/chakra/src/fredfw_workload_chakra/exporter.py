@@ -89,18 +89,13 @@ def _timed(timeline: Timeline) -> TaskGraph:
 
 @define
 class _Writer:
-    """Makes the nodes of each rank, task by task.
-
-    Args:
-        graph: The tasks.
-        receivers: Whether the receiver of a transfer waits for what the transfer comes after, as its sender does.
-        nodes: Those of each rank, which are numbered from 0.
-        groups: Names of communicators by their ranks in order.
-    """
+    """Makes the nodes of each rank, task by task."""
 
     graph: TaskGraph
+    # whether the receiver of a transfer waits for what the transfer comes after, as its sender does
     receivers: bool = True
-    nodes: list[list[Node]] = field(init=False)
+    nodes: list[list[Node]] = field(init=False)  # those of each rank, which are numbered from 0
+    # names of communicators by their ranks in order
     groups: dict[tuple[int, ...], str] = field(factory=dict, init=False)
     _after: list[dict[int, list[int]]] = field(factory=list, init=False)  # of each task, by rank: nodes to wait for
     _tags: Counter[tuple[int, int]] = field(factory=Counter, init=False)

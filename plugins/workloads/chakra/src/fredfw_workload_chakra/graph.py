@@ -33,15 +33,10 @@ _LONG = 60  # characters of a name in an error; tracers put whole signatures the
 
 @frozen
 class Loaded:
-    """What was read.
-
-    Args:
-        graph: One iteration.
-        notes: What a reader must know.
-    """
+    """What was read."""
 
     graph: TaskGraph
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  # what a reader must know
 
 
 @define

@@ -82,62 +82,36 @@ NUMBERS = (
 
 
 class Node(NamedTuple):
-    """One node, as the schema has it.
+    """One node, as the schema has it."""
 
-    Args:
-        id: Different from that of all others of the rank.
-        name: For people.
-        type: What it does.
-        data: Nodes that it depends on.
-        control: Likewise.
-        micros: Duration in whole microseconds.
-        attributes: Values by name.
-        inputs: What a ``METADATA`` node says.
-    """
-
-    id: int
-    name: str
+    id: int  # different from that of all others of the rank
+    name: str  # for people
     type: int
-    data: Sequence[int] = ()
+    data: Sequence[int] = ()  # nodes that it depends on
     control: Sequence[int] = ()
-    micros: int = 0
-    attributes: Mapping[str, Value] = {}
-    inputs: str = ""
+    micros: int = 0  # duration in whole microseconds
+    attributes: Mapping[str, Value] = {}  # values by name
+    inputs: str = ""  # what a `METADATA` node says
 
 
 @frozen(eq=False)
 class Trace:
-    """The ``N`` nodes of one rank, in the order of the file.
+    """The ``N`` nodes of one rank, in the order of the file."""
 
-    Args:
-        ids: ``(N,)`` different from each other in a good file.
-        names: ``(N,)``.
-        types: ``(N,)`` of ``NodeType``.
-        micros: ``(N,)`` duration in microseconds, 0 where there is none.
-        dependency_offsets: ``(N + 1,)``.
-        dependencies: ``(E,)`` ids of the nodes that each depends on, data and control.
-        control: ``(E,)`` which of these are control dependencies.
-        numbers: ``(N,)`` values of each of ``NUMBERS``, NaN where a node has none.
-        groups: ``(N,)`` index into ``group_names``, -1 where a node has none.
-        group_names: Names of communicators.
-        dimensions: Which dimensions of the network a collective uses, by number of the node.
-        inputs: What ``METADATA`` nodes say.
-        metadata: What the file says of itself, by name.
-    """
-
-    ids: IntArray
+    ids: IntArray  # `(N,)` different from each other in a good file
     names: Sequence[str]
-    types: IntArray
-    micros: FloatArray
-    dependency_offsets: IntArray
-    dependencies: IntArray
-    control: BoolArray
-    numbers: Mapping[str, FloatArray]
-    groups: IntArray
-    group_names: tuple[str, ...]
+    types: IntArray  # `(N,)` of `NodeType`
+    micros: FloatArray  # `(N,)` duration in microseconds, 0 where there is none
+    dependency_offsets: IntArray  # `(N + 1,)`
+    dependencies: IntArray  # `(E,)` ids of the nodes that each depends on, data and control
+    control: BoolArray  # `(E,)` which of these are control dependencies
+    numbers: Mapping[str, FloatArray]  # `(N,)` values of each of `NUMBERS`, NaN where a node has none
+    groups: IntArray  # `(N,)` index into `group_names`, -1 where a node has none
+    group_names: tuple[str, ...]  # names of communicators
+    # which dimensions of the network a collective uses, by number of the node
     dimensions: Mapping[int, tuple[bool, ...]]
-    inputs: tuple[str, ...]
-    metadata: Mapping[str, Value]
+    inputs: tuple[str, ...]  # what `METADATA` nodes say
+    metadata: Mapping[str, Value]  # what the file says of itself, by name
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -38,23 +38,14 @@ class DamagedError(Exception):
 
 
 class Fields(NamedTuple):
-    """One field of some messages.
+    """One field of some messages."""
 
-    Args:
-        which: ``(M,)`` number of the message.
-        number: ``(M,)`` number of the field.
-        wire: ``(M,)`` how it is written.
-        value: ``(M,)`` the number, as it is written; for a ``LENGTH`` the number of bytes.
-        start: ``(M,)`` where the bytes of a ``LENGTH`` begin.
-        stop: ``(M,)`` where they end.
-    """
-
-    which: IntArray
-    number: Words
-    wire: Words
-    value: Words
-    start: IntArray
-    stop: IntArray
+    which: IntArray  # `(M,)` number of the message
+    number: Words  # `(M,)` number of the field
+    wire: Words  # `(M,)` how it is written
+    value: Words  # `(M,)` the number, as it is written; for a `LENGTH` the number of bytes
+    start: IntArray  # `(M,)` where the bytes of a `LENGTH` begin
+    stop: IntArray  # `(M,)` where they end
 
     def of(self, number: int, wire: int) -> BoolArray:
         """Return which of them are the field ``number``, written so."""
@@ -118,32 +109,21 @@ def fields(data: Bytes, start: IntArray, stop: IntArray) -> Iterator[Fields]:
 
 
 class Lists(NamedTuple):
-    """All occurrences of a field that may be repeated.
+    """All occurrences of a field that may be repeated."""
 
-    Args:
-        which: ``(L,)`` number of the message; not sorted.
-        start: ``(L,)`` where the bytes begin.
-        stop: ``(L,)`` where they end.
-    """
-
-    which: IntArray
-    start: IntArray
-    stop: IntArray
+    which: IntArray  # `(L,)` number of the message; not sorted
+    start: IntArray  # `(L,)` where the bytes begin
+    stop: IntArray  # `(L,)` where they end
 
 
 class Gathered(NamedTuple):
-    """Fields of ``N`` messages in columns, by number of the field.
+    """Fields of ``N`` messages in columns, by number of the field."""
 
-    Args:
-        numbers: ``(N,)`` values; 0 where a message has none, the last one where it has several.
-        texts: ``(2, N)`` where the bytes begin and end; nothing is between where a message has none.
-        lists: All occurrences of fields that may be repeated.
-        loose: Items of lists of numbers that are fields on their own: number of the message, and value.
-    """
-
-    numbers: Mapping[int, Words]
+    numbers: Mapping[int, Words]  # `(N,)` values; 0 where a message has none, the last one where it has several
+    # `(2, N)` where the bytes begin and end; nothing is between where a message has none
     texts: Mapping[int, IntArray]
-    lists: Mapping[int, Lists]
+    lists: Mapping[int, Lists]  # all occurrences of fields that may be repeated
+    # items of lists of numbers that are fields on their own: number of the message, and value
     loose: Mapping[int, tuple[IntArray, Words]]
 
     def items(self, data: Bytes, number: int) -> tuple[IntArray, Words]:

@@ -9,21 +9,13 @@ from attrs import define, field, frozen
 
 @frozen
 class Block:
-    """A part of a network that is computed as one task. Everything but the parameters is per sample.
+    """A part of a network that is computed as one task. Everything but the parameters is per sample."""
 
-    Args:
-        name: As in the paper that defines the network.
-        parameters: Trainable numbers.
-        flops: Forward floating-point operations of convolutions and linear layers, two per multiply-add.
-        stored: Outputs of its layers (numbers), which the backward pass needs.
-        moved: Numbers that its layers read and write in forward, parameters excluded.
-    """
-
-    name: str
-    parameters: int
-    flops: int
-    stored: int
-    moved: int
+    name: str  # as in the paper that defines the network
+    parameters: int  # trainable numbers
+    flops: int  # forward floating-point operations of convolutions and linear layers, two per multiply-add
+    stored: int  # outputs of its layers (numbers), which the backward pass needs
+    moved: int  # numbers that its layers read and write in forward, parameters excluded
 
 
 @define
@@ -31,14 +23,10 @@ class Walk:
     """A feature map on its way through a network, and what the layers since the last block have cost.
 
     A ReLU is taken to be fused with the layer before it and costs nothing.
-
-    Args:
-        channels: Channels of the feature map.
-        size: Its height and width.
     """
 
-    channels: int
-    size: int
+    channels: int  # channels of the feature map
+    size: int  # its height and width
     _parameters: int = field(default=0, init=False)
     _flops: int = field(default=0, init=False)
     _stored: int = field(default=0, init=False)

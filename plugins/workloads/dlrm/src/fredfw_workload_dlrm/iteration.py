@@ -15,40 +15,24 @@ from fredfw_workload_dlrm.model import Layer, Shape
 
 @frozen
 class Bytes:
-    """Bytes of a number.
+    """Bytes of a number."""
 
-    Args:
-        weight: Of an MLP.
-        gradient: Of an MLP's weight.
-        activation: Of an activation, and of an embedding on its way.
-        embedding: Of a table.
-    """
-
-    weight: float
-    gradient: float
-    activation: float
-    embedding: float
+    weight: float  # of an MLP
+    gradient: float  # of an MLP's weight
+    activation: float  # of an activation, and of an embedding on its way
+    embedding: float  # of a table
 
 
 @define
 class Iteration:
-    """Builds the tasks of an iteration.
-
-    Args:
-        shape: The model.
-        widths: ``(workers,)`` numbers that each worker's pieces of tables give for a sample.
-        samples: Samples of each worker.
-        size: Bytes of each number.
-        hidden: Whether the bottom MLP runs beside the all-to-alls.
-        bucket: Bytes of gradients that an all-reduce waits for.
-    """
+    """Builds the tasks of an iteration."""
 
     shape: Shape
-    widths: IntArray
-    samples: int
-    size: Bytes
-    hidden: bool
-    bucket: float
+    widths: IntArray  # `(workers,)` numbers that each worker's pieces of tables give for a sample
+    samples: int  # samples of each worker
+    size: Bytes  # bytes of each number
+    hidden: bool  # whether the bottom MLP runs beside the all-to-alls
+    bucket: float  # bytes of gradients that an all-reduce waits for
     _builder: GraphBuilder = field(init=False)
     _buckets: GradientBuckets = field(init=False)
 

@@ -12,49 +12,31 @@ from fredfw.errors import InputError
 
 @frozen
 class Layer:
-    """A part of the model that is computed as one task. Everything but the parameters is per sample.
+    """A part of the model that is computed as one task. Everything but the parameters is per sample."""
 
-    Args:
-        name: For traces and messages.
-        parameters: Trainable numbers.
-        flops: Forward floating-point operations, two per multiply-add.
-        moved: Numbers that it reads and writes in forward, parameters excluded.
-        stored: Its outputs, which the backward pass needs.
-    """
-
-    name: str
-    parameters: int
-    flops: int
-    moved: int
-    stored: int
+    name: str  # for traces and messages
+    parameters: int  # trainable numbers
+    flops: int  # forward floating-point operations, two per multiply-add
+    moved: int  # numbers that it reads and writes in forward, parameters excluded
+    stored: int  # its outputs, which the backward pass needs
 
 
 @frozen
 class Shape:
     """The shape of a model (Naumov et al. 2019, arXiv 1906.00091).
 
-    Args:
-        tables: Embedding tables, one for each categorical feature.
-        embedding_dim: Numbers in a row of a table.
-        rows: Rows of each table; one number stands for all.
-        pooling: Rows that a sample looks up in each table; their sum is its feature.
-        bottom_mlp: Dense features, then the width of each layer; the last one is ``embedding_dim``.
-        top_mlp: Width of each layer; its input is what the interaction gives.
-        interaction: ``dot``, the products of all pairs of features beside the bottom MLP's output, or ``concatenate``.
-        biases: Whether the layers have biases.
-
     Raises:
         InputError: The last layer of the bottom MLP is not as wide as an embedding, or ``rows`` has another length.
     """
 
-    tables: int
-    embedding_dim: int
-    rows: tuple[int, ...]
-    pooling: int
-    bottom_mlp: tuple[int, ...]
-    top_mlp: tuple[int, ...]
-    interaction: str
-    biases: bool = field(default=True)
+    tables: int  # embedding tables, one for each categorical feature
+    embedding_dim: int  # numbers in a row of a table
+    rows: tuple[int, ...]  # rows of each table; one number stands for all
+    pooling: int  # rows that a sample looks up in each table; their sum is its feature
+    bottom_mlp: tuple[int, ...]  # dense features, then the width of each layer; the last one is `embedding_dim`
+    top_mlp: tuple[int, ...]  # width of each layer; its input is what the interaction gives
+    interaction: str  # `dot`, the products of all pairs of features beside the bottom MLP's output, or `concatenate`
+    biases: bool = field(default=True)  # whether the layers have biases
 
     def __attrs_post_init__(self) -> None:
         if len(self.bottom_mlp) < 2:

@@ -14,17 +14,12 @@ from fredfw_workload_dlrm.model import Shape
 class Sharding:
     """Embedding tables, cut by columns into pieces that the workers take in turn.
 
-    Args:
-        shape: The model.
-        column_shards: Pieces of each table; each has all rows and an equal share of the columns.
-        workers: Number of workers.
-
     Raises:
         InputError: The columns cannot be divided evenly, or there are fewer pieces than workers.
     """
 
     shape: Shape
-    column_shards: int
+    column_shards: int  # pieces of each table; each has all rows and an equal share of the columns
     workers: int
 
     def __attrs_post_init__(self) -> None:

@@ -9,25 +9,15 @@ from attrs import field, frozen
 
 @frozen
 class Layer:
-    """A part of the model that is computed as one task. All but the parameters is per sample (a pair of sentences).
+    """A part of the model that is computed as one task. All but the parameters is per sample (a pair of sentences)."""
 
-    Args:
-        name: For traces and messages.
-        parameters: Trainable numbers.
-        matrices: Those of them that are weights of an LSTM or of the softmax.
-        flops: Forward floating-point operations of matrix products, two per multiply-add.
-        read: Parameters that a forward pass reads; those of a time step count as often as there are time steps.
-        moved: Activations that it reads and writes in forward.
-        stored: Activations that the backward pass needs.
-    """
-
-    name: str
-    parameters: int
-    matrices: int
-    flops: int
-    read: int
-    moved: int
-    stored: int
+    name: str  # for traces and messages
+    parameters: int  # trainable numbers
+    matrices: int  # those of them that are weights of an LSTM or of the softmax
+    flops: int  # forward floating-point operations of matrix products, two per multiply-add
+    read: int  # parameters that a forward pass reads; those of a time step count as often as there are time steps
+    moved: int  # activations that it reads and writes in forward
+    stored: int  # activations that the backward pass needs
 
 
 @frozen
@@ -36,28 +26,18 @@ class Shape:
 
     The first layer of the encoder is bidirectional, so the second one has an input of twice the width. All layers of
     the decoder but the first take the context, what attention gives, beside their input.
-
-    Args:
-        encoder_layers: LSTM layers; the bidirectional one counts once.
-        decoder_layers: LSTM layers.
-        hidden: Units of each.
-        vocabulary: Word pieces of each language.
-        sequence: Word pieces of a sentence, in each language.
-        context_first: Whether the first layer of the decoder takes the context of the time step before.
-        lstm_biases: Bias vectors of an LSTM: 1, or 2 as in cuDNN.
-        softmax_bias: Whether the logits have a bias.
-        shared_embeddings: Whether both languages have one table of embeddings.
     """
 
-    encoder_layers: int
+    encoder_layers: int  # LSTM layers; the bidirectional one counts once
     decoder_layers: int
-    hidden: int
-    vocabulary: int
-    sequence: int
+    hidden: int  # units of each
+    vocabulary: int  # word pieces of each language
+    sequence: int  # word pieces of a sentence, in each language
+    # whether the first layer of the decoder takes the context of the time step before
     context_first: bool = field(default=True)
-    lstm_biases: int = field(default=1)
-    softmax_bias: bool = field(default=False)
-    shared_embeddings: bool = field(default=False)
+    lstm_biases: int = field(default=1)  # bias vectors of an LSTM: 1, or 2 as in cuDNN
+    softmax_bias: bool = field(default=False)  # whether the logits have a bias
+    shared_embeddings: bool = field(default=False)  # whether both languages have one table of embeddings
 
     @property
     def layers(self) -> tuple[Layer, ...]:

@@ -55,27 +55,17 @@ _BYTES = {
 
 @frozen
 class Call:
-    """One collective, send or receive of one rank.
+    """One collective, send or receive of one rank."""
 
-    Args:
-        kind: Which of these.
-        pattern: The collective; ``None`` for a send or receive.
-        bytes: Its size: of a collective as nccl-tests counts it (the larger one of input and output), 0 for a barrier.
-        group: Name of the process group.
-        description: What PyTorch's user calls the group; empty if nothing.
-        ranks: Members of the group, in its order.
-        peer: The other rank of a send or receive, else -1.
-        splits: Bytes for each member of an all-to-all with split sizes; empty for others.
-    """
-
-    kind: TaskKind
-    pattern: Pattern | None
+    kind: TaskKind  # which of these
+    pattern: Pattern | None  # the collective; `None` for a send or receive
+    # its size: of a collective as nccl-tests counts it (the larger one of input and output), 0 for a barrier
     bytes: float
-    group: str
-    description: str
-    ranks: tuple[int, ...]
-    peer: int = -1
-    splits: tuple[float, ...] = ()
+    group: str  # name of the process group
+    description: str  # what PyTorch's user calls the group; empty if nothing
+    ranks: tuple[int, ...]  # members of the group, in its order
+    peer: int = -1  # the other rank of a send or receive, else -1
+    splits: tuple[float, ...] = ()  # bytes for each member of an all-to-all with split sizes; empty for others
 
     @property
     def label(self) -> str:

@@ -16,21 +16,13 @@ _MICROSECOND = 1e-6
 
 @frozen
 class Node:
-    """One node of one rank.
+    """One node of one rank."""
 
-    Args:
-        name: For messages and pictures.
-        label: What its time is charged to.
-        seconds: Duration of a computation; 0 for communication.
-        after: Nodes of the same rank that it waits for, by place.
-        call: What it communicates; ``None`` for a computation.
-    """
-
-    name: str
-    label: str
-    seconds: float
-    after: tuple[int, ...]
-    call: Call | None = None
+    name: str  # for messages and pictures
+    label: str  # what its time is charged to
+    seconds: float  # duration of a computation; 0 for communication
+    after: tuple[int, ...]  # nodes of the same rank that it waits for, by place
+    call: Call | None = None  # what it communicates; `None` for a computation
 
 
 def nodes(work: Operations, order: Order, *, gap: float, host: bool) -> list[Node]:
@@ -69,20 +61,12 @@ def nodes(work: Operations, order: Order, *, gap: float, host: bool) -> list[Nod
 
 @define
 class _Chain:
-    """The computation of a rank, made as time goes on.
+    """The computation of a rank, made as time goes on."""
 
-    Args:
-        runs: Start and end of what runs without a gap.
-        names: What begins when.
-        host: Whether gaps take time.
-        position: How far it is.
-        nodes: What is made.
-    """
-
-    runs: list[list[float]]
-    names: dict[float, str]
-    host: bool
-    position: float
+    runs: list[list[float]]  # start and end of what runs without a gap
+    names: dict[float, str]  # what begins when
+    host: bool  # whether gaps take time
+    position: float  # how far it is
     nodes: list[Node] = field(factory=list, init=False)
     _run: int = field(default=0, init=False)
     _last: tuple[int, ...] = field(default=(), init=False)  # the last computation, and calls that the next waits for

@@ -21,48 +21,29 @@ COMMUNICATION = "communication"
 
 @frozen
 class Operation:
-    """One operation of the GPU.
+    """One operation of the GPU."""
 
-    Args:
-        start: Microseconds, as in the file.
-        end: Likewise.
-        stream: Number of its stream.
-        name: Name of the kernel.
-        kind: ``kernel``, ``copy``, ``memset`` or ``communication``.
-        launch: When the host launched it, in microseconds; NaN where the file does not say.
-        call: What a communication kernel carries out; ``None`` for others.
-    """
-
-    start: float
+    start: float  # microseconds, as in the file
     end: float
-    stream: int
+    stream: int  # number of its stream
     name: str
-    kind: str
-    launch: float = math.nan
-    call: Call | None = None
+    kind: str  # `kernel`, `copy`, `memset` or `communication`
+    launch: float = math.nan  # when the host launched it, in microseconds; NaN where the file does not say
+    call: Call | None = None  # what a communication kernel carries out; `None` for others
 
 
 @frozen
 class Operations:
-    """What the GPU of one rank did, in order of start.
-
-    Args:
-        listed: The operations.
-        waits: Pairs of operations, by place: the second one waits for the first one, by an event of CUDA.
-        unknown: How many communication kernels are left out, since the file has no sizes of them.
-        begin: When the part of the trace begins, in microseconds: the first operation or the step.
-        end: When it ends.
-        boundaries: When each further step begins.
-        events: Whether the file has stream-wait events.
-    """
+    """What the GPU of one rank did, in order of start."""
 
     listed: tuple[Operation, ...]
+    # pairs of operations, by place: the second one waits for the first one, by an event of CUDA
     waits: tuple[tuple[int, int], ...]
-    unknown: int
-    begin: float
-    end: float
-    boundaries: tuple[float, ...]
-    events: bool
+    unknown: int  # how many communication kernels are left out, since the file has no sizes of them
+    begin: float  # when the part of the trace begins, in microseconds: the first operation or the step
+    end: float  # when it ends
+    boundaries: tuple[float, ...]  # when each further step begins
+    events: bool  # whether the file has stream-wait events
 
     @property
     def calls(self) -> Iterator[tuple[int, Call]]:

@@ -26,19 +26,13 @@ WAITS, OBSERVED = "waits", "observed"
 
 @frozen
 class Order:
-    """What the communication of one rank waits for, and what waits for it; operations by their place.
+    """What the communication of one rank waits for, and what waits for it; operations by their place."""
 
-    Args:
-        points: For each call the moment of the trace, in microseconds, up to which computation comes before it.
-        after: For each call the calls that it waits for.
-        awaited: Calls that computation waits for, by the moment of the trace when it went on.
-        open: Calls that nothing waits for.
-    """
-
+    # for each call the moment of the trace, in microseconds, up to which computation comes before it
     points: dict[int, float]
-    after: dict[int, set[int]]
-    awaited: dict[float, set[int]]
-    open: frozenset[int]
+    after: dict[int, set[int]]  # for each call the calls that it waits for
+    awaited: dict[float, set[int]]  # calls that computation waits for, by the moment of the trace when it went on
+    open: frozenset[int]  # calls that nothing waits for
 
 
 def order(work: Operations, *, rule: str, gap: float) -> Order:

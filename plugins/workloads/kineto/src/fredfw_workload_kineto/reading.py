@@ -18,25 +18,17 @@ _STEP = re.compile(r"ProfilerStep#(\d+)")
 
 @frozen
 class Profile:
-    """The content of one file.
+    """The content of one file."""
 
-    Args:
-        path: The file, for messages.
-        events: Its complete events (``ph`` is ``X``) with a time and a duration, both in microseconds.
-        rank: The rank that it says; ``None`` if it says none.
-        world: The number of ranks that it says; ``None`` likewise.
-        groups: Ranks of process groups by name, as far as the head of the file has them.
-        steps: Start and end in microseconds by number of ``ProfilerStep``, in order of time.
-        facts: What else the file says of itself.
-    """
-
-    path: str
+    path: str  # the file, for messages
+    # its complete events (`ph` is `X`) with a time and a duration, both in microseconds
     events: tuple[Mapping[str, Any], ...]
-    rank: int | None
-    world: int | None
-    groups: Mapping[str, tuple[int, ...]]
+    rank: int | None  # the rank that it says; `None` if it says none
+    world: int | None  # the number of ranks that it says; `None` likewise
+    groups: Mapping[str, tuple[int, ...]]  # ranks of process groups by name, as far as the head of the file has them
+    # start and end in microseconds by number of `ProfilerStep`, in order of time
     steps: Mapping[int, tuple[float, float]]
-    facts: Mapping[str, str | int | float]
+    facts: Mapping[str, str | int | float]  # what else the file says of itself
 
 
 def recognised(head: bytes) -> bool:

@@ -36,15 +36,10 @@ _MICROSECOND = 1e-6
 
 @frozen
 class _Trace:
-    """What is kept of a file.
+    """What is kept of a file."""
 
-    Args:
-        profile: What it says, without its events.
-        work: What the GPU did, in the chosen step or in all.
-    """
-
-    profile: Profile
-    work: Operations
+    profile: Profile  # what it says, without its events
+    work: Operations  # what the GPU did, in the chosen step or in all
 
 
 @frozen

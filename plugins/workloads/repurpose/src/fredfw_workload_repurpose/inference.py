@@ -14,25 +14,15 @@ LABEL = "mp"
 
 @frozen(eq=False)
 class Step:
-    """A layer, as its workers compute it. Counts are for one sample.
+    """A layer, as its workers compute it. Counts are for one sample."""
 
-    Args:
-        local: ``(workers,)`` weights of inputs that the worker holds.
-        foreign: ``(workers,)`` weights of inputs that it receives.
-        held: ``(workers,)`` numbers of inputs that it holds.
-        outputs: ``(workers,)`` numbers of its outputs.
-        sent: ``(ends, ends)`` numbers that each worker sends to each, for the workers of inputs and outputs.
-        results: Positions at which each weight is used.
-        error: Of its outputs.
-    """
-
-    local: IntArray
-    foreign: IntArray
-    held: IntArray
-    outputs: IntArray
-    sent: IntArray
-    results: int
-    error: float
+    local: IntArray  # `(workers,)` weights of inputs that the worker holds
+    foreign: IntArray  # `(workers,)` weights of inputs that it receives
+    held: IntArray  # `(workers,)` numbers of inputs that it holds
+    outputs: IntArray  # `(workers,)` numbers of its outputs
+    sent: IntArray  # `(ends, ends)` numbers that each worker sends to each, for the workers of inputs and outputs
+    results: int  # positions at which each weight is used
+    error: float  # of its outputs
 
     @property
     def workers(self) -> int:
@@ -55,21 +45,13 @@ def steps(plan: Plan) -> tuple[Step, ...]:
 
 @frozen(eq=False)
 class Inference:
-    """Makes the tasks of an inference.
-
-    Args:
-        steps: The layers.
-        batch: Samples.
-        weight_bytes: Of a weight.
-        activation_bytes: Of an activation.
-        overlap: Whether workers compute with the inputs that they hold while the others are on their way.
-    """
+    """Makes the tasks of an inference."""
 
     steps: tuple[Step, ...]
     batch: int
-    weight_bytes: float
-    activation_bytes: float
-    overlap: bool
+    weight_bytes: float  # of a weight
+    activation_bytes: float  # of an activation
+    overlap: bool  # whether workers compute with the inputs that they hold while the others are on their way
 
     @property
     def workers(self) -> int:

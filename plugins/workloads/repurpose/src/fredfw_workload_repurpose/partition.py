@@ -14,15 +14,10 @@ _SWEEPS = 5
 
 @frozen(eq=False)
 class Workers:
-    """The workers of a layer, and how many neurons each may hold.
+    """The workers of a layer, and how many neurons each may hold."""
 
-    Args:
-        shares: ``(workers,)`` compute power of each, relative to the others.
-        tolerance: How far the neurons of a worker may be from its share, relative to that.
-    """
-
-    shares: FloatArray
-    tolerance: float = field(default=0.0)
+    shares: FloatArray  # `(workers,)` compute power of each, relative to the others
+    tolerance: float = field(default=0.0)  # how far the neurons of a worker may be from its share, relative to that
 
     def __len__(self) -> int:
         return len(self.shares)

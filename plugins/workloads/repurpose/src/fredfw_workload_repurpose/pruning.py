@@ -18,14 +18,10 @@ _ROUNDING = 1e-9
 
 @frozen(eq=False)
 class Moments:
-    """Second moments of what a layer reads: how much a change of its weights changes its outputs.
+    """Second moments of what a layer reads: how much a change of its weights changes its outputs."""
 
-    Args:
-        gram: ``(inputs x taps, inputs x taps)`` mean of the products of each two activations.
-        damping: What is added to its diagonal, relative to the mean of that: rare activations are in few samples.
-    """
-
-    gram: FloatArray
+    gram: FloatArray  # `(inputs x taps, inputs x taps)` mean of the products of each two activations
+    # what is added to its diagonal, relative to the mean of that: rare activations are in few samples
     damping: float = field(default=DAMPING)
 
     @classmethod
@@ -48,19 +44,12 @@ class Moments:
 
 @frozen(eq=False)
 class Pruned:
-    """A layer on its workers, without the weights of activations that are not sent.
+    """A layer on its workers, without the weights of activations that are not sent."""
 
-    Args:
-        weights: ``(outputs, inputs, taps)`` weights that are kept, refitted.
-        sent: ``(inputs, workers)`` whether the activation is sent to the worker, which does not hold it.
-        error: Norm of the change of the outputs, relative to that of the outputs.
-        penalty: The lambda: the largest score among what was dropped; see ``Pruner``.
-    """
-
-    weights: FloatArray
-    sent: BoolArray
-    error: float
-    penalty: float
+    weights: FloatArray  # `(outputs, inputs, taps)` weights that are kept, refitted
+    sent: BoolArray  # `(inputs, workers)` whether the activation is sent to the worker, which does not hold it
+    error: float  # norm of the change of the outputs, relative to that of the outputs
+    penalty: float  # the lambda: the largest score among what was dropped; see `Pruner`
 
     @property
     def crossing(self) -> int:
@@ -84,23 +73,14 @@ def sent(kept: BoolArray, before: IntArray, after: IntArray, workers: int) -> Bo
 
 @frozen(eq=False)
 class Selection:
-    """What is kept of a layer between workers.
+    """What is kept of a layer between workers."""
 
-    Args:
-        before: ``(inputs,)`` worker of each input.
-        after: ``(outputs,)`` worker of each output.
-        kept: ``(workers or outputs, inputs)`` whether a unit between workers is kept; see ``Pruner``.
-        sent: ``(inputs, workers)`` whether the activation is sent to the worker.
-        penalty: The largest score among what was dropped.
-        error: Of the outputs, at most: the damping of the moments is in it.
-    """
-
-    before: IntArray
-    after: IntArray
-    kept: BoolArray
-    sent: BoolArray
-    penalty: float
-    error: float
+    before: IntArray  # `(inputs,)` worker of each input
+    after: IntArray  # `(outputs,)` worker of each output
+    kept: BoolArray  # `(workers or outputs, inputs)` whether a unit between workers is kept; see `Pruner`
+    sent: BoolArray  # `(inputs, workers)` whether the activation is sent to the worker
+    penalty: float  # the largest score among what was dropped
+    error: float  # of the outputs, at most: the damping of the moments is in it
 
     @property
     def crossing(self) -> int:
@@ -116,17 +96,13 @@ class Pruner:
     those between an input and one output. Its score is the least change of the outputs if it alone is dropped and all
     other weights are refitted (Hassibi and Stork, Optimal Brain Surgeon, 1992). Units whose score is at most the
     penalty are dropped. Then what is kept is refitted, once for each worker (or output).
-
-    Args:
-        weights: ``(outputs, inputs, taps)`` weights.
-        moments: Of what the layer reads; without, the change of a weight is the change of the outputs.
-        each: Whether a unit is one weight (with its taps).
-        received: Most activations that a worker may get from others; ``None`` is no limit.
     """
 
-    weights: FloatArray
+    weights: FloatArray  # `(outputs, inputs, taps)` weights
+    # of what the layer reads; without, the change of a weight is the change of the outputs
     moments: Moments | None = field(default=None)
-    each: bool = field(default=False)
+    each: bool = field(default=False)  # whether a unit is one weight (with its taps)
+    # most activations that a worker may get from others; `None` is no limit
     received: int | None = field(default=None)
 
     @cached_property

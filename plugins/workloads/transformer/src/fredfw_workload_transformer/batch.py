@@ -15,17 +15,11 @@ _TRIED = 10**6
 
 @frozen
 class Batch:
-    """The samples of one iteration.
+    """The samples of one iteration."""
 
-    Args:
-        replicas: DP.
-        microbatches: Microbatches of each replica.
-        micro_batch: Samples in a microbatch.
-    """
-
-    replicas: int
-    microbatches: int
-    micro_batch: int
+    replicas: int  # DP
+    microbatches: int  # microbatches of each replica
+    micro_batch: int  # samples in a microbatch
 
     @property
     def samples(self) -> int:

@@ -14,22 +14,17 @@ ZIGZAG, CONTIGUOUS = "zigzag", "contiguous"
 
 @frozen
 class Context:
-    """How the members of a CP group bring keys and values together.
-
-    Args:
-        mesh: The ranks.
-        communication: ``ring``: each rank computes with the keys and values that it has, while it sends them to the
-            next rank (Liu et al. 2023, Ring Attention, arXiv 2310.01889). ``all-gather``: ranks gather them before they
-            compute (Llama Team 2024, arXiv 2407.21783, section 3.3.2).
-        overlap: Whether the ring sends while it computes.
-        contiguous: Whether a causal mask hides more of the tokens of others from the first ranks than from the last
-            ones, as each has consecutive tokens. Not so, all compute the same: there is no mask, or a rank has one of
-            the first parts of a sample and one of the last ones (zigzag; Llama Team 2024, section 3.3.2).
-    """
+    """How the members of a CP group bring keys and values together."""
 
     mesh: DeviceMesh
+    # `ring`: each rank computes with the keys and values that it has, while it sends them to the next rank (Liu et al.
+    # 2023, Ring Attention, arXiv 2310.01889). `all-gather`: ranks gather them before they compute (Llama Team 2024,
+    # arXiv 2407.21783, section 3.3.2)
     communication: str = RING
-    overlap: bool = True
+    overlap: bool = True  # whether the ring sends while it computes
+    # whether a causal mask hides more of the tokens of others from the first ranks than from the last ones, as each has
+    # consecutive tokens. Not so, all compute the same: there is no mask, or a rank has one of the first parts of a
+    # sample and one of the last ones (zigzag; Llama Team 2024, section 3.3.2)
     contiguous: bool = False
 
     @property

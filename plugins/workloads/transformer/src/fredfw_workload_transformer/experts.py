@@ -142,42 +142,30 @@ def routing_of(
 
 @frozen(eq=False)
 class Step:
-    """An exchange of tokens in groups of EP ranks.
-
-    Args:
-        name: What it does.
-        members: ``(groups, size)`` positions in the EP group.
-        tokens: ``(groups, size, size)`` tokens from each member (row) to each (column), for a token of each rank.
-    """
+    """An exchange of tokens in groups of EP ranks."""
 
     name: str
-    members: IntArray
+    members: IntArray  # `(groups, size)` positions in the EP group
+    # `(groups, size, size)` tokens from each member (row) to each (column), for a token of each rank
     tokens: FloatArray
 
 
 @frozen(eq=False)
 class Routing:
-    """Where the tokens of the ranks of an EP group go.
+    """Where the tokens of the ranks of an EP group go."""
 
-    Args:
-        shares: ``(experts,)`` shares of the choices of all tokens.
-        top_k: Experts that each token chooses.
-        ep: Ranks of the EP group; each has as many consecutive experts.
-        capacity_factor: An expert takes at most this number of times the mean number of tokens from each rank, and
-            drops the rest (Fedus et al. 2022, Switch Transformers, arXiv 2101.03961, section 2.2); ``None``: any.
-        dispatch: ``direct``: each rank sends each other one its tokens. ``inside-first``: first to the rank of its own
-            node that has the receiver's place, then across nodes (Hwang et al. 2023, Tutel, arXiv 2206.03382, section
-            3.4). ``across-first``: first across, once for each node that has one of a token's experts, to the rank with
-            the sender's place, then inside (DeepSeek-AI 2024, DeepSeek-V3, arXiv 2412.19437, section 3.2.2).
-        node: Consecutive ranks of the group that are on a node.
-    """
-
-    shares: FloatArray
-    top_k: int
-    ep: int = 1
+    shares: FloatArray  # `(experts,)` shares of the choices of all tokens
+    top_k: int  # experts that each token chooses
+    ep: int = 1  # ranks of the EP group; each has as many consecutive experts
+    # an expert takes at most this number of times the mean number of tokens from each rank, and drops the rest (Fedus
+    # et al. 2022, Switch Transformers, arXiv 2101.03961, section 2.2); `None`: any
     capacity_factor: float | None = None
+    # `direct`: each rank sends each other one its tokens. `inside-first`: first to the rank of its own node that has
+    # the receiver's place, then across nodes (Hwang et al. 2023, Tutel, arXiv 2206.03382, section 3.4). `across-first`:
+    # first across, once for each node that has one of a token's experts, to the rank with the sender's place, then
+    # inside (DeepSeek-AI 2024, DeepSeek-V3, arXiv 2412.19437, section 3.2.2)
     dispatch: str = DIRECT
-    node: int = 1
+    node: int = 1  # consecutive ranks of the group that are on a node
     routed: FloatArray = field(init=False)
     kept: FloatArray = field(init=False)
 

@@ -18,16 +18,12 @@ class Gradients:
     """Reduces the gradients of a pipeline stage.
 
     Communications of a pattern come one after the other, like those of a NCCL stream.
-
-    Args:
-        passes: The graph and how it is split.
-        stage: The stage.
-        pattern: ``all-reduce`` or ``reduce-scatter+all-gather``. Where weights are shared it is always the latter,
-            whose all-gather is that of the weights before the next pass.
     """
 
     passes: Passes
     stage: int
+    # `all-reduce` or `reduce-scatter+all-gather`. Where weights are shared it is always the latter, whose all-gather is
+    # that of the weights before the next pass
     pattern: str
     _last: dict[Pattern, int] = field(factory=dict, init=False)
     _updated: list[tuple[str, IntArray, float]] = field(factory=list, init=False)  # weights that are to come back

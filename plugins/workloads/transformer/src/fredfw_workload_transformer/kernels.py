@@ -31,19 +31,12 @@ class Pair:
 
 @frozen
 class Elementwise:
-    """Bytes for each number, and launches, of what is neither product nor attention.
+    """Bytes for each number, and launches, of what is neither product nor attention."""
 
-    Args:
-        norm: Of an RMS norm.
-        rotary: Of rotary embeddings, for each number of queries and keys.
-        gated: Of SiLU and its product with the other half of a gated MLP.
-        behind: Of dropout and residual, with the bias where that is no part of the product before.
-    """
-
-    norm: tuple[int, int]
-    rotary: tuple[int, int]
-    gated: tuple[int, int]
-    behind: tuple[int, int]
+    norm: tuple[int, int]  # of an RMS norm
+    rotary: tuple[int, int]  # of rotary embeddings, for each number of queries and keys
+    gated: tuple[int, int]  # of SiLU and its product with the other half of a gated MLP
+    behind: tuple[int, int]  # of dropout and residual, with the bias where that is no part of the product before
 
 
 ELEMENTWISE = {
@@ -57,37 +50,22 @@ ELEMENTWISE = {
 
 @frozen
 class Sizes:
-    """What the kernels of a layer depend on.
+    """What the kernels of a layer depend on."""
 
-    Args:
-        samples: In the microbatch.
-        sequence: Tokens in a sample.
-        hidden: Hidden size.
-        heads: Attention heads of all ranks together.
-        shared: Those of keys and values, which heads share.
-        keys: Width of the keys of a head, which is that of its queries.
-        values: Width of the values of a head.
-        projections: Inputs and outputs of the linear layers of attention; the last one is behind its core.
-        intermediate: Width between the linear layers of the MLP.
-        plain: Whether layers have biases, dropouts and a GELU, as in GPT; not so, they are like Llama's.
-        mp: Ranks that share the layer.
-        spread: Ranks that share what Megatron computes on every rank alike: MP with sequence parallelism, else 1.
-        elementwise: How what is neither product nor attention runs.
-    """
-
-    samples: float
-    sequence: int
+    samples: float  # in the microbatch
+    sequence: int  # tokens in a sample
     hidden: int
-    heads: int
-    shared: int
-    keys: float
-    values: float
+    heads: int  # attention heads of all ranks together
+    shared: int  # those of keys and values, which heads share
+    keys: float  # width of the keys of a head, which is that of its queries
+    values: float  # width of the values of a head
+    # inputs and outputs of the linear layers of attention; the last one is behind its core
     projections: tuple[tuple[float, float], ...]
-    intermediate: int
-    plain: bool
-    mp: int
-    spread: int
-    elementwise: Elementwise
+    intermediate: int  # width between the linear layers of the MLP
+    plain: bool  # whether layers have biases, dropouts and a GELU, as in GPT; not so, they are like Llama's
+    mp: int  # ranks that share the layer
+    spread: int  # ranks that share what Megatron computes on every rank alike: MP with sequence parallelism, else 1
+    elementwise: Elementwise  # how what is neither product nor attention runs
 
     @property
     def tokens(self) -> float:

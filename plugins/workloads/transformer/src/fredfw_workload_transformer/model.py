@@ -24,45 +24,28 @@ _ROUNDED = 256
 
 @frozen
 class Core:
-    """The attention between its two linear layers (Korthikanti et al. 2022, arXiv 2205.05198, section 5).
+    """The attention between its two linear layers (Korthikanti et al. 2022, arXiv 2205.05198, section 5)."""
 
-    Args:
-        flops: Forward floating-point operations.
-        activations: Bytes that are kept for the backward pass where it is not computed again.
-        again: FLOPs that its backward pass takes beyond twice the forward ones.
-        kernels: What it launches.
-    """
-
-    flops: float
-    activations: float
-    again: float
+    flops: float  # forward floating-point operations
+    activations: float  # bytes that are kept for the backward pass where it is not computed again
+    again: float  # FLOPs that its backward pass takes beyond twice the forward ones
     kernels: Pair
 
 
 @frozen
 class Block:
-    """What one rank computes of a part of a layer for one microbatch.
+    """What one rank computes of a part of a layer for one microbatch."""
 
-    Args:
-        name: ``embedding``, ``attention``, ``mlp`` or ``head``.
-        parameters: The rank's share of the weights, a number.
-        flops: Forward floating-point operations, two per multiply-add.
-        activations: Bytes kept for the backward pass.
-        reduced: Whether the MP group all-reduces its output in forward and its input's gradient in backward.
-        kernels: What it launches.
-        core: The part of it that selective recomputation computes again; with fused attention, backward always does.
-        mixture: The parts of an MLP that consists of experts.
-        read: Weights that a pass reads, a number; default: ``parameters``.
-    """
-
-    name: str
-    parameters: float
-    flops: float
-    activations: float
-    reduced: bool
+    name: str  # `embedding`, `attention`, `mlp` or `head`
+    parameters: float  # the rank's share of the weights, a number
+    flops: float  # forward floating-point operations, two per multiply-add
+    activations: float  # bytes kept for the backward pass
+    reduced: bool  # whether the MP group all-reduces its output in forward and its input's gradient in backward
     kernels: Pair
+    # the part of it that selective recomputation computes again; with fused attention, backward always does
     core: Core | None = None
-    mixture: Mixture | None = None
+    mixture: Mixture | None = None  # the parts of an MLP that consists of experts
+    # weights that a pass reads, a number; default: `parameters`
     read: float = field(default=Factory(lambda block: block.parameters, takes_self=True))
 
     @property
@@ -90,41 +73,26 @@ class Block:
 
 @frozen(eq=False)
 class Mixture:
-    """An MLP of experts.
+    """An MLP of experts."""
 
-    Args:
-        router: Chooses experts for each token, behind the norm.
-        shared: The experts that all tokens go to; they compute while tokens travel.
-        experts: ``ep`` blocks: those that a router chooses, as each rank of an EP group has them.
-        routing: Where the tokens go.
-    """
-
-    router: Block
-    shared: Block | None
-    experts: tuple[Block, ...]
-    routing: Routing
+    router: Block  # chooses experts for each token, behind the norm
+    shared: Block | None  # the experts that all tokens go to; they compute while tokens travel
+    experts: tuple[Block, ...]  # `ep` blocks: those that a router chooses, as each rank of an EP group has them
+    routing: Routing  # where the tokens go
 
 
 @frozen
 class Style:
-    """How the layers are computed, whatever their shape.
+    """How the layers are computed, whatever their shape."""
 
-    Args:
-        fused: Whether attention is one kernel that keeps no scores in memory.
-        causal: Whether that kernel skips the scores of later tokens, which are half of them.
-        sequence_parallel: Whether layer norms and dropouts are split over MP along the sequence (Korthikanti et al.
-            2022, section 4.2.2).
-        routing: Which experts tokens go to; ``None``: to all of them alike, which are on one rank.
-        embeddings_first: Whether tied embeddings belong to the look-up, which needs them first; not so, to the head.
-        elementwise: A key of ``ELEMENTWISE``.
-    """
-
-    fused: bool = False
-    causal: bool = False
+    fused: bool = False  # whether attention is one kernel that keeps no scores in memory
+    causal: bool = False  # whether that kernel skips the scores of later tokens, which are half of them
+    # whether layer norms and dropouts are split over MP along the sequence (Korthikanti et al. 2022, section 4.2.2)
     sequence_parallel: bool = False
-    routing: Routing | None = None
+    routing: Routing | None = None  # which experts tokens go to; `None`: to all of them alike, which are on one rank
+    # whether tied embeddings belong to the look-up, which needs them first; not so, to the head
     embeddings_first: bool = False
-    elementwise: str = "fused"
+    elementwise: str = "fused"  # a key of `ELEMENTWISE`
 
 
 _PLAIN = Style()
@@ -132,21 +100,13 @@ _PLAIN = Style()
 
 @frozen
 class Latent:
-    """Multi-head latent attention (DeepSeek-AI 2024, DeepSeek-V2, arXiv 2405.04434, section 2.1).
+    """Multi-head latent attention (DeepSeek-AI 2024, DeepSeek-V2, arXiv 2405.04434, section 2.1)."""
 
-    Args:
-        queries: Width that queries are compressed to.
-        keys_values: Width that keys and values are compressed to, together.
-        width: Width of the keys of a head that come from there.
-        rotary: Width of its keys that carry positions; these are the same for all heads.
-        values: Width of the values of a head.
-    """
-
-    queries: int
-    keys_values: int
-    width: int
-    rotary: int
-    values: int
+    queries: int  # width that queries are compressed to
+    keys_values: int  # width that keys and values are compressed to, together
+    width: int  # width of the keys of a head that come from there
+    rotary: int  # width of its keys that carry positions; these are the same for all heads
+    values: int  # width of the values of a head
 
 
 _OF_EXPERTS = "top_k", "expert_intermediate", "shared_experts", "dense_layers"
@@ -166,26 +126,6 @@ class Shape:
     these weights are layer number -1, with learned positions. Tied ones and their positions belong to the head or, with
     ``Style.embeddings_first``, to layer -1. Looking tokens up costs nothing here.
 
-    Args:
-        layers: Transformer layers.
-        hidden: Hidden size.
-        sequence: Tokens in a sample.
-        heads: Attention heads.
-        vocabulary: Size of the vocabulary.
-        architecture: ``gpt``: layer norms, biases, dropouts, GELU, learned positions, tied embeddings (Brown et al.
-            2020, arXiv 2005.14165). ``llama``: RMS norms, no biases, no dropouts, a gated MLP (SwiGLU), rotary
-            embeddings, untied embeddings (Touvron et al. 2023, arXiv 2302.13971).
-        key_value_heads: Heads of keys and values (Ainslie et al. 2023, GQA, arXiv 2305.13245); default: ``heads``.
-        intermediate: Width between the linear layers of the MLP; default: 4 h, or for ``llama`` 8/3 h, rounded up to a
-            multiple of 256.
-        tied_embeddings: Whether look-up and logits share their weights; default: the architecture's.
-        latent: Widths of multi-head latent attention.
-        experts: Experts of a layer that a router chooses from; default: none.
-        top_k: How many of them each token goes to; default: 1.
-        expert_intermediate: Width between the linear layers of an expert; default: ``intermediate``.
-        shared_experts: Experts that all tokens go to, beside those; default: 0.
-        dense_layers: First layers that have an MLP instead of experts; default: 0.
-
     Raises:
         InputError: Heads that cannot share their keys and values, more experts for a token than there are, more dense
             layers than there are, or a field of experts without any.
@@ -193,19 +133,24 @@ class Shape:
 
     layers: int
     hidden: int
-    sequence: int
+    sequence: int  # tokens in a sample
     heads: int
     vocabulary: int
+    # `gpt`: layer norms, biases, dropouts, GELU, learned positions, tied embeddings (Brown et al. 2020, arXiv
+    # 2005.14165). `llama`: RMS norms, no biases, no dropouts, a gated MLP (SwiGLU), rotary embeddings, untied
+    # embeddings (Touvron et al. 2023, arXiv 2302.13971)
     architecture: str = "gpt"
+    # heads of keys and values (Ainslie et al. 2023, GQA, arXiv 2305.13245); default: `heads`
     key_value_heads: int | None = field(default=None, validator=_divides_heads)
+    # width between the linear layers of the MLP; default: 4 h, or for `llama` 8/3 h, rounded up to a multiple of 256
     intermediate: int | None = None
-    tied_embeddings: bool | None = None
-    latent: Latent | None = None
-    experts: int | None = None
-    top_k: int | None = None
-    expert_intermediate: int | None = None
-    shared_experts: int | None = None
-    dense_layers: int | None = None
+    tied_embeddings: bool | None = None  # whether look-up and logits share their weights; default: the architecture's
+    latent: Latent | None = None  # widths of multi-head latent attention
+    experts: int | None = None  # experts of a layer that a router chooses from; default: none
+    top_k: int | None = None  # how many of them each token goes to; default: 1
+    expert_intermediate: int | None = None  # width between the linear layers of an expert; default: `intermediate`
+    shared_experts: int | None = None  # experts that all tokens go to, beside those; default: 0
+    dense_layers: int | None = None  # first layers that have an MLP instead of experts; default: 0
 
     def __attrs_post_init__(self) -> None:
         given = next((key for key in _OF_EXPERTS if getattr(self, key) is not None), None)

@@ -23,31 +23,20 @@ class Passes:
     """Adds passes of microbatches over layers to a graph; one task covers all MP, CP and DP members of a stage.
 
     The tasks of a stage form a chain in the order in which they are added, so no rank ever has to choose.
-
-    Args:
-        builder: The graph.
-        mesh: MP, CP, PP and DP.
-        shape: The model.
-        samples: Samples in a microbatch.
-        recompute: What backward computes again: ``none``, ``full`` (each transformer layer's forward pass, with its
-            communication), ``selective`` (the core of attention) or ``OPERATIONS``.
-        transfer: How activations get to the next stage: ``point-to-point``, ``multicast`` or ``scatter-gather``.
-        style: How layers are computed.
-        sharding: What the ranks with the same weights share.
-        context: How the ranks with the same sample exchange keys and values.
-        merged: Whether a pass over layers is one computation, and one communication behind it.
     """
 
     builder: GraphBuilder
-    mesh: DeviceMesh
+    mesh: DeviceMesh  # MP, CP, PP and DP
     shape: Shape
-    samples: float
+    samples: float  # samples in a microbatch
+    # what backward computes again: `none`, `full` (each transformer layer's forward pass, with its communication),
+    # `selective` (the core of attention) or `OPERATIONS`
     recompute: str
-    transfer: str
-    style: Style
-    sharding: Sharding
-    context: Context
-    merged: bool = False
+    transfer: str  # how activations get to the next stage: `point-to-point`, `multicast` or `scatter-gather`
+    style: Style  # how layers are computed
+    sharding: Sharding  # what the ranks with the same weights share
+    context: Context  # how the ranks with the same sample exchange keys and values
+    merged: bool = False  # whether a pass over layers is one computation, and one communication behind it
     _kinds: dict[str, tuple[Block, ...]] = field(init=False)
     _ranks: list[IntArray] = field(init=False)
     _mp_groups: list[IntArray] = field(init=False)

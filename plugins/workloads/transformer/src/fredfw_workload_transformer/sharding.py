@@ -15,14 +15,10 @@ class Replicas:
 
     ``size`` consecutive ones of them hold a share each; where there are more, such groups are copies of each other
     (HSDP; MiCS, Zhang et al. 2022, arXiv 2205.00119).
-
-    Args:
-        members: ``(groups, replicas)`` ranks.
-        size: Ranks that hold a share each.
     """
 
-    members: IntArray
-    size: int
+    members: IntArray  # `(groups, replicas)` ranks
+    size: int  # ranks that hold a share each
 
     @property
     def shards(self) -> IntArray:
@@ -39,23 +35,14 @@ class Replicas:
 
 @frozen
 class Sharding:
-    """Shares of what replicas have in common; these differ along CP, EP and DP, those of experts along CP and DP.
-
-    Args:
-        mesh: The ranks.
-        zero: ZeRO stage: from 1 on the optimizer state is shared, from 2 on gradients, from 3 on weights.
-        size: Ranks that hold a share each of weights outside experts.
-        prefetch: Layers whose weights are gathered ahead of the one that computes.
-        reshard_after_forward: Whether backward gathers weights again.
-        reshard_after_recompute: Whether they are gathered again between recomputation and backward, too.
-    """
+    """Shares of what replicas have in common; these differ along CP, EP and DP, those of experts along CP and DP."""
 
     mesh: DeviceMesh
-    zero: int = 0
-    size: int = 1
-    prefetch: int = 1
-    reshard_after_forward: bool = True
-    reshard_after_recompute: bool = True
+    zero: int = 0  # ZeRO stage: from 1 on the optimizer state is shared, from 2 on gradients, from 3 on weights
+    size: int = 1  # ranks that hold a share each of weights outside experts
+    prefetch: int = 1  # layers whose weights are gathered ahead of the one that computes
+    reshard_after_forward: bool = True  # whether backward gathers weights again
+    reshard_after_recompute: bool = True  # whether they are gathered again between recomputation and backward, too
 
     @property
     def optimizer(self) -> bool:

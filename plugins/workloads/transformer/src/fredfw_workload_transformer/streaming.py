@@ -61,22 +61,14 @@ class Lane:
 
     Loads come in order, and so do stores. There are buffers for ``1 + prefetch`` groups of weights and as many of
     gradients: a load waits until the computation has left its buffer, a backward pass until its buffer is stored.
-
-    Args:
-        passes: The graph and how it is split.
-        stages: The stages it serves.
-        source: Controller of each stream, or the name of a memory tier.
-        members: ``(streams, size)`` ranks of each stream.
-        prefetch: Groups loaded ahead of the one that computes.
-        sharded: Whether members get and store shares, which DP gathers and reduces.
     """
 
     passes: Passes
     stages: tuple[int, ...]
-    source: IntArray | str
-    members: IntArray
-    prefetch: int
-    sharded: bool = False
+    source: IntArray | str  # controller of each stream, or the name of a memory tier
+    members: IntArray  # `(streams, size)` ranks of each stream
+    prefetch: int  # groups loaded ahead of the one that computes
+    sharded: bool = False  # whether members get and store shares, which DP gathers and reduces
     _loads: list[int] = field(factory=list, init=False)
     _released: list[tuple[int, ...]] = field(factory=list, init=False)
     _stores: list[int] = field(factory=list, init=False)
