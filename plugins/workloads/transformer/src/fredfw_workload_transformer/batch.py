@@ -17,8 +17,8 @@ _TRIED = 10**6
 class Batch:
     """The samples of one iteration."""
 
-    replicas: int  # DP
-    microbatches: int  # microbatches of each replica
+    replicas: int
+    microbatches: int  # of each replica
     micro_batch: int  # samples in a microbatch
 
     @property
@@ -28,14 +28,7 @@ class Batch:
 
 
 def divided(samples: int, *, replicas: int, microbatches: int | None, micro_batch: int | None, default: int) -> Batch:
-    """Return the batch in which each of ``replicas`` has ``samples``.
-
-    Args:
-        samples: Of one replica.
-        replicas: DP.
-        microbatches: As configured.
-        micro_batch: As configured.
-        default: How many microbatches there are where neither is configured.
+    """Return the batch in which each of ``replicas`` has ``samples``, as configured or in ``default`` microbatches.
 
     Raises:
         InputError: ``samples`` cannot be divided as configured.
@@ -48,11 +41,8 @@ def divided(samples: int, *, replicas: int, microbatches: int | None, micro_batc
         )
     for key, value in (("microbatches", microbatches), ("micro_batch", micro_batch)):
         if value is not None and samples % value:
-            raise InputError(
-                f"{value} does not divide the {samples} samples of a replica",
-                key=key,
-                accepted=f"a divisor of {samples}",
-            )
+            message = f"{value} does not divide the {samples} samples of a replica"
+            raise InputError(message, key=key, accepted=f"a divisor of {samples}")
     if micro_batch is None:
         micro_batch = samples // (default if microbatches is None else microbatches)
     return Batch(replicas, samples // micro_batch, micro_batch)

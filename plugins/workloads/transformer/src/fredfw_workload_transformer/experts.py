@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
+from typing import TYPE_CHECKING
 
+import attrs
 import numpy as np
-from attrs import field, frozen
+from attrs import frozen
 
 from fredfw import File, limits
 from fredfw.errors import InputError
 from fredfw.typing import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from fredfw_workload_transformer.workload import Transformer
 
 UNIFORM, ZIPF, FROM_FILE = ROUTINGS = "uniform", "zipf", "file"
 DIRECT, INSIDE_FIRST, ACROSS_FIRST = DISPATCHES = "direct", "inside-first", "across-first"
@@ -56,7 +61,11 @@ def read_shares(file: File, experts: int, top_k: int) -> FloatArray:
         InputError: It cannot be read, has other text or another number of shares, a share is not possible, or their sum
             is not 1.
     """
-    accepted = f"{experts} shares from 0 to {1 / top_k:.6g} (1 / top_k), whose sum is 1"
+
+    def wrong(message: str) -> InputError:
+        accepted = f"{experts} shares from 0 to {1 / top_k:.6g} (1 / top_k), whose sum is 1"
+        return InputError(message, file=file.path, key="routing_file", accepted=accepted)
+
     words = file.read().decode("utf-8", errors="replace").replace(",", " ").split()
     shares = np.empty(len(words))
     for position, word in enumerate(words):
@@ -65,79 +74,58 @@ def read_shares(file: File, experts: int, top_k: int) -> FloatArray:
         except ValueError:
             shares[position] = math.nan
         if not 0 <= shares[position] <= (1 + _CLOSE) / top_k:
-            message = f"share {position} is {word!r}"
-            raise InputError(message, file=file.path, key="routing_file", accepted=accepted)
+            raise wrong(f"share {position} is {word!r}")
     if len(words) != experts:
-        message = f"there are {len(words)} shares"
-        raise InputError(message, file=file.path, key="routing_file", accepted=accepted)
+        raise wrong(f"there are {len(words)} shares")
     if abs(shares.sum() - 1) > _CLOSE:
-        message = f"the sum of all shares is {shares.sum():.6g}"
-        raise InputError(message, file=file.path, key="routing_file", accepted=accepted)
+        raise wrong(f"the sum of all shares is {shares.sum():.6g}")
     possible: FloatArray = np.minimum(shares / shares.sum(), 1 / top_k)
     return possible
 
 
-def routing_of(
-    experts: int | None,
-    top_k: int,
-    *,
-    ep: int,
-    routing: str,
-    routing_exponent: float | None,
-    routing_seed: int | None,
-    routing_file: File | None,
-    capacity_factor: float | None,
-    dispatch: str,
-    dispatch_node: int | None,
-) -> Routing | None:
-    """Return where tokens go, from the fields of the workload of these names; ``None`` without experts.
+_OPTIONS = (
+    *("ep", "routing", "routing_exponent", "routing_seed", "routing_file"),
+    *("capacity_factor", "dispatch", "dispatch_node"),
+)
+
+
+def routing_of(workload: Transformer) -> Routing | None:
+    """Return where tokens go; ``None`` without experts.
 
     Raises:
-        InputError: Fields that do not fit the model or each other.
+        InputError: Options that do not fit the model or each other.
     """
+    experts, top_k, ep = workload.shape.experts, workload.shape.chosen, workload.ep
+    routing, node, file = workload.routing, workload.dispatch_node, workload.routing_file
     if experts is None:
-        given = {
-            "ep": ep > 1,
-            "routing": routing != UNIFORM,
-            "routing_exponent": routing_exponent is not None,
-            "routing_seed": routing_seed is not None,
-            "routing_file": routing_file is not None,
-            "capacity_factor": capacity_factor is not None,
-            "dispatch": dispatch != DIRECT,
-            "dispatch_node": dispatch_node is not None,
-        }
-        for key in (key for key, one in given.items() if one):
-            raise InputError(
-                "is given for a model without experts", key=key, accepted="no value, or experts = 2 or more"
-            )
+        for key in _OPTIONS:
+            if getattr(workload, key) != getattr(attrs.fields(type(workload)), key).default:
+                accepted = "no value, or experts = 2 or more"
+                raise InputError("is given for a model without experts", key=key, accepted=accepted)
         return None
     limits.check("flows", experts * ep, key="experts")
     if experts % ep:
         divisors = ", ".join(str(one) for one in range(1, experts + 1) if experts % one == 0)
         raise InputError(f"{ep} ranks cannot share {experts} experts evenly", key="ep", accepted=divisors)
-    for key, value, wanted in (
-        ("routing_exponent", routing_exponent, ZIPF),
-        ("routing_seed", routing_seed, ZIPF),
-        ("routing_file", routing_file, FROM_FILE),
-    ):
-        if value is not None and routing != wanted:
+    for key, wanted in (("routing_exponent", ZIPF), ("routing_seed", ZIPF), ("routing_file", FROM_FILE)):
+        if (value := getattr(workload, key)) is not None and routing != wanted:
             message = f"{value} is given, but routing is {routing!r}"
             raise InputError(message, key=key, accepted=f"no value, or routing = {wanted!r}")
-    if dispatch_node is None and dispatch != DIRECT:
+    if node is None and workload.dispatch != DIRECT:
         raise InputError("is missing", key="dispatch_node", accepted=f"a divisor of {ep}")
-    if dispatch_node is not None and ep % dispatch_node:
-        message = f"nodes of {dispatch_node} do not divide {ep} EP ranks"
+    if node is not None and ep % node:
+        message = f"nodes of {node} do not divide {ep} EP ranks"
         raise InputError(message, key="dispatch_node", accepted=f"a divisor of {ep}")
-    if routing == FROM_FILE and routing_file is None:
+    if routing == FROM_FILE and file is None:
         raise InputError("is missing", key="routing_file", accepted="a file with a share for each expert")
-    if routing_file is not None:
-        shares = read_shares(routing_file, experts, top_k)
+    if file is not None:
+        shares = read_shares(file, experts, top_k)
     elif routing == ZIPF:
-        exponent = 1.0 if routing_exponent is None else routing_exponent
-        shares = zipf_shares(experts, top_k, exponent, routing_seed or 0)
+        exponent = 1.0 if workload.routing_exponent is None else workload.routing_exponent
+        shares = zipf_shares(experts, top_k, exponent, workload.routing_seed or 0)
     else:
         shares = uniform_shares(experts)
-    return Routing(shares, top_k, ep, capacity_factor, dispatch, dispatch_node or 1)
+    return Routing(shares, top_k, ep, workload.capacity_factor, workload.dispatch, node or 1)
 
 
 @frozen(eq=False)
@@ -166,14 +154,18 @@ class Routing:
     # inside (DeepSeek-AI 2024, DeepSeek-V3, arXiv 2412.19437, section 3.2.2)
     dispatch: str = DIRECT
     node: int = 1  # consecutive ranks of the group that are on a node
-    routed: FloatArray = field(init=False)
-    kept: FloatArray = field(init=False)
 
-    def __attrs_post_init__(self) -> None:
-        routed = self.shares * self.top_k
-        capacity = math.inf if self.capacity_factor is None else self.capacity_factor * self.top_k / len(self.shares)
-        object.__setattr__(self, "routed", routed)
-        object.__setattr__(self, "kept", np.minimum(routed, capacity))
+    @cached_property
+    def routed(self) -> FloatArray:
+        """``(experts,)`` choices of a token."""
+        return self.shares * self.top_k
+
+    @cached_property
+    def kept(self) -> FloatArray:
+        """``(experts,)`` those that are not dropped."""
+        if self.capacity_factor is None:
+            return self.routed
+        return np.minimum(self.routed, self.capacity_factor * self.top_k / len(self.shares))
 
     @property
     def dropped(self) -> float:
@@ -188,8 +180,7 @@ class Routing:
     @property
     def imbalance(self) -> float:
         """Tokens of the fullest rank, divided by the mean."""
-        loads = self.loads
-        return float(loads.max() / loads.mean())
+        return float(self.loads.max() / self.loads.mean())
 
     @property
     def _by_rank(self) -> FloatArray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import nullcontext
 from itertools import chain, pairwise
 from typing import ClassVar
 
@@ -28,7 +29,7 @@ from fredfw import (
 from fredfw.errors import InputError
 from fredfw.typing import IntArray
 from fredfw_workload_transformer.model import FP16, Block, Style
-from fredfw_workload_transformer.shaped import ModelWorkload
+from fredfw_workload_transformer.shaped import ModelWorkload, count
 
 PREFILL, DECODE, BOTH, DISAGGREGATED = PHASES = "prefill", "decode", "both", "disaggregated"
 FIRST_TOKEN, TOKEN = "first token", "token"
@@ -39,24 +40,14 @@ _TOKEN_ID = 4
 
 @frozen
 class Latencies:
-    """How long users wait.
+    """How long users wait, in seconds."""
 
-    Args:
-        ttft: Seconds to the first token; ``None`` without prefill.
-        tpot: Mean seconds for each later token; ``None`` without decode.
-    """
-
-    ttft: float | None
-    tpot: float | None
+    ttft: float | None  # to the first token; `None` without prefill
+    tpot: float | None  # for each later token, mean; `None` without decode
 
 
 def latencies(timeline: Timeline, steps: int) -> Latencies:
-    """Return the latencies of an iteration of ``Inference``, of which the last stage computes the logits.
-
-    Args:
-        timeline: Of a result.
-        steps: Tokens that each sequence decodes in it: ``Inference.steps``.
-    """
+    """Return the latencies of an iteration of ``Inference`` with so many ``steps`` (``Inference.steps``)."""
     names = np.array(timeline.graph.names)[timeline.task]
     first, later = (timeline.end[names == name] for name in (FIRST_TOKEN, TOKEN))
     ttft = float(first.max()) if len(first) else None
@@ -85,60 +76,49 @@ class Inference(ModelWorkload):
         "prompt to last token; disaggregated: one pool of NPUs prefills and sends the KV cache to another one, which "
         "decodes other requests meanwhile",
     )
-    tp: int = units.option(1, validator=units.whole(1), help="workers that split each layer; divides key_value_heads")
-    pp: int = units.option(1, validator=units.whole(1), help="pipeline stages, of each pool")
-    batch: int = units.option(1, validator=units.whole(1), help="sequences")
-    prompt_tokens: int = units.option(1024, validator=units.whole(1), help="tokens of a prompt")
-    output_tokens: int = units.option(
-        128, validator=units.whole(2), help="tokens of an answer; prefill computes the first one"
-    )
+    tp: int = count("workers that split each layer; divides key_value_heads", 1)
+    pp: int = count("pipeline stages, of each pool", 1)
+    batch: int = count("sequences", 1)
+    prompt_tokens: int = count("tokens of a prompt", 1024)
+    output_tokens: int = count("tokens of an answer; prefill computes the first one", 128, least=2)
     causal: bool = units.flag(
         True, help="attention of prefill skips the scores of later tokens, half of them, as serving systems do"
     )
-    decode_tp: int | None = units.option(
-        None, validator=units.whole(1), help="disaggregated: tp of the pool that decodes; default: tp"
-    )
-    decode_batch: int | None = units.option(
-        None, validator=units.whole(1), help="disaggregated: other sequences, which are decoded; default: batch"
-    )
-    decode_steps: int | None = units.option(
-        None, validator=units.whole(1), help="disaggregated: tokens that each of them decodes meanwhile; default: 8"
-    )
+    decode_tp: int | None = count("disaggregated: tp of the pool that decodes; default: tp")
+    decode_batch: int | None = count("disaggregated: other sequences, which are decoded; default: batch")
+    decode_steps: int | None = count("disaggregated: tokens that each of them decodes meanwhile; default: 8")
 
     def __attrs_post_init__(self) -> None:
         shape = self.shape
         if shape.latent is not None:
-            raise InputError(
-                f"{self.model!r} caches latent vectors, not keys and values", key="model", accepted="another model"
-            )
+            message = f"{self.model!r} caches latent vectors, not keys and values"
+            raise InputError(message, key="model", accepted="another model")
         heads = shape.key_value_heads or shape.heads
         for key, value in (("tp", self.tp), ("decode_tp", self.decode_tp)):
             if value is not None and heads % value:
                 divisors = ", ".join(str(one) for one in range(1, heads + 1) if heads % one == 0)
                 raise InputError(f"{value} workers cannot share {heads} KV heads", key=key, accepted=divisors)
-        if self.pp > shape.layers:
-            raise InputError(
-                f"{units.counted(self.pp, 'pipeline stage')} for {units.counted(shape.layers, 'layer')}",
-                key="pp",
-                accepted=f"at most {shape.layers}",
-            )
+        self.check_stages(self.pp)
         room = shape.sequence - (0 if self.phase == PREFILL else self.output_tokens)
         if self.prompt_tokens > room:
+            prompt = f"a prompt of {units.counted(self.prompt_tokens, 'token')}"
+            message = f"{prompt} does not fit a sequence of {shape.sequence}"
             longest = f"1 to {room}" if room > 0 else "a smaller output_tokens"
-            message = (
-                f"a prompt of {units.counted(self.prompt_tokens, 'token')} does not fit a sequence of {shape.sequence}"
-            )
             raise InputError(message, key="prompt_tokens", accepted=f"{longest}, or a greater sequence")
         for key in ("decode_tp", "decode_batch", "decode_steps"):
-            if getattr(self, key) is not None and self.phase != DISAGGREGATED:
+            if getattr(self, key) is not None and not self._pooled:
                 message = f"{getattr(self, key)} is given, and phase is {self.phase}"
                 raise InputError(message, key=key, accepted=f"no value, or phase = {DISAGGREGATED}")
-        limits.check("tasks", 4 * shape.layers * (self.steps if self.phase == DISAGGREGATED else 1), key="layers")
+        limits.check("tasks", 4 * shape.layers * (self.steps if self._pooled else 1), key="layers")
+
+    @property
+    def _pooled(self) -> bool:
+        return self.phase == DISAGGREGATED
 
     @property
     def steps(self) -> int:
         """Steps of decode in an iteration."""
-        if self.phase == DISAGGREGATED:
+        if self._pooled:
             return 8 if self.decode_steps is None else self.decode_steps
         return {PREFILL: 0, DECODE: 1, BOTH: self.output_tokens - 1}[self.phase]
 
@@ -154,24 +134,22 @@ class Inference(ModelWorkload):
     def mesh(self, system: System) -> DeviceMesh:
         """See ``Workload.mesh``; the ranks of two pools are along one axis, those of prefill first."""
         del system
-        if self.phase != DISAGGREGATED:
-            return DeviceMesh({"tp": self.tp, "pp": self.pp})
-        return DeviceMesh({"pools": self.pp * (self.tp + self._decode_tp)})
+        if self._pooled:
+            return DeviceMesh({"pools": self.pp * (self.tp + self._decode_tp)})
+        return DeviceMesh({"tp": self.tp, "pp": self.pp})
 
     def graph(self, system: System) -> TaskGraph:
         """See ``Workload.graph``."""
         builder = GraphBuilder(self.mesh(system).ranks)
-        if self.phase == DISAGGREGATED:
+        if self._pooled:
             self._add_pools(builder)
             return builder.build()
         stages = self._stages(0, self.tp)
         last: tuple[int, ...] = ()
         if self.phase in (PREFILL, BOTH):
             last, _ = self._pass(builder, stages, self.batch, last, prefill=True)
-        if self.steps == 1:
-            self._pass(builder, stages, self.batch, last, prefill=False)
-        elif self.steps:
-            with builder.repeated(self.steps):
+        if self.steps:
+            with builder.repeated(self.steps) if self.steps > 1 else nullcontext():
                 self._pass(builder, stages, self.batch, last, prefill=False)
         return builder.build()
 
@@ -183,34 +161,32 @@ class Inference(ModelWorkload):
     def memory(self, system: System) -> MemoryUse:
         """Return weights, and the KV cache at its longest, of the fullest stage."""
         del system
-        whole = self.prompt_tokens + self.output_tokens
-        if self.phase != DISAGGREGATED:
-            return self._memory(self.tp, self.batch * (self.prompt_tokens if self.phase == PREFILL else whole))
-        prefill = self._memory(self.tp, self.batch * self.prompt_tokens)
-        arriving = self.batch * self.prompt_tokens
-        decode = self._memory(self._decode_tp, self._decode_batch * whole + arriving)
+        prompts, whole = self.batch * self.prompt_tokens, self.prompt_tokens + self.output_tokens
+        if not self._pooled:
+            return self._memory(self.tp, prompts if self.phase == PREFILL else self.batch * whole)
+        prefill = self._memory(self.tp, prompts)
+        decode = self._memory(self._decode_tp, self._decode_batch * whole + prompts)  # which arrive meanwhile
         return max(prefill, decode, key=lambda use: use.total)
 
     def work(self, system: System) -> Work:
         """Return the sequences, and the tokens that the iteration computes, those of prompts among them."""
         del system
         prompts = 0 if self.phase == DECODE else self.batch * self.prompt_tokens
-        others = self._decode_batch if self.phase == DISAGGREGATED else self.batch
+        others = self._decode_batch if self._pooled else self.batch
         return Work(self.batch, tokens=prompts + others * self.steps, replicas=1)
 
     def notes(self, system: System) -> tuple[str, ...]:
         """Say what the time of the iteration is."""
         del system
-        context = f"{units.counted(self.context, 'token')} of context"
-        return {
-            PREFILL: ("inference: the time is TTFT",),
-            DECODE: (f"inference: the time is TPOT, at {context}",),
-            BOTH: (f"inference: the time is TTFT + {self.steps} x TPOT, at {context}",),
-            DISAGGREGATED: (
-                "inference: the time is that of the last of prefill, KV transfer and "
-                f"{units.counted(self.steps, 'step')} of decode, at {context}",
-            ),
-        }[self.phase]
+        at = f", at {units.counted(self.context, 'token')} of context"
+        steps = f"{units.counted(self.steps, 'step')} of decode"
+        time = {
+            PREFILL: "TTFT",
+            DECODE: f"TPOT{at}",
+            BOTH: f"TTFT + {self.steps} x TPOT{at}",
+            DISAGGREGATED: f"that of the last of prefill, KV transfer and {steps}{at}",
+        }
+        return (f"inference: the time is {time[self.phase]}",)
 
     @property
     def _decode_tp(self) -> int:
@@ -242,9 +218,8 @@ class Inference(ModelWorkload):
         self, builder: GraphBuilder, stages: IntArray, batch: int, after: tuple[int, ...], *, prefill: bool
     ) -> tuple[tuple[int, ...], list[int]]:
         """Add a pass over all layers; return its last task, and that of the attention of each layer."""
-        tokens = batch * (self.prompt_tokens if prefill else 1)
-        activations = tokens * self.shape.hidden * FP16
-        attentions = []
+        activations = self._tokens(batch, prefill) * self.shape.hidden * FP16
+        attentions: list[int] = []
         what = PREFILL if prefill else DECODE
         for stage, layers in enumerate(self._layers()):
             ranks = stages[stage]
@@ -252,19 +227,16 @@ class Inference(ModelWorkload):
                 pairs = np.stack([stages[stage - 1], ranks], axis=1)
                 after = (builder.transfer(f"{what} to stage {stage}", pairs, activations, label="pp", after=after),)
             for layer in layers:
-                for block in self._blocks(layer, batch, len(ranks), prefill=prefill):
+                for block in self._blocks(layer, batch, len(ranks), prefill):
                     name = f"{what} layer {layer} {block.name}"
-                    moved = self._moved(block, batch, len(ranks), prefill=prefill)
-                    flops, kernels = self._flops(block, prefill), self._kernels(block, batch, prefill=prefill)
-                    task = builder.compute(name, ranks, flops=flops, bytes=moved, after=after, kernels=kernels)
+                    flops, kernels = self._flops(block, prefill), self._kernels(block, batch, prefill)
+                    moved = self._moved(block, batch, len(ranks), prefill)
+                    after = (builder.compute(name, ranks, flops=flops, bytes=moved, after=after, kernels=kernels),)
                     if block.name == "attention":
-                        attentions.append(task)
-                    after = (task,)
+                        attentions += after
                     if len(ranks) > 1:
-                        reduced = builder.collective(
-                            name, Pattern.ALL_REDUCE, ranks[None], activations, label="tp", after=after
-                        )
-                        after = (reduced,)
+                        group, pattern = ranks[None], Pattern.ALL_REDUCE
+                        after = (builder.collective(name, pattern, group, activations, label="tp", after=after),)
         shape, ranks = self.shape, stages[-1]
         read = shape.vocabulary * shape.hidden / len(ranks) * FP16
         gemm = Gemm(batch, shape.vocabulary / len(ranks), shape.hidden)
@@ -276,9 +248,12 @@ class Inference(ModelWorkload):
             after = (builder.transfer(f"{what} to stage 0", pairs, batch * _TOKEN_ID, label="pp", after=after),)
         return after, attentions
 
-    def _blocks(self, layer: int, batch: int, tp: int, *, prefill: bool) -> tuple[Block, ...]:
+    def _tokens(self, batch: int, prefill: bool) -> int:
+        return batch * (self.prompt_tokens if prefill else 1)
+
+    def _blocks(self, layer: int, batch: int, tp: int, prefill: bool) -> tuple[Block, ...]:
         style = Style(fused=True, causal=self.causal and prefill)
-        return evolve(self.shape, sequence=self.prompt_tokens if prefill else 1).blocks(layer, batch, tp, style)
+        return evolve(self.shape, sequence=self._tokens(1, prefill)).blocks(layer, batch, tp, style)
 
     def _flops(self, block: Block, prefill: bool) -> float:
         """Return the FLOPs of a rank; in decode the core of attention goes over the whole context."""
@@ -286,11 +261,11 @@ class Inference(ModelWorkload):
             return block.flops
         return block.flops + block.core.flops * (self.context - 1)
 
-    def _kernels(self, block: Block, batch: int, *, prefill: bool) -> Kernels:
+    def _kernels(self, block: Block, batch: int, prefill: bool) -> Kernels:
         """Return what a rank launches; in decode attention goes over the whole context."""
         found = evolve(block.kernels.forward, graphed=True)
         if block.mixture is not None:  # products of experts that nobody chose are not computed
-            chosen, mixture = self._chosen(batch, prefill=prefill), block.mixture
+            chosen, mixture = self._chosen(batch, prefill), block.mixture
             always = [part.kernels.forward.gemms for part in (mixture.router, mixture.shared) if part is not None]
             routed = mixture.experts[0].kernels.forward.gemms
             some = [evolve(one, m=one.m / chosen, batch=one.batch * chosen) for one in routed]
@@ -299,16 +274,15 @@ class Inference(ModelWorkload):
             return found
         return evolve(found, attentions=tuple(evolve(one, keys=self.context) for one in found.attentions))
 
-    def _chosen(self, batch: int, *, prefill: bool) -> float:
+    def _chosen(self, batch: int, prefill: bool) -> float:
         """Return the expected share of experts that are chosen, each token's choice being uniform."""
         if self.shape.experts is None:
             return 1.0
-        tokens = batch * (self.prompt_tokens if prefill else 1)
-        return 1 - float((1 - self.shape.chosen / self.shape.experts) ** tokens)
+        return 1 - float((1 - self.shape.chosen / self.shape.experts) ** self._tokens(batch, prefill))
 
-    def _moved(self, block: Block, batch: int, tp: int, *, prefill: bool) -> float:
+    def _moved(self, block: Block, batch: int, tp: int, prefill: bool) -> float:
         """Return the bytes of weights and, in attention, of the KV cache, which prefill writes and decode reads."""
-        weights = block.parameters - block.expert_parameters * (1 - self._chosen(batch, prefill=prefill))
+        weights = block.parameters - block.expert_parameters * (1 - self._chosen(batch, prefill))
         cache = 0.0
         if block.core is not None:
             cache = self.kv_bytes(batch * (self.prompt_tokens if prefill else self.context), tp) / self.shape.layers
@@ -323,20 +297,12 @@ class Inference(ModelWorkload):
         common = math.lcm(self.tp, self._decode_tp)
         for stage, layers in enumerate(self._layers()):
             # Heads are cut into as many slices as both pools can tell apart.
-            slices = np.arange(common)
-            ends = np.stack(
-                [prefill[stage][slices * self.tp // common], decode[stage][slices * self._decode_tp // common]], axis=1
-            )
-            pairs, counts = np.unique(ends, axis=0, return_counts=True)
+            ends = np.repeat(prefill[stage], common // self.tp), np.repeat(decode[stage], common // self._decode_tp)
+            pairs, counts = np.unique(np.stack(ends, axis=1), axis=0, return_counts=True)
             for layer in layers:
-                for count in np.unique(counts):
-                    builder.transfer(
-                        f"KV cache of layer {layer}",
-                        pairs[counts == count],
-                        size * int(count) / common,
-                        label="kv",
-                        after=(attentions[layer],),
-                    )
+                name, after = f"KV cache of layer {layer}", (attentions[layer],)
+                for slices in np.unique(counts).tolist():
+                    builder.transfer(name, pairs[counts == slices], size * slices / common, label="kv", after=after)
         last: tuple[int, ...] = ()
         for _ in range(self.steps):
             last, _ = self._pass(builder, decode, self._decode_batch, last, prefill=False)

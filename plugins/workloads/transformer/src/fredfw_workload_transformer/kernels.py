@@ -7,8 +7,6 @@ have no biases and no dropouts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from attrs import evolve, frozen
 
 from fredfw import Attention, Gemm, Kernels
@@ -73,6 +71,17 @@ class Sizes:
         return self.samples * self.sequence
 
 
+def _pair(gemms: tuple[Gemm, ...], moved: float, forward: float, backward: float) -> Pair:
+    """Return the kernels of ``gemms``, of others that move so many bytes forward, and so many launches each way.
+
+    The products of a backward pass are the gradients of both factors.
+    """
+    both = tuple(
+        Gemm(*shape, one.batch, one.width) for one in gemms for shape in ((one.m, one.k, one.n), (one.k, one.n, one.m))
+    )
+    return Pair(Kernels(gemms, moved, forward), Kernels(both, _BACKWARD_BYTES * moved, backward))
+
+
 def core(sizes: Sizes, *, fused: bool, causal: bool) -> Pair:
     """Return the kernels between the two linear layers of attention, which selective recomputation runs again.
 
@@ -89,8 +98,7 @@ def core(sizes: Sizes, *, fused: bool, causal: bool) -> Pair:
     gemms = Gemm(s, s, sizes.keys, batch), Gemm(s, sizes.values, s, batch)
     cells = batch * s * s
     moved = (4 + 5 * sizes.plain) * cells  # softmax; dropout, with its mask
-    forward, backward = (4, 6) if sizes.plain else (3, 5)
-    return Pair(Kernels(gemms, moved, forward), Kernels(_both(gemms), _BACKWARD_BYTES * moved, backward))
+    return _pair(gemms, moved, 3 + sizes.plain, 5 + sizes.plain)
 
 
 def attention(sizes: Sizes) -> Pair:
@@ -103,14 +111,12 @@ def attention(sizes: Sizes) -> Pair:
         # Bias of queries, keys and values; the transposed result; layer norm; bias, dropout and residual, with a mask
         wide = turned + sizes.shared * sizes.values + result
         moved = tokens * (4 * wide / mp + (4 + each.behind[0]) * h / sizes.spread)
-        forward, backward = 5 + each.behind[1], 16 + each.behind[1]
-        return Pair(Kernels(gemms, moved, forward), Kernels(_both(gemms), _BACKWARD_BYTES * moved, backward))
+        return _pair(gemms, moved, 5 + each.behind[1], 16 + each.behind[1])
     # Rotary embedding of queries and keys; the transposed result; norm; residual
     moved = tokens * (each.rotary[0] * turned / mp + 4 * result / mp + (each.norm[0] + 6) * h / sizes.spread)
     # Backward: two products and a sum for each matrix, gradients of the norm's input and weights, and a sum of these
     further = each.norm[1] + each.rotary[1]
-    forward, backward = len(gemms) + 2 + further, 3 * len(gemms) + 4 + further
-    return Pair(Kernels(gemms, moved, forward), Kernels(_both(gemms), _BACKWARD_BYTES * moved, backward))
+    return _pair(gemms, moved, len(gemms) + 2 + further, 3 * len(gemms) + 4 + further)
 
 
 def mlp(sizes: Sizes) -> Pair:
@@ -120,21 +126,19 @@ def mlp(sizes: Sizes) -> Pair:
     if sizes.plain:
         # Bias and GELU; norm; bias, dropout, residual
         moved = tokens * (4 * f / mp + (4 + each.behind[0]) * h / sizes.spread)
-        forward, backward = 4 + each.behind[1], 16 + each.behind[1]
-        return Pair(Kernels(gemms, moved, forward), Kernels(_both(gemms), _BACKWARD_BYTES * moved, backward))
+        return _pair(gemms, moved, 4 + each.behind[1], 16 + each.behind[1])
     # SiLU and product; norm; residual
     moved = tokens * (each.gated[0] * f / mp + (each.norm[0] + 6) * h / sizes.spread)
-    forward, backward = 3 + each.norm[1] + each.gated[1], 9 + each.norm[1] + each.gated[1]
-    return Pair(Kernels(gemms, moved, forward), Kernels(_both(gemms), _BACKWARD_BYTES * moved, backward))
+    further = each.norm[1] + each.gated[1]
+    return _pair(gemms, moved, 3 + further, 9 + further)
 
 
 def router(sizes: Sizes, experts: int, chosen: int) -> Pair:
     """Return the kernels before and behind experts: norm, scores, their softmax and choice, sorting of tokens, sums."""
     tokens, h, norm = sizes.tokens, sizes.hidden, 4 if sizes.plain else sizes.elementwise.norm[0]
-    gemms = (Gemm(tokens, experts / sizes.mp, h),)
     # Norm; residual; tokens are written once for each expert before, and read so behind
     moved = tokens * ((norm + 6) * h / sizes.spread + 2 * (1 + chosen) * 2 * h / sizes.mp)
-    return Pair(Kernels(gemms, moved, launches=7), Kernels(_both(gemms), _BACKWARD_BYTES * moved, launches=12))
+    return _pair((Gemm(tokens, experts / sizes.mp, h),), moved, 7, 12)
 
 
 def experts(sizes: Sizes, local: int) -> Pair:
@@ -142,21 +146,13 @@ def experts(sizes: Sizes, local: int) -> Pair:
     tokens, h, f = sizes.tokens / local, sizes.hidden, sizes.intermediate / sizes.mp
     gemms = Gemm(tokens, f if sizes.plain else 2 * f, h, local), Gemm(tokens, h, f, local)
     moved = sizes.tokens * (4 if sizes.plain else sizes.elementwise.gated[0]) * f  # bias and GELU; SiLU and product
-    return Pair(Kernels(gemms, moved, launches=3), Kernels(_both(gemms), _BACKWARD_BYTES * moved, launches=7))
+    return _pair(gemms, moved, 3, 7)
 
 
 def head(sizes: Sizes, vocabulary: int) -> Pair:
     """Return the kernels of the last layer norm, the logits and their loss, which is computed in FP32."""
     columns = vocabulary / sizes.mp
-    gemms = (Gemm(sizes.tokens, columns, sizes.hidden),)
     norm, logits = 4 * sizes.tokens * sizes.hidden / sizes.spread, sizes.tokens * columns
+    products = _pair((Gemm(sizes.tokens, columns, sizes.hidden),), norm, 8, 8)
     # To FP32, then read and written once more; backward reads FP32 and writes FP16.
-    forward = Kernels(gemms, norm + (2 + 4 + 4 + 4) * logits, launches=8)
-    return Pair(forward, Kernels(_both(gemms), _BACKWARD_BYTES * norm + (4 + 2) * logits, launches=8))
-
-
-def _both(gemms: Iterable[Gemm]) -> tuple[Gemm, ...]:
-    """Return the products of a backward pass: the gradients of both factors."""
-    return tuple(
-        Gemm(*shape, one.batch, one.width) for one in gemms for shape in ((one.m, one.k, one.n), (one.k, one.n, one.m))
-    )
+    return products + Pair(Kernels((), (2 + 4 + 4 + 4) * logits, 0), Kernels((), (4 + 2) * logits, 0))

@@ -153,17 +153,13 @@ class Shape:
     dense_layers: int | None = None  # first layers that have an MLP instead of experts; default: 0
 
     def __attrs_post_init__(self) -> None:
-        given = next((key for key in _OF_EXPERTS if getattr(self, key) is not None), None)
-        if self.experts is None and given is not None:
-            accepted = "no value, or experts = 2 or more"
-            raise InputError(
-                f"{getattr(self, given)} is given for a model without experts", key=given, accepted=accepted
-            )
+        for key in _OF_EXPERTS if self.experts is None else ():
+            if (value := getattr(self, key)) is not None:
+                message = f"{value} is given for a model without experts"
+                raise InputError(message, key=key, accepted="no value, or experts = 2 or more")
         if self.experts is not None and self.chosen > self.experts:
-            accepted = f"1 to {self.experts}"
-            raise InputError(
-                f"{self.chosen} of {self.experts} experts cannot be chosen", key="top_k", accepted=accepted
-            )
+            message = f"{self.chosen} of {self.experts} experts cannot be chosen"
+            raise InputError(message, key="top_k", accepted=f"1 to {self.experts}")
         if self.dense_layers is not None and self.dense_layers >= self.layers:
             message = f"{self.dense_layers} of {self.layers} layers leave none to experts"
             raise InputError(message, key="dense_layers", accepted=f"0 to {self.layers - 1}")
@@ -235,16 +231,6 @@ class Shape:
         """
         return _blocks(self, self.kind(layer), samples, mp, style)
 
-    def blocks_of(self, kind: str, samples: float, mp: int, style: Style) -> tuple[Block, ...]:
-        """Return what ``blocks`` does for a layer of ``kind``."""
-        sizes = self._sizes(samples, mp, style)
-        if kind == "embedding":
-            return (self._embedding(mp),)
-        if kind == "head":
-            return (self._head(sizes, style),)
-        mlp = self._mlp(sizes) if kind == "dense" else self._experts(sizes, style)
-        return self._attention(sizes, style), mlp
-
     def _sizes(self, samples: float, mp: int, style: Style) -> Sizes:
         h, width, shared = self.hidden, self.hidden / self.heads, self.key_value_heads or self.heads
         keys, values = width, width
@@ -279,6 +265,10 @@ class Shape:
         """Weights of a norm: layer norms have biases, too."""
         return (2 if self.plain else 1) * self.hidden
 
+    def _normed(self, sizes: Sizes) -> float:
+        """Return the bytes that a token keeps of a norm: its input and output, and with dropout a mask."""
+        return (5 if self.plain else 4) * self.hidden / sizes.spread
+
     def _attention(self, sizes: Sizes, style: Style) -> Block:
         tokens, s, mp = sizes.tokens, self.sequence, sizes.mp
         seen = tokens * s / (2 if style.causal else 1)  # scores of a head
@@ -298,16 +288,15 @@ class Shape:
             "attention",
             parameters=(matrices + biases + self._norm) / mp,
             flops=2 * tokens * matrices / mp + flops,
-            activations=tokens * ((5 if self.plain else 4) * self.hidden / sizes.spread + (held + kept) / mp),
+            activations=tokens * (self._normed(sizes) + (held + kept) / mp),
             reduced=True,
             kernels=kernels.attention(sizes) + core.kernels,
             core=core,
         )
 
     def _mlp(self, sizes: Sizes) -> Block:
-        weights = self._mlp_parameters(sizes.intermediate) + self._norm
-        held = (5 if self.plain else 4) * self.hidden / sizes.spread
-        return self._linear("mlp", sizes, weights, sizes.intermediate, held, kernels.mlp(sizes), reduced=True)
+        launched, held = kernels.mlp(sizes), self._normed(sizes)
+        return self._linear("mlp", sizes, launched, norm=self._norm, held=held, reduced=True)
 
     def _experts(self, sizes: Sizes, style: Style) -> Block:
         """Return an MLP of experts; its numbers are those of the rank whose experts get most tokens."""
@@ -319,54 +308,50 @@ class Shape:
             "router",
             parameters=(self.experts * h + self._norm) / mp,
             flops=2 * tokens * h * self.experts / mp,
-            # Input of the norm, its output, with dropout a mask; what experts sent back, for the gradients of scores
-            activations=tokens * ((5 if self.plain else 4) * h / sizes.spread + 2 * float(routing.kept.sum()) * h / mp),
+            # With what experts sent back, for the gradients of scores.
+            activations=tokens * (self._normed(sizes) + 2 * float(routing.kept.sum()) * h / mp),
             reduced=True,
             kernels=kernels.router(sizes, self.experts, self.chosen),
         )
-        shared = None
-        if self.shared_experts:
-            wide = evolve(sizes, intermediate=self.shared_experts * width)
-            weights = self._mlp_parameters(wide.intermediate)
-            shared = self._linear("shared experts", wide, weights, wide.intermediate, 0, kernels.experts(wide, 1))
         experts = []
         for load in routing.loads:
             one = evolve(sizes, samples=sizes.samples * float(load), intermediate=width)
-            weights = local * self._mlp_parameters(width)
-            launched = kernels.experts(one, local)
-            experts.append(self._linear("experts", one, weights, width, 2 * h / mp, launched))
-        parts = router, *([] if shared is None else [shared]), max(experts, key=lambda block: block.flops)
+            experts.append(self._linear("experts", one, kernels.experts(one, local), count=local, held=2 * h / mp))
+        parts, shared = [router, max(experts, key=lambda block: block.flops)], None
+        if self.shared_experts:
+            wide = evolve(sizes, intermediate=self.shared_experts * width)
+            shared = self._linear("shared experts", wide, kernels.experts(wide, 1))
+            parts.insert(1, shared)
         return Block(
             "mlp",
             parameters=sum(part.parameters for part in parts),
             flops=sum(part.flops for part in parts),
             activations=sum(part.activations for part in parts),
             reduced=True,
-            kernels=sum((part.kernels for part in parts[1:]), start=parts[0].kernels),
+            kernels=sum((part.kernels for part in parts[1:]), start=router.kernels),
             mixture=Mixture(router, shared, tuple(experts), routing),
         )
-
-    def _mlp_parameters(self, width: int) -> int:
-        """Weights of an MLP: a gated one has two matrices side by side, and keeps the results of both."""
-        biases = width + self.hidden if self.plain else 0
-        return (2 if self.plain else 3) * self.hidden * width + biases
 
     def _linear(
         self,
         name: str,
         sizes: Sizes,
-        parameters: float,
-        width: int,
-        held: float,
         launched: Pair,
         *,
+        count: int = 1,
+        norm: int = 0,
+        held: float = 0,
         reduced: bool = False,
     ) -> Block:
-        """Return a block of the linear layers of an MLP, and ``held`` bytes for each token beside what they keep."""
-        matrices, h, mp = 2 if self.plain else 3, self.hidden, sizes.mp
+        """Return the linear layers of ``count`` MLPs, and ``held`` bytes for each token beside what they keep.
+
+        A gated MLP has two matrices side by side, and keeps the results of both.
+        """
+        matrices, h, width, mp = 2 if self.plain else 3, self.hidden, sizes.intermediate, sizes.mp
+        weights = matrices * h * width + (width + h if self.plain else 0)
         return Block(
             name,
-            parameters=parameters / mp,
+            parameters=(count * weights + norm) / mp,
             flops=2 * sizes.tokens * matrices * h * width / mp,
             activations=sizes.tokens * (held + 2 * matrices * width / mp),
             reduced=reduced,
@@ -377,17 +362,6 @@ class Shape:
     def _embeddings(self) -> int:
         """Weights of the look-up: of each token of the vocabulary, and of learned positions."""
         return (self.vocabulary + (self.sequence if self.plain else 0)) * self.hidden
-
-    def _embedding(self, mp: int) -> Block:
-        return Block(
-            "embedding",
-            parameters=self._embeddings / mp,
-            flops=0.0,
-            activations=0.0,
-            reduced=False,
-            kernels=Pair(Kernels(), Kernels()),
-            read=0.0,
-        )
 
     def _head(self, sizes: Sizes, style: Style) -> Block:
         h, tokens, mp = self.hidden, sizes.tokens, sizes.mp
@@ -406,21 +380,18 @@ class Shape:
 # Layers of a kind have equal blocks, and there may be many thousands. Whole numbers and others are told apart.
 @lru_cache(maxsize=256, typed=True)
 def _blocks(shape: Shape, kind: str, samples: float, mp: int, style: Style) -> tuple[Block, ...]:
-    return shape.blocks_of(kind, samples, mp, style)
+    sizes = shape._sizes(samples, mp, style)
+    if kind == "embedding":
+        return (Block(kind, shape._embeddings / mp, 0.0, 0.0, False, Pair(Kernels(), Kernels()), read=0.0),)
+    if kind == "head":
+        return (shape._head(sizes, style),)
+    mlp = shape._mlp(sizes) if kind == "dense" else shape._experts(sizes, style)
+    return shape._attention(sizes, style), mlp
 
 
 def _llama(layers: int, hidden: int, heads: int, intermediate: int) -> Shape:
     """Return a model of Llama 3: Grattafiori et al. 2024, arXiv 2407.21783, table 3; vocabulary: section 3.2."""
-    return Shape(
-        layers=layers,
-        hidden=hidden,
-        sequence=8192,
-        heads=heads,
-        vocabulary=128256,
-        architecture="llama",
-        key_value_heads=8,
-        intermediate=intermediate,
-    )
+    return Shape(layers, hidden, 8192, heads, 128256, "llama", key_value_heads=8, intermediate=intermediate)
 
 
 PRESETS: Mapping[str, Shape] = {
@@ -433,28 +404,12 @@ PRESETS: Mapping[str, Shape] = {
     "llama-3-8b": _llama(layers=32, hidden=4096, heads=32, intermediate=14336),
     "llama-3-70b": _llama(layers=80, hidden=8192, heads=64, intermediate=28672),
     "llama-3-405b": _llama(layers=126, hidden=16384, heads=128, intermediate=53248),
-    # Jiang et al. 2024, arXiv 2401.04088, table 1
-    "mixtral-8x7b": Shape(
-        layers=32,
-        hidden=4096,
-        sequence=32768,
-        heads=32,
-        vocabulary=32000,
-        architecture="llama",
-        key_value_heads=8,
-        intermediate=14336,
-        experts=8,
-        top_k=2,
-    ),
+    # Jiang et al. 2024, arXiv 2401.04088, table 1; layers as wide as those of llama-3-8b
+    "mixtral-8x7b": evolve(_llama(32, 4096, 32, 14336), sequence=32768, vocabulary=32000, experts=8, top_k=2),
     # DeepSeek-AI 2024, arXiv 2412.19437, section 4.2, and the published config.json (vocabulary); without the module
     # that predicts a second token
-    "deepseek-v3": Shape(
-        layers=61,
-        hidden=7168,
-        sequence=4096,
-        heads=128,
-        vocabulary=129280,
-        architecture="llama",
+    "deepseek-v3": evolve(
+        Shape(layers=61, hidden=7168, sequence=4096, heads=128, vocabulary=129280, architecture="llama"),
         intermediate=18432,
         latent=Latent(queries=1536, keys_values=512, width=128, rotary=64, values=128),
         experts=256,

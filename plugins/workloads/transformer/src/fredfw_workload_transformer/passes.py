@@ -5,17 +5,32 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import groupby
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from attrs import define, evolve, field
 
 from fredfw import DeviceMesh, GraphBuilder, Kernels, Pattern
 from fredfw.typing import IntArray
-from fredfw_workload_transformer.context import RING, Context
 from fredfw_workload_transformer.costs import Cost, Way, core_cost, cost
 from fredfw_workload_transformer.experts import Step
 from fredfw_workload_transformer.model import FP16, Block, Core, Mixture, Shape, Style
 from fredfw_workload_transformer.sharding import Replicas, Sharding
+
+if TYPE_CHECKING:
+    from fredfw_workload_transformer.workload import Transformer
+
+# How CP members bring keys and values together. Ring: each rank computes with those that it has, while it sends them to
+# the next rank (Liu et al. 2023, Ring Attention, arXiv 2310.01889). All-gather: ranks gather them before they compute
+# (Llama Team 2024, arXiv 2407.21783, section 3.3.2).
+RING, ALL_GATHER = "ring", "all-gather"
+# Tokens of a CP member: one of the first parts of a sample and one of the last ones, so that all compute the same under
+# a causal mask (Llama Team 2024, section 3.3.2), or consecutive ones.
+ZIGZAG, CONTIGUOUS = "zigzag", "contiguous"
+
+
+# Passes over layers with equal blocks, with these blocks in order.
+_Steps: TypeAlias = "Sequence[tuple[Way, tuple[Block, ...]]]"
 
 
 @define
@@ -25,21 +40,18 @@ class Passes:
     The tasks of a stage form a chain in the order in which they are added, so no rank ever has to choose.
     """
 
-    builder: GraphBuilder
-    mesh: DeviceMesh  # MP, CP, PP and DP
-    shape: Shape
-    samples: float  # samples in a microbatch
-    # what backward computes again: `none`, `full` (each transformer layer's forward pass, with its communication),
-    # `selective` (the core of attention) or `OPERATIONS`
-    recompute: str
-    transfer: str  # how activations get to the next stage: `point-to-point`, `multicast` or `scatter-gather`
-    style: Style  # how layers are computed
-    sharding: Sharding  # what the ranks with the same weights share
-    context: Context  # how the ranks with the same sample exchange keys and values
-    merged: bool = False  # whether a pass over layers is one computation, and one communication behind it
+    workload: Transformer
+    mesh: DeviceMesh
+    samples: float  # in a microbatch
+    builder: GraphBuilder = field(init=False)
+    shape: Shape = field(init=False)
+    style: Style = field(init=False)
+    sharding: Sharding = field(init=False)
+    _merged: bool = field(init=False)  # whether a pass over layers is one computation, and one communication behind it
     _kinds: dict[str, tuple[Block, ...]] = field(init=False)
     _ranks: list[IntArray] = field(init=False)
     _mp_groups: list[IntArray] = field(init=False)
+    _cp_groups: list[IntArray] = field(init=False)
     _ep_groups: list[IntArray] = field(init=False)
     _tails: dict[int, int] = field(factory=dict, init=False)
     _merges: dict[tuple[tuple[Way, ...], str], Cost] = field(factory=dict, init=False)
@@ -47,8 +59,11 @@ class Passes:
     _ends: dict[int, list[int]] = field(factory=lambda: defaultdict(list), init=False)
 
     def __attrs_post_init__(self) -> None:
-        stages = range(self.mesh.size("pp"))
-        last, mp, cp = self.shape.layers, self.mesh.size("mp"), self.context.size
+        workload, mesh = self.workload, self.mesh
+        self.builder = GraphBuilder(mesh.ranks)
+        self.shape, self.style, self.sharding = workload.shape, workload.style, workload.sharding(mesh)
+        self._merged = workload.tasks == "passes" and not self.sharding.weights
+        last, mp, cp = self.shape.layers, workload.mp, workload.cp
         # With CP, attention as a layer has it is one step: a share of the tokens with a share of the keys.
         step = evolve(self.shape, sequence=self.shape.sequence // cp)
         self._kinds = {
@@ -56,9 +71,11 @@ class Passes:
         }
         for layer in (-1, last):
             self._kinds[self.shape.kind(layer)] = self.shape.blocks(layer, self.samples / cp, mp, self.style)
-        self._ranks = [self.mesh.members(pp=stage) for stage in stages]
-        self._mp_groups = [self.mesh.groups("mp", pp=stage) for stage in stages]
-        self._ep_groups = [self.mesh.groups("ep", pp=stage) for stage in stages]
+        stages = range(workload.pp)
+        self._ranks = [mesh.members(pp=stage) for stage in stages]
+        self._mp_groups, self._cp_groups, self._ep_groups = (
+            [mesh.groups(axis, pp=stage) for stage in stages] for axis in ("mp", "cp", "ep")
+        )
 
     def weight_bytes(self, layers: Iterable[int]) -> float:
         """Return the bytes of one rank's share of the weights (or gradients) of ``layers``."""
@@ -70,7 +87,7 @@ class Passes:
         Experts have replicas of their own, over which their gradients are reduced.
         """
         whole, experts = self.weight_bytes(layers), 0.0
-        if self.mesh.size("ep") > 1:
+        if self.workload.ep > 1:
             experts = sum(block.expert_parameters * FP16 for layer in layers for block in self._blocks(layer))
         sharding = self.sharding
         parts = (sharding.replicas(stage), whole - experts), (sharding.expert_replicas(stage), experts)
@@ -78,8 +95,8 @@ class Passes:
 
     def forward(self, stage: int, layers: Sequence[int], microbatch: int, after: Iterable[int] = ()) -> int:
         """Add the forward pass over ``layers`` on ``stage``, behind ``after``; return its last task."""
-        for run, blocks in self._runs(layers):
-            self._pass(stage, run, [(Way.FORWARD, blocks)], microbatch, after)
+        for run in self._runs(layers):
+            self._pass(stage, run, [(Way.FORWARD, self._blocks(run[0]))], microbatch, after)
             after = ()
         return self._tails[stage]
 
@@ -91,26 +108,20 @@ class Passes:
         Gradients of inputs and of weights together cost two forward passes. ``way`` may be one of them alone; the
         gradients of weights come second.
         """
-        for run, blocks in self._runs(layers):
+        for run in self._runs(layers):
+            blocks = self._blocks(run[0])
             steps = [(way, blocks[::-1])]
-            if self.recompute == "full" and 0 <= run[0] < self.shape.layers and way.backward:
+            if self.workload.recomputed == "full" and 0 <= run[0] < self.shape.layers and way.backward:
                 steps.insert(0, (Way.RECOMPUTE, blocks))
             self._pass(stage, run, steps, microbatch, after)
             after = ()
         return self._tails[stage]
 
-    def _pass(
-        self,
-        stage: int,
-        run: Sequence[int],
-        steps: Sequence[tuple[Way, tuple[Block, ...]]],
-        microbatch: int,
-        after: Iterable[int],
-    ) -> None:
-        """Add a pass over ``run``, layers with equal blocks; ``steps`` are passes with their blocks in order."""
+    def _pass(self, stage: int, run: Sequence[int], steps: _Steps, microbatch: int, after: Iterable[int]) -> None:
+        """Add a pass over ``run``, layers with equal blocks."""
         suffix = f"[{microbatch}]"
-        if self.merged:
-            self._merged(stage, run, steps, suffix, after)
+        if self._merged:
+            self._merge(stage, run, steps, suffix, after)
             return
         with self.builder.repeated(len(run)):
             for position, (way, blocks) in enumerate(steps):
@@ -120,14 +131,7 @@ class Passes:
                     self._add(stage, f"{way.value} {_span(run)} {block.name} {suffix}", block, way, after)
                     after = ()
 
-    def _merged(
-        self,
-        stage: int,
-        run: Sequence[int],
-        steps: Sequence[tuple[Way, tuple[Block, ...]]],
-        suffix: str,
-        after: Iterable[int],
-    ) -> None:
+    def _merge(self, stage: int, run: Sequence[int], steps: _Steps, suffix: str, after: Iterable[int]) -> None:
         """Add what ``_pass`` adds as one computation, and one communication of each pattern behind it."""
         key = tuple(way for way, _ in steps), self.shape.kind(run[0])
         if key not in self._merges:
@@ -142,24 +146,23 @@ class Passes:
             with self.builder.repeated(len(run) * len(exchanged)):
                 self._exchange(stage, name, pattern)
 
-    def _runs(self, layers: Sequence[int]) -> list[tuple[tuple[int, ...], tuple[Block, ...]]]:
-        """Return ``layers`` as runs of layers with equal blocks, and those blocks."""
-        runs = (tuple(run) for _, run in groupby(layers, self.shape.kind))
+    def _runs(self, layers: Sequence[int]) -> list[tuple[int, ...]]:
+        """Return ``layers`` as runs of layers with equal blocks."""
         if self.sharding.weights:  # each layer has a gather of its own, which overlaps with the layer before
-            runs = ((layer,) for layer in layers)
-        return [(run, self._blocks(run[0])) for run in runs]
+            return [(layer,) for layer in layers]
+        return [tuple(run) for _, run in groupby(layers, self.shape.kind)]
 
     def hand_over(self, source: int, destination: int, task: int, name: str) -> int:
         """Send ``task``'s result from stage to stage; return the task to wait for (itself within one stage)."""
         if source == destination:
             return task
-        mp, size = self.mesh.size("mp"), self._activation_bytes
-        if self.transfer == "multicast":
+        transfer, size = self.workload.pp_transfer, self._activation_bytes
+        if transfer == "multicast":
             groups = np.concatenate([self._mp_groups[source][:, :1], self._mp_groups[destination]], axis=1)
         else:
             groups = np.stack([self._ranks[source], self._ranks[destination]], axis=1)
         # With sequence parallelism a member holds no more than its share; without it, members can share the way.
-        parts = mp if self.style.sequence_parallel or self.transfer == "scatter-gather" else 1
+        parts = self.workload.mp if self.style.sequence_parallel or transfer == "scatter-gather" else 1
         sent = self.builder.transfer(name, groups, size / parts, label="pp", after=(task,))
         if self.style.sequence_parallel or parts == 1:
             return sent
@@ -169,12 +172,12 @@ class Passes:
     @property
     def _activation_bytes(self) -> float:
         """Bytes of the activations between two layers: all of them, on every MP member."""
-        return self.samples * self.shape.sequence * self.shape.hidden * FP16 / self.context.size
+        return self.samples * self.shape.sequence * self.shape.hidden * FP16 / self.workload.cp
 
     @property
     def _key_bytes(self) -> float:
         """Bytes of a rank's keys and values of a layer, or of their gradients."""
-        return self._activation_bytes * self.shape.key_value_width / self.shape.hidden / self.mesh.size("mp")
+        return self._activation_bytes * self.shape.key_value_width / self.shape.hidden / self.workload.mp
 
     def _blocks(self, layer: int) -> tuple[Block, ...]:
         return self._kinds[self.shape.kind(layer)]
@@ -192,7 +195,7 @@ class Passes:
             return way is Way.FORWARD
         if not sharding.reshard_after_forward:
             # In a pipeline other microbatches need them in between, so they stay until the last backward pass.
-            return way is Way.FORWARD and (microbatch == 0 or self.mesh.size("pp") == 1)
+            return way is Way.FORWARD and (microbatch == 0 or self.workload.pp == 1)
         return position == 0 or sharding.reshard_after_recompute
 
     def _weights(self, stage: int, name: str, run: Sequence[int], after: Iterable[int]) -> tuple[int, ...]:
@@ -209,8 +212,9 @@ class Passes:
         for replicas, size in self.replicated(stage, run):
             if replicas.size > 1:
                 before, groups = (*gathers[-1:], *free), replicas.shards
-                gather = self.builder.collective(name, Pattern.ALL_GATHER, groups, size, label="dp", after=before)
-                gathers.append(gather)
+                gathers.append(
+                    self.builder.collective(name, Pattern.ALL_GATHER, groups, size, label="dp", after=before)
+                )
         return (*after, *gathers[-1:])
 
     def _add(self, stage: int, name: str, block: Block, way: Way, after: Iterable[int]) -> None:
@@ -220,7 +224,7 @@ class Passes:
             after = (self._exchange(stage, name, pattern, after),)
         if block.mixture is not None and way is not Way.WEIGHTS:
             self._mix(stage, name, block.mixture, way, after)
-        elif block.core is not None and self.context.size > 1 and way is not Way.WEIGHTS:
+        elif block.core is not None and self.workload.cp > 1 and way is not Way.WEIGHTS:
             self._attend(stage, name, block, block.core, way, after)
         else:
             self._compute(stage, name, self._cost(block, way), after)
@@ -243,17 +247,10 @@ class Passes:
         computed = []
         for load in np.unique(loads):  # ranks with equally many tokens compute in one task
             alike = np.flatnonzero(loads == load)
-            flops, moved, kernels = self._cost(mixture.experts[alike[0]], way)
-            computed.append(
-                self.builder.compute(
-                    f"{name} experts",
-                    np.sort(self._ep_groups[stage][:, alike], axis=None),
-                    flops=flops,
-                    bytes=moved,
-                    after=before,
-                    kernels=kernels + Kernels(launches=len(there) + len(back)),
-                )
-            )
+            each = self._cost(mixture.experts[alike[0]], way)
+            each = each._replace(kernels=each.kernels + Kernels(launches=len(there) + len(back)))
+            ranks = np.sort(self._ep_groups[stage][:, alike], axis=None)
+            computed.append(self._task(f"{name} experts", ranks, each, before))
         (self._tails[stage],) = self._route(stage, name, back, computed)
         if way.backward:
             self._compute(stage, f"{name} router", self._cost(mixture.router, way), ())
@@ -272,12 +269,12 @@ class Passes:
 
         The linear layers come first in a forward pass, and last in a backward one.
         """
-        each = core_cost(core, way, selective=self.recompute == "selective")
+        each = core_cost(core, way, selective=self.workload.recomputed == "selective")
         linear = self._cost(block, way).without(each)
         if not way.backward:
             self._compute(stage, name, linear, after)
             after = ()
-        attend = self._ring if self.context.communication == RING else self._gathered
+        attend = self._ring if self.workload.cp_communication == RING else self._gathered
         after = attend(stage, name, each, way, after)
         if way.backward:
             self._compute(stage, name, linear, after)
@@ -288,61 +285,75 @@ class Passes:
         A rank passes on what it computes with. In a backward pass the sums of the gradients of keys and values follow,
         each until it is back where they belong.
         """
-        context, key_bytes = self.context, self._key_bytes
+        steps, overlap = self.workload.cp, self.workload.overlap_cp
         arrived: tuple[int, ...] = ()  # keys and values of the step
         summed: tuple[int, ...] = ()  # gradients of those of the steps before
-        for step in range(context.size):
-            needed, before = (*arrived, *after), self._chained(stage, (*arrived, *after))
-            if context.overlap and step + 1 < context.size:
-                arrived = (context.send(self.builder, f"{name} keys {step}", stage, key_bytes, before),)
-            self._share(stage, f"{name} core {step}", core, context.work(step), needed)
+        for step in range(steps):
+            needed = (*arrived, *after)
+            if overlap and step + 1 < steps:
+                arrived = self._send(stage, f"{name} keys {step}", needed)
+            self._share(stage, f"{name} core {step}", core, self._work(step), needed)
             after = ()
             if way.backward and step:
-                before = (*self._chained(stage, ()), *summed)
-                summed = (context.send(self.builder, f"{name} gradients {step}", stage, key_bytes, before),)
-            if not context.overlap:
+                summed = self._send(stage, f"{name} gradients {step}", summed)
+            if not overlap:
                 after = summed
-                if step + 1 < context.size:
-                    before = self._chained(stage, summed)
-                    arrived = (context.send(self.builder, f"{name} keys {step}", stage, key_bytes, before),)
+                if step + 1 < steps:
+                    arrived = self._send(stage, f"{name} keys {step}", summed)
         return summed
+
+    def _send(self, stage: int, name: str, after: Iterable[int]) -> tuple[int, ...]:
+        """Add a step of the ring: each rank sends keys and values, or their gradients, to the next."""
+        groups = self._cp_groups[stage]
+        pairs = np.stack([groups, np.roll(groups, -1, axis=1)], axis=-1).reshape(-1, 2)
+        return (self.builder.transfer(name, pairs, self._key_bytes, label="cp", after=self._chained(stage, after)),)
 
     def _gathered(self, stage: int, name: str, core: Cost, way: Way, after: Iterable[int]) -> tuple[int, ...]:
         """Add attention behind an all-gather of keys and values; return what comes after it."""
-        context, key_bytes = self.context, self._key_bytes
-        before = self._chained(stage, after)
-        gather = context.exchange(self.builder, f"{name} keys", Pattern.ALL_GATHER, stage, key_bytes, before)
+
+        def exchange(what: str, pattern: Pattern, after: Iterable[int]) -> tuple[int, ...]:
+            groups, size, before = (
+                self._cp_groups[stage],
+                self.workload.cp * self._key_bytes,
+                self._chained(stage, after),
+            )
+            return (self.builder.collective(f"{name} {what}", pattern, groups, size, label="cp", after=before),)
+
+        gathered = exchange("keys", Pattern.ALL_GATHER, after)
         # One kernel, as large as those of all steps of a ring.
-        self._share(stage, f"{name} core", core, context.work(None), (gather,))
-        if not way.backward:
-            return ()
-        before = self._chained(stage, ())
-        return (context.exchange(self.builder, f"{name} gradients", Pattern.REDUCE_SCATTER, stage, key_bytes, before),)
+        self._share(stage, f"{name} core", core, self._work(None), gathered)
+        return exchange("gradients", Pattern.REDUCE_SCATTER, ()) if way.backward else ()
+
+    def _work(self, step: int | None) -> IntArray:
+        """Return what each CP member computes in a step, or in all of them, in units of the first step without a mask.
+
+        In the first step it has its own keys. Those of step ``s`` come from ``s`` ranks before it. Where a mask goes
+        over consecutive tokens, a rank sees half of its own, all of those of ranks before it, and none of those of
+        ranks behind it.
+        """
+        size = self.workload.cp
+        members = np.arange(size)
+        if not (self.workload.skips and self.workload.cp_layout == CONTIGUOUS):
+            return np.full(size, size if step is None else 1)
+        if step is None:
+            return 2 * members + 1
+        return np.where(members >= step, 2 if step else 1, 0)
 
     def _share(self, stage: int, name: str, core: Cost, work: IntArray, after: Iterable[int]) -> None:
         """Add attention in which each CP member does ``work`` times what ``core`` costs, in one kernel."""
-        chained, groups = self._chained(stage, after), self.context.groups(stage)
+        chained, groups = self._chained(stage, after), self._cp_groups[stage]
+        flops, moved, one = core
         computed = []
         for times in np.unique(work[work > 0]).tolist():
-            flops, moved, kernels = core
-            computed.append(
-                self.builder.compute(
-                    name,
-                    np.sort(groups[:, work == times], axis=None),
-                    flops=flops * times,
-                    bytes=moved * times,
-                    after=chained,
-                    kernels=Kernels(
-                        kernels.gemms * times, kernels.moved * times, kernels.launches, kernels.attentions * times
-                    ),
-                )
-            )
+            kernels = Kernels(one.gemms * times, one.moved * times, one.launches, one.attentions * times)
+            ranks = np.sort(groups[:, work == times], axis=None)
+            computed.append(self._task(name, ranks, Cost(flops * times, moved * times, kernels), chained))
         self._tails[stage] = computed[0]
         if (work != work[0]).any():  # each goes on behind its own part
             self._compute(stage, name, Cost(0.0, 0.0, Kernels()), (*computed, *chained))
 
     def _reduced(self, block: Block, way: Way) -> bool:
-        return block.reduced and self.mesh.size("mp") > 1 and way is not Way.WEIGHTS
+        return block.reduced and self.workload.mp > 1 and way is not Way.WEIGHTS
 
     @property
     def _patterns(self) -> tuple[Pattern, ...]:
@@ -351,10 +362,11 @@ class Passes:
 
     def _compute(self, stage: int, name: str, cost: Cost, after: Iterable[int]) -> None:
         """Add a computation behind the last task of ``stage``."""
+        self._tails[stage] = self._task(name, self._ranks[stage], cost, self._chained(stage, after))
+
+    def _task(self, name: str, ranks: IntArray, cost: Cost, after: Iterable[int]) -> int:
         flops, moved, kernels = cost
-        chained, ranks = self._chained(stage, after), self._ranks[stage]
-        task = self.builder.compute(name, ranks, flops=flops, bytes=moved, after=chained, kernels=kernels)
-        self._tails[stage] = task
+        return self.builder.compute(name, ranks, flops=flops, bytes=moved, after=after, kernels=kernels)
 
     def _exchange(self, stage: int, name: str, pattern: Pattern, after: Iterable[int] = ()) -> int:
         """Add a collective of the activations in the MP groups of ``stage``; return it."""
@@ -369,7 +381,7 @@ class Passes:
     def _cost(self, block: Block, way: Way) -> Cost:
         """Return the cost of a pass over ``block``; of its attention there is one step."""
         communications = len(self._patterns) if self._reduced(block, way) else 0
-        return cost(block, way, recompute=self.recompute, communications=communications)
+        return cost(block, way, recompute=self.workload.recomputed, communications=communications)
 
 
 def _span(layers: Sequence[int]) -> str:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from fredfw import DeviceMesh
+from fredfw import DeviceMesh, Pattern
 from fredfw.errors import InputError
 from fredfw.typing import IntArray
+
+ALL_REDUCE = Pattern.ALL_REDUCE.value
+SCATTER_GATHER = f"{Pattern.REDUCE_SCATTER.value}+{Pattern.ALL_GATHER.value}"
 
 
 @frozen(eq=False)
@@ -71,21 +74,6 @@ class Sharding:
     def expert_replicas(self, stage: int) -> Replicas:
         """Return the ranks of a pipeline stage that have the same experts."""
         return Replicas(self.mesh.groups("cp", "dp", pp=stage), self.expert_size)
-
-
-def sharding_of(
-    mesh: DeviceMesh, *, zero: int, dp_shard: int | None, prefetch: int, after_forward: bool, after_recompute: bool
-) -> Sharding:
-    """Return the sharding of a workload.
-
-    Raises:
-        InputError: ``dp_shard`` does not divide DP, or EP does not divide it.
-    """
-    ep = mesh.size("ep")
-    dp = ep * mesh.size("dp")
-    shard = dp if dp_shard is None else dp_shard
-    check_shard(shard, dp, ep)
-    return Sharding(mesh, zero, shard * mesh.size("cp"), prefetch, after_forward, after_recompute)
 
 
 def check_shard(shard: int, dp: int, ep: int) -> None:

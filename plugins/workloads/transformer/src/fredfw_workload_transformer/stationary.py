@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from itertools import pairwise
+from itertools import chain, pairwise
 
+from attrs import define, field
+
+from fredfw import Pattern
+from fredfw.typing import IntArray
 from fredfw_workload_transformer.costs import Way
-from fredfw_workload_transformer.gradients import Gradients
 from fredfw_workload_transformer.passes import Passes
+from fredfw_workload_transformer.sharding import ALL_REDUCE, Replicas
 
 ZERO_BUBBLE = "zb-h1"
 
@@ -81,29 +85,69 @@ def order(schedule: str, stage: int, stages: int, microbatches: int, interleave:
     return [*passes, *late]
 
 
-def add_stationary(
-    passes: Passes,
-    *,
-    microbatches: int,
-    schedule: str,
-    interleave: int,
-    dp_communication: str,
-    overlap_dp: bool,
-) -> None:
-    """Add one iteration.
+@define
+class _Gradients:
+    """Reduces the gradients of a pipeline stage over DP; shared optimizer state updates weights, which come back.
 
-    Args:
-        passes: The graph and how it is split.
-        microbatches: Microbatches of each replica.
-        schedule: ``1f1b``, ``gpipe`` or ``zb-h1``.
-        interleave: Chunks of layers of each stage.
-        dp_communication: ``all-reduce`` or ``reduce-scatter+all-gather``.
-        overlap_dp: Reduce each layer's gradients as soon as the last microbatch has completed them, not a whole stage's
-            behind its last backward pass. Where ranks hold shares of the weights, that is done in any case.
+    Communications of a pattern come one after the other, like those of a NCCL stream.
     """
-    stages = passes.mesh.size("pp")
+
+    passes: Passes
+    stage: int
+    # Where weights are shared it is always `SCATTER_GATHER`, whose all-gather is that before the next pass.
+    pattern: str
+    _last: dict[Pattern, int] = field(factory=dict, init=False)
+    _updated: list[tuple[str, IntArray, float]] = field(factory=list, init=False)  # weights that are to come back
+
+    @property
+    def each(self) -> bool:
+        """Whether the gradients of each microbatch are reduced, since ranks keep no more than a share of them."""
+        sharding = self.passes.sharding
+        return sharding.weights or (sharding.gradients and self.pattern != ALL_REDUCE)
+
+    def reduce(self, layers: tuple[int, ...], task: int, *, last: bool) -> None:
+        """Reduce the gradients of ``layers``, which are complete with ``task``; ``last`` for the last microbatch."""
+        for replicas, size in self.passes.replicated(self.stage, layers):
+            self._reduce(replicas, size, f"layers {layers[0]} to {layers[-1]}", task, last)
+
+    def finish(self) -> None:
+        """Gather the weights that the optimizer has updated, the first layers first; it waits for all gradients."""
+        reduced = list(self._last.values())
+        for name, shards, size in reversed(self._updated):
+            self._add(name, Pattern.ALL_GATHER, shards, size, *reduced)
+
+    def _reduce(self, replicas: Replicas, size: float, what: str, task: int, last: bool) -> None:
+        sharding = self.passes.sharding
+        if not sharding.optimizer or (self.pattern == ALL_REDUCE and not sharding.weights):
+            for pattern in map(Pattern, self.pattern.split("+")):
+                task = self._add(f"{pattern} of the gradients of {what}", pattern, replicas.members, size, task)
+            return
+        shards, copies = replicas.shards, replicas.copies
+        if replicas.size > 1:
+            task = self._add(f"reduce-scatter of the gradients of {what}", Pattern.REDUCE_SCATTER, shards, size, task)
+        if last and copies.shape[1] > 1:
+            share = size / replicas.size
+            task = self._add(f"all-reduce of the gradients of {what}", Pattern.ALL_REDUCE, copies, share, task)
+        if last and replicas.size > 1 and not sharding.weights:
+            self._updated.append((f"all-gather of the weights of {what}", shards, size))
+
+    def _add(self, name: str, pattern: Pattern, groups: IntArray, size: float, *tasks: int) -> int:
+        after = (*tasks, self._last[pattern]) if pattern in self._last else tasks
+        self._last[pattern] = self.passes.builder.collective(name, pattern, groups, size, label="dp", after=after)
+        return self._last[pattern]
+
+
+def add_stationary(passes: Passes, microbatches: int) -> None:
+    """Add one iteration of so many microbatches of each replica.
+
+    With ``overlap_dp`` and where ranks hold shares of the weights, gradients of each layer are reduced as soon as a
+    microbatch has completed them, else a whole stage's behind its last backward pass.
+    """
+    workload, schedule = passes.workload, passes.workload.pipeline
+    stages, interleave, overlap = workload.pp, workload.interleave, workload.overlap_dp
     layers = split_chunks(passes.shape.layers, stages, interleave, passes.shape.first(passes.style))
-    gradients = [Gradients(passes, stage, dp_communication) for stage in range(stages)]
+    pattern = workload.reduction(passes.sharding)
+    gradients = [_Gradients(passes, stage, pattern) for stage in range(stages)]
     queues = [deque(order(schedule, stage, stages, microbatches, interleave)) for stage in range(stages)]
     # What a pass waits for beside its stage's own order; the ends of the pipeline wait for nothing else. Parts of the
     # model are numbered in forward order: chunk c of stage s is part c x stages + s.
@@ -111,8 +155,7 @@ def add_stationary(
     final = stages * interleave - 1
     back = Way.INPUTS if schedule == ZERO_BUBBLE else Way.BACKWARD
     for microbatch in range(microbatches):
-        inputs[Way.FORWARD, 0, microbatch] = ()
-        inputs[back, final, microbatch] = ()
+        inputs[Way.FORWARD, 0, microbatch] = inputs[back, final, microbatch] = ()
 
     def forward(stage: int, chunk: int, microbatch: int) -> None:
         part = chunk * stages + stage
@@ -128,9 +171,8 @@ def add_stationary(
         complete, last = way is not Way.INPUTS, microbatch == microbatches - 1
         reduced = complete and (last or reduction.each)
         # Gradients that leave layer by layer need the layers apart.
-        apart = reduced and (overlap_dp or passes.sharding.weights)
-        parts = [(layer,) for layer in held] if apart else [held]
-        for one in reversed(parts):
+        apart = reduced and (overlap or passes.sharding.weights)
+        for one in [(layer,) for layer in reversed(held)] if apart else [held]:
             task = passes.backward(stage, one[::-1], microbatch, after, way)
             after = ()
             if apart:
@@ -142,7 +184,7 @@ def add_stationary(
         if reduced and not apart and reduction.each:
             reduction.reduce(held, task, last=last)
         elif complete and not apart and not queues[stage]:
-            reduction.reduce(tuple(layer for one in layers[stage] for layer in one), task, last=True)
+            reduction.reduce(tuple(chain(*layers[stage])), task, last=True)
 
     def is_ready(stage: int, way: Way, chunk: int, microbatch: int) -> bool:
         return way is Way.WEIGHTS or (way, chunk * stages + stage, microbatch) in inputs

@@ -6,12 +6,12 @@ does; Rajbhandari et al. 2021, arXiv 2104.07857, section 6).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from attrs import define, field
 
-from fredfw import DeviceMesh, Pattern, limits
+from fredfw import Pattern, limits
 from fredfw.typing import IntArray
 from fredfw_workload_transformer.passes import Passes
 
@@ -33,30 +33,8 @@ def group_layers(layers: int, stages: int, first: int = 0) -> list[Group]:
     return [tuple(map(held, range(first, first + stages))) for first in range(0, layers, stages)]
 
 
-def streams(mesh: DeviceMesh, source: int | str, stages: Sequence[int], kind: str) -> tuple[IntArray | str, IntArray]:
-    """Return the streams that carry the weights of ``stages``: where each begins, and ``(streams, members)`` ranks.
-
-    Args:
-        mesh: The workers.
-        source: Number of I/O controllers, each of which has an equal part of every shard, or the name of a memory tier.
-        stages: The stages.
-        kind: ``all``: a stream goes to all workers; ``needed``: to the members that need its shard; ``sharded``: to one
-            of them, which gets its share.
-    """
-    if kind == "all":
-        groups = np.arange(mesh.ranks)[None, :]
-    else:
-        groups = np.concatenate([mesh.groups("dp", pp=stage) for stage in stages])
-    if kind == "sharded":
-        groups = groups.reshape(-1, 1)
-    if isinstance(source, str):
-        return source, groups
-    limits.check("flows", source * mesh.ranks)
-    return np.repeat(np.arange(source), len(groups)), np.tile(groups, (source, 1))
-
-
 @define
-class Lane:
+class _Lane:
     """Brings the weights of some stages in and takes their gradients out, one group of layers after the other.
 
     Loads come in order, and so do stores. There are buffers for ``1 + prefetch`` groups of weights and as many of
@@ -65,13 +43,27 @@ class Lane:
 
     passes: Passes
     stages: tuple[int, ...]
-    source: IntArray | str  # controller of each stream, or the name of a memory tier
-    members: IntArray  # `(streams, size)` ranks of each stream
-    prefetch: int  # groups loaded ahead of the one that computes
-    sharded: bool = False  # whether members get and store shares, which DP gathers and reduces
+    source: int | str  # number of I/O controllers, each of which has an equal part of every shard, or a memory tier
+    _ends: IntArray | str = field(init=False)  # controller of each stream, or the memory tier
+    _members: IntArray = field(init=False)  # `(streams, size)` ranks of each stream
     _loads: list[int] = field(factory=list, init=False)
     _released: list[tuple[int, ...]] = field(factory=list, init=False)
     _stores: list[int] = field(factory=list, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        mesh, kind = self.passes.mesh, self.passes.workload.streams
+        if kind == "all":
+            groups = np.arange(mesh.ranks)[None, :]
+        else:
+            groups = np.concatenate([mesh.groups("dp", pp=stage) for stage in self.stages])
+        if kind == "sharded":
+            groups = groups.reshape(-1, 1)
+        if isinstance(self.source, str):
+            self._ends, self._members = self.source, groups
+        else:
+            limits.check("flows", self.source * mesh.ranks)
+            self._ends = np.repeat(np.arange(self.source), len(groups))
+            self._members = np.tile(groups, (self.source, 1))
 
     def serves(self, group: Group) -> bool:
         """Return whether ``group`` has layers on these stages."""
@@ -79,18 +71,9 @@ class Lane:
 
     def load(self, name: str, group: Group) -> int:
         """Add the load of the next group's weights; return the task that computation waits for."""
-        reused = len(self._loads) - 1 - self.prefetch
-        free = self._released[reused] if reused >= 0 else ()
-        task = self.passes.builder.load(
-            name,
-            self.source,
-            self.members,
-            self._stream_bytes(group),
-            label="stream",
-            after=(*self._loads[-1:], *free),
-        )
-        self._loads.append(task)
-        return self._exchange(name, Pattern.ALL_GATHER, group, (task,))[0]
+        before = (*self._loads[-1:], *self._freed(self._loads, self._released))
+        self._loads.append(self._stream(self.passes.builder.load, name, group, before))
+        return self._exchange(name, Pattern.ALL_GATHER, group, self._loads[-1:])[0]
 
     def release(self, tasks: Sequence[int]) -> None:
         """Note that after ``tasks`` the next of the loaded groups is no longer needed."""
@@ -98,32 +81,33 @@ class Lane:
 
     def gradient_buffer(self) -> tuple[int, ...]:
         """Return what the next backward pass must wait for before it writes gradients."""
-        reused = len(self._stores) - 1 - self.prefetch
-        return (self._stores[reused],) if reused >= 0 else ()
+        return self._freed(self._stores, [(store,) for store in self._stores])
 
     def store(self, name: str, group: Group, after: Sequence[int]) -> None:
         """Add the store of a group's gradients, reduced on their way or before."""
-        after = self._exchange(name, Pattern.REDUCE_SCATTER, group, after)
-        task = self.passes.builder.store(
-            name,
-            self.source,
-            self.members,
-            self._stream_bytes(group),
-            label="stream",
-            after=(*self._stores[-1:], *after),
-        )
-        self._stores.append(task)
+        before = (*self._stores[-1:], *self._exchange(name, Pattern.REDUCE_SCATTER, group, after))
+        self._stores.append(self._stream(self.passes.builder.store, name, group, before))
+
+    def _freed(self, used: Sequence[int], freed: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+        """Return what frees the buffer that comes next behind those ``used``."""
+        reused = len(used) - 1 - self.passes.workload.prefetch
+        return freed[reused] if reused >= 0 else ()
+
+    def _stream(self, add: Callable[..., int], name: str, group: Group, after: Sequence[int]) -> int:
+        shards = sum(self.passes.weight_bytes(group[stage]) for stage in self.stages)
+        size = shards * self.passes.mesh.size("mp") / len(self._members)
+        return add(name, self._ends, self._members, size, label="stream", after=after)
 
     def _exchange(self, name: str, pattern: Pattern, group: Group, after: Sequence[int]) -> Sequence[int]:
         """Add what DP does with the shares of a group; return what to wait for, ``after`` where it does nothing."""
-        passes = self.passes
-        if not self.sharded or passes.mesh.size("dp") == 1:
+        passes, mesh = self.passes, self.passes.mesh
+        if passes.workload.streams != "sharded" or mesh.size("dp") == 1:
             return after
         return [
             passes.builder.collective(
                 f"{name}, stage {stage}",
                 pattern,
-                passes.mesh.groups("dp", pp=stage),
+                mesh.groups("dp", pp=stage),
                 passes.weight_bytes(group[stage]),
                 label="dp",
                 after=after,
@@ -132,30 +116,18 @@ class Lane:
             if group[stage]
         ]
 
-    def _stream_bytes(self, group: Group) -> float:
-        shards = sum(self.passes.weight_bytes(group[stage]) for stage in self.stages)
-        return shards * self.passes.mesh.size("mp") / len(self.members)
 
+def add_streaming(passes: Passes, microbatches: int, source: int | str) -> None:
+    """Add one iteration, from the first load to the last store, of so many microbatches of each replica.
 
-def add_streaming(passes: Passes, *, microbatches: int, source: int | str, prefetch: int, kind: str) -> None:
-    """Add one iteration, from the first load to the last store.
-
-    All microbatches pass a group before its weights are dropped; backward loads them again, except for the group that
-    forward ended with, which is still there. Gradients are reduced over DP on their way out.
-
-    Args:
-        passes: The graph and how it is split.
-        microbatches: Microbatches of each replica.
-        source: Number of I/O controllers, or the name of the memory tier that has the weights.
-        prefetch: Groups loaded ahead of the one that computes.
-        kind: Of streams: ``all``, ``needed`` or ``sharded``.
+    ``source`` is the number of I/O controllers, or the name of the memory tier that has the weights. All microbatches
+    pass a group before its weights are dropped; backward loads them again, except for the group that forward ended
+    with, which is still there. Gradients are reduced over DP on their way out.
     """
     stages = tuple(range(passes.mesh.size("pp")))
     groups = group_layers(passes.shape.layers, len(stages), passes.shape.first(passes.style))
-    lanes = [
-        Lane(passes, served, *streams(passes.mesh, source, served, kind), prefetch, kind == "sharded")
-        for served in ([stages] if kind == "all" else [(stage,) for stage in stages])
-    ]
+    served = [stages] if passes.workload.streams == "all" else [(stage,) for stage in stages]
+    lanes = [_Lane(passes, own, source) for own in served]
     # A lane's last group in forward is its first in backward, and stays in between.
     turns = {lane.stages: max(k for k, group in enumerate(groups) if lane.serves(group)) for lane in lanes}
     places: dict[int, tuple[int, int]] = {}  # where each microbatch is: stage, and the task that brought it forth

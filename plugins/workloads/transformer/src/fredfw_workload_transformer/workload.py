@@ -10,32 +10,17 @@ from typing import Any, ClassVar
 import attrs
 from attrs import frozen
 
-from fredfw import (
-    DeviceMesh,
-    File,
-    GraphBuilder,
-    Label,
-    MemoryUse,
-    System,
-    TaskGraph,
-    Work,
-    limits,
-    samples_per_replica,
-    units,
-)
+from fredfw import DeviceMesh, File, Label, MemoryUse, System, TaskGraph, Work, limits, samples_per_replica, units
 from fredfw.errors import InputError
 from fredfw.units import counted
 from fredfw_workload_transformer.batch import Batch, divided, filling
-from fredfw_workload_transformer.checks import check_parallelism
-from fredfw_workload_transformer.context import ALL_GATHER, CONTIGUOUS, RING, ZIGZAG, Context
-from fredfw_workload_transformer.experts import DIRECT, DISPATCHES, ROUTINGS, UNIFORM, Routing, routing_of
-from fredfw_workload_transformer.gradients import ALL_REDUCE, SCATTER_GATHER
+from fredfw_workload_transformer.checks import STATIONARY, check_options
+from fredfw_workload_transformer.experts import DISPATCHES, ROUTINGS, UNIFORM, Routing, routing_of
 from fredfw_workload_transformer.kernels import ELEMENTWISE
 from fredfw_workload_transformer.model import FP16, OPERATIONS, Block, Style
-from fredfw_workload_transformer.needs import check_needs
-from fredfw_workload_transformer.passes import Passes
-from fredfw_workload_transformer.shaped import ModelWorkload
-from fredfw_workload_transformer.sharding import Sharding, sharding_of
+from fredfw_workload_transformer.passes import ALL_GATHER, CONTIGUOUS, RING, ZIGZAG, Passes
+from fredfw_workload_transformer.shaped import ModelWorkload, choice, count
+from fredfw_workload_transformer.sharding import ALL_REDUCE, SCATTER_GATHER, Sharding, check_shard
 from fredfw_workload_transformer.stationary import ZERO_BUBBLE, add_stationary, in_flight, split_chunks
 from fredfw_workload_transformer.streaming import add_streaming, group_layers
 
@@ -66,25 +51,20 @@ class Transformer(ModelWorkload):
 
     name: ClassVar[str] = "transformer"
 
-    mp: int = units.option(1, validator=units.whole(1), help="workers that split each layer")
-    dp: int | None = units.option(None, validator=units.whole(1), help="replicas; default: as many as fit the fabric")
-    pp: int = units.option(1, validator=units.whole(1), help="pipeline stages")
-    cp: int = units.option(1, validator=units.whole(1), help="stationary: workers that split the tokens of each sample")
-    ep: int = units.option(
-        1, validator=units.whole(1), help="replicas that share the experts of a layer; it divides DP and the experts"
-    )
-    routing: str = units.option(
-        UNIFORM,
-        validator=units.one_of(*ROUTINGS),
-        help="how tokens choose experts: all alike; zipf: the r-th most popular one has a share in proportion to "
-        "r ** -routing_exponent, up to 1 / top_k; file: the shares in routing_file",
+    mp: int = count("workers that split each layer", 1)
+    dp: int | None = count("replicas; default: as many as fit the fabric")
+    pp: int = count("pipeline stages", 1)
+    cp: int = count("stationary: workers that split the tokens of each sample", 1)
+    ep: int = count("replicas that share the experts of a layer; it divides DP and the experts", 1)
+    routing: str = choice(
+        "how tokens choose experts: all alike; zipf: the r-th most popular one has a share in proportion to r ** "
+        "-routing_exponent, up to 1 / top_k; file: the shares in routing_file",
+        *ROUTINGS,
     )
     routing_exponent: float | None = units.option(
         None, validator=units.at_least(0, at_most=10), help="zipf; default: 1"
     )
-    routing_seed: int | None = units.option(
-        None, validator=units.whole(0), help="zipf: draws which expert is how popular; default: 0"
-    )
+    routing_seed: int | None = count("zipf: draws which expert is how popular; default: 0", least=0)
     routing_file: File | None = units.file(
         None, help="file: one number for each expert, between spaces, commas or lines; their sum is 1"
     )
@@ -94,60 +74,45 @@ class Transformer(ModelWorkload):
         help="an expert takes that many times the mean number of tokens from each rank, and drops the rest; default: "
         "any",
     )
-    dispatch: str = units.option(
-        DIRECT,
-        validator=units.one_of(*DISPATCHES),
-        help="how tokens get to experts: in one all-to-all; inside-first: inside nodes to the rank with the receiver's "
+    dispatch: str = choice(
+        "how tokens get to experts: in one all-to-all; inside-first: inside nodes to the rank with the receiver's "
         "place, then across; across-first: across once for each node, to the rank with the sender's place, then inside",
+        *DISPATCHES,
     )
-    dispatch_node: int | None = units.option(
-        None,
-        validator=units.whole(1),
-        help="members of an EP group on a node; required unless dispatch is direct, which does not need it",
+    dispatch_node: int | None = count(
+        "members of an EP group on a node; required unless dispatch is direct, which does not need it"
     )
-    global_batch: int | None = units.option(
-        None, validator=units.whole(1), help="samples of an iteration, over all replicas; DP divides it"
+    global_batch: int | None = count("samples of an iteration, over all replicas; DP divides it")
+    micro_batch: int | None = count("samples in a microbatch; default: follows from microbatches")
+    microbatches: int | None = count(
+        "microbatches of a replica; default: follows from micro_batch; without that, with global_batch and pp above 1, "
+        "the smallest divisor of the replica's samples that is at least 4 x pp; else 1"
     )
-    micro_batch: int | None = units.option(
-        None, validator=units.whole(1), help="samples in a microbatch; default: follows from microbatches"
+    minibatch: int | None = count(
+        f"samples of an iteration per replica, instead of global_batch; default without it: {_MINIBATCH}"
     )
-    microbatches: int | None = units.option(
-        None,
-        validator=units.whole(1),
-        help="microbatches of a replica; default: follows from micro_batch; without that, with global_batch and pp "
-        "above 1, the smallest divisor of the replica's samples that is at least 4 x pp; else 1",
-    )
-    minibatch: int | None = units.option(
-        None,
-        validator=units.whole(1),
-        help=f"samples of an iteration per replica, instead of global_batch; default without it: {_MINIBATCH}",
-    )
-    execution: str = units.option(
-        "stationary",
-        validator=units.one_of("stationary", "streaming"),
-        help="stationary: weights stay on the NPUs; streaming: they come from the I/O controllers or from memory_tier, "
+    execution: str = choice(
+        "stationary: weights stay on the NPUs; streaming: they come from the I/O controllers or from memory_tier, "
         "layer by layer",
+        *(STATIONARY, "streaming"),
     )
     memory_tier: str | None = units.option(
         None,
         help="streaming: the memory tier that has weights, gradients and optimizer state; default: I/O controllers",
     )
-    pipeline: str = units.option(
-        "1f1b",
-        validator=units.one_of("1f1b", "gpipe", ZERO_BUBBLE),
-        help="stationary: order of forward and backward passes; zb-h1: gradients of weights are passes of their own",
+    pipeline: str = choice(
+        "stationary: order of forward and backward passes; zb-h1: gradients of weights are passes of their own",
+        *("1f1b", "gpipe", ZERO_BUBBLE),
     )
-    zero_stage: int = units.option(
+    zero_stage: int = count(
+        "stationary: ZeRO stage 0 to 3: what DP members hold a share of, 1: optimizer state, 2: and gradients, reduced "
+        "for each microbatch, 3: and weights (FSDP), gathered layer by layer before they are used",
         0,
-        validator=units.whole(0),
-        help="stationary: ZeRO stage 0 to 3: what DP members hold a share of, 1: optimizer state, 2: and gradients, "
-        "reduced for each microbatch, 3: and weights (FSDP), gathered layer by layer before they are used",
+        least=0,
     )
-    dp_shard: int | None = units.option(
-        None,
-        validator=units.whole(1),
-        help="ZeRO: consecutive DP members that hold a share each (HSDP: gradients are all-reduced between such "
-        "groups); divides dp; default: all",
+    dp_shard: int | None = count(
+        "ZeRO: consecutive DP members that hold a share each (HSDP: gradients are all-reduced between such groups); "
+        "divides dp; default: all"
     )
     reshard_after_forward: bool = units.flag(
         True,
@@ -159,16 +124,14 @@ class Transformer(ModelWorkload):
         help="ZeRO 3, recompute = full: gather weights for recomputation and again for backward (ZeRO-Infinity); "
         "false: once for both (PyTorch)",
     )
-    dp_communication: str | None = units.option(
-        None,
-        validator=attrs.validators.optional(units.one_of(ALL_REDUCE, SCATTER_GATHER)),
-        help="stationary: how gradients are reduced over DP; default: all-reduce, with ZeRO reduce-scatter+all-gather. "
-        "With ZeRO 1 and 2, all-reduce stands for both, once an iteration",
+    dp_communication: str | None = choice(
+        "stationary: how gradients are reduced over DP; default: all-reduce, with ZeRO reduce-scatter+all-gather. With "
+        "ZeRO 1 and 2, all-reduce stands for both, once an iteration",
+        *(ALL_REDUCE, SCATTER_GATHER),
+        optional=True,
     )
-    cp_communication: str = units.option(
-        RING,
-        validator=units.one_of(RING, ALL_GATHER),
-        help="how CP members exchange keys and values: from one to the next, or all before attention",
+    cp_communication: str = choice(
+        "how CP members exchange keys and values: from one to the next, or all before attention", RING, ALL_GATHER
     )
     overlap_cp: bool = units.flag(True, help="ring: send keys and values while attention computes with them")
     overlap_dp: bool = units.flag(
@@ -182,105 +145,73 @@ class Transformer(ModelWorkload):
         "only its input; selective: scores, softmax, dropout and weighted values of attention (Megatron-LM); "
         "operations: every second product, and what is neither product nor attention (torchtitan); none, or false",
     )
-    attention: str | None = units.option(
-        None,
-        validator=attrs.validators.optional(units.one_of("unfused", "fused")),
-        help="fused: one kernel keeps the scores on the chip and computes them again in backward (FlashAttention); "
-        "default: fused for llama, unfused for gpt",
+    attention: str | None = choice(
+        "fused: one kernel keeps the scores on the chip and computes them again in backward (FlashAttention); default: "
+        "fused for llama, unfused for gpt",
+        *("unfused", "fused"),
+        optional=True,
     )
     causal: bool | None = units.flag(
         None,
         help="fused attention skips the scores of later tokens, half of them; model FLOPs count all, as is usual; "
         "default: true where attention is fused",
     )
-    elementwise: str = units.option(
-        "fused",
-        validator=units.one_of(*ELEMENTWISE),
-        help="norms, rotary embeddings, activations and dropouts are one kernel each (Megatron-LM, torch.compile), or "
-        "one for each operation (eager PyTorch)",
+    elementwise: str = choice(
+        "norms, rotary embeddings, activations and dropouts are one kernel each (Megatron-LM, torch.compile), or one "
+        "for each operation (eager PyTorch)",
+        *ELEMENTWISE,
     )
-    cp_layout: str = units.option(
-        ZIGZAG,
-        validator=units.one_of(ZIGZAG, CONTIGUOUS),
-        help="causal, cp: tokens of a CP member; zigzag: part i and the i-th last of 2 x CP parts, which balances the "
-        "mask (Llama 3); contiguous: one part, so that the last member computes the most",
+    cp_layout: str = choice(
+        "causal, cp: tokens of a CP member; zigzag: part i and the i-th last of 2 x CP parts, which balances the mask "
+        "(Llama 3); contiguous: one part, so that the last member computes the most",
+        *(ZIGZAG, CONTIGUOUS),
     )
     sequence_parallel: bool = units.flag(
         False,
         help="split layer norms and dropouts over MP, too: a reduce-scatter and an all-gather for each all-reduce",
     )
-    interleave: int = units.option(
-        1,
-        validator=units.whole(1),
-        help="stationary, 1f1b: chunks of layers of each stage, which microbatches visit in turn",
+    interleave: int = count("stationary, 1f1b: chunks of layers of each stage, which microbatches visit in turn", 1)
+    pp_transfer: str = choice(
+        "to the next stage: each MP member to its counterpart, the first one to all, or a share from each member to "
+        "its counterpart and an all-gather there",
+        *("point-to-point", "multicast", "scatter-gather"),
     )
-    pp_transfer: str = units.option(
-        "point-to-point",
-        validator=units.one_of("point-to-point", "multicast", "scatter-gather"),
-        help="to the next stage: each MP member to its counterpart, the first one to all, or a share from each member "
-        "to its counterpart and an all-gather there",
-    )
-    tasks: str = units.option(
-        "blocks",
-        validator=units.one_of("blocks", "passes"),
-        help="blocks: attention and MLP compute and communicate in turn; passes: all layers of a stage compute, then "
+    tasks: str = choice(
+        "blocks: attention and MLP compute and communicate in turn; passes: all layers of a stage compute, then "
         "communicate, which takes fewer tasks and the same time where nothing else uses those links",
+        *("blocks", "passes"),
     )
-    prefetch: int = units.option(
+    prefetch: int = count(
+        "streaming: groups of layers loaded ahead of the one that computes; ZeRO 3: layers gathered ahead of it",
         1,
-        validator=units.whole(0),
-        help="streaming: groups of layers loaded ahead of the one that computes; ZeRO 3: layers gathered ahead of it",
+        least=0,
     )
-    streams: str = units.option(
-        "all",
-        validator=units.one_of("all", "needed", "sharded"),
-        help="streaming: each stream goes to all workers, or to the members that need its shard; sharded, with "
-        "memory_tier: each member loads and stores its share, which DP gathers and reduces (ZeRO-Infinity)",
+    streams: str = choice(
+        "streaming: each stream goes to all workers, or to the members that need its shard; sharded, with memory_tier: "
+        "each member loads and stores its share, which DP gathers and reduces (ZeRO-Infinity)",
+        *("all", "needed", "sharded"),
     )
 
     def __attrs_post_init__(self) -> None:
-        if self.memory_tier is not None and self.execution == "stationary":
-            message = f"{self.memory_tier!r} is not used, as weights stay on the NPUs"
-            raise InputError(message, key="memory_tier", accepted='execution = "streaming"')
-        if self.streams == "sharded" and self.memory_tier is None:
-            raise InputError(
-                "I/O controllers stream whole shards", key="streams", accepted="all, needed, or memory_tier"
-            )
-        if self.zero_stage > 3:
-            raise InputError(f"{self.zero_stage} is not a ZeRO stage", key="zero_stage", accepted="0, 1, 2 or 3")
-        if self.sequence_parallel and self.pp_transfer != "point-to-point":
-            raise InputError(
-                f"{self.pp_transfer} hands over what every MP member has", key="pp_transfer", accepted="point-to-point"
-            )
-        check_parallelism(self)
-        check_needs(self)
-        if self.interleave > 1 and (self.execution, self.pipeline) != ("stationary", "1f1b"):
-            raise InputError("chunks are interleaved", key="interleave", accepted="1, or stationary 1f1b")
-        if self.interleave > 1 and self.pp == 1:
-            raise InputError("one stage has nothing to interleave", key="interleave", accepted="1, or pp above 1")
+        check_options(self)
         if self.global_batch is not None and self.minibatch is not None:
-            raise InputError(
-                f"{self.minibatch} is given, and global_batch = {self.global_batch} too",
-                key="minibatch",
-                accepted="one of the two keys",
-            )
+            message = f"{self.minibatch} is given, and global_batch = {self.global_batch} too"
+            raise InputError(message, key="minibatch", accepted="one of the two keys")
         if self.dp is not None or self.global_batch is None:
             self._batch(self.dp or 1)
-        self._check_experts()
+        if self._routing is not None and self.tasks != "blocks":
+            raise InputError("experts communicate within a layer", key="tasks", accepted="blocks")
+        if self.ep > 1 and not self._stationary:
+            raise InputError("each EP rank has experts of its own", key="execution", accepted="stationary")
+        if self.dp is not None:
+            self._check_replicas(self.dp)
         # Written out, as a stepwise simulation has them, each layer is a task at least.
-        limits.check("tasks", self.shape.layers, key="layers")
-        if self.pp > self.shape.layers:
-            raise InputError(
-                f"{counted(self.pp, 'pipeline stage')} for {counted(self.shape.layers, 'layer')}",
-                key="pp",
-                accepted=f"at most {self.shape.layers}",
-            )
-        if self.pp * self.interleave > self.shape.layers:
-            raise InputError(
-                f"{self.interleave} chunks on each of {self.pp} stages for {self.shape.layers} layers",
-                key="interleave",
-                accepted=f"at most {self.shape.layers // self.pp}",
-            )
+        layers = self.shape.layers
+        limits.check("tasks", layers, key="layers")
+        self.check_stages(self.pp)
+        if self.pp * self.interleave > layers:
+            message = f"{self.interleave} chunks on each of {self.pp} stages for {layers} layers"
+            raise InputError(message, key="interleave", accepted=f"at most {layers // self.pp}")
 
     @property
     def parameters(self) -> int:
@@ -324,51 +255,22 @@ class Transformer(ModelWorkload):
             InputError: Streaming without I/O controllers, or a batch that cannot be divided evenly.
         """
         mesh = self.mesh(system)
-        dp = self._replicas(mesh)
-        batch = self._batch(dp)
+        batch, sharding = self._batch(self._replicas(mesh)), self.sharding(mesh)
         # A microbatch is two tasks forward and two backward for each stage, or for each group of streamed layers.
-        parts = self.pp if self.execution == "stationary" else self.shape.layers
-        deciding = ("microbatches", "micro_batch", "global_batch")
-        key = next((one for one in deciding if getattr(self, one) is not None), "minibatch")
-        sharding = self._sharding(mesh)
+        parts = self.pp if self._stationary else self.shape.layers
         if sharding.gradients:  # which leave layer by layer
             parts = max(parts, self.shape.layers)
+        deciding = ("microbatches", "micro_batch", "global_batch")
+        key = next((one for one in deciding if getattr(self, one) is not None), "minibatch")
         limits.check("tasks", 4 * batch.microbatches * parts * self.interleave * self.cp, key=key)
         if self.interleave > 1 and batch.microbatches % self.pp:
-            raise InputError(
-                f"{batch.microbatches} microbatches cannot be interleaved on {self.pp} stages",
-                key="interleave",
-                accepted=f"1, or a multiple of {self.pp} microbatches",
-            )
-        passes = Passes(
-            GraphBuilder(mesh.ranks),
-            mesh,
-            self.shape,
-            samples=float(batch.micro_batch),
-            recompute=self._recompute,
-            transfer=self.pp_transfer,
-            style=self._style,
-            sharding=sharding,
-            context=Context(mesh, self.cp_communication, self.overlap_cp, self.skips and self.cp_layout == CONTIGUOUS),
-            merged=self.tasks == "passes" and not sharding.weights,
-        )
-        if self.execution == "stationary":
-            add_stationary(
-                passes,
-                microbatches=batch.microbatches,
-                schedule=self.pipeline,
-                interleave=self.interleave,
-                dp_communication=self._dp_communication(sharding),
-                overlap_dp=self.overlap_dp,
-            )
+            message = f"{batch.microbatches} microbatches cannot be interleaved on {self.pp} stages"
+            raise InputError(message, key="interleave", accepted=f"1, or a multiple of {self.pp} microbatches")
+        passes = Passes(self, mesh, float(batch.micro_batch))
+        if self._stationary:
+            add_stationary(passes, batch.microbatches)
         else:
-            add_streaming(
-                passes,
-                microbatches=batch.microbatches,
-                source=self._source(system),
-                prefetch=self.prefetch,
-                kind=self.streams,
-            )
+            add_streaming(passes, batch.microbatches, self._source(system))
         return passes.builder.build()
 
     def memory(self, system: System) -> MemoryUse:
@@ -383,9 +285,9 @@ class Transformer(ModelWorkload):
         attention where that is computed again or fused; just the layer's input with full recomputation.
         """
         mesh = self.mesh(system)
-        batch, sharding = self._batch(self._replicas(mesh)), self._sharding(mesh)
-        stages, first = range(self.pp), self.shape.first(self._style)
-        if self.execution == "stationary":
+        batch, sharding = self._batch(self._replicas(mesh)), self.sharding(mesh)
+        stages, first = range(self.pp), self.shape.first(self.style)
+        if self._stationary:
             held = split_chunks(self.shape.layers, self.pp, self.interleave, first)
             uses = [self._stationary_memory(stage, held[stage], batch, sharding) for stage in stages]
         else:
@@ -413,41 +315,25 @@ class Transformer(ModelWorkload):
 
     def notes(self, system: System) -> tuple[str, ...]:
         """Say which NPUs are idle, what does not move, and how unequal the numbers of tokens are that EP ranks take."""
-        notes = []
+        notes, routing = [], self._routing
         ranks = self.mesh(system).ranks
         if self.dp is None and ranks < system.npus:
             each = self.mp * self.cp * self.pp
             of = f"of {system.npus} NPUs"
             idle = f"{counted(system.npus - ranks, f'{of} is', f'{of} are')} idle"
             notes.append(f"{idle}: the {each} of a replica do not divide {system.npus}")
-        if self.memory_tier is not None and self.execution == "streaming":
+        if self.memory_tier is not None:
             notes.append(
                 f"the optimizer state stays in {self.memory_tier!r}: its step is done there, and takes no time; on the "
                 "NPUs it would have to be loaded and stored in each iteration"
             )
-        routing = self._routing
-        if routing is None:
-            return tuple(notes)
-        if self.ep > 1 and self.routing != UNIFORM:
+        if routing is not None and self.ep > 1 and self.routing != UNIFORM:
             notes.append(
                 f"experts: the fullest of {self.ep} EP ranks takes {routing.imbalance:.4g} times the mean of tokens"
             )
-        if routing.dropped > 0:
+        if routing is not None and routing.dropped > 0:
             notes.append(f"experts: {routing.dropped / routing.top_k:.3%} of the tokens' choices are dropped")
         return tuple(notes)
-
-    def _check_experts(self) -> None:
-        """Check what experts need.
-
-        Raises:
-            InputError: They do not fit the model, the replicas or the execution.
-        """
-        if self._routing is not None and self.tasks != "blocks":
-            raise InputError("experts communicate within a layer", key="tasks", accepted="blocks")
-        if self.ep > 1 and self.execution != "stationary":
-            raise InputError("each EP rank has experts of its own", key="execution", accepted="stationary")
-        if self.dp is not None:
-            self._check_replicas(self.dp)
 
     def _check_replicas(self, dp: int) -> None:
         if dp % self.ep:
@@ -458,32 +344,28 @@ class Transformer(ModelWorkload):
         return mesh.size("ep") * mesh.size("dp")
 
     @property
+    def _stationary(self) -> bool:
+        return self.execution == STATIONARY
+
+    @property
     def _routing(self) -> Routing | None:
-        shape = self.shape
-        return routing_of(
-            shape.experts,
-            shape.chosen,
-            ep=self.ep,
-            routing=self.routing,
-            routing_exponent=self.routing_exponent,
-            routing_seed=self.routing_seed,
-            routing_file=self.routing_file,
-            capacity_factor=self.capacity_factor,
-            dispatch=self.dispatch,
-            dispatch_node=self.dispatch_node,
-        )
+        return routing_of(self)
 
-    def _sharding(self, mesh: DeviceMesh) -> Sharding:
-        return sharding_of(
-            mesh,
-            zero=self.zero_stage if self.execution == "stationary" else 0,
-            dp_shard=self.dp_shard,
-            prefetch=self.prefetch,
-            after_forward=self.reshard_after_forward,
-            after_recompute=self.reshard_after_recompute,
-        )
+    def sharding(self, mesh: DeviceMesh) -> Sharding:
+        """Return what replicas hold a share of.
 
-    def _dp_communication(self, sharding: Sharding) -> str:
+        Raises:
+            InputError: ``dp_shard`` does not divide DP, or EP does not divide it.
+        """
+        dp = self._replicas(mesh)
+        shard = dp if self.dp_shard is None else self.dp_shard
+        check_shard(shard, dp, mesh.size("ep"))
+        zero = self.zero_stage if self._stationary else 0
+        after = self.reshard_after_forward, self.reshard_after_recompute
+        return Sharding(mesh, zero, shard * mesh.size("cp"), self.prefetch, *after)
+
+    def reduction(self, sharding: Sharding) -> str:
+        """Return how gradients are reduced over DP."""
         return self.dp_communication or (SCATTER_GATHER if sharding.optimizer else ALL_REDUCE)
 
     def _source(self, system: System) -> int | str:
@@ -491,11 +373,8 @@ class Transformer(ModelWorkload):
         if self.memory_tier is not None:
             return system.memory(self.memory_tier, key="memory_tier").name
         if not system.controllers:
-            raise InputError(
-                "weights cannot stream into a fabric without I/O controllers",
-                key="execution",
-                accepted="stationary, or a memory_tier of the fabric",
-            )
+            message = "weights cannot stream into a fabric without I/O controllers"
+            raise InputError(message, key="execution", accepted="stationary, or a memory_tier of the fabric")
         return system.controllers
 
     @property
@@ -509,12 +388,13 @@ class Transformer(ModelWorkload):
         return self.fused if self.causal is None else self.causal
 
     @property
-    def _recompute(self) -> str:
+    def recomputed(self) -> str:
         """What backward computes again; fused attention does so anyway."""
         return "none" if self.recompute == "selective" and self.fused else str(self.recompute)
 
     @cached_property
-    def _style(self) -> Style:
+    def style(self) -> Style:
+        """How layers are computed."""
         return Style(
             fused=self.fused,
             causal=self.skips,
@@ -522,7 +402,7 @@ class Transformer(ModelWorkload):
             sequence_parallel=self.sequence_parallel,
             routing=self._routing,
             # Where weights are gathered for each layer. The first and the last stage of a pipeline have a copy each.
-            embeddings_first=self.execution == "stationary" and self.zero_stage == 3 and self.pp == 1,
+            embeddings_first=self._stationary and self.zero_stage == 3 and self.pp == 1,
         )
 
     def _batch(self, dp: int) -> Batch:
@@ -531,9 +411,8 @@ class Transformer(ModelWorkload):
         else:
             samples = samples_per_replica(self.global_batch, dp)
             default = filling(samples, self.pp)
-        return divided(
-            samples, replicas=dp, microbatches=self.microbatches, micro_batch=self.micro_batch, default=default
-        )
+        given = {"microbatches": self.microbatches, "micro_batch": self.micro_batch}
+        return divided(samples, replicas=dp, **given, default=default)
 
     def _stationary_memory(
         self, stage: int, chunks: list[tuple[int, ...]], batch: Batch, sharding: Sharding
@@ -547,12 +426,12 @@ class Transformer(ModelWorkload):
         held = in_flight(self.pipeline, stage, self.pp, batch.microbatches, self.interleave)
         weights, gradients = parameters, parameters
         if sharding.weights:  # and what is gathered and reduced, layer by layer; tied embeddings stay
-            stay = (-1,) if self.shape.tied and self._style.embeddings_first else ()
+            stay = (-1,) if self.shape.tied and self.style.embeddings_first else ()
             each = sorted(self._parameters((layer,)) for layers in chunks for layer in layers if layer not in stay)
             gathered = each[-1 - self.prefetch :] if self.reshard_after_forward else each
             weights = shares + sum(gathered) + self._parameters(stay)
             gradients = shares + each[-1] + self._parameters(stay)
-        elif sharding.gradients and self._dp_communication(sharding) != ALL_REDUCE:
+        elif sharding.gradients and self.reduction(sharding) != ALL_REDUCE:
             # What is reduced at once is whole until then, beside the shares of what has been reduced.
             units = [(layer,) for layers in chunks for layer in layers] if self.overlap_dp else chunks
             gradients = shares + max(map(self._parameters, units))
@@ -572,11 +451,11 @@ class Transformer(ModelWorkload):
         return {tier.name: self.parameters * (2 * FP16 + _OPTIMIZER) / self.mesh(system).ranks}
 
     def _streaming_memory(self, groups: list[tuple[int, ...]], batch: Batch, kept: dict[str, float]) -> MemoryUse:
-        buffers = (1 + self.prefetch) * max(self._parameters(layers) for layers in groups) * FP16
+        buffers = (1 + self.prefetch) * max(map(self._parameters, groups)) * FP16
         activations = sum(self._activations(layers, batch) for layers in groups) * batch.microbatches
         return MemoryUse(
-            weights=buffers,
-            gradients=buffers,
+            buffers,
+            buffers,
             activations=activations,
             in_flight=batch.microbatches,
             must_fit=False,
@@ -584,7 +463,7 @@ class Transformer(ModelWorkload):
         )
 
     def _blocks(self, layers: tuple[int, ...], samples: float) -> list[Block]:
-        shape, style = self.shape, self._style
+        shape, style = self.shape, self.style
         return [block for layer in layers for block in shape.blocks(layer, samples, self.mp, style)]
 
     def _parameters(self, layers: tuple[int, ...]) -> float:
@@ -596,14 +475,14 @@ class Transformer(ModelWorkload):
         samples = batch.micro_batch / self.cp
         blocks = self._blocks(layers, samples)
         kept = sum(block.activations for block in blocks)
-        if self._recompute == "selective":
+        if self.recomputed == "selective":
             return kept - sum(block.core.activations for block in blocks if block.core is not None)
-        if self._recompute == "none":
+        if self.recomputed == "none":
             return kept
         shares = self.mp if self.sequence_parallel else 1
         each = samples * self.shape.sequence * self.shape.hidden * FP16 / shares  # input of a layer
         repeated = sum(0 <= layer < self.shape.layers for layer in layers)
         kept = sum(block.activations for block in blocks if block.name == "head")
-        if self._recompute == OPERATIONS:
+        if self.recomputed == OPERATIONS:
             kept += sum(block.kept for block in blocks if block.name != "head")
         return repeated * each + kept
