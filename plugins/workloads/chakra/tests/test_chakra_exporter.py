@@ -121,6 +121,7 @@ def messages(builder: GraphBuilder) -> None:
     sends = [builder.send(f"send {rank}", rank, (rank + 1) % 8, MIB, label="p2p") for rank in range(8)]
     received = [builder.receive(f"receive {rank}", sends[rank - 1]) for rank in range(8)]
     builder.compute("last", EVERYBODY, seconds=3e-6, after=received)
+    builder.collective("one to one", Pattern.POINT_TO_POINT, PAIRS[::2], MIB, label="pairs")
 
 
 def repeated(builder: GraphBuilder) -> None:

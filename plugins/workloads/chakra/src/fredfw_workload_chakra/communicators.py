@@ -33,13 +33,10 @@ class Communicators:
     members: list[IntArray] = field(factory=list, init=False)
 
     def number(self, name: str, rank: int, used: tuple[bool, ...] | None, own: Groups) -> int:
-        """Return the number of the communicator that a node of ``rank`` names.
+        """Return the number of the communicator that a node of ``rank`` names, empty for none.
 
-        Args:
-            name: Its ``pg_name``; empty for none.
-            rank: Of the node.
-            used: Dimensions of the network that the collective uses; ``None`` for all.
-            own: Ranks by name, as the rank's own trace lists them.
+        ``used`` are the dimensions of the network that the collective uses, ``None`` for all; ``own`` the ranks by name
+        that the rank's own trace lists.
 
         Raises:
             InputError: There is none of that name, or it cannot be.
@@ -73,14 +70,14 @@ class Communicators:
         return self._add((tuple(chosen), int(members[0])), members, rank)
 
     def _add(self, key: tuple[object, ...], members: IntArray, rank: int) -> int:
-        number = self._known.get(key)
-        if number is None:
-            number = self._known[key] = len(self.members)
+        number = self._known.setdefault(key, len(self.members))
+        if number == len(self.members):
             self.members.append(members)
-        if rank not in self.members[number]:
+        members = self.members[number]
+        if rank not in members:
             raise InputError(f"is of rank {rank}, which is not in its communicator {key[0]!r}", accepted="a member")
-        if self.members[number].max() >= self.ranks:
-            message = f"names the communicator {key[0]!r}, which has rank {self.members[number].max()}"
+        if members.max() >= self.ranks:
+            message = f"names the communicator {key[0]!r}, which has rank {members.max()}"
             raise InputError(message, accepted=f"a trace for each of its ranks; there are {self.ranks}")
         return number
 
@@ -93,11 +90,10 @@ def listed(file: File | None) -> Groups:
     """
     if file is None:
         return {}
+    text = file.text()
     try:
-        content = json.loads(file.text())
+        content = json.loads(text)
     except (ValueError, RecursionError) as error:
-        if isinstance(error, InputError):
-            raise
         raise InputError(f"is not JSON: {error}", file=file.path, accepted=_GROUPS) from None
     if not isinstance(content, dict):
         raise InputError("is not an object", file=file.path, accepted=_GROUPS)
@@ -129,6 +125,5 @@ def within(trace: Trace) -> Groups:
 def _unquoted(text: str) -> str:
     """Return what is inside of ``['...']`` or ``["..."]``."""
     inner = text.strip()
-    if inner[:2] in ("['", '["') and inner[-2:] in ("']", '"]'):
-        inner = inner[2:-2]
-    return inner.replace('\\"', '"')
+    quoted = inner[:2] in ("['", '["') and inner[-2:] in ("']", '"]')
+    return (inner[2:-2] if quoted else inner).replace('\\"', '"')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from fredfw_workload_chakra.trace import DIMENSIONS, GROUP, NUMBERS, Collective,
 
 ACCEPTED = "JSON of ASTRA-sim's feeder (workload_graph), of chakra_jsonizer or of STAGE (nodes), or a file .et"
 _MOST = 2**64
+_SOMETHING = re.compile(r"\S")
 _HOST = (
     "is a host trace of PyTorch, which has neither the kernels of the GPU nor sizes of collectives; convert it with "
     "chakra_trace_link and chakra_converter, or use the profiler's trace of the same run with the workload kineto"
@@ -47,7 +49,7 @@ def _documents(text: str) -> list[dict[str, Any]]:
     """Return the JSON objects that follow each other."""
     decoder = json.JSONDecoder()
     found: list[dict[str, Any]] = []
-    at = _skip(text, 0)
+    at = _begin(text, 0)
     while at < len(text):
         try:
             one, end = decoder.raw_decode(text, at)
@@ -58,14 +60,14 @@ def _documents(text: str) -> list[dict[str, Any]]:
         if not isinstance(one, dict):
             raise InputError(f"has {type(one).__name__} at offset {at}, not an object", accepted=ACCEPTED)
         found.append(one)
-        at = _skip(text, end)
+        at = _begin(text, end)
     return found
 
 
-def _skip(text: str, at: int) -> int:
-    while at < len(text) and text[at].isspace():
-        at += 1
-    return at
+def _begin(text: str, at: int) -> int:
+    """Return where something begins from ``at`` on."""
+    found = _SOMETHING.search(text, at)
+    return len(text) if found is None else found.start()
 
 
 def _each(document: Mapping[str, Any], key: str, convert: Any) -> list[Node]:
@@ -82,45 +84,36 @@ def _each(document: Mapping[str, Any], key: str, convert: Any) -> list[Node]:
 
 
 def _feeder(node: Mapping[str, Any], where: str) -> Node:
-    """Return a node as ASTRA-sim's feeder has it; a type is a number, a duration is ``runtime``."""
-    return Node(
-        id=_whole(node, "Id", where),
-        name=str(node.get("Name", "")),
-        type=_whole(node, "NodeType", where),
-        data=_ids(node, "data_deps", where),
-        control=_ids(node, "ctrlDeps", where),
-        micros=_whole(node, "runtime", where, 0),
-        attributes=_known(node, where),
-        inputs="",
-    )
+    """Return a node as ASTRA-sim's feeder has it; a type is a number."""
+    number, kind = _whole(node, "Id", where), _whole(node, "NodeType", where)
+    order = _order(node, where, "data_deps", "ctrlDeps", "runtime")
+    return Node(number, str(node.get("Name", "")), kind, *order, _known(node, where))
 
 
 def _stage(node: Mapping[str, Any], where: str) -> Node:
     """Return a node as STAGE has it; types have names such as ``comp_node`` and ``COMP_NODE``."""
-    return Node(
-        id=_whole(node, "id", where),
-        name=str(node.get("name", "")),
-        type=_named(NodeType, node.get("node_type"), f"{where}.node_type", _NODE_ENDING),
-        data=_ids(node, "data_deps", where),
-        control=_ids(node, "ctrl_deps", where),
-        micros=_whole(node, "duration_micros", where, 0),
-        attributes=_known({**node, GROUP: node.get("comm_group", node.get(GROUP))}, where),
-    )
+    number = _whole(node, "id", where)
+    kind = _named(NodeType, node.get("node_type"), f"{where}.node_type")
+    order = _order(node, where, "data_deps", "ctrl_deps", "duration_micros")
+    attributes = _known({**node, GROUP: node.get("comm_group", node.get(GROUP))}, where)
+    return Node(number, str(node.get("name", "")), kind, *order, attributes)
 
 
 def _jsonized(node: Mapping[str, Any], where: str) -> Node:
     """Return a node as Protocol Buffers write it in JSON: 64-bit numbers are texts, and what is 0 is left out."""
     inputs = node.get("inputs")
-    return Node(
-        id=_whole(node, "id", where, 0),
-        name=str(node.get("name", "")),
-        type=_named(NodeType, node.get("type", 0), f"{where}.type", _NODE_ENDING),
-        data=_ids(node, "dataDeps", where),
-        control=_ids(node, "ctrlDeps", where),
-        micros=_whole(node, "durationMicros", where, 0),
-        attributes=_attributes(node, where),
-        inputs=str(inputs.get("values", "")) if isinstance(inputs, Mapping) else "",
-    )
+    number = _whole(node, "id", where, 0)
+    kind = _named(NodeType, node.get("type", 0), f"{where}.type")
+    order = _order(node, where, "dataDeps", "ctrlDeps", "durationMicros")
+    said = str(inputs.get("values", "")) if isinstance(inputs, Mapping) else ""
+    return Node(number, str(node.get("name", "")), kind, *order, _attributes(node, where), said)
+
+
+def _order(
+    node: Mapping[str, Any], where: str, data: str, control: str, micros: str
+) -> tuple[list[int], list[int], int]:
+    """Return what a node waits for and how long it takes, by the names of these fields."""
+    return _ids(node, data, where), _ids(node, control, where), _whole(node, micros, where, 0)
 
 
 def _attributes(node: Mapping[str, Any], where: str) -> dict[str, Value]:
@@ -151,7 +144,7 @@ def _known(node: Mapping[str, Any], where: str) -> dict[str, Value]:
             continue
         key = f"{where}.{name}"
         if name == "comm_type" and isinstance(value, str) and not value.isdecimal():
-            found[name] = _named(Collective, value, key, "")
+            found[name] = _named(Collective, value, key)
         else:
             found[name] = _number(value, key)
     if node.get(GROUP) is not None:
@@ -192,12 +185,9 @@ def _ids(node: Mapping[str, Any], name: str, where: str) -> list[int]:
     return [_integer(one, f"{where}.{name}[{place}]") for place, one in enumerate(values)]
 
 
-_NODE_ENDING = "_NODE"
-
-
-def _named(kind: type[NodeType] | type[Collective], value: object, key: str, ending: str) -> int:
+def _named(kind: type[NodeType] | type[Collective], value: object, key: str) -> int:
     """Return the number of a type that is given by its name, or by the number itself."""
-    name = str(value).upper().removesuffix(ending)
+    name = str(value).upper().removesuffix("_NODE" if kind is NodeType else "")
     if name in kind.__members__:
         return int(kind[name])
     if isinstance(value, int):

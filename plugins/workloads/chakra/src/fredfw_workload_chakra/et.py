@@ -19,23 +19,8 @@ from fredfw_workload_chakra.wire import LENGTH, Bytes, Words
 
 # Slots of an attribute: the field that its value is in.
 DOUBLE, INT32, INT64, UINT64, BOOL, BOOLS, STRING = 3, 7, 9, 13, 27, 28, 29
-SLOTS: Mapping[int, str] = {
-    3: "double",
-    5: "float",
-    7: "int32",
-    9: "int64",
-    11: "uint32",
-    13: "uint64",
-    15: "sint32",
-    17: "sint64",
-    19: "fixed32",
-    21: "fixed64",
-    23: "sfixed32",
-    25: "sfixed64",
-    27: "bool",
-    29: "string",
-    31: "bytes",
-}
+_TYPES = "double float int32 int64 uint32 uint64 sint32 sint64 fixed32 fixed64 sfixed32 sfixed64 bool string bytes"
+SLOTS: Mapping[int, str] = dict(zip(range(3, 33, 2), _TYPES.split(), strict=True))
 # As ASTRA-sim's feeders expect them; other whole numbers are of int64.
 _WRITTEN = {"tensor_size": UINT64, "comm_src": INT32, "comm_dst": INT32, "comm_tag": INT32}
 _PIECE = 1 << 16  # nodes that are decoded side by side; more would only take more memory
@@ -89,13 +74,7 @@ _NUMBERS: Mapping[int, Callable[[Words], NDArray[Any]]] = {
 
 
 class _Attributes:
-    """``A`` attributes, of which only the names and the places of the values are decoded.
-
-    Args:
-        data: The file.
-        start: ``(A,)`` where they begin.
-        stop: ``(A,)`` where they end.
-    """
+    """``A`` attributes between ``start`` and ``stop``; only the names and the places of the values are decoded."""
 
     def __init__(self, data: Bytes, start: IntArray, stop: IntArray) -> None:
         count = len(start)
@@ -203,24 +182,14 @@ def _text(content: bytes, place: IntArray) -> str:
 
 
 def write(nodes: Iterable[Node], metadata: Mapping[str, Value] = MappingProxyType({})) -> bytes:
-    """Return ``nodes`` as a file.
-
-    Args:
-        nodes: In any order.
-        metadata: What the file says of itself; strings and numbers by name.
-    """
+    """Return ``nodes``, in any order, as a file that says ``metadata`` of itself: strings and numbers by name."""
     head = wire.block(1, VERSION.encode()) + b"".join(_attribute(name, one, 2) for name, one in metadata.items())
     return b"".join(map(wire.framing, [head, *map(_node, nodes)]))
 
 
 def _node(node: Node) -> bytes:
-    parts = [
-        wire.number(1, node.id),
-        wire.block(2, node.name.encode()),
-        wire.number(3, node.type),
-        wire.numbers(4, node.control),
-        wire.numbers(5, node.data),
-    ]
+    parts = [wire.number(1, node.id), wire.block(2, node.name.encode()), wire.number(3, node.type)]
+    parts += [wire.numbers(4, node.control), wire.numbers(5, node.data)]
     if node.micros:
         parts.append(wire.number(7, node.micros))
     if node.inputs:

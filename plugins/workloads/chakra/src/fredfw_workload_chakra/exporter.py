@@ -15,19 +15,21 @@ from fredfw import Exporter, Pattern, RunResult, TaskGraph, TaskKind, Timeline, 
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.typing import FloatArray
 from fredfw_workload_chakra import et
-from fredfw_workload_chakra.trace import GROUP, MEANT, ROOT, SECONDS, Collective, Node, NodeType, Value
+from fredfw_workload_chakra.trace import (
+    GROUP,
+    MEANT,
+    PATTERNS,
+    ROOT,
+    SECONDS,
+    SHARDS,
+    Collective,
+    Node,
+    NodeType,
+    Value,
+)
 
-COLLECTIVES: Mapping[Pattern, Collective] = {
-    Pattern.ALL_REDUCE: Collective.ALL_REDUCE,
-    Pattern.REDUCE: Collective.REDUCE,
-    Pattern.ALL_GATHER: Collective.ALL_GATHER,
-    Pattern.GATHER: Collective.GATHER,
-    Pattern.SCATTER: Collective.SCATTER,
-    Pattern.BROADCAST: Collective.BROADCAST,
-    Pattern.ALL_TO_ALL: Collective.ALL_TO_ALL,
-    Pattern.REDUCE_SCATTER: Collective.REDUCE_SCATTER,
-}
-_SHARDS = (Pattern.ALL_GATHER, Pattern.GATHER)  # whose comm_size is what one rank has
+# The first one of those that are the same pattern.
+COLLECTIVES: Mapping[Pattern, Collective] = {pattern: one for one, pattern in reversed([*PATTERNS.items()])}
 
 
 def _check_prefix(_instance: object, _attribute: object, value: object) -> None:
@@ -114,21 +116,28 @@ class _Writer:
         self._after.append({})
         table = graph.tables[graph.members[task]]
         if kind == TaskKind.COMPUTE:
-            attributes = self._computation(task)
+            flops, moved = round(float(graph.flops[task])), round(float(graph.bytes[task]))
+            attributes: dict[str, Value] = {"is_cpu_op": False, "num_ops": flops, "tensor_size": moved}
             for rank in np.ravel(table).tolist():
                 self._node(task, rank, NodeType.COMP, attributes)
-        elif kind == TaskKind.COLLECTIVE:
+        elif kind == TaskKind.COLLECTIVE and graph.patterns[task] is not Pattern.POINT_TO_POINT:
             for group in np.atleast_2d(table).tolist():
                 self._collective(task, group, int(graph.roots[task]))
-        elif kind == TaskKind.TRANSFER:
+        elif kind in (TaskKind.COLLECTIVE, TaskKind.TRANSFER):
+            waits = self.receivers or kind == TaskKind.COLLECTIVE
             for group in table.tolist():
-                self._transfer(task, group)
+                if len(group) > 2:
+                    self._collective(task, group)
+                elif len(group) == 2:
+                    source, destination = group
+                    tag = self._send(task, source, destination)
+                    self._receive(task, source, destination, tag, self._before(task, destination) if waits else ())
         elif kind == TaskKind.SEND:
-            source, destination = int(table[0]), int(graph.tables[graph.members[graph.partners[task]]][0])
-            self._tag_of[task] = self._send(task, source, destination)
+            destination = int(graph.tables[graph.members[graph.partners[task]]][0])
+            self._tag_of[task] = self._send(task, int(table[0]), destination)
         elif kind == TaskKind.RECEIVE:
-            send = int(graph.partners[task])
-            source, destination = int(graph.tables[graph.members[send]][0]), int(table[0])
+            send, destination = int(graph.partners[task]), int(table[0])
+            source = int(graph.tables[graph.members[send]][0])
             self._receive(task, source, destination, self._tag_of[send], self._before(task, destination))
         else:
             raise self._unsupported(task, "is a stream of an I/O controller")
@@ -137,48 +146,25 @@ class _Writer:
         message = f"task {self.graph.names[task]!r} {what}, which Chakra cannot say"
         return UnsupportedError(message, accepted="runs of computations, collectives and messages")
 
-    def _computation(self, task: int) -> dict[str, Value]:
-        return {
-            "is_cpu_op": False,
-            "num_ops": round(float(self.graph.flops[task])),
-            "tensor_size": round(float(self.graph.bytes[task])),
-        }
-
     def _collective(self, task: int, group: Sequence[int], root: int = 0) -> None:
         pattern = self.graph.patterns[task]
         if self.graph.splits[task] >= 0:
             raise self._unsupported(task, "is an all-to-all of different sizes")
         assert pattern is not None  # every collective has one
-        size = float(self.graph.bytes[task])
-        meant = int(COLLECTIVES[pattern])
+        size, meant, members = float(self.graph.bytes[task]), COLLECTIVES[pattern], tuple(group)
         attributes: dict[str, Value] = {
             "is_cpu_op": False,
-            "comm_type": meant if size else int(Collective.BARRIER),
-            "comm_size": round(size / len(group) if pattern in _SHARDS else size),
-            **self._named(group),
+            "comm_type": int(meant if size else Collective.BARRIER),
+            "comm_size": round(size / len(group) if meant in SHARDS else size),
         }
+        if members != tuple(range(self.graph.ranks)):  # which need no name, and 0 would mean all
+            attributes[GROUP] = self.groups.setdefault(members, str(len(self.groups) + 1))
         if not size and pattern is not Pattern.ALL_REDUCE:  # as which a barrier is read
-            attributes[MEANT] = meant
+            attributes[MEANT] = int(meant)
         if root:
             attributes[ROOT] = group[root]
         for rank in group:
             self._node(task, rank, NodeType.COMM_COLL, attributes)
-
-    def _named(self, group: Sequence[int]) -> dict[str, Value]:
-        """Return the attribute that names a communicator; all ranks need none, and 0 would mean all."""
-        members = tuple(group)
-        if members == tuple(range(self.graph.ranks)):
-            return {}
-        return {GROUP: self.groups.setdefault(members, str(len(self.groups) + 1))}
-
-    def _transfer(self, task: int, group: Sequence[int]) -> None:
-        if len(group) == 2:
-            source, destination = group
-            tag = self._send(task, source, destination)
-            before = self._before(task, destination) if self.receivers else ()
-            self._receive(task, source, destination, tag, before)
-        elif len(group) > 2:
-            self._collective(task, group)
 
     def _send(self, task: int, source: int, destination: int) -> int:
         tag = self._tags[source, destination]

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from heapq import heappop, heappush
 from itertools import compress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
-from attrs import define, evolve, field, frozen
+from attrs import evolve
 from numpy.typing import NDArray
 
 from fredfw import Pattern, TaskGraph, TaskKind
 from fredfw.errors import InputError
-from fredfw.typing import BoolArray, FloatArray, IntArray
+from fredfw.typing import AnyArray, BoolArray, FloatArray, IntArray
 from fredfw.units import counted
 from fredfw_workload_chakra import communicators, reading
 from fredfw_workload_chakra.communicators import Communicators
-from fredfw_workload_chakra.trace import MEANT, PATTERNS, ROOT, Collective, NodeType, Trace, offsets
+from fredfw_workload_chakra.trace import MEANT, PATTERNS, ROOT, SHARDS, Collective, NodeType, Trace, offsets
 
 if TYPE_CHECKING:
     from fredfw_workload_chakra.workload import Chakra
@@ -25,30 +27,34 @@ if TYPE_CHECKING:
 _PATTERNS = tuple(Pattern)
 _MEMORY = "memory"
 LABELS = ("compute", *map(str, _PATTERNS), _MEMORY)
-_REMOTE = NodeType.MEM_LOAD, NodeType.MEM_STORE
-_SHARDS = (Collective.ALL_GATHER, Collective.GATHER)  # whose comm_size is what one rank has
 _MOST = 2**32
 _LONG = 60  # characters of a name in an error; tracers put whole signatures there
 
 
-@frozen
-class Loaded:
+# What is counted in the traces, and how it is said.
+_COUNTED = (
+    ("dangling", "dependency is", "dependencies are", "left out: on nodes that the traces do not have"),
+    (
+        *("untimed", "computation takes", "computations take"),
+        "the duration in the traces: num_ops or tensor_size is not there",
+    ),
+    ("broadcasts", "broadcast is", "broadcasts are", "simulated from the root; ASTRA-sim replays the duration"),
+    ("invalid", "node of type INVALID takes", "nodes of type INVALID take", "no time"),
+    (
+        *("by_cpu", "message or collective of the CPU is", "messages and collectives of the CPU are"),
+        "not simulated; the duration in the traces is taken",
+    ),
+    ("alone", "collective is among one rank, and costs", "collectives are among one rank, and cost", "nothing"),
+)
+# Sums over all traces, by name.
+_Counts: TypeAlias = "Counter[str]"
+
+
+class Loaded(NamedTuple):
     """What was read."""
 
     graph: TaskGraph
     notes: tuple[str, ...]  # what a reader must know
-
-
-@define
-class _Ranks:
-    """The columns of all ranks, one after the other."""
-
-    parts: list[dict[str, NDArray[Any]]] = field(factory=list)
-    names: list[str] = field(factory=list)
-
-    def column(self, name: str) -> NDArray[Any]:
-        """Return a column of all nodes."""
-        return np.concatenate([one[name] for one in self.parts])
 
 
 def load(workload: Chakra) -> Loaded:
@@ -61,116 +67,75 @@ def load(workload: Chakra) -> Loaded:
     try:
         return _load(workload)
     except InputError as error:
-        cycle = error.key == "dependencies" and workload.control_dependencies
-        if cycle and _loads(evolve(workload, control_dependencies=False)):
-            data_alone = "control_dependencies = false, as the data dependencies alone have no cycle"
-            error.accepted = f"{data_alone}, or {error.accepted}"
+        if error.key == "dependencies" and workload.control_dependencies:
+            with suppress(InputError):
+                _load(evolve(workload, control_dependencies=False))
+                data_alone = "control_dependencies = false, as the data dependencies alone have no cycle"
+                error.accepted = f"{data_alone}, or {error.accepted}"
         raise
-
-
-def _loads(workload: Chakra) -> bool:
-    """Return whether the traces can be loaded so."""
-    try:
-        _load(workload)
-    except InputError:
-        return False
-    return True
 
 
 def _load(workload: Chakra) -> Loaded:
     files = reading.by_rank(workload.traces.files)
     groups = Communicators(len(files), communicators.listed(workload.comm_groups), workload.dimensions)
-    ranks = _Ranks()
-    counts = _Counts()
+    parts: list[dict[str, NDArray[Any]]] = []
+    names: list[str] = []
+    counts: _Counts = Counter()
     first = 0
     for rank, file in enumerate(files):
         trace = reading.read(file)
         try:
-            part, names = _columns(trace, rank, groups, workload, counts)
+            part, order = _columns(trace, rank, groups, workload, counts)
         except InputError as error:
             raise error.at(file=file.path) from None
         part["dependencies"] += first
         first += len(trace)
-        ranks.parts.append(part)
-        ranks.names += names
-    label = ranks.column("label")
+        parts.append(part)
+        names += [trace.names[one] for one in order.tolist()]
+    columns = {name: np.concatenate([one[name] for one in parts]) for name in parts[0]}
+    label = columns.pop("label")
     used = np.bincount(label, minlength=len(LABELS)) > 0
     graph = TaskGraph.from_columns(
         len(files),
-        rank=np.repeat(np.arange(len(files)), [len(one["kind"]) for one in ranks.parts]),
-        kind=ranks.column("kind"),
-        dependency_offsets=offsets(ranks.column("counts")),
-        dependencies=ranks.column("dependencies"),
-        seconds=ranks.column("seconds"),
-        flops=ranks.column("flops"),
-        bytes=ranks.column("bytes"),
+        rank=np.repeat(np.arange(len(files)), [len(one["kind"]) for one in parts]),
+        dependency_offsets=offsets(columns.pop("counts")),
+        **columns,
         label=(np.cumsum(used) - 1)[label],
         label_names=list(compress(LABELS, used.tolist())),
-        pattern=ranks.column("pattern"),
-        communicator=ranks.column("communicator"),
         communicators=groups.members,
-        root=ranks.column("root"),
-        peer=ranks.column("peer"),
-        tag=ranks.column("tag"),
         memory_names=[_MEMORY] if LABELS.index(_MEMORY) in label else [],
-        names=ranks.names,
+        names=names,
     )
-    return Loaded(graph, tuple(counts.notes(workload)))
+    return Loaded(graph, tuple(_notes(counts, workload)))
 
 
-@define
-class _Counts:
-    """What is said of all traces together."""
-
-    dangling: int = 0
-    untimed: int = 0
-    computations: int = 0
-    operations: float = 0.0
-    seconds: float = 0.0
-    broadcasts: int = 0
-    invalid: int = 0
-    by_cpu: int = 0
-    alone: int = 0
-
-    def notes(self, workload: Chakra) -> Iterator[str]:
-        """Yield it."""
-        if self.dangling:
-            left = counted(self.dangling, "dependency is", "dependencies are")
-            yield f"{left} left out: on nodes that the traces do not have"
-        if workload.mode == "replay" and self.computations and not self.seconds and self.operations:
+def _notes(counts: _Counts, workload: Chakra) -> Iterator[str]:
+    for name, one, more, what in _COUNTED:
+        if counts[name]:
+            yield f"{counted(counts[name], one, more)} {what}"
+        # Behind the first of them: computations without a time, which have FLOPs.
+        if name == "dangling" and workload.mode == "replay" and counts["operations"] and not counts["timed"]:
             yield 'all computations take 0 s in the traces; mode = "roofline" takes their FLOPs and bytes'
-        if self.untimed:
-            as_traced = counted(self.untimed, "computation takes", "computations take")
-            yield f"{as_traced} the duration in the traces: num_ops or tensor_size is not there"
-        if self.broadcasts:
-            simulated = counted(self.broadcasts, "broadcast is", "broadcasts are")
-            yield f"{simulated} simulated from the root; ASTRA-sim replays the duration"
-        if self.invalid:
-            yield f"{counted(self.invalid, 'node of type INVALID takes', 'nodes of type INVALID take')} no time"
-        if self.by_cpu:
-            what = "message or collective of the CPU is", "messages and collectives of the CPU are"
-            yield f"{counted(self.by_cpu, *what)} not simulated; the duration in the traces is taken"
-        if self.alone:
-            what = "collective is among one rank, and costs", "collectives are among one rank, and cost"
-            yield f"{counted(self.alone, *what)} nothing"
 
 
 def _columns(
     trace: Trace, rank: int, groups: Communicators, workload: Chakra, counts: _Counts
-) -> tuple[dict[str, NDArray[Any]], list[str]]:
-    """Return the nodes of a rank in the order in which they are issued; dependencies are places in it."""
-    _check_types(trace)
+) -> tuple[dict[str, NDArray[Any]], IntArray]:
+    """Return the nodes of a rank in the order in which they are issued, and that; dependencies are places in it."""
+    beyond = trace.types > max(NodeType)
+    _refuse(trace, np.arange(len(trace)), beyond, "is of type {}", _listed(NodeType), trace.types)
     sends, receives = _are(trace, NodeType.COMM_SEND), _are(trace, NodeType.COMM_RECV)
     calls = _are(trace, NodeType.COMM_COLL)
     kind = np.full(len(trace), int(TaskKind.COMPUTE))
-    loads, stores = (_are(trace, one) for one in _REMOTE)
+    loads, stores = (_are(trace, one) for one in (NodeType.MEM_LOAD, NodeType.MEM_STORE))
     kind[loads], kind[stores] = TaskKind.LOAD, TaskKind.STORE
     kind[sends], kind[receives], kind[calls] = TaskKind.SEND, TaskKind.RECEIVE, TaskKind.COLLECTIVE
     pattern, communicator, factor = _calls(trace, np.flatnonzero(calls), rank, groups)
     sizes = np.array([len(one) for one in groups.members], dtype=np.intp)
-    counts.alone += int((sizes[communicator[calls]] == 1).sum())
-    counts.by_cpu += int(((trace.types >= NodeType.COMM_SEND) & trace.on_cpu).sum())
-    counts.invalid += int((trace.types == NodeType.INVALID).sum())
+    counts["alone"] += int((sizes[communicator[calls]] == 1).sum())
+    counts["by_cpu"] += int(((trace.types >= NodeType.COMM_SEND) & trace.on_cpu).sum())
+    counts["invalid"] += int((trace.types == NodeType.INVALID).sum())
+    counts["broadcasts"] += int((pattern[calls] == _PATTERNS.index(Pattern.BROADCAST)).sum())
     size = trace.number("comm_size", 0.0) * factor
     computes = trace.types == NodeType.COMP
     flops = np.where(computes, trace.number("num_ops", 0.0), 0.0)
@@ -186,7 +151,6 @@ def _columns(
     root = np.full(len(trace), -1)
     root[rooted] = _whole(trace, ROOT, np.flatnonzero(rooted))
     order, before, owners = _order(trace, workload.control_dependencies, counts)
-    counts.broadcasts += int((pattern[calls] == _PATTERNS.index(Pattern.BROADCAST)).sum())
     place = np.empty(len(trace), dtype=np.intp)
     place[order] = np.arange(len(trace))
     by_owner = np.argsort(place[owners], kind="stable")
@@ -203,9 +167,8 @@ def _columns(
         "peer": peer,
         "tag": tag,
     }
-    sorted_columns = {name: values[order] for name, values in columns.items()}
-    names = [trace.names[one] for one in order.tolist()]
-    return {**sorted_columns, "dependencies": place[before][by_owner]}, names
+    columns = {name: values[order] for name, values in columns.items()}
+    return {**columns, "dependencies": place[before][by_owner]}, order
 
 
 def _are(trace: Trace, kind: NodeType) -> BoolArray:
@@ -220,21 +183,24 @@ def _node(trace: Trace, index: int) -> str:
     return f"node {trace.ids[index]} ({name if len(name) <= _LONG else f'{name[: _LONG - 3]}...'})"
 
 
-def _check_types(trace: Trace) -> None:
-    wrong = trace.types > max(NodeType)
+def _refuse(
+    trace: Trace, which: IntArray, wrong: BoolArray, message: str, accepted: str, values: AnyArray | None = None
+) -> None:
+    """Raise ``InputError`` for the first of the nodes ``which`` that are ``wrong``; its value is put in ``message``."""
     if wrong.any():
-        index = int(wrong.argmax())
-        accepted = ", ".join(f"{one.value} ({one.name})" for one in NodeType)
-        raise InputError(f"is of type {trace.types[index]}", key=_node(trace, index), accepted=accepted)
+        place = int(wrong.argmax())
+        text = message if values is None else message.format(values[place])
+        raise InputError(text, key=_node(trace, int(which[place])), accepted=accepted)
+
+
+def _listed(types: type[NodeType] | type[Collective]) -> str:
+    return ", ".join(f"{one.value} ({one.name})" for one in types)
 
 
 def _need(trace: Trace, name: str, which: IntArray) -> FloatArray:
     """Return the values of an attribute of some nodes; raises ``InputError`` where one has none."""
     values: FloatArray = trace.numbers[name][which]
-    missing = np.isnan(values)
-    if missing.any():
-        index = int(which[missing.argmax()])
-        raise InputError(f"has no {name}", key=_node(trace, index), accepted=f"a {name}, as every such node has")
+    _refuse(trace, which, np.isnan(values), f"has no {name}", f"a {name}, as every such node has")
     return values
 
 
@@ -242,10 +208,7 @@ def _whole(trace: Trace, name: str, which: IntArray) -> IntArray:
     """Return the values of an attribute of some nodes, 0 where one has none; raises ``InputError`` for fractions."""
     values = trace.number(name, 0.0)[which]
     wrong = (values != np.floor(values)) | (np.abs(values) > _MOST)
-    if wrong.any():
-        index = int(which[wrong.argmax()])
-        message = f"has {name} {values[wrong.argmax()]:g}"
-        raise InputError(message, key=_node(trace, index), accepted="a whole number of 32 bits")
+    _refuse(trace, which, wrong, f"has {name} {{:g}}", "a whole number of 32 bits", values)
     whole: IntArray = values.astype(np.intp)
     return whole
 
@@ -258,10 +221,7 @@ def _calls(trace: Trace, which: IntArray, rank: int, groups: Communicators) -> t
     barriers, meant = types == Collective.BARRIER, trace.numbers[MEANT][which]
     types = np.where(np.isnan(meant), types, meant)
     unknown = ~np.isin(types, [int(one) for one in Collective])
-    if unknown.any():
-        index = int(which[unknown.argmax()])
-        accepted = ", ".join(f"{one.value} ({one.name})" for one in Collective)
-        raise InputError(f"has comm_type {types[unknown.argmax()]:g}", key=_node(trace, index), accepted=accepted)
+    _refuse(trace, which, unknown, "has comm_type {:g}", _listed(Collective), types)
     types = types.astype(np.intp)
     _need(trace, "comm_size", which[~barriers])
     table = np.array([_PATTERNS.index(PATTERNS[one]) for one in Collective])
@@ -278,7 +238,7 @@ def _calls(trace: Trace, which: IntArray, rank: int, groups: Communicators) -> t
                 raise error if error.key else error.at(key=_node(trace, index)) from None
         communicator[index] = numbers[key]
     sizes = np.array([len(one) for one in groups.members])
-    shards = which[np.isin(types, _SHARDS)]
+    shards = which[np.isin(types, SHARDS)]
     factor[shards] = sizes[communicator[shards]]
     factor[which[barriers]] = 0.0
     return pattern, communicator, factor
@@ -294,17 +254,13 @@ def _peers(trace: Trace, sends: BoolArray, receives: BoolArray, rank: int, ranks
         _need(trace, other, which)
         peer[which] = _whole(trace, other, which)
         outside = (peer[which] < 0) | (peer[which] >= ranks)
-        if outside.any():
-            index = int(which[outside.argmax()])
-            message = f"has {other} {peer[index]}, and there is no file of rank {peer[index]}"
-            accepted = f"{f'0 to {ranks - 1}' if ranks > 1 else '0'}, the ranks that have a file, or one more file"
-            raise InputError(message, key=_node(trace, index), accepted=accepted)
+        accepted = f"{f'0 to {ranks - 1}' if ranks > 1 else '0'}, the ranks that have a file, or one more file"
+        message = f"has {other} {{0}}, and there is no file of rank {{0}}"
+        _refuse(trace, which, outside, message, accepted, peer[which])
         _need(trace, "comm_size", which)
         mine = trace.number(own, rank)[which]
-        if (mine != rank).any():
-            index = int(which[(mine != rank).argmax()])
-            message = f"has {own} {mine[(mine != rank).argmax()]:g} in the trace of rank {rank}"
-            raise InputError(message, key=_node(trace, index), accepted=f"{rank}, or none")
+        message = f"has {own} {{:g}} in the trace of rank {rank}"
+        _refuse(trace, which, mine != rank, message, f"{rank}, or none", mine)
     return peer
 
 
@@ -312,13 +268,12 @@ def _seconds(trace: Trace, communicates: BoolArray, workload: Chakra, counts: _C
     """Return the duration of each computation, NaN where FLOPs and bytes decide it; 0 for what does nothing."""
     seconds = np.where(np.isin(trace.types, (NodeType.INVALID, NodeType.METADATA)), 0.0, trace.seconds)
     computes = (trace.types == NodeType.COMP) & ~trace.on_cpu
-    counts.computations += int(computes.sum())
-    counts.operations += float(np.nansum(trace.numbers["num_ops"][computes]))
-    counts.seconds += float(seconds[computes].sum())
+    counts["operations"] += np.nansum(trace.numbers["num_ops"][computes]) != 0
+    counts["timed"] += seconds[computes].sum() != 0
     if workload.mode == "roofline":
         operations, moved = trace.numbers["num_ops"], trace.numbers["tensor_size"]
         told = computes & ~np.isnan(operations) & ~np.isnan(moved)
-        counts.untimed += int((computes & ~told).sum())
+        counts["untimed"] += int((computes & ~told).sum())
         seconds = np.where(told, np.where(moved == 0, 0.0, np.nan), seconds)
     seconds[communicates] = np.nan
     return seconds
@@ -334,17 +289,14 @@ def _order(trace: Trace, control: bool, counts: _Counts) -> tuple[IntArray, IntA
     """
     by_id = np.argsort(trace.ids, kind="stable")
     ids = trace.ids[by_id]
-    same = np.flatnonzero(ids[1:] == ids[:-1])
-    if len(same):
-        index = int(by_id[same[0] + 1])
-        raise InputError("has the id of another node", key=_node(trace, index), accepted="different ids")
+    _refuse(trace, by_id[1:], ids[1:] == ids[:-1], "has the id of another node", "different ids")
     owners = np.repeat(np.arange(len(trace)), np.diff(trace.dependency_offsets))
     wanted = trace.dependencies
     if not control:
         wanted, owners = wanted[~trace.control], owners[~trace.control]
     places = np.minimum(np.searchsorted(ids, wanted), max(len(ids) - 1, 0))
     found = ids[places] == wanted if len(ids) else np.zeros(0, dtype=bool)
-    counts.dangling += int((~found).sum())
+    counts["dangling"] += int((~found).sum())
     before, owners = by_id[places[found]], owners[found]
     if (trace.ids[before] < trace.ids[owners]).all():
         return by_id, before, owners

@@ -44,18 +44,13 @@ class Collective(IntEnum):
 
 
 PATTERNS: Mapping[Collective, Pattern] = {
-    Collective.ALL_REDUCE: Pattern.ALL_REDUCE,
-    Collective.REDUCE: Pattern.REDUCE,
-    Collective.ALL_GATHER: Pattern.ALL_GATHER,
-    Collective.GATHER: Pattern.GATHER,
-    Collective.SCATTER: Pattern.SCATTER,
-    Collective.BROADCAST: Pattern.BROADCAST,
-    Collective.ALL_TO_ALL: Pattern.ALL_TO_ALL,
-    Collective.REDUCE_SCATTER: Pattern.REDUCE_SCATTER,
+    **{one: Pattern(one.name.lower().replace("_", "-")) for one in Collective if one < Collective.REDUCE_SCATTER_BLOCK},
     Collective.REDUCE_SCATTER_BLOCK: Pattern.REDUCE_SCATTER,
     Collective.BARRIER: Pattern.ALL_REDUCE,
 }
 """What is simulated for each; a barrier is an all-reduce of nothing."""
+SHARDS = Collective.ALL_GATHER, Collective.GATHER
+"""Those whose ``comm_size`` is what one rank has."""
 
 SECONDS = "fredfw_seconds"
 """An attribute of ours: the duration in seconds, where whole microseconds do not say it."""
@@ -66,17 +61,8 @@ MEANT = "fredfw_comm_type"
 GROUP = "pg_name"
 DIMENSIONS = "involved_dim"
 NUMBERS = (
-    "is_cpu_op",
-    "num_ops",
-    "tensor_size",
-    "comm_type",
-    "comm_size",
-    "comm_src",
-    "comm_dst",
-    "comm_tag",
-    SECONDS,
-    ROOT,
-    MEANT,
+    *("is_cpu_op", "num_ops", "tensor_size", "comm_type", "comm_size", "comm_src", "comm_dst", "comm_tag"),
+    *(SECONDS, ROOT, MEANT),
 )
 """Attributes that are numbers, in any slot."""
 
@@ -155,7 +141,9 @@ class Trace:
             micros=np.array([node.micros for node in nodes], dtype=float),
             dependency_offsets=offsets([len(node.data) + len(node.control) for node in nodes]),
             dependencies=np.array([one for node in nodes for one in (*node.data, *node.control)], dtype=np.int64),
-            control=np.array([kind for node in nodes for kind in _kinds(node)], dtype=bool),
+            control=np.repeat(
+                [False, True] * count, [len(one) for node in nodes for one in (node.data, node.control)]
+            ).astype(bool),
             numbers=columns,
             groups=groups,
             group_names=tuple(names),
@@ -192,11 +180,6 @@ class Trace:
             inputs=tuple(text for one in pieces for text in one.inputs),
             metadata=metadata,
         )
-
-
-def _kinds(node: Node) -> Sequence[bool]:
-    """Return for each dependency of ``node`` whether it is one of control."""
-    return [False] * len(node.data) + [True] * len(node.control)
 
 
 def offsets(counts: Iterable[int] | IntArray) -> IntArray:

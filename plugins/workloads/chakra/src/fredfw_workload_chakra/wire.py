@@ -6,9 +6,9 @@ take about as many steps as the longest of them has fields.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,12 +24,7 @@ _MOST_FIELDS = 1_000_000  # of a message; each takes a step, however few message
 
 
 class DamagedError(Exception):
-    """Bytes that are not what they should be.
-
-    Args:
-        offset: Where.
-        reason: What is wrong.
-    """
+    """Bytes that are not what they should be: where, and what is wrong."""
 
     def __init__(self, offset: int, reason: str) -> None:
         super().__init__(offset, reason)
@@ -147,13 +142,7 @@ def gathered(
 ) -> Gathered:
     """Return fields of the messages between ``start`` and ``stop``; others are passed over.
 
-    Args:
-        data: The file.
-        start: ``(N,)``.
-        stop: ``(N,)``.
-        numbers: Fields that are a number.
-        texts: Fields that are a text or a message.
-        lists: Fields that are repeated.
+    They are ``numbers``, ``texts`` (or messages), or ``lists``, which are repeated.
 
     Raises:
         DamagedError: A message is not well-formed.
@@ -161,8 +150,9 @@ def gathered(
     count = len(start)
     values = {one: np.zeros(count, dtype=np.uint64) for one in numbers}
     places = {one: np.zeros((2, count), dtype=np.intp) for one in texts}
-    found: dict[int, list[tuple[IntArray, IntArray, IntArray]]] = {one: [] for one in lists}
-    loose: dict[int, list[tuple[IntArray, Words]]] = {one: [] for one in found}
+    none = np.empty(0, dtype=np.intp)
+    found = {one: [(none, none, none)] for one in lists}
+    loose = {one: [(none, none.astype(np.uint64))] for one in found}
     for field in fields(data, start, stop):
         for number, column in values.items():
             chosen = field.of(number, VARINT)
@@ -177,24 +167,16 @@ def gathered(
             chosen = field.of(number, VARINT)
             if chosen.any():
                 loose[number].append((field.which[chosen], field.value[chosen]))
-    none = np.empty(0, dtype=np.intp)
     return Gathered(
         values,
         places,
+        {one: Lists(*map(np.concatenate, zip(*blocks, strict=True))) for one, blocks in found.items()},
         {
-            one: Lists(*(np.concatenate([none, *column]) for column in _turned(blocks, 3)))
-            for one, blocks in found.items()
-        },
-        {
-            one: (np.concatenate([none, *which]), np.concatenate([none.astype(np.uint64), *items]))
+            one: (np.concatenate(which), np.concatenate(items))
             for one, pairs in loose.items()
-            for which, items in [_turned(pairs, 2)]
+            for which, items in [zip(*pairs, strict=True)]
         },
     )
-
-
-def _turned(rows: Sequence[tuple[Any, ...]], columns: int) -> list[list[Any]]:
-    return [[row[column] for row in rows] for column in range(columns)]
 
 
 def packed(data: Bytes, start: IntArray, stop: IntArray) -> tuple[IntArray, Words]:
@@ -209,7 +191,7 @@ def packed(data: Bytes, start: IntArray, stop: IntArray) -> tuple[IntArray, Word
         return np.empty(0, dtype=np.intp), np.empty(0, dtype=np.uint64)
     place = np.repeat(start - (np.cumsum(sizes) - sizes), sizes) + np.arange(total)
     byte = data[place]
-    _require(data[stop - 1] < 0x80, start, "a list ends inside a number", skip=sizes == 0)
+    _require((data[stop - 1] < 0x80) | (sizes == 0), start, "a list ends inside a number")
     ends = np.flatnonzero(byte < 0x80)
     starts = np.concatenate([[0], ends[:-1] + 1])
     position = np.arange(total) - np.repeat(starts, ends - starts + 1)
@@ -254,9 +236,7 @@ def _varints(data: Bytes, at: IntArray, end: IntArray) -> tuple[Words, IntArray]
     return value, after
 
 
-def _require(right: BoolArray, at: IntArray, reason: str, *, skip: BoolArray | None = None) -> None:
-    if skip is not None:
-        right = right | skip
+def _require(right: BoolArray, at: IntArray, reason: str) -> None:
     if not right.all():
         raise DamagedError(int(at[int(right.argmin())]), reason)
 

@@ -8,11 +8,15 @@ from typing import ClassVar
 import numpy as np
 from attrs import evolve, frozen
 
-from fredfw import DeviceMesh, File, Files, System, TaskGraph, TraceInfo, TraceWorkload, units
+from fredfw import DeviceMesh, File, Files, System, TaskGraph, TraceCalls, TraceInfo, TraceWorkload, units
+from fredfw.units import counted
 from fredfw_workload_chakra import communicators, graph, reading
-from fredfw_workload_chakra.info import describe
+from fredfw_workload_chakra.communicators import ALL, Groups
+from fredfw_workload_chakra.trace import PATTERNS, Collective, NodeType, Trace
 
 _FORMS = (b'"workload_graph"', b'"node_type"', b'"COMP_NODE"', b'"ctrlDeps"', b'"ctrl_deps"', b'"durationMicros"')
+
+_LONG = 100  # characters of a value that are shown; converters put whole files there
 
 
 @frozen
@@ -69,7 +73,7 @@ class Chakra(TraceWorkload):
     def info(self) -> tuple[TraceInfo, ...]:
         """See ``TraceWorkload.info``."""
         listed = communicators.listed(self.comm_groups)
-        return tuple(describe(file, listed) for file in self.traces.files)
+        return tuple(_described(file, listed) for file in self.traces.files)
 
     def mesh(self, system: System) -> DeviceMesh:
         """Return one axis with as many ranks as there are files; communicators are those of ``comm_groups``."""
@@ -98,9 +102,66 @@ class Chakra(TraceWorkload):
         ranks = loaded.graph.ranks
         if ranks == system.npus:
             return loaded.notes
-        counted = f"{ranks} rank{'' if ranks == 1 else 's'} on {system.npus} NPU{'' if system.npus == 1 else 's'}"
-        return (f"traces of {counted}; ASTRA-sim needs a file for each", *loaded.notes)
+        sizes = f"{counted(ranks, 'rank')} on {counted(system.npus, 'NPU')}"
+        return (f"traces of {sizes}; ASTRA-sim needs a file for each", *loaded.notes)
 
 
 # A run asks for the graph and then for the notes; the next one may be of other files.
 _loaded = lru_cache(maxsize=1)(graph.load)
+
+
+def _described(file: File, listed: Groups) -> TraceInfo:
+    """Return what ``file`` holds; ``listed`` are communicators that are known from elsewhere."""
+    trace = reading.read(file)
+    types = {one.name: trace.types == one for one in NodeType}
+    present = {name: chosen for name, chosen in types.items() if chosen.any()}
+    others = int((trace.types > max(NodeType)).sum())
+    computes = types["COMP"]
+    cpu, control = int(trace.on_cpu.sum()), int(trace.control.sum())
+    data = len(trace.dependencies) - control
+    facts: dict[str, str | int | float] = {"data dependencies": data, "control dependencies": control}
+    facts |= {"operations of the CPU": cpu} if cpu else {}
+    for name, value in trace.metadata.items():
+        text = str(value)
+        facts[name] = text if len(text) <= _LONG else f"{len(text)} characters"
+    repeated = len(trace) - len(np.unique(trace.ids))
+    return TraceInfo(
+        path=file.path,
+        rank=reading.rank_of(file),
+        nodes={name: int(chosen.sum()) for name, chosen in present.items()} | ({"unknown": others} if others else {}),
+        seconds={name: float(trace.seconds[chosen].sum()) for name, chosen in present.items()},
+        calls=_calls(trace),
+        communicators={**communicators.within(trace), **listed},
+        dependencies=len(trace.dependencies),
+        dangling=int((~np.isin(trace.dependencies, trace.ids)).sum()),
+        flops=float(np.nansum(trace.numbers["num_ops"][computes])),
+        bytes=float(np.nansum(trace.numbers["tensor_size"][computes])),
+        facts=facts,
+        notes=(f"{file.path}: {counted(repeated, 'node')} with the id of another one",) if repeated else (),
+    )
+
+
+def _calls(trace: Trace) -> tuple[TraceCalls, ...]:
+    """Return what is communicated, by operation and communicator."""
+    found: dict[tuple[str, str], list[int]] = {}
+    types = trace.number("comm_type", -1.0)
+    for index in np.flatnonzero(trace.types >= NodeType.COMM_SEND).tolist():
+        found.setdefault(_kind(trace, index, int(types[index])), []).append(index)
+    sizes, seconds = trace.number("comm_size", 0.0), trace.seconds
+    calls = []
+    for key, which in found.items():
+        moved = sizes[which]
+        numbers = moved.sum(), moved.min(), moved.max(), seconds[which].sum()
+        calls.append(TraceCalls(*key, len(which), *map(float, numbers)))
+    return tuple(calls)
+
+
+def _kind(trace: Trace, index: int, collective: int) -> tuple[str, str]:
+    """Return what a node that communicates does, and on which communicator."""
+    if trace.types[index] != NodeType.COMM_COLL:
+        return ("send" if trace.types[index] == NodeType.COMM_SEND else "receive"), ""
+    name = trace.group_names[trace.groups[index]] if trace.groups[index] >= 0 else ALL
+    if collective in (Collective.BARRIER, Collective.REDUCE_SCATTER_BLOCK):
+        return Collective(collective).name.lower().replace("_", "-"), name
+    known = collective in list(Collective)
+    return str(PATTERNS[Collective(collective)]) if known else "collective without comm_type", name
