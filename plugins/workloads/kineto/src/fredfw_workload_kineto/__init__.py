@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from fredfw_workload_kineto.measures import uncovered
-from fredfw_workload_kineto.workload import Kineto
+from fredfw_workload_kineto.workload import Kineto, uncovered
 
 __all__ = ["Kineto", "uncovered"]
 

@@ -32,25 +32,15 @@ _MESSAGES = {"send": (TaskKind.SEND, "Dst Rank"), "recv": (TaskKind.RECEIVE, "Sr
 # Labels that communication cannot have.
 _RESERVED = "compute", "bubble"
 _WAYS = ("coalesced", "oop", "base", "tensor", "into")
-# Names as c10::toString(ScalarType) has them.
-_BYTES = {
-    "Byte": 1,
-    "Char": 1,
-    "Bool": 1,
-    "Short": 2,
-    "UInt16": 2,
-    "Half": 2,
-    "BFloat16": 2,
-    "Int": 4,
-    "UInt32": 4,
-    "Float": 4,
-    "ComplexHalf": 4,
-    "Long": 8,
-    "UInt64": 8,
-    "Double": 8,
-    "ComplexFloat": 8,
-    "ComplexDouble": 16,
+# Names as c10::toString(ScalarType) has them, by bytes.
+_WIDTHS = {
+    1: ("Byte", "Char", "Bool"),
+    2: ("Short", "UInt16", "Half", "BFloat16"),
+    4: ("Int", "UInt32", "Float", "ComplexHalf"),
+    8: ("Long", "UInt64", "Double", "ComplexFloat"),
+    16: ("ComplexDouble",),
 }
+_BYTES = {name: width for width, names in _WIDTHS.items() for name in names}
 
 
 @frozen
@@ -86,8 +76,7 @@ def call(args: Mapping[str, Any], profile: Profile) -> Call:
         InputError: It is not known, or its size or its ranks are not in the file.
     """
     text = str(args[NAME])
-    words = [word for word in text.lower().strip("_").split("_") if word not in _WAYS]
-    name = "".join(words)
+    name = "".join(word for word in text.lower().strip("_").split("_") if word not in _WAYS)
     elements = _number(args, "In msg nelems", profile), _number(args, "Out msg nelems", profile)
     group = str(args.get("Process Group Name", ""))
     ranks = _ranks(args, group, profile)
@@ -98,23 +87,19 @@ def call(args: Mapping[str, Any], profile: Profile) -> Call:
         kind, key = _MESSAGES[name]
         peer = args.get(key)
         if isinstance(peer, bool) or not isinstance(peer, int) or peer < 0:
-            raise InputError(
-                f"a {text} has no {key!r}", file=profile.path, accepted="a trace of PyTorch 2.4 or later, which has it"
-            )
+            accepted = "a trace of PyTorch 2.4 or later, which has it"
+            raise InputError(f"a {text} has no {key!r}", file=profile.path, accepted=accepted)
         return Call(kind, None, float(width * max(elements)), group, description, ranks, peer)
     if name not in _PATTERNS:
-        raise InputError(
-            f"the collective {text!r} is not known", file=profile.path, accepted=", ".join([*_PATTERNS, *_MESSAGES])
-        )
+        accepted = ", ".join([*_PATTERNS, *_MESSAGES])
+        raise InputError(f"the collective {text!r} is not known", file=profile.path, accepted=accepted)
     pattern = _PATTERNS[name]
     # The root has all that it gathers or scatters, the others their part alone.
     own = {Pattern.GATHER: elements[0], Pattern.SCATTER: elements[1]}.get(pattern)
     size = 0 if name == "barrier" else max(elements) if own is None else own * len(ranks)
-    rows = ranks_of(args.get("In split size")) if pattern is Pattern.ALL_TO_ALL else None
-    splits: tuple[float, ...] = ()
-    if rows is not None and len(rows) == len(ranks):
-        share = width * elements[0] / max(sum(rows), 1)
-        splits = tuple(share * one for one in rows)
+    rows = (ranks_of(args.get("In split size")) if pattern is Pattern.ALL_TO_ALL else None) or ()
+    share = width * elements[0] / max(sum(rows), 1)
+    splits = tuple(share * one for one in rows) if len(rows) == len(ranks) else ()
     return Call(TaskKind.COLLECTIVE, pattern, float(width * size), group, description, ranks, splits=splits)
 
 
@@ -131,12 +116,10 @@ def _ranks(args: Mapping[str, Any], group: str, profile: Profile) -> tuple[int, 
             if len(set(ranks)) < len(ranks):
                 break
             return ranks
-    raise InputError(
-        f"the ranks of the process group {group!r} are not in the file, or are cut off: "
-        f"{args.get('Process Group Ranks')!r} for {size} ranks",
-        file=profile.path,
-        accepted="all ranks in 'Process Group Ranks' or in distributedInfo.pg_config",
-    )
+    missing = f"the ranks of the process group {group!r} are not in the file, or are cut off"
+    message = f"{missing}: {args.get('Process Group Ranks')!r} for {size} ranks"
+    accepted = "all ranks in 'Process Group Ranks' or in distributedInfo.pg_config"
+    raise InputError(message, file=profile.path, accepted=accepted)
 
 
 def _number(args: Mapping[str, Any], key: str, profile: Profile) -> int:
@@ -152,6 +135,5 @@ def _width(dtype: object, profile: Profile) -> int:
         return _BYTES[name]
     if name.startswith(("Float8", "QInt8", "QUInt8")):
         return 1
-    raise InputError(
-        f"the dtype {dtype!r} is not known", file=profile.path, accepted=f"{', '.join(_BYTES)} or a Float8 one"
-    )
+    accepted = f"{', '.join(_BYTES)} or a Float8 one"
+    raise InputError(f"the dtype {dtype!r} is not known", file=profile.path, accepted=accepted)

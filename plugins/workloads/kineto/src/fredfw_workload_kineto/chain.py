@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from attrs import define, field, frozen
 
 from fredfw_workload_kineto.calls import Call
-from fredfw_workload_kineto.operations import Operations
 from fredfw_workload_kineto.order import Order, union
 
 COMPUTE, HOST = "compute", "host"
@@ -25,17 +24,17 @@ class Node:
     call: Call | None = None  # what it communicates; `None` for a computation
 
 
-def nodes(work: Operations, order: Order, *, gap: float, host: bool) -> list[Node]:
+def nodes(order: Order, *, host: bool) -> list[Node]:
     """Return the nodes of one rank, each after those that it waits for.
 
     The streams that compute are one chain, as an NPU computes one thing at a time: what runs at once on two of them
-    takes its time once. Gaps below ``gap`` microseconds belong to it, longer ones are time of the host; without
+    takes its time once. Gaps shorter than that of ``order`` belong to it, longer ones are time of the host; without
     ``host`` they take no time.
     """
-    listed = work.listed
+    work, listed = order.work, order.work.listed
     computing = [one for one in listed if one.call is None]
     chain = _Chain(
-        runs=union(((one.start, one.end) for one in computing), gap).tolist(),
+        runs=union(((one.start, one.end) for one in computing), order.gap).tolist(),
         names={one.start: one.name for one in reversed(computing)},
         host=host,
         position=work.begin,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from attrs import evolve, frozen
@@ -36,6 +36,7 @@ class Operation:
 class Operations:
     """What the GPU of one rank did, in order of start."""
 
+    profile: Profile  # without its events
     listed: tuple[Operation, ...]
     # pairs of operations, by place: the second one waits for the first one, by an event of CUDA
     waits: tuple[tuple[int, int], ...]
@@ -43,7 +44,6 @@ class Operations:
     begin: float  # when the part of the trace begins, in microseconds: the first operation or the step
     end: float  # when it ends
     boundaries: tuple[float, ...]  # when each further step begins
-    events: bool  # whether the file has stream-wait events
 
     @property
     def calls(self) -> Iterator[tuple[int, Call]]:
@@ -57,7 +57,10 @@ def operations(profile: Profile) -> Operations:
     Raises:
         InputError: Communication is of a kind that is not known, or runs on several GPUs.
     """
-    launches = _by(profile, "correlation", _HOST)
+    launches: dict[object, Mapping[str, Any]] = {}
+    for event in profile.events:
+        if event["cat"] in _HOST and isinstance(number := _args(event).get("correlation"), int):
+            launches[number] = event
     recorded = {
         event["args"]["External id"]: event["args"]
         for event in profile.events
@@ -72,11 +75,11 @@ def operations(profile: Profile) -> Operations:
         if event["cat"] not in _GPU:
             continue
         args, name, start = _args(event), str(event.get("name")), float(event["ts"])
-        host = launches.get(args.get("correlation"))
+        host, stream = launches.get(args.get("correlation")), args.get("stream", event.get("tid"))
         one = Operation(
             start=start,
             end=start + float(event["dur"]),
-            stream=_stream(event, args),
+            stream=stream if isinstance(stream, int) else -1,
             name=name,
             kind=_GPU[event["cat"]],
             launch=math.nan if host is None else float(host["ts"]),
@@ -90,25 +93,21 @@ def operations(profile: Profile) -> Operations:
             one = evolve(one, kind=COMMUNICATION, call=call(args, profile))
         found.append(one)
     if len(devices) > 1:
-        raise InputError(
-            f"communication runs on the GPUs {', '.join(map(str, devices))}",
-            file=profile.path,
-            accepted="the trace of a process that has one GPU",
-        )
+        message = f"communication runs on the GPUs {', '.join(map(str, devices))}"
+        raise InputError(message, file=profile.path, accepted="the trace of a process that has one GPU")
     found.sort(key=lambda one: (one.start, one.end))
-    waits = tuple(_waits(profile, found, launches))
     return Operations(
+        profile=evolve(profile, events=()),
         listed=tuple(found),
-        waits=waits,
+        waits=tuple(_waits(profile, found, launches)),
         unknown=unknown,
         begin=found[0].start if found else 0.0,
         end=max((one.end for one in found), default=0.0),
         boundaries=tuple(start for start, _ in list(profile.steps.values())[1:]),
-        events=any(event["cat"] == "cuda_sync" for event in profile.events),
     )
 
 
-def only_step(whole: Operations, step: int, profile: Profile) -> Operations:
+def only_step(whole: Operations, step: int) -> Operations:
     """Return the part of ``whole`` that the host launched in ``ProfilerStep#step``.
 
     An operation whose launch is not in the file is in the step in whose time it began.
@@ -116,6 +115,7 @@ def only_step(whole: Operations, step: int, profile: Profile) -> Operations:
     Raises:
         InputError: There is no such step.
     """
+    profile = whole.profile
     if step not in profile.steps:
         known = ", ".join(map(str, profile.steps)) or "all of the trace: no steps are marked, for want of prof.step()"
         raise InputError(f"there is no ProfilerStep#{step}", file=profile.path, key="step", accepted=known)
@@ -145,22 +145,6 @@ def only_step(whole: Operations, step: int, profile: Profile) -> Operations:
 def _args(event: Mapping[str, Any]) -> Mapping[str, Any]:
     args = event.get("args")
     return args if isinstance(args, Mapping) else {}
-
-
-def _stream(event: Mapping[str, Any], args: Mapping[str, Any]) -> int:
-    stream = args.get("stream", event.get("tid"))
-    return stream if isinstance(stream, int) else -1
-
-
-def _by(profile: Profile, key: str, categories: Iterable[str]) -> dict[object, Mapping[str, Any]]:
-    """Return the events of ``categories`` by their argument ``key``."""
-    found: dict[object, Mapping[str, Any]] = {}
-    for event in profile.events:
-        if event["cat"] in categories:
-            number = _args(event).get(key)
-            if isinstance(number, int):
-                found[number] = event
-    return found
 
 
 def _waits(

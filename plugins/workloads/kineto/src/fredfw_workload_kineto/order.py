@@ -16,34 +16,12 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 
 import numpy as np
-from attrs import field, frozen
+from attrs import define, field
 
 from fredfw.typing import FloatArray
 from fredfw_workload_kineto.operations import Operation, Operations
 
 WAITS, OBSERVED = "waits", "observed"
-
-
-@frozen
-class Order:
-    """What the communication of one rank waits for, and what waits for it; operations by their place."""
-
-    # for each call the moment of the trace, in microseconds, up to which computation comes before it
-    points: dict[int, float]
-    after: dict[int, set[int]]  # for each call the calls that it waits for
-    awaited: dict[float, set[int]]  # calls that computation waits for, by the moment of the trace when it went on
-    open: frozenset[int]  # calls that nothing waits for
-
-
-def order(work: Operations, *, rule: str, gap: float) -> Order:
-    """Return what waits for what.
-
-    Args:
-        work: What the GPU did.
-        rule: ``waits``, or ``observed``: whatever ended before something began comes before it.
-        gap: Microseconds that a stream may be idle without having waited for anything.
-    """
-    return _Ordering(work, rule, gap).result()
 
 
 def union(intervals: Iterable[tuple[float, float]], gap: float = 0.0) -> FloatArray:
@@ -57,45 +35,49 @@ def union(intervals: Iterable[tuple[float, float]], gap: float = 0.0) -> FloatAr
     return np.column_stack((ordered[np.append(0, apart), 0], ends[np.append(apart - 1, len(ends) - 1)]))
 
 
-@frozen
-class _Ordering:
-    work: Operations
-    rule: str
-    gap: float
-    _after: dict[int, set[int]] = field(factory=dict, init=False)
-    _awaited: dict[float, set[int]] = field(factory=dict, init=False)
-    _joined: set[int] = field(factory=set, init=False)
+@define
+class Order:
+    """What the communication of one rank waits for, and what waits for it; operations by their place."""
 
-    def result(self) -> Order:
+    work: Operations
+    rule: str  # `waits`, or `observed`: whatever ended before something began comes before it
+    gap: float  # microseconds that a stream may be idle without having waited for anything
+    # for each call the moment of the trace, in microseconds, up to which computation comes before it
+    points: dict[int, float] = field(init=False)
+    after: dict[int, set[int]] = field(factory=dict, init=False)  # for each call the calls that it waits for
+    # calls that computation waits for, by the moment of the trace when it went on
+    awaited: dict[float, set[int]] = field(factory=dict, init=False)
+    open: set[int] = field(init=False)  # calls that nothing waits for
+
+    def __attrs_post_init__(self) -> None:
         listed = self.work.listed
         calls = [place for place, _ in self.work.calls]
         computing = [place for place, one in enumerate(listed) if one.call is None]
-        self._after.update({place: set() for place in calls})
+        self.after, self.open = {place: set() for place in calls}, set(calls)
         before = self._streams()
         for source, waiter in self.work.waits:
             if listed[source].call is not None:
                 self._wait(waiter, source)
         if self.rule == OBSERVED or not self.work.waits:
             self._by_times(calls, computing, before)
-        points = self._points(calls, computing)
+        self.points = self._points(calls, computing)
         starts = [listed[place].start for place in computing]
         for boundary in self.work.boundaries:
             number = bisect_left(starts, boundary)
             for place in calls if number < len(starts) else ():
-                if place not in self._joined and listed[place].end <= starts[number]:
+                if place in self.open and listed[place].end <= starts[number]:
                     self._wait(computing[number], place)
-        return Order(points, self._after, self._awaited, frozenset(calls) - self._joined)
 
     def _wait(self, waiter: int, source: int) -> None:
         """Let one operation wait for a call."""
         if source > waiter:  # began later, so the clocks of the trace do not agree
             return
-        self._joined.add(source)
+        self.open.discard(source)
         one = self.work.listed[waiter]
         if one.call is None:
-            self._awaited.setdefault(one.start, set()).add(source)
+            self.awaited.setdefault(one.start, set()).add(source)
         else:
-            self._after[waiter].add(source)
+            self.after[waiter].add(source)
 
     def _streams(self) -> dict[int, Operation]:
         """Let what comes after a call on its stream wait for it; return what comes before each operation."""
@@ -130,9 +112,9 @@ class _Ordering:
         points: dict[int, float] = {}
         for place in calls:
             start = listed[place].start
-            ready = max([ends.get(place, -math.inf), *(listed[one].end for one in self._after[place])])
+            ready = max([ends.get(place, -math.inf), *(listed[one].end for one in self.after[place])])
             point = start if start - ready >= self.gap else min(ends.get(place, -math.inf), start)
-            points[place] = max([point, *(points[one] for one in self._after[place])])
+            points[place] = max([point, *(points[one] for one in self.after[place])])
         return points
 
     def _by_times(self, calls: list[int], computing: list[int], before: dict[int, Operation]) -> None:

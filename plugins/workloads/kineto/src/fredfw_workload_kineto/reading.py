@@ -101,12 +101,8 @@ def _complete(event: object, path: str) -> bool:
         except (TypeError, ValueError):
             known = False
         if not known or (key == "dur" and float(value) < 0):  # type: ignore[arg-type]  # known to be a number
-            raise InputError(
-                f"the event {event.get('name')!r} has the {key} {value!r}",
-                file=path,
-                key="traceEvents",
-                accepted="a number of microseconds",
-            )
+            message = f"the event {event.get('name')!r} has the {key} {value!r}"
+            raise InputError(message, file=path, key="traceEvents", accepted="a number of microseconds")
     return True
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from attrs import evolve, frozen
@@ -17,6 +17,7 @@ from fredfw import (
     System,
     TaskGraph,
     TaskKind,
+    Timeline,
     TraceCalls,
     TraceInfo,
     TraceWorkload,
@@ -24,22 +25,13 @@ from fredfw import (
     units,
 )
 from fredfw.errors import InputError
-from fredfw_workload_kineto.calls import Call
-from fredfw_workload_kineto.chain import Node, nodes
-from fredfw_workload_kineto.measures import total, uncovered_time
+from fredfw_workload_kineto.calls import NAME, Call
+from fredfw_workload_kineto.chain import COMPUTE, Node, nodes
 from fredfw_workload_kineto.operations import COMMUNICATION, Operations, only_step, operations
-from fredfw_workload_kineto.order import OBSERVED, WAITS, order
-from fredfw_workload_kineto.reading import Profile, read, recognised
+from fredfw_workload_kineto.order import OBSERVED, WAITS, Order, union
+from fredfw_workload_kineto.reading import read, recognised
 
 _MICROSECOND = 1e-6
-
-
-@frozen
-class _Trace:
-    """What is kept of a file."""
-
-    profile: Profile  # what it says, without its events
-    work: Operations  # what the GPU did, in the chosen step or in all
 
 
 @frozen
@@ -78,7 +70,7 @@ class Kineto(TraceWorkload):
         del system
         groups: dict[str, set[tuple[int, ...]]] = {}
         for one in self._traces.values():
-            for _, call in one.work.calls:
+            for _, call in one.calls:
                 groups.setdefault(call.label, set()).add(call.ranks)
         alike = {name: sorted(those) for name, those in groups.items() if len({len(one) for one in those}) == 1}
         return DeviceMesh({"rank": self._world}, {name: np.array(those) for name, those in alike.items()})
@@ -87,7 +79,10 @@ class Kineto(TraceWorkload):
         """See ``Workload.graph``."""
         del system
         by_source = {rank: self._nodes(one) for rank, one in self._traces.items()}
-        sources = [self._source(rank) for rank in range(self._world)]
+        # A rank without a trace does what the next one below with a trace does.
+        sources = [
+            max((one for one in by_source if one <= rank), default=min(by_source)) for rank in range(self._world)
+        ]
         limits.check("tasks", sum(len(by_source[source]) for source in sources), key="traces")
         made = [
             by_source[rank] if rank == source else self._copied(by_source[source], rank, source)
@@ -103,7 +98,7 @@ class Kineto(TraceWorkload):
     def omissions(self, system: System) -> tuple[str, ...]:
         """Say how many communication kernels have no sizes."""
         del system
-        unknown = sum(one.work.unknown for one in self._traces.values())
+        unknown = sum(one.unknown for one in self._traces.values())
         if not unknown:
             return ()
         return (f"{unknown} communication kernels are left out: the traces have no sizes of them",)
@@ -113,55 +108,43 @@ class Kineto(TraceWorkload):
         return tuple(self._info(rank, one) for rank, one in self._traces.items())
 
     @cached_property
-    def _traces(self) -> dict[int, _Trace]:
-        """What is read of the files, by rank."""
-        found: dict[int, _Trace] = {}
+    def _traces(self) -> dict[int, Operations]:
+        """What the GPUs did, in the chosen step or in all, by rank."""
+        found: dict[int, Operations] = {}
         profiles = [read(file) for file in self.traces.files]
         known = all(one.rank is not None for one in profiles)
         for place, profile in enumerate(profiles):
             rank = place if profile.rank is None or not known else profile.rank
             if rank in found:
-                raise InputError(
-                    f"is of rank {rank}, as {found[rank].profile.path} is",
-                    file=profile.path,
-                    key="distributedInfo.rank",
-                    accepted="one file for each rank",
-                )
-            work = operations(profile)
-            if self.step is not None:
-                work = only_step(work, self.step, profile)
-            found[rank] = _Trace(evolve(profile, events=()), work)
+                message, key = f"is of rank {rank}, as {found[rank].profile.path} is", "distributedInfo.rank"
+                raise InputError(message, file=profile.path, key=key, accepted="one file for each rank")
+            whole = operations(profile)
+            found[rank] = whole if self.step is None else only_step(whole, self.step)
         return dict(sorted(found.items()))
 
     @cached_property
     def _world(self) -> int:
         """The number of ranks."""
         traces = self._traces
-        calls = [call for one in traces.values() for _, call in one.work.calls]
+        calls = [call for one in traces.values() for _, call in one.calls]
         if not calls:
             paths = ", ".join(one.profile.path for one in traces.values())
             where = "no collectives" if self.step is None else f"no collectives in step {self.step}"
-            raise InputError(
-                f"{where}: no communication kernel has a {'Collective name'!r}",
-                file=paths,
-                accepted="traces of distributed training on GPUs by PyTorch 2.3 or later, which record sizes",
-            )
+            accepted = "traces of distributed training on GPUs by PyTorch 2.3 or later, which record sizes"
+            raise InputError(f"{where}: no communication kernel has a {NAME!r}", file=paths, accepted=accepted)
         members = {rank for call in calls for rank in (*call.ranks, call.peer)}
         world = 1 + max(*members, *traces, *((one.profile.world or 0) - 1 for one in traces.values()))
         limits.check("nodes", world, key="traces")
         missing = [rank for rank in range(world) if rank not in traces]
         if missing and not self.replicate:
-            raise InputError(
-                f"there are traces of {_listed(traces)}, and none of {_listed(missing)}",
-                key="traces",
-                accepted=f"a trace of each of the {world} ranks, or replicate = true",
-            )
+            message = f"there are traces of {_listed(traces)}, and none of {_listed(missing)}"
+            accepted = f"a trace of each of the {world} ranks, or replicate = true"
+            raise InputError(message, key="traces", accepted=accepted)
         return world
 
-    def _nodes(self, trace: _Trace) -> list[Node]:
+    def _nodes(self, work: Operations) -> list[Node]:
         """Return the nodes of one trace."""
-        gap = self.gap / _MICROSECOND
-        return nodes(trace.work, order(trace.work, rule=self.order, gap=gap), gap=gap, host=self.host)
+        return nodes(Order(work, self.order, self.gap / _MICROSECOND), host=self.host)
 
     def _copied(self, made: Iterable[Node], rank: int, source: int) -> list[Node]:
         """Return what ``rank`` does where it does what ``source`` does."""
@@ -170,10 +153,6 @@ class Kineto(TraceWorkload):
             one if one.call is None else evolve(one, call=_shifted(one.call, rank, source, self._world, path))
             for one in made
         ]
-
-    def _source(self, rank: int) -> int:
-        """Return the rank with a trace that ``rank`` does the same as: itself, or the next one below."""
-        return max((one for one in self._traces if one <= rank), default=min(self._traces))
 
     def _notes(self) -> Iterable[str]:
         world, traces = self._world, self._traces
@@ -186,37 +165,40 @@ class Kineto(TraceWorkload):
         if self.step is None and len(steps) > 1:
             yield f"one iteration is all {len(steps)} steps of the traces, {min(steps)} to {max(steps)}"
         for rank, one in traces.items():
-            communication, computation = _intervals(one.work)
+            communication, computation = _intervals(one)
             yield (
-                f"measured on rank {rank}: {(one.work.end - one.work.begin) / 1e3:.4g} ms, communication "
-                f"{total(communication) / 1e3:.4g} ms, {uncovered_time(communication, computation) / 1e3:.4g} ms "
+                f"measured on rank {rank}: {(one.end - one.begin) / 1e3:.4g} ms, communication "
+                f"{_total(communication) / 1e3:.4g} ms, {_uncovered(communication, computation) / 1e3:.4g} ms "
                 "of it while no other kernel ran"
             )
-        if not all(one.work.waits for one in traces.values()):
+        if not all(one.waits for one in traces.values()):
             yield (
                 "traces without stream-wait events: what waits for a collective is known by the time at which it began"
             )
-        calls = [call for one in traces.values() for _, call in one.work.calls]
+        calls = [call for one in traces.values() for _, call in one.calls]
         if any(call.pattern is not None and call.pattern.rooted for call in calls):
             yield "traces do not have the roots of collectives: it is the first rank of the group"
 
-    def _info(self, rank: int, trace: _Trace) -> TraceInfo:
-        work, profile = trace.work, trace.profile
+    def _info(self, rank: int, work: Operations) -> TraceInfo:
+        profile = work.profile
         seconds: dict[str, float] = {}
         found: dict[tuple[str, str], list[tuple[float, float]]] = {}
         for one in work.listed:
-            seconds[one.kind] = seconds.get(one.kind, 0.0) + (one.end - one.start) * _MICROSECOND
+            duration = (one.end - one.start) * _MICROSECOND
+            seconds[one.kind] = seconds.get(one.kind, 0.0) + duration
             if one.call is not None:
                 key = one.call.operation, one.call.group if one.call.pattern is not None else ""
-                found.setdefault(key, []).append((one.call.bytes, (one.end - one.start) * _MICROSECOND))
-        communication, computation = _intervals(work)
+                found.setdefault(key, []).append((one.call.bytes, duration))
+        calls = []
+        for (operation, group), these in sorted(found.items()):
+            sizes, durations = zip(*these, strict=True)
+            numbers = sum(sizes), min(sizes), max(sizes), sum(durations)
+            calls.append(TraceCalls(operation, group, len(these), *numbers))
         facts: dict[str, str | int | float] = dict(profile.facts)
         facts["streams"] = len({one.stream for one in work.listed})
         facts["steps"] = ", ".join(map(str, profile.steps)) or "not marked"
         facts["span (s)"] = round((work.end - work.begin) * _MICROSECOND, 9)
-        facts["communication not covered by kernels (s)"] = round(
-            uncovered_time(communication, computation) * _MICROSECOND, 9
-        )
+        facts["communication not covered by kernels (s)"] = round(_uncovered(*_intervals(work)) * _MICROSECOND, 9)
         notes = []
         if not work.waits:
             notes.append("no stream-wait events (enable_cuda_sync_events)")
@@ -227,20 +209,9 @@ class Kineto(TraceWorkload):
             rank=profile.rank if profile.rank is not None else rank,
             nodes=dict(Counter(one.kind for one in work.listed)),
             seconds=seconds,
-            calls=tuple(
-                TraceCalls(
-                    operation=operation,
-                    communicator=group,
-                    count=len(these),
-                    bytes=sum(size for size, _ in these),
-                    least=min(size for size, _ in these),
-                    most=max(size for size, _ in these),
-                    seconds=sum(duration for _, duration in these),
-                )
-                for (operation, group), these in sorted(found.items())
-            ),
+            calls=tuple(calls),
             communicators={**profile.groups, **{call.group: call.ranks for _, call in work.calls}},
-            dependencies=sum(len(one.after) for one in self._nodes(trace)),
+            dependencies=sum(len(one.after) for one in self._nodes(work)),
             facts=facts,
             notes=tuple(notes),
         )
@@ -250,6 +221,34 @@ def _intervals(work: Operations) -> tuple[list[tuple[float, float]], list[tuple[
     """Return start and end of communication, and of all else."""
     communication = [(one.start, one.end) for one in work.listed if one.kind == COMMUNICATION]
     return communication, [(one.start, one.end) for one in work.listed if one.kind != COMMUNICATION]
+
+
+def _uncovered(communication: Iterable[tuple[float, float]], computation: Iterable[tuple[float, float]]) -> float:
+    """Return for how long one interval of ``communication`` runs, and none of ``computation``."""
+    computation = list(computation)
+    return _total([*communication, *computation]) - _total(computation)
+
+
+def _total(intervals: Iterable[tuple[float, float]]) -> float:
+    """Return for how long one of ``intervals`` runs."""
+    return float(np.diff(union(intervals), axis=1).sum())
+
+
+def uncovered(timeline: Timeline, rank: int = 0) -> float:
+    """Return the seconds for which ``rank`` communicates while its GPU runs no other kernel.
+
+    Time of the host covers nothing. It is the number that a result's notes give for the trace, of a simulated iteration
+    of the workload ``kineto``.
+    """
+    graph = timeline.graph
+    communication, computation = [], []
+    for task, start, end, ranks in zip(timeline.task, timeline.start, timeline.end, timeline.ranks, strict=True):
+        if rank in ranks:
+            if graph.kinds[task] != TaskKind.COMPUTE:
+                communication.append((float(start), float(end)))
+            elif graph.label(int(task)) == COMPUTE:
+                computation.append((float(start), float(end)))
+    return _uncovered(communication, computation)
 
 
 def _listed(ranks: Iterable[int]) -> str:
@@ -265,12 +264,9 @@ def _shifted(call: Call, rank: int, source: int, world: int, path: str) -> Call:
     Groups are those of a grid: ranks that are evenly spaced, and as many in each.
     """
     if call.pattern is None:
-        raise InputError(
-            f"rank {rank} cannot do what rank {source} does, which sends to or receives from rank {call.peer}",
-            file=path,
-            key="replicate",
-            accepted="traces of all ranks, where there are sends and receives",
-        )
+        message = f"rank {rank} cannot do what rank {source} does, which sends to or receives from rank {call.peer}"
+        accepted = "traces of all ranks, where there are sends and receives"
+        raise InputError(message, file=path, key="replicate", accepted=accepted)
     if rank in call.ranks:
         return call
     ranks, members = sorted(call.ranks), len(call.ranks)
@@ -282,12 +278,9 @@ def _shifted(call: Call, rank: int, source: int, world: int, path: str) -> Call:
 
     shifted = group(rank)
     if group(source) != ranks or not 0 <= shifted[0] <= shifted[-1] < world:
-        raise InputError(
-            f"the group {list(call.ranks)} has no like with rank {rank} in it",
-            file=path,
-            key="replicate",
-            accepted=f"groups that are evenly spaced and divide the {world} ranks",
-        )
+        message = f"the group {list(call.ranks)} has no like with rank {rank} in it"
+        accepted = f"groups that are evenly spaced and divide the {world} ranks"
+        raise InputError(message, file=path, key="replicate", accepted=accepted)
     place = dict(zip(ranks, shifted, strict=True))
     return evolve(call, ranks=tuple(place[one] for one in call.ranks))
 
@@ -301,7 +294,7 @@ def _graph(by_rank: Sequence[Sequence[Node]], copied: bool) -> TaskGraph:
     labels: dict[str, int] = {}
     communicators: dict[tuple[str, tuple[int, ...]], int] = {}
     tags: dict[str, int] = {}
-    rows: list[tuple[int, int, int, int, int, int, int, int]] = []
+    rows: list[tuple[int, ...]] = []
     before: list[list[int]] = []
     for rank, those in enumerate(by_rank):
         first = len(rows)
@@ -320,17 +313,11 @@ def _graph(by_rank: Sequence[Sequence[Node]], copied: bool) -> TaskGraph:
                 rows.append((rank, call.kind, label, patterns.index(call.pattern), number, root, -1, 0))
     listed = [one for those in by_rank for one in those]
     splits = [() if one.call is None else one.call.splits for one in listed]
-    ranks, kinds, labelled, pattern, communicator, roots, peers, tagged = np.array(rows, dtype=np.intp).reshape(-1, 8).T
+    names = "rank", "kind", "label", "pattern", "communicator", "root", "peer", "tag"
+    columns: dict[str, Any] = dict(zip(names, np.array(rows, dtype=np.intp).reshape(-1, len(names)).T, strict=True))
     return TaskGraph.from_columns(
         len(by_rank),
-        rank=ranks,
-        kind=kinds,
-        label=labelled,
-        pattern=pattern,
-        communicator=communicator,
-        root=roots,
-        peer=peers,
-        tag=tagged,
+        **columns,
         dependency_offsets=np.cumsum([0, *map(len, before)]),
         dependencies=np.array([one for those in before for one in those], dtype=np.intp),
         seconds=[one.seconds if one.call is None else np.nan for one in listed],
