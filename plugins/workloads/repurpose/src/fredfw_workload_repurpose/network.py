@@ -20,12 +20,7 @@ _LARGEST = 1e75  # so that squares of products of two are numbers
 
 
 def numbers(value: ArrayLike, *, key: str, accepted: str) -> FloatArray:
-    """Return ``value`` as an array of float64.
-
-    Args:
-        value: Anything that NumPy takes for an array.
-        key: What it is, for messages.
-        accepted: What would be accepted, for messages.
+    """Return ``value`` as an array of float64; messages say that it is ``key``, and what is ``accepted``.
 
     Raises:
         InputError: It is not an array of real numbers, it has NaN or infinity in it, or its numbers are so large or so
@@ -43,11 +38,9 @@ def numbers(value: ArrayLike, *, key: str, accepted: str) -> FloatArray:
         raise InputError(f"has {array[place]} at {list(place)}", key=key, accepted=f"finite numbers: {accepted}")
     largest = float(np.abs(array).max(initial=0.0))
     if largest and not 1 / _LARGEST <= largest <= _LARGEST:
-        raise InputError(
-            f"has {largest:g} as its largest number, whose powers cannot be told from 0 or infinity",
-            key=key,
-            accepted=f"a largest number from {1 / _LARGEST:g} to {_LARGEST:g}: {accepted}",
-        )
+        message = f"has {largest:g} as its largest number, whose powers cannot be told from 0 or infinity"
+        wanted = f"a largest number from {1 / _LARGEST:g} to {_LARGEST:g}: {accepted}"
+        raise InputError(message, key=key, accepted=wanted)
     return np.array(array, dtype=float)
 
 
@@ -67,10 +60,9 @@ class Layer:
     """A layer. A neuron is what one worker holds whole: a neuron of a dense layer, a channel of a convolution.
 
     Args:
-        weights: ``(outputs, inputs, ...)`` weights. All axes behind the second one are the taps of a channel: the
-            kernel of a convolution, or the pixels of a channel that a dense layer reads. Kept as
-            ``(outputs, inputs, taps)``.
-        bias: ``(outputs,)`` numbers, or ``None``.
+        weights: ``(outputs, inputs, ...)``. All axes behind the second one are the taps of a channel: the kernel of a
+            convolution, or the pixels of a channel that a dense layer reads. Kept as ``(outputs, inputs, taps)``.
+        bias: ``(outputs,)``.
         positions: Numbers of the feature map of an input: 1 for a neuron, height x width for a channel.
         results: Positions at which each output is computed, likewise.
 
@@ -106,15 +98,19 @@ class Layer:
         """Weights between an input and an output."""
         return int(self.weights.shape[2])
 
+    def read(self, value: ArrayLike, *, key: str) -> FloatArray:
+        """Return ``(samples, inputs, taps)`` activations that the layer reads; else ``InputError`` names ``key``."""
+        accepted = f"samples x {self.inputs} x {self.taps} numbers"
+        array = numbers(value, key=key, accepted=accepted)
+        if array.ndim < 2 or not len(array) or array[0].size != self.inputs * self.taps:
+            raise InputError(f"has the shape {array.shape}", key=key, accepted=accepted)
+        return array.reshape(len(array), self.inputs, self.taps)
+
     def apply(self, inputs: FloatArray) -> FloatArray:
         """Return ``(samples, outputs)`` sums for ``(samples, inputs)`` or ``(samples, inputs, taps)`` numbers."""
         columns = np.reshape(inputs, (len(inputs), -1))
         sums: FloatArray = columns @ self.weights.reshape(self.outputs, -1).T
         return sums if self.bias is None else sums + self.bias
-
-
-def _layers(value: Sequence[Layer]) -> tuple[Layer, ...]:
-    return tuple(value)
 
 
 @frozen(eq=False)
@@ -128,18 +124,16 @@ class Network:
         InputError: There is no layer, or two layers do not fit each other.
     """
 
-    layers: tuple[Layer, ...] = field(converter=_layers)
+    layers: tuple[Layer, ...] = field(converter=tuple[Layer, ...])
 
     def __attrs_post_init__(self) -> None:
         if not self.layers:
             raise InputError("has no layer", key="layers", accepted="one layer or more")
         for number, (before, after) in enumerate(pairwise(self.layers), start=1):
             if before.outputs != after.inputs:
-                raise InputError(
-                    f"has {after.inputs} inputs, and layer {number - 1} has {before.outputs} outputs",
-                    key=f"layers[{number}].weights",
-                    accepted=f"{after.outputs} x {before.outputs} weights, or with taps behind",
-                )
+                message = f"has {after.inputs} inputs, and layer {number - 1} has {before.outputs} outputs"
+                accepted = f"{after.outputs} x {before.outputs} weights, or with taps behind"
+                raise InputError(message, key=f"layers[{number}].weights", accepted=accepted)
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -164,24 +158,16 @@ class Network:
         if array.ndim != 2 or array.shape[1] != self.widths[0] or not len(array):
             raise InputError(f"has the shape {array.shape}", key="samples", accepted=accepted)
         values = [array]
-        for number, layer in enumerate(self.layers):
-            values.append(layer.apply(np.maximum(values[-1], 0) if number else values[-1]))
-        return (values[0], *(np.maximum(one, 0) for one in values[1:-1]), values[-1])
+        for layer in self.layers:
+            values.append(layer.apply(values[-1]))
+            if len(values) <= len(self.layers):
+                np.maximum(values[-1], 0, out=values[-1])
+        return tuple(values)
 
     def permuted(self, orders: Sequence[IntArray]) -> Network:
-        """Return the network with its neurons in another order; it computes the same.
-
-        Args:
-            orders: For each of ``widths`` the neurons in their new order.
-        """
-        return Network(
-            [
-                Layer(
-                    layer.weights[after][:, before],
-                    None if layer.bias is None else layer.bias[after],
-                    layer.positions,
-                    layer.results,
-                )
-                for layer, (before, after) in zip(self.layers, pairwise(orders), strict=True)
-            ]
-        )
+        """Return the network with its neurons in the new order that each of ``widths`` has; it computes the same."""
+        layers = []
+        for layer, (before, after) in zip(self.layers, pairwise(orders), strict=True):
+            bias = None if layer.bias is None else layer.bias[after]
+            layers.append(Layer(layer.weights[after][:, before], bias, layer.positions, layer.results))
+        return Network(layers)

@@ -11,18 +11,13 @@ from attrs import field, frozen
 from numpy.typing import ArrayLike
 
 from fredfw.errors import InputError
-from fredfw.typing import FloatArray
-from fredfw_workload_repurpose.network import Network, numbers
+from fredfw_workload_repurpose.network import Network
 from fredfw_workload_repurpose.partition import Workers
 from fredfw_workload_repurpose.pruning import Moments, Pruner
 
 
 def check_epsilon(_instance: object, _attribute: object, value: Any) -> None:
-    """Make sure that ``value`` can be the bound of a relative error.
-
-    Raises:
-        InputError: It cannot.
-    """
+    """Make sure that ``value`` can be the bound of a relative error; else ``InputError``."""
     accepted = "a number from 0 to below 1"
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InputError(f"{value!r} is not a number", key="epsilon", accepted=accepted)
@@ -96,9 +91,4 @@ class Problem:
     def _moments(self, number: int) -> Moments | None:
         if self.inputs is None:
             return None
-        layer = self.network.layers[number]
-        key, accepted = f"inputs[{number}]", f"samples x {layer.inputs} x {layer.taps} numbers"
-        array: FloatArray = numbers(self.inputs[number], key=key, accepted=accepted)
-        if array.ndim < 2 or not len(array) or array[0].size != layer.inputs * layer.taps:
-            raise InputError(f"has the shape {array.shape}", key=key, accepted=accepted)
-        return Moments.of(array)
+        return Moments.of(self.network.layers[number].read(self.inputs[number], key=f"inputs[{number}]"))

@@ -36,9 +36,8 @@ class Moments:
         size = len(self.gram)
         # Where nothing is ever read, any number will do.
         added = self.damping * float(np.trace(self.gram)) / size or 1.0
-        inverse: FloatArray = scipy.linalg.cho_solve(
-            scipy.linalg.cho_factor(self.gram + added * np.eye(size)), np.eye(size)
-        )
+        factor = scipy.linalg.cho_factor(self.gram + added * np.eye(size))
+        inverse: FloatArray = scipy.linalg.cho_solve(factor, np.eye(size))
         return inverse
 
 
@@ -60,11 +59,8 @@ class Pruned:
 def sent(kept: BoolArray, before: IntArray, after: IntArray, workers: int) -> BoolArray:
     """Return ``(inputs, workers)`` whether an activation goes to a worker that does not hold it.
 
-    Args:
-        kept: ``(outputs, inputs)`` whether the output needs the input.
-        before: ``(inputs,)`` worker of each input.
-        after: ``(outputs,)`` worker of each output.
-        workers: Workers of the outputs.
+    It does where an output of the worker needs the input: ``kept``, ``(outputs, inputs)``. ``before`` and ``after`` are
+    the workers of inputs and outputs.
     """
     used = kept.T.astype(float) @ (after[:, None] == np.arange(workers))
     crossing: BoolArray = (used > 0) & (before[:, None] != np.arange(workers))
@@ -141,13 +137,8 @@ class Pruner:
     def selected(self, before: IntArray, after: IntArray, workers: int, epsilon: float) -> Selection:
         """Return as few units between workers as a relative error of ``epsilon`` allows.
 
-        A limit of ``received`` is kept, whatever the error.
-
-        Args:
-            before: ``(inputs,)`` worker of each input.
-            after: ``(outputs,)`` worker of each output.
-            workers: How many there are; the inputs may be on more.
-            epsilon: The bound.
+        A limit of ``received`` is kept, whatever the error. Inputs ``before`` may be on more than the ``workers`` of
+        the outputs ``after``.
         """
         homes = after if self.each else np.arange(workers)
         scores = self.energies if self.each else self.scores(after, workers).T
@@ -158,7 +149,8 @@ class Pruner:
             units.append(np.full(len(foreign), unit))
             inputs.append(foreign)
             steps.append(self._steps(self._rows(after, unit), foreign, scores[unit]))
-            forced.append(np.arange(len(foreign)) < self._surplus(len(foreign)))
+            surplus = 0 if self.received is None else len(foreign) - self.received  # to drop, whatever the error
+            forced.append(np.arange(len(foreign)) < surplus)
         places = np.concatenate(units), np.concatenate(inputs)
         costs, must = scores[places], np.concatenate(forced)
         order = np.lexsort((costs, ~must))
@@ -196,10 +188,6 @@ class Pruner:
         """Return the outputs of a unit."""
         return np.array([unit]) if self.each else np.flatnonzero(after == unit)
 
-    def _surplus(self, foreign: int) -> int:
-        """Return how many units must be dropped, whatever the error."""
-        return 0 if self.received is None else max(0, foreign - self.received)
-
     def _steps(self, rows: IntArray, inputs: IntArray, scores: FloatArray) -> FloatArray:
         """Return the error that each of ``inputs`` adds, as a share of the energy of all outputs, dropped in turn.
 
@@ -220,11 +208,9 @@ class Pruner:
         """Return ``(rows, inputs, taps)`` weights without the inputs ``dropped``, the others refitted."""
         if self.moments is not None and len(dropped):
             columns = _columns(dropped, weights.shape[2])
-            inverse = self.moments.inverse
-            shares = scipy.linalg.cho_solve(
-                scipy.linalg.cho_factor(inverse[np.ix_(columns, columns)]),
-                weights.reshape(len(weights), -1)[:, columns].T,
-            )
+            inverse, rows = self.moments.inverse, weights.reshape(len(weights), -1)
+            factor = scipy.linalg.cho_factor(inverse[np.ix_(columns, columns)])
+            shares = scipy.linalg.cho_solve(factor, rows[:, columns].T)
             weights -= (inverse[:, columns] @ shares).T.reshape(weights.shape)
         weights[:, dropped] = 0
         return weights

@@ -8,15 +8,16 @@ the penalty that exhausts it, take the place of their constants.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import numpy as np
 
-from fredfw.typing import BoolArray, IntArray
-from fredfw_workload_repurpose.partition import Workers
+from fredfw.errors import InputError
+from fredfw.typing import BoolArray, FloatArray, IntArray
+from fredfw_workload_repurpose.partition import Partition, Workers, components, contiguous, spectral
 from fredfw_workload_repurpose.plan import Plan
 from fredfw_workload_repurpose.problem import Problem
-from fredfw_workload_repurpose.pruning import Pruner, Selection
-from fredfw_workload_repurpose.starts import components, contiguous, spectral
+from fredfw_workload_repurpose.pruning import Pruned, Pruner, Selection, sent
 
 _GAIN = 1e-3
 """Least share of the activations that another round must save."""
@@ -43,7 +44,8 @@ def rearranged(problem: Problem) -> Plan:
     for number, pruner in enumerate(problem.pruners):
         workers = problem.workers[number : number + 2]
         inputs = partition[-1:] or [start[0] for start in starts]
-        near = [(before, _nearest(pruner, before, workers[1])) for before in inputs]
+        # Outputs on the workers that hold the most of what each reads.
+        near = [(one, workers[1].assigned(-pruner.energies @ _members(one, len(workers[1])))) for one in inputs]
         outputs = [start[number + 1] for start in starts]
         # The first layer may have the inputs and outputs of one start each.
         pairs = [*near, *zip(inputs * len(outputs) if number else inputs, outputs, strict=True)]
@@ -78,11 +80,6 @@ def _alternated(
     return best
 
 
-def _nearest(pruner: Pruner, before: IntArray, workers: Workers) -> IntArray:
-    """Return the workers of the outputs that hold the most of what each reads."""
-    return workers.assigned(-pruner.energies @ _members(before, len(workers)))
-
-
 def _rank(epsilon: float) -> Callable[[Selection], tuple[float, int]]:
     """Return what is to be small: an error above the bound, which a limit may cause, and then what is sent."""
     return lambda selection: (max(0.0, selection.error - epsilon), selection.crossing)
@@ -91,3 +88,78 @@ def _rank(epsilon: float) -> Callable[[Selection], tuple[float, int]]:
 def _members(owners: IntArray, workers: int) -> BoolArray:
     members: BoolArray = owners[:, None] == np.arange(workers)
     return members
+
+
+# What it is compared with: other partitions with the same pruning, and pruning by magnitude.
+
+
+def in_order(problem: Problem) -> Plan:
+    """Return the plan that leaves the neurons in their order and prunes as RePurpose does."""
+    return partitioned(problem, contiguous(problem.network.widths, problem.workers))
+
+
+def at_random(problem: Problem) -> Plan:
+    """Return the plan of a random balanced partition, pruned as RePurpose does."""
+    random = np.random.default_rng(problem.seed)
+    ordered = contiguous(problem.network.widths, problem.workers)
+    return partitioned(problem, tuple(random.permutation(one) for one in ordered))
+
+
+def clustered(problem: Problem) -> Plan:
+    """Return the plan of the spectral partition of the graph of all weights, pruned as RePurpose does."""
+    energies = [pruner.energies for pruner in problem.pruners]
+    return partitioned(problem, spectral(energies, problem.workers, problem.seed))
+
+
+def partitioned(problem: Problem, partition: Partition) -> Plan:
+    """Return the plan of a given partition, pruned as RePurpose does.
+
+    Raises:
+        InputError: A limit on received activations makes a larger error than the bound.
+    """
+    layers, epsilon = [], problem.epsilon
+    for pruner, ends, workers in zip(problem.pruners, pairwise(partition), problem.workers[1:], strict=True):
+        layers.append(pruner.pruned(pruner.selected(*ends, len(workers), epsilon), epsilon))
+    return Plan(problem.network, partition, tuple(layers))
+
+
+def by_magnitude(problem: Problem, kept: Sequence[int] | None = None) -> Plan:
+    """Return the plan that leaves the neurons in their order, without the smallest weights.
+
+    It has ``kept`` weights in each layer, by default as few as keep the bound of the error.
+
+    Raises:
+        InputError: There is a limit on received activations.
+    """
+    if problem.received is not None:
+        message = f"is {problem.received}, and pruning by magnitude knows no limit"
+        raise InputError(message, key="received", accepted="no limit, or another method")
+    partition = contiguous(problem.network.widths, problem.workers)
+    layers = []
+    for number, pruner in enumerate(problem.pruners):
+        before, after = partition[number : number + 2]
+        order = np.argsort(np.abs(pruner.weights), axis=None, kind="stable")
+        count = _most(pruner, order, problem.epsilon) if kept is None else pruner.weights.size - kept[number]
+        weights = _without(pruner, order, count)
+        penalty = float(np.abs(pruner.weights.flat[order[count - 1]])) if count else 0.0
+        crossing = sent(np.any(weights, axis=2), before, after, len(problem.workers[number + 1]))
+        layers.append(Pruned(weights, crossing, pruner.error(weights), penalty))
+    return Plan(problem.network, partition, tuple(layers))
+
+
+def _most(pruner: Pruner, order: IntArray, epsilon: float) -> int:
+    """Return how many of the smallest weights can be dropped, by bisection."""
+    low, high = 0, len(order)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if pruner.error(_without(pruner, order, middle)) <= epsilon:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _without(pruner: Pruner, order: IntArray, count: int) -> FloatArray:
+    weights = pruner.weights.copy()
+    weights.flat[order[:count]] = 0
+    return weights

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from fredfw import File, limits
 from fredfw.errors import InputError
 from fredfw.typing import AnyArray, FloatArray, IntArray
-from fredfw_workload_repurpose.network import Layer, Network, numbers
+from fredfw_workload_repurpose.network import Layer, Network
 
 _NAMES = "weights_0, weights_1, ..., bias_0, ..., inputs_0, ... and positions"
 _NAME = re.compile(r"(weights|bias|inputs)_(0|[1-9]\d*)|positions")
@@ -24,15 +24,10 @@ _NAME = re.compile(r"(weights|bias|inputs)_(0|[1-9]\d*)|positions")
 
 @frozen(eq=False)
 class Weights:
-    """A network, and what its layers read.
-
-    Args:
-        network: The network.
-        inputs: For each layer ``(samples, inputs, taps)`` activations that it reads, or ``None``.
-    """
+    """A network, and what its layers read."""
 
     network: Network
-    inputs: tuple[FloatArray, ...] | None
+    inputs: tuple[FloatArray, ...] | None  # for each layer the `(samples, inputs, taps)` activations
 
 
 def read(file: File) -> Weights:
@@ -52,16 +47,11 @@ def read(file: File) -> Weights:
 
 
 def write(path: str | Path, network: Network, inputs: Sequence[ArrayLike] = ()) -> None:
-    """Write a network to an ``.npz`` file that ``read`` understands.
+    """Write a network to an ``.npz`` file that ``read`` understands, with the activations that its layers read.
 
-    Args:
-        path: Of the file.
-        network: The network.
-        inputs: Activations that its layers read; those of the first one alone are enough for dense layers.
+    For dense layers those of the first one alone are enough.
     """
-    arrays: dict[str, AnyArray] = {
-        f"inputs_{number}": np.asarray(array, dtype=np.float64) for number, array in enumerate(inputs)
-    }
+    arrays: dict[str, AnyArray] = {f"inputs_{number}": np.asarray(array, float) for number, array in enumerate(inputs)}
     for number, layer in enumerate(network.layers):
         arrays[f"weights_{number}"] = layer.weights
         if layer.bias is not None:
@@ -145,43 +135,30 @@ def _inputs(arrays: Mapping[str, AnyArray], network: Network) -> tuple[FloatArra
             raise
     inputs = []
     for number, layer in enumerate(network.layers):
-        name, accepted = f"inputs_{number}", f"samples x {layer.inputs} x {layer.taps} numbers"
+        name = f"inputs_{number}"
         if name not in arrays:
+            accepted = f"samples x {layer.inputs} x {layer.taps} numbers"
             raise InputError("is missing", key=name, accepted=accepted)
-        array = numbers(arrays[name], key=name, accepted=accepted)
-        if array.ndim < 2 or not len(array) or array[0].size != layer.inputs * layer.taps:
-            raise InputError(f"has the shape {array.shape}", key=name, accepted=accepted)
-        inputs.append(array.reshape(len(array), layer.inputs, layer.taps))
+        inputs.append(layer.read(arrays[name], key=name))
     return tuple(inputs)
 
 
 @frozen(eq=False)
 class Planted:
-    """A network with blocks that are known.
-
-    Args:
-        network: The network, its neurons in any order.
-        owners: For the input and the output of each layer ``(neurons,)`` the block that each neuron is in.
-    """
+    """A network with blocks that are known, its neurons in any order."""
 
     network: Network
-    owners: tuple[IntArray, ...]
+    owners: tuple[IntArray, ...]  # for the input and the output of each layer the `(neurons,)` block of each neuron
 
 
 def planted(
-    widths: Sequence[int],
-    blocks: int,
-    *,
-    noise: float = 0.0,
-    seed: int = 0,
-    taps: int = 1,
-    positions: int = 1,
+    widths: Sequence[int], blocks: int, *, noise: float = 0.0, seed: int = 0, taps: int = 1, positions: int = 1
 ) -> Planted:
     """Return a random network whose neurons are in blocks, with weak weights between blocks, shuffled in every layer.
 
     Args:
         widths: Neurons of the input, and of the output of each layer.
-        blocks: Blocks of each layer; their sizes differ by one neuron at most.
+        blocks: Of each layer; their sizes differ by one neuron at most.
         noise: Standard deviation of the weights between blocks, relative to that within a block. With 0 there are none.
         seed: Of the weights and the order.
         taps: Weights between an input and an output.

@@ -7,25 +7,26 @@ from functools import lru_cache
 from typing import Any, ClassVar
 
 import attrs
+import numpy as np
 from attrs import frozen
 
-from fredfw import DeviceMesh, File, Label, MemoryUse, System, TaskGraph, Work, Workload, units
+from fredfw import DeviceMesh, File, GraphBuilder, Label, MemoryUse, System, TaskGraph, Work, Workload, units
 from fredfw.errors import InputError
-from fredfw_workload_repurpose import baselines
-from fredfw_workload_repurpose.inference import LABEL, Inference, Step, steps
+from fredfw.typing import IntArray
 from fredfw_workload_repurpose.plan import Plan
 from fredfw_workload_repurpose.problem import Problem, check_epsilon
-from fredfw_workload_repurpose.transform import rearranged
+from fredfw_workload_repurpose.transform import at_random, by_magnitude, clustered, in_order, rearranged
 from fredfw_workload_repurpose.weights import Weights, planted, read
 
 METHODS: Mapping[str, Callable[[Problem], Plan]] = {
     "repurpose": rearranged,
-    "contiguous": baselines.in_order,
-    "random": baselines.at_random,
-    "spectral": baselines.clustered,
-    "magnitude": baselines.by_magnitude,
+    "contiguous": in_order,
+    "random": at_random,
+    "spectral": clustered,
+    "magnitude": by_magnitude,
 }
 """What finds the partition and the weights that are kept, by its name in an experiment."""
+_LABEL = "mp"
 _PAIR, _WEIGHT = "pair", "weight"
 _BLOCKED = "without a file: "
 _DRAWN = "widths", "blocks", "noise", "taps", "positions"
@@ -46,6 +47,37 @@ def _given(_instance: object, attribute: attrs.Attribute[Any], value: Any) -> No
 def _positive(_instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
     if value is not None and 0 in value:
         raise InputError(f"{list(value)} has 0 in it", key=attribute.name, accepted="numbers above 0")
+
+
+@frozen(eq=False)
+class _Step:
+    """A layer, as its workers compute it. Counts are for one sample."""
+
+    local: IntArray  # `(workers,)` weights of inputs that the worker holds
+    foreign: IntArray  # `(workers,)` weights of inputs that it receives
+    held: IntArray  # `(workers,)` numbers of inputs that it holds
+    outputs: IntArray  # `(workers,)` numbers of its outputs
+    sent: IntArray  # `(ends, ends)` numbers that each worker sends to each, for the workers of inputs and outputs
+    results: int  # positions at which each weight is used
+    error: float  # of its outputs
+
+    @property
+    def workers(self) -> int:
+        """Workers that compute the layer."""
+        return len(self.local)
+
+
+def _steps(plan: Plan) -> tuple[_Step, ...]:
+    """Return what the workers of ``plan`` do, layer by layer."""
+    found = []
+    for number, layer in enumerate(plan.original.layers):
+        before, after = plan.partition[number : number + 2]
+        local, foreign = plan.weights(number)
+        sent = plan.sent(number)
+        held = np.bincount(before, minlength=len(sent)) * layer.positions
+        outputs = np.bincount(after, minlength=len(local)) * layer.results
+        found.append(_Step(local, foreign, held, outputs, sent, layer.results, plan.errors[number]))
+    return tuple(found)
 
 
 @frozen
@@ -124,9 +156,8 @@ class Repurpose(Workload):
         if self.weights is not None:
             for key in _DRAWN:
                 if getattr(self, key) != attrs.fields_dict(Repurpose)[key].default:
-                    raise InputError(
-                        "describes a random network, and weights names a file", key=key, accepted="no value"
-                    )
+                    message = "describes a random network, and weights names a file"
+                    raise InputError(message, key=key, accepted="no value")
         if self.workers is not None:
             self.problem(System(npus=max(self.workers)))
         elif self.weights is not None:
@@ -158,27 +189,71 @@ class Repurpose(Workload):
 
     def mesh(self, system: System) -> DeviceMesh:
         """See ``Workload.mesh``."""
-        return DeviceMesh({LABEL: system.npus if self.workers is None else max(self.workers)})
+        return DeviceMesh({_LABEL: system.npus if self.workers is None else max(self.workers)})
 
     def labels(self, system: System) -> Mapping[str, Label]:
         """See ``Workload.labels``."""
         del system
-        return {LABEL: Label(0, "#D55E00")}
+        return {_LABEL: Label(0, "#D55E00")}
 
     def graph(self, system: System) -> TaskGraph:
-        """Return one inference; raises as ``plan`` does."""
+        """Return one inference; raises as ``plan`` does.
+
+        Inputs are on their workers when it begins, and outputs stay on theirs.
+        """
         found = self._steps(system)
-        return Inference(found, self.batch, self.weight_bytes, self.activation_bytes, self.overlap).graph()
+        builder = GraphBuilder(max(len(step.sent) for step in found))
+        done: tuple[int, ...] = ()
+        for number, step in enumerate(found):
+            arrived = self._exchange(builder, f"inputs of layer {number}", step, done)
+            waits = done if self.overlap else done + arrived
+            near = step.held[: step.workers] + step.outputs
+            # Sums that are added to are read and written.
+            far = step.sent.sum(axis=0)[: step.workers] + 2 * step.outputs
+            computed = []
+            for worker in range(step.workers):
+                last = self._compute(builder, f"layer {number}, own inputs", step, worker, step.local, near, waits)
+                if step.foreign[worker]:
+                    name, needed = f"layer {number}, other inputs", (last, *arrived)
+                    last = self._compute(builder, name, step, worker, step.foreign, far, needed)
+                computed.append(last)
+            done = tuple(computed)
+        return builder.build()
+
+    def _exchange(self, builder: GraphBuilder, name: str, step: _Step, after: tuple[int, ...]) -> tuple[int, ...]:
+        """Add the all-to-all of the activations that cross, among the workers that send or receive any."""
+        sizes = step.sent * (self.batch * self.activation_bytes)
+        members = np.flatnonzero(sizes.any(axis=0) | sizes.any(axis=1))
+        if not len(members):
+            return ()
+        group, crossing = members[None], sizes[np.ix_(members, members)]
+        return (builder.all_to_all_v(name, group, crossing[None], label=_LABEL, after=after),)
+
+    def _compute(
+        self,
+        builder: GraphBuilder,
+        name: str,
+        step: _Step,
+        worker: int,
+        weights: IntArray,
+        numbers: IntArray,
+        after: tuple[int, ...],
+    ) -> int:
+        """Add what a worker computes with some inputs, of which it reads and writes ``numbers`` for a sample."""
+        used, moved = int(weights[worker]), int(numbers[worker]) * self.batch * self.activation_bytes
+        flops = 2.0 * used * step.results * self.batch
+        return builder.compute(name, [worker], flops=flops, bytes=used * self.weight_bytes + moved, after=after)
 
     def memory(self, system: System) -> MemoryUse:
         """See ``Workload.memory``; of the worker with the most weights."""
         found = self._steps(system)
-        held = [
-            sum(int(step.local[worker] + step.foreign[worker]) for step in found if worker < step.workers)
-            for worker in range(self.mesh(system).ranks)
-        ]
+        held = np.zeros(self.mesh(system).ranks, dtype=np.intp)
+        for step in found:
+            held[: step.workers] += step.local + step.foreign
         read = max(int((step.held + step.sent.sum(axis=0)).max()) for step in found)
-        return MemoryUse(weights=max(held) * self.weight_bytes, activations=read * self.batch * self.activation_bytes)
+        return MemoryUse(
+            weights=int(held.max()) * self.weight_bytes, activations=read * self.batch * self.activation_bytes
+        )
 
     def work(self, system: System) -> Work:
         """Return the samples of an inference."""
@@ -196,12 +271,10 @@ class Repurpose(Workload):
         if self.weights is not None:
             return _read(self.weights)
         blocks = min(workers, *self.widths) if self.blocks is None else self.blocks
-        network = planted(
-            self.widths, blocks, noise=self.noise, seed=self.seed, taps=self.taps, positions=self.positions
-        ).network
-        return Weights(network, None)
+        drawn = {"seed": self.seed, "taps": self.taps, "positions": self.positions}
+        return Weights(planted(self.widths, blocks, noise=self.noise, **drawn).network, None)
 
-    def _steps(self, system: System) -> tuple[Step, ...]:
+    def _steps(self, system: System) -> tuple[_Step, ...]:
         # Neither of these changes the network on its workers.
         same = attrs.evolve(self, batch=1, overlap=True, weight_bytes=2.0, activation_bytes=2.0)
         return _placed(same, system.npus)
@@ -214,5 +287,5 @@ def _read(file: File) -> Weights:
 
 # An experiment asks for the same inference on every fabric. The counts are small beside the weights.
 @lru_cache(maxsize=1024)
-def _placed(workload: Repurpose, npus: int) -> tuple[Step, ...]:
-    return steps(workload.plan(System(npus=npus)))
+def _placed(workload: Repurpose, npus: int) -> tuple[_Step, ...]:
+    return _steps(workload.plan(System(npus=npus)))
