@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from fredfw_workload_repurpose import planted
-from fredfw_workload_repurpose.partition import Workers
+from fredfw_workload_repurpose.partition import Partition, Workers, components, spectral
 from fredfw_workload_repurpose.pruning import Pruner
-from fredfw_workload_repurpose.partition import Partition, components, spectral
 
 
 def together(ours: Partition, theirs: Partition) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Literal
 
 from attrs import define, field, frozen
@@ -27,10 +28,7 @@ class Walk:
 
     channels: int  # channels of the feature map
     size: int  # its height and width
-    _parameters: int = field(default=0, init=False)
-    _flops: int = field(default=0, init=False)
-    _stored: int = field(default=0, init=False)
-    _moved: int = field(default=0, init=False)
+    _costs: Counter[str] = field(factory=Counter, init=False)
 
     @property
     def elements(self) -> int:
@@ -45,7 +43,7 @@ class Walk:
         weights = kernel**2 * self.channels * channels
         self._resize(kernel, stride, kernel // 2 if padding is None else padding)
         self.channels = channels
-        self._flops += 2 * weights * self.size**2
+        self._costs["flops"] += 2 * weights * self.size**2
         self._layer(before, weights if norm else weights + channels)
         if norm:
             self._layer(self.elements, 2 * channels)  # scale and shift
@@ -60,7 +58,7 @@ class Walk:
         """A fully connected layer with bias."""
         before = self.elements
         self.channels, self.size = outputs, 1
-        self._flops += 2 * before * outputs
+        self._costs["flops"] += 2 * before * outputs
         self._layer(before, (before + 1) * outputs)
 
     def fork(self) -> Walk:
@@ -70,10 +68,7 @@ class Walk:
     def join(self, *branches: Walk, how: Literal["add", "concatenate"]) -> None:
         """Add branches to this feature map, or put their channels behind its own."""
         for branch in branches:
-            self._parameters += branch._parameters
-            self._flops += branch._flops
-            self._stored += branch._stored
-            self._moved += branch._moved
+            self._costs += branch._costs
             if how == "add":
                 self._layer(2 * self.elements, 0)
             else:  # the branches write side by side, which costs nothing
@@ -81,14 +76,11 @@ class Walk:
 
     def block(self, name: str) -> Block:
         """Return the costs since the last call as a block."""
-        block = Block(name, self._parameters, self._flops, self._stored, self._moved)
-        self._parameters = self._flops = self._stored = self._moved = 0
-        return block
+        costs, self._costs = self._costs, Counter()
+        return Block(name, *(costs[one] for one in ("parameters", "flops", "stored", "moved")))
 
     def _resize(self, kernel: int, stride: int, padding: int) -> None:
         self.size = (self.size + 2 * padding - kernel) // stride + 1
 
     def _layer(self, read: int, parameters: int) -> None:
-        self._parameters += parameters
-        self._stored += self.elements
-        self._moved += read + self.elements
+        self._costs += Counter(parameters=parameters, stored=self.elements, moved=read + self.elements)

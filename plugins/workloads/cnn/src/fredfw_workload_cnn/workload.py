@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -23,7 +23,6 @@ from fredfw import (
     units,
 )
 from fredfw.errors import InputError
-from fredfw.typing import IntArray
 from fredfw_workload_cnn.layers import Block
 from fredfw_workload_cnn.networks import NETWORKS
 
@@ -70,11 +69,8 @@ class Cnn(Workload):
 
     def __attrs_post_init__(self) -> None:
         if self.global_batch is not None and self.minibatch is not None:
-            raise InputError(
-                f"{self.minibatch} is given, and global_batch = {self.global_batch} too",
-                key="minibatch",
-                accepted="one of the two keys",
-            )
+            message = f"{self.minibatch} is given, and global_batch = {self.global_batch} too"
+            raise InputError(message, key="minibatch", accepted="one of the two keys")
         if self.dp is not None:
             self._samples(DeviceMesh({"dp": self.dp}))
 
@@ -104,19 +100,14 @@ class Cnn(Workload):
         ranks = np.arange(workers)
         builder = GraphBuilder(workers)
         if system.controllers and self.input_bytes:
-            builder.load(
-                "images of the next iteration",
-                ranks % system.controllers,
-                ranks[:, None],
-                samples * self.input_bytes,
-                label="load",
-            )
+            name, size = "images of the next iteration", samples * self.input_bytes
+            builder.load(name, ranks % system.controllers, ranks[:, None], size, label="load")
         before: tuple[int, ...] = ()
         for block in self.blocks:
-            before = (self._compute(builder, ranks, "forward", block, samples, before),)
+            before = (self._compute(builder, "forward", block, samples, before),)
         buckets = GradientBuckets(builder, ranks, self.bucket if self.overlap_dp else math.inf)
         for block in reversed(self.blocks):
-            before = (self._compute(builder, ranks, "backward", block, samples, before),)
+            before = (self._compute(builder, "backward", block, samples, before),)
             buckets.add(block.name, block.parameters * self.gradient_bytes, *before)
         buckets.flush()
         return builder.build()
@@ -144,21 +135,8 @@ class Cnn(Workload):
             return samples_per_replica(self.global_batch, mesh.size("dp"))
         return _MINIBATCH if self.minibatch is None else self.minibatch
 
-    def _compute(
-        self,
-        builder: GraphBuilder,
-        ranks: IntArray,
-        direction: str,
-        block: Block,
-        samples: int,
-        after: tuple[int, ...],
-    ) -> int:
+    def _compute(self, builder: GraphBuilder, direction: str, block: Block, samples: int, after: Sequence[int]) -> int:
         passes = 1 if direction == "forward" else 2
         moved = block.moved * samples * self.activation_bytes + block.parameters * self.weight_bytes
-        return builder.compute(
-            f"{direction} {block.name}",
-            ranks,
-            flops=passes * block.flops * samples,
-            bytes=passes * moved,
-            after=after,
-        )
+        name, flops = f"{direction} {block.name}", passes * block.flops * samples
+        return builder.compute(name, np.arange(builder.ranks), flops=flops, bytes=passes * moved, after=after)

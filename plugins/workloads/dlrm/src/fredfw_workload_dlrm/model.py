@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import pairwise
 
-from attrs import field, frozen
+import numpy as np
+from attrs import frozen
 
 from fredfw.errors import InputError
+from fredfw.typing import FloatArray, IntArray
 
 
 @frozen
@@ -36,32 +38,20 @@ class Shape:
     bottom_mlp: tuple[int, ...]  # dense features, then the width of each layer; the last one is `embedding_dim`
     top_mlp: tuple[int, ...]  # width of each layer; its input is what the interaction gives
     interaction: str  # `dot`, the products of all pairs of features beside the bottom MLP's output, or `concatenate`
-    biases: bool = field(default=True)  # whether the layers have biases
+    biases: bool = True  # whether the layers have biases
 
     def __attrs_post_init__(self) -> None:
         if len(self.bottom_mlp) < 2:
-            raise InputError(
-                f"{list(self.bottom_mlp)} has no layer",
-                key="bottom_mlp",
-                accepted="the number of dense features, then the width of each layer, such as [13, 512, 128]",
-            )
+            accepted = "the number of dense features, then the width of each layer, such as [13, 512, 128]"
+            raise InputError(f"{list(self.bottom_mlp)} has no layer", key="bottom_mlp", accepted=accepted)
         if self.bottom_mlp[-1] != self.embedding_dim:
-            raise InputError(
-                f"{list(self.bottom_mlp)} ends in {self.bottom_mlp[-1]}, but an embedding has {self.embedding_dim}",
-                key="bottom_mlp",
-                accepted=f"a list that ends in embedding_dim = {self.embedding_dim}",
-            )
+            ends = f"{list(self.bottom_mlp)} ends in {self.bottom_mlp[-1]}"
+            accepted = f"a list that ends in embedding_dim = {self.embedding_dim}"
+            message = f"{ends}, but an embedding has {self.embedding_dim}"
+            raise InputError(message, key="bottom_mlp", accepted=accepted)
         if len(self.rows) not in (1, self.tables):
-            raise InputError(
-                f"{len(self.rows)} numbers for {self.tables} tables",
-                key="rows",
-                accepted=f"1 or {self.tables} numbers",
-            )
-
-    @property
-    def rows_of_each(self) -> tuple[int, ...]:
-        """Rows of each table."""
-        return self.rows * self.tables if len(self.rows) == 1 else self.rows
+            message = f"{len(self.rows)} numbers for {self.tables} tables"
+            raise InputError(message, key="rows", accepted=f"1 or {self.tables} numbers")
 
     @property
     def bottom(self) -> tuple[Layer, ...]:
@@ -114,25 +104,9 @@ _KAGGLE += (27, 14992, 5461306, 10, 5652, 2173, 4, 7046547, 18, 15, 286181, 105,
 
 PRESETS: Mapping[str, Shape] = {
     # MLPerf Training v0.7, recommendation: facebookresearch/dlrm, bench/run_and_time.sh
-    "mlperf": Shape(
-        tables=26,
-        embedding_dim=128,
-        rows=_TERABYTE,
-        pooling=1,
-        bottom_mlp=(13, 512, 256, 128),
-        top_mlp=(1024, 1024, 512, 256, 1),
-        interaction="dot",
-    ),
+    "mlperf": Shape(26, 128, _TERABYTE, 1, (13, 512, 256, 128), (1024, 1024, 512, 256, 1), "dot"),
     # Naumov et al. 2019: facebookresearch/dlrm, bench/dlrm_s_criteo_kaggle.sh
-    "kaggle": Shape(
-        tables=26,
-        embedding_dim=16,
-        rows=_KAGGLE,
-        pooling=1,
-        bottom_mlp=(13, 512, 256, 64, 16),
-        top_mlp=(512, 256, 1),
-        interaction="dot",
-    ),
+    "kaggle": Shape(26, 16, _KAGGLE, 1, (13, 512, 256, 64, 16), (512, 256, 1), "dot"),
     # Derived from the compute times and bytes in inputs/workload/DLRM.txt of astra-sim/libra, a file of the authors of
     # Themis (ISCA 2022): at 60 TFLOP/s and 512 samples they are those of exactly these layers. Rows are not published.
     # 100 look-ups of FP16 rows at 1 TB/s take the 419,431 ns of its first line.
@@ -147,3 +121,28 @@ PRESETS: Mapping[str, Shape] = {
         biases=False,
     ),
 }
+
+
+def placed(shape: Shape, column_shards: int, workers: int) -> tuple[IntArray, FloatArray]:
+    """Place pieces of tables, which have an equal share of the columns each, on the workers in turn.
+
+    Returns:
+        ``(workers,)`` numbers that each worker's pieces give for a sample, and numbers in them.
+
+    Raises:
+        InputError: The columns cannot be divided evenly, or there are fewer pieces than workers.
+    """
+    dim, pieces = shape.embedding_dim, shape.tables * column_shards
+    if dim % column_shards:
+        message = f"{dim} columns cannot be divided evenly into {column_shards}"
+        raise InputError(message, key="column_shards", accepted=f"a divisor of embedding_dim = {dim}")
+    if pieces < workers:
+        enough = [one for one in range(1, dim + 1) if dim % one == 0 and shape.tables * one >= workers]
+        accepted = f"{enough[0]} or more, a divisor of {dim}" if enough else f"dp of at most {shape.tables * dim}"
+        message = f"{shape.tables} tables in {pieces} pieces cannot be placed on {workers} workers"
+        raise InputError(message, key="column_shards", accepted=accepted)
+    columns, owners = dim // column_shards, np.arange(pieces) % workers
+    rows = np.resize(np.repeat(np.array(shape.rows, dtype=float), column_shards), pieces)
+    parameters = np.zeros(workers)
+    np.add.at(parameters, owners, rows * columns)
+    return np.bincount(owners, minlength=workers) * columns, parameters

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import attrs
 from attrs import frozen
 
 from fredfw import DeviceMesh, Label, MemoryUse, System, TaskGraph, Work, Workload, samples_per_replica, units
 from fredfw.errors import InputError
-from fredfw_workload_dlrm.iteration import AT_ONCE, Bytes, Iteration
-from fredfw_workload_dlrm.model import PRESETS, Shape
-from fredfw_workload_dlrm.sharding import Sharding
+from fredfw_workload_dlrm.iteration import Iteration
+from fredfw_workload_dlrm.model import PRESETS, Shape, placed
 
 _MINIBATCH = 512
 _PRESET = "default: the preset's"
+
+
+def _count(meaning: str, default: int | None = None) -> Any:
+    return units.option(default, validator=units.whole(1), help=meaning)
 
 
 @frozen
@@ -30,12 +33,10 @@ class Dlrm(Workload):
     name: ClassVar[str] = "dlrm"
 
     model: str = units.option("mlperf", validator=units.one_of(*PRESETS), help="preset of the shape")
-    tables: int | None = units.option(None, validator=units.whole(1), help=f"embedding tables; {_PRESET}")
-    embedding_dim: int | None = units.option(None, validator=units.whole(1), help=f"numbers in a row; {_PRESET}")
+    tables: int | None = _count(f"embedding tables; {_PRESET}")
+    embedding_dim: int | None = _count(f"numbers in a row; {_PRESET}")
     rows: tuple[int, ...] | None = units.sizes(None, help=f"rows of each table, or one number for all; {_PRESET}")
-    pooling: int | None = units.option(
-        None, validator=units.whole(1), help=f"rows that a sample looks up in each table; {_PRESET}"
-    )
+    pooling: int | None = _count(f"rows that a sample looks up in each table; {_PRESET}")
     bottom_mlp: tuple[int, ...] | None = units.sizes(
         None, help=f"dense features, then the width of each layer, the last one embedding_dim; {_PRESET}"
     )
@@ -46,17 +47,11 @@ class Dlrm(Workload):
         help=f"input of the top MLP: products of all pairs of features, or all features; {_PRESET}",
     )
     biases: bool | None = units.flag(None, help=f"whether the layers of the MLPs have biases; {_PRESET}")
-    dp: int | None = units.option(None, validator=units.whole(1), help="workers; default: all NPUs")
-    column_shards: int = units.option(
-        1, validator=units.whole(1), help="pieces of each table, cut by columns; workers take the pieces in turn"
-    )
-    global_batch: int | None = units.option(
-        None, validator=units.whole(1), help="samples of an iteration, over all workers; the workers divide it"
-    )
-    minibatch: int | None = units.option(
-        None,
-        validator=units.whole(1),
-        help=f"samples of an iteration per worker, instead of global_batch; default without it: {_MINIBATCH}",
+    dp: int | None = _count("workers; default: all NPUs")
+    column_shards: int = _count("pieces of each table, cut by columns; workers take the pieces in turn", 1)
+    global_batch: int | None = _count("samples of an iteration, over all workers; the workers divide it")
+    minibatch: int | None = _count(
+        f"samples of an iteration per worker, instead of global_batch; default without it: {_MINIBATCH}"
     )
     overlap_mp: bool = units.flag(True, help="run the bottom MLP beside the all-to-alls, not before or behind them")
     overlap_dp: bool = units.flag(
@@ -79,15 +74,12 @@ class Dlrm(Workload):
 
     def __attrs_post_init__(self) -> None:
         if self.global_batch is not None and self.minibatch is not None:
-            raise InputError(
-                f"{self.minibatch} is given, and global_batch = {self.global_batch} too",
-                key="minibatch",
-                accepted="one of the two keys",
-            )
+            message = f"{self.minibatch} is given, and global_batch = {self.global_batch} too"
+            raise InputError(message, key="minibatch", accepted="one of the two keys")
         workers = 1 if self.dp is None else self.dp
-        self._sharding(workers)
+        placed(self.shape, self.column_shards, workers)
         if self.dp is not None:
-            self._samples(workers)
+            self.samples(workers)
 
     @property
     def shape(self) -> Shape:
@@ -124,41 +116,30 @@ class Dlrm(Workload):
         Raises:
             InputError: There are fewer pieces of tables than workers, or a batch cannot be divided evenly.
         """
-        workers = self.mesh(system).ranks
-        iteration = Iteration(
-            self.shape,
-            self._sharding(workers).widths,
-            samples=self._samples(workers),
-            size=Bytes(self.weight_bytes, self.gradient_bytes, self.activation_bytes, self.embedding_bytes),
-            hidden=self.overlap_mp,
-            bucket=self.bucket if self.overlap_dp else AT_ONCE,
-        )
-        return iteration.graph()
+        return Iteration(self, self.mesh(system).ranks).graph()
 
     def memory(self, system: System) -> MemoryUse:
         """See ``Workload.memory``; of the worker with the largest pieces of tables."""
         workers, shape = self.mesh(system).ranks, self.shape
-        embeddings = float(self._sharding(workers).parameters.max()) * self.embedding_bytes
+        _, parameters = placed(shape, self.column_shards, workers)
+        embeddings = float(parameters.max()) * self.embedding_bytes
         # A sample keeps its dense features and embeddings, and the output of each layer.
         stored = shape.bottom_mlp[0] + shape.tables * shape.embedding_dim + sum(layer.stored for layer in shape.dense)
         return MemoryUse(
             weights=self.dense_parameters * self.weight_bytes + embeddings,
             gradients=self.dense_parameters * self.gradient_bytes,
             optimizer=self.dense_parameters * self.optimizer_bytes,
-            activations=stored * self._samples(workers) * self.activation_bytes,
+            activations=stored * self.samples(workers) * self.activation_bytes,
         )
 
     def work(self, system: System) -> Work:
         """Return samples and model FLOPs of an iteration: three forward passes of the MLPs and the interaction."""
         workers = self.mesh(system).ranks
-        samples = self._samples(workers) * workers
+        samples = self.samples(workers) * workers
         flops = sum(layer.flops for layer in self.shape.dense)
         return Work(samples, model_flops=3 * samples * flops, replicas=workers)
 
-    def _sharding(self, workers: int) -> Sharding:
-        return Sharding(self.shape, self.column_shards, workers)
-
-    def _samples(self, workers: int) -> int:
+    def samples(self, workers: int) -> int:
         """Return the samples of one worker."""
         if self.global_batch is not None:
             return samples_per_replica(self.global_batch, workers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from attrs import field, frozen
+from attrs import frozen
 
 
 @frozen
@@ -34,10 +34,10 @@ class Shape:
     vocabulary: int  # word pieces of each language
     sequence: int  # word pieces of a sentence, in each language
     # whether the first layer of the decoder takes the context of the time step before
-    context_first: bool = field(default=True)
-    lstm_biases: int = field(default=1)  # bias vectors of an LSTM: 1, or 2 as in cuDNN
-    softmax_bias: bool = field(default=False)  # whether the logits have a bias
-    shared_embeddings: bool = field(default=False)  # whether both languages have one table of embeddings
+    context_first: bool = True
+    lstm_biases: int = 1  # bias vectors of an LSTM: 1, or 2 as in cuDNN
+    softmax_bias: bool = False  # whether the logits have a bias
+    shared_embeddings: bool = False  # whether both languages have one table of embeddings
 
     @property
     def layers(self) -> tuple[Layer, ...]:
@@ -106,15 +106,5 @@ PRESETS: Mapping[str, Shape] = {
     "wmt16-4": Shape(encoder_layers=4, decoder_layers=4, hidden=1024, vocabulary=36548, sequence=50),
     "wmt16-8": Shape(encoder_layers=8, decoder_layers=8, hidden=1024, vocabulary=36548, sequence=50),
     # MLPerf Training v0.6 and v0.7, rnn_translator, as NVIDIA's submissions pad the vocabulary: 160,671,297 parameters
-    "mlperf": Shape(
-        encoder_layers=4,
-        decoder_layers=4,
-        hidden=1024,
-        vocabulary=32320,
-        sequence=50,
-        context_first=False,
-        lstm_biases=2,
-        softmax_bias=True,
-        shared_embeddings=True,
-    ),
+    "mlperf": Shape(4, 4, 1024, 32320, 50, False, lstm_biases=2, softmax_bias=True, shared_embeddings=True),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import attrs
 import numpy as np
@@ -30,6 +30,10 @@ _MINIBATCH = 128
 _PRESET = "default: the preset's"
 
 
+def _count(meaning: str) -> Any:
+    return units.option(None, validator=units.whole(1), help=meaning)
+
+
 @frozen
 class Gnmt(Workload):
     """Data-parallel training of an LSTM encoder and decoder with attention (Wu et al. 2016, arXiv 1609.08144).
@@ -41,25 +45,15 @@ class Gnmt(Workload):
     name: ClassVar[str] = "gnmt"
 
     model: str = units.option("wmt16-4", validator=units.one_of(*PRESETS), help="preset of the shape")
-    encoder_layers: int | None = units.option(
-        None, validator=units.whole(1), help=f"LSTM layers; the bidirectional one counts once; {_PRESET}"
-    )
-    decoder_layers: int | None = units.option(None, validator=units.whole(1), help=f"LSTM layers; {_PRESET}")
-    hidden: int | None = units.option(None, validator=units.whole(1), help=f"units of an LSTM; {_PRESET}")
-    vocabulary: int | None = units.option(None, validator=units.whole(1), help=f"word pieces; {_PRESET}")
-    sequence: int | None = units.option(
-        None, validator=units.whole(1), help=f"word pieces of a sentence, in each language; {_PRESET}"
-    )
-    dp: int | None = units.option(None, validator=units.whole(1), help="data-parallel workers; default: all NPUs")
-    global_batch: int | None = units.option(
-        None,
-        validator=units.whole(1),
-        help="pairs of sentences of an iteration, over all workers; DP divides it",
-    )
-    minibatch: int | None = units.option(
-        None,
-        validator=units.whole(1),
-        help=f"samples of an iteration per worker, instead of global_batch; default without it: {_MINIBATCH}",
+    encoder_layers: int | None = _count(f"LSTM layers; the bidirectional one counts once; {_PRESET}")
+    decoder_layers: int | None = _count(f"LSTM layers; {_PRESET}")
+    hidden: int | None = _count(f"units of an LSTM; {_PRESET}")
+    vocabulary: int | None = _count(f"word pieces; {_PRESET}")
+    sequence: int | None = _count(f"word pieces of a sentence, in each language; {_PRESET}")
+    dp: int | None = _count("data-parallel workers; default: all NPUs")
+    global_batch: int | None = _count("pairs of sentences of an iteration, over all workers; DP divides it")
+    minibatch: int | None = _count(
+        f"samples of an iteration per worker, instead of global_batch; default without it: {_MINIBATCH}"
     )
     gradients: str = units.option(
         "all",
@@ -80,11 +74,8 @@ class Gnmt(Workload):
 
     def __attrs_post_init__(self) -> None:
         if self.global_batch is not None and self.minibatch is not None:
-            raise InputError(
-                f"{self.minibatch} is given, and global_batch = {self.global_batch} too",
-                key="minibatch",
-                accepted="one of the two keys",
-            )
+            message = f"{self.minibatch} is given, and global_batch = {self.global_batch} too"
+            raise InputError(message, key="minibatch", accepted="one of the two keys")
         if self.dp is not None:
             self._samples(self.dp)
 
@@ -121,7 +112,8 @@ class Gnmt(Workload):
         buckets = GradientBuckets(builder, np.arange(workers), self.bucket if self.overlap_dp else math.inf)
         for layer in reversed(layers):
             before = (self._compute(builder, "backward", layer, samples, before),)
-            buckets.add(layer.name, self._gradients(layer) * self.gradient_bytes, *before)
+            gradients = layer.parameters if self.gradients == "all" else layer.matrices
+            buckets.add(layer.name, gradients * self.gradient_bytes, *before)
         buckets.flush()
         return builder.build()
 
@@ -146,9 +138,6 @@ class Gnmt(Workload):
             replicas=workers,
         )
 
-    def _gradients(self, layer: Layer) -> int:
-        return layer.parameters if self.gradients == "all" else layer.matrices
-
     def _samples(self, workers: int) -> int:
         """Return the samples of one worker."""
         if self.global_batch is not None:
@@ -157,10 +146,6 @@ class Gnmt(Workload):
 
     def _compute(self, builder: GraphBuilder, direction: str, layer: Layer, samples: int, after: Sequence[int]) -> int:
         passes = 1 if direction == "forward" else 2
-        return builder.compute(
-            f"{direction} {layer.name}",
-            np.arange(builder.ranks),
-            flops=passes * layer.flops * samples,
-            bytes=passes * (layer.moved * samples * self.activation_bytes + layer.read * self.weight_bytes),
-            after=after,
-        )
+        moved = layer.moved * samples * self.activation_bytes + layer.read * self.weight_bytes
+        name, flops = f"{direction} {layer.name}", passes * layer.flops * samples
+        return builder.compute(name, np.arange(builder.ranks), flops=flops, bytes=passes * moved, after=after)
