@@ -11,17 +11,8 @@ from fredfw import File, Pattern
 from fredfw.errors import InputError
 
 POLICIES = (
-    "DATA",
-    "MODEL",
-    "HYBRID_DATA_MODEL",
-    "HYBRID_MODEL_DATA",
-    "HYBRID_CUSTOMIZED",
-    "HYBRID_TRANSFORMER",
-    "HYBRID_TRANSFORMER_FWD_IN_BCKWD",
-    "HYBRID_DLRM",
-    "HYBRID_DLRM_ENHANCED",
-    "DISTRIBUTED_INFERENCE",
-    "MICRO",
+    *("DATA", "MODEL", "HYBRID_DATA_MODEL", "HYBRID_MODEL_DATA", "HYBRID_CUSTOMIZED", "HYBRID_TRANSFORMER"),
+    *("HYBRID_TRANSFORMER_FWD_IN_BCKWD", "HYBRID_DLRM", "HYBRID_DLRM_ENHANCED", "DISTRIBUTED_INFERENCE", "MICRO"),
 )
 PATTERNS: Mapping[str, Pattern | None] = {
     "NONE": None,
@@ -36,20 +27,13 @@ _DLRM = "HYBRID_DLRM"
 
 
 @frozen
-class Call:
-    """A collective."""
+class Phase:
+    """Computation and the collective after it."""
 
-    pattern: Pattern | None  # `None` for none
+    time: float  # as it is in the file
+    pattern: Pattern | None  # `None` for no collective
     group: str  # empty, `EP` or `DP_EP`
     size: float  # bytes, as ASTRA-sim counts them
-
-
-@frozen
-class Phase:
-    """Computation and what is communicated after it."""
-
-    time: float
-    call: Call
 
 
 @frozen
@@ -136,22 +120,22 @@ def _layer(words: Sequence[str], key: str, policy: str) -> Layer:
     if len(words) < columns:
         accepted = f"{columns}: name, -1, then time, collective and bytes of three phases, and the time of the update"
         raise InputError(f"has {len(words)} columns", key=key, accepted=accepted)
-    forward, inputs, weights = (
-        Phase(_number(words[at], key, "a time"), _call(words[at + 1], words[at + 2], key)) for at in (2, 5, 8)
-    )
+    forward, inputs, weights = (_phase(words[at : at + 3], key) for at in (2, 5, 8))
     own = words[_COLUMNS] if customized else policy
     if own not in POLICIES:
         raise InputError(f"{own!r} is not a keyword of parallelism", key=key, accepted=", ".join(POLICIES))
     return Layer(words[0], forward, inputs, weights, _number(words[11], key, "a time"), own)
 
 
-def _call(text: str, size: str, key: str) -> Call:
+def _phase(words: Sequence[str], key: str) -> Phase:
+    time, text, size = words
+    seconds = _number(time, key, "a time")
     name, _, group = text.partition("_")
     if name not in PATTERNS or f"_{group}".rstrip("_") not in SUFFIXES:
         accepted = f"{', '.join(PATTERNS)}, also with _EP or _DP_EP"
         raise InputError(f"{text!r} is not a collective", key=key, accepted=accepted)
     number = _number(size, key, "bytes")
-    return Call(PATTERNS[name] if number else None, group, number)
+    return Phase(seconds, PATTERNS[name] if number else None, group, number)
 
 
 def _number(text: str, key: str, what: str) -> float:

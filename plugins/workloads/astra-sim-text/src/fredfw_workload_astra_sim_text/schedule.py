@@ -9,7 +9,7 @@ from attrs import Factory, define
 
 from fredfw import DeviceMesh, GraphBuilder, Pattern, TaskGraph
 from fredfw.typing import IntArray
-from fredfw_workload_astra_sim_text.parsing import Call, Layer, Phase, Text
+from fredfw_workload_astra_sim_text.parsing import Layer, Phase, Text
 
 MODEL, EXPERT, DATA, STAGES = "mp", "ep", "dp", "pp"
 LAST_BOTTOM = "DLRM_LAST_BOTTOM_LAYER"
@@ -34,7 +34,8 @@ class Schedule:
         """Return so many passes."""
         for _ in range(passes):
             if self.text.policy == "MICRO":
-                self._call("weights", self.text.layers[0], self.text.layers[0].weights.call, ())
+                first = self.text.layers[0]
+                self._call("weights", first, first.weights, ())
                 continue
             if self.text.policy in _DLRM:
                 self._dlrm()
@@ -51,7 +52,7 @@ class Schedule:
         if number in self.weights:
             self.after.append(self.weights.pop(number))
         self._compute("forward", layer, layer.forward)
-        self._wait(self._call("forward", layer, layer.forward.call, self.after))
+        self._wait(self._call("forward", layer, layer.forward, self.after))
 
     def _backward(self, number: int) -> None:
         layer, policy = self.text.layers[number], self.text.policy
@@ -66,7 +67,7 @@ class Schedule:
                 self._forward(again)
         self._compute("inputs", layer, layer.inputs)
         blocking = policy in _TRANSFORMERS
-        done = self._call("inputs", layer, layer.inputs.call, self.after) if blocking or number else None
+        done = self._call("inputs", layer, layer.inputs, self.after) if blocking or number else None
         if blocking:
             self._wait(done)
         self._weights(number)
@@ -76,7 +77,7 @@ class Schedule:
     def _weights(self, number: int) -> None:
         layer = self.text.layers[number]
         self._compute("weights", layer, layer.weights)
-        done = self._call("weights", layer, layer.weights.call, self.after)
+        done = self._call("weights", layer, layer.weights, self.after)
         if done is not None:
             self.weights[number] = done
 
@@ -89,8 +90,8 @@ class Schedule:
             if number in self.weights:
                 self.after.append(self.weights.pop(number))
             self._compute("forward", layer, layer.forward)
-            if layer.forward.call.pattern is Pattern.ALL_TO_ALL:
-                forward[number] = self._call("forward", layer, layer.forward.call, self.after)
+            if layer.forward.pattern is Pattern.ALL_TO_ALL:
+                forward[number] = self._call("forward", layer, layer.forward, self.after)
             elif number == last:
                 self._wait(forward.get(0), beside=True)
         for number, layer in reversed(list(enumerate(layers))):
@@ -100,7 +101,7 @@ class Schedule:
             if number:
                 self._compute("inputs", layer, layer.inputs)
                 if number == last + 1:
-                    inputs[0] = self._call("inputs", layers[0], layers[0].inputs.call, self.after)
+                    inputs[0] = self._call("inputs", layers[0], layers[0].inputs, self.after)
 
     def _wait(self, task: int | None, *, beside: bool = False) -> None:
         """Make what follows wait for ``task``, which waits for all before it unless it runs ``beside`` that."""
@@ -113,7 +114,7 @@ class Schedule:
             task = self.builder.compute(f"{layer.name} {phase}", ranks, seconds=what.time * self.unit, after=self.after)
             self.after = [task]
 
-    def _call(self, phase: str, layer: Layer, call: Call, after: Iterable[int]) -> int | None:
+    def _call(self, phase: str, layer: Layer, call: Phase, after: Iterable[int]) -> int | None:
         """Add a collective and the update after it; return the last task, ``None`` where there is none."""
         found = self._group(phase, layer, call)
         if found is None or call.pattern is None:
@@ -127,7 +128,7 @@ class Schedule:
             task = self.builder.compute(f"{name} update", ranks, seconds=layer.update * self.unit, after=[task])
         return task
 
-    def _group(self, phase: str, layer: Layer, call: Call) -> tuple[str, IntArray] | None:
+    def _group(self, phase: str, layer: Layer, call: Phase) -> tuple[str, IntArray] | None:
         """Return the label and the groups of a collective; ``None`` where ASTRA-sim has no dimension for it."""
         policy, everybody = layer.policy, np.arange(self.mesh.ranks)[None, :]
         if policy in _DLRM and layer is self.text.layers[0]:

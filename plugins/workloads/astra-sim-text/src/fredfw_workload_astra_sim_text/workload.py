@@ -11,7 +11,6 @@ from attrs import frozen
 from fredfw import DeviceMesh, File, GraphBuilder, Label, System, TaskGraph, Workload, units
 from fredfw.errors import InputError
 from fredfw_workload_astra_sim_text import parsing
-from fredfw_workload_astra_sim_text.parsing import Text
 from fredfw_workload_astra_sim_text.schedule import DATA, EXPERT, MODEL, STAGES, Schedule
 
 _GROUPED = ("HYBRID_DATA_MODEL", "HYBRID_MODEL_DATA")
@@ -36,9 +35,7 @@ class AstraSimText(Workload):
         None, validator=units.whole(1), help="ranks; default: all_gpus of the file, or as many as there are NPUs"
     )
     model_group: int | None = units.option(
-        None,
-        validator=units.whole(1),
-        help="ranks that split a layer; default: model_parallel_NPU_group of the file",
+        None, validator=units.whole(1), help="ranks that split a layer; default: model_parallel_NPU_group of the file"
     )
 
     def mesh(self, system: System) -> DeviceMesh:
@@ -82,8 +79,6 @@ class AstraSimText(Workload):
         del system
         text = _read(self.file)
         others = len(text.layers) - 1
-        return (f"MICRO runs the first layer alone; {others} more are passed over",) if self._only_first(text) else ()
-
-    @staticmethod
-    def _only_first(text: Text) -> bool:
-        return text.policy == "MICRO" and len(text.layers) > 1
+        if text.policy != "MICRO" or not others:
+            return ()
+        return (f"MICRO runs the first layer alone; {others} more are passed over",)

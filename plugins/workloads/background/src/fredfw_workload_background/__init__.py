@@ -73,17 +73,13 @@ class Background(Workload):
         """
         if self.bandwidth is None:
             if system.bandwidth is None:
-                raise InputError(
-                    "is missing, and nothing is known of a fabric", key="bandwidth", accepted="a bandwidth"
-                )
+                message = "is missing, and nothing is known of a fabric"
+                raise InputError(message, key="bandwidth", accepted="a bandwidth")
             return self.load * system.bandwidth
         if system.bandwidth is not None and self.bandwidth > system.bandwidth * _ROUNDED:
             most = _rendered(system.bandwidth)
-            raise InputError(
-                f"{_rendered(self.bandwidth)} is more than the {most} that an NPU can send",
-                key="bandwidth",
-                accepted=f"at most {most}, which is the default",
-            )
+            message = f"{_rendered(self.bandwidth)} is more than the {most} that an NPU can send"
+            raise InputError(message, key="bandwidth", accepted=f"at most {most}, which is the default")
         return self.load * self.bandwidth
 
     def messages(self, system: System) -> list[list[Message]]:

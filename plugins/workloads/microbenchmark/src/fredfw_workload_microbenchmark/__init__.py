@@ -64,9 +64,8 @@ class Microbenchmark(Workload):
     def _ranks(self, system: System) -> int:
         """Return the members of a group."""
         if self.groups > system.npus:
-            raise InputError(
-                f"{self.groups} groups for {system.npus} NPUs", key="groups", accepted="at most one per NPU"
-            )
+            message = f"{self.groups} groups for {system.npus} NPUs"
+            raise InputError(message, key="groups", accepted="at most one per NPU")
         ranks = system.npus // self.groups if self.ranks is None else self.ranks
         if self.pattern == Pattern.POINT_TO_POINT and ranks != 2:
             raise InputError(f"a point-to-point among {ranks} ranks", key="ranks", accepted="2")
@@ -81,27 +80,18 @@ class Microbenchmark(Workload):
         limits.check("nodes", spacing * (self.groups - 1) + stride * (ranks - 1) + 1, key=key)
         table = spacing * np.arange(self.groups)[:, None] + stride * np.arange(ranks)
         if len(np.unique(table)) < table.size:
-            raise InputError(
-                f"groups of {ranks} workers with a stride of {stride} and a spacing of {spacing} share workers",
-                key="stride" if self.spacing is None else "spacing",
-                accepted="a stride and a spacing that give each group workers of its own",
-            )
+            message = f"groups of {ranks} workers with a stride of {stride} and a spacing of {spacing} share workers"
+            accepted = "a stride and a spacing that give each group workers of its own"
+            raise InputError(message, key=key, accepted=accepted)
         return table
 
     def graph(self, system: System) -> TaskGraph:
         """See ``Workload.graph``."""
         limits.check("tasks", self.count, key="count")
         builder = GraphBuilder(self.mesh(system).ranks)
-        groups = self._table(self._ranks(system))
+        groups, pattern = self._table(self._ranks(system)), Pattern(self.pattern)
         before: tuple[int, ...] = ()
         for repetition in range(self.count):
-            task = builder.collective(
-                f"{self.pattern} {repetition}",
-                Pattern(self.pattern),
-                groups,
-                self.size,
-                label="collective",
-                after=before,
-            )
-            before = (task,)
+            name = f"{pattern} {repetition}"
+            before = (builder.collective(name, pattern, groups, self.size, label="collective", after=before),)
         return builder.build()
