@@ -61,6 +61,15 @@ def proof(content: str) -> Proved:
     return proved(read(content.encode(), "test.xml"), "test.xml")
 
 
+def rounds(done: Proved) -> list[int]:
+    """Return how many transfers each ends a chain of, each of which has waited for the arrival of the one before."""
+    found: list[int] = []
+    for one in done.transfers:
+        waited = [1 + found[before] for before in (*one.after, *one.room)] + [found[before] for before in one.behind]
+        found.append(max(waited, default=1))
+    return found
+
+
 def pair(**more: int | str) -> str:
     """Return an all-reduce of two: each adds up one half, and sends it back."""
     return xml(

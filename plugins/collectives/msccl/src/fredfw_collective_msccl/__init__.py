@@ -22,11 +22,12 @@ from fredfw import (
     units,
 )
 from fredfw_collective_msccl import plan, reading
-from fredfw_collective_msccl.program import PROTOCOLS
+from fredfw_collective_msccl.plan import Plan
+from fredfw_collective_msccl.program import PROTOCOLS, Program
 from fredfw_collective_msccl.proof import Proved, proved
 from fredfw_collective_msccl.writing import text, written
 
-__all__ = ["Msccl", "MscclExporter", "Mscclpp", "fredfw_collectives", "fredfw_exporters"]
+__all__ = ["Msccl", "MscclExporter", "Mscclpp"]
 
 fredfw_contract = 2
 
@@ -48,13 +49,14 @@ class _FromFile(CollectiveAlgorithm):
         """
         _ = self._proved
 
+    @staticmethod
     @abstractmethod
-    def _read(self, file: File) -> Proved:
-        """Return what ``file`` does."""
+    def _content(data: bytes, file: str) -> Program | Plan:
+        """Return what the ``data`` of a ``file`` say."""
 
     @cached_property
     def _proved(self) -> Proved | None:
-        return None if self.file is None else self._read(self.file)
+        return None if self.file is None else proved(self._content(self.file.read(), self.file.path), self.file.path)
 
     @classmethod
     def variants(cls, pattern: Pattern) -> Sequence[CollectiveAlgorithm]:
@@ -93,10 +95,7 @@ class Msccl(_FromFile):
     """
 
     name: ClassVar[str] = "msccl"
-    proportional: ClassVar[bool] = True
-
-    def _read(self, file: File) -> Proved:
-        return proved(reading.read(file.read(), file.path), file.path)
+    _content = staticmethod(reading.read)
 
 
 @frozen
@@ -109,10 +108,7 @@ class Mscclpp(_FromFile):
     """
 
     name: ClassVar[str] = "mscclpp"
-    proportional: ClassVar[bool] = True
-
-    def _read(self, file: File) -> Proved:
-        return proved(plan.read(file.read(), file.path), file.path)
+    _content = staticmethod(plan.read)
 
 
 @frozen

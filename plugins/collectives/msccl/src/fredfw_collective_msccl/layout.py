@@ -23,6 +23,7 @@ COLLECTIVES = {
 }
 """Patterns by MSCCL's word for them."""
 CUSTOM = "custom"
+WORDS = [*COLLECTIVES, CUSTOM]
 _SHARED = frozenset({Pattern.ALL_GATHER, Pattern.REDUCE_SCATTER, Pattern.ALL_TO_ALL})
 """Patterns whose loop is that of all blocks together."""
 
@@ -35,32 +36,27 @@ class Layout:
     """The buffers of a collective.
 
     A chunk has a number, which is that of its schedule. In all-to-all it is origin x loop + its place in the input.
-
-    Args:
-        pattern: What is carried out, or ``None`` for something that nobody has said.
-        ranks: GPUs.
-        loop: What a file says of the chunks of a loop.
-        in_place: Whether input and output are one buffer, as far as the pattern has them overlap.
-        root: GPU that is special, where the pattern has one.
     """
 
-    pattern: Pattern | None
+    pattern: Pattern | None  # None for something that nobody has said
     ranks: int
-    loop: int
-    in_place: bool
+    loop: int  # what a file says of the chunks of a loop
+    in_place: bool  # whether input and output are one buffer, as far as the pattern has them overlap
     root: int = 0
+
+    @property
+    def _owned(self) -> bool:
+        return self.pattern is not None and self.pattern.owned
 
     @property
     def block(self) -> int:
         """Chunks of the block of a rank, where the pattern has blocks."""
-        if self.pattern is None or not self.pattern.owned:
-            return self.loop
         return self.loop // self.ranks if self.pattern in _SHARED else self.loop
 
     @property
     def whole(self) -> int:
         """Chunks of the largest buffer of a GPU."""
-        return self.block * self.ranks if self.pattern is not None and self.pattern.owned else self.loop
+        return self.block * self.ranks if self._owned else self.loop
 
     @property
     def chunks(self) -> int:
@@ -79,9 +75,7 @@ class Layout:
 
     def owner(self) -> IntArray | None:
         """Return the ``(chunks,)`` rank that each belongs to."""
-        if self.pattern is None or not self.pattern.owned:
-            return None
-        return np.arange(self.chunks) % self.whole // self.block
+        return np.arange(self.chunks) % self.whole // self.block if self._owned else None
 
     def origin(self) -> IntArray | None:
         """Return the ``(chunks,)`` rank that each chunk of an all-to-all comes from."""
@@ -89,38 +83,32 @@ class Layout:
 
     def slot(self, gpu: int, buffer: str, offset: int) -> Slot:
         """Return the one name of a place that may have two."""
-        if self.in_place and self.pattern is not None:
-            mine = gpu * self.block
-            match self.pattern, buffer:
-                case (Pattern.ALL_GATHER, "i"):
-                    return gpu, "o", mine + offset
-                case (Pattern.REDUCE_SCATTER, "o"):
-                    return gpu, "i", mine + offset
-                case (Pattern.GATHER, "i") if gpu == self.root:
-                    return gpu, "o", mine + offset
-                case (Pattern.SCATTER, "o") if gpu == self.root:
-                    return gpu, "i", mine + offset
-                case ((Pattern.ALL_REDUCE | Pattern.BROADCAST | Pattern.REDUCE | Pattern.ALL_TO_ALL), "o"):
-                    return gpu, "i", offset
-        return gpu, buffer, offset
+        if not self.in_place or self.pattern is None:
+            return gpu, buffer, offset
+        gathers = self.pattern in (Pattern.ALL_GATHER, Pattern.GATHER)
+        if buffer != ("i" if gathers else "o"):
+            return gpu, buffer, offset
+        if self.pattern in (Pattern.GATHER, Pattern.SCATTER) and gpu != self.root:
+            return gpu, buffer, offset
+        part = self.pattern.owned and self.pattern is not Pattern.ALL_TO_ALL  # of the other buffer, or as large
+        return gpu, "o" if gathers else "i", offset + (gpu * self.block if part else 0)
 
     def start(self) -> Iterator[tuple[Slot, int]]:
         """Yield each place that has a chunk before, and the chunk."""
         for gpu in range(self.ranks):
-            for offset, chunk in self._input(gpu):
+            for offset, chunk in enumerate(self._input(gpu)):
                 yield self.slot(gpu, "i", offset), chunk
 
     def end(self) -> Iterator[tuple[Slot, str, int, int]]:
         """Yield each place that must have a chunk after, in words, the chunk, and whose contributions as bits."""
-        everybody = (1 << self.ranks) - 1
         for gpu in range(self.ranks):
             for offset, chunk in self._output(gpu):
-                yield self.slot(gpu, "o", offset), f"output chunk {offset}", chunk, self._needed(chunk, everybody)
+                yield self.slot(gpu, "o", offset), f"output chunk {offset}", chunk, self._needed(chunk)
 
-    def _needed(self, chunk: int, everybody: int) -> int:
+    def _needed(self, chunk: int) -> int:
         match self.pattern:
             case Pattern.ALL_REDUCE | Pattern.REDUCE_SCATTER | Pattern.REDUCE:
-                return everybody
+                return (1 << self.ranks) - 1
             case Pattern.ALL_TO_ALL:
                 return 1 << chunk // self.whole
             case Pattern.BROADCAST | Pattern.SCATTER:
@@ -128,16 +116,16 @@ class Layout:
             case _:
                 return 1 << chunk // self.block
 
-    def _input(self, gpu: int) -> Iterator[tuple[int, int]]:
+    def _input(self, gpu: int) -> range:
         match self.pattern:
             case Pattern.ALL_GATHER | Pattern.GATHER:
-                yield from enumerate(range(gpu * self.block, (gpu + 1) * self.block))
+                return range(gpu * self.block, (gpu + 1) * self.block)
             case Pattern.ALL_TO_ALL:
-                yield from enumerate(range(gpu * self.whole, (gpu + 1) * self.whole))
+                return range(gpu * self.whole, (gpu + 1) * self.whole)
             case Pattern.BROADCAST | Pattern.SCATTER if gpu != self.root:
-                return
+                return range(0)
             case _:
-                yield from enumerate(range(self.whole))
+                return range(self.whole)
 
     def _output(self, gpu: int) -> Iterator[tuple[int, int]]:
         match self.pattern:
@@ -146,9 +134,9 @@ class Layout:
             case Pattern.REDUCE_SCATTER | Pattern.SCATTER:
                 yield from enumerate(range(gpu * self.block, (gpu + 1) * self.block))
             case Pattern.ALL_TO_ALL:
-                for origin in range(self.ranks):
-                    for place in range(self.block):
-                        yield origin * self.block + place, origin * self.whole + gpu * self.block + place
+                for at in range(self.whole):
+                    origin, place = divmod(at, self.block)
+                    yield at, origin * self.whole + gpu * self.block + place
             case Pattern.REDUCE | Pattern.GATHER if gpu != self.root:
                 return
             case _:

@@ -1,30 +1,40 @@
-"""Thread blocks that run symbolically, each step as soon as it can, until all are done or none gets on."""
+"""GPUs that run symbolically, each thread block on to its next step as soon as it can, until none gets on.
+
+A chunk is its number and whose contributions are in it. Steps are numbered in the order in which they run. What must
+come before a step is a mask of such numbers. Two steps that use a chunk, one of which writes it, must be ordered, for
+else what comes out depends on which is faster.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Generic, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
-from attrs import define, field, frozen
+from attrs import define, field
 
+from fredfw import Pattern
 from fredfw.errors import InputError
-from fredfw_collective_msccl.layout import Layout
-from fredfw_collective_msccl.memory import FaultError, Memory
-from fredfw_collective_msccl.transfers import NOTHING, Journal, Need
+from fredfw_collective_msccl.layout import Layout, Slot
+from fredfw_collective_msccl.program import Place
+from fredfw_collective_msccl.transfers import Journal, Need, Transfer
 
+Value: TypeAlias = tuple[int, int] | None
+"""A chunk and the bits of its contributors; ``None`` where nobody knows what is there."""
+Past: TypeAlias = tuple[int, frozenset[Need]]
+"""Steps that have come before, as bits, and what is so of transfers then."""
+START: Past = 0, frozenset()
+S = TypeVar("S")
+_NAMES = {"i": "input", "o": "output", "s": "scratch"}
 _PROVED = "a file whose steps carry out its collective"
 
 
-@frozen
-class Where:
-    """A step of a file, for messages.
+class FaultError(Exception):
+    """A step that does what it must not."""
 
-    Args:
-        gpu: Number.
-        block: Number of the thread block.
-        step: Number.
-    """
+
+class Where(NamedTuple):
+    """A step of a file, for messages."""
 
     gpu: int
     block: int
@@ -35,24 +45,19 @@ class Where:
 
 
 @define(eq=False)
-class Runner:
-    """A thread block.
-
-    Args:
-        gpu: Its GPU.
-        number: Its own.
-        length: Steps that it has.
-        at: Step that it is at.
-        before: Steps that have come before, its own included, as bits.
-        done: What is so when it is done with its last step.
-    """
+class Runner(Generic[S]):
+    """A thread block, which is at a step and has a past when it is done with the one before."""
 
     gpu: int
     number: int
-    length: int
-    at: int = field(default=0, init=False)
-    before: int = field(default=0, init=False)
-    done: frozenset[Need] = field(default=NOTHING, init=False)
+    steps: Sequence[S]
+    at: int = 0
+    past: Past = START
+
+    @property
+    def step(self) -> S:
+        """What it is to do next."""
+        return self.steps[self.at]
 
     @property
     def where(self) -> Where:
@@ -60,72 +65,168 @@ class Runner:
         return Where(self.gpu, self.number, self.at)
 
 
-R = TypeVar("R", bound=Runner)
+@define(eq=False)
+class _Use:
+    """The step that wrote a place last, -1 for none, and those that have read it since, as bits."""
+
+    writer: int = -1
+    readers: int = 0
 
 
-class Machine(ABC, Generic[R]):
-    """All GPUs.
+@define(eq=False)
+class Memory:
+    """The buffers of all GPUs, whose sizes in chunks are given by letter."""
 
-    Args:
-        layout: Where chunks are before and after.
-        sizes: Chunks of each buffer by letter, for each GPU.
-        file: For messages.
+    layout: Layout
+    _sizes: Sequence[Mapping[str, int]]
+    _names: Sequence[Where]  # of the steps, by number
+    values: dict[Slot, Value] = field(init=False)
+    uses: dict[Slot, _Use] = field(factory=dict, init=False)
 
-    Attributes:
-        memory: Their buffers.
-        journal: What they have sent.
-        names: The steps that have run, in that order.
-    """
+    def __attrs_post_init__(self) -> None:
+        self.values = {slot: (chunk, 1 << slot[0]) for slot, chunk in self.layout.start()}
 
-    def __init__(self, layout: Layout, sizes: Sequence[Mapping[str, int]], file: str) -> None:
+    def read(self, gpu: int, place: Place, count: int, step: int, before: int) -> list[Value]:
+        """Return what ``step`` finds, which comes after the steps ``before``.
+
+        Raises:
+            FaultError: There is no such place, nothing is there, or it is not known who comes first.
+        """
+        found = []
+        for slot, what in self._slots(gpu, place, count):
+            if self.layout.pattern is not None and slot not in self.values:
+                raise FaultError(f"reads {what}, where nothing has been put")
+            use = self.uses.setdefault(slot, _Use())
+            self._check_order(use.writer, before, f"reads {what}, which", "writes")
+            use.readers |= 1 << step
+            found.append(self.values.get(slot))
+        return found
+
+    def write(self, gpu: int, place: Place, values: list[Value], step: int, before: int) -> None:
+        """Put ``values`` where ``step`` says, which comes after the steps ``before``; raises as ``read`` does."""
+        for (slot, what), value in zip(self._slots(gpu, place, len(values)), values, strict=True):
+            use = self.uses.setdefault(slot, _Use())
+            self._check_order(use.writer, before, f"writes {what}, which", "writes")
+            others = use.readers & ~before & ~(1 << step)
+            self._check_order(others.bit_length() - 1, before, f"writes {what}, which", "reads")
+            use.writer, use.readers = step, 0
+            self.values[slot] = value
+
+    def _check_order(self, other: int, before: int, what: str, does: str) -> None:
+        if other >= 0 and not before >> other & 1:
+            raise FaultError(f"{what} {self._names[other]} {does}, and nothing says which of them comes first")
+
+    def added(self, one: list[Value], other: list[Value]) -> list[Value]:
+        """Return the sums of chunks.
+
+        Raises:
+            FaultError: They are of different chunks, or one contribution would be counted twice.
+        """
+        return [self._sum(*pair) for pair in zip(one, other, strict=True)]
+
+    def _sum(self, one: Value, other: Value) -> Value:
+        if one is None or other is None:
+            return None
+        if one[0] != other[0] or one[1] & other[1]:
+            twice = ", which counts contributions twice" if one[0] == other[0] else ""
+            raise FaultError(f"adds {self.said(other)} to {self.said(one)}{twice}")
+        return one[0], one[1] | other[1]
+
+    def _slots(self, gpu: int, place: Place, count: int) -> list[tuple[Slot, str]]:
+        size, name, end = self._sizes[gpu][place.buffer], _NAMES[place.buffer], place.offset + count
+        if place.offset < 0 or end > size:
+            raise FaultError(f"uses {name} chunks {place.offset} to {end - 1} of GPU {gpu}, which has {size}")
+        return [
+            (self.layout.slot(gpu, place.buffer, at), f"{name} chunk {at} of GPU {gpu}")
+            for at in range(place.offset, end)
+        ]
+
+    def said(self, value: Value) -> str:
+        """Return ``value`` in words."""
+        if value is None:
+            return "nothing"
+        chunk, mask = value
+        if self.layout.pattern is Pattern.ALL_TO_ALL:
+            origin, place = divmod(chunk, self.layout.whole)
+            return f"chunk {place} of GPU {origin}"
+        return f"chunk {chunk} of GPUs {', '.join(str(rank) for rank in range(mask.bit_length()) if mask >> rank & 1)}"
+
+
+class Machine(ABC, Generic[S]):
+    """All GPUs, with the steps of each thread block of each; ``file`` is named in messages."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        sizes: Sequence[Mapping[str, int]],
+        blocks: Iterable[Iterable[Sequence[S]]],
+        file: str,
+    ) -> None:
         self._file = file
-        self.names: list[Where] = []
-        self.memory = Memory(layout, sizes, lambda step: str(self.names[step]))
+        self.runners = [
+            [Runner(gpu, number, steps) for number, steps in enumerate(own)] for gpu, own in enumerate(blocks)
+        ]
+        self.names: list[Where] = []  # of the steps that have run, in that order
+        self.memory = Memory(layout, sizes, self.names)
         self.journal = Journal()
 
     @abstractmethod
-    def hindered(self, runner: R) -> str | None:
+    def hindered(self, runner: Runner[S]) -> str | None:
         """Return what the step of ``runner`` waits for, in words, or ``None``."""
 
     @abstractmethod
-    def do(self, runner: R, number: int) -> None:
+    def do(self, runner: Runner[S], number: int) -> Past:
         """Do the step of ``runner``, the one of this ``number`` to run; raises ``FaultError``."""
 
-    def error(self, where: Where, what: str, accepted: str | None = None) -> InputError:
-        """Return an error at a step."""
-        return InputError(f"{where}: {what}", file=self._file, accepted=accepted)
+    @abstractmethod
+    def unmatched(self) -> tuple[int, str] | None:
+        """Return the number of a step that was to meet another, which has not come, and what it does."""
 
-    def drive(self, runners: Sequence[R]) -> None:
-        """Run all steps of ``runners``.
+    def transfers(self) -> list[Transfer]:
+        """Run all steps; return the transfers that they make, of which every order of them makes the same.
 
         Raises:
-            InputError: One never runs, or does what it must not.
+            InputError: A step reads or adds what it must not, waits for ever or is not ordered; or a send is not
+                received, or a chunk is not where it must be. Names GPU, thread block and step.
         """
-        waiting = [runner for runner in runners if runner.length]
+        waiting = [runner for gpu in self.runners for runner in gpu if runner.steps]
         while waiting:
             moved = [runner for runner in waiting if self._go_on(runner)]
-            waiting = [runner for runner in waiting if runner.at < runner.length]
+            waiting = [runner for runner in waiting if runner.at < len(runner.steps)]
             if waiting and not moved:
-                raise self.error(waiting[0].where, f"never runs: it waits for {self.hindered(waiting[0])}")
+                raise self._error(waiting[0].where, f"never runs: it waits for {self.hindered(waiting[0])}")
+        unmatched = self.unmatched()
+        if unmatched is not None:
+            raise self._error(self.names[unmatched[0]], unmatched[1])
+        self._check_end()
+        return self.journal.transfers
 
-    def check_end(self) -> None:
-        """Raise ``InputError`` unless every chunk is where it must be."""
-        wrong = self.memory.missing()
-        if wrong is None:
-            return
-        gpu, writer, what = wrong
-        if writer < 0:
-            raise InputError(f"GPU {gpu}: no step puts it there: {what}", file=self._file, accepted=_PROVED)
-        raise self.error(self.names[writer], f"leaves wrong data: {what} on GPU {gpu}", _PROVED)
+    def joined(self, past: Past, other: Past) -> Past:
+        """Return what is so when both are."""
+        return past[0] | other[0], self.journal.pruned(past[1] | other[1])
 
-    def _go_on(self, runner: R) -> bool:
+    def _go_on(self, runner: Runner[S]) -> bool:
         """Do as many steps as possible; return whether there was one."""
         start = runner.at
-        while runner.at < runner.length and self.hindered(runner) is None:
+        while runner.at < len(runner.steps) and self.hindered(runner) is None:
             self.names.append(runner.where)
             try:
-                self.do(runner, len(self.names) - 1)
+                runner.past = self.do(runner, len(self.names) - 1)
             except FaultError as fault:
-                raise self.error(runner.where, str(fault)) from None
+                raise self._error(runner.where, str(fault)) from None
             runner.at += 1
         return runner.at > start
+
+    def _check_end(self) -> None:
+        memory = self.memory
+        for slot, place, chunk, contributors in memory.layout.end():
+            found, needed = memory.values.get(slot), (chunk, contributors)
+            if found != needed:
+                what = f"{place} has {memory.said(found)}, and needs {memory.said(needed)}"
+                writer = memory.uses[slot].writer if slot in memory.uses else -1
+                if writer >= 0:
+                    raise self._error(self.names[writer], f"leaves wrong data: {what} on GPU {slot[0]}", _PROVED)
+                raise InputError(f"GPU {slot[0]}: no step puts it there: {what}", file=self._file, accepted=_PROVED)
+
+    def _error(self, where: Where, what: str, accepted: str | None = None) -> InputError:
+        return InputError(f"{where}: {what}", file=self._file, accepted=accepted)

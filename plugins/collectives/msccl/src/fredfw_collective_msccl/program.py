@@ -7,15 +7,10 @@ from collections.abc import Mapping
 from attrs import frozen
 
 SENDS = frozenset({"s", "rcs", "rrs", "rrcs"})
-"""Steps that send."""
 RECEIVES = frozenset({"r", "rcs", "rrs", "rrc", "rrcs"})
-"""Steps that receive."""
-REDUCES = frozenset({"rrs", "rrc", "rrcs", "re"})
-"""Steps that add."""
-STORES = frozenset({"r", "rcs", "rrc", "rrcs", "cpy", "re"})
-"""Steps that write to their destination."""
-LOADS = frozenset({"s", "rrs", "rrc", "rrcs", "cpy", "re"})
-"""Steps that read their source."""
+REDUCES = frozenset({"rrs", "rrc", "rrcs", "re"})  # steps that add
+STORES = frozenset({"r", "rcs", "rrc", "rrcs", "cpy", "re"})  # steps that write to their destination
+LOADS = frozenset({"s", "rrs", "rrc", "rrcs", "cpy", "re"})  # steps that read their source
 TYPES = SENDS | RECEIVES | {"cpy", "re", "nop"}
 PROTOCOLS = "Simple", "LL", "LL128"
 SLOTS = 8
@@ -24,12 +19,7 @@ SLOTS = 8
 
 @frozen
 class Place:
-    """A part of a GPU's memory.
-
-    Args:
-        buffer: ``i`` for input, ``o`` for output, ``s`` for scratch.
-        offset: First chunk of it.
-    """
+    """A part of a GPU's memory, from its first chunk on, in buffer ``i`` (input), ``o`` (output) or ``s`` (scratch)."""
 
     buffer: str
     offset: int
@@ -37,35 +27,18 @@ class Place:
 
 @frozen
 class Step:
-    """What a thread block does.
-
-    Args:
-        type: One of ``TYPES``.
-        source: What is read.
-        destination: What is written.
-        count: Chunks.
-        depends: Thread block of the same GPU, and which step of it must be done first; or ``None``.
-        awaited: Whether a thread block waits for this step.
-    """
+    """What a thread block does with ``count`` chunks, when another is done with the step that it ``depends`` on."""
 
     type: str
     source: Place
     destination: Place
     count: int
     depends: tuple[int, int] | None = None
-    awaited: bool = False
 
 
 @frozen
 class Block:
-    """A thread block, which does its steps in order.
-
-    Args:
-        send: GPU that it sends to, -1 for none.
-        receive: GPU that it receives from, -1 for none.
-        channel: Number of the channel of both.
-        steps: In order.
-    """
+    """A thread block: the GPU that it sends to, the one that it receives from (-1 for none), on which channel."""
 
     send: int
     receive: int
@@ -75,41 +48,32 @@ class Block:
 
 @frozen
 class Gpu:
-    """A GPU.
-
-    Args:
-        chunks: Chunks of each buffer, by its letter.
-        blocks: In the order of their numbers.
-    """
+    """The chunks of each buffer, by its letter, and the thread blocks in the order of their numbers."""
 
     chunks: Mapping[str, int]
     blocks: tuple[Block, ...]
 
+    def awaited(self) -> set[tuple[int, int]]:
+        """Return thread block and number of each step that others wait for."""
+        return {step.depends for block in self.blocks for step in block.steps if step.depends is not None}
+
 
 @frozen
 class Program:
-    """A collective algorithm.
-
-    Args:
-        name: What it is called.
-        protocol: One of ``PROTOCOLS``.
-        collective: What it carries out, in MSCCL's words; ``custom`` for nothing that MSCCL knows.
-        loop: Chunks of the largest buffer.
-        channels: How many.
-        in_place: Whether input and output are one buffer, as far as the collective has them overlap.
-        out_of_place: Whether it also serves buffers that are apart.
-        least: Bytes of the smallest buffer that it is for.
-        most: Bytes of the largest, 0 for any.
-        gpus: In the order of their numbers.
-    """
+    """A collective algorithm."""
 
     name: str
     protocol: str
-    collective: str
-    loop: int
+    collective: str  # in MSCCL's words; custom for nothing that MSCCL knows
+    loop: int  # chunks of the largest buffer
     channels: int
-    in_place: bool
-    out_of_place: bool
-    least: int
-    most: int
+    in_place: bool  # whether input and output are one buffer, as far as the collective has them overlap
+    out_of_place: bool  # whether it also serves buffers that are apart
+    least: int  # bytes of the smallest buffer that it is for
+    most: int  # bytes of the largest, 0 for any
     gpus: tuple[Gpu, ...]
+
+    @property
+    def ranks(self) -> int:
+        """GPUs."""
+        return len(self.gpus)

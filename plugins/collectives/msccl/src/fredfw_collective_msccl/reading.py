@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from xml.etree.ElementTree import Element, ParseError
 
-from attrs import evolve
 from defusedxml import DefusedXmlException
 from defusedxml.ElementTree import fromstring
 
 from fredfw import limits
 from fredfw.errors import InputError, LimitError
-from fredfw_collective_msccl.layout import COLLECTIVES, CUSTOM
+from fredfw_collective_msccl.layout import WORDS
 from fredfw_collective_msccl.machine import Where
 from fredfw_collective_msccl.program import PROTOCOLS, RECEIVES, SENDS, TYPES, Block, Gpu, Place, Program, Step
 
@@ -21,36 +20,31 @@ _BUFFERS = "i", "o", "s"
 
 
 def read(data: bytes, file: str) -> Program:
-    """Return what ``data`` says.
+    """Return what the ``data`` of a ``file`` say.
 
     What follows ``</algo>`` is left out, as MSCCL's parser does: some tools write there.
-
-    Args:
-        data: Content of the file.
-        file: Its name, for messages.
 
     Raises:
         InputError: It is not such a file, or is not whole; names GPU, thread block and step.
     """
     root = _root(data, file)
     collective = _text(root, "coll", file)
-    if collective not in COLLECTIVES and collective != CUSTOM:
-        raise InputError(
-            f"unsupported collective {collective!r}", file=file, key="coll", accepted=", ".join([*COLLECTIVES, CUSTOM])
-        )
+    if collective not in WORDS:
+        message = f"unsupported collective {collective!r}"
+        raise InputError(message, file=file, key="coll", accepted=", ".join(WORDS))
     protocol = _text(root, "proto", file, "Simple")
     if protocol not in PROTOCOLS:
         raise InputError(f"unknown protocol {protocol!r}", file=file, key="proto", accepted=", ".join(PROTOCOLS))
     count = _number(root, "ngpus", file, least=1)
-    found: dict[int, Element] = {}
+    found = {}
     for element in root.iterfind("gpu"):
         number = _number(element, "id", file, least=0, most=count - 1)
         if number in found:
             raise InputError("is there twice", file=file, key=f"GPU {number}", accepted="each GPU once")
         found[number] = element
-    missing = sorted(set(range(count)) - set(found))
-    if missing:
-        raise InputError("is missing", file=file, key=f"GPU {missing[0]}", accepted=f"{count} GPUs")
+    for number in range(count):
+        if number not in found:
+            raise InputError("is missing", file=file, key=f"GPU {number}", accepted=f"{count} GPUs")
     steps = sum(1 for _ in root.iter("step"))
     try:
         limits.check("transfers", steps)
@@ -104,8 +98,9 @@ def _gpu(element: Element, number: int, count: int, file: str) -> Gpu:
     for tb in range(len(elements)):
         if tb not in elements:
             raise InputError(f"threadblock {tb} is missing", file=file, key=place, accepted="numbers 0, 1, 2, ...")
-    blocks = [_block(elements[tb], number, tb, count, file) for tb in range(len(elements))]
-    return Gpu(chunks, _awaited(blocks, number, file))
+    gpu = Gpu(chunks, tuple(_block(elements[tb], number, tb, count, file) for tb in range(len(elements))))
+    _check_waits(gpu, number, elements, file)
+    return gpu
 
 
 def _block(element: Element, gpu: int, number: int, count: int, file: str) -> Block:
@@ -137,6 +132,7 @@ def _step(element: Element, where: Where, peers: Mapping[str, int], file: str) -
         if buffer not in _BUFFERS:
             raise InputError(f"unknown {end}buf {buffer!r}", file=file, key=place, accepted="i, o, s")
         places[end] = Place(buffer, _number(element, f"{end}off", file, -1, least=-1, place=place))
+    _number(element, "hasdep", file, 0, least=0, most=1, place=place)
     depends = tuple(_number(element, one, file, -1, least=-1, place=place) for one in ("depid", "deps"))
     least, most = (0, None) if local else (1, MOST_CHUNKS)
     return Step(
@@ -145,40 +141,36 @@ def _step(element: Element, where: Where, peers: Mapping[str, int], file: str) -
         destination=places["dst"],
         count=_number(element, "cnt", file, 0 if local else None, least=least, most=most, place=place),
         depends=None if depends[0] < 0 else (depends[0], depends[1]),
-        awaited=bool(_number(element, "hasdep", file, 0, least=0, most=1, place=place)),
     )
 
 
-def _awaited(blocks: list[Block], gpu: int, file: str) -> tuple[Block, ...]:
-    """Return ``blocks``; each step that others wait for must be there and say so."""
-    wanted = set()
-    for number, block in enumerate(blocks):
+def _check_waits(gpu: Gpu, number: int, elements: Mapping[int, Element], file: str) -> None:
+    """Check that each step that others wait for is there and says so."""
+    awaited = {
+        (tb, at)
+        for tb, element in elements.items()
+        for at, step in enumerate(element.iterfind("step"))
+        if int(step.get("hasdep", "0"))
+    }
+    for tb, block in enumerate(gpu.blocks):
         for at, step in enumerate(block.steps):
             if step.depends is None:
                 continue
             other, its = step.depends
-            if other >= len(blocks) or not 0 <= its < len(blocks[other].steps):
+            if other >= len(gpu.blocks) or not 0 <= its < len(gpu.blocks[other].steps):
                 raise InputError(
                     f"waits for step {its} of threadblock {other}, which is not there",
                     file=file,
-                    key=str(Where(gpu, number, at)),
+                    key=str(Where(number, tb, at)),
                     accepted="a step of the same GPU",
                 )
-            if not blocks[other].steps[its].awaited:
+            if (other, its) not in awaited:
                 raise InputError(
-                    f"hasdep is 0, and step {at} of threadblock {number} waits for it",
+                    f"hasdep is 0, and step {at} of threadblock {tb} waits for it",
                     file=file,
-                    key=str(Where(gpu, other, its)),
+                    key=str(Where(number, other, its)),
                     accepted="1",
                 )
-            wanted.add(step.depends)
-    return tuple(
-        evolve(
-            block,
-            steps=tuple(evolve(step, awaited=(number, at) in wanted) for at, step in enumerate(block.steps)),
-        )
-        for number, block in enumerate(blocks)
-    )
 
 
 def _check_connections(program: Program, file: str) -> None:

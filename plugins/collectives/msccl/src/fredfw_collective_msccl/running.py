@@ -7,169 +7,124 @@ they get on, the same steps run, so that one run tells whether any gets stuck.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
+from typing import NamedTuple
 
 from attrs import define, field
 
 from fredfw_collective_msccl.layout import Layout
-from fredfw_collective_msccl.machine import Machine, Runner
-from fredfw_collective_msccl.memory import FaultError, Value
-from fredfw_collective_msccl.program import LOADS, RECEIVES, REDUCES, SENDS, SLOTS, STORES, Block, Program
-from fredfw_collective_msccl.transfers import NOTHING, Need, Transfer
+from fredfw_collective_msccl.machine import FaultError, Machine, Past, Runner, Value
+from fredfw_collective_msccl.program import LOADS, RECEIVES, REDUCES, SENDS, SLOTS, STORES, Program, Step
+from fredfw_collective_msccl.transfers import Need
 
 
-@define(eq=False)
-class _Entry:
-    """A send that has not been received.
-
-    Args:
-        values: What was sent.
-        step: Number of the step that sent it.
-        before: What came before it, itself included, as bits.
-        transfer: Its number.
-    """
+class _Send(NamedTuple):
+    """A send that has not been received."""
 
     values: list[Value]
     step: int
-    before: int
+    before: int  # steps before it, itself included, as bits
     transfer: int
 
 
 @define(eq=False)
 class _Queue:
-    """A connection.
+    """A connection: what waits to be received, and what was so when each receive was done."""
 
-    Args:
-        waiting: Sends that have not been received.
-        made_room: What was so when each receive of it was done.
-    """
-
-    waiting: deque[_Entry] = field(factory=deque)
+    waiting: deque[_Send] = field(factory=deque)
     made_room: list[frozenset[Need]] = field(factory=list)
 
 
-@define(eq=False)
-class _Runner(Runner):
-    """A thread block.
+class Running(Machine[Step]):
+    """The run of a program."""
 
-    Args:
-        block: What it is to do.
-        kept: What came before, and is so, when a step was done that others wait for.
-    """
-
-    block: Block
-    kept: dict[int, tuple[int, frozenset[Need]]] = field(factory=dict)
-
-
-def run(program: Program, layout: Layout, file: str) -> list[Transfer]:
-    """Return the transfers of ``program``, of which every order of its steps makes the same.
-
-    Args:
-        program: What to run.
-        layout: Where its chunks are before, and must be after; what is carried out by nobody's word is not looked at.
-        file: For messages.
-
-    Raises:
-        InputError: A step reads or adds what it must not, waits for ever or is not ordered; or a send is not received,
-            or a chunk is not where it must be. Names GPU, thread block and step.
-    """
-    return _Run(program, layout, file).transfers()
-
-
-class _Run(Machine[_Runner]):
     def __init__(self, program: Program, layout: Layout, file: str) -> None:
-        super().__init__(layout, [gpu.chunks for gpu in program.gpus], file)
-        self._runners = [
-            [_Runner(one, number, len(block.steps), block) for number, block in enumerate(gpu.blocks)]
-            for one, gpu in enumerate(program.gpus)
-        ]
-        self._queues: dict[tuple[int, int, int], _Queue] = {}
+        blocks = [[block.steps for block in gpu.blocks] for gpu in program.gpus]
+        super().__init__(layout, [gpu.chunks for gpu in program.gpus], blocks, file)
+        self._gpus = program.gpus
+        self._queues: defaultdict[tuple[int, int, int], _Queue] = defaultdict(_Queue)
+        self._awaited = [gpu.awaited() for gpu in program.gpus]
+        self._pasts: dict[tuple[int, int, int], Past] = {}  # when a step was done that others wait for
 
-    def transfers(self) -> list[Transfer]:
-        """Run all steps; see ``run``."""
-        self.drive([runner for gpu in self._runners for runner in gpu])
+    def unmatched(self) -> tuple[int, str] | None:
+        """See ``Machine.unmatched``."""
         for (_, destination, _), queue in sorted(self._queues.items()):
             if queue.waiting:
-                raise self.error(self.names[queue.waiting[0].step], f"sends what GPU {destination} never receives")
-        self.check_end()
-        return self.journal.transfers
+                return queue.waiting[0].step, f"sends what GPU {destination} never receives"
+        return None
 
-    def hindered(self, runner: _Runner) -> str | None:
+    def hindered(self, runner: Runner[Step]) -> str | None:
         """See ``Machine.hindered``."""
-        step = runner.block.steps[runner.at]
+        step, block = runner.step, self._gpus[runner.gpu].blocks[runner.number]
         if step.depends is not None:
-            other = self._runners[runner.gpu][step.depends[0]]
-            if other.at <= step.depends[1]:
-                return f"step {step.depends[1]} of threadblock {step.depends[0]}, which is at step {other.at}"
+            other, its = step.depends
+            at = self.runners[runner.gpu][other].at
+            if at <= its:
+                return f"step {its} of threadblock {other}, which is at step {at}"
         if step.type in RECEIVES and not self._incoming(runner).waiting:
-            return f"data from GPU {runner.block.receive} on channel {runner.block.channel}"
+            return f"data from GPU {block.receive} on channel {block.channel}"
         if step.type in SENDS and len(self._outgoing(runner).waiting) >= SLOTS:
             return (
-                f"a free slot of the {SLOTS} to GPU {runner.block.send} on channel {runner.block.channel}, which hold "
+                f"a free slot of the {SLOTS} to GPU {block.send} on channel {block.channel}, which hold "
                 "what has not been received"
             )
         return None
 
-    def _incoming(self, runner: _Runner) -> _Queue:
-        key = runner.block.receive, runner.gpu, runner.block.channel
-        return self._queues.setdefault(key, _Queue())
+    def _incoming(self, runner: Runner[Step]) -> _Queue:
+        block = self._gpus[runner.gpu].blocks[runner.number]
+        return self._queues[block.receive, runner.gpu, block.channel]
 
-    def _outgoing(self, runner: _Runner) -> _Queue:
-        key = runner.gpu, runner.block.send, runner.block.channel
-        return self._queues.setdefault(key, _Queue())
+    def _outgoing(self, runner: Runner[Step]) -> _Queue:
+        block = self._gpus[runner.gpu].blocks[runner.number]
+        return self._queues[runner.gpu, block.send, block.channel]
 
-    def do(self, runner: _Runner, number: int) -> None:
+    def do(self, runner: Runner[Step], number: int) -> Past:
         """See ``Machine.do``."""
-        memory, gpu, step = self.memory, runner.gpu, runner.block.steps[runner.at]
-        before, needs = runner.before, runner.done
+        memory, gpu, step, past = self.memory, runner.gpu, runner.step, runner.past
         if step.depends is not None:
-            seen, met = self._runners[gpu][step.depends[0]].kept[step.depends[1]]
-            before |= seen
-            needs = self.journal.pruned(needs | met)
+            past = self.joined(past, self._pasts[gpu, *step.depends])
         data: list[Value] = []
         if step.type in RECEIVES:
-            entry = self._incoming(runner).waiting.popleft()
-            if len(entry.values) != step.count:
-                sender = self.names[entry.step]
-                raise FaultError(f"receives {step.count} chunks, of which {sender} sends {len(entry.values)}")
-            before |= entry.before
-            needs = self.journal.pruned(needs | {(gpu, entry.transfer, True)})
-            data = entry.values
+            sent = self._incoming(runner).waiting.popleft()
+            if len(sent.values) != step.count:
+                sender = self.names[sent.step]
+                raise FaultError(f"receives {step.count} chunks, of which {sender} sends {len(sent.values)}")
+            past = self.joined(past, (sent.before, frozenset({(gpu, sent.transfer, True)})))
+            data = sent.values
+        before, needs = past
         if step.type in LOADS:
-            read = memory.read(gpu, step.source.buffer, step.source.offset, step.count, number, before)
+            read = memory.read(gpu, step.source, step.count, number, before)
             data = memory.added(read, data) if step.type in RECEIVES else read
         if step.type == "re":
-            old = memory.read(gpu, step.destination.buffer, step.destination.offset, step.count, number, before)
-            data = memory.added(old, data)
+            data = memory.added(memory.read(gpu, step.destination, step.count, number, before), data)
         if step.type in STORES:
-            memory.write(gpu, step.destination.buffer, step.destination.offset, data, number, before)
+            memory.write(gpu, step.destination, data, number, before)
         before |= 1 << number
         if step.type in SENDS:
             needs = self._send(runner, number, data, before, needs)
         if step.type in RECEIVES:
             self._incoming(runner).made_room.append(needs)
-        runner.before, runner.done = before, needs
-        if step.awaited:
-            runner.kept[runner.at] = before, needs
+        if (runner.number, runner.at) in self._awaited[gpu]:
+            self._pasts[gpu, runner.number, runner.at] = before, needs
+        return before, needs
 
     def _send(
-        self, runner: _Runner, number: int, data: list[Value], before: int, needs: frozenset[Need]
+        self, runner: Runner[Step], number: int, data: list[Value], before: int, needs: frozenset[Need]
     ) -> frozenset[Need]:
         """Put ``data`` into the queue; return what is so when it has left."""
-        queue, destination = self._outgoing(runner), runner.block.send
+        queue, block = self._outgoing(runner), self._gpus[runner.gpu].blocks[runner.number]
         sent = len(queue.made_room) + len(queue.waiting)
-        room = queue.made_room[sent - SLOTS] if sent >= SLOTS else NOTHING
-        reduces = self._receiver_reduces(runner, sent)
+        if sent >= SLOTS:
+            needs |= queue.made_room[sent - SLOTS]
+        receives = [
+            step.type
+            for other in self._gpus[block.send].blocks
+            if (other.receive, other.channel) == (runner.gpu, block.channel)
+            for step in other.steps
+            if step.type in RECEIVES
+        ]
+        reduces = sent < len(receives) and receives[sent] in REDUCES
         chunks = [-1 if value is None else value[0] for value in data]
-        transfer = self.journal.add(runner.gpu, destination, chunks, needs | room, reduces=reduces)
-        queue.waiting.append(_Entry(data, number, before, transfer))
+        transfer = self.journal.add(runner.gpu, block.send, chunks, needs, reduces=reduces)
+        queue.waiting.append(_Send(data, number, before, transfer))
         return frozenset({(runner.gpu, transfer, False)})
-
-    def _receiver_reduces(self, runner: _Runner, sent: int) -> bool:
-        """Return whether the receiver adds the send of this number to what it has."""
-        mine = runner.gpu, runner.block.channel
-        for other in self._runners[runner.block.send]:
-            if (other.block.receive, other.block.channel) == mine:
-                types = [step.type for step in other.block.steps if step.type in RECEIVES]
-                return sent < len(types) and types[sent] in REDUCES
-        return False

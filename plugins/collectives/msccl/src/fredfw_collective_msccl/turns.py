@@ -7,7 +7,8 @@ one that comes about where each phase takes as long as its bytes.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 
 from attrs import define, field
 
@@ -16,36 +17,22 @@ from fredfw import Schedule
 
 @define(eq=False)
 class _Turn:
-    """Phases that have a channel together.
-
-    Args:
-        first: Number of its first phase.
-        phases: All of them.
-        bytes: That they send.
-        ready: When the first of them is.
-        left: Phases that are not over.
-    """
+    """Phases that have a channel together, the first of which is ``ready`` then."""
 
     first: int
     phases: list[int] = field(factory=list)
     bytes: float = 0.0
     ready: float = 0.0
-    left: int = 0
+    left: int = 0  # phases that are not over
 
 
 @define(eq=False)
 class _Channel:
-    """A channel.
-
-    Args:
-        waiting: Turns that are ready and have not had it, and their phases that are.
-        held: The turn that has it.
-        last: The turn that had it before.
-    """
+    """By turn that is ready and has not had it, phases that are; and the turns that have it, and had it before."""
 
     waiting: dict[int, list[int]] = field(factory=dict)
     held: _Turn | None = None
-    last: _Turn | None = None
+    last: tuple[int, ...] = ()
 
 
 def in_order(schedule: Schedule) -> Iterator[tuple[int, tuple[int, ...]]]:
@@ -58,7 +45,7 @@ def in_order(schedule: Schedule) -> Iterator[tuple[int, tuple[int, ...]]]:
     for index, phase in enumerate(phases):
         for earlier in phase.waits:
             dependents[earlier].append(index)
-    channels: dict[int, _Channel] = {}
+    channels: defaultdict[int, _Channel] = defaultdict(_Channel)
     due: list[tuple[float, int]] = []
     now, ready = 0.0, [index for index, count in enumerate(missing) if not count]
     while ready or due or any(channel.waiting for channel in channels.values()):
@@ -67,18 +54,16 @@ def in_order(schedule: Schedule) -> Iterator[tuple[int, tuple[int, ...]]]:
             if phases[index].channel < 0:
                 begun.append((index, phases[index].waits))
                 continue
-            channel, turn = channels.setdefault(phases[index].channel, _Channel()), turns[index]
+            channel, turn = channels[phases[index].channel], turns[index]
             if turn is not channel.held and turn.first not in channel.waiting:
                 turn.ready = now
             channel.waiting.setdefault(turn.first, []).append(index)
         for channel in channels.values():
             if channel.held is None and channel.waiting:
-                first = min(channel.waiting, key=lambda one: _rank(schedule, turns[one]))
-                channel.held = turns[first]
+                channel.held = min((turns[first] for first in channel.waiting), key=_RANKS[schedule.policy])
             if channel.held is not None:
-                last = [] if channel.last is None else channel.last.phases
                 begun += [
-                    (index, tuple(sorted({*phases[index].waits, *last})))
+                    (index, tuple(sorted({*phases[index].waits, *channel.last})))
                     for index in channel.waiting.pop(channel.held.first, [])
                 ]
         for index, before in begun:
@@ -89,12 +74,11 @@ def in_order(schedule: Schedule) -> Iterator[tuple[int, tuple[int, ...]]]:
             now = due[0][0]
         while due and due[0][0] == now:
             _, over = heapq.heappop(due)
-            if phases[over].channel >= 0:
-                turn = turns[over]
-                turn.left -= 1
-                if not turn.left:
-                    channel = channels[phases[over].channel]
-                    channel.held, channel.last = None, turn
+            turn = turns[over]
+            turn.left -= 1
+            if phases[over].channel >= 0 and not turn.left:
+                channel = channels[phases[over].channel]
+                channel.held, channel.last = None, tuple(turn.phases)
             for dependent in dependents[over]:
                 missing[dependent] -= 1
                 if not missing[dependent]:
@@ -102,9 +86,11 @@ def in_order(schedule: Schedule) -> Iterator[tuple[int, tuple[int, ...]]]:
         ready.sort()
 
 
-def _rank(schedule: Schedule, turn: _Turn) -> tuple[float, float, int]:
-    """Return what the next turn of a channel has least of."""
-    return (turn.bytes if schedule.policy == "smallest-first" else 0.0), turn.ready, turn.first
+_RANKS: dict[str, Callable[[_Turn], tuple[float, ...]]] = {
+    "fifo": lambda turn: (turn.ready, turn.first),
+    "smallest-first": lambda turn: (turn.bytes, turn.ready, turn.first),
+}
+"""What the next turn of a channel has least of, by policy."""
 
 
 def _turns(schedule: Schedule, sizes: list[float]) -> list[_Turn]:
