@@ -14,12 +14,12 @@ Capacities = dict[tuple[int, int], int]
 
 def proper(grove: Grove, ranks: int) -> bool:
     """Return whether all trees span the ranks, and fit."""
-    used = Counter(edge for tree in grove.trees for edge in tree.edges)
+    used = Counter(edge for tree in grove.trees for edge in tree)
     fits = all(count <= grove.capacities[edge] for edge, count in used.items())
     return fits and all(
-        nx.is_arborescence(graph) and len(graph) == ranks and graph.in_degree(tree.root) == 0
+        nx.is_arborescence(graph) and len(graph) == ranks and graph.in_degree(tree[0][0]) == 0
         for tree in grove.trees
-        for graph in [nx.DiGraph(tree.edges)]
+        for graph in [nx.DiGraph(tree)]
     )
 
 

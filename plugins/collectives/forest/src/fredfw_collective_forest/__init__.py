@@ -65,11 +65,10 @@ class Forest(CollectiveAlgorithm):
             return f"it finds out-trees for groups of up to {most}{' with switches' * (not network.direct)}"
         if not network.direct and not network.symmetric:
             return "the links to or from a switch among the group are not the same both ways"
-        if not joined(network.nodes, network.sources, network.destinations) or not joined(
-            network.nodes, network.destinations, network.sources
-        ):
-            return "the members of the group are not joined among themselves"
-        return None
+        ends = network.sources, network.destinations
+        if joined(network.nodes, *ends) and joined(network.nodes, *ends[::-1]):
+            return None
+        return "the members of the group are not joined among themselves"
 
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
         """See ``CollectiveAlgorithm.schedule``."""
@@ -83,9 +82,7 @@ class Forest(CollectiveAlgorithm):
             packing = rooted(network, root, against=not down)
         edges, share = Edges.of(packing, up=up, down=down), request.size / len(packing.trees)
         pieces = self.pieces or edges.pieces(share, np.array(list(packing.bandwidths.values())), network.latency)
-        owner = None
-        if pattern.owned:
-            owner = np.repeat([tree[0][0] for tree in packing.trees], pieces)
+        owner = np.repeat([tree[0][0] for tree in packing.trees], pieces) if pattern.owned else None
         chunks = len(packing.trees) * pieces
         return Schedule(pattern, request.ranks, share / pieces, chunks, edges.phases(pieces), owner, root=request.root)
 

@@ -7,54 +7,95 @@ neighbours, and trees grown link by link.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import gcd
 
 from attrs import define, frozen
 
-from fredfw_collective_forest.flow import Capacities, Flow
+Capacities = Mapping[tuple[int, int], int]
+Edges = tuple[tuple[int, int], ...]
+"""(parent, child) of the edges of a tree, from its root on."""
 
 # A tree for each root loses some of the rate where more than so many would be needed.
 _TREES = 8
 
 
 @frozen(eq=False)
-class Tree:
-    """A tree from a root.
-
-    Args:
-        root: Rank.
-        edges: (parent, child) in the order in which the tree has grown.
-    """
-
-    root: int
-    edges: tuple[tuple[int, int], ...]
-
-
-@frozen(eq=False)
 class Grove:
-    """Trees that all run at the same rate.
+    """Trees that all run at the same rate."""
 
-    Args:
-        trees: By root, as many for each.
-        capacities: Trees that fit on each pair of ranks, over a link or over switches.
-        rate: Of one tree, in units of the capacities of the network.
-    """
+    trees: tuple[Edges, ...]  # by root, as many for each
+    capacities: Capacities  # trees that fit on each pair of ranks, over a link or over switches
+    rate: Fraction  # of one tree, in units of the capacities of the network
 
-    trees: tuple[Tree, ...]
-    capacities: Capacities
-    rate: Fraction
+
+class Flow:
+    """A network of links with whole capacities to send over, by augmenting along shortest paths."""
+
+    def __init__(self, nodes: int, capacities: Capacities) -> None:
+        self._heads: list[int] = []
+        self._free: list[int] = []
+        self._leaving: list[list[int]] = [[] for _ in range(nodes)]
+        for (tail, head), capacity in capacities.items():
+            self.add(tail, head, capacity)
+
+    def add(self, tail: int, head: int, capacity: int) -> None:
+        """Add a link."""
+        self._leaving[tail].append(len(self._heads))
+        self._leaving[head].append(len(self._heads) + 1)
+        self._heads += [head, tail]
+        self._free += [capacity, 0]
+
+    def send(self, source: int, end: int, wanted: int) -> int:
+        """Return how much gets from ``source`` to ``end``, up to ``wanted``, on top of what was sent before."""
+        sent = 0
+        while sent < wanted:
+            path = self._path(source, end)
+            if not path:
+                break
+            rate = min(wanted - sent, *(self._free[link] for link in path))
+            for link in path:
+                self._free[link] -= rate
+                self._free[link ^ 1] += rate
+            sent += rate
+        return sent
+
+    def _path(self, source: int, end: int) -> list[int]:
+        before = {source: -1}
+        queue = deque([source])
+        while queue:
+            here = queue.popleft()
+            for link in self._leaving[here]:
+                there = self._heads[link]
+                if self._free[link] and there not in before:
+                    before[there] = link
+                    if there == end:
+                        links = []
+                        while there != source:
+                            links.append(before[there])
+                            there = self._heads[before[there] ^ 1]
+                        return links
+                    queue.append(there)
+        return []
+
+    def before_cut(self, source: int) -> set[int]:
+        """Return the nodes that something more could still get to from ``source``."""
+        seen, queue = {source}, deque([source])
+        while queue:
+            for link in self._leaving[queue.popleft()]:
+                there = self._heads[link]
+                if self._free[link] and there not in seen:
+                    seen.add(there)
+                    queue.append(there)
+        return seen
 
 
 def grow(nodes: int, ranks: int, capacities: Capacities, roots: Sequence[int]) -> Grove:
     """Return trees from each of ``roots`` to all ranks, which are the first of the ``nodes``, at the best rate.
 
-    Args:
-        nodes: Ranks and switches.
-        ranks: How many of them are ranks.
-        capacities: Whole numbers, by pair of nodes; the same both ways where there are switches.
-        roots: Different ranks.
+    Capacities are the same both ways where there are switches, which are the other nodes.
     """
     rate = _rate(nodes, ranks, capacities, roots)
     # The largest rate of a tree that divides the rate of a root and all capacities.
@@ -74,7 +115,7 @@ def grow(nodes: int, ranks: int, capacities: Capacities, roots: Sequence[int]) -
     supply = dict.fromkeys(roots, count)
     direct = _without_switches(nodes, ranks, scaled, supply)
     trees = _trees(ranks, dict(direct), supply)
-    return Grove(tuple(sorted(trees, key=lambda one: one.root)), direct, tree)
+    return Grove(tuple(sorted(trees, key=lambda edges: edges[0][0])), direct, tree)
 
 
 def _rate(nodes: int, ranks: int, capacities: Capacities, roots: Sequence[int]) -> Fraction:
@@ -158,29 +199,21 @@ def _split(capacities: Capacities, one: int, switch: int, other: int, amount: in
 
 @define(eq=False)
 class _Batch:
-    """Equal trees, as far as they have grown.
+    """Equal trees, as far as they have grown: how many, and their ranks in the order in which they were reached."""
 
-    Args:
-        root: Their root.
-        count: How many they are.
-        reached: The ranks in them, in the order in which they were reached.
-        edges: Their edges.
-    """
-
-    root: int
     count: int
     reached: list[int]
     edges: list[tuple[int, int]]
 
 
-def _trees(ranks: int, free: dict[tuple[int, int], int], supply: dict[int, int]) -> list[Tree]:
+def _trees(ranks: int, free: dict[tuple[int, int], int], supply: dict[int, int]) -> list[Edges]:
     """Return as many trees from each root as it supplies, each link in no more than fit on it.
 
     Trees grow one root after the other. A link is taken as often as the others can still be grown: they can where, for
     every set of ranks, the links into it are as many as the trees that have no rank in it (Berczi and Frank, "Packing
     arborescences", 2010), which a flow from one of its ends to the other tells.
     """
-    waiting = [_Batch(root, count, [root], []) for root, count in supply.items()]
+    waiting = [_Batch(count, [root], []) for root, count in supply.items()]
     near: list[list[int]] = [[] for _ in range(ranks)]
     for one, other in sorted(free):
         near[one].append(other)
@@ -190,12 +223,12 @@ def _trees(ranks: int, free: dict[tuple[int, int], int], supply: dict[int, int])
         while len(batch.reached) < ranks:
             one, other, count = _next(ranks, free, batch, waiting, near)
             if count < batch.count:
-                waiting.insert(0, _Batch(batch.root, batch.count - count, [*batch.reached], [*batch.edges]))
+                waiting.insert(0, _Batch(batch.count - count, [*batch.reached], [*batch.edges]))
                 batch.count = count
             free[one, other] -= count
             batch.reached.append(other)
             batch.edges.append((one, other))
-        trees += [Tree(batch.root, tuple(batch.edges))] * batch.count
+        trees += [tuple(batch.edges)] * batch.count
     return trees
 
 

@@ -22,24 +22,15 @@ class Network:
     """The links of a group by its neighbours; equal where the links are.
 
     Between two neighbours a transfer has one link, the fastest where there are several.
-
-    Args:
-        key: Equal for equal links.
-        ranks: Size of the group.
-        nodes: Ranks and switches.
-        sources: ``(pairs,)`` node that each pair leads from.
-        destinations: ``(pairs,)`` node that it leads to; pairs come in the order of their ends.
-        bandwidths: ``(pairs,)`` bytes per second.
-        latency: Seconds from a rank to the next: the most of any link, twice that over switches.
     """
 
-    key: Hashable
-    ranks: int = field(eq=False)
-    nodes: int = field(eq=False)
-    sources: IntArray = field(eq=False)
-    destinations: IntArray = field(eq=False)
-    bandwidths: FloatArray = field(eq=False)
-    latency: float = field(eq=False)
+    key: Hashable  # equal for equal links
+    ranks: int = field(eq=False)  # size of the group
+    nodes: int = field(eq=False)  # ranks and switches
+    sources: IntArray = field(eq=False)  # ``(pairs,)`` node that each pair leads from
+    destinations: IntArray = field(eq=False)  # ``(pairs,)`` node that it leads to; in the order of these ends
+    bandwidths: FloatArray = field(eq=False)  # ``(pairs,)`` bytes per second
+    latency: float = field(eq=False)  # seconds from a rank to the next: the most of any link, twice that over switches
 
     @classmethod
     def of(cls, links: GroupLinks) -> Network:
@@ -60,11 +51,8 @@ class Network:
     def symmetric(self) -> bool:
         """Whether all pairs are as fast the other way."""
         order = np.lexsort((self.sources, self.destinations))
-        return (
-            np.array_equal(self.sources, self.destinations[order])
-            and np.array_equal(self.destinations, self.sources[order])
-            and np.array_equal(self.bandwidths, self.bandwidths[order])
-        )
+        columns = (self.sources, self.destinations), (self.destinations, self.sources), (self.bandwidths,) * 2
+        return all(np.array_equal(one, other[order]) for one, other in columns)
 
     def two_way(self) -> tuple[IntArray, IntArray, FloatArray]:
         """Return the pairs with links in both directions: their ends, the lower first, and the slower bandwidth."""

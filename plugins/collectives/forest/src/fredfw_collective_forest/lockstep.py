@@ -25,23 +25,14 @@ _PIECES = 4096
 
 @frozen(eq=False)
 class Edges:
-    """Directed edges of trees.
+    """Directed edges of trees."""
 
-    Args:
-        source: ``(rows,)`` rank that sends.
-        destination: ``(rows,)`` rank that receives.
-        tree: ``(rows,)`` tree it belongs to.
-        start: ``(rows,)`` step at which it carries the first piece of its tree.
-        reduce: ``(rows,)`` whether what arrives is added.
-        link: ``(rows,)`` index of the link, or of what else takes the time.
-    """
-
-    source: IntArray
-    destination: IntArray
-    tree: IntArray
-    start: IntArray
-    reduce: BoolArray
-    link: IntArray
+    source: IntArray  # ``(rows,)`` rank that sends
+    destination: IntArray  # ``(rows,)`` rank that receives
+    tree: IntArray  # ``(rows,)`` tree it belongs to
+    start: IntArray  # ``(rows,)`` step at which it carries the first piece of its tree
+    reduce: BoolArray  # ``(rows,)`` whether what arrives is added
+    link: IntArray  # ``(rows,)`` index of the link, or of what else takes the time
 
     @classmethod
     def of(cls, packing: Packing, *, up: bool, down: bool) -> Edges:
@@ -92,27 +83,22 @@ class Edges:
         return in_series(phases)
 
     def pieces(self, size: float, bandwidths: FloatArray, latency: float) -> int:
-        """Return the number of pieces with which trees of ``size`` bytes each are done first.
+        """Return the number of pieces with which trees of ``size`` bytes each are done first; ``bandwidths`` by link.
 
         With p pieces, a step of the steady state takes size / p x c seconds, c being the most seconds per byte of any
         link for all edges on it, and there are about p such steps. The steps in which only a part of the edges is
         active take f times as long as one of them; there are F of them more than pieces. The sum,
         (p + f) size c / p + (p + F) latency, is least at p = sqrt(f size c / latency). Without latency it falls for
         ever: then p = f / 0.005, so that no more than that share is lost.
-
-        Args:
-            size: Bytes of each tree.
-            bandwidths: Bytes per second, by link.
-            latency: Seconds that a step takes on top.
         """
-        last = int(self.start.max())
-        steady = float((np.bincount(self.link, minlength=len(bandwidths)) / bandwidths).max())
-        partial = [
-            float((np.bincount(self.link[rows], minlength=len(bandwidths)) / bandwidths).max()) * steps
-            for steps, rows in self.loads(last + 1)
-            if len(rows) < len(self.start)
-        ]
-        fill = sum(partial) / steady - last
+
+        def busiest(links: IntArray) -> float:
+            return float((np.bincount(links, minlength=len(bandwidths)) / bandwidths).max())
+
+        last, steady = int(self.start.max()), busiest(self.link)
+        runs = self.loads(last + 1)
+        partial = sum(busiest(self.link[rows]) * steps for steps, rows in runs if len(rows) < len(self.start))
+        fill = partial / steady - last
         most = max(1, math.ceil(fill / _FILL))
         if latency > 0:
             most = min(most, max(1, round(math.sqrt(max(fill, 0.0) * size * steady / latency))))

@@ -5,30 +5,18 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from attrs import define, field
+from attrs import define
 
 
-@define(eq=False)
 class _Forest:
-    """One of the forests that are packed, rooted anew after each change.
+    """One of the forests that are packed, rooted anew after each change."""
 
-    Args:
-        nodes: How many nodes the graph has.
-        edges: By node, the neighbours and the edges that lead to them.
-    """
-
-    nodes: int
-    edges: list[dict[int, int]] = field(init=False)
-    parent: list[int] = field(init=False)
-    depth: list[int] = field(init=False)
-    tree: list[int] = field(init=False)
-    size: int = 0
-
-    def __attrs_post_init__(self) -> None:
-        self.edges = [{} for _ in range(self.nodes)]
-        self.parent = list(range(self.nodes))
-        self.depth = [0] * self.nodes
-        self.tree = list(range(self.nodes))
+    def __init__(self, nodes: int) -> None:
+        self.edges: list[dict[int, int]] = [{} for _ in range(nodes)]  # by node and neighbour
+        self.parent = list(range(nodes))
+        self.depth = [0] * nodes
+        self.tree = list(range(nodes))
+        self.size = 0
 
     def add(self, one: int, other: int, edge: int) -> None:
         """Add an edge between two trees: the tree of ``other`` hangs from ``one`` from now on."""
@@ -56,22 +44,18 @@ class _Forest:
     def path(self, one: int, other: int) -> list[int]:
         """Return the edges between two nodes of one tree."""
         found = []
-        parent, depth = self.parent, self.depth
         while one != other:
-            if depth[one] < depth[other]:
+            if self.depth[one] < self.depth[other]:
                 one, other = other, one
-            found.append(self.edges[one][parent[one]])
-            one = parent[one]
+            above = self.parent[one]
+            found.append(self.edges[one][above])
+            one = above
         return found
 
 
 @define(eq=False)
 class TooManyError(Exception):
-    """There are not so many trees.
-
-    Args:
-        parts: ``(nodes,)`` part of each node. There are fewer copies of edges between the parts than the trees need.
-    """
+    """There are not so many trees: there are fewer copies of edges between the ``(nodes,)`` parts than they need."""
 
     parts: list[int]
 
@@ -92,105 +76,83 @@ def pack(nodes: int, ends: Sequence[tuple[int, int]], copies: Sequence[int], tre
     which looks for a forest in turn, over the fewest such exchanges (Edmonds, "Minimum partition of a matroid into
     independent subsets", 1965). Copies of one edge can all go to the same forests, so that one of them looks for all.
 
-    Args:
-        nodes: How many the graph has.
-        ends: The two nodes of each edge.
-        copies: How often each edge may be used.
-        trees: How many trees to find.
-
-    Returns:
-        The edges of each tree.
-
     Raises:
         TooManyError: There are fewer.
     """
-    forests = [_Forest(nodes) for _ in range(trees)]
-    holders: list[set[int]] = [set() for _ in ends]  # forests that have each edge
-    free = list(copies)
-    wanted = trees * (nodes - 1)
-    _grow(nodes, ends, free, forests, holders)
-    while sum(forest.size for forest in forests) < wanted:
-        spare = [edge for edge, count in enumerate(free) if count]
-        blocked = _augment(spare, ends, free, forests, holders)
+    packer = _Packer(nodes, ends, copies, trees)
+    packer.grow()
+    while sum(forest.size for forest in packer.forests) < trees * (nodes - 1):
+        blocked = packer.augment()
         if blocked is not None:
             # Every forest joins all ends of these edges over these edges alone. All others are in use.
             raise TooManyError(components(nodes, [ends[edge] for edge in blocked]))
-    return [sorted({edge for near in forest.edges for edge in near.values()}) for forest in forests]
+    return [sorted({edge for near in forest.edges for edge in near.values()}) for forest in packer.forests]
 
 
-def _grow(
-    nodes: int, ends: Sequence[tuple[int, int]], free: list[int], forests: list[_Forest], holders: list[set[int]]
-) -> None:
-    """Grow shallow trees one after the other, over the edges of which the most copies are left."""
-    near: list[list[tuple[int, int]]] = [[] for _ in range(nodes)]
-    for edge, (one, other) in enumerate(ends):
-        near[one].append((edge, other))
-        near[other].append((edge, one))
-    for number, forest in enumerate(forests):
-        start = number % nodes
-        queue, seen = deque([start]), {start}
+class _Packer:
+    def __init__(self, nodes: int, ends: Sequence[tuple[int, int]], copies: Sequence[int], trees: int) -> None:
+        self._nodes, self._ends = nodes, ends
+        self._free = list(copies)
+        self._holders: list[set[int]] = [set() for _ in ends]  # forests that have each edge
+        self.forests = [_Forest(nodes) for _ in range(trees)]
+
+    def grow(self) -> None:
+        """Grow shallow trees one after the other, over the edges of which the most copies are left."""
+        free = self._free
+        near: list[list[tuple[int, int]]] = [[] for _ in range(self._nodes)]
+        for edge, (one, other) in enumerate(self._ends):
+            near[one].append((edge, other))
+            near[other].append((edge, one))
+        for number, forest in enumerate(self.forests):
+            start = number % self._nodes
+            queue, seen = deque([start]), {start}
+            while queue:
+                here = queue.popleft()
+                for edge, there in sorted(near[here], key=lambda one: -free[one[0]]):
+                    if there not in seen and free[edge]:
+                        forest.add(here, there, edge)
+                        self._holders[edge].add(number)
+                        free[edge] -= 1
+                        seen.add(there)
+                        queue.append(there)
+
+    def augment(self) -> list[int] | None:
+        """Put one more copy of an edge into the forests; return the edges that were tried if there is no way."""
+        spare = [edge for edge, count in enumerate(self._free) if count]
+        # How each edge was reached: the edge that takes its place, and in which forest.
+        reached: dict[int, tuple[int, int]] = dict.fromkeys(spare, (-1, -1))
+        queue = deque(spare)
+        unfinished = [number for number, forest in enumerate(self.forests) if forest.size < self._nodes - 1]
         while queue:
-            here = queue.popleft()
-            for edge, there in sorted(near[here], key=lambda one: -free[one[0]]):
-                if there not in seen and free[edge]:
-                    forest.add(here, there, edge)
-                    holders[edge].add(number)
-                    free[edge] -= 1
-                    seen.add(there)
-                    queue.append(there)
+            edge = queue.popleft()
+            one, other = self._ends[edge]
+            for number in unfinished:
+                if self.forests[number].tree[one] != self.forests[number].tree[other]:
+                    self._exchange(edge, number, reached)
+                    return None
+            for number, forest in enumerate(self.forests):
+                if len(reached) == len(self._ends):
+                    break
+                if number not in self._holders[edge]:
+                    for place in forest.path(one, other):
+                        if place not in reached:
+                            reached[place] = edge, number
+                            queue.append(place)
+        return list(reached)
 
-
-def _augment(
-    spare: list[int],
-    ends: Sequence[tuple[int, int]],
-    free: list[int],
-    forests: list[_Forest],
-    holders: list[set[int]],
-) -> list[int] | None:
-    """Put a copy of one of the ``spare`` edges into the forests; return what was tried if there is no way."""
-    # How each edge was reached: the edge that takes its place, and in which forest.
-    reached: dict[int, tuple[int, int]] = dict.fromkeys(spare, (-1, -1))
-    queue = deque(spare)
-    unfinished = [number for number, forest in enumerate(forests) if forest.size < forest.nodes - 1]
-    while queue:
-        edge = queue.popleft()
-        one, other = ends[edge]
-        for number in unfinished:
-            if forests[number].tree[one] != forests[number].tree[other]:
-                _exchange(edge, number, reached, ends, forests, holders, free)
-                return None
-        for number, forest in enumerate(forests):
-            if len(reached) == len(ends):
-                break
-            if number not in holders[edge]:
-                for place in forest.path(one, other):
-                    if place not in reached:
-                        reached[place] = edge, number
-                        queue.append(place)
-    return list(reached)
-
-
-def _exchange(
-    edge: int,
-    number: int,
-    reached: dict[int, tuple[int, int]],
-    ends: Sequence[tuple[int, int]],
-    forests: list[_Forest],
-    holders: list[set[int]],
-    free: list[int],
-) -> None:
-    """Put ``edge`` into forest ``number``, the edge that it was reached from in its old place, and so on."""
-    while True:
-        before, old = reached[edge]
-        if before >= 0:
-            forests[old].remove(*ends[edge])
-            holders[edge].remove(old)
-        forests[number].add(*ends[edge], edge)
-        holders[edge].add(number)
-        if before < 0:
-            free[edge] -= 1
-            return
-        edge, number = before, old
+    def _exchange(self, edge: int, number: int, reached: dict[int, tuple[int, int]]) -> None:
+        """Put ``edge`` into forest ``number``, the edge that it was reached from in its old place, and so on."""
+        while True:
+            before, old = reached[edge]
+            if before >= 0:
+                self.forests[old].remove(*self._ends[edge])
+                self._holders[edge].remove(old)
+            self.forests[number].add(*self._ends[edge], edge)
+            self._holders[edge].add(number)
+            if before < 0:
+                self._free[edge] -= 1
+                return
+            edge, number = before, old
 
 
 def components(nodes: int, ends: Sequence[tuple[int, int]]) -> list[int]:

@@ -9,7 +9,7 @@ from math import gcd
 
 from attrs import frozen
 
-from fredfw_collective_forest.arborescences import grow
+from fredfw_collective_forest.arborescences import Edges, grow
 from fredfw_collective_forest.graph import Network, centre, whole
 from fredfw_collective_forest.packing import TooManyError, components, most, pack
 
@@ -24,15 +24,10 @@ _MOST = 512
 
 @frozen(eq=False)
 class Packing:
-    """Trees that share out links, all at the same rate.
+    """Trees that share out links, all at the same rate."""
 
-    Args:
-        trees: (parent, child) of the edges of each, from its root on.
-        bandwidths: By pair of ranks, what all trees on it have together; of out-trees also for their way back.
-    """
-
-    trees: tuple[tuple[tuple[int, int], ...], ...]
-    bandwidths: Mapping[tuple[int, int], float]
+    trees: tuple[Edges, ...]
+    bandwidths: Mapping[tuple[int, int], float]  # what all trees on a pair of ranks have together, also on the way back
 
 
 @lru_cache(maxsize=64)
@@ -54,10 +49,7 @@ def spanning(network: Network) -> Packing:
 def rooted(network: Network, root: int | None, *, against: bool = False) -> Packing:
     """Return as many trees from each rank to all others, in the order of their roots; ``root``: from that rank alone.
 
-    Args:
-        network: The links.
-        root: The only root, or ``None``.
-        against: Whether the trees are to be used against their direction: found for links the other way round.
+    They can be found for the links the other way round, to be used ``against`` their direction.
     """
     sources, destinations = network.sources.tolist(), network.destinations.tolist()
     pairs = list(zip(*((destinations, sources) if against else (sources, destinations)), strict=True))
@@ -65,10 +57,9 @@ def rooted(network: Network, root: int | None, *, against: bool = False) -> Pack
     roots = range(network.ranks) if root is None else [root]
     grove = grow(network.nodes, network.ranks, dict(zip(pairs, numbers, strict=True)), roots)
     rate = float(grove.rate) * float(network.bandwidths.min()) / min(numbers)
-    trees = tuple(one.edges for one in grove.trees)
     rates = {pair: count * rate for pair, count in grove.capacities.items()}
     back = {(other, one): each for (one, other), each in rates.items()}
-    return Packing(trees, rates | back if against else back | rates)
+    return Packing(grove.trees, rates | back if against else back | rates)
 
 
 def _packed(nodes: int, ends: list[tuple[int, int]], capacities: list[int]) -> list[list[int]]:

@@ -15,8 +15,6 @@ from fredfw_collective_tacos.network import Ways
 from fredfw_collective_tacos.phases import gathered, scattered
 from fredfw_collective_tacos.synthesis import Synthesis, best
 
-__all__ = ["Tacos", "fredfw_collectives"]
-
 fredfw_contract = 2
 
 # Ranks of the largest groups for which little effort is enough; where links differ, or are behind switches, each chunk
@@ -90,15 +88,10 @@ class Tacos(CollectiveAlgorithm):
 
 @frozen
 class _Named:
-    """A group, known by its links.
+    """A group, known by its links."""
 
-    Args:
-        key: Equal for equal links.
-        view: How it looks.
-    """
-
-    key: Hashable
-    view: GroupView = field(eq=False)
+    key: Hashable  # equal for equal links
+    view: GroupView = field(eq=False)  # how it looks
 
 
 @lru_cache(maxsize=64)

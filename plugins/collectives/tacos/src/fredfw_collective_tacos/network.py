@@ -13,23 +13,14 @@ from fredfw.typing import FloatArray, IntArray
 
 @frozen(eq=False)
 class Ways:
-    """Ways from rank to rank.
+    """Ways from rank to rank."""
 
-    Args:
-        ranks: Size of the group.
-        source: ``(ways,)`` rank that each leads from.
-        destination: ``(ways,)`` rank that it leads to.
-        links: The links of each, which one chunk at a time may be on.
-        latency: ``(ways,)`` seconds.
-        rate: ``(ways,)`` bytes per second.
-    """
-
-    ranks: int
-    source: IntArray
-    destination: IntArray
-    links: tuple[tuple[int, ...], ...]
-    latency: FloatArray
-    rate: FloatArray
+    ranks: int  # size of the group
+    source: IntArray  # ``(ways,)`` rank that each leads from
+    destination: IntArray  # ``(ways,)`` rank that it leads to
+    links: tuple[tuple[int, ...], ...]  # the links of each, which one chunk at a time may be on
+    latency: FloatArray  # ``(ways,)`` seconds
+    rate: FloatArray  # ``(ways,)`` bytes per second
 
     @classmethod
     def of(cls, links: GroupLinks) -> Ways:

@@ -17,15 +17,7 @@ from fredfw_collective_tacos.synthesis import Synthesis
 
 
 def gathered(ways: Ways, found: Synthesis, seconds: FloatArray, chunks: int, size: float) -> Schedule:
-    """Return the all-gather.
-
-    Args:
-        ways: What it was synthesised for.
-        found: The synthesis.
-        seconds: ``(ways,)`` seconds of a chunk.
-        chunks: Chunks of each rank.
-        size: Bytes of a chunk.
-    """
+    """Return the all-gather that was ``found``, of so many ``chunks`` of each rank, of ``size`` bytes each."""
     phase, count = _grouped(found, seconds)
     after = _waits(ways, found, phase, count)
     rows = np.split(np.argsort(phase, kind="stable"), np.cumsum(np.bincount(phase, minlength=count))[:-1])
@@ -38,15 +30,7 @@ def gathered(ways: Ways, found: Synthesis, seconds: FloatArray, chunks: int, siz
 
 
 def scattered(ways: Ways, found: Synthesis, seconds: FloatArray, chunks: int, size: float) -> Schedule:
-    """Return the reduce-scatter: an all-gather that was synthesised against the ``ways``, backwards.
-
-    Args:
-        ways: What it is for.
-        found: The synthesis for the reversed ways.
-        seconds: ``(ways,)`` seconds of a chunk.
-        chunks: Chunks of each rank.
-        size: Bytes of a chunk.
-    """
+    """Return the reduce-scatter: an all-gather that was synthesised against the ``ways``, backwards."""
     forward = gathered(ways.reversed, found, seconds, chunks, size)
     behind: list[list[int]] = [[] for _ in forward.phases]
     for index, one in enumerate(forward.phases):

@@ -16,19 +16,12 @@ _EXACT = 1e-9  # relative; sums of the same seconds
 
 @frozen(eq=False)
 class Synthesis:
-    """Chunks on their ways, in the order in which they start.
+    """Chunks on their ways, in the order in which they start."""
 
-    Args:
-        way: ``(transfers,)`` way that each takes.
-        chunk: ``(transfers,)`` which chunk; rank r has those from r c on, with c chunks for each rank.
-        start: ``(transfers,)`` seconds.
-        seconds: When the last has arrived.
-    """
-
-    way: IntArray
-    chunk: IntArray
-    start: FloatArray
-    seconds: float
+    way: IntArray  # ``(transfers,)`` way that each takes
+    chunk: IntArray  # ``(transfers,)`` which chunk; rank r has those from r c on, with c chunks for each rank
+    start: FloatArray  # ``(transfers,)`` seconds
+    seconds: float  # when the last has arrived
 
 
 def best(ways: Ways, chunks: int, seconds: FloatArray, seeds: int, *, apart: bool = False) -> Synthesis:
@@ -67,13 +60,8 @@ def synthesise(ways: Ways, chunks: int, seconds: FloatArray, seed: int, *, apart
 
     Chunks are bits of a whole number for each rank, so that many are looked at at once.
 
-    Args:
-        ways: Ways between ranks, over which all are joined.
-        chunks: Chunks for each rank.
-        seconds: ``(ways,)`` seconds that a chunk takes, above 0.
-        seed: Of the order.
-        apart: Whether what a rank sends of one chunk must start and end together, or not overlap at all. Backwards,
-            what arrives for one chunk is added: one after the other, or at once.
+    ``apart``: what a rank sends of one chunk must start and end together, or not overlap at all. Backwards, what
+    arrives for one chunk is added: one after the other, or at once.
     """
     chance = Random(seed)
     ranks, total = ways.ranks, ways.ranks * chunks

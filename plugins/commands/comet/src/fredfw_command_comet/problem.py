@@ -19,44 +19,27 @@ _PUBLISHED = "clusters", "expansion", "source"
 
 @frozen
 class Published:
-    """What others report.
+    """What others report."""
 
-    Args:
-        clusters: Between the fastest and the slowest configuration of the cluster, or ``None``.
-        expansion: What expanded memory gains, or ``None``.
-        source: Where it was published.
-    """
-
-    clusters: float | None = None
-    expansion: float | None = None
-    source: str = ""
+    clusters: float | None = None  # between the fastest and the slowest configuration of the cluster, or ``None``
+    expansion: float | None = None  # what expanded memory gains, or ``None``
+    source: str = ""  # where it was published
 
 
 @frozen(eq=False)
 class Problem:
-    """What a file asks.
+    """What a file asks."""
 
-    Args:
-        title: For reports.
-        path: Of the file.
-        workload: Table of a workload, without the swept fields.
-        sweep: Values by field of the workload: the splits.
-        clusters: Table of a fabric by name, that of ``cluster`` first; the others with what they change.
-        memory: Bytes of expanded memory.
-        bandwidths: Bytes per second of expanded memory, slowest first.
-        published: What stands beside our values.
-        assumed: What the file says that no source states.
-    """
-
-    title: str
-    path: str
-    workload: Mapping[str, Any]
-    sweep: Mapping[str, Any]
+    title: str  # for reports
+    path: str  # of the file
+    workload: Mapping[str, Any]  # table of a workload, without the swept fields
+    sweep: Mapping[str, Any]  # values by field of the workload: the splits
+    # table of a fabric by name, that of ``cluster`` first; the others with what they change
     clusters: Mapping[str, Mapping[str, Any]]
-    memory: float
-    bandwidths: tuple[float, ...]
-    published: Published
-    assumed: tuple[str, ...]
+    memory: float  # bytes of expanded memory
+    bandwidths: tuple[float, ...]  # bytes per second of expanded memory, slowest first
+    published: Published  # what stands beside our values
+    assumed: tuple[str, ...]  # what the file says that no source states
 
     def tables(self, bandwidths: Sequence[float | None]) -> dict[str, Any]:
         """Return an experiment with all splits on all clusters.

@@ -17,39 +17,26 @@ Progress = Callable[[float, int, str], None]
 
 @frozen(eq=False)
 class Time:
-    """An iteration.
+    """An iteration."""
 
-    Args:
-        seconds: Of the iteration.
-        breakdown: Seconds by cause; they add up to ``seconds``.
-        memory_bandwidth: Bytes per second at which computation moves what it holds.
-    """
-
-    seconds: float
-    breakdown: Mapping[str, float]
-    memory_bandwidth: float
+    seconds: float  # of the iteration
+    breakdown: Mapping[str, float]  # seconds by cause; they add up to ``seconds``
+    memory_bandwidth: float  # bytes per second at which computation moves what it holds
 
 
 @frozen(eq=False)
 class Case:
-    """A split on a cluster.
+    """A split on a cluster."""
 
-    Args:
-        cluster: Its name; that of ``[cluster]`` is ``cluster``.
-        split: Workers by axis of the workload's mesh, such as MP and DP, and swept fields that are no axes.
-        memory: Bytes that one NPU needs, by what they hold; empty where that is not known.
-        fits: ``local``: in the local memory; ``expanded``: with expanded memory; ``no``.
-        reason: Why it has no time, if it has none.
-        local: Its iteration without expanded memory.
-        expanded: Its iterations with expanded memory by that memory's bandwidth, fits it the local one or not.
-    """
-
-    cluster: str
+    cluster: str  # its name; that of ``[cluster]`` is ``cluster``
+    # workers by axis of the workload's mesh, such as MP and DP, and swept fields that are no axes
     split: Mapping[str, Any]
+    # bytes that one NPU needs, by what they hold; empty where that is not known
     memory: Mapping[str, float] = field(factory=dict)
-    fits: str = "no"
-    reason: str = ""
-    local: Time | None = None
+    fits: str = "no"  # ``local``: in the local memory; ``expanded``: with expanded memory; ``no``
+    reason: str = ""  # why it has no time, if it has none
+    local: Time | None = None  # its iteration without expanded memory
+    # its iterations with expanded memory by that memory's bandwidth, fits it the local one or not
     expanded: Mapping[float, Time] = field(factory=dict)
 
     @property
@@ -65,17 +52,11 @@ class Case:
 
 @frozen(eq=False)
 class Best:
-    """The fastest splits on a cluster.
+    """The fastest splits on a cluster."""
 
-    Args:
-        cluster: Its name.
-        local: The fastest one without expanded memory, if any fits.
-        expanded: The fastest one for each bandwidth of expanded memory, where any fits.
-    """
-
-    cluster: str
-    local: Case | None
-    expanded: Mapping[float, Case]
+    cluster: str  # its name
+    local: Case | None  # the fastest one without expanded memory, if any fits
+    expanded: Mapping[float, Case]  # the fastest one for each bandwidth of expanded memory, where any fits
 
     def gain(self, bandwidth: float) -> float | None:
         """Return how many times shorter expanded memory makes the iteration, if there is one without."""
@@ -86,15 +67,10 @@ class Best:
 
 @frozen(eq=False)
 class Findings:
-    """What the workflow has found.
+    """What the workflow has found."""
 
-    Args:
-        cases: Every split on every cluster, cluster by cluster.
-        best: Of each cluster.
-    """
-
-    cases: tuple[Case, ...]
-    best: tuple[Best, ...]
+    cases: tuple[Case, ...]  # every split on every cluster, cluster by cluster
+    best: tuple[Best, ...]  # of each cluster
 
     @property
     def splits(self) -> float | None:

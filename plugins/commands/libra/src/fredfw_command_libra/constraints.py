@@ -27,21 +27,13 @@ _QUANTITY = re.compile(rf"({_NUMBER})\s*(.*)")
 
 @frozen(eq=False)
 class Constraint:
-    """One comparison: a linear expression of the bandwidths is at most 0, or equal to 0.
+    """One comparison: a linear expression of the bandwidths is at most 0, or equal to 0."""
 
-    Args:
-        text: As written.
-        factors: ``(dimensions,)`` of the bandwidths.
-        constant: Bytes per second.
-        share: Of the budget.
-        sense: ``<=`` or ``=``: of the sum of all of these to 0.
-    """
-
-    text: str
-    factors: FloatArray
-    constant: float
-    share: float
-    sense: str
+    text: str  # as written
+    factors: FloatArray  # ``(dimensions,)`` of the bandwidths
+    constant: float  # bytes per second
+    share: float  # of the budget
+    sense: str  # ``<=`` or ``=``: of the sum of all of these to 0
 
     def row(self, budget: float) -> tuple[FloatArray, str, float]:
         """Return it for shares of the budget: factors, ``<=`` or ``=``, and the right side."""

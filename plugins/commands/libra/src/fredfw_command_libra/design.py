@@ -22,88 +22,51 @@ _SHORTEST, _LONGEST = 1e-9, 1e6
 
 @frozen
 class Published:
-    """A published split beside ours.
+    """A published split beside ours."""
 
-    Args:
-        split: Shares of the budget.
-        ratio: What is minimised, at our split over that at the published one.
-        distance: The largest difference of a share.
-        source: Where it was published.
-    """
-
-    split: tuple[float, ...]
-    ratio: float
-    distance: float
-    source: str
+    split: tuple[float, ...]  # shares of the budget
+    ratio: float  # what is minimised, at our split over that at the published one
+    distance: float  # the largest difference of a share
+    source: str  # where it was published
 
 
 @frozen
 class Simulated:
-    """What simulations say; seconds of an iteration, of all workloads by their weights in a group.
+    """What simulations say; seconds of an iteration, of all workloads by their weights in a group."""
 
-    Args:
-        split: The best shares of the budget that were found.
-        seconds: With these.
-        equal: With equal shares, or ``None`` where the constraints refuse them.
-        analytic: With the optimum of the analytic model.
-        gain: How many times less is minimised than with equal shares.
-        loss: How much more is minimised with the analytic optimum than with the best shares, relative to them.
-        simulations: How many splits were simulated.
-    """
-
-    split: tuple[float, ...]
-    seconds: float
-    equal: float | None
-    analytic: float
-    gain: float | None
-    loss: float
-    simulations: int
+    split: tuple[float, ...]  # the best shares of the budget that were found
+    seconds: float  # with these
+    equal: float | None  # with equal shares, or ``None`` where the constraints refuse them
+    analytic: float  # with the optimum of the analytic model
+    gain: float | None  # how many times less is minimised than with equal shares
+    loss: float  # how much more is minimised with the analytic optimum than with the best shares, relative to them
+    simulations: int  # how many splits were simulated
 
 
 @frozen
 class Design:
-    """The best split for one network, workload, budget and objective.
+    """The best split for one network, workload, budget and objective."""
 
-    Args:
-        network: Name of the network.
-        workload: Name of the workload, or ``all`` for a group.
-        objective: ``time`` or ``time-cost``.
-        budget: Bytes per second of an NPU.
-        dimensions: Kind and size of each.
-        bandwidths: Bytes per second of an NPU in each dimension.
-        split: Shares of the budget.
-        seconds: Of an iteration by the analytic model.
-        equal: With equal shares, or ``None`` where the constraints refuse them.
-        dollars: What the network of an NPU costs, or ``None`` where a price is not known.
-        value: What is minimised: seconds, or seconds x dollars of an NPU.
-        gain: How many times less that is than with equal shares.
-        gap: How far it may be above the least one, relative to it.
-        compute: Seconds of computation in an iteration.
-        status: ``calibrated`` where ``compute`` was fitted to this network and budget, ``predicted`` where to others,
-            else ``model``.
-        published: Beside a published split, if there is one.
-        simulated: What simulations say, if that was asked for.
-        notes: What a reader must know.
-    """
-
-    network: str
-    workload: str
-    objective: str
-    budget: float
-    dimensions: tuple[str, ...]
-    bandwidths: tuple[float, ...]
-    split: tuple[float, ...]
-    seconds: float
-    equal: float | None
-    dollars: float | None
-    value: float
-    gain: float | None
-    gap: float
-    compute: float
+    network: str  # name of the network
+    workload: str  # name of the workload, or ``all`` for a group
+    objective: str  # ``time`` or ``time-cost``
+    budget: float  # bytes per second of an NPU
+    dimensions: tuple[str, ...]  # kind and size of each
+    bandwidths: tuple[float, ...]  # bytes per second of an NPU in each dimension
+    split: tuple[float, ...]  # shares of the budget
+    seconds: float  # of an iteration by the analytic model
+    equal: float | None  # with equal shares, or ``None`` where the constraints refuse them
+    dollars: float | None  # what the network of an NPU costs, or ``None`` where a price is not known
+    value: float  # what is minimised: seconds, or seconds x dollars of an NPU
+    gain: float | None  # how many times less that is than with equal shares
+    gap: float  # how far it may be above the least one, relative to it
+    compute: float  # seconds of computation in an iteration
+    # ``calibrated`` where ``compute`` was fitted to this network and budget, ``predicted`` where to others, else
+    # ``model``
     status: str
-    published: Published | None = None
-    simulated: Simulated | None = None
-    notes: tuple[str, ...] = ()
+    published: Published | None = None  # beside a published split, if there is one
+    simulated: Simulated | None = None  # what simulations say, if that was asked for
+    notes: tuple[str, ...] = ()  # what a reader must know
 
 
 def designs(

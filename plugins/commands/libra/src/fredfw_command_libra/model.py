@@ -17,34 +17,21 @@ PATTERNS = Pattern.ALL_REDUCE, Pattern.REDUCE_SCATTER, Pattern.ALL_GATHER, Patte
 
 @frozen
 class Collective:
-    """A collective of all groups along some axes.
+    """A collective of all groups along some axes."""
 
-    Args:
-        pattern: One of ``PATTERNS``.
-        size: Bytes that each NPU has (all-reduce, reduce-scatter, all-to-all) or gets (all-gather).
-        axes: Names of the axes whose positions a group has.
-        count: How often an iteration has it.
-    """
-
-    pattern: Pattern
-    size: float
-    axes: tuple[str, ...]
-    count: float = 1.0
+    pattern: Pattern  # one of ``PATTERNS``
+    size: float  # bytes that each NPU has (all-reduce, reduce-scatter, all-to-all) or gets (all-gather)
+    axes: tuple[str, ...]  # names of the axes whose positions a group has
+    count: float = 1.0  # how often an iteration has it
 
 
 @frozen(eq=False)
 class Demand:
-    """What a workload asks of a network of dimensions.
+    """What a workload asks of a network of dimensions."""
 
-    Args:
-        messages: ``(collectives, dimensions)`` bytes that an NPU sends.
-        counts: ``(collectives,)`` how often.
-        compute: Seconds of computation.
-    """
-
-    messages: FloatArray
-    counts: FloatArray
-    compute: float
+    messages: FloatArray  # ``(collectives, dimensions)`` bytes that an NPU sends
+    counts: FloatArray  # ``(collectives,)`` how often
+    compute: float  # seconds of computation
 
 
 def messages(pattern: Pattern, size: float, parts: Sequence[int]) -> list[float]:

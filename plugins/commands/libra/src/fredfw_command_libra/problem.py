@@ -37,19 +37,13 @@ _TOP = (
 
 @frozen(eq=False)
 class Network:
-    """A product of dimensions whose bandwidths are to be found.
+    """A product of dimensions whose bandwidths are to be found."""
 
-    Args:
-        name: In the file.
-        topology: ``multi-dimensional``, with any bandwidths.
-        prices: ``(dimensions,)`` dollars of a byte per second of an NPU, or ``None`` where one is not known.
-        constraints: Those of the file, for these dimensions.
-    """
-
-    name: str
-    topology: Any
+    name: str  # in the file
+    topology: Any  # ``multi-dimensional``, with any bandwidths
+    # ``(dimensions,)`` dollars of a byte per second of an NPU, or ``None`` where one is not known
     prices: FloatArray | None
-    constraints: tuple[Constraint, ...]
+    constraints: tuple[Constraint, ...]  # those of the file, for these dimensions
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -70,44 +64,26 @@ class Network:
 
 @frozen(eq=False)
 class Calibration:
-    """A published split that the compute time of a workload is fitted to.
+    """A published split that the compute time of a workload is fitted to."""
 
-    Args:
-        network: Name of the network.
-        budget: Bytes per second of an NPU.
-        split: Shares of the budget.
-        source: Where it was published.
-    """
-
-    network: str
-    budget: float
-    split: tuple[float, ...]
-    source: str
+    network: str  # name of the network
+    budget: float  # bytes per second of an NPU
+    split: tuple[float, ...]  # shares of the budget
+    source: str  # where it was published
 
 
 @frozen(eq=False)
 class Job:
-    """A workload of the file.
+    """A workload of the file."""
 
-    Args:
-        name: In the file.
-        weight: In a group.
-        compute: Seconds of computation.
-        axes: Sizes of the axes, the innermost first.
-        collectives: What it communicates.
-        workload: In place of axes and collectives: a plugin's.
-        npu: What computes it.
-        calibration: What ``compute`` is fitted to.
-    """
-
-    name: str
-    weight: float
-    compute: float
-    axes: Mapping[str, int] = field(factory=dict)
-    collectives: tuple[Collective, ...] = ()
-    workload: Workload | None = None
-    npu: Npu = field(factory=Npu)
-    calibration: Calibration | None = None
+    name: str  # in the file
+    weight: float  # in a group
+    compute: float  # seconds of computation
+    axes: Mapping[str, int] = field(factory=dict)  # sizes of the axes, the innermost first
+    collectives: tuple[Collective, ...] = ()  # what it communicates
+    workload: Workload | None = None  # in place of axes and collectives: a plugin's
+    npu: Npu = field(factory=Npu)  # what computes it
+    calibration: Calibration | None = None  # what ``compute`` is fitted to
 
     def demand(self, network: Network) -> tuple[Demand, TaskGraph | None, tuple[str, ...]]:
         """Return what it asks of ``network``, its graph if it is a plugin's, and notes; raises ``InputError``."""
@@ -123,48 +99,28 @@ class Job:
 
 @frozen(eq=False)
 class Reference:
-    """A published split to print beside ours.
+    """A published split to print beside ours."""
 
-    Args:
-        network: Name of the network.
-        workload: Name of the workload.
-        objective: What it is best for.
-        split: Shares of the budget.
-        source: Where it was published.
-    """
-
-    network: str
-    workload: str
-    objective: str
-    split: tuple[float, ...]
-    source: str = ""
+    network: str  # name of the network
+    workload: str  # name of the workload
+    objective: str  # what it is best for
+    split: tuple[float, ...]  # shares of the budget
+    source: str = ""  # where it was published
 
 
 @frozen(eq=False)
 class Problem:
-    """What a file asks.
+    """What a file asks."""
 
-    Args:
-        title: For reports.
-        networks: Each gets splits of its own.
-        jobs: The workloads.
-        budgets: Bytes per second of an NPU, in all dimensions together.
-        objectives: Of ``OBJECTIVES``.
-        group: Whether all workloads share one split, for the weighted sum of their times.
-        algorithm: What simulations use, as ``collectives`` of an experiment.
-        references: Published splits.
-        file: Where it was read from.
-    """
-
-    title: str
-    networks: tuple[Network, ...]
-    jobs: tuple[Job, ...]
-    budgets: tuple[float, ...]
-    objectives: tuple[str, ...]
-    group: bool
-    algorithm: Any
-    references: tuple[Reference, ...]
-    file: str
+    title: str  # for reports
+    networks: tuple[Network, ...]  # each gets splits of its own
+    jobs: tuple[Job, ...]  # the workloads
+    budgets: tuple[float, ...]  # bytes per second of an NPU, in all dimensions together
+    objectives: tuple[str, ...]  # of ``OBJECTIVES``
+    group: bool  # whether all workloads share one split, for the weighted sum of their times
+    algorithm: Any  # what simulations use, as ``collectives`` of an experiment
+    references: tuple[Reference, ...]  # published splits
+    file: str  # where it was read from
 
 
 def load(path: str, framework: Framework) -> Problem:

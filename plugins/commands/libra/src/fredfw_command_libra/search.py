@@ -28,22 +28,15 @@ class Simulations:
 
     Collectives of a list run one after the other, all groups of one at once, and each kind is simulated once. The
     iteration of a workload plugin is simulated as it is, with its overlap.
-
-    Args:
-        network: What is simulated.
-        parts: The workloads, what they ask, and their graphs.
-        algorithm: Of the collectives.
-        framework: Simulates.
-        budget: Bytes per second of an NPU.
-        known: Seconds by bandwidths.
     """
 
-    network: Network
+    network: Network  # what is simulated
+    # the workloads, what they ask, and their graphs
     parts: Sequence[tuple[Job, Demand, TaskGraph | None, tuple[str, ...]]]
-    algorithm: Any
-    framework: Framework
-    budget: float
-    known: dict[bytes, float] = field(factory=dict)
+    algorithm: Any  # of the collectives
+    framework: Framework  # simulates
+    budget: float  # bytes per second of an NPU
+    known: dict[bytes, float] = field(factory=dict)  # seconds by bandwidths
 
     def seconds(self, bandwidths: FloatArray) -> float:
         """Return the seconds of an iteration, of all workloads by their weights."""

@@ -35,22 +35,14 @@ NO_PRICES = "dollars per GB/s for all scopes of the dimensions"
 
 @frozen(eq=False)
 class Programme:
-    """What is to be minimised.
+    """What is to be minimised."""
 
-    Args:
-        messages: ``(collectives, dimensions)`` bytes that an NPU sends in each dimension.
-        weights: ``(collectives,)`` how often each collective counts.
-        fixed: Seconds that no bandwidth changes.
-        budget: Bytes per second of an NPU in all dimensions together.
-        constraints: What else must hold.
-        prices: ``(dimensions,)`` dollars of a byte per second of an NPU; not needed for the time.
-    """
-
-    messages: FloatArray
-    weights: FloatArray
-    fixed: float
-    budget: float
-    constraints: tuple[Constraint, ...] = ()
+    messages: FloatArray  # ``(collectives, dimensions)`` bytes that an NPU sends in each dimension
+    weights: FloatArray  # ``(collectives,)`` how often each collective counts
+    fixed: float  # seconds that no bandwidth changes
+    budget: float  # bytes per second of an NPU in all dimensions together
+    constraints: tuple[Constraint, ...] = ()  # what else must hold
+    # ``(dimensions,)`` dollars of a byte per second of an NPU; not needed for the time
     prices: FloatArray | None = None
 
     @property
@@ -73,19 +65,12 @@ class Programme:
 
 @frozen(eq=False)
 class Optimum:
-    """The best bandwidths.
+    """The best bandwidths."""
 
-    Args:
-        bandwidths: ``(dimensions,)`` bytes per second of an NPU.
-        value: What was minimised, there.
-        bound: What no bandwidths can be below.
-        programmes: Linear programmes that were solved.
-    """
-
-    bandwidths: FloatArray
-    value: float
-    bound: float
-    programmes: int
+    bandwidths: FloatArray  # ``(dimensions,)`` bytes per second of an NPU
+    value: float  # what was minimised, there
+    bound: float  # what no bandwidths can be below
+    programmes: int  # linear programmes that were solved
 
     @property
     def gap(self) -> float:
@@ -175,17 +160,11 @@ def feasible(programme: Programme) -> FloatArray:
 
 @define(eq=False)
 class _Tangents:
-    """A linear programme in the shares of the budget and the times of collectives, whose cuts grow.
+    """A linear programme in the shares of the budget and the times of collectives, whose cuts grow."""
 
-    Args:
-        programme: What it is about.
-        lowest: ``(dimensions,)`` shares that no better solution is below.
-        scale: Seconds that times are multiples of.
-    """
-
-    programme: Programme
-    lowest: FloatArray
-    scale: float
+    programme: Programme  # what it is about
+    lowest: FloatArray  # ``(dimensions,)`` shares that no better solution is below
+    scale: float  # seconds that times are multiples of
     cuts: list[tuple[FloatArray, str, float]] = field(factory=list)
     solved: int = 0
 

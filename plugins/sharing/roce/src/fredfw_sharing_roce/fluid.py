@@ -100,23 +100,14 @@ class Feedback:
 
 @define
 class Plan:
-    """What happens in a step: amounts are linear in time.
+    """What happens in a step: amounts are linear in time."""
 
-    Args:
-        begin: Seconds.
-        length: Seconds.
-        arriving: ``(P,)`` bytes that come to each link of each flow.
-        served: ``(P,)`` bytes that leave it.
-        rates: ``(F,)`` bytes per second that the engine is told.
-        sending: ``(F,)`` bytes per second that are sent.
-    """
-
-    begin: float
-    length: float
-    arriving: FloatArray
-    served: FloatArray
-    rates: FloatArray
-    sending: FloatArray
+    begin: float  # seconds
+    length: float  # seconds
+    arriving: FloatArray  # ``(P,)`` bytes that come to each link of each flow
+    served: FloatArray  # ``(P,)`` bytes that leave it
+    rates: FloatArray  # ``(F,)`` bytes per second that the engine is told
+    sending: FloatArray  # ``(F,)`` bytes per second that are sent
 
 
 @frozen

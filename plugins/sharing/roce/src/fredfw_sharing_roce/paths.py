@@ -12,23 +12,14 @@ from fredfw.typing import BoolArray, FloatArray, IntArray
 
 @frozen(eq=False, slots=False)
 class Paths:
-    """``P`` pairs of ``F`` flows and links, grouped by flow, in the order in which the flow crosses them.
+    """``P`` pairs of ``F`` flows and links, grouped by flow, in the order in which the flow crosses them."""
 
-    Args:
-        offsets: ``(F + 1,)`` start of each flow's pairs.
-        links: ``(P,)`` link of each pair.
-        coefficients: ``(P,)`` share of the flow on that link.
-        count: Links of the fabric.
-        flows: ``(P,)`` flow of each pair.
-        places: ``(P,)`` number of the pair among those of its flow.
-    """
-
-    offsets: IntArray
-    links: IntArray
-    coefficients: FloatArray
-    count: int
-    flows: IntArray
-    places: IntArray
+    offsets: IntArray  # ``(F + 1,)`` start of each flow's pairs
+    links: IntArray  # ``(P,)`` link of each pair
+    coefficients: FloatArray  # ``(P,)`` share of the flow on that link
+    count: int  # links of the fabric
+    flows: IntArray  # ``(P,)`` flow of each pair
+    places: IntArray  # ``(P,)`` number of the pair among those of its flow
 
     @classmethod
     def of(cls, offsets: IntArray, links: IntArray, coefficients: FloatArray | None, count: int) -> Paths:

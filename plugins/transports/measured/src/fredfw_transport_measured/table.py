@@ -21,14 +21,10 @@ _MICROSECOND = 1e-6
 
 @frozen
 class Table:
-    """Measured times.
+    """Measured times."""
 
-    Args:
-        file: Where they are from.
-        curves: By pattern, ranks and nodes: sizes in bytes, ascending, and the seconds of each.
-    """
-
-    file: str
+    file: str  # where they are from
+    # by pattern, ranks and nodes: sizes in bytes, ascending, and the seconds of each
     curves: Mapping[tuple[str, int, int], tuple[tuple[float, ...], tuple[float, ...]]]
 
     def seconds(self, pattern: str, ranks: int, nodes: int, size: float) -> float:

@@ -52,25 +52,15 @@ def _shares(path: str) -> bool:
 
 @frozen
 class Measurement:
-    """A measured time.
+    """A measured time."""
 
-    Args:
-        machine: What it ran on.
-        system: What the machine is called.
-        pattern: What ran.
-        size: Bytes of the per-rank buffer, the larger of input and output.
-        seconds: How long it took.
-        source: Who measured it.
-        held_out: Whether nothing is fitted to it, whatever its size.
-    """
-
-    machine: Machine
-    system: str
-    pattern: str
-    size: float
-    seconds: float
-    source: str = ""
-    held_out: bool = False
+    machine: Machine  # what it ran on
+    system: str  # what the machine is called
+    pattern: str  # what ran
+    size: float  # bytes of the per-rank buffer, the larger of input and output
+    seconds: float  # how long it took
+    source: str = ""  # who measured it
+    held_out: bool = False  # whether nothing is fitted to it, whatever its size
 
     @property
     def family(self) -> str:
@@ -96,17 +86,11 @@ class Measurement:
 
 @frozen
 class Stage:
-    """Constants that are fitted together.
+    """Constants that are fitted together."""
 
-    Args:
-        pattern: What they are fitted to.
-        network: Between several nodes; empty for one node.
-        free: Their paths.
-    """
-
-    pattern: str
-    network: str
-    free: tuple[str, ...]
+    pattern: str  # what they are fitted to
+    network: str  # between several nodes; empty for one node
+    free: tuple[str, ...]  # their paths
 
     def takes(self, one: Measurement) -> bool:
         """Return whether they are about ``one``."""

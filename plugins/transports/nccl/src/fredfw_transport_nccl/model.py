@@ -32,23 +32,14 @@ ROUND = frozenset({"all-reduce", "reduce-scatter", "all-gather"})
 
 @frozen
 class Terms:
-    """What a call costs.
+    """What a call costs."""
 
-    Args:
-        protocol: Its number.
-        rule: What chose it.
-        launch: Seconds, once.
-        hops: Seconds of all steps together.
-        inside: Bytes of payload for each byte on links in nodes.
-        between: The same on links between nodes.
-    """
-
-    protocol: int
-    rule: str
-    launch: float
-    hops: float
-    inside: float
-    between: float
+    protocol: int  # its number
+    rule: str  # what chose it
+    launch: float  # seconds, once
+    hops: float  # seconds of all steps together
+    inside: float  # bytes of payload for each byte on links in nodes
+    between: float  # the same on links between nodes
 
 
 def terms(machine: Machine, fit: Fit, pattern: str, algorithm: str, size: float, steps: int) -> Terms:

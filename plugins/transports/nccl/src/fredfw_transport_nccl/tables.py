@@ -23,28 +23,21 @@ PUBLISHED, FITTED = "published.toml", "fitted.toml"
 
 @frozen
 class Fit:
-    """What is fitted to measurements of one family of GPUs; the rest is published.
+    """What is fitted to measurements of one family of GPUs; the rest is published."""
 
-    Args:
-        launch: Seconds that a collective takes before its first step, by pattern; ``all-reduce`` stands for those that
-            are not listed.
-        hops: By protocol, what the published latency of a hop inside a node is multiplied by.
-        tail: By pattern as ``launch``: blocks of a ring whose time the last receive adds, for it overlaps with no send.
-        messages: Share of the rate of links that all-to-alls reach.
-        sends: The same of one message alone.
-        nvls: What the published latency of a collective in the switch is multiplied by.
-        networks: By network, what the published latency of a hop between nodes is multiplied by, the share of the rate
-            of network cards that is reached, and the share of that that a message alone reaches.
-        own: The networks that its GPUs were measured with; the others are as with other GPUs.
-    """
-
+    # seconds that a collective takes before its first step, by pattern; ``all-reduce`` stands for those that are not
+    # listed
     launch: Mapping[str, float]
-    hops: tuple[float, float, float]
+    hops: tuple[float, float, float]  # by protocol, what the published latency of a hop inside a node is multiplied by
+    # by pattern as ``launch``: blocks of a ring whose time the last receive adds, for it overlaps with no send
     tail: Mapping[str, float]
-    messages: float
-    sends: float
-    nvls: float
+    messages: float  # share of the rate of links that all-to-alls reach
+    sends: float  # the same of one message alone
+    nvls: float  # what the published latency of a collective in the switch is multiplied by
+    # by network, what the published latency of a hop between nodes is multiplied by, the share of the rate of network
+    # cards that is reached, and the share of that that a message alone reaches
     networks: Mapping[str, tuple[float, float, float]]
+    # the networks that its GPUs were measured with; the others are as with other GPUs
     own: frozenset[str] = frozenset()
 
     def between(self, network: str) -> tuple[float, float, float]:

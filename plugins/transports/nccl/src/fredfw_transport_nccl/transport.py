@@ -174,27 +174,16 @@ def _family(server: _Server) -> tuple[str, bool]:
 
 @frozen
 class _Server:
-    """What a server of a fabric has.
+    """What a server of a fabric has."""
 
-    Args:
-        link: Bytes per second that an NPU sends inside of it.
-        lane: Bytes per second that it sends to one other NPU there.
-        nic: Bytes per second that an NPU sends out of it while all others do.
-        latency: Seconds from an NPU to another one inside of it.
-        away: Seconds to the nearest one in another server.
-        reduces: Whether its switches combine and copy streams.
-        switched: Whether all that NPUs send inside of it goes through switches.
-        several: Whether there are others.
-    """
-
-    link: float
-    lane: float
-    nic: float
-    latency: float
-    away: float
-    reduces: bool
-    switched: bool
-    several: bool
+    link: float  # bytes per second that an NPU sends inside of it
+    lane: float  # bytes per second that it sends to one other NPU there
+    nic: float  # bytes per second that an NPU sends out of it while all others do
+    latency: float  # seconds from an NPU to another one inside of it
+    away: float  # seconds to the nearest one in another server
+    reduces: bool  # whether its switches combine and copy streams
+    switched: bool  # whether all that NPUs send inside of it goes through switches
+    several: bool  # whether there are others
 
 
 def _server(fabric: Fabric) -> _Server:

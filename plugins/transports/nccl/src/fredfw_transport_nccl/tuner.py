@@ -19,27 +19,16 @@ COLLNET = "collnet"
 
 @frozen
 class Machine:
-    """The part of a machine that takes part in a call.
+    """The part of a machine that takes part in a call."""
 
-    Args:
-        family: Of GPUs, as in ``published.toml``.
-        ranks: How many take part.
-        nodes: In how many nodes.
-        link: Bytes per second that a GPU sends inside its node, as data sheets have it.
-        nic: Bytes per second that a GPU sends to other nodes.
-        reduces: Whether the switch of a node combines and copies streams.
-        network: What connects nodes, as in ``published.toml``.
-        lane: Bytes per second that a GPU sends to the next one of a tree; 0 for ``link``.
-    """
-
-    family: str
-    ranks: int
-    nodes: int
-    link: float
-    nic: float
-    reduces: bool = False
-    network: str = "infiniband"
-    lane: float = 0.0
+    family: str  # of GPUs, as in ``published.toml``
+    ranks: int  # how many take part
+    nodes: int  # in how many nodes
+    link: float  # bytes per second that a GPU sends inside its node, as data sheets have it
+    nic: float  # bytes per second that a GPU sends to other nodes
+    reduces: bool = False  # whether the switch of a node combines and copies streams
+    network: str = "infiniband"  # what connects nodes, as in ``published.toml``
+    lane: float = 0.0  # bytes per second that a GPU sends to the next one of a tree; 0 for ``link``
 
     @property
     def each(self) -> float:
