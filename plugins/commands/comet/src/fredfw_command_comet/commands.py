@@ -41,7 +41,11 @@ def _document(problem: Problem, findings: Findings) -> str:
         "title": problem.title,
         "cases": [{"name": one.name, "total": one.total, **_case(one)} for one in findings.cases],
         "best": [_best(one) for one in findings.best],
-        "ratios": {"splits": findings.splits, "clusters": findings.clusters, "expansion": _gain(findings)},
+        "ratios": {
+            "splits": findings.splits,
+            "clusters": findings.clusters,
+            "expansion": findings.gain and findings.gain[0],
+        },
         "published": asdict(problem.published),
         "assumed": list(problem.assumed),
     }
@@ -61,83 +65,65 @@ def _best(best: Best) -> dict[str, Any]:
     return {"cluster": best.cluster, "local": best.local and best.local.name, "expanded": expanded}
 
 
-def _gain(findings: Findings) -> float | None:
-    return None if findings.gain is None else findings.gain[0]
-
-
 def _report(problem: Problem, findings: Findings) -> list[Any]:
     own = [one for one in findings.cases if one.cluster == BASE]
-    memory = _bytes(problem.memory)
     fastest = problem.bandwidths[-1]
     parts = list(dict.fromkeys(part for one in own for part, held in one.memory.items() if held))
+    title = f"{problem.title}: memory per NPU (expanded: with {_bytes(problem.memory)} more)"
     rows: list[list[str]] = [
-        [one.name, *(_bytes(one.memory.get(part)) for part in parts), _bytes(one.total or None), _fits(one)]
+        [
+            one.name,
+            *(_bytes(one.memory.get(part)) for part in parts),
+            _bytes(one.total or None),
+            one.fits if one.memory else "-",
+        ]
         for one in own
     ]
-    title = f"{problem.title}: memory per NPU (expanded: with {memory} more)"
     report = table(title, ["split", *parts, "total", "fits"], rows)
-    timed = [one for one in own if one.expanded]
-    causes = list(
-        dict.fromkeys(cause for one in timed for cause, spent in one.expanded[fastest].breakdown.items() if spent)
-    )
-    rows = [[one.name, one.fits, *_spent(one.expanded[fastest], causes)] for one in timed]
+    timed = [(one, one.expanded[fastest]) for one in own if one.expanded]
+    causes = list(dict.fromkeys(cause for _, time in timed for cause, spent in time.breakdown.items() if spent))
+    rows = [
+        [
+            one.name,
+            one.fits,
+            _rate(time.memory_bandwidth),
+            *(_seconds(time.breakdown.get(cause, 0.0)) for cause in causes),
+            _time(time),
+        ]
+        for one, time in timed
+    ]
     title = f"Where the time goes, expanded memory at {_rate(fastest)}"
     report += ["", *table(title, ["split", "memory", "moves at", *causes, "iteration"], rows)]
-    rows = [
-        [one.name, _time(one.local), *(_time(one.expanded.get(bandwidth)) for bandwidth in problem.bandwidths)]
-        for one in timed
-    ]
+    rows = [[one.name, *map(_time, (one.local, *map(one.expanded.get, problem.bandwidths)))] for one, _ in timed]
     columns = ["split", "without", *map(_rate, problem.bandwidths)]
     report += ["", *table("Iteration by the bandwidth of expanded memory", columns, rows)]
-    report += [
-        "",
-        *table(
-            "Best split of each cluster, and how much expanded memory gains",
-            ["cluster", "without", "", *(cell for one in problem.bandwidths for cell in (_rate(one), "", "gain"))],
-            [_best_row(one, problem) for one in findings.best],
-        ),
-    ]
-    return [*report, "", *_summary(problem, findings), *(f"assumed: {one}" for one in problem.assumed), *_notes(own)]
+    columns = ["cluster", "without", "", *(cell for one in problem.bandwidths for cell in (_rate(one), "", "gain"))]
+    rows = [_best_row(one, problem) for one in findings.best]
+    report += ["", *table("Best split of each cluster, and how much expanded memory gains", columns, rows)]
+    assumed = [f"assumed: {one}" for one in problem.assumed]
+    notes = [f"note: {one.name}: {one.reason}" for one in own if one.reason]
+    return [*report, "", *_summary(problem, findings), *assumed, *notes]
 
 
 def _best_row(best: Best, problem: Problem) -> list[str]:
     row = [best.cluster, *(("-", "-") if best.local is None else (best.local.name, _time(best.local.local)))]
-    for bandwidth in problem.bandwidths:
-        case = best.expanded.get(bandwidth)
-        row += (
-            ["-", "-", "-"]
-            if case is None
-            else [case.name, _time(case.expanded[bandwidth]), _times(best.gain(bandwidth))]
-        )
+    for one in problem.bandwidths:
+        case = best.expanded.get(one)
+        row += ("-", "-", "-") if case is None else (case.name, _time(case.expanded[one]), _times(best.gain(one)))
     return row
 
 
 def _summary(problem: Problem, findings: Findings) -> list[Any]:
     published, gain = problem.published, findings.gain
     where = "" if gain is None else f" ({gain[1]}, {_rate(gain[2])})"
+    configuration = "slowest / fastest configuration, each with its best split"
     rows = [
         ["slowest / fastest split that fits the cluster", _times(findings.splits), "-"],
-        [
-            "slowest / fastest configuration, each with its best split",
-            _times(findings.clusters),
-            _times(published.clusters),
-        ],
-        [f"most that expanded memory gains{where}", _times(_gain(findings)), _times(published.expansion)],
+        [configuration, _times(findings.clusters), _times(published.clusters)],
+        [f"most that expanded memory gains{where}", _times(gain and gain[0]), _times(published.expansion)],
     ]
     title = f"Beside {published.source}" if published.source else "Ratios"
     return table(title, ["ratio", "ours", "published"], rows)
-
-
-def _notes(cases: list[Case]) -> list[str]:
-    return [f"note: {one.name}: {one.reason}" for one in cases if one.reason]
-
-
-def _spent(time: Time, causes: list[str]) -> list[str]:
-    return [_rate(time.memory_bandwidth), *(_seconds(time.breakdown.get(cause, 0.0)) for cause in causes), _time(time)]
-
-
-def _fits(case: Case) -> str:
-    return case.fits if case.memory else "-"
 
 
 def _bytes(value: float | None) -> str:

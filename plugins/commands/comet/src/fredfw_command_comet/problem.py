@@ -9,7 +9,7 @@ from attrs import frozen
 
 from fredfw import File, units
 from fredfw.errors import InputError
-from fredfw.tables import as_table, check_keys, parse_toml
+from fredfw.tables import as_table, as_text, check_keys, parse_toml
 
 BASE = "cluster"
 _TOP = "title", "workload", "sweep", "cluster", "clusters", "expansion", "published", "assumed"
@@ -19,34 +19,29 @@ _PUBLISHED = "clusters", "expansion", "source"
 
 @frozen
 class Published:
-    """What others report."""
+    """What others report: the slowest configuration over the fastest, and what expanded memory gains."""
 
-    clusters: float | None = None  # between the fastest and the slowest configuration of the cluster, or ``None``
-    expansion: float | None = None  # what expanded memory gains, or ``None``
-    source: str = ""  # where it was published
+    clusters: float | None = None
+    expansion: float | None = None
+    source: str = ""
 
 
 @frozen(eq=False)
 class Problem:
     """What a file asks."""
 
-    title: str  # for reports
-    path: str  # of the file
+    title: str
+    path: str
     workload: Mapping[str, Any]  # table of a workload, without the swept fields
     sweep: Mapping[str, Any]  # values by field of the workload: the splits
-    # table of a fabric by name, that of ``cluster`` first; the others with what they change
-    clusters: Mapping[str, Mapping[str, Any]]
+    clusters: Mapping[str, Mapping[str, Any]]  # table of a fabric by name, that of ``cluster`` first
     memory: float  # bytes of expanded memory
     bandwidths: tuple[float, ...]  # bytes per second of expanded memory, slowest first
     published: Published  # what stands beside our values
     assumed: tuple[str, ...]  # what the file says that no source states
 
     def tables(self, bandwidths: Sequence[float | None]) -> dict[str, Any]:
-        """Return an experiment with all splits on all clusters.
-
-        Args:
-            bandwidths: Of expanded memory, each of which makes a fabric of each cluster; ``None`` is none.
-        """
+        """Return an experiment: all splits on all clusters, each with expanded memory of these bandwidths or none."""
         fabrics = {}
         for name, cluster in self.clusters.items():
             for bandwidth in bandwidths:
@@ -112,9 +107,7 @@ def _problem(content: Mapping[str, Any], path: str) -> Problem:
                 place = BASE if name == BASE else f"clusters.{name}"
                 raise InputError("is given in another place", key=f"{place}.npu.{key}", accepted="[expansion]")
     memory, bandwidths = _expansion(_table(content, "expansion"))
-    title = content.get("title", path)
-    if not isinstance(title, str):
-        raise InputError(f"{title!r} is not text", key="title", accepted="text")
+    title = as_text(content.get("title", path), "title")
     assumed = content.get("assumed", [])
     if not isinstance(assumed, list) or not all(isinstance(one, str) for one in assumed):
         raise InputError(f"{assumed!r} is not a list of texts", key="assumed", accepted="a list of texts")

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
 from attrs import field, frozen
 
-from fredfw import Experiment, Framework, MemoryUse, Npu, System, units
+from fredfw import Experiment, Framework, System, units
 from fredfw.errors import InputError
 from fredfw_command_comet.problem import BASE, Problem, fabric_name
-
-Progress = Callable[[float, int, str], None]
 
 
 @frozen(eq=False)
 class Time:
     """An iteration."""
 
-    seconds: float  # of the iteration
+    seconds: float
     breakdown: Mapping[str, float]  # seconds by cause; they add up to ``seconds``
     memory_bandwidth: float  # bytes per second at which computation moves what it holds
 
@@ -28,16 +26,13 @@ class Time:
 class Case:
     """A split on a cluster."""
 
-    cluster: str  # its name; that of ``[cluster]`` is ``cluster``
-    # workers by axis of the workload's mesh, such as MP and DP, and swept fields that are no axes
-    split: Mapping[str, Any]
-    # bytes that one NPU needs, by what they hold; empty where that is not known
-    memory: Mapping[str, float] = field(factory=dict)
+    cluster: str  # that of ``[cluster]`` is ``cluster``
+    split: Mapping[str, Any]  # workers by axis of the workload's mesh, and swept fields that are no axes
+    memory: Mapping[str, float] = field(factory=dict)  # bytes that one NPU needs, by what they hold, where known
     fits: str = "no"  # ``local``: in the local memory; ``expanded``: with expanded memory; ``no``
     reason: str = ""  # why it has no time, if it has none
     local: Time | None = None  # its iteration without expanded memory
-    # its iterations with expanded memory by that memory's bandwidth, fits it the local one or not
-    expanded: Mapping[float, Time] = field(factory=dict)
+    expanded: Mapping[float, Time] = field(factory=dict)  # the same with it, by its bandwidth, needed or not
 
     @property
     def total(self) -> float:
@@ -54,7 +49,7 @@ class Case:
 class Best:
     """The fastest splits on a cluster."""
 
-    cluster: str  # its name
+    cluster: str
     local: Case | None  # the fastest one without expanded memory, if any fits
     expanded: Mapping[float, Case]  # the fastest one for each bandwidth of expanded memory, where any fits
 
@@ -96,22 +91,8 @@ class Findings:
         return max(found, default=None, key=lambda one: one[0])
 
 
-def explore(
-    problem: Problem,
-    framework: Framework,
-    *,
-    jobs: int = 1,
-    store: str | None = None,
-    progress: Progress | None = None,
-) -> Findings:
+def explore(problem: Problem, framework: Framework, *, jobs: int = 1, store: str | None = None) -> Findings:
     """Run every split of ``problem`` on every cluster: without expanded memory, and with it where it is needed.
-
-    Args:
-        problem: The file.
-        framework: With the plugins that it names.
-        jobs: How many processes run cells.
-        store: Path of a store of cells, see ``Framework.compare``.
-        progress: See ``Framework.compare``.
 
     Raises:
         InputError: The file says what cannot be used, or no split fits any cluster even with expanded memory.
@@ -125,22 +106,21 @@ def explore(
         }
         if all(one.fits == "no" for one in cases.values()):
             raise _nothing_fits(problem, list(cases.values()))
-        times: dict[tuple[str, str], Time] = {}
-        reasons: dict[tuple[str, str], str] = {}
+        times: dict[tuple[str, str], Time | str] = {}  # of each cell, or why it has none
         for bandwidths, kind in (((None,), "local"), (problem.bandwidths, "expanded")):
             chosen = list(dict.fromkeys(name for (_, name), one in cases.items() if one.fits == kind))
             if not chosen:
                 continue
             matrix = framework.load_experiment(problem.tables(bandwidths), workloads=chosen)
-            compared = framework.compare(matrix, jobs=jobs, store=store, progress=progress)
+            compared = framework.compare(matrix, jobs=jobs, store=store)
             for row in compared.rows:
                 column = matrix.fabric(row.fabric)
                 npu = matrix.npu_of(column, column.topology.build().accelerator).holding(sum(row.memory.values()))
                 times[row.fabric, row.workload] = Time(row.seconds, row.breakdown, npu.memory_bandwidth)
-            reasons |= {(one.fabric, one.workload): one.reason for one in compared.failures}
+            times |= {(one.fabric, one.workload): one.reason for one in compared.failures}
     except InputError as error:
         raise (error if error.file == problem.path else problem.blamed(error)) from None
-    found = tuple(_timed(case, workload, problem, times, reasons) for (_, workload), case in cases.items())
+    found = tuple(_timed(case, workload, problem, times) for (_, workload), case in cases.items())
     return Findings(found, tuple(_best(name, problem, found) for name in problem.clusters))
 
 
@@ -156,37 +136,27 @@ def _estimated(experiment: Experiment, problem: Problem, workload: str, fabric: 
         return Case(fabric, dict(spec.settings), reason=str(error))
     axes = {key: size for key, size in mesh.axes.items() if size > 1 or key in ("mp", "dp")}
     split = {**axes, **{key: value for key, value in spec.settings.items() if key not in mesh.axes}}
-    npu = experiment.npu_of(column, built.accelerator)
-    memory = use.parts
-    return Case(fabric, split, memory, _fits(use, npu, problem.memory))
+    memory = experiment.npu_of(column, built.accelerator).memory
+    if use.total <= memory or not use.must_fit:
+        fits = "local"
+    else:
+        fits = "expanded" if use.total <= memory + problem.memory else "no"
+    return Case(fabric, split, use.parts, fits)
 
 
-def _fits(use: MemoryUse, npu: Npu, expansion: float) -> str:
-    if use.total <= npu.memory or not use.must_fit:
-        return "local"
-    return "expanded" if use.total <= npu.memory + expansion else "no"
-
-
-def _timed(
-    case: Case,
-    workload: str,
-    problem: Problem,
-    times: Mapping[tuple[str, str], Time],
-    reasons: Mapping[tuple[str, str], str],
-) -> Case:
+def _timed(case: Case, workload: str, problem: Problem, times: Mapping[tuple[str, str], Time | str]) -> Case:
     """Return ``case`` with the times of its cells: what fits the local memory needs no other."""
     if case.fits == "no":
         return case
-    local = times.get((case.cluster, workload)) if case.fits == "local" else None
-    expanded = {}
-    for bandwidth in problem.bandwidths:
-        name = fabric_name(case.cluster, bandwidth)
-        time = local if case.fits == "local" else times.get((name, workload))
-        if time is not None:
-            expanded[bandwidth] = time
     names = [case.cluster, *(fabric_name(case.cluster, one) for one in problem.bandwidths)]
-    reason = next((reasons[name, workload] for name in names if (name, workload) in reasons), "")
-    return attrs.evolve(case, local=local, expanded=expanded, reason="" if expanded else reason)
+    cells = [times.get((name, workload)) for name in names]
+    used = cells[:1] * len(problem.bandwidths) if case.fits == "local" else cells[1:]
+    expanded = {one: time for one, time in zip(problem.bandwidths, used, strict=True) if isinstance(time, Time)}
+    if not expanded:
+        return attrs.evolve(case, reason=next((cell for cell in cells if isinstance(cell, str)), ""))
+    return attrs.evolve(
+        case, local=expanded[problem.bandwidths[0]] if case.fits == "local" else None, expanded=expanded
+    )
 
 
 def _best(cluster: str, problem: Problem, cases: tuple[Case, ...]) -> Best:
@@ -194,9 +164,9 @@ def _best(cluster: str, problem: Problem, cases: tuple[Case, ...]) -> Best:
     local = [(one.local.seconds, number) for number, one in enumerate(own) if one.local is not None]
     expanded = {}
     for bandwidth in problem.bandwidths:
-        timed = [(one.expanded[bandwidth].seconds, n) for n, one in enumerate(own) if bandwidth in one.expanded]
+        timed = [one for one in own if bandwidth in one.expanded]
         if timed:
-            expanded[bandwidth] = own[min(timed)[1]]
+            expanded[bandwidth] = min(timed, key=lambda one: one.expanded[bandwidth].seconds)
     return Best(cluster, own[min(local)[1]] if local else None, expanded)
 
 

@@ -38,69 +38,56 @@ def libra(ctx: click.Context, file: str, simulate: bool, evaluations: int | None
     framework = open_framework(ctx)
     problem = load(file, framework)
     found = list(designs(problem, framework, simulate=simulate, evaluations=evaluations or _EVALUATIONS))
-    outputs.write({"--json": lambda: _document(problem.title, [asdict(one) for one in found])})
+    document = {"format": "fredfw-libra", "version": 1, "title": problem.title}
+    outputs.write({"--json": lambda: json.dumps(document | {"designs": [asdict(one) for one in found]}, indent=2)})
     outputs.show(lambda: _report(problem.title, found))
 
 
-def _document(title: str, found: Sequence[dict[str, Any]]) -> str:
-    return json.dumps({"format": "fredfw-libra", "version": 1, "title": title, "designs": found}, indent=2)
-
-
 def _report(title: str, found: Sequence[Any]) -> list[Any]:
+    case = ["network", "workload", "least", "GB/s", "split (%)"]
     rows = [
         [*_case(one), _split(one.split), _time(one.seconds), _times(one.gain), _dollars(one), _gap(one.gap)]
         for one in found
     ]
-    columns = ["network", "workload", "least", "GB/s", "split (%)", "iteration", "over equal", "$ per NPU", "gap"]
-    report = table(title, columns, rows)
-    beside = [one for one in found if one.published]
-    if beside:
-        rows = [
-            [
-                *_case(one),
-                _split(one.split),
-                _split(one.published.split),
-                f"{100 * one.published.distance:.2f}",
-                f"{100 * (one.published.ratio - 1):+.3f} %",
-                one.status,
-            ]
-            for one in beside
+    report = table(title, [*case, "iteration", "over equal", "$ per NPU", "gap"], rows)
+    rows = [
+        [
+            *_case(one),
+            _split(one.split),
+            _split(one.published.split),
+            f"{100 * one.published.distance:.2f}",
+            f"{100 * (one.published.ratio - 1):+.3f} %",
+            one.status,
         ]
-        columns = ["network", "workload", "least", "GB/s", "split (%)", "published", "apart", "objective", "compute"]
-        report += table("Beside published splits (objective: ours over that of the published split)", columns, rows)
-    simulated = [one for one in found if one.simulated]
-    if simulated:
-        rows = [
-            [
-                *_case(one),
-                _split(one.simulated.split),
-                _time(one.simulated.seconds),
-                "-" if one.simulated.equal is None else _time(one.simulated.equal),
-                _times(one.simulated.gain),
-                f"{100 * one.simulated.loss:.1f} %",
-                str(one.simulated.simulations),
-            ]
-            for one in simulated
+        for one in found
+        if one.published
+    ]
+    if rows:
+        title = "Beside published splits (objective: ours over that of the published split)"
+        report += table(title, [*case, "published", "apart", "objective", "compute"], rows)
+    rows = [
+        [
+            *_case(one),
+            _split(one.simulated.split),
+            _time(one.simulated.seconds),
+            "-" if one.simulated.equal is None else _time(one.simulated.equal),
+            _times(one.simulated.gain),
+            f"{100 * one.simulated.loss:.1f} %",
+            str(one.simulated.simulations),
         ]
-        columns = [
-            "network",
-            "workload",
-            "least",
-            "GB/s",
-            "split (%)",
-            "iteration",
-            "equal",
-            "gain",
-            "analytic loses",
-            "tried",
-        ]
+        for one in found
+        if one.simulated
+    ]
+    if rows:
+        columns = [*case, "iteration", "equal", "gain", "analytic loses", "tried"]
         report += table("Simulated, with contention and latencies", columns, rows)
-    computes = dict.fromkeys(
+    computes = [
         f"{one.workload}: {_time(one.compute)} of computation, fitted to a published split"
         for one in found
         if one.status != "model"
-    )
-    return [*report, *_lines(computes), *_lines(dict.fromkeys(note for one in found for note in one.notes))]
+    ]
+    notes = dict.fromkeys([*computes, *(note for one in found for note in one.notes)])
+    return [*report, *(f"note: {note}" for note in notes)]
 
 
 def _case(one: Any) -> list[str]:
@@ -125,7 +112,3 @@ def _dollars(one: Any) -> str:
 
 def _gap(gap: float) -> str:
     return "< 1e-06" if gap < 1e-6 else f"{gap:.0e}"
-
-
-def _lines(texts: Iterable[str]) -> list[str]:
-    return [f"note: {text}" for text in texts]

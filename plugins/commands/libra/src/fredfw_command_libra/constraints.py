@@ -46,13 +46,7 @@ class Constraint:
 
 
 def read(texts: Sequence[str], names: Mapping[str, int], count: int, *, key: str) -> tuple[Constraint, ...]:
-    """Return the constraints that ``texts`` say.
-
-    Args:
-        texts: Each one comparison, or a chain of them.
-        names: Number of the dimension that each name means.
-        count: Dimensions.
-        key: Of the texts, for messages.
+    """Return the constraints that ``texts`` say of ``count`` dimensions, of which ``names`` mean each a number.
 
     Raises:
         InputError: A text is not a linear comparison, or names something else.
@@ -79,13 +73,8 @@ def _read(text: object, names: Mapping[str, int], count: int) -> Iterator[Constr
         difference = lower - upper
         if not difference[:count].any():
             raise InputError(f"{text!r} says nothing about a bandwidth", accepted=FORM)
-        yield Constraint(
-            text,
-            difference[:count],
-            float(difference[count]),
-            float(difference[count + 1]),
-            "=" if sense == "=" else "<=",
-        )
+        constant, share = difference[count:].tolist()
+        yield Constraint(text, difference[:count], constant, share, "=" if sense == "=" else "<=")
 
 
 def _expression(side: str, text: str, names: Mapping[str, int], count: int) -> FloatArray:

@@ -8,7 +8,7 @@ import numpy as np
 import scipy  # its parts load when they are used
 from attrs import define, evolve, frozen
 
-from fredfw import Framework, TaskGraph
+from fredfw import Framework
 from fredfw.errors import InputError
 from fredfw.typing import FloatArray
 from fredfw_command_libra.model import Demand
@@ -47,8 +47,8 @@ class Simulated:
 class Design:
     """The best split for one network, workload, budget and objective."""
 
-    network: str  # name of the network
-    workload: str  # name of the workload, or ``all`` for a group
+    network: str
+    workload: str  # or ``all`` for a group
     objective: str  # ``time`` or ``time-cost``
     budget: float  # bytes per second of an NPU
     dimensions: tuple[str, ...]  # kind and size of each
@@ -61,51 +61,35 @@ class Design:
     gain: float | None  # how many times less that is than with equal shares
     gap: float  # how far it may be above the least one, relative to it
     compute: float  # seconds of computation in an iteration
-    # ``calibrated`` where ``compute`` was fitted to this network and budget, ``predicted`` where to others, else
-    # ``model``
-    status: str
+    status: str  # of ``compute``: ``calibrated`` to this network and budget, ``predicted`` by others, or ``model``
     published: Published | None = None  # beside a published split, if there is one
     simulated: Simulated | None = None  # what simulations say, if that was asked for
     notes: tuple[str, ...] = ()  # what a reader must know
 
 
 def designs(
-    problem: Problem,
-    framework: Framework,
-    *,
-    simulate: bool = False,
-    evaluations: int = 60,
+    problem: Problem, framework: Framework, *, simulate: bool = False, evaluations: int = 60
 ) -> Iterator[Design]:
-    """Yield the best splits, network by network.
-
-    Args:
-        problem: What is asked.
-        framework: Simulates.
-        simulate: Whether simulations go on from the analytic optimum.
-        evaluations: Splits that a search may simulate.
+    """Yield the best splits, network by network; a search may simulate so many.
 
     Raises:
         InputError: A workload does not fit a network, constraints contradict each other, or a price is missing.
     """
     try:
-        yield from _designs(problem, framework, simulate, evaluations)
+        jobs = [_calibrated(job, problem) for job in problem.jobs]
+        groups = [(_GROUP, jobs)] if problem.group else [(job.name, [job]) for job in jobs]
+        for network in problem.networks.values():
+            for name, members in groups:
+                parts = [(job, job.demand(network)) for job in members]
+                for budget in problem.budgets:
+                    for objective in problem.objectives:
+                        case = _Case(problem, network, name, objective, budget, parts, framework)
+                        yield case.design(evaluations if simulate else 0)
     except InputError as error:
         raise error.at(file=problem.file) from None
 
 
-def _designs(problem: Problem, framework: Framework, simulate: bool, evaluations: int) -> Iterator[Design]:
-    jobs = [_calibrated(job, problem) for job in problem.jobs]
-    groups = [(_GROUP, jobs)] if problem.group else [(job.name, [job]) for job in jobs]
-    for network in problem.networks:
-        for name, members in groups:
-            parts = [(job, *job.demand(network)) for job in members]
-            for budget in problem.budgets:
-                for objective in problem.objectives:
-                    case = _Case(problem, network, name, objective, budget, parts, framework)
-                    yield case.design(simulate, evaluations)
-
-
-def programme_of(parts: Sequence[tuple[Job, Demand]], network: Network, budget: float) -> Programme:
+def _programme(parts: Sequence[tuple[Job, Demand]], network: Network, budget: float) -> Programme:
     """Return the convex programme of the weighted sum of some workloads' times."""
     return Programme(
         messages=np.concatenate([demand.messages for _, demand in parts]),
@@ -122,9 +106,8 @@ def _calibrated(job: Job, problem: Problem) -> Job:
     fit = job.calibration
     if fit is None:
         return job
-    (network,) = (one for one in problem.networks if one.name == fit.network)
-    first, (demand, _, _) = fit.split[0], job.demand(network)
-    programme = programme_of([(job, demand)], network, fit.budget)
+    first, network = fit.split[0], problem.networks[fit.network]
+    programme = _programme([(job, job.demand(network))], network, fit.budget)
 
     def off(exponent: float) -> float:
         best = cheapest(evolve(programme, fixed=float(np.exp(exponent))))
@@ -147,22 +130,20 @@ class _Case:
     name: str
     objective: str
     budget: float
-    parts: Sequence[tuple[Job, Demand, TaskGraph | None, tuple[str, ...]]]
+    parts: Sequence[tuple[Job, Demand]]
     framework: Framework
 
-    def design(self, simulate: bool, evaluations: int) -> Design:
-        programme = programme_of([(job, demand) for job, demand, _, _ in self.parts], self.network, self.budget)
-        costly = self.objective != "time"
+    def design(self, evaluations: int) -> Design:
+        programme = _programme(self.parts, self.network, self.budget)
         try:
-            best = cheapest(programme) if costly else fastest(programme)
+            best = fastest(programme) if self.objective == "time" else cheapest(programme)
         except InputError as error:
             message = f"{self.network.name}: {error.message}"
             raise InputError(message, key=error.key, accepted=error.accepted) from None
         value = self._value(programme, programme.seconds)
-        count = programme.dimensions
-        equal = np.full(count, self.budget / count)
-        fits = meets(self.network.constraints, equal, self.budget)
-        design = Design(
+        even = np.full(programme.dimensions, self.budget / programme.dimensions)
+        equal = even if meets(self.network.constraints, even, self.budget) else None
+        return Design(
             network=self.network.name,
             workload=self.name,
             objective=self.objective,
@@ -171,19 +152,17 @@ class _Case:
             bandwidths=tuple(best.bandwidths.tolist()),
             split=tuple((best.bandwidths / self.budget).tolist()),
             seconds=programme.seconds(best.bandwidths),
-            equal=programme.seconds(equal) if fits else None,
+            equal=None if equal is None else programme.seconds(equal),
             dollars=None if programme.prices is None else programme.dollars(best.bandwidths),
             value=best.value,
-            gain=value(equal) / best.value if fits and best.value else None,
+            gain=None if equal is None or not best.value else value(equal) / best.value,
             gap=best.gap,
             compute=programme.fixed,
             status=self._status(),
             published=self._published(best, value),
-            notes=tuple(dict.fromkeys(note for *_, notes in self.parts for note in notes)),
+            simulated=self._simulated(programme, best, equal, evaluations) if evaluations else None,
+            notes=tuple(dict.fromkeys(note for _, demand in self.parts for note in demand.notes)),
         )
-        if simulate:
-            design = evolve(design, simulated=self._simulated(programme, best, equal if fits else None, evaluations))
-        return design
 
     def _value(self, programme: Programme, seconds: Callable[[FloatArray], float]) -> Callable[[FloatArray], float]:
         if self.objective == "time":
@@ -191,7 +170,7 @@ class _Case:
         return lambda bandwidths: seconds(bandwidths) * programme.dollars(bandwidths)
 
     def _status(self) -> str:
-        fits = [job.calibration for job, *_ in self.parts if job.calibration is not None]
+        fits = [job.calibration for job, _ in self.parts if job.calibration is not None]
         if not fits:
             return "model"
         own = all((one.network, one.budget) == (self.network.name, self.budget) for one in fits)
@@ -209,13 +188,8 @@ class _Case:
         model = Simulations(self.network, self.parts, self.problem.algorithm, self.framework, self.budget)
         value = self._value(programme, model.seconds)
         analytic = best.bandwidths
-        found = search(
-            value,
-            [analytic] if equal is None else [analytic, equal],
-            self.network.constraints,
-            self.budget,
-            evaluations,
-        )
+        starts = [analytic] if equal is None else [analytic, equal]
+        found = search(value, starts, self.network.constraints, self.budget, evaluations)
         least = value(found)
         return Simulated(
             split=tuple((found / self.budget).tolist()),

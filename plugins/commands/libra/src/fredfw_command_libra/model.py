@@ -32,16 +32,12 @@ class Demand:
     messages: FloatArray  # ``(collectives, dimensions)`` bytes that an NPU sends
     counts: FloatArray  # ``(collectives,)`` how often
     compute: float  # seconds of computation
+    graph: TaskGraph | None = None  # of a plugin's workload
+    notes: tuple[str, ...] = ()  # what a reader must know
 
 
 def messages(pattern: Pattern, size: float, parts: Sequence[int]) -> list[float]:
-    """Return the bytes that an NPU sends in each dimension.
-
-    Args:
-        pattern: One of ``PATTERNS``.
-        size: Bytes that each NPU has, or gets in an all-gather.
-        parts: Positions of a group in each dimension, innermost first.
-    """
+    """Return the bytes that an NPU sends in each dimension; ``parts``: positions of a group there, innermost first."""
     if pattern is Pattern.ALL_TO_ALL:
         return [size * (part - 1) / part for part in parts]
     # The data shrinks from dimension to dimension; an all-gather goes the same way back and sends the same.
@@ -89,8 +85,8 @@ def demand(collectives: Sequence[Collective], axes: Mapping[str, int], compute: 
     return Demand(np.array(rows).reshape(-1, len(sizes)), np.array([one.count for one in collectives]), compute)
 
 
-def demand_of_graph(workload: Workload, fabric: Fabric, npu: Npu) -> tuple[Demand, TaskGraph, tuple[str, ...]]:
-    """Return what the iteration of ``workload`` asks, its graph, and what is left out; rank r is on NPU r.
+def demand_of_graph(workload: Workload, fabric: Fabric, npu: Npu) -> Demand:
+    """Return what the iteration of ``workload`` asks; rank r is on NPU r.
 
     The model has no overlap: collectives and computations of rank 0 add up.
 
@@ -125,7 +121,7 @@ def demand_of_graph(workload: Workload, fabric: Fabric, npu: Npu) -> tuple[Deman
     if not rows:
         raise InputError("has no collective among several NPUs", accepted="a workload with collectives")
     notes = (f"the analytic model leaves out: {', '.join(sorted(others))}",) if others else ()
-    return Demand(np.array(list(rows)), np.array(list(rows.values())), compute), graph, notes
+    return Demand(np.array(list(rows)), np.array(list(rows.values())), compute, graph, notes)
 
 
 def _extent(fabric: Fabric, group: IntArray) -> list[int]:

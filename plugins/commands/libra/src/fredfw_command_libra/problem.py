@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 from attrs import field, frozen
 
-from fredfw import Bill, Experiment, Fabric, File, Framework, Npu, Pattern, Prices, TaskGraph, Topology, Workload, units
+from fredfw import Bill, Experiment, Fabric, File, Framework, Npu, Pattern, Prices, Topology, Workload, units
 from fredfw.errors import InputError, nearest
 from fredfw.tables import as_choice, as_table, check_keys, parse_toml
 from fredfw.typing import FloatArray
@@ -20,19 +20,7 @@ from fredfw_command_libra.model import PATTERNS, Collective, Demand, demand, dem
 OBJECTIVES = "time", "time-cost"
 ALGORITHM = {"name": "hierarchical", "chunks": 64, "steps": "by-kind", "release": "drained"}
 """What simulations use: pipelined chunks along all dimensions, by the step algorithm that fits each."""
-_TOP = (
-    "title",
-    "experiment",
-    "budget",
-    "objective",
-    "constraints",
-    "group",
-    "prices",
-    "algorithm",
-    "networks",
-    "workloads",
-    "references",
-)
+_SETTINGS = "title", "experiment", "budget", "objective", "constraints", "group", "prices", "algorithm"
 
 
 @frozen(eq=False)
@@ -41,8 +29,7 @@ class Network:
 
     name: str  # in the file
     topology: Any  # ``multi-dimensional``, with any bandwidths
-    # ``(dimensions,)`` dollars of a byte per second of an NPU, or ``None`` where one is not known
-    prices: FloatArray | None
+    prices: FloatArray | None  # ``(dimensions,)`` dollars of a byte per second of an NPU, if each is known
     constraints: tuple[Constraint, ...]  # those of the file, for these dimensions
 
     @property
@@ -64,12 +51,11 @@ class Network:
 
 @frozen(eq=False)
 class Calibration:
-    """A published split that the compute time of a workload is fitted to."""
+    """A published split of a network and a budget that the compute time of a workload is fitted to."""
 
-    network: str  # name of the network
+    network: str
     budget: float  # bytes per second of an NPU
     split: tuple[float, ...]  # shares of the budget
-    source: str  # where it was published
 
 
 @frozen(eq=False)
@@ -85,42 +71,40 @@ class Job:
     npu: Npu = field(factory=Npu)  # what computes it
     calibration: Calibration | None = None  # what ``compute`` is fitted to
 
-    def demand(self, network: Network) -> tuple[Demand, TaskGraph | None, tuple[str, ...]]:
-        """Return what it asks of ``network``, its graph if it is a plugin's, and notes; raises ``InputError``."""
-        key = f"workloads.{self.name}"
+    def demand(self, network: Network) -> Demand:
+        """Return what it asks of ``network``; raises ``InputError``."""
         try:
             if self.workload is None:
-                return demand(self.collectives, self.axes, self.compute, network.sizes), None, ()
-            fabric = network.fabric(np.ones(len(network.sizes)))
-            return demand_of_graph(self.workload, fabric, self.npu)
+                return demand(self.collectives, self.axes, self.compute, network.sizes)
+            return demand_of_graph(self.workload, network.fabric(np.ones(len(network.sizes))), self.npu)
         except InputError as error:
-            raise error.at(key=key) from None
+            raise error.at(key=f"workloads.{self.name}") from None
 
 
 @frozen(eq=False)
 class Reference:
     """A published split to print beside ours."""
 
-    network: str  # name of the network
-    workload: str  # name of the workload
+    network: str
+    workload: str
     objective: str  # what it is best for
     split: tuple[float, ...]  # shares of the budget
-    source: str = ""  # where it was published
+    source: str
 
 
 @frozen(eq=False)
 class Problem:
     """What a file asks."""
 
-    title: str  # for reports
-    networks: tuple[Network, ...]  # each gets splits of its own
+    title: str
+    networks: Mapping[str, Network]  # each gets splits of its own
     jobs: tuple[Job, ...]  # the workloads
     budgets: tuple[float, ...]  # bytes per second of an NPU, in all dimensions together
     objectives: tuple[str, ...]  # of ``OBJECTIVES``
     group: bool  # whether all workloads share one split, for the weighted sum of their times
     algorithm: Any  # what simulations use, as ``collectives`` of an experiment
-    references: tuple[Reference, ...]  # published splits
-    file: str  # where it was read from
+    references: tuple[Reference, ...]
+    file: str
 
 
 def load(path: str, framework: Framework) -> Problem:
@@ -144,16 +128,14 @@ class _Reader:
     experiments: dict[str, Experiment] = field(factory=dict)
 
     def problem(self) -> Problem:
-        check_keys(self.content, _TOP, "")
         content = self.content
+        check_keys(content, (*_SETTINGS, "networks", "workloads", "references"), "")
         prices = Prices.read(as_table(content.get("prices", {}), "prices"))
         texts = _list(content.get("constraints", []))
-        networks = tuple(
-            self.network(name, as_table(one, f"networks.{name}"), prices, texts)
-            for name, one in _named(content, "networks").items()
-        )
+        networks = {name: self.network(name, one, prices, texts) for name, one in _named(content, "networks")}
+        numbered = isinstance(content.get("budget"), list)
         budgets = tuple(
-            _budget(one, f"budget[{number}]" if isinstance(content["budget"], list) else "budget")
+            _budget(one, f"budget[{number}]" if numbered else "budget")
             for number, one in enumerate(_list(content.get("budget", [])))
         )
         if not budgets:
@@ -161,13 +143,9 @@ class _Reader:
         objectives = tuple(as_choice(one, OBJECTIVES, "objective") for one in _list(content.get("objective", "time")))
         if not objectives:
             raise InputError("names no objective", key="objective", accepted=", ".join(OBJECTIVES))
-        jobs = tuple(
-            self.job(name, as_table(one, f"workloads.{name}"), networks)
-            for name, one in _named(content, "workloads").items()
-        )
+        jobs = tuple(self.job(name, one, networks) for name, one in _named(content, "workloads"))
         references = tuple(
-            _reference(as_table(one, f"references[{number}]"), f"references[{number}]", networks, jobs)
-            for number, one in enumerate(_list(content.get("references", [])))
+            _reference(one, key, networks, jobs) for key, one in _tables(content.get("references", []), "references")
         )
         group = content.get("group", False)
         if not isinstance(group, bool):
@@ -212,12 +190,10 @@ class _Reader:
             self.experiments[path] = self.framework.load_experiment(self.file.location.parent / path)
         return self.experiments[path]
 
-    def job(self, name: str, table: Mapping[str, Any], networks: Sequence[Network]) -> Job:
+    def job(self, name: str, table: Mapping[str, Any], networks: Mapping[str, Network]) -> Job:
         key = f"workloads.{name}"
         check_keys(table, ("weight", "compute", "axes", "collectives", "workload", "calibration"), key)
-        weight = table.get("weight", 1.0)
-        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < 1e12:
-            raise InputError(f"{weight!r} is not a weight", key=f"{key}.weight", accepted="a number above 0")
+        weight = _positive(table.get("weight", 1.0), "weight", key)
         if "workload" in table:
             for other in ("axes", "collectives", "compute", "calibration"):
                 if other in table:
@@ -227,26 +203,22 @@ class _Reader:
             if spec.compute_scale != 1:
                 message = f"{spec.name!r} has the compute_scale {spec.compute_scale:g}, which is not used here"
                 raise InputError(message, key=f"{key}.workload", accepted="a workload without")
-            return Job(name, float(weight), 0.0, workload=spec.workload, npu=experiment.npu)
+            return Job(name, weight, 0.0, workload=spec.workload, npu=experiment.npu)
         axes = as_table(table.get("axes", {}), f"{key}.axes")
         for axis, size in axes.items():
             if isinstance(size, bool) or not isinstance(size, int) or size < 1:
                 raise InputError(f"{size!r} is not a size", key=f"{key}.axes.{axis}", accepted="a whole number from 1")
-        listed = _list(table.get("collectives", []))
-        if not listed:
+        collectives = tuple(
+            _collective(one, axes, place) for place, one in _tables(table.get("collectives", []), f"{key}.collectives")
+        )
+        if not collectives:
             message = "there is no communication whose bandwidth could be chosen"
             raise InputError(message, key=f"{key}.collectives", accepted="a list of collectives")
-        found = tuple(
-            _collective(as_table(one, f"{key}.collectives[{number}]"), axes, f"{key}.collectives[{number}]")
-            for number, one in enumerate(listed)
-        )
         compute = _quantity(table.get("compute", 0), units.Unit.SECONDS, f"{key}.compute")
         calibration = None
         if "calibration" in table:
-            calibration = _calibration(
-                as_table(table["calibration"], f"{key}.calibration"), f"{key}.calibration", networks
-            )
-        return Job(name, float(weight), compute, dict(axes), found, calibration=calibration)
+            calibration = _calibration(table["calibration"], f"{key}.calibration", networks)
+        return Job(name, weight, compute, dict(axes), collectives, calibration=calibration)
 
 
 def _prices(topology: Any, prices: Prices) -> FloatArray | None:
@@ -278,30 +250,27 @@ def _collective(table: Mapping[str, Any], axes: Mapping[str, int], key: str) -> 
             raise InputError(f"no axis {one!r}{nearest(one, axes)}", key=f"{key}.axes", accepted=", ".join(axes))
     if not along:
         raise InputError("is missing", key=f"{key}.axes", accepted=", ".join(axes) or "an axis of the workload")
-    count = table.get("count", 1)
-    if isinstance(count, bool) or not isinstance(count, int | float) or not 0 < count < 1e12:
-        raise InputError(f"{count!r} is not a count", key=f"{key}.count", accepted="a number above 0")
+    count = _positive(table.get("count", 1), "count", key)
     size = _quantity(table.get("size"), units.Unit.BYTES, f"{key}.size")
-    return Collective(Pattern(pattern), size, along, float(count))
+    return Collective(Pattern(pattern), size, along, count)
 
 
-def _calibration(table: Mapping[str, Any], key: str, networks: Sequence[Network]) -> Calibration:
+def _calibration(value: object, key: str, networks: Mapping[str, Network]) -> Calibration:
+    table = as_table(value, key)
     check_keys(table, ("network", "budget", "split", "source"), key)
-    name = as_choice(table.get("network"), [one.name for one in networks], f"{key}.network")
-    (network,) = (one for one in networks if one.name == name)
-    split = _split(table.get("split"), network, f"{key}.split")
-    return Calibration(name, _budget(table.get("budget"), f"{key}.budget"), split, str(table.get("source", "")))
+    network = as_choice(table.get("network"), networks, f"{key}.network")
+    split = _split(table.get("split"), networks[network], f"{key}.split")
+    return Calibration(network, _budget(table.get("budget"), f"{key}.budget"), split)
 
 
-def _reference(table: Mapping[str, Any], key: str, networks: Sequence[Network], jobs: Sequence[Job]) -> Reference:
+def _reference(table: Mapping[str, Any], key: str, networks: Mapping[str, Network], jobs: Sequence[Job]) -> Reference:
     check_keys(table, ("network", "workload", "objective", "split", "source"), key)
-    name = as_choice(table.get("network"), [one.name for one in networks], f"{key}.network")
-    (network,) = (one for one in networks if one.name == name)
+    network = as_choice(table.get("network"), networks, f"{key}.network")
     return Reference(
-        name,
+        network,
         as_choice(table.get("workload"), [one.name for one in jobs], f"{key}.workload"),
         as_choice(table.get("objective", "time"), OBJECTIVES, f"{key}.objective"),
-        _split(table.get("split"), network, f"{key}.split"),
+        _split(table.get("split"), networks[network], f"{key}.split"),
         str(table.get("source", "")),
     )
 
@@ -310,13 +279,21 @@ def _split(value: object, network: Network, key: str) -> tuple[float, ...]:
     """Return shares of the budget that are written in percent."""
     accepted = f"{len(network.sizes)} percentages that add up to 100"
     given = value if isinstance(value, list) else []
-    if len(given) != len(network.sizes) or not all(
-        isinstance(one, int | float) and not isinstance(one, bool) and one > 0 for one in given
-    ):
+    if len(given) != len(network.sizes) or not all(_is_number(one) and one > 0 for one in given):
         raise InputError(f"{value!r} is not a split", key=key, accepted=accepted)
     if abs(sum(given) - 100) > 0.1:
         raise InputError(f"{value!r} adds up to {sum(given):g} %", key=key, accepted=accepted)
     return tuple(one / sum(given) for one in given)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _positive(value: Any, what: str, key: str) -> float:
+    if not _is_number(value) or not 0 < value < 1e12:
+        raise InputError(f"{value!r} is not a {what}", key=f"{key}.{what}", accepted="a number above 0")
+    return float(value)
 
 
 def _budget(value: object, key: str) -> float:
@@ -338,11 +315,18 @@ def _quantity(value: object, unit: units.Unit, key: str) -> float:
     return amount
 
 
-def _named(content: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+def _named(content: Mapping[str, Any], key: str) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return each table in the table ``key``, and its name."""
     tables = as_table(content.get(key, {}), key)
     if not tables:
         raise InputError(f"there are no {key}", key=key, accepted=f"at least one table [{key}.NAME]")
-    return tables
+    return [(name, as_table(one, f"{key}.{name}")) for name, one in tables.items()]
+
+
+def _tables(value: object, key: str) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return each table in the list ``key``, and its key."""
+    keys = [f"{key}[{number}]" for number in range(len(_list(value)))]
+    return [(place, as_table(one, place)) for place, one in zip(keys, _list(value), strict=True)]
 
 
 def _list(value: object) -> list[Any]:

@@ -31,8 +31,7 @@ class Simulations:
     """
 
     network: Network  # what is simulated
-    # the workloads, what they ask, and their graphs
-    parts: Sequence[tuple[Job, Demand, TaskGraph | None, tuple[str, ...]]]
+    parts: Sequence[tuple[Job, Demand]]  # the workloads, and what they ask
     algorithm: Any  # of the collectives
     framework: Framework  # simulates
     budget: float  # bytes per second of an NPU
@@ -43,14 +42,12 @@ class Simulations:
         key = bandwidths.tobytes()
         if key not in self.known:
             fabric = self.network.fabric(np.maximum(bandwidths, _LEAST * self.budget))
-            self.known[key] = sum(
-                job.weight * sum(self._parts(job, demand, graph, fabric)) for job, demand, graph, _ in self.parts
-            )
+            self.known[key] = sum(job.weight * sum(self._parts(job, demand, fabric)) for job, demand in self.parts)
         return self.known[key]
 
-    def _parts(self, job: Job, demand: Demand, graph: TaskGraph | None, fabric: Any) -> Iterator[float]:
-        if graph is not None:
-            yield self._simulated(graph, fabric, npu=job.npu)
+    def _parts(self, job: Job, demand: Demand, fabric: Any) -> Iterator[float]:
+        if demand.graph is not None:
+            yield self._simulated(demand.graph, fabric, npu=job.npu)
             return
         yield demand.compute
         mesh = DeviceMesh(dict(job.axes))
@@ -94,13 +91,6 @@ def search(
     It begins at the best of the ``starts``. Each step moves a share of the smaller of two bandwidths from one dimension
     to another, or scales what the constraints tie together, takes the best such move, and makes smaller moves where
     none is better. Deterministic.
-
-    Args:
-        value: What is minimised.
-        starts: Bandwidths that meet the constraints.
-        constraints: What must hold.
-        budget: What bandwidths add up to.
-        evaluations: How many bandwidths are tried at most, with the starts.
     """
     tried = {one.tobytes(): value(one) for one in starts}
     best = min(starts, key=lambda one: tried[one.tobytes()])

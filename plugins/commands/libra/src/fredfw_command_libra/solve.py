@@ -42,8 +42,7 @@ class Programme:
     fixed: float  # seconds that no bandwidth changes
     budget: float  # bytes per second of an NPU in all dimensions together
     constraints: tuple[Constraint, ...] = ()  # what else must hold
-    # ``(dimensions,)`` dollars of a byte per second of an NPU; not needed for the time
-    prices: FloatArray | None = None
+    prices: FloatArray | None = None  # ``(dimensions,)`` dollars of a byte per second of an NPU, for costs
 
     @property
     def dimensions(self) -> int:
@@ -151,11 +150,11 @@ def feasible(programme: Programme) -> FloatArray:
         if left is None or left[1] <= _TINY:
             blamed = fewer
     named = ", ".join(dict.fromkeys(repr(one.text) for one in blamed))
-    if found is None:
-        message = f"{named}: no bandwidths that add up to the budget meet this"
-    else:
-        message = f"{named}: this leaves nothing for a dimension that has traffic"
-    raise InputError(message, key="constraints", accepted="constraints that some bandwidths of this budget meet")
+    nothing = "this leaves nothing for a dimension that has traffic"
+    why = "no bandwidths that add up to the budget meet this" if found is None else nothing
+    raise InputError(
+        f"{named}: {why}", key="constraints", accepted="constraints that some bandwidths of this budget meet"
+    )
 
 
 @define(eq=False)
