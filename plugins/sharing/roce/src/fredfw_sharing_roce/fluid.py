@@ -12,7 +12,6 @@ from attrs import define, evolve, frozen
 from fredfw import ActiveFlows, Dynamics, Fabric, HeldRates, Incidence, Samples, StatefulSharing, max_min, units
 from fredfw.errors import DeadlockError, InputError, UnsupportedError
 from fredfw.typing import BoolArray, FloatArray, IntArray
-from fredfw_sharing_roce.history import History
 from fredfw_sharing_roce.paths import Paths
 from fredfw_sharing_roce.records import Records
 
@@ -40,21 +39,49 @@ def _starts(value: Any) -> tuple[float, ...] | None:
     return rates
 
 
-class Feedback:
-    """What senders know: signals of links and rates of their own, of some time ago.
+class History:
+    """Rows of numbers, one for each step; 0 for steps that had none."""
 
-    Attributes:
-        line: ``(F,)`` bytes per second of the first link of each flow.
-        rtt: ``(F,)`` seconds that the network takes to tell a sender something, without queues.
-        age: ``(F,)`` seconds since each flow began.
-        capacities: ``(links,)`` bytes per second.
-        waits: ``(links,)`` seconds that a packet waits for each link now.
-        step: Seconds of a step.
-    """
+    def __init__(self, width: int) -> None:
+        self._rows = np.zeros((64, width))
+        self._last = -1
+
+    def put(self, step: int, row: FloatArray) -> None:
+        """Say what the ``(width,)`` numbers are at ``step``, which is never less than before."""
+        size = len(self._rows)
+        if step - self._last > size:
+            self._rows[:] = 0.0
+        else:
+            self._rows[np.arange(self._last + 1, step) % size] = 0.0
+        self._rows[step % size] = row
+        self._last = step
+
+    def at(self, back: IntArray, columns: IntArray) -> FloatArray:
+        """Return the ``(K,)`` numbers of ``columns``, each as many steps before the last as ``back`` says."""
+        if len(back) and int(back.max()) >= len(self._rows):
+            self._grow(int(back.max()) + 1)
+        return self._rows[(self._last - back) % len(self._rows), columns]
+
+    def select(self, columns: IntArray, fresh: FloatArray) -> None:
+        """Keep ``columns``; add those of which all numbers are the ``fresh`` ones."""
+        new = np.broadcast_to(fresh, (len(self._rows), len(fresh)))
+        self._rows = np.concatenate([self._rows[:, columns], new], axis=1)
+
+    def _grow(self, size: int) -> None:
+        old, self._rows = self._rows, np.zeros((2 * size, self._rows.shape[1]))
+        steps = np.arange(self._last - len(old) + 1, self._last + 1)
+        self._rows[steps % len(self._rows)] = old[steps % len(old)]
+
+
+class Feedback:
+    """What senders know: signals of links and rates of their own, of some time ago."""
 
     def __init__(self, links: int, step: float) -> None:
-        self.line = self.rtt = self.age = np.zeros(0)
-        self.capacities, self.waits = np.zeros(links), np.zeros(links)
+        self.line = np.zeros(0)  # ``(F,)`` bytes per second of the first link of each flow
+        self.rtt = np.zeros(0)  # ``(F,)`` seconds that the network takes to tell a sender something, without queues
+        self.age = np.zeros(0)  # ``(F,)`` seconds since each flow began
+        self.capacities = np.zeros(links)  # ``(links,)`` bytes per second
+        self.waits = np.zeros(links)  # ``(links,)`` seconds that a packet waits for each link now
         self.step = step
         self.paths = Paths.of(np.zeros(1, dtype=np.intp), np.zeros(0, dtype=np.intp), None, links)
         self.signals, self.rates = History(links), History(0)
@@ -66,8 +93,7 @@ class Feedback:
     def marked(self, delay: FloatArray) -> FloatArray:
         """Return the ``(F,)`` share of packets that was marked ``delay`` seconds ago, where each link marks a share."""
         spared = np.ones(len(delay))
-        paths = self.paths
-        np.multiply.at(spared, paths.flows, 1.0 - self._signals(delay))
+        np.multiply.at(spared, self.paths.flows, 1.0 - self._signals(delay))
         return np.where(self.age < delay, 0.0, 1.0 - spared)
 
     def total(self, delay: FloatArray) -> FloatArray:
@@ -75,21 +101,22 @@ class Feedback:
         totals = np.bincount(self.paths.flows, self._signals(delay), len(delay))
         return np.where(self.age < delay, 0.0, totals)
 
+    def worst(self, delay: FloatArray) -> FloatArray:
+        """Return the ``(F,)`` largest signal of each flow's links, ``delay`` seconds ago."""
+        return np.where(self.age < delay, 0.0, self._most(self._signals(delay)))
+
     def queued(self) -> FloatArray:
         """Return the ``(F,)`` seconds that a packet of each flow waits for its links now."""
         return np.bincount(self.paths.flows, self.waits[self.paths.links], len(self.line)).astype(float)
 
     def most(self, values: FloatArray) -> FloatArray:
         """Return the ``(F,)`` largest of the ``(links,)`` values of each flow's links, at least 0."""
-        found = np.zeros(len(self.line))
-        np.maximum.at(found, self.paths.flows, values[self.paths.links])
-        return found
+        return self._most(values[self.paths.links])
 
-    def worst(self, delay: FloatArray) -> FloatArray:
-        """Return the ``(F,)`` largest signal of each flow's links, ``delay`` seconds ago."""
-        most = np.zeros(len(delay))
-        np.maximum.at(most, self.paths.flows, self._signals(delay))
-        return np.where(self.age < delay, 0.0, most)
+    def _most(self, values: FloatArray) -> FloatArray:
+        found = np.zeros(len(self.line))
+        np.maximum.at(found, self.paths.flows, values)
+        return found
 
     def _signals(self, delay: FloatArray) -> FloatArray:
         return self.signals.at(self._back(delay)[self.paths.flows], self.paths.links)
@@ -178,19 +205,14 @@ class Fluid(StatefulSharing):
 
 
 class FluidDynamics(Dynamics):
-    """The fluids of one simulation.
-
-    Attributes:
-        state: Named arrays of ``(F,)`` numbers.
-        queues: ``(links,)`` bytes that wait for each link.
-    """
+    """The fluids of one simulation."""
 
     def __init__(self, policy: Fluid, fabric: Fabric) -> None:
         links = len(fabric.bandwidths)
         self.policy = policy
         self.step = policy.step if policy.delay is None else min(policy.step, policy.delay / 4)
-        self.state: State = {"rate": np.zeros(0)}
-        self.queues = np.zeros(links)
+        self.state: State = {"rate": np.zeros(0)}  # ``(F,)`` numbers by name
+        self.queues = np.zeros(links)  # bytes that wait for each link
         self.feedback = Feedback(links, self.step)
         self._fabric = fabric
         self._ids: IntArray = np.zeros(0, dtype=np.intp)
@@ -228,16 +250,16 @@ class FluidDynamics(Dynamics):
     def notes(self) -> tuple[str, ...]:
         """See ``Dynamics.notes``."""
         step, shortest = (units.render(one, units.Unit.SECONDS) for one in (self.step, self._shortest))
-        coarse = (
-            f"{self.policy.name}: senders hear of queues after {shortest}, less than four steps of {step}: queues, "
-            "rates and times are coarse, and a shorter step is finer",
-        )
-        return (
-            f"{self.policy.name}: a fluid model, integrated in steps of {step}; the link at which a flow starts has no "
-            "queue, for the sender divides it",
-            *(coarse if self._shortest < _RESOLVED * self.step else ()),
-            *(f"{self.policy.name}: {one}" for one in self.policy.approximations()),
-        )
+        said = [
+            f"a fluid model, integrated in steps of {step}; the link at which a flow starts has no queue, for the "
+            "sender divides it"
+        ]
+        if self._shortest < _RESOLVED * self.step:
+            said.append(
+                f"senders hear of queues after {shortest}, less than four steps of {step}: queues, rates and times are "
+                "coarse, and a shorter step is finer"
+            )
+        return tuple(f"{self.policy.name}: {one}" for one in (*said, *self.policy.approximations()))
 
     def _closed(self, capacities: FloatArray) -> bool:
         paths = self.feedback.paths
@@ -305,15 +327,13 @@ class FluidDynamics(Dynamics):
             moved = np.zeros(len(paths.links))
             moved[mine] = getattr(self, name)[from_pairs]
             setattr(self, name, moved)
-        arrived = np.zeros(len(flows))
-        arrived[known] = self._arrived[kept]
-        self._arrived = arrived
+        arrived, self._arrived = self._arrived, np.zeros(len(flows))
+        self._arrived[known] = arrived[kept]
         # New flows have the largest numbers.
         fresh = ~known
         line = self._line(incidence, capacities)[fresh]
-        rate = line
-        if self.policy.start is not None:
-            rate = np.minimum(np.array(self.policy.start)[flows.ids[fresh] % len(self.policy.start)], line)
+        starts = (np.inf,) if self.policy.start is None else self.policy.start
+        rate = np.minimum(np.array(starts)[flows.ids[fresh] % len(starts)], line)
         rtt = np.full(len(flows), self.policy.delay) if self.policy.delay is not None else 2 * flows.latencies
         self._shortest = min(self._shortest, rtt[rtt > 0].min(initial=np.inf))
         feedback.rtt = np.maximum(rtt, self.step)
@@ -337,15 +357,18 @@ class FluidDynamics(Dynamics):
         rounding = _ROUNDING * flows.sizes
         ending = going & ((unsent > rounding) | (flows.remaining <= rounding))
         ends = np.divide(unsent, sending, out=np.full(len(flows), np.inf), where=ending)
+
+        def served_in(length: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+            sent = np.where(going, np.minimum(sending * length, unsent), 0.0)
+            return sent, *paths.serve(sent, self._backlog, self._coming, capacities * length)
+
         length = min(length, max(_soon(ends), _SENT * self.step))
-        sent = np.where(going, np.minimum(sending * length, unsent), 0.0)
-        arriving, served = paths.serve(sent, self._backlog, self._coming, capacities * length)
+        sent, arriving, served = served_in(length)
         last = ~ending & (paths.delivered(served, len(flows)) + self._arrived >= flows.remaining - rounding)
         shorter = max(_soon(self._emptied(last, arriving / length, capacities)), _EMPTY * self.step)
         if shorter < length:
             length = shorter
-            sent = np.where(going, np.minimum(sending * length, unsent), 0.0)
-            arriving, served = paths.serve(sent, self._backlog, self._coming, capacities * length)
+            sent, arriving, served = served_in(length)
         sending = sent / length
         rates = (paths.delivered(served, len(flows)) + self._arrived) / length
         caps = flows.incidence.caps

@@ -47,17 +47,12 @@ class Marking(Fluid):
     pmax: float | None = units.option(None, help="share marked at kmax; default: published")
 
     def __attrs_post_init__(self) -> None:
-        """Refuse thresholds that do not fit each other.
-
-        Raises:
-            InputError: Names the field.
-        """
+        """Refuse thresholds that do not fit each other; raises ``InputError``."""
         for key in ("kmin", "kmax", "pmax") if self.thresholds == _BY_RATE else ():
             value = getattr(self, key)
             if value is not None:
-                raise InputError(
-                    f"{value:g} is given, and thresholds is {_BY_RATE!r}", key=key, accepted=f"none with {_BY_RATE!r}"
-                )
+                message = f"{value:g} is given, and thresholds is {_BY_RATE!r}"
+                raise InputError(message, key=key, accepted=f"none with {_BY_RATE!r}")
         kmin, kmax, pmax = self._given
         if kmax < kmin:
             raise InputError(f"{kmax:g} B is less than kmin", key="kmax", accepted=f"at least {kmin:g} B")

@@ -57,19 +57,20 @@ class Paths:
         return tuple(groups)
 
     @cached_property
-    def late(self) -> BoolArray:
-        """``(P,)`` pairs that get what was served in the step before, for their links are served first."""
-        late = np.zeros(len(self.links), dtype=bool)
-        later = np.flatnonzero(self.places > 0)
+    def later(self) -> IntArray:
+        """Pairs that are not the first of their flow."""
+        return np.flatnonzero(self.places > 0)
+
+    @cached_property
+    def _late(self) -> IntArray:
+        """Pairs that get what was served in the step before, for their links are served first."""
         levels = self._levels[self.links]
-        late[later] = levels[later - 1] >= levels[later]
-        return late
+        return self.later[levels[self.later - 1] >= levels[self.later]]
 
     @cached_property
     def _levels(self) -> IntArray:
         """``(links,)`` longest way to each link over links that flows cross before it."""
-        later = np.flatnonzero(self.places > 0)
-        before, after = self.links[later - 1], self.links[later]
+        before, after = self.links[self.later - 1], self.links[self.later]
         levels = np.zeros(self.count, dtype=np.intp)
         for _ in range(4 * int(self.places.max(initial=0)) + 8):
             known = levels.copy()
@@ -86,7 +87,7 @@ class Paths:
 
     def buffered(self, backlog: FloatArray) -> FloatArray:
         """Return the ``(links,)`` bytes that came over each link and wait at its far end for the next."""
-        later = np.flatnonzero(self.places > 0)
+        later = self.later
         return np.bincount(self.links[later - 1], (self.coefficients * backlog)[later], self.count).astype(float)
 
     def divided(self, wanted: FloatArray, capacities: FloatArray) -> FloatArray:
@@ -103,11 +104,8 @@ class Paths:
     ) -> tuple[FloatArray, FloatArray]:
         """Return ``(P,)`` bytes that come to each link in a step, and that leave it.
 
-        Args:
-            sent: ``(F,)`` bytes that come from senders.
-            backlog: ``(P,)`` bytes that wait at each link.
-            coming: ``(P,)`` bytes that left the link before in earlier steps.
-            room: ``(links,)`` bytes that each link can carry.
+        Senders have ``(F,)`` bytes ``sent``; a ``(P,)`` ``backlog`` waits at links, ``coming`` left the link before in
+        earlier steps, and links have ``room`` for so many.
         """
         arriving, served = coming.copy(), np.zeros(len(backlog))
         arriving[self.first] += sent[self.flows[self.first]]
@@ -122,8 +120,7 @@ class Paths:
 
     def onward(self, served: FloatArray, coming: FloatArray) -> FloatArray:
         """Return ``coming`` with what was ``served`` before links that only get it in the next step."""
-        late = np.flatnonzero(self.late)
-        coming[late] += served[late - 1]
+        coming[self._late] += served[self._late - 1]
         return coming
 
     def delivered(self, served: FloatArray, flows: int) -> FloatArray:

@@ -10,7 +10,6 @@ from attrs import frozen
 from fredfw import units
 from fredfw.errors import InputError
 from fredfw.typing import BoolArray, FloatArray
-from fredfw_sharing_roce.deadlock import cycle
 from fredfw_sharing_roce.fluid import Feedback, Fluid, State
 from fredfw_sharing_roce.paths import Paths
 
@@ -30,11 +29,7 @@ class Pfc(Fluid):
     xon: float = units.quantity(units.Unit.BYTES, 256e3, help="bytes below which it is no longer paused")
 
     def __attrs_post_init__(self) -> None:
-        """Refuse thresholds that are not in order.
-
-        Raises:
-            InputError: Names the field.
-        """
+        """Refuse thresholds that are not in order; raises ``InputError``."""
         if self.xon >= self.xoff:
             raise InputError(f"{self.xon:g} B is not less than xoff", key="xon", accepted=f"less than {self.xoff:g} B")
 
@@ -59,8 +54,33 @@ class Pfc(Fluid):
 
     def deadlock(self, paths: Paths, backlog: FloatArray, paused: BoolArray) -> list[int]:
         """See ``Fluid.deadlock``."""
-        return cycle(paths, backlog, paused, self.xon)
+        return _cycle(paths, backlog, paused, self.xon)
 
     def approximations(self) -> tuple[str, ...]:
         """See ``Fluid.approximations``."""
         return ("pauses begin and end at once, and last for whole steps",)
+
+
+def _cycle(paths: Paths, backlog: FloatArray, paused: BoolArray, xon: float) -> list[int]:
+    """Return links of which each waits for the next, and the last for the first; none where no such links are paused.
+
+    A paused link goes on once less than ``xon`` bytes that came over it wait. Those that wait for a link which never
+    goes on never leave. The links that never go on are the largest set of paused ones in which each has ``xon`` bytes
+    or more that wait for others of the set; ``(P,)`` bytes of each flow wait for each link.
+    """
+    stuck = paused
+    later = paths.later
+    before, after, waiting = paths.links[later - 1], paths.links[later], (paths.coefficients * backlog)[later]
+    while stuck.any():
+        held = np.bincount(before, waiting * stuck[after], paths.count)
+        kept = stuck & (held >= xon)
+        if np.array_equal(kept, stuck):
+            break
+        stuck = kept
+    else:
+        return []
+    found: list[int] = [int(stuck.argmax())]
+    while len(set(found)) == len(found):  # to the link for which most of what came over the last one waits
+        mine = (before == found[-1]) & stuck[after]
+        found.append(int(np.bincount(after[mine], waiting[mine], paths.count).argmax()))
+    return found[found.index(found[-1]) : -1]
