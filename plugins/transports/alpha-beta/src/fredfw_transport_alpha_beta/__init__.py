@@ -55,11 +55,7 @@ class AlphaBeta(Transport):
     )
 
     def __attrs_post_init__(self) -> None:
-        """Refuse a list without values.
-
-        Raises:
-            InputError: Names the field.
-        """
+        """Refuse a list without values; raises ``InputError``."""
         if not self.efficiency:
             raise InputError("there are none", key="efficiency", accepted="a number, or a list of one for each tier")
 

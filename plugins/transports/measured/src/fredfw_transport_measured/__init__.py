@@ -33,11 +33,7 @@ class Measured(Transport):
     file: File = units.file(help="the table")
 
     def __attrs_post_init__(self) -> None:
-        """Read the table.
-
-        Raises:
-            InputError: As ``table.read``.
-        """
+        """Read the table; raises ``InputError`` as ``table.read``."""
         _ = self.table
 
     @cached_property

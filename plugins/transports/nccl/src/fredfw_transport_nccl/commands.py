@@ -118,18 +118,9 @@ def _value(value: Any) -> str:
 
 def _report(found: Mapping[str, Any]) -> Any:
     keys = "pattern", "nodes", "sizes", "part"
-    return table(
-        "Residuals",
-        ("family", *keys, "points", "error (%)", "of the median (%)"),
-        [
-            (
-                family,
-                *(str(one[key]) for key in keys),
-                one["points"],
-                100 * one["error"],
-                100 * one["error_of_median"],
-            )
-            for family, entry in found.items()
-            for one in entry["residuals"]
-        ],
-    )
+    rows = [
+        (family, *(str(one[key]) for key in keys), one["points"], 100 * one["error"], 100 * one["error_of_median"])
+        for family, entry in found.items()
+        for one in entry["residuals"]
+    ]
+    return table("Residuals", ("family", *keys, "points", "error (%)", "of the median (%)"), rows)

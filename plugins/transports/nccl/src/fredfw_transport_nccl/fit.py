@@ -54,11 +54,11 @@ def _shares(path: str) -> bool:
 class Measurement:
     """A measured time."""
 
-    machine: Machine  # what it ran on
+    machine: Machine
     system: str  # what the machine is called
-    pattern: str  # what ran
+    pattern: str
     size: float  # bytes of the per-rank buffer, the larger of input and output
-    seconds: float  # how long it took
+    seconds: float
     source: str = ""  # who measured it
     held_out: bool = False  # whether nothing is fitted to it, whatever its size
 
@@ -121,19 +121,16 @@ def fit(measurements: Iterable[Measurement]) -> dict[str, Any]:
     constants = {family: _constants(family, own) for family, own in families.items()}
     found = {}
     for family, own in families.items():
-        sources = list(dict.fromkeys(one.source for one in own if not one.held_out))
+        without = {}
+        sources = dict.fromkeys(one.source for one in own if not one.held_out)
+        for source in sources if len(sources) > 1 else ():
+            without[source] = _constants(family, [one for one in own if one.source != source])
         others = [constants[other] for other in families if other != family]
+        for system in dict.fromkeys(one.system for one in own) if others else ():
+            without[system] = _constants(family, [one for one in own if one.system != system], others[0])
         found[family] = {
             "constants": constants[family],
-            "without": {
-                source: _constants(family, [one for one in own if one.source != source])
-                for source in (sources if len(sources) > 1 else ())
-            }
-            | {
-                system: _constants(family, [one for one in own if one.system != system], others[0])
-                for system in dict.fromkeys(one.system for one in own)
-                if others
-            },
+            "without": without,
             "residuals": residuals(parse(constants[family]), own),
             "ratios": ratio_error(parse(constants[family]), own),
         }
@@ -203,9 +200,8 @@ def residuals(constants: Fit, measurements: Sequence[Measurement]) -> list[dict[
                 ]
                 if not rows:
                     continue
-                floor = [
-                    abs(math.log(median(medians[one.machine, one.pattern, one.size]) / one.seconds)) for one in rows
-                ]
+                medianed = [median(medians[one.machine, one.pattern, one.size]) for one in rows]
+                floor = [abs(math.log(one / row.seconds)) for one, row in zip(medianed, rows, strict=True)]
                 found.append(
                     {
                         "pattern": stage.pattern,

@@ -43,23 +43,19 @@ class Terms:
 
 
 def terms(machine: Machine, fit: Fit, pattern: str, algorithm: str, size: float, steps: int) -> Terms:
-    """Return what a call costs.
+    """Return what a call costs, of ``size`` bytes of the per-rank buffer.
 
-    Args:
-        machine: Where.
-        fit: The fitted constants of its family.
-        pattern: What is done.
-        algorithm: Its name. What NCCL does not have costs what a ring of as many steps does.
-        size: Bytes of the per-rank buffer.
-        steps: One after the other.
+    An ``algorithm`` that NCCL does not have costs what a ring of as many ``steps`` does.
     """
     if algorithm == "in-network" and machine.nvls and pattern == "all-reduce":
         latency = published()["link"]["nvls"] * fit.nvls * MICROSECOND
         return Terms(SIMPLE, _ONLY, fit.launch_of(pattern) + latency, 0.0, machine.nvls / machine.link, 1.0)
     if algorithm == NVLS_TREE and pattern == "all-reduce" and machine.nvls_tree(1.0):
-        return _nvls_tree(machine, fit)
+        rate = machine.nvls_tree(fit.between(machine.network)[1])
+        return _in_switches(machine, fit, NVLS_TREE, nvls_tree_hops(machine), rate)
     if algorithm in (COLLNET, "in-network") and pattern == "all-reduce" and machine.collnet(1.0):
-        return _collnet(machine, fit)
+        rate = machine.collnet(fit.between(machine.network)[1])
+        return _in_switches(machine, fit, COLLNET, collnet_hops(machine), rate)
     if algorithm == "tree" and pattern == "all-reduce":
         return _tree(machine, fit, size)
     if pattern in ("all-to-all", "point-to-point"):
@@ -124,38 +120,20 @@ def _tree(machine: Machine, fit: Fit, size: float) -> Terms:
     return min(found, key=lambda cost: _alone(machine, cost, "all-reduce", "tree", size))
 
 
-def _nvls_tree(machine: Machine, fit: Fit) -> Terms:
-    factor, nic, _ = fit.between(machine.network)
-    inside, between = nvls_tree_hops(machine)
-    rate = machine.nvls_tree(nic)
-    share = _NVLS_PASSES * rate / machine.link, _away(machine) * rate / machine.each / machine.nic
-    # All latencies come first: those of pieces that follow each other overlap.
-    latency = fit.launch_of("all-reduce") + inside * fit.nvls + between * factor
-    return Terms(SIMPLE, _ONLY, latency, 0.0, min(share[0], 1.0), min(share[1], 1.0))
+def _in_switches(machine: Machine, fit: Fit, algorithm: str, hops: tuple[float, float], rate: float) -> Terms:
+    """Return what an all-reduce in switches costs: all latencies first, as those of pieces in a pipeline overlap."""
+    inside, between = (many * rate for many in _sent(machine, algorithm))
+    scale = fit.nvls if machine.channels else fit.hops[SIMPLE]
+    latency = fit.launch_of("all-reduce") + hops[0] * scale + hops[1] * fit.between(machine.network)[0]
+    shares = inside / machine.link or 1.0, between / machine.each / machine.nic
+    return Terms(SIMPLE, _ONLY, latency, 0.0, min(shares[0], 1.0), min(shares[1], 1.0))
 
 
-def _collnet(machine: Machine, fit: Fit) -> Terms:
-    factor, nic, _ = fit.between(machine.network)
-    inside, between = collnet_hops(machine)
-    rate = machine.collnet(nic)
-    share = _in_node(machine) * rate / machine.link or 1.0, rate / machine.each / machine.nic
-    inside *= fit.nvls if machine.channels else fit.hops[SIMPLE]
-    latency = fit.launch_of("all-reduce") + inside + between * factor
-    return Terms(SIMPLE, _ONLY, latency, 0.0, min(share[0], 1.0), min(share[1], 1.0))
-
-
-def _in_node(machine: Machine) -> float:
-    """Return the bytes that a GPU sends in its node for each byte that CollNet reduces."""
-    return _NVLS_PASSES if machine.channels else 2 * (machine.each - 1) / machine.each
-
-
-_NVLS_PASSES = 2
-"""How often a buffer is on the links of a node: to be reduced, and copied."""
-
-
-def _away(machine: Machine) -> float:
-    """Return the bytes that a GPU sends to others of its rail for each byte that it reduces for its node."""
-    return 2 * (machine.nodes - 1) / machine.nodes
+def _sent(machine: Machine, algorithm: str) -> tuple[float, float]:
+    """Return the bytes that a GPU sends in its node for each byte of buffer, and to its rail for each of its part."""
+    # In a node a buffer is on the links twice where switches reduce: to be reduced, and copied.
+    inside = 2.0 if machine.channels or algorithm == NVLS_TREE else 2 * (machine.each - 1) / machine.each
+    return inside, 2 * (machine.nodes - 1) / machine.nodes if algorithm == NVLS_TREE else 1.0
 
 
 def _messages(machine: Machine, fit: Fit, pattern: str, size: float, steps: int) -> Terms:
@@ -189,13 +167,7 @@ def seconds(machine: Machine, fit: Fit, pattern: str, algorithm: str, size: floa
     """Return how long a call takes alone, in closed form: launch + steps x hop + bytes / rate.
 
     A simulation takes as long where the bytes of a step are on the links at the same time, and nothing else is.
-
-    Args:
-        machine: Where.
-        fit: The fitted constants of its family.
-        pattern: What is done.
-        algorithm: ``ring``, ``tree``, ``in-network``, ``nvls-tree``, ``collnet``, ``pat``, or for messages ``direct``.
-        size: Bytes of the per-rank buffer.
+    Algorithms are ``ring``, ``tree``, ``in-network``, ``nvls-tree``, ``collnet``, ``pat``, and of messages ``direct``.
     """
     steps = steps_of(pattern, machine.ranks) if algorithm in ("ring", "direct", PAT) else 1
     return _alone(machine, terms(machine, fit, pattern, algorithm, size, steps), pattern, algorithm, size)
@@ -203,10 +175,9 @@ def seconds(machine: Machine, fit: Fit, pattern: str, algorithm: str, size: floa
 
 def _alone(machine: Machine, cost: Terms, pattern: str, algorithm: str, size: float) -> float:
     n = machine.ranks
-    if algorithm == COLLNET:
-        inside, between = _in_node(machine) * size, size / machine.each
-    elif algorithm == NVLS_TREE:
-        inside, between = _NVLS_PASSES * size, _away(machine) * size / machine.each
+    if algorithm in (COLLNET, NVLS_TREE):
+        inside, between = (many * size for many in _sent(machine, algorithm))
+        between /= machine.each
     elif algorithm in ("tree", "in-network"):
         inside = size * (2 if algorithm == "tree" else 1)
         between = inside / machine.each / (2 if machine.nodes == 2 else 1)

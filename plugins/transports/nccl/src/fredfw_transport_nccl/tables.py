@@ -17,28 +17,23 @@ from fredfw.errors import InputError
 LL, LL128, SIMPLE = range(3)
 PROTOCOLS = "LL", "LL128", "Simple"
 MICROSECOND, GIGABYTE = 1e-6, 1e9
-PUBLISHED, FITTED = "published.toml", "fitted.toml"
-"""Files of this package."""
+PUBLISHED, FITTED = "published.toml", "fitted.toml"  # files of this package
 
 
 @frozen
 class Fit:
     """What is fitted to measurements of one family of GPUs; the rest is published."""
 
-    # seconds that a collective takes before its first step, by pattern; ``all-reduce`` stands for those that are not
-    # listed
-    launch: Mapping[str, float]
+    launch: Mapping[str, float]  # seconds before its first step, by pattern; ``all-reduce``: those that are not there
     hops: tuple[float, float, float]  # by protocol, what the published latency of a hop inside a node is multiplied by
-    # by pattern as ``launch``: blocks of a ring whose time the last receive adds, for it overlaps with no send
-    tail: Mapping[str, float]
+    tail: Mapping[str, float]  # as ``launch``: blocks that the last receive of a ring adds, for it overlaps no send
     messages: float  # share of the rate of links that all-to-alls reach
     sends: float  # the same of one message alone
     nvls: float  # what the published latency of a collective in the switch is multiplied by
-    # by network, what the published latency of a hop between nodes is multiplied by, the share of the rate of network
-    # cards that is reached, and the share of that that a message alone reaches
+    # By network, what the published latency of a hop between nodes is multiplied by, the share of the rate of network
+    # cards that is reached, and the share of that that a message alone reaches.
     networks: Mapping[str, tuple[float, float, float]]
-    # the networks that its GPUs were measured with; the others are as with other GPUs
-    own: frozenset[str] = frozenset()
+    own: frozenset[str] = frozenset()  # networks that its GPUs were measured with; others are as with other GPUs
 
     def between(self, network: str) -> tuple[float, float, float]:
         """Return what ``networks`` has for ``network``, or for the one that it is like; as published without either."""
@@ -82,20 +77,12 @@ def origin(family: str) -> str:
 
 @cache
 def fitted(family: str, without: str | None = None) -> Fit:
-    """Return what the package has for a family, fitted to all sources, or to all without one of them.
-
-    Raises:
-        InputError: There is no such source.
-    """
-    return _chosen(_read(FITTED), family, without)
+    """Return what the package has for a family, fitted to all sources or to all but one; raises ``InputError``."""
+    return _chosen(_written(None), family, without)
 
 
 def given(file: File, family: str, without: str | None = None) -> Fit:
-    """Return what a file that ``fredfw nccl fit`` wrote has for a family.
-
-    Raises:
-        InputError: It cannot be read, or has other contents.
-    """
+    """Return the same of a file that ``fredfw nccl fit`` wrote; raises ``InputError``, also for other contents."""
     try:
         return _chosen(_written(file), family, without)
     except (KeyError, TypeError, AttributeError) as error:
@@ -104,11 +91,7 @@ def given(file: File, family: str, without: str | None = None) -> Fit:
 
 
 def given_families(file: File) -> tuple[str, ...]:
-    """Return the families that a file that ``fredfw nccl fit`` wrote has constants of, one or more.
-
-    Raises:
-        InputError: It cannot be read, or has other contents.
-    """
+    """Return the families that such a file has constants of, one or more; raises ``InputError`` as ``given``."""
     written = _written(file)
     found = tuple(family for family in families() if family in written)
     if not found:
@@ -118,28 +101,21 @@ def given_families(file: File) -> tuple[str, ...]:
 
 
 def ratio_error(file: File | None, family: str) -> float | None:
-    """Return how far ratios of two predictions are off, as a share; ``None`` where nothing was held out.
-
-    Raises:
-        InputError: The file cannot be read, or has other contents.
-    """
-    written = _read(FITTED) if file is None else _written(file)
-    found: float | None = written.get(origin(family), {}).get("ratios")
+    """Return how far ratios of two predictions are off, as a share; ``None`` where nothing was held out."""
+    found: float | None = _written(file).get(origin(family), {}).get("ratios")
     return found
 
 
 def sources(file: File | None = None) -> tuple[str, ...]:
-    """Return the digests of the tables that the constants of ``file``, or the package's, were fitted to.
-
-    Raises:
-        InputError: It cannot be read, or has other contents.
-    """
-    written = _read(FITTED) if file is None else _written(file)
-    return tuple(str(one).rpartition(" ")[2] for one in written.get("sources", ()))
+    """Return the digests of the tables that the constants of ``file``, or the package's, were fitted to."""
+    return tuple(str(one).rpartition(" ")[2] for one in _written(file).get("sources", ()))
 
 
 @cache
-def _written(file: File) -> Mapping[str, Any]:
+def _written(file: File | None) -> Mapping[str, Any]:
+    """Return what a file, or the package's, says; raises ``InputError``."""
+    if file is None:
+        return _read(FITTED)
     try:
         return tomllib.loads(file.text())
     except tomllib.TOMLDecodeError as error:

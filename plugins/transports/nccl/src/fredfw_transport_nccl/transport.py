@@ -68,11 +68,7 @@ class Nccl(Transport):
     )
 
     def __attrs_post_init__(self) -> None:
-        """Read the constants.
-
-        Raises:
-            InputError: As ``tables.given``.
-        """
+        """Read the constants; raises ``InputError`` as ``tables.given``."""
         if self.family is not None:
             known: Sequence[str] = (self.family,)
         else:
@@ -144,20 +140,18 @@ class Nccl(Transport):
     def costs(self, call: Call, fabric: Fabric) -> Costs:
         """See ``Transport.costs``; a step is as long on all tiers, and has the latency of links in it."""
         known, machine = fabric.derived(_server), self.machine(fabric, max(call.ranks, 2), call.nodes)
-        family = machine.family
         algorithm, steps = call.algorithm, call.steps
         if algorithm == "hierarchical" and call.switched:
             algorithm = COLLNET if machine.collnet(1.0) else NVLS_TREE
         elif algorithm == "hierarchical" and "ring" in machine.facts:
             steps = steps_of(call.pattern, machine.ranks)
-        cost = terms(machine, self.fit(family), call.pattern, algorithm, call.size, steps)
+        cost = terms(machine, self.fit(machine.family), call.pattern, algorithm, call.size, steps)
         hop = cost.hops / max(call.steps, 1)
-        tiers = 1 + int(fabric.tiers.max(initial=0))
-        outer = range(tiers - 1)
+        outer = int(fabric.tiers.max(initial=0))
         return Costs(
             launch=cost.launch,
-            step=(max(hop - known.latency, 0.0), *(max(hop - known.away, 0.0) for _ in outer)),
-            efficiency=(cost.inside, *(cost.between for _ in outer)),
+            step=(max(hop - known.latency, 0.0), *(max(hop - known.away, 0.0),) * outer),
+            efficiency=(cost.inside, *(cost.between,) * outer),
             protocol=f"{PROTOCOLS[cost.protocol]} ({cost.rule})",
         )
 

@@ -74,8 +74,7 @@ class Machine:
     def nvls_tree(self, nic: float) -> float:
         """Return the same of an all-reduce in the switches of several nodes, and by trees between them (NVLS tree).
 
-        Args:
-            nic: Share of network cards' rates that is reached.
+        Of the rates of network cards, a share of ``nic`` is reached.
         """
         if self.nodes == 1:
             return 0.0
@@ -85,11 +84,7 @@ class Machine:
         return self._nvls("between", min(rate, self.each * self.nic), between)
 
     def collnet(self, nic: float) -> float:
-        """Return the bytes of buffer per second of an all-reduce in the switches between nodes; 0 where these cannot.
-
-        Args:
-            nic: Share of network cards' rates that is reached.
-        """
+        """Return the same of an all-reduce in the switches between nodes; 0 where these cannot."""
         if self.nodes == 1 or not published()["networks"][self.network].get("reduces"):
             return 0.0
         rate = self.link * self.facts["link"]
@@ -146,14 +141,7 @@ def ring_hop(machine: Machine, protocol: int) -> tuple[float, float]:
 
 
 def ring_hops(machine: Machine, protocol: int, steps: int, passes: int) -> tuple[float, float]:
-    """Return the seconds of all hops of a ring in nodes, and between nodes.
-
-    Args:
-        machine: Where.
-        protocol: Its number.
-        steps: Of the ring.
-        passes: How often data goes round the ring: twice in an all-reduce.
-    """
+    """Return the seconds of all hops of a ring in nodes, and between nodes; in an all-reduce of two ``passes``."""
     inside, between = ring_hop(machine, protocol)
     away = min(passes * (machine.nodes - 1), steps)
     return (steps - away) * inside, away * between
@@ -197,14 +185,7 @@ def collnet_hops(machine: Machine) -> tuple[float, float]:
 
 
 def expected(machine: Machine, pattern: str, size: float, steps: int) -> dict[tuple[str, int], float]:
-    """Return the seconds that the tuner expects, by algorithm and protocol.
-
-    Args:
-        machine: Where.
-        pattern: All-reduces have rings, trees and what the switch of a node does, other patterns rings.
-        size: Bytes of the per-rank buffer.
-        steps: Of a ring.
-    """
+    """Return the seconds that the tuner expects, by algorithm and protocol; a ring has so many ``steps``."""
     table, n = published(), machine.ranks
     passes = 2 if pattern == "all-reduce" else 1
     nic = table["network"]["nic"]
@@ -222,12 +203,13 @@ def expected(machine: Machine, pattern: str, size: float, steps: int) -> dict[tu
         rate = machine.rate(nic) * table["pat"]["share"]
         latency = table["pat"]["base"] * MICROSECOND + sum(pat_hops(machine))
         found[PAT, SIMPLE] = latency + size * steps / n / rate
-    if pattern == "all-reduce" and machine.nvls:
-        found["in-network", SIMPLE] = table["link"]["nvls"] * MICROSECOND + size / machine.nvls
-    if pattern == "all-reduce" and machine.nvls_tree(nic):
-        found[NVLS_TREE, SIMPLE] = sum(nvls_tree_hops(machine)) + size / machine.nvls_tree(nic)
-    if pattern == "all-reduce" and machine.collnet(nic):
-        found[COLLNET, SIMPLE] = sum(collnet_hops(machine)) + size / machine.collnet(nic)
+    if pattern == "all-reduce":
+        if machine.nvls:
+            found["in-network", SIMPLE] = table["link"]["nvls"] * MICROSECOND + size / machine.nvls
+        if machine.nvls_tree(nic):
+            found[NVLS_TREE, SIMPLE] = sum(nvls_tree_hops(machine)) + size / machine.nvls_tree(nic)
+        if machine.collnet(nic):
+            found[COLLNET, SIMPLE] = sum(collnet_hops(machine)) + size / machine.collnet(nic)
     return found
 
 
