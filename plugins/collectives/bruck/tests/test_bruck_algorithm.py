@@ -5,9 +5,11 @@ import math
 import numpy as np
 import pytest
 
+import fredfw_collective_bruck
 from fredfw import Fabric, Framework
 from fredfw.collectives import CollectiveRequest, Pattern, Schedule, check
 from fredfw.fabric import GroupView
+from fredfw.testing import CollectiveTests
 from fredfw_collective_bruck import Bruck
 
 SIZE, BANDWIDTH, ALPHA = 1e6, 1e9, 3e-6
@@ -58,3 +60,8 @@ def test_time_on_a_switch(n: int, fidelity: str) -> None:
 
 def test_an_all_gather_of_4096_is_twelve_phases() -> None:
     assert [len(phase) for phase in plan(Pattern.ALL_GATHER, 4096).phases] == [4096] * 12
+
+
+class TestBruck(CollectiveTests):
+    plugin = fredfw_collective_bruck
+    algorithms = (Bruck(),)

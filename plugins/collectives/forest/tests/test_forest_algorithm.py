@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import fredfw_collective_forest
 from fredfw import CollectiveRequest, Fabric, Framework, NodeKind, Pattern, check
 from fredfw.errors import UnsupportedError
 from fredfw.simulation import lower_bound
+from fredfw.testing import CollectiveTests
 from fredfw_collective_forest import Forest
 from fredfw_collective_forest.trees import MOST_ONE_ROOT, MOST_RANKS, MOST_ROOTS, MOST_SWITCHED
 
@@ -190,3 +192,9 @@ def test_groups_with_other_links_have_schedules_of_their_own() -> None:
     assert [len(alike) for _, alike in fabric.views(groups)] == [2]
     assert [len(alike) for _, alike in fabric.views(groups, links=True)] == [1, 1]
     assert [len(alike) for _, alike in mesh(4, 5).views(np.arange(20).reshape(4, 5), links=True)] == [4]
+
+
+class TestForest(CollectiveTests):
+    plugin = fredfw_collective_forest
+    algorithms = (Forest(), Forest(pieces=3))
+    ranks = (1, 2, 3, 4, 5, 6, 8)

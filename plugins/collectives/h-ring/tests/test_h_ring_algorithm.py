@@ -3,13 +3,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import fredfw_collective_h_ring
 from fredfw import Fabric, Framework
-from fredfw.collectives import CollectiveRequest, Pattern, Schedule, check
+from fredfw.collectives import CollectiveRequest, Pattern, Schedule
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.fabric import GroupView
+from fredfw.testing import CollectiveTests
 from fredfw_collective_h_ring import HRing
-
-SIZES = [4, 6, 12]
 
 
 def plan(pattern: Pattern, n: int, m: int, size: float = 1.0) -> Schedule:
@@ -21,15 +21,6 @@ def star(n: int, bandwidth: float, latency: float) -> Fabric:
     npu, hub = np.arange(n), np.full(n, n)
     ends = np.concatenate([npu, hub]), np.concatenate([hub, npu])
     return Fabric("star", np.append(np.zeros(n), 1), *ends, bandwidth, latency / 2, 0.0)
-
-
-@pytest.mark.parametrize("n", SIZES)
-@pytest.mark.parametrize("pattern", sorted(HRing.patterns))
-def test_it_does_what_the_pattern_promises(pattern: Pattern, n: int) -> None:
-    request = CollectiveRequest(pattern, n, 1e6)
-    for m in range(1, n + 1):
-        if n % m == 0:
-            check(HRing(m=m).plan(request, GroupView(n)), request)
 
 
 @pytest.mark.parametrize(("n", "m"), [(1024, 4), (2048, 4), (3072, 4), (4096, 4), (12, 3), (12, 12)])
@@ -77,3 +68,8 @@ def test_it_refuses_groups_that_do_not_divide() -> None:
 def test_m_is_a_positive_whole_number(m: float) -> None:
     with pytest.raises(InputError, match="m"):
         HRing(m=m)  # type: ignore[arg-type]  # bad on purpose
+
+
+class TestHRing(CollectiveTests):
+    plugin = fredfw_collective_h_ring
+    algorithms = (HRing(), HRing(m=1), HRing(m=3))

@@ -7,28 +7,16 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+import fredfw_collective_hierarchical
 from fredfw.collectives import CollectiveRequest, LevelSteps, Pattern, Schedule, balanced_shares, check
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.fabric import Capabilities, GroupView, Level
+from fredfw.testing import CollectiveTests
 from fredfw.typing import FloatArray
 from fredfw_collective_hierarchical import Hierarchical
 
 MESH = (Level(5, "line", 750e9), Level(4, "line", 750e9))  # FRED's baseline, ISCA 2025: along a row, along a column
 FRED_A = (Level(4, "switch", 3e12), Level(5, "switch", 375e9))  # the same paper's variant A
-OPTIONS: list[dict[str, Any]] = [
-    {},
-    {"orders": "reverse", "chunks": 3},
-    {"orders": "opposite", "chunks": 2},
-    {"orders": "opposite", "shares": "equal"},
-    {"steps": "by-kind"},
-    {"steps": "direct", "orders": "all", "policy": "smallest-first", "release": "drained"},
-]
-
-
-def factorisations(n: int, factors: int) -> list[tuple[int, ...]]:
-    if factors == 1:
-        return [(n,)] if n > 1 else []
-    return [(d, *rest) for d in range(2, n) if n % d == 0 for rest in factorisations(n // d, factors - 1)]
 
 
 def view(levels: tuple[Level, ...], seed: int | None = None) -> GroupView:
@@ -81,17 +69,6 @@ def effective(levels: tuple[Level, ...], **options: Any) -> float:
     group = view(levels)
     time = makespan(plan(Pattern.ALL_REDUCE, group, 1e9, **options), levels)
     return 2 * (group.size - 1) / group.size / time
-
-
-@pytest.mark.sampled
-@pytest.mark.parametrize("n", [2, 5, 6, 12, 16])
-@pytest.mark.parametrize("pattern", sorted(Hierarchical.patterns))
-def test_it_does_what_the_pattern_promises_for_all_factorisations(pattern: Pattern, n: int) -> None:
-    request = CollectiveRequest(pattern, n, 1e6)
-    for sizes in [one for factors in (1, 2, 3) for one in factorisations(n, factors)]:
-        group = view(tuple(Level(size, "ring", 1.0 + index) for index, size in enumerate(sizes)), seed=n)
-        for options in OPTIONS:
-            check(Hierarchical(**options).plan(request, group), request)
 
 
 def test_four_levels() -> None:
@@ -299,3 +276,15 @@ def test_lists_of_steps_are_checked(steps: Any) -> None:
         Hierarchical(steps=steps)
     assert caught.value.key == "steps"
     assert "the last one for all further levels" in str(caught.value.accepted)
+
+
+class TestHierarchical(CollectiveTests):
+    plugin = fredfw_collective_hierarchical
+    algorithms = (
+        Hierarchical(),
+        Hierarchical(orders="reverse", chunks=3),
+        Hierarchical(orders="opposite", chunks=2),
+        Hierarchical(orders="opposite", shares="equal"),
+        Hierarchical(steps="by-kind"),
+        Hierarchical(steps="direct", orders="all", policy="smallest-first", release="drained"),
+    )

@@ -3,9 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import fredfw_collective_in_network
 from fredfw.collectives import CollectiveRequest, Pattern, Schedule, check
 from fredfw.errors import UnsupportedError
 from fredfw.fabric import Capabilities, GroupView
+from fredfw.testing import CollectiveTests
 from fredfw_collective_in_network import InNetwork
 
 
@@ -90,3 +92,8 @@ def test_the_refusal_says_what_the_network_lacks(
 def test_it_asks_for_no_more_than_the_pattern_needs(pattern: Pattern, reduces: bool, multicasts: bool) -> None:
     request = CollectiveRequest(pattern, 4, 1.0)
     check(InNetwork().plan(request, view(4, reduces=reduces, multicasts=multicasts)), request)
+
+
+class TestInNetwork(CollectiveTests):
+    plugin = fredfw_collective_in_network
+    algorithms = (InNetwork(),)

@@ -8,8 +8,11 @@ import pytest
 from msccl_files import pair, step, xml
 
 import fredfw
+import fredfw_collective_msccl
+from fredfw import Framework
 from fredfw.errors import InputError, UnsupportedError
-from fredfw_collective_msccl import Msccl
+from fredfw.testing import CollectiveTests, ExporterTests
+from fredfw_collective_msccl import Msccl, MscclExporter, Mscclpp
 
 
 def _named(folder: Path, content: str) -> Path:
@@ -100,3 +103,31 @@ def test_a_wrong_file_is_refused_before_anything_runs(tmp_path: Path) -> None:
     path = _named(tmp_path, pair().replace('type="rrc"', 'type="r"', 1))
     with pytest.raises(InputError, match=r"algorithm\.xml: GPU 0, threadblock 0, step 1: leaves wrong data"):
         fredfw.Framework().simulate_collective(_switch(2), "all-reduce", size=4, algorithm="msccl", file=str(path))
+
+
+HERE = Path(__file__).parent
+
+
+_FRAMEWORK = Framework()
+
+
+_SMALL = (_FRAMEWORK.topology("switch", npus=2).build(), _FRAMEWORK.topology("fully-connected", npus=2).build())
+
+
+class TestMsccl(CollectiveTests):
+    plugin = fredfw_collective_msccl
+    algorithms = (
+        Msccl(file=HERE / "pair.xml"),  # type: ignore[arg-type]  # as a user names it
+        Mscclpp(file=HERE / "pair.json"),  # type: ignore[arg-type]
+    )
+    ranks = (1, 2)
+    fabrics = _SMALL
+
+
+class TestMscclExporter(ExporterTests):
+    plugin = fredfw_collective_msccl
+    exporters = (MscclExporter(), MscclExporter(protocol="LL"))
+    results = tuple(
+        _FRAMEWORK.simulate_collective(_SMALL[0], pattern, size="1 MB", algorithm="direct")
+        for pattern in ("all-reduce", "all-to-all", "point-to-point")
+    )

@@ -5,10 +5,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+import fredfw_collective_recursive_halving_doubling
 from fredfw import Fabric, Framework
 from fredfw.collectives import CollectiveRequest, Pattern, Schedule
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.fabric import GroupView
+from fredfw.testing import CollectiveTests
 from fredfw_collective_recursive_halving_doubling import RecursiveHalvingDoubling
 
 SIZE, BANDWIDTH, ALPHA = 1e6, 1e9, 3e-6
@@ -99,3 +101,8 @@ def test_auto_tries_doubling_for_an_all_reduce_only() -> None:
 def test_options_are_checked() -> None:
     with pytest.raises(InputError, match="method"):
         RecursiveHalvingDoubling(method="tripling")
+
+
+class TestHalvingDoubling(CollectiveTests):
+    plugin = fredfw_collective_recursive_halving_doubling
+    algorithms = (RecursiveHalvingDoubling(), RecursiveHalvingDoubling(method="doubling"))

@@ -5,10 +5,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+import fredfw_collective_ring
 from fredfw import Framework
 from fredfw.collectives import CollectiveRequest, Pattern, Schedule, check
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.fabric import GroupView, IdealTransport, Level
+from fredfw.testing import CollectiveTests
 from fredfw_collective_ring import Ring
 
 FRAMEWORK = Framework()
@@ -150,3 +152,8 @@ def test_rotated_rings_need_nodes() -> None:
     torus = GroupView(16, levels, np.stack(np.divmod(np.arange(16), 4), axis=1), independent=True)
     assert not Ring(rotated=True).worthwhile(torus)
     assert Ring(rotated=True).worthwhile(nodes_of(4, 2))
+
+
+class TestRing(CollectiveTests):
+    plugin = fredfw_collective_ring
+    algorithms = (Ring(), Ring(chunks=3))

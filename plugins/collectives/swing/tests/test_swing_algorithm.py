@@ -5,8 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+import fredfw_collective_swing
 from fredfw import CollectiveRequest, Fabric, Framework, GroupView, Level, Pattern, check
 from fredfw.errors import UnsupportedError
+from fredfw.testing import CollectiveTests
 from fredfw.testing.fabrics import views
 from fredfw_collective_swing import Swing
 
@@ -97,3 +99,8 @@ def test_all_data_at_each_step_needs_a_power_of_two() -> None:
     view = GroupView(12, (Level(12, "ring", 1.0),), np.arange(12)[:, None])
     with pytest.raises(UnsupportedError, match="12 positions in a level, which is not a power of two"):
         Swing(method="latency").plan(CollectiveRequest(Pattern.ALL_REDUCE, 12, S), view)
+
+
+class TestSwing(CollectiveTests):
+    plugin = fredfw_collective_swing
+    algorithms = (Swing(),)

@@ -4,9 +4,11 @@ import networkx as nx
 import numpy as np
 import pytest
 
+import fredfw_collective_tacos
 from fredfw import CollectiveRequest, Fabric, Framework, NodeKind, Pattern, check
 from fredfw.errors import UnsupportedError
 from fredfw.simulation import lower_bound
+from fredfw.testing import CollectiveTests
 from fredfw_collective_tacos import Tacos
 from fredfw_collective_tacos.network import Ways
 from fredfw_collective_tacos.synthesis import best, in_link_bound
@@ -120,3 +122,9 @@ def test_it_says_why_it_cannot() -> None:
             continue
         with pytest.raises(UnsupportedError, match=reason):
             algorithm.plan(request, view)
+
+
+class TestTacos(CollectiveTests):
+    plugin = fredfw_collective_tacos
+    algorithms = (Tacos(seeds=2),)
+    ranks = (1, 2, 3, 4, 5, 6, 8, 9)

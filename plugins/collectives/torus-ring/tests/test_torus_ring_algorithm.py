@@ -7,18 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+import fredfw_collective_torus_ring
 from fredfw import CollectiveRequest, GroupView, Level, Pattern, Schedule, balanced_shares, check
 from fredfw.errors import InputError, UnsupportedError
+from fredfw.testing import CollectiveTests
 from fredfw.typing import FloatArray
 from fredfw_collective_torus_ring import TorusRing, busy_times
-
-OPTIONS: list[dict[str, Any]] = [{}, {"shares": "equal", "chunks": 2}]
-
-
-def factorisations(n: int, factors: int) -> list[tuple[int, ...]]:
-    if factors == 1:
-        return [(n,)] if n > 1 else []
-    return [(d, *rest) for d in range(2, n) if n % d == 0 for rest in factorisations(n // d, factors - 1)]
 
 
 def torus(*sizes: int, two_way: bool = True) -> tuple[Level, ...]:
@@ -51,18 +45,6 @@ def link_bytes(schedule: Schedule, group: GroupView) -> FloatArray:
         assert (up | ((hop[ranks, moved] + 1) % sizes == 0)).all()  # and to a neighbour
         np.add.at(total, (phase.source, moved, np.where(up, 0, 1)), phase.repeat * schedule.row_bytes(phase))
     return total
-
-
-@pytest.mark.sampled
-@pytest.mark.parametrize("n", [2, 5, 6, 8])
-@pytest.mark.parametrize("pattern", sorted(TorusRing.patterns))
-def test_it_does_what_the_pattern_promises_for_all_factorisations(pattern: Pattern, n: int) -> None:
-    request = CollectiveRequest(pattern, n, 1e6)
-    for sizes in [one for factors in (1, 2, 3) for one in factorisations(n, factors)]:
-        for two_way in (True, False):
-            group = view(torus(*sizes, two_way=two_way), seed=n)
-            for options in OPTIONS:
-                check(TorusRing(**options).plan(request, group), request)
 
 
 def test_four_levels() -> None:
@@ -171,3 +153,8 @@ def test_groups_that_it_refuses(group: GroupView, reason: str) -> None:
 def test_options_are_checked(option: str, value: object) -> None:
     with pytest.raises(InputError, match=option):
         TorusRing(**{option: value})  # type: ignore[arg-type]  # bad on purpose
+
+
+class TestTorusRing(CollectiveTests):
+    plugin = fredfw_collective_torus_ring
+    algorithms = (TorusRing(), TorusRing(shares="equal", chunks=2))

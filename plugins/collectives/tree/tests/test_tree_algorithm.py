@@ -6,17 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+import fredfw_collective_tree
 from fredfw import Fabric, Framework
 from fredfw.collectives import CollectiveRequest, Pattern, Phase, Schedule, check
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.fabric import GroupView, Level
+from fredfw.testing import CollectiveTests
 from fredfw_collective_tree import Tree
 
-SIZES = [2, 3, 5, 8, 13]
-OPTIONS: list[dict[str, Any]] = [
-    {},
-    *({"shape": shape, "chunks": chunks} for shape in ("binary", "double-binary") for chunks in (1, 3, 8)),
-]
 SIZE, BANDWIDTH, ALPHA = 1e6, 1e9, 3e-6
 
 
@@ -30,15 +27,6 @@ def duration(pattern: str, n: int, root: int = 0, *, alpha: float = ALPHA, **opt
     ends = np.concatenate([npu, hub]), np.concatenate([hub, npu])
     fabric = Fabric("star", np.append(np.zeros(n), 1), *ends, BANDWIDTH, alpha / 2, 0.0)
     return Framework().simulate_collective(fabric, pattern, size=SIZE, algorithm="tree", root=root, **options).duration
-
-
-@pytest.mark.parametrize("n", SIZES)
-@pytest.mark.parametrize("pattern", sorted(Tree.patterns))
-def test_it_does_what_the_pattern_promises(pattern: Pattern, n: int) -> None:
-    for options in OPTIONS:
-        for root in {0, 1 % n, n // 2, n - 1} if pattern.rooted else {0}:
-            request = CollectiveRequest(pattern, n, 1e6, root)
-            check(Tree(**options).plan(request, GroupView(n)), request)
 
 
 @pytest.mark.parametrize("n", [2, 3, 4, 5, 8, 9, 33, 1024, 4096])
@@ -179,3 +167,13 @@ def test_trees_of_nodes_need_nodes_and_do_an_all_reduce() -> None:
         Tree(shape="nodes").plan(CollectiveRequest(Pattern.BROADCAST, 8, SIZE), nodes_of(4, 2))
     assert not Tree(shape="nodes").worthwhile(GroupView(8))
     assert Tree(shape="nodes").worthwhile(nodes_of(4, 2))
+
+
+class TestTree(CollectiveTests):
+    plugin = fredfw_collective_tree
+    algorithms = (
+        Tree(),
+        Tree(shape="binary", chunks=3),
+        Tree(shape="double-binary"),
+        Tree(shape="double-binary", chunks=3),
+    )

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from hypothesis import example, given, strategies as st
 
+import fredfw_collective_wrht
 from fredfw import Fabric, Framework
-from fredfw.collectives import CollectiveRequest, Pattern, Phase, Schedule, check
+from fredfw.collectives import CollectiveRequest, Pattern, Phase, Schedule
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.fabric import GroupView, Level
+from fredfw.testing import CollectiveTests
 from fredfw.typing import BoolArray, IntArray
 from fredfw_collective_wrht import Wrht, exchange_wavelengths
 
-SIZES = [2, 3, 7, 8, 16, 33]
-OPTIONS: list[dict[str, Any]] = [{}, {"m": 2}, {"m": 3}, {"m": 4, "all_to_all": False}, {"all_to_all": False}]
 # Nodes, wavelengths and steps: 2 ceil(log_m N), or one less where those left can exchange (Dai et al., ICPP 2023).
 PUBLISHED = [(1024, 16, 4), (1024, 64, 3)]
 MORE = [(1024, 4, 7), (1024, 256, 3), (4096, 64, 4), (4096, 256, 3)]
@@ -76,15 +76,6 @@ def levels_of_tree(n: int, m: int) -> int:
     while m**levels < n:
         levels += 1
     return levels
-
-
-@pytest.mark.parametrize("n", SIZES)
-def test_it_does_what_the_pattern_promises(n: int) -> None:
-    request = CollectiveRequest(Pattern.ALL_REDUCE, n, 1e6)
-    for lanes in (1, 2, 5):
-        for kind in ("ring", "line"):
-            for options in OPTIONS:
-                check(Wrht(**options).plan(request, view(n, lanes, kind, seed=n)), request)
 
 
 @pytest.mark.parametrize(
@@ -210,3 +201,8 @@ def test_the_refusal_says_what_the_group_is(levels: tuple[Level, ...], reason: s
 def test_options_are_checked(option: str, value: object) -> None:
     with pytest.raises(InputError, match=option):
         Wrht(**{option: value})  # type: ignore[arg-type]  # bad on purpose
+
+
+class TestWrht(CollectiveTests):
+    plugin = fredfw_collective_wrht
+    algorithms = (Wrht(), Wrht(m=2), Wrht(m=3), Wrht(m=4, all_to_all=False))

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import pytest
 
+import fredfw_sharing_roce
 from fredfw import Framework, SharingPolicy
 from fredfw.errors import InputError, UnsupportedError
+from fredfw.testing import SharingPolicyTests
 from fredfw_sharing_roce import Dcqcn, Dctcp, Hpcc, Pfc, Timely
 
 
@@ -104,3 +107,21 @@ def test_long_flows_take_bytes_over_their_stable_rate(
         fabric.with_defaults(sharing=policy), "gather", size=size, algorithm="direct"
     )
     assert result.duration == pytest.approx(2 / 3 * size / (share * capacity), rel=0.02)
+
+
+class TestRoce(SharingPolicyTests):
+    plugin = fredfw_sharing_roce
+    policies = (
+        Dcqcn(),
+        Dcqcn(delay=4e-6, start=(5e9 / 8,)),
+        Dctcp(thresholds="by-rate"),
+        Timely(),
+        Timely(variant="original"),
+        Pfc(),
+    )
+
+
+class TestHpcc(SharingPolicyTests):
+    plugin = fredfw_sharing_roce
+    policies = (Hpcc(increase=10e9 / 8),)  # so that it converges soon
+    expected_failures: ClassVar[Mapping[str, str]] = {"no_capacity_is_wasted": "links are kept at 95 %"}

@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
+import fredfw_transport_alpha_beta
 from fredfw import Fabric, Framework
 from fredfw.errors import InputError
+from fredfw.testing import TransportTests
 from fredfw_topology_cluster import Cluster
 from fredfw_topology_switch import Switch
 from fredfw_transport_alpha_beta import AlphaBeta
@@ -76,3 +78,8 @@ def test_it_refuses_bad_numbers(fields: dict[str, Any], message: str) -> None:
 def test_it_refuses_values_for_tiers_that_are_not_there() -> None:
     with pytest.raises(InputError, match="step: 2 values for the 1 tier of 'switch of 4'"):
         duration(star(4, step=["1 us", "2 us"]))
+
+
+class TestAlphaBeta(TransportTests):
+    plugin = fredfw_transport_alpha_beta
+    transports = (AlphaBeta(), AlphaBeta(launch=1e-5, step=(1e-6,), message=(1e-6,), efficiency=(0.8,), cap=1e9))

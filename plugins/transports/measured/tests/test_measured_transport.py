@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+import fredfw_transport_measured
 from fredfw import Fabric, File, Framework
 from fredfw.errors import InputError, UnsupportedError
+from fredfw.testing import TransportTests
 from fredfw_topology_cluster import Cluster
 from fredfw_topology_switch import Switch
 from fredfw_transport_measured import Measured
@@ -120,3 +122,8 @@ def test_it_refuses_bad_tables(tmp_path: Path, text: str, message: str) -> None:
         Measured(file=File.at(path))
     with pytest.raises(InputError, match="cannot be read"):
         Measured(file=File.at(tmp_path / "none.csv"))
+
+
+class TestMeasured(TransportTests):
+    plugin = fredfw_transport_measured
+    transports = (Measured(file=File.at(Path(__file__).with_name("table.csv"))),)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import fredfw_transport_nccl
 from fredfw import Fabric, File, Framework, Pattern
 from fredfw.errors import InputError
 from fredfw.experiment.cell.variation import Variation, changed as changed_by
@@ -13,6 +14,7 @@ from fredfw.experiment.file.spec import Experiment
 from fredfw.experiment.results import RunResult
 from fredfw.experiment.why import critical_path
 from fredfw.fabric import IdealTransport
+from fredfw.testing import TransportTests
 from fredfw_collective_tree import Tree
 from fredfw_topology_cluster import Cluster
 from fredfw_topology_switch import Switch
@@ -355,3 +357,8 @@ def test_a_job_fails_with_a_network_card_and_restarts() -> None:
     jobs = {"jobs": [{"name": name, "npus": 8, **work} for name in "ab"]}
     with pytest.raises(InputError, match=r"fabrics\.f\.events: .*several jobs.*then = 'reroute'"):
         cell(jobs, card)
+
+
+class TestNccl(TransportTests):
+    plugin = fredfw_transport_nccl
+    transports = (Nccl(family="h100"), Nccl(family="a100"))

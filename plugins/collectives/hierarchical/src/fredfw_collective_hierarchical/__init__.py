@@ -184,10 +184,9 @@ class Hierarchical(CollectiveAlgorithm):
 
     def _part(self, request: CollectiveRequest, steps: LevelSteps, order: tuple[int, ...], share: float) -> Schedule:
         part = steps.schedule(request.pattern, request.size * share, order)
-        phases = part.phases
         if len(order) < 2:
-            phases = tuple(evolve(phase, channel=-1) for phase in phases)
-        return evolve(part, phases=phases, policy=self.policy, release=self.release)
+            return evolve(part, phases=tuple(evolve(phase, channel=-1) for phase in part.phases))
+        return evolve(part, policy=self.policy, release=self.release)
 
 
 _CHUNKS = 1, 2, 4, 8, 16
