@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import count
-from typing import Any, ClassVar
-
-from attrs import frozen
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import fredfw
+from fredfw_collective_msccl import plan
 from fredfw_collective_msccl.proof import Proved, proved
 from fredfw_collective_msccl.reading import read
 
@@ -28,24 +29,16 @@ def xml(
     collective: str, loop: int, gpus: Sequence[Sequence[Block]], sizes: tuple[int, int, int], **more: int | str
 ) -> str:
     """Return a file; who is waited for is filled in."""
-    attributes: dict[str, int | str] = {
-        "name": "test",
-        "proto": "Simple",
-        "nchannels": 1 + max((block[2] for gpu in gpus for block in gpu), default=0),
-        "nchunksperloop": loop,
-        "ngpus": len(gpus),
-        "coll": collective,
-        "inplace": 1,
-        "outofplace": 0,
-        "minBytes": 0,
-        "maxBytes": 0,
-    }
-    lines = [f"<algo {_text(attributes | more)}>"]
+    channels = 1 + max((block[2] for gpu in gpus for block in gpu), default=0)
+    named: dict[str, int | str] = {"name": "test", "proto": "Simple", "nchannels": channels, "nchunksperloop": loop}
+    named |= {"ngpus": len(gpus), "coll": collective, "inplace": 1, "outofplace": 0, "minBytes": 0, "maxBytes": 0}
+    attributes = " ".join(f'{key}="{value}"' for key, value in (named | more).items())
+    lines = [f"<algo {attributes}>"]
     for number, gpu in enumerate(gpus):
         lines.append(f'<gpu id="{number}" i_chunks="{sizes[0]}" o_chunks="{sizes[1]}" s_chunks="{sizes[2]}">')
         for at, (send, receive, channel, steps) in enumerate(gpu):
             lines.append(f'<tb id="{at}" send="{send}" recv="{receive}" chan="{channel}">')
-            for here, one in zip(count(), steps):
+            for here, one in enumerate(steps):
                 awaited = any(f'depid="{at}" deps="{here}"' in other for block in gpu for other in block[3])
                 lines.append(one.replace("NUMBER", str(here)).replace("HAS", str(int(awaited))))
             lines.append("</tb>")
@@ -53,12 +46,11 @@ def xml(
     return "\n".join([*lines, "</algo>", ""])
 
 
-def _text(attributes: Mapping[str, int | str]) -> str:
-    return " ".join(f'{key}="{value}"' for key, value in attributes.items())
-
-
-def proof(content: str) -> Proved:
-    return proved(read(content.encode(), "test.xml"), "test.xml")
+def proof(content: str | dict[str, Any]) -> Proved:
+    """Return what an XML file, or a plan, does."""
+    if isinstance(content, str):
+        return proved(read(content.encode(), "test.xml"), "test.xml")
+    return proved(plan.read(json.dumps(content).encode(), "plan.json"), "plan.json")
 
 
 def rounds(done: Proved) -> list[int]:
@@ -84,43 +76,15 @@ def pair(**more: int | str) -> str:
     )
 
 
-def simulated(done: Proved, fidelity: str, latency: float) -> float:
-    """Return how many chunk times ``done`` takes where each GPU has a link to each other.
-
-    Args:
-        done: What to run.
-        fidelity: How.
-        latency: Of each link, in chunk times.
-    """
-    pattern = done.layout.pattern or fredfw.Pattern.ALL_REDUCE
-    ranks, size = done.layout.ranks, done.layout.whole * _CHUNK
-    request = fredfw.CollectiveRequest(pattern, ranks, size, done.layout.root)
-    framework = fredfw.Framework()
-    framework.plugins.register(_Plugin(done.schedule(request)), "given")
-    time = _CHUNK / _RATE
-    fabric = framework.topology(
-        "fully-connected", npus=ranks, link_bandwidth=_RATE, link_latency=latency * time
-    ).build()
-    options: dict[str, Any] = {"size": size, "algorithm": "given", "fidelity": fidelity, "root": request.root}
-    return framework.simulate_collective(fabric, pattern, **options).duration / time
-
-
-class _Plugin:
-    def __init__(self, schedule: fredfw.Schedule) -> None:
-        self._schedule = schedule
-
-    @fredfw.hookimpl
-    def fredfw_collectives(self) -> list[type[fredfw.CollectiveAlgorithm]]:
-        given = self._schedule
-
-        @frozen
-        class Given(fredfw.CollectiveAlgorithm):
-            """A schedule that is there already."""
-
-            name: ClassVar[str] = "given"
-            patterns: ClassVar[frozenset[fredfw.Pattern]] = frozenset(fredfw.Pattern)
-
-            def schedule(self, request: fredfw.CollectiveRequest, view: fredfw.GroupView) -> fredfw.Schedule:
-                return given
-
-        return [Given]
+def simulated(content: str | dict[str, Any], fidelity: str, latency: float) -> float:
+    """Return how many chunk times a file takes where each GPU has a link of such a latency to each other."""
+    layout, time = proof(content).layout, _CHUNK / _RATE
+    framework, ranks = fredfw.Framework(), layout.ranks
+    link = {"link_bandwidth": _RATE, "link_latency": latency * time}
+    fabric = framework.topology("fully-connected", npus=ranks, **link).build()
+    call: dict[str, Any] = {"size": layout.whole * _CHUNK, "root": layout.root, "fidelity": fidelity}
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "file")
+        path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+        call |= {"algorithm": "msccl" if isinstance(content, str) else "mscclpp", "file": str(path)}
+        return framework.simulate_collective(fabric, layout.pattern or "all-reduce", **call).duration / time

@@ -24,34 +24,30 @@ def test_a_pair_sends_each_half_there_and_back() -> None:
 
 @pytest.mark.parametrize("fidelity", _FIDELITIES)
 def test_a_pair_takes_two_rounds(fidelity: str) -> None:
-    assert simulated(proof(pair()), fidelity, _LATENCY) == pytest.approx(2 * (1 + _LATENCY), rel=1e-12)
+    assert simulated(pair(), fidelity, _LATENCY) == pytest.approx(2 * (1 + _LATENCY), rel=1e-12)
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        pytest.param(
+        (
             pair().replace('type="rrc"', 'type="r"', 1),
             "GPU 0, threadblock 0, step 2|leaves wrong data: output chunk 0 has chunk 0 of GPUs 1, "
             "and needs chunk 0 of GPUs 0, 1",
-            id="copies-where-it-must-add",
         ),
-        pytest.param(
+        (
             pair().replace('srcoff="1"', 'srcoff="0"', 1),
             "GPU 1, threadblock 0, step 1: adds chunk 0 of GPUs 0 to chunk 1 of GPUs 1",
-            id="other-chunk",
         ),
-        pytest.param(
+        (
             pair().replace('type="r" srcbuf="i" srcoff="1"', 'type="rrc" srcbuf="i" srcoff="1"', 1),
             "GPU 0, threadblock 0, step 3: adds chunk 1 of GPUs 0, 1 to chunk 1 of GPUs 0, which counts contributions",
-            id="adds-twice",
         ),
-        pytest.param(
+        (
             pair().replace('i_chunks="2"', 'i_chunks="1"', 1),
             "GPU 0, threadblock 0, step 0: uses input chunks 1 to 1 of GPU 0, which has 1",
-            id="outside",
         ),
-        pytest.param(
+        (
             xml(
                 "allreduce",
                 2,
@@ -59,29 +55,24 @@ def test_a_pair_takes_two_rounds(fidelity: str) -> None:
                 (2, 0, 0),
             ),
             "GPU 1, threadblock 0, step 0: receives 1 chunks, of which GPU 0, threadblock 0, step 0 sends 2",
-            id="counts-differ",
         ),
-        pytest.param(
+        (
             xml("allgather", 2, [[(1, -1, 0, [step("s", "o0")])], []], (0, 2, 0)),
             "GPU 0, threadblock 0, step 0: sends what GPU 1 never receives",
-            id="unread",
         ),
-        pytest.param(
+        (
             xml("allgather", 2, [[], [(-1, 0, 3, [step("r", "o0", "o0")])]], (0, 2, 0)),
             "GPU 1, threadblock 0, step 0: never runs: it waits for data from GPU 0 on channel 3",
-            id="nothing-sent",
         ),
-        pytest.param(
+        (
             xml("allgather", 2, [[(1, -1, 0, [step("s", "o1")])], [(-1, 0, 0, [step("r", "o0", "o0")])]], (0, 2, 0)),
             "GPU 0, threadblock 0, step 0: reads output chunk 1 of GPU 0, where nothing has been put",
-            id="nothing-there",
         ),
-        pytest.param(
+        (
             xml("allgather", 2, [[], []], (0, 2, 0)),
             "GPU 0: no step puts it there: output chunk 1 has nothing, and needs chunk 1 of GPUs 1",
-            id="nothing-done",
         ),
-        pytest.param(
+        (
             xml(
                 "custom",
                 1,
@@ -89,7 +80,6 @@ def test_a_pair_takes_two_rounds(fidelity: str) -> None:
                 (1, 0, 0),
             ),
             "GPU 0, threadblock 0, step 0: never runs: it waits for step 0 of threadblock 1, which is at step 0",
-            id="circle",
         ),
     ],
 )
@@ -145,14 +135,14 @@ def _late(sends: int, *, waits: bool = True) -> str:
     ("sends", "chunk_times"),
     [
         # The slots hold eight sends. More wait until the first is received, when all 72 chunks have arrived.
-        pytest.param(8, 72 + _LATENCY, id="all-have-a-slot"),
-        pytest.param(9, 72 + _LATENCY + 1 + _LATENCY, id="one-waits"),
-        pytest.param(16, 72 + _LATENCY + 8 + _LATENCY, id="eight-wait"),
+        (8, 72 + _LATENCY),
+        (9, 72 + _LATENCY + 1 + _LATENCY),
+        (16, 72 + _LATENCY + 8 + _LATENCY),
     ],
 )
 def test_a_send_waits_for_a_slot(sends: int, chunk_times: float, fidelity: str) -> None:
-    assert simulated(proof(_late(sends)), fidelity, _LATENCY) == pytest.approx(chunk_times, rel=1e-12)
-    assert simulated(proof(_late(sends, waits=False)), fidelity, _LATENCY) == pytest.approx(72 + _LATENCY, rel=1e-12)
+    assert simulated(_late(sends), fidelity, _LATENCY) == pytest.approx(chunk_times, rel=1e-12)
+    assert simulated(_late(sends, waits=False), fidelity, _LATENCY) == pytest.approx(72 + _LATENCY, rel=1e-12)
 
 
 def test_full_slots_can_get_a_threadblock_stuck() -> None:
@@ -179,10 +169,10 @@ def test_a_threadblock_does_one_step_after_the_other(fidelity: str) -> None:
         [(0, -1, 0, [step("s", "i0", cnt=10)])],
         [(-1, 0, 0, [step("r", "s0", "s0"), step("r", "s1", "s1")])],
     ]
-    taken = simulated(proof(xml("custom", 10, gpus, (10, 0, 10))), fidelity, _LATENCY)
+    taken = simulated(xml("custom", 10, gpus, (10, 0, 10)), fidelity, _LATENCY)
     assert taken == pytest.approx(10 + _LATENCY + 2 + _LATENCY, rel=1e-12)
     gpus[0] = [(-1, 1, 0, [receive]), (2, -1, 0, sends)]  # in threadblocks of their own they do not wait
-    apart = simulated(proof(xml("custom", 10, gpus, (10, 0, 10))), fidelity, _LATENCY)
+    apart = simulated(xml("custom", 10, gpus, (10, 0, 10)), fidelity, _LATENCY)
     assert apart == pytest.approx(10 + _LATENCY, rel=1e-12)
 
 
@@ -194,5 +184,5 @@ def test_a_step_waits_for_the_step_that_it_names(fidelity: str) -> None:
         [(-1, 0, 0, [step("r", "s0", "s0", 4)]), (2, -1, 0, [forward])],
         [(-1, 1, 0, [step("r", "s0", "s0")])],
     ]
-    taken = simulated(proof(xml("custom", 4, gpus, (4, 0, 4))), fidelity, _LATENCY)
+    taken = simulated(xml("custom", 4, gpus, (4, 0, 4)), fidelity, _LATENCY)
     assert taken == pytest.approx(4 + _LATENCY + 1 + _LATENCY, rel=1e-12)

@@ -7,19 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msccl_files import rounds, simulated
+from msccl_files import proof, rounds, simulated
 
 from fredfw import limits
 from fredfw.errors import InputError, LimitError
 from fredfw_collective_msccl.plan import read
-from fredfw_collective_msccl.proof import Proved, proved
 
 _LATENCY = 0.25
 _PAIR: dict[str, Any] = json.loads((Path(__file__).parent / "pair.json").read_text(encoding="utf-8"))
-
-
-def _done(content: object) -> Proved:
-    return proved(read(json.dumps(content).encode(), "plan.json"), "plan.json")
 
 
 def _pair(change: Callable[[dict[str, Any]], object] = lambda _: None) -> dict[str, Any]:
@@ -34,7 +29,7 @@ def _ops(content: dict[str, Any], gpu: int = 0) -> list[dict[str, Any]]:
 
 
 def test_reads_of_others_and_puts_are_transfers() -> None:
-    done = _done(_pair())
+    done = proof(_pair())
     assert rounds(done) == [1, 2, 1, 2]
     assert [(one.source, one.destination, one.chunks, one.reduces) for one in done.transfers] == [
         (1, 0, (0,), True),
@@ -47,7 +42,7 @@ def test_reads_of_others_and_puts_are_transfers() -> None:
 
 @pytest.mark.parametrize("fidelity", ["compressed", "exact"])
 def test_a_put_waits_for_what_it_sends(fidelity: str) -> None:
-    assert simulated(_done(_pair()), fidelity, _LATENCY) == pytest.approx(2 * (1 + _LATENCY), rel=1e-12)
+    assert simulated(_pair(), fidelity, _LATENCY) == pytest.approx(2 * (1 + _LATENCY), rel=1e-12)
 
 
 def _block(*ops: dict[str, Any]) -> dict[str, Any]:
@@ -116,17 +111,17 @@ def _gather(*, get: bool, signal: str = "signal") -> dict[str, Any]:
 @pytest.mark.parametrize("fidelity", ["compressed", "exact"])
 @pytest.mark.parametrize("get", [True, False])
 def test_both_ways_to_gather_take_a_round(get: bool, fidelity: str) -> None:
-    done = _done(_gather(get=get))
+    done = proof(_gather(get=get))
     assert [(one.source, one.destination, one.chunks) for one in done.transfers] in (
         [(1, 0, (1,)), (0, 1, (0,))],
         [(0, 1, (0,)), (1, 0, (1,))],
     )
-    assert simulated(done, fidelity, _LATENCY) == pytest.approx(1 + _LATENCY, rel=1e-12)
+    assert simulated(_gather(get=get), fidelity, _LATENCY) == pytest.approx(1 + _LATENCY, rel=1e-12)
 
 
 def test_a_relaxed_signal_does_not_order_memory() -> None:
     with pytest.raises(InputError, match="nothing says which of them comes first"):
-        _done(_gather(get=True, signal="rlxsignal"))
+        proof(_gather(get=True, signal="rlxsignal"))
 
 
 @pytest.mark.parametrize("fidelity", ["compressed", "exact"])
@@ -134,9 +129,9 @@ def test_a_get_waits_for_the_one_who_gets(fidelity: str) -> None:
     # GPU 1 puts three chunks to GPU 0. When they are there, GPU 0 gets one of another thread block's.
     get = [_WAIT, _op("get", _there(0), _of("s", 0))]
     put = [_op("put", _of("i", 0, 3), _there(0, 3)), _SIGNAL]
-    done = _done(_plan("custom", [[_block(*get)], [_block(*put)]], (3, 3, 1)))
-    assert [one.room for one in done.transfers] == [(), (0,)]
-    assert simulated(done, fidelity, _LATENCY) == pytest.approx(3 + _LATENCY + 1 + _LATENCY, rel=1e-12)
+    content = _plan("custom", [[_block(*get)], [_block(*put)]], (3, 3, 1))
+    assert [one.room for one in proof(content).transfers] == [(), (0,)]
+    assert simulated(content, fidelity, _LATENCY) == pytest.approx(3 + _LATENCY + 1 + _LATENCY, rel=1e-12)
 
 
 def test_threadblocks_meet_at_barriers() -> None:
@@ -145,64 +140,47 @@ def test_threadblocks_meet_at_barriers() -> None:
         second = _block(*ops, _op("copy", _of("s", 0), _of("o", 0)))
         return _plan("custom", [[first, second], []], (1, 1, 1))
 
-    _done(plan(_op("barrier", barrier_id=0, num_threadblocks=2)))
+    proof(plan(_op("barrier", barrier_id=0, num_threadblocks=2)))
     with pytest.raises(InputError, match="GPU 0, threadblock 1, step 0: reads scratch chunk 0 of GPU 0"):
-        _done(plan())
+        proof(plan())
     message = "GPU 0, threadblock 0, step 1: never runs: it waits for 3 threadblocks at barrier 0, where 2 are"
     with pytest.raises(InputError, match=message):
-        _done(plan(_op("barrier", barrier_id=0, num_threadblocks=3)))
+        proof(plan(_op("barrier", barrier_id=0, num_threadblocks=3)))
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        pytest.param(
+        (
             lambda plan: _ops(plan)[0].update(name="glres"),
             r"^plan\.json: GPU 0, threadblock 0, step 0: unsupported operation 'glres'",
-            id="multicast",
         ),
-        pytest.param(
-            lambda plan: _ops(plan)[1].update(name="ppkt"), "step 1: unsupported operation 'ppkt'", id="packet"
-        ),
-        pytest.param(
-            lambda plan: _ops(plan)[0].update(channel_type="switch"), "unsupported channel type 'switch'", id="switch"
-        ),
-        pytest.param(
+        (lambda plan: _ops(plan)[1].update(name="ppkt"), "step 1: unsupported operation 'ppkt'"),
+        (lambda plan: _ops(plan)[0].update(channel_type="switch"), "unsupported channel type 'switch'"),
+        (
             lambda plan: _ops(plan)[0].update(tbg_info={"tb_id": 0, "tbg_size": 2}),
             "unsupported: threadblocks that share an operation",
-            id="shared",
         ),
-        pytest.param(lambda plan: plan.update(collective="sort"), "unsupported collective 'sort'", id="collective"),
-        pytest.param(lambda plan: plan.pop("gpus"), "gpus: has no gpus", id="no-gpus"),
-        pytest.param(lambda plan: plan.update(gpus=[]), "gpus: GPUs are not numbered", id="no-gpu"),
-        pytest.param(lambda plan: plan["gpus"].reverse(), "GPUs are not numbered", id="numbers"),
-        pytest.param(lambda plan: plan.update(gpus=[3]), "'3' is not an object", id="no-object"),
-        pytest.param(lambda plan: _ops(plan)[2].update(channel_ids=[1]), "step 2: channel_ids is 1", id="channel"),
-        pytest.param(
-            lambda plan: _ops(plan)[0]["dst_buff"][1].update(buffer_id=4), "step 0: buffer_id is 4", id="buffer"
-        ),
-        pytest.param(
-            lambda plan: _ops(plan)[0]["src_buff"][0].update(size=2), "sources and destinations of rres", id="sizes"
-        ),
-        pytest.param(
+        (lambda plan: plan.update(collective="sort"), "unsupported collective 'sort'"),
+        (lambda plan: plan.pop("gpus"), "gpus: has no gpus"),
+        (lambda plan: plan.update(gpus=[]), "gpus: GPUs are not numbered"),
+        (lambda plan: plan["gpus"].reverse(), "GPUs are not numbered"),
+        (lambda plan: plan.update(gpus=[3]), "'3' is not an object"),
+        (lambda plan: _ops(plan)[2].update(channel_ids=[1]), "step 2: channel_ids is 1"),
+        (lambda plan: _ops(plan)[0]["dst_buff"][1].update(buffer_id=4), "step 0: buffer_id is 4"),
+        (lambda plan: _ops(plan)[0]["src_buff"][0].update(size=2), "sources and destinations of rres"),
+        (
             lambda plan: _ops(plan)[0]["src_buff"][0].update(index=1),
             "GPU 0, threadblock 0, step 0: adds chunk 0 of GPUs 1 to chunk 1 of GPUs 0",
-            id="other-chunk",
         ),
-        pytest.param(
-            lambda plan: _ops(plan).pop(3),
-            "GPU 1, threadblock 0, step 2: signals what GPU 0 never waits for",
-            id="no-wait",
-        ),
-        pytest.param(
+        (lambda plan: _ops(plan).pop(3), "GPU 1, threadblock 0, step 2: signals what GPU 0 never waits for"),
+        (
             lambda plan: _ops(plan).pop(2),
             "GPU 1, threadblock 0, step 3: never runs: it waits for a signal of GPU 0 on its memory channel 0 to GPU 1",
-            id="no-signal",
         ),
-        pytest.param(
+        (
             lambda plan: _ops(plan)[0].update(name="rre", dst_buff=[_of("i", 0)]),
             "GPU 1: no step puts it there: output chunk 0 has chunk 0 of GPUs 1, and needs chunk 0 of GPUs 0, 1",
-            id="not-sent",
         ),
     ],
 )
@@ -210,7 +188,7 @@ def test_a_plan_that_is_wrong_is_refused_with_the_place(
     change: Callable[[dict[str, Any]], object], message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
-        _done(_pair(change))
+        proof(_pair(change))
 
 
 @pytest.mark.parametrize("content", ["", "{", "[" * 100_000, "[1]", '"x"', "\xff"])
@@ -221,4 +199,4 @@ def test_what_is_no_plan_is_refused(content: str) -> None:
 
 def test_too_many_operations_are_a_limit() -> None:
     with limits.allowed({"transfers": 3}), pytest.raises((InputError, LimitError), match="8 transfers are too many"):
-        _done(_pair())
+        proof(_pair())

@@ -156,11 +156,7 @@ class Machine(ABC, Generic[S]):
     """All GPUs, with the steps of each thread block of each; ``file`` is named in messages."""
 
     def __init__(
-        self,
-        layout: Layout,
-        sizes: Sequence[Mapping[str, int]],
-        blocks: Iterable[Iterable[Sequence[S]]],
-        file: str,
+        self, layout: Layout, sizes: Sequence[Mapping[str, int]], blocks: Iterable[Iterable[Sequence[S]]], file: str
     ) -> None:
         self._file = file
         self.runners = [

@@ -217,10 +217,7 @@ class _Writer:
         out, into = self._gpus[source], self._gpus[destination]
         for channel, last in phases.items():
             ordered = last == phase or self._before[phase] >> last & 1
-            ends = (
-                out.threads[out.thread(destination, -1, channel)],
-                into.threads[into.thread(-1, source, channel)],
-            )
+            ends = (out.threads[out.thread(destination, -1, channel)], into.threads[into.thread(-1, source, channel)])
             # Each run is a step at both ends, and has a nop for each further step that it waits for.
             if ordered and all(len(end.steps) + runs + waits <= _STEPS for end in ends):
                 phases[channel] = phase

@@ -50,8 +50,7 @@ class Measured(Transport):
         known = self.algorithms(call.pattern)
         if known is not None and call.algorithm not in known:
             raise UnsupportedError(
-                f"transport 'measured' cannot make {call.algorithm!r} take a measured time",
-                accepted=", ".join(known),
+                f"transport 'measured' cannot make {call.algorithm!r} take a measured time", accepted=", ".join(known)
             )
         try:
             seconds = self.table.seconds(call.pattern, call.ranks, call.nodes, call.size)
