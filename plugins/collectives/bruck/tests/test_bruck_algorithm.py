@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fredfw_collective_bruck
-from fredfw import Fabric, Framework
+from fredfw import Framework
 from fredfw.collectives import CollectiveRequest, Pattern, Schedule, check
 from fredfw.fabric import GroupView
 from fredfw.testing import CollectiveTests
@@ -21,9 +21,7 @@ def plan(pattern: Pattern, n: int) -> Schedule:
 
 def duration(pattern: str, n: int, fidelity: str) -> float:
     """Return the seconds that it takes NPUs around one switch; alpha is the latency of both links of a path."""
-    npu, hub = np.arange(n), np.full(n, n)
-    ends = np.concatenate([npu, hub]), np.concatenate([hub, npu])
-    fabric = Fabric("star", np.append(np.zeros(n), 1), *ends, BANDWIDTH, ALPHA / 2, 0.0)
+    fabric = Framework().topology("switch", npus=n, link_bandwidth=BANDWIDTH, link_latency=ALPHA / 2).build()
     return Framework().simulate_collective(fabric, pattern, size=SIZE, algorithm="bruck", fidelity=fidelity).duration
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fredfw_collective_recursive_halving_doubling
-from fredfw import Fabric, Framework
+from fredfw import Framework
 from fredfw.collectives import CollectiveRequest, Pattern, Schedule
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.fabric import GroupView
@@ -23,9 +23,7 @@ def plan(pattern: Pattern, n: int, method: str = "halving-doubling") -> Schedule
 
 def duration(pattern: str, n: int, **options: Any) -> float:
     """Return the seconds that it takes NPUs around one switch; alpha is the latency of both links of a path."""
-    npu, hub = np.arange(n), np.full(n, n)
-    ends = np.concatenate([npu, hub]), np.concatenate([hub, npu])
-    fabric = Fabric("star", np.append(np.zeros(n), 1), *ends, BANDWIDTH, ALPHA / 2, 0.0)
+    fabric = Framework().topology("switch", npus=n, link_bandwidth=BANDWIDTH, link_latency=ALPHA / 2).build()
     algorithm = "recursive-halving-doubling"
     return Framework().simulate_collective(fabric, pattern, size=SIZE, algorithm=algorithm, **options).duration
 
