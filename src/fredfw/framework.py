@@ -446,7 +446,9 @@ class Framework:
             if share is None:
                 return found
             known = {(row.workload, row.fabric) for row in found.rows}
-            run = partial(sensitivities.simulate, matrix, self.plugins, cells=known, fidelity=found.rows[0].fidelity, **how)
+            run = partial(
+                sensitivities.simulate, matrix, self.plugins, cells=known, fidelity=found.rows[0].fidelity, **how
+            )
             return evolve(found, sensitivity=sensitivities.of_comparison(matrix, found, share, run))
 
     def load_study(

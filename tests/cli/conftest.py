@@ -6,9 +6,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from command_line import TWO
 
 # A distribution of its own, found as every other: two NPUs below a switch, and a workload of one step.

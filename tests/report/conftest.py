@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 from attrs import evolve
@@ -25,8 +22,6 @@ from fredfw.fabric import Fabric, NodeKind
 from fredfw.simulation import Bound
 from fredfw.simulation.record import Timeline
 from fredfw.workloads import GraphBuilder
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 
 def _row(workload: str, fabric: str, status: Status, **parts: float) -> Row:
