@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
 
+import fredfw_workload_dlrm
 from fredfw.collectives import Pattern
 from fredfw.errors import InputError
+from fredfw.testing import WorkloadTests
 from fredfw.workloads import System, TaskGraph, TaskKind
 from fredfw_workload_dlrm import Dlrm
 from fredfw_workload_dlrm.model import PRESETS
@@ -14,13 +17,29 @@ from fredfw_workload_dlrm.model import PRESETS
 SYSTEM = System(npus=4)
 
 
-def of_kind(graph: TaskGraph, kind: TaskKind) -> list[int]:
-    return [task for task in range(len(graph)) if graph.kinds[task] == kind]
+class TestDlrm(WorkloadTests):
+    plugin = fredfw_workload_dlrm
+    workloads = (
+        Dlrm(dp=4),
+        Dlrm(model="kaggle", dp=13, overlap_dp=False, overlap_mp=False),
+        Dlrm(model="themis", dp=16, bucket=0),
+    )
+
+
+class TestSplits(WorkloadTests):
+    """The same global minibatch in parts of any size."""
+
+    plugin = fredfw_workload_dlrm
+    workloads = tuple(Dlrm(dp=dp, global_batch=64) for dp in (16, 4, 1))
+    conserved = ("flops", "samples", "model_flops")
 
 
 def named(graph: TaskGraph, name: str) -> int:
-    (task,) = (task for task in range(len(graph)) if graph.names[task] == name)
-    return task
+    return list(graph.names).index(name)
+
+
+def before(graph: TaskGraph, name: str) -> list[str]:
+    return [graph.names[task] for task in graph.after(named(graph, name))]
 
 
 def of_pattern(graph: TaskGraph, pattern: Pattern) -> list[int]:
@@ -48,40 +67,31 @@ def test_parameters_of_mlperf_by_hand() -> None:
     assert Dlrm().dense_parameters == (
         (14 * 512 + 513 * 256 + 257 * 128) + (480 * 1024 + 1025 * 1024 + 1025 * 512 + 513 * 256 + 257)
     )
-    assert sum(PRESETS["mlperf"].rows_of_each) == 187_767_399
-    # num_embed of Criteo's Kaggle challenge
-    assert sum(PRESETS["kaggle"].rows_of_each) == 33_762_577
+    # num_embed of Criteo's data
+    assert {name: sum(PRESETS[name].rows) for name in ("mlperf", "kaggle")} == {
+        "mlperf": 187_767_399,
+        "kaggle": 33_762_577,
+    }
+    assert Dlrm(tables=4).shape.rows == (round(187_767_399 / 26),)
 
 
 def test_interaction_by_hand() -> None:
-    dot = Dlrm(tables=3, embedding_dim=4, rows=(8,), bottom_mlp=(2, 4), top_mlp=(5, 1)).shape
-    assert (dot.interacting.flops, dot.interacting.stored) == (2 * 4 * 4 * 4, 4 + 6)
-    assert dot.top[0].parameters == (10 + 1) * 5
-    everything = Dlrm(
-        tables=3, embedding_dim=4, rows=(8,), bottom_mlp=(2, 4), top_mlp=(5, 1), interaction="concatenate"
-    ).shape
-    assert (everything.interacting.flops, everything.interacting.stored) == (0, 16)
-    assert everything.top[0].parameters == (16 + 1) * 5
+    shape: dict[str, Any] = {"tables": 3, "embedding_dim": 4, "rows": (8,), "bottom_mlp": (2, 4), "top_mlp": (5, 1)}
+    for fields, flops, stored in (({}, 2 * 4 * 4 * 4, 4 + 6), ({"interaction": "concatenate"}, 0, 16)):
+        found = Dlrm(**shape, **fields).shape
+        assert (found.interacting.flops, found.interacting.stored) == (flops, stored)
+        assert found.top[0].parameters == (stored + 1) * 5
 
 
-def test_the_bottom_mlp_runs_beside_the_all_to_alls() -> None:
-    graph = Dlrm(dp=2).graph(SYSTEM)
-    look_up, embeddings = named(graph, "look-up of embeddings"), named(graph, "embeddings")
-    assert graph.after(embeddings).tolist() == [look_up]
-    assert graph.after(named(graph, "forward bottom MLP 0")).tolist() == [look_up]
-    interaction = named(graph, "forward interaction")
-    assert graph.after(interaction).tolist() == [embeddings, named(graph, "forward bottom MLP 2")]
-    back, gradients = named(graph, "backward interaction"), named(graph, "gradients of embeddings")
-    assert graph.after(gradients).tolist() == [back]
-    assert graph.after(named(graph, "backward bottom MLP 2")).tolist() == [back]
-    update = named(graph, "update of embeddings")
-    assert graph.after(update).tolist() == [gradients, named(graph, "backward bottom MLP 0")]
-
-
-def test_without_overlap_the_bottom_mlp_waits() -> None:
-    graph = Dlrm(dp=2, overlap_mp=False).graph(SYSTEM)
-    assert graph.after(named(graph, "forward bottom MLP 0")).tolist() == [named(graph, "embeddings")]
-    assert graph.after(named(graph, "backward bottom MLP 2")).tolist() == [named(graph, "gradients of embeddings")]
+def test_the_bottom_mlp_runs_beside_the_all_to_alls_or_waits() -> None:
+    graph, plain = Dlrm(dp=2).graph(SYSTEM), Dlrm(dp=2, overlap_mp=False).graph(SYSTEM)
+    assert before(graph, "embeddings") == before(graph, "forward bottom MLP 0") == ["look-up of embeddings"]
+    assert before(graph, "forward interaction") == ["embeddings", "forward bottom MLP 2"]
+    back = before(graph, "gradients of embeddings")
+    assert back == before(graph, "backward bottom MLP 2") == ["backward interaction"]
+    assert before(graph, "update of embeddings") == ["gradients of embeddings", "backward bottom MLP 0"]
+    assert before(plain, "forward bottom MLP 0") == ["embeddings"]
+    assert before(plain, "backward bottom MLP 2") == ["gradients of embeddings"]
 
 
 def test_tables_that_cannot_be_divided_evenly() -> None:
@@ -101,9 +111,8 @@ def test_tables_that_cannot_be_divided_evenly() -> None:
 
 def test_columns_of_tables_on_more_workers_than_tables() -> None:
     graph = Dlrm(model="themis", dp=128, column_shards=4, minibatch=2).graph(SYSTEM)
-    look_up = named(graph, "look-up of embeddings")
     # two pieces of 16 columns; 256 samples, 100 rows each
-    assert graph.bytes[look_up] == 256 * 32 * (100 * 2 + 2)
+    assert graph.bytes[named(graph, "look-up of embeddings")] == 256 * 32 * (100 * 2 + 2)
     assert graph.bytes[named(graph, "update of embeddings")] == 256 * 32 * (2 * 100 * 2 + 2)
 
 
@@ -123,7 +132,7 @@ def test_buckets_carry_all_gradients() -> None:
 
 
 def test_a_single_worker_sends_nothing() -> None:
-    assert not of_kind(Dlrm(dp=1).graph(SYSTEM), TaskKind.COLLECTIVE)
+    assert TaskKind.COLLECTIVE not in Dlrm(dp=1).graph(SYSTEM).kinds
 
 
 def test_work_and_memory() -> None:
@@ -133,15 +142,10 @@ def test_work_and_memory() -> None:
     assert work.model_flops == 3 * 64 * sum(layer.flops for layer in shape.dense)
     memory = Dlrm(minibatch=2).memory(SYSTEM)
     dense = Dlrm().dense_parameters
-    rows = shape.rows_of_each
-    held = max(sum(rows[worker::4]) for worker in range(4)) * 128
+    held = max(sum(shape.rows[worker::4]) for worker in range(4)) * 128
     assert (memory.weights, memory.gradients, memory.optimizer) == (2 * dense + 2 * held, 2 * dense, 4 * dense)
     stored = 13 + 26 * 128 + (512 + 256 + 128) + 479 + (1024 + 1024 + 512 + 256 + 1)
     assert memory.activations == 2 * 2 * stored
-
-
-def test_another_number_of_tables_has_tables_of_the_mean_size() -> None:
-    assert Dlrm(tables=4).shape.rows_of_each == (round(187_767_399 / 26),) * 4
 
 
 @pytest.mark.parametrize(
@@ -169,9 +173,9 @@ def test_another_number_of_tables_has_tables_of_the_mean_size() -> None:
         ({"global_batch": 80, "dp": 3}, "global_batch", "a multiple of 3"),
     ],
 )
-def test_bad_input_names_the_key(fields: dict[str, object], key: str, accepted: str) -> None:
+def test_bad_input_names_the_key(fields: dict[str, Any], key: str, accepted: str) -> None:
     with pytest.raises(InputError) as caught:
-        Dlrm(**fields)  # type: ignore[arg-type]  # wrong on purpose
+        Dlrm(**fields)
     assert caught.value.key == key
     assert accepted in str(caught.value.accepted)
 

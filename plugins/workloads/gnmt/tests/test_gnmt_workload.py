@@ -4,33 +4,47 @@ from itertools import pairwise
 
 import pytest
 
+import fredfw_workload_gnmt
 from fredfw.collectives import Pattern
 from fredfw.errors import InputError
+from fredfw.testing import WorkloadTests
 from fredfw.workloads import System, TaskGraph, TaskKind
 from fredfw_workload_gnmt import Gnmt
 from fredfw_workload_gnmt.model import PRESETS, Shape
 
 SYSTEM = System(npus=4)
+SMALL = Shape(encoder_layers=3, decoder_layers=2, hidden=2, vocabulary=7, sequence=5)
+
+
+class TestGnmt(WorkloadTests):
+    plugin = fredfw_workload_gnmt
+    workloads = (Gnmt(), Gnmt(model="mlperf", dp=3, gradients="matrices", bucket=25e6), Gnmt(dp=2, overlap_dp=False))
+
+
+class TestSplits(WorkloadTests):
+    """The same global minibatch in parts of any size."""
+
+    plugin = fredfw_workload_gnmt
+    workloads = tuple(Gnmt(dp=dp, global_batch=64) for dp in (16, 4, 1))
+    conserved = ("flops", "samples", "model_flops")
 
 
 def reduces(graph: TaskGraph) -> list[int]:
     return [task for task in range(len(graph)) if graph.kinds[task] == TaskKind.COLLECTIVE]
 
 
-def test_parameters_of_mlperf() -> None:
+def test_published_parameters_and_gradients() -> None:
     # NVIDIA apex, tests of its optimizers: "MLPerf GNMT has 160671297 parameters"
     assert Gnmt(model="mlperf").parameters == 160_671_297
-
-
-def test_gradients_of_themis() -> None:
-    # Themis (ISCA 2022) reduces 267,788,288 bytes per iteration
-    graph = Gnmt(gradients="matrices").graph(SYSTEM)
-    assert graph.bytes[reduces(graph)].sum() == 267_788_288
+    # Themis (ISCA 2022) reduces 267,788,288 bytes per iteration. The source embedding, the last layer of backward, has
+    # no matrix: a bucket before must not be lost.
+    for bucket in (0, 1e9):
+        graph = Gnmt(gradients="matrices", bucket=bucket).graph(SYSTEM)
+        assert graph.bytes[reduces(graph)].sum() == 267_788_288
 
 
 def test_parameters_by_hand() -> None:
-    shape = Shape(encoder_layers=3, decoder_layers=2, hidden=2, vocabulary=7, sequence=5)
-    found = {layer.name: layer.parameters for layer in shape.layers}
+    found = {layer.name: layer.parameters for layer in SMALL.layers}
     assert found == {
         "source embedding": 14,
         "encoder 0": 2 * (8 * (2 + 2) + 8),  # both ways
@@ -42,21 +56,18 @@ def test_parameters_by_hand() -> None:
         "decoder 1": 8 * (4 + 2) + 8,
         "softmax": 14,
     }
-    assert list(found) == [layer.name for layer in shape.layers]
 
 
 def test_flops_are_two_per_weight_and_word_piece() -> None:
-    shape = Shape(encoder_layers=3, decoder_layers=2, hidden=2, vocabulary=7, sequence=5)
-    for layer in shape.layers:
+    for layer in SMALL.layers:
         if layer.matrices:
             assert layer.flops == 2 * 5 * layer.matrices
-    attention = next(layer for layer in shape.layers if layer.name == "attention")
+    attention = next(layer for layer in SMALL.layers if layer.name == "attention")
     assert attention.flops == 5 * 2 * (4 + 4) + 25 * (2 * 2 + 2 * 2)
 
 
 def test_an_lstm_reads_the_weights_of_its_state_in_each_time_step() -> None:
-    shape = Shape(encoder_layers=2, decoder_layers=1, hidden=2, vocabulary=7, sequence=5)
-    found = {layer.name: layer.read for layer in shape.layers}
+    found = {layer.name: layer.read for layer in SMALL.layers}
     assert found["encoder 0"] == 2 * (16 + 5 * 16)
     assert found["encoder 1"] == 32 + 5 * 16
     assert found["decoder 0"] == 16 + 5 * (16 + 16)
@@ -83,15 +94,6 @@ def test_one_all_reduce_behind_the_backward_pass() -> None:
     assert task == len(graph) - 1
     assert graph.bytes[task] == 2 * Gnmt().parameters
     assert len(reduces(Gnmt(bucket=100e6).graph(SYSTEM))) == 3
-
-
-def test_what_is_frozen_out_of_the_last_all_reduce_is_still_sent() -> None:
-    # The source embedding, the last layer of backward, has no matrix: the bucket before must not be lost.
-    graph = Gnmt(gradients="matrices", bucket=1e9).graph(SYSTEM)
-    assert graph.bytes[reduces(graph)].sum() == 267_788_288
-
-
-def test_a_single_worker_reduces_nothing() -> None:
     assert not reduces(Gnmt(dp=1).graph(SYSTEM))
 
 
