@@ -273,63 +273,6 @@ def test_latent_attention_by_hand() -> None:
     assert shape.blocks(3, 1, 1)[1].parameters == 257 * 3 * h * 2048 + 256 * h + h
 
 
-BAD: list[tuple[dict[str, Any], str, str]] = [
-    ({"ep": 3, "dp": 6}, "ep", "3 ranks cannot share 8 experts evenly (accepted: 1, 2, 4, 8)"),
-    ({"ep": 4, "dp": 6}, "ep", "4 does not divide the 6 replicas"),
-    ({"ep": 0}, "ep", "0 is not a valid number"),
-    ({"experts": 1}, "experts", "1 is not a valid number"),
-    ({"top_k": 9}, "top_k", "9 of 8 experts cannot be chosen"),
-    ({"dense_layers": 2}, "dense_layers", "2 of 2 layers leave none to experts"),
-    ({"routing": "round-robin"}, "routing", "is not known"),
-    ({"routing": "zipf", "routing_exponent": -1}, "routing_exponent", "-1 is too small"),
-    (
-        {"routing": "zipf", "routing_exponent": 11},
-        "routing_exponent",
-        "11 is too large (accepted: a number from 0 to 10)",
-    ),
-    ({"experts": 10**9, "routing": "zipf"}, "experts", "1000000000 flows are too many"),
-    ({"routing": "zipf", "routing_exponent": math.nan}, "routing_exponent", "nan is not a finite number"),
-    ({"routing": "zipf", "routing_seed": -1}, "routing_seed", "-1 is not a valid number"),
-    ({"routing_exponent": 1.0}, "routing_exponent", "1.0 is given, but routing is 'uniform'"),
-    ({"routing_seed": 1}, "routing_seed", "1 is given, but routing is 'uniform'"),
-    ({"routing": "file"}, "routing_file", "is missing"),
-    ({"routing": "file", "routing_file": "nowhere.txt"}, "routing_file", "nowhere.txt"),
-    ({"capacity_factor": 0}, "capacity_factor", "0 takes no token (accepted: a number above 0)"),
-    ({"capacity_factor": -1.5}, "capacity_factor", "-1.5 is too small"),
-    ({"dispatch": "fast"}, "dispatch", "is not known"),
-    ({"dispatch_node": 2}, "dispatch_node", "nodes of 2 do not divide 1"),
-    ({"dispatch": "inside-first", "ep": 4, "dp": 4}, "dispatch_node", "is missing (accepted: a divisor of 4)"),
-    ({"dispatch": "across-first", "ep": 4, "dp": 4, "dispatch_node": 3}, "dispatch_node", "nodes of 3 do not divide 4"),
-    ({"tasks": "passes"}, "tasks", "experts communicate within a layer"),
-    ({"execution": "streaming", "ep": 2, "dp": 2}, "execution", "each EP rank has experts of its own"),
-    *(
-        ({"experts": None, "top_k": None} | fields, next(iter(fields)), "for a model without experts")
-        for fields in (
-            {"top_k": 2},
-            {"expert_intermediate": 8},
-            {"shared_experts": 1},
-            {"dense_layers": 1},
-            {"ep": 2},
-            {"routing": "zipf"},
-            {"routing_exponent": 1.0},
-            {"routing_seed": 1},
-            {"capacity_factor": 1.5},
-            {"dispatch": "inside-first"},
-            {"dispatch_node": 2},
-        )
-    ),
-]
-
-
-@pytest.mark.parametrize(("fields", "key", "message"), BAD)
-def test_bad_input_names_the_key(fields: dict[str, Any], key: str, message: str) -> None:
-    with pytest.raises(InputError) as caught:
-        small(**fields)
-    assert caught.value.key == key
-    assert caught.value.accepted
-    assert message in str(caught.value)
-
-
 def test_ep_that_does_not_divide_the_replicas_that_fit() -> None:
     with pytest.raises(InputError, match="4 does not divide the 6 replicas"):
         small(ep=4).mesh(System(6))

@@ -399,18 +399,6 @@ def test_bubbles_are_the_published_ones(pp: int, microbatches: int) -> None:
             assert longest_path(graph, cost) == pytest.approx(busy + bubble, rel=1e-12)
 
 
-def test_zb_h1_by_hand() -> None:
-    # Qi et al. 2023, figure 2, of 4 stages: the second one defers the gradients of weights by one microbatch.
-    ways = {"f": Way.FORWARD, "b": Way.INPUTS, "w": Way.WEIGHTS}
-
-    def passes_of(text: str) -> list[tuple[Way, int, int]]:
-        return [(ways[one[0]], 0, int(one[1:])) for one in text.split()]
-
-    assert order("zb-h1", 0, 4, 5) == passes_of("f0 f1 f2 f3 b0 w0 f4 b1 w1 b2 w2 b3 w3 b4 w4")
-    assert order("zb-h1", 1, 4, 5) == passes_of("f0 f1 f2 b0 f3 b1 w0 f4 b2 w1 b3 w2 b4 w3 w4")
-    assert order("zb-h1", 3, 4, 5) == passes_of("f0 b0 f1 b1 f2 b2 f3 b3 w0 f4 b4 w1 w2 w3 w4")
-
-
 @pytest.mark.parametrize(("schedule", "interleave"), [("1f1b", 1), ("1f1b", 2), ("gpipe", 1), ("zb-h1", 1)])
 def test_a_stage_holds_what_its_order_needs(schedule: str, interleave: int) -> None:
     for stages, microbatches in product((1, 2, 4), (4, 8)):
@@ -465,58 +453,6 @@ def test_gradients_leave_with_the_last_gradients_of_weights() -> None:
     # Gradients of weights need no weights.
     gathered = small(**fields, zero_stage=3).graph(SYSTEM)
     assert not [name for name in gathered.names if name.startswith("weight gradients weights")]
-
-
-# --- bad input
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"cp": 3}, "cp: 3 workers cannot split the 8 tokens of a sample evenly (accepted: a divisor of 8)"),
-        (
-            {"cp": 2, "execution": "streaming"},
-            "cp: streaming execution does not split the 8 tokens of a sample (accepted: 1, or execution = stationary)",
-        ),
-        (
-            {"cp": 2, "tasks": "passes"},
-            "cp: tasks = passes has no place for keys and values between computations (accepted: 1, or tasks = blocks)",
-        ),
-        (
-            {"dp": 6, "zero_stage": 3, "dp_shard": 4},
-            "dp_shard: 4 does not divide the 6 replicas (accepted: 1, 2, 3, 6)",
-        ),
-        (
-            {**EXPERTS, "dp": 8, "ep": 4, "zero_stage": 3, "dp_shard": 2},
-            "dp_shard: 2 replicas do not have all experts of 4 EP ranks (accepted: 4, 8)",
-        ),
-        ({"dp_shard": 2}, "dp_shard: 2 replicas have nothing to share (accepted: a stationary zero_stage of 1 to 3)"),
-        (
-            {"pipeline": "zb-h1", "execution": "streaming"},
-            "pipeline: only stages that keep their weights form a pipeline (accepted: 1f1b, gpipe)",
-        ),
-        (
-            {"pipeline": "zb-h1", "interleave": 2, "pp": 2},
-            "interleave: chunks are interleaved (accepted: 1, or stationary 1f1b)",
-        ),
-        ({"causal": True}, "causal: kernels that are not fused compute all scores (accepted: attention = fused)"),
-        (
-            {"cp": 2, "cp_layout": "contiguous"},
-            "cp_layout: without a mask all members compute the same (accepted: causal = true)",
-        ),
-        ({"cp_layout": "contiguous"}, "cp_layout: 'contiguous' tokens of one worker are all (accepted: cp above 1)"),
-        (
-            {"cp": 8, "causal": True, "attention": "fused"},
-            "cp: zigzag cannot cut the 8 tokens of a sample into 2 x 8 parts (accepted: half of a divisor of 8, or "
-            "cp_layout = contiguous)",
-        ),
-        ({"cp_communication": "gossip"}, "cp_communication: 'gossip' is not known (accepted: ring, all-gather)"),
-    ],
-)
-def test_what_does_not_go_together_is_refused(fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError) as caught:
-        small(**fields)
-    assert str(caught.value) == message
 
 
 def test_groups_that_do_not_divide_the_replicas_of_a_system_are_refused() -> None:

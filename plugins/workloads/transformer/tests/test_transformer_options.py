@@ -1,0 +1,225 @@
+"""What is refused at once, with the key and what is accepted."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from fredfw.errors import InputError
+from fredfw_workload_transformer import Transformer
+
+SHAPE: dict[str, Any] = {"layers": 4, "hidden": 8, "sequence": 8, "heads": 2, "vocabulary": 10}
+MOE: dict[str, Any] = {"layers": 2, "architecture": "llama", "experts": 8, "top_k": 2, "minibatch": 1}
+STREAMING = {"execution": "streaming"}
+ZIPF = {"routing": "zipf"}
+
+
+def refused(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        Transformer(**(SHAPE | fields))
+    assert str(caught.value).startswith(message)
+    assert caught.value.accepted
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        *({"model": "gpt-4", "architecture": "bert", "execution": "magic", "pipeline": "interleaved"}.items()),
+        *({"recompute": "some", "attention": "flash", "tasks": "layers", "dp_communication": "gossip"}.items()),
+        *({"pp_transfer": "carrier pigeon", "streams": "some", "tied_embeddings": "no"}.items()),
+        *({"sequence_parallel": "yes", "mp": 1.5, "pp": 5, "microbatches": 3, "zero_stage": 4}.items()),
+        *({"prefetch": -1, "hidden": None, "recompute": 1, "key_value_heads": 3, "interleave": 2}.items()),
+        *((key, 0) for key in ("key_value_heads", "intermediate", "layers", "mp", "ep")),
+    ],
+)
+def test_bad_values_name_the_key(key: str, value: object) -> None:
+    refused({key: value}, f"{key}: ")
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"sequence_parallel": True, "pp_transfer": "multicast"}, "pp_transfer: "),
+        ({"interleave": 2, "pp": 2, "pipeline": "gpipe"}, "interleave: "),
+        ({"interleave": 2, "pp": 2, **STREAMING}, "interleave: "),
+        ({"interleave": 3, "pp": 2}, "interleave: "),
+        ({"streams": "sharded", **STREAMING}, "streams: "),
+        ({"memory_tier": "pool"}, "memory_tier: "),
+        ({"cp": 3}, "cp: 3 workers cannot split the 8 tokens of a sample evenly (accepted: a divisor of 8)"),
+        (
+            {"cp": 2, **STREAMING},
+            "cp: streaming execution does not split the 8 tokens of a sample (accepted: 1, or execution = stationary)",
+        ),
+        (
+            {"cp": 2, "tasks": "passes"},
+            "cp: tasks = passes has no place for keys and values between computations (accepted: 1, or tasks = blocks)",
+        ),
+        (
+            {"cp": 8, "causal": True, "attention": "fused"},
+            "cp: zigzag cannot cut the 8 tokens of a sample into 2 x 8 parts (accepted: half of a divisor of 8, or "
+            "cp_layout = contiguous)",
+        ),
+        ({"cp_communication": "gossip"}, "cp_communication: 'gossip' is not known (accepted: ring, all-gather)"),
+        (
+            {"cp": 2, "cp_layout": "contiguous"},
+            "cp_layout: without a mask all members compute the same (accepted: causal = true)",
+        ),
+        ({"cp_layout": "contiguous"}, "cp_layout: 'contiguous' tokens of one worker are all (accepted: cp above 1)"),
+        ({"causal": True}, "causal: kernels that are not fused compute all scores (accepted: attention = fused)"),
+        ({"dp_shard": 2}, "dp_shard: 2 replicas have nothing to share (accepted: a stationary zero_stage of 1 to 3)"),
+        (
+            {"dp": 6, "zero_stage": 3, "dp_shard": 4},
+            "dp_shard: 4 does not divide the 6 replicas (accepted: 1, 2, 3, 6)",
+        ),
+        (
+            {**MOE, "dp": 8, "ep": 4, "zero_stage": 3, "dp_shard": 2},
+            "dp_shard: 2 replicas do not have all experts of 4 EP ranks (accepted: 4, 8)",
+        ),
+        (
+            {"pipeline": "zb-h1", **STREAMING},
+            "pipeline: only stages that keep their weights form a pipeline (accepted: 1f1b, gpipe)",
+        ),
+        (
+            {"pipeline": "zb-h1", "interleave": 2, "pp": 2},
+            "interleave: chunks are interleaved (accepted: 1, or stationary 1f1b)",
+        ),
+    ],
+)
+def test_what_does_not_go_together_is_refused(fields: dict[str, Any], message: str) -> None:
+    refused(fields, message)
+
+
+ZERO_3 = "(accepted: true, or a stationary zero_stage of 3)"
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({**STREAMING, "zero_stage": 3}, "zero_stage: 3 has no effect here (accepted: 0, or execution = stationary)"),
+        ({**STREAMING, "overlap_dp": True}, "overlap_dp: true has no effect here"),
+        (
+            {**STREAMING, "dp_communication": "all-reduce"},
+            'dp_communication: "all-reduce" has no effect here (accepted: execution = stationary)',
+        ),
+        ({"streams": "needed"}, 'streams: "needed" has no effect here (accepted: "all", or execution = streaming)'),
+        ({"reshard_after_forward": False}, "reshard_after_forward: false has no effect here"),
+        (
+            {"zero_stage": 2, "reshard_after_forward": False},
+            f"reshard_after_forward: false has no effect here {ZERO_3}",
+        ),
+        (
+            {"reshard_after_recompute": False, "recompute": True},
+            f"reshard_after_recompute: false has no effect here {ZERO_3}",
+        ),
+        (
+            {"reshard_after_recompute": False, "zero_stage": 3},
+            "reshard_after_recompute: false has no effect here (accepted: true, or recompute = full)",
+        ),
+        ({"prefetch": 3}, "prefetch: 3 has no effect here (accepted: 1, or execution = streaming, or a zero_stage of"),
+        ({"prefetch": 0, "zero_stage": 2}, "prefetch: 0 has no effect here"),
+        (
+            {"cp_communication": "all-gather"},
+            'cp_communication: "all-gather" has no effect here (accepted: "ring", or cp above 1)',
+        ),
+        ({"overlap_cp": False}, "overlap_cp: false has no effect here (accepted: true, or cp above 1)"),
+        (
+            {"cp": 2, "cp_communication": "all-gather", "overlap_cp": False},
+            "overlap_cp: false has no effect here (accepted: true, or cp_communication = ring)",
+        ),
+        (
+            {"recompute": "operations"},
+            'recompute: "operations" has no effect here (accepted: "none", or attention = fused)',
+        ),
+        (
+            {"zero_stage": 3, "dp_communication": "all-reduce"},
+            "dp_communication: all-reduce leaves no shares, which ZeRO 3 holds (accepted: no value, or a zero_stage of",
+        ),
+    ],
+)
+def test_an_option_without_effect_is_refused(fields: dict[str, Any], message: str) -> None:
+    refused(fields, message)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (
+            {"global_batch": 64, "minibatch": 16},
+            "minibatch: 16 is given, and global_batch = 64 too (accepted: one of the two keys)",
+        ),
+        (
+            {"dp": 3, "global_batch": 64},
+            "global_batch: 64 samples cannot be divided evenly among 3 replicas (accepted: a multiple of 3)",
+        ),
+        (
+            {"dp": 4, "global_batch": 64, "micro_batch": 3},
+            "micro_batch: 3 does not divide the 16 samples of a replica (accepted: a divisor of 16)",
+        ),
+        (
+            {"microbatches": 5},
+            "microbatches: 5 does not divide the 16 samples of a replica (accepted: a divisor of 16)",
+        ),
+        (
+            {"microbatches": 2, "micro_batch": 4},
+            "micro_batch: 2 microbatches of 4 samples are not the 16 samples of a replica "
+            "(accepted: one of the two keys, or numbers whose product is 16)",
+        ),
+        ({"global_batch": 0}, "global_batch: 0 is not a valid number (accepted: a whole number of at least 1)"),
+    ],
+)
+def test_batches_that_cannot_be_are_refused(fields: dict[str, Any], message: str) -> None:
+    refused(fields, message)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"ep": 3, "dp": 6}, "ep: 3 ranks cannot share 8 experts evenly (accepted: 1, 2, 4, 8)"),
+        ({"ep": 4, "dp": 6}, "ep: 4 does not divide the 6 replicas"),
+        ({"experts": 1}, "experts: 1 is not a valid number"),
+        ({"experts": 10**9, **ZIPF}, "experts: 1000000000 flows are too many"),
+        ({"top_k": 9}, "top_k: 9 of 8 experts cannot be chosen"),
+        ({"dense_layers": 2}, "dense_layers: 2 of 2 layers leave none to experts"),
+        ({"routing": "round-robin"}, "routing: 'round-robin' is not known"),
+        ({**ZIPF, "routing_exponent": -1}, "routing_exponent: -1 is too small"),
+        ({**ZIPF, "routing_exponent": 11}, "routing_exponent: 11 is too large (accepted: a number from 0 to 10)"),
+        ({**ZIPF, "routing_exponent": math.nan}, "routing_exponent: nan is not a finite number"),
+        ({**ZIPF, "routing_seed": -1}, "routing_seed: -1 is not a valid number"),
+        ({"routing_exponent": 1.0}, "routing_exponent: 1.0 is given, but routing is 'uniform'"),
+        ({"routing_seed": 1}, "routing_seed: 1 is given, but routing is 'uniform'"),
+        ({"routing": "file"}, "routing_file: is missing"),
+        ({"routing": "file", "routing_file": "nowhere.txt"}, "routing_file: 'nowhere.txt'"),
+        ({"capacity_factor": 0}, "capacity_factor: 0 takes no token (accepted: a number above 0)"),
+        ({"capacity_factor": -1.5}, "capacity_factor: -1.5 is too small"),
+        ({"dispatch": "fast"}, "dispatch: 'fast' is not known"),
+        ({"dispatch_node": 2}, "dispatch_node: nodes of 2 do not divide 1"),
+        ({"dispatch": "inside-first", "ep": 4, "dp": 4}, "dispatch_node: is missing (accepted: a divisor of 4)"),
+        (
+            {"dispatch": "across-first", "ep": 4, "dp": 4, "dispatch_node": 3},
+            "dispatch_node: nodes of 3 do not divide 4",
+        ),
+        ({"tasks": "passes"}, "tasks: experts communicate within a layer"),
+        ({**STREAMING, "ep": 2, "dp": 2}, "execution: each EP rank has experts of its own"),
+    ],
+)
+def test_experts_that_cannot_be_are_refused(fields: dict[str, Any], message: str) -> None:
+    refused(MOE | fields, message)
+
+
+ONES = "routing_exponent", "routing_seed", "shared_experts", "dense_layers", "capacity_factor"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        *({"top_k": 2, "ep": 2, "expert_intermediate": 8, "dispatch_node": 2, "routing": "zipf"}.items()),
+        *((key, 1) for key in ONES),
+        ("dispatch", "inside-first"),
+    ],
+)
+def test_options_of_experts_need_experts(key: str, value: object) -> None:
+    with pytest.raises(InputError, match=f"^{key}: .*for a model without experts") as caught:
+        Transformer(**(SHAPE | {"minibatch": 1, key: value}))
+    assert caught.value.accepted
