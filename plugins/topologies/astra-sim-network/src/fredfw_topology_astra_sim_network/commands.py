@@ -14,8 +14,7 @@ import click
 
 from fredfw.cli import Outputs, table
 from fredfw.errors import InputError
-from fredfw_topology_astra_sim_network.documents import read_table
-from fredfw_topology_astra_sim_network.inputs import Inputs, find, opened, traces
+from fredfw_topology_astra_sim_network.inputs import Inputs, find, opened, read_table, traces
 from fredfw_topology_astra_sim_network.system import PATTERNS, System, number, written
 from fredfw_topology_astra_sim_network.topology import read
 

@@ -13,7 +13,7 @@ from attrs import evolve, frozen
 from fredfw import Dimension, Fabric, File, Topology, product_fabric, scopes_of_dimensions, units
 from fredfw.errors import InputError
 from fredfw.tables import check_keys
-from fredfw_topology_astra_sim_network.documents import read_yaml
+from fredfw_topology_astra_sim_network.inputs import read_yaml
 
 T = TypeVar("T")
 

@@ -1,20 +1,349 @@
-"""The topology ``infragraph``: its fields, and how infrastructure becomes a fabric."""
+"""The topology ``infragraph``: devices, instances and edges of a file, expanded into nodes and links, as a fabric."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import product
 from typing import Any, ClassVar
 
 import numpy as np
-from attrs import Attribute, Converter, Factory, field, frozen
+from attrs import Attribute, Converter, Factory, define, field, frozen
 
-from fredfw import Defaults, Fabric, File, MultipathRouter, NodeKind, Topology, units, with_servers
+from fredfw import Defaults, Fabric, File, MultipathRouter, NodeKind, Topology, limits, units, with_servers
 from fredfw.errors import InputError, nearest
-from fredfw_topology_infragraph.document import Infrastructure, Link
+from fredfw.tables import check_keys
 
-_KINDS = {"xpu": NodeKind.NPU, "memory": NodeKind.MEMORY}
+_OF_FILE = "name", "description", "devices", "links", "instances", "edges"
+_OF_DEVICE = "name", "description", "components", "links", "edges"
+_KINDS = "custom", "device", "cpu", "xpu", "nic", "memory", "port", "switch"
+_SCHEMES = "one2one", "many2many", "ring"
+_BANDWIDTHS = {"gigabits_per_second": 1e9 / 8, "gigabytes_per_second": 1e9}
+_TRANSFERS = "gigatransfers_per_second"
+_LATENCIES = {"ms": 1e3, "us": 1e6, "ns": 1e9}
+"""Parts of a second: divided by these, decimal numbers stay what they are."""
+_PART = re.compile(r"(?P<name>[^\[\]]+)(?:\[(?P<slice>[^\[\]]*)\])?")
+_FORM = "InfraGraph as YAML or JSON, with devices, instances, links and edges"
+_SHOWN = 60
+
+
+@frozen
+class Link:
+    """What is known of a link: its name, bytes per second and seconds, each ``None`` where the file does not say."""
+
+    name: str
+    bandwidth: float | None
+    latency: float | None
+
+
+def _load(content: bytes) -> Mapping[str, Any]:
+    import yaml  # which takes longer to import than the rest of this plugin, and is needed for files alone
+
+    try:
+        table = json.loads(content) if content.lstrip().startswith(b"{") else yaml.safe_load(content)
+    except json.JSONDecodeError as error:
+        raise InputError(f"line {error.lineno}, column {error.colno}: {error.msg}", accepted=_FORM) from None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        raise InputError(f"{place}{error.problem or error.context}", accepted=_FORM) from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        reason = "is nested too deeply" if isinstance(error, RecursionError) else str(error).partition("\n")[0]
+        raise InputError(reason, accepted=_FORM) from None
+    if not isinstance(table, dict):
+        raise InputError("is not a mapping", accepted=_FORM)
+    return table
+
+
+@frozen
+class _Device:
+    """A device: the kind and the count of its components by name, its links by name, and its edges as in the file."""
+
+    place: str
+    components: dict[str, tuple[str, int]]
+    links: dict[str, Link]
+    edges: list[Any]
+
+
+@define
+class Infrastructure:
+    """What a file describes.
+
+    Attributes:
+        name: Of the infrastructure, may be empty.
+        nodes: Kind of each node by its name, such as ``server.0.xpu.1``.
+        edges: The link of each pair of nodes, and whether it is inside an instance.
+    """
+
+    name: str = ""
+    nodes: dict[str, str] = field(factory=dict)
+    edges: dict[tuple[str, str], tuple[Link, bool]] = field(factory=dict)
+    _devices: dict[str, _Device] = field(factory=dict)
+
+    @classmethod
+    def read(cls, content: bytes) -> Infrastructure:
+        """Return what is in a file.
+
+        Raises:
+            InputError: It is neither YAML nor JSON, a key is unknown or missing, a name is not defined, a slice is
+                empty, or a device is a part of itself; names key and value.
+        """
+        table = _load(content)
+        check_keys(table, _OF_FILE, "")
+        found = cls(_text(table.get("name", ""), "name"))
+        found._fill(table)
+        return found
+
+    def _fill(self, table: Mapping[str, Any]) -> None:
+        for place, one in _entries(table, "devices", ""):
+            check_keys(one, _OF_DEVICE, place)
+            self._devices[_name(one, self._devices, place, "devices")] = _device(one, place)
+        instances = dict[str, tuple[str, int]]()
+        for place, one in _entries(table, "instances", ""):
+            check_keys(one, ("name", "description", "device", "count"), place)
+            name = _name(one, instances, place, "instances")
+            device = _known(_text(one.get("device"), f"{place}.device"), self._devices, f"{place}.device", "device")
+            instances[name] = device, _count(one, place)
+        for name, (device, count) in instances.items():
+            for index in range(count):
+                self._instantiate(device, f"{name}.{index}", ())
+        links = _links(table, "")
+        for place, one in _entries(table, "edges", ""):
+            ends = [self._outer(one, end, place, instances) for end in ("ep1", "ep2")]
+            self._join(one, place, ends, links, None)
+
+    def _instantiate(self, name: str, prefix: str, within: tuple[str, ...]) -> None:
+        """Add the nodes of a device and the edges inside it; ``within`` are the devices that it is a part of."""
+        device = self._devices[name]
+        for part, (kind, count) in device.components.items():
+            for index in range(count):
+                node = f"{prefix}.{part}.{index}"
+                if kind != "device":
+                    self.nodes[node] = kind
+                    limits.check("nodes", len(self.nodes))
+                    continue
+                place, chain = f"{device.place}.components", (*within, name)
+                _known(part, self._devices, place, "device")
+                if part in chain:
+                    circle = " > ".join((*chain[chain.index(part) :], part))
+                    message = f"a device is a part of itself: {circle}"
+                    raise _wrong(place, message, "devices in devices without a circle")
+                self._instantiate(part, node, chain)
+        for number, edge in enumerate(device.edges):
+            place = f"{device.place}.edges[{number}]"
+            ends = [self._inner(edge, end, place, name) for end in ("ep1", "ep2")]
+            self._join(edge, place, ends, device.links, prefix)
+
+    def _inner(self, edge: Mapping[str, Any], key: str, place: str, device: str) -> list[str]:
+        """Return the nodes of an endpoint in a device, without the device's own name."""
+        given = _endpoint(edge, key, place, ("device", "component"))
+        path = ".".join(filter(None, (given.get("device"), given["component"])))
+        return self._expanded(device, path, f"{place}.{key}.component")
+
+    def _outer(
+        self, edge: Mapping[str, Any], key: str, place: str, instances: Mapping[str, tuple[str, int]]
+    ) -> list[str]:
+        """Return the nodes of an endpoint in instances."""
+        given = _endpoint(edge, key, place, ("instance", "component"))
+        where = f"{place}.{key}.instance"
+        name, rest = _part(_text(given.get("instance"), where), where)
+        device, count = instances[_known(name, instances, where, "instance")]
+        inner = self._expanded(device, given["component"], f"{place}.{key}.component")
+        return [f"{name}.{index}.{node}" for index in _indices(rest, count, where) for node in inner]
+
+    def _expanded(self, device: str, path: str, place: str) -> list[str]:
+        """Return the nodes that ``path``, such as ``cx5[0:2].port[0]``, means in a device."""
+        parts = path.split(".")
+        choices = list[list[str]]()
+        for depth, one in enumerate(parts, 1):
+            name, rest = _part(one, place)
+            components = self._devices[device].components
+            kind, count = components[_known(name, components, place, "component")]
+            last = depth == len(parts)
+            if last == (kind == "device"):
+                what = "is a device" if last else "has no parts"
+                raise _wrong(place, f"{name!r} {what}", "a path that ends at a component which is not a device")
+            choices.append([f"{name}.{index}" for index in _indices(rest, count, place)])
+            if not last:
+                device = _known(name, self._devices, place, "device")
+        return [".".join(one) for one in product(*choices)]
+
+    def _join(
+        self, edge: Mapping[str, Any], place: str, ends: list[list[str]], links: Mapping[str, Link], within: str | None
+    ) -> None:
+        """Add the edges between the nodes of both ends, which are ``within`` an instance."""
+        scheme = edge.get("scheme")
+        if scheme not in _SCHEMES:
+            raise _wrong(f"{place}.scheme", f"{_shown(scheme)} is not known", ", ".join(_SCHEMES))
+        link = links[_known(_text(edge.get("link"), f"{place}.link"), links, f"{place}.link", "link")]
+        prefix = "" if within is None else f"{within}."
+        for one, other in _PAIRS[scheme](*ends):
+            if one != other:
+                pair = f"{prefix}{one}", f"{prefix}{other}"
+                # An edge of the same two nodes is the same edge, as in InfraGraph's own graph.
+                key = pair[::-1] if pair[::-1] in self.edges else pair
+                self.edges[key] = link, within is not None
+                limits.check("links", 2 * len(self.edges))
+
+
+def _device(table: Mapping[str, Any], place: str) -> _Device:
+    components = dict[str, tuple[str, int]]()
+    for where, one in _entries(table, "components", place):
+        kind = one.get("choice")
+        if kind not in _KINDS:
+            raise _wrong(f"{where}.choice", f"{_shown(kind)} is not known", ", ".join(_KINDS))
+        check_keys(one, ("name", "description", "count", "choice", kind), where)
+        components[_name(one, components, where, "components")] = kind, _count(one, where)
+    edges = [one for _, one in _entries(table, "edges", place)]
+    return _Device(place, components, _links(table, place), edges)
+
+
+def _links(table: Mapping[str, Any], place: str) -> dict[str, Link]:
+    links = dict[str, Link]()
+    for where, one in _entries(table, "links", place):
+        check_keys(one, ("name", "description", "physical"), where)
+        name = _text(one.get("name"), f"{where}.name")
+        physical = one.get("physical") or {}
+        inside = f"{where}.physical"
+        if not isinstance(physical, dict):
+            raise _wrong(inside, "is not a mapping", "bandwidth and latency")
+        check_keys(physical, ("bandwidth", "latency"), inside)
+        rate, unit = _quantity(physical, "bandwidth", tuple(_BANDWIDTHS), inside)
+        lag, part = _quantity(physical, "latency", tuple(_LATENCIES), inside)
+        if rate == 0:
+            raise _wrong(f"{inside}.bandwidth", "is 0", "more than 0")
+        bandwidth = None if rate is None else rate * _BANDWIDTHS[unit]
+        links[name] = Link(name, bandwidth, None if lag is None else lag / _LATENCIES[part])
+    return links
+
+
+def _quantity(table: Mapping[str, Any], key: str, units: Sequence[str], place: str) -> tuple[float | None, str]:
+    """Return a value, or ``None`` where the file does not say, and its unit."""
+    given = table.get(key)
+    if given is None:
+        return None, ""
+    place, accepted = f"{place}.{key}", f"one of {', '.join(units)}"
+    if not isinstance(given, dict):
+        raise _wrong(place, "is not a mapping", accepted)
+    found = [unit for unit in given if unit != "choice"]
+    if found == [_TRANSFERS] and key == "bandwidth":
+        return None, ""  # it says nothing without the number of lanes
+    check_keys(given, ("choice", *units), place)
+    if len(found) != 1 or given.get("choice", found[0]) != found[0]:
+        raise _wrong(place, f"has {len(found)} values for one choice", accepted)
+    value = given[found[0]]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _MOST:
+        raise _wrong(f"{place}.{found[0]}", f"{_shown(value)} is refused", "a number of at least 0")
+    return float(value), found[0]
+
+
+def _endpoint(edge: Mapping[str, Any], key: str, place: str, known: Sequence[str]) -> Mapping[str, Any]:
+    check_keys(edge, ("ep1", "ep2", "scheme", "link"), place)
+    given = edge.get(key)
+    if not isinstance(given, dict):
+        raise _wrong(f"{place}.{key}", "is not a mapping", " and ".join(known))
+    check_keys(given, known, f"{place}.{key}")
+    _text(given.get("component"), f"{place}.{key}.component")
+    return given
+
+
+def _part(text: str, place: str) -> tuple[str, str]:
+    """Return a name and the slice behind it."""
+    match = _PART.fullmatch(text)
+    if match is None:
+        raise _wrong(place, f"{text[:_SHOWN]!r} is not a name with a slice", "such as nic[0] or xpu[0:4]")
+    return match["name"], match["slice"] or ""
+
+
+def _indices(text: str, count: int, place: str) -> range:
+    """Return the positions that a slice of Python means among ``count``."""
+    words = text.split(":") if text else ["", ""]
+    found = range(0)
+    try:
+        bounds = [int(word) if word.strip() else None for word in words]
+        if len(bounds) == 1 and bounds[0] is not None:
+            found = range(count)[bounds[0] :][:1] if -count <= bounds[0] else found
+        elif len(bounds) <= 3:
+            found = range(*slice(*bounds).indices(count))
+    except (ValueError, TypeError):
+        pass
+    if not found:
+        raise _wrong(place, f"[{text[:_SHOWN]}] is none of {count}", f"positions from 0 to {count - 1}")
+    return found
+
+
+def _count(table: Mapping[str, Any], place: str) -> int:
+    value = table.get("count")
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < _MOST:
+        raise _wrong(f"{place}.count", f"{_shown(value)} is refused", "a whole number of at least 1")
+    limits.check("nodes", value)
+    return value
+
+
+def _name(table: Mapping[str, Any], known: Mapping[str, Any], place: str, what: str) -> str:
+    """Return a name that is not ``known`` yet."""
+    name = _text(table.get("name"), f"{place}.name")
+    if name in known:
+        raise _wrong(f"{place}.name", f"{name!r} is there twice", f"{what} of different names")
+    return name
+
+
+def _known(name: str, known: Mapping[str, Any], place: str, what: str) -> str:
+    """Return ``name``, which must be ``known``."""
+    if name not in known:
+        accepted = ", ".join(known) or f"a {what} that the file defines"
+        raise _wrong(place, f"there is no {what} {name[:_SHOWN]!r}{nearest(name, known)}", accepted)
+    return name
+
+
+def _entries(table: Mapping[str, Any], key: str, place: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    where = f"{place}.{key}" if place else key
+    listed = table.get(key) or []
+    if not isinstance(listed, list):
+        raise _wrong(where, "is not a list", "a list of mappings")
+    for index, one in enumerate(listed):
+        if not isinstance(one, dict):
+            raise _wrong(f"{where}[{index}]", "is not a mapping", "a mapping")
+        yield f"{where}[{index}]", one
+
+
+def _text(value: Any, place: str) -> str:
+    if not isinstance(value, str):
+        raise _wrong(place, "is missing" if value is None else f"{_shown(value)} is not text", "text")
+    return value
+
+
+def _wrong(key: str, message: str, accepted: str) -> InputError:
+    return InputError(message, key=key, accepted=accepted)
+
+
+_MOST = 1e12
+
+
+def _shown(value: Any) -> str:
+    """Return a value of the file for a message; aliases can make a list of any size from a few lines."""
+    if isinstance(value, list | dict):
+        return f"a {type(value).__name__} of {len(value)}"
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def _ring(one: list[str], other: list[str]) -> Iterator[tuple[str, str]]:
+    members = list(dict.fromkeys((*one, *other)))
+    yield from zip(members, (*members[1:], members[0]), strict=True)
+
+
+_PAIRS: dict[str, Callable[[list[str], list[str]], Iterator[tuple[str, str]]]] = {
+    "one2one": lambda one, other: zip(one, other, strict=False),
+    "many2many": product,
+    "ring": _ring,
+}
+
+
+_NODES = {"xpu": NodeKind.NPU, "memory": NodeKind.MEMORY}
 
 
 def _quantities(unit: units.Unit, help: str) -> Any:  # noqa: A002  (as in fredfw.units)
@@ -84,7 +413,7 @@ class InfraGraph(Topology):
                 if name not in known:
                     message = f"no edge has the link {name!r}{nearest(name, known)}"
                     raise InputError(message, key=f"{key}.{name}", accepted=", ".join(known))
-        kinds = np.array([_KINDS.get(kind, NodeKind.SWITCH) for kind in found.nodes.values()])
+        kinds = np.array([_NODES.get(kind, NodeKind.SWITCH) for kind in found.nodes.values()])
         number = {name: place for place, name in enumerate(found.nodes)}
         ends = np.array([[number[one] for one in pair] for pair in found.edges], dtype=np.intp).reshape(-1, 2)
         names = tuple(found.nodes)
