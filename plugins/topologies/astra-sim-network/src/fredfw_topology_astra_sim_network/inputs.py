@@ -39,11 +39,7 @@ def _loader() -> type[yaml.SafeLoader]:
 
 
 def read_yaml(content: bytes) -> Any:
-    """Return the one document in ``content``.
-
-    Raises:
-        InputError: It is not YAML, or has a tag that would make an object; names line and column.
-    """
+    """Return the one document in ``content``; raises ``InputError`` where it is not YAML, or would make an object."""
     import yaml  # which takes longer to import than the rest of this plugin, and is needed for files alone
 
     try:
@@ -135,11 +131,7 @@ def find(folder: str | None, named: Mapping[str, str | None]) -> Inputs:
 
 
 def traces(workload: str) -> dict[int, Path]:
-    """Return the traces of ``workload`` by rank.
-
-    Raises:
-        InputError: There are none, or the folder cannot be read.
-    """
+    """Return the traces of ``workload`` by rank; raises ``InputError`` where there are none."""
     prefix = Path(workload)
     pattern = re.compile(rf"{re.escape(prefix.name)}\.(\d+)\.et")
     found = {}

@@ -76,11 +76,7 @@ class System:
 
     @classmethod
     def of(cls, table: Mapping[str, Any], blocks: Sequence[Block]) -> System:
-        """Return what becomes of the system file ``table`` on a network of ``blocks``.
-
-        Raises:
-            InputError: A value is not what its key needs; names key, value and what is accepted.
-        """
+        """Return what becomes of a system file on a network of ``blocks``; raises ``InputError`` with the key."""
         made = cls(table, blocks)
         made._convert()
         return made

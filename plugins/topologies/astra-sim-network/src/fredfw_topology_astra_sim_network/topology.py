@@ -56,12 +56,7 @@ class Block:
 
 
 def read(content: bytes) -> tuple[Block, ...]:
-    """Return the dimensions in a network file, innermost first.
-
-    Raises:
-        InputError: It is not YAML, a key is unknown or missing, lists have different lengths, or a value is not what
-            its key needs; names key, value and what is accepted.
-    """
+    """Return the dimensions in a network file, innermost first; raises ``InputError`` that names key and value."""
     table = read_yaml(content)
     if not isinstance(table, dict):
         raise InputError("is not a network file", accepted=f"a mapping of {', '.join(_KEYS)}")

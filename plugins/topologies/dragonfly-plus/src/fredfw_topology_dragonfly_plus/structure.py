@@ -36,11 +36,7 @@ class Structure:
 
     @classmethod
     def of(cls, fabric: Fabric) -> Structure:
-        """Return the structure of a fabric.
-
-        Raises:
-            UnsupportedError: It is something else.
-        """
+        """Return the structure of a fabric; raises ``UnsupportedError`` where it is something else."""
         if len(fabric.levels) == 3:
             npus, leaves, groups = (level.size for level in fabric.levels)
             switches = len(fabric.kinds) - len(fabric.npus)

@@ -39,11 +39,7 @@ class XGFT:
 
     @classmethod
     def of(cls, fabric: Fabric) -> XGFT:
-        """Return the structure of a fabric, found by climbing from its first host.
-
-        Raises:
-            UnsupportedError: It is not such a tree.
-        """
+        """Return the structure of a fabric, found by climbing from its first host; raises ``UnsupportedError``."""
         children, parents, node = [], [], 0
         while (above := fabric.destinations[(fabric.sources == node) & (fabric.destinations > node)]).size:
             node = int(above.min())

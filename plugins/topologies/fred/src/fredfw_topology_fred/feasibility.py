@@ -28,11 +28,7 @@ class Switching:
 
     @classmethod
     def of(cls, fabric: Fabric) -> Switching:
-        """Return the switches of ``fabric``.
-
-        Raises:
-            UnsupportedError: It is not made of FRED switches.
-        """
+        """Return the switches of ``fabric``; raises ``UnsupportedError`` where they are not FRED's."""
         if not isinstance(fabric.defaults.admission, Circuits):
             message = f"fabric {fabric.name!r} has no FRED switches"
             raise UnsupportedError(message, accepted="a fabric of topology 'fred'")

@@ -36,11 +36,7 @@ class RoutablePlacement(Placement):
     seed: int = units.option(0, validator=units.whole(0), help="seed of their order")
 
     def order(self, fabric: Fabric, mesh: DeviceMesh) -> IntArray:
-        """See ``Placement.order``.
-
-        Raises:
-            UnsupportedError: No such placement was found, or the fabric is not made of FRED switches.
-        """
+        """See ``Placement.order``; raises ``UnsupportedError`` where no such placement was found."""
         switching = Switching.of(fabric)
         asked = list(phases(mesh))
 

@@ -85,12 +85,7 @@ class Infrastructure:
 
     @classmethod
     def read(cls, content: bytes) -> Infrastructure:
-        """Return what is in a file.
-
-        Raises:
-            InputError: It is neither YAML nor JSON, a key is unknown or missing, a name is not defined, a slice is
-                empty, or a device is a part of itself; names key and value.
-        """
+        """Return what is in a file; raises ``InputError`` that names key and value."""
         table = _load(content)
         check_keys(table, _OF_FILE, "")
         found = cls(_text(table.get("name", ""), "name"))

@@ -62,11 +62,7 @@ def perimeter(rows: int, columns: int) -> tuple[IntArray, BoolArray]:
 
 
 def _column_ends(fabric: Fabric) -> BoolArray:
-    """Return whether each node is a controller at the end of a column.
-
-    Raises:
-        UnsupportedError: The fabric is not a mesh with no controllers, or one at each outer edge slot.
-    """
+    """Return whether each node is a controller at the end of a column; raises ``UnsupportedError``."""
     if fabric.coordinates is None or [level.kind for level in fabric.levels] != ["line", "line"]:
         raise UnsupportedError(f"the xy router cannot route fabric {fabric.name!r}", accepted="two levels of lines")
     columns, rows = (level.size for level in fabric.levels)

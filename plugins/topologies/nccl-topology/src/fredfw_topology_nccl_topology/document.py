@@ -92,12 +92,7 @@ class Document:
 
 
 def read(content: bytes) -> Document:
-    """Return what is in a topology file.
-
-    Raises:
-        InputError: It is not XML, has a DTD or an entity, is another file of NCCL's, or a value is not a number; names
-            device and attribute.
-    """
+    """Return what is in a topology file; raises ``InputError`` that names device and attribute."""
     try:
         root = defusedxml.ElementTree.fromstring(content, forbid_dtd=True)
     except DefusedXmlException as error:

@@ -45,11 +45,7 @@ class NcclTopology(Topology):
     pcie_latency: float = units.duration(0.0, help="latency of a PCIe link, and of one between CPUs; no file has it")
 
     def __attrs_post_init__(self) -> None:
-        """Read the file.
-
-        Raises:
-            InputError: It is not such a file, names no GPU, or the preset does not fit it.
-        """
+        """Read the file; raises ``InputError`` as ``document.read`` does, and where the preset does not fit it."""
         _ = self.fabric
 
     @cached_property

@@ -49,11 +49,7 @@ class Matrix:
 
 
 def read(text: str) -> Matrix:
-    """Return the matrix in ``text``.
-
-    Raises:
-        InputError: There is none, a row is missing, or a cell is not known; names line, device and value.
-    """
+    """Return the matrix in ``text``; raises ``InputError`` that names line, device and value."""
     lines = [_ESCAPES.sub("", line).split() for line in text.splitlines()]
     start = next((index for index, words in enumerate(lines) if words[:1] == ["GPU0"]), None)
     if start is None:

@@ -63,11 +63,7 @@ class SwitchFlow:
 
 
 def check(flows: Sequence[SwitchFlow], ports: int) -> None:
-    """Make sure that ``flows`` can be asked of a switch with ``ports`` ports.
-
-    Raises:
-        InvalidFlowError: A port that does not exist, or an input or output port that two flows use.
-    """
+    """Make sure that a switch has the ports of ``flows``, and that no two use one; raises ``InvalidFlowError``."""
     for flow in flows:
         if not isinstance(flow, SwitchFlow):
             raise _refused(f"{flow!r} is not a flow", "SwitchFlow(inputs, outputs)")
@@ -193,11 +189,7 @@ class SwitchConfiguration:
         return outputs
 
     def without(self, flow: SwitchFlow) -> SwitchConfiguration:
-        """Return the configuration with ``flow`` taken out and all others left where they are.
-
-        Raises:
-            InvalidFlowError: It is not carried.
-        """
+        """Return the configuration without ``flow``, all others where they are; raises ``InvalidFlowError``."""
         if flow not in self.flows:
             raise InvalidFlowError(f"flow {flow} is not carried", key="flow", accepted="one of ``flows``")
         at = self.flows.index(flow)
