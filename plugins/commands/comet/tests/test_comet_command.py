@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -52,10 +51,14 @@ source = "nobody"
 """
 
 
-def found(tmp_path: Path, text: str = SMALL, **options: Any) -> Findings:
+def written(tmp_path: Path, text: str = SMALL) -> str:
     file = tmp_path / "x.toml"
     file.write_text(text, encoding="utf-8")
-    return explore(load(str(file)), Framework(), **options)
+    return str(file)
+
+
+def found(tmp_path: Path, text: str = SMALL) -> Findings:
+    return explore(load(written(tmp_path, text)), Framework())
 
 
 @pytest.fixture(scope="module")
@@ -99,9 +102,7 @@ def test_expanded_memory_moves_at_the_hybrid_bandwidth(small: Findings) -> None:
 
 
 def test_cells_are_those_of_an_experiment(small: Findings, tmp_path: Path) -> None:
-    file = tmp_path / "x.toml"
-    file.write_text(SMALL, encoding="utf-8")
-    framework, problem = Framework(), load(str(file))
+    framework, problem = Framework(), load(written(tmp_path))
     experiment = framework.load_experiment(problem.tables([200e9]))
     assert experiment.fabrics[0].npu == Npu(
         peak=1e14, memory=3e8, memory_bandwidth=1e12, expanded_memory=1.5e8, expanded_memory_bandwidth=2e11
@@ -146,9 +147,8 @@ def test_a_split_that_divides_nothing_is_named_and_the_others_run(tmp_path: Path
 
 
 def test_the_command_prints_all_of_it_and_writes_it(tmp_path: Path) -> None:
-    file, out = tmp_path / "x.toml", tmp_path / "x.json"
-    file.write_text(SMALL, encoding="utf-8")
-    arguments = ["comet", str(file), "--store", str(tmp_path / "x.cells"), "--json", str(out)]
+    out = tmp_path / "x.json"
+    arguments = ["comet", written(tmp_path), "--store", str(tmp_path / "x.cells"), "--json", str(out)]
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 0, result.output
     for text in ("memory per NPU", "MP2-DP8", "expanded", "moves at", "gain", "Beside nobody", "assumed: all of it"):

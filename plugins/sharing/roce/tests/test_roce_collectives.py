@@ -11,13 +11,14 @@ from fredfw.errors import InputError, UnsupportedError
 from fredfw.testing import SharingPolicyTests
 from fredfw_sharing_roce import Dcqcn, Dctcp, Hpcc, Pfc, Timely
 
+FRAMEWORK = Framework()
+
 
 @pytest.mark.parametrize("policy", [Dcqcn(), Dctcp(), Timely(), Pfc()])
 def test_a_ring_without_contention_takes_as_long_as_ever(policy: SharingPolicy) -> None:
-    framework = Framework()
-    fabric = framework.topology("switch", npus=4, link_bandwidth="25 GB/s", link_latency="500 ns").build()
-    usual = framework.simulate_collective(fabric, "all-reduce", size=1e6, algorithm="ring")
-    result = framework.simulate_collective(
+    fabric = FRAMEWORK.topology("switch", npus=4, link_bandwidth="25 GB/s", link_latency="500 ns").build()
+    usual = FRAMEWORK.simulate_collective(fabric, "all-reduce", size=1e6, algorithm="ring")
+    result = FRAMEWORK.simulate_collective(
         fabric.with_defaults(sharing=policy), "all-reduce", size=1e6, algorithm="ring"
     )
     assert result.duration == pytest.approx(usual.duration, rel=1e-6)
@@ -26,10 +27,9 @@ def test_a_ring_without_contention_takes_as_long_as_ever(policy: SharingPolicy) 
 
 
 def test_an_incast_fills_a_queue_and_its_bytes_arrive() -> None:
-    framework = Framework()
-    fabric = framework.topology("switch", npus=8, link_bandwidth="25 GB/s", link_latency="500 ns").build()
+    fabric = FRAMEWORK.topology("switch", npus=8, link_bandwidth="25 GB/s", link_latency="500 ns").build()
     fabric = fabric.with_defaults(sharing=Dcqcn())
-    result = framework.simulate_collective(fabric, "gather", size=4e6, algorithm="direct")
+    result = FRAMEWORK.simulate_collective(fabric, "gather", size=4e6, algorithm="direct")
     # Seven senders of 500 kB each.
     assert result.duration >= 7 * 500e3 / 25e9
     assert result.duration < 1.5 * 7 * 500e3 / 25e9
@@ -61,28 +61,25 @@ def test_bad_numbers_are_refused(policy: type[SharingPolicy], fields: dict[str, 
 
 @pytest.mark.parametrize("policy", [Dcqcn(), Dctcp(), Hpcc(), Timely()])
 def test_a_fabric_that_says_nothing_of_delays_is_refused(policy: SharingPolicy) -> None:
-    framework = Framework()
-    fabric = framework.topology("switch", npus=4, link_latency=0).build().with_defaults(sharing=policy)
+    fabric = FRAMEWORK.topology("switch", npus=4, link_latency=0).build().with_defaults(sharing=policy)
     with pytest.raises(UnsupportedError, match=r"^sharing.delay: is not given, and links of .*accepted: .*more than 0"):
-        framework.simulate_collective(fabric, "all-reduce", size=1e3)
+        FRAMEWORK.simulate_collective(fabric, "all-reduce", size=1e3)
 
 
 def test_steps_that_are_too_long_are_told() -> None:
-    framework = Framework()
-    fabric = framework.topology("switch", npus=4, link_latency="1 us").build()
+    fabric = FRAMEWORK.topology("switch", npus=4, link_latency="1 us").build()
     said = []
     for step in (1e-6, 1.01e-6):
         slow = fabric.with_defaults(sharing=Pfc(step=step))
-        result = framework.simulate_collective(slow, "all-reduce", size=1e6, algorithm="ring")
+        result = FRAMEWORK.simulate_collective(slow, "all-reduce", size=1e6, algorithm="ring")
         said.append(any("less than four steps" in note for note in result.notes))
     assert said == [False, True]
 
 
 def test_what_hears_nothing_or_has_a_delay_needs_no_latency() -> None:
-    framework = Framework()
-    fabric = framework.topology("switch", npus=4, link_latency=0).build()
+    fabric = FRAMEWORK.topology("switch", npus=4, link_latency=0).build()
     for policy in (Pfc(), Hpcc(delay=4e-6)):
-        framework.simulate_collective(fabric.with_defaults(sharing=policy), "all-reduce", size=1e3)
+        FRAMEWORK.simulate_collective(fabric.with_defaults(sharing=policy), "all-reduce", size=1e3)
 
 
 @pytest.mark.parametrize(
@@ -99,11 +96,10 @@ def test_long_flows_take_bytes_over_their_stable_rate(
     policy: SharingPolicy, gigabits: float, milliseconds: float, share: float
 ) -> None:
     # Two senders to one; HPCC's are stable at (eta C + N increase) / N, the others' at C / N.
-    framework = Framework()
     capacity = gigabits * 1e9 / 8
-    fabric = framework.topology("switch", npus=3, link_bandwidth=capacity, link_latency="2 us").build()
+    fabric = FRAMEWORK.topology("switch", npus=3, link_bandwidth=capacity, link_latency="2 us").build()
     size = 3 * milliseconds * 1e-3 * capacity / 2
-    result = framework.simulate_collective(
+    result = FRAMEWORK.simulate_collective(
         fabric.with_defaults(sharing=policy), "gather", size=size, algorithm="direct"
     )
     assert result.duration == pytest.approx(2 / 3 * size / (share * capacity), rel=0.02)

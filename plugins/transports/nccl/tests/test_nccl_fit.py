@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from fredfw import File, Framework
 from fredfw.errors import InputError
@@ -43,13 +43,25 @@ def machine(family: str, ranks: int, nodes: int = 1) -> Machine:
 
 def measured(exponents: range, family: str = "a100") -> list[Measurement]:
     """Return what A100s with the constants ``TRUE`` would be measured to take, as if by a ``family``."""
-    found = []
-    for ranks in (2, 8):
-        for exponent in exponents:
-            seconds = time(machine("a100", ranks), TRUE, "all-reduce", 2.0**exponent)
-            one = machine(family, ranks)
-            found.append(Measurement(one, f"{family}-node", "all-reduce", 2.0**exponent, seconds))
-    return found
+    return [
+        Measurement(machine(family, ranks), f"{family}-node", "all-reduce", size, seconds)
+        for ranks in (2, 8)
+        for size in (2.0**exponent for exponent in exponents)
+        for seconds in [time(machine("a100", ranks), TRUE, "all-reduce", size)]
+    ]
+
+
+def shipped() -> dict[str, Any]:
+    return tomllib.loads(files("fredfw_transport_nccl").joinpath("fitted.toml").read_text(encoding="utf-8"))
+
+
+def table(path: Path, rows: Sequence[str]) -> Path:
+    path.write_text("\n".join([HEADER, *rows]))
+    return path
+
+
+def fitted(*arguments: Path | str) -> Result:
+    return CliRunner().invoke(nccl, ["fit", *map(str, arguments)])
 
 
 def test_a_fit_finds_the_constants_that_times_were_made_with() -> None:
@@ -80,7 +92,7 @@ def test_a_system_that_is_left_out_is_predicted_by_the_other_family() -> None:
 
 
 def test_the_constants_that_ship_have_fits_without_each_system() -> None:
-    found = tomllib.loads(files("fredfw_transport_nccl").joinpath("fitted.toml").read_text(encoding="utf-8"))
+    found = shipped()
     for family, other in (("a100", "h100"), ("h100", "a100")):
         without = found[family]["without"]
         assert without[f"{family}-node"]["launch"] == found[other]["constants"]["launch"]
@@ -107,8 +119,7 @@ def test_no_more_constants_are_fitted_than_named() -> None:
 
 
 def test_residuals_of_the_constants_that_ship(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the file says of its constants is what the model gives for the tables that they were fitted to."""
-    found = tomllib.loads(files("fredfw_transport_nccl").joinpath("fitted.toml").read_text(encoding="utf-8"))
+    found = shipped()
     measurements: list[Measurement] = []
 
     def taken(found: Sequence[Measurement]) -> dict[str, object]:
@@ -118,7 +129,7 @@ def test_residuals_of_the_constants_that_ship(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("fredfw_transport_nccl.commands.fit", taken)
     folder = files("fredfw.validation").joinpath("data")
     tables = [str(folder.joinpath(source.partition(",")[0])) for source in found["sources"]]
-    CliRunner().invoke(nccl, ["fit", *tables], catch_exceptions=False)
+    fitted(*tables)
     for family in ("a100", "h100", "b200"):
         own = [one for one in measurements if one.family == family]
         assert found[family]["residuals"] == residuals(parse(found[family]["constants"]), own)
@@ -129,19 +140,14 @@ def test_residuals_of_the_constants_that_ship(monkeypatch: pytest.MonkeyPatch) -
         for one in found[family]["residuals"]
         if one["part"] == "held out"
     }
-    for family, target in (("a100", 0.15), ("h100", 0.12)):
-        assert errors[family, "all-reduce", "one", "all"] <= target
+    for family, target in (("a100", 0.15), ("h100", 0.12), ("b200", 0.15)):
+        for pattern in ("all-reduce", "all-gather", "reduce-scatter"):
+            assert errors[family, pattern, "one", "all"] <= target
+        # The target of 12 % is missed: times of small exchanges differ by up to a factor of two.
+        assert errors[family, "all-to-all", "one", "all"] <= (0.131 if family == "h100" else target)
+    for family, network in (("a100", "cloud"), ("h100", "infiniband"), ("h100", "efa")):
         assert errors[family, "all-reduce", "one", "above 32 MiB"] <= 0.15
-        assert errors[family, "all-gather", "one", "all"] <= target
-        assert errors[family, "reduce-scatter", "one", "all"] <= target
-    networks = {"a100": "cloud", "h100": "infiniband"}
-    for family, network in (*networks.items(), ("h100", "efa")):
         assert errors[family, "all-reduce", network, "all"] <= 0.2
-    for pattern in ("all-reduce", "all-gather", "reduce-scatter", "all-to-all"):
-        assert errors["b200", pattern, "one", "all"] <= 0.15
-    assert errors["a100", "all-to-all", "one", "all"] <= 0.15
-    # The target of 12 % is missed: times of small exchanges differ by up to a factor of two.
-    assert errors["h100", "all-to-all", "one", "all"] <= 0.131
 
 
 def test_errors_of_ratios_by_hand() -> None:
@@ -169,11 +175,10 @@ def test_a_note_says_how_sure_a_ratio_is(tmp_path: Path) -> None:
 
 
 def test_the_command_writes_constants_that_the_transport_reads(tmp_path: Path) -> None:
-    table, output = tmp_path / "table.csv", tmp_path / "fitted.toml"
-    found = measured(range(12, 17))
+    output, found = tmp_path / "fitted.toml", measured(range(12, 17))
     rows = [f"a100-node,1,{one.machine.ranks},all-reduce,{one.size:.0f},{one.seconds * 1e6}" for one in found]
-    table.write_text("\n".join([HEADER, *rows, "gaudi3,1,8,all-reduce,1024,3", "a100-node,1,8,broadcast,1024,3"]))
-    result = CliRunner().invoke(nccl, ["fit", str(table), "--output", str(output)], catch_exceptions=False)
+    others = ["gaudi3,1,8,all-reduce,1024,3", "a100-node,1,8,broadcast,1024,3"]
+    result = fitted(table(tmp_path / "table.csv", [*rows, *others]), "--output", output)
     assert result.exit_code == 0
     assert "held out" in result.output
     assert "not used: 1 of all-reduce on gaudi3-node" in result.output
@@ -183,29 +188,25 @@ def test_the_command_writes_constants_that_the_transport_reads(tmp_path: Path) -
 
 
 def test_a_table_is_known_by_what_is_in_it(tmp_path: Path) -> None:
-    table, renamed, other, output = (tmp_path / one for one in ("table.csv", "copy.csv", "table2.csv", "fitted.toml"))
     rows = [f"h100-node,1,8,all-reduce,{2**one},{20 + one}" for one in range(10, 20)]
-    table.write_text("\n".join([HEADER, *rows]))
-    renamed.write_text(table.read_text())
-    other.write_text("\n".join([HEADER, *rows[1:]]))
-    CliRunner().invoke(nccl, ["fit", str(table), "--output", str(output)], catch_exceptions=False)
+    one, renamed, other = table(tmp_path / "a", rows), table(tmp_path / "b", rows), table(tmp_path / "c", rows[1:])
+    output = tmp_path / "fitted.toml"
+    fitted(one, "--output", output)
 
     def parts(path: Path, **fields: object) -> dict[Part, int]:
         found = validate(sources.read(str(path)), PluginManager.discover(), transport={"name": "nccl", **fields})
         return Counter(one.part for one in found.predictions)
 
-    for path in (table, renamed):
+    for path in (one, renamed):
         assert parts(path, constants=str(output)) == {Part.FITTED: 5, Part.HELD_OUT: 5}
     assert parts(other, constants=str(output)) == {Part.HELD_OUT: 9}
-    assert parts(table) == {Part.HELD_OUT: 10}
+    assert parts(one) == {Part.HELD_OUT: 10}
 
 
 def test_constants_of_one_family_will_do(tmp_path: Path) -> None:
     """A file that has H100s alone serves fabrics with H100s, and tells others that it has none of theirs."""
-    table, output = tmp_path / "table.csv", tmp_path / "fitted.toml"
-    rows = [f"h100-node,1,8,all-reduce,{4**one},{20 + one}" for one in range(5, 15)]
-    table.write_text("\n".join([HEADER, *rows]))
-    CliRunner().invoke(nccl, ["fit", str(table), "--output", str(output)], catch_exceptions=False)
+    output, rows = tmp_path / "fitted.toml", [f"h100-node,1,8,all-reduce,{4**one},{20 + one}" for one in range(5, 15)]
+    fitted(table(tmp_path / "table.csv", rows), "--output", output)
     framework, transport = Framework(), Nccl(constants=File.at(output))
     for preset in ("dgx-h100", "dgx-a100"):
         fabric = framework.topology("cluster", preset=preset, nodes=1).build().with_defaults(transport=transport)
@@ -217,28 +218,24 @@ def test_constants_of_one_family_will_do(tmp_path: Path) -> None:
 
 
 def test_what_is_read_is_not_replaced(tmp_path: Path) -> None:
-    table = tmp_path / "table.csv"
-    table.write_text(f"{HEADER}\na100-node,1,8,all-reduce,1024,20\n")
-    result = CliRunner().invoke(nccl, ["fit", str(table), "--output", str(table)])
+    path = table(tmp_path / "table.csv", ["a100-node,1,8,all-reduce,1024,20"])
+    result = fitted(path, "--output", path)
     assert isinstance(result.exception, InputError)
     assert "is also the input" in str(result.exception)
-    assert table.read_text().startswith(HEADER)
+    assert path.read_text().startswith(HEADER)
 
 
 def test_a_table_may_be_held_out(tmp_path: Path) -> None:
     """All of its rows are scored, whatever their sizes, and none is fitted to; so it is told apart by its bytes."""
-    table, held, copy, output = (tmp_path / one for one in ("table.csv", "held.csv", "copy.csv", "fitted.toml"))
     rows = [f"h100-node,1,8,all-reduce,{2**one},{20 + one}" for one in range(10, 20)]
-    table.write_text("\n".join([HEADER, *rows[:8]]))
-    copy.write_text(table.read_text())
-    held.write_text("\n".join([HEADER, *rows]))
+    own, held, copy = table(tmp_path / "a", rows[:8]), table(tmp_path / "b", rows), table(tmp_path / "c", rows[:8])
+    output = tmp_path / "fitted.toml"
 
     def constants(*arguments: Path | str) -> dict[str, Any]:
-        command = ["fit", *map(str, arguments), "--output", str(output)]
-        CliRunner().invoke(nccl, command, catch_exceptions=False)
+        fitted(*arguments, "--output", output)
         return tomllib.loads(output.read_text())
 
-    alone, beside = constants(table), constants(table, "--hold-out", held)
+    alone, beside = constants(own), constants(own, "--hold-out", held)
     assert beside["h100"]["constants"] == alone["h100"]["constants"]
     assert beside["sources"] == alone["sources"]
     points = [
@@ -246,15 +243,14 @@ def test_a_table_may_be_held_out(tmp_path: Path) -> None:
         for found in (alone, beside)
     ]
     assert points == [{"fitted": 4, "held out": 4}, {"fitted": 4, "held out": 4 + 10}]
-    result = CliRunner().invoke(nccl, ["fit", str(table), "--hold-out", str(copy)])
+    result = fitted(own, "--hold-out", copy)
     assert "--hold-out: " in str(result.exception)
     assert "is fitted to, too" in str(result.exception)
 
 
 def test_nothing_is_fitted_to_what_is_held_out(tmp_path: Path) -> None:
-    table, output = tmp_path / "table.csv", tmp_path / "fitted.toml"
-    table.write_text(f"{HEADER}\na100-node,1,8,all-reduce,2097152,60\n")
-    result = CliRunner().invoke(nccl, ["fit", str(table), "--output", str(output)])
+    output = tmp_path / "fitted.toml"
+    result = fitted(table(tmp_path / "table.csv", ["a100-node,1,8,all-reduce,2097152,60"]), "--output", output)
     assert "no size of a100 in TABLES is an even power of two bytes" in str(result.exception)
     assert not output.exists()
 
@@ -270,9 +266,9 @@ def test_nothing_is_fitted_to_what_is_held_out(tmp_path: Path) -> None:
     ],
 )
 def test_bad_tables_are_refused(text: str, message: str, tmp_path: Path) -> None:
-    table = tmp_path / "table.csv"
-    table.write_text(text)
-    result = CliRunner().invoke(nccl, ["fit", str(table)])
+    path = tmp_path / "table.csv"
+    path.write_text(text)
+    result = fitted(path)
     assert isinstance(result.exception, InputError)
     assert message in str(result.exception)
 
@@ -287,5 +283,5 @@ def test_output_of_nccl_tests_is_read(tmp_path: Path) -> None:
         *(f"{4**one} {4 ** (one - 1)} float sum -1 {20 + one} 0" for one in range(6, 16)),
     ]
     output.write_text("\n".join(lines))
-    result = CliRunner().invoke(nccl, ["fit", str(output)], catch_exceptions=False)
+    result = fitted(output)
     assert "h100    all-reduce  one    all" in result.output
