@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from attrs import asdict
 
-from fredfw.errors import InputError
+from fredfw.errors import InputError, placed
 from fredfw.experiment.document import parse
 from fredfw.experiment.results import Cell, Failure
 from fredfw.paths import resolved
@@ -38,8 +38,6 @@ _PUT = (
 )
 _GET = "SELECT digest, value FROM outcomes WHERE key = ? AND environment = ?"
 _FIND = "SELECT environment, digest, value FROM outcomes WHERE key = ? ORDER BY environment"
-# What SQLite says of a file that it cannot use; where its own texts are damaged, Python cannot read them.
-_DAMAGE = (sqlite3.Error, UnicodeDecodeError)
 # Bytes of the least page of SQLite, and so of the least database.
 _LEAST = 512
 # Seconds: how long what was put may wait for more, and how long another process may hold the file.
@@ -104,12 +102,8 @@ class Store:
             raise InputError("is not a store", file=str(path), accepted=_ACCEPTED)
         if not os.access(location.parent, os.W_OK):  # where SQLite keeps its journal
             raise InputError("is in a folder that cannot be written", file=str(path), accepted=_WRITABLE)
-        try:
+        with _explained(path), placed(file=str(path)):
             return cls(Path(path), location, _connected(location) if location.exists() else None)
-        except _DAMAGE as error:
-            raise _refusal(error, path) from None
-        except InputError as error:
-            raise error.at(file=str(path)) from None
 
     def __enter__(self) -> Self:
         return self
@@ -147,10 +141,8 @@ class Store:
         with self._database:
             if self._connection is None:
                 return []
-            try:
+            with _explained(self.path):
                 return self._connection.execute(query, values).fetchall()
-            except _DAMAGE as error:
-                raise _refusal(error, self.path) from None
 
     def put(self, key: str, environment: str, outcome: Cell | Failure) -> None:
         """Keep what is known of a cell, in the place of what is there; durable within a second."""
@@ -176,10 +168,8 @@ class Store:
                 self._failure = None
             if not batch:
                 return
-            try:
+            with _explained(self.path):
                 self._write(batch)
-            except _DAMAGE as error:
-                raise _refusal(error, self.path) from None
             with self._lock:
                 for identity, entry in batch.items():
                     if self._waiting.get(identity) is entry:
@@ -197,15 +187,8 @@ class Store:
     def _write(self, batch: Mapping[tuple[str, str], tuple[str, bytes]]) -> None:
         if self._connection is None:
             self._connection = _connected(self._location)
-        connection = self._connection
-        try:
-            connection.execute("BEGIN IMMEDIATE")
+        with _transaction(self._connection) as connection:
             connection.executemany(_PUT, [(*identity, *entry) for identity, entry in batch.items()])
-            connection.execute("COMMIT")
-        except BaseException:  # also an interrupt
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
 
     def _flush_later(self) -> None:
         try:
@@ -231,8 +214,7 @@ def _begin(connection: sqlite3.Connection) -> None:
     """Make sure that a store is open that can be written; make one where there is nothing."""
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA cell_size_check = ON")
-    connection.execute("BEGIN IMMEDIATE")  # which another process that makes the same store waits for
-    try:
+    with _transaction(connection):
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         schema = [sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master") if sql is not None]
@@ -246,8 +228,16 @@ def _begin(connection: sqlite3.Connection) -> None:
             raise InputError(f"is a store of version {version}", accepted=f"a store of version {_FORMAT}")
         elif schema != [_SCHEMA.encode()]:
             raise InputError("is a store with other tables", accepted=_ACCEPTED)
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    """Give ``connection`` with the file to itself, which others wait for; nothing is written where an error ends it."""
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        yield connection
         connection.execute("COMMIT")
-    finally:
+    finally:  # also after an interrupt
         if connection.in_transaction:
             connection.execute("ROLLBACK")
 
@@ -279,22 +269,28 @@ def _read(key: str, environment: str, digest: Any, value: Any) -> Cell | Failure
     return None
 
 
-def _refusal(error: sqlite3.Error | UnicodeDecodeError, path: str | Path) -> InputError:
-    """Return what ``error`` means to the owner of the store at ``path``."""
+@contextmanager
+def _explained(path: str | Path) -> Iterator[None]:
+    """Say what an error means to the owner of the store at ``path``."""
+    try:
+        yield
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # where its own texts are damaged, Python cannot read them
+        message, accepted = _meaning(error)
+        raise InputError(message, file=str(path), accepted=accepted) from None
+
+
+def _meaning(error: sqlite3.Error | UnicodeDecodeError) -> tuple[str, str]:
     unreadable = isinstance(error, UnicodeDecodeError)
     match sqlite3.SQLITE_CORRUPT if unreadable else getattr(error, "sqlite_errorcode", 0) & 0xFF:
         case sqlite3.SQLITE_NOTADB:
-            message, accepted = "is not a store", _ACCEPTED
+            return "is not a store", _ACCEPTED
         case sqlite3.SQLITE_CORRUPT:
-            message = f"is damaged: {error}"
-            accepted = "a whole store; move this one away, and its cells run again"
+            return f"is damaged: {error}", "a whole store; move this one away, and its cells run again"
         case sqlite3.SQLITE_FULL:
-            message, accepted = "cannot be written: the disk is full", "a disk with space"
+            return "cannot be written: the disk is full", "a disk with space"
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             message = f"cannot be written: another process has held it for {_PATIENCE:g} s"
-            accepted = "to begin again when that has ended"
+            return message, "to begin again when that has ended"
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
-            message, accepted = f"cannot be written: {error}", _WRITABLE
-        case _:
-            message, accepted = f"cannot be used: {error}", _ACCEPTED
-    return InputError(message, file=str(path), accepted=accepted)
+            return f"cannot be written: {error}", _WRITABLE
+    return f"cannot be used: {error}", _ACCEPTED

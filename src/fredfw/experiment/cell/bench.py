@@ -60,13 +60,9 @@ class Iteration:
 class Bench:
     """A built fabric with all that is kept between simulations on it.
 
-    Args:
-        fabric: The network.
-        collectives: Candidates by pattern, or ``None`` for all registered ones.
-        plugins: Where those are registered.
-        fastest: Whether the fastest candidate is taken, or the first that can serve a request.
-        worthwhile: Whether candidates that are given are left out where they do not want to be tried, as ``auto`` does.
-        effort: How long the fastest is looked for, ``normal`` or ``low``.
+    ``collectives`` are candidates by pattern, of which the ``fastest`` is taken, or the first that can serve a request;
+    ``None`` for all that ``plugins`` have. With ``worthwhile``, those that are given are left out where they do not
+    want to be tried, as ``auto`` does; ``effort`` says how long the fastest is looked for, ``normal`` or ``low``.
     """
 
     def __init__(
@@ -134,20 +130,8 @@ class Bench:
     ) -> GraphResult:
         """Simulate a task graph, as often as ``variation`` says; see ``over`` for what several runs give.
 
-        Args:
-            iteration: What to do, and where.
-            name: For messages.
-            fidelity: One of ``SIMULATED``.
-            attribution: Whether to find out what the ranks have waited for.
-            progress: Called now and then with the share of the tasks that has ended.
-            checked: Whether it is known that there are algorithms for all collectives and links for all streams.
-            variation: What varies from run to run.
-            events: What happens to links.
-            watch: Sees the result of each run.
-
-        Raises:
-            InputError: The graph does not fit the fabric, or no algorithm can serve a collective.
-            SimulationError: The result would be wrong.
+        Where it is ``checked``, there are algorithms for all collectives and links for all streams. Without
+        ``attribution``, nobody asks what the ranks have waited for. ``watch`` sees the result of each run.
         """
         if events:
             check(events, self.fabric)

@@ -61,12 +61,8 @@ _ESTIMATED = (
 class Runner:
     """Runs cells of one experiment; fabrics, graphs and plans are built once and kept.
 
-    Args:
-        experiment: The matrix.
-        plugins: Where defaults are looked up by name.
-        log: Told of fabrics that are built and of cells that begin and end.
-        kept: Fabrics and graphs of other experiments, which this one shares where it writes the same.
-        environment: What decides them beside what is written, see ``CellSpec``.
+    What other experiments have ``kept``, this one shares where it writes the same in the same ``environment``, which is
+    that of a ``CellSpec``.
     """
 
     def __init__(
@@ -89,11 +85,7 @@ class Runner:
         self._graphs: dict[tuple[str, System], TaskGraph] = {}
 
     def check(self, workload: WorkloadSpec, fabric: FabricSpec) -> tuple[str, ...]:
-        """Return the causes that the breakdown of the iteration will have.
-
-        Raises:
-            InputError: ``workload`` does not fit ``fabric``, as far as that can be known without simulating anything.
-        """
+        """Return the causes that the breakdown will have; nothing is simulated to find out that the two do not fit."""
         return tuple(dict.fromkeys((COMPUTE, BUBBLE, *self._cell(workload, fabric).graph.label_names)))
 
     def count(self, workload: WorkloadSpec, fabric: FabricSpec) -> int:
@@ -128,12 +120,7 @@ class Runner:
         fidelity: str,
         progress: Callable[[float], None] | None = None,
     ) -> RunResult:
-        """Simulate one iteration of ``workload`` on ``fabric``; ``progress`` is told the share that has ended.
-
-        Raises:
-            InputError: The two do not fit each other.
-            SimulationError: The result would be wrong.
-        """
+        """Simulate one iteration of ``workload`` on ``fabric``; ``progress`` is told the share that has ended."""
         cell = self._cell(workload, fabric)
         names = {"workload": workload.name, "fabric": fabric.name, "fidelity": fidelity}
         self._log("cell begins", **names, ranks=len(cell.places), tasks=len(cell.graph))
@@ -193,10 +180,7 @@ class Runner:
         return Cell.of(self.run(workload, fabric, fidelity))
 
     def program(self, workload: WorkloadSpec, fabric: FabricSpec, fidelity: str, *, routes: bool) -> bytes:
-        """Return one iteration of ``workload`` on ``fabric`` as a file for other programs; nothing is simulated.
-
-        It has the ``routes`` of messages between all NPUs if these are wanted.
-        """
+        """Return an iteration as a file for other programs, with the ``routes`` of messages between all NPUs or not."""
         cell, key = self._cell(workload, fabric), f"fabrics.{fabric.name}"
         variation = self._experiment.variation_of(fabric)
         runs = 1 if variation is None else variation.runs

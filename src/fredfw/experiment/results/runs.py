@@ -57,19 +57,15 @@ class Spread:
 class Throughput:
     """How much an iteration trains for its time; ``None`` is what is not known.
 
-    Args:
-        samples_per_second: Samples over the iteration time.
-        tokens_per_second: Tokens over the iteration time.
-        mfu: Model FLOPs utilisation: model FLOPs over what all NPUs in use can compute in that time at their peak rate,
-            without ``efficiency``. ``None`` too where ``compute_scale`` is below 1: computation is then taken to be
-            faster than that peak rate allows.
-        npu_time: NPU-seconds: iteration time multiplied by the NPUs in use.
+    ``mfu`` is model FLOPs utilisation: model FLOPs over what all NPUs in use can compute in that time at their peak
+    rate, without ``efficiency``. It is ``None`` too where ``compute_scale`` is below 1: computation is then taken to be
+    faster than that peak rate allows.
     """
 
     samples_per_second: float | None = None
     tokens_per_second: float | None = None
     mfu: float | None = None
-    npu_time: float | None = None
+    npu_time: float | None = None  # NPU-seconds: iteration time multiplied by the NPUs in use
 
     @classmethod
     def of(cls, work: Work | None, seconds: float, *, npus: int, peak: float, compute_scale: float) -> Throughput:
@@ -88,40 +84,23 @@ class Throughput:
 
 @frozen
 class JobResult:
-    """One of several jobs that ran at once.
-
-    Args:
-        workload: Name of the plugin.
-        npus: Numbers of its NPUs; those that have no rank of it, too.
-        start: In seconds.
-        seconds: From then to its end; of several runs this and all that follows is the mean.
-        alone: What it takes on the same NPUs of the fabric that carries nothing else.
-        slowdown: ``seconds`` over ``alone``; 1 where it takes no time alone.
-        iterations: Seconds of each of its iterations.
-        breakdown: Seconds by cause, the mean over its ranks, with its own labels; they add up to ``seconds``.
-        bytes: Summed over all links.
-        bytes_alone: Those that it moves alone.
-        memory: Bytes one of its NPUs needs, by what they hold (may be empty).
-        work: What an iteration trains, or ``None`` where its workload does not say.
-        throughput: How much all of its iterations train for its ``seconds``.
-        spread: Its times in several runs.
-    """
+    """One of several jobs that ran at once; of several runs, times are means."""
 
     name: str
-    workload: str
-    npus: tuple[int, ...]
-    start: float
-    seconds: float
-    alone: float
-    slowdown: float
-    iterations: tuple[float, ...]
-    breakdown: dict[str, float]
-    bytes: float
-    bytes_alone: float
-    memory: dict[str, float] = field(factory=dict)
-    work: Work | None = None
-    throughput: Throughput = field(factory=Throughput)
-    spread: Spread | None = None
+    workload: str  # name of the plugin
+    npus: tuple[int, ...]  # numbers of its NPUs; those that have no rank of it, too
+    start: float  # in seconds
+    seconds: float  # from then to its end
+    alone: float  # what it takes on the same NPUs of the fabric that carries nothing else
+    slowdown: float  # ``seconds`` over ``alone``; 1 where it takes no time alone
+    iterations: tuple[float, ...]  # seconds of each
+    breakdown: dict[str, float]  # seconds by cause, mean over its ranks, with its own labels
+    bytes: float  # summed over all links
+    bytes_alone: float  # those that it moves alone
+    memory: dict[str, float] = field(factory=dict)  # bytes one of its NPUs needs, by what they hold
+    work: Work | None = None  # what an iteration trains, where its workload says that
+    throughput: Throughput = field(factory=Throughput)  # of all of its iterations
+    spread: Spread | None = None  # its times in several runs
 
 
 @frozen(eq=False, kw_only=True)

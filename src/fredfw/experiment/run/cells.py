@@ -125,11 +125,7 @@ class SpecWriter:
 
 
 class CellRunner:
-    """Runs cells that come as plain data in this process; what they share is kept.
-
-    Args:
-        plugins: Those that they name.
-    """
+    """Runs cells that come as plain data in this process; what they share is kept."""
 
     def __init__(self, plugins: PluginManager) -> None:
         self._plugins = plugins
@@ -239,13 +235,8 @@ class Workers:
 def workers(jobs: int, executor: Executor | str | None, plugins: PluginManager) -> Iterator[Workers | None]:
     """Give ``jobs`` other processes with the same plugins, or ``None`` where this process is to run cells.
 
-    Args:
-        jobs: How many processes; 1 is this one.
-        executor: What to use instead: one that is open, and stays so, or an address.
-        plugins: Those of this process.
-
-    Raises:
-        InputError: A number of jobs or an address that is impossible, or plugins that no other process has.
+    They are those of an ``executor`` instead, which is open and stays so, or of its address. Raises ``InputError``
+    where there can be no such processes, or where they cannot have a plugin.
     """
     if jobs < 1:
         raise InputError(f"{jobs!r} is not a number of processes", key="jobs", accepted="a whole number of at least 1")
@@ -397,12 +388,7 @@ _KEPT = 1_000_000
 class InProcess:
     """Runs the cells of ``experiment``, one after the other; fabrics are let go when the next one is used.
 
-    Args:
-        experiment: The matrix.
-        plugins: Configured it.
-        log: Told of fabrics that are built and of cells that begin and end.
-        progress: Told how many of ``total`` cells are done, and which share of the one that runs.
-        total: How many cells there are.
+    ``progress`` is told how many of ``total`` cells are done, and which share of the one that runs.
     """
 
     def __init__(
