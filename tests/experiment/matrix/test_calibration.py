@@ -7,8 +7,10 @@ import pytest
 
 from fredfw import Framework
 from fredfw.errors import InputError
-from fredfw.experiment.matrix.calibration import solve
+from fredfw.experiment.matrix.calibration import Fit, solve
+from fredfw.experiment.results import Row
 
+FRAMEWORK = Framework()
 # VGG-16's gradients, 138,357,544 parameters of 2 bytes (Simonyan & Zisserman 2015), around a ring of 4 NPUs.
 GRADIENTS = 2 * 138_357_544
 
@@ -32,10 +34,18 @@ def content(speedup: float, **changes: Any) -> dict[str, Any]:
     return {"fabrics": {"slow": mesh("100 GB/s"), "fast": mesh("200 GB/s")}, "workloads": {"net": net}}
 
 
+def calibrate(tables: dict[str, Any], **options: Any) -> Fit:
+    (fit,) = FRAMEWORK.calibrate(FRAMEWORK.load_experiment(tables), **options)
+    return fit
+
+
+def compare(tables: dict[str, Any]) -> tuple[Row, ...]:
+    return FRAMEWORK.compare(FRAMEWORK.load_experiment(tables)).rows
+
+
 def roofline() -> float:
     """Seconds of computation at the roofline, which no fabric has a part in."""
-    framework = Framework()
-    return framework.run(framework.load_experiment(content(1.5)), fabric="slow").breakdown["compute"]
+    return FRAMEWORK.run(FRAMEWORK.load_experiment(content(1.5)), fabric="slow").breakdown["compute"]
 
 
 def communication(bandwidth: float) -> float:
@@ -45,8 +55,7 @@ def communication(bandwidth: float) -> float:
 
 @pytest.mark.parametrize("target", [1.2, *(pytest.param(one, marks=pytest.mark.slow) for one in (1.5, 1.9))])
 def test_one_solution_is_the_closed_form(target: float) -> None:
-    framework = Framework()
-    (fit,) = framework.calibrate(framework.load_experiment(content(target)))
+    fit = calibrate(content(target))
     slow, fast = communication(100e9), communication(200e9)
     # (c + slow) / (c + fast) = target
     compute = (slow - target * fast) / (target - 1)
@@ -56,45 +65,33 @@ def test_one_solution_is_the_closed_form(target: float) -> None:
     assert fit.reached == pytest.approx((low, high), rel=1e-9)
 
 
-def test_the_solution_gives_the_target() -> None:
-    framework = Framework()
-    (fit,) = framework.calibrate(framework.load_experiment(content(1.5)))
-    comparison = framework.compare(framework.load_experiment(content(1.5, compute_scale=fit.solutions[0])))
-    assert [row.speedup for row in comparison.rows] == pytest.approx([1.0, 1.5], rel=1e-8)
-
-
 @pytest.mark.parametrize("target", [0.5, 2.5])
 def test_no_solution_where_the_target_is_out_of_reach(target: float) -> None:
     # Between 1, where computation is everything, and 2, the ratio of the bandwidths.
-    framework = Framework()
-    (fit,) = framework.calibrate(framework.load_experiment(content(target)))
+    fit = calibrate(content(target))
     assert fit.solutions == ()
     assert 1 < fit.reached[0] < fit.reached[1] < 2
 
 
-def test_cells_are_run_as_the_comparison_runs_them() -> None:
-    framework = Framework()
-    compressed = {**content(1.5), "fidelity": "compressed"}
-    (fit,) = framework.calibrate(framework.load_experiment(compressed))
-    fitted = {**content(1.5, compute_scale=fit.solutions[0]), "fidelity": "compressed"}
-    row = framework.compare(framework.load_experiment(fitted)).rows[1]
-    assert row.fidelity == "compressed"
-    assert row.speedup == pytest.approx(1.5, rel=1e-8)
+@pytest.mark.parametrize("fidelity", ["exact", "compressed"])
+def test_the_solution_gives_the_target_where_cells_are_run_as_they_were(fidelity: str) -> None:
+    fit = calibrate({**content(1.5), "fidelity": fidelity})
+    rows = compare({**content(1.5, compute_scale=fit.solutions[0]), "fidelity": fidelity})
+    assert [row.speedup for row in rows] == pytest.approx([1.0, 1.5], rel=1e-8)
+    assert {row.fidelity for row in rows} == {fidelity}
+    assert not any("fitted" in note for row in rows for note in row.notes)
 
 
 def test_a_scalar_that_no_longer_fits_is_noted() -> None:
-    framework = Framework()
-    (fit,) = framework.calibrate(framework.load_experiment(content(1.5)))
-    for scale, noted in ((fit.solutions[0], False), (2 * fit.solutions[0], True)):
-        slow, fast = framework.compare(framework.load_experiment(content(1.5, compute_scale=scale))).rows
-        assert any("not the 1.5 it was fitted to: run fredfw calibrate" in note for note in fast.notes) is noted
-        assert not any("fitted" in note for note in slow.notes)
+    fit = calibrate(content(1.5))
+    slow, fast = compare(content(1.5, compute_scale=2 * fit.solutions[0]))
+    assert any("not the 1.5 it was fitted to: run fredfw calibrate" in note for note in fast.notes)
+    assert not any("fitted" in note for note in slow.notes)
 
 
 def test_progress_counts_workloads() -> None:
-    framework = Framework()
     steps: list[tuple[int, int, str]] = []
-    framework.calibrate(framework.load_experiment(content(1.5)), progress=lambda *step: steps.append(step))
+    calibrate(content(1.5), progress=lambda *step: steps.append(step))
     assert (steps[0], steps[-1]) == ((0, 1, "net"), (1, 1, ""))
     assert {step[1:] for step in steps[:-1]} == {(1, "net")}
     shares = [step[0] for step in steps]
@@ -102,28 +99,22 @@ def test_progress_counts_workloads() -> None:
     assert len(set(shares)) > 10
 
 
-def test_nothing_to_fit() -> None:
-    framework = Framework()
-    plain = content(1.5)
-    del plain["workloads"]["net"]["calibration"]
-    with pytest.raises(InputError, match="no workload has a calibration"):
-        framework.calibrate(framework.load_experiment(plain))
-
-
-def test_what_does_not_fit_is_refused_before_anything_runs() -> None:
-    framework = Framework()
-    large = content(1.5, workload={"name": "cnn", "model": "vgg-16", "dp": 5})
-    steps: list[tuple[int, int, str]] = []
-    with pytest.raises(InputError, match="needs 5 NPUs"):
-        framework.calibrate(framework.load_experiment(large), progress=lambda *step: steps.append(step))
-    assert steps == []
-
-
-def test_no_time_has_no_speed_up() -> None:
-    framework = Framework()
-    nothing = content(1.5, workload={"name": "microbenchmark", "ranks": 1})
-    with pytest.raises(InputError, match="takes no time on 'slow'"):
-        framework.calibrate(framework.load_experiment(nothing))
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"calibration": None}, "no workload has a calibration"),
+        ({"workload": {"name": "cnn", "model": "vgg-16", "dp": 5}}, "needs 5 NPUs"),
+        ({"workload": {"name": "microbenchmark", "ranks": 1}}, "takes no time on 'slow'"),
+    ],
+)
+def test_what_cannot_be_fitted_is_refused(changes: dict[str, Any], message: str) -> None:
+    tables = content(1.5, **changes)
+    if tables["workloads"]["net"]["calibration"] is None:
+        del tables["workloads"]["net"]["calibration"]
+    steps: list[object] = []
+    with pytest.raises(InputError, match=message):
+        calibrate(tables, progress=lambda *step: steps.append(step))
+    assert steps == [] or "no time" in message  # what does not fit is known before anything runs
 
 
 GRID = [0.1 * step for step in range(1, 31)]
@@ -136,17 +127,11 @@ def test_solve_finds_all_roots() -> None:
     assert reached == pytest.approx((1.8 * 1.8 - 3.57 * 1.8, 0.01 - 0.357), rel=1e-12)
 
 
-def test_solve_finds_a_root_on_the_grid_once() -> None:
+def test_solve_finds_roots_on_the_grid_once_and_takes_a_jump_for_none() -> None:
     assert solve(lambda x: x, GRID[4], GRID)[0] == (GRID[4],)
     assert solve(lambda x: x, GRID[-1], GRID)[0] == (GRID[-1],)
-
-
-def test_solve_of_a_constant_is_everywhere_or_nowhere() -> None:
     assert solve(lambda x: 1.0, 1.0, GRID) == (tuple(GRID), (1.0, 1.0))
     assert solve(lambda x: 1.0, 1.5, GRID)[0] == ()
-
-
-def test_solve_takes_a_jump_for_none() -> None:
     assert solve(lambda x: 1.0 if x < 1.234 else 2.0, 1.5, GRID) == ((), (1.0, 2.0))
 
 

@@ -12,16 +12,12 @@ from fredfw.experiment.results import Comparison, Saving
 # A line of two: an all-reduce of s bytes is two steps of s / 2, so s / bandwidth + 2 x latency. Where the latency is 0
 # half the bandwidth is twice the time.
 FABRICS: dict[str, Any] = {
-    "fast {link_bandwidth}": {
-        "topology": {"name": "mesh2d", "rows": 1, "columns": 2, "link_latency": 0},
+    f"{name} {{link_bandwidth}}": {
+        "topology": {"name": "mesh2d", "rows": 1, "columns": 2, "link_latency": latency},
         "collectives": {"default": "ring"},
         "sweep": {"link_bandwidth": ["1 GB/s", "2 GB/s", "4 GB/s"]},
-    },
-    "slow {link_bandwidth}": {
-        "topology": {"name": "mesh2d", "rows": 1, "columns": 2, "link_latency": "500 ms"},
-        "collectives": {"default": "ring"},
-        "sweep": {"link_bandwidth": ["1 GB/s", "2 GB/s", "4 GB/s"]},
-    },
+    }
+    for name, latency in (("fast", 0), ("slow", "500 ms"))
 }
 WORKLOADS: dict[str, Any] = {
     "sum {size}": {"workload": "microbenchmark", "sweep": {"size": ["1 GB", "4 GB"]}},
@@ -85,13 +81,10 @@ def test_all_are_compared_with_one_where_over_is_a_name() -> None:
     one = saving(over="fast 2 GB/s", by=["link_bandwidth"])
     # Half the bandwidth takes twice the time: 1 - 2; twice the bandwidth saves half.
     assert [group.saving for group in one.groups] == pytest.approx([-1.0, 0.0, 0.5], rel=1e-9)
-
-
-def test_all_workloads_by_default() -> None:
     content = tables()
     del content["savings"][0]["workloads"]
-    (one,) = compare(content).savings
-    assert one.workloads == ("sum 1 GB", "sum 4 GB", "other")
+    (everything,) = compare(content).savings
+    assert everything.workloads == ("sum 1 GB", "sum 4 GB", "other")
 
 
 def test_published_savings_are_beside_their_groups() -> None:
@@ -132,10 +125,12 @@ def test_a_part_of_the_iteration() -> None:
 
 def test_computation_saves_nothing_by_itself() -> None:
     # The communication of ResNet-50 on two NPUs differs, its computation does not.
-    content = tables(part="compute", workloads=["net"])
-    content["workloads"] = {"net": {"workload": {"name": "cnn", "model": "resnet-50", "dp": 2}}}
-    (one,) = compare(content).savings
+    nets = {"workloads": {"net": {"workload": {"name": "cnn", "model": "resnet-50", "dp": 2}}}}
+    (one,) = compare(tables(part="compute", workloads=["net"]) | nets).savings
     assert (one.groups[0].saving, one.groups[0].lowest, one.groups[0].highest) == (0.0, 0.0, 0.0)
+    with pytest.raises(InputError, match="has no part 'pp'") as caught:
+        compare(tables(part="pp", workloads=["net"]) | nets)
+    assert caught.value.accepted == "compute, bubble, load, dp"
 
 
 def test_a_part_that_is_not_there_is_told_before_anything_runs() -> None:
@@ -147,14 +142,6 @@ def test_a_part_that_is_not_there_is_told_before_anything_runs() -> None:
     assert caught.value.message == "'sum 1 GB' on 'fast 1 GB/s' has no part 'dp'"
     assert caught.value.accepted == "compute, bubble, collective"
     assert steps == []
-
-
-def test_parts_are_listed_once() -> None:
-    content = tables(part="pp", workloads=["net"])
-    content["workloads"] = {"net": {"workload": {"name": "cnn", "model": "resnet-50", "dp": 2}}}
-    with pytest.raises(InputError, match="has no part 'pp'") as caught:
-        compare(content)
-    assert caught.value.accepted == "compute, bubble, load, dp"
 
 
 def test_nothing_can_be_saved_over_nothing() -> None:

@@ -18,7 +18,7 @@ from fredfw.cli import main
 from fredfw.errors import InputError, PluginError, SimulationError, UnsupportedError
 from fredfw.experiment.cell.variation import ALPHAS, LATENCY, ScaledTransport, Variation, parameters, varied
 from fredfw.experiment.matrix.sensitivity import simulate
-from fredfw.experiment.results import Cell, Failure
+from fredfw.experiment.results import Cell, Failure, Sensitivity
 from fredfw.experiment.store import Store
 
 FRAMEWORK = Framework()
@@ -32,11 +32,9 @@ class Steps(Transport):
     name: ClassVar[str] = "steps"
 
     def algorithms(self, pattern: str) -> Sequence[str] | None:
-        del pattern
         return ("ring",)
 
     def costs(self, call: Call, fabric: Fabric) -> Costs:
-        del call, fabric
         return Costs(launch=1e-6, step=(1e-6,), message=2e-6, efficiency=0.5)
 
 
@@ -49,6 +47,13 @@ def experiment(bandwidths: dict[str, float], workload: dict[str, Any] | None = N
         },
         "workloads": {"work": {"workload": workload or collective}},
     }
+
+
+def compared(bandwidths: dict[str, float], sensitivity: float, *workload: dict[str, Any]) -> Sensitivity:
+    matrix = FRAMEWORK.load_experiment(experiment(bandwidths, *workload))
+    found = FRAMEWORK.compare(matrix, sensitivity=sensitivity).sensitivity
+    assert found is not None
+    return found
 
 
 def test_a_time_that_bandwidth_alone_makes_is_inversely_proportional_to_it() -> None:
@@ -93,10 +98,7 @@ def test_times_of_a_transport_are_scaled_and_its_rates_are_not() -> None:
 
 
 def test_speed_ups_are_between_those_of_all_changes() -> None:
-    found = FRAMEWORK.compare(
-        FRAMEWORK.load_experiment(experiment({"slow": 100e9, "fast": 300e9})), sensitivity=0.2
-    ).sensitivity
-    assert found is not None
+    found = compared({"slow": 100e9, "fast": 300e9}, 0.2)
     slow, fast = found.intervals
     assert (slow.low, slow.high, slow.low_by) == (1.0, 1.0, "")
     assert (fast.low, fast.speedup, fast.high) == pytest.approx((3 * 0.8, 3, 3 / 0.8), rel=1e-12)
@@ -112,10 +114,7 @@ def test_speed_ups_are_between_those_of_all_changes() -> None:
 
 
 def test_fabrics_that_are_near_change_places() -> None:
-    found = FRAMEWORK.compare(
-        FRAMEWORK.load_experiment(experiment({"a": 100e9, "b": 110e9, "c": 110e9})), sensitivity=0.15
-    ).sensitivity
-    assert found is not None
+    found = compared({"a": 100e9, "b": 110e9, "c": 110e9}, 0.15)
     assert [(one.faster, one.slower) for one in found.flips] == [("b", "a"), ("c", "a")]
     assert found.flips[0].causes == ("bandwidth of npu - npu of a +15 %", "bandwidth of npu - npu of b -15 %")
 
@@ -123,9 +122,7 @@ def test_fabrics_that_are_near_change_places() -> None:
 def test_compute_is_a_parameter_of_all_machines_together() -> None:
     shape = {"layers": 4, "hidden": 1024, "heads": 16, "sequence": 512, "vocabulary": 50_000}
     model = {"name": "transformer", **shape, "mp": 4, "dp": 1, "minibatch": 4}
-    matrix = FRAMEWORK.load_experiment(experiment({"slow": 100e9, "fast": 300e9}, model))
-    found = FRAMEWORK.compare(matrix, sensitivity=0.2).sensitivity
-    assert found is not None
+    found = compared({"slow": 100e9, "fast": 300e9}, 0.2, model)
     compute = {one.fabric: one for one in found.effects if one.parameter == "compute"}
     links = {one.fabric: one for one in found.effects if one.parameter != "compute"}
     for fabric in ("slow", "fast"):
@@ -138,22 +135,19 @@ def test_compute_is_a_parameter_of_all_machines_together() -> None:
 @pytest.mark.parametrize("share", [0, 1, -0.1, float("nan")])
 def test_shares_that_cannot_be_are_refused(share: float) -> None:
     with pytest.raises(InputError, match="per cent is not possible") as caught:
-        FRAMEWORK.compare(FRAMEWORK.load_experiment(experiment({"a": 1e9})), sensitivity=share)
+        compared({"a": 1e9}, share)
     assert caught.value.accepted == "more than 0 and less than 100"
 
 
 def test_both_commands_print_one_table_with_sign_size_and_rank(tmp_path: Path) -> None:
     path = tmp_path / "one.toml"
-    path.write_text(
-        """
+    path.write_text("""
         [fabrics.ring]
         topology = { name = "multi-dimensional", dimensions = ["ring 4"], bandwidths = [1e9], latencies = [3.0] }
         collectives = { default = "ring" }
         [workloads.work]
         workload = { name = "microbenchmark", pattern = "all-reduce", size = 4e9 }
-        """,
-        encoding="utf-8",
-    )
+    """)
     options = ("dimensions=['ring 4']", "bandwidths=['1 GB/s']", "latencies=['3 s']")
     given = [word for option in options for word in ("--set", option)]
     collective = ["collective", "all-reduce", "--topology", "multi-dimensional", *given, "--size", "4GB"]
@@ -291,15 +285,10 @@ def test_errors_of_scaled_times_are_those_of_the_transport() -> None:
 
 @pytest.mark.slow
 def test_the_command_line_keeps_runs_of_what_if(tmp_path: Path) -> None:
-    (tmp_path / "one.toml").write_text(
-        """
-        [fabrics.one]
-        topology = { name = "mesh2d", rows = 2, columns = 2 }
-        [workloads.work]
-        workload = { name = "microbenchmark", pattern = "all-reduce", size = "1 MB" }
-        """,
-        encoding="utf-8",
-    )
+    (tmp_path / "one.toml").write_text("""
+        fabrics.one.topology = { name = "mesh2d", rows = 2, columns = 2 }
+        workloads.work.workload = { name = "microbenchmark", size = "1 MB" }
+    """)
     command = ["run", str(tmp_path / "one.toml"), "--what-if", "--store", str(tmp_path / "cells")]
     first, again = (CliRunner().invoke(main, command) for _ in range(2))
     assert (first.exit_code, again.exit_code) == (0, 0)

@@ -116,10 +116,6 @@ def test_exceptions_come_back(calls: Any, two: Executor, error: Exception) -> No
 @pytest.mark.parametrize(("call", "message"), [("unreadable", "PickyError: ab"), ("unwritable", "local object")])
 def test_what_cannot_be_sent_back_is_an_exception(calls: Any, two: Executor, call: str, message: str) -> None:
     assert message in str(two.submit(getattr(calls, call)).exception())
-    assert two.submit(calls.square, 2).result() == 4
-
-
-def test_what_cannot_be_sent_is_an_exception(calls: Any, two: Executor) -> None:
     assert two.submit(lambda: None).exception() is not None
     assert two.submit(calls.square, 2).result() == 4
 
@@ -165,17 +161,16 @@ def test_an_exception_ends_what_runs(calls: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "address",
     [
-        "host:1",
-        "ray://host:1",
-        "dask://",
-        "dask://host",
-        "dask://host:99999",
-        "dask://host:1/path",
-        "dask://local:1",
-        "dask://local?jobs=2",
-        "dask://local?workers=0",
-        "dask://local?workers=many",
-        "dask://[local",
+        *(
+            "host:1",
+            "ray://host:1",
+            "dask://",
+            "dask://host",
+            "dask://host:99999",
+            "dask://host:1/path",
+            "dask://[local",
+        ),
+        *("dask://local:1", "dask://local?jobs=2", "dask://local?workers=0", "dask://local?workers=many"),
     ],
 )
 def test_what_is_no_address_is_refused(address: str) -> None:

@@ -41,9 +41,6 @@ def test_random_points_are_different_ones_and_follow_from_the_seed() -> None:
     assert len({one.point for one in asked}) == 20
     assert rounds(RandomSampler(trials=20, seed=4), line(50), distance) == [asked]
     assert rounds(RandomSampler(trials=20, seed=5), line(50), distance) != [asked]
-
-
-def test_of_few_points_random_takes_all() -> None:
     assert rounds(RandomSampler(trials=20), line(5), distance) == [[Trial(one) for one in range(5)]]
 
 

@@ -49,8 +49,18 @@ from fredfw.workloads import Workload
 _T = TypeVar("_T")
 _Section = TypeVar("_Section", bound=Section)
 KEYS = (
-    *("title", "baseline", "npu", "priorities", "fidelity", "fabrics", "workloads", "references", "savings", "prices"),
-    *("variation", "plugins"),
+    "title",
+    "baseline",
+    "npu",
+    "priorities",
+    "fidelity",
+    "fabrics",
+    "workloads",
+    "references",
+    "savings",
+    "prices",
+    "variation",
+    "plugins",
 )
 """Of the tables of an experiment."""
 SEARCH = ("space", "constraints", "constants", "objective", "sampler", "rungs")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from fredfw.errors import InputError
 from fredfw.experiment.cell.runner import Runner
@@ -39,69 +39,58 @@ def calibrate(
     experiment: Experiment, plugins: PluginManager, *, progress: Progress | None = None, log: Log = silent
 ) -> tuple[Fit, ...]:
     """Fit every workload of ``experiment`` that has a ``calibration`` table."""
-    wanted = [workload for workload in experiment.workloads if workload.calibration is not None]
+    wanted = {
+        workload: experiment.fabric(workload.calibration.fabric)
+        for workload in experiment.workloads
+        if workload.calibration is not None
+    }
     if not wanted:
         raise InputError("no workload has a calibration", file=experiment.file, accepted="[workloads.NAME.calibration]")
     runner = Runner(experiment, plugins, log)
-    for workload in wanted:
-        for fabric in _fabrics(experiment, workload):
-            runner.check(workload, fabric)
+    for workload, fabric in wanted.items():
+        for one in (experiment.fabric(fabric.baseline), fabric):
+            runner.check(workload, one)
     # As the comparison runs these cells, so that it shows the speed-up that was fitted.
     fidelity = experiment.fidelity or runner.choice(experiment.cells).fidelity
     fits = []
-    for done, workload in enumerate(wanted):
-        tell = None if progress is None else _telling(progress, done, len(wanted), workload.name)
-        if tell:
-            tell(0)
-        fits.append(_fit(experiment, workload, runner, fidelity, tell))
+    for done, (workload, fabric) in enumerate(wanted.items()):
+
+        def tell(share: float, done: int = done, what: str = workload.name) -> None:
+            if progress:
+                progress(done + share, len(wanted), what)
+
+        tell(0)
+        fits.append(_fit(experiment, workload, fabric, runner, fidelity, tell))
     if progress:
         progress(len(wanted), len(wanted), "")
     return tuple(fits)
 
 
-def _telling(progress: Progress, done: int, total: int, what: str) -> Callable[[float], None]:
-    return lambda share: progress(done + share, total, what)
-
-
-def _fabrics(experiment: Experiment, workload: WorkloadSpec) -> tuple[FabricSpec, FabricSpec]:
-    """Return the baseline, and the fabric with the published speed-up over it."""
-    assert workload.calibration is not None
-    fabric = experiment.fabric(workload.calibration.fabric)
-    return experiment.fabric(fabric.baseline), fabric
-
-
 def _fit(
     experiment: Experiment,
     workload: WorkloadSpec,
+    fabric: FabricSpec,
     runner: Runner,
     fidelity: str,
-    tell: Callable[[float], None] | None,
+    tell: Callable[[float], None],
 ) -> Fit:
     assert workload.calibration is not None
-    fabrics = _fabrics(experiment, workload)
+    count = round(math.log10(HIGHEST / LOWEST) * PER_DECADE)
+    scales = [LOWEST * (HIGHEST / LOWEST) ** (step / count) for step in range(count + 1)]
     tried = 0
 
     def speedup_at(scale: float) -> float:
         nonlocal tried
+        if tried < len(scales):  # how many more a root takes is not known
+            tell(tried / len(scales))
         tried += 1
-        if tell and tried <= len(scales):  # how many more a root takes is not known
-            tell((tried - 1) / len(scales))
-        spec = experiment.with_compute_scale(workload.name, scale).workload(workload.name)
-        baseline, cell = (runner.cell(spec, fabric, fidelity) for fabric in fabrics)
+        spec = evolve(workload, compute_scale=scale)
+        baseline, cell = (runner.cell(spec, one, fidelity) for one in (experiment.fabric(fabric.baseline), fabric))
         return speedup(baseline, cell, experiment.file)
 
-    count = round(math.log10(HIGHEST / LOWEST) * PER_DECADE)
-    scales = [LOWEST * (HIGHEST / LOWEST) ** (step / count) for step in range(count + 1)]
-    solutions, reached = solve(speedup_at, workload.calibration.speedup, scales)
-    return Fit(
-        workload=workload.name,
-        fabric=workload.calibration.fabric,
-        target=workload.calibration.speedup,
-        solutions=solutions,
-        range=(LOWEST, HIGHEST),
-        reached=reached,
-        recorded=workload.compute_scale,
-    )
+    target = workload.calibration.speedup
+    solutions, reached = solve(speedup_at, target, scales)
+    return Fit(workload.name, fabric.name, target, solutions, (LOWEST, HIGHEST), reached, workload.compute_scale)
 
 
 def solve(

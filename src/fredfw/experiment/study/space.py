@@ -152,10 +152,7 @@ class Space:
         for group in sorted(groups, key=min):
             mine = [(constraint, named) for constraint, named in applying if named and named[0] in group]
             dimensions = tuple(sorted(group))
-            if mine:
-                parts[dimensions] = list(self._solutions(dimensions, mine, given))
-            else:
-                parts[dimensions] = _All(len(self.dimensions[dimensions[0]].values))
+            parts[dimensions] = list(self._solutions(dimensions, mine, given))
         if not all(constraint.holds(given) for constraint, named in applying if not named):
             parts[()] = []
         return parts
@@ -202,16 +199,3 @@ class Space:
                 accepted=f"fewer values, or a higher limit: {_STEPS} for each of the cells allowed; "
                 f"fredfw --limit cells={steps // 10} raises it",
             )
-
-
-@frozen
-class _All(Sequence[tuple[int, ...]]):
-    """The choices of one dimension without constraints, which need no list."""
-
-    size: int
-
-    def __len__(self) -> int:
-        return self.size
-
-    def __getitem__(self, place: Any) -> Any:
-        return (range(self.size)[place],)
