@@ -27,6 +27,7 @@ PRECIOUS = "results of a whole night"
 @pytest.fixture(autouse=True)
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
+    Path("good.toml").write_text(GOOD)
     Path("out.json").write_text(PRECIOUS)
     Path("folder").mkdir()
     return tmp_path
@@ -76,7 +77,6 @@ TRANSFORMER = 'name = "transformer", model = "transformer-17b"'
 
 
 def test_the_good_experiment_is_good() -> None:
-    Path("good.toml").write_text(GOOD)
     result = CliRunner().invoke(main, ["compare", "good.toml", "--json", "out.json"])
     assert result.exit_code == 0
     assert '"fredfw.comparison"' in Path("out.json").read_text()
@@ -186,13 +186,9 @@ def test_unreadable_files(command: str) -> None:
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_a_file_without_permission() -> None:
-    Path("secret.toml").write_text(GOOD)
-    Path("secret.toml").chmod(0)
-    assert (
-        CliRunner()
-        .invoke(main, ["compare", "secret.toml"])
-        .stderr.startswith("fredfw: error: secret.toml: cannot be read: Permission denied")
-    )
+    Path("good.toml").chmod(0)
+    stderr = CliRunner().invoke(main, ["compare", "good.toml"]).stderr
+    assert stderr.startswith("fredfw: error: good.toml: cannot be read: Permission denied")
 
 
 @pytest.mark.parametrize(
@@ -212,65 +208,57 @@ def test_not_toml(text: str) -> None:
     assert refused_experiment(text).startswith("is not TOML: ")
 
 
+COMPARE, RUN = ("compare", "good.toml"), ("run", "good.toml")
+ALL_REDUCE = ("collective", "all-reduce", "--topology", "mesh2d")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--json", "missing/out.json"], "missing/out.json: --json: cannot be written: No such file or directory"),
-        (["--json", "folder"], "folder: --json: is a directory"),
-        (["--json", "out.json/inside"], "out.json/inside: --json: cannot be written: Not a directory"),
-        (["--json", "x" * 300], f"{'x' * 300}: --json: cannot be written: File name too long"),
-        (["--json", ""], "--json: is a directory"),
-        (["--csv", "missing/out.csv"], "missing/out.csv: --csv: cannot be written"),
-        (["--plot", "missing/out.png"], "missing/out.png: --plot: cannot be written"),
-        (["--plot", "out.jpg"], "out.jpg: --plot: unknown picture format"),
-        (["--json", "good.toml"], "--json: 'good.toml' is also the input"),
-        (["--json", "new", "--csv", "./new"], "--csv: './new' is also the path of --json"),
+        # Outputs that cannot be written.
+        ((*COMPARE, "--json", "missing/out.json"), "missing/out.json: --json: cannot be written: No such file or dir"),
+        ((*COMPARE, "--json", "folder"), "folder: --json: is a directory"),
+        ((*COMPARE, "--json", "out.json/inside"), "out.json/inside: --json: cannot be written: Not a directory"),
+        ((*COMPARE, "--json", "x" * 300), f"{'x' * 300}: --json: cannot be written: File name too long"),
+        ((*COMPARE, "--json", ""), "--json: is a directory"),
+        ((*COMPARE, "--csv", "missing/out.csv"), "missing/out.csv: --csv: cannot be written"),
+        ((*COMPARE, "--plot", "missing/out.png"), "missing/out.png: --plot: cannot be written"),
+        ((*COMPARE, "--plot", "out.jpg"), "out.jpg: --plot: unknown picture format"),
+        ((*COMPARE, "--json", "good.toml"), "--json: 'good.toml' is also the input"),
+        ((*COMPARE, "--json", "new", "--csv", "./new"), "--csv: './new' is also the path of --json"),
         # The first could be written, but is not.
-        (["--json", "out.json", "--csv", "folder"], "folder: --csv: is a directory"),
+        ((*COMPARE, "--json", "out.json", "--csv", "folder"), "folder: --csv: is a directory"),
+        ((*RUN, "--trace", "missing/out"), "missing/out: --trace: cannot be written"),
+        (("calibrate", "good.toml", "--json", "missing/out"), "missing/out: --json: cannot be written"),
+        ((*ALL_REDUCE, "--csv", "missing/out"), "missing/out: --csv: cannot be written"),
+        # What is not there.
+        (RUN, "good.toml: --fabric: there are 2 fabrics, and none is chosen (accepted: one of mesh, fred)"),
+        ((*RUN, "--fabric", "mash"), "good.toml: --fabric: no fabric 'mash'; did you mean 'mesh'?"),
+        (
+            (*RUN, "--fabric", "mesh", "--workload", "nett"),
+            "good.toml: --workload: no workload 'nett'; did you mean 'net'?",
+        ),
+        (
+            ("calibrate", "good.toml"),
+            "good.toml: no workload has a calibration (accepted: [workloads.NAME.calibration])",
+        ),
+        (("compere",), "no command 'compere'; did you mean 'compare'?"),
     ],
 )
-def test_outputs_that_cannot_be_written(arguments: list[str], message: str) -> None:
-    Path("good.toml").write_text(GOOD)
-    assert refused("compare", "good.toml", *arguments).startswith(message)
-
-
-def test_other_commands_check_their_outputs() -> None:
-    Path("good.toml").write_text(GOOD)
-    collective = ("collective", "all-reduce", "--topology", "mesh2d")
-    for arguments in (("run", "good.toml", "--trace"), ("calibrate", "good.toml", "--json"), (*collective, "--csv")):
-        assert refused(*arguments, "missing/out").startswith(f"missing/out: {arguments[-1]}: cannot be written")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([], "good.toml: --fabric: there are 2 fabrics, and none is chosen (accepted: one of mesh, fred)"),
-        (["--fabric", "mash"], "good.toml: --fabric: no fabric 'mash'; did you mean 'mesh'?"),
-        (["--fabric", "mesh", "--workload", "nett"], "good.toml: --workload: no workload 'nett'; did you mean 'net'?"),
-    ],
-)
-def test_cells_that_are_not_there(arguments: list[str], message: str) -> None:
-    Path("good.toml").write_text(GOOD)
-    assert refused("run", "good.toml", *arguments, "--json", "out.json").startswith(message)
+def test_commands_that_cannot_be(arguments: tuple[str, ...], message: str) -> None:
+    assert refused(*arguments).startswith(message)
 
 
 def test_bad_cells() -> None:
-    Path("good.toml").write_text(GOOD)
     Path("cell.json").write_text("{}")
     merge = ("merge", "good.toml", "--json", "out.json")
     assert refused(*merge, "cell.json") == "cell.json: is not a store (accepted: a store that fredfw wrote)"
     assert Path("cell.json").read_text() == "{}"
     assert refused(*merge, "missing").startswith("missing: there is no such store")
-    arguments = ["run", "good.toml", "--fabric", "mesh", "--store", "store"]
-    assert CliRunner().invoke(main, arguments).exit_code == 0
+    assert CliRunner().invoke(main, [*RUN, "--fabric", "mesh", "--store", "store"]).exit_code == 0
     assert refused(*merge, "store").startswith("good.toml: there is no result for 1 of 2 cells: net on fred")
     Path("good.toml").write_text(with_topology("rows = 3"))
     assert refused(*merge, "store").startswith("good.toml: there is no result for 2 of 2 cells: ")
-
-
-def test_nothing_to_calibrate() -> None:
-    message = "no workload has a calibration (accepted: [workloads.NAME.calibration])"
-    assert refused_experiment(GOOD, "calibrate") == message
 
 
 @pytest.mark.parametrize(
@@ -311,10 +299,8 @@ def test_bad_collectives(arguments: list[str], message: str) -> None:
 def test_collectives_with_plugins_that_are_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     for kind, option in (("topology", "--topology"), ("collective", "--algorithm")):
         monkeypatch.setitem(registry.FIRST_PARTY, kind, ("moebius",))
-        line = refused("collective", "all-reduce", "--topology", "mesh2d", option, "moebius")
-        assert line.startswith(
-            f"{option}: no {kind} 'moebius'; the distribution fredfw-{kind}-moebius would provide it"
-        )
+        line = refused(*ALL_REDUCE, option, "moebius")
+        assert line.startswith(f"{option}: no {kind} 'moebius'; the distribution fredfw-{kind}-moebius would provide")
 
 
 @pytest.mark.parametrize(
@@ -333,7 +319,7 @@ def test_collectives_with_plugins_that_are_not_installed(monkeypatch: pytest.Mon
     ],
 )
 def test_bad_sweeps(sweep: str) -> None:
-    message = refused("collective", "all-reduce", "--topology", "mesh2d", "--sizes", sweep, "--csv", "out.json")
+    message = refused(*ALL_REDUCE, "--sizes", sweep, "--csv", "out.json")
     assert message.startswith("--sizes: ")
 
 
@@ -343,13 +329,12 @@ def test_bad_sweeps(sweep: str) -> None:
         ["compare", "good.toml", "--fidelity", "per-rank"],
         ["run", "good.toml", "--fidelity", "exakt"],
         ["run", "good.toml", "--top", "0"],
-        ["collective", "all-reduce", "--topology", "mesh2d", "--root", "first"],
-        ["collective", "all-reduce", "--topology", "mesh2d", "--size", "1GB", "--sizes", "1MB:1GB:x2"],
+        [*ALL_REDUCE, "--root", "first"],
+        [*ALL_REDUCE, "--size", "1GB", "--sizes", "1MB:1GB:x2"],
         ["compare"],
     ],
 )
 def test_bad_usage(arguments: list[str]) -> None:
-    Path("good.toml").write_text(GOOD)
     before = sorted(os.listdir())
     result = CliRunner().invoke(main, [*arguments], prog_name="fredfw")
     assert isinstance(result.exception, SystemExit)
@@ -359,13 +344,12 @@ def test_bad_usage(arguments: list[str]) -> None:
     assert sorted(os.listdir()) == before
 
 
-def test_a_fidelity_of_an_earlier_release_says_what_it_is_called() -> None:
-    Path("good.toml").write_text(GOOD)
-    result = CliRunner().invoke(main, ["run", "good.toml", "--fidelity", "per-rank-rendezvous"], prog_name="fredfw")
-    assert "'per-rank-rendezvous' is now 'exact', and a transport with" in result.stderr
-    result = CliRunner().invoke(main, ["compare", "good.toml", "--fidelity", "stepwise"], prog_name="fredfw")
-    assert "'stepwise' is now 'exact'; phases stay whole" in result.stderr
-
-
-def test_an_unknown_command() -> None:
-    assert refused("compere").startswith("no command 'compere'; did you mean 'compare'?")
+@pytest.mark.parametrize(
+    ("command", "fidelity", "message"),
+    [
+        ("run", "per-rank-rendezvous", "'per-rank-rendezvous' is now 'exact', and a transport with"),
+        ("compare", "stepwise", "'stepwise' is now 'exact'; phases stay whole"),
+    ],
+)
+def test_a_fidelity_of_an_earlier_release_says_what_it_is_called(command: str, fidelity: str, message: str) -> None:
+    assert message in CliRunner().invoke(main, [command, "good.toml", "--fidelity", fidelity]).stderr
