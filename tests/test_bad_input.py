@@ -157,12 +157,7 @@ def test_bad_bandwidth(value: str, message: str) -> None:
             "the name 'net' has no placeholder {size}",
             "{size} in it",
         ),
-        (
-            GOOD + SAVING,
-            "savings[0].part",
-            "'net' on 'mesh' has no part 'dp'",
-            "compute, bubble, collective",
-        ),
+        (GOOD + SAVING, "savings[0].part", "'net' on 'mesh' has no part 'dp'", "compute, bubble, collective"),
     ],
 )
 def test_an_experiment_that_cannot_be_compared(text: str, key: str, message: str, accepted: str) -> None:

@@ -186,7 +186,7 @@ class Framework:
         if len(places) != graph.ranks:
             message = f"{counted(len(places), 'NPU')} for {counted(graph.ranks, 'rank')}"
             raise InputError(message, key="placement", accepted=str(graph.ranks))
-        chosen, fastest = reading.collectives(collectives, self.plugins, "collectives", Path())
+        chosen, fastest = reading.Reader(self.plugins, Path()).collectives(collectives, "collectives")
         bench = Bench(fabric, chosen, self.plugins, fastest=fastest)
         self._log("fabric built", **bench.facts())
         self._log("graph begins", fabric=fabric.name, fidelity=choice.fidelity, ranks=graph.ranks, tasks=len(graph))

@@ -53,13 +53,7 @@ CLUSTER = {"name": "cluster", "nodes": 3, "node": {"name": "switch", "npus": 2},
         ),
         (
             {"topology": DIMENSIONS},
-            {
-                "npu -> npu, dimension 0": 48,
-                "npu -> node": 24,
-                "node -> npu": 24,
-                "npu -> pod": 24,
-                "pod -> npu": 24,
-            },
+            {"npu -> npu, dimension 0": 48, "npu -> node": 24, "node -> npu": 24, "npu -> pod": 24, "pod -> npu": 24},
         ),
     ],
 )
@@ -209,9 +203,7 @@ def test_tiers_that_bound_equally_stand_together_and_other_traffic_counts() -> N
     builder = fredfw.GraphBuilder(4)
     builder.collective("a", fredfw.Pattern.ALL_TO_ALL, [[0, 1, 2, 3]], 400.0, label="a")
     alone = critical_path(FRAMEWORK.simulate_graph(builder.build(), fabric, collectives={"default": "direct"}))
-    assert list(alone.by_limit) == [
-        "bandwidth of npu - npu, dimension 0 and bandwidth of npu - npu, dimension 1",
-    ]
+    assert list(alone.by_limit) == ["bandwidth of npu - npu, dimension 0 and bandwidth of npu - npu, dimension 1"]
     builder.collective("b", fredfw.Pattern.ALL_TO_ALL, [[0, 1, 2, 3]], 400.0, label="b")
     path = critical_path(FRAMEWORK.simulate_graph(builder.build(), fabric, collectives={"default": "direct"}))
     # Both share all links: each takes twice as long.

@@ -136,10 +136,7 @@ def test_mean_savings_are_those_of_the_closed_forms(
 def test_our_own_closed_forms_are_not_called_published() -> None:
     experiment = FRAMEWORK.load_experiment(FILE)
     sources = {(bool(one.at), one.source) for saving in experiment.savings for one in saving.references}
-    assert sources == {
-        (False, "WRHT, abstract of arXiv 2207.10982"),
-        (True, "our own closed form, not published"),
-    }
+    assert sources == {(False, "WRHT, abstract of arXiv 2207.10982"), (True, "our own closed form, not published")}
 
 
 @pytest.mark.slow

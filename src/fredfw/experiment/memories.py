@@ -12,11 +12,7 @@ from fredfw.workloads.spilling import Spill, spills
 
 
 def spilled(
-    memory: MemoryUse,
-    npu: Npu,
-    tiers: Sequence[MemoryTier],
-    workers: int,
-    others: Mapping[str, float] | None = None,
+    memory: MemoryUse, npu: Npu, tiers: Sequence[MemoryTier], workers: int, others: Mapping[str, float] | None = None
 ) -> tuple[Spill, ...]:
     """Return what each of ``workers`` NPUs has in ``tiers``, of which ``others`` have so many bytes, see ``spills``.
 

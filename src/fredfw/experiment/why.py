@@ -257,11 +257,11 @@ def _begins(timeline: Timeline, span: int) -> str:
 
 def _limits(fabric: Fabric) -> list[str]:
     """Return the parameter of each link."""
-    names = [""] * len(fabric.bandwidths)
+    names = np.full(len(fabric.bandwidths), "", dtype=object)
     for name, links in bandwidths_of(fabric).items():
-        for link in links.tolist():
-            names[link] = name
-    return names
+        names[links] = name
+    found: list[str] = names.tolist()
+    return found
 
 
 def _parts(demand: Demand, seconds: float, limit_of: list[str], busy: FloatArray) -> dict[str, float]:

@@ -158,10 +158,7 @@ def test_both_commands_print_one_table_with_sign_size_and_rank(tmp_path: Path) -
         _, _, table = ran.output.partition("with 50 % less and 50 % more of one parameter, simulated again")
         rows = [" ".join(line.split()) for line in table.partition("\n\n")[0].splitlines()[3:]]
         # Six steps of 3 s, and six times 1 GB one way, at half of what an NPU sends both ways: 18 s and 12 s.
-        assert rows[:2] == [
-            f"{cell} 1 bandwidth of npu - npu +40 % -13.3 %",
-            f"{cell} 2 latency of links -30 % +30 %",
-        ]
+        assert rows[:2] == [f"{cell} 1 bandwidth of npu - npu +40 % -13.3 %", f"{cell} 2 latency of links -30 % +30 %"]
         assert rows[2:] == ([f"{cell} - compute none none"] if "ring" in cell else [])
 
 

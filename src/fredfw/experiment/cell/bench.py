@@ -16,13 +16,7 @@ from fredfw.errors import SimulationError
 from fredfw.experiment.results import CollectiveResult, GraphResult, Spread
 from fredfw.fabric import Fabric, NodeKind, Routes
 from fredfw.plugin.manager import PluginManager
-from fredfw.simulation import (
-    Executor,
-    FlowNetwork,
-    ScheduleRun,
-    Simulator,
-    answers,
-)
+from fredfw.simulation import Executor, FlowNetwork, ScheduleRun, Simulator, answers
 from fredfw.simulation.assignment import Assignment
 from fredfw.simulation.choice import too_fast
 from fredfw.simulation.estimate import Estimate, Estimator

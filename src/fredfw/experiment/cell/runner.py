@@ -38,16 +38,7 @@ from fredfw.simulation import Statistics, answers as simulation_answers, program
 from fredfw.simulation.fidelity import Choice, chosen, transfers
 from fredfw.simulation.links import REROUTE, check, ending
 from fredfw.typing import IntArray
-from fredfw.workloads import (
-    Label,
-    MemoryUse,
-    Npu,
-    Placement,
-    System,
-    TaskGraph,
-    Work,
-    answers as workload_answers,
-)
+from fredfw.workloads import Label, MemoryUse, Npu, Placement, System, TaskGraph, Work, answers as workload_answers
 from fredfw.workloads.composition import composed
 from fredfw.workloads.labels import BUBBLE, COMPUTE
 from fredfw.workloads.placement import placement_of
@@ -114,11 +105,7 @@ class Runner:
         self._cells.pop(fabric.name, None)
 
     def run(
-        self,
-        workload: WorkloadSpec,
-        fabric: FabricSpec,
-        fidelity: str,
-        progress: Callable[[float], None] | None = None,
+        self, workload: WorkloadSpec, fabric: FabricSpec, fidelity: str, progress: Callable[[float], None] | None = None
     ) -> RunResult:
         """Simulate one iteration of ``workload`` on ``fabric``; ``progress`` is told the share that has ended."""
         cell = self._cell(workload, fabric)

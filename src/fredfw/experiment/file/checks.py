@@ -126,14 +126,15 @@ def check_causes(outline: AnyOutline, causes: Causes) -> None:
         return
     if outline.priorities is not None and len(causes) == len(outline.cells):
         found = [cause for row, column in outline.cells for cause in causes[row.name, column.name]]
-        check_labels(outline.priorities, found, _MISSING, file=outline.file)
+        with placed(file=outline.file):
+            check_labels(outline.priorities, found, _MISSING)
     if isinstance(outline, Experiment):
         for fabric in outline.fabrics:
             cells = [(one.name, fabric.name) for one in outline.workloads]
             if all(cell in causes for cell in cells):
                 found = [cause for cell in cells for cause in causes[cell]]
-                key = f"fabrics.{fabric.name}.sharing"
-                check_labels(labels_of_sharing(fabric), found, _MISSING, file=outline.file, key=key)
+                with placed(file=outline.file):
+                    check_labels(labels_of_sharing(fabric), found, _MISSING, f"fabrics.{fabric.name}.sharing")
 
 
 def labels_of_sharing(fabric: FabricSpec) -> Sequence[str]:
@@ -142,29 +143,19 @@ def labels_of_sharing(fabric: FabricSpec) -> Sequence[str]:
     return () if sharing is None else answers.labels(sharing)
 
 
-def check_labels(
-    labels: Sequence[str],
-    causes: Iterable[str],
-    missing: str,
-    *,
-    file: str | None = None,
-    key: str | None = None,
-) -> None:
+def check_labels(labels: Sequence[str], causes: Iterable[str], missing: str, key: str | None = None) -> None:
     """Raise ``InputError``, which begins with what is ``missing``, for one of ``labels`` that is not in ``causes``.
 
     The label of a job, such as ``vision/dp``, goes by its own name, too. ``key`` gives the labels, by default a list
     ``priorities``.
     """
     known = [cause for cause in dict.fromkeys(causes) if cause not in RESERVED]
+    listed = ", ".join(map(quoted, known))
     if isinstance(labels, str) or not isinstance(labels, Sequence):
-        accepted = f"a list of {', '.join(map(quoted, known))}" if known else "an empty list"
-        raise InputError(f"{labels!r} is not a list of labels", file=file, key=key or "priorities", accepted=accepted)
+        accepted = f"a list of {listed}" if known else "an empty list"
+        raise InputError(f"{labels!r} is not a list of labels", key=key or "priorities", accepted=accepted)
     own = {cause.partition("/")[2] for cause in known}
     for index, label in enumerate(labels):
         if label not in known and (not label or label not in own):
-            raise InputError(
-                f"{missing} {label!r}{nearest(str(label), known)}",
-                file=file,
-                key=key or f"priorities[{index}]",
-                accepted=", ".join(map(quoted, known)) or "an empty list",
-            )
+            message = f"{missing} {label!r}{nearest(str(label), known)}"
+            raise InputError(message, key=key or f"priorities[{index}]", accepted=listed or "an empty list")

@@ -279,7 +279,7 @@ def configured(outline: AnyOutline, plugins: PluginManager, *, trust_plugins: bo
         PluginError: A plugin cannot be used.
     """
     load_plugins(outline, plugins, trust_plugins=trust_plugins)
-    reader, searched = _Reader(plugins, outline.folder), outline.study is not None
+    reader, searched = Reader(plugins, outline.folder), outline.study is not None
     with placed(file=outline.file):
         fabrics = _swept(outline.fabrics, reader.fabric, UnfitTopology, searched=searched)
         workloads = _swept(outline.workloads, reader.workload, UnfitWorkload, searched=searched)
@@ -354,24 +354,15 @@ def _swept(
     return tuple(found)
 
 
-def collectives(
-    value: object, plugins: PluginManager, key: str, folder: Path
-) -> tuple[Mapping[Pattern | None, tuple[CollectiveAlgorithm, ...]] | None, bool]:
-    """Return the algorithms that ``value`` names at ``key``, ``None`` for all, and whether the fastest is taken.
-
-    Paths of files are relative to ``folder``.
-    """
-    return _Reader(plugins, folder).collectives(value, key)
-
-
 @frozen
-class _Reader:
+class Reader:
     """Configures the plugins of sections; paths of files are relative to ``folder``."""
 
     plugins: PluginManager
     folder: Path
 
     def fabric(self, section: FabricSection, unfit: UnfitTopology | None) -> FabricSpec:
+        """Return a column with its plugins, or one that is ``unfit``."""
         if unfit is not None:
             return FabricSpec(**_fields(section), topology=unfit)
         key, table, plugins = f"fabrics.{section.name}", section.table, self.plugins
@@ -383,6 +374,7 @@ class _Reader:
         return FabricSpec(**_fields(section), topology=topology, slots=slots, collectives=algorithms, fastest=fastest)
 
     def workload(self, section: WorkloadSection, unfit: UnfitWorkload | None) -> WorkloadSpec:
+        """Return a row with its plugin, or one that is ``unfit``."""
         key, table = f"workloads.{section.name}", section.table
         workload: Workload
         if unfit is not None:
@@ -397,6 +389,7 @@ class _Reader:
     def collectives(
         self, value: object, key: str
     ) -> tuple[Mapping[Pattern | None, tuple[CollectiveAlgorithm, ...]] | None, bool]:
+        """Return the algorithms that ``value`` names at ``key``, ``None`` for all, and whether the fastest is taken."""
         if value == "auto":
             return None, True
         if not isinstance(value, Mapping):

@@ -380,11 +380,7 @@ class Outline(Generic[_Fabric, _Workload]):
             )
 
     def select(
-        self,
-        *,
-        fabrics: Sequence[str] | None = None,
-        workloads: Sequence[str] | None = None,
-        baselines: bool = False,
+        self, *, fabrics: Sequence[str] | None = None, workloads: Sequence[str] | None = None, baselines: bool = False
     ) -> Self:
         """Return the part with some fabrics and workloads, by name or template; ``UnknownNameError`` for others.
 

@@ -19,6 +19,7 @@ from fredfw.experiment.file.spec import (
     FabricSection,
     FabricSpec,
     Pair,
+    SavingReference,
     SavingSpec,
     WorkloadSection,
     covered,
@@ -184,12 +185,9 @@ def assemble(
         provenance={
             "cells": [
                 # Of a provenance, "workload" is how it is configured.
-                {
-                    "cell": {"workload": row.workload, "fabric": row.fabric},
-                    **cells[row.workload, row.fabric].provenance,
-                }
+                {"cell": {"workload": row.workload, "fabric": row.fabric}, **cells[row.workload, row.fabric].provenance}
                 for row in rows
-            ],
+            ]
         },
         statistics=merged(counters),
         approximated=approximated,
@@ -213,32 +211,23 @@ def _saving(outline: AnyOutline, index: int, spec: SavingSpec, cells: Mapping[tu
     for pair in pairs:
         over = seconds(pair.workload, pair.over)
         if over == 0:
-            raise InputError(
-                f"{pair.workload!r} spends no time on {spec.part} on {pair.over!r}, so nothing can be saved over it",
-                file=outline.file,
-                key=f"savings[{index}]",
-                accepted="fabrics and workloads with something to save over",
+            message = (
+                f"{pair.workload!r} spends no time on {spec.part} on {pair.over!r}, so nothing can be saved over it"
             )
+            accepted = "fabrics and workloads with something to save over"
+            raise InputError(message, file=outline.file, key=f"savings[{index}]", accepted=accepted)
         share = 1 - seconds(pair.workload, pair.of) / over
         groups.setdefault(spec.group(pair.settings), []).append((pair, share))
     references = {spec.group(one.at): one for one in spec.references if not spec.is_claim(one)}
-    means = tuple(
-        _group(spec, members, None if (one := references.get(key)) is None else (one.saving, one.source))
-        for key, members in groups.items()
-    )
+    means = tuple(_group(spec, members, references.get(key)) for key, members in groups.items())
+    claims = [one for one in spec.references if spec.is_claim(one)]
     return Saving(
-        name=spec.name,
-        of=spec.of,
-        over=spec.over,
-        workloads=tuple(dict.fromkeys(pair.workload for pair in pairs)),
-        part=spec.part,
-        by=spec.by,
-        groups=means,
-        claims=tuple(
-            SavingClaim(one.saving, one.source, _between(spec, means, one.saving))
-            for one in spec.references
-            if spec.is_claim(one)
-        ),
+        **shared(spec, Saving)
+        | {
+            "workloads": tuple(dict.fromkeys(pair.workload for pair in pairs)),
+            "groups": means,
+            "claims": tuple(SavingClaim(one.saving, one.source, _between(spec, means, one.saving)) for one in claims),
+        }
     )
 
 
@@ -254,18 +243,17 @@ def _between(spec: SavingSpec, groups: Sequence[SavingGroup], claimed: float) ->
     )
 
 
-def _group(spec: SavingSpec, members: list[tuple[Pair, float]], published: tuple[float, str] | None) -> SavingGroup:
+def _group(spec: SavingSpec, members: list[tuple[Pair, float]], published: SavingReference | None) -> SavingGroup:
     shares = [share for _, share in members]
     first, _ = members[0]
-    reference, source = published or (None, None)
     return SavingGroup(
         at={key: first.settings[key] for key in spec.by},
         saving=math.fsum(shares) / len(shares),
         lowest=min(shares),
         highest=max(shares),
         pairs=len(shares),
-        reference=reference,
-        reference_source=source,
+        reference=None if published is None else published.saving,
+        reference_source=None if published is None else published.source,
     )
 
 
@@ -273,15 +261,10 @@ def comparable(outcome: Outcome) -> Outcome:
     """Return ``outcome``; a cell that takes no time cannot be compared, which is a failure."""
     if isinstance(outcome, Failure) or outcome.seconds > 0:
         return outcome
-    cell = outcome
-    return Failure(
-        cell.workload,
-        cell.fabric,
-        f"takes no time on {cell.fabric!r}, so there is no speed-up",
-        infeasible=True,
-        key=f"workloads.{cell.workload}",
-        accepted="a workload that computes or communicates on every fabric",
-    )
+    reason = f"takes no time on {outcome.fabric!r}, so there is no speed-up"
+    accepted = "a workload that computes or communicates on every fabric"
+    key = f"workloads.{outcome.workload}"
+    return Failure(outcome.workload, outcome.fabric, reason, infeasible=True, key=key, accepted=accepted)
 
 
 def speedup(baseline: Cell, cell: Cell, file: str | None = None) -> float:

@@ -7,16 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from fredfw.errors import FredfwError, InputError, PluginError, SimulationError
-from fredfw.experiment.cell.variation import (
-    ALL,
-    ALPHAS,
-    BANDWIDTH,
-    COMPUTE,
-    LATENCY,
-    Variation,
-    parameters,
-    varied,
-)
+from fredfw.experiment.cell.variation import ALL, ALPHAS, BANDWIDTH, COMPUTE, LATENCY, Variation, parameters, varied
 from fredfw.experiment.file.spec import Experiment, FabricSpec
 from fredfw.experiment.progress import Log, Progress, silent
 from fredfw.experiment.results import (
@@ -102,10 +93,7 @@ def simulate(
 
 
 def of_run(
-    experiment: Experiment,
-    path: CriticalPath,
-    factor: float,
-    run: Callable[[Sequence[Variation]], Sequence[Seconds]],
+    experiment: Experiment, path: CriticalPath, factor: float, run: Callable[[Sequence[Variation]], Sequence[Seconds]]
 ) -> WhatIf:
     """Return what each parameter would do to the time of a run if it were better."""
     (spec,) = experiment.fabrics
