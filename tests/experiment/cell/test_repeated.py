@@ -10,7 +10,7 @@ import pytest
 
 from fredfw import Framework
 from fredfw.errors import InputError
-from fredfw.experiment.results import Spread
+from fredfw.experiment.results import Row, Spread
 
 RING = {"topology": {"name": "switch", "npus": 4}}
 VARIED = {"runs": 3, "seed": 4, "jitter": {"distribution": "lognormal", "deviation": 0.1}}
@@ -21,16 +21,19 @@ def content(varied: dict[str, Any] | None, **fabric: Any) -> dict[str, Any]:
     return tables if varied is None else {**tables, "variation": varied}
 
 
-def test_rows_have_the_spread_of_their_runs_from_a_store_too(tmp_path: Path) -> None:
+def row_of(varied: dict[str, Any] | None, store: Path | None = None, **fabric: Any) -> Row:
     framework = Framework()
-    matrix = framework.load_experiment(content(VARIED))
-    (row,) = framework.compare(matrix, store=tmp_path / "store").rows
+    (row,) = framework.compare(framework.load_experiment(content(varied, **fabric)), store=store, strict=True).rows
+    return row
+
+
+def test_rows_have_the_spread_of_their_runs_from_a_store_too(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    row, again = row_of(VARIED, store), row_of(VARIED, store)
     assert row.spread is not None
     assert (row.spread.runs, row.spread.mean) == (3, row.seconds)
-    (again,) = framework.compare(matrix, store=tmp_path / "store").rows
-    assert again.spread == row.spread
-    (merged,) = framework.merge(content(VARIED), [tmp_path / "store"]).rows
-    assert merged.spread == row.spread
+    (merged,) = Framework().merge(content(VARIED), [store]).rows
+    assert merged.spread == again.spread == row.spread
 
 
 def test_runs_that_differ_by_rounding_alone_have_no_error() -> None:
@@ -41,20 +44,14 @@ def test_runs_that_differ_by_rounding_alone_have_no_error() -> None:
 
 
 def test_a_fabric_may_vary_as_nothing_else_does() -> None:
-    framework = Framework()
-    (still,) = framework.compare(framework.load_experiment(content(VARIED, variation={"runs": 1}))).rows
-    (plain,) = framework.compare(framework.load_experiment(content(None))).rows
+    still = row_of(VARIED, variation={"runs": 1})
     assert still.spread is None
-    assert still.seconds == plain.seconds
+    assert still.seconds == row_of(None).seconds
 
 
 def test_one_straggler_slows_all_computation() -> None:
-    framework = Framework()
-    slow = {"stragglers": {"npus": [1], "factor": 2.0}}
-    (row,) = framework.compare(framework.load_experiment(content(slow))).rows
-    (plain,) = framework.compare(framework.load_experiment(content(None))).rows
-    parts = plain.breakdown
-    assert row.breakdown["compute"] == pytest.approx(parts["compute"] * 5 / 4)
+    row, plain = row_of({"stragglers": {"npus": [1], "factor": 2.0}}), row_of(None)
+    assert row.breakdown["compute"] == pytest.approx(plain.breakdown["compute"] * 5 / 4)
     assert plain.seconds < row.seconds <= 2 * plain.seconds
 
 
@@ -70,9 +67,8 @@ def test_one_straggler_slows_all_computation() -> None:
     ],
 )
 def test_what_cannot_vary_is_refused_with_its_key(variation: dict[str, Any], key: str) -> None:
-    framework = Framework()
     with pytest.raises(InputError) as caught:
-        framework.compare(framework.load_experiment(content(variation)), strict=True)
+        row_of(variation)
     assert caught.value.key == key
 
 

@@ -144,7 +144,7 @@ def test_an_interrupt_keeps_what_has_ended_elsewhere(framework: Framework, tmp_p
 
 
 class Counting:
-    """Fails for one cell, and counts."""
+    """Counts the cells that are run."""
 
     def __init__(self) -> None:
         self.ran: list[tuple[str, str]] = []
@@ -162,23 +162,17 @@ def test_a_comparison_from_threads_and_from_a_store_is_the_same(framework: Frame
     expected = compared(framework).to_json()
     with ThreadPoolExecutor(1) as executor:
         assert compared(framework, executor=executor, store=tmp_path / "cells").to_json() == expected
-    counting = Framework()
-    hooks = Counting()
+    counting, hooks = Framework(), Counting()
     counting.plugins.register(hooks, "counting")
     assert compared(counting, store=tmp_path / "cells").to_json() == expected
     assert hooks.ran == []
     assert compared(counting).to_json() == expected
     assert len(hooks.ran) == 5
-
-
-def test_plugins_that_no_other_process_has_are_refused_there() -> None:
-    framework = Framework()
-    framework.plugins.register(Counting(), "counting")
     with pytest.raises(InputError, match="registered in process cannot be sent to others: counting"):
-        compared(framework, jobs=2)
+        compared(counting, jobs=2)
     for jobs in (0, -1):
         with pytest.raises(InputError, match="is not a number of processes"):
-            compared(framework, jobs=jobs)
+            compared(counting, jobs=jobs)
 
 
 @pytest.fixture
@@ -222,19 +216,16 @@ def test_a_limit_that_is_raised_lets_a_cell_run_that_it_refused(framework: Frame
     assert row.seconds > 0
 
 
-def test_each_tier_has_a_scope_or_none(framework: Framework) -> None:
-    star = {"topology": {"name": "switch", "npus": 4}}
-    for scopes, fits in ((["inter-node"], True), (["inter-node", "inter-pod"], False), ([], False)):
-        content = {
-            "fabrics": {"star": {**star, "scopes": scopes}},
-            "workloads": {"sum": {"workload": "microbenchmark"}},
-        }
-        experiment = framework.load_experiment(content)
-        if fits:
-            assert framework.run(experiment).cost is not None
-            continue
-        with pytest.raises(InputError, match=rf"fabrics\.star\.scopes: {len(scopes)} scopes for 1 tiers of links"):
-            framework.run(experiment)
+@pytest.mark.parametrize("scopes", [["inter-node"], ["inter-node", "inter-pod"], []])
+def test_each_tier_has_a_scope_or_none(framework: Framework, scopes: list[str]) -> None:
+    star = {"topology": {"name": "switch", "npus": 4}, "scopes": scopes}
+    content = {"fabrics": {"star": star}, "workloads": {"sum": {"workload": "microbenchmark"}}}
+    experiment = framework.load_experiment(content)
+    if len(scopes) == 1:
+        assert framework.run(experiment).cost is not None
+        return
+    with pytest.raises(InputError, match=rf"fabrics\.star\.scopes: {len(scopes)} scopes for 1 tiers of links"):
+        framework.run(experiment)
 
 
 def test_values_are_replaced_in_an_experiment_that_is_read(framework: Framework) -> None:
@@ -252,19 +243,13 @@ def test_values_are_replaced_in_an_experiment_that_is_read(framework: Framework)
         evolve(experiment, reader=None).with_values({})
 
 
-def test_a_mistake_in_a_model_is_the_outcome_of_its_cell() -> None:
-    def simulate() -> Cell:
-        raise ValueError("oh")
+def test_a_mistake_in_a_model_is_the_outcome_of_its_cell_and_memory_that_is_used_up_is_none() -> None:
+    def simulate(error: Exception | None = None) -> Cell:
+        raise error or MemoryError
 
-    found = outcome("one", "star", simulate)
+    found = outcome("one", "star", lambda: simulate(ValueError("oh")))
     assert isinstance(found, Failure)
     assert (found.workload, found.fabric, found.infeasible) == ("one", "star", False)
     assert found.reason.startswith("ValueError: oh (line ")
-
-
-def test_memory_that_is_used_up_is_no_outcome() -> None:
-    def simulate() -> Cell:
-        raise MemoryError
-
     with pytest.raises(MemoryError):
         outcome("one", "star", simulate)
