@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
@@ -58,7 +59,12 @@ def compare(
     """Run every cell of ``experiment``; one that cannot be run costs no other.
 
     All cells have one fidelity, see ``choose``. A fabric runs after those that its speed-ups refer to, so
-    that an interrupt leaves rows that are complete.
+    that an interrupt leaves rows that are complete. A share of the running cell counts as a fraction for ``progress``.
+
+    Raises:
+        Interrupted: A ``KeyboardInterrupt`` came after the first cell; has the comparison of the finished cells.
+        InputError: No workload fits any fabric; if ``strict``, one does not fit one. A label that no workload has.
+        SimulationError: The model misbehaved in every cell; if ``strict``, in one.
     """
     cells = [(row, column) for column in _baselines_first(experiment) for row in experiment.workloads]
     unfit = {(row.name, column.name): error_of(row, column) for row, column in cells}
@@ -75,7 +81,6 @@ def compare(
     found: dict[tuple[str, str], Cell] = {}
     failures = {key: refused(*key, error) for key, error in unfit.items() if error is not None}
     before = 0 if store is None else store.hits
-    outcomes = evaluate(specs, here.run, store=store, workers=workers, progress=here.step)
 
     def comparison(*, interrupted: bool = False) -> Comparison:
         shown = _finished(experiment, found, failures) if interrupted else found
@@ -84,27 +89,25 @@ def compare(
         return result if store is None else evolve(result, stored=store.hits - before)
 
     try:
-        for number, one in outcomes:
-            row, column = wanted[number]
-            outcome = comparable(one)
-            if isinstance(outcome, Cell):
-                found[row.name, column.name] = outcome
-            elif strict:
-                raise here.error(outcome)
-            else:
-                failures.setdefault((row.name, column.name), outcome)
-            here.tell()
+        with closing(evaluate(specs, here.run, store=store, workers=workers, progress=here.step)) as outcomes:
+            for number, one in outcomes:
+                row, column = wanted[number]
+                outcome = comparable(one)
+                if isinstance(outcome, Cell):
+                    found[row.name, column.name] = outcome
+                elif strict:
+                    raise here.error(outcome)
+                else:
+                    failures.setdefault((row.name, column.name), outcome)
+                here.tell()
     except KeyboardInterrupt:
         if not found:
             raise
         raise Interrupted(comparison(interrupted=True)) from None
-    finally:
-        outcomes.close()
     if not found:
         raise here.error(next(iter(failures.values())))
     if workers is not None:
-        causes = {key: cell.breakdown for key, cell in found.items()}
-        check_causes(experiment, causes)
+        check_causes(experiment, {key: cell.breakdown for key, cell in found.items()})
     return comparison()
 
 

@@ -408,7 +408,7 @@ class InProcess:
     def step(self, done: float, _total: int, what: str) -> None:
         """Take note that ``done`` cells are done, and ``what`` is run."""
         self._step = done, what
-        self._share(0.0)
+        self._share(0)
 
     def _share(self, share: float) -> None:
         done, what = self._step

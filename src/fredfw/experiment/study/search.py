@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from statistics import median
 from typing import Any
 
@@ -81,12 +82,10 @@ def search(
                     given: dict[str, Any] = {"store": store, "workers": workers, "progress": progress, "log": log}
                     return search(experiment, plugins, fidelity=choice, **given)
             step = progress and _after(progress, len(found.outcomes))
-            outcomes = evaluate([spec for _, spec in cells], here.run, store=store, workers=workers, progress=step)
-            try:
+            specs = [spec for _, spec in cells]
+            with closing(evaluate(specs, here.run, store=store, workers=workers, progress=step)) as outcomes:
                 for number, outcome in outcomes:
                     found.add(cells[number][0], outcome)
-            finally:
-                outcomes.close()
             samplers.tell(running, [found.told(one) for one in asked])
     except KeyboardInterrupt:
         if not found.outcomes:
