@@ -44,6 +44,7 @@ from fredfw.simulation.sharing import (
 from fredfw.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:
+    from fredfw.simulation.run import Executor
     from fredfw.simulation.schedules import ScheduleFlows, ScheduleRun
 
 # A policy that is derived from one of these may divide bandwidth in another way.
@@ -101,10 +102,7 @@ class FlowNetwork:
         self._arrays: dict[int, object] = {}  # that it reads until then
         self._loads: WeakKeyDictionary[FlowSet, engine.Load] = WeakKeyDictionary()  # since equal ones are one object
         self._runs: dict[int, ScheduleRun] = {}
-        # Of a task graph that runs: what is asked for flow sets and streams, and told of progress.
-        self._graph_flows: Callable[[int, int, IntArray], ScheduleFlows] | None = None
-        self._graph_stream: Callable[[int, IntArray, Completion], None] | None = None
-        self._progress: Callable[[int], None] | None = None
+        self._executor: Executor | None = None  # of a task graph that runs
         self._graph_runs: dict[int, ScheduleFlows] = {}
         self._until = math.inf  # rates hold, of a policy with state
         self._standing = 0
@@ -209,7 +207,8 @@ class FlowNetwork:
             self._stepping = False
 
     def _step(self, until: float) -> None:
-        step, address, notice, progress = self._code.step, self._address, self._notice, self._progress
+        step, address, notice = self._code.step, self._address, self._notice
+        progress = None if self._executor is None else self._executor.progress
         events, beat = _EVENTS if progress is None else _SHOWN, 0
         self._code.begin(address)
         while what := step(address, until, events, self._notice_address):
@@ -415,24 +414,9 @@ class FlowNetwork:
 
     # --- a task graph
 
-    def _run_graph(
-        self,
-        graph: engine.Graph,
-        *,
-        flows: Callable[[int, int, IntArray], ScheduleFlows],
-        stream: Callable[[int, IntArray, Completion], None],
-        progress: Callable[[int], None] | None,
-    ) -> None:
-        """Start a task graph, whose arrays stay as they are until it is over.
-
-        Args:
-            graph: See ``Program``.
-            flows: Returns the flow sets of a task and a share in ``(k,)`` groups.
-            stream: Starts the streams of a load or store in ``(k,)`` groups, and calls back with those that are served.
-            progress: Gets now and then how many participants have ended tasks.
-        """
-        self._graph_flows, self._graph_stream, self._progress = flows, stream, progress
-        self._tasks = int(graph.tasks)
+    def _run_graph(self, executor: Executor, graph: engine.Graph) -> None:
+        """Start the task graph of ``executor``, whose arrays stay as they are until it is over."""
+        self._executor, self._tasks = executor, int(graph.tasks)
         with self._heard():
             self._code.tasks_start(self._address, ctypes.byref(graph))
 
@@ -486,8 +470,8 @@ class FlowNetwork:
         elif what == engine.ROUTE:
             self._route(notice.whose)
         elif what == engine.STREAM:
-            assert self._graph_stream is not None  # a task graph runs
-            self._graph_stream(notice.detail, self._list(), partial(self._streamed, notice.whose))
+            assert self._executor is not None  # a task graph runs
+            self._executor.stream(notice.detail, self._list(), partial(self._streamed, notice.whose))
         elif what == engine.TIMER:
             self._timers.pop(notice.whose)()
 
@@ -506,14 +490,14 @@ class FlowNetwork:
             return run.flows
         known = self._graph_runs.get(number)
         if known is None:
-            assert self._graph_flows is not None  # a task graph runs
+            assert self._executor is not None  # a task graph runs
             task, share = ctypes.c_int64(), ctypes.c_int64()
             of_run = self._address, number, ctypes.byref(task), ctypes.byref(share)
             groups = np.empty(self._code.errand(*of_run, 0, None), dtype=np.int64)
             self._code.errand(*of_run, len(groups), groups.ctypes.data)
             if len(self._graph_runs) >= _RUNS:
                 self._graph_runs.clear()
-            known = self._graph_runs[number] = self._graph_flows(task.value, share.value, groups)
+            known = self._graph_runs[number] = self._executor.flows(task.value, share.value, groups)
         return known
 
     def _streamed(self, stream: int, groups: IntArray) -> None:
@@ -589,7 +573,7 @@ class FlowNetwork:
     def __getstate__(self) -> dict[str, Any]:
         if self._stepping:
             raise InputError("a network cannot be copied in the middle of a step", accepted="after it has returned")
-        if self._graph_flows is not None:
+        if self._executor is not None:
             message = "a network cannot be copied while a task graph runs on it, for nobody would get its record"
             raise InputError(message, accepted="a network without a task graph")
         left_out = *_NATIVE, "_known", "_arrays", "_loads"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
 
@@ -75,10 +75,9 @@ class Executor:
         self._compute_seconds = compute_seconds
         self._factors = None if pace is None else pace.factors(self._tasks)
         self._transactions = Transactions(network, self._tasks.lowering)
-        self._progress = progress
+        self.progress = None if progress is None else partial(self._tell, progress)
         self._told = 0.0
         self._total = sum(len(self._tasks.table(task).participants) for task in range(len(graph)))
-        self._program: Program | None = None
 
     @property
     def algorithms(self) -> dict[str, str]:
@@ -98,9 +97,7 @@ class Executor:
     def run(self) -> Timeline:
         """Execute the graph from time 0 of the clock; ``DeadlockError`` where tasks are left that cannot end."""
         network = self._network
-        self._program = self._lowered()
-        progress = None if self._progress is None else partial(self._tell, self._progress)
-        network._run_graph(self._program.struct, flows=self._flows, stream=self._stream, progress=progress)
+        network._run_graph(self, self._program.struct)
         if self._events is None:
             network.advance()
         else:
@@ -121,26 +118,22 @@ class Executor:
 
     def exported(self, routes: Routes | None = None) -> bytes:
         """Return the graph and its network as a file for other programs, with the routes of messages; nothing runs."""
-        return self._lowered().written(self._network, self._graph.names, routes)
+        return self._program.written(self._network, self._graph.names, routes)
 
-    def _lowered(self) -> Program:
-        return Program(
-            self._tasks,
-            label=self._network._label,
-            way=self._way,
-            compute_seconds=self._compute_seconds,
-            factors=self._factors,
-        )
+    @cached_property
+    def _program(self) -> Program:
+        tasks, label = self._tasks, self._network._label
+        return Program(tasks, label=label, way=self._way, compute_seconds=self._compute_seconds, factors=self._factors)
 
-    def _flows(self, task: int, share: int, groups: IntArray) -> ScheduleFlows:
+    def flows(self, task: int, share: int, groups: IntArray) -> ScheduleFlows:
         """Return the flow sets of a share of ``task`` in ``(k,)`` ``groups``."""
-        assert self._program is not None  # it runs
         label = self._tasks.labels[task]
         schedule, nodes = self._program.shares[share].plan.schedule, self._tasks.groups(task).part(groups).nodes
         by_rank, priority = self._way in (engine.BY_RANK, engine.RENDEZVOUS), self._tasks.priority[label]
         return ScheduleFlows(self._tasks.lowering, schedule, nodes, by_rank, priority, label, self._tasks.repeats[task])
 
-    def _stream(self, task: int, groups: IntArray, on_complete: Callable[[IntArray], None]) -> None:
+    def stream(self, task: int, groups: IntArray, on_complete: Callable[[IntArray], None]) -> None:
+        """Start the streams of a load or store in ``(k,)`` ``groups``, or have them wait for their memories."""
         flows, tier = self._tasks.stream(task, self._tasks.table(task).part(groups)), self._tasks.memory(task)
         if tier is None or not tier.one_at_a_time:
             self._network.start(flows, on_complete, checked=True)
@@ -155,7 +148,6 @@ class Executor:
 
     def _compare(self, record: engine.Record) -> None:
         """Note times that no algorithm can reach, once for all of a kind."""
-        assert self._program is not None  # it has run
         order = np.argsort(record.compared_ended, kind="stable")
         rows = record.compared_task, record.compared_share, record.compared_began, record.compared_ended
         for task, number, began, ended in zip(*(row[order].tolist() for row in rows), strict=True):
