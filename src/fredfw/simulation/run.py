@@ -200,8 +200,8 @@ class Transactions:
 
     network: FlowNetwork
     lowering: Lowering
-    _waiting: dict[int, deque[FlowSet]] = field(factory=dict, init=False)  # by memory that is busy
-    _ends: dict[int, deque[Callable[[], None]]] = field(factory=dict, init=False)
+    # What waits for each memory that is busy, and what is called at its end.
+    _waiting: dict[int, deque[tuple[FlowSet, Callable[[], None]]]] = field(factory=dict, init=False)
 
     def start(self, flows: FlowSet, on_complete: Callable[[IntArray], None]) -> None:
         """Ask for ``flows``, each from or to one memory; ``on_complete`` gets each activity that has ended."""
@@ -217,10 +217,9 @@ class Transactions:
             alone = self.lowering.each(flows, np.array([flow]))
             end = partial(ended, int(flows.activity[flow]))
             if memory in self._waiting:
-                self._waiting[memory].append(alone)
-                self._ends[memory].append(end)
+                self._waiting[memory].append((alone, end))
             else:
-                self._waiting[memory], self._ends[memory] = deque(), deque()
+                self._waiting[memory] = deque()
                 self._serve(memory, alone, end)
 
     def _memory(self, flows: FlowSet, flow: int) -> int:
@@ -231,9 +230,9 @@ class Transactions:
     def _serve(self, memory: int, flows: FlowSet, end: Callable[[], None]) -> None:
         def served(_done: IntArray) -> None:
             if self._waiting[memory]:
-                self._serve(memory, self._waiting[memory].popleft(), self._ends[memory].popleft())
+                self._serve(memory, *self._waiting[memory].popleft())
             else:
-                del self._waiting[memory], self._ends[memory]
+                del self._waiting[memory]
             end()
 
         self.network.start(flows, served, checked=True)
