@@ -159,7 +159,7 @@ class Demands:
             took = _Time()
             instead = self._flows(task, share, index, unicasts=True)
             for flows, unicasts in zip(self._flows(task, share, index), instead, strict=True):
-                added = None if price is None else price.added(fabric, flows.routes, lowering.ends(phase).load)
+                added = None if price is None else price.added(flows.routes, lowering.ends(phase).load)
                 took = took.and_then(watch.alone(flows, added, unicasts))
             times.append(took)
         candidates = _longest_chain(schedule, times), _busiest_channel(schedule, times), watch.together

@@ -188,8 +188,8 @@ class Lowering:
         if price is None:
             return routes, None, build
         load = (exchange or rows).load
-        priced = self._routed((*key, id(price)), lambda _: price.routes(self.fabric, routes, load))
-        return priced, price.caps(self.fabric, priced, load), partial(self._build_priced, price, load, build)
+        priced = self._routed((*key, id(price)), lambda _: price.routes(routes, load))
+        return priced, price.caps(priced, load), partial(price.routed, build, load)
 
     def lowered(self, schedule: Schedule, groups: IntArray) -> NativeLowered:
         """Return ``schedule`` in ``(G, ranks)`` ``groups`` for the engine, the same object while it is at hand."""
@@ -373,9 +373,6 @@ class Lowering:
         if known is None:
             known = self._routes[key] = build(self.router)
         return known
-
-    def _build_priced(self, price: Price, load: Load, build: Callable[[Router], Routes], router: Router) -> Routes:
-        return price.routes(self.fabric, build(router), load)
 
     def _build_exchange(self, exchange: _Exchange, groups: IntArray, router: Router) -> Routes:
         sources, destinations = groups[:, exchange.sources], groups[:, exchange.destinations]

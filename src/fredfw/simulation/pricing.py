@@ -42,6 +42,7 @@ class Load:
 class Price:
     """The costs of one call on one fabric, as arrays."""
 
+    fabric: Fabric
     launch: float  # seconds before the first flow starts
     step: FloatArray  # (tiers,) seconds of each step
     message: FloatArray  # (tiers,) seconds of each message
@@ -52,32 +53,36 @@ class Price:
     seconds: float | None  # what the call takes alone, if the transport knows
     protocol: str  # as of Costs
 
-    def routes(self, fabric: Fabric, routes: Routes, load: Load) -> Routes:
+    def routes(self, routes: Routes, load: Load) -> Routes:
         """Return ``F`` routes in groups of flows with ``load``, with what their steps cost."""
         if self.free or not len(routes):
             return routes
-        latencies = routes.latencies + self.added(fabric, routes, load)
+        latencies = routes.latencies + self.added(routes, load)
         coefficients = routes.coefficients
         if (self.efficiency != 1).any():
-            wire = 1 / self.efficiency[fabric.tiers[routes.links]]
+            wire = 1 / self.efficiency[self.fabric.tiers[routes.links]]
             coefficients = wire if coefficients is None else coefficients * wire
         return evolve(routes, latencies=latencies, coefficients=coefficients)
 
-    def added(self, fabric: Fabric, routes: Routes, load: Load) -> FloatArray:
+    def routed(self, build: Callable[[Router], Routes], load: Load, router: Router) -> Routes:
+        """Return what ``build`` makes by ``router``, with what the steps cost."""
+        return self.routes(build(router), load)
+
+    def added(self, routes: Routes, load: Load) -> FloatArray:
         """Return the ``(F,)`` seconds that these flows take for their steps and messages."""
         groups = len(routes) // len(load.messages)
-        tier, used = _tiers(fabric, routes), ~routes.local
+        tier, used = _tiers(self.fabric, routes), ~routes.local
         added = np.zeros(len(routes))
         added[used] = np.tile(load.steps, groups)[used] * (
             self.step[tier[used]] + self.message[tier[used]] * np.tile(load.messages, groups)[used]
         )
         return added
 
-    def caps(self, fabric: Fabric, routes: Routes, load: Load) -> FloatArray | None:
+    def caps(self, routes: Routes, load: Load) -> FloatArray | None:
         """Return the ``(F,)`` rates that these flows do not exceed, or ``None``."""
         if np.isinf(self.cap).all() and np.isinf(self.reduction):
             return None
-        caps: FloatArray = np.where(routes.local, np.inf, self.cap[_tiers(fabric, routes)])
+        caps: FloatArray = np.where(routes.local, np.inf, self.cap[_tiers(self.fabric, routes)])
         if np.isfinite(self.reduction):
             reductions = np.tile(load.reductions, len(routes) // max(len(load.reductions), 1))
             np.minimum(caps, self.reduction / np.maximum(reductions, 1), out=caps, where=reductions > 0)
@@ -137,15 +142,15 @@ class Pricing:
         nodes = 1 if servers[source] == servers[destination] else 2
         size = float(flows.volumes[0])
         price = self.price(Call("point-to-point", "", 2, size, nodes, volume=(size, size)))
-        routes = price.routes(self._fabric, flows.routes, _ALONE)
+        routes = price.routes(flows.routes, _ALONE)
         again = flows.again
         return evolve(
             flows,
             routes=routes,
-            caps=price.caps(self._fabric, routes, _ALONE),
+            caps=price.caps(routes, _ALONE),
             setup=price.launch,
             setup_once=True,
-            again=None if again is None else partial(_again, price, self._fabric, again),
+            again=None if again is None else partial(price.routed, again, _ALONE),
         )
 
     def price(self, call: Call) -> Price:
@@ -157,18 +162,14 @@ class Pricing:
             except UnsupportedError as error:
                 raise error.at(key="transport") from None
             tiers = int(self._fabric.tiers.max(initial=0)) + 1
-            step, message, efficiency, cap = (
+            by_tier = (
                 np.broadcast_to(np.asarray(one, dtype=float), tiers)
                 for one in (costs.step, costs.message, costs.efficiency, costs.cap)
             )
             launch, reduction = float(costs.launch), float(costs.reduction)
-            price = Price(launch, step, message, efficiency, cap, reduction, costs.free, costs.seconds, costs.protocol)
+            price = Price(self._fabric, launch, *by_tier, reduction, costs.free, costs.seconds, costs.protocol)
             self._prices[call] = price
         return price
-
-
-def _again(price: Price, fabric: Fabric, again: Callable[[Router], Routes], router: Router) -> Routes:
-    return price.routes(fabric, again(router), _ALONE)
 
 
 def _tiers(fabric: Fabric, routes: Routes) -> IntArray:
