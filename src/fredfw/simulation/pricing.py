@@ -162,12 +162,22 @@ class Pricing:
             except UnsupportedError as error:
                 raise error.at(key="transport") from None
             tiers = int(self._fabric.tiers.max(initial=0)) + 1
-            by_tier = (
+            step, message, efficiency, cap = (
                 np.broadcast_to(np.asarray(one, dtype=float), tiers)
                 for one in (costs.step, costs.message, costs.efficiency, costs.cap)
             )
-            launch, reduction = float(costs.launch), float(costs.reduction)
-            price = Price(self._fabric, launch, *by_tier, reduction, costs.free, costs.seconds, costs.protocol)
+            price = Price(
+                fabric=self._fabric,
+                launch=float(costs.launch),
+                step=step,
+                message=message,
+                efficiency=efficiency,
+                cap=cap,
+                reduction=float(costs.reduction),
+                free=costs.free,
+                seconds=costs.seconds,
+                protocol=costs.protocol,
+            )
             self._prices[call] = price
         return price
 
