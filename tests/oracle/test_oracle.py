@@ -32,7 +32,7 @@ from fredfw.errors import DeadlockError, RefusedError, UnsupportedError
 from fredfw.fabric import Fabric, FlowSet, NodeKind, Routes
 from fredfw.fidelities import COMPRESSED, EXACT, RENDEZVOUS, STEPWISE
 from fredfw.framework import Framework
-from fredfw.simulation import CircuitPreempt, FlowNetwork, Incidence, Lowering, ScheduleRun
+from fredfw.simulation import CircuitPreempt, FlowNetwork, Lowering, ScheduleRun
 from fredfw.typing import IntArray
 from oracle import Change, collective, simulate
 
@@ -356,10 +356,6 @@ def check_circuits(first: int, count: int) -> None:
         network.advance(1.0)
         sent = network.link_bytes()
         found = [float(sent[str(flow)][path[0]]) if str(flow) in sent else 0.0 for flow, path in enumerate(flows)]
-        offsets = np.cumsum([0, *map(len, flows)])
-        incidence = Incidence(offsets, np.concatenate(flows), None, None, np.array(classes))
-        by_policy = CircuitPreempt().rates(incidence, network.bandwidths, fabric)
-        assert found == pytest.approx(by_policy.tolist(), rel=1e-9), seed
         mine = [
             Flow((0,), (0,), 1.0, 0, links=dict.fromkeys(path, 1.0), priority=priority)
             for path, priority in zip(flows, classes, strict=True)

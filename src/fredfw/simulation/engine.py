@@ -104,16 +104,11 @@ class Record:
         self.compared_task, self.compared_share = np.empty(compared, dtype=np.intp), np.empty(compared, dtype=np.intp)
         self.compared_began, self.compared_ended = np.empty(compared), np.empty(compared)
 
-    def view(self) -> Structure:
-        """Return it as the engine fills it."""
-        return _Record(*(getattr(self, name).ctypes.data for name, _ in _Record._fields_))
-
-
-class _Record(Structure):
-    _fields_ = _of(
-        c_void_p,
-        "task trigger rank_offset rank start end ended compared_task compared_share compared_began compared_ended",
-    )
+    def view(self) -> ctypes.Array[c_void_p]:
+        """Return it as the engine fills it: where each column begins."""
+        names = ["task", "trigger", "rank_offset", "rank", "start", "end", "ended"]
+        names += ["compared_task", "compared_share", "compared_began", "compared_ended"]
+        return (c_void_p * len(names))(*(getattr(self, name).ctypes.data for name in names))
 
 
 class Notice(Structure):
