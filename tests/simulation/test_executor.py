@@ -9,7 +9,9 @@ from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, 
 from fredfw.collectives.direct import DirectAlgorithm
 from fredfw.errors import DeadlockError, InputError, ScheduleError, UnsupportedError
 from fredfw.fabric import Admission, AlwaysStart, Fabric, GroupView
-from fredfw.simulation import SharingPolicy, Timeline
+from fredfw.framework import Framework
+from fredfw.simulation import Lowering, MaxMin, Planner, SharingPolicy, Timeline
+from fredfw.simulation.assignment import Assignment
 from fredfw.testing.fabrics import Admitting
 from fredfw.workloads import GraphBuilder, TaskGraph, TaskKind
 
@@ -290,3 +292,37 @@ def test_a_task_of_all_ranks_is_as_a_task_of_each(graphs: tuple[TaskGraph, TaskG
     one, other = (simulate(graph) for graph in graphs)
     assert one.duration == pytest.approx(other.duration, rel=1e-12)
     assert by_rank(one) == pytest.approx(by_rank(other), rel=1e-12)
+
+
+FRAMEWORK = Framework()
+
+
+def assigned(graph: TaskGraph, algorithm: str = "ring", fabric: Fabric | None = None) -> Assignment:
+    on = fabric or FRAMEWORK.topology("mesh2d", rows=2, columns=4, io_controllers=True).build()
+    lowering, algorithms = Lowering(on), (FRAMEWORK.plugins.collectives.get(algorithm)(),)
+    planner = Planner(on, MaxMin(), lowering, {None: algorithms})
+    placement = np.arange(graph.ranks)[::-1]
+    return Assignment(graph, fabric=on, placement=placement, planner=planner, lowering=lowering)
+
+
+def test_collectives_that_no_algorithm_can_serve_are_known_at_once() -> None:
+    assigned(collective([[0, 1, 2]], pattern=Pattern.ALL_REDUCE)).check_collectives()
+    with pytest.raises(UnsupportedError, match="no algorithm can do all-to-all"):
+        assigned(collective([[0, 1, 2]], pattern=Pattern.ALL_TO_ALL), "tree").check_collectives()
+
+
+def test_streams_that_have_no_controller_or_no_links_are_known_at_once() -> None:
+    builder = GraphBuilder(8)
+    builder.load("weights", [0], [[0, 1]], 8.0, label="load")
+    graph = builder.build()
+    assigned(graph).check_streams()
+    with pytest.raises(InputError, match="uses I/O controller 0, and '2x4 mesh' has 0"):
+        assigned(graph, fabric=FRAMEWORK.topology("mesh2d", rows=2, columns=4, io_controllers=False).build())
+
+
+def test_groups_of_one_plan_share_it() -> None:
+    tasks = assigned(collective([[0, 1], [2, 3], [0, 3]], pattern=Pattern.ALL_REDUCE))
+    (share,) = tasks.planned(0)
+    assert (share.served, share.first, share.members.tolist()) == (None, 0, [3, 2])
+    assert tasks.planned(0)[0] is share
+    assert list(tasks.algorithms.values()) == ["ring"]

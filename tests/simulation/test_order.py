@@ -1,4 +1,4 @@
-"""Turns on channels: policies, turns of several phases, and channels that are released early."""
+"""How transfers wait for each other: in turns on channels, behind what has left, and for room."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pytest
 from attrs import evolve
 from small import joined, started
 
-from fredfw.collectives import Pattern, Phase, Schedule, parallel
+from fredfw import CollectiveRequest, Pattern, Phase, Schedule, check, sequence
+from fredfw.collectives import parallel
 from fredfw.errors import ScheduleError
 from fredfw.fidelities import COMPRESSED, EXACT, RENDEZVOUS, STEPWISE
 from fredfw.simulation import FlowNetwork
@@ -75,3 +76,56 @@ def test_unknown_policies_are_refused(key: str, value: str) -> None:
 def test_parts_with_different_policies_are_not_put_side_by_side() -> None:
     with pytest.raises(ScheduleError, match="one channel policy"):
         parallel([two_turns(), two_turns(policy="smallest-first")])
+
+
+def _schedule(*phases: Phase, ranks: int = 3) -> Schedule:
+    return Schedule(Pattern.ALL_REDUCE, ranks, 1e6, 8, phases, proof="none")
+
+
+def test_phases_that_are_behind_each_other_are_not_ordered_for_the_replay() -> None:
+    add = Schedule(
+        Pattern.REDUCE, 3, 1.0, 1, [Phase.of(1, 0, 0, reduce=True), Phase.of(2, 0, 0, reduce=True, behind=(0,))]
+    )
+    with pytest.raises(ScheduleError, match="not ordered"):
+        check(add)
+    check(evolve(add, phases=(add.phases[0], evolve(add.phases[1], behind=(), room=(0,)))))
+
+
+def test_what_a_phase_is_behind_has_waited_for_others_and_these_are_over() -> None:
+    # The third writes what the first has written, and is behind the second, which comes after the first.
+    first, second = Phase.of(0, 1, 0), Phase.of(0, 2, 1, after=(0,))
+    rest = [Phase.of(0, 1, 1), Phase.of(0, 2, 0)]
+    check(Schedule(Pattern.BROADCAST, 3, 1.0, 2, [first, second, evolve(first, behind=(1,)), *rest]))
+
+
+@pytest.mark.parametrize("field", ["behind", "room"])
+def test_phases_wait_for_earlier_ones_alone(field: str) -> None:
+    with pytest.raises(ScheduleError, match="waits for phases"):
+        _schedule(Phase.of(0, 1, 0, **{field: (0,)}))  # type: ignore[arg-type]
+
+
+def test_composed_schedules_move_what_phases_wait_for() -> None:
+    part = _schedule(Phase.of(0, 1, 0), Phase.of(0, 2, 1, behind=(0,), room=(0,)))
+    beside = parallel([part, part]).phases[3]
+    assert (beside.after, beside.behind, beside.room) == ((), (2,), (2,))
+    behind = sequence(part, part, Pattern.ALL_REDUCE).phases[3]
+    assert (behind.after, behind.behind, behind.room) == ((1,), (2,), (2,))
+
+
+def test_a_composed_schedule_is_proved_as_far_as_all_of_its_parts() -> None:
+    replayed = Schedule(Pattern.ALL_REDUCE, 3, 1.0, 1, ())
+    assert parallel([replayed, evolve(replayed, proof="author")]).proof == "author"
+    assert sequence(evolve(replayed, proof="none"), replayed, Pattern.ALL_REDUCE).proof == "none"
+
+
+def test_what_nobody_has_proved_is_not_checked() -> None:
+    nothing = Schedule(Pattern.ALL_REDUCE, 3, 1.0, 1, ())
+    request = CollectiveRequest(Pattern.ALL_REDUCE, 3, 1.0)
+    with pytest.raises(ScheduleError):
+        check(nothing, request)
+    check(evolve(nothing, proof="author"), request)
+    check(evolve(nothing, proof="none"), request)
+    with pytest.raises(ScheduleError, match="the chunks sum to"):
+        check(evolve(nothing, proof="author"), CollectiveRequest(Pattern.ALL_REDUCE, 3, 2.0))
+    with pytest.raises(ScheduleError, match="accepted are replay, author, none"):
+        evolve(nothing, proof="mine")
