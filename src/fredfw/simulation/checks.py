@@ -27,10 +27,10 @@ def check_sharing(sharing: object) -> None:
         raise InputError(f"{sharing!r} is refused", key="sharing", accepted="a fredfw.SharingPolicy, or None")
 
 
-def check_callback(callback: object, key: str) -> None:
-    """Raise ``InputError`` with ``key`` if ``callback`` cannot be called."""
+def check_callback(callback: object) -> None:
+    """Raise ``InputError`` if ``callback`` cannot be called."""
     if not callable(callback):
-        raise InputError(f"{callback!r} cannot be called", key=key, accepted="a function")
+        raise InputError(f"{callback!r} cannot be called", key="on_complete", accepted="a function")
 
 
 def check_bandwidths(links: object, values: object, fabric: Fabric) -> tuple[IntArray, FloatArray]:

@@ -94,9 +94,9 @@ class _Exchange:
 class Lowering:
     """Turns phases into flow sets, and keeps what it has built: routes depend on nodes alone, never on bytes."""
 
-    def __init__(self, fabric: Fabric, router: Router | None = None) -> None:
+    def __init__(self, fabric: Fabric) -> None:
         self.fabric = fabric
-        self.router = router or fabric.defaults.router
+        self.router = fabric.defaults.router
         self.pricing = Pricing(fabric)
         self._reserves = type(fabric.defaults.admission) is not OpenAdmission
         self._prices: dict[Hashable, tuple[Schedule, Price | None]] = {}
@@ -417,7 +417,7 @@ class Lowering:
         return Routes.concatenate(parts)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"fabric": self.fabric, "router": self.router}
+        return {"fabric": self.fabric}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # What is remembered is named by identity, which is another one in a copy.

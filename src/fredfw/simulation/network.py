@@ -261,7 +261,7 @@ class FlowNetwork:
         """
         if not checked:
             check_flows(flows, self.fabric)
-            check_callback(on_complete, "on_complete")
+            check_callback(on_complete)
         self._tickets = ticket = self._tickets + 1
         self._open[ticket] = flows.activities
         try:
