@@ -30,5 +30,5 @@ def calibrate(
         fits = framework.calibrate(loaded(framework, file, values, outputs), progress=step)
     from fredfw.report import data, tables
 
-    outputs.write({"--json": lambda: data.calibrations_to_json(fits)})
+    outputs.write({"--json": lambda: data.listed("calibrations", fits)})
     outputs.show(lambda: [*tables.calibrations_report(fits)])

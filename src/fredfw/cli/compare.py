@@ -52,7 +52,7 @@ class _Report:
             "best": given["best"] or 0,
             "pareto": given["pareto"] or "",
         }
-        self._ranking = Ranking.parse(**asked)
+        self._ranking = Ranking(**asked)
         self._exports = Exports(ctx, framework, given["exports"], ("comparison",), {"report": asked}, **_written(given))
         paths = {f"--{name}": path for name in ("plot", "map") if (path := given[f"{name}_path"]) is not None}
         self._pictures = {option: _painter(option, path) for option, path in paths.items()}

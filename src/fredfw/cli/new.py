@@ -42,15 +42,12 @@ def new(ctx: click.Context, kind: str, name: str, into: str) -> None:
         scaffold.write(contents, folder)
     except InputError as error:
         raise error.at(key="--into") from None
-    click.echo(f"{folder}: the {kind} {name!r}")
-    for path in contents:
-        click.echo(f"  {path}")
-    click.echo("Next:")
-    for command in (f"cd {shlex.quote(str(folder))}", 'python -m pip install --editable ".[test]"', "python -m pytest"):
-        click.echo(f"  {command}")
-    click.echo("First, where no index has fredfw, in a checkout of it:")
-    for command in (
-        "python -m pip wheel --no-deps -w wheels . ./engine ./plugins/*/*",
-        "export PIP_FIND_LINKS=$PWD/wheels",
-    ):
-        click.echo(f"  {command}")
+    lines = [
+        *(f"{folder}: the {kind} {name!r}", *(f"  {path}" for path in contents)),
+        *("Next:", f"  cd {shlex.quote(str(folder))}"),
+        *('  python -m pip install --editable ".[test]"', "  python -m pytest"),
+        "First, where no index has fredfw, in a checkout of it:",
+        "  python -m pip wheel --no-deps -w wheels . ./engine ./plugins/*/*",
+        "  export PIP_FIND_LINKS=$PWD/wheels",
+    ]
+    click.echo("\n".join(lines))

@@ -42,19 +42,19 @@ class Outputs:
         self, paths: Mapping[str, str | None], *, source: str | Iterable[str] = (), directories: Collection[str] = ()
     ) -> None:
         self._paths = {option: path for option, path in paths.items() if path is not None}
-        if STDOUT in self._paths.values() and sys.stdout is None:
-            option = next(option for option, path in self._paths.items() if path == STDOUT)
-            raise InputError(
-                "standard output is closed", key=option, accepted="a path, or a standard output that is open"
-            )
         taken: dict[str, str] = {}
         for option, path in self._paths.items():
+            if path == STDOUT and sys.stdout is None:
+                accepted = "a path, or a standard output that is open"
+                raise InputError("standard output is closed", key=option, accepted=accepted)
             with _blamed_on(option, path):
                 target = path if path == STDOUT else str(resolved(path, _OWN, "cannot be written"))
             if target in taken:
                 raise InputError(f"{path!r} is also the path of {taken[target]}", key=option, accepted=_OWN)
             taken[target] = option
-        self.protect([*([source] if isinstance(source, str) else source), *_plugin_files()])
+        context = click.get_current_context(silent=True)
+        session: Session | None = context.find_root().obj if context else None
+        self.protect([*([source] if isinstance(source, str) else source), *(session.plugin_files if session else ())])
         for option, path in self._paths.items():
             if path != STDOUT:
                 with _blamed_on(option, path):
@@ -94,7 +94,10 @@ class Outputs:
                 files[path] = compressed(path, made)
         with written_together({path: content for path, content in files.items() if path != STDOUT}, folders):
             if STDOUT in files:
-                click.echo(_encoded(files[STDOUT]), nl=False)
+                content = files[STDOUT]
+                if isinstance(content, str) and (sys.stdout.encoding or "utf-8").lower() not in ("utf-8", "utf8"):
+                    content = content.encode()  # UTF-8, for the other encoding may lack some of its letters
+                click.echo(content, nl=False)
         for path in wanted.values():
             if path != STDOUT:
                 click.echo(printable(f"wrote {path}"), err=True)
@@ -122,18 +125,6 @@ def picture_format(option: str, path: str) -> str:
         endings = ", ".join(f".{one}" for one in FORMATS)
         raise InputError("unknown picture format", file=path, key=option, accepted=f"a name that ends in {endings}")
     return suffix
-
-
-def _encoded(content: str | bytes) -> str | bytes:
-    """Return ``content`` as UTF-8 where standard output has another encoding, which may lack some of its letters."""
-    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    return content if isinstance(content, bytes) or encoding.lower() in ("utf-8", "utf8") else content.encode()
-
-
-def _plugin_files() -> tuple[str, ...]:
-    context = click.get_current_context(silent=True)
-    session: Session | None = context.find_root().obj if context else None
-    return session.plugin_files if session else ()
 
 
 def print_report(report: list[RenderableType]) -> None:

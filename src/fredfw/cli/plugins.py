@@ -63,7 +63,7 @@ def list_(ctx: click.Context, kind: str | None, is_long: bool, json_path: str | 
 def _json(infos: Sequence[PluginInfo]) -> str:
     from fredfw.report import data  # which brings the models
 
-    return data.plugins_to_json(infos)
+    return data.listed("plugins", infos)
 
 
 @plugins.command()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import asdict, fields
 
@@ -23,10 +23,6 @@ from fredfw.report.cells import Item, causes, fields_of, items, settings
 from fredfw.simulation.bounds.collectives import PARTS
 from fredfw.typing import FloatArray
 from fredfw.workloads import Work
-
-if TYPE_CHECKING:  # plain data, but its module brings the whole runner
-    from fredfw.experiment.matrix.calibration import Fit
-    from fredfw.plugin.registry import PluginInfo
 
 # Of a collective, what is too long for a document.
 _NOT_IN_A_DOCUMENT = frozenset({"link_bytes", "link_utilization", "statistics", "fabric", "group", "schedule"})
@@ -166,14 +162,9 @@ def sweep_to_csv(sweep: CollectiveSweep) -> str:
     )
 
 
-def plugins_to_json(infos: Sequence[PluginInfo]) -> str:
-    """Return what is known of plugins as JSON, one entry of ``plugins`` each."""
-    return document("plugins", {"plugins": [asdict(info) for info in infos]})
-
-
-def calibrations_to_json(fits: Sequence[Fit]) -> str:
-    """Return ``fits`` as JSON, one entry of ``calibrations`` per workload."""
-    return document("calibrations", {"calibrations": [asdict(fit) for fit in fits]})
+def listed(kind: str, items: Iterable[Any]) -> str:
+    """Return attrs objects as JSON, one entry each of the list that is called as the ``kind`` of document is."""
+    return document(kind, {kind: [asdict(one) for one in items]})
 
 
 def to_csv(header: Sequence[str], rows: Iterable[Iterable[object]]) -> str:

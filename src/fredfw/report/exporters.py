@@ -103,7 +103,7 @@ class HtmlExporter(Exporter):
         if isinstance(result, RunResult):
             return rendered(pages.run_page(result, self.command))
         if isinstance(result, Comparison):
-            ranking = Ranking.parse(self.sort, self.best, self.pareto)
+            ranking = Ranking(self.sort, self.best, self.pareto)
             ranking.check(fields_of(items(result)))
             return rendered(pages.comparison_page(result, ranking, self.command))
         if isinstance(result, StudyResult):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from attrs import frozen
+from attrs import field, frozen
 
 from fredfw.errors import UnknownNameError, nearest
 from fredfw.experiment import metrics
@@ -14,6 +14,10 @@ from fredfw.experiment.results import Row
 from fredfw.report.cells import Field, Item, fields_of, settings, uneven_rate
 from fredfw.report.pictures import scale_of
 from fredfw.units import counted
+
+
+def _names(names: str | Iterable[str]) -> tuple[str, ...]:
+    return tuple(one.strip() for one in names.split(",") if names) if isinstance(names, str) else tuple(names)
 
 
 @frozen
@@ -27,23 +31,18 @@ class Ranking:
         pareto: Metrics; only rows that no other row beats in them are shown.
     """
 
-    sort: str | None = None
-    best: int | None = None
-    pareto: tuple[str, ...] = ()
+    sort: str = ""
+    best: int = 0
+    pareto: tuple[str, ...] = field(converter=_names, default=())  # text has commas between them
 
     def __bool__(self) -> bool:
         return self != Ranking()
-
-    @classmethod
-    def parse(cls, sort: str = "", best: int = 0, pareto: str = "") -> Ranking:
-        """Return what options say: what was not given is empty or 0, metrics have commas between them."""
-        return cls(sort or None, best or None, tuple(one.strip() for one in pareto.split(",")) if pareto else ())
 
     def check(self, fields: Iterable[Field]) -> None:
         """Raise ``UnknownNameError`` with the option, unless all names are known where ``fields`` are swept."""
         for name in self.pareto:
             metrics.metric(name, "--pareto")
-        if self._key is not None and self._key not in METRICS:
+        if self._key and self._key not in METRICS:
             swept = list(fields)
             known = [*METRICS, *(field.title for field in swept)]
             if not _named(self._key, swept):
@@ -54,14 +53,14 @@ class Ranking:
                 )
 
     @property
-    def _key(self) -> str | None:
-        return None if self.sort is None else self.sort.removeprefix("-")
+    def _key(self) -> str:
+        return self.sort.removeprefix("-")
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
         """Those that are asked for, which a table shows."""
         names = [*self.pareto, *([self._key] if self._key in METRICS else [])]
-        return tuple(METRICS[name] for name in dict.fromkeys(names) if name is not None)
+        return tuple(METRICS[name] for name in dict.fromkeys(names))
 
     def ranked(self, cells: Sequence[Item]) -> tuple[Sequence[Item], list[str]]:
         """Return those of ``cells`` that are asked for, in their order, and what a reader must know of the choice."""
@@ -72,14 +71,14 @@ class Ranking:
         if self.pareto:
             shown = _front(shown, [METRICS[name] for name in self.pareto], said)
         chosen = self._chosen([one for one in shown if isinstance(one, Row)])
-        if self.best is not None:
+        if self.best:
             shown = _best(shown, chosen, self.best, said)
-        order = self.sort or (chosen.name if self.best is not None or self.pareto else "")
+        order = self.sort or (chosen.name if self.best or self.pareto else "")
         return _sorted(shown, order, said), said
 
     def _chosen(self, rows: Sequence[Row]) -> Metric:
         """Return the metric that the best of ``rows`` are best by."""
-        if self._key is not None and self._key in METRICS:
+        if self._key in METRICS:
             return METRICS[self._key]
         return METRICS[self.pareto[0] if self.pareto else (rows and uneven_rate(rows)) or "time"]
 
