@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from attrs import evolve
@@ -27,10 +29,9 @@ from fredfw.workloads import GraphBuilder
 def _row(workload: str, fabric: str, status: Status, **parts: float) -> Row:
     seconds = sum(parts.values())
     published = {"C": 1.25, "D": 2.5}.get(fabric)
-    return Row(
-        npus=20,
-        workload=workload,
-        fabric=fabric,
+    row = Row(
+        workload,
+        fabric,
         baseline="mesh",
         seconds=seconds,
         speedup=0.02 / seconds,
@@ -38,29 +39,29 @@ def _row(workload: str, fabric: str, status: Status, **parts: float) -> Row:
         reference_source="a paper, table 1" if published else None,
         status=status,
         breakdown=parts,
+        npus=20,
         colours={"mp": "#D55E00", "dp": "#E69F00"},
         compute_scale=0.5,
-        figures={"wavelengths": 64.0} if fabric == "D" else {},
-        notes=("kept outside",) if fabric == "D" else (),
     )
+    return evolve(row, figures={"wavelengths": 64.0}, notes=("kept outside",)) if fabric == "D" else row
 
 
 @pytest.fixture
 def comparison() -> Comparison:
-    return Comparison(
-        title="Two on [three]",
-        baseline="mesh",
-        rows=(
-            _row("net", "mesh", Status.PREDICTED, compute=0.01, bubble=0.0, dp=0.01),
-            _row("net", "C", Status.CALIBRATED, compute=0.01, bubble=0.0, dp=0.006),
-            _row("net", "D", Status.PREDICTED, compute=0.005, bubble=0.001, dp=0.002),
-            _row("other", "mesh", Status.SIMULATED, compute=0.01, zeta=0.005, mp=0.005),
-            _row("other", "C", Status.SIMULATED, compute=0.01, zeta=0.005, mp=0.001),
-        ),
-        provenance={"fidelity": "exact"},
-        statistics={"solves": 3},
-        approximated="net on mesh has many transfers",
+    rows = (
+        _row("net", "mesh", Status.PREDICTED, compute=0.01, bubble=0.0, dp=0.01),
+        _row("net", "C", Status.CALIBRATED, compute=0.01, bubble=0.0, dp=0.006),
+        _row("net", "D", Status.PREDICTED, compute=0.005, bubble=0.001, dp=0.002),
+        _row("other", "mesh", Status.SIMULATED, compute=0.01, zeta=0.005, mp=0.005),
+        _row("other", "C", Status.SIMULATED, compute=0.01, zeta=0.005, mp=0.001),
     )
+    approximated = "net on mesh has many transfers"
+    made: dict[str, Any] = {
+        "provenance": {"fidelity": "exact"},
+        "statistics": {"solves": 3},
+        "approximated": approximated,
+    }
+    return Comparison("Two on [three]", "mesh", rows, **made)
 
 
 @pytest.fixture
@@ -95,15 +96,8 @@ def savings() -> tuple[Saving, ...]:
 @pytest.fixture
 def pair() -> Fabric:
     """Two NPUs and a switch; the links 0->2, 1->2, 2->0, 2->1 at 100 B/s, but the last at 50 B/s."""
-    return Fabric(
-        name="pair",
-        kinds=np.array([NodeKind.NPU, NodeKind.NPU, NodeKind.SWITCH]),
-        sources=np.array([0, 1, 2, 2]),
-        destinations=np.array([2, 2, 0, 1]),
-        bandwidths=np.array([100.0, 100.0, 100.0, 50.0]),
-        latencies=np.array(0.0),
-        energies=np.array(1e-3),
-    )
+    kinds = [NodeKind.NPU, NodeKind.NPU, NodeKind.SWITCH]
+    return Fabric("pair", kinds, [0, 1, 2, 2], [2, 2, 0, 1], [100.0, 100.0, 100.0, 50.0], 0.0, 1e-3)
 
 
 @pytest.fixture
@@ -151,17 +145,16 @@ def run(pair: Fabric) -> RunResult:
 @pytest.fixture
 def sweep(pair: Fabric) -> CollectiveSweep:
     def result(size: float, duration: float, **candidates: float) -> CollectiveResult:
-        algbw = size / duration
+        about: dict[str, Any] = {
+            "pattern": "all-reduce",
+            "algorithm": "ring",
+            "ranks": 2,
+            "steps": 2,
+            "fidelity": "exact",
+        }
+        about |= {"size": size, "duration": duration, "algbw": size / duration, "busbw": size / duration}
         return CollectiveResult(
-            pattern="all-reduce",
-            algorithm="ring",
-            ranks=2,
-            size=size,
-            duration=duration,
-            algbw=algbw,
-            busbw=algbw,
-            steps=2,
-            fidelity="exact",
+            **about,
             link_bytes=np.array([size, size, size, 0.0]),
             link_utilization=np.array([0.5, 0.5, 0.5, 0.0]),
             energy=size * 3e-3,

@@ -6,7 +6,6 @@ import pytest
 
 from fredfw.errors import UnsupportedError
 from fredfw.experiment.results import CollectiveSweep, Comparison, RunResult
-from fredfw.plugin.manager import PluginManager
 from fredfw.report import data
 from fredfw.report.exporters import CsvExporter, HtmlExporter, JsonExporter, TraceExporter
 from fredfw.report.trace import trace_to_json
@@ -15,12 +14,6 @@ from fredfw.testing import ExporterTests
 
 class TestConformance(ExporterTests):
     exporters = (CsvExporter(), HtmlExporter(), JsonExporter(), TraceExporter())
-
-
-def test_they_are_registered() -> None:
-    exporters = PluginManager.discover().exporters
-    registered = {"csv": CsvExporter, "html": HtmlExporter, "json": JsonExporter, "trace": TraceExporter}
-    assert {name: exporters.get(name) for name in registered} == registered
 
 
 def test_they_write_what_the_options_write(run: RunResult, comparison: Comparison, sweep: CollectiveSweep) -> None:

@@ -6,7 +6,6 @@ import pytest
 from attrs import evolve
 
 from fredfw import Work
-from fredfw.errors import UnknownNameError
 from fredfw.experiment.results import Comparison, Failure, Row, Throughput
 from fredfw.report.cells import Field, fields_of, items, key_columns
 from fredfw.report.ranking import Ranking
@@ -93,18 +92,6 @@ def test_cells_that_lack_a_metric_are_not_in_its_front(comparison: Comparison) -
     shown, said = Ranking(pareto=("time", "cost")).ranked(found)
     assert [one.workload for one in shown] == ["2 GB", "1 MB"]
     assert "1 cell does not have time and cost: not compared" in said
-
-
-@pytest.mark.parametrize(
-    ("asked", "message"),
-    [
-        ({"sort": "siez"}, r"--sort: no metric and no swept field 'siez'; did you mean 'size'\?"),
-        ({"pareto": ("time", "prize")}, r"--pareto: no metric 'prize'"),
-    ],
-)
-def test_unknown_names_are_refused(asked: dict[str, Any], message: str) -> None:
-    with pytest.raises(UnknownNameError, match=message):
-        Ranking(**asked).check([SIZE])
 
 
 def test_names_of_metrics_and_fields_are_accepted() -> None:
