@@ -43,7 +43,7 @@ class _Report:
     """Where the comparison of one command goes; made before anything runs, so that errors are reported first."""
 
     def __init__(
-        self, ctx: click.Context, framework: Framework, source: Sequence[str], given: Mapping[str, Any]
+        self, ctx: click.Context, framework: Framework, source: Sequence[str | None], given: Mapping[str, Any]
     ) -> None:
         from fredfw.report.ranking import Ranking
 
@@ -166,7 +166,6 @@ def compare(
     values = parse_values(assignments)
     framework = open_framework(ctx)
     store = store_of(file, store_path, not no_store)
-    source = [file, *([] if store is None else [store])]
     chosen: dict[str, Any] = {"fabrics": fabrics or None, "workloads": workloads or None}
     given: dict[str, Any] = {"store": store, "fidelity": fidelity, "jobs": jobs, "executor": executor}
     with blamed_on_options(values):
@@ -180,9 +179,9 @@ def compare(
                 option = f"--{name.removesuffix('_path')}"
                 accepted = "an experiment without [space]"
                 raise InputError("is for a matrix of cells", file=file, key=option, accepted=accepted)
-        _search(ctx, framework, source, values, chosen, given, outputs)
+        _search(ctx, framework, file, values, chosen, given, outputs)
         return
-    report = _Report(ctx, framework, source, outputs)
+    report = _Report(ctx, framework, [file, store], outputs)
     with progress_bar(progress) as step, blamed_on_options(values):
         experiment = loaded(framework, file, values, report.outputs, **chosen, baselines=True)
         report.check(experiment.savings, swept_fields(experiment))
@@ -198,7 +197,7 @@ def compare(
 def _search(
     ctx: click.Context,
     framework: Framework,
-    source: Sequence[str],
+    file: str,
     values: Mapping[str, Any],
     chosen: Mapping[str, Any],
     given: Mapping[str, Any],
@@ -206,17 +205,17 @@ def _search(
 ) -> None:
     """Search the space of a file, print and write what came of it, and end with the exit code that says so.
 
-    The file is the first ``source``; ``given`` is for ``Framework.study``, and ``asked`` is to be printed and written.
+    ``given`` is for ``Framework.study``, and ``asked`` is to be printed and written.
     """
     exporting = Exports(ctx, framework, asked["exports"], ("study",), {}, **_written(asked))
-    outputs = exporting.outputs(source)
+    outputs = exporting.outputs([file, given["store"]])
     with progress_bar(given["progress"]) as step, blamed_on_options(values):
-        experiment = loaded(framework, source[0], values, outputs, **chosen)
+        experiment = loaded(framework, file, values, outputs, **chosen)
         try:
             result = framework.study(experiment, **{**given, "progress": step})
         except Interrupted as interrupt:
             result = interrupt.finished
-    log("searched", file=source[0], points=len(result.points), best=len(result.best), complete=result.complete)
+    log("searched", file=file, points=len(result.points), best=len(result.best), complete=result.complete)
     from fredfw.report.studies import study_report
 
     unfit = [] if result.complete else exporting.unfit

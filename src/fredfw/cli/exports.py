@@ -85,10 +85,10 @@ class Exports:
 
         return {key: partial(exported, exporter, results[kind]) for key, (exporter, kind) in self._chosen.items()}
 
-    def outputs(self, source: Iterable[str], pictures: Mapping[str, str] = _NO_FIELDS) -> Outputs:
+    def outputs(self, source: Iterable[str | None], pictures: Mapping[str, str | None] = _NO_FIELDS) -> Outputs:
         """Return where all of that goes, and ``pictures`` by option; raises ``InputError`` as ``Outputs`` does."""
         directories = [key for key, (exporter, _) in self._chosen.items() if exporter.directory]
-        return Outputs({**self.paths, **pictures}, source=source, directories=directories)
+        return Outputs({**self.paths, **pictures}, source=filter(None, source), directories=directories)
 
 
 def interrupted(done: str, unfit: Sequence[str]) -> KeyboardInterrupt:

@@ -101,7 +101,7 @@ def run(
         raise InputError("there is no trace whose ranks they are", key="--ranks", accepted="with --trace PATH")
     fields = {} if ranks is None else {"trace": {"ranks": ranks}}
     exporting = Exports(ctx, framework, exports, ("run",), fields, report=report_path, json=json_path, trace=trace_path)
-    outputs = exporting.outputs([file, *([] if store_path is None else [store_path])])
+    outputs = exporting.outputs([file, store_path])
     with progress_bar(progress) as step, blamed_on_options(values):
         experiment = loaded(framework, file, values, outputs, **selected(workload, fabric))
         result = framework.run(

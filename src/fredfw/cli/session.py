@@ -34,7 +34,9 @@ class Session:
         """All plugins: discovered at the first use, as many commands and their help need none."""
         from fredfw.plugin.manager import PluginManager, Switches
 
-        switches = Switches.from_environment(strict=self.strict_plugins, trace=_trace)
+        switches = Switches.from_environment(
+            strict=self.strict_plugins, trace=lambda call: click.echo(printable(call), err=True)
+        )
         plugins = PluginManager.discover(switches)
         for file in self.plugin_files:
             try:
@@ -42,10 +44,6 @@ class Session:
             except InputError as error:
                 raise error.at(key="--plugin") from None
         return plugins
-
-
-def _trace(call: str) -> None:
-    click.echo(printable(call), err=True)
 
 
 def session(ctx: click.Context) -> Session:

@@ -20,7 +20,6 @@ from fredfw.cli.session import open_framework
 from fredfw.errors import InputError
 
 if TYPE_CHECKING:
-    from fredfw.fabric import Fabric
     from fredfw.plugin.manager import PluginManager
     from fredfw.workloads import TraceWorkload
 
@@ -99,7 +98,8 @@ def synthesize(
     """
     framework = open_framework(ctx)
     folder, prefix = split(output)
-    from fredfw.plugin.answers import exported
+    from fredfw.plugin import configure
+    from fredfw.plugin.answers import built, exported
 
     plugins = framework.plugins
     exporter = chosen({"name": "chakra", "prefix": prefix}, plugins.exporters, plugins, "--output")
@@ -107,7 +107,8 @@ def synthesize(
     from fredfw.report import traces
     from fredfw.workloads import System, answers, twin
 
-    fabric = None if network is None else _fabric(network, plugins)
+    topology = None if network is None else configure.from_toml(network)
+    fabric = None if topology is None else built(chosen(topology, plugins.topologies, plugins, "--topology"))
     workload = open_trace(files, given, plugins)
     # A workload of traces has its own ranks; the machine decides nothing.
     system = System(npus=ranks)
@@ -120,14 +121,6 @@ def synthesize(
     outputs.write({"--output": partial(exported, exporter, made)})
     notes = answers.notes(workload, System(npus=original.ranks))
     outputs.show(lambda: [*traces.twin_report(found, notes)])
-
-
-def _fabric(network: str, plugins: PluginManager) -> Fabric:
-    """Return the fabric of the option ``--topology``."""
-    from fredfw.plugin import configure
-    from fredfw.plugin.answers import built
-
-    return built(chosen(configure.from_toml(network), plugins.topologies, plugins, "--topology"))
 
 
 def open_trace(files: Sequence[str], given: str | None, plugins: PluginManager) -> TraceWorkload:

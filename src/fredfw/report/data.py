@@ -47,7 +47,10 @@ def comparison_to_csv(comparison: Comparison) -> str:
     cells, rows = items(comparison), comparison.rows
     times = {f"{cause}_seconds": cause for cause in causes(rows)}
     swept = fields_of(cells)
-    jobs = _job_columns(rows)
+    found = [job for row in rows for job in row.jobs]
+    numbers = (*_JOB, *(_JOB_SPREAD if any(job.spread is not None for job in found) else ()))
+    names = dict.fromkeys(job.name for job in found)
+    jobs = {f"job.{name}.{number}": (name, number) for name in names for number in numbers}
     spread = _SPREAD if any(row.spread is not None for row in rows) else ()
 
     def values(cell: Item) -> dict[str, object]:
@@ -63,15 +66,7 @@ def comparison_to_csv(comparison: Comparison) -> str:
 
     paths = (one.path for one in swept)
     header = (*_CELL, *_WORK, *_THROUGHPUT, *times, "notes", *_MORE, "memory", *paths, *jobs, *spread)
-    return to_csv(header, (map(found.get, header) for found in map(values, cells)))
-
-
-def _job_columns(rows: Sequence[Row]) -> dict[str, tuple[str, str]]:
-    """Return the columns that the jobs of ``rows`` have: the job and its field, by name."""
-    jobs = [job for row in rows for job in row.jobs]
-    fields = (*_JOB, *(_JOB_SPREAD if any(job.spread is not None for job in jobs) else ()))
-    names = dict.fromkeys(job.name for job in jobs)
-    return {f"job.{name}.{field}": (name, field) for name in names for field in fields}
+    return to_csv(header, (map(known.get, header) for known in map(values, cells)))
 
 
 def _of_job(row: Row, name: str, field: str) -> float | None:

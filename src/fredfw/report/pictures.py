@@ -50,12 +50,9 @@ def scale_of(values: Iterable[Any]) -> Scale | None:
     places = sorted(set(numbers.values()))
     if not places or len(places) < len(found) or len({unit for _, unit in known.values()}) > 1:
         return None
-    return Scale(numbers, places[0] > 0 and (places[-1] >= _DECADE * places[0] or _geometric(places)))
-
-
-def _geometric(places: Sequence[float]) -> bool:
-    factors = [after / before for before, after in pairwise(places)]
-    return len(factors) > 1 and max(factors) <= _ONE_FACTOR * min(factors)
+    factors = [after / before for before, after in pairwise(places) if before > 0]
+    geometric = len(factors) > 1 and max(factors) <= _ONE_FACTOR * min(factors)
+    return Scale(numbers, places[0] > 0 and (places[-1] >= _DECADE * places[0] or geometric))
 
 
 def _number(value: Any) -> tuple[float, Unit | None] | None:

@@ -117,12 +117,9 @@ def comparison_figure(comparison: Comparison) -> Figure:
     and the bar that a scalar was fitted to is hatched.
     """
     pictures = charts(comparison.rows)
-    bars = [one for one in pictures if isinstance(one, Bars)]
-    known = colours_of(bars)
-    panels = [_panel(one, known) for one in pictures]
+    known = colours_of([one for one in pictures if isinstance(one, Bars)])
     with rc_context(FONTS):
-        handles = _handles(bars, known, marked=any(one.marks for one in pictures if isinstance(one, Curves)))
-        stacks = _stacked([*panels, _legend(handles)] if handles else panels)
+        stacks = _stacked([*(_panel(one, known) for one in pictures), *_legend(pictures, known)])
         height = max(sum(panel.height for panel in stack) for stack in stacks)
         title = textwrap.fill(comparison.title, TITLE_LETTERS * len(stacks))
         height += _LINE * (title.count("\n") + 1) + 2 * _MARGIN
@@ -310,25 +307,23 @@ def _heat(picture: HeatMap) -> _Panel:
     return _Panel(_SQUARE * len(rows) + above + _AXIS, above, _AXIS, draw)
 
 
-def _handles(bars: Sequence[Bars], colours: Mapping[str, str], *, marked: bool) -> list[Patch | Line2D]:
-    """Return what the colours and marks of all panels mean; ``marked``: whether lines have marks."""
-    every = [bar for one in bars for bar in one.bars]
+def _legend(pictures: Sequence[Picture], colours: Mapping[str, str]) -> list[_Panel]:
+    """Return a panel with what the colours and marks of all others mean, if they have some."""
+    bars = [bar for one in pictures if isinstance(one, Bars) for bar in one.bars]
+    marked = any(one.marks for one in pictures if isinstance(one, Curves))
     handles: list[Patch | Line2D] = [Patch(color=colour, label=exposed(cause)) for cause, colour in colours.items()]
-    if any(bar.fitted for bar in every):
+    if any(bar.fitted for bar in bars):
         handles.append(Patch(facecolor="white", label="calibrated (fitted) cell", **_FITTED))
-    if marked or any(bar.mark is not None for bar in every):
+    if marked or any(bar.mark is not None for bar in bars):
         handles.append(Line2D([], [], label="published value", **_DIAMOND))
-    return handles
-
-
-def _legend(handles: Sequence[Patch | Line2D]) -> _Panel:
     columns = _columns([str(handle.get_label()) for handle in handles])
 
     def draw(axes: Axes) -> None:
         axes.set_axis_off()
         axes.legend(handles=handles, loc="center", ncols=columns, handlelength=1.4, **_LEGEND)
 
-    return _Panel(_LINE * math.ceil(len(handles) / columns) + _MARGIN, 0.0, 0.0, draw)
+    height = _LINE * math.ceil(len(handles) / columns) + _MARGIN
+    return [_Panel(height, 0.0, 0.0, draw)] if handles else []
 
 
 def _columns(names: Sequence[str]) -> int:

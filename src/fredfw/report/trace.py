@@ -21,7 +21,7 @@ from fredfw.fabric.tiers import tiers_of
 from fredfw.numbers import parse_numbers, shortened
 from fredfw.report.cells import exposed
 from fredfw.typing import FloatArray, IntArray
-from fredfw.workloads import TaskGraph, TaskKind
+from fredfw.workloads import TaskKind
 from fredfw.workloads.labels import BUBBLE, COMPUTE
 
 Event: TypeAlias = dict[str, Any]
@@ -111,7 +111,8 @@ class _Trace:
         args: Event = {"task": task, "label": graph.label(task), "bytes": moved, "repetitions": times}
         name = graph.names[task]
         if label != COMPUTE:
-            name = f"{label} {_operation(graph, task)}: {name}"
+            pattern = graph.patterns[task] if graph.kinds[task] == TaskKind.COLLECTIVE else None
+            name = f"{label} {pattern or TaskKind(int(graph.kinds[task])).name.lower()}: {name}"
             args |= self._communication(task, rank)
         name = name if times == 1 else f"{name} x {times}"
         return self._span(name, label, (rank, thread), (self._start[span], self._end[span]), args)
@@ -179,13 +180,6 @@ def _check_size(slices: int) -> None:
         limits.check("events", slices, key="ranks")
     except LimitError as error:
         raise LimitError(error.message, key="ranks", accepted=f"fewer ranks, such as 0-7; {error.accepted}") from None
-
-
-def _operation(graph: TaskGraph, task: int) -> str:
-    """Return what a communication does, such as ``all-reduce``."""
-    kind = TaskKind(int(graph.kinds[task]))
-    pattern = graph.patterns[task]
-    return str(pattern) if kind is TaskKind.COLLECTIVE and pattern is not None else kind.name.lower()
 
 
 def _counters(result: RunResult, start: Sequence[int], end: Sequence[int]) -> Iterator[Event]:
