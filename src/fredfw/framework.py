@@ -173,7 +173,9 @@ class Framework:
         for key, one, kind in (("npu", npu, Npu), ("variation", variation, Variation)):
             if one is not None and not isinstance(one, kind):
                 raise InputError(f"{one!r} is refused", key=key, accepted=f"a fredfw.{kind.__name__}")
-        _check_events(events)
+        timed: object = events
+        if not isinstance(timed, Sequence) or not all(isinstance(one, LinkEvent) for one in timed):
+            raise InputError(f"{events!r} is refused", key="events", accepted="a list of fredfw.simulation.LinkEvent")
         choice = _allowed(
             called(fidelity), "the graph", transfers(graph) * (1 if variation is None else variation.runs)
         )
@@ -288,22 +290,27 @@ class Framework:
             SimulationError: The model misbehaved.
         """
         fidelity = called(fidelity)
-        matrix = self._cell_of(experiment, workload, fabric)
+        matrix = self._matrix(experiment, workload, fabric)
         row, column = _cell(matrix, workload, fabric)
         what = f"{row.name} on {column.name}"
         tell: Callable[[float], None] | None = None if progress is None else lambda share: progress(share, 1, what)
         with self._hooked(matrix):
             runner = Runner(matrix, self.plugins, self._log)
             choice = self._choice(runner, matrix, row, column, fidelity)
-
-            def simulate() -> RunResult:
-                _check_cell(runner, matrix, row, column)
-                if tell:
-                    tell(0.0)
-                return runner.run(row, column, choice.fidelity, tell)
-
             with opened(store) as cells:
-                result = self._kept(cells, matrix, row, column, choice.fidelity, simulate)
+                writer = None if cells is None else SpecWriter(self.plugins)
+                spec = None if writer is None else writer.spec(matrix, row, column, choice.fidelity)
+                try:
+                    _check_cell(runner, matrix, row, column)
+                    if tell:
+                        tell(0.0)
+                    result = runner.run(row, column, choice.fidelity, tell)
+                except InputError as error:
+                    if spec is not None:  # that the two do not fit is kept, too
+                        keep(cells, spec, refused(row.name, column.name, error))
+                    raise
+                if spec is not None:
+                    keep(cells, spec, Cell.of(result))
             result = _explained(result, choice)
             if tell:
                 tell(1.0)
@@ -321,27 +328,6 @@ class Framework:
             file = None if fidelity else experiment.file
             raise InputError(f"{asked!r} is no simulation", file=file, key="fidelity", accepted=", ".join(SIMULATED))
         return Choice(asked)
-
-    def _kept(
-        self,
-        store: Store | None,
-        experiment: Experiment,
-        workload: WorkloadSpec,
-        fabric: FabricSpec,
-        fidelity: str,
-        run: Callable[[], RunResult],
-    ) -> RunResult:
-        """Return what ``run`` returns, and keep it in ``store``, if there is one; also that the two do not fit."""
-        if store is None:
-            return run()
-        spec = SpecWriter(self.plugins).spec(experiment, workload, fabric, fidelity)
-        try:
-            result = run()
-        except InputError as error:
-            keep(store, spec, refused(workload.name, fabric.name, error))
-            raise
-        store.put(*spec.identity, Cell.of(result))
-        return result
 
     def export_program(
         self,
@@ -363,7 +349,7 @@ class Framework:
                 stores or events of links; or the transport is asked what each message costs.
         """
         fidelity = called(fidelity)
-        matrix = self._cell_of(experiment, workload, fabric)
+        matrix = self._matrix(experiment, workload, fabric)
         row, column = _cell(matrix, workload, fabric)
         runner = Runner(matrix, self.plugins, self._log)
         _check_cell(runner, matrix, row, column)
@@ -399,7 +385,7 @@ class Framework:
         """
         sensitivities.check_factor(factor)
         fidelity = called(fidelity)
-        matrix = self._cell_of(experiment, workload, fabric)
+        matrix = self._matrix(experiment, workload, fabric)
         if result is None:
             result = self.run(matrix, workload=workload, fabric=fabric, fidelity=fidelity)
         matrix = matrix.select(fabrics=[result.fabric_name], workloads=[result.workload])
@@ -438,7 +424,7 @@ class Framework:
         """
         fidelity = called(fidelity, FIDELITIES)
         share = None if sensitivity is None else sensitivities.check_share(sensitivity)
-        matrix = self._experiment(experiment)
+        matrix = self._matrix(experiment)
         matrix.check_matrix()
         with self._hooked(matrix), opened(store) as cells, workers(jobs, executor, self.plugins) as others:
             how: dict[str, Any] = {"store": cells, "workers": others, "progress": progress, "log": self._log}
@@ -558,7 +544,7 @@ class Framework:
         self, experiment: Experiment | str | Path, *, progress: Progress | None = None
     ) -> tuple[calibration.Fit, ...]:
         """Fit the compute scale of every workload that asks for it; see ``fredfw.experiment.matrix.calibration``."""
-        matrix = self._experiment(experiment)
+        matrix = self._matrix(experiment)
         matrix.check_matrix()
         return calibration.calibrate(matrix, self.plugins, progress=progress, log=self._log)
 
@@ -576,7 +562,9 @@ class Framework:
             plugins=self.plugins.versions(used=[type(part) for one in used for part in configure.parts(one)]),
         )
 
-    def _cell_of(self, experiment: Experiment | str | Path, workload: str | None, fabric: str | None) -> Experiment:
+    def _matrix(
+        self, experiment: Experiment | str | Path, workload: str | None = None, fabric: str | None = None
+    ) -> Experiment:
         """Return ``experiment``; of a file only what is named is configured."""
         if isinstance(experiment, Experiment):
             return experiment
@@ -585,9 +573,6 @@ class Framework:
             fabrics=None if fabric is None else [fabric],
             workloads=None if workload is None else [workload],
         )
-
-    def _experiment(self, experiment: Experiment | str | Path) -> Experiment:
-        return experiment if isinstance(experiment, Experiment) else self.load_experiment(experiment)
 
     @contextmanager
     def _hooked(self, experiment: Experiment) -> Iterator[None]:
@@ -619,11 +604,6 @@ def _allowed(fidelity: str | None, what: str, count: int) -> Choice:
 def _explained(result: _Result, choice: Choice) -> _Result:
     """Return ``result``, with a note where it is not exact and nobody has asked for that."""
     return evolve(result, notes=(*result.notes, choice.reason)) if choice.reason else result
-
-
-def _check_events(events: object) -> None:
-    if not isinstance(events, Sequence) or not all(isinstance(one, LinkEvent) for one in events):
-        raise InputError(f"{events!r} is refused", key="events", accepted="a list of fredfw.simulation.LinkEvent")
 
 
 def _size(value: float | str) -> float:
