@@ -13,12 +13,8 @@ from command_line import TWO, fails, fredfw, refused, succeeds, words
 from fredfw.cli import table
 
 
-def test_version_and_help() -> None:
+def test_the_version_and_usage_errors() -> None:
     assert version("fredfw") in succeeds("--version")
-    assert "compare" in succeeds("--help")
-
-
-def test_usage_errors() -> None:
     for arguments in ([], ["compare"], ["collective", "all-reduce"], ["compare", "x", "--fidelity", "high"]):
         assert fredfw(*arguments).exit_code == 2
 
