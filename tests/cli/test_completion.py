@@ -25,18 +25,20 @@ workload = "not-installed"
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "two.toml").write_text(EXPERIMENT)
-    (tmp_path / "never.py").write_text("raise SystemExit('code of an experiment ran while a line was completed')")
-    return tmp_path
+def folder(plugin: Path) -> None:
+    Path("two.toml").write_text(EXPERIMENT)
+    Path("never.py").write_text("raise SystemExit('code of an experiment ran while a line was completed')")
+
+
+def completed(line: str) -> list[tuple[str, str]]:
+    """Return the kind and the text of what completes the last word of ``line``, which may be empty."""
+    *words, incomplete = line.split(" ")
+    found = ShellComplete(main, {}, "fredfw", "_FREDFW_COMPLETE").get_completions(words, incomplete)
+    return [(one.type, one.value) for one in found]
 
 
 def offered(line: str) -> list[str]:
-    """Return what completes the last word of ``line``, which may be empty."""
-    *words, incomplete = line.split(" ")
-    found = ShellComplete(main, {}, "fredfw", "_FREDFW_COMPLETE").get_completions(words, incomplete)
-    return [one.value for one in found]
+    return [text for _, text in completed(line)]
 
 
 @pytest.mark.parametrize(
@@ -88,14 +90,8 @@ def test_what_cannot_be_found_out_is_not_offered(line: str, capfd: pytest.Captur
 
 
 def test_paths_are_left_to_the_shell() -> None:
-    for words in (
-        ["compare"],
-        ["compare", "two.toml", "--json"],
-        ["run", "two.toml", "--trace"],
-        ["merge", "two.toml"],
-    ):
-        found = ShellComplete(main, {}, "fredfw", "_FREDFW_COMPLETE").get_completions(words, "x")
-        assert [(one.type, one.value) for one in found] == [("file", "x")]
+    for line in ("compare x", "compare two.toml --json x", "run two.toml --trace x", "merge two.toml x"):
+        assert completed(line) == [("file", "x")]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from attrs import astuple, evolve
-from click.testing import CliRunner
+from command_line import succeeds
 from showing import printed
 
 sys.path.append(str(Path(__file__).parents[2]))
@@ -20,7 +20,6 @@ from benchmarks import accuracy as benchmark
 from benchmarks.accuracy_cases import KINDS, PATTERNS
 
 from fredfw import Framework
-from fredfw.cli import main
 from fredfw.experiment.results import CollectiveSweep, Comparison
 from fredfw.report import accuracy
 from fredfw.report.accuracy import ANY, COLLECTIVE, ITERATION, MICROBENCHMARK, Measured
@@ -83,8 +82,8 @@ def test_the_page_has_the_worst_ten_and_they_can_be_run_again(tmp_path: Path) ->
     for one in ("exact", fidelity):
         words = shlex.split(command.strip("`"))[1:]
         written = tmp_path / f"{one}.json"
-        result = CliRunner().invoke(main, [*words, "--json", str(written), "--fidelity", one], catch_exceptions=False)
-        assert ("of exact in" in " ".join(result.output.split())) == (one != "exact")
+        output = succeeds(*words, "--json", str(written), "--fidelity", one)
+        assert ("of exact in" in " ".join(output.split())) == (one != "exact")
         seconds.append(json.loads(written.read_text("utf-8"))["results"][0]["duration"])
     assert seconds == pytest.approx(RECORDS[int(seed)][2:4], rel=1e-6)
     assert accuracy.percent(seconds[1] / seconds[0] - 1) == error

@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 from attrs import evolve
-from click.testing import CliRunner
+from command_line import refused, succeeds
 
 import fredfw
 from fredfw import limits
-from fredfw.cli import main
 from fredfw.errors import InputError, LimitError
 from fredfw.experiment.results import RunResult
 from fredfw.fabric.tiers import tiers_of
@@ -243,8 +242,7 @@ def test_a_compressed_trace_is_gzip(tmp_path: Path) -> None:
     path, file = tmp_path / "trace.json.gz", tmp_path / "e.toml"
     fabric, workload = "{ name = 'switch', npus = 4 }", "{ name = 'microbenchmark', size = '1 MB' }"
     file.write_text(f"[fabrics.f]\ntopology = {fabric}\n[workloads.w]\nworkload = {workload}\n")
-    done = CliRunner().invoke(main, ["run", str(file), "--trace", str(path), "--ranks", "2"])
-    assert done.exit_code == 0, done.output
+    succeeds("run", str(file), "--trace", str(path), "--ranks", "2")
     subprocess.run(["gzip", "-t", str(path)], check=True)
     document = json.loads(gzip.decompress(path.read_bytes()))
     assert document["otherData"]["ranks"] == "2"
@@ -255,6 +253,4 @@ def test_a_compressed_trace_is_gzip(tmp_path: Path) -> None:
         (["--what-if", "0"], "--what-if: 0 times better is not possible (accepted: a number above 1)"),
         (["--what-if", "inf"], "--what-if: inf times better is not possible"),
     ):
-        failed = CliRunner().invoke(main, ["run", str(file), *arguments])
-        assert failed.exit_code == 2
-        assert message in failed.output
+        assert message in refused("run", str(file), *arguments)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 from attrs import evolve
-from click.testing import CliRunner
+from command_line import succeeds
 from showing import printed
 
-from fredfw.cli import main
 from fredfw.experiment.results import CriticalPath, RunResult
 from fredfw.experiment.why import critical_path
 from fredfw.report.runs import headline, why_report
@@ -49,10 +49,7 @@ def test_an_iteration_without_time_has_no_limit() -> None:
 def test_the_command_prints_and_writes_what_was_asked_for(tmp_path: Path) -> None:
     file = tmp_path / "e.toml"
     file.write_text(EXPERIMENT)
-
-    def run(*options: str) -> str:
-        return CliRunner().invoke(main, ["run", str(file), *options]).output
-
+    run = partial(succeeds, "run", str(file))
     document = json.loads(run("--json", "-", "--why"))
     assert sum(document["critical_path"]["by_limit"].values()) == pytest.approx(document["seconds"])
     assert "what_if" not in document
