@@ -54,14 +54,11 @@ class Phase:
         stream: Number of the in-network transfer, -1 for none; or ``None`` if no row is in one.
         repeat: How often the phase runs, one repetition after the other.
         after: Indices of the phases of the same schedule that must be done first.
-        channel: Number of the channel on which the phase takes a turn, or -1. In a group, a channel has one turn at a
-            time.
-        turn: Number of the turn that the phase has part in, with all phases of its channel that name the same; or -1
-            for a turn of its own. A turn holds its channel until all its phases are over.
-        behind: Indices of earlier phases whose bytes must have left their sources first; nobody waits for their
-            latency. So sends follow each other that one thread block makes.
-        room: Indices of earlier phases that the destinations must be done with first, as where what arrives needs a
-            free slot in their queue.
+        channel: Number of the channel on which the phase takes a turn, or -1. In a group, a channel has one at a time.
+        turn: Number of the turn that it shares with phases of its channel, which it holds until all are over; or -1 for
+            one of its own.
+        behind: Indices of earlier phases whose bytes must have left their sources first, as sends of a thread block.
+        room: Indices of earlier phases that the destinations must be done with first, to have a free slot.
 
     Raises:
         ScheduleError: Columns of different lengths, or a row that carries no chunk or one chunk twice.
@@ -172,16 +169,14 @@ class Schedule:
             gather); ``None`` where the pattern has no such notion. All-to-all: where it ends.
         origin: ``(chunks,)`` rank that an all-to-all chunk starts from.
         root: The special rank of a rooted pattern; a point-to-point goes from ``root`` to the other rank.
-        policy: Which turn a free channel takes of those that are ready, which they are when one of their phases is:
-            the one that has been ready longest (``fifo``), or the one with the fewest bytes (``smallest-first``), of
-            equal ones that which has been ready longest. Of those that got ready together it takes the one declared
-            first.
+        policy: Which turn a free channel takes of those with a ready phase: the one that has been ready longest
+            (``fifo``), or that with the fewest bytes (``smallest-first``), of equal ones the longest ready. Of those
+            that got ready together it takes the one declared first.
         release: When a turn ends: when all that it sends is ``delivered``, or already when it is ``drained``, so that
             the next one's bytes follow directly on the links.
         proof: How it is known that the phases carry out the pattern. ``replay``: they say all that happens to the
-            chunks, so ``check`` can replay them. ``author``: who wrote the schedule has proved it, by what ranks do
-            between transfers, which phases cannot say; sizes and sums of bytes are compared. ``none``: nobody says
-            so. Nothing is compared then, and results have a note.
+            chunks, so ``check`` can replay them. ``author``: who wrote them has proved it, by what ranks do between
+            transfers; sizes and sums of bytes are compared. ``none``: nobody says so; results have a note.
 
     Raises:
         ScheduleError: A phase names a rank, a chunk or a phase that does not exist, or there are not ``chunks`` sizes,

@@ -31,9 +31,8 @@ class Dimension:
         kind: ``ring`` or ``line`` (links to the next and the previous NPU), ``fully-connected`` (a link to each other
             NPU), or ``switch`` (a link to a switch of its own, and one back). A ring of 2 has one link each way.
         size: Positions, 1 or more. A dimension of 1 has no links.
-        bandwidth: Bytes per second and direction of an NPU, summed over its links in this dimension: a ring or line of
-            3 or more has two links of half, and a fully connected dimension ``size - 1`` links of so many parts. The
-            NPU at the end of a line has one of the two.
+        bandwidth: Bytes per second and direction of an NPU, summed over its links: a ring or line of 3 or more has two
+            (but for the ends of a line), and a fully connected dimension ``size - 1``.
         latency: Seconds from an NPU to the next one. Each of the two links through a switch has half.
         name: What people call it: chiplet, package, node, pod, ...; empty for none.
         two_way: Whether a ring has links both ways. A ring of 3 or more without has one link, of all the bandwidth.
@@ -123,8 +122,7 @@ def product_fabric(
         key: The field that decides the size, for messages.
 
     Raises:
-        InputError: There are no dimensions, or too many.
-        LimitError: There are too many nodes or links.
+        InputError: There are no dimensions, or there is too much of something.
     """
     if not 1 <= len(dimensions) <= _MOST:
         raise InputError(f"{len(dimensions)} dimensions", key=key, accepted=f"1 to {_MOST} of them")

@@ -163,9 +163,7 @@ def _size(routes: Routes) -> int:
 
 @frozen(eq=False)
 class FlowSet:
-    """Flows that start together, in ``activities`` groups that each end on their own.
-
-    ``FlowNetwork.start`` checks them.
+    """Flows that start together, in ``activities`` groups that each end on their own; ``FlowNetwork`` checks them.
 
     Args:
         routes: The links of the ``F`` flows.

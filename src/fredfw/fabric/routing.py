@@ -28,25 +28,13 @@ class Router(ABC):
 
     @abstractmethod
     def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
-        """Return one route per pair of nodes.
-
-        Args:
-            fabric: The network.
-            sources: ``(F,)`` nodes.
-            destinations: ``(F,)`` nodes; equal to the source means no links.
-        """
+        """Return one route per pair of ``(F,)`` nodes; a node and itself have no links between them."""
 
     def path(self, fabric: Fabric, source: int, destination: int) -> Routes:
-        """Return the route of one pair of nodes: what ``route`` returns for that pair alone.
+        """Return what ``route`` returns for one pair of nodes.
 
-        A router may implement it, where a single pair can be routed without the cost of arrays, because a program that
-        sends message after message asks for one pair at a time. A class that implements ``route`` and not ``path`` is
-        asked for its ``route``, whatever it inherits.
-
-        Args:
-            fabric: The network.
-            source: Node.
-            destination: Node; equal to the source means no links.
+        A router may implement it to save a program that sends message after message the cost of arrays. A class that
+        implements ``route`` and not ``path`` is asked for its ``route``, whatever it inherits.
         """
         return self.route(fabric, np.array([source]), np.array([destination]))
 

@@ -45,11 +45,10 @@ class Level:
 
     Args:
         size: How many positions it has.
-        kind: How positions are joined: a closed ``ring`` or an open ``line`` of neighbours, ``fully-connected`` (a link
-            of its own to each other position), or a ``switch`` (any to any, over one link for all).
-        bandwidth: Bytes per second that one member can send to its next in this level while all others do the same; the
-            slowest member's, where they differ. On a switch and where all are connected, any other position, as far on
-            for all, is the next.
+        kind: A closed ``ring`` or an open ``line`` of neighbours, ``fully-connected`` (a link of its own to each other
+            position), or a ``switch`` (any to any, over one link for all).
+        bandwidth: Bytes per second that the slowest member can send to its next while all others do the same; without
+            neighbours, to any other position that is as far on for all.
         latency: Seconds from one position to the next (the largest, where they differ or positions are left out).
         two_way: Whether that bandwidth is there in both directions at once.
         lanes: Transfers that can cross one place side by side, each on its own share of the bandwidth: wavelengths.
@@ -107,16 +106,16 @@ class GroupView:
 
     Args:
         size: Number of ranks.
-        levels: The levels the group extends over (more than one position), innermost first, cut to the group; empty
-            where the group is not a full product of positions.
+        levels: Those with more than one position, innermost first, cut to the group; empty where the group is not a
+            full product of positions.
         coordinates: ``(size, len(levels))`` position of each rank, ``0 .. level.size - 1``; ``None`` where the group is
             no full product.
         capabilities: What the network can do for the group.
         independent: Whether the levels have links of their own, so that a rank can send along all of them at once; the
             tiers of a tree share the links of its NPUs.
         find_links: Returns the links among the group; ``None`` where they are not known.
-        servers: ``(size,)`` number of the server of each rank, counted from 0, where the group is no full product of
-            positions, and in several servers; otherwise ``None``.
+        servers: ``(size,)`` number of the server of each rank, from 0, where the group is no full product, and in
+            several servers; otherwise ``None``.
     """
 
     size: int

@@ -129,26 +129,22 @@ class TaskGraph:
     ) -> TaskGraph:
         """Return the graph of ``N`` nodes of traces: one for each rank and operation, in any order.
 
-        The k-th collective of a rank on a communicator is the same one as the k-th of each other member. The k-th send
-        from a rank to another with a tag is received by the other's k-th receive from that rank with that tag. For
-        both, k counts in the order of node numbers. The nodes of a collective become one task. Tasks are sorted, so
-        that each comes after what it waits for; where there is a choice, the lowest node number comes first.
-
-        A node waits for the nodes that it depends on, all of its own rank. The members of a collective all wait for
-        what any of them depends on, where they have a part in that too.
+        In the order of node numbers, the k-th collective of a rank on a communicator is the same one as the k-th of
+        each other member, and the k-th send from a rank to another with a tag is received by the other's k-th receive
+        from that rank with that tag. The nodes of a collective become one task, whose members all wait for what any of
+        them depends on, where they have a part in that too. Other nodes wait for those of their rank that they depend
+        on. Tasks are sorted, so that each comes after what it waits for, else the lowest node number first.
 
         Args:
             ranks: Number of workers.
             rank: ``(N,)`` rank of each node.
             kind: ``(N,)`` ``TaskKind``: ``COMPUTE``, ``COLLECTIVE``, ``SEND``, ``RECEIVE``, ``LOAD`` or ``STORE``.
             dependency_offsets: ``(N + 1,)``.
-            dependencies: Node numbers: node ``i`` depends on those from ``dependency_offsets[i]`` to
-                ``dependency_offsets[i + 1]``.
+            dependencies: Node ``i`` depends on those from ``dependency_offsets[i]`` to ``dependency_offsets[i + 1]``.
             seconds: ``(N,)`` duration of computations; NaN where it follows from FLOPs and bytes.
             flops: ``(N,)`` floating-point operations of computations.
-            bytes: ``(N,)`` bytes that computations read and write; the size of collectives (nccl-tests: per-rank
-                buffer; 0 only synchronises), sends, receives, loads and stores. A receive whose size is 0 takes any
-                message.
+            bytes: ``(N,)`` that computations read and write; the size of collectives (nccl-tests: per-rank buffer; 0
+                only synchronises), sends, receives (0 takes any message), loads and stores.
             label: ``(N,)`` index into ``label_names``; by default ``compute`` and ``communication``.
             label_names: What time is charged to; ``compute`` and ``bubble`` are not for communication.
             pattern: ``(N,)`` index into ``tuple(Pattern)`` for collectives.

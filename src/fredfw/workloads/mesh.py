@@ -25,9 +25,8 @@ def _copied(mapping: Mapping[str, int]) -> dict[str, int]:
 class DeviceMesh:
     """The ranks of a workload along named axes, such as ``{"tp": 8, "pp": 4, "dp": 2}``.
 
-    The first axis is the innermost: consecutive ranks differ along it. That is how Megatron-LM writes its order
-    (``tp-cp-ep-dp-pp``), and the other way round than PyTorch's ``init_device_mesh``. Names are the workload's own;
-    usual ones are ``tp`` or ``mp`` (tensor or model parallelism), ``dp``, ``pp``, ``ep``, ``cp`` and ``sp``.
+    The first axis is the innermost, along which consecutive ranks differ, as Megatron-LM writes its order
+    (``tp-cp-ep-dp-pp``), and not PyTorch's ``init_device_mesh``. Names are the workload's own.
 
     Args:
         axes: Size by name, the innermost axis first.
@@ -68,28 +67,20 @@ class DeviceMesh:
         return np.arange(self.ranks, dtype=np.intp).reshape(tuple(self.axes.values())[::-1])
 
     def size(self, axis: str) -> int:
-        """Return how many ranks a group along ``axis`` has: 1 for a usual axis that the mesh does not have.
-
-        Raises:
-            InputError: The mesh does not have the axis, and it is not one of the usual ones.
-        """
+        """Return how many ranks a group along ``axis`` has: 1 for a usual one that there is not; see ``groups``."""
         self._check_axis(axis)
         return self.axes.get(axis, 1)
 
     def members(self, **at: int) -> IntArray:
-        """Return the ranks with the given coordinates, ascending: ``members(pp=0)`` is the first pipeline stage.
-
-        Raises:
-            InputError: There is no such coordinate.
-        """
+        """Return the ranks with these coordinates, ascending: ``members(pp=0)`` is the first pipeline stage."""
         return self._at(at).ravel()
 
     def groups(self, *along: str, **at: int) -> IntArray:
         """Return the ``(groups, size)`` ranks that differ ``along`` some axes alone, of those with coordinates ``at``.
 
-        ``groups("tp", pp=0)`` are the tensor-parallel groups of the first pipeline stage. Members are in the order of
-        the mesh, the innermost axis first, and so are the groups. A usual axis that the mesh does not have (``tp``,
-        ``mp``, ``dp``, ``pp``, ``ep``, ``cp``, ``sp``) has groups of one rank.
+        ``groups("tp", pp=0)`` are the tensor-parallel groups of the first pipeline stage. Members and groups are in the
+        order of the mesh, the innermost axis first. A usual axis that the mesh does not have (``tp``, ``mp``, ``dp``,
+        ``pp``, ``ep``, ``cp``, ``sp``) has groups of one rank.
 
         Raises:
             InputError: There is no such coordinate, or no such axis, and it is not one of the usual ones.
