@@ -11,7 +11,7 @@ import pytest
 from attrs import evolve
 from hypothesis import given, strategies as st
 
-from fredfw import Dimension, DimensionOrderRouter, Fabric, Level, NodeKind, Operation, product_fabric, with_servers
+from fredfw import Dimension, DimensionOrderRouter, Fabric, Level, NodeKind, product_fabric, with_servers
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.fabric.view import KINDS, Kind
 from fredfw.testing import check_router
@@ -212,17 +212,6 @@ def test_what_is_attached_to_an_npu_is_reached_through_it() -> None:
     first, second = fabric.controllers.tolist()
     route = DimensionOrderRouter().path(fabric, first, second)
     assert [fabric.link_name(link) for link in route.links.tolist()] == ["controller0->npu1", "npu1->controller1"]
-
-
-def test_switches_branch_only_where_they_may() -> None:
-    dimensions = [Dimension("switch", 4, 1.0, 2.0)]
-    npus = np.arange(4)
-    plain, able = product_fabric(dimensions), product_fabric(dimensions, switches_copy=True)
-    with pytest.raises(UnsupportedError, match=r"dimension0\(\*\) of fabric .* cannot copy"):
-        plain.defaults.router.tree(plain, npus[:1], npus[1:], Operation.MULTICAST)
-    assert len(able.defaults.router.tree(able, npus[:1], npus[1:], Operation.MULTICAST).links) == 4
-    with pytest.raises(UnsupportedError, match="cannot combine"):
-        able.defaults.router.tree(able, npus[1:], npus[:1], Operation.REDUCE)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,6 @@ from fredfw import (
 )
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.fabric import ValiantRouter
-from fredfw.fabric.valiant import _without_circles
 from fredfw.testing import check_router
 from fredfw.testing.fabrics import grid, star
 
@@ -176,17 +175,3 @@ def test_seeds_choose_other_paths() -> None:
     assert one == same != other
     with pytest.raises(InputError, match="seed"):
         ValiantRouter(seed=-1)
-
-
-def test_circles_are_left_out() -> None:
-    line = grid(6)
-
-    def way(*nodes: int) -> list[int]:
-        return [int(one) for one in line.links_between(np.array(nodes[:-1]), np.array(nodes[1:]))]
-
-    paths = [way(0, 1, 2, 3, 2, 1), way(2, 3, 4, 3, 2, 1, 0, 1), [], way(1, 2, 3), way(0, 1, 0, 1, 2, 1, 2)]
-    expected = [way(0, 1), way(2, 1), [], way(1, 2, 3), way(0, 1, 2)]
-    offsets = np.cumsum([0, *map(len, paths)])
-    found = _without_circles(line, offsets, np.array([*chain(*paths)]), np.array([0, 2, 4, 1, 0]))
-    assert found[0].tolist() == np.cumsum([0, *map(len, expected)]).tolist()
-    assert found[1].tolist() == [*chain(*expected)]

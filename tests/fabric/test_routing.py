@@ -151,18 +151,6 @@ def test_nodes_that_do_not_branch_need_no_abilities(
     assert tree.links.tolist() == links
 
 
-def test_an_all_reduce_meets_in_the_middle() -> None:
-    edges = [(one, other) for here in range(6) for one, other in ((here, here + 1), (here + 1, here))]
-    line = evolve(fabric_of(7, edges, copies=True, reduces=True), latencies=1.0)
-    everybody = np.arange(7)
-    tree = ROUTER.tree(line, everybody, everybody, Operation.ALL_REDUCE)
-    # Three hops up to node 3 from both sides, and three down: every link once.
-    assert sorted(tree.links.tolist()) == list(range(12))
-    assert tree.latencies.tolist() == [6.0]
-    up = [line.links_between(np.array([here]), np.array([here + step]))[0] for here, step in ((2, 1), (4, -1))]
-    assert set(up) <= set(tree.links[:6].tolist())
-
-
 @given(fabrics(), st.data())
 def test_an_all_reduce_is_a_reduction_to_the_nearest_node_and_a_multicast_from_it(
     one_way: Fabric, data: st.DataObject

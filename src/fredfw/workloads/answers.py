@@ -13,13 +13,10 @@ from fredfw.answers import TEXTS, Asking, Kind, Method, brief, instance, or_none
 from fredfw.fabric import Fabric
 from fredfw.typing import IntArray
 from fredfw.workloads.graph import TaskGraph
-from fredfw.workloads.kinds import TaskKind
+from fredfw.workloads.kinds import ROW, TaskKind
 from fredfw.workloads.mesh import DeviceMesh
 from fredfw.workloads.placement import Placement, check_places
 from fredfw.workloads.workload import Label, MemoryUse, System, Work, Workload
-
-_AMOUNTS = "labels", "flops", "bytes", "seconds", "patterns", "members", "controllers", "names"
-_PER_TASK = *_AMOUNTS, "blocks", "repeats", "roots", "partners", "splits", "memories", "jobs"
 
 
 def _check_memory(asked: Asking, answer: MemoryUse, *_: object) -> None:
@@ -64,7 +61,7 @@ def graph(workload: Workload, system: System, workers: int) -> TaskGraph:
         raise asked.wrong(f"returned a graph of {answer.ranks} ranks", f"{workers}, as mesh() says")
     tasks = len(answer)
     limits.check("tasks", tasks)
-    for name in _PER_TASK:
+    for name in ("labels", "members", "patterns", "names", *ROW):
         column = getattr(answer, name)
         if len(column) != tasks:
             raise asked.wrong(f"returned a graph with {len(column)} {name}", f"{tasks}, one for each task")
