@@ -67,18 +67,19 @@ def test_of_broadcasts_and_without_a_modulus_nothing_wraps() -> None:
     assert [carried(phase, t)[1].tolist() for t in range(3)] == [[3, 4, 3, 4], [5, 6, 5, 6], [7, 8, 7, 8]]
 
 
-@pytest.mark.parametrize("columns", [{"count": 0}, {"count": 3, "modulus": 2}, {"count": 1, "modulus": 0}])
-def test_a_row_carries_at_least_one_chunk_and_none_twice(columns: dict[str, Any]) -> None:
-    with pytest.raises(ScheduleError, match="row 0 carries"):
-        Phase.of(0, 1, 0, **columns)
-
-
-def test_columns_of_a_phase_have_one_length() -> None:
-    phase = Phase.of([0, 1], [1, 0], 0)
-    with pytest.raises(ScheduleError, match="columns"):
-        evolve(phase, source=phase.source[:1])
-    with pytest.raises(ScheduleError, match="streams"):
-        evolve(phase, stream=np.zeros(3, dtype=np.intp))
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        *((columns, "row 0 carries") for columns in ({"count": 0}, {"count": 3, "modulus": 2}, {"modulus": 0})),
+        ({"source": np.zeros(1, dtype=np.intp)}, "columns"),
+        ({"stream": np.zeros(3, dtype=np.intp)}, "streams"),
+    ],
+)
+def test_columns_have_one_length_and_a_row_carries_chunks_once(columns: dict[str, Any], message: str) -> None:
+    phase = Phase.of([0, 1], [1, 0], 0, count=1, modulus=1)
+    columns = {name: np.broadcast_to(one, 2) if isinstance(one, int) else one for name, one in columns.items()}
+    with pytest.raises(ScheduleError, match=message):
+        evolve(phase, **columns)
 
 
 @pytest.mark.parametrize(

@@ -24,13 +24,13 @@ from fredfw.workloads import (
 PAIR = Fabric("pair", np.full(2, NodeKind.NPU), [0, 1], [1, 0], 1.0, 0.0, 0.0)
 
 
-def graph(ranks: int = 2) -> Any:
+def graph(ranks: int = 2, **changes: Any) -> Any:
     builder = GraphBuilder(ranks)
     builder.compute("work", range(ranks), flops=1.0)
-    return builder.build()
+    return evolve(builder.build(), **changes)
 
 
-def messages(partners: list[int], **given: Any) -> Any:
+def messages(*partners: int, **given: Any) -> Any:
     builder = GraphBuilder(2)
     builder.receive("receive", builder.send("send", 0, 1, 1.0, label="pp"))
     return evolve(builder.build(), partners=np.array(partners), **given)
@@ -75,16 +75,16 @@ WRONG: dict[str, list[tuple[Any, str]]] = {
     "graph": [
         (None, "returned None; expected a fredfw.TaskGraph"),
         (graph(3), "returned a graph of 3 ranks; expected 2"),
-        (evolve(graph(), flops=np.array([np.nan])), "returned a graph with flops nan to nan"),
-        (evolve(graph(), flops=np.zeros(2)), "returned a graph with 2 flops; expected 1"),
-        (evolve(graph(), labels=np.array([4])), "returned a graph with labels 4 to 4; expected 0 to 0"),
-        (evolve(graph(), tables=(np.array([5]),)), "returned a graph with ranks 5 to 5; expected 0 to 1"),
-        (evolve(graph(), splits=np.zeros(2)), "returned a graph with 2 splits; expected 1"),
-        (messages([-1, 0]), "returned a graph in which task 0 is a message with partner -1; expected sends"),
-        (messages([1, -1]), "task 0 is a message with partner 1"),
-        (messages([1, 0], kinds=np.array([TaskKind.SEND, TaskKind.SEND])), "task 0 is a message with partner 1"),
-        (messages([1, 0], kinds=np.array([TaskKind.RECEIVE, TaskKind.SEND])), "task 1 is a message with partner 0"),
-        (messages([1, 0], tables=(np.array([0, 1]),) * 2), "task 0 is a message with partner 1"),
+        (graph(flops=np.array([np.nan])), "returned a graph with flops nan to nan; expected finite, not negative"),
+        (graph(flops=np.zeros(2)), "returned a graph with 2 flops; expected 1"),
+        (graph(labels=np.array([4])), "returned a graph with labels 4 to 4; expected 0 to 0"),
+        (graph(tables=(np.array([5]),)), "returned a graph with ranks 5 to 5; expected 0 to 1"),
+        (graph(splits=np.zeros(2)), "returned a graph with 2 splits; expected 1"),
+        (messages(-1, 0), "returned a graph in which task 0 is a message with partner -1; expected sends"),
+        (messages(1, -1), "task 0 is a message with partner 1"),
+        (messages(1, 0, kinds=np.array([TaskKind.SEND, TaskKind.SEND])), "task 0 is a message with partner 1"),
+        (messages(1, 0, kinds=np.array([TaskKind.RECEIVE, TaskKind.SEND])), "task 1 is a message with partner 0"),
+        (messages(1, 0, tables=(np.array([0, 1]),) * 2), "task 0 is a message with partner 1"),
         *FAILS,
     ],
 }
@@ -133,7 +133,7 @@ def test_wrong_places_are_refused(answer: Any, message: str) -> None:
 def test_right_answers_pass() -> None:
     assert answers.places(LinearPlacement(), PAIR, DeviceMesh({"dp": 2})).tolist() == [0, 1]
     assert answers.graph(Says(graph()), System(2), 2).ranks == 2
-    assert len(answers.graph(Says(messages([1, 0])), System(2), 2)) == 2
+    assert len(answers.graph(Says(messages(1, 0)), System(2), 2)) == 2
 
 
 @pytest.mark.parametrize(
