@@ -21,7 +21,6 @@ from fredfw.errors import InputError
 from fredfw.typing import FloatArray
 from fredfw.workloads.graph import TaskGraph
 from fredfw.workloads.kinds import TaskKind
-from fredfw.workloads.twin.shuffling import shuffled
 from fredfw.workloads.twin.statistics import CONTEXT, NOTHING, Dependencies, EventClass, Part, Statistics
 
 _PATTERNS = tuple(Pattern)
@@ -224,3 +223,50 @@ def _growing(statistics: Statistics) -> set[int]:
         for number, (one, far) in enumerate(zip(statistics.groups, reach, strict=True))
         if len(one) == statistics.ranks or (far and far == most)
     }
+
+
+def shuffled(sequence: Sequence[int], context: int, random: Generator) -> list[int]:
+    """Return a random sequence with the same runs of ``context + 1`` elements as ``sequence``, each as often.
+
+    It is a walk through the contexts of its elements that uses each step of the given one once: an Eulerian path, drawn
+    by a random tree of last steps (Kandel, Matias, Unger, Winkler 1996, "Shuffling biological sequences"; the tree by
+    Wilson's walks).
+    """
+    if len(sequence) <= context + 1:
+        return list(sequence)
+    states = [tuple(sequence[place : place + context]) for place in range(len(sequence) - context + 1)]
+    following: dict[tuple[int, ...], list[int]] = {}
+    for state, element in zip(states, sequence[context:], strict=False):
+        following.setdefault(state, []).append(element)
+    last = _last_steps(following, states[-1], random)
+    for state, elements in following.items():
+        if state in last:
+            elements.remove(last[state])
+        order = random.permutation(len(elements))
+        elements[:] = [elements[one] for one in order]
+        if state in last:
+            elements.insert(0, last[state])  # taken from the end, so this one is the last
+    state, result = states[0], list(states[0])
+    while following.get(state):
+        element = following[state].pop()
+        result.append(element)
+        state = (*state, element)[1:]
+    return result
+
+
+def _last_steps(
+    following: dict[tuple[int, ...], list[int]], end: tuple[int, ...], random: Generator
+) -> dict[tuple[int, ...], int]:
+    """Return for each state but ``end`` a random step, such that all of them together lead to ``end``."""
+    last: dict[tuple[int, ...], int] = {}
+    settled = {end}
+    for start in following:
+        state = start
+        while state not in settled:
+            last[state] = following[state][int(random.integers(len(following[state])))]
+            state = (*state, last[state])[1:]
+        state = start
+        while state not in settled:
+            settled.add(state)
+            state = (*state, last[state])[1:]
+    return last
