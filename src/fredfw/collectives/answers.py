@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from fredfw import limits
 from fredfw.answers import FLAG, Asking, Kind, Method, instance, is_text, or_none, sequence, whose
@@ -52,11 +53,8 @@ def equivalent(algorithm: CollectiveAlgorithm, view: GroupView) -> CollectiveAlg
 def written(algorithm: CollectiveAlgorithm, request: CollectiveRequest, view: GroupView) -> Schedule:
     """Return what ``algorithm`` writes for ``request``; raises ``ScheduleError`` too, with algorithm and plugin."""
     asked = Asking(algorithm, "schedule")
-    try:
-        with asked:
-            answer: object = algorithm.plan(request, view)
-    except ScheduleError as error:
-        raise ScheduleError(f"{blame(algorithm, request)}: {error}") from error
+    with _blaming(algorithm, request), asked:
+        answer: object = algorithm.plan(request, view)
     if not isinstance(answer, Schedule):
         raise asked.unexpected(answer, "a fredfw.Schedule")
     limits.check("phases", len(answer.phases))
@@ -67,11 +65,17 @@ def written(algorithm: CollectiveAlgorithm, request: CollectiveRequest, view: Gr
 def schedule(algorithm: CollectiveAlgorithm, request: CollectiveRequest, view: GroupView) -> Schedule:
     """Return what ``algorithm`` writes for ``request``, which moves as much as it must; raises as ``written`` does."""
     answer = written(algorithm, request, view)
-    try:
+    with _blaming(algorithm, request):
         check_amounts(answer, request)
+    return answer
+
+
+@contextmanager
+def _blaming(algorithm: CollectiveAlgorithm, request: CollectiveRequest) -> Iterator[None]:
+    try:
+        yield
     except ScheduleError as error:
         raise ScheduleError(f"{blame(algorithm, request)}: {error}") from error
-    return answer
 
 
 def blame(algorithm: CollectiveAlgorithm, request: CollectiveRequest) -> str:

@@ -138,18 +138,18 @@ class Fabric:
         """Give the field ``name`` its ``shape``; a single value is for all."""
         array = getattr(self, name)
         if array.shape not in ((), shape):
-            raise InputError(f"fabric {self.name!r}: {name} have shape {array.shape}, expected {shape}")
+            raise self._wrong(f"{name} have shape {array.shape}, expected {shape}")
         # The class is frozen for everyone else.
         object.__setattr__(self, name, np.ascontiguousarray(np.broadcast_to(array, shape)))
 
     def _check(self) -> None:
         nodes = len(self.kinds)
         if len(self.destinations) != len(self.sources):
-            raise InputError(f"fabric {self.name!r}: {len(self.sources)} link sources, {len(self.destinations)} ends")
+            raise self._wrong(f"{len(self.sources)} link sources, {len(self.destinations)} ends")
         for ends in (self.sources, self.destinations):
             if ends.size and not 0 <= ends.min() <= ends.max() < nodes:
                 outside = ends[(ends < 0) | (ends >= nodes)][0]
-                raise InputError(f"fabric {self.name!r}: a link ends at node {outside}, there are {nodes} nodes")
+                raise self._wrong(f"a link ends at node {outside}, there are {nodes} nodes")
         for what, values, bad in (
             ("bandwidth", self.bandwidths, ~np.isfinite(self.bandwidths) | (self.bandwidths <= 0)),
             ("latency", self.latencies, ~np.isfinite(self.latencies) | (self.latencies < 0)),
@@ -158,28 +158,29 @@ class Fabric:
         ):
             if bad.any():
                 link = int(bad.argmax())
-                raise InputError(f"fabric {self.name!r}: link {self.link_name(link)} has {what} {values[link]}")
+                raise self._wrong(f"link {self.link_name(link)} has {what} {values[link]}")
         if self.coordinates is not None:
             self._check_coordinates(self.coordinates)
 
     def _check_coordinates(self, given: IntArray) -> None:
         coordinates = arrays.whole(given)
         if coordinates is None:
-            raise InputError(f"fabric {self.name!r}: coordinates are {brief(given)}, expected whole numbers")
+            raise self._wrong(f"coordinates are {brief(given)}, expected whole numbers")
         object.__setattr__(self, "coordinates", coordinates)
         expected = len(self.npus), len(self.levels)
         if coordinates.shape != expected:
-            raise InputError(f"fabric {self.name!r}: coordinates have shape {coordinates.shape}, expected {expected}")
+            raise self._wrong(f"coordinates have shape {coordinates.shape}, expected {expected}")
         sizes = [level.size for level in self.levels]
         if ((coordinates < 0) | (coordinates >= sizes)).any():
-            raise InputError(f"fabric {self.name!r}: coordinates outside the levels' sizes {sizes}")
+            raise self._wrong(f"coordinates outside the levels' sizes {sizes}")
         if math.prod(sizes) != expected[0]:
-            raise InputError(
-                f"fabric {self.name!r}: levels of {sizes} have {math.prod(sizes)} positions for {expected[0]} NPUs; "
-                "give no levels where the NPUs do not fill them"
-            )
+            positions = f"{math.prod(sizes)} positions for {expected[0]} NPUs"
+            raise self._wrong(f"levels of {sizes} have {positions}; give no levels where the NPUs do not fill them")
         if _repeated(coordinates @ np.cumprod([1, *sizes])[:-1]).size:
-            raise InputError(f"fabric {self.name!r}: two NPUs have the same coordinates")
+            raise self._wrong("two NPUs have the same coordinates")
+
+    def _wrong(self, what: str) -> InputError:
+        return InputError(f"fabric {self.name!r}: {what}")
 
     @property
     def network(self) -> Fabric:
