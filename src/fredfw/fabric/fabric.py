@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from enum import IntEnum
-from functools import cached_property, partial, reduce
+from functools import cached_property, reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -309,10 +309,13 @@ class Fabric:
             self.coordinates,
             self.offered(nodes),
             independent=self._independent_levels,
-            find_links=partial(GroupLinks.of, self, members),
+            find_links=partial(self._links_among, members),
         )
         servers = self.servers[nodes]
         return view.with_servers(servers, self.offers) if (servers != servers[0]).any() else view
+
+    def _links_among(self, members: IntArray) -> GroupLinks | None:
+        return GroupLinks.of(self, members, self.kinds == NodeKind.SWITCH)
 
     @cached_property
     def _independent_levels(self) -> bool:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from fredfw.fabric.fabric import Fabric
 
 
-_SWITCH = 1  # of NodeKind, whose module uses this one
 MOST = 16_384
 """Nodes that a group and its switches may have for its links to be looked at."""
 
@@ -50,14 +49,13 @@ class GroupLinks:
     reduces: BoolArray
 
     @classmethod
-    def of(cls, fabric: Fabric, members: IntArray) -> GroupLinks | None:
-        """Return the links among the NPUs numbered ``members``, and over switches; ``None`` for too many.
+    def of(cls, fabric: Fabric, members: IntArray, switch: BoolArray) -> GroupLinks | None:
+        """Return the links among the NPUs numbered ``members``, over what is a ``switch``; ``None`` for too many.
 
         All NPUs of a fabric have all its switches. Others have those of the fewest tiers that join them: switches next
         to a member, then those next to these, until there is a way from each member to each other, or no more switch.
         What leads to one neighbour alone is left out. Takes time for the links of the members and of these switches.
         """
-        switch = fabric.kinds == _SWITCH
         ranks = fabric.npus[members]
         whole = len(ranks) == len(fabric.npus)
         kept = latest = np.sort(ranks)

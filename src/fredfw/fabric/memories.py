@@ -93,9 +93,9 @@ class MemoryTier:
         if self.scope == NODE and self.npus is None:
             raise InputError("is missing", key="npus", accepted="NPUs of each memory, as the scope is node")
         useless = {"memories": self.scope != FABRIC and self.memories > 1}
-        useless["switch_bandwidth"] = self.switch_bandwidth is not None and (self.scope != FABRIC or self.npus is None)
         for key in ("npus", "npu_bandwidth", "in_network"):
             useless[key] = self.scope == NPU and getattr(self, key) not in (None, False)
+        useless["switch_bandwidth"] = self.switch_bandwidth is not None and (self.scope != FABRIC or self.npus is None)
         for key, wrong in useless.items():
             if wrong:
                 needed = "scope fabric with npus" if key == "switch_bandwidth" else "another scope"
