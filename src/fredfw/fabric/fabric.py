@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from enum import IntEnum
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
