@@ -16,7 +16,7 @@ from fredfw.errors import InputError, UnsupportedError
 from fredfw.fabric.view import KINDS, Kind
 from fredfw.testing import check_router
 from fredfw.testing.routes import RouterCase
-from fredfw.testing.topology import levels_are_as_fast_as_they_say
+from fredfw.testing.topology import TopologyCase
 
 DIMENSIONS = st.lists(
     st.builds(
@@ -151,7 +151,8 @@ def test_the_router_and_the_levels_keep_the_contract(dimensions: list[Dimension]
     fabric = product_fabric(dimensions, switches_copy=switches, switches_reduce=switches)
     check_router(DimensionOrderRouter(), fabric)
     check_router(DimensionOrderRouter(order=tuple(reversed(range(len(dimensions))))), fabric)
-    levels_are_as_fast_as_they_say(RouterCase(subject=fabric.defaults.router, fabric=fabric))
+    case: Any = RouterCase(subject=fabric.defaults.router, fabric=fabric)
+    TopologyCase.levels_are_as_fast_as_they_say(case)
 
 
 def test_messages_may_go_along_the_dimensions_in_another_order() -> None:

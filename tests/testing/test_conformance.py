@@ -10,41 +10,41 @@ from fredfw import testing, units
 from fredfw.testing.conformance import ConformanceError, check_all, describe, outcome, seeded
 
 
-def holds(case: int) -> None:
-    pass
+class Three:
+    """A case with checks of its own."""
 
+    def __str__(self) -> str:
+        return "three"
 
-def fails(case: int) -> None:
-    raise ConformanceError(f"{case} is wrong; make it right")
+    def holds(self) -> None:
+        pass
 
+    def fails(self) -> None:
+        raise ConformanceError(f"{self} is wrong; make it right")
 
-def fails_alike(case: int) -> None:
-    fails(case)
+    def fails_alike(self) -> None:
+        self.fails()
 
-
-def breaks(case: int) -> None:
-    raise ZeroDivisionError(f"by\n{case}")
-
-
-CHECKS = (holds, fails, fails_alike, breaks)
+    def breaks(self) -> None:
+        raise ZeroDivisionError(f"by\n{self}")
 
 
 def failures(**expected: str) -> str:
     with pytest.raises(ConformanceError) as caught:
-        check_all("thing", 3, CHECKS, expected)
+        check_all("thing", Three(), expected)
     return str(caught.value)
 
 
 def test_all_failures_are_listed_and_one_fault_is_told_once() -> None:
     lines = failures().splitlines()
-    assert lines[:3] == ["thing 3 fails 3 of 4 checks:", "  3 is wrong; make it right", "    in fails, fails_alike"]
-    assert lines[3].startswith(f"  breaks: raises ZeroDivisionError: by 3 (at {__file__}:")
+    assert lines[0] == "thing three fails 3 of 4 checks:"
+    assert lines[1:3] == ["  three is wrong; make it right", "    in fails, fails_alike"]
+    assert lines[3].startswith(f"  breaks: raises ZeroDivisionError: by three (at {__file__}:")
     assert len(lines) == 4
-    check_all("thing", 3, (holds,), {})
 
 
 def test_expected_failures_must_be_expected_for_a_reason() -> None:
-    check_all("thing", 3, CHECKS, {"fails": "so", "fails_alike": "so", "breaks": "so"})
+    check_all("thing", Three(), {"fails": "so", "fails_alike": "so", "breaks": "so"})
     assert "  holds: holds after all; take it out of expected_failures" in failures(holds="it does not")
     assert "  expected_failures: 'fails' has no reason; write down why this cannot hold" in failures(fails=" ")
     assert (

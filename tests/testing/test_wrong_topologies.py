@@ -133,7 +133,7 @@ def test_a_sound_topology_passes() -> None:
         ("no way out", "is_connected: there is no path from npu0 to npu1 (nor for 4 other nodes)"),
         ("random", "build_is_pure: two builds differ in their latencies: "),
         ("random", "at 0; build() may depend on the fields alone: no random numbers without a fixed seed"),
-        ("void", "Loop.build() of 'loop' returned None; expected a fredfw.Fabric\n    in build_is_pure, "),
+        ("void", "Loop.build() of 'loop' returned None; expected a fredfw.Fabric\n    in is_the_same_in_anoth"),
         ("unfinished", "Loop.build() of 'loop' fails: NotImplementedError: later (line "),
         ("unfinished", f"module {__name__!r} ({__file__})"),
         ("no coordinates", "levels without coordinates, of which algorithms see nothing"),

@@ -26,9 +26,9 @@ from fredfw.fabric import (
 )
 from fredfw.plugin.answers import built
 from fredfw.simulation import FlowNetwork, answers
-from fredfw.testing.common import COMMON, Case, twin
-from fredfw.testing.conformance import EXACT, NOTHING, ConformanceError, check_all, checks_in, seeded
-from fredfw.testing.process import digest, is_the_same_in_another_process
+from fredfw.testing.common import twin
+from fredfw.testing.conformance import EXACT, NOTHING, ConformanceError, check_all, seeded
+from fredfw.testing.process import Elsewhere, digest
 from fredfw.testing.routes import offered_trees
 from fredfw.typing import BoolArray, IntArray
 
@@ -117,7 +117,7 @@ class Play:
 
 
 @frozen(eq=False, kw_only=True)
-class AdmissionCase(Case[Topology]):
+class AdmissionCase(Elsewhere[Topology]):
     """A topology whose fabric has an admission."""
 
     shows: ClassVar[str] = "what the admission says"
@@ -150,134 +150,122 @@ class AdmissionCase(Case[Topology]):
         """See ``Case.observed``."""
         return digest(line for play in self.plays for line in play.log)
 
+    def decisions_are_well_formed(self) -> None:
+        """Every answer is a decision: set-ups and caps of 0 or more, parts with every flow once, reasons in words."""
+        for asked, decision in self.decisions:
+            if isinstance(decision, Start):
+                if not isinstance(decision.setup_once, bool | np.bool_):
+                    raise ConformanceError(f"for {asked.name}, setup_once is {decision.setup_once!r}; True or False")
+                continue
+            if not isinstance(decision.reason, str):
+                raise ConformanceError(f"for {asked.name}, the reason is {decision.reason!r}; a text")
+            if isinstance(decision, Refuse | Decompose) and not decision.reason.strip():
+                raise ConformanceError(f"for {asked.name}, {type(decision).__name__} has no reason; say why, in words")
 
-def decisions_are_well_formed(case: AdmissionCase) -> None:
-    """Every answer is a decision: no negative set-ups or caps, parts that hold every flow once, reasons in words."""
-    for asked, decision in case.decisions:
-        if isinstance(decision, Start):
-            if not isinstance(decision.setup_once, bool | np.bool_):
-                raise ConformanceError(f"for {asked.name}, setup_once is {decision.setup_once!r}; True or False")
-            continue
-        if not isinstance(decision.reason, str):
-            raise ConformanceError(f"for {asked.name}, the reason is {decision.reason!r}; a text")
-        if isinstance(decision, Refuse | Decompose) and not decision.reason.strip():
-            raise ConformanceError(f"for {asked.name}, {type(decision).__name__} has no reason; say why, in words")
-
-
-def caps_keep_to_those_of_the_flows(case: AdmissionCase) -> None:
-    """Caps of a start replace those that the flows have, so they are never higher."""
-    for asked, decision in case.decisions:
-        caps = asked.flows.caps
-        if isinstance(decision, Start) and decision.caps is not None and caps is not None:
-            for flow in np.flatnonzero(decision.caps > caps * (1 + EXACT))[:1]:
-                raise ConformanceError(
-                    f"of {asked.name}, flow {flow} has a cap of {caps[flow]:g} B/s and gets one of "
-                    f"{decision.caps[flow]:g} B/s; return the smaller of the two"
-                )
-
-
-def compatible_flows_start_at_once(case: AdmissionCase) -> None:
-    """Flows that the admission says are compatible with what runs start at once, without a set-up or caps."""
-    for play in case.plays:
-        for asked, decision, beside in play.decisions:
-            plain = isinstance(decision, Start) and decision.setup == 0 and decision.caps is None
-            if not plain and answers.compatible(play.admission, [asked.flows, *beside]):
-                raise ConformanceError(
-                    f"for {asked.name}, the answer is not a plain Start, although compatible() says that they start "
-                    "at once beside what runs, without a set-up or caps; return False there"
-                )
-
-
-def only_streams_are_decomposed(case: AdmissionCase) -> None:
-    """Flows are decomposed only where one of them has many ends: unicasts have nothing to be decomposed into."""
-    for asked, decision in case.decisions:
-        if isinstance(decision, Decompose) and not asked.streams.any():
-            raise ConformanceError(
-                f"{asked.name} are decomposed, but they are unicasts; refuse, split or have them wait"
-            )
-
-
-def waits_end(case: AdmissionCase) -> None:
-    """Nothing waits where nothing runs: what waits is asked about again only when something is released."""
-    for play in case.plays:
-        for asked in play.stranded[:1]:
-            raise ConformanceError(
-                f"{asked.name} wait for ever: nothing runs any more that could be released; free in release() all that "
-                "admit() takes, and refuse what can never run"
-            )
-
-
-def release_undoes_admit(case: AdmissionCase) -> None:
-    """When all is released, flows are started, split or refused as in a new simulation, apart from the set-up."""
-    for sets in case.sets:
-        used = case.new().run(sets).admission
-        for one in sets:
-            plays = [play.run([one]) for play in (case.new(), Play(used))]
-            first, second = ([_words(said, setup=False) for _, said, _ in play.decisions] for play in plays)
-            if first != second:
-                differ = [pair for pair in zip(first, second, strict=False) if pair[0] != pair[1]]
-                before, after = differ[0] if differ else (first[-1], second[-1])
-                raise ConformanceError(
-                    f"alone, {one.name} get {before}, and {after} after others have come and gone; free in "
-                    "release() all that admit() takes"
-                )
-
-
-def everything_arrives(case: AdmissionCase) -> None:
-    """In a simulation all flows that are not refused end, each once, whatever waits or is split."""
-    for sets in case.sets:
-        network = FlowNetwork(case.fabric)
-        ended: dict[int, list[int]] = {}
-        for number, one in enumerate(sets):
-            if one.streams.any():
-                continue  # they may be decomposed, and only collectives say into what
-            done = ended[number] = []
-            try:
-                network.start(one.flows, partial(_note, done), checked=True)
-            except RefusedError:
-                del ended[number]
-        network.advance()
-        for number, done in ended.items():
-            if sorted(done) != list(range(sets[number].flows.activities)):
-                raise ConformanceError(
-                    f"of {sets[number].name}, {len(done)} of {sets[number].flows.activities} activities end; "
-                    f"{', '.join(network.stalled()) or 'nothing'} cannot go on: a cap of 0, or a wait without end"
-                )
-
-
-def figures_and_notes_are_well_formed(case: AdmissionCase) -> None:
-    """After a simulation the figures are finite numbers by name, and the notes are texts that say something."""
-    for play in case.plays:
-        named = answers.figures(play.admission)
-        if not all(name.strip() for name in named):
-            raise ConformanceError(f"figures() returns {named}; names say what the figure is, and its unit")
-        if not all(note.strip() for note in answers.notes(play.admission)):
-            raise ConformanceError("notes() has an empty text in it; return only what a reader must know")
-
-
-def is_deterministic(case: AdmissionCase) -> None:
-    """It gives the same answers in a new simulation, and it does not change its arguments."""
-    other = AdmissionCase(subject=twin(case.subject))
-    for seed, (play, sets) in enumerate(zip(case.plays, case.sets, strict=True)):
-        before = digest(_given(_sets(case.fabric, seed)))
-        for each in (case, other):
-            with seeded(seed):
-                again = each.new().run(sets)
-            if digest(_given(sets)) != before:
-                raise ConformanceError("admit() changes the flows it is given; copy what has to change")
-            for (asked, _, _), one, two in zip(play.decisions, play.log, again.log, strict=False):
-                if one != two:
+    def caps_keep_to_those_of_the_flows(self) -> None:
+        """Caps of a start replace those that the flows have, so they are never higher."""
+        for asked, decision in self.decisions:
+            caps = asked.flows.caps
+            if isinstance(decision, Start) and decision.caps is not None and caps is not None:
+                for flow in np.flatnonzero(decision.caps > caps * (1 + EXACT))[:1]:
                     raise ConformanceError(
-                        f"asked twice, {asked.name} get {one} and {two}; a simulation must know nothing of those "
-                        "before it"
+                        f"of {asked.name}, flow {flow} has a cap of {caps[flow]:g} B/s and gets one of "
+                        f"{decision.caps[flow]:g} B/s; return the smaller of the two"
                     )
-            if again.log != play.log:
+
+    def compatible_flows_start_at_once(self) -> None:
+        """Flows that the admission says are compatible with what runs start at once, without a set-up or caps."""
+        for play in self.plays:
+            for asked, decision, beside in play.decisions:
+                plain = isinstance(decision, Start) and decision.setup == 0 and decision.caps is None
+                if not plain and answers.compatible(play.admission, [asked.flows, *beside]):
+                    raise ConformanceError(
+                        f"for {asked.name}, the answer is not a plain Start, although compatible() says that they "
+                        "start at once beside what runs, without a set-up or caps; return False there"
+                    )
+
+    def only_streams_are_decomposed(self) -> None:
+        """Flows are decomposed only where one of them has many ends: unicasts have nothing to be decomposed into."""
+        for asked, decision in self.decisions:
+            if isinstance(decision, Decompose) and not asked.streams.any():
                 raise ConformanceError(
-                    f"after two equal simulations figures and notes are {play.log[-2:]} and {again.log[-2:]}"
+                    f"{asked.name} are decomposed, but they are unicasts; refuse, split or have them wait"
                 )
 
+    def waits_end(self) -> None:
+        """Nothing waits where nothing runs: what waits is asked about again only when something is released."""
+        for play in self.plays:
+            for asked in play.stranded[:1]:
+                raise ConformanceError(
+                    f"{asked.name} wait for ever: nothing runs any more that could be released; free in release() all "
+                    "that admit() takes, and refuse what can never run"
+                )
 
-ADMISSION = (*COMMON, *checks_in(__name__), is_the_same_in_another_process)
+    def release_undoes_admit(self) -> None:
+        """When all is released, flows are started, split or refused as in a new simulation, apart from the set-up."""
+        for sets in self.sets:
+            used = self.new().run(sets).admission
+            for one in sets:
+                plays = [play.run([one]) for play in (self.new(), Play(used))]
+                first, second = ([_words(said, setup=False) for _, said, _ in play.decisions] for play in plays)
+                if first != second:
+                    differ = [pair for pair in zip(first, second, strict=False) if pair[0] != pair[1]]
+                    before, after = differ[0] if differ else (first[-1], second[-1])
+                    raise ConformanceError(
+                        f"alone, {one.name} get {before}, and {after} after others have come and gone; free in "
+                        "release() all that admit() takes"
+                    )
+
+    def everything_arrives(self) -> None:
+        """In a simulation all flows that are not refused end, each once, whatever waits or is split."""
+        for sets in self.sets:
+            network = FlowNetwork(self.fabric)
+            ended: dict[int, list[int]] = {}
+            for number, one in enumerate(sets):
+                if one.streams.any():
+                    continue  # they may be decomposed, and only collectives say into what
+                done = ended[number] = []
+                try:
+                    network.start(one.flows, partial(_note, done), checked=True)
+                except RefusedError:
+                    del ended[number]
+            network.advance()
+            for number, done in ended.items():
+                if sorted(done) != list(range(sets[number].flows.activities)):
+                    raise ConformanceError(
+                        f"of {sets[number].name}, {len(done)} of {sets[number].flows.activities} activities end; "
+                        f"{', '.join(network.stalled()) or 'nothing'} cannot go on: a cap of 0, or a wait without end"
+                    )
+
+    def figures_and_notes_are_well_formed(self) -> None:
+        """After a simulation the figures are finite numbers by name, and the notes are texts that say something."""
+        for play in self.plays:
+            named = answers.figures(play.admission)
+            if not all(name.strip() for name in named):
+                raise ConformanceError(f"figures() returns {named}; names say what the figure is, and its unit")
+            if not all(note.strip() for note in answers.notes(play.admission)):
+                raise ConformanceError("notes() has an empty text in it; return only what a reader must know")
+
+    def is_deterministic(self) -> None:
+        """It gives the same answers in a new simulation, and it does not change its arguments."""
+        other = AdmissionCase(subject=twin(self.subject))
+        for seed, (play, sets) in enumerate(zip(self.plays, self.sets, strict=True)):
+            before = digest(_given(_sets(self.fabric, seed)))
+            for each in (self, other):
+                with seeded(seed):
+                    again = each.new().run(sets)
+                if digest(_given(sets)) != before:
+                    raise ConformanceError("admit() changes the flows it is given; copy what has to change")
+                for (asked, _, _), one, two in zip(play.decisions, play.log, again.log, strict=False):
+                    if one != two:
+                        raise ConformanceError(
+                            f"asked twice, {asked.name} get {one} and {two}; a simulation must know nothing of those "
+                            "before it"
+                        )
+                if again.log != play.log:
+                    raise ConformanceError(
+                        f"after two equal simulations figures and notes are {play.log[-2:]} and {again.log[-2:]}"
+                    )
 
 
 def check_admission(
@@ -285,7 +273,7 @@ def check_admission(
 ) -> None:
     """Check the admission of what a configured topology builds, on random flow sets; see ``check_topology``."""
     case = AdmissionCase(subject=topology, plugin=plugin)
-    check_all("admission of", case, ADMISSION, expected_failures)
+    check_all("admission of", case, expected_failures)
 
 
 def _sets(fabric: Fabric, seed: int) -> list[Asked]:

@@ -13,18 +13,18 @@ from fredfw.fabric import Fabric, Router, Topology, Transport
 from fredfw.plugin.exporter import Exporter
 from fredfw.plugin.sampler import Sampler, SearchSpace
 from fredfw.simulation import SharingPolicy
-from fredfw.testing.admission import ADMISSION, AdmissionCase
-from fredfw.testing.collective import COLLECTIVE, RANKS, CollectiveCase
+from fredfw.testing.admission import AdmissionCase
+from fredfw.testing.collective import RANKS, CollectiveCase
 from fredfw.testing.common import Case
-from fredfw.testing.conformance import NOTHING, PASSES, Check, ConformanceError, misuses
-from fredfw.testing.exporter import EXPORTER, ExporterCase, Result
-from fredfw.testing.placement import PARALLELISMS, PLACEMENT, PlacementCase
-from fredfw.testing.routes import ROUTER, RouterCase
-from fredfw.testing.sampler import SAMPLER, SamplerCase
-from fredfw.testing.sharing import SHARING, SharingCase
-from fredfw.testing.topology import TOPOLOGY, TopologyCase
-from fredfw.testing.transport import TRANSPORT, TransportCase
-from fredfw.testing.workload import SYSTEM, WORKLOAD, WorkloadCase
+from fredfw.testing.conformance import NOTHING, PASSES, Check, ConformanceError, checks_of, misuses
+from fredfw.testing.exporter import ExporterCase, Result
+from fredfw.testing.placement import PARALLELISMS, PlacementCase
+from fredfw.testing.routes import RouterCase
+from fredfw.testing.sampler import SamplerCase
+from fredfw.testing.sharing import SharingCase
+from fredfw.testing.topology import TopologyCase
+from fredfw.testing.transport import TransportCase
+from fredfw.testing.workload import SYSTEM, WorkloadCase
 from fredfw.workloads import DeviceMesh, Placement, System, Workload
 
 T = TypeVar("T", bound="type[_Tests]")
@@ -69,12 +69,12 @@ class _Tests:
             raise ConformanceError("; ".join(wrong))
 
 
-def _tests_of(case: type[Case[Any]], subjects: str, checks: Sequence[Check[Any]]) -> Callable[[T], T]:
-    """Add a test for each of ``checks``, on a ``case`` for each of the ``subjects`` that the class names."""
+def _tests_of(case: type[Case[Any]], subjects: str) -> Callable[[T], T]:
+    """Add a test for each check of a ``case``, on one for each of the ``subjects`` that the class names."""
 
     def add(cls: T) -> T:
-        cls._case, cls._subjects, cls.checks = case, subjects, checks
-        for check in checks:
+        cls._case, cls._subjects, cls.checks = case, subjects, checks_of(case)
+        for check in cls.checks:
             test = _test_of(check)
             test.__name__ = f"test_{check.__name__}"
             test.__qualname__ = f"{cls.__qualname__}.{test.__name__}"
@@ -100,21 +100,21 @@ def _test_of(check: Check[Any]) -> Callable[[Any, Case[Any]], None]:
     return test
 
 
-@_tests_of(TopologyCase, "topologies", TOPOLOGY)
+@_tests_of(TopologyCase, "topologies")
 class TopologyTests(_Tests):
     """Tests of the configured ``topologies``."""
 
     topologies: ClassVar[Sequence[Topology]] = ()
 
 
-@_tests_of(AdmissionCase, "topologies", ADMISSION)
+@_tests_of(AdmissionCase, "topologies")
 class AdmissionTests(_Tests):
     """Tests of the admission of what the configured ``topologies`` build, on random flow sets."""
 
     topologies: ClassVar[Sequence[Topology]] = ()
 
 
-@_tests_of(RouterCase, "routers", ROUTER)
+@_tests_of(RouterCase, "routers")
 class RouterTests(_Tests):
     """Tests of the configured ``routers``, each on every one of ``fabrics``."""
 
@@ -131,7 +131,7 @@ class RouterTests(_Tests):
         )
 
 
-@_tests_of(CollectiveCase, "algorithms", COLLECTIVE)
+@_tests_of(CollectiveCase, "algorithms")
 class CollectiveTests(_Tests):
     """Tests of the configured ``algorithms``.
 
@@ -145,7 +145,7 @@ class CollectiveTests(_Tests):
     fabrics: ClassVar[Sequence[Fabric]] = ()
 
 
-@_tests_of(WorkloadCase, "workloads", WORKLOAD)
+@_tests_of(WorkloadCase, "workloads")
 class WorkloadTests(_Tests):
     """Tests of the configured ``workloads``, on the machine ``system``.
 
@@ -169,7 +169,7 @@ class WorkloadTests(_Tests):
         )
 
 
-@_tests_of(PlacementCase, "placements", PLACEMENT)
+@_tests_of(PlacementCase, "placements")
 class PlacementTests(_Tests):
     """Tests of the configured ``placements``, each on every fabric.
 
@@ -183,7 +183,7 @@ class PlacementTests(_Tests):
     meshes: ClassVar[Sequence[DeviceMesh]] = PARALLELISMS
 
 
-@_tests_of(SharingCase, "policies", SHARING)
+@_tests_of(SharingCase, "policies")
 class SharingPolicyTests(_Tests):
     """Tests of the configured ``policies``, on random flows on each of ``fabrics``, by default the kit's own."""
 
@@ -191,7 +191,7 @@ class SharingPolicyTests(_Tests):
     fabrics: ClassVar[Sequence[Fabric]] = ()
 
 
-@_tests_of(TransportCase, "transports", TRANSPORT)
+@_tests_of(TransportCase, "transports")
 class TransportTests(_Tests):
     """Tests of the configured ``transports``, on calls of all patterns on ``fabrics``, by default the kit's own."""
 
@@ -199,7 +199,7 @@ class TransportTests(_Tests):
     fabrics: ClassVar[Sequence[Fabric]] = ()
 
 
-@_tests_of(ExporterCase, "exporters", EXPORTER)
+@_tests_of(ExporterCase, "exporters")
 class ExporterTests(_Tests):
     """Tests of the configured ``exporters``, on ``results``, by default the kit's own."""
 
@@ -207,7 +207,7 @@ class ExporterTests(_Tests):
     results: ClassVar[Sequence[Result]] = ()
 
 
-@_tests_of(SamplerCase, "samplers", SAMPLER)
+@_tests_of(SamplerCase, "samplers")
 class SamplerTests(_Tests):
     """Tests of the configured ``samplers``, each on searches of all ``spaces``, by default the kit's own."""
 

@@ -15,10 +15,10 @@ from fredfw.errors import ScheduleError, SimulationError, UnsupportedError
 from fredfw.fabric import Fabric, GroupView, IdealTransport, OpenAdmission, Operation
 from fredfw.fidelities import COMPRESSED, STEPWISE
 from fredfw.simulation import FlowNetwork, Lowering, ScheduleRun, lower_bound
-from fredfw.testing.common import COMMON, Case, twin
-from fredfw.testing.conformance import EXACT, NOTHING, ConformanceError, check_all, checks_in, seeded
+from fredfw.testing.common import twin
+from fredfw.testing.conformance import EXACT, NOTHING, ConformanceError, check_all, seeded
 from fredfw.testing.fabrics import or_standard, views
-from fredfw.testing.process import digest, is_the_same_in_another_process
+from fredfw.testing.process import Elsewhere, digest
 from fredfw.typing import FloatArray, IntArray
 
 RANKS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17)
@@ -66,7 +66,7 @@ class Trial:
 
 
 @frozen(eq=False, kw_only=True)
-class CollectiveCase(Case[CollectiveAlgorithm]):
+class CollectiveCase(Elsewhere[CollectiveAlgorithm]):
     """An algorithm, the group sizes for which its schedules are replayed, and where they are simulated."""
 
     shows: ClassVar[str] = "a schedule"
@@ -112,119 +112,173 @@ class CollectiveCase(Case[CollectiveAlgorithm]):
         """See ``Case.observed``."""
         return digest(schedule.key for _, schedule in _answers(self.subject, _questions(_groups((2, 3, 6, 8)))))
 
+    def schedules_do_what_they_promise(self) -> None:
+        """Replayed, every schedule carries out its pattern: each contribution once, every chunk where it must be."""
+        for question, schedule in self.answers:
+            _replay(question, schedule)
 
-def schedules_do_what_they_promise(case: CollectiveCase) -> None:
-    """Replayed, every schedule carries out its pattern: each contribution once, every chunk where it must be."""
-    for question, schedule in case.answers:
-        _replay(question, schedule)
-
-
-def one_rank_needs_nothing(case: CollectiveCase) -> None:
-    """The schedule of a group of one has no phases."""
-    for question, schedule in case.answers:
-        if question.request.ranks == 1 and schedule.phases:
-            raise ConformanceError(f"{question}: the schedule has {len(schedule.phases)} phases; leave plan() as it is")
-
-
-def what_it_supports_is_served(case: CollectiveCase) -> None:
-    """Every pattern of the configuration is served in some group, and on one of the fabrics."""
-    unknown = sorted(case.subject.served_patterns() - case.subject.patterns)
-    if unknown:
-        raise ConformanceError(f"served_patterns() has {', '.join(unknown)}, which the class does not have in patterns")
-    tried = {one.question.request.pattern for one in case.trials}
-    for pattern in sorted(case.subject.served_patterns()):
-        reasons = dict.fromkeys(
-            refusal for one, refusal in case.replies if one.request.pattern is pattern and one.request.ranks > 1
-        )
-        if None not in reasons:
-            raise ConformanceError(
-                f"{pattern} is in patterns, yet refused in every group of {list(case.ranks)} ranks: "
-                f"{'; '.join(map(str, list(reasons)[:3]))}; take it out of patterns, leave it out of served_patterns() "
-                "for this configuration, or give ranks= where it is served"
-            )
-        if pattern not in tried:
-            raise ConformanceError(
-                f"{pattern} is in patterns, yet refused on {', '.join(one.name for one in case.fabrics)}; give "
-                "fabrics= on which it is served, so that it can be timed"
-            )
-
-
-def refusals_have_reasons(case: CollectiveCase) -> None:
-    """What is not among the patterns of the configuration is refused, and every refusal says why."""
-    served = case.subject.served_patterns()
-    for question, refusal in case.replies:
-        pattern = question.request.pattern
-        if refusal is None and pattern not in served:
-            where = "served_patterns()" if pattern in case.subject.patterns else "patterns"
-            raise ConformanceError(
-                f"{question}: not refused, yet {pattern} is not in {where}; end refusal() with "
-                "return super().refusal(request, view)"
-            )
-        if refusal is not None and not str(refusal).strip():
-            raise ConformanceError(f"{question}: refusal() returns no text; a reason in words, or None to serve it")
-    for question, refusal in case.replies:
-        if refusal is not None:
-            try:
-                case.subject.plan(question.request, question.view)
-            except UnsupportedError:
-                return
-            raise ConformanceError(f"{question}: refused, yet plan() returns a schedule; leave plan() as it is")
-
-
-def is_deterministic(case: CollectiveCase) -> None:
-    """The same request in the same group gives the same schedule, also from an equal instance."""
-    equal = twin(case.subject)
-    for seed, (question, schedule) in enumerate(case.answers):
-        with seeded(seed):
-            again = _plan(equal, question)
-        if again.key != schedule.key:
-            raise ConformanceError(
-                f"{question}: asked twice, the schedules differ; they may depend on the request, the view and the "
-                "fields alone"
-            )
-
-
-def variants_are_valid(case: CollectiveCase) -> None:
-    """What ``auto`` tries for a pattern is different algorithms of this class, which do what they promise."""
-    for pattern in sorted(case.subject.patterns):
-        variants = type(case.subject).variants(pattern)
-        names = [str(one) for one in variants]
-        if len(set(names)) < len(names):
-            raise ConformanceError(f"variants({pattern}) are {names}; all of them must be different")
-        for variant in variants:
-            if not isinstance(variant, type(case.subject)):
+    def one_rank_needs_nothing(self) -> None:
+        """The schedule of a group of one has no phases."""
+        for question, schedule in self.answers:
+            if question.request.ranks == 1 and schedule.phases:
                 raise ConformanceError(
-                    f"variants({pattern}) has {variant} in it, which is no {type(case.subject).__qualname__}"
+                    f"{question}: the schedule has {len(schedule.phases)} phases; leave plan() as it is"
                 )
-            if variant != case.subject:
-                of_pattern = [one for one in case.questions if one.request.pattern is pattern]
-                few = [one for one in of_pattern if one.request.ranks in _FOR_VARIANTS]
-                for question, schedule in _answers(variant, few):
-                    _replay(question, schedule, f"variant {variant}, ")
 
+    def what_it_supports_is_served(self) -> None:
+        """Every pattern of the configuration is served in some group, and on one of the fabrics."""
+        unknown = sorted(self.subject.served_patterns() - self.subject.patterns)
+        if unknown:
+            raise ConformanceError(
+                f"served_patterns() has {', '.join(unknown)}, which the class does not have in patterns"
+            )
+        tried = {one.question.request.pattern for one in self.trials}
+        for pattern in sorted(self.subject.served_patterns()):
+            reasons = dict.fromkeys(
+                refusal for one, refusal in self.replies if one.request.pattern is pattern and one.request.ranks > 1
+            )
+            if None not in reasons:
+                raise ConformanceError(
+                    f"{pattern} is in patterns, yet refused in every group of {list(self.ranks)} ranks: "
+                    f"{'; '.join(map(str, list(reasons)[:3]))}; take it out of patterns, leave it out of "
+                    "served_patterns() for this configuration, or give ranks= where it is served"
+                )
+            if pattern not in tried:
+                raise ConformanceError(
+                    f"{pattern} is in patterns, yet refused on {', '.join(one.name for one in self.fabrics)}; give "
+                    "fabrics= on which it is served, so that it can be timed"
+                )
 
-def what_auto_is_told_is_true(case: CollectiveCase) -> None:
-    """``equivalent``, ``undivided`` and ``proportional`` say what is so: ``auto`` leaves out candidates by them."""
-    subject, undivided = case.subject, case.subject.undivided()
-    for question, schedule in case.answers:
-        request = question.request
-        if request.ranks not in _FOR_VARIANTS or request.sizes is not None or request.size != _SIZE:
-            continue
-        equivalent = subject.equivalent(question.view)
-        if equivalent is not subject and _plan(equivalent, question).key != schedule.key:
-            raise ConformanceError(f"{question}: equivalent() returns an algorithm that writes another schedule")
-        if undivided is not subject:
-            sent = _pair_bytes(_plan(undivided, question))
-            if not np.allclose(sent, _pair_bytes(schedule), rtol=EXACT, atol=EXACT * request.size):
+    def refusals_have_reasons(self) -> None:
+        """What is not among the patterns of the configuration is refused, and every refusal says why."""
+        served = self.subject.served_patterns()
+        for question, refusal in self.replies:
+            pattern = question.request.pattern
+            if refusal is None and pattern not in served:
+                where = "served_patterns()" if pattern in self.subject.patterns else "patterns"
                 raise ConformanceError(
-                    f"{question}: undivided() returns an algorithm that sends other bytes between ranks"
+                    f"{question}: not refused, yet {pattern} is not in {where}; end refusal() with "
+                    "return super().refusal(request, view)"
                 )
-        if subject.proportional:
-            twice = _plan(subject, evolve(question, request=evolve(request, size=2 * request.size)))
-            if twice.key != evolve(schedule, chunk_bytes=2 * np.asarray(schedule.chunk_bytes)).key:
+            if refusal is not None and not str(refusal).strip():
+                raise ConformanceError(f"{question}: refusal() returns no text; a reason in words, or None to serve it")
+        for question, refusal in self.replies:
+            if refusal is not None:
+                try:
+                    self.subject.plan(question.request, question.view)
+                except UnsupportedError:
+                    return
+                raise ConformanceError(f"{question}: refused, yet plan() returns a schedule; leave plan() as it is")
+
+    def is_deterministic(self) -> None:
+        """The same request in the same group gives the same schedule, also from an equal instance."""
+        equal = twin(self.subject)
+        for seed, (question, schedule) in enumerate(self.answers):
+            with seeded(seed):
+                again = _plan(equal, question)
+            if again.key != schedule.key:
                 raise ConformanceError(
-                    f"{question}: with twice the bytes the schedule is another one, although it says proportional"
+                    f"{question}: asked twice, the schedules differ; they may depend on the request, the view and the "
+                    "fields alone"
                 )
+
+    def variants_are_valid(self) -> None:
+        """What ``auto`` tries for a pattern is different algorithms of this class, which do what they promise."""
+        for pattern in sorted(self.subject.patterns):
+            variants = type(self.subject).variants(pattern)
+            names = [str(one) for one in variants]
+            if len(set(names)) < len(names):
+                raise ConformanceError(f"variants({pattern}) are {names}; all of them must be different")
+            for variant in variants:
+                if not isinstance(variant, type(self.subject)):
+                    raise ConformanceError(
+                        f"variants({pattern}) has {variant} in it, which is no {type(self.subject).__qualname__}"
+                    )
+                if variant != self.subject:
+                    of_pattern = [one for one in self.questions if one.request.pattern is pattern]
+                    few = [one for one in of_pattern if one.request.ranks in _FOR_VARIANTS]
+                    for question, schedule in _answers(variant, few):
+                        _replay(question, schedule, f"variant {variant}, ")
+
+    def what_auto_is_told_is_true(self) -> None:
+        """``equivalent``, ``undivided`` and ``proportional`` say what is so: ``auto`` leaves out candidates by them."""
+        subject, undivided = self.subject, self.subject.undivided()
+        for question, schedule in self.answers:
+            request = question.request
+            if request.ranks not in _FOR_VARIANTS or request.sizes is not None or request.size != _SIZE:
+                continue
+            equivalent = subject.equivalent(question.view)
+            if equivalent is not subject and _plan(equivalent, question).key != schedule.key:
+                raise ConformanceError(f"{question}: equivalent() returns an algorithm that writes another schedule")
+            if undivided is not subject:
+                sent = _pair_bytes(_plan(undivided, question))
+                if not np.allclose(sent, _pair_bytes(schedule), rtol=EXACT, atol=EXACT * request.size):
+                    raise ConformanceError(
+                        f"{question}: undivided() returns an algorithm that sends other bytes between ranks"
+                    )
+            if subject.proportional:
+                twice = _plan(subject, evolve(question, request=evolve(request, size=2 * request.size)))
+                if twice.key != evolve(schedule, chunk_bytes=2 * np.asarray(schedule.chunk_bytes)).key:
+                    raise ConformanceError(
+                        f"{question}: with twice the bytes the schedule is another one, although it says proportional"
+                    )
+
+    def bytes_are_conserved(self) -> None:
+        """What crosses each link is what the rows of the schedule say, chunk by chunk."""
+        for trial in self.trials:
+            if type(trial.fabric.defaults.admission) is not OpenAdmission:
+                continue  # others may carry streams as something else
+            wanted = expected_link_bytes(trial.fabric, trial.schedule, trial.members)
+            moved = trial.run[1]
+            for link in np.flatnonzero(~np.isclose(moved, wanted, rtol=EXACT, atol=EXACT))[:1]:
+                raise ConformanceError(
+                    f"{trial}: {moved[link]:g} B cross {trial.fabric.link_name(int(link))}, the rows of the schedule "
+                    f"say {wanted[link]:g} B"
+                )
+
+    def stepwise_takes_as_long(self) -> None:
+        """Alone on a fabric, a schedule takes as long step by step as compressed."""
+        for trial in self.trials:
+            stepwise = simulate(trial.fabric, trial.schedule, trial.members, stepwise=True)[0]
+            if not np.isclose(stepwise, trial.seconds, rtol=EXACT, atol=0):
+                raise ConformanceError(
+                    f"{trial}: {trial.seconds:g} s, and {stepwise:g} s step by step; phases that repeat beside each "
+                    "other drift apart, so have them take turns on a channel, or say in expected_failures why that is "
+                    "meant"
+                )
+
+    def no_bound_is_beaten(self) -> None:
+        """No schedule is faster than the links allow."""
+        for trial in self.trials:
+            bound = lower_bound(trial.fabric, trial.question.request, trial.members).seconds
+            if trial.seconds < bound * (1 - EXACT):
+                raise ConformanceError(
+                    f"{trial}: {trial.seconds:g} s, although no algorithm takes less than {bound:g} s; does it move "
+                    "too few bytes?"
+                )
+
+    def more_bandwidth_is_not_slower(self) -> None:
+        """With twice the bandwidth everywhere nothing takes longer."""
+        for trial in self.trials:
+            fabric = scaled(trial.fabric, 2.0)
+            question = evolve(trial.question, view=fabric.view(trial.members))
+            faster = simulate(fabric, _plan(self.subject, question), trial.members)[0]
+            if faster > trial.seconds * (1 + EXACT):
+                raise ConformanceError(
+                    f"{trial}: {trial.seconds:g} s, and {faster:g} s with twice the bandwidth everywhere"
+                )
+
+    def more_bytes_are_not_faster(self) -> None:
+        """Twice the size takes no less time, and half the size no more."""
+        for trial in self.trials:
+            for factor in (0.5, 2.0):
+                request = evolve(trial.question.request, size=trial.question.request.size * factor)
+                question = evolve(trial.question, request=request)
+                seconds = simulate(trial.fabric, _plan(self.subject, question), trial.members)[0]
+                if (seconds - trial.seconds) * (factor - 1) < -EXACT * trial.seconds:
+                    raise ConformanceError(
+                        f"{trial}: {trial.seconds:g} s, and {seconds:g} s with {factor:g} times the bytes"
+                    )
 
 
 def _pair_bytes(schedule: Schedule) -> FloatArray:
@@ -237,70 +291,6 @@ def _pair_bytes(schedule: Schedule) -> FloatArray:
             rows = schedule.row_bytes(phase, repetition)[alone] * times
             np.add.at(table, (phase.source[alone], phase.destination[alone]), rows)
     return table
-
-
-def bytes_are_conserved(case: CollectiveCase) -> None:
-    """What crosses each link is what the rows of the schedule say, chunk by chunk."""
-    for trial in case.trials:
-        if type(trial.fabric.defaults.admission) is not OpenAdmission:
-            continue  # others may carry streams as something else
-        wanted = expected_link_bytes(trial.fabric, trial.schedule, trial.members)
-        moved = trial.run[1]
-        for link in np.flatnonzero(~np.isclose(moved, wanted, rtol=EXACT, atol=EXACT))[:1]:
-            raise ConformanceError(
-                f"{trial}: {moved[link]:g} B cross {trial.fabric.link_name(int(link))}, the rows of the schedule say "
-                f"{wanted[link]:g} B"
-            )
-
-
-def stepwise_takes_as_long(case: CollectiveCase) -> None:
-    """Alone on a fabric, a schedule takes as long step by step as compressed."""
-    for trial in case.trials:
-        stepwise = simulate(trial.fabric, trial.schedule, trial.members, stepwise=True)[0]
-        if not np.isclose(stepwise, trial.seconds, rtol=EXACT, atol=0):
-            raise ConformanceError(
-                f"{trial}: {trial.seconds:g} s, and {stepwise:g} s step by step; phases that repeat beside each "
-                "other drift apart, so have them take turns on a channel, or say in expected_failures why that is meant"
-            )
-
-
-def no_bound_is_beaten(case: CollectiveCase) -> None:
-    """No schedule is faster than the links allow."""
-    for trial in case.trials:
-        bound = lower_bound(trial.fabric, trial.question.request, trial.members).seconds
-        if trial.seconds < bound * (1 - EXACT):
-            raise ConformanceError(
-                f"{trial}: {trial.seconds:g} s, although no algorithm takes less than {bound:g} s; does it move "
-                "too few bytes?"
-            )
-
-
-def more_bandwidth_is_not_slower(case: CollectiveCase) -> None:
-    """With twice the bandwidth everywhere nothing takes longer."""
-    for trial in case.trials:
-        fabric = scaled(trial.fabric, 2.0)
-        question = evolve(trial.question, view=fabric.view(trial.members))
-        faster = simulate(fabric, _plan(case.subject, question), trial.members)[0]
-        if faster > trial.seconds * (1 + EXACT):
-            raise ConformanceError(
-                f"{trial}: {trial.seconds:g} s, and {faster:g} s with twice the bandwidth everywhere"
-            )
-
-
-def more_bytes_are_not_faster(case: CollectiveCase) -> None:
-    """Twice the size takes no less time, and half the size no more."""
-    for trial in case.trials:
-        for factor in (0.5, 2.0):
-            request = evolve(trial.question.request, size=trial.question.request.size * factor)
-            question = evolve(trial.question, request=request)
-            seconds = simulate(trial.fabric, _plan(case.subject, question), trial.members)[0]
-            if (seconds - trial.seconds) * (factor - 1) < -EXACT * trial.seconds:
-                raise ConformanceError(
-                    f"{trial}: {trial.seconds:g} s, and {seconds:g} s with {factor:g} times the bytes"
-                )
-
-
-COLLECTIVE = (*COMMON, *checks_in(__name__), is_the_same_in_another_process)
 
 
 def check_collective(
@@ -317,7 +307,7 @@ def check_collective(
     switch, a ring, a mesh and a torus of the kit.
     """
     case = CollectiveCase(subject=algorithm, plugin=plugin, ranks=ranks, fabrics=fabrics)
-    check_all("collective", case, COLLECTIVE, expected_failures)
+    check_all("collective", case, expected_failures)
 
 
 def _groups(sizes: Iterable[int]) -> list[tuple[str, GroupView]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -33,17 +32,20 @@ class ConformanceError(AssertionError):
     """A plugin breaks the contract; the message lists every check that fails, with what to mend."""
 
 
-def checks_in(module: str) -> tuple[Check[Any], ...]:
-    """Return the checks of a module, in its order: the public functions of a ``case`` that it defines."""
+def checks_of(cls: type) -> tuple[Check[Any], ...]:
+    """Return the checks of a case, those of bases first: its public methods that take and return nothing."""
+    members = {name: one for base in reversed(cls.__mro__) for name, one in vars(base).items() if isfunction(one)}
+    called = {name: signature(one) for name, one in members.items() if not name.startswith("_")}
     return tuple(
-        one
-        for name, one in vars(sys.modules[module]).items()
-        if isfunction(one) and one.__module__ == module and name[0] != "_" and [*signature(one).parameters] == ["case"]
+        members[name]
+        for name, how in called.items()
+        if [*how.parameters] == ["self"] and how.return_annotation in (None, "None")
     )
 
 
-def check_all(what: str, case: C, checks: Sequence[Check[C]], expected_failures: Mapping[str, str]) -> None:
-    """Raise a ``ConformanceError`` unless ``case``, and nothing else than is expected, passes all ``checks``."""
+def check_all(what: str, case: Any, expected_failures: Mapping[str, str]) -> None:
+    """Raise a ``ConformanceError`` unless ``case``, and nothing else than is expected, passes all its checks."""
+    checks = checks_of(type(case))
     names: dict[str, list[str]] = {}  # by message: one fault may fail several checks, and is reported once
     for message in misuses(checks, expected_failures):
         names.setdefault(message, []).append("expected_failures")

@@ -20,10 +20,10 @@ from fredfw.plugin import hookimpl
 from fredfw.plugin.answers import exported
 from fredfw.plugin.exporter import KINDS, Content, Exporter
 from fredfw.plugin.manager import PluginManager, Switches
-from fredfw.testing.common import COMMON, Case, twin
-from fredfw.testing.conformance import NOTHING, ConformanceError, check_all, checks_in, seeded
+from fredfw.testing.common import twin
+from fredfw.testing.conformance import NOTHING, ConformanceError, check_all, seeded
 from fredfw.testing.fabrics import grid, star
-from fredfw.testing.process import digest, is_the_same_in_another_process
+from fredfw.testing.process import Elsewhere, digest
 from fredfw.units import option
 from fredfw.validation.results import Validation
 from fredfw.workloads import DeviceMesh, GraphBuilder, System, TaskGraph, Work, Workload
@@ -37,7 +37,7 @@ def _or_standard(given: Sequence[Result]) -> Sequence[Result]:
 
 
 @frozen(eq=False, kw_only=True)
-class ExporterCase(Case[Exporter]):
+class ExporterCase(Elsewhere[Exporter]):
     """An exporter and results, of which it is given those that it takes."""
 
     shows: ClassVar[str] = "the content"
@@ -59,6 +59,63 @@ class ExporterCase(Case[Exporter]):
         """See ``Case.observed``."""
         return digest(one for _, content in self.contents for one in _inside(content))
 
+    def takes_are_kinds(self) -> None:
+        """It says which kinds of results it takes."""
+        takes: object = self.subject.takes
+        if not isinstance(takes, tuple) or not takes or not set(takes) <= set(KINDS):
+            raise ConformanceError(f"takes are {takes!r}; a tuple of one or more of {', '.join(KINDS)}")
+
+    def gives_text_or_bytes(self) -> None:
+        """Of some result it gives text, which UTF-8 can hold, or bytes, by names for a directory; others it refuses."""
+        if not self.contents:
+            raise ConformanceError("every result is refused; give results= that it exports")
+        for result, content in self.contents:
+            for text in content.values() if isinstance(content, Mapping) else [content]:
+                try:
+                    _ = text.encode() if isinstance(text, str) else text
+                except UnicodeEncodeError as error:
+                    message = f"of a {type(result).__name__}, the text cannot be written as UTF-8: {error.reason}"
+                    raise ConformanceError(message) from None
+
+    def refusals_have_reasons(self) -> None:
+        """A result that the format has no form for is refused with a reason in words."""
+        for result in self.taken:
+            try:
+                self.subject.export(result)
+            except UnsupportedError as error:
+                if not error.message.strip():
+                    raise ConformanceError(f"a {type(result).__name__} is refused without a reason") from None
+
+    def suffixes_are_endings(self) -> None:
+        """The suffixes are endings of files, each with its dot."""
+        suffixes: object = self.subject.suffixes
+        if not isinstance(suffixes, tuple) or not all(
+            isinstance(one, str) and one.startswith(".") and len(one) > 1 for one in suffixes
+        ):
+            raise ConformanceError(f"suffixes are {suffixes!r}; a tuple of endings with the dot, such as ('.json',)")
+
+    def result_is_left_alone(self) -> None:
+        """Exporting changes nothing in the result."""
+        for result in self.taken:
+            before = digest(_inside(result))
+            _content(self.subject, result)
+            if digest(_inside(result)) != before:
+                raise ConformanceError(
+                    f"export() changes the {type(result).__name__} that it is given; copy what has to change"
+                )
+
+    def is_deterministic(self) -> None:
+        """It gives the same content when it is asked again, and so does an equal instance."""
+        for seed, (result, content) in enumerate(self.contents):
+            for exporter in (self.subject, twin(self.subject)):
+                with seeded(seed):
+                    again = _content(exporter, result)
+                if again != content:
+                    raise ConformanceError(
+                        f"asked twice, the content of a {type(result).__name__} differs; it may depend on the result "
+                        "and the fields alone: no clock, no random numbers, nothing kept between calls"
+                    )
+
 
 def _content(exporter: Exporter, result: Result) -> Content | Mapping[str, Content] | None:
     """Return what comes of a result that is not refused."""
@@ -66,72 +123,6 @@ def _content(exporter: Exporter, result: Result) -> Content | Mapping[str, Conte
         return exported(exporter, result)
     except UnsupportedError:
         return None
-
-
-def takes_are_kinds(case: ExporterCase) -> None:
-    """It says which kinds of results it takes."""
-    takes: object = case.subject.takes
-    if not isinstance(takes, tuple) or not takes or not set(takes) <= set(KINDS):
-        raise ConformanceError(f"takes are {takes!r}; a tuple of one or more of {', '.join(KINDS)}")
-
-
-def gives_text_or_bytes(case: ExporterCase) -> None:
-    """Of some result it gives text, which UTF-8 can hold, or bytes, by names for a directory; others it refuses."""
-    if not case.contents:
-        raise ConformanceError("every result is refused; give results= that it exports")
-    for result, content in case.contents:
-        for text in content.values() if isinstance(content, Mapping) else [content]:
-            try:
-                _ = text.encode() if isinstance(text, str) else text
-            except UnicodeEncodeError as error:
-                message = f"of a {type(result).__name__}, the text cannot be written as UTF-8: {error.reason}"
-                raise ConformanceError(message) from None
-
-
-def refusals_have_reasons(case: ExporterCase) -> None:
-    """A result that the format has no form for is refused with a reason in words."""
-    for result in case.taken:
-        try:
-            case.subject.export(result)
-        except UnsupportedError as error:
-            if not error.message.strip():
-                raise ConformanceError(f"a {type(result).__name__} is refused without a reason") from None
-
-
-def suffixes_are_endings(case: ExporterCase) -> None:
-    """The suffixes are endings of files, each with its dot."""
-    suffixes: object = case.subject.suffixes
-    if not isinstance(suffixes, tuple) or not all(
-        isinstance(one, str) and one.startswith(".") and len(one) > 1 for one in suffixes
-    ):
-        raise ConformanceError(f"suffixes are {suffixes!r}; a tuple of endings with the dot, such as ('.json',)")
-
-
-def result_is_left_alone(case: ExporterCase) -> None:
-    """Exporting changes nothing in the result."""
-    for result in case.taken:
-        before = digest(_inside(result))
-        _content(case.subject, result)
-        if digest(_inside(result)) != before:
-            raise ConformanceError(
-                f"export() changes the {type(result).__name__} that it is given; copy what has to change"
-            )
-
-
-def is_deterministic(case: ExporterCase) -> None:
-    """It gives the same content when it is asked again, and so does an equal instance."""
-    for seed, (result, content) in enumerate(case.contents):
-        for exporter in (case.subject, twin(case.subject)):
-            with seeded(seed):
-                again = _content(exporter, result)
-            if again != content:
-                raise ConformanceError(
-                    f"asked twice, the content of a {type(result).__name__} differs; it may depend on the result and "
-                    "the fields alone: no clock, no random numbers, nothing kept between calls"
-                )
-
-
-EXPORTER = (*COMMON, *checks_in(__name__), is_the_same_in_another_process)
 
 
 def check_exporter(
@@ -143,7 +134,7 @@ def check_exporter(
 ) -> None:
     """Check a configured exporter on ``results``, or else on one of each kind of the kit; see ``check_topology``."""
     case = ExporterCase(subject=exporter, plugin=plugin, results=results)
-    check_all("exporter", case, EXPORTER, expected_failures)
+    check_all("exporter", case, expected_failures)
 
 
 @frozen

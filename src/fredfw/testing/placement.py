@@ -10,10 +10,9 @@ from attrs import field, frozen
 
 from fredfw.errors import FredfwError, InputError
 from fredfw.fabric import Fabric
-from fredfw.testing.common import COMMON, Case
-from fredfw.testing.conformance import NOTHING, ConformanceError, check_all, checks_in, seeded
+from fredfw.testing.conformance import NOTHING, ConformanceError, check_all, seeded
 from fredfw.testing.fabrics import or_standard
-from fredfw.testing.process import digest, is_the_same_in_another_process
+from fredfw.testing.process import Elsewhere, digest
 from fredfw.workloads import DeviceMesh, Placement
 
 PARALLELISMS = tuple(
@@ -23,7 +22,7 @@ PARALLELISMS = tuple(
 
 
 @frozen(eq=False, kw_only=True)
-class PlacementCase(Case[Placement]):
+class PlacementCase(Elsewhere[Placement]):
     """A placement, the fabrics on which it is to place workers, and those, where there are NPUs for them."""
 
     shows: ClassVar[str] = "where workers go"
@@ -48,49 +47,45 @@ class PlacementCase(Case[Placement]):
                 places.append(str(error))
         return digest(places)
 
+    def no_npu_is_used_twice(self) -> None:
+        """Every worker gets an NPU of its own that exists."""
+        for fabric, mesh, what in self.asked():
+            npus = self.subject.order(fabric, mesh)
+            if npus.ndim != 1 or not np.issubdtype(npus.dtype, np.integer) or len(npus) < mesh.ranks:
+                raise ConformanceError(
+                    f"{what}: order() returns {npus.dtype} of shape {npus.shape}; NPU numbers, one for each of "
+                    f"{mesh.ranks} workers or more"
+                )
+            numbers, counts = np.unique(npus, return_counts=True)
+            if (counts > 1).any():
+                twice = numbers[counts > 1][0]
+                raise ConformanceError(f"{what}: NPU {twice} is used twice; order() returns {npus.tolist()}")
+            if numbers[0] < 0 or numbers[-1] >= len(fabric.npus):
+                raise ConformanceError(f"{what}: order() returns {npus.tolist()}, there are {len(fabric.npus)} NPUs")
 
-def no_npu_is_used_twice(case: PlacementCase) -> None:
-    """Every worker gets an NPU of its own that exists."""
-    for fabric, mesh, what in case.asked():
-        npus = case.subject.order(fabric, mesh)
-        if npus.ndim != 1 or not np.issubdtype(npus.dtype, np.integer) or len(npus) < mesh.ranks:
+    def too_many_workers_are_refused(self) -> None:
+        """More workers than NPUs are an ``InputError``."""
+        for fabric in self.fabrics:
+            too_many = DeviceMesh({"dp": len(fabric.npus) + 1})
+            try:
+                self.subject.assign(fabric, too_many)
+            except InputError:
+                continue
             raise ConformanceError(
-                f"{what}: order() returns {npus.dtype} of shape {npus.shape}; NPU numbers, one for each of "
-                f"{mesh.ranks} workers or more"
-            )
-        numbers, counts = np.unique(npus, return_counts=True)
-        if (counts > 1).any():
-            twice = numbers[counts > 1][0]
-            raise ConformanceError(f"{what}: NPU {twice} is used twice; order() returns {npus.tolist()}")
-        if numbers[0] < 0 or numbers[-1] >= len(fabric.npus):
-            raise ConformanceError(f"{what}: order() returns {npus.tolist()}, there are {len(fabric.npus)} NPUs")
-
-
-def too_many_workers_are_refused(case: PlacementCase) -> None:
-    """More workers than NPUs are an ``InputError``."""
-    for fabric in case.fabrics:
-        too_many = DeviceMesh({"dp": len(fabric.npus) + 1})
-        try:
-            case.subject.assign(fabric, too_many)
-        except InputError:
-            continue
-        raise ConformanceError(f"{too_many} is placed on {fabric.name} all the same; leave that to Placement.assign")
-
-
-def is_deterministic(case: PlacementCase) -> None:
-    """It gives the same NPUs when it is asked again."""
-    for seed, (fabric, mesh, what) in enumerate(case.asked()):
-        first = case.subject.order(fabric, mesh)
-        with seeded(seed):
-            second = case.subject.order(fabric, mesh)
-        if not np.array_equal(first, second):
-            raise ConformanceError(
-                f"{what}: order() returns {first.tolist()} and then {second.tolist()}; random numbers need a seed that "
-                "is a field"
+                f"{too_many} is placed on {fabric.name} all the same; leave that to Placement.assign"
             )
 
-
-PLACEMENT = (*COMMON, *checks_in(__name__), is_the_same_in_another_process)
+    def is_deterministic(self) -> None:
+        """It gives the same NPUs when it is asked again."""
+        for seed, (fabric, mesh, what) in enumerate(self.asked()):
+            first = self.subject.order(fabric, mesh)
+            with seeded(seed):
+                second = self.subject.order(fabric, mesh)
+            if not np.array_equal(first, second):
+                raise ConformanceError(
+                    f"{what}: order() returns {first.tolist()} and then {second.tolist()}; random numbers need a seed "
+                    "that is a field"
+                )
 
 
 def check_placement(
@@ -103,4 +98,4 @@ def check_placement(
 ) -> None:
     """Check a configured placement, on ``fabrics`` or else on small ones of the kit; see ``check_topology``."""
     case = PlacementCase(subject=placement, plugin=plugin, fabrics=fabrics, meshes=meshes)
-    check_all("placement", case, PLACEMENT, expected_failures)
+    check_all("placement", case, expected_failures)

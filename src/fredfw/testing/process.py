@@ -11,12 +11,13 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from contextlib import redirect_stdout
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+from attrs import frozen
 
 from fredfw.plugin import configure
-from fredfw.testing.common import Case, installed
+from fredfw.testing.common import Case, S, installed
 from fredfw.testing.conformance import ConformanceError
 
 _SECONDS = 60
@@ -36,19 +37,30 @@ def digest(parts: Iterable[object]) -> str:
     return state.hexdigest()
 
 
-def is_the_same_in_another_process(case: Case[Any]) -> None:
-    """With the kit's own inputs it does the same in another process, with another hash seed."""
-    if _answering:
-        return
-    here = type(case)(subject=case.subject).observed()
-    if _ask(case) != here:
-        raise ConformanceError(
-            f"{case.shows} differs in another process; results must depend on the fields alone: no iteration over a "
-            "set, no hash() of text, no random numbers without a fixed seed, no clock, no environment"
-        )
+@frozen(eq=False, kw_only=True)
+class Elsewhere(Case[S]):
+    """A case of something that must do the same in another process."""
+
+    shows: ClassVar[str] = ""
+    """What ``observed`` is of, in words."""
+
+    def observed(self) -> str:
+        """Return a digest of what the subject does, which is the same in all processes."""
+        raise NotImplementedError
+
+    def is_the_same_in_another_process(self) -> None:
+        """With the kit's own inputs it does the same in another process, with another hash seed."""
+        if _answering:
+            return
+        here = type(self)(subject=self.subject).observed()
+        if _ask(self) != here:
+            raise ConformanceError(
+                f"{self.shows} differs in another process; results must depend on the fields alone: no iteration over "
+                "a set, no hash() of text, no random numbers without a fixed seed, no clock, no environment"
+            )
 
 
-def _ask(case: Case[Any]) -> str:
+def _ask(case: Elsewhere[Any]) -> str:
     cls = type(case.subject)
     module, file = _origin(cls)
     question = {

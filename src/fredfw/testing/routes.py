@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -15,8 +14,8 @@ from attrs import frozen
 from fredfw.answers import speaks_for
 from fredfw.errors import UnsupportedError
 from fredfw.fabric import Capabilities, Fabric, NodeKind, Operation, Router, Routes
-from fredfw.testing.common import COMMON, Case, S
-from fredfw.testing.conformance import EXACT, NOTHING, ConformanceError, check_all, checks_in, describe, seeded
+from fredfw.testing.common import Case, S
+from fredfw.testing.conformance import EXACT, NOTHING, ConformanceError, check_all, describe, seeded
 from fredfw.typing import FloatArray, IntArray
 
 # All pairs of so many NPUs, or as many pairs of more.
@@ -169,176 +168,167 @@ class RoutedCase(Case[S], ABC):
         links = routes.links[routes.offsets[flow] : routes.offsets[flow + 1]].tolist()
         return _some(links, 8, self.fabric.link_name) or "no link"
 
-
-def routes_exist(case: RoutedCase[Any]) -> None:
-    """There is a well-formed route for every pair of end points."""
-    sources, destinations = case.pairs
-    routes = case.routes
-    counts = np.diff(routes.offsets)
-    if len(routes) != len(sources) or routes.latencies.shape != sources.shape:
-        raise ConformanceError(
-            f"{len(sources)} pairs were asked for, {len(routes)} routes came back; one for each pair"
-        )
-    if routes.offsets[0] != 0 or (counts < 0).any() or routes.offsets[-1] != len(routes.links):
-        raise ConformanceError(
-            "the offsets of the routes must begin with 0, never fall, and end with the number of links"
-        )
-    outside = routes.links[(routes.links < 0) | (routes.links >= len(case.fabric.sources))]
-    if outside.size:
-        raise ConformanceError(f"a route uses link {outside[0]}, there are {len(case.fabric.sources)} links")
-    for flow in np.flatnonzero((counts == 0) & (sources != destinations))[:1]:
-        raise ConformanceError(f"the route from {case.pair(flow)} has no links; every pair of end points needs some")
-
-
-def routes_lead_from_source_to_destination(case: RoutedCase[Any]) -> None:
-    """What leaves the source arrives at the destination, and every node between passes on what it gets."""
-    fabric, routes, (sources, destinations) = case.fabric, case.routes, case.pairs
-    nodes = len(fabric.kinds)
-    share = _shares(routes)
-    if ((share <= 0) | (share > 1 + EXACT)).any():
-        raise ConformanceError("a coefficient of a route is not in (0, 1]; it is the share of the flow on that link")
-    block = max(1, _CELLS // nodes)
-    for low in range(0, len(routes), block):
-        part = slice(routes.offsets[low], routes.offsets[min(low + block, len(routes))])
-        flow = _flows(routes)[part] - low
-        flows = min(block, len(routes) - low)
-        gone, come = (
-            np.bincount(flow * nodes + ends[routes.links[part]], share[part], flows * nodes).reshape(flows, nodes)
-            for ends in (fabric.sources, fabric.destinations)
-        )
-        wanted = np.zeros((flows, nodes))
-        row = np.arange(flows)
-        wanted[row, sources[low : low + flows]] += 1
-        wanted[row, destinations[low : low + flows]] -= 1
-        for index, node in np.argwhere(np.abs(gone - come - wanted) > EXACT)[:1].tolist():
-            role = {1.0: "the source, which sends 1", -1.0: "the destination, which gets 1"}
+    def routes_exist(self) -> None:
+        """There is a well-formed route for every pair of end points."""
+        sources, destinations = self.pairs
+        routes = self.routes
+        counts = np.diff(routes.offsets)
+        if len(routes) != len(sources) or routes.latencies.shape != sources.shape:
             raise ConformanceError(
-                f"the route from {case.pair(low + index)} is {case.links(routes, low + index)}: "
-                f"{come[index, node]:g} of the flow enters {fabric.node_name(node)} and {gone[index, node]:g} "
-                f"leaves it, {role.get(wanted[index, node], 'which must pass on what it gets')}"
+                f"{len(sources)} pairs were asked for, {len(routes)} routes came back; one for each pair"
+            )
+        if routes.offsets[0] != 0 or (counts < 0).any() or routes.offsets[-1] != len(routes.links):
+            raise ConformanceError(
+                "the offsets of the routes must begin with 0, never fall, and end with the number of links"
+            )
+        outside = routes.links[(routes.links < 0) | (routes.links >= len(self.fabric.sources))]
+        if outside.size:
+            raise ConformanceError(f"a route uses link {outside[0]}, there are {len(self.fabric.sources)} links")
+        for flow in np.flatnonzero((counts == 0) & (sources != destinations))[:1]:
+            raise ConformanceError(
+                f"the route from {self.pair(flow)} has no links; every pair of end points needs some"
             )
 
-
-def routes_have_no_loops(case: RoutedCase[Any]) -> None:
-    """No path of a route comes back to where it was; two paths of a split route may meet."""
-    fabric, routes = case.fabric, case.routes
-    for flow in _with_circles(fabric, routes).tolist():
-        if _has_loop(fabric, routes, flow, int(case.pairs[0][flow]), int(case.pairs[1][flow])):
+    def routes_lead_from_source_to_destination(self) -> None:
+        """What leaves the source arrives at the destination, and every node between passes on what it gets."""
+        fabric, routes, (sources, destinations) = self.fabric, self.routes, self.pairs
+        nodes = len(fabric.kinds)
+        share = _shares(routes)
+        if ((share <= 0) | (share > 1 + EXACT)).any():
             raise ConformanceError(
-                f"the route from {case.pair(flow)} is {case.links(routes, flow)}, which goes round in a circle"
+                "a coefficient of a route is not in (0, 1]; it is the share of the flow on that link"
+            )
+        block = max(1, _CELLS // nodes)
+        for low in range(0, len(routes), block):
+            part = slice(routes.offsets[low], routes.offsets[min(low + block, len(routes))])
+            flow = _flows(routes)[part] - low
+            flows = min(block, len(routes) - low)
+            gone, come = (
+                np.bincount(flow * nodes + ends[routes.links[part]], share[part], flows * nodes).reshape(flows, nodes)
+                for ends in (fabric.sources, fabric.destinations)
+            )
+            wanted = np.zeros((flows, nodes))
+            row = np.arange(flows)
+            wanted[row, sources[low : low + flows]] += 1
+            wanted[row, destinations[low : low + flows]] -= 1
+            for index, node in np.argwhere(np.abs(gone - come - wanted) > EXACT)[:1].tolist():
+                role = {1.0: "the source, which sends 1", -1.0: "the destination, which gets 1"}
+                raise ConformanceError(
+                    f"the route from {self.pair(low + index)} is {self.links(routes, low + index)}: "
+                    f"{come[index, node]:g} of the flow enters {fabric.node_name(node)} and {gone[index, node]:g} "
+                    f"leaves it, {role.get(wanted[index, node], 'which must pass on what it gets')}"
+                )
+
+    def routes_have_no_loops(self) -> None:
+        """No path of a route comes back to where it was; two paths of a split route may meet."""
+        fabric, routes = self.fabric, self.routes
+        for flow in _with_circles(fabric, routes).tolist():
+            if _has_loop(fabric, routes, flow, int(self.pairs[0][flow]), int(self.pairs[1][flow])):
+                raise ConformanceError(
+                    f"the route from {self.pair(flow)} is {self.links(routes, flow)}, which goes round in a circle"
+                )
+
+    def routes_to_oneself_are_empty(self) -> None:
+        """A route from a node to itself has no links and takes no time."""
+        sources, destinations = self.pairs
+        own = sources == destinations
+        wrong = own & ((np.diff(self.routes.offsets) > 0) | (self.routes.latencies != 0))
+        for flow in np.flatnonzero(wrong)[:1]:
+            raise ConformanceError(
+                f"the route from {self.pair(flow)} has {self.links(self.routes, flow)} and takes "
+                f"{self.routes.latencies[flow]:g} s; what stays where it is crosses nothing"
             )
 
-
-def routes_to_oneself_are_empty(case: RoutedCase[Any]) -> None:
-    """A route from a node to itself has no links and takes no time."""
-    sources, destinations = case.pairs
-    own = sources == destinations
-    wrong = own & ((np.diff(case.routes.offsets) > 0) | (case.routes.latencies != 0))
-    for flow in np.flatnonzero(wrong)[:1]:
-        raise ConformanceError(
-            f"the route from {case.pair(flow)} has {case.links(case.routes, flow)} and takes "
-            f"{case.routes.latencies[flow]:g} s; what stays where it is crosses nothing"
-        )
-
-
-def routes_take_as_long_as_their_links(case: RoutedCase[Any]) -> None:
-    """The latency of a route is at least that of its links together (where it is split, of the mean path)."""
-    fabric, routes = case.fabric, case.routes
-    if not (np.isfinite(routes.latencies) & (routes.latencies >= 0)).all():
-        raise ConformanceError("the latency of a route is negative or not finite; it is in seconds")
-    least = np.bincount(_flows(routes), _shares(routes) * fabric.latencies[routes.links], len(routes))
-    for flow in np.flatnonzero(routes.latencies < least * (1 - EXACT))[:1]:
-        raise ConformanceError(
-            f"the route from {case.pair(flow)} takes {routes.latencies[flow]:g} s, its links "
-            f"({case.links(routes, flow)}) take {least[flow]:g} s; Fabric.paths adds them up for routes that are paths"
-        )
-
-
-def routes_do_not_depend_on_the_batch(case: RoutedCase[Any]) -> None:
-    """A pair is routed alike whatever it is routed with."""
-    for flow, alone in case.singles:
-        if not _equal(alone, case.routes.select(np.array([flow]))):
+    def routes_take_as_long_as_their_links(self) -> None:
+        """The latency of a route is at least that of its links together (where it is split, of the mean path)."""
+        fabric, routes = self.fabric, self.routes
+        if not (np.isfinite(routes.latencies) & (routes.latencies >= 0)).all():
+            raise ConformanceError("the latency of a route is negative or not finite; it is in seconds")
+        least = np.bincount(_flows(routes), _shares(routes) * fabric.latencies[routes.links], len(routes))
+        for flow in np.flatnonzero(routes.latencies < least * (1 - EXACT))[:1]:
             raise ConformanceError(
-                f"alone, the route from {case.pair(flow)} is {case.links(alone, 0)}; beside {len(case.routes) - 1} "
-                f"others it is {case.links(case.routes, flow)}; choose by the two ends alone, for example by a hash of "
-                "them"
+                f"the route from {self.pair(flow)} takes {routes.latencies[flow]:g} s, its links "
+                f"({self.links(routes, flow)}) take {least[flow]:g} s; Fabric.paths adds them up for routes that are "
+                "paths"
             )
 
+    def routes_do_not_depend_on_the_batch(self) -> None:
+        """A pair is routed alike whatever it is routed with."""
+        for flow, alone in self.singles:
+            if not _equal(alone, self.routes.select(np.array([flow]))):
+                raise ConformanceError(
+                    f"alone, the route from {self.pair(flow)} is {self.links(alone, 0)}; beside {len(self.routes) - 1} "
+                    f"others it is {self.links(self.routes, flow)}; choose by the two ends alone, for example by a "
+                    "hash of them"
+                )
 
-def routes_of_one_pair_are_the_same(case: RoutedCase[Any]) -> None:
-    """Where a router has a ``path``, it is what ``route`` says of that pair alone."""
-    if not speaks_for(type(case.router), "path", "route"):
-        return
-    sources, destinations = (ends.tolist() for ends in case.pairs)
-    for flow, alone in case.singles:
-        path = case.router.path(case.fabric, sources[flow], destinations[flow])
-        if not _equal(path, alone):
-            raise ConformanceError(
-                f"path() from {case.pair(flow)} is {case.links(path, 0)} and takes {path.latencies[0]:g} s, route() is "
-                f"{case.links(alone, 0)} and takes {alone.latencies[0]:g} s; leave path() out where it is not cheaper"
-            )
+    def routes_of_one_pair_are_the_same(self) -> None:
+        """Where a router has a ``path``, it is what ``route`` says of that pair alone."""
+        if not speaks_for(type(self.router), "path", "route"):
+            return
+        sources, destinations = (ends.tolist() for ends in self.pairs)
+        for flow, alone in self.singles:
+            path = self.router.path(self.fabric, sources[flow], destinations[flow])
+            if not _equal(path, alone):
+                raise ConformanceError(
+                    f"path() from {self.pair(flow)} is {self.links(path, 0)} and takes {path.latencies[0]:g} s, "
+                    f"route() is {self.links(alone, 0)} and takes {alone.latencies[0]:g} s; leave path() out where it "
+                    "is not cheaper"
+                )
 
+    def routes_are_deterministic(self) -> None:
+        """A router gives the same answer when it is asked again, and it does not change its arguments."""
+        sources, destinations = (ends.copy() for ends in self.pairs)
+        with seeded(1):
+            again = self.router.route(self.fabric, sources, destinations)
+        if not np.array_equal((sources, destinations), self.pairs):
+            raise ConformanceError("route() changes the arrays it is given; copy what has to change")
+        if _equal(again, self.routes):
+            return
+        for flow in range(len(self.routes)):
+            one = np.array([flow])
+            if not _equal(again.select(one), self.routes.select(one)):
+                raise ConformanceError(
+                    f"asked twice, the route from {self.pair(flow)} is {self.links(self.routes, flow)} and "
+                    f"{self.links(again, flow)}; a router has no state and no random numbers, because routes are kept"
+                )
 
-def routes_are_deterministic(case: RoutedCase[Any]) -> None:
-    """A router gives the same answer when it is asked again, and it does not change its arguments."""
-    sources, destinations = (ends.copy() for ends in case.pairs)
-    with seeded(1):
-        again = case.router.route(case.fabric, sources, destinations)
-    if not np.array_equal((sources, destinations), case.pairs):
-        raise ConformanceError("route() changes the arrays it is given; copy what has to change")
-    if _equal(again, case.routes):
-        return
-    for flow in range(len(case.routes)):
-        one = np.array([flow])
-        if not _equal(again.select(one), case.routes.select(one)):
-            raise ConformanceError(
-                f"asked twice, the route from {case.pair(flow)} is {case.links(case.routes, flow)} and "
-                f"{case.links(again, flow)}; a router has no state and no random numbers, because routes are kept"
-            )
+    def trees_exist_where_offered(self) -> None:
+        """The router has every tree that the fabric offers collectives."""
+        for tree in self.trees:
+            if tree.offered and not isinstance(tree.answer, Routes):
+                text = tree.text(self.fabric)
+                raise ConformanceError(
+                    f"the fabric offers {self.fabric.offers}, yet the router refuses {text}: {tree.answer}"
+                )
+            if isinstance(tree.answer, Routes) and len(tree.answer) != 1:
+                raise ConformanceError(f"{tree.text(self.fabric)} is {len(tree.answer)} flows; a tree is one")
 
+    def trees_reach_exactly_their_leaves(self) -> None:
+        """Every tree joins all its sources, reaches all its destinations, and does nothing else."""
+        for tree, answer, report in self.reports:
+            if report.faults:
+                more = f" (and {len(report.faults) - 1} more faults)" if len(report.faults) > 1 else ""
+                raise ConformanceError(
+                    f"{tree} is {self.links(answer, 0)}: {report.faults[0]}{more}; a tree leads from each "
+                    "source by one path to one node, and from there by one path to each destination"
+                )
 
-def trees_exist_where_offered(case: RoutedCase[Any]) -> None:
-    """The router has every tree that the fabric offers collectives."""
-    for tree in case.trees:
-        if tree.offered and not isinstance(tree.answer, Routes):
-            text = tree.text(case.fabric)
-            raise ConformanceError(
-                f"the fabric offers {case.fabric.offers}, yet the router refuses {text}: {tree.answer}"
-            )
-        if isinstance(tree.answer, Routes) and len(tree.answer) != 1:
-            raise ConformanceError(f"{tree.text(case.fabric)} is {len(tree.answer)} flows; a tree is one")
+    def trees_branch_only_where_they_can(self) -> None:
+        """A tree joins only where the fabric says that a node ``reduces``, and branches only where it ``copies``."""
+        for tree, answer, report in self.reports:
+            if report.stuck:
+                raise ConformanceError(
+                    f"{tree} is {self.links(answer, 0)}, but {report.stuck[0]}; say so in the fabric's "
+                    "copies and reduces, or raise UnsupportedError for the tree"
+                )
 
-
-def trees_reach_exactly_their_leaves(case: RoutedCase[Any]) -> None:
-    """Every tree joins all its sources, reaches all its destinations, and does nothing else."""
-    for tree, answer, report in case.reports:
-        if report.faults:
-            more = f" (and {len(report.faults) - 1} more faults)" if len(report.faults) > 1 else ""
-            raise ConformanceError(
-                f"{tree} is {case.links(answer, 0)}: {report.faults[0]}{more}; a tree leads from each "
-                "source by one path to one node, and from there by one path to each destination"
-            )
-
-
-def trees_branch_only_where_they_can(case: RoutedCase[Any]) -> None:
-    """A tree joins only where the fabric says that a node ``reduces``, and branches only where it ``copies``."""
-    for tree, answer, report in case.reports:
-        if report.stuck:
-            raise ConformanceError(
-                f"{tree} is {case.links(answer, 0)}, but {report.stuck[0]}; say so in the fabric's "
-                "copies and reduces, or raise UnsupportedError for the tree"
-            )
-
-
-def trees_take_as_long_as_their_deepest_branch(case: RoutedCase[Any]) -> None:
-    """The latency of a tree is at least that of its longest way up and its longest way down."""
-    for tree, answer, report in case.reports:
-        seconds = answer.latencies[0]
-        if not report.faults and seconds < report.latency * (1 - EXACT):
-            raise ConformanceError(f"{tree} takes {seconds:g} s; its deepest branch takes {report.latency:g} s")
-
-
-ROUTES = checks_in(__name__)
+    def trees_take_as_long_as_their_deepest_branch(self) -> None:
+        """The latency of a tree is at least that of its longest way up and its longest way down."""
+        for tree, answer, report in self.reports:
+            seconds = answer.latencies[0]
+            if not report.faults and seconds < report.latency * (1 - EXACT):
+                raise ConformanceError(f"{tree} takes {seconds:g} s; its deepest branch takes {report.latency:g} s")
 
 
 @frozen(eq=False, kw_only=True)
@@ -356,15 +346,12 @@ class RouterCase(RoutedCase[Router]):
         return f"{describe(self.subject)} on {self.fabric.name}"
 
 
-ROUTER = (*COMMON, *ROUTES)
-
-
 def check_router(
     router: Router, fabric: Fabric, *, plugin: object = None, expected_failures: Mapping[str, str] = NOTHING
 ) -> None:
     """Check ``router`` on ``fabric``; see ``check_topology``."""
     case = RouterCase(subject=router, fabric=fabric, plugin=plugin)
-    check_all("router", case, ROUTER, expected_failures)
+    check_all("router", case, expected_failures)
 
 
 def _shares(routes: Routes) -> FloatArray:

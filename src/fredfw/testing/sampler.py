@@ -11,9 +11,9 @@ from attrs import field, frozen
 
 from fredfw.experiment.study import samplers
 from fredfw.plugin.sampler import Sampler, SearchSpace, Told, Trial
-from fredfw.testing.common import COMMON, Case, twin
-from fredfw.testing.conformance import NOTHING, ConformanceError, check_all, checks_in, seeded
-from fredfw.testing.process import digest, is_the_same_in_another_process
+from fredfw.testing.common import twin
+from fredfw.testing.conformance import NOTHING, ConformanceError, check_all, seeded
+from fredfw.testing.process import Elsewhere, digest
 
 _MOST = 1000
 
@@ -44,7 +44,7 @@ def _or_standard(given: Sequence[SearchSpace]) -> Sequence[SearchSpace]:
 
 
 @frozen(eq=False, kw_only=True)
-class SamplerCase(Case[Sampler]):
+class SamplerCase(Elsewhere[Sampler]):
     """A sampler, and the small spaces that it searches."""
 
     shows: ClassVar[str] = "what it asks for"
@@ -59,6 +59,30 @@ class SamplerCase(Case[Sampler]):
     def observed(self) -> str:
         """See ``Case.observed``."""
         return digest(f"{one.point} {one.rung}" for _, asked in self.searches for one in asked)
+
+    def asks_for_points(self) -> None:
+        """Searches ask for points of the space, one at least, and end."""
+        for space, asked in self.searches:
+            if not asked:
+                raise ConformanceError(f"a search of {len(space)} points asks for none of them")
+
+    def ends_where_nothing_fits(self) -> None:
+        """A search ends where no point has a result."""
+        for space in self.spaces:
+            search(self.subject, space, feasible=False)
+
+    def is_deterministic(self) -> None:
+        """It asks for the same when it is started again, with other random numbers, and so does an equal instance."""
+        for seed, (space, asked) in enumerate(self.searches):
+            for sampler in (self.subject, twin(self.subject)):
+                with seeded(seed):
+                    again = search(sampler, space)
+                if again != asked:
+                    raise ConformanceError(
+                        f"started twice, it asks for other points of {len(space)}; random numbers come from a "
+                        "generator of its own with a seed among the fields, and what was told is kept in the Search, "
+                        "not in the Sampler"
+                    )
 
 
 def search(sampler: Sampler, space: SearchSpace, *, feasible: bool = True) -> list[Trial]:
@@ -80,35 +104,6 @@ def search(sampler: Sampler, space: SearchSpace, *, feasible: bool = True) -> li
     raise ConformanceError(f"a search of {len(space)} points asks {_MOST} times; it must end and return nothing then")
 
 
-def asks_for_points(case: SamplerCase) -> None:
-    """Searches ask for points of the space, one at least, and end."""
-    for space, asked in case.searches:
-        if not asked:
-            raise ConformanceError(f"a search of {len(space)} points asks for none of them")
-
-
-def ends_where_nothing_fits(case: SamplerCase) -> None:
-    """A search ends where no point has a result."""
-    for space in case.spaces:
-        search(case.subject, space, feasible=False)
-
-
-def is_deterministic(case: SamplerCase) -> None:
-    """It asks for the same when it is started again, with other random numbers, and so does an equal instance."""
-    for seed, (space, asked) in enumerate(case.searches):
-        for sampler in (case.subject, twin(case.subject)):
-            with seeded(seed):
-                again = search(sampler, space)
-            if again != asked:
-                raise ConformanceError(
-                    f"started twice, it asks for other points of {len(space)}; random numbers come from a generator of "
-                    "its own with a seed among the fields, and what was told is kept in the Search, not in the Sampler"
-                )
-
-
-SAMPLER = (*COMMON, *checks_in(__name__), is_the_same_in_another_process)
-
-
 def check_sampler(
     sampler: Sampler,
     *,
@@ -118,4 +113,4 @@ def check_sampler(
 ) -> None:
     """Check a configured sampler on searches of ``spaces``, or else of the kit's own; see ``check_topology``."""
     case = SamplerCase(subject=sampler, plugin=plugin, spaces=spaces)
-    check_all("sampler", case, SAMPLER, expected_failures)
+    check_all("sampler", case, expected_failures)

@@ -13,10 +13,9 @@ from attrs import evolve, field, frozen
 
 from fredfw.fabric import Fabric
 from fredfw.simulation import ActiveFlows, Dynamics, Incidence, SharingPolicy, StatefulSharing, answers, max_min
-from fredfw.testing.common import COMMON, Case
-from fredfw.testing.conformance import EXACT, NOTHING, ConformanceError, check_all, checks_in, seeded
+from fredfw.testing.conformance import EXACT, NOTHING, ConformanceError, check_all, seeded
 from fredfw.testing.fabrics import or_standard
-from fredfw.testing.process import digest, is_the_same_in_another_process
+from fredfw.testing.process import Elsewhere, digest
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
 _CLASSES = 3
@@ -85,7 +84,7 @@ class Endless:
 
 
 @frozen(eq=False, kw_only=True)
-class SharingCase(Case[SharingPolicy]):
+class SharingCase(Elsewhere[SharingPolicy]):
     """A policy and the small fabrics whose links it is to share."""
 
     shows: ClassVar[str] = "what flows get"
@@ -109,198 +108,186 @@ class SharingCase(Case[SharingPolicy]):
         """See ``Case.observed``."""
         return digest(one.rates for one in self.shared)
 
+    def rates_are_numbers(self) -> None:
+        """There is a rate for every flow, not negative; finite where it has links, else its cap."""
+        for one in self.shared:
+            crosses = np.diff(one.incidence.offsets) > 0
+            if (
+                one.rates.shape != (len(one.incidence),)
+                or (one.rates < 0).any()
+                or not np.isfinite(one.rates[crosses]).all()
+            ):
+                raise ConformanceError(f"{one} get the rates {one.rates}; one each, finite and not negative")
+            if not np.array_equal(one.rates[~crosses], _caps(one.incidence)[~crosses]):
+                raise ConformanceError("a flow without links runs at its cap, or at an infinite rate where it has none")
 
-def rates_are_numbers(case: SharingCase) -> None:
-    """There is a rate for every flow, not negative; finite where it has links, else its cap."""
-    for one in case.shared:
-        crosses = np.diff(one.incidence.offsets) > 0
-        if (
-            one.rates.shape != (len(one.incidence),)
-            or (one.rates < 0).any()
-            or not np.isfinite(one.rates[crosses]).all()
-        ):
-            raise ConformanceError(f"{one} get the rates {one.rates}; one each, finite and not negative")
-        if not np.array_equal(one.rates[~crosses], _caps(one.incidence)[~crosses]):
-            raise ConformanceError("a flow without links runs at its cap, or at an infinite rate where it has none")
-
-
-def capacity_is_never_exceeded(case: SharingCase) -> None:
-    """No link carries more than its capacity, and no flow is faster than its cap."""
-    for one in case.shared:
-        for link in np.flatnonzero(one.load > one.capacities * (1 + EXACT))[:1]:
-            raise ConformanceError(
-                f"of {one}, {_crossing(one, link)} cross {one.fabric.link_name(int(link))} and put "
-                f"{one.load[link]:g} B/s on its {one.capacities[link]:g} B/s; a flow loads a link with its rate "
-                "times its coefficient"
-            )
-        for flow in np.flatnonzero(one.rates > _caps(one.incidence) * (1 + EXACT))[:1]:
-            raise ConformanceError(f"flow {flow} runs at {one.rates[flow]:g} B/s, over its cap in Incidence.caps")
-
-
-def no_capacity_is_wasted(case: SharingCase) -> None:
-    """No flow could be faster: a link on its way is full, or it is at its cap, or it makes way for a higher class."""
-    for one in case.shared:
-        incidence = one.incidence
-        full = one.load >= one.capacities * (1 - EXACT)
-        held = np.bincount(incidence.flows, full[incidence.links], len(incidence)) > 0
-        held |= one.rates >= _caps(incidence) * (1 - EXACT)
-        held |= _makes_way(one)
-        for flow in np.flatnonzero(~held)[:1]:
-            raise ConformanceError(
-                f"of {one}, flow {flow} (class {incidence.priorities[flow]}) runs at {one.rates[flow]:g} B/s and "
-                "could be faster: no link on its way is full, it is below its cap, and it does not stand still for a "
-                "running flow of a higher class that it meets"
-            )
-
-
-def somebody_moves(case: SharingCase) -> None:
-    """Where flows cross no closed link, one of them has a rate: otherwise the simulation would never end."""
-    for one in case.shared:
-        closed = np.bincount(one.incidence.flows, one.capacities[one.incidence.links] == 0, len(one.incidence)) > 0
-        if not closed.all() and not (one.rates > 0).any():
-            raise ConformanceError(f"of {one}, none has a rate; they would wait for ever")
-
-
-def order_does_not_matter(case: SharingCase) -> None:
-    """The same flows in another order get the same rates."""
-    random = np.random.default_rng(1)
-    for one in case.shared:
-        order = random.permutation(len(one.incidence))
-        rates = case.rates(permuted(one.incidence, order), one.capacities, one.fabric)
-        for place in np.flatnonzero(~np.isclose(rates, one.rates[order], rtol=EXACT, atol=0))[:1]:
-            raise ConformanceError(
-                f"of {one}, flow {order[place]} gets {one.rates[order][place]:g} B/s, and {rates[place]:g} B/s "
-                "where the same flows come in another order; rates must not depend on their numbers"
-            )
-
-
-def is_local_if_it_says_so(case: SharingCase) -> None:
-    """Where it says that it is local, flows get the same rates without those that share no links with them."""
-    for one in case.shared if case.subject.local else ():
-        for flow in range(len(one.incidence)):
-            links = one.incidence.links[one.incidence.offsets[flow] : one.incidence.offsets[flow + 1]]
-            reached = one.incidence.reach(np.isin(np.arange(len(one.fabric.bandwidths)), links))
-            rates = case.rates(one.incidence.select(reached), one.capacities, one.fabric)
-            if not np.allclose(rates, one.rates[reached], rtol=EXACT, atol=0):
-                others = int(reached.sum()) - 1
+    def capacity_is_never_exceeded(self) -> None:
+        """No link carries more than its capacity, and no flow is faster than its cap."""
+        for one in self.shared:
+            for link in np.flatnonzero(one.load > one.capacities * (1 + EXACT))[:1]:
                 raise ConformanceError(
-                    f"of {one}, flow {flow} and the {others} that share links with it, directly or through "
-                    "others, get other rates without the rest; leave out `local = True`"
+                    f"of {one}, {_crossing(one, link)} cross {one.fabric.link_name(int(link))} and put "
+                    f"{one.load[link]:g} B/s on its {one.capacities[link]:g} B/s; a flow loads a link with its rate "
+                    "times its coefficient"
+                )
+            for flow in np.flatnonzero(one.rates > _caps(one.incidence) * (1 + EXACT))[:1]:
+                raise ConformanceError(f"flow {flow} runs at {one.rates[flow]:g} B/s, over its cap in Incidence.caps")
+
+    def no_capacity_is_wasted(self) -> None:
+        """No flow could be faster: a link on its way is full, it is at its cap, or it makes way for a higher class."""
+        for one in self.shared:
+            incidence = one.incidence
+            full = one.load >= one.capacities * (1 - EXACT)
+            held = np.bincount(incidence.flows, full[incidence.links], len(incidence)) > 0
+            held |= one.rates >= _caps(incidence) * (1 - EXACT)
+            held |= _makes_way(one)
+            for flow in np.flatnonzero(~held)[:1]:
+                raise ConformanceError(
+                    f"of {one}, flow {flow} (class {incidence.priorities[flow]}) runs at {one.rates[flow]:g} B/s and "
+                    "could be faster: no link on its way is full, it is below its cap, and it does not stand still for "
+                    "a running flow of a higher class that it meets"
                 )
 
+    def somebody_moves(self) -> None:
+        """Where flows cross no closed link, one of them has a rate: otherwise the simulation would never end."""
+        for one in self.shared:
+            closed = np.bincount(one.incidence.flows, one.capacities[one.incidence.links] == 0, len(one.incidence)) > 0
+            if not closed.all() and not (one.rates > 0).any():
+                raise ConformanceError(f"of {one}, none has a rate; they would wait for ever")
 
-def is_max_min_in_a_class_if_it_says_so(case: SharingCase) -> None:
-    """Where it says so, flows that are all of one class get the max-min fair rates."""
-    for one in case.shared if answers.max_min_in_class(case.subject) else ():
-        if len(np.unique(one.incidence.priorities)) > 1:
-            continue
-        fair = max_min(one.incidence, one.capacities)
-        for flow in np.flatnonzero(~np.isclose(one.rates, fair, rtol=EXACT, atol=0))[:1]:
-            raise ConformanceError(
-                f"of {one}, all of one class, flow {flow} gets {one.rates[flow]:g} B/s, and {fair[flow]:g} B/s "
-                "are max-min fair; leave out `max_min_in_class = True`"
+    def order_does_not_matter(self) -> None:
+        """The same flows in another order get the same rates."""
+        random = np.random.default_rng(1)
+        for one in self.shared:
+            order = random.permutation(len(one.incidence))
+            rates = self.rates(permuted(one.incidence, order), one.capacities, one.fabric)
+            for place in np.flatnonzero(~np.isclose(rates, one.rates[order], rtol=EXACT, atol=0))[:1]:
+                raise ConformanceError(
+                    f"of {one}, flow {order[place]} gets {one.rates[order][place]:g} B/s, and {rates[place]:g} B/s "
+                    "where the same flows come in another order; rates must not depend on their numbers"
+                )
+
+    def is_local_if_it_says_so(self) -> None:
+        """Where it says that it is local, flows get the same rates without those that share no links with them."""
+        for one in self.shared if self.subject.local else ():
+            for flow in range(len(one.incidence)):
+                links = one.incidence.links[one.incidence.offsets[flow] : one.incidence.offsets[flow + 1]]
+                reached = one.incidence.reach(np.isin(np.arange(len(one.fabric.bandwidths)), links))
+                rates = self.rates(one.incidence.select(reached), one.capacities, one.fabric)
+                if not np.allclose(rates, one.rates[reached], rtol=EXACT, atol=0):
+                    others = int(reached.sum()) - 1
+                    raise ConformanceError(
+                        f"of {one}, flow {flow} and the {others} that share links with it, directly or through "
+                        "others, get other rates without the rest; leave out `local = True`"
+                    )
+
+    def is_max_min_in_a_class_if_it_says_so(self) -> None:
+        """Where it says so, flows that are all of one class get the max-min fair rates."""
+        for one in self.shared if answers.max_min_in_class(self.subject) else ():
+            if len(np.unique(one.incidence.priorities)) > 1:
+                continue
+            fair = max_min(one.incidence, one.capacities)
+            for flow in np.flatnonzero(~np.isclose(one.rates, fair, rtol=EXACT, atol=0))[:1]:
+                raise ConformanceError(
+                    f"of {one}, all of one class, flow {flow} gets {one.rates[flow]:g} B/s, and {fair[flow]:g} B/s "
+                    "are max-min fair; leave out `max_min_in_class = True`"
+                )
+
+    def is_deterministic(self) -> None:
+        """The policy gives the same answer when it is asked again, and it does not change its arguments."""
+        for seed, one in enumerate(self.shared):
+            incidence = one.incidence
+            capacities = one.capacities.copy()
+            given = (incidence.links, incidence.offsets, incidence.priorities)
+            before = digest(given)
+            with seeded(seed):
+                again = self.subject.rates(incidence, capacities, one.fabric)
+            if not np.array_equal(again, one.rates):
+                raise ConformanceError(f"asked twice, {one} get different rates; a policy keeps nothing between calls")
+            if not np.array_equal(capacities, one.capacities) or digest(given) != before:
+                raise ConformanceError("rates() changes the arrays it is given; copy what has to change")
+
+    def rates_in_time_fit_the_links(self) -> None:
+        """A policy with state gives each flow a rate that is a number; no link carries more than its capacity."""
+        for policy, one in _endless(self):
+            for rates in one.course(policy.begin(one.fabric)):
+                if rates.shape != (len(one.flows),) or not (np.isfinite(rates) & (rates >= 0)).all():
+                    raise ConformanceError(f"{one} get the rates {rates}; one each, finite and not negative")
+                load = one.flows.incidence.load(rates, len(one.fabric.bandwidths))
+                for link in np.flatnonzero(load > one.fabric.bandwidths * (1 + EXACT))[:1]:
+                    raise ConformanceError(
+                        f"{one} put {load[link]:g} B/s on {one.fabric.link_name(int(link))}, which carries "
+                        f"{one.fabric.bandwidths[link]:g} B/s"
+                    )
+
+    def order_does_not_matter_in_time(self) -> None:
+        """With a policy with state, the same flows with other numbers get the same rates at all times."""
+        random = np.random.default_rng(2)
+        for policy, one in _endless(self):
+            order = random.permutation(len(one.flows))
+            flows = evolve(
+                one.flows, incidence=permuted(one.flows.incidence, order), latencies=one.flows.latencies[order]
             )
+            other = Endless(one.fabric, flows)
+            courses = (each.course(policy.begin(one.fabric)) for each in (one, other))
+            for rates, again in zip(*courses, strict=False):
+                if not np.allclose(again, rates[order], rtol=_ALIKE, atol=_ALIKE * rates.max()):
+                    raise ConformanceError(
+                        f"{one} get other rates where the same flows have other numbers; rates must not depend on "
+                        "numbers or on their order"
+                    )
 
+    def simulations_are_apart(self) -> None:
+        """Of a policy with state, each simulation goes the same way, also while another one runs."""
+        for policy, one in _endless(self):
+            alone = list(one.course(policy.begin(one.fabric)))
+            for first, second, rates in zip(
+                *(one.course(policy.begin(one.fabric)) for _ in range(2)), alone, strict=False
+            ):
+                if not (np.array_equal(first, rates) and np.array_equal(second, rates)):
+                    raise ConformanceError(
+                        f"{one} get other rates in another simulation; begin() returns a state of its own each time, "
+                        "and nothing is kept elsewhere"
+                    )
 
-def is_deterministic(case: SharingCase) -> None:
-    """The policy gives the same answer when it is asked again, and it does not change its arguments."""
-    for seed, one in enumerate(case.shared):
-        incidence = one.incidence
-        capacities = one.capacities.copy()
-        given = (incidence.links, incidence.offsets, incidence.priorities)
-        before = digest(given)
-        with seeded(seed):
-            again = case.subject.rates(incidence, capacities, one.fabric)
-        if not np.array_equal(again, one.rates):
-            raise ConformanceError(f"asked twice, {one} get different rates; a policy keeps nothing between calls")
-        if not np.array_equal(capacities, one.capacities) or digest(given) != before:
-            raise ConformanceError("rates() changes the arrays it is given; copy what has to change")
+    def a_copy_goes_on_alike(self) -> None:
+        """The state of a simulation can be pickled, and what comes back goes on alike."""
+        for policy, one in _endless(self):
+            dynamics, now = policy.begin(one.fabric), 0.0
+            for _ in range(_QUESTIONS // 2):
+                _, until = one.ask(dynamics, now)
+                now = until if math.isfinite(until) else now
+            try:
+                copy = pickle.loads(pickle.dumps(dynamics))
+            except Exception as error:
+                raise ConformanceError(f"the state of a simulation cannot be pickled: {error}") from error
+            for rates, again in zip(*(one.course(each, now=now) for each in (dynamics, copy)), strict=False):
+                if not np.array_equal(rates, again):
+                    raise ConformanceError(f"{one} get other rates from a copy of the state; pickle all of it")
 
-
-def rates_in_time_fit_the_links(case: SharingCase) -> None:
-    """A policy with state gives each flow a rate that is a number; no link carries more than its capacity."""
-    for policy, one in _endless(case):
-        for rates in one.course(policy.begin(one.fabric)):
-            if rates.shape != (len(one.flows),) or not (np.isfinite(rates) & (rates >= 0)).all():
-                raise ConformanceError(f"{one} get the rates {rates}; one each, finite and not negative")
-            load = one.flows.incidence.load(rates, len(one.fabric.bandwidths))
-            for link in np.flatnonzero(load > one.fabric.bandwidths * (1 + EXACT))[:1]:
+    def converges_if_it_says_so(self) -> None:
+        """Where a policy with state says that it converges, two flows that meet come to within 2 % of ``rates``."""
+        for policy, fabric in _with_state(self):
+            ends = _ends(fabric)
+            if not policy.converges or not ends:
+                continue
+            one, both = (Endless(fabric, _between(fabric, *np.array(pairs).T)) for pairs in (ends[:1], ends))
+            flows = both.flows
+            dynamics, now = policy.begin(fabric), 0.0
+            for _ in range(_QUESTIONS):  # the first is there before the other
+                _, until = one.ask(dynamics, now)
+                now = until if until < math.inf else now + 1.0
+            stable = policy.rates(flows.incidence, fabric.bandwidths.copy(), fabric)
+            for _ in range(_PATIENCE // _WINDOW):
+                rates, now = both.mean(dynamics, now)
+                far = float(np.abs(rates / stable - 1).max())
+                if far <= _CLOSE or now == math.inf:
+                    break
+            if far > _CLOSE:
                 raise ConformanceError(
-                    f"{one} put {load[link]:g} B/s on {one.fabric.link_name(int(link))}, which carries "
-                    f"{one.fabric.bandwidths[link]:g} B/s"
+                    f"{both} are still {100 * far:.3g} % away from what rates() returns for them, after up to "
+                    f"{_PATIENCE} questions; leave out `converges = True`, or have rates() return what they come to"
                 )
-
-
-def order_does_not_matter_in_time(case: SharingCase) -> None:
-    """With a policy with state, the same flows with other numbers get the same rates at all times."""
-    random = np.random.default_rng(2)
-    for policy, one in _endless(case):
-        order = random.permutation(len(one.flows))
-        flows = evolve(one.flows, incidence=permuted(one.flows.incidence, order), latencies=one.flows.latencies[order])
-        other = Endless(one.fabric, flows)
-        courses = (each.course(policy.begin(one.fabric)) for each in (one, other))
-        for rates, again in zip(*courses, strict=False):
-            if not np.allclose(again, rates[order], rtol=_ALIKE, atol=_ALIKE * rates.max()):
-                raise ConformanceError(
-                    f"{one} get other rates where the same flows have other numbers; rates must not depend on "
-                    "numbers or on their order"
-                )
-
-
-def simulations_are_apart(case: SharingCase) -> None:
-    """Of a policy with state, each simulation goes the same way, also while another one runs."""
-    for policy, one in _endless(case):
-        alone = list(one.course(policy.begin(one.fabric)))
-        for first, second, rates in zip(*(one.course(policy.begin(one.fabric)) for _ in range(2)), alone, strict=False):
-            if not (np.array_equal(first, rates) and np.array_equal(second, rates)):
-                raise ConformanceError(
-                    f"{one} get other rates in another simulation; begin() returns a state of its own each time, "
-                    "and nothing is kept elsewhere"
-                )
-
-
-def a_copy_goes_on_alike(case: SharingCase) -> None:
-    """The state of a simulation can be pickled, and what comes back goes on alike."""
-    for policy, one in _endless(case):
-        dynamics, now = policy.begin(one.fabric), 0.0
-        for _ in range(_QUESTIONS // 2):
-            _, until = one.ask(dynamics, now)
-            now = until if math.isfinite(until) else now
-        try:
-            copy = pickle.loads(pickle.dumps(dynamics))
-        except Exception as error:
-            raise ConformanceError(f"the state of a simulation cannot be pickled: {error}") from error
-        for rates, again in zip(*(one.course(each, now=now) for each in (dynamics, copy)), strict=False):
-            if not np.array_equal(rates, again):
-                raise ConformanceError(f"{one} get other rates from a copy of the state; pickle all of it")
-
-
-def converges_if_it_says_so(case: SharingCase) -> None:
-    """Where a policy with state says that it converges, two flows that meet come to within 2 % of ``rates``."""
-    for policy, fabric in _with_state(case):
-        ends = _ends(fabric)
-        if not policy.converges or not ends:
-            continue
-        one, both = (Endless(fabric, _between(fabric, *np.array(pairs).T)) for pairs in (ends[:1], ends))
-        flows = both.flows
-        dynamics, now = policy.begin(fabric), 0.0
-        for _ in range(_QUESTIONS):  # the first is there before the other
-            _, until = one.ask(dynamics, now)
-            now = until if until < math.inf else now + 1.0
-        stable = policy.rates(flows.incidence, fabric.bandwidths.copy(), fabric)
-        for _ in range(_PATIENCE // _WINDOW):
-            rates, now = both.mean(dynamics, now)
-            far = float(np.abs(rates / stable - 1).max())
-            if far <= _CLOSE or now == math.inf:
-                break
-        if far > _CLOSE:
-            raise ConformanceError(
-                f"{both} are still {100 * far:.3g} % away from what rates() returns for them, after up to "
-                f"{_PATIENCE} questions; leave out `converges = True`, or have rates() return what they come to"
-            )
-
-
-SHARING = (*COMMON, *checks_in(__name__), is_the_same_in_another_process)
 
 
 def check_sharing_policy(
@@ -312,7 +299,7 @@ def check_sharing_policy(
 ) -> None:
     """Check a configured sharing policy, on ``fabrics`` or else on small ones of the kit; see ``check_topology``."""
     case = SharingCase(subject=policy, plugin=plugin, fabrics=fabrics)
-    check_all("sharing policy", case, SHARING, expected_failures)
+    check_all("sharing policy", case, expected_failures)
 
 
 def _cases(fabric: Fabric) -> Iterator[tuple[Incidence, FloatArray]]:

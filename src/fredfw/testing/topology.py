@@ -17,10 +17,10 @@ from fredfw.plugin.answers import built
 from fredfw.simulation import Incidence, answers, lower_bound
 from fredfw.simulation.sharing import sharing_of
 from fredfw.testing.collective import simulate
-from fredfw.testing.common import COMMON, twin
-from fredfw.testing.conformance import EXACT, NOTHING, ConformanceError, check_all, checks_in, seeded
-from fredfw.testing.process import digest, is_the_same_in_another_process
-from fredfw.testing.routes import ROUTES, RoutedCase
+from fredfw.testing.common import twin
+from fredfw.testing.conformance import EXACT, NOTHING, ConformanceError, check_all, seeded
+from fredfw.testing.process import Elsewhere, digest
+from fredfw.testing.routes import RoutedCase
 from fredfw.typing import BoolArray, IntArray
 
 _NODES = ("kinds", "coordinates", "copies", "reduces")
@@ -30,7 +30,7 @@ _Found = tuple[float, str]  # a figure, and where it was found
 
 
 @frozen(eq=False, kw_only=True)
-class TopologyCase(RoutedCase[Topology]):
+class TopologyCase(RoutedCase[Topology], Elsewhere[Topology]):
     """A topology, built once."""
 
     shows: ClassVar[str] = "the fabric that is built"
@@ -52,23 +52,128 @@ class TopologyCase(RoutedCase[Topology]):
         arrays = [getattr(fabric, name) for name in _ARRAYS]
         return digest([*arrays, _said(fabric), names, routes.offsets, routes.links])
 
+    def build_is_pure(self) -> None:
+        """Two builds, also of an equal instance, give equal fabrics and change nothing."""
+        before = configure.unstructure(self.subject)
+        for seed, topology in enumerate((self.subject, twin(self.subject))):
+            with seeded(seed):
+                again = built(topology)
+            for name in _ARRAYS:
+                one, other = getattr(self.fabric, name), getattr(again, name)
+                if not np.array_equal(one, other):
+                    raise ConformanceError(f"two builds differ in their {name}{_where(one, other)}; {_PURE}")
+            said = _said(again)
+            for name, one in _said(self.fabric).items():
+                if one != said[name]:
+                    raise ConformanceError(f"two builds differ in their {name}: {one!r} and {said[name]!r}; {_PURE}")
+        if configure.unstructure(self.subject) != before:
+            raise ConformanceError(f"build() changes the fields of the topology; {_PURE}")
 
-def build_is_pure(case: TopologyCase) -> None:
-    """Two builds, also of an equal instance, give equal fabrics and change nothing."""
-    before = configure.unstructure(case.subject)
-    for seed, topology in enumerate((case.subject, twin(case.subject))):
-        with seeded(seed):
-            again = built(topology)
-        for name in _ARRAYS:
-            one, other = getattr(case.fabric, name), getattr(again, name)
-            if not np.array_equal(one, other):
-                raise ConformanceError(f"two builds differ in their {name}{_where(one, other)}; {_PURE}")
-        said = _said(again)
-        for name, one in _said(case.fabric).items():
-            if one != said[name]:
-                raise ConformanceError(f"two builds differ in their {name}: {one!r} and {said[name]!r}; {_PURE}")
-    if configure.unstructure(case.subject) != before:
-        raise ConformanceError(f"build() changes the fields of the topology; {_PURE}")
+    def capacities_are_positive_and_finite(self) -> None:
+        """Every link has a positive, finite bandwidth, and a finite latency and energy that are not negative."""
+        fabric = self.fabric
+        for what, values, fine in (
+            ("bandwidth", fabric.bandwidths, fabric.bandwidths > 0),
+            ("latency", fabric.latencies, fabric.latencies >= 0),
+            ("energy", fabric.energies, fabric.energies >= 0),
+        ):
+            for link in np.flatnonzero(~(fine & np.isfinite(values)))[:1]:
+                raise ConformanceError(
+                    f"{fabric.link_name(int(link))} has {what} {values[link]}; leave a link out that carries nothing"
+                )
+
+    def is_connected(self) -> None:
+        """There is a directed path from every NPU, controller and memory to every other."""
+        fabric = self.fabric
+        if not len(fabric.npus):
+            raise ConformanceError("there is no NPU; give nodes that compute the kind NodeKind.NPU")
+        ends = np.flatnonzero(fabric.kinds != NodeKind.SWITCH)
+        start = int(fabric.npus[0])
+        for near, far, there in ((fabric.sources, fabric.destinations, 1), (fabric.destinations, fabric.sources, -1)):
+            missing = ends[~_reached(len(fabric.kinds), near, far, start)[ends]]
+            if missing.size:
+                path = " to ".join([fabric.node_name(start), fabric.node_name(int(missing[0]))][::there])
+                more = f" (nor for {len(missing) - 1} other nodes)" if len(missing) > 1 else ""
+                raise ConformanceError(
+                    f"there is no path from {path}{more}; links are directed, a cable is one each way"
+                )
+
+    def capacity_is_symmetric(self) -> None:
+        """Two neighbours have the same bandwidth each way."""
+        fabric = self.fabric
+        nodes = len(fabric.kinds)
+        keys, link = np.unique(fabric.sources * nodes + fabric.destinations, return_inverse=True)
+        capacity = np.bincount(link, fabric.bandwidths, len(keys))
+        source, destination = np.divmod(keys, nodes)
+        back = destination * nodes + source
+        place = np.minimum(np.searchsorted(keys, back), len(keys) - 1)
+        backward = np.where(keys[place] == back, capacity[place], 0.0)
+        for one in np.flatnonzero(~np.isclose(capacity, backward, rtol=EXACT, atol=0))[:1]:
+            near, far = fabric.node_name(int(source[one])), fabric.node_name(int(destination[one]))
+            raise ConformanceError(
+                f"{near} sends {capacity[one]:g} B/s to {far} and gets {backward[one]:g} B/s back; {_ON_PURPOSE}"
+            )
+
+    def latency_is_symmetric(self) -> None:
+        """The route there takes as long as the route back."""
+        there, back = np.split(self.routes.latencies, 2)
+        for flow in np.flatnonzero(~np.isclose(there, back, rtol=EXACT, atol=0))[:1]:
+            raise ConformanceError(
+                f"from {self.pair(int(flow))} a route takes {there[flow]:g} s, back it takes {back[flow]:g} s; "
+                f"{_ON_PURPOSE}"
+            )
+
+    def levels_are_a_full_product(self) -> None:
+        """Levels come with coordinates, and coordinates with levels; ``Fabric`` checks that NPUs fill all positions."""
+        fabric = self.fabric
+        if (fabric.coordinates is None) != (not fabric.levels):
+            given = "levels without coordinates" if fabric.levels else "coordinates without levels"
+            raise ConformanceError(f"there are {given}, of which algorithms see nothing; give both or neither")
+
+    def levels_promise_no_more_than_the_links(self) -> None:
+        """No level has more bandwidth per member than the links of an NPU."""
+        fabric = self.fabric
+        for number, level in enumerate(fabric.levels):
+            if level.size < 2:
+                continue
+            for ends, verb in ((fabric.sources, "send"), (fabric.destinations, "receive")):
+                own = np.bincount(ends, fabric.bandwidths, len(fabric.kinds))[fabric.npus]
+                for npu in np.flatnonzero(own < level.bandwidth * (1 - EXACT))[:1]:
+                    raise ConformanceError(
+                        f"level {number} promises each member {level.bandwidth:g} B/s, but the links of "
+                        f"{fabric.node_name(int(fabric.npus[npu]))} together {verb} {own[npu]:g} B/s"
+                    )
+
+    def levels_are_as_fast_as_they_say(self) -> None:
+        """With all NPUs sending along a level at once, the slowest flow and the longest route are what it says."""
+        fabric = self.fabric
+        for number, shifts in _shifts(fabric):
+            level = fabric.levels[number]
+            rates, latencies = zip(*(_extremes(self, step, *ends) for step, ends in shifts.items()), strict=True)
+            rate, where = min(rates, key=itemgetter(0))
+            if not np.isclose(rate, level.bandwidth, rtol=EXACT, atol=0):
+                raise ConformanceError(
+                    f"level {number} promises each member {level.bandwidth:g} B/s; {where} the rate is {rate:g} B/s, "
+                    "and nowhere less"
+                )
+            latency, where = max(latencies, key=itemgetter(0))
+            if not np.isclose(latency, level.latency, rtol=EXACT, atol=0):
+                raise ConformanceError(
+                    f"level {number} says that its latency is {level.latency:g} s; {where} a route takes {latency:g} "
+                    "s, and nowhere more"
+                )
+
+    def carries_a_collective(self) -> None:
+        """A ring all-gather among the first NPUs ends, admitted and shared as the fabric wants, and beats no bound."""
+        members: IntArray = np.arange(min(len(self.fabric.npus), _TRIED))
+        if len(members) < 2:
+            return
+        request = CollectiveRequest(Pattern.ALL_GATHER, len(members), 1e9)
+        schedule = ring_schedule(request.pattern, request.size, members[:, None])
+        seconds = simulate(self.fabric, schedule, members)[0]
+        bound = lower_bound(self.fabric, request, members).seconds
+        if not bound * (1 - EXACT) <= seconds < np.inf:
+            raise ConformanceError(f"a ring all-gather takes {seconds:g} s, no algorithm takes less than {bound:g} s")
 
 
 _PURE = "build() may depend on the fields alone: no random numbers without a fixed seed, nothing kept between calls"
@@ -80,122 +185,7 @@ def _said(fabric: Fabric) -> dict[str, object]:
     return {"defaults": slots, "name": fabric.name, "levels": fabric.levels, "offers": fabric.offers}
 
 
-def capacities_are_positive_and_finite(case: TopologyCase) -> None:
-    """Every link has a positive, finite bandwidth, and a finite latency and energy that are not negative."""
-    fabric = case.fabric
-    for what, values, fine in (
-        ("bandwidth", fabric.bandwidths, fabric.bandwidths > 0),
-        ("latency", fabric.latencies, fabric.latencies >= 0),
-        ("energy", fabric.energies, fabric.energies >= 0),
-    ):
-        for link in np.flatnonzero(~(fine & np.isfinite(values)))[:1]:
-            raise ConformanceError(
-                f"{fabric.link_name(int(link))} has {what} {values[link]}; leave a link out that carries nothing"
-            )
-
-
-def is_connected(case: TopologyCase) -> None:
-    """There is a directed path from every NPU, controller and memory to every other."""
-    fabric = case.fabric
-    if not len(fabric.npus):
-        raise ConformanceError("there is no NPU; give nodes that compute the kind NodeKind.NPU")
-    ends = np.flatnonzero(fabric.kinds != NodeKind.SWITCH)
-    start = int(fabric.npus[0])
-    for near, far, there in ((fabric.sources, fabric.destinations, 1), (fabric.destinations, fabric.sources, -1)):
-        missing = ends[~_reached(len(fabric.kinds), near, far, start)[ends]]
-        if missing.size:
-            path = " to ".join([fabric.node_name(start), fabric.node_name(int(missing[0]))][::there])
-            more = f" (nor for {len(missing) - 1} other nodes)" if len(missing) > 1 else ""
-            raise ConformanceError(f"there is no path from {path}{more}; links are directed, a cable is one each way")
-
-
-def capacity_is_symmetric(case: TopologyCase) -> None:
-    """Two neighbours have the same bandwidth each way."""
-    fabric = case.fabric
-    nodes = len(fabric.kinds)
-    keys, link = np.unique(fabric.sources * nodes + fabric.destinations, return_inverse=True)
-    capacity = np.bincount(link, fabric.bandwidths, len(keys))
-    source, destination = np.divmod(keys, nodes)
-    back = destination * nodes + source
-    place = np.minimum(np.searchsorted(keys, back), len(keys) - 1)
-    backward = np.where(keys[place] == back, capacity[place], 0.0)
-    for one in np.flatnonzero(~np.isclose(capacity, backward, rtol=EXACT, atol=0))[:1]:
-        near, far = fabric.node_name(int(source[one])), fabric.node_name(int(destination[one]))
-        raise ConformanceError(
-            f"{near} sends {capacity[one]:g} B/s to {far} and gets {backward[one]:g} B/s back; {_ON_PURPOSE}"
-        )
-
-
-def latency_is_symmetric(case: TopologyCase) -> None:
-    """The route there takes as long as the route back."""
-    there, back = np.split(case.routes.latencies, 2)
-    for flow in np.flatnonzero(~np.isclose(there, back, rtol=EXACT, atol=0))[:1]:
-        raise ConformanceError(
-            f"from {case.pair(int(flow))} a route takes {there[flow]:g} s, back it takes {back[flow]:g} s; "
-            f"{_ON_PURPOSE}"
-        )
-
-
 _ON_PURPOSE = "where that is on purpose, say why in expected_failures"
-
-
-def levels_are_a_full_product(case: TopologyCase) -> None:
-    """Levels come with coordinates, and coordinates with levels; ``Fabric`` checks that the NPUs fill all positions."""
-    fabric = case.fabric
-    if (fabric.coordinates is None) != (not fabric.levels):
-        given = "levels without coordinates" if fabric.levels else "coordinates without levels"
-        raise ConformanceError(f"there are {given}, of which algorithms see nothing; give both or neither")
-
-
-def levels_promise_no_more_than_the_links(case: TopologyCase) -> None:
-    """No level has more bandwidth per member than the links of an NPU."""
-    fabric = case.fabric
-    for number, level in enumerate(fabric.levels):
-        if level.size < 2:
-            continue
-        for ends, verb in ((fabric.sources, "send"), (fabric.destinations, "receive")):
-            own = np.bincount(ends, fabric.bandwidths, len(fabric.kinds))[fabric.npus]
-            for npu in np.flatnonzero(own < level.bandwidth * (1 - EXACT))[:1]:
-                raise ConformanceError(
-                    f"level {number} promises each member {level.bandwidth:g} B/s, but the links of "
-                    f"{fabric.node_name(int(fabric.npus[npu]))} together {verb} {own[npu]:g} B/s"
-                )
-
-
-def levels_are_as_fast_as_they_say(case: RoutedCase[Any]) -> None:
-    """With all NPUs sending along a level at once, the slowest flow and the longest route are what the level says."""
-    fabric = case.fabric
-    for number, shifts in _shifts(fabric):
-        level = fabric.levels[number]
-        rates, latencies = zip(*(_extremes(case, step, *ends) for step, ends in shifts.items()), strict=True)
-        rate, where = min(rates, key=itemgetter(0))
-        if not np.isclose(rate, level.bandwidth, rtol=EXACT, atol=0):
-            raise ConformanceError(
-                f"level {number} promises each member {level.bandwidth:g} B/s; {where} the rate is {rate:g} B/s, and "
-                "nowhere less"
-            )
-        latency, where = max(latencies, key=itemgetter(0))
-        if not np.isclose(latency, level.latency, rtol=EXACT, atol=0):
-            raise ConformanceError(
-                f"level {number} says that its latency is {level.latency:g} s; {where} a route takes {latency:g} s, "
-                "and nowhere more"
-            )
-
-
-def carries_a_collective(case: TopologyCase) -> None:
-    """A ring all-gather among the first NPUs ends, admitted and shared as the fabric wants, and beats no bound."""
-    members: IntArray = np.arange(min(len(case.fabric.npus), _TRIED))
-    if len(members) < 2:
-        return
-    request = CollectiveRequest(Pattern.ALL_GATHER, len(members), 1e9)
-    schedule = ring_schedule(request.pattern, request.size, members[:, None])
-    seconds = simulate(case.fabric, schedule, members)[0]
-    bound = lower_bound(case.fabric, request, members).seconds
-    if not bound * (1 - EXACT) <= seconds < np.inf:
-        raise ConformanceError(f"a ring all-gather takes {seconds:g} s, no algorithm takes less than {bound:g} s")
-
-
-TOPOLOGY = (*COMMON, *checks_in(__name__), *ROUTES, is_the_same_in_another_process)
 
 
 def check_topology(
@@ -213,7 +203,7 @@ def check_topology(
         ConformanceError: It breaks the contract; lists every check that fails, with what to mend.
     """
     case = TopologyCase(subject=topology, plugin=plugin)
-    check_all("topology", case, TOPOLOGY, expected_failures)
+    check_all("topology", case, expected_failures)
 
 
 def _where(one: object, other: object) -> str:

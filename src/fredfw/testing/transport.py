@@ -13,16 +13,16 @@ from fredfw.collectives import Pattern
 from fredfw.errors import PluginError, UnsupportedError
 from fredfw.fabric import Call, Costs, Fabric, Transport
 from fredfw.simulation import answers
-from fredfw.testing.common import COMMON, Case, twin
-from fredfw.testing.conformance import NOTHING, ConformanceError, check_all, checks_in
+from fredfw.testing.common import twin
+from fredfw.testing.conformance import NOTHING, ConformanceError, check_all
 from fredfw.testing.fabrics import or_standard
-from fredfw.testing.process import digest, is_the_same_in_another_process
+from fredfw.testing.process import Elsewhere, digest
 
 _OTHERS = "direct", "ring", "tree"
 
 
 @frozen(eq=False, kw_only=True)
-class TransportCase(Case[Transport]):
+class TransportCase(Elsewhere[Transport]):
     """A transport, and the small fabrics on which it is asked."""
 
     shows: ClassVar[str] = "what calls cost"
@@ -48,6 +48,41 @@ class TransportCase(Case[Transport]):
         """See ``Case.observed``."""
         return digest(self.costs(call, fabric) for fabric, call in self.asked)
 
+    def costs_can_be_used(self) -> None:
+        """Times are finite and not negative, rates above 0, an efficiency is at most 1, with a number for each tier."""
+        for fabric, call in self.asked:
+            try:
+                self.costs(call, fabric)
+            except PluginError as error:
+                raise ConformanceError(f"of {call} on a {fabric.name}: {error}") from None
+
+    def some_calls_have_costs(self) -> None:
+        """It does not refuse everything."""
+        if all(self.costs(call, fabric) is None for fabric, call in self.asked):
+            raise ConformanceError(f"all of {len(self.asked)} calls are refused")
+
+    def refusals_have_reasons(self) -> None:
+        """A call that it knows no costs for is refused with a reason in words."""
+        for fabric, call in self.asked:
+            try:
+                answers.costs(self.subject, call, fabric)
+            except UnsupportedError as error:
+                if not error.message.strip():
+                    raise ConformanceError(f"{call} is refused without a reason") from None
+
+    def is_deterministic(self) -> None:
+        """It gives the same costs when it is asked again, in another order, and so does an equal instance."""
+        first = [self.costs(call, fabric) for fabric, call in self.asked]
+        again = [self.costs(call, fabric) for fabric, call in reversed(self.asked)][::-1]
+        other = evolve(self, subject=twin(self.subject))
+        equal = [other.costs(call, fabric) for fabric, call in other.asked]
+        for what, found in (("asked again", again), ("an equal instance", equal)):
+            for (_, call), one, two in zip(self.asked, first, found, strict=True):
+                if one != two:
+                    raise ConformanceError(
+                        f"{what}: {call} costs {two}, and {one} before; costs follow from the fields"
+                    )
+
 
 def calls(transport: Transport) -> Iterator[Call]:
     """Yield calls of all patterns, by algorithms that the transport has, of few and many bytes."""
@@ -60,46 +95,6 @@ def calls(transport: Transport) -> Iterator[Call]:
                     yield Call(str(pattern), algorithm, ranks, size, nodes=2, steps=2 * (ranks - 1))
 
 
-def costs_can_be_used(case: TransportCase) -> None:
-    """Times are finite and not negative, rates above 0, an efficiency is at most 1, with a number for each tier."""
-    for fabric, call in case.asked:
-        try:
-            case.costs(call, fabric)
-        except PluginError as error:
-            raise ConformanceError(f"of {call} on a {fabric.name}: {error}") from None
-
-
-def some_calls_have_costs(case: TransportCase) -> None:
-    """It does not refuse everything."""
-    if all(case.costs(call, fabric) is None for fabric, call in case.asked):
-        raise ConformanceError(f"all of {len(case.asked)} calls are refused")
-
-
-def refusals_have_reasons(case: TransportCase) -> None:
-    """A call that it knows no costs for is refused with a reason in words."""
-    for fabric, call in case.asked:
-        try:
-            answers.costs(case.subject, call, fabric)
-        except UnsupportedError as error:
-            if not error.message.strip():
-                raise ConformanceError(f"{call} is refused without a reason") from None
-
-
-def is_deterministic(case: TransportCase) -> None:
-    """It gives the same costs when it is asked again, in another order, and so does an equal instance."""
-    first = [case.costs(call, fabric) for fabric, call in case.asked]
-    again = [case.costs(call, fabric) for fabric, call in reversed(case.asked)][::-1]
-    other = evolve(case, subject=twin(case.subject))
-    equal = [other.costs(call, fabric) for fabric, call in other.asked]
-    for what, found in (("asked again", again), ("an equal instance", equal)):
-        for (_, call), one, two in zip(case.asked, first, found, strict=True):
-            if one != two:
-                raise ConformanceError(f"{what}: {call} costs {two}, and {one} before; costs follow from the fields")
-
-
-TRANSPORT = (*COMMON, *checks_in(__name__), is_the_same_in_another_process)
-
-
 def check_transport(
     transport: Transport,
     *,
@@ -109,4 +104,4 @@ def check_transport(
 ) -> None:
     """Check a configured transport, on ``fabrics`` or else on small ones of the kit; see ``check_topology``."""
     case = TransportCase(subject=transport, plugin=plugin, fabrics=fabrics)
-    check_all("transport", case, TRANSPORT, expected_failures)
+    check_all("transport", case, expected_failures)
