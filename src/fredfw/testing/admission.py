@@ -26,8 +26,7 @@ from fredfw.fabric import (
 )
 from fredfw.plugin.answers import built
 from fredfw.simulation import FlowNetwork, answers
-from fredfw.testing.common import twin
-from fredfw.testing.conformance import EXACT, NOTHING, ConformanceError, check_all, seeded
+from fredfw.testing.conformance import EXACT, NOTHING, ConformanceError, check_all, seeded, twin
 from fredfw.testing.process import Elsewhere, digest
 from fredfw.testing.routes import offered_trees
 from fredfw.typing import BoolArray, IntArray

@@ -15,8 +15,7 @@ from fredfw.plugin.sampler import Sampler, SearchSpace
 from fredfw.simulation import SharingPolicy
 from fredfw.testing.admission import AdmissionCase
 from fredfw.testing.collective import RANKS, CollectiveCase
-from fredfw.testing.common import Case
-from fredfw.testing.conformance import NOTHING, PASSES, Check, ConformanceError, checks_of, misuses
+from fredfw.testing.conformance import NOTHING, PASSES, Case, Check, ConformanceError, checks_of, misuses
 from fredfw.testing.exporter import ExporterCase, Result
 from fredfw.testing.placement import PARALLELISMS, PlacementCase
 from fredfw.testing.routes import RouterCase

@@ -15,8 +15,7 @@ from fredfw.errors import ScheduleError, SimulationError, UnsupportedError
 from fredfw.fabric import Fabric, GroupView, IdealTransport, OpenAdmission, Operation
 from fredfw.fidelities import COMPRESSED, STEPWISE
 from fredfw.simulation import FlowNetwork, Lowering, ScheduleRun, lower_bound
-from fredfw.testing.common import twin
-from fredfw.testing.conformance import EXACT, NOTHING, ConformanceError, check_all, seeded
+from fredfw.testing.conformance import EXACT, NOTHING, ConformanceError, check_all, seeded, twin
 from fredfw.testing.fabrics import or_standard, views
 from fredfw.testing.process import Elsewhere, digest
 from fredfw.typing import FloatArray, IntArray

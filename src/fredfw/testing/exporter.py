@@ -20,8 +20,7 @@ from fredfw.plugin import hookimpl
 from fredfw.plugin.answers import exported
 from fredfw.plugin.exporter import KINDS, Content, Exporter
 from fredfw.plugin.manager import PluginManager, Switches
-from fredfw.testing.common import twin
-from fredfw.testing.conformance import NOTHING, ConformanceError, check_all, seeded
+from fredfw.testing.conformance import NOTHING, ConformanceError, check_all, seeded, twin
 from fredfw.testing.fabrics import grid, star
 from fredfw.testing.process import Elsewhere, digest
 from fredfw.units import option

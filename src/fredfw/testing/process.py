@@ -17,8 +17,7 @@ import numpy as np
 from attrs import frozen
 
 from fredfw.plugin import configure
-from fredfw.testing.common import Case, S, installed
-from fredfw.testing.conformance import ConformanceError
+from fredfw.testing.conformance import Case, ConformanceError, S, installed
 
 _SECONDS = 60
 # Whether this is the other process. A module that checks its plugins when it is imported must not go on for ever there.

@@ -14,8 +14,7 @@ from attrs import frozen
 from fredfw.answers import speaks_for
 from fredfw.errors import UnsupportedError
 from fredfw.fabric import Capabilities, Fabric, NodeKind, Operation, Router, Routes
-from fredfw.testing.common import Case, S
-from fredfw.testing.conformance import EXACT, NOTHING, ConformanceError, check_all, describe, seeded
+from fredfw.testing.conformance import EXACT, NOTHING, Case, ConformanceError, S, check_all, describe, seeded
 from fredfw.typing import FloatArray, IntArray
 
 # All pairs of so many NPUs, or as many pairs of more.

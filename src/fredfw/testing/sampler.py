@@ -11,8 +11,7 @@ from attrs import field, frozen
 
 from fredfw.experiment.study import samplers
 from fredfw.plugin.sampler import Sampler, SearchSpace, Told, Trial
-from fredfw.testing.common import twin
-from fredfw.testing.conformance import NOTHING, ConformanceError, check_all, seeded
+from fredfw.testing.conformance import NOTHING, ConformanceError, check_all, seeded, twin
 from fredfw.testing.process import Elsewhere, digest
 
 _MOST = 1000

@@ -17,8 +17,7 @@ from fredfw.plugin.answers import built
 from fredfw.simulation import Incidence, answers, lower_bound
 from fredfw.simulation.sharing import sharing_of
 from fredfw.testing.collective import simulate
-from fredfw.testing.common import twin
-from fredfw.testing.conformance import EXACT, NOTHING, ConformanceError, check_all, seeded
+from fredfw.testing.conformance import EXACT, NOTHING, ConformanceError, check_all, seeded, twin
 from fredfw.testing.process import Elsewhere, digest
 from fredfw.testing.routes import RoutedCase
 from fredfw.typing import BoolArray, IntArray

@@ -13,8 +13,7 @@ from fredfw.collectives import Pattern
 from fredfw.errors import PluginError, UnsupportedError
 from fredfw.fabric import Call, Costs, Fabric, Transport
 from fredfw.simulation import answers
-from fredfw.testing.common import twin
-from fredfw.testing.conformance import NOTHING, ConformanceError, check_all
+from fredfw.testing.conformance import NOTHING, ConformanceError, check_all, twin
 from fredfw.testing.fabrics import or_standard
 from fredfw.testing.process import Elsewhere, digest
 
