@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from attrs import field, frozen
+from attrs import evolve, frozen
 
 from fredfw import limits
 from fredfw.errors import InputError
@@ -15,11 +15,9 @@ from fredfw.plugin.manager import PluginManager, Switches
 class Setup:
     """The ``Switches`` of a process, the plugin files that it has loaded, with their digests, and its limits."""
 
-    strict: bool = False
-    block: tuple[str, ...] = ()
-    allow: tuple[str, ...] | None = None
-    files: tuple[tuple[str, str], ...] = ()
-    limits: tuple[tuple[str, int], ...] = field(factory=tuple)
+    switches: Switches
+    files: tuple[tuple[str, str], ...]
+    limits: tuple[tuple[str, int], ...]
 
     @classmethod
     def of(cls, plugins: PluginManager) -> Setup:
@@ -30,19 +28,12 @@ class Setup:
                 key="jobs",
                 accepted="1, or plugins that are installed or in files",
             )
-        switches = plugins.switches
-        return cls(
-            strict=switches.strict,
-            block=tuple(sorted(switches.block)),
-            allow=None if switches.allow is None else tuple(sorted(switches.allow)),
-            files=tuple((str(file), digest) for file, digest in plugins.file_digests.items()),
-            limits=tuple(limits.current().items()),
-        )
+        files = ((str(file), digest) for file, digest in plugins.file_digests.items())
+        return cls(evolve(plugins.switches, trace=None), tuple(files), tuple(limits.current().items()))
 
     def manager(self) -> PluginManager:
         """Return a manager of this process; raises ``InputError`` where a file is missing, or has changed since."""
-        allow = None if self.allow is None else frozenset(self.allow)
-        plugins = PluginManager.discover(Switches(strict=self.strict, block=frozenset(self.block), allow=allow))
+        plugins = PluginManager.discover(self.switches)
         for path, digest in self.files:
             plugins.load_file(path)
             if plugins.file_digests[Path(path)] != digest:
