@@ -51,14 +51,11 @@ Api = dict[str, str]
 # --- the API, as text
 
 
-class Verbatim:
+class Verbatim(str):
     """Text that appears in a signature as it is."""
 
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def __repr__(self) -> str:
-        return self._text
+    __slots__ = ()
+    __repr__ = str.__str__
 
 
 def annotation(hint: Any) -> Verbatim:

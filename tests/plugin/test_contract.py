@@ -33,12 +33,9 @@ class Declaring(Bundle):
 
 
 def test_a_plugin_of_this_contract_is_used() -> None:
+    assert 1 <= contract.OLDEST_CONTRACT <= fredfw.CONTRACT_VERSION
     for plugin in (Declaring(fredfw.CONTRACT_VERSION), Declaring(contract.OLDEST_CONTRACT), Bundle()):
         PluginManager().register(plugin, "mine")
-
-
-def test_the_oldest_contract_is_not_above_the_current() -> None:
-    assert 1 <= contract.OLDEST_CONTRACT <= fredfw.CONTRACT_VERSION
 
 
 @pytest.mark.parametrize(

@@ -349,9 +349,7 @@ def test_what_all_checks_stumble_over_is_told_once() -> None:
     message = failures(Empty())
     (line,) = (line for line in message.splitlines() if "returned None" in line)
     assert line.endswith(": Empty.schedule() of 'rings' returned None; expected a fredfw.Schedule")
-    assert (
-        "\n    in is_the_same_in_another_process, schedules_do_what_they_promise, one_rank_needs_nothing" in message
-    )
+    assert "\n    in is_the_same_in_another_process, schedules_do_what_they_promise, one_rank_needs_nothing" in message
 
 
 @frozen

@@ -146,7 +146,7 @@ class AdmissionCase(Elsewhere[Topology]):
         return Play(answers.admission(self.fabric))
 
     def observed(self) -> str:
-        """See ``Case.observed``."""
+        """See ``Elsewhere.observed``."""
         return digest(line for play in self.plays for line in play.log)
 
     def decisions_are_well_formed(self) -> None:

@@ -108,7 +108,7 @@ class CollectiveCase(Elsewhere[CollectiveAlgorithm]):
         return found
 
     def observed(self) -> str:
-        """See ``Case.observed``."""
+        """See ``Elsewhere.observed``."""
         return digest(schedule.key for _, schedule in _answers(self.subject, _questions(_groups((2, 3, 6, 8)))))
 
     def schedules_do_what_they_promise(self) -> None:

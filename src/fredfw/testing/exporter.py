@@ -55,7 +55,7 @@ class ExporterCase(Elsewhere[Exporter]):
         return [(one, content) for one in self.taken if (content := _content(self.subject, one)) is not None]
 
     def observed(self) -> str:
-        """See ``Case.observed``."""
+        """See ``Elsewhere.observed``."""
         return digest(one for _, content in self.contents for one in _inside(content))
 
     def takes_are_kinds(self) -> None:

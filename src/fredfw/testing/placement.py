@@ -38,7 +38,7 @@ class PlacementCase(Elsewhere[Placement]):
                     yield fabric, one, f"{one} on {fabric.name}"
 
     def observed(self) -> str:
-        """See ``Case.observed``."""
+        """See ``Elsewhere.observed``."""
         places: list[object] = []
         for fabric, mesh, _ in self.asked():
             try:

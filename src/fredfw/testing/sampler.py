@@ -56,7 +56,7 @@ class SamplerCase(Elsewhere[Sampler]):
         return [(space, search(self.subject, space)) for space in self.spaces]
 
     def observed(self) -> str:
-        """See ``Case.observed``."""
+        """See ``Elsewhere.observed``."""
         return digest(f"{one.point} {one.rung}" for _, asked in self.searches for one in asked)
 
     def asks_for_points(self) -> None:

@@ -105,7 +105,7 @@ class SharingCase(Elsewhere[SharingPolicy]):
         return self.subject.rates(incidence, capacities.copy(), fabric)
 
     def observed(self) -> str:
-        """See ``Case.observed``."""
+        """See ``Elsewhere.observed``."""
         return digest(one.rates for one in self.shared)
 
     def rates_are_numbers(self) -> None:

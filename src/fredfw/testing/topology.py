@@ -45,7 +45,7 @@ class TopologyCase(RoutedCase[Topology], Elsewhere[Topology]):
         return self.fabric.defaults.router
 
     def observed(self) -> str:
-        """See ``Case.observed``."""
+        """See ``Elsewhere.observed``."""
         fabric, routes = self.fabric, self.routes
         names = [fabric.node_name(node) for node in range(min(len(fabric.kinds), _TRIED))]
         arrays = [getattr(fabric, name) for name in _ARRAYS]

@@ -44,7 +44,7 @@ class TransportCase(Elsewhere[Transport]):
             return None
 
     def observed(self) -> str:
-        """See ``Case.observed``."""
+        """See ``Elsewhere.observed``."""
         return digest(self.costs(call, fabric) for fabric, call in self.asked)
 
     def costs_can_be_used(self) -> None:

@@ -57,7 +57,7 @@ class WorkloadCase(Elsewhere[Workload]):
         return f"task {number} ({self.graph.names[number]!r})"
 
     def observed(self) -> str:
-        """See ``Case.observed``."""
+        """See ``Elsewhere.observed``."""
         return _content(self.graph)
 
     def is_acyclic(self) -> None:
