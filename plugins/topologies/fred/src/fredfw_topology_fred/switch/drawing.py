@@ -7,7 +7,7 @@ from functools import cache
 from xml.etree import ElementTree as ET
 
 from fredfw_topology_fred.switch.configuration import SwitchConfiguration, SwitchFlow
-from fredfw_topology_fred.switch.routing import idle
+from fredfw_topology_fred.switch.routing import FredSwitch
 
 # Okabe and Ito, "Color Universal Design" (2008), the palest last; beside each the ink that is readable on it.
 PALETTE = (
@@ -189,7 +189,7 @@ class _Picture:
             if inset:
                 self.frame(middle, half, frame, inner_top)
                 inner_top += TITLE
-            inner = configuration.middles[middle] or idle(m, half)
+            inner = configuration.middles[middle] or FredSwitch(m, half).idle()
             carries = zip(configuration.flows, configuration.carriers, strict=True)
             carried = {flow.inside(): flow_of[flow] for flow, carrier in carries if carrier == middle}
             ends = self.switch(inner, carried, f"{path}{middle}/", frame + inset, inner_top)
