@@ -16,9 +16,22 @@ from fredfw.typing import IntArray
 from fredfw.workloads import LinearPlacement
 from fredfw_topology_fred import Fred, FredSwitch, RoutablePlacement, SwitchFlow
 from fredfw_topology_fred.circuits import Circuits, Conflict
-from fredfw_topology_fred.feasibility import NO_PLACE, Check, Finding, Switching, check
+from fredfw_topology_fred.feasibility import (
+    DP,
+    MP,
+    MP_AND_DP,
+    NO_PLACE,
+    PP,
+    Check,
+    Finding,
+    Stream,
+    Switching,
+    check,
+    name,
+    phases,
+    strategies,
+)
 from fredfw_topology_fred.ports import SwitchFlows
-from fredfw_topology_fred.strategies import DP, MP, MP_AND_DP, PP, Stream, name, phases, strategies
 from fredfw_topology_fred.switch import RoutingConflict
 
 

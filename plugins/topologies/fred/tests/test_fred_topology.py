@@ -18,8 +18,7 @@ from fredfw.errors import InputError, UnsupportedError
 from fredfw.testing import AdmissionTests, PlacementTests, RouterTests, TopologyTests
 from fredfw_topology_fred import Fred, FredSwitch, RoutablePlacement, RoutingConflict, SwitchFlow, UpDownRouter
 from fredfw_topology_fred.circuits import Circuits
-from fredfw_topology_fred.feasibility import Switching
-from fredfw_topology_fred.strategies import phases, strategies
+from fredfw_topology_fred.feasibility import Switching, phases, strategies
 
 SMALL = st.builds(
     lambda arity, controllers: Fred(

@@ -12,9 +12,8 @@ from attrs import asdict, astuple
 from fredfw import DeviceMesh, limits
 from fredfw.cli import Outputs, configured, open_framework, table
 from fredfw.errors import InputError
-from fredfw_topology_fred.feasibility import NO_PLACE, Check, check
+from fredfw_topology_fred.feasibility import DP, MP, NO_PLACE, PHASES, PP, Check, check, name, strategies
 from fredfw_topology_fred.hardware import Figure, Hardware, hardware
-from fredfw_topology_fred.strategies import DP, MP, PHASES, PP, name, strategies
 from fredfw_topology_fred.switch import FredSwitch, SwitchFlow
 from fredfw_topology_fred.switch.drawing import draw as drawn
 from fredfw_topology_fred.topology import Fred

@@ -1,8 +1,10 @@
-"""Whether the switches of a fabric can route what 3D parallelism asks of them, by enumeration."""
+"""What 3D parallelism asks of a network at once, and whether the switches of a fabric can route it, by enumeration."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import takewhile
+from typing import NamedTuple
 
 import numpy as np
 from attrs import field, frozen
@@ -12,7 +14,68 @@ from fredfw.errors import UnsupportedError
 from fredfw.typing import IntArray
 from fredfw_topology_fred.circuits import Circuits, Conflict
 from fredfw_topology_fred.ports import SwitchFlows
-from fredfw_topology_fred.strategies import Stream, phases
+
+MP, DP, PP, MP_AND_DP = "mp", "dp", "pp", "mp+dp"
+PHASES = (MP, DP, PP, MP_AND_DP)
+"""Names of the phases, in the order in which they are tried."""
+
+
+class Stream(NamedTuple):
+    """Ranks whose data is reduced, and ranks that get the result."""
+
+    sources: tuple[int, ...]
+    destinations: tuple[int, ...]
+
+
+def strategies(npus: int, *, whole: bool = False) -> Iterator[DeviceMesh]:
+    """Yield every (MP, DP, PP) with a product of at most ``npus`` (``whole``: exactly), the smallest product first."""
+    products = range(npus, npus + 1) if whole else range(1, npus + 1)
+    for workers in products:
+        for mp in _divisors(workers):
+            for dp in _divisors(workers // mp):
+                yield DeviceMesh({"mp": mp, "pp": workers // mp // dp, "dp": dp})
+
+
+def name(strategy: DeviceMesh) -> str:
+    """Return a strategy in FRED's notation."""
+    return "-".join(f"{axis.upper()}({strategy.size(axis)})" for axis in (MP, DP, PP))
+
+
+def phases(mesh: DeviceMesh) -> Iterator[tuple[str, tuple[Stream, ...]]]:
+    """Yield the streams that run at the same time, with the name of the phase.
+
+    ``mp``: the all-reduces of all MP groups. ``dp``: those of all DP groups, and so on for every axis but ``pp``.
+    ``pp``: every stage sends to the next, and in another phase to the one before: one member of each MP group to all of
+    the other one (all members hold the same activations; FRED, ISCA 2025). ``mp+dp``: the first stages are still at
+    their MP all-reduces when the others, done with their backward pass, are at their DP all-reduces; one phase for each
+    number of stages.
+    """
+    stages = range(mesh.size(PP))
+    for axis, size in mesh.axes.items():
+        if axis != PP and size > 1:
+            yield axis, _all_reduces(mesh.groups(axis).tolist())
+    # Those that hold the same activations are along the axes inside the pipeline.
+    inside = list(takewhile(lambda axis: axis != PP, mesh.axes))
+    for step in (1, -1):
+        pairs = [(stage, stage + step) for stage in stages if stage + step in stages]
+        if pairs:
+            held = [mesh.groups(*inside, pp=stage).tolist() for stage in stages]
+            rows = range(len(held[0]))
+            yield PP, tuple(Stream((held[a][row][0],), tuple(held[b][row])) for row in rows for a, b in pairs)
+    if mesh.size(MP) > 1 and mesh.size(DP) > 1:
+        for busy in stages[1:]:
+            groups = [group for stage in range(busy) for group in mesh.groups(MP, pp=stage).tolist()]
+            groups += [group for stage in stages[busy:] for group in mesh.groups(DP, pp=stage).tolist()]
+            yield MP_AND_DP, _all_reduces(groups)
+
+
+def _all_reduces(groups: list[list[int]]) -> tuple[Stream, ...]:
+    return tuple(Stream(tuple(group), tuple(group)) for group in groups)
+
+
+def _divisors(number: int) -> list[int]:
+    return [one for one in range(1, number + 1) if number % one == 0]
+
 
 NO_PLACE = "no place"
 """Stands for a phase where the placement has no place for the strategy."""
@@ -60,7 +123,7 @@ class Finding:
 
     Args:
         strategy: What was tried.
-        phase: One of ``strategies.PHASES``, or ``NO_PLACE``.
+        phase: One of ``PHASES``, or ``NO_PLACE``.
         conflict: Where and why; with ``NO_PLACE`` what the placement says.
         proven: Whether there is no way (under this placement and port numbering), or just none was found.
     """
@@ -90,8 +153,8 @@ class Check:
         return self.strategies - len({finding.strategy for finding in self.findings})
 
 
-def check(fabric: Fabric, placement: Placement, strategies: Iterable[DeviceMesh]) -> Check:
-    """Route every phase of every strategy on ``fabric`` under ``placement``.
+def check(fabric: Fabric, placement: Placement, meshes: Iterable[DeviceMesh]) -> Check:
+    """Route every phase of every strategy of ``meshes`` on ``fabric`` under ``placement``.
 
     Raises:
         UnsupportedError: The fabric is not made of FRED switches.
@@ -100,16 +163,16 @@ def check(fabric: Fabric, placement: Placement, strategies: Iterable[DeviceMesh]
     switching = Switching.of(fabric)
     findings: list[Finding] = []
     tried = asked = 0
-    for mesh in strategies:
+    for mesh in meshes:
         tried += 1
         try:
             places = placement.assign(fabric, mesh)
         except UnsupportedError as error:
             findings.append(Finding(mesh, NO_PLACE, str(error), proven=False))
             continue
-        for name, streams in phases(mesh):
+        for phase, streams in phases(mesh):
             asked += 1
             conflict = switching.conflict(streams, np.asarray(places))
             if conflict is not None:
-                findings.append(Finding(mesh, name, str(conflict), conflict.cause.proven))
+                findings.append(Finding(mesh, phase, str(conflict), conflict.cause.proven))
     return Check(switching.circuits.m, placement.name, tried, asked, tuple(findings))

@@ -13,8 +13,7 @@ from attrs import frozen
 from fredfw import DeviceMesh, Fabric, Placement, units
 from fredfw.errors import UnsupportedError
 from fredfw.typing import IntArray
-from fredfw_topology_fred.feasibility import Switching
-from fredfw_topology_fred.strategies import phases
+from fredfw_topology_fred.feasibility import Switching, phases
 
 # How many orders are few enough to try them all.
 _EXHAUSTIVE = 5040
