@@ -41,13 +41,14 @@ ROUTERS = [EcmpRouter(), SprayRouter()]
 
 
 @st.composite
-def fabrics(draw: st.DrawFn) -> Fabric:
-    """Small fat trees of any shape, whole or not; latencies of 1."""
+def trees(draw: st.DrawFn) -> FatTree:
+    """Small trees of any shape, whole or not."""
     levels = draw(st.integers(2, 4))
     radix = draw(st.sampled_from([2, 4, 6] if levels > 2 else [2, 3, 4, 5, 6]))
     up = draw(st.integers(1, radix // 2))
-    tree = FatTree(radix=radix, levels=levels, oversubscription=radix / up - 1, link_latency=1.0)
-    return evolve(tree, npus=draw(st.integers(1, min(tree.capacity, 40)))).build()
+    down = draw(st.integers(up, radix - up))  # fewer than the others leaves ports free
+    tree = FatTree(radix=radix, levels=levels, oversubscription=down / up, link_latency=1.0)
+    return evolve(tree, npus=draw(st.integers(1, min(tree.capacity, 60))))
 
 
 def all_pairs(fabric: Fabric) -> tuple[IntArray, IntArray]:
@@ -73,7 +74,7 @@ def exchange(fabric: Fabric, routes: Routes, volume: float) -> float:
     return network.now
 
 
-@given(fabrics())
+@given(trees().map(FatTree.build))
 def test_an_ecmp_path_is_one_of_the_shortest(fabric: Fabric) -> None:
     sources, destinations = all_pairs(fabric)
     routes = EcmpRouter().route(fabric, sources, destinations)
@@ -88,7 +89,7 @@ def test_an_ecmp_path_is_one_of_the_shortest(fabric: Fabric) -> None:
     assert all(len(router.route(fabric, fabric.npus[:0], fabric.npus[:0])) == 0 for router in ROUTERS)
 
 
-@given(fabrics())
+@given(trees().map(FatTree.build))
 def test_spraying_uses_all_shortest_paths_alike(fabric: Fabric) -> None:
     sources, destinations = all_pairs(fabric)
     routes = SprayRouter().route(fabric, sources, destinations)
@@ -235,7 +236,7 @@ def test_plain_switches_carry_no_streams(router: Any) -> None:
         router.tree(fabric, others, others, Operation.ALL_REDUCE)
 
 
-@given(fabrics(), st.data())
+@given(trees().map(FatTree.build), st.data())
 def test_switches_that_can_carry_a_stream_as_a_tree(fabric: Fabric, data: st.DataObject) -> None:
     fabric = evolve(fabric, copies=True, reduces=True)
     npu = st.sampled_from(fabric.npus.tolist())
@@ -283,17 +284,6 @@ def test_paths_join_hosts() -> None:
     fabric = FatTree(npus=32).build()
     with pytest.raises(UnsupportedError, match="begin and end at hosts"):
         fabric.defaults.router.route(fabric, np.array([0]), np.array([32]))
-
-
-@st.composite
-def trees(draw: st.DrawFn) -> FatTree:
-    """Small trees of any shape, whole or not."""
-    levels = draw(st.integers(2, 4))
-    radix = draw(st.sampled_from([2, 4, 6] if levels > 2 else [2, 3, 4, 5, 6]))
-    up = draw(st.integers(1, radix // 2))
-    down = draw(st.integers(up, radix - up))  # fewer than the others leaves ports free
-    tree = FatTree(radix=radix, levels=levels, oversubscription=down / up, link_latency=1.0)
-    return evolve(tree, npus=draw(st.integers(1, min(tree.capacity, 60))))
 
 
 def slow_links(tree: FatTree) -> set[tuple[tuple[Any, ...], tuple[Any, ...]]]:
