@@ -60,7 +60,6 @@ def imported(*words: str | Path) -> Result:
 
 
 def experiment(folder: Path, *words: str | Path) -> dict[str, Any]:
-    """What is written into the folder of ``folder``."""
     output = folder.parent / "experiment.toml"
     result = imported(*words or (folder,), "--output", output, "--overwrite")
     assert result.exit_code == 0, result.output
@@ -350,7 +349,6 @@ def described(topology: str, npus: str, bandwidth: str, latency: str) -> str:
 
 
 def seconds(topology: AstraSimNetwork, destination: int) -> float:
-    """Return how long one message from NPU 0 takes."""
     backend = NetworkBackend(topology.build())
     backend.send(0, destination, MESSAGE)
     backend.run_until_idle()

@@ -41,13 +41,9 @@ def seconds(topology: Topology, pattern: str, size: float = 1 * GB, **options: A
 
 
 def names(fabric: Fabric, source: str, destination: str) -> list[str]:
-    """The nodes on the way, by name."""
     known = {fabric.node_name(node): node for node in range(len(fabric.kinds))}
     routes = fabric.defaults.router.path(fabric, known[source], known[destination])
     return [source, *(fabric.node_name(int(fabric.destinations[link])) for link in routes.links)]
-
-
-# --- presets
 
 
 def test_presets_are_documented_with_what_is_uncertain() -> None:
@@ -99,9 +95,6 @@ def test_a_topology_by_name_is_the_inside() -> None:
     assert one == Cluster(nodes=2, node=Torus((2, 2), link_bandwidth=(1e9,)))
     with pytest.raises(InputError, match=r"node.dimension: unknown key; did you mean 'dimensions'"):
         FRAMEWORK.topology("cluster", node={"name": "torus", "dimension": 3})
-
-
-# --- structure
 
 
 def test_leaf_i_serves_nic_i_of_every_node_of_a_pod() -> None:
@@ -293,9 +286,6 @@ def test_routes_through_leaves_of_all_nics_of_a_node_are_the_shortest(cluster: C
     assert np.allclose(np.bincount(flow, shares, len(routes)), [hops[int(node)] for node in others])
 
 
-# --- closed forms
-
-
 def test_hierarchical_all_reduce_on_two_levels() -> None:
     """Reduce-scatter in the node, all-reduce of an eighth on each rail, all-gather in the node, one after the other."""
     cluster = Cluster(nodes=4, node=nvswitch(), **INSTANT)
@@ -383,9 +373,6 @@ def test_other_rails_take_the_scale_up_network() -> None:
     """All-to-all between 2 nodes: 8 of 16 parts cross, each over its own NIC; 7 of them first go to another NPU."""
     cluster = Cluster(nodes=2, node=nvswitch(), network="rail-only", **INSTANT)
     assert seconds(cluster, "all-to-all", algorithm="direct") == pytest.approx(8 / 16 * GB / (50 * GB), rel=1e-9)
-
-
-# --- trees, limits and mistakes
 
 
 def test_trees_are_inside_of_nodes() -> None:

@@ -20,7 +20,6 @@ def build(**fields: Any) -> Fabric:
 
 
 def carried(fabric: Fabric, routes: Routes) -> dict[str, float]:
-    """Share of the first flow on each link."""
     shares = np.ones(len(routes.links)) if routes.coefficients is None else routes.coefficients
     return {fabric.link_name(int(link)): float(share) for link, share in zip(routes.links, shares, strict=True)}
 

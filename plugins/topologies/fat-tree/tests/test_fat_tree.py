@@ -42,7 +42,6 @@ ROUTERS = [EcmpRouter(), SprayRouter()]
 
 @st.composite
 def trees(draw: st.DrawFn) -> FatTree:
-    """Small trees of any shape, whole or not."""
     levels = draw(st.integers(2, 4))
     radix = draw(st.sampled_from([2, 4, 6] if levels > 2 else [2, 3, 4, 5, 6]))
     up = draw(st.integers(1, radix // 2))
@@ -61,12 +60,10 @@ def rates(fabric: Fabric, routes: Routes) -> FloatArray:
 
 
 def load(fabric: Fabric, routes: Routes) -> FloatArray:
-    """Flows on each link."""
     return np.bincount(routes.links, weights=routes.coefficients, minlength=len(fabric.sources)).astype(float)
 
 
 def exchange(fabric: Fabric, routes: Routes, volume: float) -> float:
-    """Seconds until all flows are delivered."""
     network = FlowNetwork(fabric, MaxMin())
     count = len(routes)
     network.start(FlowSet(routes, np.full(count, volume), np.zeros(count, dtype=np.intp), 1), lambda _: None)
@@ -303,7 +300,6 @@ def slow_links(tree: FatTree) -> set[tuple[tuple[Any, ...], tuple[Any, ...]]]:
 
 
 def climb(fabric: Fabric) -> nx.DiGraph[int]:
-    """The links that lead up."""
     return nx.DiGraph([(a, b) for a, b, _ in fabric.to_networkx().edges if a < b])
 
 

@@ -97,7 +97,6 @@ class Run:
 
     @property
     def told(self) -> tuple[dict[str, float], tuple[str, ...]]:
-        """What the admission says of it."""
         return dict(self.network.admission.figures()), self.network.admission.notes()
 
     @property
@@ -109,9 +108,6 @@ class Run:
 
 NOTHING = (0, 0, 0)
 ONE = {"routing conflicts": 1.0}
-
-
-# --- conflicts
 
 
 @pytest.mark.parametrize("groups", [PAIRS, FOURS])
@@ -147,9 +143,6 @@ def test_parts_hold_each_stream_once_and_route(order: list[int], sizes: list[int
         for one, before in itertools.product(part, parts[:number]):
             earlier = [other for other in before if other < one]
             assert switches.conflict_among(flows[other] for other in [*earlier, one]) is not None
-
-
-# --- policies, in the engine
 
 
 EACH = [PAIRS[[group]] for group in range(5)]
@@ -248,9 +241,6 @@ def test_multicasts_and_reductions_conflict_like_all_reduces(operation: Operatio
     Run(fabric, trees(fabric, ways[:2], operation))
 
 
-# --- what is not asked about
-
-
 def test_classes_have_circuits_of_their_own() -> None:
     # The lower class is pre-empted at the switches, as any is; that is no conflict.
     fabric = fred(policy="error")
@@ -308,9 +298,6 @@ def test_streams_that_share_ports_or_conflict_are_not_compatible() -> None:
     assert admission.compatible([four, unicasts])
     assert not admission.compatible([four, five])
     assert not admission.compatible([everybody, five])
-
-
-# --- what a reader of results sees
 
 
 def cell(policy: str, m: int = 2) -> RunResult:

@@ -52,9 +52,6 @@ def rows(text: str) -> list[list[str]]:
     return [line.split() for line in text.splitlines()]
 
 
-# --- draw
-
-
 def elements(svg: str) -> int:
     root = ElementTree.fromstring(svg)
     assert root.tag.endswith("svg")
@@ -98,9 +95,6 @@ def test_nothing_is_drawn_before_the_path_is_known_to_be_good() -> None:
     assert is_refused("draw", "--m", "2", "--flows", TRIANGLE, "missing/out.svg").startswith("missing/out.svg: PATH")
 
 
-# --- hardware
-
-
 def test_hardware() -> None:
     # FRED (ISCA 2025): 35 chiplets, 25,195 mm2, 179.35 W.
     table = rows(succeeds("hardware"))
@@ -126,9 +120,6 @@ def test_hardware_as_json() -> None:
     assert (document["format"], document["version"]) == ("fredfw.fred-hardware", 1)
     assert [row["switches"] for row in document["rows"]] == [3, 2, 1]
     assert document["area"] == {"value": 25195.0, "status": "published", "source": "FRED, ISCA 2025"}
-
-
-# --- check-routing
 
 
 def test_check_routing() -> None:
@@ -235,8 +226,6 @@ class Box:
 
 @frozen(slots=False)
 class Drawn:
-    """What can be seen in a picture."""
-
     text: str
 
     @cached_property
@@ -249,7 +238,6 @@ class Drawn:
 
     @cached_property
     def lines(self) -> list[tuple[list[Point], int | None]]:
-        """Points, and the flow whose colour the line has."""
         return [
             (points_of(line), int(group.attrib["data-flow"]) if "data-flow" in group.attrib else None)
             for group in self.root.iter(f"{SVG}g")

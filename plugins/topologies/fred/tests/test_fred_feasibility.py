@@ -39,9 +39,6 @@ def checked(m: int, placement: Placement | None = None) -> Check:
     return check(Fred(middle_switches=m).build(), placement or LinearPlacement(), strategies(20))
 
 
-# --- strategies
-
-
 def test_strategies_are_all_triples_the_smallest_first() -> None:
     found, whole = (
         [tuple(map(one.size, ("mp", "dp", "pp"))) for one in strategies(20, whole=whole)] for whole in (False, True)
@@ -49,9 +46,6 @@ def test_strategies_are_all_triples_the_smallest_first() -> None:
     assert sorted(found) == [one for one in product(range(1, 21), repeat=3) if np.prod(one) <= 20]
     assert [np.prod(one) for one in found] == sorted(np.prod(one) for one in found)
     assert whole == [one for one in found if np.prod(one) == 20]
-
-
-# --- phases
 
 
 def all_reduces(*groups: tuple[int, ...]) -> tuple[Stream, ...]:
@@ -69,9 +63,6 @@ def test_phases_of_a_small_strategy() -> None:
         # The first stage still at its MP groups, the second, done with its backward pass, at its DP groups.
         (MP_AND_DP, all_reduces((0, 1), (4, 5), (2, 6), (3, 7))),
     ]
-
-
-# --- the answer for the paper's wafer
 
 
 def test_three_middle_switches_are_enough_for_20_npus() -> None:
@@ -95,7 +86,6 @@ def asked(fabric: Fabric, streams: tuple[Stream, ...]) -> dict[int, list[SwitchF
 
 
 def meet(one: SwitchFlow, other: SwitchFlow) -> bool:
-    """Whether two flows share a microswitch of the first or of the last stage."""
     sides = (one.inputs, other.inputs), (one.outputs, other.outputs)
     return any({port // 2 for port in some} & {port // 2 for port in others} for some, others in sides)
 
@@ -144,9 +134,6 @@ def test_a_search_for_a_placement_mends_all_of_them() -> None:
     assert (answer.placement, answer.strategies, answer.routable, answer.findings) == ("routable", 152, 152, ())
 
 
-# --- other fabrics, other placements
-
-
 def test_a_placement_without_a_place_is_a_finding() -> None:
     class Nowhere(LinearPlacement):
         def order(self, fabric: Fabric, mesh: DeviceMesh) -> IntArray:
@@ -171,7 +158,6 @@ def fred(m: int = 2, **fields: Any) -> Fabric:
 
 
 def conflicts(fabric: Fabric, mesh: DeviceMesh, order: Any) -> list[str]:
-    """The phases that meet a conflict."""
     switching = Switching.of(fabric)
     return [name for name, streams in phases(mesh) if switching.conflict(streams, np.asarray(order)) is not None]
 

@@ -41,7 +41,6 @@ def tree(arity: list[int], bandwidths: list[str], **fields: Any) -> Fred:
 
 
 def made_of(row: SwitchRow) -> tuple[int, int, tuple[int, int, int], int, int]:
-    """Level, number of switches, their ports by kind, planes and slices."""
     return (row.level, row.switches, (row.down.count, row.up.count, row.controllers.count), row.planes, row.slices)
 
 

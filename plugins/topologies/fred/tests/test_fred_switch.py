@@ -55,7 +55,6 @@ def flow_sets(draw: st.DrawFn) -> tuple[int, tuple[SwitchFlow, ...]]:
 
 
 def wanted(ports: int, flows: tuple[SwitchFlow, ...]) -> tuple[frozenset[int], ...]:
-    """Return the inputs whose reduction each output should get."""
     return tuple(
         next((flow.inputs for flow in flows if port in flow.outputs), frozenset[int]()) for port in range(ports)
     )
@@ -138,8 +137,6 @@ def _sent(m: int, targets: tuple[frozenset[int], ...], middle_of: dict[int, int]
 
 
 def every_flow_set(ports: int) -> Iterator[tuple[SwitchFlow, ...]]:
-    """Yield every set of flows on ``ports`` ports that share no input and no output."""
-
     def labelled(count: int) -> Iterator[tuple[int, ...]]:
         return (labels for labels in product(range(count + 1), repeat=ports) if set(labels) >= set(range(1, count + 1)))
 
@@ -154,9 +151,6 @@ def every_flow_set(ports: int) -> Iterator[tuple[SwitchFlow, ...]]:
                         )
                         for label in range(1, count + 1)
                     )
-
-
-# --- structure ---
 
 
 @pytest.mark.parametrize(("m", "ports"), SIZES)
@@ -185,9 +179,6 @@ def test_the_graph_has_the_parts_that_are_counted_and_joins_every_pair_of_ports(
         assert {key: count for key, count in ways.items() if kinds[key[0]] == "output"} == {
             (f"out{port}", switch.stages + 1): m**depth for port in range(ports)
         }
-
-
-# --- the paper's cases ---
 
 
 def test_three_all_reduces_route_on_fred_2_8() -> None:
@@ -227,11 +218,7 @@ def test_a_conflict_inside_a_middle_switch_is_named_by_its_place() -> None:
     assert_executes(FredSwitch(3, 16).route(held), held)
 
 
-# --- routing ---
-
-
 def outcome(switch: FredSwitch, flows: tuple[SwitchFlow, ...]) -> RoutingConflict | None:
-    """Route, and execute what is routed."""
     try:
         configuration = switch.route(flows)
     except RoutingConflict as conflict:
@@ -349,9 +336,6 @@ def test_one_flow_always_routes_and_none_leaves_the_switch_idle(m: int, ports: i
         assert none.evaluate(range(ports)) == [None] * ports
 
 
-# --- values ---
-
-
 def test_values_are_whatever_can_be_added() -> None:
     flows = (SwitchFlow([0, 1, 4], [0, 6]), SwitchFlow([5, 6], [1, 2, 3]), unicast(3, 5))
     configuration = FredSwitch(3, 7).route(flows)
@@ -364,11 +348,7 @@ def test_values_are_whatever_can_be_added() -> None:
     assert configuration.evaluate([1, None, 4, None, 16, None, 64]) == [17, 64, 64, 64, None, None, 17]
 
 
-# --- online ---
-
-
 def way(configuration: SwitchConfiguration, flow: SwitchFlow) -> tuple[int, ...]:
-    """Return the middle switches that carry ``flow``, outermost first."""
     if configuration.ports == 2:
         return ()
     carrier = configuration.carriers[configuration.flows.index(flow)]
@@ -458,9 +438,6 @@ def test_additions_of_any_kind_execute_or_name_what_is_in_the_way(
     assert configuration.evaluate() == switch.idle().evaluate()
 
 
-# --- the bound, and what is passed between processes ---
-
-
 def test_a_search_that_is_cut_short_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(routing, "Search", partial(Search, limit=1))
     assert_executes(FredSwitch(2, 8).route(TRIANGLE[:2]), TRIANGLE[:2])  # the greedy order does
@@ -476,9 +453,6 @@ def test_conflicts_and_configurations_survive_pickling() -> None:
     assert (type(copy), vars(copy), str(copy)) == (RoutingConflict, vars(raised.value), str(raised.value))
     assert isinstance(copy, SimulationError)
     assert_executes(pickle.loads(pickle.dumps(FredSwitch(3, 6).route(TRIANGLE))), TRIANGLE)
-
-
-# --- bad input ---
 
 
 @pytest.mark.parametrize(

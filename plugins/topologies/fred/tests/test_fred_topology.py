@@ -271,8 +271,6 @@ class Wiring:
 
 @frozen
 class Stream:
-    """Who contributes to what, and who gets the result."""
-
     sources: tuple[int, ...]
     destinations: tuple[int, ...]
 
@@ -332,7 +330,6 @@ def executed(fabric: Fabric, streams: Iterable[Stream]) -> dict[int, Counter[int
 
 
 def random_streams(npus: int, random: np.random.Generator) -> Iterator[Stream]:
-    """Yield streams of all kinds that have no NPU in common."""
     order, start = random.permutation(npus).tolist(), 0
     while start < npus:
         group = order[start : start + int(random.integers(1, 7))]
@@ -347,9 +344,6 @@ def random_streams(npus: int, random: np.random.Generator) -> Iterator[Stream]:
 
 TREES = st.sampled_from([(4, 5), (6,), (7,), (3, 3), (1, 6), (5, 1), (2, 3, 2), (3, 2, 3), (2, 2, 2, 2)])
 SEEDS = st.integers(0, 2**32)
-
-
-# --- numbers of ports
 
 
 @pytest.mark.parametrize(
@@ -378,8 +372,6 @@ def test_a_switch_has_ports_down_up_and_for_its_controllers(
     )
 
 
-# --- flows of one stream, by hand
-#
 # NPU 4k + j is below L1.k (node 20 + k) at port j; port 4 + j of L1.k is joined to port 4k + j of L2 (node 25); ports 8
 # and on are controllers (nodes 26 and on), the first four those of L1.0.
 
@@ -448,9 +440,6 @@ def test_every_route_of_several_has_flows_of_its_own() -> None:
     flows = circuits(fabric).streams(fabric.defaults.router.route(fabric, np.array([0, 3, 7]), np.array([1, 3, 6])))
     # Nothing is sent from an NPU to itself.
     assert [dict(one) for one in flows] == [{20: (flow([0], [1]),)}, {}, {21: (flow([3], [2]),)}]
-
-
-# --- proof by execution, over all switches
 
 
 @given(TREES, st.integers(0, 6), SEEDS)

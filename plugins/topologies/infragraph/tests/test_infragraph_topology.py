@@ -42,7 +42,6 @@ def refused(folder: Path, content: Any, key: str | None, message: str, **fields:
 
 
 def links(fabric: Fabric) -> dict[str, float]:
-    """Return GB/s of each link by its name, one direction each."""
     return {fabric.link_name(link): fabric.bandwidths[link] / 1e9 for link in range(0, len(fabric.sources), 2)}
 
 

@@ -88,7 +88,6 @@ def test_a_mesh_may_have_no_controllers() -> None:
 
 
 def slow_xy(fabric: Fabric, columns: int, source: int, destination: int) -> list[int]:
-    """The nodes from source to destination, one step at a time."""
     neighbour = {int(a): int(b) for a, b in zip(fabric.sources, fabric.destinations, strict=True)}
     npus = len(fabric.npus)
     first = neighbour[source] if source >= npus else source

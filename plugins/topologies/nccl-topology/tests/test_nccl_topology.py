@@ -23,7 +23,6 @@ def read(folder: Path, text: str, **fields: Any) -> Fabric:
 
 
 def links(fabric: Fabric) -> dict[str, float]:
-    """Return GB/s of each link by its name."""
     return {fabric.link_name(link): rate / GB for link, rate in enumerate(fabric.bandwidths.tolist())}
 
 

@@ -22,7 +22,6 @@ def read(folder: Path, text: str, **fields: Any) -> Fabric:
 
 
 def links(fabric: Fabric) -> dict[str, float]:
-    """Return GB/s of each link by its name, one direction each."""
     return {fabric.link_name(link): fabric.bandwidths[link] / GB for link in range(0, len(fabric.sources), 2)}
 
 

@@ -73,9 +73,6 @@ class Run:
         return {**self.network.admission.figures(), "waits": self.network.statistics.waits}
 
 
-# --- how many wavelengths
-
-
 @pytest.mark.parametrize("count", range(2, 10))
 def test_an_all_to_all_needs_an_eighth_of_the_square(count: int) -> None:
     # The arcs of all distances below m / 2, and half of those of m / 2, in each direction: (m^2 - 1) / 8 on every link
@@ -153,9 +150,6 @@ def test_no_two_circuits_share_a_link_and_a_wavelength(
             assert running
 
 
-# --- too few wavelengths
-
-
 @pytest.mark.parametrize(("wavelengths", "steps"), [(8, 1), (7, 2), (4, 2), (3, 3), (1, 8)])
 @pytest.mark.parametrize("pay", ["every-step", "on-change"])
 def test_sub_steps_follow_each_other_and_pay_each(wavelengths: int, steps: int, pay: str) -> None:
@@ -178,8 +172,6 @@ def test_a_shortage_may_be_refused() -> None:
     with pytest.raises(RefusedError, match=r"refuses dp: needs 8 wavelengths \(largest link load 8\), there are 7"):
         Run(fabric, (0.0, flow_set(fabric, all_to_all(range(8)))))
 
-
-# --- side by side, stripes, reconfigurations
 
 FAST = VOLUME / RATE / 4 + SETUP
 SENT = VOLUME / RATE
@@ -288,9 +280,6 @@ def test_limits_of_the_flows_hold_as_well() -> None:
     assert run.ends[0] == pytest.approx([4 * SENT + SETUP, STEP], rel=1e-12)
 
 
-# --- how far
-
-
 def test_an_arc_beyond_the_budget_is_refused() -> None:
     # Arcs of h hops pass h - 1 nodes: 2 dB + (h - 1) 1 dB + h 0.1 dB of at most 5.5 dB, so 4 hops at most.
     fields = {"laser_power": 2.5, "receiver_sensitivity": -3.0, "coupler_loss": 1.5, "drop_loss": 0.5}
@@ -316,9 +305,6 @@ def test_a_budget_may_just_suffice_and_without_one_there_is_no_margin() -> None:
     assert "loss margin (dB)" not in Run(ring(8), (0.0, flow_set(ring(8), [(0, 4)]))).figures
 
 
-# --- other routers
-
-
 def test_other_routers_may_be_used_if_their_routes_follow_the_ring() -> None:
     fabric = ring(8).with_defaults(router=ShortestPathRouter())
     run = Run(fabric, (0.0, flow_set(fabric, all_to_all(range(8)))))
@@ -339,9 +325,6 @@ def test_what_is_no_arc_is_refused(other: Any) -> None:
     flows = flow_set(fabric, [(0, 3)])
     with pytest.raises(RefusedError, match="does not follow the ring from node to node; use the shortest-arc router"):
         Run(fabric, (0.0, evolve(flows, routes=other(flows.routes))))
-
-
-# --- whole collectives
 
 
 @pytest.mark.parametrize("npus", [2, 3, 33])
@@ -430,8 +413,6 @@ def is_valid(links: int, listed: list[tuple[int, int]], colours: list[int]) -> b
 
 
 def fewest(links: int, listed: list[tuple[int, int]]) -> int:
-    """The fewest colours, by trying all."""
-
     def fits(colours: list[int], count: int) -> bool:
         if not is_valid(links, listed[: len(colours)], colours):
             return False
