@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections import Counter
 from collections.abc import Callable
 from functools import cached_property
 from itertools import pairwise
@@ -272,15 +271,8 @@ def box_of(group: ET.Element) -> Box:
     points = points_of(polygon)
     left, right = min(points)[0], max(points)[0]
     west, east = ([y for x, y in points if x == side] for side in (left, right))
-    return Box(
-        kind,
-        group.attrib["data-name"],
-        (left, min(west), max(west)),
-        (right, min(east), max(east)),
-        text,
-        polygon.attrib["fill"],
-        title,
-    )
+    sides = (left, min(west), max(west)), (right, min(east), max(east))
+    return Box(kind, group.attrib["data-name"], *sides, text, polygon.attrib["fill"], title)
 
 
 def touches(point: Point, side: tuple[float, float, float]) -> bool:
@@ -306,16 +298,10 @@ def example(m: int, ports: int, flows: tuple[SwitchFlow, ...]) -> tuple[SwitchCo
 
 @pytest.mark.parametrize(("m", "ports"), SIZES)
 def test_the_lines_join_the_parts_of_the_switch(m: int, ports: int) -> None:
-    switch = FredSwitch(m, ports)
-    graph = switch.to_networkx()
+    graph = FredSwitch(m, ports).to_networkx()
     _, drawn = example(m, ports, halves(ports))
     kinds = {node: NAMES.get(kind, kind) for node, kind in nx.get_node_attributes(graph, "kind").items()}
-    assert {box.name: box.kind for box in drawn.boxes} == kinds
-    counts = Counter(box.kind for box in drawn.boxes)
-    parts = switch.microswitches
-    assert [counts[kind] for kind in ("R", "D", "RD")] == [parts.r, parts.d, parts.rd]
-    assert [counts[kind] for kind in ("demux", "mux")] == [parts.demultiplexers, parts.multiplexers]
-    assert counts["input"] == counts["output"] == ports
+    assert sorted((box.name, box.kind) for box in drawn.boxes) == sorted(kinds.items())
     assert len(drawn.lines) == graph.number_of_edges()
     assert set(drawn.graph().edges) == set(graph.edges)
 

@@ -11,8 +11,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings, strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis import assume, given, strategies as st
 
 from fredfw.errors import InputError, SimulationError
 from fredfw_topology_fred.switch import (
@@ -357,45 +356,25 @@ def way(configuration: SwitchConfiguration, flow: SwitchFlow) -> tuple[int, ...]
     return (carrier, *way(middle, flow.inside()))
 
 
-class Online(RuleBasedStateMachine):
-    """Unicasts come and go on a strictly non-blocking switch (Clos, 1953: m >= 2n - 1, here n = 2)."""
-
-    @initialize(m=st.integers(3, 4), ports=st.integers(2, 17))
-    def start(self, m: int, ports: int) -> None:
-        self.switch = FredSwitch(m, ports)
-        self.configuration = self.switch.idle()
-
-    def free(self, side: str) -> list[int]:
-        used = {port for flow in self.configuration.flows for port in getattr(flow, side)}
-        return [port for port in range(self.switch.ports) if port not in used]
-
-    def become(self, configuration: SwitchConfiguration) -> None:
-        for flow in set(configuration.flows) & set(self.configuration.flows):
-            assert way(configuration, flow) == way(self.configuration, flow)
-        self.configuration = configuration
-
-    @precondition(lambda self: self.free("inputs"))
-    @rule(data=st.data())
-    def add(self, data: st.DataObject) -> None:
-        flow = unicast(*(data.draw(st.sampled_from(self.free(side))) for side in ("inputs", "outputs")))
-        flows = self.configuration.flows
-        self.become(self.switch.add(self.configuration, flow))
-        assert self.configuration.flows == (*flows, flow)
-
-    @precondition(lambda self: self.configuration.flows)
-    @rule(data=st.data())
-    def remove(self, data: st.DataObject) -> None:
-        flow = data.draw(st.sampled_from(self.configuration.flows))
-        self.become(self.configuration.without(flow))
-        assert flow not in self.configuration.flows
-
-    @invariant()
-    def executes(self) -> None:
-        assert_executes(self.configuration, self.configuration.flows)
-
-
-Online.TestCase.settings = settings(stateful_step_count=40)
-test_online_unicasts_never_block_with_three_middle_switches = Online.TestCase
+@given(st.integers(3, 4), st.integers(2, 17), st.integers(0, 2**32))
+def test_online_unicasts_never_block_with_three_middle_switches(m: int, ports: int, seed: int) -> None:
+    # Strictly non-blocking (Clos, 1953: m >= 2n - 1, here n = 2).
+    switch, random = FredSwitch(m, ports), np.random.default_rng(seed)
+    before = switch.idle()
+    for _ in range(40):
+        flows = before.flows
+        used = [{port for flow in flows for port in getattr(flow, side)} for side in ("inputs", "outputs")]
+        if len(flows) == ports or (flows and random.integers(3) == 0):
+            gone = flows[random.integers(len(flows))]
+            after = before.without(gone)
+            assert gone not in after.flows
+        else:
+            flow = unicast(*(int(random.choice(sorted(set(range(ports)) - ports_in_use))) for ports_in_use in used))
+            after = switch.add(before, flow)
+            assert after.flows == (*flows, flow)
+        assert all(way(after, one) == way(before, one) for one in set(after.flows) & set(flows))
+        assert_executes(after, after.flows)
+        before = after
 
 
 def test_with_two_middle_switches_an_addition_may_need_a_rearrangement() -> None:
