@@ -176,67 +176,39 @@ def test_a_shortage_may_be_refused() -> None:
 FAST = VOLUME / RATE / 4 + SETUP
 SENT = VOLUME / RATE
 EVERYBODY = all_to_all(range(8))
+FIRST, OTHER, BACK, MORE = [(0, 3)], [(2, 5)], [(0, 3), (5, 4)], [(0, 3), (4, 6)]
+BOTH = [(0, FIRST), (0, OTHER)]
+ONE, CHANGE, STRIPE = {"wavelengths": 1}, {"pay": "on-change"}, {"stripe": True}
 
 
 @pytest.mark.parametrize(
     ("fields", "starts", "ends", "figures"),
     [
         # What finds too few waits.
-        ({"wavelengths": 1}, [(0, [(0, 3)]), (0, [(2, 5)])], [STEP, 2 * STEP], {"waits": 1, "largest link load": 1}),
-        # Enough for both; arcs that do not meet; the other direction.
-        ({"wavelengths": 2}, [(0, [(0, 3)]), (0, [(2, 5)])], [STEP, STEP], {"waits": 0, "wavelengths used": 2}),
-        ({"wavelengths": 1}, [(0, [(0, 3)]), (0, [(3, 5)])], [STEP, STEP], {"waits": 0, "largest link load": 1}),
-        ({"wavelengths": 1}, [(0, [(0, 3)]), (0, [(3, 0)])], [STEP, STEP], {"waits": 0, "wavelengths used": 1}),
-        # Waveguides add wavelengths.
-        ({"wavelengths": 1, "waveguides": 2}, [(0, [(0, 3)]), (0, [(2, 5)])], [STEP, STEP], {"waits": 0}),
+        (ONE, BOTH, [STEP, 2 * STEP], {"waits": 1, "largest link load": 1}),
+        # Enough for both; arcs that do not meet; the other direction; waveguides add wavelengths.
+        ({"wavelengths": 2}, BOTH, [STEP, STEP], {"waits": 0, "wavelengths used": 2}),
+        (ONE, [(0, FIRST), (0, [(3, 5)])], [STEP, STEP], {"waits": 0, "largest link load": 1}),
+        (ONE, [(0, FIRST), (0, [(3, 0)])], [STEP, STEP], {"waits": 0, "wavelengths used": 1}),
+        ({**ONE, "waveguides": 2}, BOTH, [STEP, STEP], {"waits": 0}),
         # Repetitions take turns with the other sub-steps.
-        (
-            {"wavelengths": 1, "pay": "on-change"},
-            [(0, [(0, 2), (1, 3)], 3)],
-            [3 * 2 * STEP],
-            {"sub-steps added by splitting": 3, "reconfigurations": 6},
-        ),
+        ({**ONE, **CHANGE}, [(0, [(0, 2), (1, 3)], 3)], [6 * STEP], {"sub-steps added by splitting": 3}),
+        ({**ONE, **CHANGE}, [(0, [(0, 2), (1, 3)], 3)], [6 * STEP], {"reconfigurations": 6}),
         # Wavelengths that are left over are given to all; who comes first takes all of them.
-        ({"wavelengths": 8, "stripe": True}, [(0, EVERYBODY)], [SENT + SETUP], {"wavelengths used": 8}),
-        ({"wavelengths": 15, "stripe": True}, [(0, EVERYBODY)], [SENT + SETUP], {"wavelengths used": 8}),
-        ({"wavelengths": 16, "stripe": True}, [(0, EVERYBODY)], [SENT / 2 + SETUP], {"wavelengths used": 16}),
-        ({"wavelengths": 64, "stripe": True}, [(0, EVERYBODY)], [SENT / 8 + SETUP], {"largest link load": 8}),
-        ({"wavelengths": 4, "stripe": True}, [(0, [(0, 3)]), (0, [(2, 5)])], [FAST, 2 * FAST], {"waits": 1}),
-        # Every step pays although nothing changes.
-        ({}, [(0, [(0, 3)], 4), (1, [(0, 3)], 4)], [4 * STEP, 1 + 4 * STEP], {"reconfigurations": 8}),
-        # On change the same arcs, in any order, are set up once.
-        (
-            {"pay": "on-change"},
-            [(0, [(0, 3), (5, 4)], 4), (1, [(5, 4), (0, 3)])],
-            [4 * SENT + SETUP, 1 + SENT],
-            {"reconfigurations": 1},
-        ),
+        ({**STRIPE, "wavelengths": 8}, [(0, EVERYBODY)], [SENT + SETUP], {"wavelengths used": 8}),
+        ({**STRIPE, "wavelengths": 15}, [(0, EVERYBODY)], [SENT + SETUP], {"wavelengths used": 8}),
+        ({**STRIPE, "wavelengths": 16}, [(0, EVERYBODY)], [SENT / 2 + SETUP], {"wavelengths used": 16}),
+        ({**STRIPE, "wavelengths": 64}, [(0, EVERYBODY)], [SENT / 8 + SETUP], {"largest link load": 8}),
+        ({**STRIPE, "wavelengths": 4}, BOTH, [FAST, 2 * FAST], {"waits": 1}),
+        # Every step pays although nothing changes; on change the same arcs, in any order, are set up once.
+        ({}, [(0, FIRST, 4), (1, FIRST, 4)], [4 * STEP, 1 + 4 * STEP], {"reconfigurations": 8}),
+        (CHANGE, [(0, BACK, 4), (1, BACK[::-1])], [4 * SENT + SETUP, 1 + SENT], {"reconfigurations": 1}),
         # They stay while no wavelength of theirs is taken: not in the way; on the same link; the same with more.
-        (
-            {"pay": "on-change"},
-            [(0, [(0, 3)]), (1, [(4, 6)]), (2, [(0, 3)])],
-            [STEP, 1 + STEP, 2 + SENT],
-            {"reconfigurations": 2},
-        ),
-        (
-            {"pay": "on-change"},
-            [(0, [(0, 3)]), (1, [(2, 4)]), (2, [(0, 3)])],
-            [STEP, 1 + STEP, 2 + STEP],
-            {"reconfigurations": 3},
-        ),
-        (
-            {"pay": "on-change"},
-            [(0, [(0, 3)]), (1, [(0, 3), (4, 6)]), (2, [(0, 3)])],
-            [STEP, 1 + STEP, 2 + STEP],
-            {"reconfigurations": 3},
-        ),
+        (CHANGE, [(0, FIRST), (1, [(4, 6)]), (2, FIRST)], [STEP, 1 + STEP, 2 + SENT], {"reconfigurations": 2}),
+        (CHANGE, [(0, FIRST), (1, [(2, 4)]), (2, FIRST)], [STEP, 1 + STEP, 2 + STEP], {"reconfigurations": 3}),
+        (CHANGE, [(0, FIRST), (1, MORE), (2, FIRST)], [STEP, 1 + STEP, 2 + STEP], {"reconfigurations": 3}),
         # In use they serve nobody else.
-        (
-            {"pay": "on-change"},
-            [(0, [(0, 3)]), (0, [(0, 3)])],
-            [STEP, STEP],
-            {"reconfigurations": 2, "wavelengths used": 2},
-        ),
+        (CHANGE, [(0, FIRST), (0, FIRST)], [STEP, STEP], {"reconfigurations": 2, "wavelengths used": 2}),
     ],
 )
 def test_circuits_side_by_side_and_one_after_the_other(
