@@ -1,7 +1,5 @@
 """The topology ``cluster``: nodes of NPUs, their network cards, and the switches that connect the nodes."""
 
-from __future__ import annotations
-
 from fredfw_topology_cluster.routing import ClusterRouter
 from fredfw_topology_cluster.topology import Cluster
 

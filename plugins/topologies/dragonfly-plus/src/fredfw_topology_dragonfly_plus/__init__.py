@@ -1,7 +1,5 @@
 """The topology ``dragonfly-plus``, a dragonfly+ or dragonfly, and its router ``dragonfly-plus-minimal``."""
 
-from __future__ import annotations
-
 from fredfw_topology_dragonfly_plus.routing import DragonflyPlusRouter
 from fredfw_topology_dragonfly_plus.topology import DragonflyPlus
 

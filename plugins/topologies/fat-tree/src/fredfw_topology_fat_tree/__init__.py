@@ -1,7 +1,5 @@
 """The topology ``fat-tree``: hosts under levels of plain switches, and its routers ``ecmp`` and ``spray``."""
 
-from __future__ import annotations
-
 from fredfw_topology_fat_tree.routing import EcmpRouter, SprayRouter, pair_hash
 from fredfw_topology_fat_tree.structure import XGFT
 from fredfw_topology_fat_tree.topology import FatTree

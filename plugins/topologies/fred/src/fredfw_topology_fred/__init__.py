@@ -4,8 +4,6 @@ Beside the topology: its router ``up-down``, the placement ``routable``, and the
 itself is ``FredSwitch``; it routes ``SwitchFlow`` objects into a ``SwitchConfiguration`` or raises ``RoutingConflict``.
 """
 
-from __future__ import annotations
-
 from fredfw_topology_fred.placement import RoutablePlacement
 from fredfw_topology_fred.routing import UpDownRouter
 from fredfw_topology_fred.switch import (

@@ -1,7 +1,5 @@
 """The topology ``infragraph``: infrastructure that InfraGraph describes."""
 
-from __future__ import annotations
-
 from fredfw_topology_infragraph.topology import InfraGraph
 
 __all__ = ["InfraGraph"]

@@ -1,7 +1,5 @@
 """The topology ``mesh2d``, a mesh of NPUs with I/O controllers around it, and its router ``xy``."""
 
-from __future__ import annotations
-
 from fredfw_topology_mesh2d.routing import XYRouter
 from fredfw_topology_mesh2d.topology import Mesh2D
 

@@ -1,7 +1,5 @@
 """The topology ``multi-dimensional``: any product of rings, lines, full meshes and switches."""
 
-from __future__ import annotations
-
 from fredfw_topology_multi_dimensional.topology import MultiDimensional
 
 __all__ = ["MultiDimensional"]

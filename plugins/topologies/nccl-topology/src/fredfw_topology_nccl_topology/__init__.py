@@ -1,7 +1,5 @@
 """The topology ``nccl-topology``: a server as NCCL sees it."""
 
-from __future__ import annotations
-
 from fredfw_topology_nccl_topology.topology import NcclTopology
 
 __all__ = ["NcclTopology"]

@@ -1,7 +1,5 @@
 """The topology ``node-link``: any graph of nodes and links, as NetworkX writes it."""
 
-from __future__ import annotations
-
 from fredfw_topology_node_link.topology import NodeLink
 
 __all__ = ["NodeLink"]

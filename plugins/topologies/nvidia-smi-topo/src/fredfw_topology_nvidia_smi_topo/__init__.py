@@ -1,7 +1,5 @@
 """The topology ``nvidia-smi-topo``: a server from the matrix of ``nvidia-smi topo -m``."""
 
-from __future__ import annotations
-
 from fredfw_topology_nvidia_smi_topo.topology import NvidiaSmiTopo
 
 __all__ = ["NvidiaSmiTopo"]

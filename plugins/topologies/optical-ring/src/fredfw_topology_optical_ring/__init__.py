@@ -1,7 +1,5 @@
 """The topology ``optical-ring``, NPUs on a WDM ring with a circuit per transfer, and its router ``shortest-arc``."""
 
-from __future__ import annotations
-
 from fredfw_topology_optical_ring.routing import ShortestArcRouter
 from fredfw_topology_optical_ring.topology import OpticalRing
 

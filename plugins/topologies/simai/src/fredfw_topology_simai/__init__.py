@@ -1,7 +1,5 @@
 """The topology ``simai``: topology files of SimAI, and of ASTRA-sim's ns-3 backend."""
 
-from __future__ import annotations
-
 from fredfw_topology_simai.topology import Simai
 
 __all__ = ["Simai"]

@@ -1,7 +1,5 @@
 """The topology ``torus``, rings of NPUs in any number of dimensions."""
 
-from __future__ import annotations
-
 from fredfw_topology_torus.topology import Torus
 
 __all__ = ["Torus"]
