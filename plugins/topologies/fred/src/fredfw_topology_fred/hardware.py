@@ -19,7 +19,7 @@ from attrs import frozen
 
 from fredfw import units
 from fredfw.errors import InputError
-from fredfw_topology_fred.topology import Fred
+from fredfw_topology_fred.topology import PAPER_POWER, Fred
 
 WAFER_AREA = 70_000.0
 """mm2 of the paper's wafer."""
@@ -30,8 +30,6 @@ PAPER_CHIPLETS = 35
 """Chiplets of the paper's fabric."""
 PAPER_AREA = 25_195.0
 """mm2 of them."""
-PAPER_POWER = 179.35
-"""W of the paper's fabric: the chiplets and whatever else it adds to the wafer, mainly wires."""
 PORT_LIMIT = 600e9
 """B/s of the widest port of a published chiplet: an NPU's 3 TB/s over the 5 chiplets of an L1 switch."""
 CHIPLET_LIMIT = 6e12

@@ -31,8 +31,8 @@ from fredfw_topology_fred.routing import UpDownRouter
 
 NPU_BANDWIDTH = 3e12
 """B/s from an NPU to its L1 switch and back (FRED, ISCA 2025)."""
-_WATTS = 179.35
-"""Of all switches of the wafer, 35 chiplets (FRED, ISCA 2025)."""
+PAPER_POWER = 179.35
+"""W of the paper's fabric: 35 chiplets and whatever else it adds to the wafer, mainly wires (FRED, ISCA 2025)."""
 _MOST = 32
 """Switch levels; NumPy has arrays of so many dimensions in all its versions."""
 
@@ -106,7 +106,7 @@ class Fred(Topology):
         wafer = (4, 5), (NPU_BANDWIDTH, VARIANTS["D"][0]), 18, 3
         if (self.arity, self.uplinks, self.io_controllers, self.middle_switches) != wafer:
             return bill
-        items = (evolve(one, watts=_WATTS) if one.name.startswith("switch ports") else one for one in bill.items)
+        items = (evolve(one, watts=PAPER_POWER) if one.name.startswith("switch ports") else one for one in bill.items)
         return Bill(tuple(items), (*bill.notes, "power of the switches: FRED (ISCA 2025), 35 chiplets"))
 
     def build(self) -> Fabric:

@@ -22,15 +22,7 @@ _NVSWITCH_TARGET = "fffffff:ff:ff.0"
 
 @frozen
 class Link:
-    """NVLinks or xGMI links of a GPU to one target.
-
-    Args:
-        target: Bus id in small letters.
-        count: How many links.
-        switch: Whether the target is an NVSwitch.
-        cpu: Whether the target is the CPU.
-        xgmi: Whether they are xGMI links.
-    """
+    """NVLinks or ``xgmi`` links of a GPU to one target: a bus id in small letters, an NVSwitch, or the CPU."""
 
     target: str
     count: int
@@ -44,10 +36,10 @@ class Gpu:
     """What is known of a GPU.
 
     Args:
-        dev: Its number, or ``None``.
+        dev: Its number.
         sm: Compute capability, such as 80; 0 where it is not known.
-        gcn: Architecture of an AMD accelerator, empty for others.
-        links: Its links to other GPUs, and to NVSwitches.
+        gcn: Architecture of an AMD accelerator.
+        links: To other GPUs, and to NVSwitches.
         c2c: Megabytes per second of its link to the CPU, 0 without one.
     """
 

@@ -36,14 +36,7 @@ _KEYS = ("directed", "multigraph", "graph", "nodes", "edges", "links")
 
 @frozen
 class Graph:
-    """A graph as a file has it.
-
-    Args:
-        directed: Whether an edge goes one way; otherwise it goes both ways.
-        attributes: Of the graph.
-        nodes: Place in the file, name, and attributes of each node.
-        edges: Place in the file, names of both ends, and attributes of each edge.
-    """
+    """A graph as a file has it: place in the file, name or names of both ends, and attributes of nodes and edges."""
 
     directed: bool
     attributes: Mapping[str, Any]

@@ -26,14 +26,9 @@ _FORM = "the text that nvidia-smi topo -m prints"
 
 @frozen
 class Matrix:
-    """Who is connected to whom.
+    """Who is connected to whom: ``NV#`` or one of ``PCIE`` for each pair of different GPUs and network cards.
 
-    Args:
-        gpus: Names of the GPUs, in the order of their numbers.
-        cards: Names of the network cards.
-        names: What the legend calls a card.
-        cells: For each pair of different devices ``NV#`` or one of ``PCIE``.
-        affinity: The CPUs of a GPU, as written, where the text says.
+    ``names`` are what the legend calls a card, ``affinity`` the CPUs of a GPU, as written, where the text says.
     """
 
     gpus: tuple[str, ...]

@@ -14,13 +14,7 @@ from fredfw_topology_optical_ring.circuits import Circuits
 
 @frozen(eq=False)
 class Assignment:
-    """Circuits and their wavelengths.
-
-    Args:
-        circuits: ``C`` circuits.
-        lanes: ``(C, stripes)`` wavelengths of each.
-        cells: Numbers of all pairs of link and wavelength that they are on.
-    """
+    """``C`` circuits, the ``(C, stripes)`` wavelengths of each, and numbers of all pairs of link and wavelength."""
 
     circuits: Circuits
     lanes: IntArray

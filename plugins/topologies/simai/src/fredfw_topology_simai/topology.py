@@ -42,9 +42,9 @@ class Listing:
     Args:
         nodes: How many there are.
         per_server: GPUs of a server; 0 in a file for ns-3.
-        nvswitches: Numbers of the NVSwitches.
-        switches: Numbers of the other switches.
-        links: Both ends, bytes per second, seconds and error rate of each link, which goes both ways.
+        nvswitches: Their numbers.
+        switches: Numbers of the others.
+        links: Both ends, bytes per second, seconds and error rate of each, which goes both ways.
     """
 
     nodes: int
