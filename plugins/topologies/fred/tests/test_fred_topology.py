@@ -240,33 +240,26 @@ def wafer(arity: tuple[int, ...] = (4, 5), controllers: int = 0, m: int = 3) -> 
     return Fred(arity=arity, bandwidths=bandwidths, io_controllers=controllers, middle_switches=m).build()
 
 
-@frozen
-class Wiring:
-    """The cables of a tree of switches, read off its links; written down apart from ``PortMap``.
+def wiring(fabric: Fabric) -> dict[int, list[Cable]]:
+    """The cable on each port of each switch: those of the children, the switch's own, those of controllers.
 
-    Args:
-        at: The cable on each port of each switch: those of the children, the switch's own, those of controllers.
+    Read off the links of a tree of switches, apart from ``PortMap``.
     """
-
-    at: dict[int, list[Cable]]
-
-    @classmethod
-    def of(cls, fabric: Fabric) -> Wiring:
-        neighbours: dict[int, list[int]] = {node: [] for node in range(len(fabric.kinds))}
-        for one, other in zip(fabric.sources.tolist(), fabric.destinations.tolist(), strict=True):
-            neighbours[one].append(other)
-        switches = np.flatnonzero(fabric.kinds == NodeKind.SWITCH).tolist()
-        lanes = dict.fromkeys(fabric.npus.tolist(), 1)
-        at = {}
-        for switch in switches:
-            tree = [node for node in neighbours[switch] if fabric.kinds[node] != NodeKind.CONTROLLER]
-            children = sorted(node for node in tree if node < switch)
-            down = [(child, lane) for child in children for lane in range(lanes[child])]
-            lanes[switch] = len(down)
-            up = [(switch, lane) for lane in range(len(down))] if len(tree) > len(children) else []
-            gates = sorted(set(neighbours[switch]) - set(tree))
-            at[switch] = [*down, *up, *((gate, 0) for gate in gates)]
-        return cls(at)
+    neighbours: dict[int, list[int]] = {node: [] for node in range(len(fabric.kinds))}
+    for one, other in zip(fabric.sources.tolist(), fabric.destinations.tolist(), strict=True):
+        neighbours[one].append(other)
+    switches = np.flatnonzero(fabric.kinds == NodeKind.SWITCH).tolist()
+    lanes = dict.fromkeys(fabric.npus.tolist(), 1)
+    at = {}
+    for switch in switches:
+        tree = [node for node in neighbours[switch] if fabric.kinds[node] != NodeKind.CONTROLLER]
+        children = sorted(node for node in tree if node < switch)
+        down = [(child, lane) for child in children for lane in range(lanes[child])]
+        lanes[switch] = len(down)
+        up = [(switch, lane) for lane in range(len(down))] if len(tree) > len(children) else []
+        gates = sorted(set(neighbours[switch]) - set(tree))
+        at[switch] = [*down, *up, *((gate, 0) for gate in gates)]
+    return at
 
 
 @frozen
@@ -303,20 +296,20 @@ def executed(fabric: Fabric, streams: Iterable[Stream]) -> dict[int, Counter[int
     Raises:
         RoutingConflict: A switch cannot carry them together.
     """
-    wiring = Wiring.of(fabric)
-    asked: dict[int, list[SwitchFlow]] = {switch: [] for switch in wiring.at}
+    at = wiring(fabric)
+    asked: dict[int, list[SwitchFlow]] = {switch: [] for switch in at}
     for stream in streams:
         for switch, flows in stream.flows(fabric).items():
             asked[switch] += flows
     m = circuits(fabric).m
-    configured = {switch: FredSwitch(m, len(wiring.at[switch])).route(flows) for switch, flows in asked.items()}
+    configured = {switch: FredSwitch(m, len(at[switch])).route(flows) for switch, flows in asked.items()}
     rising: dict[Cable, Any] = {
         (end, 0): Counter([end]) for end in [*fabric.npus.tolist(), *fabric.controllers.tolist()]
     }
     falling: dict[Cable, Any] = {}
     for upwards, switches in ((True, sorted(asked)), (False, sorted(asked, reverse=True))):
         for switch in switches:
-            cables = wiring.at[switch]
+            cables = at[switch]
             inputs = [(falling if cable[0] == switch else rising).get(cable) for cable in cables]
             for cable, value in zip(cables, configured[switch].evaluate(inputs), strict=True):
                 if cable[0] != switch:
@@ -367,7 +360,7 @@ def test_a_switch_has_ports_down_up_and_for_its_controllers(
     ports = circuits(fabric).ports.ports
     assert [ports[switch] for switch in switches] == expected
     assert sum(ports) == sum(expected)  # other nodes have none
-    assert {switch: len(cables) for switch, cables in Wiring.of(fabric).at.items()} == dict(
+    assert {switch: len(cables) for switch, cables in wiring(fabric).items()} == dict(
         zip(switches.tolist(), expected, strict=True)
     )
 
