@@ -174,7 +174,7 @@ class Link:
     buffer: float = units.size("1 MiB")
     cost: float = units.energy("0.063 pJ/bit")
     peak: float = units.flops("1 TFLOP/s")
-    limit: float | None = units.quantity(Unit.BYTES, None, optional=True, minimum=10)
+    limit: float | None = units.quantity(Unit.BYTES, None, minimum=10)
     lanes: int = units.option(1, validator=units.at_least(1), help="number of lanes")
     sizes: tuple[int, ...] = units.option((), validator=units.at_least(0))
     shares: Mapping[str, float] = units.option(Factory(dict), validator=units.at_least(0))

@@ -174,7 +174,7 @@ def quantity(
 
     return attrs.field(
         default=default,
-        converter=_converter(lambda value: parse(value, unit), optional=optional),
+        converter=_converter(lambda value: parse(value, unit), optional=optional or default is None),
         validator=check,
         metadata={"unit": unit, "help": help, "accepted": form},
     )

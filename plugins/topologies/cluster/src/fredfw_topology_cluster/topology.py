@@ -86,20 +86,12 @@ class Cluster(Topology):
         validator=units.whole(1),
         help="NICs of a node; default: the preset's, or one for each NPU where the node is given",
     )
-    nic: float | None = units.quantity(
-        units.Unit.BYTES_PER_SECOND,
-        None,
-        exclusive=True,
-        optional=True,
-        help="bandwidth of a NIC and of each link between switches, per direction; default: the preset's",
+    nic: float | None = units.bandwidth(
+        None, help="bandwidth of a NIC and of each link between switches, per direction; default: the preset's"
     )
     nic_latency: float = units.duration("500 ns", help="latency from an NPU (or its PCIe switch) to a leaf, each way")
-    pcie: float | None = units.quantity(
-        units.Unit.BYTES_PER_SECOND,
-        None,
-        exclusive=True,
-        optional=True,
-        help="bandwidth of a PCIe switch (or CPU) between NPUs and NICs, per direction; default: there is none",
+    pcie: float | None = units.bandwidth(
+        None, help="bandwidth of a PCIe switch (or CPU) between NPUs and NICs, per direction; default: there is none"
     )
     pcie_latency: float = units.duration(0.0, help="latency from an NPU through that switch to a NIC, each way")
     pcie_npus: int = units.option(1, validator=units.whole(1), help="NPUs that share such a switch and its bandwidth")

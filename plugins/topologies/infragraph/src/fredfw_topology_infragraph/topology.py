@@ -382,12 +382,8 @@ class InfraGraph(Topology):
     latencies: Mapping[str, float] = _quantities(
         units.Unit.SECONDS, "latency of links by their name, before what the file says; default: 0"
     )
-    bandwidth: float | None = units.quantity(
-        units.Unit.BYTES_PER_SECOND,
-        None,
-        exclusive=True,
-        optional=True,
-        help="bandwidth of all links that neither the file nor bandwidths say; default: such links are refused",
+    bandwidth: float | None = units.bandwidth(
+        None, help="bandwidth of all links that neither the file nor bandwidths say; default: such links are refused"
     )
 
     def __attrs_post_init__(self) -> None:
