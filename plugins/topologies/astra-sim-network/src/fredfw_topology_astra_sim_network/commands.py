@@ -14,6 +14,7 @@ import click
 
 from fredfw.cli import Outputs, table
 from fredfw.errors import InputError
+from fredfw.tables import as_choice
 from fredfw_topology_astra_sim_network.inputs import Inputs, find, opened, read_table, traces
 from fredfw_topology_astra_sim_network.system import PATTERNS, System, number, written
 from fredfw_topology_astra_sim_network.topology import read
@@ -70,9 +71,7 @@ def _memories(table: Mapping[str, Any], npus: int) -> list[dict[str, Any]]:
 
     One transaction at a time is what ASTRA-sim's memories of nodes and pools serve, and what one of its NPUs has.
     """
-    kind = table.get("memory-type")
-    if kind not in _MEMORIES:
-        raise InputError(f"{kind!r} is not known", key="memory-type", accepted=", ".join(_MEMORIES))
+    kind = as_choice(table.get("memory-type"), _MEMORIES, "memory-type")
     if kind == _NO_MEMORY:
         return []
     bandwidth = number(table, "remote-mem-bw", 0.0)

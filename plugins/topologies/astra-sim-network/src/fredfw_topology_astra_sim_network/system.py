@@ -9,6 +9,7 @@ from typing import Any
 from attrs import define, field
 
 from fredfw.errors import InputError, nearest
+from fredfw.tables import as_choice
 from fredfw_topology_astra_sim_network.topology import Block
 
 PATTERNS = "all-reduce", "reduce-scatter", "all-gather", "all-to-all"
@@ -175,9 +176,7 @@ class System:
 
     def _one_of(self, key: str, accepted: Sequence[str]) -> str | None:
         value = self._table.get(key)
-        if value is not None and value not in accepted:
-            raise _wrong(key, f"{value!r} is not known", ", ".join(accepted))
-        return value
+        return None if value is None else as_choice(value, accepted, key)
 
     def _whole(self, key: str) -> int:
         value = self._table.get(key, 1)
