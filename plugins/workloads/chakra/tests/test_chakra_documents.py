@@ -12,26 +12,17 @@ from fredfw_workload_chakra.trace import Collective, NodeType
 
 
 def test_the_form_of_the_feeder() -> None:
-    trace = documents.read(
-        json.dumps(
-            {
-                "workload_graph": [
-                    {
-                        "Id": 216,
-                        "Name": "copy",
-                        "NodeType": 4,
-                        "ctrlDeps": [3],
-                        "data_deps": [],
-                        "runtime": 318,
-                        "is_cpu_op": True,
-                    },
-                    {"Id": 217, "Name": "all", "NodeType": 7, "data_deps": [216], "comm_type": 0, "comm_size": 64},
-                ],
-                "workload_name": "w",
-                "ngpus": 8,
-            }
-        )
-    )
+    copy = {
+        "Id": 216,
+        "Name": "copy",
+        "NodeType": 4,
+        "ctrlDeps": [3],
+        "data_deps": [],
+        "runtime": 318,
+        "is_cpu_op": True,
+    }
+    every = {"Id": 217, "Name": "all", "NodeType": 7, "data_deps": [216], "comm_type": 0, "comm_size": 64}
+    trace = documents.read(json.dumps({"workload_graph": [copy, every], "workload_name": "w", "ngpus": 8}))
     assert trace.ids.tolist() == [216, 217]
     assert trace.types.tolist() == [NodeType.COMP, NodeType.COMM_COLL]
     assert trace.micros.tolist() == [318, 0]
@@ -42,24 +33,18 @@ def test_the_form_of_the_feeder() -> None:
 
 
 def test_the_form_of_protocol_buffers_is_objects_one_after_the_other() -> None:
+    attributes = [
+        {"name": "comm_size", "int64Val": "131072"},
+        {"name": "is_cpu_op", "boolVal": False},
+        {"name": "involved_dim", "boolList": {"values": [True, False]}},
+        {"name": "pg_name", "stringVal": "5"},
+        {"name": "fredfw_seconds", "doubleVal": 7.5e-6},
+    ]
+    send = {"id": "1", "name": "send", "type": "COMM_SEND_NODE", "ctrlDeps": ["0"], "dataDeps": ["5"]}
     objects: list[dict[str, Any]] = [
         {"version": "0.0.4", "attr": [{"name": "schema", "stringVal": "s"}]},
         {"name": "first", "type": "METADATA_NODE", "inputs": {"values": '[{"pg_name": "1", "ranks": [0, 1]}]'}},
-        {
-            "id": "1",
-            "name": "send",
-            "type": "COMM_SEND_NODE",
-            "ctrlDeps": ["0"],
-            "dataDeps": ["5"],
-            "durationMicros": "7",
-            "attr": [
-                {"name": "comm_size", "int64Val": "131072"},
-                {"name": "is_cpu_op", "boolVal": False},
-                {"name": "involved_dim", "boolList": {"values": [True, False]}},
-                {"name": "pg_name", "stringVal": "5"},
-                {"name": "fredfw_seconds", "doubleVal": 7.5e-6},
-            ],
-        },
+        {**send, "durationMicros": "7", "attr": attributes},
     ]
     trace = documents.read("\n".join(json.dumps(one, indent=1) for one in objects))
     assert trace.metadata == {"schema": "s", "version": "0.0.4"}
@@ -74,31 +59,9 @@ def test_the_form_of_protocol_buffers_is_objects_one_after_the_other() -> None:
 
 
 def test_the_form_of_stage() -> None:
-    trace = documents.read(
-        json.dumps(
-            {
-                "nodes": [
-                    {
-                        "id": 1,
-                        "name": "mm",
-                        "node_type": "comp_node",
-                        "num_ops": 10,
-                        "tensor_size": 20,
-                        "data_deps": [],
-                    },
-                    {
-                        "id": 2,
-                        "name": "ar",
-                        "node_type": "COMM_COLL_NODE",
-                        "data_deps": [1],
-                        "comm_type": "ALL_REDUCE",
-                        "comm_size": 4,
-                        "comm_group": "3",
-                    },
-                ]
-            }
-        )
-    )
+    product = {"id": 1, "name": "mm", "node_type": "comp_node", "num_ops": 10, "tensor_size": 20, "data_deps": []}
+    reduced = {"id": 2, "name": "ar", "node_type": "COMM_COLL_NODE", "data_deps": [1], "comm_type": "ALL_REDUCE"}
+    trace = documents.read(json.dumps({"nodes": [product, {**reduced, "comm_size": 4, "comm_group": "3"}]}))
     assert trace.types.tolist() == [NodeType.COMP, NodeType.COMM_COLL]
     assert trace.numbers["num_ops"][0] == 10
     assert trace.numbers["comm_type"][1] == Collective.ALL_REDUCE

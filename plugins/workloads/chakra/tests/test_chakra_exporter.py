@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from attrs import field, frozen
 
+import fredfw_workload_chakra
 from fredfw import (
     DeviceMesh,
     Framework,
@@ -24,8 +25,9 @@ from fredfw import (
 )
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.fabric import IdealTransport
+from fredfw.testing import ExporterTests
 from fredfw_workload_chakra import Chakra, ChakraExporter, et
-from fredfw_workload_chakra.trace import Collective, NodeType
+from fredfw_workload_chakra.trace import Collective, NodeType, Trace
 
 Build = Callable[[GraphBuilder], None]
 RING = {"name": "torus", "dimensions": [8], "link_bandwidth": "50 GB/s", "link_latency": "500 ns"}
@@ -60,14 +62,15 @@ plugins.register(Plugin(), "given")
 framework = Framework(plugins)
 
 
+class TestChakraExporter(ExporterTests):
+    plugin = fredfw_workload_chakra
+    exporters = (ChakraExporter(), ChakraExporter(prefix="step", compress=True))
+
+
 def run(workload: Mapping[str, Any], *, fidelity: str = "exact", **fabric: Any) -> RunResult:
-    experiment = framework.load_experiment(
-        {
-            "fabrics": {"ring": {"topology": RING, "collectives": {"default": "direct"}, **fabric}},
-            "workloads": {"given": {"workload": workload}},
-        }
-    )
-    return framework.run(experiment, fidelity=fidelity)
+    fabric = {"topology": RING, "collectives": {"default": "direct"}, **fabric}
+    content = {"fabrics": {"ring": fabric}, "workloads": {"given": {"workload": workload}}}
+    return framework.run(framework.load_experiment(content), fidelity=fidelity)
 
 
 def run_of(build: Build, *, fidelity: str = "exact", **fabric: Any) -> RunResult:
@@ -75,12 +78,22 @@ def run_of(build: Build, *, fidelity: str = "exact", **fabric: Any) -> RunResult
     return run({"name": "given", "which": "a test's"}, fidelity=fidelity, **fabric)
 
 
+def save(files: Mapping[str, str | bytes], folder: Path) -> None:
+    for name, content in files.items():
+        (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def trace(files: Mapping[str, str | bytes], rank: int) -> Trace:
+    content = files[f"trace.{rank}.et"]
+    assert isinstance(content, bytes)
+    return et.read(content)
+
+
 def back(
     result: RunResult, folder: Path, *, fidelity: str = "exact", exporter: Mapping[str, Any] = {}, **fabric: Any
 ) -> RunResult:
     """Return the run of what is exported."""
-    for name, content in ChakraExporter(**exporter).export(result).items():
-        (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    save(ChakraExporter(**exporter).export(result), folder)
     table = {"name": "chakra", "traces": str(folder / "*.et*"), "comm_groups": str(folder / "comm_groups.json")}
     return run(table, fidelity=fidelity, **fabric)
 
@@ -150,15 +163,14 @@ def test_collectives_of_no_bytes_stay_what_they_are(tmp_path: Path) -> None:
         *("all-to-all", "all-gather", "broadcast"),
         *("reduce",) * 4,
     ]
-    trace = et.read((tmp_path / "trace.3.et").read_bytes())
-    assert trace.numbers["comm_type"][1:].tolist() == [int(Collective.BARRIER)] * 4
+    found = et.read((tmp_path / "trace.3.et").read_bytes())
+    assert found.numbers["comm_type"][1:].tolist() == [int(Collective.BARRIER)] * 4
 
 
 @pytest.mark.parametrize("build", [collectives, rooted, pipeline, messages, repeated, barrier, nothing])
-@pytest.mark.parametrize("fidelity", ["exact"])
-def test_what_is_exported_and_read_takes_the_same_time(build: Build, fidelity: str, tmp_path: Path) -> None:
-    result = run_of(build, fidelity=fidelity)
-    again = back(result, tmp_path, fidelity=fidelity)
+def test_what_is_exported_and_read_takes_the_same_time(build: Build, tmp_path: Path) -> None:
+    result = run_of(build)
+    again = back(result, tmp_path)
     assert again.seconds == pytest.approx(result.seconds, rel=1e-9)
     assert np.allclose(again.link_bytes, result.link_bytes, rtol=1e-9)
 
@@ -186,11 +198,9 @@ def test_nodes_are_as_astra_sim_reads_them() -> None:
     groups = json.loads(files["comm_groups.json"])
     # ASTRA-sim takes group 0 for all ranks; all ranks need no group at all.
     assert groups == {"1": [0, 1], "2": [2, 3], "3": [4, 5], "4": [6, 7], "5": [7, 6, 5, 4], "6": [3, 2, 1, 0]}
-    content = files["trace.2.et"]
+    content, found = files["trace.2.et"], trace(files, 2)
     assert isinstance(content, bytes)
-    trace = et.read(content)
-    slots = et.slots(content)
-    assert slots == {
+    assert et.slots(content) == {
         "is_cpu_op:bool": 11,
         "num_ops:int64": 1,
         "tensor_size:uint64": 1,
@@ -199,28 +209,22 @@ def test_nodes_are_as_astra_sim_reads_them() -> None:
         "comm_size:int64": 10,
         "pg_name:string": 9,
     }
-    assert trace.ids.tolist() == list(range(11))
-    assert trace.micros[0] == 1
-    assert trace.seconds[0] == 1.25e-6
-    names = list(trace.names)
-    assert trace.numbers["comm_size"][names.index("all-gather")] == MIB / 2
-    assert trace.numbers["comm_size"][names.index("fours")] == MIB / 4
-    assert trace.numbers["comm_size"][names.index("reduce-scatter")] == MIB
+    assert found.ids.tolist() == list(range(11))
+    assert (found.micros[0], found.seconds[0]) == (1, 1.25e-6)
+    sizes = dict(zip(found.names, found.numbers["comm_size"].tolist(), strict=True))
+    expected = {"all-gather": MIB / 2, "fours": MIB / 4, "reduce-scatter": MIB}
+    assert {name: sizes[name] for name in expected} == expected
 
 
 def test_messages_have_tags_of_their_own() -> None:
-    files = ChakraExporter().export(run_of(pipeline))
-    content = files["trace.2.et"]
-    assert isinstance(content, bytes)
-    trace = et.read(content)
-    for kind, own, other in (
-        (NodeType.COMM_SEND, "comm_src", "comm_dst"),
-        (NodeType.COMM_RECV, "comm_dst", "comm_src"),
+    found = trace(ChakraExporter().export(run_of(pipeline)), 2)
+    for kind, own, other, peer in (
+        (NodeType.COMM_SEND, "comm_src", "comm_dst", 4),
+        (NodeType.COMM_RECV, "comm_dst", "comm_src", 0),
     ):
-        chosen = trace.types == kind
-        assert trace.numbers["comm_tag"][chosen].tolist() == [0, 1]
-        assert trace.numbers[own][chosen].tolist() == [2, 2]
-        assert trace.numbers[other][chosen].tolist() == ([4, 4] if kind == NodeType.COMM_SEND else [0, 0])
+        chosen = found.types == kind
+        values = [found.numbers[name][chosen].tolist() for name in ("comm_tag", own, other)]
+        assert values == [[0, 1], [2, 2], [peer, peer]]
 
 
 def test_a_transfer_to_several_is_a_broadcast_with_its_time() -> None:
@@ -230,11 +234,9 @@ def test_a_transfer_to_several_is_a_broadcast_with_its_time() -> None:
     result = run_of(build)
     files = ChakraExporter().export(result)
     assert json.loads(files["comm_groups.json"]) == {"1": [3, 4, 5]}
-    content = files["trace.4.et"]
-    assert isinstance(content, bytes)
-    trace = et.read(content)
-    assert trace.numbers["comm_type"].tolist() == [5]
-    assert trace.micros.tolist() == [round(result.seconds * 1e6)]
+    found = trace(files, 4)
+    assert found.numbers["comm_type"].tolist() == [5]
+    assert found.micros.tolist() == [round(result.seconds * 1e6)]
 
 
 def awaited(builder: GraphBuilder) -> None:
@@ -244,9 +246,9 @@ def awaited(builder: GraphBuilder) -> None:
     builder.collective("next", Pattern.ALL_REDUCE, [[1, 3]], MIB, label="next", after=[arrives])
 
 
-@pytest.mark.parametrize(("fidelity", "rendezvous"), [("exact", False), ("exact", True)])
-def test_the_receiver_of_a_transfer_waits_as_in_the_run(fidelity: str, rendezvous: bool, tmp_path: Path) -> None:
-    given: dict[str, Any] = {"fidelity": fidelity, "transport": {"name": "ideal", "rendezvous": rendezvous}}
+@pytest.mark.parametrize("rendezvous", [False, True])
+def test_the_receiver_of_a_transfer_waits_as_in_the_run(rendezvous: bool, tmp_path: Path) -> None:
+    given: dict[str, Any] = {"transport": {"name": "ideal", "rendezvous": rendezvous}}
     result = run_of(awaited, **given)
     assert back(result, tmp_path, **given).seconds == pytest.approx(result.seconds, rel=1e-9)
 
@@ -262,8 +264,7 @@ def test_the_receiver_of_a_transfer_of_a_graph_waits_for_what_is_before_it(tmp_p
     builder = GraphBuilder(2)
     computed = builder.compute("computed", [1], seconds=2e-3)
     builder.transfer("transfer", [[0, 1]], 1e6, label="pp", after=[computed])
-    for name, content in ChakraExporter().export(builder.build()).items():
-        (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    save(ChakraExporter().export(builder.build()), tmp_path)
     found = Chakra(traces=tmp_path / "*.et").graph(System(npus=2))  # type: ignore[arg-type]  # its converter
     fabric = framework.topology("switch", npus=2, link_bandwidth="1 GB/s", link_latency=0).build()
     # 1 MB at 1 GB/s take 1 ms, after the receiver's 2 ms.
@@ -280,8 +281,7 @@ def test_a_collective_keeps_its_root_and_the_order_of_its_ranks(
     def build(builder: GraphBuilder) -> None:
         builder.collective("rooted", pattern, EVERYBODY[None], 8 * MIB, label="rooted", root=3)
 
-    Given.builds["a test's"] = build
-    result = run({"name": "given", "which": "a test's"}, collectives={"default": algorithm})
+    result = run_of(build, collectives={"default": algorithm})
     again = back(result, tmp_path, collectives={"default": algorithm})
     assert json.loads((tmp_path / "comm_groups.json").read_text()) == {}
     assert again.timeline.graph.roots.tolist() == [3]
@@ -309,15 +309,9 @@ def test_streams_are_refused_with_the_task() -> None:
     def build(builder: GraphBuilder) -> None:
         builder.load("images", [0], [[0, 1]], MIB, label="load")
 
-    experiment = framework.load_experiment(
-        {
-            "fabrics": {"fred": {"topology": "fred"}},
-            "workloads": {"given": {"workload": {"name": "given", "which": "a test's"}}},
-        }
-    )
-    Given.builds["a test's"] = build
+    result = run_of(build, topology="fred", collectives={})
     with pytest.raises(UnsupportedError, match="task 'images' is a stream of an I/O controller, which Chakra cannot"):
-        ChakraExporter().export(framework.run(experiment))
+        ChakraExporter().export(result)
 
 
 @pytest.mark.parametrize("prefix", ["", "a/b", "..\\x", "*"])

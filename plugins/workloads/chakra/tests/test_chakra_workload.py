@@ -3,20 +3,32 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from fredfw import Files, Framework, Npu, System, TaskGraph, TaskKind, limits
+import fredfw_workload_chakra
+from fredfw import File, Files, Framework, Npu, System, TaskGraph, TaskKind, limits
 from fredfw.errors import InputError, UnknownNameError
 from fredfw.fabric import MemoryTier
+from fredfw.testing import WorkloadTests
 from fredfw_workload_chakra import Chakra, et
 from fredfw_workload_chakra.trace import Collective, Node, NodeType, Value
 
 Ranks = Mapping[int, Sequence[Node]]
 Load = Callable[..., Chakra]
+HERE = Path(__file__).parent
+
+
+class TestChakra(WorkloadTests):
+    plugin = fredfw_workload_chakra
+    workloads = tuple(
+        Chakra(traces=Files.at(HERE / "step.*.json"), comm_groups=File.at(HERE / "comm_groups.json"), mode=mode)
+        for mode in ("replay", "roofline")
+    )
 
 
 @pytest.fixture
@@ -41,14 +53,13 @@ def call(number: int, kind: Collective, size: int, *before: int, **attributes: V
     return Node(number, f"call {number}", NodeType.COMM_COLL, before, attributes=given)
 
 
-def send(number: int, source: int, destination: int, *before: int, size: int = 8, tag: int = 0) -> Node:
+def message(kind: str, number: int, source: int, destination: int, *before: int, size: int = 8, tag: int = 0) -> Node:
     attributes = {"comm_src": source, "comm_dst": destination, "comm_tag": tag, "comm_size": size}
-    return Node(number, f"send {number}", NodeType.COMM_SEND, before, attributes=attributes)
+    ways = {"send": NodeType.COMM_SEND, "receive": NodeType.COMM_RECV}
+    return Node(number, f"{kind} {number}", ways[kind], before, attributes=attributes)
 
 
-def receive(number: int, source: int, destination: int, *before: int, size: int = 8, tag: int = 0) -> Node:
-    attributes = {"comm_src": source, "comm_dst": destination, "comm_tag": tag, "comm_size": size}
-    return Node(number, f"receive {number}", NodeType.COMM_RECV, before, attributes=attributes)
+send, receive = partial(message, "send"), partial(message, "receive")
 
 
 def graph(workload: Chakra) -> TaskGraph:
@@ -76,41 +87,27 @@ def test_a_ring_of_messages_takes_the_time_of_its_formula(load: Load) -> None:
     }
     framework, workload = Framework(), load(traces)
     ring = {"name": "torus", "dimensions": [ranks], "link_bandwidth": 50 * 2**30, "link_latency": "500 ns"}
-    experiment = framework.load_experiment(
-        {
-            "fabrics": {"ring": {"topology": ring}},
-            "workloads": {"steps": {"workload": {"name": "chakra", "traces": list(_paths(workload))}}},
-        }
-    )
+    paths = [str(one.location) for one in workload.traces.files]
+    content = {
+        "fabrics": {"ring": {"topology": ring}},
+        "workloads": {"steps": {"workload": {"name": "chakra", "traces": paths}}},
+    }
+    experiment = framework.load_experiment(content)
     expected = 3 * (size / (50 * 2**30) + 500e-9 + 7e-6)
     for fidelity in ("compressed", "exact"):
         assert framework.run(experiment, fidelity=fidelity).seconds == pytest.approx(expected, rel=1e-12)
 
 
-def _paths(workload: Chakra) -> Sequence[str]:
-    return [str(one.location) for one in workload.traces.files]
+# comm_size is the share of a rank; a barrier has no bytes.
+FACTORS = {Collective.ALL_GATHER: 2, Collective.GATHER: 2, Collective.BARRIER: 0}
 
 
-@pytest.mark.parametrize(
-    ("kind", "factor"),
-    [
-        (Collective.ALL_REDUCE, 1),
-        (Collective.ALL_GATHER, 2),  # comm_size is the share of a rank
-        (Collective.GATHER, 2),
-        (Collective.REDUCE_SCATTER, 1),
-        (Collective.REDUCE_SCATTER_BLOCK, 1),
-        (Collective.ALL_TO_ALL, 1),
-        (Collective.BROADCAST, 1),
-        (Collective.REDUCE, 1),
-        (Collective.SCATTER, 1),
-        (Collective.BARRIER, 0),
-    ],
-)
-def test_sizes_are_those_of_the_larger_buffer(kind: Collective, factor: int, load: Load) -> None:
+@pytest.mark.parametrize("kind", Collective)
+def test_sizes_are_those_of_the_larger_buffer(kind: Collective, load: Load) -> None:
     found = graph(load({rank: [call(0, kind, 100)] for rank in range(2)}))
     pattern = kind.name.removesuffix("_BLOCK").lower().replace("_", "-")
     assert str(found.patterns[0]) == ("all-reduce" if kind is Collective.BARRIER else pattern)
-    assert found.bytes.tolist() == [100 * factor]
+    assert found.bytes.tolist() == [100 * FACTORS.get(kind, 1)]
 
 
 def test_replay_takes_microseconds_and_roofline_flops_and_bytes(load: Load) -> None:
@@ -381,15 +378,14 @@ def test_missing_and_unknown_ranks_are_named(load: Load, tmp_path: Path) -> None
         graph(Chakra(traces=Files.at(tmp_path / "t.x.et")))
 
 
-def test_damaged_files_are_named_with_the_offset(load: Load, tmp_path: Path) -> None:
-    workload = load({0: [comp(0)]})
-    content = (tmp_path / "t.0.et").read_bytes()
-    (tmp_path / "t.0.et").write_bytes(content[:-1])
+def test_damaged_files_are_named_with_the_offset(tmp_path: Path) -> None:
+    path, content = tmp_path / "t.0.et", et.write([comp(0)])
+    path.write_bytes(content[:-1])
     with pytest.raises(InputError, match=r"t\.0\.et: is no Chakra trace, or is damaged, at offset 8: a message of"):
-        graph(Chakra(traces=Files.at(_paths(workload))))
-    (tmp_path / "t.0.et").write_bytes(gzip.compress(content)[:-9])
+        graph(Chakra(traces=Files.at(path)))
+    path.write_bytes(gzip.compress(content)[:-9])
     with pytest.raises(InputError, match=r"t\.0\.et: is not a whole gzip file"):
-        graph(Chakra(traces=Files.at(_paths(workload))))
+        graph(Chakra(traces=Files.at(path)))
 
 
 def test_what_expands_too_far_is_refused(tmp_path: Path) -> None:

@@ -77,8 +77,8 @@ def test_parameters_of_mlperf_by_hand() -> None:
 
 def test_interaction_by_hand() -> None:
     shape: dict[str, Any] = {"tables": 3, "embedding_dim": 4, "rows": (8,), "bottom_mlp": (2, 4), "top_mlp": (5, 1)}
-    for fields, flops, stored in (({}, 2 * 4 * 4 * 4, 4 + 6), ({"interaction": "concatenate"}, 0, 16)):
-        found = Dlrm(**shape, **fields).shape
+    for interaction, flops, stored in (("dot", 2 * 4 * 4 * 4, 4 + 6), ("concatenate", 0, 16)):
+        found = Dlrm(**shape, interaction=interaction).shape
         assert (found.interacting.flops, found.interacting.stored) == (flops, stored)
         assert found.top[0].parameters == (stored + 1) * 5
 

@@ -1,21 +1,80 @@
 from __future__ import annotations
 
 import gzip
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import fredfw_workload_kineto
 from fredfw import Files, Framework, Pattern, System, TaskGraph, TaskKind, limits
 from fredfw.errors import InputError
+from fredfw.experiment.results import GraphResult
+from fredfw.testing import WorkloadTests
 from fredfw_workload_kineto import Kineto, uncovered
 
-Make = Callable[..., Any]
+Event = dict[str, Any]
+Write = Callable[..., str]
 SYSTEM = System(npus=16)
 HERE = Path(__file__).parent
+DDP = [str(HERE / f"ddp.{rank}.json") for rank in (0, 1)]
 _PLACES = (parent / "shared" / "samples" / "kineto" for parent in HERE.parents)
 SAMPLES = next((one for one in _PLACES if one.is_dir()), Path("samples"))
+
+
+class TestKineto(WorkloadTests):
+    plugin = fredfw_workload_kineto
+    workloads = (
+        Kineto(traces=Files.at(DDP)),
+        Kineto(traces=Files.at(DDP), step=3, order="observed", host=False),
+        Kineto(traces=Files.at(DDP[0]), replicate=True),
+    )
+
+
+def event(category: str, name: str, start: float, duration: float, **args: Any) -> Event:
+    return {"ph": "X", "cat": category, "name": name, "ts": start, "dur": duration, "args": args}
+
+
+def kernel(name: str, start: float, duration: float, stream: int = 7, **args: Any) -> Event:
+    return event("kernel", name, start, duration, stream=stream, **args)
+
+
+def call(name: str, start: float, duration: float, elements: int = 1000, stream: int = 20, **args: Any) -> Event:
+    """Make a communication kernel; ``args`` are PyTorch's, with _ for blanks where Python needs them."""
+    sizes = {"In msg nelems": elements, "Out msg nelems": elements, "dtype": "Float", "Group size": 2}
+    group = {"Name": "0", "Description": "default_pg", "Ranks": "[0, 1]"}
+    known = sizes | {f"Process Group {key}": value for key, value in group.items()}
+    known |= {key.replace("_", " "): value for key, value in args.items()}
+    return kernel(f"ncclDevKernel_{name}", start, duration, stream, **{"Collective name": name, **known})
+
+
+def step(number: int, start: float, duration: float) -> Event:
+    return event("user_annotation", f"ProfilerStep#{number}", start, duration)
+
+
+def launch(correlation: int, start: float) -> Event:
+    return event("cuda_runtime", "cudaLaunchKernel", start, 1, correlation=correlation)
+
+
+def wait(stream: int, correlation: int, on: int, record: int) -> Event:
+    """Make a wait of a stream for an event that was recorded on another one."""
+    told = {"stream": stream, "correlation": correlation, "wait_on_stream": on}
+    return event("cuda_sync", "Stream Wait Event", 0, 0, **told, wait_on_cuda_event_record_corr_id=record)
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Write a trace and return its path."""
+
+    def make(events: list[Event], rank: int | None = 0, world: int | None = 2, **head: Any) -> str:
+        known = {key: value for key, value in (("rank", rank), ("world_size", world)) if value is not None}
+        path = tmp_path / f"trace.{len(list(tmp_path.iterdir()))}.json"
+        path.write_text(json.dumps({"distributedInfo": {**known, **head}, "traceEvents": events}), encoding="utf-8")
+        return str(path)
+
+    return make
 
 
 def of(*paths: str, **fields: Any) -> Kineto:
@@ -39,15 +98,20 @@ def tasks(found: TaskGraph, rank: int = 0) -> list[tuple[str, float, list[str]]]
     )
 
 
-def time(workload: Kineto, rate: str) -> float:
-    """Microseconds of an iteration where two ranks share links of that rate."""
+def simulated(workload: Kineto, rate: str) -> GraphResult:
+    """Run an iteration where two ranks share links of that rate."""
     framework = Framework()
     fabric = framework.topology("switch", npus=2, link_bandwidth=rate, link_latency="0 s").build()
-    return 1e6 * framework.simulate_graph(workload.graph(SYSTEM), fabric, collectives={"default": "ring"}).seconds
+    return framework.simulate_graph(workload.graph(SYSTEM), fabric, collectives={"default": "ring"})
+
+
+def time(workload: Kineto, rate: str) -> float:
+    """Microseconds of an iteration."""
+    return 1e6 * simulated(workload, rate).seconds
 
 
 def test_a_collective_waits_for_what_was_computed_and_what_had_to_wait_waits_for_it() -> None:
-    found = graph(*(str(HERE / f"ddp.{rank}.json") for rank in (0, 1)), step=3)
+    found = graph(*DDP, step=3)
     assert found.ranks == 2
     # The gap of 2 us belongs to the backward pass; the first all-reduce begins with it, 8 us after layer 2.
     assert tasks(found) == [
@@ -65,9 +129,7 @@ def test_a_collective_waits_for_what_was_computed_and_what_had_to_wait_waits_for
     assert found.label_names == ("host", "compute", "default_pg")
 
 
-def test_a_trace_that_takes_as_long_for_communication_takes_as_long_in_all(
-    kernel: Make, call: Make, write: Make
-) -> None:
+def test_a_trace_that_takes_as_long_for_communication_takes_as_long_in_all(write: Write) -> None:
     events = [
         kernel("forward", 1000, 100),
         call("allreduce", 1100, 50, 50_000),
@@ -83,7 +145,7 @@ def test_a_trace_that_takes_as_long_for_communication_takes_as_long_in_all(
     assert time(workload, "400 GB/s") == pytest.approx(100 + 0.5 + 2 + 200 + 4 + 30, rel=1e-9)
 
 
-def test_the_notes_have_what_was_measured(kernel: Make, call: Make, write: Make) -> None:
+def test_the_notes_have_what_was_measured(write: Write) -> None:
     events = [
         kernel("a", 0, 100),
         call("allreduce", 50, 100, 1000),
@@ -97,24 +159,19 @@ def test_the_notes_have_what_was_measured(kernel: Make, call: Make, write: Make)
 
 
 def test_uncovered_time_is_that_of_the_simulated_iteration() -> None:
-    framework = Framework()
-    workload = of(*(str(HERE / f"ddp.{rank}.json") for rank in (0, 1)), host=False)
-    fabric = framework.topology("switch", npus=2, link_bandwidth="10 GB/s", link_latency="0 s").build()
-    result = framework.simulate_graph(workload.graph(SYSTEM), fabric, collectives={"default": "ring"})
+    result = simulated(of(*DDP, host=False), "10 GB/s")
     # 4 MB take 400 us beside 302 (322 on rank 1) us of computation, and 2 MB take 200 us beside nothing.
     assert 1e6 * uncovered(result.timeline, 0) == pytest.approx(400 - 302 + 200, rel=1e-9)
     assert 1e6 * uncovered(result.timeline, 1) == pytest.approx(400 - 322 + 200, rel=1e-9)
 
 
-def test_time_of_the_host_covers_nothing(kernel: Make, call: Make, write: Make) -> None:
-    framework = Framework()
-    fabric = framework.topology("switch", npus=2, link_bandwidth="4 GB/s", link_latency="0 s").build()
+def test_time_of_the_host_covers_nothing(write: Write) -> None:
     events = [kernel("a", 0, 10), call("allreduce", 10, 50, 50), kernel("b", 100, 10), kernel("c", 300, 1)]
-    result = framework.simulate_graph(graph(write(events), replicate=True), fabric, collectives={"default": "ring"})
+    result = simulated(of(write(events), replicate=True), "4 GB/s")
     assert 1e6 * uncovered(result.timeline) == pytest.approx(0.05, rel=1e-9)
 
 
-def test_without_the_host_gaps_take_no_time(kernel: Make, call: Make, write: Make) -> None:
+def test_without_the_host_gaps_take_no_time(write: Write) -> None:
     events = [kernel("a", 0, 100), call("allreduce", 500, 100, 100), kernel("b", 1000, 50)]
     path = write(events)
     assert tasks(graph(path, replicate=True)) == [
@@ -131,7 +188,7 @@ def test_without_the_host_gaps_take_no_time(kernel: Make, call: Make, write: Mak
     ]
 
 
-def test_gaps_below_the_given_one_are_computation(kernel: Make, call: Make, write: Make) -> None:
+def test_gaps_below_the_given_one_are_computation(write: Write) -> None:
     path = write([kernel("a", 0, 100), kernel("b", 130, 50), call("allreduce", 180, 10)])
     assert tasks(graph(path, replicate=True)) == [
         ("a", 100.0, []),
@@ -142,12 +199,12 @@ def test_gaps_below_the_given_one_are_computation(kernel: Make, call: Make, writ
     assert tasks(graph(path, replicate=True, gap="31 us")) == [("a", 180.0, []), ("all-reduce", 0.0, ["a"])]
 
 
-def test_streams_that_compute_are_one_chain(kernel: Make, call: Make, write: Make) -> None:
+def test_streams_that_compute_are_one_chain(write: Write) -> None:
     events = [kernel("a", 0, 100), kernel("b", 50, 100, stream=8), call("allreduce", 150, 10)]
     assert tasks(graph(write(events), replicate=True)) == [("a", 150.0, []), ("all-reduce", 0.0, ["a"])]
 
 
-def test_what_follows_a_collective_on_its_stream_waits_for_it(kernel: Make, call: Make, write: Make) -> None:
+def test_what_follows_a_collective_on_its_stream_waits_for_it(write: Write) -> None:
     events = [
         kernel("a", 0, 100, stream=20),
         kernel("b", 100, 200),
@@ -163,7 +220,7 @@ def test_what_follows_a_collective_on_its_stream_waits_for_it(kernel: Make, call
     ]
 
 
-def test_the_order_observed_is_stricter(kernel: Make, call: Make, write: Make) -> None:
+def test_the_order_observed_is_stricter(write: Write) -> None:
     events = [kernel("a", 0, 100), call("allreduce", 100, 40), kernel("b", 102, 98), kernel("c", 203, 100)]
     path = write(events)
     assert tasks(graph(path, replicate=True)) == [
@@ -179,7 +236,7 @@ def test_the_order_observed_is_stricter(kernel: Make, call: Make, write: Make) -
     ]
 
 
-def test_streams_wait_by_events(kernel: Make, call: Make, launch: Make, wait: Make, write: Make) -> None:
+def test_streams_wait_by_events(write: Write) -> None:
     events = [
         *(launch(number, number) for number in range(1, 9)),
         kernel("a", 10, 100, correlation=1),
@@ -201,9 +258,7 @@ def test_streams_wait_by_events(kernel: Make, call: Make, launch: Make, wait: Ma
     assert not any("stream-wait" in note for note in workload.notes(SYSTEM))
 
 
-def test_a_collective_waits_for_what_the_host_launched_before_it(
-    kernel: Make, call: Make, launch: Make, write: Make
-) -> None:
+def test_a_collective_waits_for_what_the_host_launched_before_it(write: Write) -> None:
     events = [
         *(launch(number, number) for number in range(1, 5)),
         kernel("a", 10, 100, correlation=1),
@@ -224,9 +279,7 @@ def test_a_collective_waits_for_what_the_host_launched_before_it(
     ]
 
 
-def test_what_nothing_waits_for_is_waited_for_at_the_end_of_a_step(
-    kernel: Make, call: Make, step: Make, write: Make
-) -> None:
+def test_what_nothing_waits_for_is_waited_for_at_the_end_of_a_step(write: Write) -> None:
     events = [
         step(1, 0, 200),
         kernel("a", 0, 100),
@@ -247,9 +300,7 @@ def test_what_nothing_waits_for_is_waited_for_at_the_end_of_a_step(
     assert "one iteration is all 2 steps of the traces, 1 to 2" in workload.notes(SYSTEM)
 
 
-def test_one_step_is_what_the_host_launched_in_it(
-    kernel: Make, call: Make, step: Make, launch: Make, write: Make
-) -> None:
+def test_one_step_is_what_the_host_launched_in_it(write: Write) -> None:
     events = [
         step(1, 0, 100),
         step(2, 100, 100),
@@ -287,7 +338,7 @@ def test_one_step_is_what_the_host_launched_in_it(
     ],
 )
 def test_collectives_and_their_sizes(
-    call: Make, write: Make, name: str, inside: int, outside: int, pattern: Pattern, size: float
+    write: Write, name: str, inside: int, outside: int, pattern: Pattern, size: float
 ) -> None:
     found = graph(write([call(name, 0, 10, In_msg_nelems=inside, Out_msg_nelems=outside)]), replicate=True)
     assert found.patterns == (pattern,)
@@ -295,25 +346,25 @@ def test_collectives_and_their_sizes(
 
 
 @pytest.mark.parametrize(("name", "label"), [("compute", "group compute"), ("", "group without a name")])
-def test_a_process_group_is_not_called_as_computation_is(call: Make, write: Make, name: str, label: str) -> None:
-    names = {"Process_Group_Name": name, "Process_Group_Description": ""}
-    found = graph(write([call("allreduce", 0, 10, **names)]), replicate=True)
+def test_a_process_group_is_not_called_as_computation_is(write: Write, name: str, label: str) -> None:
+    event = call("allreduce", 0, 10, Process_Group_Name=name, Process_Group_Description="")
+    found = graph(write([event]), replicate=True)
     assert [found.label(task) for task in range(len(found))] == [label]
 
 
 @pytest.mark.parametrize(("dtype", "size"), [("BFloat16", 20), ("Long", 80), ("Float8_e4m3fn", 10), ("Byte", 10)])
-def test_sizes_of_elements(call: Make, write: Make, dtype: str, size: float) -> None:
+def test_sizes_of_elements(write: Write, dtype: str, size: float) -> None:
     assert graph(write([call("allreduce", 0, 10, 10, dtype=dtype)]), replicate=True).bytes.tolist() == [size]
 
 
-def test_all_to_all_with_split_sizes(call: Make, write: Make) -> None:
+def test_all_to_all_with_split_sizes(write: Write) -> None:
     first = write([call("all_to_allv", 0, 10, 8, In_split_size="[1, 3]", Out_split_size="[1, 1]")])
     second = write([call("all_to_allv", 0, 10, Out_msg_nelems=8, In_msg_nelems=4, In_split_size="[1, 1]")], rank=1)
     found = graph(first, second)
     assert found.split_tables[int(found.splits[0])].tolist() == [[[8.0, 24.0], [8.0, 8.0]]]
 
 
-def test_send_and_receive(call: Make, kernel: Make, write: Make) -> None:
+def test_send_and_receive(write: Write) -> None:
     first = write([kernel("a", 0, 10), call("send", 10, 5, 10, Dst_Rank=1)])
     second = write([call("recv", 0, 15, 10, Src_Rank=0), kernel("b", 15, 10)], rank=1)
     found = graph(first, second)
@@ -323,7 +374,7 @@ def test_send_and_receive(call: Make, kernel: Make, write: Make) -> None:
     assert size == 40
 
 
-def test_arguments_may_be_on_the_operation_of_the_host(call: Make, kernel: Make, write: Make) -> None:
+def test_arguments_may_be_on_the_operation_of_the_host(write: Write) -> None:
     recorded = call("allreduce", 0, 1, 10)
     recorded |= {"cat": "cpu_op", "name": "record_param_comms"}
     recorded["args"]["External id"] = 5
@@ -342,14 +393,14 @@ def test_arguments_may_be_on_the_operation_of_the_host(call: Make, kernel: Make,
         ({"Process Group Ranks": "[0, 2]"}, {}),
     ],
 )
-def test_the_ranks_of_a_group_are_found(call: Make, write: Make, args: dict[str, Any], head: dict[str, Any]) -> None:
-    event = call("allreduce", 0, 10)
-    event["args"] |= args
-    found = graph(write([event], world=4, **head), replicate=True)
+def test_the_ranks_of_a_group_are_found(write: Write, args: dict[str, Any], head: dict[str, Any]) -> None:
+    one = call("allreduce", 0, 10)
+    one["args"] |= args
+    found = graph(write([one], world=4, **head), replicate=True)
     assert sorted(found.participants(task).tolist() for task in range(len(found))) == [[0, 2], [1, 3]]
 
 
-def test_copies_have_groups_of_their_own(call: Make, write: Make) -> None:
+def test_copies_have_groups_of_their_own(write: Write) -> None:
     tensor = call("allreduce", 0, 10, Process_Group_Name="1", Process_Group_Description="tp")
     data = call(
         "allreduce", 20, 10, 7, Process_Group_Name="2", Process_Group_Description="dp", Process_Group_Ranks="[0, 2]"
@@ -361,13 +412,13 @@ def test_copies_have_groups_of_their_own(call: Make, write: Make) -> None:
     assert workload.mesh(SYSTEM).ranks == 4
 
 
-def test_ranks_without_a_number_are_in_the_order_of_the_files(call: Make, write: Make) -> None:
+def test_ranks_without_a_number_are_in_the_order_of_the_files(write: Write) -> None:
     paths = [write([call("allreduce", 0, 10 * rank)], rank=None, world=None) for rank in (1, 2)]
     assert [info.rank for info in of(*paths).info()] == [0, 1]
     assert graph(*paths).ranks == 2
 
 
-def test_info_says_what_a_file_holds(kernel: Make, call: Make, write: Make) -> None:
+def test_info_says_what_a_file_holds(write: Write) -> None:
     copy = kernel("Memcpy DtoD", 200, 5) | {"cat": "gpu_memcpy"}
     (info,) = of(write([kernel("a", 0, 100), call("allreduce", 50, 100, 10), copy])).info()
     assert info.rank == 0
@@ -437,16 +488,16 @@ def test_a_bomb_is_refused(tmp_path: Path) -> None:
         ({"Collective name": "send"}, "a send has no 'Dst Rank'"),
     ],
 )
-def test_wrong_calls_are_refused(call: Make, write: Make, args: dict[str, Any], text: str) -> None:
-    event = call("allreduce", 0, 10)
-    event["args"] |= args
-    path = write([event], world=None)
+def test_wrong_calls_are_refused(write: Write, args: dict[str, Any], text: str) -> None:
+    one = call("allreduce", 0, 10)
+    one["args"] |= args
+    path = write([one], world=None)
     error = message([path], replicate=True)
     assert error.file == path
     assert text in str(error)
 
 
-def test_missing_ranks_are_refused(call: Make, write: Make) -> None:
+def test_missing_ranks_are_refused(write: Write) -> None:
     path = write([call("allreduce", 0, 10)])
     error = message([path])
     assert str(error) == (
@@ -457,20 +508,20 @@ def test_missing_ranks_are_refused(call: Make, write: Make) -> None:
     assert "is of rank 0, as" in str(message([path, other]))
 
 
-def test_a_step_that_is_not_there_is_refused(call: Make, step: Make, write: Make) -> None:
+def test_a_step_that_is_not_there_is_refused(write: Write) -> None:
     marked, bare = write([step(4, 0, 10), call("allreduce", 0, 10)]), write([call("allreduce", 0, 10)])
     assert "step: there is no ProfilerStep#7 (accepted: 4)" in str(message([marked], step=7))
     assert "no steps are marked" in str(message([bare], step=7))
 
 
-def test_what_cannot_be_copied_is_refused(call: Make, write: Make) -> None:
+def test_what_cannot_be_copied_is_refused(write: Write) -> None:
     sends = write([call("send", 0, 10, Dst_Rank=1)])
     assert "replicate: rank 1 cannot do what rank 0 does, which sends" in str(message([sends], replicate=True))
     odd = write([call("allreduce", 0, 10, Process_Group_Ranks="[0, 3]")], world=5)
     assert "replicate: the group [0, 3] has no like with rank 2 in it" in str(message([odd], replicate=True))
 
 
-def test_several_gpus_in_one_file_are_refused(call: Make, write: Make) -> None:
+def test_several_gpus_in_one_file_are_refused(write: Write) -> None:
     path = write([call("allreduce", 0, 10, device=0), call("allreduce", 20, 10, device=1)])
     assert "communication runs on the GPUs 0, 1" in str(message([path], replicate=True))
 
@@ -494,10 +545,7 @@ class TestSample:
         assert "measured on rank 0: 660.6 ms, communication 46.88 ms, 39.19 ms of it while no other kernel ran" in (
             workload.notes(SYSTEM)
         )
-        framework = Framework()
-        # The rate at which 306.7 MB took 46.8 ms.
-        fabric = framework.topology("switch", npus=2, link_bandwidth="6.56 GB/s", link_latency="0 s").build()
-        result = framework.simulate_graph(workload.graph(SYSTEM), fabric, collectives={"default": "ring"})
+        result = simulated(workload, "6.56 GB/s")  # the rate at which 306.7 MB took 46.8 ms
         assert 1e3 * uncovered(result.timeline) == pytest.approx(39.2, rel=0.02)
         assert 1e3 * result.seconds == pytest.approx(660.6, rel=0.003)
 

@@ -7,7 +7,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from fredfw.errors import InputError
-from fredfw_workload_repurpose.partition import Workers
+from fredfw.typing import FloatArray
+from fredfw_workload_repurpose import Planted, planted
+from fredfw_workload_repurpose.partition import Partition, Workers, components, spectral
+from fredfw_workload_repurpose.pruning import Pruner
 
 
 @given(
@@ -57,3 +60,40 @@ def test_neurons_in_their_order_keep_the_bounds(neurons: int, shares: list[float
 def test_more_workers_than_neurons() -> None:
     with pytest.raises(InputError, match=r"workers: 4 workers for a layer of 3 neurons \(accepted: at most 3\)"):
         Workers(np.ones(4)).assigned(np.zeros((3, 4)))
+
+
+def energies(made: Planted) -> list[FloatArray]:
+    return [Pruner(layer.weights).energies for layer in made.network.layers]
+
+
+def together(ours: Partition, theirs: Partition) -> bool:
+    """Whether the same neurons are together."""
+    flat = np.concatenate(ours), np.concatenate(theirs)
+    return len(set(zip(*flat, strict=True))) == len(set(flat[0])) == len(set(flat[1]))
+
+
+@pytest.mark.parametrize("blocks", [2, 4, 8])
+def test_components_are_the_blocks(blocks: int) -> None:
+    made = planted((64, 128, 32), blocks, seed=blocks)
+    found = components(energies(made), [Workers(np.ones(blocks))] * 3)
+    assert found is not None
+    assert together(found, made.owners)
+
+
+def test_small_components_share_a_worker() -> None:
+    made = planted((64, 64), 8)
+    found = components(energies(made), [Workers(np.ones(2))] * 2)
+    assert found is not None
+    crossing = made.network.layers[0].weights[:, :, 0] * (found[1][:, None] != found[0])
+    assert not crossing.any()
+
+
+def test_a_connected_network_has_no_components() -> None:
+    made = planted((16, 16), 2, noise=0.1)
+    assert components(energies(made), [Workers(np.ones(2))] * 2) is None
+
+
+@pytest.mark.parametrize("blocks", [2, 4, 8])
+def test_spectral_clusters_are_the_blocks_where_noise_is_weak(blocks: int) -> None:
+    made = planted((128, 64, 128), blocks, noise=0.1, seed=blocks)
+    assert together(spectral(energies(made), [Workers(np.ones(blocks))] * 3), made.owners)

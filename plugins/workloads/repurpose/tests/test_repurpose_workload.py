@@ -1,19 +1,44 @@
 from __future__ import annotations
 
+import runpy
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import fredfw_workload_repurpose
 from fredfw import File, Framework, Npu, System
 from fredfw.errors import InputError
+from fredfw.testing import WorkloadTests
 from fredfw.workloads import TaskGraph, TaskKind
 from fredfw_workload_repurpose import Layer, Network, Repurpose, draw, planted, write
 
 SYSTEM = System(npus=2)
+EXAMPLE = Path(__file__).resolve().parents[4] / "examples" / "repurpose_digits.py"
 # Outputs 0 and 2 read inputs 0 and 1; outputs 1 and 3 read inputs 2 and 3, and output 1 reads input 0 a little.
 SMALL = np.array([[3.0, 2, 0, 0], [0.1, 0, 3, 2], [2, 3, 0, 0], [0, 0, 2, 3]])
+
+
+class TestRepurpose(WorkloadTests):
+    plugin = fredfw_workload_repurpose
+    workloads = (
+        Repurpose(widths=(64, 96, 32), noise=0.3),
+        Repurpose(widths=(64, 96, 32), noise=0.3, workers=(8, 4), received=40, epsilon=0.6),
+        Repurpose(widths=(32, 64), taps=9, positions=16, workers=(4,), shares=(1, 1, 2, 4), method="spectral"),
+        Repurpose(widths=(32, 64), noise=0.5, workers=(4,), granularity="weight", overlap=False),
+        Repurpose(widths=(32, 64), noise=0.5, workers=(4,), method="magnitude", tolerance=0.25),
+    )
+
+
+class TestSplits(WorkloadTests):
+    """The same weights on any number of workers."""
+
+    plugin = fredfw_workload_repurpose
+    workloads = tuple(
+        Repurpose(widths=(64, 64), blocks=8, noise=1.0, epsilon=0.0, workers=(workers,)) for workers in (16, 4, 1)
+    )
+    conserved = ("flops", "samples")
 
 
 def saved(folder: Path, **options: Any) -> Repurpose:
@@ -180,3 +205,13 @@ def test_blocks_of_a_file_are_found(tmp_path: Path) -> None:
     write(tmp_path / "net.npz", planted((64, 32, 64), 4).network)
     workload = Repurpose(weights=File.at("net.npz", tmp_path), workers=(4,), epsilon=0.0)
     assert workload.plan(SYSTEM).crossing == 0
+
+
+@pytest.mark.slow
+def test_a_trained_network_sends_less_than_half_of_what_magnitude_pruning_does(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pytest.importorskip("sklearn")
+    runpy.run_path(str(EXAMPLE))["main"](4)
+    crossing = {line.split()[0]: float(line.split()[3]) for line in capsys.readouterr().out.splitlines()[2:]}
+    assert 2 * crossing["repurpose"] <= crossing["magnitude"]
