@@ -61,11 +61,7 @@ class Text:
 
 
 def read(file: File) -> Text:
-    """Return what ``file`` says.
-
-    Raises:
-        InputError: It is of another form; names file, line and what is accepted.
-    """
+    """Return what ``file`` says; raises ``InputError``."""
     lines = file.text().splitlines()
     try:
         return _read(lines)

@@ -83,11 +83,7 @@ class Communicators:
 
 
 def listed(file: File | None) -> Groups:
-    """Return the communicators in a file ``{"1": [0, 1], ...}``; none where there is no file.
-
-    Raises:
-        InputError: It is of another form; names file and key.
-    """
+    """Return the communicators in a file ``{"1": [0, 1], ...}``; none where there is no file; raises ``InputError``."""
     if file is None:
         return {}
     text = file.text()

@@ -20,11 +20,7 @@ _HOST = (
 
 
 def read(text: str) -> Trace:
-    """Return the trace in ``text``.
-
-    Raises:
-        InputError: It is not JSON, or not of a known form; gives the place.
-    """
+    """Return the trace in ``text``; raises ``InputError``."""
     documents = _documents(text)
     first = documents[0]
     if "workload_graph" in first:

@@ -29,11 +29,7 @@ VERSION = "0.0.4"
 
 
 def read(content: bytes) -> Trace:
-    """Return the trace in ``content``.
-
-    Raises:
-        DamagedError: It is no such file, or is damaged; says where.
-    """
+    """Return the trace in ``content``; raises ``DamagedError``."""
     starts, stops = wire.framed(content)
     if not len(starts):
         raise wire.DamagedError(0, "the file is empty")

@@ -107,11 +107,7 @@ class _Writer:
         self.nodes = [[] for _ in range(self.graph.ranks)]
 
     def add(self, task: int) -> None:
-        """Add the nodes of ``task``.
-
-        Raises:
-            UnsupportedError: Chakra cannot say what it does.
-        """
+        """Add the nodes of ``task``; raises ``UnsupportedError``."""
         graph, kind = self.graph, int(self.graph.kinds[task])
         self._after.append({})
         table = graph.tables[graph.members[task]]

@@ -58,12 +58,7 @@ class Loaded(NamedTuple):
 
 
 def load(workload: Chakra) -> Loaded:
-    """Read all traces of ``workload``.
-
-    Raises:
-        InputError: One cannot be read, ranks are missing, nodes cannot be what they are, or wait for each other. Of a
-            cycle it says whether the data dependencies alone have none.
-    """
+    """Read all traces of ``workload``; raises ``InputError``."""
     try:
         return _load(workload)
     except InputError as error:

@@ -19,11 +19,7 @@ _ACCEPTED = "a whole Chakra execution trace of schema 0.0.4 or later, compressed
 
 
 def read(file: File) -> Trace:
-    """Return the trace in ``file``.
-
-    Raises:
-        InputError: It cannot be read, or is damaged; names it and the place.
-    """
+    """Return the trace in ``file``; raises ``InputError``."""
     content = file.read()
     try:
         return documents.read(content.decode("utf-8-sig")) if is_json(content) else et.read(content)
@@ -48,11 +44,7 @@ def rank_of(file: File) -> int | None:
 
 
 def by_rank(files: Sequence[File]) -> list[File]:
-    """Return ``files`` in the order of the ranks in their names.
-
-    Raises:
-        InputError: A name has no rank, two have the same one, or one is missing.
-    """
+    """Return ``files`` in the order of the ranks in their names; raises ``InputError``."""
     found: dict[int, File] = {}
     for file in files:
         rank = rank_of(file)

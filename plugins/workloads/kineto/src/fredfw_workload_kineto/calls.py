@@ -70,11 +70,7 @@ class Call:
 
 
 def call(args: Mapping[str, Any], profile: Profile) -> Call:
-    """Return what a kernel with ``args`` carries out, one of which is ``NAME``.
-
-    Raises:
-        InputError: It is not known, or its size or its ranks are not in the file.
-    """
+    """Return what a kernel with ``args`` carries out, one of which is ``NAME``; raises ``InputError``."""
     text = str(args[NAME])
     name = "".join(word for word in text.lower().strip("_").split("_") if word not in _WAYS)
     elements = _number(args, "In msg nelems", profile), _number(args, "Out msg nelems", profile)

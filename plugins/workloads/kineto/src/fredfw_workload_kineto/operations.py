@@ -52,11 +52,7 @@ class Operations:
 
 
 def operations(profile: Profile) -> Operations:
-    """Return what ``profile`` says that the GPU did.
-
-    Raises:
-        InputError: Communication is of a kind that is not known, or runs on several GPUs.
-    """
+    """Return what ``profile`` says that the GPU did; raises ``InputError``."""
     launches: dict[object, Mapping[str, Any]] = {}
     for event in profile.events:
         if event["cat"] in _HOST and isinstance(number := _args(event).get("correlation"), int):

@@ -37,11 +37,7 @@ def recognised(head: bytes) -> bool:
 
 
 def read(file: File) -> Profile:
-    """Return what ``file`` says.
-
-    Raises:
-        InputError: It is not such a file, or is cut off, or expands to too much.
-    """
+    """Return what ``file`` says; raises ``InputError``."""
     path = file.path
     document = _document(file.read(), path)
     head: Mapping[str, Any] = document if isinstance(document, Mapping) else {"traceEvents": document}

@@ -90,11 +90,7 @@ _OPTIONS = (
 
 
 def routing_of(workload: Transformer) -> Routing | None:
-    """Return where tokens go; ``None`` without experts.
-
-    Raises:
-        InputError: Options that do not fit the model or each other.
-    """
+    """Return where tokens go; ``None`` without experts; raises ``InputError``."""
     experts, top_k, ep = workload.shape.experts, workload.shape.chosen, workload.ep
     routing, node, file = workload.routing, workload.dispatch_node, workload.routing_file
     if experts is None:
