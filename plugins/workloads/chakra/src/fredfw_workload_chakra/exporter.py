@@ -177,12 +177,7 @@ class _Writer:
         return {"is_cpu_op": False, "comm_src": source, "comm_dst": destination, "comm_tag": tag, "comm_size": size}
 
     def _node(
-        self,
-        task: int,
-        rank: int,
-        kind: NodeType,
-        attributes: Mapping[str, Value],
-        before: Sequence[int] | None = None,
+        self, task: int, rank: int, kind: NodeType, attributes: Mapping[str, Value], before: Sequence[int] | None = None
     ) -> None:
         # Of what was not simulated the time may not be known; then the NPU decides by FLOPs and bytes.
         seconds = float(np.nan_to_num(self.graph.seconds[task]))

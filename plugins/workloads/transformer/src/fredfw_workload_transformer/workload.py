@@ -454,12 +454,7 @@ class Transformer(ModelWorkload):
         buffers = (1 + self.prefetch) * max(map(self._parameters, groups)) * FP16
         activations = sum(self._activations(layers, batch) for layers in groups) * batch.microbatches
         return MemoryUse(
-            buffers,
-            buffers,
-            activations=activations,
-            in_flight=batch.microbatches,
-            must_fit=False,
-            tiers=kept,
+            buffers, buffers, activations=activations, in_flight=batch.microbatches, must_fit=False, tiers=kept
         )
 
     def _blocks(self, layers: tuple[int, ...], samples: float) -> list[Block]:
