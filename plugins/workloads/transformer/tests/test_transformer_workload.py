@@ -15,9 +15,9 @@ from fredfw.fabric import MemoryTier
 from fredfw.typing import FloatArray
 from fredfw.workloads import System, TaskGraph, TaskKind, Work
 from fredfw_workload_transformer import Transformer
-from fredfw_workload_transformer.batch import filling
 from fredfw_workload_transformer.costs import Way
 from fredfw_workload_transformer.stationary import order
+from fredfw_workload_transformer.workload import filling
 
 WAFER = System(npus=20, controllers=18)
 SHAPE: dict[str, Any] = {"layers": 4, "hidden": 8, "sequence": 4, "heads": 2, "vocabulary": 10}

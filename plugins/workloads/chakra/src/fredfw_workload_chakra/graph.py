@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from heapq import heappop, heappush
 from itertools import compress
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from attrs import evolve
@@ -50,14 +50,11 @@ _COUNTED = (
 _Counts: TypeAlias = "Counter[str]"
 
 
-class Loaded(NamedTuple):
-    """What was read."""
-
-    graph: TaskGraph
-    notes: tuple[str, ...]  # what a reader must know
+# The graph of an iteration, and what a reader must know.
+_Loaded: TypeAlias = "tuple[TaskGraph, tuple[str, ...]]"
 
 
-def load(workload: Chakra) -> Loaded:
+def load(workload: Chakra) -> _Loaded:
     """Read all traces of ``workload``; raises ``InputError``."""
     try:
         return _load(workload)
@@ -70,7 +67,7 @@ def load(workload: Chakra) -> Loaded:
         raise
 
 
-def _load(workload: Chakra) -> Loaded:
+def _load(workload: Chakra) -> _Loaded:
     files = reading.by_rank(workload.traces.files)
     groups = Communicators(len(files), communicators.listed(workload.comm_groups), workload.dimensions)
     parts: list[dict[str, NDArray[Any]]] = []
@@ -101,7 +98,7 @@ def _load(workload: Chakra) -> Loaded:
         memory_names=[_MEMORY] if LABELS.index(_MEMORY) in label else [],
         names=names,
     )
-    return Loaded(graph, tuple(_notes(counts, workload)))
+    return graph, tuple(_notes(counts, workload))
 
 
 def _notes(counts: _Counts, workload: Chakra) -> Iterator[str]:

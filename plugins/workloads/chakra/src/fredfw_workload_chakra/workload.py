@@ -89,7 +89,7 @@ class Chakra(TraceWorkload):
         Raises:
             InputError: Traces cannot be used, or load from a memory tier that the fabric does not have.
         """
-        found = _loaded(self).graph
+        found, _ = _loaded(self)
         if not found.memory_names and self.remote_memory is None:
             return found
         last = system.memories[-1].name if system.memories else "remote"
@@ -98,12 +98,11 @@ class Chakra(TraceWorkload):
 
     def notes(self, system: System) -> tuple[str, ...]:
         """See ``Workload.notes``."""
-        loaded = _loaded(self)
-        ranks = loaded.graph.ranks
-        if ranks == system.npus:
-            return loaded.notes
-        sizes = f"{counted(ranks, 'rank')} on {counted(system.npus, 'NPU')}"
-        return (f"traces of {sizes}; ASTRA-sim needs a file for each", *loaded.notes)
+        found, notes = _loaded(self)
+        if found.ranks == system.npus:
+            return notes
+        sizes = f"{counted(found.ranks, 'rank')} on {counted(system.npus, 'NPU')}"
+        return (f"traces of {sizes}; ASTRA-sim needs a file for each", *notes)
 
 
 # A run asks for the graph and then for the notes; the next one may be of other files.

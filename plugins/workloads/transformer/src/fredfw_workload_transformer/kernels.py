@@ -7,6 +7,8 @@ have no biases and no dropouts.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from attrs import evolve, frozen
 
 from fredfw import Attention, Gemm, Kernels
@@ -27,22 +29,15 @@ class Pair:
         return Pair(self.forward + other.forward, self.backward + other.backward)
 
 
-@frozen
-class Elementwise:
-    """Bytes for each number, and launches, of what is neither product nor attention."""
-
-    norm: tuple[int, int]  # of an RMS norm
-    rotary: tuple[int, int]  # of rotary embeddings, for each number of queries and keys
-    gated: tuple[int, int]  # of SiLU and its product with the other half of a gated MLP
-    behind: tuple[int, int]  # of dropout and residual, with the bias where that is no part of the product before
-
-
-ELEMENTWISE = {
+# Bytes for each number, and launches, of what is neither product nor attention: of an RMS norm; of rotary embeddings,
+# for each number of queries and keys; of SiLU and its product with the other half of a gated MLP; of dropout and
+# residual, with the bias where that is no part of the product before.
+ELEMENTWISE: Mapping[str, Mapping[str, tuple[int, int]]] = {
     # One kernel each, as Megatron-LM and torch.compile fuse them.
-    "fused": Elementwise(norm=(4, 1), rotary=(4, 1), gated=(6, 1), behind=(7, 1)),
+    "fused": {"norm": (4, 1), "rotary": (4, 1), "gated": (6, 1), "behind": (7, 1)},
     # One kernel for each operation of PyTorch 2.5. An RMS norm goes to FP32 (6 bytes), squares (8), takes means (4),
     # scales twice (8 each) and comes back (6); rotary embeddings go to FP32, multiply and come back.
-    "eager": Elementwise(norm=(40, 8), rotary=(20, 6), gated=(10, 2), behind=(11, 2)),
+    "eager": {"norm": (40, 8), "rotary": (20, 6), "gated": (10, 2), "behind": (11, 2)},
 }
 
 
@@ -63,7 +58,7 @@ class Sizes:
     plain: bool  # whether layers have biases, dropouts and a GELU, as in GPT; not so, they are like Llama's
     mp: int  # ranks that share the layer
     spread: int  # ranks that share what Megatron computes on every rank alike: MP with sequence parallelism, else 1
-    elementwise: Elementwise  # how what is neither product nor attention runs
+    elementwise: Mapping[str, tuple[int, int]]  # how what is neither product nor attention runs
 
     @property
     def tokens(self) -> float:
@@ -110,12 +105,12 @@ def attention(sizes: Sizes) -> Pair:
     if sizes.plain:
         # Bias of queries, keys and values; the transposed result; layer norm; bias, dropout and residual, with a mask
         wide = turned + sizes.shared * sizes.values + result
-        moved = tokens * (4 * wide / mp + (4 + each.behind[0]) * h / sizes.spread)
-        return _pair(gemms, moved, 5 + each.behind[1], 16 + each.behind[1])
+        moved = tokens * (4 * wide / mp + (4 + each["behind"][0]) * h / sizes.spread)
+        return _pair(gemms, moved, 5 + each["behind"][1], 16 + each["behind"][1])
     # Rotary embedding of queries and keys; the transposed result; norm; residual
-    moved = tokens * (each.rotary[0] * turned / mp + 4 * result / mp + (each.norm[0] + 6) * h / sizes.spread)
+    moved = tokens * (each["rotary"][0] * turned / mp + 4 * result / mp + (each["norm"][0] + 6) * h / sizes.spread)
     # Backward: two products and a sum for each matrix, gradients of the norm's input and weights, and a sum of these
-    further = each.norm[1] + each.rotary[1]
+    further = each["norm"][1] + each["rotary"][1]
     return _pair(gemms, moved, len(gemms) + 2 + further, 3 * len(gemms) + 4 + further)
 
 
@@ -125,17 +120,17 @@ def mlp(sizes: Sizes) -> Pair:
     gemms = Gemm(tokens, (f if sizes.plain else 2 * f) / mp, h), Gemm(tokens, h, f / mp)
     if sizes.plain:
         # Bias and GELU; norm; bias, dropout, residual
-        moved = tokens * (4 * f / mp + (4 + each.behind[0]) * h / sizes.spread)
-        return _pair(gemms, moved, 4 + each.behind[1], 16 + each.behind[1])
+        moved = tokens * (4 * f / mp + (4 + each["behind"][0]) * h / sizes.spread)
+        return _pair(gemms, moved, 4 + each["behind"][1], 16 + each["behind"][1])
     # SiLU and product; norm; residual
-    moved = tokens * (each.gated[0] * f / mp + (each.norm[0] + 6) * h / sizes.spread)
-    further = each.norm[1] + each.gated[1]
+    moved = tokens * (each["gated"][0] * f / mp + (each["norm"][0] + 6) * h / sizes.spread)
+    further = each["norm"][1] + each["gated"][1]
     return _pair(gemms, moved, 3 + further, 9 + further)
 
 
 def router(sizes: Sizes, experts: int, chosen: int) -> Pair:
     """Return the kernels before and behind experts: norm, scores, their softmax and choice, sorting of tokens, sums."""
-    tokens, h, norm = sizes.tokens, sizes.hidden, 4 if sizes.plain else sizes.elementwise.norm[0]
+    tokens, h, norm = sizes.tokens, sizes.hidden, 4 if sizes.plain else sizes.elementwise["norm"][0]
     # Norm; residual; tokens are written once for each expert before, and read so behind
     moved = tokens * ((norm + 6) * h / sizes.spread + 2 * (1 + chosen) * 2 * h / sizes.mp)
     return _pair((Gemm(tokens, experts / sizes.mp, h),), moved, 7, 12)
@@ -145,7 +140,7 @@ def experts(sizes: Sizes, local: int) -> Pair:
     """Return the kernels of ``local`` experts, which share the tokens and run as one grouped multiplication each."""
     tokens, h, f = sizes.tokens / local, sizes.hidden, sizes.intermediate / sizes.mp
     gemms = Gemm(tokens, f if sizes.plain else 2 * f, h, local), Gemm(tokens, h, f, local)
-    moved = sizes.tokens * (4 if sizes.plain else sizes.elementwise.gated[0]) * f  # bias and GELU; SiLU and product
+    moved = sizes.tokens * (4 if sizes.plain else sizes.elementwise["gated"][0]) * f  # bias and GELU; SiLU and product
     return _pair(gemms, moved, 3, 7)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import attrs
@@ -17,12 +18,12 @@ def count(meaning: str, default: int | None = None, *, least: int = 1) -> Any:
     return units.option(default, validator=units.whole(least), help=meaning)
 
 
-def choice(meaning: str, *choices: str, optional: bool = False) -> Any:
+def choice(meaning: str, choices: Iterable[str], *, optional: bool = False) -> Any:
     """Declare a field with one of ``choices``; the default is the first one, or ``None`` where it is ``optional``."""
     known = units.one_of(*choices)
     if optional:
         return units.option(None, validator=attrs.validators.optional(known), help=meaning)
-    return units.option(choices[0], validator=known, help=meaning)
+    return units.option(next(iter(choices)), validator=known, help=meaning)
 
 
 def _dimension(meaning: str) -> Any:
@@ -33,7 +34,7 @@ def _dimension(meaning: str) -> Any:
 class ModelWorkload(Workload):
     """A workload of a model: a preset, whose dimensions may be given otherwise, or a shape of its own."""
 
-    model: str | None = choice(f"shape preset: {', '.join(PRESETS)}", *PRESETS, optional=True)
+    model: str | None = choice(f"shape preset: {', '.join(PRESETS)}", PRESETS, optional=True)
     layers: int | None = _dimension("transformer layers")
     hidden: int | None = _dimension("hidden size")
     sequence: int | None = _dimension("tokens in a sample")
@@ -42,7 +43,7 @@ class ModelWorkload(Workload):
     architecture: str | None = choice(
         "gpt: layer norms, biases, dropouts, GELU, learned positions; llama: RMS norms, SwiGLU, rotary embeddings, "
         "untied embeddings, no biases and dropouts; default: the preset's, or gpt",
-        *("gpt", "llama"),
+        ("gpt", "llama"),
         optional=True,
     )
     key_value_heads: int | None = count(

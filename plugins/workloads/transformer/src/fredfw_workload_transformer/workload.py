@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import attrs
 from attrs import frozen
@@ -13,7 +13,6 @@ from attrs import frozen
 from fredfw import DeviceMesh, File, Label, MemoryUse, System, TaskGraph, Work, limits, samples_per_replica, units
 from fredfw.errors import InputError
 from fredfw.units import counted
-from fredfw_workload_transformer.batch import Batch, divided, filling
 from fredfw_workload_transformer.checks import STATIONARY, check_options
 from fredfw_workload_transformer.experts import DISPATCHES, ROUTINGS, UNIFORM, Routing, routing_of
 from fredfw_workload_transformer.kernels import ELEMENTWISE
@@ -27,12 +26,36 @@ from fredfw_workload_transformer.streaming import add_streaming, group_layers
 _OPTIMIZER = 12
 """Bytes per weight: Adam with an FP32 master copy and two moments (Rajbhandari et al. 2020, section 3.1)."""
 _MINIBATCH = 16
+_FILLED = 4
+"""Microbatches per pipeline stage from which on bubbles hardly matter (Huang et al. 2019, GPipe, section 2.3)."""
+_TRIED = 10**6
 
 
 def _above_zero(_instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
     units.at_least(0)(_instance, attribute, value)
     if value == 0:
         raise InputError(f"{value!r} takes no token", key=attribute.name, accepted="a number above 0")
+
+
+class Batch(NamedTuple):
+    """The samples of one iteration."""
+
+    replicas: int
+    microbatches: int  # of each replica
+    micro_batch: int  # samples in a microbatch
+
+
+def filling(samples: int, stages: int) -> int:
+    """Return how many microbatches keep a pipeline filled.
+
+    That is the smallest divisor of ``samples`` that is at least 4 times ``stages``, or ``samples`` where there is none;
+    1 for a single stage.
+    """
+    if stages == 1:
+        return 1
+    small = [one for one in range(1, min(math.isqrt(samples), _TRIED) + 1) if samples % one == 0]
+    divisors = (*small, *(samples // one for one in small))
+    return min((one for one in divisors if one >= _FILLED * stages), default=samples)
 
 
 def _recomputation(value: object) -> object:
@@ -59,7 +82,7 @@ class Transformer(ModelWorkload):
     routing: str = choice(
         "how tokens choose experts: all alike; zipf: the r-th most popular one has a share in proportion to r ** "
         "-routing_exponent, up to 1 / top_k; file: the shares in routing_file",
-        *ROUTINGS,
+        ROUTINGS,
     )
     routing_exponent: float | None = units.option(
         None, validator=units.at_least(0, at_most=10), help="zipf; default: 1"
@@ -77,7 +100,7 @@ class Transformer(ModelWorkload):
     dispatch: str = choice(
         "how tokens get to experts: in one all-to-all; inside-first: inside nodes to the rank with the receiver's "
         "place, then across; across-first: across once for each node, to the rank with the sender's place, then inside",
-        *DISPATCHES,
+        DISPATCHES,
     )
     dispatch_node: int | None = count(
         "members of an EP group on a node; required unless dispatch is direct, which does not need it"
@@ -94,7 +117,7 @@ class Transformer(ModelWorkload):
     execution: str = choice(
         "stationary: weights stay on the NPUs; streaming: they come from the I/O controllers or from memory_tier, "
         "layer by layer",
-        *(STATIONARY, "streaming"),
+        (STATIONARY, "streaming"),
     )
     memory_tier: str | None = units.option(
         None,
@@ -102,7 +125,7 @@ class Transformer(ModelWorkload):
     )
     pipeline: str = choice(
         "stationary: order of forward and backward passes; zb-h1: gradients of weights are passes of their own",
-        *("1f1b", "gpipe", ZERO_BUBBLE),
+        ("1f1b", "gpipe", ZERO_BUBBLE),
     )
     zero_stage: int = count(
         "stationary: ZeRO stage 0 to 3: what DP members hold a share of, 1: optimizer state, 2: and gradients, reduced "
@@ -127,11 +150,11 @@ class Transformer(ModelWorkload):
     dp_communication: str | None = choice(
         "stationary: how gradients are reduced over DP; default: all-reduce, with ZeRO reduce-scatter+all-gather. With "
         "ZeRO 1 and 2, all-reduce stands for both, once an iteration",
-        *(ALL_REDUCE, SCATTER_GATHER),
+        (ALL_REDUCE, SCATTER_GATHER),
         optional=True,
     )
     cp_communication: str = choice(
-        "how CP members exchange keys and values: from one to the next, or all before attention", RING, ALL_GATHER
+        "how CP members exchange keys and values: from one to the next, or all before attention", (RING, ALL_GATHER)
     )
     overlap_cp: bool = units.flag(True, help="ring: send keys and values while attention computes with them")
     overlap_dp: bool = units.flag(
@@ -148,7 +171,7 @@ class Transformer(ModelWorkload):
     attention: str | None = choice(
         "fused: one kernel keeps the scores on the chip and computes them again in backward (FlashAttention); default: "
         "fused for llama, unfused for gpt",
-        *("unfused", "fused"),
+        ("unfused", "fused"),
         optional=True,
     )
     causal: bool | None = units.flag(
@@ -159,12 +182,12 @@ class Transformer(ModelWorkload):
     elementwise: str = choice(
         "norms, rotary embeddings, activations and dropouts are one kernel each (Megatron-LM, torch.compile), or one "
         "for each operation (eager PyTorch)",
-        *ELEMENTWISE,
+        ELEMENTWISE,
     )
     cp_layout: str = choice(
         "causal, cp: tokens of a CP member; zigzag: part i and the i-th last of 2 x CP parts, which balances the mask "
         "(Llama 3); contiguous: one part, so that the last member computes the most",
-        *(ZIGZAG, CONTIGUOUS),
+        (ZIGZAG, CONTIGUOUS),
     )
     sequence_parallel: bool = units.flag(
         False,
@@ -174,12 +197,12 @@ class Transformer(ModelWorkload):
     pp_transfer: str = choice(
         "to the next stage: each MP member to its counterpart, the first one to all, or a share from each member to "
         "its counterpart and an all-gather there",
-        *("point-to-point", "multicast", "scatter-gather"),
+        ("point-to-point", "multicast", "scatter-gather"),
     )
     tasks: str = choice(
         "blocks: attention and MLP compute and communicate in turn; passes: all layers of a stage compute, then "
         "communicate, which takes fewer tasks and the same time where nothing else uses those links",
-        *("blocks", "passes"),
+        ("blocks", "passes"),
     )
     prefetch: int = count(
         "streaming: groups of layers loaded ahead of the one that computes; ZeRO 3: layers gathered ahead of it",
@@ -189,7 +212,7 @@ class Transformer(ModelWorkload):
     streams: str = choice(
         "streaming: each stream goes to all workers, or to the members that need its shard; sharded, with memory_tier: "
         "each member loads and stores its share, which DP gathers and reduces (ZeRO-Infinity)",
-        *("all", "needed", "sharded"),
+        ("all", "needed", "sharded"),
     )
 
     def __attrs_post_init__(self) -> None:
@@ -304,7 +327,7 @@ class Transformer(ModelWorkload):
         appendix).
         """
         batch = self._batch(self._replicas(self.mesh(system)))
-        samples, shape = batch.samples, self.shape
+        samples, shape = math.prod(batch), self.shape
         return Work(
             samples,
             tokens=samples * shape.sequence,
@@ -406,13 +429,24 @@ class Transformer(ModelWorkload):
         )
 
     def _batch(self, dp: int) -> Batch:
+        """Divide the samples of an iteration among ``dp`` replicas, and then into microbatches; else ``InputError``."""
+        microbatches, micro_batch = self.microbatches, self.micro_batch
         if self.global_batch is None:
             samples, default = _MINIBATCH if self.minibatch is None else self.minibatch, 1
         else:
             samples = samples_per_replica(self.global_batch, dp)
             default = filling(samples, self.pp)
-        given = {"microbatches": self.microbatches, "micro_batch": self.micro_batch}
-        return divided(samples, replicas=dp, **given, default=default)
+        if microbatches is not None and micro_batch is not None and microbatches * micro_batch != samples:
+            message = f"{microbatches} microbatches of {micro_batch} samples are not the {samples} samples of a replica"
+            accepted = f"one of the two keys, or numbers whose product is {samples}"
+            raise InputError(message, key="micro_batch", accepted=accepted)
+        for key, value in (("microbatches", microbatches), ("micro_batch", micro_batch)):
+            if value is not None and samples % value:
+                message = f"{value} does not divide the {samples} samples of a replica"
+                raise InputError(message, key=key, accepted=f"a divisor of {samples}")
+        if micro_batch is None:
+            micro_batch = samples // (default if microbatches is None else microbatches)
+        return Batch(dp, samples // micro_batch, micro_batch)
 
     def _stationary_memory(
         self, stage: int, chunks: list[tuple[int, ...]], batch: Batch, sharding: Sharding
