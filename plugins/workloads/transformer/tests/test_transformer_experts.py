@@ -226,23 +226,6 @@ def test_model_flops_count_active_parameters_only() -> None:
     assert one.parameters - one.shape.active_parameters == 2 * 6 * 3 * 8 * 16
 
 
-KERNELS: list[dict[str, Any]] = [
-    {},
-    {"shared_experts": 1, "routing": "zipf"},
-    {"mp": 2, "sequence_parallel": True},
-    {"architecture": "gpt", "expert_intermediate": 12},
-]
-
-
-@pytest.mark.parametrize("fields", KERNELS)
-def test_kernels_compute_the_flops_of_their_tasks(fields: dict[str, Any]) -> None:
-    graph = small(dp=4, ep=4, recompute="full", dense_layers=1, **fields).graph(System(8))
-    assert (graph.kernels[graph.kinds == TaskKind.COMPUTE] >= 0).all()
-    for task in np.flatnonzero(graph.kernels >= 0).tolist():
-        kernels = graph.kernel_tables[graph.kernels[task]]
-        assert kernels.flops == pytest.approx(graph.flops[task], rel=1e-12), graph.names[task]
-
-
 def test_all_ranks_together_compute_what_one_computes_alone() -> None:
     def flops(fields: dict[str, Any], ranks: int) -> float:
         graph = small(**fields).graph(System(ranks)).expanded()

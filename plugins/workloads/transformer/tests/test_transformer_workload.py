@@ -235,9 +235,22 @@ CONFIGURED = [
 ]
 
 
-@pytest.mark.parametrize("fields", CONFIGURED)
+MOE = {"architecture": "llama", "experts": 8, "top_k": 2, "dp": 4, "ep": 4, "recompute": "full", "dense_layers": 1}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        *CONFIGURED,
+        MOE,
+        MOE | {"shared_experts": 1, "routing": "zipf"},
+        MOE | {"mp": 2, "sequence_parallel": True},
+        MOE | {"architecture": "gpt", "expert_intermediate": 12},
+    ],
+)
 def test_kernels_compute_the_flops_of_their_tasks(fields: dict[str, Any]) -> None:
     graph = small(**fields).graph(WAFER)
+    assert (graph.kernels[graph.kinds == TaskKind.COMPUTE] >= 0).all()
     for task in of_kind(graph, TaskKind.COMPUTE):
         kernels = graph.kernel_tables[graph.kernels[task]]
         assert kernels.flops == pytest.approx(graph.flops[task], rel=1e-12), graph.names[task]
@@ -380,15 +393,6 @@ def test_overlapped_gradients_follow_their_layer() -> None:
     ]
 
 
-@pytest.mark.parametrize("streams", ["all", "needed"])
-def test_weights_come_twice_and_gradients_leave_once(streams: str) -> None:
-    graph = small(mp=2, dp=3, pp=2, execution="streaming", streams=streams).graph(WAFER)
-    # The last group (two layers and the head) is still there at the start of backward.
-    assert streamed(graph, TaskKind.LOAD) == pytest.approx(2 * (4 * LAYER + HEAD) + 2 * (2 * LAYER), rel=1e-12)
-    assert streamed(graph, TaskKind.STORE) == pytest.approx(2 * (4 * LAYER + HEAD), rel=1e-12)
-    assert {graph.label(t) for t in of_kind(graph, TaskKind.LOAD) + of_kind(graph, TaskKind.STORE)} == {"stream"}
-
-
 def test_streams_reach_all_workers_or_the_holders_of_a_shard() -> None:
     fields = {"mp": 2, "dp": 3, "pp": 2, "execution": "streaming"}
     everywhere = small(**fields).graph(WAFER)
@@ -408,20 +412,27 @@ def test_streams_reach_all_workers_or_the_holders_of_a_shard() -> None:
 
 
 POOL = MemoryTier(name="pool", bandwidth=1e9)
-POOLED = System(npus=12, memories=(MemoryTier(name="cxl", scope="npu", bandwidth=1e9), POOL))
+POOLED = System(npus=12, controllers=18, memories=(MemoryTier(name="cxl", scope="npu", bandwidth=1e9), POOL))
 
 
-@pytest.mark.parametrize("streams", ["all", "needed", "sharded"])
-def test_a_memory_tier_has_the_weights_once(streams: str) -> None:
-    fields = {"mp": 2, "dp": 3, "pp": 2, "execution": "streaming", "memory_tier": "pool"}
-    graph = small(**fields, streams=streams).graph(POOLED)
-    assert graph.memory_names == ("pool",)
+@pytest.mark.parametrize(
+    ("tier", "streams"), [(None, "all"), (None, "needed"), ("pool", "all"), ("pool", "needed"), ("pool", "sharded")]
+)
+def test_weights_come_twice_and_gradients_leave_once(tier: str | None, streams: str) -> None:
+    fields = {"mp": 2, "dp": 3, "pp": 2, "execution": "streaming", "memory_tier": tier, "streams": streams}
+    graph = small(**fields).graph(POOLED)
+    # The last group (two layers and the head) is still there at the start of backward.
     assert streamed(graph, TaskKind.LOAD) == pytest.approx(2 * (4 * LAYER + HEAD) + 2 * (2 * LAYER), rel=1e-12)
     assert streamed(graph, TaskKind.STORE) == pytest.approx(2 * (4 * LAYER + HEAD), rel=1e-12)
     moves = of_kind(graph, TaskKind.LOAD) + of_kind(graph, TaskKind.STORE)
-    assert (graph.controllers[moves] == -1).all()
-    groups = {"all": (1, 12), "needed": (2, 3), "sharded": (6, 1)}[streams]
-    assert members(graph, moves[0]).shape == groups
+    assert {graph.label(t) for t in moves} == {"stream"}
+    if tier is None:
+        assert (graph.controllers[moves] >= 0).all()
+    else:
+        assert graph.memory_names == (tier,)
+        assert (graph.controllers[moves] == -1).all()
+        groups = {"all": (1, 12), "needed": (2, 3), "sharded": (6, 1)}[streams]
+        assert members(graph, moves[0]).shape == groups
 
 
 def test_shares_are_gathered_before_and_reduced_behind_each_group() -> None:
@@ -526,11 +537,11 @@ def test_memory_of_a_stationary_run_by_hand() -> None:
     assert (gpipe.weights, gpipe.gradients, gpipe.optimizer) == pytest.approx((2 * last, 2 * last, 12 * last))
 
 
-@pytest.mark.parametrize(("stage", "sharded"), [(0, 0), (1, 1), (2, 2), (3, 3)])
-def test_zero_stages_shard_memory_over_replicas(stage: int, sharded: int) -> None:
+@pytest.mark.parametrize("stage", [0, 1, 2, 3])
+def test_zero_stages_shard_memory_over_replicas(stage: int) -> None:
     use = small(dp=4, zero_stage=stage).memory(WAFER)
     whole = 4 * LAYER + HEAD
-    expected = [each * whole / (4 if place < sharded else 1) for place, each in enumerate((12, 2, 2))]
+    expected = [each * whole / (4 if place < stage else 1) for place, each in enumerate((12, 2, 2))]
     if stage == 3:  # what is gathered: a layer, the next one, and tied embeddings with positions
         expected[2] += 2 * (2 * LAYER + HEAD - 2 * 8)
     if stage >= 2:  # whole until they are reduced: all behind the backward pass, or a layer and tied embeddings

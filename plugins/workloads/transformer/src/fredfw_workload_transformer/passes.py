@@ -193,10 +193,10 @@ class Passes:
             return False
         if layer < 0 and self.style.embeddings_first and self.shape.tied:
             return way is Way.FORWARD
-        if not sharding.reshard_after_forward:
+        if not self.workload.reshard_after_forward:
             # In a pipeline other microbatches need them in between, so they stay until the last backward pass.
             return way is Way.FORWARD and (microbatch == 0 or self.workload.pp == 1)
-        return position == 0 or sharding.reshard_after_recompute
+        return position == 0 or self.workload.reshard_after_recompute
 
     def _weights(self, stage: int, name: str, run: Sequence[int], after: Iterable[int]) -> tuple[int, ...]:
         """Return ``after``, and the gather of the weights of ``run``.
@@ -207,7 +207,7 @@ class Passes:
         if gathers:
             ends.append(self._tails[stage])
         # There are buffers for the layer that computes and for those ahead of it.
-        reused = len(ends) - 1 - self.sharding.prefetch
+        reused = len(ends) - 1 - self.workload.prefetch
         free = (ends[reused],) if reused >= 0 else ()
         for replicas, size in self.replicated(stage, run):
             if replicas.size > 1:

@@ -43,9 +43,6 @@ class Sharding:
     mesh: DeviceMesh
     zero: int = 0  # ZeRO stage: from 1 on the optimizer state is shared, from 2 on gradients, from 3 on weights
     size: int = 1  # ranks that hold a share each of weights outside experts
-    prefetch: int = 1  # layers whose weights are gathered ahead of the one that computes
-    reshard_after_forward: bool = True  # whether backward gathers weights again
-    reshard_after_recompute: bool = True  # whether they are gathered again between recomputation and backward, too
 
     @property
     def optimizer(self) -> bool:

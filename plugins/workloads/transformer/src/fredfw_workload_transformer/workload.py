@@ -14,7 +14,7 @@ from fredfw import DeviceMesh, File, Label, MemoryUse, System, TaskGraph, Work, 
 from fredfw.errors import InputError
 from fredfw.units import counted
 from fredfw_workload_transformer.checks import STATIONARY, check_options
-from fredfw_workload_transformer.experts import DISPATCHES, ROUTINGS, UNIFORM, Routing, routing_of
+from fredfw_workload_transformer.experts import DISPATCHES, ROUTINGS, UNIFORM, routing_of
 from fredfw_workload_transformer.kernels import ELEMENTWISE
 from fredfw_workload_transformer.model import FP16, OPERATIONS, Block, Style
 from fredfw_workload_transformer.passes import ALL_GATHER, CONTIGUOUS, RING, ZIGZAG, Passes
@@ -222,7 +222,7 @@ class Transformer(ModelWorkload):
             raise InputError(message, key="minibatch", accepted="one of the two keys")
         if self.dp is not None or self.global_batch is None:
             self._batch(self.dp or 1)
-        if self._routing is not None and self.tasks != "blocks":
+        if routing_of(self) is not None and self.tasks != "blocks":
             raise InputError("experts communicate within a layer", key="tasks", accepted="blocks")
         if self.ep > 1 and not self._stationary:
             raise InputError("each EP rank has experts of its own", key="execution", accepted="stationary")
@@ -328,18 +328,12 @@ class Transformer(ModelWorkload):
         """
         batch = self._batch(self._replicas(self.mesh(system)))
         samples, shape = math.prod(batch), self.shape
-        return Work(
-            samples,
-            tokens=samples * shape.sequence,
-            model_flops=3 * shape.flops(samples),
-            replicas=batch.replicas,
-            microbatches=batch.microbatches,
-        )
+        tokens, model_flops = samples * shape.sequence, 3 * shape.flops(samples)
+        return Work(samples, tokens, model_flops, replicas=batch.replicas, microbatches=batch.microbatches)
 
     def notes(self, system: System) -> tuple[str, ...]:
         """Say which NPUs are idle, what does not move, and how unequal the numbers of tokens are that EP ranks take."""
-        notes, routing = [], self._routing
-        ranks = self.mesh(system).ranks
+        notes, routing, ranks = [], self.style.routing, self.mesh(system).ranks
         if self.dp is None and ranks < system.npus:
             each = self.mp * self.cp * self.pp
             of = f"of {system.npus} NPUs"
@@ -370,10 +364,6 @@ class Transformer(ModelWorkload):
     def _stationary(self) -> bool:
         return self.execution == STATIONARY
 
-    @property
-    def _routing(self) -> Routing | None:
-        return routing_of(self)
-
     def sharding(self, mesh: DeviceMesh) -> Sharding:
         """Return what replicas hold a share of.
 
@@ -383,9 +373,7 @@ class Transformer(ModelWorkload):
         dp = self._replicas(mesh)
         shard = dp if self.dp_shard is None else self.dp_shard
         check_shard(shard, dp, mesh.size("ep"))
-        zero = self.zero_stage if self._stationary else 0
-        after = self.reshard_after_forward, self.reshard_after_recompute
-        return Sharding(mesh, zero, shard * mesh.size("cp"), self.prefetch, *after)
+        return Sharding(mesh, self.zero_stage, shard * mesh.size("cp"))
 
     def reduction(self, sharding: Sharding) -> str:
         """Return how gradients are reduced over DP."""
@@ -423,7 +411,7 @@ class Transformer(ModelWorkload):
             causal=self.skips,
             elementwise=self.elementwise,
             sequence_parallel=self.sequence_parallel,
-            routing=self._routing,
+            routing=routing_of(self),
             # Where weights are gathered for each layer. The first and the last stage of a pipeline have a copy each.
             embeddings_first=self._stationary and self.zero_stage == 3 and self.pp == 1,
         )
