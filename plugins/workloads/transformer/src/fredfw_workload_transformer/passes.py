@@ -247,8 +247,8 @@ class Passes:
         computed = []
         for load in np.unique(loads):  # ranks with equally many tokens compute in one task
             alike = np.flatnonzero(loads == load)
-            each = self._cost(mixture.experts[alike[0]], way)
-            each = each._replace(kernels=each.kernels + Kernels(launches=len(there) + len(back)))
+            flops, moved, kernels = self._cost(mixture.experts[alike[0]], way)
+            each = Cost(flops, moved, kernels + Kernels(launches=len(there) + len(back)))
             ranks = np.sort(self._ep_groups[stage][:, alike], axis=None)
             computed.append(self._task(f"{name} experts", ranks, each, before))
         (self._tails[stage],) = self._route(stage, name, back, computed)
