@@ -1,4 +1,4 @@
-"""One bottleneck: what the published models come to, by their own equations and by integrations of others.
+"""What published models come to at one bottleneck, by their own equations and integrations of others; and pauses.
 
 Sources of what tests quote: "ECN or Delay", CoNEXT 2016, and the parameters of its authors.
 """
@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 from attrs import frozen
 
-from fredfw import ActiveFlows, Fabric, Incidence
+from fredfw import ActiveFlows, Dynamics, Fabric, Incidence
+from fredfw.errors import DeadlockError
 from fredfw.typing import FloatArray
-from fredfw_sharing_roce import Dcqcn, Dctcp, Hpcc, Timely
+from fredfw_sharing_roce import Dcqcn, Dctcp, Hpcc, Pfc, Timely
 from fredfw_sharing_roce.fluid import Fluid, FluidDynamics
 
 GBPS = 1e9 / 8
@@ -29,30 +30,37 @@ class Window:
     carried: FloatArray  # (T,) bytes per second that come out
 
 
-def funnel(flows: int, capacity: float) -> Fabric:
-    """Hosts and one that they send to, around a switch; the last link leads to it."""
-    sources = np.concatenate([np.arange(flows), [flows + 1]])
-    destinations = np.concatenate([np.full(flows, flows + 1), [flows]])
-    return Fabric("funnel", np.array([0] * (flows + 1) + [1]), sources, destinations, capacity, 5e-7, 0.0)
+def network(hosts: int, links: Sequence[tuple[int, int]], capacity: float, latency: float = 0.0) -> Fabric:
+    """Return hosts, and switches that have the numbers from ``hosts`` on."""
+    sources, destinations = np.array(links).T
+    kinds = np.arange(1 + max(sources.max(), destinations.max())) >= hosts
+    return Fabric("links", kinds.astype(int), sources, destinations, capacity, latency, 0.0)
 
 
-def endless(flows: int) -> ActiveFlows:
-    """One from each host."""
-    links = np.stack([np.arange(flows), np.full(flows, flows)], axis=1).ravel()
+def endless(ways: Sequence[Sequence[int]]) -> ActiveFlows:
+    """Return flows over such links."""
+    count = len(ways)
+    offsets = np.cumsum([0, *map(len, ways)])
     return ActiveFlows(
-        incidence=Incidence(np.arange(0, 2 * flows + 1, 2), links, None, None, np.zeros(flows, dtype=np.intp)),
-        ids=np.arange(flows),
-        births=np.zeros(flows),
-        sizes=np.full(flows, 1e15),
-        remaining=np.full(flows, 1e15),
-        latencies=np.zeros(flows),
-        labels=("",) * flows,
+        incidence=Incidence(offsets, np.concatenate(ways), None, None, np.zeros(count, dtype=np.intp)),
+        ids=np.arange(count),
+        births=np.zeros(count),
+        sizes=np.full(count, 1e15),
+        remaining=np.full(count, 1e15),
+        latencies=np.zeros(count),
+        labels=("",) * count,
     )
+
+
+def funnel(flows: int, capacity: float) -> tuple[Fabric, ActiveFlows]:
+    """Return hosts that send to one more around a switch, to which the last link leads."""
+    links = [*((host, flows + 1) for host in range(flows)), (flows + 1, flows)]
+    return network(flows + 1, links, capacity, 5e-7), endless([[host, flows] for host in range(flows)])
 
 
 def watched(policy: Fluid, flows: int, capacity: float, seconds: float, last: float) -> Window:
     """Let endless flows share the funnel; return what happened in the ``last`` of so many ``seconds``."""
-    fabric, active = funnel(flows, capacity), endless(flows)
+    fabric, active = funnel(flows, capacity)
     dynamics = policy.begin(fabric)
     assert isinstance(dynamics, FluidDynamics)
     queue, rates, carried, now = [], [], [], 0.0
@@ -153,7 +161,7 @@ def test_hpcc_keeps_a_link_below_its_capacity() -> None:
     seen = watched(Hpcc(delay=8e-6, start=starts, increase=GBPS), 4, capacity, 3e-3, 1e-4)
     assert seen.rates[-1] == pytest.approx((0.95 * capacity + 4 * GBPS) / 4, rel=1e-3)
     assert seen.queue.max() < 1
-    fabric, active = funnel(4, capacity), endless(4)
+    fabric, active = funnel(4, capacity)
     fair = Hpcc(increase=GBPS).rates(active.incidence, fabric.bandwidths, fabric)
     assert fair == pytest.approx(seen.rates[-1], rel=1e-3)
 
@@ -179,3 +187,74 @@ def test_original_timely_stays_unfair() -> None:
     seen = watched(Timely(variant="original", start=(7 * GBPS, 3 * GBPS)), 2, 10 * GBPS, 0.2, 0.05)
     more, less = seen.rates.mean(axis=0)
     assert more > 2 * less
+
+
+CAPACITY = 1.25e9
+
+
+def mean_rates(dynamics: Dynamics, active: ActiveFlows, links: int, seconds: float) -> FloatArray:
+    """Return the ``(F,)`` mean rates in the second half of so many seconds, as shares of the capacity of a link."""
+    now, carried, passed = 0.0, np.zeros(len(active)), 0.0
+    while now < seconds:
+        held = dynamics.rates(active, np.full(links, CAPACITY), now)
+        if now >= seconds / 2:
+            carried += held.rates * (held.until - now)
+            passed += held.until - now
+        now = held.until
+    return carried / passed / CAPACITY
+
+
+def test_pauses_block_flows_that_go_elsewhere() -> None:
+    # Hosts 0, 1 and 4 send to host 2, and host 0 to host 3, too, over switch 5. The first three share a link evenly.
+    # The pauses that keep host 0 from sending faster to host 2 hold up what it sends to host 3, too, to which max-min
+    # would give 2/3.
+    elbow = network(5, [(0, 5), (1, 5), (5, 2), (5, 3), (4, 5)], CAPACITY)
+    dynamics = Pfc(xoff=64e3, xon=32e3).begin(elbow)
+    rates = mean_rates(dynamics, endless([[0, 2], [1, 2], [0, 3], [4, 2]]), 5, 2e-3)
+    assert rates[0] + rates[1] + rates[3] == pytest.approx(1.0, rel=0.02)
+    assert rates[0] == pytest.approx(rates[2], rel=0.05)
+    assert rates[2] < 0.45
+    figures = dynamics.figures(2e-3)
+    assert figures["largest queue, maximum (B)"] < 3 * (64e3 + CAPACITY * 2e-6)
+    assert figures["longest pause of a link (s)"] > 0
+
+
+def test_pauses_spread_upstream() -> None:
+    # A line of switches 4, 5 and 6. Host 0 sends through all to host 2; host 1, at switch 6, sends there, too.
+    line = network(4, [(0, 4), (4, 5), (5, 6), (6, 2), (1, 6)], CAPACITY)
+    dynamics = Pfc(xoff=64e3, xon=32e3).begin(line)
+    rates = mean_rates(dynamics, endless([[0, 1, 2, 3], [4, 3]]), 5, 4e-3)
+    assert rates.sum() == pytest.approx(1.0, rel=0.02)
+    samples = dynamics.samples()
+    begin = {}
+    for link in (0, 1, 2):
+        pause = samples[f"pause of {line.link_name(link)}"]
+        assert pause.unit == "s"
+        begin[link] = float(pause.times[(pause.values > 0).argmax()])
+        assert pause.values[-1] == pytest.approx(
+            dynamics.figures(4e-3)[f"pause of {line.link_name(link)} (s)"], abs=1e-5
+        )
+    assert begin[2] < begin[1] < begin[0]
+
+
+def ring() -> Fabric:
+    """Three switches with two hosts each; links 6, 7 and 8 are the ring, the last ones lead to hosts."""
+    ups = [(host, 6 + host // 2) for host in range(6)]
+    return network(6, [*ups, (6, 7), (7, 8), (8, 6), (6, 0), (7, 2), (8, 4)], CAPACITY)
+
+
+def test_a_cycle_of_full_buffers_is_named() -> None:
+    # Hosts send to the switch after the next: every link of the ring waits for the next.
+    active = endless([[host, 6 + host // 2, 6 + (host // 2 + 1) % 3, 9 + (host // 2 + 2) % 3] for host in range(6)])
+    links = ring()
+    with pytest.raises(DeadlockError, match="pause each other for ever") as found:
+        mean_rates(Pfc(xoff=64e3, xon=32e3).begin(links), active, 12, 0.01)
+    said = str(found.value)
+    assert [links.link_name(link) in said for link in range(12)] == [6 <= link < 9 for link in range(12)]
+    assert "\n" not in said
+
+
+def test_a_cycle_of_links_that_are_not_full_is_none() -> None:
+    # Hosts send to the next switch.
+    active = endless([[host, 6 + host // 2, 9 + (host // 2 + 1) % 3] for host in range(6)])
+    assert mean_rates(Pfc(xoff=64e3, xon=32e3).begin(ring()), active, 12, 1e-3).sum() == pytest.approx(3.0, rel=0.01)
