@@ -44,11 +44,7 @@ def test_what_is_shown_of_it_names_its_limits() -> None:
 
 @pytest.mark.parametrize(
     ("rows", "columns", "bound"),
-    [
-        (4, 5, 817.2e-6),
-        pytest.param(4, 4, 833.3e-6, marks=pytest.mark.slow),
-        pytest.param(8, 8, 750.0e-6, marks=pytest.mark.slow),
-    ],
+    [(4, 5, 817.2e-6), *(pytest.param(*one, marks=pytest.mark.slow) for one in ((4, 4, 833.3e-6), (8, 8, 750.0e-6)))],
 )
 def test_it_reaches_the_bound_of_a_mesh(rows: int, columns: int, bound: float) -> None:
     # S (n - 1) / (E B) at 750 GB/s; half a percent goes into filling and draining the trees.
@@ -92,9 +88,7 @@ def test_it_comes_as_close_to_the_bound_as_the_readme_says(
 def test_pieces_are_the_best_with_latency() -> None:
     fabric = mesh(4, 5, "20 ns")
     chosen = seconds(fabric)
-    view = fabric.view()
-    request = CollectiveRequest(Pattern.ALL_REDUCE, 20, S)
-    pieces = Forest().plan(request, view).chunks // 31
+    pieces = Forest().plan(CollectiveRequest(Pattern.ALL_REDUCE, 20, S), fabric.view()).chunks // 31
     for other in (pieces // 2, pieces * 9 // 10, pieces * 11 // 10, pieces * 2):
         assert chosen <= seconds(fabric, pieces=other)
     assert chosen < 846.1e-6

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from msccl_files import Block, pair, proof, rounds, simulated, step, xml
 
-from fredfw import Pattern
+from fredfw import CollectiveRequest, Pattern
 from fredfw.errors import InputError
 
 _FIDELITIES = "compressed", "exact"
@@ -104,11 +104,17 @@ def test_steps_that_nothing_orders_are_refused_even_if_they_happen_to_be_right()
         proof(copy(ordered=False))
 
 
-def test_the_root_is_whichever_the_file_works_for() -> None:
-    steps = [[(-1, 1, 0, [step("r", "i0", "i0")])], [(0, -1, 0, [step("s", "i0")])]]
-    assert proof(xml("broadcast", 1, steps, (1, 0, 0))).layout.root == 1
-    steps = [[(1, -1, 0, [step("s", "i0")])], [(-1, 0, 0, [step("rrc", "i0", "i0")])]]
-    assert proof(xml("reduce", 1, steps, (1, 0, 0))).layout.root == 1
+@pytest.mark.parametrize(
+    ("pattern", "blocks"),
+    [
+        ("broadcast", [(-1, 1, 0, [step("r")]), (0, -1, 0, [step("s")])]),
+        ("reduce", [(1, -1, 0, [step("s")]), (-1, 0, 0, [step("rrc")])]),
+    ],
+)
+def test_the_root_is_whichever_the_file_works_for(pattern: str, blocks: list[Block]) -> None:
+    done = proof(xml(pattern, 1, [[one] for one in blocks], (1, 0, 0)))
+    assert done.layout.root == 1
+    assert done.refusal(CollectiveRequest(Pattern(pattern), 2, 1.0, 1)) is None
 
 
 def test_chunks_must_be_divisible_among_gpus() -> None:

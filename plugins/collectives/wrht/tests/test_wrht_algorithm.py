@@ -70,14 +70,6 @@ def first_fit(n: int, phase: Phase) -> int:
     return max(map(len, taken))
 
 
-def levels_of_tree(n: int, m: int) -> int:
-    """Return ceil(log_m n)."""
-    levels = 0
-    while m**levels < n:
-        levels += 1
-    return levels
-
-
 @pytest.mark.parametrize(
     ("n", "wavelengths", "steps"), [*PUBLISHED, *(pytest.param(*one, marks=pytest.mark.slow) for one in MORE)]
 )
@@ -107,7 +99,7 @@ def test_neither_is_one_of_a_line(n: int, wavelengths: int) -> None:
 @given(st.integers(2, 3000), st.integers(2, 40))
 def test_steps_and_transfers_without_the_exchange(n: int, m: int) -> None:
     schedule = plan(view(n), m=m, all_to_all=False)
-    assert schedule.steps == 2 * levels_of_tree(n, m)
+    assert schedule.steps == 2 * next(levels for levels in range(n) if m**levels >= n)
     # Everyone but the last one sends its vector once, and gets the result once.
     assert sum(len(phase) for phase in schedule.phases) == 2 * (n - 1)
 

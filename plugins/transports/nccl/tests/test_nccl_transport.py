@@ -30,8 +30,8 @@ def machine(family: str, ranks: int, nodes: int = 1) -> Machine:
     return Machine(family, ranks, nodes, LINK[family], NIC[family], reduces=family == "h100")
 
 
-def chosen(family: str, ranks: int, size: float, nodes: int = 1) -> tuple[str, str]:
-    found = expected(machine(family, ranks, nodes), "all-reduce", size, 2 * (ranks - 1))
+def chosen(family: str, ranks: int, size: float) -> tuple[str, str]:
+    found = expected(machine(family, ranks), "all-reduce", size, 2 * (ranks - 1))
     algorithm, protocol = min(found, key=lambda key: found[key])
     return algorithm, PROTOCOLS[protocol]
 
@@ -199,7 +199,7 @@ def test_switches_between_nodes_reduce_with_sharp(family: str, inside: float, be
 @pytest.mark.parametrize("nodes", [1, 2, 8, 128])
 @pytest.mark.parametrize("family", ["a100", "h100"])
 def test_more_bytes_of_messages_never_take_less_time(family: str, nodes: int, pattern: str) -> None:
-    known, fit = machine(family, 8 * nodes, nodes), fitted(family, None)
+    known, fit = machine(family, 8 * nodes, nodes), fitted(family)
     times = [time(known, fit, pattern, 2 ** (power / 4)) for power in range(136)]
     assert times == sorted(times)
 
@@ -210,7 +210,7 @@ def test_more_bytes_of_messages_never_take_less_time(family: str, nodes: int, pa
 @pytest.mark.parametrize("nodes", [2, 8, 128])
 @pytest.mark.parametrize("family", ["a100", "h100"])
 def test_more_bytes_between_nodes_never_take_less_time(family: str, nodes: int, pattern: str, algorithm: str) -> None:
-    known, fit = machine(family, 8 * nodes, nodes), fitted(family, None)
+    known, fit = machine(family, 8 * nodes, nodes), fitted(family)
     # The published factors of trees are for powers of two.
     times = [seconds(known, fit, pattern, algorithm, 2.0**power) for power in range(34)]
     assert times == sorted(times)
