@@ -21,6 +21,7 @@ import click
 
 from fredfw import limits
 from fredfw.cli.measured import Measured, measured
+from fredfw.cli.options import option
 from fredfw.cli.output import Outputs, log_traceback, print_report, table
 from fredfw.cli.parsing import configured, limits_of
 from fredfw.cli.session import open_framework, session
@@ -144,51 +145,47 @@ def _remember(ctx: click.Context, parameter: click.Parameter, value: Any) -> Non
     setattr(session(ctx), str(parameter.name), value)
 
 
-_option = partial(click.option, callback=_remember, expose_value=False)  # of the session
+_option = partial(option, callback=_remember, expose_value=False)  # of the session
 
 
+# Some are eager, so that --help after them knows the commands of plugins.
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="fredfw", prog_name="fredfw")
 @_option(
-    "--plugin",
-    "plugin_files",
+    "--plugin plugin_files",
+    "Load the plugins in a Python file as well; may be repeated.",
+    "FILE",
     multiple=True,
-    metavar="FILE",
-    is_eager=True,  # so that --help after it knows the commands of the file
-    help="Load the plugins in a Python file as well; may be repeated.",
+    is_eager=True,
 )
 @_option(
-    "--strict-plugins",
-    is_flag=True,
-    is_eager=True,  # as above
-    help="Treat a plugin that does not work as an error, not as a warning.",
+    "--strict-plugins", "Treat a plugin that does not work as an error, not as a warning.", is_flag=True, is_eager=True
 )
 @_option(
     "--trust-plugins",
+    "Execute the plugin files that an experiment names. Without this flag, such an experiment is refused.",
     is_flag=True,
-    help="Execute the plugin files that an experiment names. Without this flag, such an experiment is refused.",
 )
 @_option(
-    "--limit",
-    "limit_texts",
-    multiple=True,
-    metavar="NAME=COUNT",
-    help="Change a limit: input that asks for more than COUNT of NAME is refused. "
+    "--limit limit_texts",
+    "Change a limit: input that asks for more than COUNT of NAME is refused. "
     f"NAME is one of {', '.join(limits.DEFAULTS)}. May be repeated.",
+    "NAME=COUNT",
+    multiple=True,
 )
 @_option(
     "--log-level",
+    "Log messages of this severity and above.",
     type=click.Choice(["debug", "info", "warning", "error"]),
     default="warning",
     show_default=True,
-    help="Log messages of this severity and above.",
 )
 @_option(
     "--log-format",
+    "Form of the log on standard error: text or JSON lines.",
     type=click.Choice(["console", "json"]),
     default="console",
     show_default=True,
-    help="Form of the log on standard error: text or JSON lines.",
 )
 def main() -> None:
     """How long does a training iteration take on this fabric, with these collective algorithms, and why?"""

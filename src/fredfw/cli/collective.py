@@ -17,6 +17,7 @@ from fredfw.cli.options import (
     Option,
     OptionalValues,
     fidelity as fidelity_options,
+    option,
     share_of,
 )
 from fredfw.cli.output import log, progress_bar
@@ -36,66 +37,50 @@ _SLOTS = ("router", "sharing", "admission", "transport")
 
 def _slot(name: str, text: str) -> Option[Any]:
     """Return the option for what is used instead of the fabric's default in a slot."""
-    return click.option(
-        f"--{name}",
-        metavar="PLUGIN",
-        shell_complete=completion.slot,
-        help=f"{text} A name, or {{name = ..., KEY = ...}}.  [default: the fabric's]",
-    )
+    text = f"{text} A name, or {{name = ..., KEY = ...}}.  [default: the fabric's]"
+    return option(f"--{name}", text, "PLUGIN", completion.slot)
 
 
 @click.command(cls=OptionalValues, short_help="Run one collective operation at one or more sizes.")
 @click.argument("pattern", shell_complete=completion.patterns)
-@click.option(
-    "--topology",
-    required=True,
-    metavar="NAME",
-    shell_complete=completion.topologies,
-    help="Topology to build; see: fredfw plugins list.",
-)
-@click.option(
-    "--set",
-    "fields",
+@option("--topology", "Topology to build; see: fredfw plugins list.", "NAME", completion.topologies, required=True)
+@option(
+    "--set fields",
+    "A field of the topology, such as arity=3,3; may be repeated.",
+    "KEY=VALUE",
+    completion.topology_fields,
     multiple=True,
-    metavar="KEY=VALUE",
-    shell_complete=completion.topology_fields,
-    help="A field of the topology, such as arity=3,3; may be repeated.",
 )
 @_slot("router", "How transfers become links.")
 @_slot("sharing", "How flows share links.")
 @_slot("admission", "What may run beside what.")
 @_slot("transport", "What launching, steps and messages cost.")
-@click.option("--size", metavar="SIZE", help="Bytes of the per-rank buffer, such as 64MiB or 8G.  [default: 1GB]")
-@click.option("--sizes", metavar="SWEEP", help="A sweep: 8:8G:x2 multiplies, 1MB:9MB:+2MB adds.")
-@click.option("-b", "--minbytes", metavar="SIZE", help="As in nccl-tests: the first size of a sweep.  [default: 32M]")
-@click.option("-e", "--maxbytes", metavar="SIZE", help="As in nccl-tests: the last size.  [default: 32M]")
-@click.option("-f", "--stepfactor", metavar="FACTOR", help="As in nccl-tests: the factor between sizes.")
-@click.option("-i", "--stepbytes", metavar="SIZE", help="As in nccl-tests: the step between sizes.  [default: 1M]")
-@click.option("--group", metavar="NPUS", help="NPUs that take part, in rank order, such as 0-4,7.  [default: all]")
-@click.option(
+@option("--size", "Bytes of the per-rank buffer, such as 64MiB or 8G.  [default: 1GB]", "SIZE")
+@option("--sizes", "A sweep: 8:8G:x2 multiplies, 1MB:9MB:+2MB adds.", "SWEEP")
+@option("-b --minbytes", "As in nccl-tests: the first size of a sweep.  [default: 32M]", "SIZE")
+@option("-e --maxbytes", "As in nccl-tests: the last size.  [default: 32M]", "SIZE")
+@option("-f --stepfactor", "As in nccl-tests: the factor between sizes.", "FACTOR")
+@option("-i --stepbytes", "As in nccl-tests: the step between sizes.  [default: 1M]", "SIZE")
+@option("--group", "NPUs that take part, in rank order, such as 0-4,7.  [default: all]", "NPUS")
+@option(
     "--algorithm",
+    "Collective algorithm; auto chooses the fastest one.",
+    "NAME",
+    completion.algorithms,
     default="auto",
     show_default=True,
-    metavar="NAME",
-    shell_complete=completion.algorithms,
-    help="Collective algorithm; auto chooses the fastest one.",
 )
-@click.option(
-    "--option",
-    "options",
-    multiple=True,
-    metavar="KEY=VALUE",
-    shell_complete=completion.algorithm_fields,
-    help="A field of the algorithm; see --set.",
+@option(
+    "--option options", "A field of the algorithm; see --set.", "KEY=VALUE", completion.algorithm_fields, multiple=True
 )
-@click.option(
+@option(
     "--effort",
+    "How long auto looks; low ends where no algorithm can be 5 % faster.",
     type=click.Choice(["normal", "low"]),
     default="normal",
     show_default=True,
-    help="How long auto looks; low ends where no algorithm can be 5 % faster.",
 )
-@click.option("--root", type=int, default=0, show_default=True, help="Root rank of a rooted pattern.")
+@option("--root", "Root rank of a rooted pattern.", type=int, default=0, show_default=True)
 @fidelity_options()
 @SENSITIVITY
 @JSON

@@ -20,6 +20,7 @@ from fredfw.cli.options import (
     SET,
     OptionalValues,
     fidelity as fidelity_options,
+    option,
     path_option,
     share_of,
     store_of,
@@ -108,27 +109,19 @@ def _painter(option: str, path: str) -> Callable[[Comparison], bytes]:
 
 @click.command(cls=OptionalValues, short_help="Run every workload on every fabric and compare them.")
 @FILE
-@click.option(
-    "--workload",
-    "workloads",
-    metavar="NAME",
+@option("--workload workloads", "Run only this workload; may be repeated.", "NAME", completion.workloads, multiple=True)
+@option(
+    "--fabric fabrics",
+    "Run only this fabric and its baseline; may be repeated.",
+    "NAME",
+    completion.fabrics,
     multiple=True,
-    shell_complete=completion.workloads,
-    help="Run only this workload; may be repeated.",
-)
-@click.option(
-    "--fabric",
-    "fabrics",
-    metavar="NAME",
-    multiple=True,
-    shell_complete=completion.fabrics,
-    help="Run only this fabric and its baseline; may be repeated.",
 )
 @SET
 @fidelity_options(estimates=True)
 @SENSITIVITY
 @RUNNING
-@click.option("--strict", is_flag=True, help="Make a cell that cannot be run an error, before anything runs.")
+@option("--strict", "Make a cell that cannot be run an error, before anything runs.", is_flag=True)
 @COMPARING
 @PROGRESS
 @click.pass_context

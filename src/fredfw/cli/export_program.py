@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from fredfw.cli.options import FABRIC, FILE, PATH, SET, WORKLOAD, fidelity as fidelity_options
+from fredfw.cli.options import FABRIC, FILE, PATH, SET, WORKLOAD, fidelity as fidelity_options, option
 from fredfw.cli.output import Outputs
 from fredfw.cli.parsing import blamed_on_options, loaded, parse_values, selected
 from fredfw.cli.session import open_framework
@@ -16,10 +16,8 @@ from fredfw.cli.session import open_framework
 @FABRIC
 @SET
 @fidelity_options()
-@click.option("--routes", is_flag=True, help="Also write the routes of messages from each NPU to each.")
-@click.option(
-    "-o", "--output", required=True, metavar="PATH", type=PATH, help="Write the program to PATH; - is standard output."
-)
+@option("--routes", "Also write the routes of messages from each NPU to each.", is_flag=True)
+@option("-o --output", "Write the program to PATH; - is standard output.", "PATH", required=True, type=PATH)
 @click.pass_context
 def export_program(
     ctx: click.Context,

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from fredfw.cli.options import option
 from fredfw.cli.session import session
 from fredfw.errors import InputError
 
@@ -15,7 +16,7 @@ from fredfw.errors import InputError
 @click.command(short_help="Create a package for a new plugin.")
 @click.argument("kind")
 @click.argument("name")
-@click.option("--into", default=".", metavar="DIR", show_default=True, help="Folder in which the package is created.")
+@option("--into", "Folder in which the package is created.", "DIR", default=".", show_default=True)
 @click.pass_context
 def new(ctx: click.Context, kind: str, name: str, into: str) -> None:
     """Write a package with a plugin of KIND called NAME.

@@ -33,39 +33,39 @@ class Fidelity(click.Choice[str]):
         return super().convert(value, param, ctx)
 
 
+def option(
+    names: str, text: str, metavar: str | None = None, complete: completion.Complete | None = None, **more: Any
+) -> Option[Any]:
+    """Return an option: its names, with blanks between them, its help, and what else ``click.option`` takes."""
+    return click.option(*names.split(), help=text, metavar=metavar, shell_complete=complete, **more)
+
+
 def path_option(name: str, text: str) -> Option[Any]:
     """Return the option ``name`` that takes a path, with its help."""
-    return click.option(f"--{name}", f"{name}_path", metavar="PATH", type=PATH, help=text)
+    return option(f"--{name} {name}_path", text, "PATH", type=PATH)
 
 
 FILE = click.argument("file", type=PATH)
 JSON = path_option("json", "Write all results as JSON; - is standard output.")
 CSV = path_option("csv", "Write a table as CSV; - is standard output.")
 REPORT = path_option("report", "Write one HTML file with tables, pictures and all that is needed to make it again.")
-EXPORT = click.option(
-    "--export",
-    "exports",
+EXPORT = option(
+    "--export exports",
+    "Write the result through the exporter plugin NAME, or {name = ..., KEY = ...}; may be repeated.",
+    "NAME PATH",
+    completion.exporters,
     nargs=2,
     multiple=True,
-    metavar="NAME PATH",
-    shell_complete=completion.exporters,
-    help="Write the result through the exporter plugin NAME, or {name = ..., KEY = ...}; may be repeated.",
 )
-SET = click.option(
-    "--set",
-    "assignments",
+SET = option(
+    "--set assignments",
+    "Replace a value of FILE, such as fabrics.mesh.topology.rows=5; may be repeated.",
+    "PATH=VALUE",
+    completion.paths,
     multiple=True,
-    metavar="PATH=VALUE",
-    shell_complete=completion.paths,
-    help="Replace a value of FILE, such as fabrics.mesh.topology.rows=5; may be repeated.",
 )
 WORKLOAD, FABRIC = (
-    click.option(
-        f"--{kind}",
-        metavar="NAME",
-        shell_complete=complete,
-        help=f"{kind.capitalize()} of the experiment; required if there are several.",
-    )
+    option(f"--{kind}", f"{kind.capitalize()} of the experiment; required if there are several.", "NAME", complete)
     for kind, complete in (("workload", completion.workloads), ("fabric", completion.fabrics))
 )
 
@@ -74,20 +74,20 @@ def fidelity(*, estimates: bool = False) -> Option[Any]:
     """Return the options that say how closely collectives are simulated, with or without estimates."""
     longest = "; estimate is the longest path, without a simulation" if estimates else ""
     return _together(
-        click.option(
+        option(
             "--fidelity",
-            type=Fidelity(estimates=estimates),
-            help=f"How closely collectives are simulated: exact, rank by rank; compressed, a phase as one{longest}.  "
+            f"How closely collectives are simulated: exact, rank by rank; compressed, a phase as one{longest}.  "
             "[default: the experiment's, else exact up to --exact-limit]",
+            type=Fidelity(estimates=estimates),
         ),
-        click.option(
+        option(
             "--exact-limit",
-            metavar="COUNT",
+            "Transfers up to which exact is the default.  "
+            f"[default: {limits.DEFAULTS['exact']:,}, which take about a minute]",
+            "COUNT",
             type=click.IntRange(min=1),
             expose_value=False,
             callback=_limit_exact,
-            help="Transfers up to which exact is the default.  "
-            f"[default: {limits.DEFAULTS['exact']:,}, which take about a minute]",
         ),
     )
 
@@ -96,8 +96,8 @@ def _together(*options: Option[Any]) -> Option[Any]:
     """Return what adds ``options`` to a command, in their order."""
 
     def add(command: Command) -> Command:
-        for option in reversed(options):
-            command = option(command)
+        for one in reversed(options):
+            command = one(command)
         return command
 
     return add
@@ -109,53 +109,48 @@ def _limit_exact(ctx: click.Context, _param: click.Parameter, value: int | None)
         ctx.with_resource(limits.allowed({"exact": value}))
 
 
-SENSITIVITY = click.option(
-    "--sensitivity",
-    "percent",
-    metavar="PERCENT",
+SENSITIVITY = option(
+    "--sensitivity percent",
+    "Also make each parameter of each machine so much less and more, one at a time.  [without PERCENT: 20]",
+    "PERCENT",
     type=float,
     is_flag=False,
     flag_value=20.0,
-    help="Also make each parameter of each machine so much less and more, one at a time.  [without PERCENT: 20]",
 )
-PROGRESS = click.option(
+PROGRESS = option(
     "--progress/--no-progress",
+    "Show what runs, how much is done, and the elapsed and remaining time, where standard error is a terminal.",
     default=True,
-    help="Show what runs, how much is done, and the elapsed and remaining time, where standard error is a terminal.",
 )
-JOBS = click.option(
-    "--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes that run cells."
-)
-EXECUTOR = click.option(
-    "--executor", metavar="ADDRESS", help="Run cells on a Dask scheduler instead: dask://HOST:PORT, or dask://local."
-)
+JOBS = option("--jobs", "Processes that run cells.", type=click.IntRange(min=1), default=1, show_default=True)
+EXECUTOR = option("--executor", "Run cells on a Dask scheduler instead: dask://HOST:PORT, or dask://local.", "ADDRESS")
 RUNNING = _together(
     path_option("store", "Keep the cells at PATH, and run none that is there.  [default: FILE with the ending .cells]"),
-    click.option("--no-store", is_flag=True, help="Keep no cells, and run all of them."),
+    option("--no-store", "Keep no cells, and run all of them.", is_flag=True),
     JOBS,
     EXECUTOR,
 )
 COMPARING = _together(
-    click.option(
+    option(
         "--sort",
-        metavar="KEY",
-        shell_complete=completion.sort_keys,
-        help="Print the best rows by a metric first, such as tokens/s, or go by a swept field; -KEY reverses.",
+        "Print the best rows by a metric first, such as tokens/s, or go by a swept field; -KEY reverses.",
+        "KEY",
+        completion.sort_keys,
     ),
-    click.option(
+    option(
         "--best",
-        metavar="N",
+        "Print only the N best rows by the metric of --sort, else by time; of a space, the N best points.  "
+        "[without N: 10]",
+        "N",
         type=click.IntRange(min=1),
         is_flag=False,
         flag_value=10,
-        help="Print only the N best rows by the metric of --sort, else by time; of a space, the N best points.  "
-        "[without N: 10]",
     ),
-    click.option(
+    option(
         "--pareto",
-        metavar="METRIC,METRIC",
-        shell_complete=completion.metrics,
-        help="Print only the rows that no other row beats in these metrics, such as time,cost.",
+        "Print only the rows that no other row beats in these metrics, such as time,cost.",
+        "METRIC,METRIC",
+        completion.metrics,
     ),
     REPORT,
     JSON,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fredfw.cli.completion import plugin_names
-from fredfw.cli.options import path_option
+from fredfw.cli.options import option, path_option
 from fredfw.cli.output import Outputs, print_report
 from fredfw.cli.session import session
 from fredfw.errors import UnknownNameError, nearest
@@ -41,8 +41,8 @@ def plugins() -> None:
 
 
 @plugins.command("list")
-@click.option("--kind", type=click.Choice(KINDS), help="List only plugins of this kind.")
-@click.option("--long", "is_long", is_flag=True, help="Show distribution, version and location, not the description.")
+@option("--kind", "List only plugins of this kind.", type=click.Choice(KINDS))
+@option("--long is_long", "Show distribution, version and location, not the description.", is_flag=True)
 @path_option("json", "Write the list as JSON; - is standard output.")
 @click.pass_context
 def list_(ctx: click.Context, kind: str | None, is_long: bool, json_path: str | None) -> None:

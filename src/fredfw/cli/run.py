@@ -18,6 +18,7 @@ from fredfw.cli.options import (
     WORKLOAD,
     OptionalValues,
     fidelity as fidelity_options,
+    option,
     path_option,
 )
 from fredfw.cli.output import log, progress_bar
@@ -34,28 +35,27 @@ from fredfw.errors import InputError
 @fidelity_options()
 @path_option("store", "Keep the cell at PATH, for fredfw merge.")
 @path_option("trace", "Write a Chrome trace (opens in Perfetto).")
-@click.option("--ranks", metavar="RANKS", help="The ranks that --trace shows, such as 0-7,64.  [default: all]")
+@option("--ranks", "The ranks that --trace shows, such as 0-7,64.  [default: all]", "RANKS")
 @JSON
 @REPORT
 @EXPORT
-@click.option(
+@option(
     "--top",
+    "Number of tiers, and of steps of the critical path, to list.",
     type=click.IntRange(min=1),
     default=10,
     show_default=True,
-    help="Number of tiers, and of steps of the critical path, to list.",
 )
-@click.option("--why", is_flag=True, help="Print what limits the iteration: its critical path, and each tier by label.")
-@click.option(
-    "--what-if",
-    "factor",
-    metavar="FACTOR",
+@option("--why", "Print what limits the iteration: its critical path, and each tier by label.", is_flag=True)
+@option(
+    "--what-if factor",
+    "Also make each parameter of the machine so many times better, one at a time.  [without FACTOR: 2]",
+    "FACTOR",
     type=float,
     is_flag=False,
     flag_value=2.0,
-    help="Also make each parameter of the machine so many times better, one at a time.  [without FACTOR: 2]",
 )
-@click.option("--jobs", type=click.IntRange(min=1), help="Processes that make the runs of --what-if.  [default: 1]")
+@option("--jobs", "Processes that make the runs of --what-if.  [default: 1]", type=click.IntRange(min=1))
 @PROGRESS
 @click.pass_context
 def run(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from fredfw.cli.completion import trace_workloads
-from fredfw.cli.options import PATH, path_option
+from fredfw.cli.options import PATH, option, path_option
 from fredfw.cli.output import Outputs
 from fredfw.cli.parsing import chosen
 from fredfw.cli.session import open_framework
@@ -27,12 +27,11 @@ if TYPE_CHECKING:
 _HEAD = 1 << 16
 
 files_argument = click.argument("files", nargs=-1, required=True, metavar="FILE...", type=PATH)
-format_option = click.option(
-    "--format",
-    "given",
-    metavar="WORKLOAD",
-    shell_complete=trace_workloads,
-    help="The workload plugin that reads the files. A name, or {name = ..., KEY = ...}.  [default: found by the files]",
+format_option = option(
+    "--format given",
+    "The workload plugin that reads the files. A name, or {name = ..., KEY = ...}.  [default: found by the files]",
+    "WORKLOAD",
+    trace_workloads,
 )
 
 
@@ -64,21 +63,20 @@ def info(ctx: click.Context, files: tuple[str, ...], given: str | None, json_pat
 @trace.command(short_help="Write a statistical twin of a trace, of any number of ranks.")
 @files_argument
 @format_option
-@click.option("--ranks", type=click.IntRange(1), required=True, metavar="N", help="Ranks of the twin.")
-@click.option(
+@option("--ranks", "Ranks of the twin.", "N", type=click.IntRange(1), required=True)
+@option(
     "--output",
+    "Write Chakra traces DIR/PREFIX.0.et and so on, and their groups; DIR is new or empty.",
+    "DIR/PREFIX",
     required=True,
-    metavar="DIR/PREFIX",
     type=PATH,
-    help="Write Chakra traces DIR/PREFIX.0.et and so on, and their groups; DIR is new or empty.",
 )
-@click.option(
-    "--topology",
-    "network",
-    metavar="NAME",
-    help="Simulate both on this topology and compare the times. A name, or {name = ..., KEY = ...}.",
+@option(
+    "--topology network",
+    "Simulate both on this topology and compare the times. A name, or {name = ..., KEY = ...}.",
+    "NAME",
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Another seed gives another twin.")
+@option("--seed", "Another seed gives another twin.", type=click.IntRange(0), default=0, show_default=True)
 @click.pass_context
 def synthesize(
     ctx: click.Context,

@@ -9,7 +9,7 @@ import click
 
 from fredfw.cli.completion import slot
 from fredfw.cli.exports import Exports, Maker
-from fredfw.cli.options import EXECUTOR, JOBS, PATH, REPORT, Fidelity, path_option
+from fredfw.cli.options import EXECUTOR, JOBS, PATH, REPORT, Fidelity, option, path_option
 from fredfw.cli.output import Outputs, log, picture_format, progress_bar
 from fredfw.cli.session import open_framework
 from fredfw.errors import InputError, UnknownNameError, nearest
@@ -25,52 +25,47 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Compare predicted with measured times.")
-@click.option(
-    "--data",
-    "files",
-    metavar="FILE",
+@option(
+    "--data files",
+    "Compare with the times in FILE, not with those that come with fredfw: CSV of collectives or of kernels, or "
+    "the output of nccl-tests. May be repeated.",
+    "FILE",
     multiple=True,
     type=PATH,
-    help="Compare with the times in FILE, not with those that come with fredfw: CSV of collectives or of kernels, or "
-    "the output of nccl-tests. May be repeated.",
 )
-@click.option(
+@option(
     "--system",
-    metavar="NAME",
-    help="Only this system. With --data, the system that all of FILE was measured on: one that fredfw has "
+    "Only this system. With --data, the system that all of FILE was measured on: one that fredfw has "
     "measurements of, or a preset of the topology cluster.",
+    "NAME",
 )
-@click.option(
-    "--fabric",
-    "fabric_path",
-    metavar="FILE",
-    type=PATH,
-    help="Predict collectives of --data on the one fabric of the experiment FILE.",
+@option(
+    "--fabric fabric_path", "Predict collectives of --data on the one fabric of the experiment FILE.", "FILE", type=PATH
 )
-@click.option(
+@option(
     "--pattern",
-    metavar="NAME",
-    help="Only this operation. With --data, also what nccl-tests ran, where its output does not name the program.",
+    "Only this operation. With --data, also what nccl-tests ran, where its output does not name the program.",
+    "NAME",
 )
-@click.option(
+@option(
     "--transport",
-    metavar="PLUGIN",
-    shell_complete=slot,
-    help="What launching, steps and messages cost. A name, or {name = ..., KEY = ...}.  [default: that of each system]",
+    "What launching, steps and messages cost. A name, or {name = ..., KEY = ...}.  [default: that of each system]",
+    "PLUGIN",
+    slot,
 )
-@click.option("--in-place", is_flag=True, help="Compare with times in place, where there are times of both.")
-@click.option(
+@option("--in-place", "Compare with times in place, where there are times of both.", is_flag=True)
+@option(
     "--fidelity",
-    type=Fidelity(estimates=True),
-    help="How closely iterations of training are simulated; estimate is their longest path, without a simulation.  "
+    "How closely iterations of training are simulated; estimate is their longest path, without a simulation.  "
     "[default: exact, unless one has too many transfers]",
+    type=Fidelity(estimates=True),
 )
-@click.option(
+@option(
     "--whole",
+    "Compare with all iterations of training that come with fredfw, not with the few that are fast to simulate.",
     is_flag=True,
-    help="Compare with all iterations of training that come with fredfw, not with the few that are fast to simulate.",
 )
-@click.option("--points", "listed", is_flag=True, help="Print a line for each measured time, too.")
+@option("--points listed", "Print a line for each measured time, too.", is_flag=True)
 @path_option("store", "Keep the iterations of training at PATH, and simulate none that is there.")
 @JOBS
 @EXECUTOR
@@ -81,9 +76,7 @@ if TYPE_CHECKING:
     "output.",
 )
 @REPORT
-@click.option(
-    "--progress/--no-progress", default=True, help="Show how much is done, where standard error is a terminal."
-)
+@option("--progress/--no-progress", "Show how much is done, where standard error is a terminal.", default=True)
 @click.pass_context
 def validate(
     ctx: click.Context,
