@@ -121,16 +121,8 @@ class Framework:
         except UnsupportedError as error:
             raise error.at(key="algorithm") from None
         result = _explained(bench.collective(request, members, choice.fidelity), choice)
-        self._log(
-            "collective ended",
-            fabric=fabric.name,
-            pattern=result.pattern,
-            ranks=result.ranks,
-            size=result.size,
-            algorithm=result.algorithm,
-            duration=result.duration,
-            events=result.statistics["events"],
-        )
+        facts = {name: getattr(result, name) for name in ("pattern", "ranks", "size", "algorithm", "duration")}
+        self._log("collective ended", fabric=fabric.name, **facts, events=result.statistics["events"])
         return result
 
     def simulate_graph(

@@ -135,10 +135,7 @@ def loaded(framework: Framework, file: str, values: Mapping[str, Any], outputs: 
 
 def selected(workload: str | None, fabric: str | None) -> dict[str, list[str] | None]:
     """Return what ``loaded`` takes for the cell that ``--workload`` and ``--fabric`` name, as far as they do."""
-    return {
-        "workloads": None if workload is None else [workload],
-        "fabrics": None if fabric is None else [fabric],
-    }
+    return {f"{kind}s": None if one is None else [one] for kind, one in (("workload", workload), ("fabric", fabric))}
 
 
 def check_units(experiment: Experiment, values: Mapping[str, Any]) -> None:

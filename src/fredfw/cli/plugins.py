@@ -21,17 +21,8 @@ if TYPE_CHECKING:
 
 # As the registries call them, with hyphens; importing these costs more than --help may.
 KINDS = (
-    "topology",
-    "router",
-    "collective",
-    "workload",
-    "placement",
-    "sharing-policy",
-    "admission",
-    "transport",
-    "exporter",
-    "sampler",
-    "command",
+    *("topology", "router", "collective", "workload", "placement", "sharing-policy"),
+    *("admission", "transport", "exporter", "sampler", "command"),
 )
 
 

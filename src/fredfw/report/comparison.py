@@ -385,14 +385,10 @@ def sensitivity_report(sensitivity: Sensitivity | None) -> list[Part]:
     if sensitivity is None:
         return []
     columns = ("workload", "fabric", "speed-up", "from", "to", "least with", "most with")
-    intervals = (
-        (
-            *(row.workload, row.fabric),
-            *(f"{number:.3g}" for number in (row.speedup, row.low, row.high)),
-            *(row.low_by or "-", row.high_by or "-"),
-        )
-        for row in sensitivity.intervals
-    )
+    intervals = []
+    for row in sensitivity.intervals:
+        numbered = (f"{number:.3g}" for number in (row.speedup, row.low, row.high))
+        intervals.append((row.workload, row.fabric, *numbered, row.low_by or "-", row.high_by or "-"))
     flips: list[Part] = []
     for flip in sensitivity.flips:
         first, *others = flip.causes

@@ -46,11 +46,8 @@ class Ranking:
             swept = list(fields)
             known = [*METRICS, *(field.title for field in swept)]
             if not _named(self._key, swept):
-                raise UnknownNameError(
-                    f"no metric and no swept field {self._key!r}{nearest(self._key, known)}",
-                    key="--sort",
-                    accepted=", ".join(known),
-                )
+                message = f"no metric and no swept field {self._key!r}{nearest(self._key, known)}"
+                raise UnknownNameError(message, key="--sort", accepted=", ".join(known))
 
     @property
     def _key(self) -> str:

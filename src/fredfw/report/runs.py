@@ -109,15 +109,9 @@ def tier_cells(tier: TierShare | TierLoad) -> list[str]:
         load = tier.hottest
         highest, hottest, carried, other = load.utilization, load.name, load.bytes_by_label, _moved(load.bytes)
     shares = sorted(carried.items(), key=lambda one: (-one[1], one[0]))
-    return [
-        tier.name,
-        str(tier.links),
-        render(tier.bandwidth, Unit.BYTES_PER_SECOND),
-        share(tier.mean),
-        share(highest),
-        hottest,
-        ", ".join(f"{label} {_moved(moved)}" for label, moved in shares) or other,
-    ]
+    carries = ", ".join(f"{label} {_moved(moved)}" for label, moved in shares) or other
+    rate = render(tier.bandwidth, Unit.BYTES_PER_SECOND)
+    return [tier.name, str(tier.links), rate, share(tier.mean), share(highest), hottest, carries]
 
 
 def _moved(moved: float) -> str:
