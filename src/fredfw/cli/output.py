@@ -31,7 +31,7 @@ class Outputs:
 
     Args:
         paths: Path by option, such as ``--json``; ``-`` is standard output, ``None`` is not wanted.
-        source: The file that is read, or all that are, which no output may replace; nor may one that of ``--plugin``.
+        source: The file that is read, or all that are, which no output may replace, nor those of ``--plugin``.
         directories: Options whose path is a directory, which is new or empty.
 
     Raises:

@@ -87,7 +87,6 @@ class _Shown:
         together = bool(ranking) or is_swept(cells)
         self.tables = _tables(cells, together=together)
         self.cells = cells
-        self.groups = [group for group, _ in self.tables]
         self.rows = rows = tuple(one for one in cells if isinstance(one, Row))
         self.notes = _marks((note for one in cells for note in _notes(one)), lambda place: f"({_letters(place)})")
         published = [row.reference_source for row in rows]
@@ -100,7 +99,13 @@ class _Shown:
         self.best = best_cells(comparison.rows) & {(row.workload, row.fabric) for row in rows}
         self.spread = PERCENTILES if any(row.spread is not None for row in rows) else ()
         asked = (one for one in ranking.metrics if one.name != "time")  # which has a column anyway
-        self.rates = _metric_columns(asked) | _rates(rows, self.groups, together=together)
+        tables = [group for group, _ in self.tables]
+        self.rates = _metric_columns(asked) | _rates(rows, tables, together=together)
+        self.differ = {
+            name
+            for name in ("npus", "compute_scale")
+            if any(len({getattr(row, name) for row in group.rows}) > 1 for group in tables)
+        }
         self.status = any(row.status is not Status.SIMULATED for row in rows)
 
     @property
@@ -165,23 +170,20 @@ class _Shown:
             return percentile(row.spread, name, unit, decimals)
 
         columns: list[tuple[object, str, Callable[[Row], Said]]] = [
-            (self._differ("npus"), "NPUs", lambda row: str(row.npus)),
+            ("npus" in self.differ, "NPUs", lambda row: str(row.npus)),
             (True, "time", lambda row: Span(f"{row.seconds / unit:.{decimals}f}", _BEST if best(row) else "")),
             *((True, name, partial(runs, name)) for name in self.spread),
             (True, "speed-up", speedup),
             (self.best, "best", lambda row: Span("best" if best(row) else "", _BEST)),
             (any(several), "over", over),
             *((True, name, rate) for name, rate in self.rates.items()),
-            (self._differ("compute_scale"), _SCALE, lambda row: f"{row.compute_scale:.4g}"),
+            ("compute_scale" in self.differ, _SCALE, lambda row: f"{row.compute_scale:.4g}"),
             (any(row.reference_speedup is not None for row in self.rows), "published", published),
             (self.status, "status", lambda row: Span(row.status, _STYLES[row.status])),
             *((True, name, partial(cause, name)) for name in self.parts),
             (len(self.rows) < len(self.cells), _REASON, lambda _: ""),
         ]
         return [(name, of) for wanted, name, of in columns if wanted]
-
-    def _differ(self, name: str) -> bool:
-        return any(len({getattr(row, name) for row in group.rows}) > 1 for group in self.groups)
 
 
 def _tables(cells: Sequence[Item], *, together: bool) -> list[tuple[Group, list[KeyColumn]]]:
