@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -56,15 +57,14 @@ def placed(axes: Mapping[str, int], sizes: Sequence[int]) -> dict[str, tuple[int
         InputError: The axes do not fill the dimensions so that each axis has whole parts of them.
     """
     left, found = list(sizes), {}
-    if int(np.prod(list(axes.values()))) != int(np.prod(sizes)):
+    npus = math.prod(sizes)
+    if math.prod(axes.values()) != npus:
         product = " x ".join(f"{name} {size}" for name, size in axes.items())
-        raise InputError(
-            f"{product} are not the {int(np.prod(sizes))} NPUs of the network", key="axes", accepted="sizes that are"
-        )
+        raise InputError(f"{product} are not the {npus} NPUs of the network", key="axes", accepted="sizes that are")
     for name, size in axes.items():
         parts, rest = [], size
         for dimension, free in enumerate(left):
-            part = int(np.gcd(rest, free))
+            part = math.gcd(rest, free)
             if 1 < rest != part < free:
                 shape = " x ".join(map(str, sizes))
                 message = f"{name} {size} does not end at a whole part of a dimension of {shape}"
@@ -129,7 +129,7 @@ def _extent(fabric: Fabric, group: IntArray) -> list[int]:
     if fabric.coordinates is None:
         raise UnsupportedError("the fabric has no dimensions", accepted="a product of dimensions")
     parts = [len(np.unique(column)) for column in fabric.coordinates[group].T]
-    if int(np.prod(parts)) != len(group):
+    if math.prod(parts) != len(group):
         message = f"a group of {len(group)} NPUs is not a product of positions in the dimensions"
         raise UnsupportedError(message, accepted="groups that are")
     return parts

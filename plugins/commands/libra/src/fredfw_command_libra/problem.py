@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -230,15 +231,12 @@ def _prices(topology: Any, prices: Prices) -> FloatArray | None:
         return None if bill is None else bill.dollars
 
     count = len(topology.dimensions)
-    npus = int(np.prod([int(one.split()[1]) for one in topology.dimensions]))
+    npus = math.prod(int(one.split()[1]) for one in topology.dimensions)
     base = dollars([1e9] * count)
-    found = []
-    for dimension in range(count):
-        more = dollars([2e9 if one == dimension else 1e9 for one in range(count)])
-        if base is None or more is None:
-            return None
-        found.append((more - base) / (npus * 1e9))
-    return np.array(found)
+    more = [dollars([2e9 if one == dimension else 1e9 for one in range(count)]) for dimension in range(count)]
+    if base is None or None in more:
+        return None
+    return (np.array(more, dtype=np.float64) - base) / (npus * 1e9)
 
 
 def _collective(table: Mapping[str, Any], axes: Mapping[str, int], key: str) -> Collective:

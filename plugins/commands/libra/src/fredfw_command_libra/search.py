@@ -30,10 +30,10 @@ class Simulations:
     iteration of a workload plugin is simulated as it is, with its overlap.
     """
 
-    network: Network  # what is simulated
+    network: Network
     parts: Sequence[tuple[Job, Demand]]  # the workloads, and what they ask
     algorithm: Any  # of the collectives
-    framework: Framework  # simulates
+    framework: Framework
     budget: float  # bytes per second of an NPU
     known: dict[bytes, float] = field(factory=dict)  # seconds by bandwidths
 
@@ -53,7 +53,7 @@ class Simulations:
         mesh = DeviceMesh(dict(job.axes))
         alike: dict[Any, float] = {}
         for one in job.collectives:
-            groups = _groups(mesh, one.axes)
+            groups = mesh.groups(*one.axes)
             if groups.shape[1] == 1:
                 continue
             key = one.pattern, one.size, one.axes
@@ -64,19 +64,9 @@ class Simulations:
             yield one.count * alike[key]
 
     def _simulated(self, graph: TaskGraph, fabric: Any, **more: Any) -> float:
-        algorithm = self.algorithm
-        chosen = {"default": algorithm} if algorithm != "auto" else algorithm
+        chosen = self.algorithm if self.algorithm == "auto" else {"default": self.algorithm}
         result = self.framework.simulate_graph(graph, fabric, collectives=chosen, attribution=False, **more)
         return result.seconds
-
-
-def _groups(mesh: DeviceMesh, axes: Sequence[str]) -> Any:
-    """Return the ``(groups, size)`` ranks that differ in ``axes`` alone."""
-    names = list(mesh.axes)[::-1]  # the outermost first, as the grid has them
-    grid = np.arange(mesh.ranks).reshape([mesh.size(name) for name in names])
-    inside = [number for number, name in enumerate(names) if name in axes]
-    moved = np.moveaxis(grid, inside, range(-len(inside), 0))
-    return moved.reshape(-1, int(np.prod([mesh.size(name) for name in axes])))
 
 
 def search(
