@@ -43,16 +43,6 @@ def test_what_is_shown_of_it_names_its_limits() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "columns", "bound"),
-    [(4, 5, 817.2e-6), *(pytest.param(*one, marks=pytest.mark.slow) for one in ((4, 4, 833.3e-6), (8, 8, 750.0e-6)))],
-)
-def test_it_reaches_the_bound_of_a_mesh(rows: int, columns: int, bound: float) -> None:
-    # S (n - 1) / (E B) at 750 GB/s; half a percent goes into filling and draining the trees.
-    time = seconds(mesh(rows, columns))
-    assert bound * (1 - 1e-4) < time < bound * 1.01
-
-
-@pytest.mark.parametrize(
     ("name", "fields", "edges", "beyond"),
     [
         ("mesh2d", {"rows": 4, "columns": 5}, 31, 0.50),

@@ -97,6 +97,9 @@ def test_it_refuses_other_algorithms(table: File) -> None:
         duration(star(), table, 1e3, algorithm="tree")
 
 
+HEADER = "collective,ranks,size_B,time_us\n"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -104,15 +107,12 @@ def test_it_refuses_other_algorithms(table: File) -> None:
         ("collective,ranks,size_B,time_ms\n", "bad.csv: line 1: has no column 'time_us', but 'time_ms', "),
         ("collective,ranks,size,time_us\n", "'size_B', but 'size', which has another unit, or none .*: .* time_us"),
         ("collective;ranks;size_B;time_us\n", "line 1: its cells are separated by ';', not by commas .accepted"),
-        ("collective,ranks,size_B,time_us\n", "no rows"),
-        (
-            "collective,ranks,size_B,time_us\nallreduce,8,1,1\n",
-            "line 2: collective is 'allreduce'; did you mean 'all-reduce'.*: all-reduce, ",
-        ),
-        ("collective,ranks,size_B,time_us\nall-reduce,8,1000,0\n", "bad.csv: line 2: time_us is '0'"),
-        ("collective,ranks,size_B,time_us\nall-reduce,8,1 kB,3\n", "line 2: size_B is '1 kB'"),
-        ("collective,ranks,size_B,time_us\nall-reduce,2.5,1000,3\n", "line 2: ranks is '2.5'"),
-        ("collective,ranks,size_B,time_us\nall-reduce,8\n", "line 2: size_B is ''"),
+        (HEADER, "no rows"),
+        (HEADER + "allreduce,8,1,1\n", "line 2: collective is 'allreduce'; did you mean 'all-reduce'.*: all-reduce, "),
+        (HEADER + "all-reduce,8,1000,0\n", "bad.csv: line 2: time_us is '0'"),
+        (HEADER + "all-reduce,8,1 kB,3\n", "line 2: size_B is '1 kB'"),
+        (HEADER + "all-reduce,2.5,1000,3\n", "line 2: ranks is '2.5'"),
+        (HEADER + "all-reduce,8\n", "line 2: size_B is ''"),
     ],
 )
 def test_it_refuses_bad_tables(tmp_path: Path, text: str, message: str) -> None:
