@@ -271,8 +271,7 @@ def check_admission(
     topology: Topology, *, plugin: object = None, expected_failures: Mapping[str, str] = NOTHING
 ) -> None:
     """Check the admission of what a configured topology builds, on random flow sets; see ``check_topology``."""
-    case = AdmissionCase(subject=topology, plugin=plugin)
-    check_all("admission of", case, expected_failures)
+    check_all("admission of", AdmissionCase(subject=topology, plugin=plugin), expected_failures)
 
 
 def _sets(fabric: Fabric, seed: int) -> list[Asked]:

@@ -132,8 +132,7 @@ def check_exporter(
     expected_failures: Mapping[str, str] = NOTHING,
 ) -> None:
     """Check a configured exporter on ``results``, or else on one of each kind of the kit; see ``check_topology``."""
-    case = ExporterCase(subject=exporter, plugin=plugin, results=results)
-    check_all("exporter", case, expected_failures)
+    check_all("exporter", ExporterCase(subject=exporter, plugin=plugin, results=results), expected_failures)
 
 
 @frozen

@@ -349,8 +349,7 @@ def check_router(
     router: Router, fabric: Fabric, *, plugin: object = None, expected_failures: Mapping[str, str] = NOTHING
 ) -> None:
     """Check ``router`` on ``fabric``; see ``check_topology``."""
-    case = RouterCase(subject=router, fabric=fabric, plugin=plugin)
-    check_all("router", case, expected_failures)
+    check_all("router", RouterCase(subject=router, fabric=fabric, plugin=plugin), expected_failures)
 
 
 def _shares(routes: Routes) -> FloatArray:

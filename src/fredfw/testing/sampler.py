@@ -111,5 +111,4 @@ def check_sampler(
     expected_failures: Mapping[str, str] = NOTHING,
 ) -> None:
     """Check a configured sampler on searches of ``spaces``, or else of the kit's own; see ``check_topology``."""
-    case = SamplerCase(subject=sampler, plugin=plugin, spaces=spaces)
-    check_all("sampler", case, expected_failures)
+    check_all("sampler", SamplerCase(subject=sampler, plugin=plugin, spaces=spaces), expected_failures)

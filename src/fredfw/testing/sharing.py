@@ -298,8 +298,7 @@ def check_sharing_policy(
     expected_failures: Mapping[str, str] = NOTHING,
 ) -> None:
     """Check a configured sharing policy, on ``fabrics`` or else on small ones of the kit; see ``check_topology``."""
-    case = SharingCase(subject=policy, plugin=plugin, fabrics=fabrics)
-    check_all("sharing policy", case, expected_failures)
+    check_all("sharing policy", SharingCase(subject=policy, plugin=plugin, fabrics=fabrics), expected_failures)
 
 
 def _cases(fabric: Fabric) -> Iterator[tuple[Incidence, FloatArray]]:

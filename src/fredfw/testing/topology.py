@@ -201,8 +201,7 @@ def check_topology(
     Raises:
         ConformanceError: It breaks the contract; lists every check that fails, with what to mend.
     """
-    case = TopologyCase(subject=topology, plugin=plugin)
-    check_all("topology", case, expected_failures)
+    check_all("topology", TopologyCase(subject=topology, plugin=plugin), expected_failures)
 
 
 def _where(one: object, other: object) -> str:

@@ -102,5 +102,4 @@ def check_transport(
     expected_failures: Mapping[str, str] = NOTHING,
 ) -> None:
     """Check a configured transport, on ``fabrics`` or else on small ones of the kit; see ``check_topology``."""
-    case = TransportCase(subject=transport, plugin=plugin, fabrics=fabrics)
-    check_all("transport", case, expected_failures)
+    check_all("transport", TransportCase(subject=transport, plugin=plugin, fabrics=fabrics), expected_failures)

@@ -16,7 +16,7 @@ from fredfw.plugin.manager import PluginManager
 from fredfw.simulation import Simulator, answers
 from fredfw.typing import IntArray
 from fredfw.units import counted
-from fredfw.validation.points import SENDRECV, CollectivePoint
+from fredfw.validation.points import SENDRECV, CollectivePoint, pattern_of
 from fredfw.validation.transports import TOPOLOGY, Predictor, Transports, fabric
 
 # By which data sheets are usually judged: for transports that name no library. "auto" would try many more, which takes
@@ -56,10 +56,8 @@ class Collectives(Predictor):
         if key not in self._seconds:
             group = self._group(point)
             if point.pattern == SENDRECV:
-                pattern, group = Pattern.POINT_TO_POINT, _farthest(group, point.ranks // point.nodes)
-            else:
-                pattern = Pattern(point.pattern)
-            request = CollectiveRequest(pattern, len(group), point.size)
+                group = _farthest(group, point.ranks // point.nodes)
+            request = CollectiveRequest(pattern_of(point.pattern), len(group), point.size)
             try:
                 self._seconds[key] = bench.collective(request, group, EXACT).duration
             except UnsupportedError as error:

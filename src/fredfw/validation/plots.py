@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from fredfw.collectives import Pattern
 from fredfw.report.pictures import LINES
 from fredfw.report.plots import FONTS, SMALL, TITLE, drawn
-from fredfw.validation.points import SENDRECV, CollectivePoint
+from fredfw.validation.points import CollectivePoint, pattern_of
 from fredfw.validation.results import Prediction, Validation
 from fredfw.validation.splits import Part
 from fredfw.validation.tables import PATTERNS
 
 _COLOURS = (*LINES, "#999999")
-_SIZE = 2.2  # points, of a marker
+_MARKER: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 2.2}
 _PANEL = 3.0  # inches
 _ACROSS = 3
 
@@ -69,11 +69,8 @@ def _against(axes: Axes, by_system: dict[str, list[Prediction]]) -> None:
             if not chosen:
                 continue
             axes.plot(
-                [one.point.seconds for one in chosen],
-                [one.seconds for one in chosen],
-                linestyle="",
-                marker="o",
-                markersize=_SIZE,
+                *zip(*[(one.point.seconds, one.seconds) for one in chosen], strict=True),
+                **_MARKER,
                 markeredgewidth=0.4,
                 color=colour,
                 markerfacecolor="none" if fitted else colour,
@@ -92,21 +89,15 @@ def _busbw(axes: Axes, title: str, listed: Sequence[Prediction]) -> None:
             curves.setdefault(one.point.pattern, []).append((one.point, one.seconds))
     for pattern, points in curves.items():
         colour = _cycled(len(PATTERNS))[PATTERNS.index(pattern)]
-        factor = 1.0 if pattern == SENDRECV else Pattern(pattern).bus_factor(ranks)
-        axes.plot(
-            [point.size for point, _ in points],
-            [factor * point.size / point.seconds / 1e9 for point, _ in points],
-            linestyle="",
-            marker="o",
-            markersize=_SIZE,
-            color=colour,
-        )
+        factor = pattern_of(pattern).bus_factor(ranks)
+        measured = [(point.size, factor * point.size / point.seconds / 1e9) for point, _ in points]
+        axes.plot(*zip(*measured, strict=True), **_MARKER, color=colour)
         predicted = sorted({point.size: factor * point.size / seconds / 1e9 for point, seconds in points}.items())
         axes.plot(*zip(*predicted, strict=True), color=colour, linewidth=0.9, label=pattern)
     axes.set(xscale="log", yscale="log", xlabel="size (bytes)", ylabel="busbw (GB/s)")
     axes.set_title(f"{title}, {ranks} ranks")
     kinds = [
-        Line2D([], [], linestyle="", marker="o", markersize=_SIZE, color="black", label="measured"),
+        Line2D([], [], **_MARKER, color="black", label="measured"),
         Line2D([], [], color="black", linewidth=0.9, label="predicted"),
     ]
     axes.legend(handles=[*kinds, *axes.get_legend_handles_labels()[0]], fontsize=SMALL, frameon=False)

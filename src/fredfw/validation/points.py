@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from attrs import frozen
 
+from fredfw.collectives import Pattern
 from fredfw.validation.systems import System
 
 SENDRECV = "sendrecv"
@@ -92,6 +93,11 @@ class CollectivePoint(Point):
     def facts(self) -> dict[str, Any]:
         """See ``Point.facts``; sizes are bytes."""
         return {**super().facts(), "size": self.size, "library": self.library}
+
+
+def pattern_of(name: str) -> Pattern:
+    """Return the pattern of an operation as tables call it."""
+    return Pattern.POINT_TO_POINT if name == SENDRECV else Pattern(name)
 
 
 def size_classes(points: Iterable[Point]) -> list[str]:

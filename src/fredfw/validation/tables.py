@@ -18,7 +18,7 @@ from fredfw.files import read_bounded
 from fredfw.lines import TIME, Line, lines
 from fredfw.units import counted
 from fredfw.validation import nccl_tests, systems
-from fredfw.validation.points import SENDRECV, CollectivePoint, Point
+from fredfw.validation.points import SENDRECV, CollectivePoint, Point, pattern_of
 from fredfw.validation.systems import System
 
 REQUIRED = ("system", "nodes", "ranks", "collective", "size_B", "time_us")
@@ -162,7 +162,7 @@ def _check_bandwidths(line: Line, pattern: str, ranks: int, algbw: float) -> Non
             f"{line['algbw_GBps']} is not {transfer}, which is {algbw:.4g}",
             "size_B in bytes, time_us in microseconds, algbw_GBps in 10^9 bytes per second",
         )
-    busbw = (Pattern.POINT_TO_POINT if pattern == SENDRECV else Pattern(pattern)).bus_factor(ranks) * algbw
+    busbw = pattern_of(pattern).bus_factor(ranks) * algbw
     if not _agrees(line, "busbw_GBps", busbw, _BUSBW_SHARE):
         raise line.refusal(
             "busbw_GBps",
