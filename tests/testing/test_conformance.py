@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import importlib
 import random
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,6 +11,8 @@ from attrs import frozen
 
 from fredfw import testing, units
 from fredfw.testing.conformance import ConformanceError, check_all, describe, outcome, seeded
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
 class Three:
@@ -102,3 +107,21 @@ def test_the_kit_has_what_it_says() -> None:
         assert getattr(testing, name).__doc__, name
     with pytest.raises(AttributeError, match="no attribute 'TopologyTest'"):
         testing.TopologyTest  # noqa: B018  (looking it up is what is tested)
+
+
+def test_every_check_is_in_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(DOCS / "_ext")
+    kit: Any = importlib.import_module("kit_reference")
+    assert kit.PLACE in (DOCS / f"{kit.PAGE}.md").read_text(encoding="utf-8")
+    common, *sections = kit.reference().split("### ")[1:]
+    found = {section.split("\n")[0]: section + common for section in sections}
+    assert set(found) == {name for name in testing.__all__ if name.endswith("Tests")}
+    for name, section in found.items():
+        for check in getattr(testing, name).checks:
+            assert f"| `{check.__name__}` | {str(check.__doc__).replace('``', '`')} |" in section
+
+
+def test_every_class_and_call_is_on_the_page() -> None:
+    page = (DOCS / "testing.md").read_text(encoding="utf-8")
+    for name in testing.__all__:
+        assert name in page
