@@ -168,14 +168,13 @@ def quantity(
     bound = f"{'more than' if exclusive else 'at least'} {minimum:g} {unit.value}"
     form = f"{accepted(unit)}; {bound}"
 
-    def check(_instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
-        if value is not None and (value < minimum or (exclusive and value == minimum)):
-            raise InputError(f"{value!r} is too small", key=attribute.name, accepted=form)
+    def wrong(value: float) -> str | None:
+        return f"{value!r} is too small" if value < minimum or (exclusive and value == minimum) else None
 
     return attrs.field(
         default=default,
         converter=_converter(lambda value: parse(value, unit), optional=optional or default is None),
-        validator=check,
+        validator=_Limit(form, wrong),
         metadata={"unit": unit, "help": help, "accepted": form},
     )
 
@@ -335,11 +334,11 @@ def sizes(default: object = attrs.NOTHING, *, minimum: int = 1, help: str = "") 
 def flag(default: bool | None, *, help: str = "") -> Any:  # noqa: A002  (as above)
     """Declare a field that is true or false; a default of ``None`` means that something else decides."""
 
-    def check(_instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
-        if not isinstance(value, bool) and (value is not None or default is not None):
-            raise InputError(f"{value!r} is not a truth value", key=attribute.name, accepted="true or false")
+    def wrong(value: object) -> str | None:
+        fits = isinstance(value, bool) or (value is None and default is None)
+        return None if fits else f"{value!r} is not a truth value"
 
-    return option(default, help=help, validator=check)
+    return option(default, help=help, validator=_Limit("true or false", wrong, several=False))
 
 
 @attrs.frozen
