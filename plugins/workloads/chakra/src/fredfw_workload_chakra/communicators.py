@@ -36,10 +36,7 @@ class Communicators:
         """Return the number of the communicator that a node of ``rank`` names, empty for none.
 
         ``used`` are the dimensions of the network that the collective uses, ``None`` for all; ``own`` the ranks by name
-        that the rank's own trace lists.
-
-        Raises:
-            InputError: There is none of that name, or it cannot be.
+        that the rank's own trace lists. Raises ``InputError``.
         """
         # ASTRA-sim reads the whole number that a name begins with, such as that of "3.0".
         for one in dict.fromkeys([name, *_WHOLE.findall(name)]):

@@ -54,11 +54,7 @@ def array(content: bytes) -> Bytes:
 
 
 def framed(content: bytes) -> tuple[IntArray, IntArray]:
-    """Return where the messages of a file start and stop, each of which has its length in front.
-
-    Raises:
-        DamagedError: The file ends inside a message.
-    """
+    """Return where the messages of a file, with their lengths in front, start and stop; raises ``DamagedError``."""
     starts, stops = [], []
     at, end = 0, len(content)
     while at < end:
@@ -81,11 +77,7 @@ def framed(content: bytes) -> tuple[IntArray, IntArray]:
 
 
 def fields(data: Bytes, start: IntArray, stop: IntArray) -> Iterator[Fields]:
-    """Yield the fields of the messages between ``start`` and ``stop``, the n-th ones of all messages together.
-
-    Raises:
-        DamagedError: A message is not well-formed.
-    """
+    """Yield the n-th fields of all messages between ``start`` and ``stop`` together; raises ``DamagedError``."""
     which = np.flatnonzero(start < stop)
     at, end = start[which], stop[which]
     steps = 0
@@ -142,10 +134,7 @@ def gathered(
 ) -> Gathered:
     """Return fields of the messages between ``start`` and ``stop``; others are passed over.
 
-    They are ``numbers``, ``texts`` (or messages), or ``lists``, which are repeated.
-
-    Raises:
-        DamagedError: A message is not well-formed.
+    They are ``numbers``, ``texts`` (or messages), or ``lists``, which are repeated; raises ``DamagedError``.
     """
     count = len(start)
     values = {one: np.zeros(count, dtype=np.uint64) for one in numbers}
@@ -180,11 +169,7 @@ def gathered(
 
 
 def packed(data: Bytes, start: IntArray, stop: IntArray) -> tuple[IntArray, Words]:
-    """Return the varints of lists between ``start`` and ``stop``, with the number of the list that each is in.
-
-    Raises:
-        DamagedError: A list ends inside a number.
-    """
+    """Return the varints of lists, with the number of the list that each is in; raises ``DamagedError``."""
     sizes = stop - start
     total = int(sizes.sum())
     if not total:

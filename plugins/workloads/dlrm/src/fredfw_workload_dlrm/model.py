@@ -126,11 +126,8 @@ PRESETS: Mapping[str, Shape] = {
 def placed(shape: Shape, column_shards: int, workers: int) -> tuple[IntArray, FloatArray]:
     """Place pieces of tables, which have an equal share of the columns each, on the workers in turn.
 
-    Returns:
-        ``(workers,)`` numbers that each worker's pieces give for a sample, and numbers in them.
-
-    Raises:
-        InputError: The columns cannot be divided evenly, or there are fewer pieces than workers.
+    Return ``(workers,)`` numbers that each worker's pieces give for a sample, and numbers in them; raises
+    ``InputError`` where columns cannot be divided evenly, or there are fewer pieces than workers.
     """
     dim, pieces = shape.embedding_dim, shape.tables * column_shards
     if dim % column_shards:

@@ -66,7 +66,7 @@ def operations(profile: Profile) -> Operations:
     }
     found: list[Operation] = []
     unknown = 0
-    devices: dict[int, str] = {}
+    devices: list[int] = []
     for event in profile.events:
         if event["cat"] not in _GPU:
             continue
@@ -82,14 +82,14 @@ def operations(profile: Profile) -> Operations:
         )
         if event["cat"] == "kernel" and (NAME in args or "nccl" in name.lower()):
             args = {**recorded.get(args.get("External id"), {}), **args}
-            devices.setdefault(args.get("device", 0), name)
+            devices.append(args.get("device", 0))
             if NAME not in args:
                 unknown += 1
                 continue
             one = evolve(one, kind=COMMUNICATION, call=call(args, profile))
         found.append(one)
-    if len(devices) > 1:
-        message = f"communication runs on the GPUs {', '.join(map(str, devices))}"
+    if len(set(devices)) > 1:
+        message = f"communication runs on the GPUs {', '.join(map(str, dict.fromkeys(devices)))}"
         raise InputError(message, file=profile.path, accepted="the trace of a process that has one GPU")
     found.sort(key=lambda one: (one.start, one.end))
     return Operations(
@@ -104,12 +104,9 @@ def operations(profile: Profile) -> Operations:
 
 
 def only_step(whole: Operations, step: int) -> Operations:
-    """Return the part of ``whole`` that the host launched in ``ProfilerStep#step``.
+    """Return the part of ``whole`` that the host launched in ``ProfilerStep#step``; raises ``InputError``.
 
     An operation whose launch is not in the file is in the step in whose time it began.
-
-    Raises:
-        InputError: There is no such step.
     """
     profile = whole.profile
     if step not in profile.steps:

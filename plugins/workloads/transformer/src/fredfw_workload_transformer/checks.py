@@ -20,11 +20,7 @@ STATIONARY = "stationary"
 
 
 def check_options(workload: Transformer) -> None:
-    """Make sure that the options of ``workload`` fit each other, as far as that does not need a system.
-
-    Raises:
-        InputError: They do not, or one that is not at its default can have no effect.
-    """
+    """Make sure that options fit each other and can have an effect, as far as that does not need a system."""
     stationary = workload.execution == STATIONARY
     tier = workload.memory_tier
     if tier is not None and stationary:

@@ -55,12 +55,7 @@ def zipf_shares(experts: int, top_k: int, exponent: float, seed: int) -> FloatAr
 
 
 def read_shares(file: File, experts: int, top_k: int) -> FloatArray:
-    """Return the ``(experts,)`` shares in ``file``: one number for each expert, between spaces, commas or lines.
-
-    Raises:
-        InputError: It cannot be read, has other text or another number of shares, a share is not possible, or their sum
-            is not 1.
-    """
+    """Return the ``(experts,)`` shares in ``file``, between spaces, commas or lines; raises ``InputError``."""
 
     def wrong(message: str) -> InputError:
         accepted = f"{experts} shares from 0 to {1 / top_k:.6g} (1 / top_k), whose sum is 1"
