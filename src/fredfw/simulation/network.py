@@ -209,12 +209,14 @@ class FlowNetwork:
     def _step(self, until: float) -> None:
         step, address, notice = self._code.step, self._address, self._notice
         progress = None if self._executor is None else self._executor.progress
-        events, beat = _EVENTS if progress is None else _SHOWN, 0
+        events, beat, happened = _EVENTS if progress is None else _SHOWN, 0, 0
         self._code.begin(address)
         while what := step(address, until, events, self._notice_address):
             beat += 1
             if progress is not None and (what == engine.MORE or not beat % _SHOWN):
                 progress(self._graph_counts()[3])
+                happened += events
+                events = min(_SHOWN + happened // 64, _EVENTS)  # the longer it runs, the less a look shows
             if what == engine.TIMER:
                 self._timers.pop(notice.whose)()
             elif what == engine.ENDED:
