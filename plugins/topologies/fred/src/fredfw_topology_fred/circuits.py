@@ -50,7 +50,7 @@ class Circuits(AdmissionPolicy):
     ports: PortMap
     node_name: Callable[[int], str]
     policy: str
-    _known: dict[Routes, tuple[tuple[SwitchFlows, ...], BoolArray]] = field(factory=dict, init=False)
+    _known: dict[Routes, tuple[tuple[SwitchFlows, ...], BoolArray, bool]] = field(factory=dict, init=False)
     _together: dict[tuple[Routes, ...], Conflict | None] = field(factory=dict, init=False)
     _routed: dict[tuple[int, frozenset[SwitchFlow]], RoutingConflict | None] = field(factory=dict, init=False)
 
@@ -64,7 +64,7 @@ class Circuits(AdmissionPolicy):
 
     def in_network(self, routes: Routes) -> bool:
         """Return whether a switch combines or copies any of ``routes``."""
-        return not self.unicasts(routes).all()
+        return self._of(routes)[2]
 
     def conflict(self, together: Sequence[Routes]) -> Conflict | None:
         """Return the first conflict among all routes of ``together``, as ``conflict_among`` does."""
@@ -108,13 +108,14 @@ class Circuits(AdmissionPolicy):
                 parts.append([number])
         return tuple(np.array(part) for part in parts)
 
-    def _of(self, routes: Routes) -> tuple[tuple[SwitchFlows, ...], BoolArray]:
-        if routes not in self._known:
+    def _of(self, routes: Routes) -> tuple[tuple[SwitchFlows, ...], BoolArray, bool]:
+        known = self._known.get(routes)
+        if known is None:
             streams = self.ports.flows(routes)
             at_switches = [[flow for carried in stream.values() for flow in carried] for stream in streams]
             unicasts = [all(len(one.inputs) == len(one.outputs) == 1 for one in flows) for flows in at_switches]
-            self._known[routes] = streams, np.array(unicasts, dtype=bool)
-        return self._known[routes]
+            known = self._known[routes] = streams, np.array(unicasts, dtype=bool), not all(unicasts)
+        return known
 
     def _route(self, ports: int, flows: list[SwitchFlow]) -> RoutingConflict | None:
         key = ports, frozenset(flows)
