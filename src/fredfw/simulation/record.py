@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -105,41 +105,38 @@ class Timeline:
         their labels; the computation of another rank is ``bubble``. Every value is a ``(ranks,)`` array; for each rank
         they add up to ``duration``.
         """
-        charged = {name: np.zeros(self.graph.ranks) for name in (COMPUTE, BUBBLE)}
-        for label in self.graph.label_names:
-            charged.setdefault(label, np.zeros(self.graph.ranks))
-        busy_until = np.zeros(self.graph.ranks)
-        last = np.full(self.graph.ranks, -1)
-        chain = _Chain.of(self, charged)
-        computed = charged[COMPUTE]
+        graph, count = self.graph, self.graph.ranks
+        names = list(dict.fromkeys((COMPUTE, BUBBLE, *graph.label_names)))
+        computes = graph.kinds[self.task] == TaskKind.COMPUTE
+        label = np.array([names.index(one) for one in graph.label_names], dtype=np.intp)[graph.labels[self.task]]
+        cause = np.where(computes, names.index(BUBBLE), label)
+        span = np.repeat(np.arange(len(self)), [len(members) for members in self.ranks])
+        rank = np.concatenate([np.empty(0, dtype=np.intp), *self.ranks])
+        last = np.full(count, -1)
+        np.maximum.at(last, rank, span)
         # A rank's compute spans never overlap, so the order of their ends is that of their starts.
-        for span, (ranks, computes, end) in enumerate(zip(self.ranks, self._computes, self.end.tolist(), strict=True)):
-            if len(ranks) == 1:  # what traces mostly have: numbers instead of arrays of one
-                rank = ranks.item()
-                last[rank] = span
-                if computes:
-                    start = chain.start[span]
-                    since = busy_until.item(rank)
-                    if since < start:
-                        chain.charge_one(chain.trigger[span], start, since, rank)
-                    computed[rank] += end - start
-                    busy_until[rank] = end
-                continue
-            last[ranks] = span
-            if computes:
-                start = chain.start[span]
-                chain.charge(chain.trigger[span], start, busy_until[ranks], ranks)
-                computed[ranks] += end - start
-                busy_until[ranks] = end
+        own = np.flatnonzero(computes[span])
+        own = own[np.argsort(rank[own], kind="stable")]
+        span, rank = span[own], rank[own]
+        start, end = self.start[span], self.end[span]
+        charged = np.zeros((len(names), count))
+        np.add.at(charged[names.index(COMPUTE)], rank, end - start)
+        since = np.where(np.diff(rank, prepend=-1), 0.0, np.roll(end, 1))
+        busy_until = np.zeros(count)
+        np.maximum.at(busy_until, rank, end)
         # After its last computation a rank waits for its own last span, and then for that of the whole iteration.
-        own_end = np.where(last >= 0, self.end[last], 0.0) if len(self) else busy_until
-        for span in np.unique(last[last >= 0]):
-            ranks = np.flatnonzero(last == span)
-            chain.charge(int(span), float(self.end[span]), busy_until[ranks], ranks)
-        everybody = np.arange(self.graph.ranks)
+        own_end = np.where(last >= 0, np.append(self.end, 0.0)[last], 0.0)
         final = int(self.end.argmax()) if len(self) else -1
-        chain.charge(final, self.duration, np.maximum(own_end, busy_until), everybody)
-        return charged
+        waits = np.concatenate([self.trigger[span], last, np.full(count, final)])
+        until = np.concatenate([start, own_end, np.full(count, self.duration)])
+        since = np.concatenate([since, busy_until, np.maximum(own_end, busy_until)])
+        who = np.concatenate([rank, *[np.arange(count)] * 2])
+        while len(open_ := np.flatnonzero((waits >= 0) & (since < until))):
+            waits, until, since, who = waits[open_], until[open_], since[open_], who[open_]
+            began = self.start[waits]
+            np.add.at(charged, (cause[waits], who), np.maximum(until - np.maximum(since, began), 0.0))
+            until, waits = began, self.trigger[waits]
+        return dict(zip(names, charged, strict=True))
 
     def waits(self, ranks: Sequence[int]) -> dict[int, list[Wait]]:
         """Return what each of ``ranks`` waits for, and when: what ``breakdown_by_rank`` adds up, in order of time."""
@@ -173,37 +170,6 @@ class Timeline:
     def breakdown(self) -> dict[str, float]:
         """Seconds by cause, the mean of ``breakdown_by_rank`` over the ranks; the parts add up to ``duration``."""
         return {label: float(seconds.mean()) for label, seconds in self.breakdown_by_rank.items()}
-
-
-class _Chain(NamedTuple):
-    """Spans, each with the one that made it start, as lists: one number of an array costs more than its use."""
-
-    start: list[float]  # seconds
-    trigger: list[int]  # the span before each, -1 for none
-    charged: list[FloatArray]  # the (ranks,) seconds that those are charged to who wait for each
-
-    @classmethod
-    def of(cls, timeline: Timeline, charged: Mapping[str, FloatArray]) -> _Chain:
-        """Return the spans of ``timeline``; who waits for one is charged to some of ``charged``."""
-        labels = [charged[label] for label in timeline.graph.label_names]
-        causes = [labels[label] for label in timeline.graph.labels[timeline.task].tolist()]
-        for span in np.flatnonzero(timeline.graph.kinds[timeline.task] == TaskKind.COMPUTE).tolist():
-            causes[span] = charged[BUBBLE]
-        return cls(timeline.start.tolist(), timeline.trigger.tolist(), causes)
-
-    def charge(self, span: int, until: float, since: FloatArray, ranks: IntArray) -> None:
-        """Charge the time of ``ranks`` from ``since`` to ``until`` to the chain of spans that ends with ``span``."""
-        while span >= 0 and np.count_nonzero(since < until):
-            start = self.start[span]
-            self.charged[span][ranks] += np.maximum(until - np.maximum(since, start), 0.0)
-            until, span = start, self.trigger[span]
-
-    def charge_one(self, span: int, until: float, since: float, rank: int) -> None:
-        """Charge the time of a single ``rank``, as ``charge`` does."""
-        while span >= 0 and since < until:
-            start = self.start[span]
-            self.charged[span][rank] += max(until - max(since, start), 0.0)
-            until, span = start, self.trigger[span]
 
 
 @define
