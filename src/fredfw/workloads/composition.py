@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from fredfw.workloads.graph import TaskGraph
 from fredfw.workloads.kinds import ROW, TABLES, TaskKind
 from fredfw.workloads.labels import OWN, WAITING
 
+_NONE = np.zeros(0, dtype=np.intp)
 _OWN = _STARTING, _ENDING = "start of ", "end of iteration "
 
 
@@ -48,14 +49,32 @@ def composed(jobs: Sequence[JobGraph]) -> TaskGraph:
         LimitError: There are too many tasks.
     """
     limits.check("tasks", sum(job.iterations * (len(job.graph) + 1) - (not job.start) for job in jobs))
-    columns = _Columns()
+    whole = Assembly()
     for job in jobs:
-        columns.add(job)
-    return columns.graph()
+        _add(whole, job)
+    return whole.graph()
 
 
-class _Columns:
-    """The columns of a composed graph, a piece for each iteration and each wait."""
+def _add(whole: Assembly, job: JobGraph) -> None:
+    graph = job.graph
+    wait = {"members": whole.table(np.arange(graph.ranks)[None, :] + whole.ranks), "jobs": job.number}
+    offsets = whole.begin(graph)
+    in_turn = bool(job.start) or job.iterations > 1
+    entries, exits = (entries_of(graph), exits_of(graph)) if in_turn else (_NONE, _NONE)
+    before = -1
+    if job.start:
+        before = whole.task(f"{_STARTING}{job.name}", TaskKind.WAIT, WAITING, _NONE, seconds=job.start, **wait)
+    for iteration in range(1, job.iterations + 1):
+        first = len(whole)
+        labels = map(job.label, graph.label_names)
+        whole.copy(graph, offsets, f"{job.name}/", labels, before, entries, jobs=np.full(len(graph), job.number))
+        if iteration < job.iterations:
+            name = f"{_ENDING}{iteration} of {job.name}"
+            before = whole.task(name, TaskKind.WAIT, WAITING, exits + first, seconds=0.0, **wait)
+
+
+class Assembly:
+    """The columns of a graph that is made of those of others and of single tasks, a piece for each."""
 
     def __init__(self) -> None:
         names = "kinds", "labels", "members", *ROW, "counts", "dependencies"
@@ -65,36 +84,74 @@ class _Columns:
         self._tables: dict[str, list[Any]] = {name: [] for name in TABLES}
         self._labels: dict[str, int] = {}
         self._memories: dict[str, int] = {}
-        self._ranks = self._blocks = 0
+        self._blocks = 0
+        self.ranks = 0  # of the graphs that have begun
 
-    def add(self, job: JobGraph) -> None:
-        """Add all of ``job``."""
-        graph = job.graph
-        everybody = len(self._tables["tables"])
-        self._tables["tables"].append(np.arange(graph.ranks)[None, :] + self._ranks)
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def table(self, ranks: IntArray) -> int:
+        """Add a member table, and return its number."""
+        self._tables["tables"].append(ranks)
+        return len(self._tables["tables"]) - 1
+
+    def memory(self, name: str) -> int:
+        """Return the number of a memory tier."""
+        return int(_numbers(self._memories, [name])[0])
+
+    def begin(self, graph: TaskGraph) -> dict[str, int]:
+        """Add the ranks and tables of ``graph``; return the first of the tables that each column is an index into."""
         offsets = {column: len(self._tables[kind]) for kind, column in TABLES.items()}
         for kind, known in self._tables.items():
             more = getattr(graph, kind)
-            known.extend([table + self._ranks for table in more] if kind == "tables" else more)
-        labels = _numbers(self._labels, map(job.label, graph.label_names))
-        in_turn = bool(job.start) or job.iterations > 1
-        entries, exits = (entries_of(graph), exits_of(graph)) if in_turn else (_NONE, _NONE)
-        before = -1
-        if job.start:
-            before = self._wait(job, f"{_STARTING}{job.name}", everybody, job.start, _NONE)
-        for iteration in range(job.iterations):
-            first = len(self._names)
-            self._iteration(job, labels, offsets, first, before, entries)
-            if iteration + 1 < job.iterations:
-                before = self._wait(job, f"{_ENDING}{iteration + 1} of {job.name}", everybody, 0.0, exits + first)
-        self._ranks += graph.ranks
+            known.extend([table + self.ranks for table in more] if kind == "tables" else more)
+        self.ranks += graph.ranks
+        return offsets
+
+    def copy(
+        self,
+        graph: TaskGraph,
+        offsets: Mapping[str, int],
+        prefix: str,
+        labels: Iterable[str],
+        before: int = -1,
+        entries: IntArray = _NONE,
+        **changed: IntArray,
+    ) -> None:
+        """Add the tasks of ``graph``; its ``entries`` come after the task ``before``, if any."""
+        first = len(self)
+        self._patterns += graph.patterns
+        columns = {name: getattr(graph, name) for name in ("kinds", "members", *ROW)} | changed
+        for name, offset in {**offsets, "blocks": self._blocks, "partners": first}.items():
+            columns[name] = np.where(columns[name] >= 0, columns[name] + offset, -1)
+        self._blocks += int(graph.blocks.max(initial=-1)) + 1
+        columns["labels"] = _numbers(self._labels, labels)[graph.labels]
+        columns["memories"] = np.append(_numbers(self._memories, graph.memory_names), -1)[graph.memories]
+        counts, dependencies = np.diff(graph.dependency_offsets), graph.dependencies + first
+        if before >= 0:
+            dependencies = np.insert(dependencies, graph.dependency_offsets[entries], before)
+            counts[entries] += 1
+        self._append([f"{prefix}{name}" for name in graph.names], columns, counts, dependencies)
+
+    def task(self, name: str, kind: TaskKind, label: str, after: IntArray, **given: float) -> int:
+        """Add a task, and return its number."""
+        row = {**ROW, "kinds": int(kind), "labels": int(_numbers(self._labels, [label])[0]), **given}
+        self._patterns.append(None)
+        columns = {column: np.array([value]) for column, value in row.items()}
+        self._append([name], columns, np.array([len(after)]), after)
+        return len(self) - 1
+
+    def _append(self, names: list[str], columns: dict[str, AnyArray], counts: IntArray, dependencies: IntArray) -> None:
+        self._names += names
+        for name, column in {**columns, "counts": counts, "dependencies": dependencies}.items():
+            self._pieces[name].append(column)
 
     def graph(self) -> TaskGraph:
         """Return the graph of all that was added."""
         columns: dict[str, Any] = {name: np.concatenate(pieces) for name, pieces in self._pieces.items()}
         tables: dict[str, Any] = {name: tuple(tables) for name, tables in self._tables.items()}
         return TaskGraph(
-            ranks=self._ranks,
+            ranks=self.ranks,
             names=tuple(self._names),
             label_names=tuple(self._labels),
             memory_names=tuple(self._memories),
@@ -104,75 +161,34 @@ class _Columns:
             **tables,
         )
 
-    def _iteration(
-        self, job: JobGraph, labels: IntArray, offsets: dict[str, int], first: int, before: int, entries: IntArray
-    ) -> None:
-        """Add an iteration whose first task is ``first``; its ``entries`` come after the task ``before``, if any."""
-        graph = job.graph
-        self._names += [f"{job.name}/{name}" for name in graph.names]
-        self._patterns += graph.patterns
-        columns = {name: getattr(graph, name) for name in ("kinds", "members", *ROW)}
-        for name, offset in {**offsets, "blocks": self._blocks, "partners": first}.items():
-            columns[name] = np.where(columns[name] >= 0, columns[name] + offset, -1)
-        self._blocks += int(graph.blocks.max(initial=-1)) + 1
-        columns["labels"] = labels[graph.labels]
-        columns["memories"] = np.append(_numbers(self._memories, graph.memory_names), -1)[graph.memories]
-        columns["jobs"] = np.full(len(graph), job.number)
-        counts, dependencies = np.diff(graph.dependency_offsets), graph.dependencies + first
-        if before >= 0:
-            dependencies = np.insert(dependencies, graph.dependency_offsets[entries], before)
-            counts[entries] += 1
-        self._append({**columns, "counts": counts, "dependencies": dependencies})
-
-    def _wait(self, job: JobGraph, name: str, table: int, seconds: float, after: IntArray) -> int:
-        """Add a wait of all ranks of ``job``, those of ``table``, and return its number."""
-        label = int(_numbers(self._labels, [WAITING])[0])
-        row = {**ROW, "kinds": int(TaskKind.WAIT), "labels": label, "seconds": seconds, "members": table}
-        row |= {"jobs": job.number, "counts": len(after)}
-        self._append({column: np.array([value]) for column, value in row.items()} | {"dependencies": after})
-        self._names.append(name)
-        self._patterns.append(None)
-        return len(self._names) - 1
-
-    def _append(self, columns: Mapping[str, AnyArray]) -> None:
-        for name, column in columns.items():
-            self._pieces[name].append(column)
-
 
 def _numbers(known: dict[str, int], names: Iterable[str]) -> IntArray:
     """Return the number of each of ``names``, a new one for those that are not ``known``."""
     return np.array([known.setdefault(name, len(known)) for name in names], dtype=np.intp)
 
 
-_NONE = np.zeros(0, dtype=np.intp)
-
-
 def entries_of(graph: TaskGraph) -> IntArray:
     """Return the tasks that some rank may begin first."""
-    return _uncovered(graph, (graph.after(task).tolist() for task in range(len(graph))))
+    return _uncovered(graph, graph.dependencies, graph.dependency_offsets)
 
 
 def exits_of(graph: TaskGraph) -> IntArray:
     """Return the tasks that some rank may end last."""
-    after: list[list[int]] = [[] for _ in range(len(graph))]
-    counts = np.diff(graph.dependency_offsets)
-    for one, task in zip(graph.dependencies.tolist(), np.repeat(np.arange(len(graph)), counts).tolist(), strict=True):
-        after[one].append(task)
-    return _uncovered(graph, after)
+    after = np.repeat(np.arange(len(graph)), np.diff(graph.dependency_offsets))
+    counts = np.bincount(graph.dependencies, minlength=len(graph))
+    return _uncovered(graph, after[np.argsort(graph.dependencies, kind="stable")], arrays.offsets(counts))
 
 
-def _uncovered(graph: TaskGraph, others: Iterable[Sequence[int]]) -> IntArray:
-    """Return the tasks of which some participant has part in none of the ``others`` of that task."""
-    members = graph.members.tolist()
+def _uncovered(graph: TaskGraph, others: IntArray, offsets: IntArray) -> IntArray:
+    """Return tasks of which some participant has part in none of ``others[offsets[task] : offsets[task + 1]]``."""
+    near, bounds = graph.members[others].tolist(), offsets.tolist()
     known: dict[tuple[int, frozenset[int]], bool] = {}
-
-    def found() -> Iterator[int]:
-        for task, near in enumerate(others):
-            key = members[task], frozenset(members[one] for one in near)
-            if key not in known:
-                theirs = [graph.tables[table].ravel() for table in key[1]]
-                known[key] = bool(np.isin(graph.tables[key[0]], np.concatenate([_NONE, *theirs])).all())
-            if not known[key]:
-                yield task
-
-    return np.fromiter(found(), dtype=np.intp)
+    found = []
+    for task, table in enumerate(graph.members.tolist()):
+        key = table, frozenset(near[bounds[task] : bounds[task + 1]])
+        if key not in known:
+            theirs = [graph.tables[one].ravel() for one in key[1]]
+            known[key] = bool(np.isin(graph.tables[table], np.concatenate([_NONE, *theirs])).all())
+        if not known[key]:
+            found.append(task)
+    return np.array(found, dtype=np.intp)

@@ -233,6 +233,10 @@ _ALWAYS = "kinds", "labels", "members", "flops", "bytes", "seconds", "blocks", "
 _COLUMNS = *_ALWAYS, *(name for name in ROW if name not in _ALWAYS)
 
 
+def _ranks(value: int) -> int:
+    return arrays.count("ranks", value)
+
+
 @define(eq=False)
 class GraphBuilder:
     """Collects tasks; every method that adds one returns its index, to be used in ``after``.
@@ -244,7 +248,7 @@ class GraphBuilder:
         ranks: Number of workers.
     """
 
-    ranks: int = field(validator=lambda _self, _attribute, value: arrays.count("ranks", value))
+    ranks: int = field(converter=_ranks)
     _rows: list[tuple[float, ...]] = field(factory=list, init=False)  # what each task has in _ALWAYS
     _more: dict[str, dict[int, int]] = field(factory=lambda: defaultdict(dict), init=False)  # in others, by task
     _names: list[str] = field(factory=list, init=False)
@@ -254,6 +258,7 @@ class GraphBuilder:
     _known: dict[str, dict[Hashable, tuple[int, Any]]] = field(factory=lambda: defaultdict(dict), init=False)
     _destinations: dict[int, int] = field(factory=dict, init=False)  # of sends that nobody receives so far
     _block: tuple[int, int] = field(default=(-1, 1), init=False)
+    _accepted: str = field(default=Factory(lambda one: f"0 to {one.ranks - 1}", takes_self=True), init=False)
     _blocks: int = field(default=0, init=False)
 
     @contextmanager
@@ -325,7 +330,8 @@ class GraphBuilder:
             accepted = f"0 to {table.shape[1] - 1}" if pattern.rooted else "0"
             raise InputError(f"task {name!r} has root {root!r}", key="root", accepted=accepted)
         task = self._add(TaskKind.COLLECTIVE, name, label, table, after, size, pattern=pattern)
-        self._more["roots"][task] = root
+        if root:
+            self._more["roots"][task] = root
         return task
 
     def all_to_all_v(
@@ -532,10 +538,6 @@ class GraphBuilder:
         known = self._known[column]
         return known.setdefault(key, (len(known), value))[0]
 
-    @property
-    def _accepted(self) -> str:
-        return f"0 to {self.ranks - 1}"
-
     def _row(self, name: str, ranks: ArrayLike) -> IntArray:
         return _numbers(name, "ranks", ranks, f"whole numbers, {self._accepted}").ravel()
 
@@ -544,7 +546,7 @@ class GraphBuilder:
         table = _numbers(name, "groups", groups, accepted)
         if table.ndim > 2:
             raise InputError(f"task {name!r} has groups {brief(groups)}", key="groups", accepted=accepted)
-        return np.atleast_2d(table)
+        return table if table.ndim == 2 else np.atleast_2d(table)
 
     def _check(self, name: str, key: str, members: IntArray) -> None:
         outside = (members < 0) | (members >= self.ranks)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
-from attrs import evolve, frozen
+from attrs import frozen
 
-from fredfw import arrays
 from fredfw.errors import InputError
 from fredfw.fabric import MemoryTier
 from fredfw.units import Unit, render
-from fredfw.workloads.composition import exits_of
+from fredfw.workloads.composition import Assembly, exits_of
 from fredfw.workloads.graph import TaskGraph
-from fredfw.workloads.kinds import ROW, TaskKind
+from fredfw.workloads.kinds import TaskKind
 from fredfw.workloads.workload import MemoryUse
 
 LABEL = "spill"
@@ -105,40 +103,18 @@ def with_spills(graph: TaskGraph, spilled: Iterable[Spill], microbatches: int) -
 
     So nothing overlaps with it, which is the most that it can cost.
     """
-    tasks = [
-        (kind, one.tier, size)
+    moved = [
+        (one.tier, kind, size)
         for one in spilled
         for kind, size in ((TaskKind.LOAD, one.loaded(microbatches)), (TaskKind.STORE, one.stored(microbatches)))
     ]
-    if not tasks:
+    if not moved:
         return graph
-    count, first = len(tasks), len(graph)
-    last = exits_of(graph)
-    counts = [*np.diff(graph.dependency_offsets), len(last), *[1] * (count - 1)]
-    labels, tiers = _index(graph.label_names, [LABEL]), _index(graph.memory_names, [tier for _, tier, _ in tasks])
-    filled: dict[str, Any] = {
-        **ROW,
-        "kinds": [int(kind) for kind, *_ in tasks],
-        "bytes": [size for *_, size in tasks],
-        "labels": labels.index(LABEL),
-        "memories": [tiers.index(tier) for _, tier, _ in tasks],
-        "members": len(graph.tables),
-    }
-    columns: dict[str, Any] = {
-        name: np.append(getattr(graph, name), np.broadcast_to(value, count)) for name, value in filled.items()
-    }
-    return evolve(
-        graph,
-        names=(*graph.names, *(f"{LABEL} {kind.name.lower()} {tier}" for kind, tier, _ in tasks)),
-        patterns=(*graph.patterns, *[None] * count),
-        label_names=labels,
-        memory_names=tiers,
-        tables=(*graph.tables, np.arange(graph.ranks)[:, None]),
-        dependency_offsets=arrays.offsets(counts),
-        dependencies=np.concatenate([graph.dependencies, last, np.arange(first, first + count - 1)]),
-        **columns,
-    )
-
-
-def _index(names: Sequence[str], more: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys((*names, *more)))
+    whole = Assembly()
+    whole.copy(graph, whole.begin(graph), "", graph.label_names)
+    everybody, last = whole.table(np.arange(graph.ranks)[:, None]), exits_of(graph)
+    for tier, kind, size in moved:
+        name = f"{LABEL} {kind.name.lower()} {tier}"
+        task = whole.task(name, kind, LABEL, last, bytes=size, memories=whole.memory(tier), members=everybody)
+        last = np.array([task])
+    return whole.graph()
