@@ -17,7 +17,7 @@ import fredfw
 from fredfw import limits
 from fredfw.errors import InputError, LimitError
 from fredfw.experiment.results import RunResult
-from fredfw.fabric.tiers import tiers_of
+from fredfw.fabric.fabric import tiers_of
 from fredfw.report import trace
 from fredfw.report.exporters import TraceExporter
 from fredfw.report.trace import trace_events, trace_to_json

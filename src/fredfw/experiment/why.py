@@ -17,7 +17,7 @@ from attrs import define, field, frozen
 from fredfw.experiment.cell.variation import ALPHAS, COMPUTE, LATENCY, bandwidths_of
 from fredfw.experiment.results import CriticalPath, GraphResult, PathStep, RunResult
 from fredfw.fabric import Fabric
-from fredfw.fabric.tiers import tiers_of
+from fredfw.fabric.fabric import tiers_of
 from fredfw.simulation.demands import Demand
 from fredfw.simulation.links import RESTART
 from fredfw.simulation.record import Timeline

@@ -13,10 +13,9 @@ from fredfw.fabric.admission import (
     Wait,
 )
 from fredfw.fabric.cost import Bill, BillItem, Price, Prices, scopes_of_dimensions
-from fredfw.fabric.defaults import SLOTS, Defaults
 from fredfw.fabric.dimension_order import DimensionOrderRouter
 from fredfw.fabric.dimensions import Dimension, product_fabric, with_servers
-from fredfw.fabric.fabric import Capabilities, Fabric, Level, NodeKind, Topology
+from fredfw.fabric.fabric import SLOTS, Capabilities, Defaults, Fabric, Level, NodeKind, Topology
 from fredfw.fabric.flows import FlowSet, Operation, Routes
 from fredfw.fabric.links import GroupLinks
 from fredfw.fabric.memories import MemoryTier, with_memories

@@ -12,9 +12,8 @@ from attrs import evolve, field, frozen
 
 from fredfw import limits, units
 from fredfw.errors import InputError, nearest
-from fredfw.fabric.defaults import Defaults
 from fredfw.fabric.dimension_order import DimensionOrderRouter
-from fredfw.fabric.fabric import Fabric, NodeKind
+from fredfw.fabric.fabric import Defaults, Fabric, NodeKind
 from fredfw.fabric.lattice import Lattice
 from fredfw.fabric.view import KINDS, Kind, Level, neighbours
 from fredfw.typing import IntArray

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from enum import IntEnum
@@ -11,15 +12,17 @@ from operator import or_
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
-from attrs import evolve, field, frozen
+from attrs import evolve, field, fields, frozen
 from numpy.typing import ArrayLike, NDArray
 
 from fredfw import arrays
 from fredfw.answers import Asking, brief
 from fredfw.errors import InputError
-from fredfw.fabric.defaults import Defaults
+from fredfw.fabric.admission import AdmissionPolicy, OpenAdmission
 from fredfw.fabric.flows import Routes
 from fredfw.fabric.links import GroupLinks, components
+from fredfw.fabric.routing import Router, ShortestPathRouter
+from fredfw.fabric.transport import IdealTransport, Transport
 from fredfw.fabric.view import Capabilities, GroupView, Level
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
@@ -28,12 +31,18 @@ if TYPE_CHECKING:
 
     from fredfw.fabric.cost import Bill, Prices
     from fredfw.fabric.memories import MemoryNetwork
+    from fredfw.simulation.sharing import SharingPolicy
+    from fredfw.workloads.placement import Placement
 
-__all__ = ["Capabilities", "Fabric", "Level", "NodeKind", "Topology"]
+__all__ = ["SLOTS", "Capabilities", "Defaults", "Fabric", "Level", "NodeKind", "Topology"]
 
 _T = TypeVar("_T")
 _ROUNDING = 1e-9
 _FIRST = np.zeros(1, dtype=np.intp)
+# The number or place at the end of a node's name, and the number of what it is part of: npu3, L1.2, node4.npu3,
+# pod(0,3,*).
+_NUMBER = re.compile(r"[ ._-]?\d+$|\([^()]*\)$|\d+(?=\.[a-zA-Z])")
+_NO_DIMENSION = -1
 
 
 class NodeKind(IntEnum):
@@ -60,6 +69,38 @@ def _flags(values: ArrayLike) -> BoolArray:
 
 def _tiers(values: ArrayLike) -> NDArray[np.int8]:
     return np.asarray(values).astype(np.int8)  # one byte for each of millions of links
+
+
+@frozen(eq=False, kw_only=True)
+class Defaults:
+    """How a fabric wants to be simulated: configured plugins, one in each slot, that an experiment may choose instead.
+
+    Args:
+        router: How transfers become links.
+        sharing: How flows share links; ``None`` for ``max-min``.
+        admission: What may run beside what.
+        transport: What launching, steps and messages cost beside bandwidth.
+        placement: Which NPU a worker is on; ``None`` for ``linear``.
+    """
+
+    router: Router = field(factory=ShortestPathRouter)
+    sharing: SharingPolicy | None = None
+    admission: AdmissionPolicy = field(factory=OpenAdmission)
+    transport: Transport = field(factory=IdealTransport)
+    placement: Placement | None = None
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """What is chosen beside the router, such as ``sharing roce``: no file that holds a network alone has it."""
+        plain = {"sharing": "max-min", "admission": "open", "transport": "ideal", "placement": "linear"}
+        chosen = {slot: getattr(self, slot) for slot in plain}
+        return tuple(
+            f"{slot} {one.name}" for slot, one in chosen.items() if one is not None and one.name != plain[slot]
+        )
+
+
+SLOTS: tuple[str, ...] = tuple(one.name for one in fields(Defaults))
+"""The names of the slots, which are keys of ``[fabrics.NAME]`` in an experiment."""
 
 
 @frozen(eq=False)
@@ -421,6 +462,50 @@ def _repeated(numbers: IntArray) -> IntArray:
     ordered = np.sort(numbers, kind="stable")  # one pass where they are in order, as they mostly are
     again: IntArray = ordered[1:][ordered[1:] == ordered[:-1]]
     return again
+
+
+def tiers_of(fabric: Fabric) -> list[tuple[str, IntArray]]:
+    """Return the name and the ``(k,)`` links of each tier, such as ``npu -> switch``; each link is in one of them."""
+    return fabric.derived(_tiers_of)
+
+
+def _tiers_of(fabric: Fabric) -> list[tuple[str, IntArray]]:
+    names, number = _stems(fabric)
+    keys = number[fabric.sources], number[fabric.destinations], _dimensions(fabric), fabric.bandwidths
+    order = np.lexsort(keys[::-1])
+    found = []
+    for links in np.split(order, arrays.starts(*(key[order] for key in keys))[1:]) if len(order) else ():
+        source, destination, dimension = (int(key[links[0]]) for key in keys[:3])
+        where = f", dimension {dimension}" if dimension != _NO_DIMENSION else ""
+        found.append((f"{names[source]} -> {names[destination]}{where}", links))
+    return found
+
+
+def _stems(fabric: Fabric) -> tuple[list[str], IntArray]:
+    """Return names of nodes without their numbers, and which of them each node has."""
+    if fabric.node_names is None:
+        kinds, first, which = np.unique(fabric.kinds, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        return [NodeKind(kind).name.lower() for kind in kinds[order]], np.argsort(order)[which]
+    stems = [_NUMBER.sub("", fabric.node_name(node)) for node in range(len(fabric.kinds))]
+    known = {stem: number for number, stem in enumerate(dict.fromkeys(stems))}
+    return list(known), np.array([known[stem] for stem in stems], dtype=np.intp)
+
+
+def _dimensions(fabric: Fabric) -> IntArray:
+    """Return the level of each link that joins two NPUs in one of several levels."""
+    dimensions: IntArray = np.full(len(fabric.sources), _NO_DIMENSION)
+    if fabric.coordinates is None or len(fabric.levels) < 2:
+        return dimensions
+    number = np.zeros(len(fabric.kinds), dtype=np.intp)
+    number[fabric.npus] = np.arange(len(fabric.npus))
+    npu = fabric.kinds == NodeKind.NPU
+    direct = np.flatnonzero(npu[fabric.sources] & npu[fabric.destinations])
+    ends = (fabric.coordinates[number[nodes[direct]]] for nodes in (fabric.sources, fabric.destinations))
+    differs = np.not_equal(*ends)
+    one = differs.sum(axis=1) == 1
+    dimensions[direct[one]] = differs[one].argmax(axis=1)
+    return dimensions
 
 
 class Topology(ABC):

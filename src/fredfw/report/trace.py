@@ -17,7 +17,7 @@ import numpy as np
 from fredfw import limits
 from fredfw.errors import LimitError
 from fredfw.experiment.results import RunResult
-from fredfw.fabric.tiers import tiers_of
+from fredfw.fabric.fabric import tiers_of
 from fredfw.numbers import parse_numbers, shortened
 from fredfw.report.cells import exposed
 from fredfw.typing import FloatArray, IntArray

@@ -16,7 +16,7 @@ from attrs import asdict, evolve, frozen
 from fredfw.collectives import Schedule
 from fredfw.collectives.schedule import turns
 from fredfw.fabric import AlwaysStart, Decompose, Fabric, FlowSet, Split, Start
-from fredfw.fabric.tiers import tiers_of
+from fredfw.fabric.fabric import tiers_of
 from fredfw.simulation import answers
 from fredfw.simulation.assignment import COMPUTE, RECEIVE, SEND, STREAMS, WAIT, Assignment, Part, Share, Table
 from fredfw.simulation.bounds.schedules import sums

@@ -21,7 +21,7 @@ from fredfw.fabric import (
     answers,
     with_memories,
 )
-from fredfw.fabric.tiers import tiers_of
+from fredfw.fabric.fabric import tiers_of
 from fredfw.fabric.transport import ByTier
 from fredfw.plugin.answers import built
 from fredfw.simulation.answers import algorithms, costs, settled

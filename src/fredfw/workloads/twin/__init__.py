@@ -1,8 +1,7 @@
 """A statistical twin of an iteration: made from statistics of it alone, with any number of ranks."""
 
 from fredfw.workloads.twin.distance import Distance, distances
-from fredfw.workloads.twin.fitting import fit
+from fredfw.workloads.twin.fitting import Statistics, fit
 from fredfw.workloads.twin.generation import generate
-from fredfw.workloads.twin.statistics import Statistics
 
 __all__ = ["Distance", "Statistics", "distances", "fit", "generate"]

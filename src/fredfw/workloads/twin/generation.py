@@ -21,7 +21,7 @@ from fredfw.errors import InputError
 from fredfw.typing import FloatArray
 from fredfw.workloads.graph import TaskGraph
 from fredfw.workloads.kinds import TaskKind
-from fredfw.workloads.twin.statistics import CONTEXT, NOTHING, Dependencies, EventClass, Part, Statistics
+from fredfw.workloads.twin.fitting import CONTEXT, NOTHING, Dependencies, EventClass, Part, Statistics
 
 _PATTERNS = tuple(Pattern)
 _COLUMNS = "rank", "label", "kind", "pattern", "communicator", "root", "peer"
