@@ -7,16 +7,13 @@ import pytest
 from attrs import evolve
 from hypothesis import given, strategies as st
 
-from fredfw.collectives import Pattern, Phase, Schedule, check, parallel, pipelined, sequence
+from fredfw.collectives import Pattern, Phase, Schedule, check, parallel, pipelined, ring_schedule, sequence
 from fredfw.collectives.schedule import carried
 from fredfw.errors import ScheduleError
 
 
 def ring(pattern: Pattern, n: int, size: float = 1.0) -> Schedule:
-    rank = np.arange(n)
-    reduce = pattern is Pattern.REDUCE_SCATTER
-    phase = Phase.of(rank, (rank + 1) % n, rank - reduce, stride=-1, modulus=n, reduce=reduce, repeat=n - 1)
-    return Schedule(pattern, n, size / n, n, (phase,), owner=rank)
+    return ring_schedule(pattern, size, np.arange(n)[:, None])
 
 
 def slowly_carried(phase: Phase, row: int, repetition: int) -> list[int]:

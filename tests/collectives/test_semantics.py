@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -8,26 +9,20 @@ import pytest
 from attrs import evolve
 from hypothesis import given, settings, strategies as st
 
-from fredfw.collectives import CollectiveRequest, Pattern, Phase, Schedule, check, in_series, parallel, sequence
+from fredfw.collectives import CollectiveRequest, Pattern, Phase, Schedule, check, in_series, parallel, ring_schedule
 from fredfw.collectives.schedule import COLUMNS
 from fredfw.errors import ScheduleError
 
 
-def half(pattern: Pattern, n: int) -> Schedule:
-    """Return a ring that reduces and scatters, or gathers."""
-    rank, reduce = np.arange(n), pattern is Pattern.REDUCE_SCATTER
-    phase = Phase.of(rank, (rank + 1) % n, rank - reduce, stride=-1, modulus=n, reduce=reduce, repeat=n - 1)
-    return Schedule(pattern, n, 1.0, n, (phase,), owner=rank)
-
-
 def ring(pattern: Pattern, n: int) -> Schedule:
-    if pattern is not Pattern.ALL_REDUCE:
-        return half(pattern, n)
-    return sequence(half(Pattern.REDUCE_SCATTER, n), half(Pattern.ALL_GATHER, n), pattern)
+    return ring_schedule(pattern, 1.0 * n, np.arange(n)[:, None])
 
 
 def one_chunk(pattern: Pattern, n: int, *phases: Phase) -> Schedule:
     return Schedule(pattern, n, 1.0, 1, phases)
+
+
+all_reduce, broadcast, reduce = (partial(one_chunk, Pattern(name)) for name in ("all-reduce", "broadcast", "reduce"))
 
 
 def result(schedule: Schedule) -> list[list[Counter[int] | None]]:
@@ -137,18 +132,18 @@ def copies(source: Any, destination: Any, **more: Any) -> Phase:
 @pytest.mark.parametrize(
     "schedule",
     [
-        one_chunk(Pattern.ALL_REDUCE, 2, adds([0, 1], [1, 0])),  # all reads happen before the writes
-        one_chunk(Pattern.BROADCAST, 2, copies([0, 0], 1)),  # equal copies do not conflict
+        all_reduce(2, adds([0, 1], [1, 0])),  # all reads happen before the writes
+        broadcast(2, copies([0, 0], 1)),  # equal copies do not conflict
         # A stream combines all sources for all destinations.
-        one_chunk(Pattern.ALL_REDUCE, 5, copies(range(5), range(5), stream=0)),
-        one_chunk(Pattern.REDUCE, 5, copies(range(5), 0, stream=0)),
-        one_chunk(Pattern.REDUCE, 5, adds(range(1, 5), 0, stream=0)),
-        one_chunk(Pattern.BROADCAST, 5, copies(0, range(1, 5), stream=0)),
-        one_chunk(Pattern.REDUCE, 4, adds([1, 2, 3], 0, stream=[-1, 4, 4])),  # 2 and 3 on their way to 0, and 1 alone
+        all_reduce(5, copies(range(5), range(5), stream=0)),
+        reduce(5, copies(range(5), 0, stream=0)),
+        reduce(5, adds(range(1, 5), 0, stream=0)),
+        broadcast(5, copies(0, range(1, 5), stream=0)),
+        reduce(4, adds([1, 2, 3], 0, stream=[-1, 4, 4])),  # 2 and 3 on their way to 0, and 1 alone
         # Phases have an order, which may be indirect, or read the same.
-        one_chunk(Pattern.BROADCAST, 3, copies(0, 1), copies(1, 2, after=(0,))),
-        one_chunk(Pattern.BROADCAST, 5, *in_series(copies(*ends) for ends in ((0, 1), (1, 2), (2, 3), (3, 4), (4, 1)))),
-        one_chunk(Pattern.BROADCAST, 3, copies(0, 1), copies(0, 2)),
+        broadcast(3, copies(0, 1), copies(1, 2, after=(0,))),
+        broadcast(5, *in_series(copies(*ends) for ends in ((0, 1), (1, 2), (2, 3), (3, 4), (4, 1)))),
+        broadcast(3, copies(0, 1), copies(0, 2)),
         parallel([ring(Pattern.ALL_REDUCE, 4)] * 3),
     ],
 )
@@ -160,55 +155,37 @@ CONFLICT = "phase 0, repetition 0: two writes to chunk 0 of rank 0 conflict"
 
 
 @pytest.mark.parametrize(
-    ("pattern", "ranks", "phases", "message"),
+    ("schedule", "message"),
     [
         (
-            Pattern.ALL_REDUCE,  # phases are not one repetition
-            2,
-            [adds(0, 1), adds(1, 0, after=(0,))],
+            all_reduce(2, adds(0, 1), adds(1, 0, after=(0,))),
             "phase 1, repetition 0: rank 0 adds the contribution of rank 0 to chunk 0",
         ),
+        (broadcast(3, copies([0, 1], [1, 2])), "phase 0, repetition 0: rank 1 sends chunk 0, which it does not hold"),
+        (broadcast(2, adds(0, 1)), "rank 1 adds to chunk 0, which it does not hold"),
+        (reduce(3, Phase.of([1, 2], 0, 0, reduce=[False, False])), CONFLICT),
+        (reduce(3, Phase.of([1, 2], 0, 0, reduce=[True, False])), CONFLICT),
         (
-            Pattern.BROADCAST,
-            3,
-            [copies([0, 1], [1, 2])],
-            "phase 0, repetition 0: rank 1 sends chunk 0, which it does not hold",
-        ),
-        (Pattern.BROADCAST, 2, [adds(0, 1)], "rank 1 adds to chunk 0, which it does not hold"),
-        (Pattern.REDUCE, 3, [Phase.of([1, 2], 0, 0, reduce=[False, False])], CONFLICT),
-        (Pattern.REDUCE, 3, [Phase.of([1, 2], 0, 0, reduce=[True, False])], CONFLICT),
-        (
-            Pattern.REDUCE,
-            3,
-            [adds(1, 0)],
+            reduce(3, adds(1, 0)),
             r"rank 0 has chunk 0 with the contributions of ranks \[0, 1\]; reduce needs .*\[0, 1, 2\]",
         ),
         # A copied stream replaces what a bystander holds.
-        (Pattern.REDUCE, 3, [copies([1, 2], 0, stream=0)], r"contributions of ranks \[1, 2\]"),
+        (reduce(3, copies([1, 2], 0, stream=0)), r"contributions of ranks \[1, 2\]"),
         (
-            Pattern.REDUCE,
-            3,
-            [adds(1, 2), adds([1, 2], 0, stream=7, after=(0,))],
+            reduce(3, adds(1, 2), adds([1, 2], 0, stream=7, after=(0,))),
             r"phase 1, repetition 0, stream 7: .* contribution of rank 1 to chunk 0 twice",
         ),
         (
-            Pattern.BROADCAST,
-            3,
-            [copies(0, 1, channel=0), copies(1, 2, channel=0)],
+            broadcast(3, copies(0, 1, channel=0), copies(1, 2, channel=0)),
             "phases 0 and 1 are not ordered, and phase 0 writes chunk 0 of rank 1",
         ),
-        (
-            Pattern.REDUCE,
-            3,
-            [adds(1, 0), adds(2, 0)],
-            "phases 0 and 1 are not ordered, and phase 0 writes chunk 0 of rank 0",
-        ),
-        *((one, 2, [], r"does not say the (owner|origin)") for one in Pattern if one.owned),
+        (reduce(3, adds(1, 0), adds(2, 0)), "phases 0 and 1 are not ordered, and phase 0 writes chunk 0 of rank 0"),
+        *((one_chunk(one, 2), r"does not say the (owner|origin)") for one in Pattern if one.owned),
     ],
 )
-def test_what_is_wrong_is_named(pattern: Pattern, ranks: int, phases: list[Phase], message: str) -> None:
+def test_what_is_wrong_is_named(schedule: Schedule, message: str) -> None:
     with pytest.raises(ScheduleError, match=message):
-        check(one_chunk(pattern, ranks, *phases))
+        check(schedule)
 
 
 @pytest.mark.parametrize(
@@ -229,7 +206,7 @@ def test_the_rows_of_a_stream_agree(columns: dict[str, Any]) -> None:
 )
 def test_chunks_have_a_size_and_owners_get_equal_bytes(sizes: list[float], message: str) -> None:
     with pytest.raises(ScheduleError, match=message):
-        check(evolve(half(Pattern.REDUCE_SCATTER, 2), chunk_bytes=sizes))
+        check(evolve(ring(Pattern.REDUCE_SCATTER, 2), chunk_bytes=sizes))
 
 
 @pytest.mark.parametrize(
