@@ -10,40 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from networks import FRAMEWORK, Network, mesh, ring
 
-from fredfw import CollectiveRequest, Fabric, Framework, NodeKind, Pattern, ShortestPathRouter
+from fredfw import CollectiveRequest, Fabric, NodeKind, Pattern, ShortestPathRouter
 from fredfw.embed import Handle, NetworkBackend
 from fredfw.errors import DeadlockError, InputError, RefusedError, UnsupportedError
 from fredfw.simulation import MaxMin, StrictLinks
 
-FRAMEWORK = Framework()
 LATENCY = 1e-3
-
-
-class Network(NetworkBackend):
-    """Notes when things end."""
-
-    def __init__(self, fabric: Fabric, *given: Any, **options: Any) -> None:
-        super().__init__(fabric, *given, **{"plugins": FRAMEWORK.plugins, **options})
-        self.ends: list[tuple[object, float]] = []
-
-    def note(self, name: object) -> None:
-        self.ends.append((name, self.now))
-
-    def log(self, name: object) -> Callable[[], None]:
-        return partial(self.note, name)
-
-    @property
-    def times(self) -> dict[object, float]:
-        return dict(self.ends)
-
-
-def row(npus: int = 3, latency: float = LATENCY, **options: Any) -> Network:
-    """NPUs in a row, with links of 1 GB/s."""
-    fabric = FRAMEWORK.topology(
-        "mesh2d", rows=1, columns=npus, link_bandwidth="1 GB/s", link_latency=latency, io_controllers=False
-    ).build()
-    return Network(fabric, **options)
+row = partial(mesh, 1, 3, latency=LATENCY)
 
 
 # --- messages
@@ -164,14 +139,13 @@ def test_a_receive_can_be_cancelled_even_when_its_message_has_just_come() -> Non
 
 def test_a_collective_takes_what_it_takes_alone() -> None:
     # 2 (n - 1) steps of size / n over links of 1 GB/s (Patarasuk and Yuan 2009).
-    fabric = FRAMEWORK.topology("torus", dimensions=[4], link_bandwidth="1 GB/s", link_latency="1 ms").build()
     for fidelity in (None, "compressed", "exact"):
-        network = Network(fabric, fidelity=fidelity)
+        network = ring(4, LATENCY, fidelity=fidelity)
         request = CollectiveRequest(Pattern.ALL_REDUCE, 4, 4e9)
         network.advance(1.0)
         network.collective(request, network.log("ring"), algorithm="ring")
         network.run_until_idle()
-        alone = FRAMEWORK.simulate_collective(fabric, "all-reduce", size=4e9, algorithm="ring")
+        alone = FRAMEWORK.simulate_collective(network.fabric, "all-reduce", size=4e9, algorithm="ring")
         assert network.times["ring"] == pytest.approx(1.0 + alone.duration, rel=1e-12)
         assert np.allclose(network.link_bytes()["all-reduce"], alone.link_bytes)
 
@@ -179,8 +153,8 @@ def test_a_collective_takes_what_it_takes_alone() -> None:
 def test_the_fastest_algorithm_is_taken_unless_one_is_given() -> None:
     fabric = FRAMEWORK.topology("fred", arity=[4], io_controllers=0, link_latency=0).build()
     request = CollectiveRequest(Pattern.ALL_REDUCE, 4, 1e9)
-    ring = FRAMEWORK.plugins.collectives.get("ring")()
-    for algorithm, name in (("auto", "in-network"), ("ring", "ring"), (ring, "ring")):
+    rings = FRAMEWORK.plugins.collectives.get("ring")()
+    for algorithm, name in (("auto", "in-network"), ("ring", "ring"), (rings, "ring")):
         network = Network(fabric)
         network.collective(request, algorithm=algorithm, label="gradients")
         network.run_until_idle()
@@ -210,8 +184,7 @@ def test_a_group_of_one_is_done_at_once() -> None:
 
 def test_ranks_go_on_beside_messages() -> None:
     """Both messages of a step leave at once; what shares the link with a message takes twice as long."""
-    fabric = FRAMEWORK.topology("torus", dimensions=[4], link_bandwidth="1 GB/s", link_latency="1 ms").build()
-    network = Network(fabric, fidelity="exact")
+    network = ring(4, LATENCY, fidelity="exact")
     network.collective(CollectiveRequest(Pattern.ALL_GATHER, 4, 4e9), network.log("ring"), algorithm="ring")
     network.schedule(0.5, lambda: network.send(0, 1, 2.5e9, on_complete=network.log("message")))
     network.run_until_idle()
@@ -223,8 +196,7 @@ def test_ranks_go_on_beside_messages() -> None:
 
 @pytest.mark.parametrize("fidelity", ["compressed", "exact"])
 def test_a_cancelled_collective_leaves_the_links(fidelity: str) -> None:
-    fabric = FRAMEWORK.topology("torus", dimensions=[4], link_bandwidth="1 GB/s", link_latency=0).build()
-    network = Network(fabric, fidelity=fidelity)
+    network = ring(4, fidelity=fidelity)
     handle = network.collective(CollectiveRequest(Pattern.ALL_REDUCE, 4, 4e9), network.log("never"), algorithm="ring")
     network.schedule(2.5, partial(network.cancel, handle))
     network.advance(3.0)
@@ -357,7 +329,7 @@ SENDS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), SIZES, st.float
 @given(SENDS, st.lists(st.floats(1e-3, 1.0), max_size=40))
 def test_slices_of_time_change_no_bit(sends: list[tuple[int, int, float, float]], slices: list[float]) -> None:
     def prepared() -> Network:
-        network = row(4)
+        network = mesh(1, 4, LATENCY)
         for number, (source, destination, size, start) in enumerate(sends):
             network.schedule(start, partial(network.send, source, destination, size, None, network.log(number)))
         return network
@@ -369,16 +341,6 @@ def test_slices_of_time_change_no_bit(sends: list[tuple[int, int, float, float]]
         sliced.link_bytes()
     sliced.run_until_idle()
     assert sliced.ends == whole.ends
-
-
-def test_instances_share_nothing() -> None:
-    one, other = row(latency=0), row(latency=0)
-    one.send(0, 1, 1e9, on_complete=one.log("one"))
-    other.send(0, 1, 1e9, on_complete=other.log("other"))
-    one.advance(0.5)
-    other.run_until_idle()
-    one.run_until_idle()
-    assert (one.times, other.times) == ({"one": 1.0}, {"other": 1.0})
 
 
 # --- bad input

@@ -5,71 +5,39 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
+from networks import FRAMEWORK, Network, mesh, ring
 
-from fredfw import CollectiveRequest, Fabric, Framework, Pattern
-from fredfw.embed import NetworkBackend
+from fredfw import CollectiveRequest, Pattern
 from fredfw.errors import DeadlockError, InputError
-from fredfw.fabric import IdealTransport
 
-FRAMEWORK = Framework()
 LATENCY = 1e-3
 
 
-class Network(NetworkBackend):
-    """Notes when things end."""
-
-    def __init__(self, fabric: Fabric, **options: Any) -> None:
-        super().__init__(fabric, plugins=FRAMEWORK.plugins, **options)
-        self.ends: dict[object, float] = {}
-
-    def note(self, name: object) -> Callable[[], None]:
-        return lambda: self.ends.update({name: self.now})
+def product(*kinds: str) -> Network:
+    """The inner dimension is a ring with links of 1 GB/s both ways; what joins rings is further out."""
+    one = {"bandwidths": "2 GB/s", "latencies": LATENCY}
+    return Network(FRAMEWORK.topology("multi-dimensional", dimensions=list(kinds), **one).build())
 
 
-def mesh(rows: int, columns: int, latency: float = 0.0, **options: Any) -> Network:
-    """A mesh with links of 1 GB/s; in one of 2 x 2, NPUs 0 and 1 are above 2 and 3."""
-    fabric = FRAMEWORK.topology(
-        "mesh2d", rows=rows, columns=columns, link_bandwidth="1 GB/s", link_latency=latency, io_controllers=False
-    ).build()
-    return Network(fabric, **options)
-
-
-def ring(npus: int, latency: float = 0.0, *, rendezvous: bool = False, **options: Any) -> Network:
-    """A ring with links of 1 GB/s both ways."""
-    fabric = FRAMEWORK.topology("torus", dimensions=[npus], link_bandwidth="1 GB/s", link_latency=latency).build()
-    fabric = fabric.with_defaults(transport=IdealTransport(rendezvous=rendezvous))
-    return Network(fabric, **options)
-
-
-@pytest.mark.parametrize("network", [mesh(2, 2, LATENCY), ring(4, LATENCY)], ids=["mesh", "torus"])
+@pytest.mark.parametrize(
+    "network",
+    [mesh(2, 2, LATENCY), ring(4, LATENCY), product("ring 4"), product("ring 4", "switch 2")],
+    ids=["mesh", "torus", "one tier", "two tiers"],
+)
 def test_a_message_finishes_over_the_detour(network: Network) -> None:
-    network.send(0, 1, 1e9, on_complete=network.note("sent"))
+    network.send(0, 1, 1e9, on_complete=network.log("sent"))
     network.schedule(0.25, partial(network.fail_link, "npu0->npu1"))
     network.run_until_idle()
     # 0.25 GB over the link, 0.75 GB over the three others at the same rate; the last byte pays their latency.
-    assert network.ends == {"sent": pytest.approx(1 + 3 * LATENCY, rel=1e-12)}
+    assert network.times == {"sent": pytest.approx(1 + 3 * LATENCY, rel=1e-12)}
     carried = network.link_bytes()["send"]
     assert sorted(carried[carried > 0]) == pytest.approx([0.25e9, 0.75e9, 0.75e9, 0.75e9])
     first, second = network.notes()
     assert first == "0.25 s: link npu0->npu1 failed; 1 flow under way took another path"
     assert second.startswith("1 route left the rule of router ")
-
-
-@pytest.mark.parametrize("kinds", [["ring 4"], ["ring 4", "switch 2"]])
-def test_a_detour_leads_over_links_of_any_tier(kinds: list[str]) -> None:
-    # The ring is the inner dimension; what joins rings is further out.
-    one = {"bandwidths": "2 GB/s", "latencies": LATENCY}
-    fabric = FRAMEWORK.topology("multi-dimensional", dimensions=kinds, **one).build()
-    assert fabric.tiers.any() == (len(kinds) > 1)
-    network = Network(fabric)
-    network.send(0, 1, 1e9, on_complete=network.note("sent"))
-    network.schedule(0.25, partial(network.fail_link, "npu0->npu1"))
-    network.run_until_idle()
-    assert network.ends == {"sent": pytest.approx(1 + 3 * LATENCY, rel=1e-12)}
 
 
 def test_a_detour_that_nobody_admitted_is_reported() -> None:
@@ -84,13 +52,13 @@ def test_a_detour_that_nobody_admitted_is_reported() -> None:
 def test_what_starts_later_takes_a_live_path_until_the_link_is_back() -> None:
     network = mesh(2, 2, LATENCY)
     network.fail_link(int(network.fabric.links_between([0], [1])[0]))  # type: ignore[arg-type]  # lists do as well
-    network.send(0, 1, 1e9, on_complete=network.note("round"))
+    network.send(0, 1, 1e9, on_complete=network.log("round"))
     network.run_until_idle()
-    assert network.ends == {"round": pytest.approx(1 + 3 * LATENCY)}
+    assert network.times == {"round": pytest.approx(1 + 3 * LATENCY)}
     network.restore_link("npu0->npu1")
-    network.send(0, 1, 1e9, on_complete=network.note("straight"))
+    network.send(0, 1, 1e9, on_complete=network.log("straight"))
     network.run_until_idle()
-    assert network.ends["straight"] - network.ends["round"] == pytest.approx(1 + LATENCY)
+    assert network.times["straight"] - network.times["round"] == pytest.approx(1 + LATENCY)
     assert [text.partition("s: ")[2] for text in network.notes()[:2]] == [
         "link npu0->npu1 failed",
         "link npu0->npu1 is back",
@@ -107,15 +75,15 @@ def test_a_step_that_overtakes_another_is_not_taken_for_it(fidelity: str, rendez
     network = ring(6, 1.0, fidelity=fidelity, rendezvous=rendezvous)
     network.fail_link("npu0->npu1")
     request = CollectiveRequest(Pattern.ALL_GATHER, 6, 6e9)
-    network.collective(request, network.note("gathered"), algorithm="ring")
+    network.collective(request, network.log("gathered"), algorithm="ring")
     network.schedule(0.5, partial(network.restore_link, "npu0->npu1"))
     network.run_until_idle()
-    assert network.ends == {"gathered": pytest.approx(14.0, rel=1e-12)}
+    assert network.times == {"gathered": pytest.approx(14.0, rel=1e-12)}
 
 
 def test_what_has_no_way_left_is_reported_and_waits() -> None:
     network = mesh(1, 3)
-    network.send(0, 2, 1e9, "tag", network.note("sent"), label="activations")
+    network.send(0, 2, 1e9, "tag", network.log("sent"), label="activations")
     network.advance(0.25)
     network.fail_link("npu1->npu2")
     assert network.stalled() == ["activations"]
@@ -131,28 +99,28 @@ def test_what_has_no_way_left_is_reported_and_waits() -> None:
     with pytest.raises(InputError, match=r"npu1->npu2 has failed already \(accepted: a live link\)"):
         network.fail_link("npu1->npu2")
     network.advance(1.25)
-    assert network.ends == {}
+    assert network.times == {}
     network.restore_link("npu1->npu2")
     assert network.stalled() == []
     network.run_until_idle()
-    assert network.ends == {"sent": pytest.approx(2.0)}
+    assert network.times == {"sent": pytest.approx(2.0)}
 
 
 def test_what_begins_without_a_way_waits_for_one() -> None:
     network = mesh(1, 3)
     network.fail_link("npu1->npu2")
     for size in (2e9, 1e9):
-        network.send(0, 2, size, on_complete=network.note(size))
+        network.send(0, 2, size, on_complete=network.log(size))
     assert network.stalled() == ["send", "send"]
     assert [network.fabric.link_name(link) for link in network.failed_links()] == ["npu1->npu2"]
-    network.send(0, 1, 1e9, on_complete=network.note("beside"))  # whose end changes nothing
+    network.send(0, 1, 1e9, on_complete=network.log("beside"))  # whose end changes nothing
     network.cancel(network.send(0, 2, 5e9, label="cancelled"))
     network.advance("4 s")
-    assert network.ends == {"beside": 1.0}
+    assert network.times == {"beside": 1.0}
     assert list(network.pending().values()) == ["send 1 from 0 to 2, 2e+09 bytes", "send 2 from 0 to 2, 1e+09 bytes"]
     network.restore_link("npu1->npu2")
     network.run_until_idle()
-    assert network.ends == {"beside": 1.0, 1e9: pytest.approx(6.0), 2e9: pytest.approx(7.0)}
+    assert network.times == {"beside": 1.0, 1e9: pytest.approx(6.0), 2e9: pytest.approx(7.0)}
     assert network.pending() == {}
     assert network.notes() == (
         "0 s: link npu1->npu2 failed",
@@ -164,13 +132,13 @@ def test_what_begins_without_a_way_waits_for_one() -> None:
 
 def test_a_message_goes_on_over_any_way_that_is_back() -> None:
     network = mesh(2, 2)
-    network.send(0, 1, 1e9, on_complete=network.note("sent"))
+    network.send(0, 1, 1e9, on_complete=network.log("sent"))
     network.fail_link("npu0->npu2")
     network.fail_link("npu0->npu1")
     network.advance(1.0)
     network.restore_link("npu0->npu2")  # not the one that it was on
     network.run_until_idle()
-    assert network.ends == {"sent": pytest.approx(2.0)}
+    assert network.times == {"sent": pytest.approx(2.0)}
 
 
 def test_cancelling_what_is_stranded_ends_the_deadlock() -> None:
@@ -185,14 +153,14 @@ def test_cancelling_what_is_stranded_ends_the_deadlock() -> None:
 
 def test_a_failed_link_comes_back_with_its_new_bandwidth() -> None:
     network = mesh(1, 2)
-    network.send(0, 1, 1e9, on_complete=network.note("sent"))
+    network.send(0, 1, 1e9, on_complete=network.log("sent"))
     network.advance(0.5)
     network.fail_link(0)
     network.set_bandwidth(0, 2e9)
     network.advance(1.0)
     network.restore_link(0)
     network.run_until_idle()
-    assert network.ends == {"sent": pytest.approx(1.25)}
+    assert network.times == {"sent": pytest.approx(1.25)}
 
 
 ALL_REDUCE = CollectiveRequest(Pattern.ALL_REDUCE, 4, 4e9)
@@ -205,33 +173,33 @@ FIDELITIES = pytest.mark.parametrize("fidelity", ["compressed", "stepwise"])
 @FIDELITIES
 def test_a_ring_all_reduce_goes_on_over_the_detour(fidelity: str) -> None:
     network = ring(4, LATENCY, fidelity=fidelity)
-    network.collective(ALL_REDUCE, network.note("done"), algorithm="ring")
+    network.collective(ALL_REDUCE, network.log("done"), algorithm="ring")
     network.advance(2 * (1 + LATENCY) + 0.5)
     network.fail_link("npu0->npu1")
     network.run_until_idle()
     # Two steps with the latency of a link; half of the third and all others go round the other way, three links.
-    assert network.ends == {"done": pytest.approx(2 * (1 + LATENCY) + 4 * (1 + 3 * LATENCY), rel=1e-9)}
+    assert network.times == {"done": pytest.approx(2 * (1 + LATENCY) + 4 * (1 + 3 * LATENCY), rel=1e-9)}
 
 
 @FIDELITIES
 def test_a_ring_all_reduce_whose_detour_is_in_the_way(fidelity: str) -> None:
     network = mesh(2, 2, fidelity=fidelity)
     group = [0, 2, 3, 1]  # 0 -> 2 -> 3 -> 1 -> 0, so that the detour of 1 -> 0 is against all others
-    network.collective(ALL_REDUCE, network.note("done"), algorithm="ring", group=group)
-    network.send(1, 3, 10e9, on_complete=network.note("beside"))  # on the first link of that detour
+    network.collective(ALL_REDUCE, network.log("done"), algorithm="ring", group=group)
+    network.send(1, 3, 10e9, on_complete=network.log("beside"))  # on the first link of that detour
     network.advance(2.5)
     network.fail_link("npu1->npu0")
     network.run_until_idle()
     # Half a step at half the rate, then three steps at half the rate: 2.5 + 1 + 3 * 2. The message has sent 2.5 GB by
     # then, 3.5 GB more until 9.5 s, and the last 4 GB alone.
-    assert network.ends == {"done": pytest.approx(9.5), "beside": pytest.approx(13.5)}
+    assert network.times == {"done": pytest.approx(9.5), "beside": pytest.approx(13.5)}
 
 
 @FIDELITIES
 @pytest.mark.parametrize(("restored", "detours"), [(0.1, 1), (2.0, 3)], ids=["at once", "later"])
 def test_a_link_that_is_back_is_used_by_the_next_step(fidelity: str, restored: float, detours: int) -> None:
     network = ring(4, LATENCY, fidelity=fidelity)
-    network.collective(ALL_REDUCE, network.note("done"), algorithm="ring")
+    network.collective(ALL_REDUCE, network.log("done"), algorithm="ring")
     step = 1 + LATENCY
     network.advance(step + 0.5)
     network.fail_link("npu0->npu1")
@@ -239,7 +207,7 @@ def test_a_link_that_is_back_is_used_by_the_next_step(fidelity: str, restored: f
     network.restore_link("npu0->npu1")
     network.run_until_idle()
     # What has begun over the detour of three links ends there: half of the second step, or also the two that follow.
-    assert network.ends == {"done": pytest.approx(6 * step + detours * 2 * LATENCY, rel=1e-9)}
+    assert network.times == {"done": pytest.approx(6 * step + detours * 2 * LATENCY, rel=1e-9)}
     carried = network.link_bytes()["all-reduce"]
     assert carried.sum() == pytest.approx(24e9 + (detours - 0.5) * 2e9, rel=1e-9)
 
@@ -258,19 +226,19 @@ def test_links_that_come_and_go_cost_the_same_in_both_fidelities(failures: list[
     for fidelity in ("compressed", "stepwise"):
         network = mesh(3, 3, LATENCY, fidelity=fidelity)
         request = CollectiveRequest(Pattern.ALL_REDUCE, 9, 9e9)
-        network.collective(request, network.note("done"), algorithm="ring")
+        network.collective(request, network.log("done"), algorithm="ring")
         for link, begin, seconds in failures:
             network.schedule(begin, partial(network.fail_link, link))
             network.schedule(begin + seconds, partial(network.restore_link, link))
         network.run_until_idle()
-        found.append((network.ends["done"], network.link_bytes()["all-reduce"].sum()))
+        found.append((network.times["done"], network.link_bytes()["all-reduce"].sum()))
     assert found[0] == pytest.approx(found[1], rel=1e-9)
 
 
 @FIDELITIES
 def test_a_later_phase_without_a_way_waits(fidelity: str) -> None:
     network = mesh(1, 4, fidelity=fidelity)
-    network.collective(ALL_REDUCE, network.note("done"), algorithm="recursive-halving-doubling")
+    network.collective(ALL_REDUCE, network.log("done"), algorithm="recursive-halving-doubling")
     network.advance(0.1)
     for link in ("npu1->npu2", "npu2->npu1"):
         network.fail_link(link)  # of no use to the first phase, 2 GB among neighbours
@@ -282,7 +250,7 @@ def test_a_later_phase_without_a_way_waits(fidelity: str) -> None:
         network.restore_link(link)
     network.run_until_idle()
     # Both phases in the middle are 1 GB each way for two pairs over one link, and the last is as the first.
-    assert network.ends == {"done": pytest.approx(10.0 + 2 + 2 + 2)}
+    assert network.times == {"done": pytest.approx(10.0 + 2 + 2 + 2)}
 
 
 def test_a_collective_without_a_way_waits() -> None:
@@ -309,14 +277,14 @@ def test_links_of_flows_that_have_drained_hold_nobody(fidelity: str) -> None:
     for other in (1, 2, 3):
         network.set_bandwidth((0, other), 10e9)
     request = CollectiveRequest(Pattern.ALL_TO_ALL, 4, 4e9)
-    network.collective(request, network.note("done"), algorithm="direct")
+    network.collective(request, network.log("done"), algorithm="direct")
     network.advance(0.5)
     for other in (1, 2, 3):
         network.fail_link((0, other))  # what NPU 0 sends is there since 0.1 s
     network.fail_link((1, 2))
     network.run_until_idle()
     # Half a chunk is left from 1 to 2, and shares the way over 3 with the halves of 1 to 3 and 3 to 2.
-    assert network.ends == {"done": pytest.approx(1.5)}
+    assert network.times == {"done": pytest.approx(1.5)}
     assert not any("no path" in line for line in network.notes())
 
 
@@ -325,7 +293,7 @@ def test_what_has_a_way_begins_without_those_that_have_none(failing_first: bool)
     network = Network(FRAMEWORK.topology("switch", npus=3, link_bandwidth=1e9, link_latency=0).build())
     network.set_bandwidth("npu1->switch0", 0.1e9)
     calls: list[Callable[[], object]] = [
-        partial(network.collective, ALL_TO_ALL, network.note("done"), algorithm="direct"),
+        partial(network.collective, ALL_TO_ALL, network.log("done"), algorithm="direct"),
         partial(network.fail_link, "npu0->switch0"),
     ]
     for call in reversed(calls) if failing_first else calls:
@@ -334,7 +302,7 @@ def test_what_has_a_way_begins_without_those_that_have_none(failing_first: bool)
     network.restore_link("npu0->switch0")
     network.run_until_idle()
     # NPU 1 sends two chunks of 1 GB at 0.1 GB/s; NPU 0 has time for its own from 15 s on.
-    assert network.ends == {"done": pytest.approx(20.0)}
+    assert network.times == {"done": pytest.approx(20.0)}
 
 
 @FIDELITIES
@@ -342,7 +310,7 @@ def test_a_step_waits_for_no_more_than_its_own_flows(fidelity: str) -> None:
     fabric = FRAMEWORK.topology("switch", npus=3, link_bandwidth=1e9, link_latency=1).build()
     network = Network(fabric, fidelity=fidelity)
     request = CollectiveRequest(Pattern.ALL_GATHER, 3, 3e9)
-    network.collective(request, network.note("done"), algorithm="ring")
+    network.collective(request, network.log("done"), algorithm="ring")
     network.advance(2.0)
     network.fail_link("npu0->switch0")  # the first step has drained, and arrives at 3 s
     network.advance(2.5)
@@ -351,18 +319,18 @@ def test_a_step_waits_for_no_more_than_its_own_flows(fidelity: str) -> None:
     network.restore_link("npu0->switch0")
     network.run_until_idle()
     # NPU 1 sends the second step from 3 s to 13 s, NPU 0 from 10 s to 11 s; the latency is twice 1 s.
-    assert network.ends == {"done": pytest.approx(15.0)}
+    assert network.times == {"done": pytest.approx(15.0)}
 
 
 def test_a_message_without_bytes_waits_for_a_way_too() -> None:
     network = mesh(1, 2)
     network.fail_link("npu0->npu1")
-    network.send(0, 1, 0, on_complete=network.note("sent"))
+    network.send(0, 1, 0, on_complete=network.log("sent"))
     network.advance(5.0)
-    assert (network.ends, network.stalled()) == ({}, ["send"])
+    assert (network.times, network.stalled()) == ({}, ["send"])
     network.restore_link("npu0->npu1")
     network.run_until_idle()
-    assert network.ends == {"sent": 5.0}
+    assert network.times == {"sent": 5.0}
 
 
 @FIDELITIES
