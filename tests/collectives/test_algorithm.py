@@ -40,10 +40,8 @@ class Nothing(CollectiveAlgorithm):
     ],
 )
 def test_a_request_refuses_what_makes_no_sense(arguments: dict[str, Any], key: str) -> None:
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=rf"(?s)^{key}: .*\(accepted: "):
         CollectiveRequest(**{"pattern": Pattern.ALL_REDUCE, "ranks": 3, "size": 1.0, **arguments})
-    assert caught.value.key == key
-    assert caught.value.accepted
 
 
 def test_a_request_takes_the_name_of_a_pattern_and_a_size_with_a_unit() -> None:

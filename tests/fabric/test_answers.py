@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -41,12 +42,22 @@ class Derived(Onward):
 
 @frozen
 class Wrong(ShortestPathRouter):
-    """Its path from 0 to 2 is over links 0 and 1, with ``fields`` in place of what is right."""
+    """Says that routes from 0 and 1 to 2 are over links 0 and 1, with ``fields`` in place of what is right."""
 
-    fields: dict[str, Any]
+    fields: Any
 
-    def path(self, fabric: Fabric, source: int, destination: int) -> Routes:
-        return evolve(fabric.path([0, 1]), **self.fields)
+    def _answer(self, routes: Routes) -> Any:
+        if isinstance(self.fields, BaseException):
+            raise self.fields
+        return None if self.fields is None else evolve(routes, **self.fields)
+
+    def path(self, fabric: Fabric, source: int, destination: int) -> Any:
+        return self._answer(fabric.path([0, 1]))
+
+    def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Any:
+        return self._answer(fabric.paths(np.array([0, 2, 3]), np.array([0, 1, 1])))
+
+    tree = route  # type: ignore[assignment]  # with one argument too few
 
 
 def test_a_path_is_a_route_with_the_latency_of_its_links() -> None:
@@ -80,6 +91,7 @@ def test_an_unusual_path_that_is_right_passes(name: str, column: Any) -> None:
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
+        (None, "returned None; expected fredfw.Routes"),
         ({"links": [0, 1]}, "returned routes with links [0, 1]; expected an array of integers"),
         ({"links": np.array([0.0, 1.0])}, "returned routes with links array([0., 1.]); expected an array of integers"),
         ({"links": np.array([0, 8])}, "returned routes with link 8; expected links 0 to 7"),
@@ -97,20 +109,36 @@ def test_an_unusual_path_that_is_right_passes(name: str, column: Any) -> None:
         ({"coefficients": np.array([1.0, np.inf])}, "with coefficient inf; expected finite shares"),
     ],
 )
-def test_a_wrong_path_is_an_error_that_names_the_router(fields: dict[str, Any], expected: str) -> None:
-    with pytest.raises(PluginError) as caught:
+def test_a_wrong_path_is_an_error_that_names_the_router(fields: Any, expected: str) -> None:
+    with pytest.raises(PluginError, match=rf"Wrong\.path\(\) of 'shortest-path' .*{re.escape(expected)}"):
         answers.path(Wrong(fields), RING, 0, 2)
-    assert "Wrong.path() of 'shortest-path' returned" in str(caught.value)
-    assert expected in str(caught.value)
 
 
-def test_what_is_no_route_is_an_error_too() -> None:
-    class Empty(ShortestPathRouter):
-        def path(self, fabric: Fabric, source: int, destination: int) -> Routes:
-            return None  # type: ignore[return-value]
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        (None, "returned None; expected fredfw.Routes"),
+        (TypeError("x"), "fails: TypeError: x"),
+        (SystemExit(0), "fails: SystemExit: 0"),
+        ({"offsets": np.array([0, 3])}, "with 2 offsets; expected 3 for 2 routes"),
+        ({"links": np.array([0, 1, 8])}, "with link 8; expected links 0 to 7 of 'ring'"),
+        ({"links": np.array([2, 1, 1])}, "a route from npu0 to npu2 that has no link that leaves its source"),
+        ({"links": np.array([0, 0, 1])}, "a route from npu0 to npu2 that has no link that enters its destination"),
+        ({"offsets": np.array([0, 0, 1]), "links": np.array([1])}, "a route from npu0 to npu2 that has no links"),
+    ],
+)
+def test_wrong_routes_are_errors_too(fields: Any, expected: str) -> None:
+    router = Wrong(fields)
+    for one in (router, LiveRouter(router, np.arange(8) < 7)):
+        with pytest.raises(PluginError, match=rf"Wrong\.route\(\) of 'shortest-path' .*{re.escape(expected)}"):
+            answers.route(one, RING, np.array([0, 1]), np.array([2, 2]))
 
-    with pytest.raises(PluginError, match=r"Empty.path\(\) .* returned None; expected fredfw.Routes"):
-        answers.path(Empty(), RING, 0, 2)
+
+def test_links_of_a_route_need_no_order_and_a_tree_is_checked() -> None:
+    router = Wrong({"links": np.array([1, 0, 1])})
+    assert len(answers.route(router, RING, np.array([0, 1]), np.array([2, 2]))) == 2
+    with pytest.raises(PluginError, match=r"Wrong\.tree\(\) .* takes 4 positional arguments but 5 were given"):
+        answers.tree(router, RING, np.array([0]), np.array([1, 2]), None)  # type: ignore[arg-type]
 
 
 def test_a_path_over_a_failed_link_goes_another_way() -> None:

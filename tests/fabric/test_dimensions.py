@@ -161,9 +161,8 @@ def test_messages_may_go_along_the_dimensions_in_another_order() -> None:
     route = yx.route(fabric, np.array([0]), np.array([8]))
     assert fabric.sources[route.links].tolist() == [0, 3, 6, 7]
     assert yx.path(fabric, 0, 8).links.tolist() == route.links.tolist()
-    with pytest.raises(InputError, match=r"\[0, 0\] does not name each of the 2 dimensions once") as caught:
+    with pytest.raises(InputError, match=r"^order: \[0, 0\] does not name each of the 2 dimensions once"):
         DimensionOrderRouter(order=(0, 0)).route(fabric, np.array([0]), np.array([8]))
-    assert caught.value.key == "order"
 
 
 def renumbered(fabric: Fabric) -> Fabric:
@@ -241,7 +240,7 @@ def test_the_router_refuses_messages_of_switches() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"kind": "rings"}, "'rings' is not a kind of dimension; did you mean 'ring'?"),
+        ({"kind": "rings"}, "'rings' is not a kind of dimension; did you mean 'ring'."),
         *(({"size": size}, f"{size} is not a valid number") for size in (0, 2.0)),
         *(({"bandwidth": rate}, f"{rate} is not a bandwidth") for rate in (0.0, math.nan)),
         ({"latency": -1.0}, "-1.0 is not finite, or below 0"),
@@ -250,11 +249,8 @@ def test_the_router_refuses_messages_of_switches() -> None:
     ],
 )
 def test_bad_dimensions(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=rf"^{list(change)[-1]}: {message}.*\(accepted: "):
         Dimension(**{"kind": "ring", "size": 4, "bandwidth": 1.0, **change})
-    assert message in str(caught.value)
-    assert caught.value.key == list(change)[-1]
-    assert caught.value.accepted
 
 
 def test_products_have_a_size() -> None:

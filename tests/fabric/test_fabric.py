@@ -104,10 +104,8 @@ def test_latencies_add_up_along_paths() -> None:
     [([], "empty"), ([0, 2], "NPU 2"), ([-1], "NPU -1"), ([1, 0, 1], "NPU 1 is repeated in the group")],
 )
 def test_a_group_must_name_npus_once(group: list[int], message: str) -> None:
-    with pytest.raises(InputError, match=message) as caught:
+    with pytest.raises(InputError, match=rf"^group: .*{message}.* \(accepted: "):
         build().view(group)
-    assert caught.value.key == "group"
-    assert caught.value.accepted
 
 
 def test_links_are_found_by_the_nodes_that_they_leave_and_enter() -> None:

@@ -110,12 +110,10 @@ def test_memories_may_be_added_later_and_defaults_be_changed() -> None:
     renamed = fabric.with_defaults(name="other")
     assert (renamed.name, renamed.network.name, fabric.network.name) == ("other", "other", MESH.name)
     assert with_memories(MESH, []) is MESH
-    with pytest.raises(InputError, match="3 does not divide the 8 NPUs") as caught:
+    with pytest.raises(InputError, match=r"^memories\[1\]\.npus: 3 does not divide the 8 NPUs"):
         with_memories(MESH, [CXL, MemoryTier(name="odd", scope="node", npus=3, bandwidth=1e9)])
-    assert caught.value.key == "memories[1].npus"
-    with pytest.raises(InputError, match="'cxl' is the name of another tier") as caught:
+    with pytest.raises(InputError, match=r"^memories\[1\]\.name: 'cxl' is the name of another tier"):
         with_memories(MESH, [CXL, CXL])
-    assert caught.value.key == "memories[1].name"
 
 
 @pytest.mark.parametrize(
@@ -137,7 +135,5 @@ def test_memories_may_be_added_later_and_defaults_be_changed() -> None:
     ],
 )
 def test_impossible_tiers_are_refused(fields: dict[str, Any], key: str, accepted: str) -> None:
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=rf"^{key}: .*\(accepted: .*{accepted}"):
         MemoryTier(**{"name": "pool", "bandwidth": 1e9, **fields})
-    assert caught.value.key == key
-    assert accepted in str(caught.value.accepted)

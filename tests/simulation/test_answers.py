@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from fredfw.errors import PluginError
-from fredfw.fabric import Admission, Fabric, FlowSet, NodeKind, Routes, Split, Start, Wait, answers as fabric_answers
-from fredfw.fabric.routing import LiveRouter, ShortestPathRouter
+from fredfw.fabric import Admission, Fabric, FlowSet, NodeKind, Routes, Split, Start, Wait
 from fredfw.simulation import CircuitPreempt, FlowNetwork, MaxMin, SharingPolicy, StrictLinks, answers
 from fredfw.simulation.sharing import Incidence
 from fredfw.testing.fabrics import Admitting
@@ -111,57 +110,10 @@ def test_the_policies_of_the_core_pass(flows: int, policy: SharingPolicy, seed: 
     answers.rates(policy, whole, random.uniform(1.0, 1e12, 4), LINE)
 
 
-class Router(ShortestPathRouter):
-    answer: Any = None
-
-    def route(self, fabric: Fabric, sources: Any, destinations: Any) -> Any:
-        if isinstance(self.answer, BaseException):
-            raise self.answer
-        return self.answer
-
-    tree = route  # type: ignore[assignment]  # with one argument too few
-
-
-def routes(
-    offsets: Any = (0, 2, 3), links: Any = (0, 1, 1), latencies: Any = (0.0, 0.0), coefficients: Any = None
-) -> Any:
-    arrays = (None if one is None else np.array(one) for one in (offsets, links, latencies, coefficients))
-    return Routes(*arrays)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("answer", "message"),
-    [
-        (None, "returned None; expected fredfw.Routes"),
-        (TypeError("x"), "fails: TypeError: x"),
-        (SystemExit(0), "fails: SystemExit: 0"),
-        (routes(offsets=(0, 3)), "with 2 offsets; expected 3 for 2 routes"),
-        (routes(links=(0, 1, 4)), "with link 4; expected links 0 to 3 of 'line'"),
-        (routes(links=(2, 1, 1)), "a route from npu0 to npu2 that has no link that leaves its source"),
-        (routes(links=(0, 0, 1)), "a route from npu0 to npu2 that has no link that enters its destination"),
-        (routes(offsets=(0, 0, 1), links=(1,)), "a route from npu0 to npu2 that has no links"),
-    ],
-)
-def test_wrong_routes_are_refused(answer: Any, message: str) -> None:
-    router = Router()
-    object.__setattr__(router, "answer", answer)
-    for one in (router, LiveRouter(router, np.array([True, True, True, False]))):
-        with pytest.raises(PluginError) as caught:
-            fabric_answers.route(one, LINE, np.array([0, 1]), np.array([2, 2]))
-        assert "Router.route() of 'shortest-path' " in str(caught.value)
-        assert message in str(caught.value)
-
-
-def test_links_of_a_route_need_no_order_and_a_tree_is_checked() -> None:
-    router = Router()
-    object.__setattr__(router, "answer", routes(links=(1, 0, 1)))
-    assert len(fabric_answers.route(router, LINE, np.array([0, 1]), np.array([2, 2]))) == 2
-    with pytest.raises(PluginError, match=r"Router\.tree\(\) .* takes 4 positional arguments but 5 were given"):
-        fabric_answers.tree(router, LINE, np.array([0]), np.array([1, 2]), None)  # type: ignore[arg-type]
-
-
 def flow_set() -> FlowSet:
-    return FlowSet(routes(), np.array([1.0, 1.0]), np.zeros(2, dtype=np.intp), 1)
+    return FlowSet(
+        Routes(np.array([0, 2, 3]), np.array([0, 1, 1]), np.zeros(2)), np.ones(2), np.zeros(2, dtype=np.intp), 1
+    )
 
 
 class Gate(Admission):

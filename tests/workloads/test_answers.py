@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -96,10 +97,8 @@ WRONG: dict[str, list[tuple[Any, str]]] = {
 def test_wrong_answers_of_a_workload_are_refused(method: str, answer: Any, message: str) -> None:
     ask: Any = getattr(answers, method)
     more = (2,) if method == "graph" else ()
-    with pytest.raises(PluginError) as caught:
+    with pytest.raises(PluginError, match=rf"Says\.{method}\(\) of 'says' .*{re.escape(message)}"):
         ask(Says(answer), System(2), *more)
-    assert f"Says.{method}() of 'says' " in str(caught.value)
-    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -124,10 +123,8 @@ def test_wrong_places_are_refused(answer: Any, message: str) -> None:
                 raise answer
             return answer
 
-    with pytest.raises(PluginError) as caught:
+    with pytest.raises(PluginError, match=rf"Anywhere\.order\(\) of 'anywhere' .*{re.escape(message)}"):
         answers.places(Anywhere(), PAIR, DeviceMesh({"dp": 2}))
-    assert "Anywhere.order() of 'anywhere' " in str(caught.value)
-    assert message in str(caught.value)
 
 
 def test_right_answers_pass() -> None:

@@ -44,10 +44,8 @@ def test_a_pool_has_room_for_what_others_leave() -> None:
 
 
 def test_no_room_below_is_refused_with_the_numbers() -> None:
-    with pytest.raises(InputError, match="have no room for 1 B of it") as caught:
+    with pytest.raises(InputError, match=r"needs 16 B per NPU.* cxl, pool have no room for 1 B of it"):
         spills(USE, 2.0, [CXL, POOL], 4)
-    assert "needs 16 B per NPU" in caught.value.message
-    assert "cxl, pool" in caught.value.message
     kept = MemoryUse(tiers={"pool": 10.5})
     with pytest.raises(InputError, match=r"keeps 10\.5 B per NPU in memory tier 'pool', which has room for 10 B"):
         spills(kept, 2.0, [CXL, POOL], 4)
