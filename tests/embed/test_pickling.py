@@ -1,4 +1,7 @@
-"""A network that is pickled or copied between two steps goes on as if nothing had been."""
+"""A network that is pickled or copied between two steps goes on as if nothing had been.
+
+Messages and links that fail are in ``tests/engine/test_stops.py``.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,6 @@ import pickle
 import threading
 from collections.abc import Callable
 from functools import partial
-from random import Random
 from typing import Any
 
 import pytest
@@ -34,14 +36,6 @@ class Client:
     def log(self, name: object) -> Callable[[], None]:
         return partial(self.note, name)
 
-    def pass_on(self, times: int, source: int = 0) -> None:
-        """Send around a ring of four."""
-        self.note(times)
-        if times:
-            to = (source + 1) % 4
-            self.network.send(source, to, 1e9, "token", partial(self.pass_on, times - 1, to))
-            self.network.receive(source, to, "token", self.log(("received", times)))
-
 
 def client(topology: str, fidelity: str | None = None, **fields: Any) -> Client:
     fabric = FRAMEWORK.topology(topology, **fields).build()
@@ -52,30 +46,11 @@ def all_reduce(ranks: int, size: float = 4e9) -> CollectiveRequest:
     return CollectiveRequest(Pattern.ALL_REDUCE, ranks, size)
 
 
-def messages() -> Client:
-    one = client("torus", dimensions=[4], link_bandwidth="1 GB/s", link_latency="1 ms")
-    one.pass_on(6)
-    one.network.send(0, 2, 5e9, on_complete=one.log("beside"))
-    one.network.schedule(2.2, one.log("timer"))
-    one.network.schedule(2.1, partial(one.network.cancel, one.network.schedule(2.3, one.log("never"))))
-    return one
-
-
 def collectives(fidelity: str | None = None) -> Client:
     one = client("torus", fidelity, dimensions=[4, 4], link_bandwidth="1 GB/s", link_latency="1 ms")
     one.network.collective(all_reduce(16), one.log("channels"), algorithm="torus-ring")
     one.network.collective(all_reduce(4), one.log("ring"), group=[0, 1, 2, 3], algorithm="ring")
     one.network.collective(CollectiveRequest(Pattern.ALL_TO_ALL, 16, 1e9), one.log("auto"))
-    return one
-
-
-def failures(fidelity: str | None = None) -> Client:
-    one = client("torus", fidelity, dimensions=[4], link_bandwidth="1 GB/s", link_latency="1 ms")
-    one.network.collective(all_reduce(4), one.log("ring"), algorithm="ring")
-    one.network.schedule(1.7, partial(one.network.fail_link, "npu0->npu1"))
-    one.network.schedule(2.9, partial(one.network.set_bandwidth, "npu2->npu1", "0.3 GB/s"))
-    one.network.schedule(4.1, partial(one.network.restore_link, "npu0->npu1"))
-    one.network.schedule(5.0, partial(one.network.send, 0, 1, 1e9, None, one.log("sent")))
     return one
 
 
@@ -99,13 +74,10 @@ def wavelengths() -> Client:
 
 
 SCENARIOS: dict[str, Callable[[], Client]] = {
-    "messages": messages,
     "collectives": collectives,
-    "failures": failures,
     "waiting": partial(conflicts, "block"),
     "decomposed": partial(conflicts, "decompose"),
     "wavelengths": wavelengths,
-    "failures, exact": partial(failures, "exact"),
     "collectives, exact": partial(collectives, "exact"),
     "waiting, exact": partial(conflicts, "block", "exact"),
     "decomposed, exact": partial(conflicts, "decompose", "exact"),
@@ -139,28 +111,6 @@ def test_a_copy_goes_on_as_the_original_does(scenario: str) -> None:
         assert {label: loads.sum() for label, loads in moved.items()} == {
             label: pytest.approx(loads.sum()) for label, loads in expected.items()
         }
-
-
-def _send_some(network: NetworkBackend, random: Random) -> None:
-    for _ in range(60):
-        source, destination = random.sample(range(8), 2)
-        network.send(source, destination, 1e7 * random.random())
-
-
-@pytest.mark.parametrize("topology", [{"name": "switch", "npus": 8}, {"name": "mesh2d", "rows": 2, "columns": 4}])
-def test_messages_of_a_copy_put_the_same_bytes_on_links(topology: dict[str, Any]) -> None:
-    one, random = NetworkBackend(FRAMEWORK.topology(**topology).build()), Random(7)
-    for _ in range(2):
-        _send_some(one, random)
-        one.advance(one.now + 4e-5)
-    both = (one, random), copy.deepcopy((one, random))
-    for network, numbers in both:
-        for _ in range(2):
-            _send_some(network, numbers)
-            network.advance(network.now + 4e-5)
-        network.run_until_idle()
-    (moved, expected) = (network.link_bytes()["send"] for network, _ in both)
-    assert moved.tobytes() == expected.tobytes()
 
 
 def test_handles_stay_valid_in_a_copy() -> None:

@@ -26,6 +26,19 @@ from fredfw.fabric import ValiantRouter
 from fredfw.testing import check_router
 from fredfw.testing.fabrics import grid, star
 
+
+def network(nodes: int, links: list[tuple[int, int]], switches: int = 0, latencies: Any = 1.0) -> Fabric:
+    near, far = zip(*links, strict=True)
+    kinds = [NodeKind.NPU] * nodes + [NodeKind.SWITCH] * switches
+    return Fabric("any", kinds, near, far, 1.0, latencies, 0.0, copies=True, reduces=True)
+
+
+def both_ways(links: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    return [*links, *((far, near) for near, far in links)]
+
+
+# NPUs 0 and 1 are on switch 4, 2 and 3 on switch 5; 0 and 2 are on switch 6, 3 has a link to 1.
+TWO_SERVERS = network(4, both_ways([(0, 4), (1, 4), (2, 5), (3, 5), (0, 6), (2, 6), (1, 3)]), switches=3)
 RING = product_fabric([Dimension("ring", 64, 1.0, 1.0)])
 SMALL = star(5, controllers=2), grid(4, 3)
 WITH_SWITCH = product_fabric([Dimension("ring", 4, 1.0, 1.0), Dimension("switch", 3, 1.0, 2.0)])
@@ -39,7 +52,7 @@ FULL = product_fabric([Dimension("fully-connected", 9, 1.0, 1.0), Dimension("ful
         (router, fabric)
         for router, fabrics in (
             (MultipathRouter(), (grid(4, 6, closed=True), grid(2, 2, 2), WITH_SWITCH, grid(9, 9, closed=True))),
-            (MultipathRouter(through_npus=False), (grid(4, 6, closed=True),)),
+            (MultipathRouter(through_npus=False), (grid(4, 6, closed=True), TWO_SERVERS)),
             (ValiantRouter(), (grid(5, closed=True), WITH_SWITCH, FULL)),
             (ValiantRouter(seed=7), (grid(5, closed=True), WITH_SWITCH, FULL)),
         )
@@ -49,16 +62,6 @@ FULL = product_fabric([Dimension("fully-connected", 9, 1.0, 1.0), Dimension("ful
 )
 def test_routers_keep_the_contract(router: Router, fabric: Fabric) -> None:
     check_router(router, fabric)
-
-
-def network(nodes: int, links: list[tuple[int, int]], switches: int = 0, latencies: Any = 1.0) -> Fabric:
-    near, far = zip(*links, strict=True)
-    kinds = [NodeKind.NPU] * nodes + [NodeKind.SWITCH] * switches
-    return Fabric("any", kinds, near, far, 1.0, latencies, 0.0, copies=True, reduces=True)
-
-
-def both_ways(links: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    return [*links, *((far, near) for near, far in links)]
 
 
 def from_each_to_each(nodes: int) -> Any:
@@ -122,8 +125,6 @@ def test_trees_make_no_detour(router: Router, fabric: Fabric, sources: Any, dest
     assert router.tree(fabric, *ends, operation).links.tolist() == plain.links.tolist()
 
 
-# NPUs 0 and 1 are on switch 4, 2 and 3 on switch 5; 0 and 2 are on switch 6, 3 has a link to 1.
-TWO_SERVERS = network(4, both_ways([(0, 4), (1, 4), (2, 5), (3, 5), (0, 6), (2, 6), (1, 3)]), switches=3)
 # NPU 0 reaches NPU 2 over NPU 1, or over two switches, which is longer.
 ROUND_ABOUT = network(3, both_ways([(0, 1), (1, 2), (0, 3), (3, 4), (4, 2)]), switches=2)
 
@@ -146,15 +147,6 @@ def test_npus_forward_only_where_there_is_no_other_way(
 ) -> None:
     routes = MultipathRouter(through_npus=through).path(fabric, source, destination)
     assert set(fabric.sources[routes.links].tolist()) - {source} == nodes
-
-
-def test_each_pair_is_routed_alike_beside_others() -> None:
-    router, pairs = MultipathRouter(through_npus=False), from_each_to_each(4)
-    routes = router.route(TWO_SERVERS, *pairs)
-    for flow, pair in enumerate(zip(*(one.tolist() for one in pairs), strict=True)):
-        alone = router.path(TWO_SERVERS, *pair)
-        assert routes.links_of(np.array([flow])).tolist() == alone.links.tolist()
-        assert routes.latencies[flow] == alone.latencies[0]
 
 
 def test_a_bad_pattern_is_spread() -> None:
