@@ -20,15 +20,15 @@ from typing import Any
 import numpy as np
 import pytest
 from attrs import define, field
+from small import executor, joined
 
 from fredfw import CollectiveRequest, Framework, Pattern
 from fredfw.collectives import Phase, Schedule
 from fredfw.embed import Handle, NetworkBackend
 from fredfw.errors import InputError, SimulationError
-from fredfw.fabric import Fabric, IdealTransport
-from fredfw.simulation import FlowNetwork, Lowering, ScheduleRun, Simulator
+from fredfw.fabric import IdealTransport
+from fredfw.simulation import FlowNetwork, Lowering, ScheduleRun
 from fredfw.simulation.engine import max_min
-from fredfw.simulation.run import Executor
 from fredfw.workloads import GraphBuilder
 
 FRAMEWORK = Framework()
@@ -179,14 +179,8 @@ def test_another_process_goes_on_to_the_same_bits() -> None:
     assert done.stdout.decode().strip() == str(moved)
 
 
-def pipe() -> Fabric:
-    """Two NPUs with a link each way."""
-    return Fabric("pipe", [0, 0], [0, 1], [1, 0], 100.0, 0.25, 0.0)
-
-
 def test_a_network_is_not_copied_in_a_task_graph() -> None:
-    simulator = Simulator(FRAMEWORK.topology("mesh2d", rows=1, columns=2).build())
-    network, builder, refused = simulator.network(), GraphBuilder(2), []
+    network, builder, refused = FlowNetwork(joined([(0, 1), (1, 0)])), GraphBuilder(2), []
     for number in range(600):
         builder.compute(f"task {number}", [number % 2], seconds=1.0)
 
@@ -196,17 +190,8 @@ def test_a_network_is_not_copied_in_a_task_graph() -> None:
                 copied(network)
             refused.append(copied)
 
-    executor = Executor(
-        builder.build(),
-        fabric=simulator.fabric,
-        network=network,
-        placement=np.arange(2),
-        planner=simulator.planner({}),
-        lowering=simulator.lowering,
-        compute_seconds=lambda flops, moved, _kernels: flops + moved,
-        progress=progress,
-    )
-    assert executor.run().duration == 300.0
+    run = executor(builder.build(), network.fabric, network=network, progress=progress)
+    assert run.run().duration == 300.0
     assert len(refused) > 2
     with pytest.raises(InputError, match="while a task graph runs"):
         pickle.dumps(network)
@@ -260,9 +245,7 @@ def ring_all_gather(size: float) -> Schedule:
     return Schedule(Pattern.ALL_GATHER, 8, size, 8, (phase,))
 
 
-def ring() -> Fabric:
-    nodes = np.arange(8)
-    return Fabric("ring", np.zeros(8), nodes, (nodes + 1) % 8, 100.0, 0.25, 0.0)
+RING = joined([(node, (node + 1) % 8) for node in range(8)], 100.0, 0.25)
 
 
 def times_of(lowering: Lowering, schedules: list[Schedule], fidelity: str) -> list[tuple[float, bytes]]:
@@ -270,7 +253,7 @@ def times_of(lowering: Lowering, schedules: list[Schedule], fidelity: str) -> li
     found = []
     for number, schedule in enumerate(schedules):
         network = FlowNetwork(lowering.fabric)
-        run = ScheduleRun(network, lowering, schedule, np.arange(8)[None, :], _nothing, fidelity=fidelity)
+        run = ScheduleRun(network, lowering, schedule, np.arange(8)[None, :], lambda _: None, fidelity=fidelity)
         run.start()
         if number % 2:
             network.schedule(1.0, partial(network.set_bandwidths, np.array([0]), np.array([50.0])))
@@ -279,15 +262,11 @@ def times_of(lowering: Lowering, schedules: list[Schedule], fidelity: str) -> li
     return found
 
 
-def _nothing(_: object) -> None:
-    pass
-
-
 @pytest.mark.parametrize("fidelity", ["compressed", "exact"])
 def test_networks_in_threads_share_what_was_lowered(fidelity: str) -> None:
     schedules = [ring_all_gather(100.0 * (1 + number)) for number in range(40)]
-    alone = times_of(Lowering(ring()), schedules, fidelity)
-    lowering = Lowering(ring())
+    alone = times_of(Lowering(RING), schedules, fidelity)
+    lowering = Lowering(RING)
     with ThreadPoolExecutor(4) as pool:
         for found in pool.map(lambda _: times_of(lowering, schedules, fidelity), range(4)):
             assert found == alone

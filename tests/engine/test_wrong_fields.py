@@ -11,14 +11,15 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from attrs import define, field
+from small import executor, joined, started
 
 from fredfw import CollectiveRequest, Framework, Pattern
 from fredfw.collectives import Phase, Schedule
+from fredfw.collectives.direct import DirectAlgorithm
 from fredfw.embed import NetworkBackend
 from fredfw.errors import SimulationError
 from fredfw.fabric import Call, Costs, Fabric, FlowSet, Routes, Transport
-from fredfw.simulation import FlowNetwork, Lowering, ScheduleRun, Simulator, engine
-from fredfw.simulation.run import Executor
+from fredfw.simulation import FlowNetwork, engine
 from fredfw.simulation.sharing import CircuitPreempt
 from fredfw.simulation.variation import Pace
 from fredfw.workloads import GraphBuilder
@@ -137,40 +138,34 @@ class Spy:
 
 def graph() -> tuple[object, ...]:
     """Run a task graph of all kinds, with factors; return what happens when."""
-    simulator = Simulator(FRAMEWORK.topology("mesh2d", rows=2, columns=2).build())
-    network, builder = simulator.network(), GraphBuilder(4)
+    builder = GraphBuilder(4)
     first = builder.compute("a", [0, 1], seconds=1.0)
     both = builder.collective("b", Pattern.ALL_REDUCE, [[0, 1], [2, 3]], 1e6, label="DP", after=[first])
     sent = builder.send("c", 1, 2, 1e6, label="PP", after=[both])
     got = builder.receive("d", sent)
     moved = builder.transfer("e", [[2, 3]], 1e6, label="PP", after=[got, both])
     builder.wait("f", [0, 1, 2, 3], seconds=0.5, after=[moved, first])
-    timeline = Executor(
-        builder.build(),
-        fabric=simulator.fabric,
-        network=network,
-        placement=np.arange(4),
-        planner=simulator.planner({None: (FRAMEWORK.plugins.collectives.get("direct")(),)}),
-        lowering=simulator.lowering,
-        compute_seconds=lambda flops, moved, _kernels: flops + moved,
-        pace=Pace(np.array([1.0, 1.5, 1.0, 1.0]), None, np.random.default_rng),
-    ).run()
+    network = FlowNetwork(FRAMEWORK.topology("mesh2d", rows=2, columns=2).build())
+    pace = Pace(np.array([1.0, 1.5, 1.0, 1.0]), None, np.random.default_rng)
+    timeline = executor(builder.build(), network.fabric, DirectAlgorithm(), network=network, pace=pace).run()
     return timeline.start.tobytes(), timeline.end.tobytes(), *loads(network)
 
 
-def loads(network: FlowNetwork) -> tuple[object, ...]:
+RING = joined([(node, (node + 1) % 4) for node in range(4)], 100.0, 0.25)
+
+
+def loads(network: FlowNetwork | NetworkBackend) -> tuple[object, ...]:
     return network.now, sorted((label, load.tobytes()) for label, load in network.link_bytes().items())
 
 
 def schedule() -> tuple[object, ...]:
     """Run a schedule whose phases have rows of uneven chunks, several to a flow, and all that a phase may wait for."""
-    network = FlowNetwork(ring(), CircuitPreempt())
+    network = FlowNetwork(RING, CircuitPreempt())
     rows = Phase.of([0, 0, 1], [1, 1, 2], [0, 2, 1], repeat=2, stride=1, modulus=4)
     late = Phase.of([2], [3], [1], after=(0,), behind=(0,), room=(0,))
     sizes = np.array([100.0, 50.0, 25.0, 0.0])
     made = Schedule(Pattern.ALL_GATHER, 4, sizes, 4, (rows, late))
-    run = ScheduleRun(network, Lowering(network.fabric), made, np.arange(4)[None, :], _nothing, fidelity="stepwise")
-    run.start()
+    started(network, made, np.arange(4)[None, :], "stepwise")
     network.advance()
     return loads(network)
 
@@ -192,26 +187,17 @@ def streams() -> tuple[object, ...]:
     network = NetworkBackend(fabric, plugins=FRAMEWORK.plugins, fidelity="compressed")
     network.collective(CollectiveRequest(Pattern.ALL_REDUCE, 4, 1e6), algorithm="in-network")
     network.run_until_idle()
-    return network.now, sorted((label, load.tobytes()) for label, load in network.link_bytes().items())
+    return loads(network)
 
 
 def flows() -> tuple[object, ...]:
     """Run flows that are limited, and that leave parts of themselves on links."""
-    network = FlowNetwork(ring())
+    network = FlowNetwork(RING)
     ways, parts = [np.array([0, 1]), np.array([2])], [np.array([1.0, 0.5]), np.array([1.0])]
     routes = Routes.of(ways, [0.25, 0.0], parts)
-    network.start(FlowSet(routes, np.full(2, 100.0), np.arange(2), 2, caps=np.full(2, 80.0)), _nothing)
+    network.start(FlowSet(routes, np.full(2, 100.0), np.arange(2), 2, caps=np.full(2, 80.0)), lambda _: None)
     network.advance()
     return loads(network)
-
-
-def ring() -> Fabric:
-    nodes = np.arange(4)
-    return Fabric("ring", np.zeros(4), nodes, (nodes + 1) % 4, 100.0, 0.25, 0.0)
-
-
-def _nothing(_: object) -> None:
-    pass
 
 
 def test_a_wrong_value_is_refused_with_its_field_and_row_and_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -131,6 +131,7 @@ def executor(
     fabric: Fabric,
     *algorithms: CollectiveAlgorithm,
     sharing: SharingPolicy | None = None,
+    network: FlowNetwork | None = None,
     seconds: Callable[..., float] = lambda flops, moved, _kernels: flops + moved,
     **given: Any,
 ) -> Executor:
@@ -139,7 +140,7 @@ def executor(
     return Executor(
         graph,
         fabric=fabric,
-        network=FlowNetwork(fabric, sharing),
+        network=network or FlowNetwork(fabric, sharing),
         placement=np.arange(graph.ranks),
         planner=Planner(fabric, sharing, lowering, {None: algorithms or (Gather(),)}),
         lowering=lowering,
