@@ -7,8 +7,17 @@ from fredfw.workloads.kernels import Attention, AttentionModel, Gemm, KernelMode
 from fredfw.workloads.kinds import TaskKind
 from fredfw.workloads.mesh import DeviceMesh
 from fredfw.workloads.placement import LinearPlacement, MegatronPlacement, NestedPlacement, Placement, SnakePlacement
-from fredfw.workloads.traces import TraceCalls, TraceInfo, TraceWorkload
-from fredfw.workloads.workload import Label, MemoryUse, System, Work, Workload, samples_per_replica
+from fredfw.workloads.workload import (
+    Label,
+    MemoryUse,
+    System,
+    TraceCalls,
+    TraceInfo,
+    TraceWorkload,
+    Work,
+    Workload,
+    samples_per_replica,
+)
 
 __all__ = [
     "Attention",
