@@ -7,6 +7,7 @@ in is one event of all of them. Events are put in an order in which each role go
 from __future__ import annotations
 
 import math
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from heapq import heappop, heappush
 from statistics import fmean
@@ -92,7 +93,8 @@ def programs(graph: TaskGraph) -> list[list[Step]]:
     graph = graph.expanded()
     steps: list[list[Step]] = [[] for _ in range(graph.ranks)]
     places: dict[int, dict[int, int]] = {}  # of each task: the place of its step by rank
-    partners = graph.partners.tolist()
+    partners, roots = graph.partners.tolist(), graph.roots.tolist()
+    labels = [graph.label_names[one] for one in graph.labels.tolist()]
     peers = [int(graph.tables[graph.members[one]].ravel()[0]) if one >= 0 else -1 for one in partners]
     for task in _order(graph):
         kind = TaskKind(int(graph.kinds[task]))
@@ -108,24 +110,16 @@ def programs(graph: TaskGraph) -> list[list[Step]]:
             for rank, place in places[one].items():
                 before.setdefault(rank, []).append(place)
         values = float(graph.seconds[task]), float(graph.flops[task]), float(graph.bytes[task])
+        pattern = graph.patterns[task] if collective else None
+        sent = partners[task] if kind is TaskKind.RECEIVE else -1
         here = {}
         for row in (table if collective else table.reshape(-1, 1)).tolist():
+            members = tuple(row) if collective else ()
             for rank in row:
                 here[rank] = len(steps[rank])
-                steps[rank].append(
-                    Step(
-                        task=task,
-                        kind=kind,
-                        pattern=graph.patterns[task] if collective else None,
-                        label=graph.label(task),
-                        values=values,
-                        members=tuple(row) if collective else (),
-                        root=int(graph.roots[task]),
-                        peer=peers[task],
-                        partner=partners[task] if kind is TaskKind.RECEIVE else -1,
-                        before=tuple(sorted(before.get(rank, ()))),
-                    )
-                )
+                inner = tuple(sorted(before.get(rank, ())))
+                step = Step(task, kind, pattern, labels[task], values, members, roots[task], peers[task], sent, inner)
+                steps[rank].append(step)
         places[task] = here
     return steps
 
@@ -193,7 +187,7 @@ def fit(graph: TaskGraph) -> Statistics:
         roles = list(range(len(steps)))
         order = _in_order(steps, roles)
         assert order is not None  # the order of tasks is one
-    return _Fit(steps, roles).result(order)
+    return _fitted(steps, roles, order)
 
 
 Event = tuple[tuple[int, int], ...]
@@ -284,92 +278,62 @@ def _in_order(steps: Sequence[Sequence[Step]], roles: Sequence[int]) -> list[Eve
     return order
 
 
-class _Fit:
-    """Collects the classes of events."""
+def _fitted(steps: Sequence[Sequence[Step]], roles: Sequence[int], order: Sequence[Event]) -> Statistics:
+    """Return the statistics of events in their order."""
+    ranks: defaultdict[int, list[int]] = defaultdict(list)
+    for rank, role in enumerate(roles):
+        ranks[role].append(rank)
+    own = {(role, place): [steps[rank][place] for rank in ranks[role]] for event in order for role, place in event}
+    keys: dict[object, int] = {}
+    sequence = [_number(keys, tuple((role, *_common(own[role, place])) for role, place in event)) for event in order]
+    turn: dict[tuple[int, int], tuple[int, int]] = {}  # of a step: its class, and which of that class it is
+    counts: Counter[tuple[int, int]] = Counter()
+    past: defaultdict[int, list[int]] = defaultdict(lambda: [NOTHING] * CONTEXT)  # classes of the steps of a role
+    seen: dict[int, list[Event]] = {}
+    dependencies: list[list[list[tuple[tuple[int, ...], Dependencies]]]] = [[] for _ in keys]
+    for number, event in zip(sequence, order, strict=True):
+        seen.setdefault(number, []).append(event)
+        listed = []
+        for role, place in event:
+            earlier = (turn[role, one] for one in own[role, place][0].before)
+            found = sorted((cls, counts[role, cls] - which - 1) for cls, which in earlier)
+            listed.append((tuple(past[role][-CONTEXT:]), tuple(found)))
+        dependencies[number].append(listed)
+        for role, place in event:
+            past[role].append(number)
+            turn[role, place] = number, counts[role, number]
+            counts[role, number] += 1
+    groups: dict[tuple[int, ...], int] = {}
+    labels: dict[str, int] = {}
+    classes = tuple(
+        _class([[own[part] for part in event] for event in events], events[0], each, groups, labels)
+        for events, each in zip(seen.values(), dependencies, strict=True)
+    )
+    return Statistics(len(steps), tuple(roles), tuple(groups), classes, tuple(sequence), len(labels))
 
-    def __init__(self, steps: Sequence[Sequence[Step]], roles: Sequence[int]) -> None:
-        self._steps, self._roles = steps, roles
-        self._ranks: dict[int, list[int]] = {}
-        for rank, role in enumerate(roles):
-            self._ranks.setdefault(role, []).append(rank)
-        self._groups: dict[tuple[int, ...], int] = {}
-        self._labels: dict[str, int] = {}
 
-    def result(self, order: Sequence[Event]) -> Statistics:
-        keys: dict[tuple[object, ...], int] = {}
-        sequence = [_number(keys, self._key(event)) for event in order]
-        turn: dict[tuple[int, int], tuple[int, int]] = {}  # of a step: its class, and which of that class it is
-        counts: dict[tuple[int, int], int] = {}
-        seen: list[list[Event]] = [[] for _ in keys]
-        past: dict[int, list[int]] = {}  # classes of the steps of a role
-        dependencies: list[list[list[tuple[tuple[int, ...], Dependencies]]]] = [[] for _ in keys]
-        for number, event in zip(sequence, order, strict=True):
-            seen[number].append(event)
-            if not dependencies[number]:
-                dependencies[number] = [[] for _ in event]
-            for part, (role, place) in enumerate(event):
-                before = (turn[role, one] for one in self._steps[self._ranks[role][0]][place].before)
-                found = sorted((cls, counts[role, cls] - which - 1) for cls, which in before)
-                context = tuple(past.setdefault(role, [NOTHING] * CONTEXT)[-CONTEXT:])
-                dependencies[number][part].append((context, tuple(found)))
-            for role, place in event:
-                past[role].append(number)
-                turn[role, place] = number, counts.get((role, number), 0)
-                counts[role, number] = turn[role, place][1] + 1
-        classes = tuple(self._class(events, listed) for events, listed in zip(seen, dependencies, strict=True))
-        return Statistics(
-            ranks=len(self._steps),
-            roles=tuple(self._roles),
-            groups=tuple(self._groups),
-            classes=classes,
-            sequence=tuple(sequence),
-            labels=len(self._labels),
-        )
+def _class(
+    events: Sequence[Sequence[Sequence[Step]]],
+    one: Event,
+    dependencies: Sequence[Sequence[tuple[tuple[int, ...], Dependencies]]],
+    groups: dict[tuple[int, ...], int],
+    labels: dict[str, int],
+) -> EventClass:
+    """Return the class of ``events``, the steps of the ranks of each role that takes part, of which ``one`` is one."""
+    parts = []
+    for (role, _), own, before in zip(one, events[0], zip(*dependencies, strict=True), strict=True):
+        numbers = tuple(_number(groups, step.members) for step in own if step.members)
+        peers = tuple(step.peer for step in own if step.peer >= 0)
+        parts.append(Part(role, own[0].kind, own[0].pattern, numbers, own[0].root, peers, list(before)))
+    values = np.array([[step.values for step in event[0]] for event in events])  # (events, ranks, 3)
+    rows, label = values.mean(axis=1), _number(labels, events[0][0][0].label)
+    return EventClass(tuple(parts), label, _quantiles(rows), rows.mean(axis=0), _spread(values[:, :, 0]))
 
-    def _own(self, role: int, place: int) -> list[Step]:
-        return [self._steps[rank][place] for rank in self._ranks[role]]
 
-    def _key(self, event: Event) -> tuple[object, ...]:
-        return tuple(
-            (
-                role,
-                _looks(own[0]),
-                _bin(fmean(one.values[0] for one in own)),
-                tuple(one.members for one in own),
-                tuple(one.peer for one in own),
-            )
-            for role, place in event
-            for own in [self._own(role, place)]
-        )
-
-    def _class(
-        self, events: Sequence[Event], dependencies: Sequence[Sequence[tuple[tuple[int, ...], Dependencies]]]
-    ) -> EventClass:
-        parts = []
-        for (role, place), listed in zip(events[0], dependencies, strict=True):
-            own = self._own(role, place)
-            collective = own[0].kind is TaskKind.COLLECTIVE
-            parts.append(
-                Part(
-                    role=role,
-                    kind=own[0].kind,
-                    pattern=own[0].pattern,
-                    groups=tuple(_number(self._groups, one.members) for one in own) if collective else (),
-                    root=own[0].root,
-                    peers=tuple(one.peer for one in own) if own[0].peer >= 0 else (),
-                    dependencies=listed,
-                )
-            )
-        each = np.array([[one.values for one in self._own(*event[0])] for event in events])  # (events, ranks, 3)
-        rows = each.mean(axis=1)
-        label = self._own(*events[0][0])[0].label
-        return EventClass(
-            parts=tuple(parts),
-            label=_number(self._labels, label),
-            quantiles=_quantiles(rows),
-            means=rows.mean(axis=0),
-            spread=_spread(each[:, :, 0]),
-        )
+def _common(own: Sequence[Step]) -> tuple[object, ...]:
+    """Return what a step of a role has in common with others of its class."""
+    seconds = _bin(fmean(one.values[0] for one in own))
+    return _looks(own[0]), seconds, tuple(one.members for one in own), tuple(one.peer for one in own)
 
 
 def _quantiles(rows: FloatArray) -> FloatArray:
