@@ -77,9 +77,12 @@ class Prices:
     written: Mapping[str, Any] = field(factory=dict, repr=False)
 
     @classmethod
+    @cache
     def published(cls) -> Prices:
         """Return those of ``prices.toml``, which are LIBRA's."""
-        return _published()
+        content = tomllib.loads(files("fredfw.fabric").joinpath("prices.toml").read_text(encoding="utf-8"))
+        source = content.pop("source")
+        return cls({scope: Price(**entry, source=source, status=PUBLISHED) for scope, entry in content.items()})
 
     @classmethod
     def read(cls, table: Mapping[str, Any], *, key: str = "prices") -> Prices:
@@ -107,13 +110,6 @@ class Prices:
             if scope not in self.table:
                 message = f"there are no prices for {scope!r}{nearest(str(scope), self.table)}"
                 raise InputError(message, key=f"{key}[{index}]", accepted=", ".join(self.table))
-
-
-@cache
-def _published() -> Prices:
-    content = tomllib.loads(files("fredfw.fabric").joinpath("prices.toml").read_text(encoding="utf-8"))
-    source = content.pop("source")
-    return Prices({scope: Price(**entry, source=source, status=PUBLISHED) for scope, entry in content.items()})
 
 
 def _priced(known: Price, entry: object, key: str, source: str) -> Price:
