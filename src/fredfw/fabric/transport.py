@@ -78,11 +78,8 @@ class Costs:
     def free(self) -> bool:
         """Whether nothing costs anything, except perhaps launching."""
         neutral = ((self.step, 0.0), (self.message, 0.0), (self.efficiency, 1.0), (self.cap, math.inf))
-        return self.reduction == math.inf and all(_all(value, number) for value, number in neutral)
-
-
-def _all(value: ByTier, number: float) -> bool:
-    return all(one == number for one in value) if isinstance(value, tuple) else value == number
+        each = ((value if isinstance(value, tuple) else (value,), number) for value, number in neutral)
+        return self.reduction == math.inf and all(one == number for values, number in each for one in values)
 
 
 class Transport(ABC):

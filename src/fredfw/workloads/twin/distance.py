@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 
 import numpy as np
 from attrs import frozen
@@ -20,8 +20,7 @@ class Distance:
     statistic: str  # what is compared
     original: float  # its mean or sum per rank in the original
     twin: float  # the same in the twin
-    # kolmogorov-Smirnov distance of the two distributions, from 0 to 1; ``None`` for a sum
-    largest: float | None = None
+    largest: float | None = None  # Kolmogorov-Smirnov distance of distributions, from 0 to 1; ``None`` for a sum
 
     @property
     def relative(self) -> float:
@@ -39,11 +38,11 @@ def distances(original: TaskGraph, twin: TaskGraph) -> tuple[Distance, ...]:
         for (name, first), second in zip(ones.items(), others.values(), strict=True)
         if len(first) or len(second)
     ]
-    for first, second in ((moved, other_moved), (sums, other_sums)):
-        names = sorted(first | second) if first is moved else list(first | second)
-        found += [
-            Distance(name, first.get(name, 0.0) / original.ranks, second.get(name, 0.0) / twin.ranks) for name in names
-        ]
+    mine, theirs = moved | sums, other_moved | other_sums
+    found += [
+        Distance(name, mine.get(name, 0.0) / original.ranks, theirs.get(name, 0.0) / twin.ranks)
+        for name in (*sorted(moved | other_moved), *(sums | other_sums))
+    ]
     return tuple(found)
 
 
@@ -57,11 +56,10 @@ def _measured(graph: TaskGraph) -> tuple[dict[str, FloatArray], dict[str, float]
     flops = np.repeat(graph.flops[computes], ranks[computes])
     seconds, flops = seconds[seconds > 0], flops[flops > 0]  # the first leaves out what is not known
     degrees = _degrees(graph, ranks)
-    moved: dict[str, float] = {}
+    moved: defaultdict[str, float] = defaultdict(float)
     for task in np.flatnonzero(moves).tolist():
         what = str(graph.patterns[task]) if graph.kinds[task] == TaskKind.COLLECTIVE else "send"
-        name = f"{what} per rank (B)"
-        moved[name] = moved.get(name, 0.0) + float(graph.bytes[task] * ranks[task])
+        moved[f"{what} per rank (B)"] += float(graph.bytes[task] * ranks[task])
     each = {
         "message size (B)": np.repeat(graph.bytes[moves], ranks[moves]),
         "duration of a computation (s)": seconds,

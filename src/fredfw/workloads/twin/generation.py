@@ -8,7 +8,7 @@ copies. With fewer ranks, or those that are no multiple, what is beyond is cut o
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -42,12 +42,12 @@ def generate(statistics: Statistics, ranks: int, seed: int = 0) -> TaskGraph:
 class _Generation:
     def __init__(self, statistics: Statistics, ranks: int, random: Generator) -> None:
         self._statistics, self._ranks, self._random = statistics, ranks, random
-        self._fitted: dict[int, list[int]] = {}  # by role: the ranks that had it
-        self._members: dict[int, list[int]] = {}  # by role: the ranks that have it
+        self._fitted: defaultdict[int, list[int]] = defaultdict(list)  # by role: the ranks that had it
+        self._members: defaultdict[int, list[int]] = defaultdict(list)  # by role: the ranks that have it
         for rank, role in enumerate(statistics.roles):
-            self._fitted.setdefault(role, []).append(rank)
+            self._fitted[role].append(rank)
         for rank in range(ranks):
-            self._members.setdefault(statistics.roles[rank % statistics.ranks], []).append(rank)
+            self._members[statistics.roles[rank % statistics.ranks]].append(rank)
         self._growing = _growing(statistics)
         self._pools = {part: _Pool(part.dependencies, random) for cls in statistics.classes for part in cls.parts}
         self._rows: list[tuple[int, ...]] = []  # whole numbers of each node, as in _COLUMNS
@@ -55,9 +55,10 @@ class _Generation:
         self._before: list[list[int]] = []
         self._communicators: dict[tuple[int, int], int] = {}
         self._tables: list[list[int]] = []
-        self._nodes: dict[int, list[int]] = {}  # by role: the first node of each step
-        self._history: dict[int, list[int]] = {}  # by role: the class of each step
-        self._past: dict[tuple[int, int], list[int]] = {}  # by role and class: its steps
+        self._nodes: defaultdict[int, list[int]] = defaultdict(list)  # by role: the first node of each step
+        # By role: the class of each step.
+        self._history: defaultdict[int, list[int]] = defaultdict(lambda: [NOTHING] * CONTEXT)
+        self._past: defaultdict[tuple[int, int], list[int]] = defaultdict(list)  # by role and class: its steps
         self._messages: Counter[tuple[int, int]] = Counter()  # sent and not received
         self._pairs: dict[Part, list[tuple[int, int]]] = {}
 
@@ -111,7 +112,7 @@ class _Generation:
     def _copies(self, part: Part, values: Sequence[int]) -> Iterator[tuple[int, int, int]]:
         """Yield each rank of ``part``, the copy that it is in, and which of ``values`` the rank has that it copies."""
         known = dict(zip(self._fitted[part.role], values, strict=True))
-        for rank in self._members.get(part.role, ()):
+        for rank in self._members[part.role]:
             copy, original = divmod(rank, self._statistics.ranks)
             yield rank, copy, known[original]
 
@@ -127,8 +128,8 @@ class _Generation:
         """Add the nodes of an event of class ``number``."""
         cls = self._statistics.classes[number]
         for part in cls.parts:
-            members, kind = self._members.get(part.role, []), part.kind
-            steps = self._nodes.setdefault(part.role, [])
+            members, kind = self._members[part.role], part.kind
+            steps = self._nodes[part.role]
             found = self._found(part)
             first = len(self._values)
             peers, groups = dict(self._messages_of(part)), self._groups_of(part)
@@ -150,18 +151,15 @@ class _Generation:
             for rank, peer in peers.items():
                 pair, change = ((rank, peer), 1) if kind is TaskKind.SEND else ((peer, rank), -1)
                 self._messages[pair] += change
-            self._past.setdefault((part.role, number), []).append(len(steps))
+            self._past[part.role, number].append(len(steps))
             self._history[part.role].append(number)
             steps.append(first)
 
     def _found(self, part: Part) -> list[int]:
         """Return the steps of the role of ``part`` that it depends on, as was seen after the same events."""
-        wanted = self._pools[part].taken(tuple(self._history.setdefault(part.role, [NOTHING] * CONTEXT)[-CONTEXT:]))
-        found = set()
-        for number, between in wanted:
-            past = self._past.get((part.role, number), ())
-            if between < len(past):
-                found.add(past[-1 - between])
+        wanted = self._pools[part].taken(tuple(self._history[part.role][-CONTEXT:]))
+        pasts = ((self._past[part.role, number], between) for number, between in wanted)
+        found = {past[-1 - between] for past, between in pasts if between < len(past)}
         if wanted and not found and self._nodes[part.role]:
             found = {len(self._nodes[part.role]) - 1}
         return sorted(found)
