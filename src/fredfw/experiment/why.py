@@ -40,20 +40,13 @@ _NO_LABELS: Mapping[str, FloatArray] = MappingProxyType({})
 
 @frozen
 class LinkLoad:
-    """What one link carried.
+    """What one link carried."""
 
-    Args:
-        link: Its number in the fabric.
-        name: For people.
-        bytes: How much crossed it.
-        utilization: Share of what its capacity allows over the whole time, 0 to 1.
-        bytes_by_label: Whose bytes those are, where that is known; labels without any are left out.
-    """
-
-    link: int
-    name: str
-    bytes: float
-    utilization: float
+    link: int  #: Its number in the fabric.
+    name: str  #: For people.
+    bytes: float  #: How much crossed it.
+    utilization: float  #: Share of what its capacity allows over the whole time, 0 to 1.
+    #: Whose bytes those are, where that is known; labels without any are left out.
     bytes_by_label: dict[str, float] = field(factory=dict)
 
 
@@ -85,27 +78,16 @@ def link_loads(
 
 @frozen
 class TierShare:
-    """What the links of one tier carried.
+    """What the links of one tier carried."""
 
-    Args:
-        name: The ends that they join, and the dimension where NPUs are joined to each other in one of several.
-        bandwidth: Of each link, bytes per second.
-        links: How many there are.
-        bytes: Over all of them.
-        mean: Mean utilisation over all of them, 0 to 1.
-        bytes_by_label: Whose bytes those are; labels without any are left out.
-        mean_by_label: The part that each label has in ``mean``.
-        hottest: The first link with the highest utilisation, the share of the iteration that it is busy.
-    """
-
-    name: str
-    bandwidth: float
-    links: int
-    bytes: float
-    mean: float
-    bytes_by_label: dict[str, float]
-    mean_by_label: dict[str, float]
-    hottest: LinkLoad
+    name: str  #: The ends that they join, and the dimension where NPUs are joined to each other in one of several.
+    bandwidth: float  #: Of each link, bytes per second.
+    links: int  #: How many there are.
+    bytes: float  #: Over all of them.
+    mean: float  #: Mean utilisation over all of them, 0 to 1.
+    bytes_by_label: dict[str, float]  #: Whose bytes those are; labels without any are left out.
+    mean_by_label: dict[str, float]  #: The part that each label has in ``mean``.
+    hottest: LinkLoad  #: The first link with the highest utilisation, the share of the iteration that it is busy.
 
 
 def tier_shares(result: RunResult) -> list[TierShare]:

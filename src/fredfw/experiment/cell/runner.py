@@ -27,8 +27,7 @@ from fredfw.experiment.jobs import (
     spilling,
 )
 from fredfw.experiment.progress import Log, silent
-from fredfw.experiment.results import Cell, GraphResult, RunResult, Throughput
-from fredfw.experiment.results.runs import injection_bandwidth, shared
+from fredfw.experiment.results import Cell, GraphResult, RunResult, Throughput, injection_bandwidth, shared
 from fredfw.fabric import SLOTS, Bill, Fabric, answers as fabric_answers, with_memories
 from fredfw.fidelities import ESTIMATE
 from fredfw.plugin import configure

@@ -27,8 +27,7 @@ from fredfw.experiment.file.spec import (
     error_of,
 )
 from fredfw.experiment.progress import Log, Progress, silent
-from fredfw.experiment.results import Cell, Comparison, Failure, Row, Saving, SavingClaim, SavingGroup, Status
-from fredfw.experiment.results.runs import shared
+from fredfw.experiment.results import Cell, Comparison, Failure, Row, Saving, SavingClaim, SavingGroup, Status, shared
 from fredfw.experiment.run.cells import InProcess, Outcome, SpecWriter, Workers, choose, evaluate, refused, stored
 from fredfw.experiment.store import Store
 from fredfw.fidelities import EXACT

@@ -12,129 +12,78 @@ from fredfw.experiment.results import TierLoad
 
 @frozen
 class Objective:
-    """What a study looks for.
+    """What a study looks for."""
 
-    Args:
-        metric: Name of the metric.
-        unit: Of its values.
-        least: Whether the least value is the best one; otherwise the largest is.
-    """
-
-    metric: str
-    unit: str
-    least: bool
+    metric: str  #: Name of the metric.
+    unit: str  #: Of its values.
+    least: bool  #: Whether the least value is the best one; otherwise the largest is.
 
 
 @frozen
 class StudyPoint:
-    """One configuration of one cell, as far as the study got with it.
+    """One configuration of one cell, as far as the study got with it."""
 
-    Args:
-        number: In the space, from 0.
-        workload: Name in the experiment.
-        fabric: Name in the experiment.
-        values: What it sets, by the name of the dimension, as written.
-        rung: How it was run last: a fidelity, or a rung of the study.
-        final: Whether that is the rung at which results are compared with each other.
-        seconds: Iteration time; ``None`` where there is no result.
-        metrics: All that are known, by name.
-        breakdown: Seconds by cause; they add up to ``seconds``.
-        memory: Bytes that one NPU needs, by what they hold.
-        rank: 1 for the best of those at the final rung that keep the limits; with several objectives, 1 for all that no
-            other one beats, 2 for those that only these beat. ``None`` for all others.
-        reason: Why there is no result, or which limit it breaks; empty otherwise.
-        failed: Whether a model or a plugin failed, where there is no result; otherwise it does not fit.
-        estimated: Whether the result is an estimate: nothing was simulated.
-        tiers: What its busiest tiers carried, the one with the hottest link first; empty for an estimate.
-    """
-
-    number: int
-    workload: str
-    fabric: str
-    values: dict[str, Any]
-    rung: str
-    final: bool = True
-    seconds: float | None = None
-    metrics: dict[str, float] = field(factory=dict)
-    breakdown: dict[str, float] = field(factory=dict)
-    memory: dict[str, float] = field(factory=dict)
+    number: int  #: In the space, from 0.
+    workload: str  #: Name in the experiment.
+    fabric: str  #: Name in the experiment.
+    values: dict[str, Any]  #: What it sets, by the name of the dimension, as written.
+    rung: str  #: How it was run last: a fidelity, or a rung of the study.
+    final: bool = True  #: Whether that is the rung at which results are compared with each other.
+    seconds: float | None = None  #: Iteration time; ``None`` where there is no result.
+    metrics: dict[str, float] = field(factory=dict)  #: All that are known, by name.
+    breakdown: dict[str, float] = field(factory=dict)  #: Seconds by cause; they add up to ``seconds``.
+    memory: dict[str, float] = field(factory=dict)  #: Bytes that one NPU needs, by what they hold.
+    #: 1 for the best of those at the final rung that keep the limits; with several objectives, 1 for all that no other
+    #: one beats, 2 for those that only these beat. ``None`` for all others.
     rank: int | None = None
-    reason: str = ""
-    failed: bool = False
-    estimated: bool = False
+    reason: str = ""  #: Why there is no result, or which limit it breaks; empty otherwise.
+    failed: bool = False  #: Whether a model or a plugin failed, where there is no result; otherwise it does not fit.
+    estimated: bool = False  #: Whether the result is an estimate: nothing was simulated.
+    #: What its busiest tiers carried, the one with the hottest link first; empty for an estimate.
     tiers: tuple[TierLoad, ...] = ()
 
 
 @frozen
 class RungCount:
-    """What was run at one rung.
+    """What was run at one rung."""
 
-    Args:
-        rung: A fidelity, or a rung of the study.
-        cells: How many points were asked for.
-        results: Of how many there is a result.
-        events: Of the engine, over all results: what they cost, whatever the machine.
-        errors: By the name of a later rung, how far its times are from the times there.
-    """
-
-    rung: str
-    cells: int
-    results: int
-    events: int
+    rung: str  #: A fidelity, or a rung of the study.
+    cells: int  #: How many points were asked for.
+    results: int  #: Of how many there is a result.
+    events: int  #: Of the engine, over all results: what they cost, whatever the machine.
+    #: By the name of a later rung, how far its times are from the times there.
     errors: dict[str, RungError] = field(factory=dict)
 
 
 @frozen
 class RungError:
-    """How far the times at one rung are from those at another, relative to the latter.
+    """How far the times at one rung are from those at another, relative to the latter."""
 
-    Args:
-        points: That have a result at both.
-        median: Of the differences without their signs.
-        largest: Of the differences, the one that is the farthest from 0, with its sign.
-    """
-
-    points: int
-    median: float
-    largest: float
+    points: int  #: That have a result at both.
+    median: float  #: Of the differences without their signs.
+    largest: float  #: Of the differences, the one that is the farthest from 0, with its sign.
 
 
 @frozen(eq=False, kw_only=True)
 class StudyResult:
-    """What a study found.
+    """What a study found."""
 
-    Args:
-        title: From the study.
-        names: The dimensions of the space, in order.
-        numeric: Those of them whose values are all numbers.
-        objectives: One; or several, for a Pareto front.
-        limits: The most, or for a metric where more is better the least, that is allowed of a metric.
-        combinations: How many points there are without the constraints.
-        size: How many points keep the constraints.
-        points: Those that were run, in the order of the space; each once, as it was run last.
-        rungs: What was run, in the order of the first cells.
-        sampler: The sampler and its fields.
-        provenance: The resolved study, and the versions of all that took part; JSON-ready.
-        complete: Whether the sampler came to its end; an interrupt ends a study before.
-        colours: Of the labels that workloads declare; empty for one that is free.
-        approximated: Why points are not ``exact``, where nobody has asked for that; empty otherwise.
-        stored: How many results came from a store. It differs between runs, so it is not part of the JSON.
-    """
-
-    title: str
-    names: tuple[str, ...]
-    numeric: tuple[str, ...]
-    objectives: tuple[Objective, ...]
-    limits: dict[str, float]
-    combinations: int
-    size: int
-    points: tuple[StudyPoint, ...]
-    rungs: tuple[RungCount, ...]
-    sampler: dict[str, Any]
+    title: str  #: From the study.
+    names: tuple[str, ...]  #: The dimensions of the space, in order.
+    numeric: tuple[str, ...]  #: Those of them whose values are all numbers.
+    objectives: tuple[Objective, ...]  #: One; or several, for a Pareto front.
+    limits: dict[str, float]  #: The most, or for a metric where more is better the least, that is allowed of a metric.
+    combinations: int  #: How many points there are without the constraints.
+    size: int  #: How many points keep the constraints.
+    points: tuple[StudyPoint, ...]  #: Those that were run, in the order of the space; each once, as it was run last.
+    rungs: tuple[RungCount, ...]  #: What was run, in the order of the first cells.
+    sampler: dict[str, Any]  #: The sampler and its fields.
+    #: The resolved study, and the versions of all that took part; JSON-ready.
     provenance: dict[str, Any] = field(factory=dict)
-    complete: bool = True
-    colours: dict[str, str] = field(factory=dict)
-    approximated: str = ""
+    complete: bool = True  #: Whether the sampler came to its end; an interrupt ends a study before.
+    colours: dict[str, str] = field(factory=dict)  #: Of the labels that workloads declare; empty for one that is free.
+    approximated: str = ""  #: Why points are not ``exact``, where nobody has asked for that; empty otherwise.
+    #: How many results came from a store. It differs between runs, so it is not part of the JSON.
     stored: int = field(default=0, metadata={"document": False})
 
     @property

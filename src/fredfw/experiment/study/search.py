@@ -16,8 +16,7 @@ from fredfw.experiment.file.overrides import with_values
 from fredfw.experiment.file.spec import Experiment, plain
 from fredfw.experiment.metrics import METRICS
 from fredfw.experiment.progress import Log, Progress, silent
-from fredfw.experiment.results import Cell, Failure
-from fredfw.experiment.results.runs import shared
+from fredfw.experiment.results import Cell, Failure, shared
 from fredfw.experiment.run.cells import (
     CellRunner,
     CellSpec,

@@ -1,0 +1,596 @@
+"""What simulations return, as plain data for reports, JSON and embedding programs.
+
+First why an iteration takes its time and how sure a comparison is, then results of single simulations, then the matrix.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from enum import StrEnum
+from statistics import fmean, stdev
+from typing import Any
+
+import numpy as np
+from attrs import Factory, asdict, field, fields, frozen
+
+from fredfw.collectives import Schedule
+from fredfw.experiment.document import document
+from fredfw.fabric import Bill, Fabric
+from fredfw.simulation.bounds import Bound
+from fredfw.simulation.demands import Demands
+from fredfw.simulation.record import Timeline
+from fredfw.simulation.sharing import Samples
+from fredfw.typing import FloatArray, IntArray
+from fredfw.workloads import Work
+
+
+@frozen
+class PathStep:
+    """The steps of a critical path whose tasks have the same name but for numbers."""
+
+    name: str  #: Of the tasks; ``#`` for numbers that differ.
+    kind: str  #: ``compute``, the label of a communication, or ``waiting``.
+    count: int  #: How many steps those are, each repetition of a task counted.
+    seconds: float  #: What they take together.
+    alone: float  #: What they would take on a network that carried nothing else, about; at most ``seconds``.
+    algorithm: str = ""  #: What ran, of a communication.
+    ranks: int = 0  #: Of the largest group that communicates, or 0.
+    #: Parts of ``seconds`` by the parameter of the machine that they follow from; see ``CriticalPath``.
+    limits: dict[str, float] = field(factory=dict)
+    #: How many of them began because of what: ``dependency``, ``busy rank``, ``last member`` of a group, or the
+    #: ``beginning`` of the iteration.
+    begins: dict[str, int] = field(factory=dict)
+
+
+@frozen
+class CriticalPath:
+    """From the task that ends last back to the beginning, always to what the task before has waited for.
+
+    All parts are in seconds, the largest first, and add up to ``seconds``.
+    """
+
+    seconds: float  #: Of the iteration.
+    length: int  #: How many spans of the timeline it goes through.
+    steps: tuple[PathStep, ...]  #: What it goes through, with alike ones together.
+    by_kind: dict[str, float]  #: ``compute``, the communication of each label, ``waiting``.
+    #: By the parameter of the machine, named as ``Framework.what_if`` names it: ``compute``, the bandwidth of a tier,
+    #: the latency of links, the times of the transport. Tiers that bound something equally stand together, joined by
+    #: ``and``: one of them alone makes nothing faster. Beside these there are ``rates that no flow may exceed``,
+    #: ``waiting``, and ``network`` where nothing more is known. A communication counts for the links that bound it when
+    #: it is alone; what it takes longer beside others counts for the link of its group that is busiest over the whole
+    #: iteration.
+    by_limit: dict[str, float]
+    #: By the rank that it goes through; it stays on one as long as it can. Keys are numbers of ranks.
+    by_rank: dict[str, float]
+    crowded: float  #: Seconds by which its communication takes longer than alone.
+
+
+@frozen
+class Improvement:
+    """What a better parameter does to the time of one run: as its critical path says, and as another run says.
+
+    A parameter that costs time, such as a latency, is divided; the others are multiplied.
+    """
+
+    parameter: str  #: What is improved.
+    on_path: float  #: Seconds of the critical path that follow from it.
+    #: Per cent of the time per per cent that the parameter is better, as follows from that: -0.5 where one per cent
+    #: takes half a per cent off.
+    estimated_exponent: float
+    exponent: float  #: The same from a run with one per cent.
+    estimated_seconds: float  #: The time with the whole factor if the critical path stayed what it is.
+    seconds: float  #: The time that a run with the whole factor takes.
+
+
+@frozen
+class WhatIf:
+    """What would make one run faster."""
+
+    seconds: float  #: The time as it is.
+    factor: float  #: How many times better each parameter is made, one at a time.
+    improvements: tuple[Improvement, ...]  #: The one that makes it fastest first.
+
+
+@frozen
+class Effect:
+    """What one parameter does to the time of one cell.
+
+    ``exponent`` is d ln(time) / d ln(parameter): -1 where all of the time is inversely proportional to a bandwidth, 1
+    where it is proportional to a latency, 0 where the parameter does not matter.
+    """
+
+    workload: str  # name in the experiment, or the pattern of a collective
+    fabric: str
+    parameter: str
+    seconds: float  # as it is
+    less: float  # seconds with less of the parameter
+    more: float
+    exponent: float
+
+    @property
+    def size(self) -> float:
+        """The larger of the two changes in seconds, by which parameters are ranked."""
+        return max(abs(one - self.seconds) for one in (self.less, self.more))
+
+
+@frozen
+class Interval:
+    """Between which values a speed-up is when any one parameter is changed."""
+
+    workload: str
+    fabric: str
+    speedup: float  # as it is
+    low: float
+    high: float
+    low_by: str  # what was changed then; empty for nothing
+    high_by: str
+
+
+@frozen
+class Flip:
+    """Two fabrics that change places."""
+
+    workload: str
+    faster: str  # the faster fabric, as it is
+    slower: str
+    causes: tuple[str, ...]  # what makes the slower one the faster
+
+
+@frozen
+class Sensitivity:
+    """How far a comparison may be off if machines are."""
+
+    share: float  # of each parameter that was taken away and added, one at a time
+    effects: tuple[Effect, ...]  # by cell, the largest first
+    intervals: tuple[Interval, ...]  # by cell
+    flips: tuple[Flip, ...]  # where a ranking changes
+
+
+# Of a time: runs that are no further apart are equal but for the order of their sums.
+_ROUNDING = 1e-12
+
+
+@frozen
+class Spread:
+    """The iteration times of several runs, in seconds."""
+
+    runs: int  #: How many there are.
+    mean: float  #: Of all.
+    p50: float  #: The median.
+    p99: float  #: What 99 of 100 runs do not exceed, interpolated between runs.
+    standard_error: float  #: Of the mean: the standard deviation of the runs over the root of their number.
+    seconds: tuple[float, ...]  #: Of each run.
+
+    @classmethod
+    def of(cls, seconds: Sequence[float]) -> Spread:
+        """Return what iteration times of two or more runs have in common."""
+        p50, p99 = np.percentile(seconds, [50, 99]).tolist()
+        apart = max(seconds) - min(seconds) > _ROUNDING * max(seconds)
+        error = stdev(seconds) / math.sqrt(len(seconds)) if apart else 0.0
+        return cls(len(seconds), fmean(seconds), p50, p99, error, tuple(seconds))
+
+
+@frozen
+class Throughput:
+    """How much an iteration trains for its time; ``None`` is what is not known.
+
+    ``mfu`` is model FLOPs utilisation: model FLOPs over what all NPUs in use can compute in that time at their peak
+    rate, without ``efficiency``. It is ``None`` too where ``compute_scale`` is below 1: computation is then taken to be
+    faster than that peak rate allows.
+    """
+
+    samples_per_second: float | None = None
+    tokens_per_second: float | None = None
+    mfu: float | None = None
+    npu_time: float | None = None  # NPU-seconds: iteration time multiplied by the NPUs in use
+
+    @classmethod
+    def of(cls, work: Work | None, seconds: float, *, npus: int, peak: float, compute_scale: float) -> Throughput:
+        """Return the throughput of an iteration that takes ``seconds`` on ``npus``, of ``peak`` FLOP/s each."""
+        cost = npus * seconds
+        if work is None or seconds == 0:
+            return cls(npu_time=cost)
+        flops = work.model_flops if compute_scale >= 1 else None
+        return cls(
+            samples_per_second=work.samples / seconds,
+            tokens_per_second=None if work.tokens is None else work.tokens / seconds,
+            mfu=None if flops is None else flops / (cost * peak),
+            npu_time=cost,
+        )
+
+
+@frozen
+class JobResult:
+    """One of several jobs that ran at once; of several runs, times are means."""
+
+    name: str
+    workload: str  # name of the plugin
+    npus: tuple[int, ...]  # numbers of its NPUs; those that have no rank of it, too
+    start: float  # in seconds
+    seconds: float  # from then to its end
+    alone: float  # what it takes on the same NPUs of the fabric that carries nothing else
+    slowdown: float  # ``seconds`` over ``alone``; 1 where it takes no time alone
+    iterations: tuple[float, ...]  # seconds of each
+    breakdown: dict[str, float]  # seconds by cause, mean over its ranks, with its own labels
+    bytes: float  # summed over all links
+    bytes_alone: float  # those that it moves alone
+    memory: dict[str, float] = field(factory=dict)  # bytes one of its NPUs needs, by what they hold
+    work: Work | None = None  # what an iteration trains, where its workload says that
+    throughput: Throughput = field(factory=Throughput)  # of all of its iterations
+    spread: Spread | None = None  # its times in several runs
+
+
+@frozen(eq=False, kw_only=True)
+class CollectiveResult:
+    """One collective on an otherwise idle fabric, in nccl-tests' terms."""
+
+    pattern: str  #: The collective.
+    algorithm: str  #: Name of the algorithm that ran (the chosen one, where ``auto`` was asked for).
+    ranks: int  #: Size of the group.
+    size: float  #: Bytes of the per-rank buffer.
+    duration: float  #: Seconds.
+    algbw: float  #: Size / duration, bytes per second.
+    busbw: float  #: ``algbw`` x the pattern's bus factor, bytes per second.
+    steps: int  #: Repetitions of all phases of the schedule.
+    link_bytes: FloatArray  #: ``(links,)`` bytes that crossed each link.
+    link_utilization: FloatArray  #: ``(links,)`` share of each link's capacity used over the duration.
+    energy: float  #: Joules spent on links.
+    bound: Bound  #: Seconds that no algorithm can do without, all together and part by part.
+    #: With ``auto``: seconds of every algorithm that was simulated to its end, by name.
+    candidates: dict[str, float] = field(factory=dict)
+    #: With ``auto``: seconds that others take at least, from a bound or where they were cut off.
+    slower: dict[str, float] = field(factory=dict)
+    refused: dict[str, str] = field(factory=dict)  #: With ``auto``: why others were not tried.
+    #: Counters of the engine: events, solves, cache hits, waits, splits.
+    statistics: dict[str, int] = field(factory=dict)
+    #: What the fabric's admission counted, for example wavelengths used.
+    figures: dict[str, float] = field(factory=dict)
+    notes: tuple[str, ...] = ()  #: What a reader must know, for example conflicts that the network met.
+    fidelity: str  #: How closely it was simulated.
+    fabric: Fabric  #: Where it ran.
+    group: IntArray  #: ``(ranks,)`` NPU number of each rank.
+    schedule: Schedule  #: What the algorithm ordered.
+    #: By which protocol the transport's library sends, and what chose that; empty where it has none.
+    protocol: str = ""
+
+    @property
+    def bound_ratio(self) -> float:
+        """Duration over the bound: 1 for an algorithm that no other can beat (and where there is nothing to send)."""
+        return self.duration / self.bound.seconds if self.bound.seconds else 1.0
+
+
+@frozen(eq=False)
+class CollectiveSweep:
+    """One collective at one or more sizes."""
+
+    results: tuple[CollectiveResult, ...]  #: One for each size.
+    fabric: Fabric  #: Where they ran.
+    provenance: dict[str, Any]  #: Everything needed to make the numbers again; JSON-ready.
+    missing: tuple[float, ...] = ()  #: The sizes that an interrupt left out.
+    #: What parameters do to the time of each result, if that was asked for.
+    effects: tuple[tuple[Effect, ...], ...] = ()
+
+    @property
+    def average_busbw(self) -> float:
+        """The mean bus bandwidth over all sizes, as nccl-tests print it, in bytes per second."""
+        return sum(one.busbw for one in self.results) / len(self.results)
+
+
+@frozen(eq=False)
+class GraphResult:
+    """One task graph on a fabric."""
+
+    fabric: Fabric
+    timeline: Timeline  #: What happened when; its ``graph`` has the tasks.
+    placement: IntArray  #: ``(ranks,)`` NPU number of each rank.
+    seconds: float  #: Time until the last task has ended.
+    #: Seconds by cause (mean over the ranks): ``compute``, ``bubble``, exposed time by label; empty where it was not
+    #: asked for.
+    breakdown: dict[str, float]
+    bytes_by_cause: dict[str, float]  #: Bytes summed over all links, by label.
+    link_bytes: FloatArray  #: ``(links,)`` bytes that crossed each link.
+    #: ``(links,)`` bytes that crossed each link, by label; they add up to ``link_bytes``.
+    link_bytes_by_label: dict[str, FloatArray]
+    energy: float  #: Joules spent on links.
+    algorithms: dict[str, str]  #: What served each kind of request, for example ``{"mp all-reduce x3": "ring"}``.
+    statistics: dict[str, int]  #: Counters of the engine: events, solves, cache hits, waits, splits.
+    #: What the fabric's admission counted, for example wavelengths used.
+    figures: dict[str, float] = field(factory=dict)
+    notes: tuple[str, ...] = ()  #: What a reader must know, for example which conflicts the network met.
+    #: What each communication asks of the network, for whoever wants to know why it took so long.
+    demands: Demands | None = field(default=None, repr=False)
+    #: What a sharing policy with state has counted over time, for traces.
+    samples: dict[str, Samples] = field(factory=dict, repr=False)
+    #: The times of several runs; then all but the timeline, the figures and the notes is their mean.
+    spread: Spread | None = None
+
+
+@frozen(eq=False)
+class RunResult:
+    """One workload on one fabric: what ``GraphResult`` says of it, and more."""
+
+    workload: str  #: Its name in the experiment.
+    fabric_name: str  #: The fabric's name in the experiment.
+    fabric: Fabric
+    timeline: Timeline
+    placement: Any
+    seconds: float
+    breakdown: dict[str, float]
+    bytes_by_cause: dict[str, float]
+    link_bytes: FloatArray
+    energy: float
+    memory: dict[str, float]  #: Bytes one NPU needs, by what they hold (may be empty).
+    algorithms: dict[str, str]
+    #: The resolved configuration of topology, workload, placement, sharing, NPU, fidelity; plugin versions. Everything
+    #: needed to make the numbers again; JSON-ready.
+    provenance: dict[str, Any]
+    statistics: dict[str, int]
+    figures: dict[str, float] = field(factory=dict)
+    notes: tuple[str, ...] = ()
+    work: Work | None = None  #: What the iteration trains, or ``None`` where the workload does not say.
+    throughput: Throughput = field(factory=Throughput)  #: How much that is for its time.
+    link_bytes_by_label: dict[str, FloatArray] = field(factory=dict)
+    omissions: tuple[str, ...] = ()  #: Those of the notes that say what the workload leaves out.
+    #: Of the labels that the workload declares, in their order; empty for one that is free.
+    colours: dict[str, str] = field(factory=dict)
+    demands: Demands | None = field(default=None, repr=False)
+    critical_path: CriticalPath | None = None  #: What the time follows from, where that was asked for.
+    what_if: WhatIf | None = None  #: What would make it shorter, where that was asked for.
+    bill: Bill | None = None  #: What the network costs, item by item; ``None`` where nothing can be said.
+    samples: dict[str, Samples] = field(factory=dict, repr=False)
+    #: What became of each of several jobs, in the order of the experiment; none where it is a single workload.
+    jobs: tuple[JobResult, ...] = ()
+    spread: Spread | None = None
+
+    @property
+    def cost(self) -> float | None:
+        """Dollars that the network costs, or ``None`` where the price of a part is not known."""
+        return None if self.bill is None else self.bill.dollars
+
+    @property
+    def injection_bandwidth(self) -> float:
+        """Bytes per second that an NPU in use can send to others, mean over them.
+
+        These are its links out, but for those to controllers and memory tiers.
+        """
+        return injection_bandwidth(self.fabric, self.placement)
+
+
+def shared(source: Any, cls: type) -> dict[str, Any]:
+    """Return the fields of ``source`` that ``cls`` has by the same name."""
+    names = {one.name for one in fields(cls)}
+    return {one.name: getattr(source, one.name) for one in fields(type(source)) if one.name in names}
+
+
+def injection_bandwidth(fabric: Fabric, placement: IntArray) -> float:
+    """Return what ``RunResult.injection_bandwidth`` is for ranks on the NPUs numbered ``placement``."""
+    fabric = fabric if fabric.memories is None else fabric.memories.network
+    peers = np.isin(fabric.destinations, fabric.controllers, invert=True)
+    leaving = np.bincount(fabric.sources[peers], weights=fabric.bandwidths[peers], minlength=len(fabric.kinds))
+    return float(leaving[fabric.npus[placement]].mean())
+
+
+@frozen
+class TierLoad:
+    """What the links of one tier carried, in short; ``TierShare`` says more of a run."""
+
+    name: str
+    links: int
+    bandwidth: float  # of each link, bytes per second
+    mean: float  # utilisation over all of them, 0 to 1
+    highest: float  # that of the hottest link
+    hottest: str  # its name
+    bytes_by_label: dict[str, float]  # whose bytes that link carries
+
+
+_MOST_TIERS = 4  # that a cell holds
+
+
+@frozen(eq=False)
+class Cell:
+    """What a comparison needs to know of one run, and a store keeps; the fields are those of ``Row``."""
+
+    workload: str
+    fabric: str
+    seconds: float
+    breakdown: dict[str, float]
+    energy: float
+    figures: dict[str, float]
+    notes: tuple[str, ...]
+    statistics: dict[str, int]
+    provenance: dict[str, Any]
+    placement: tuple[int, ...]  # NPU number of each rank
+    algorithms: dict[str, str]
+    injection_bandwidth: float  # bytes per second that an NPU in use can send to others, mean over them
+    work: Work | None = None
+    omissions: tuple[str, ...] = ()
+    colours: dict[str, str] = field(factory=dict)
+    memory: dict[str, float] = field(factory=dict)
+    throughput: Throughput = field(factory=Throughput)
+    cost: float | None = None
+    tiers: tuple[TierLoad, ...] = ()
+    jobs: tuple[JobResult, ...] = ()
+    spread: Spread | None = None
+
+    @classmethod
+    def of(cls, result: RunResult) -> Cell:
+        """Return the cell that ``result`` is of, without the fabric and what happened on it."""
+        from fredfw.experiment.why import tier_shares  # which needs results
+
+        tiers = tuple(
+            TierLoad(
+                name=tier.name,
+                links=tier.links,
+                bandwidth=tier.bandwidth,
+                mean=tier.mean,
+                highest=tier.hottest.utilization,
+                hottest=tier.hottest.name,
+                bytes_by_label=tier.hottest.bytes_by_label,
+            )
+            for tier in tier_shares(result)[:_MOST_TIERS]
+        )
+        return cls(
+            **shared(result, cls)
+            | {
+                "fabric": result.fabric_name,
+                "placement": tuple(int(npu) for npu in result.placement),
+                "injection_bandwidth": result.injection_bandwidth,
+                "cost": result.cost,
+                "tiers": tiers,
+            }
+        )
+
+
+@frozen(eq=False)
+class Failure:
+    """A cell that has no result; names, templates and settings are as in ``Row``."""
+
+    workload: str
+    fabric: str
+    reason: str  #: Why, as an error says it.
+    infeasible: bool  #: Whether the two do not fit each other; otherwise a model or a plugin failed.
+    key: str | None = None  #: The key of the experiment that it is about, if it is about one.
+    accepted: str | None = None  #: What would fit, if that is known.
+    workload_template: str = field(default=Factory(lambda self: self.workload, takes_self=True))
+    workload_settings: dict[str, Any] = field(factory=dict)
+    fabric_template: str = field(default=Factory(lambda self: self.fabric, takes_self=True))
+    fabric_settings: dict[str, Any] = field(factory=dict)
+    place: int = 0  #: How many rows of the comparison come before it.
+
+    @property
+    def status(self) -> str:
+        """What it is, in a word, where rows with a result have a ``Status``."""
+        return "infeasible" if self.infeasible else "failed"
+
+    @property
+    def told(self) -> str:
+        """The reason with its key and what is accepted, on one line."""
+        where = f"{self.key}: " if self.key else ""
+        accepted = f" (accepted: {self.accepted})" if self.accepted else ""
+        return f"{where}{' '.join(self.reason.split())}{accepted}"
+
+
+class Status(StrEnum):
+    """Where a number comes from."""
+
+    REFERENCE = "reference"
+    """Published by another source."""
+    MEASURED = "measured"
+    """Timed on hardware by another source."""
+    SIMULATED = "simulated"
+    """Nothing was fitted."""
+    CALIBRATED = "calibrated"
+    """The cell that a scalar was fitted to."""
+    PREDICTED = "predicted"
+    """Another cell of a workload that has a fitted scalar."""
+
+
+@frozen
+class Row:
+    """One cell of a comparison: a workload on a fabric."""
+
+    workload: str  #: Name in the experiment.
+    fabric: str  #: Name in the experiment.
+    baseline: str  #: The fabric that the speed-up is over.
+    seconds: float  #: Iteration time.
+    #: Over the baseline: how many times shorter the iteration is than that of ``baseline_workload`` on ``baseline``;
+    #: ``None`` where that has no result.
+    speedup: float | None
+    reference_speedup: float | None  #: The published value, or ``None``.
+    reference_source: str | None  #: Where that was published, or ``None``.
+    status: Status  #: Where ``seconds`` and ``speedup`` come from.
+    breakdown: dict[str, float]  #: Seconds by cause; they add up to ``seconds``.
+    npus: int  #: How many NPUs are in use.
+    #: What served each kind of request, for example ``{"mp all-reduce x3": "ring"}``.
+    algorithms: dict[str, str] = field(factory=dict)
+    compute_scale: float = 1.0  #: Factor between the compute times used and the roofline.
+    fidelity: str = "exact"  #: How it was simulated.
+    energy: float = 0.0  #: Joules spent on links.
+    #: What the fabric's admission counted, for example wavelengths used.
+    figures: dict[str, float] = field(factory=dict)
+    notes: tuple[str, ...] = ()  #: What a reader must know.
+    work: Work | None = None  #: What the iteration trains, or ``None`` where the workload does not say.
+    throughput: Throughput = field(factory=Throughput)  #: How much that is for its time.
+    #: The workload that the speed-up is over; the row's own by default.
+    baseline_workload: str = field(default=Factory(lambda self: self.workload, takes_self=True))
+    #: Name of the workload's table in the experiment; differs from ``workload`` in a sweep.
+    workload_template: str = field(default=Factory(lambda self: self.workload, takes_self=True))
+    workload_settings: dict[str, Any] = field(factory=dict)  #: The swept fields of the workload, as written.
+    #: Name of the fabric's table in the experiment, likewise.
+    fabric_template: str = field(default=Factory(lambda self: self.fabric, takes_self=True))
+    fabric_settings: dict[str, Any] = field(factory=dict)  #: The swept fields of the fabric, as written.
+    omissions: tuple[str, ...] = ()  #: Those of the notes that say what the workload leaves out.
+    #: Of the labels that the workload declares, in their order; empty for one that is free.
+    colours: dict[str, str] = field(factory=dict)
+    memory: dict[str, float] = field(factory=dict)  #: Bytes one NPU needs, by what they hold (may be empty).
+    cost: float | None = None  #: Dollars of the network, if they are known.
+    tiers: tuple[TierLoad, ...] = ()  #: What its busiest tiers carried, the one with the hottest link first.
+    #: What became of each of several jobs, in the order of the experiment; none where it is a single workload.
+    jobs: tuple[JobResult, ...] = ()
+    spread: Spread | None = None  #: The times of several runs, whose mean ``seconds`` is.
+
+
+@frozen
+class SavingGroup:
+    """The mean of 1 - T_of / T_over over some pairs of cells."""
+
+    at: dict[str, Any]  # the values of the swept fields that make the group, as written
+    saving: float  # a share of the time; below 0 where more time is needed
+    lowest: float  # of all pairs
+    highest: float
+    pairs: int  # how many there are
+    reference: float | None = None  # the published value
+    reference_source: str | None = None
+
+
+@frozen
+class SavingClaim:
+    """A published saving whose author does not say for which group.
+
+    Of a saving by one field, ``between`` has the neighbouring values between which the mean passes the published one.
+    """
+
+    saving: float
+    source: str
+    between: tuple[tuple[Any, Any], ...] = ()
+
+
+@frozen
+class Saving:
+    """The time that some fabrics save over others."""
+
+    name: str
+    of: str  # name or template of the fabrics that save time
+    over: str  # name or template of those they are compared with
+    workloads: tuple[str, ...]  # names
+    part: str | None  # the label whose exposed time is compared; ``None`` for the whole iteration
+    by: tuple[str, ...]  # the swept fields that make groups: none, one or two
+    groups: tuple[SavingGroup, ...]  # in the order of the experiment
+    claims: tuple[SavingClaim, ...] = ()  # published values that are of no group
+
+
+@frozen(eq=False)
+class Comparison:
+    """The matrix of an experiment file."""
+
+    title: str  #: From the experiment.
+    baseline: str  #: Fabric that speed-ups refer to where a row names no other, as written.
+    rows: tuple[Row, ...]  #: One per workload and fabric, workload by workload.
+    savings: tuple[Saving, ...] = ()  #: What is compared over many cells.
+    #: The resolved experiment, plugin names and versions, fidelity; JSON-ready.
+    provenance: dict[str, Any] = field(factory=dict)
+    statistics: dict[str, int] = field(factory=dict)  #: Counters of the engine over all runs.
+    approximated: str = ""  #: Why the cells are not ``exact``, where nobody has asked for that; empty otherwise.
+    #: The cells (workload, fabric) that an interrupt left out; then savings that need them are left out too.
+    missing: tuple[tuple[str, str], ...] = ()
+    sensitivity: Sensitivity | None = None  #: How far it may be off, if that was asked for.
+    failures: tuple[Failure, ...] = ()  #: The cells that have no result, in the order of the experiment.
+    stored: int = 0  #: How many cells came from a store. It differs between runs, so it is not part of the JSON.
+
+    def to_json(self) -> str:
+        """Return the whole comparison as JSON text: title, rows, savings, provenance and all else."""
+        missing = [{"workload": workload, "fabric": fabric} for workload, fabric in self.missing]
+        content = {**asdict(self), "missing": missing}
+        del content["stored"]
+        return document("comparison", content)
