@@ -24,7 +24,7 @@ from fredfw.experiment.matrix import calibration, comparison, merge, sensitivity
 from fredfw.experiment.naming import listed
 from fredfw.experiment.progress import Log, Progress, silent
 from fredfw.experiment.results import Cell, CollectiveResult, Comparison, Effect, GraphResult, RunResult, WhatIf
-from fredfw.experiment.run.cells import SpecWriter, keep, refused, workers
+from fredfw.experiment.run.cells import Means, SpecWriter, keep, refused, workers
 from fredfw.experiment.store import Store, opened
 from fredfw.experiment.why import critical_path
 from fredfw.fabric import Fabric, Topology
@@ -381,10 +381,9 @@ class Framework:
         if result is None:
             result = self.run(matrix, workload=workload, fabric=fabric, fidelity=fidelity)
         matrix = matrix.select(fabrics=[result.fabric_name], workloads=[result.workload])
-        how: dict[str, Any] = {"fidelity": result.provenance["fidelity"], "progress": progress, "log": self._log}
-        with self._hooked(matrix), opened(store) as kept, workers(jobs, executor, self.plugins) as others:
-            how |= {"cells": [(result.workload, result.fabric_name)], "store": kept, "workers": others}
-            run = partial(sensitivities.simulate, matrix, self.plugins, **how)
+        cells, used = [(result.workload, result.fabric_name)], result.provenance["fidelity"]
+        with self._hooked(matrix), self._means(store, jobs, executor, progress) as means:
+            run = partial(sensitivities.simulate, matrix, means, cells=cells, fidelity=used)
             return sensitivities.of_run(matrix, critical_path(result), factor, run)
 
     def compare(
@@ -418,15 +417,12 @@ class Framework:
         share = None if sensitivity is None else sensitivities.check_share(sensitivity)
         matrix = self._matrix(experiment)
         matrix.check_matrix()
-        with self._hooked(matrix), opened(store) as cells, workers(jobs, executor, self.plugins) as others:
-            how: dict[str, Any] = {"store": cells, "workers": others, "progress": progress, "log": self._log}
-            found = comparison.compare(matrix, self.plugins, fidelity=fidelity, strict=strict, **how)
+        with self._hooked(matrix), self._means(store, jobs, executor, progress) as means:
+            found = comparison.compare(matrix, means, fidelity=fidelity, strict=strict)
             if share is None:
                 return found
             known = {(row.workload, row.fabric) for row in found.rows}
-            run = partial(
-                sensitivities.simulate, matrix, self.plugins, cells=known, fidelity=found.rows[0].fidelity, **how
-            )
+            run = partial(sensitivities.simulate, matrix, means, cells=known, fidelity=found.rows[0].fidelity)
             return evolve(found, sensitivity=sensitivities.of_comparison(matrix, found, share, run))
 
     def load_study(
@@ -466,9 +462,8 @@ class Framework:
         elif values:
             raise InputError("the experiment is read already", key="values", accepted="the values of load_experiment")
         known = called(fidelity, FIDELITIES)
-        how: dict[str, Any] = {"fidelity": None if known is None else Choice(known), "progress": progress}
-        with opened(store) as cells, workers(jobs, executor, self.plugins) as others:
-            return search(experiment, self.plugins, store=cells, workers=others, log=self._log, **how)
+        with self._means(store, jobs, executor, progress) as means:
+            return search(experiment, means, None if known is None else Choice(known))
 
     def collective_sensitivity(
         self, fabric: Fabric, pattern: str, *, size: float | str, share: float = 0.2, **given: Any
@@ -565,6 +560,17 @@ class Framework:
             fabrics=None if fabric is None else [fabric],
             workloads=None if workload is None else [workload],
         )
+
+    @contextmanager
+    def _means(
+        self,
+        store: Store | str | Path | None,
+        jobs: int,
+        executor: Executor | str | None,
+        progress: Progress | None,
+    ) -> Iterator[Means]:
+        with opened(store) as cells, workers(jobs, executor, self.plugins) as others:
+            yield Means(self.plugins, cells, others, progress, self._log)
 
     @contextmanager
     def _hooked(self, experiment: Experiment) -> Iterator[None]:

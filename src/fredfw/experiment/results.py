@@ -590,7 +590,7 @@ class Comparison:
 
     def to_json(self) -> str:
         """Return the whole comparison as JSON text: title, rows, savings, provenance and all else."""
-        missing = [{"workload": workload, "fabric": fabric} for workload, fabric in self.missing]
-        content = {**asdict(self), "missing": missing}
+        content = asdict(self)
+        content["missing"] = [{"workload": workload, "fabric": fabric} for workload, fabric in self.missing]
         del content["stored"]
         return document("comparison", content)

@@ -19,6 +19,7 @@ from fredfw.errors import InputError, PluginError, SimulationError, UnsupportedE
 from fredfw.experiment.cell.variation import ALPHAS, LATENCY, ScaledTransport, Variation, parameters, varied
 from fredfw.experiment.matrix.sensitivity import simulate
 from fredfw.experiment.results import Cell, Failure, Sensitivity
+from fredfw.experiment.run.cells import Means
 from fredfw.experiment.store import Store
 
 FRAMEWORK = Framework()
@@ -243,7 +244,7 @@ def test_a_variation_that_cannot_be_run_is_named() -> None:
     cells = {("work", "one")}
     gone = Variation("one", "bandwidth of nothing", 2.0)
     with pytest.raises(SimulationError, match=r"^work on one, bandwidth of nothing of one"):
-        simulate(matrix, FRAMEWORK.plugins, [gone], cells=cells, fidelity="exact")
+        simulate(matrix, Means(FRAMEWORK.plugins), [gone], cells=cells, fidelity="exact")
 
 
 @frozen

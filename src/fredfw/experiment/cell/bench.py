@@ -299,7 +299,7 @@ def over(once: Callable[[int], GraphResult], runs: int) -> GraphResult:
     return evolve(
         first,
         seconds=found.mean,
-        breakdown=_means(parts),
+        breakdown={cause: fmean(one[cause] for one in parts) for cause in first.breakdown},
         energy=fmean(energies),
         link_bytes=sum(by_label.values(), np.zeros_like(first.link_bytes)),
         link_bytes_by_label=by_label,
@@ -313,27 +313,7 @@ def _told(seconds: float) -> str:
     return render(seconds, Unit.SECONDS, 4)
 
 
-def _means(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    return {cause: fmean(one[cause] for one in parts) for cause in parts[0]}
-
-
-class Kept:
-    """Fabrics and graphs that cells of several experiments share: those that were used last."""
-
-    def __init__(self) -> None:
-        self._benches = _Latest[Bench](_FABRICS_KEPT, lambda _: 1)
-        self._graphs = _Latest[TaskGraph](_TASKS_KEPT, len)
-
-    def bench(self, environment: str, what: object, build: Callable[[], Bench]) -> Bench:
-        """Return the fabric of what is written in ``what``, JSON-ready, in ``environment``."""
-        return self._benches.get(json.dumps([environment, what]), build)
-
-    def graph(self, environment: str, what: object, build: Callable[[], TaskGraph]) -> TaskGraph:
-        """Return the graph, likewise."""
-        return self._graphs.get(json.dumps([environment, what]), build)
-
-
-class _Latest(Generic[_T]):
+class Latest(Generic[_T]):
     """The values that were asked for last, whose sizes add up to at most ``room``; the last one always."""
 
     def __init__(self, room: int, size: Callable[[_T], int]) -> None:
@@ -341,7 +321,9 @@ class _Latest(Generic[_T]):
         self._size = size
         self._values: OrderedDict[str, _T] = OrderedDict()
 
-    def get(self, key: str, make: Callable[[], _T]) -> _T:
+    def get(self, environment: str, what: object, make: Callable[[], _T]) -> _T:
+        """Return the value of what is written in ``what``, JSON-ready, in ``environment``."""
+        key = json.dumps([environment, what])
         if key not in self._values:
             self._values[key] = made = make()
             self._room -= self._size(made)
@@ -350,6 +332,14 @@ class _Latest(Generic[_T]):
                 self._room += self._size(oldest)
         self._values.move_to_end(key)
         return self._values[key]
+
+
+class Kept:
+    """Fabrics and graphs that cells of several experiments share: those that were used last."""
+
+    def __init__(self) -> None:
+        self.benches = Latest[Bench](_FABRICS_KEPT, lambda _: 1)
+        self.graphs = Latest[TaskGraph](_TASKS_KEPT, len)
 
 
 def _check_account(name: str, parts: Mapping[str, FloatArray], duration: float) -> None:

@@ -361,7 +361,7 @@ class Runner:
         if spec.name not in self._bench:
             kept = self._kept
             what = spec.name, spec.written
-            self._bench[spec.name] = build() if kept is None else kept.bench(self._environment, what, build)
+            self._bench[spec.name] = build() if kept is None else kept.benches.get(self._environment, what, build)
         return self._bench[spec.name]
 
     def _bill(self, spec: FabricSpec) -> Bill | None:
@@ -379,7 +379,7 @@ class Runner:
         if key not in self._graphs:
             kept = self._kept
             what = spec.written, attrs.asdict(alike), workers
-            self._graphs[key] = build() if kept is None else kept.graph(self._environment, what, build)
+            self._graphs[key] = build() if kept is None else kept.graphs.get(self._environment, what, build)
         return self._graphs[key]
 
     def _provenance(self, workload: WorkloadSpec, fabric: FabricSpec, cell: _Cell, fidelity: str) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
@@ -26,12 +25,9 @@ from fredfw.experiment.file.spec import (
     covered,
     error_of,
 )
-from fredfw.experiment.progress import Log, Progress, silent
 from fredfw.experiment.results import Cell, Comparison, Failure, Row, Saving, SavingClaim, SavingGroup, Status, shared
-from fredfw.experiment.run.cells import InProcess, Outcome, SpecWriter, Workers, choose, evaluate, refused, stored
-from fredfw.experiment.store import Store
+from fredfw.experiment.run.cells import InProcess, Means, Outcome, SpecWriter, choose, refused, stored
 from fredfw.fidelities import EXACT
-from fredfw.plugin.manager import PluginManager
 from fredfw.simulation.fidelity import Choice
 from fredfw.units import counted
 from fredfw.workloads import Work
@@ -44,17 +40,7 @@ _STILL_FITS = 0.0005
 _COMPARABLE = 2.0 * (1 + 1e-9)
 
 
-def compare(
-    experiment: Experiment,
-    plugins: PluginManager,
-    *,
-    fidelity: str | None = None,
-    strict: bool = False,
-    store: Store | None = None,
-    workers: Workers | None = None,
-    progress: Progress | None = None,
-    log: Log = silent,
-) -> Comparison:
+def compare(experiment: Experiment, means: Means, *, fidelity: str | None = None, strict: bool = False) -> Comparison:
     """Run every cell of ``experiment``; one that cannot be run costs no other.
 
     All cells have one fidelity, see ``choose``. A fabric runs after those that its speed-ups refer to, so
@@ -68,27 +54,26 @@ def compare(
     cells = [(row, column) for column in _baselines_first(experiment) for row in experiment.workloads]
     unfit = {(row.name, column.name): error_of(row, column) for row, column in cells}
     wanted = [(row, column) for row, column in cells if unfit[row.name, column.name] is None]
-    here = InProcess(experiment, plugins, log, progress, len(cells))
-    writer = SpecWriter(plugins)
+    here = InProcess(experiment, means.plugins, means.log, means.progress, len(cells))
+    writer = SpecWriter(means.plugins)
     asked = fidelity or experiment.fidelity
     specs = [writer.spec(experiment, *one, asked or EXACT) for one in wanted]
-    known = stored(store, specs)
-    if workers is None:
+    known = stored(means.store, specs)
+    if means.workers is None:
         here.check({(one.workload, one.fabric): found for one, found in zip(specs, known, strict=True)}, strict=strict)
-    choice = choose(specs, (workers or here).transfers, known) if asked is None else Choice(asked)
+    choice = choose(specs, (means.workers or here).transfers, known) if asked is None else Choice(asked)
     specs = [one.with_fidelity(choice.fidelity) for one in specs]
     found: dict[tuple[str, str], Cell] = {}
     failures = {key: refused(*key, error) for key, error in unfit.items() if error is not None}
-    before = 0 if store is None else store.hits
+    before = means.hits
 
     def comparison(*, interrupted: bool = False) -> Comparison:
         shown = _finished(experiment, found, failures) if interrupted else found
         counters = [cell.statistics for cell in found.values()]
-        result = assemble(experiment, shown, counters, choice.reason, failures)
-        return result if store is None else evolve(result, stored=store.hits - before)
+        return assemble(experiment, shown, counters, choice.reason, failures, stored=means.hits - before)
 
     try:
-        with closing(evaluate(specs, here.run, store=store, workers=workers, progress=here.step)) as outcomes:
+        with means.outcomes(specs, here.run, here.step) as outcomes:
             for number, one in outcomes:
                 row, column = wanted[number]
                 outcome = comparable(one)
@@ -105,7 +90,7 @@ def compare(
         raise Interrupted(comparison(interrupted=True)) from None
     if not found:
         raise here.error(next(iter(failures.values())))
-    if workers is not None:
+    if means.workers is not None:
         check_causes(experiment, {key: cell.breakdown for key, cell in found.items()})
     return comparison()
 
@@ -136,6 +121,7 @@ def assemble(
     counters: Iterable[Mapping[str, int]],
     approximated: str = "",
     failures: Mapping[tuple[str, str], Failure] = MappingProxyType({}),
+    stored: int = 0,
 ) -> Comparison:
     """Return what the comparison of ``cells`` shows; ``counters`` are those of all simulations."""
     references = {(one.workload, one.fabric): one for one in outline.references}
@@ -195,6 +181,7 @@ def assemble(
         approximated=approximated,
         missing=tuple(missing),
         failures=tuple(failed),
+        stored=stored,
     )
 
 

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from fredfw.errors import FredfwError, InputError, PluginError, SimulationError
 from fredfw.experiment.cell.variation import ALL, ALPHAS, BANDWIDTH, COMPUTE, LATENCY, Variation, parameters, varied
 from fredfw.experiment.file.spec import Experiment, FabricSpec
-from fredfw.experiment.progress import Log, Progress, silent
 from fredfw.experiment.results import (
     Cell,
     CollectiveResult,
@@ -22,11 +21,9 @@ from fredfw.experiment.results import (
     Sensitivity,
     WhatIf,
 )
-from fredfw.experiment.run.cells import InProcess, SpecWriter, Workers, evaluate
-from fredfw.experiment.store import Store
+from fredfw.experiment.run.cells import InProcess, Means, SpecWriter
 from fredfw.fabric import Fabric, with_memories
 from fredfw.plugin.answers import built
-from fredfw.plugin.manager import PluginManager
 
 # What makes no difference is told apart from rounding.
 _EXACT = 1e-9
@@ -54,18 +51,14 @@ def check_factor(factor: float, *, key: str = "factor") -> float:
 
 def simulate(
     experiment: Experiment,
-    plugins: PluginManager,
+    means: Means,
     variations: Sequence[Variation],
     *,
     cells: Collection[tuple[str, str]],
     fidelity: str,
-    store: Store | None = None,
-    workers: Workers | None = None,
-    progress: Progress | None = None,
-    log: Log = silent,
 ) -> list[Seconds]:
     """Return for each variation the iteration times of those of ``cells`` that it concerns; raises where one fails."""
-    writer = SpecWriter(plugins)
+    writer = SpecWriter(means.plugins)
     nominal = [
         writer.spec(experiment, row, column, fidelity)
         for column in experiment.fabrics
@@ -80,15 +73,16 @@ def simulate(
         if variation.fabric in (None, spec.fabric)
     ]
     found: list[dict[tuple[str, str], float]] = [{} for _ in variations]
-    run = InProcess(experiment, plugins, log).run
-    for place, result in evaluate([spec for _, spec in specs], run, store=store, workers=workers, progress=progress):
-        number, spec = specs[place]
-        if not isinstance(result, Cell):
-            message = f"{spec}: {result.reason}"
-            if result.infeasible:
-                raise InputError(message, file=experiment.file, key=result.key, accepted=result.accepted)
-            raise SimulationError(message)
-        found[number][spec.workload, spec.fabric] = result.seconds
+    run = InProcess(experiment, means.plugins, means.log).run
+    with means.outcomes([spec for _, spec in specs], run, means.progress) as outcomes:
+        for place, result in outcomes:
+            number, spec = specs[place]
+            if not isinstance(result, Cell):
+                message = f"{spec}: {result.reason}"
+                if result.infeasible:
+                    raise InputError(message, file=experiment.file, key=result.key, accepted=result.accepted)
+                raise SimulationError(message)
+            found[number][spec.workload, spec.fabric] = result.seconds
     return list(found)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import cache, partial
 from pathlib import Path
 from queue import SimpleQueue
@@ -30,7 +30,7 @@ from fredfw.experiment.file.spec import (
     WorkloadSpec,
     error_of,
 )
-from fredfw.experiment.progress import Log, Progress
+from fredfw.experiment.progress import Log, Progress, silent
 from fredfw.experiment.results import Cell, Failure, RunResult
 from fredfw.experiment.store import Store
 from fredfw.fidelities import COMPRESSED, ESTIMATE
@@ -252,6 +252,28 @@ def workers(jobs: int, executor: Executor | str | None, plugins: PluginManager) 
     opened = processes(jobs) if executor is None else connect(executor)
     with opened as found:
         yield Workers(found, jobs if executor is None else _MANY, setup)
+
+
+@frozen(eq=False)
+class Means:
+    """What the cells of an experiment are run with."""
+
+    plugins: PluginManager
+    store: Store | None = None  # has cells of earlier runs, and takes those of this one
+    workers: Workers | None = None  # where this process does not run them itself
+    progress: Progress | None = None
+    log: Log = silent
+
+    @property
+    def hits(self) -> int:
+        """How many cells have come from the store."""
+        return 0 if self.store is None else self.store.hits
+
+    def outcomes(
+        self, specs: Sequence[CellSpec], run: Callable[[CellSpec], Outcome], progress: Progress | None
+    ) -> closing[Generator[tuple[int, Outcome], None, None]]:
+        """Give what ``evaluate`` yields for ``specs``; ``progress`` is told of them."""
+        return closing(evaluate(specs, run, store=self.store, workers=self.workers, progress=progress))
 
 
 def evaluate(

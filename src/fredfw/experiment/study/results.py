@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from attrs import asdict, field, fields, frozen
+from attrs import asdict, field, frozen
 
 from fredfw.experiment.document import document
 from fredfw.experiment.results import TierLoad
@@ -84,7 +84,7 @@ class StudyResult:
     colours: dict[str, str] = field(factory=dict)  #: Of the labels that workloads declare; empty for one that is free.
     approximated: str = ""  #: Why points are not ``exact``, where nobody has asked for that; empty otherwise.
     #: How many results came from a store. It differs between runs, so it is not part of the JSON.
-    stored: int = field(default=0, metadata={"document": False})
+    stored: int = 0
 
     @property
     def best(self) -> tuple[StudyPoint, ...]:
@@ -109,5 +109,6 @@ class StudyResult:
 
     def to_json(self) -> str:
         """Return the whole study as JSON text: all points, counts and provenance."""
-        left_out = {one.name for one in fields(StudyResult) if not one.metadata.get("document", True)}
-        return document("study", {key: value for key, value in asdict(self).items() if key not in left_out})
+        content = asdict(self)
+        del content["stored"]
+        return document("study", content)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from statistics import median
 from typing import Any
 
@@ -15,20 +14,18 @@ from fredfw.experiment.file import reading
 from fredfw.experiment.file.overrides import with_values
 from fredfw.experiment.file.spec import Experiment, plain
 from fredfw.experiment.metrics import METRICS
-from fredfw.experiment.progress import Log, Progress, silent
+from fredfw.experiment.progress import Progress
 from fredfw.experiment.results import Cell, Failure, shared
 from fredfw.experiment.run.cells import (
     CellRunner,
     CellSpec,
+    Means,
     Outcome,
     SpecWriter,
-    Workers,
     choose,
-    evaluate,
     refused,
     stored,
 )
-from fredfw.experiment.store import Store
 from fredfw.experiment.study import samplers
 from fredfw.experiment.study.reading import Study
 from fredfw.experiment.study.results import Objective, RungCount, RungError, StudyPoint, StudyResult
@@ -40,16 +37,7 @@ from fredfw.simulation.fidelity import Choice
 from fredfw.units import Unit, render
 
 
-def search(
-    experiment: Experiment,
-    plugins: PluginManager,
-    *,
-    store: Store | None = None,
-    workers: Workers | None = None,
-    progress: Progress | None = None,
-    log: Log = silent,
-    fidelity: Choice | None = None,
-) -> StudyResult:
+def search(experiment: Experiment, means: Means, fidelity: Choice | None = None) -> StudyResult:
     """Search the space of ``experiment``; a point that cannot be run costs no other."""
     study, sampler = experiment.study, experiment.sampler
     if study is None or sampler is None:
@@ -60,13 +48,14 @@ def search(
         points.check()
         space = search_space(points, study.objectives)
     running = samplers.start(sampler, space)
-    here = CellRunner(plugins)
-    before = 0 if store is None else store.hits
-    found = _Progress(experiment, study, points, plugins, fidelity or Choice(experiment.fidelity or EXACT))
+    here = CellRunner(means.plugins)
+    before = means.hits
+    found = _Progress(experiment, study, points, means.plugins, fidelity or Choice(experiment.fidelity or EXACT))
     try:
         while asked := samplers.ask(running, space):
             wanted = [one for one in dict.fromkeys(asked) if one not in found.outcomes]
-            log("points asked for", points=len(asked), new=len(wanted), rungs=sorted({str(one.rung) for one in asked}))
+            rungs = sorted({str(one.rung) for one in asked})
+            means.log("points asked for", points=len(asked), new=len(wanted), rungs=rungs)
             cells: list[tuple[Trial, CellSpec]] = []
             for one in wanted:
                 spec = found.spec(one)
@@ -76,21 +65,20 @@ def search(
                     cells.append((one, spec))
             if fidelity is None and experiment.fidelity is None:
                 default = [spec for one, spec in cells if one.rung is None or study.rung(one.rung).fidelity is None]
-                choice = choose(default, (workers or here).transfers, stored(store, default))
+                choice = choose(default, (means.workers or here).transfers, stored(means.store, default))
                 if choice.fidelity != EXACT:  # all of them, also those that have been run
-                    given: dict[str, Any] = {"store": store, "workers": workers, "progress": progress, "log": log}
-                    return search(experiment, plugins, fidelity=choice, **given)
-            step = progress and _after(progress, len(found.outcomes))
+                    return search(experiment, means, choice)
+            step = means.progress and _after(means.progress, len(found.outcomes))
             specs = [spec for _, spec in cells]
-            with closing(evaluate(specs, here.run, store=store, workers=workers, progress=step)) as outcomes:
+            with means.outcomes(specs, here.run, step) as outcomes:
                 for number, outcome in outcomes:
                     found.add(cells[number][0], outcome)
             samplers.tell(running, [found.told(one) for one in asked])
     except KeyboardInterrupt:
         if not found.outcomes:
             raise
-        raise Interrupted(found.result(complete=False, stored=store.hits - before if store else 0)) from None
-    return found.result(complete=True, stored=store.hits - before if store else 0)
+        raise Interrupted(found.result(complete=False, stored=means.hits - before)) from None
+    return found.result(complete=True, stored=means.hits - before)
 
 
 def search_space(space: Space, objectives: Sequence[Objective]) -> SearchSpace:
@@ -192,9 +180,7 @@ class _Progress:
         losses = [_losses(one.metrics, study.objectives) for one in ranked]
         ranks = dict(zip((one.number for one in ranked), samplers.fronts(losses), strict=True))
         cells = [one for one in self.outcomes.values() if isinstance(one, Cell)]
-        versions = dict(
-            sorted({name: one for cell in cells for name, one in cell.provenance["versions"].items()}.items())
-        )
+        versions = {name: one for cell in cells for name, one in cell.provenance["versions"].items()}
         return StudyResult(
             title=self.experiment.title,
             names=tuple(one.name for one in study.dimensions),
