@@ -3,20 +3,20 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import numpy as np
 import pytest
-from rich.console import Console
+from experiments import FRAMEWORK, compare, refused, run as run_tables
+from showing import printed, words
 
-from fredfw import Framework
 from fredfw.errors import DeadlockError, InputError
 from fredfw.experiment.file.spec import Experiment
 from fredfw.experiment.jobs import Arrivals, Job, Jobs
-from fredfw.experiment.results import Cell, Comparison, GraphResult, JobResult, RunResult
+from fredfw.experiment.results import Cell, GraphResult, JobResult, RunResult
 from fredfw.experiment.why import critical_path
 from fredfw.fidelities import SIMULATED
 from fredfw.report.comparison import comparison_report
@@ -25,7 +25,6 @@ from fredfw.report.runs import run_report
 from fredfw.report.trace import trace_to_json
 from fredfw.workloads import System
 
-FRAMEWORK = Framework()
 # A line of four NPUs whose links carry 1 GB/s, in no time: 1 GB takes a second.
 LINE = {"topology": {"name": "mesh2d", "rows": 1, "columns": 4, "link_bandwidth": "1 GB/s", "link_latency": "0 ns"}}
 TREE = {
@@ -72,16 +71,8 @@ def tables(*jobs: dict[str, Any], fabric: object = LINE, variation: object = Non
     return {"fabrics": {"net": fabric}, "workloads": {"both": {"jobs": list(jobs), **row}}, **varied}
 
 
-def run_tables(content: dict[str, Any], fidelity: str | None = None) -> RunResult:
-    return FRAMEWORK.run(FRAMEWORK.load_experiment(content), fidelity=fidelity)
-
-
 def run(*jobs: dict[str, Any], fidelity: str | None = None, **given: Any) -> RunResult:
-    return run_tables(tables(*jobs, **given), fidelity)
-
-
-def compare(content: dict[str, Any], **options: Any) -> Comparison:
-    return FRAMEWORK.compare(FRAMEWORK.load_experiment(content), **options)
+    return run_tables(tables(*jobs, **given), fidelity=fidelity)
 
 
 def by_name(result: RunResult) -> dict[str, JobResult]:
@@ -318,29 +309,21 @@ def test_the_path_and_the_trace_of_jobs_show_the_wait_for_a_start() -> None:
     assert {"waiting", "waiting wait: start of b"} <= names
 
 
-def printed(report: Iterable[Any]) -> list[str]:
-    console = Console(width=200, record=True, file=io.StringIO())
-    for part in report:
-        console.print(part)
-    return console.export_text().splitlines()
-
-
 def test_reports_have_a_row_for_each_job() -> None:
     comparison, result = compare(LATER), run_tables(LATER)
     (line,) = csv.DictReader(io.StringIO(comparison_to_csv(comparison)))
     assert (float(line["job.a.seconds"]), float(line["job.b.slowdown"])) == pytest.approx((1.5, 1.5))
     assert float(line["job.b.start"]) == 0.5
     assert [one["name"] for one in json.loads(run_to_json(result))["jobs"]] == ["a", "b"]
-    lines = printed([*run_report(result), *comparison_report(comparison)])
-    assert ["b", "2", "0.500", "1.500", "1.000", "1.500", "1", "-", "-", "1.500", "2", "GB"] in map(str.split, lines)
-    for text in ("all jobs: 2 s on 4 NPUs", "slowdown: time of a job over that on the same NPUs"):
-        assert any(text in one for one in lines)
+    text = printed([*run_report(result), *comparison_report(comparison)], 200)
+    assert ["b", "2", "0.500", "1.500", "1.000", "1.500", "1", "-", "-", "1.500", "2", "GB"] in words(text)
+    for told in ("all jobs: 2 s on 4 NPUs", "slowdown: time of a job over that on the same NPUs"):
+        assert told in text
 
 
 def test_errors_say_of_which_job_they_are() -> None:
-    with pytest.raises(InputError) as caught:
+    with refused("workloads.both.jobs[0].workload"):
         run_tables({**tables(job("a", 8, TRAINING), fabric=TREE), "npu": {"memory": "1 kB"}})
-    assert caught.value.key == "workloads.both.jobs[0].workload"
 
 
 @pytest.mark.parametrize(
@@ -371,11 +354,8 @@ def test_errors_say_of_which_job_they_are() -> None:
 def test_bad_input_is_refused_with_its_key(
     jobs: list[dict[str, Any]], row: dict[str, Any], key: str, message: str
 ) -> None:
-    with pytest.raises(InputError) as caught:
+    with refused(f"workloads.both.{key}", message):
         run(*jobs, **row)
-    assert caught.value.key == f"workloads.both.{key}"
-    assert message in caught.value.message
-    assert caught.value.accepted
 
 
 @pytest.fixture
@@ -387,16 +367,14 @@ def simulated_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_jobs_are_not_estimated() -> None:
-    with pytest.raises(InputError, match="what jobs do to each other") as caught:
+    with refused("workloads.both.jobs", "what jobs do to each other"):
         compare(tables(job("a", [0, 2]), job("b", [1, 3])), fidelity="estimate")
-    assert caught.value.key == "workloads.both.jobs"
 
 
 def test_keys_of_jobs_need_jobs() -> None:
     workloads = {"w": {"workload": "microbenchmark", "job_seed": 1}}
-    with pytest.raises(InputError, match="there are no jobs") as caught:
+    with refused("workloads.w.job_seed", "there are no jobs"):
         FRAMEWORK.outline({"fabrics": {"net": LINE}, "workloads": workloads})
-    assert caught.value.key == "workloads.w.job_seed"
 
 
 def test_jobs_that_need_nothing_of_a_pool_take_no_part_of_it() -> None:
@@ -582,8 +560,8 @@ def test_reports_have_the_spread_of_each_job_from_a_store_too(tmp_path: Path) ->
     (row,) = comparison.rows
     assert compare(content, store=tmp_path / "store").rows[0].jobs == row.jobs
     (line,) = csv.DictReader(io.StringIO(comparison_to_csv(comparison)))
-    words = map(str.split, printed(comparison_report(comparison)))
-    (heads,) = (one for one in words if one[:3] == ["workload", "fabric", "job"])
+    lines = words(printed(comparison_report(comparison), 200))
+    (heads,) = (one for one in lines if one[:3] == ["workload", "fabric", "job"])
     assert {"P50", "P99"} <= set(heads)
     for one in row.jobs:
         assert one.spread is not None
@@ -622,6 +600,5 @@ def test_links_fail_at_random_under_jobs() -> None:
 )
 @pytest.mark.usefixtures("simulated_nothing")
 def test_what_cannot_vary_is_refused_before_anything_runs(fabric: dict[str, Any], variation: object, key: str) -> None:
-    with pytest.raises(InputError) as caught:
+    with refused(key):
         run(job("a", [0, 2]), job("b", [1, 3]), fabric=fabric, variation=variation)
-    assert caught.value.key == key

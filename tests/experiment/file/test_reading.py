@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from experiments import refused
 
 from fredfw import Framework
 from fredfw.errors import InputError, PluginError
@@ -63,12 +64,10 @@ def test_a_file_that_nobody_trusts_is_not_executed(experiment: Path) -> None:
         experiment.write_text(EXPERIMENT.replace("fabrics/pair.py", spelling))
         named = experiment.parent / spelling
         for use in (Framework().run, Framework().compare, Framework().calibrate, Framework().load_experiment):
-            with pytest.raises(InputError) as refused:
+            message = f"the plugin file {str(named)!r} is not trusted: its code would run"
+            with refused("plugins[0]", message, file=str(experiment)) as caught:
                 use(experiment)
-            error = refused.value
-            assert (error.file, error.key) == (str(experiment), "plugins[0]")
-            assert error.message == f"the plugin file {str(named)!r} is not trusted: its code would run"
-            assert error.accepted == (
+            assert caught.value.accepted == (
                 f"fredfw --trust-plugins, fredfw --plugin {named}, or in Python Framework(trust_plugins=True)"
             )
 
@@ -111,9 +110,8 @@ def test_a_changed_file_needs_a_new_framework(experiment: Path) -> None:
     framework = trusting()
     framework.load_experiment(experiment)
     write(experiment, 4e9)
-    with pytest.raises(InputError, match=r"'fabrics/pair\.py' has changed since it was loaded") as refused:
+    with refused("plugins[0]", "'fabrics/pair.py' has changed since it was loaded", file=str(experiment)):
         framework.load_experiment(experiment)
-    assert (refused.value.file, refused.value.key) == (str(experiment), "plugins[0]")
     assert trusting().run(experiment, workload="sum").seconds == pytest.approx(0.25)
 
 
@@ -142,11 +140,8 @@ def test_tables_without_a_file_are_relative_to_the_current_folder(
 )
 def test_what_is_no_plugin_file(experiment: Path, plugins: str, key: str, message: str) -> None:
     experiment.write_text(EXPERIMENT.replace('["fabrics/pair.py"]', plugins))
-    with pytest.raises(InputError) as refused:
+    with refused(key, message, file=str(experiment)):
         trusting().load_experiment(experiment)
-    error = refused.value
-    assert (error.file, error.key, error.message) == (str(experiment), key, message)
-    assert error.accepted
 
 
 def test_a_broken_file_is_named_with_file_and_key(experiment: Path) -> None:

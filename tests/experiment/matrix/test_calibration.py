@@ -4,13 +4,11 @@ import math
 from typing import Any
 
 import pytest
+from experiments import FRAMEWORK, compare, run
 
-from fredfw import Framework
 from fredfw.errors import InputError
 from fredfw.experiment.matrix.calibration import Fit, solve
-from fredfw.experiment.results import Row
 
-FRAMEWORK = Framework()
 # VGG-16's gradients, 138,357,544 parameters of 2 bytes (Simonyan & Zisserman 2015), around a ring of 4 NPUs.
 GRADIENTS = 2 * 138_357_544
 
@@ -39,13 +37,9 @@ def calibrate(tables: dict[str, Any], **options: Any) -> Fit:
     return fit
 
 
-def compare(tables: dict[str, Any]) -> tuple[Row, ...]:
-    return FRAMEWORK.compare(FRAMEWORK.load_experiment(tables)).rows
-
-
 def roofline() -> float:
     """Seconds of computation at the roofline, which no fabric has a part in."""
-    return FRAMEWORK.run(FRAMEWORK.load_experiment(content(1.5)), fabric="slow").breakdown["compute"]
+    return run(content(1.5), fabric="slow").breakdown["compute"]
 
 
 def communication(bandwidth: float) -> float:
@@ -76,7 +70,7 @@ def test_no_solution_where_the_target_is_out_of_reach(target: float) -> None:
 @pytest.mark.parametrize("fidelity", ["exact", "compressed"])
 def test_the_solution_gives_the_target_where_cells_are_run_as_they_were(fidelity: str) -> None:
     fit = calibrate({**content(1.5), "fidelity": fidelity})
-    rows = compare({**content(1.5, compute_scale=fit.solutions[0]), "fidelity": fidelity})
+    rows = compare({**content(1.5, compute_scale=fit.solutions[0]), "fidelity": fidelity}).rows
     assert [row.speedup for row in rows] == pytest.approx([1.0, 1.5], rel=1e-8)
     assert {row.fidelity for row in rows} == {fidelity}
     assert not any("fitted" in note for row in rows for note in row.notes)
@@ -84,7 +78,7 @@ def test_the_solution_gives_the_target_where_cells_are_run_as_they_were(fidelity
 
 def test_a_scalar_that_no_longer_fits_is_noted() -> None:
     fit = calibrate(content(1.5))
-    slow, fast = compare(content(1.5, compute_scale=2 * fit.solutions[0]))
+    slow, fast = compare(content(1.5, compute_scale=2 * fit.solutions[0])).rows
     assert any("not the 1.5 it was fitted to: run fredfw calibrate" in note for note in fast.notes)
     assert not any("fitted" in note for note in slow.notes)
 

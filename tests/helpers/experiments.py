@@ -1,0 +1,35 @@
+"""Experiments given as tables, run with all installed plugins, and what is refused of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from fredfw import Comparison, Framework, RunResult
+from fredfw.errors import InputError
+
+FRAMEWORK = Framework()
+
+
+def run(tables: Mapping[str, Any], **options: Any) -> RunResult:
+    return FRAMEWORK.run(FRAMEWORK.load_experiment(tables), **options)
+
+
+def compare(tables: Mapping[str, Any], **options: Any) -> Comparison:
+    return FRAMEWORK.compare(FRAMEWORK.load_experiment(tables), **options)
+
+
+@contextmanager
+def refused(
+    key: str | None, message: str = "", *, file: str | None = None, error: type[InputError] = InputError
+) -> Iterator[pytest.ExceptionInfo[InputError]]:
+    """Make sure that what is done inside is refused because of ``key``, with a message and what is accepted."""
+    with pytest.raises(error) as caught:
+        yield caught
+    found = caught.value
+    assert (found.file, found.key) == (file, key), found
+    assert message in found.message, found
+    assert found.accepted, found
