@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 from attrs import asdict, evolve
+from experiments import FRAMEWORK, compare
 
 from fredfw import Framework, hookimpl, limits
 from fredfw.errors import InputError, LimitError, SimulationError
-from fredfw.experiment.results import Cell, Comparison, Failure
+from fredfw.experiment.results import Cell, Failure
 from fredfw.experiment.run.cells import (
     CellRunner,
     CellSpec,
@@ -40,33 +41,28 @@ CONTENT: dict[str, Any] = {
 }
 
 
-def specs(framework: Framework, content: dict[str, Any] = CONTENT) -> list[CellSpec]:
+def specs(framework: Framework = FRAMEWORK, content: dict[str, Any] = CONTENT) -> list[CellSpec]:
     experiment = framework.load_experiment(content)
     writer = SpecWriter(framework.plugins)
     return [writer.spec(experiment, row, column, "exact") for row, column in experiment.cells]
 
 
-@pytest.fixture(scope="module")
-def framework() -> Framework:
-    return Framework()
-
-
-def test_a_cell_that_was_sent_is_the_one_that_was_meant(framework: Framework) -> None:
-    setup = Setup.of(framework.plugins)
-    for spec in pickle.loads(pickle.dumps(specs(framework))):
+def test_a_cell_that_was_sent_is_the_one_that_was_meant() -> None:
+    setup = Setup.of(FRAMEWORK.plugins)
+    for spec in pickle.loads(pickle.dumps(specs())):
         found = run_cell(spec, setup)
         if (spec.workload, spec.fabric) == ("net", "mesh 1"):
             assert isinstance(found, Failure)
             assert (found.infeasible, found.key) == (True, "workloads.net.workload")
             continue
         assert isinstance(found, Cell)
-        expected = framework.run(framework.load_experiment(CONTENT), workload=spec.workload, fabric=spec.fabric)
+        expected = FRAMEWORK.run(FRAMEWORK.load_experiment(CONTENT), workload=spec.workload, fabric=spec.fabric)
         assert asdict(found) == asdict(Cell.of(expected))
 
 
-def test_the_key_is_of_all_that_is_written_and_of_nothing_else(framework: Framework) -> None:
+def test_the_key_is_of_all_that_is_written_and_of_nothing_else() -> None:
     def key(**changes: Any) -> str:
-        return specs(framework, {**CONTENT, **changes})[-1].key
+        return specs(content={**CONTENT, **changes})[-1].key
 
     first = key()
     assert key(title="another", baseline="star", savings=[]) == first
@@ -81,7 +77,7 @@ def test_the_key_is_of_all_that_is_written_and_of_nothing_else(framework: Framew
     )
     for change in changes:
         assert key(**change) != first
-    assert len({spec.key for spec in specs(framework)}) == 6
+    assert len({spec.key for spec in specs()}) == 6
     # Without plugins it is the same.
     bare = Framework(PluginManager.discover(Switches(allow=frozenset())))
     outline = bare.outline(CONTENT)
@@ -105,14 +101,14 @@ def test_the_environment_is_the_code_of_what_is_used(tmp_path: Path) -> None:
     assert environment(frozenset({"tacos"}), fabric=0) != environment(fabric=0)
 
 
-def test_each_different_cell_is_run_once_and_what_is_stored_is_not(framework: Framework, tmp_path: Path) -> None:
+def test_each_different_cell_is_run_once_and_what_is_stored_is_not(tmp_path: Path) -> None:
     ran: list[str] = []
 
     def run(spec: CellSpec) -> Outcome:
         ran.append(str(spec))
         return Failure(spec.workload, spec.fabric, "no", infeasible=spec.fabric != "star")
 
-    cells = specs(framework)
+    cells = specs()
     with Store.open(tmp_path / "cells") as store:
         found = dict(evaluate([*cells, *cells], run, store=store))
         assert sorted(found) == list(range(12))
@@ -124,7 +120,7 @@ def test_each_different_cell_is_run_once_and_what_is_stored_is_not(framework: Fr
     assert store.hits == 4
 
 
-def test_an_interrupt_keeps_what_has_ended_elsewhere(framework: Framework, tmp_path: Path) -> None:
+def test_an_interrupt_keeps_what_has_ended_elsewhere(tmp_path: Path) -> None:
     class Done(Executor):
         def submit(self, function: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
             future: Future[Any] = Future()
@@ -134,10 +130,10 @@ def test_an_interrupt_keeps_what_has_ended_elsewhere(framework: Framework, tmp_p
     def interrupt(*step: object) -> None:
         raise KeyboardInterrupt
 
-    cells = specs(framework)
-    others = Workers(Done(), 1, Setup.of(framework.plugins))
+    cells = specs()
+    others = Workers(Done(), 1, Setup.of(FRAMEWORK.plugins))
     with Store.open(tmp_path / "cells") as store:
-        outcomes = evaluate(cells, CellRunner(framework.plugins).run, store=store, workers=others, progress=interrupt)
+        outcomes = evaluate(cells, CellRunner(FRAMEWORK.plugins).run, store=store, workers=others, progress=interrupt)
         with pytest.raises(KeyboardInterrupt):
             next(outcomes)
         assert all(store.get(*one.identity) is not None for one in cells)
@@ -154,25 +150,22 @@ class Counting:
         self.ran.append((result.workload, result.fabric_name))
 
 
-def compared(framework: Framework, **options: Any) -> Comparison:
-    return framework.compare(framework.load_experiment(CONTENT), **options)
-
-
-def test_a_comparison_from_threads_and_from_a_store_is_the_same(framework: Framework, tmp_path: Path) -> None:
-    expected = compared(framework).to_json()
+def test_a_comparison_from_threads_and_from_a_store_is_the_same(tmp_path: Path) -> None:
+    expected = compare(CONTENT).to_json()
     with ThreadPoolExecutor(1) as executor:
-        assert compared(framework, executor=executor, store=tmp_path / "cells").to_json() == expected
+        assert compare(CONTENT, executor=executor, store=tmp_path / "cells").to_json() == expected
     counting, hooks = Framework(), Counting()
     counting.plugins.register(hooks, "counting")
-    assert compared(counting, store=tmp_path / "cells").to_json() == expected
+    counted = counting.load_experiment(CONTENT)
+    assert counting.compare(counted, store=tmp_path / "cells").to_json() == expected
     assert hooks.ran == []
-    assert compared(counting).to_json() == expected
+    assert counting.compare(counted).to_json() == expected
     assert len(hooks.ran) == 5
     with pytest.raises(InputError, match="registered in process cannot be sent to others: counting"):
-        compared(counting, jobs=2)
+        counting.compare(counted, jobs=2)
     for jobs in (0, -1):
         with pytest.raises(InputError, match="is not a number of processes"):
-            compared(counting, jobs=jobs)
+            counting.compare(counted, jobs=jobs)
 
 
 @pytest.fixture
@@ -190,46 +183,46 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("broken")
-def test_a_model_that_fails_costs_no_other_cell(framework: Framework, tmp_path: Path) -> None:
-    found = compared(framework, store=tmp_path / "cells")
+def test_a_model_that_fails_costs_no_other_cell(tmp_path: Path) -> None:
+    found = compare(CONTENT, store=tmp_path / "cells")
     failed = {(one.workload, one.fabric): one for one in found.failures}
     assert (failed["sum", "star"].status, failed["sum", "star"].reason) == ("failed", "flows cannot move")
     assert failed["net", "mesh 1"].status == "infeasible"
     assert len(found.rows) == 4
     with pytest.raises(SimulationError, match="flows cannot move"):
-        framework.compare(
-            framework.load_experiment({**CONTENT, "baseline": "star"}, workloads=["sum"], fabrics=["star"])
+        FRAMEWORK.compare(
+            FRAMEWORK.load_experiment({**CONTENT, "baseline": "star"}, workloads=["sum"], fabrics=["star"])
         )
     with pytest.raises(SimulationError, match="flows cannot move"):
-        framework.compare(framework.load_experiment(CONTENT, workloads=["sum"]), strict=True)
+        FRAMEWORK.compare(FRAMEWORK.load_experiment(CONTENT, workloads=["sum"]), strict=True)
 
 
-def test_a_limit_that_is_raised_lets_a_cell_run_that_it_refused(framework: Framework, tmp_path: Path) -> None:
-    experiment = framework.load_experiment({**CONTENT, "baseline": "star"}, fabrics=["star"], workloads=["sum"])
+def test_a_limit_that_is_raised_lets_a_cell_run_that_it_refused(tmp_path: Path) -> None:
+    experiment = FRAMEWORK.load_experiment({**CONTENT, "baseline": "star"}, fabrics=["star"], workloads=["sum"])
     with limits.allowed({"nodes": 3}):
         for _ in range(2):
             with pytest.raises(LimitError, match="5 nodes are too many"):
-                framework.compare(experiment, store=tmp_path / "cells")
+                FRAMEWORK.compare(experiment, store=tmp_path / "cells")
         with pytest.raises(LimitError, match="5 nodes are too many"):
-            framework.run(experiment, store=tmp_path / "cells")
-    (row,) = framework.compare(experiment, store=tmp_path / "cells").rows
+            FRAMEWORK.run(experiment, store=tmp_path / "cells")
+    (row,) = FRAMEWORK.compare(experiment, store=tmp_path / "cells").rows
     assert row.seconds > 0
 
 
 @pytest.mark.parametrize("scopes", [["inter-node"], ["inter-node", "inter-pod"], []])
-def test_each_tier_has_a_scope_or_none(framework: Framework, scopes: list[str]) -> None:
+def test_each_tier_has_a_scope_or_none(scopes: list[str]) -> None:
     star = {"topology": {"name": "switch", "npus": 4}, "scopes": scopes}
     content = {"fabrics": {"star": star}, "workloads": {"sum": {"workload": "microbenchmark"}}}
-    experiment = framework.load_experiment(content)
+    experiment = FRAMEWORK.load_experiment(content)
     if len(scopes) == 1:
-        assert framework.run(experiment).cost is not None
+        assert FRAMEWORK.run(experiment).cost is not None
         return
     with pytest.raises(InputError, match=rf"fabrics\.star\.scopes: {len(scopes)} scopes for 1 tiers of links"):
-        framework.run(experiment)
+        FRAMEWORK.run(experiment)
 
 
-def test_values_are_replaced_in_an_experiment_that_is_read(framework: Framework) -> None:
-    experiment = framework.load_experiment(CONTENT, values={"npu.peak": "4 TFLOP/s"})
+def test_values_are_replaced_in_an_experiment_that_is_read() -> None:
+    experiment = FRAMEWORK.load_experiment(CONTENT, values={"npu.peak": "4 TFLOP/s"})
     changed = experiment.with_values({"fabrics.star.topology.npus": 8, "workloads.sum.workload.size": "2 MB"})
     assert changed.npu.peak == experiment.npu.peak == 4e12
     assert changed.fabric("star").written["topology"]["npus"] == 8
