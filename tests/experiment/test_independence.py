@@ -24,16 +24,8 @@ OTHERS: list[tuple[dict[str, Any], int]] = [
     ({"name": "cluster", "nodes": 2, "node": {"name": "torus", "dimensions": [4]}, "nics": 2}, 8),
 ]
 SHAPES = [[0, 1, 2], [0, 2, 3], [0, 1, 2, 3], [0, 1, 4, 5]]
-TRAINING = {
-    "name": "transformer",
-    "layers": 2,
-    "hidden": 64,
-    "sequence": 32,
-    "heads": 4,
-    "vocabulary": 100,
-    "mp": 2,
-    "dp": 2,
-}
+SHAPE = {"layers": 2, "hidden": 64, "sequence": 32, "heads": 4, "vocabulary": 100}
+TRAINING = {"name": "transformer", **SHAPE, "mp": 2, "dp": 2}
 
 EXAMPLE = """
 title = "Order"
@@ -57,23 +49,17 @@ def rows(topology: dict[str, Any], workloads: dict[str, Any]) -> dict[str, Row]:
 
 
 def test_a_comparison_says_what_each_run_says(tmp_path: Path) -> None:
-    one, _, other = EXAMPLE.partition("[workloads.first]")
-    head, _, moved = one.partition("[workloads.moved]")
+    head, moved, first = EXAMPLE.split("\n\n[workloads")
+    last = "\n\n[workloads".join((head, first, moved))
     found = []
-    for name, text in (
-        ("moved first", EXAMPLE),
-        ("moved last", f"{head}[workloads.first]{other}\n[workloads.moved]{moved}"),
-    ):
+    for name, text in (("moved first", EXAMPLE), ("moved last", last)):
         file = tmp_path / f"{name}.toml"
         file.write_text(text)
-        compared = Framework(PLUGINS).compare(file)
-        runs = [
-            Framework(PLUGINS).run(file, workload=row.workload, store=tmp_path / f"{name}.cells")
-            for row in compared.rows
-        ]
+        compared, store = Framework(PLUGINS).compare(file), tmp_path / f"{name}.cells"
+        runs = [Framework(PLUGINS).run(file, workload=row.workload, store=store) for row in compared.rows]
         assert [row.seconds for row in compared.rows] == [run.seconds for run in runs]
         assert [row.algorithms for row in compared.rows] == [run.algorithms for run in runs]
-        assert Framework(PLUGINS).merge(file, [tmp_path / f"{name}.cells"]).rows == compared.rows
+        assert Framework(PLUGINS).merge(file, [store]).rows == compared.rows
         found.append({row.workload: row.seconds for row in compared.rows})
     assert found[0] == found[1]
     # From NPU 4 back to NPU 1 it is as far either way, and the tie leads over the links that are idle: all twelve carry

@@ -8,13 +8,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from attrs import asdict, evolve
+from experiments import run
 
-from fredfw import Framework
 from fredfw.errors import InputError
 from fredfw.experiment import store as module
 from fredfw.experiment.results import Cell, Failure
@@ -28,9 +29,7 @@ def cell() -> Cell:
     fabric: dict[str, Any] = {"topology": {"name": "mesh2d", "rows": 2, "columns": 2}}
     model: dict[str, Any] = {"layers": 2, "hidden": 64, "heads": 4, "sequence": 8, "vocabulary": 10, "mp": 2, "pp": 2}
     workload = {"workload": {"name": "transformer", **model}}
-    framework = Framework()
-    experiment = framework.load_experiment({"fabrics": {"mesh": fabric}, "workloads": {"net": workload}})
-    return Cell.of(framework.run(experiment))
+    return Cell.of(run({"fabrics": {"mesh": fabric}, "workloads": {"net": workload}}))
 
 
 @pytest.fixture
@@ -43,11 +42,8 @@ def rows(path: Path) -> list[Any]:
     """What another process sees of the file."""
     if not path.exists():
         return []
-    connection = sqlite3.connect(path)
-    try:
+    with closing(sqlite3.connect(path)) as connection:
         return connection.execute("SELECT key, environment, value FROM outcomes ORDER BY key").fetchall()
-    finally:
-        connection.close()
 
 
 def begun(path: Path) -> Store:
@@ -59,12 +55,8 @@ def begun(path: Path) -> Store:
 
 
 def change(path: Path, sql: str) -> None:
-    connection = sqlite3.connect(path)
-    try:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(sql)
-        connection.commit()
-    finally:
-        connection.close()
 
 
 def test_a_cell_comes_back_to_the_last_digit(cell: Cell, tmp_path: Path) -> None:

@@ -7,21 +7,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+from experiments import FRAMEWORK, run
 from hypothesis import Phase, given, settings, strategies as st
 
 import fredfw
 from fredfw.experiment.results import RunResult
 from fredfw.experiment.why import critical_path, tier_shares
 
-FRAMEWORK = fredfw.Framework()
 MESH = {"topology": {"name": "mesh2d", "rows": 2, "columns": 3, "io_controllers": False}}
 TREE = {"topology": {"name": "fred", "arity": [2, 3], "io_controllers": 0}}
 
 
 def run_on(fabric: dict[str, Any], workload: dict[str, Any] | None = None) -> RunResult:
     given = workload or {"name": "microbenchmark", "size": "1 MB"}
-    tables = {"fabrics": {"f": fabric}, "workloads": {"w": {"workload": given}}}
-    return FRAMEWORK.run(FRAMEWORK.load_experiment(tables))
+    return run({"fabrics": {"f": fabric}, "workloads": {"w": {"workload": given}}})
 
 
 DIMENSIONS = {
