@@ -24,12 +24,9 @@ def digest(content: Mapping[str, Any]) -> str:
 
 
 def parse(text: str) -> Any:
-    """Return what a JSON document holds.
+    """Return what a JSON document holds; raises ``ValueError``, or ``RecursionError`` where it is nested too deeply.
 
-    Raises:
-        ValueError: It is not JSON, or what JSON's specification leaves open is used: a key is there twice, a number is
-            not finite, a text holds half a surrogate pair.
-        RecursionError: It is nested too deeply.
+    Refused is also what JSON leaves open: a key that is there twice, numbers that are not finite, half surrogate pairs.
     """
     content = json.loads(text, object_pairs_hook=_object, parse_float=_finite, parse_constant=_finite)
     try:

@@ -247,14 +247,7 @@ def _limits(fabric: Fabric) -> list[str]:
 
 
 def _parts(demand: Demand, seconds: float, limit_of: list[str], busy: FloatArray) -> dict[str, float]:
-    """Return what the ``seconds`` that ``demand`` has taken follow from; they add up to that.
-
-    Args:
-        demand: Of the group.
-        seconds: How long it took.
-        limit_of: The parameter of each link.
-        busy: ``(links,)`` how busy each link was in the whole iteration.
-    """
+    """Return what the ``seconds`` of a group's ``demand`` follow from; ``busy`` is how busy each link was in all."""
     fixed = demand.latency + demand.transport + demand.setup
     drained = demand.seconds - fixed
     scale = min(seconds / fixed, 1.0) if fixed else 1.0

@@ -26,8 +26,7 @@ from fredfw.experiment.file.spec import (
     Reference,
     SavingSpec,
     Section,
-    UnfitTopology,
-    UnfitWorkload,
+    Unfit,
     WorkloadSection,
     WorkloadSpec,
     npu_from,
@@ -281,8 +280,8 @@ def configured(outline: AnyOutline, plugins: PluginManager, *, trust_plugins: bo
     load_plugins(outline, plugins, trust_plugins=trust_plugins)
     reader, searched = Reader(plugins, outline.folder), outline.study is not None
     with placed(file=outline.file):
-        fabrics = _swept(outline.fabrics, reader.fabric, UnfitTopology, searched=searched)
-        workloads = _swept(outline.workloads, reader.workload, UnfitWorkload, searched=searched)
+        fabrics = _swept(outline.fabrics, reader.fabric, searched=searched)
+        workloads = _swept(outline.workloads, reader.workload, searched=searched)
     sampler = None
     if outline.study is not None:
         with placed(file=outline.study.file):
@@ -324,13 +323,9 @@ def _check_trust(path: Path, plugins: PluginManager, file: str | None, key: str)
 
 
 def _swept(
-    sections: Sequence[_Section],
-    configure: Callable[[_Section, Any], _T],
-    unfit: Callable[[InputError], Any],
-    *,
-    searched: bool,
+    sections: Sequence[_Section], configure: Callable[[_Section, Unfit | None], _T], *, searched: bool
 ) -> tuple[_T, ...]:
-    """Return ``sections``, configured with their plugin, or with one that is ``unfit``.
+    """Return ``sections``, configured with their plugin, or with ``Unfit`` in its place.
 
     Of a sweep, values may be impossible if others are possible. Where a space is ``searched``, its points may set what
     is missing or impossible.
@@ -347,7 +342,7 @@ def _swept(
                 if not one.settings:
                     raise
                 errors.setdefault(one.template, error)
-            found.append(configure(one, unfit(error)))
+            found.append(configure(one, Unfit(error)))
     for template, first in errors.items():
         if template not in possible:
             raise first
@@ -361,7 +356,7 @@ class Reader:
     plugins: PluginManager
     folder: Path
 
-    def fabric(self, section: FabricSection, unfit: UnfitTopology | None) -> FabricSpec:
+    def fabric(self, section: FabricSection, unfit: Unfit | None) -> FabricSpec:
         """Return a column with its plugins, or one that is ``unfit``."""
         if unfit is not None:
             return FabricSpec(**_fields(section), topology=unfit)
@@ -373,7 +368,7 @@ class Reader:
         }
         return FabricSpec(**_fields(section), topology=topology, slots=slots, collectives=algorithms, fastest=fastest)
 
-    def workload(self, section: WorkloadSection, unfit: UnfitWorkload | None) -> WorkloadSpec:
+    def workload(self, section: WorkloadSection, unfit: Unfit | None) -> WorkloadSpec:
         """Return a row with its plugin, or one that is ``unfit``."""
         key, table = f"workloads.{section.name}", section.table
         workload: Workload

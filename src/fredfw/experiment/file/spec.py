@@ -20,7 +20,7 @@ from fredfw.simulation.links import LinkEvent
 from fredfw.simulation.variation import Variation
 from fredfw.tables import as_choice, as_table, as_text, check_keys
 from fredfw.terminal import quoted
-from fredfw.workloads import Npu, System, Workload, npus
+from fredfw.workloads import Npu, Workload, npus
 
 if TYPE_CHECKING:  # only an experiment with a space has them
     from fredfw.experiment.study.reading import Study
@@ -194,40 +194,24 @@ class WorkloadSpec(WorkloadSection):
 
 
 @frozen(eq=False)
-class UnfitTopology(Topology):
-    """Stands for a topology that cannot be configured, because of ``error``."""
+class Unfit(Topology, Workload):
+    """Stands for a topology or a workload that cannot be configured, because of ``error``."""
 
     name: ClassVar[str] = "unfit"
 
     error: InputError
 
-    def build(self) -> NoReturn:
+    def build(self, system: object = None) -> NoReturn:
         """Raise the error."""
         raise self.error
 
-
-@frozen(eq=False)
-class UnfitWorkload(Workload):
-    """Stands for a workload that cannot be configured, because of ``error``."""
-
-    name: ClassVar[str] = "unfit"
-
-    error: InputError
-
-    def mesh(self, system: System) -> NoReturn:
-        """Raise the error."""
-        del system
-        raise self.error
-
-    graph = mesh
+    mesh = graph = build
 
 
 def error_of(workload: WorkloadSpec, fabric: FabricSpec) -> InputError | None:
     """Return why one of the two is impossible, if it is."""
-    for one in (fabric.topology, workload.workload):
-        if isinstance(one, UnfitTopology | UnfitWorkload):
-            return one.error
-    return None
+    found = (one.error for one in (fabric.topology, workload.workload) if isinstance(one, Unfit))
+    return next(found, None)
 
 
 def npu_from(table: Mapping[str, Any], key: str, folder: Path) -> Npu:

@@ -107,15 +107,14 @@ class _Processes(Executor):
 
     def _run(self, function: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
         task = pickle.dumps((function, args, kwargs))
-        try:
-            answered = self._worker().run(task)
-        except (EOFError, OSError):
-            self._forget()
+        for _ in range(2):
             try:
                 answered = self._worker().run(task)
+                break
             except (EOFError, OSError):
-                message = f"the process that ran it {self._forget()}, and another one before"
-                raise BrokenProcessPool(message) from None
+                ended = self._forget()
+        else:
+            raise BrokenProcessPool(f"the process that ran it {ended}, and another one before")
         succeeded, value = pickle.loads(answered)
         if not succeeded:
             raise value
