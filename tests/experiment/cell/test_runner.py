@@ -236,23 +236,16 @@ def test_parts_add_up_and_so_do_bytes(workload: dict[str, Any], fidelity: str) -
     assert sum(result.bytes_by_cause.values()) == pytest.approx(result.link_bytes.sum(), rel=1e-12)
 
 
-def test_compute_scale_is_a_factor_on_compute_times() -> None:
-    def compute(scale: float) -> float:
-        tables = content(mesh(), {"name": "cnn", "model": "alexnet"})
-        tables["workloads"]["w"]["compute_scale"] = scale
-        return FRAMEWORK.run(FRAMEWORK.load_experiment(tables)).breakdown["compute"]
+def test_npu_sets_the_roofline_and_compute_scale_is_a_factor() -> None:
+    def compute(peak: str, scale: float) -> float:
+        # Without local memory traffic to speak of.
+        npu = {"memory_bandwidth": 1e20, "peak": peak}
+        row = {"workload": {"name": "cnn", "model": "alexnet"}, "compute_scale": scale}
+        return run(mesh(), None, npu=npu, workloads={"w": row}).breakdown["compute"]
 
-    assert compute(0.25) == pytest.approx(0.25 * compute(1.0), rel=1e-12)
-
-
-def test_npu_sets_the_roofline() -> None:
-    # Without local memory traffic to speak of, twice the peak is half the time.
-    npu = {"memory_bandwidth": 1e20}
-    once, twice = (
-        run(mesh(), {"name": "cnn", "model": "alexnet"}, npu={**npu, "peak": peak}).breakdown["compute"]
-        for peak in ("1 TFLOP/s", "2 TFLOP/s")
-    )
-    assert once == pytest.approx(2 * twice, rel=1e-12)
+    once = compute("1 TFLOP/s", 1.0)
+    assert compute("2 TFLOP/s", 1.0) == pytest.approx(once / 2, rel=1e-12)
+    assert compute("1 TFLOP/s", 0.25) == pytest.approx(once / 4, rel=1e-12)
 
 
 SLOW = mesh(rows=1, link_bandwidth="1 GB/s", link_latency=0, io_controllers=False)
@@ -313,18 +306,17 @@ def test_provenance_is_json_without_paths(tmp_path: Path) -> None:
 def test_algorithms_and_their_options_are_in_the_provenance() -> None:
     chosen = {"selection": "first", "all-reduce": [{"name": "ring", "chunks": 4}], "default": "direct"}
     provenance = run({**mesh(), "collectives": chosen}, "microbenchmark").provenance
-    assert provenance["collectives"] == {
-        "all-reduce": [{"name": "ring", "chunks": 4, "rotated": False}],
-        "default": [{"name": "direct"}],
-    }
+    ring = {"name": "ring", "chunks": 4, "rotated": False}
+    assert provenance["collectives"] == {"all-reduce": [ring], "default": [{"name": "direct"}]}
     assert provenance["selection"] == "first"
 
 
 def test_the_fastest_algorithm_is_chosen_where_that_is_asked_for() -> None:
     # Both directions of all links instead of one outweigh the two hops across.
-    listed = ["ring", "direct"]
-    first = run({**mesh(), "collectives": {"all-reduce": listed}}, "microbenchmark")
-    fastest = run({**mesh(), "collectives": {"selection": "fastest", "all-reduce": listed}}, "microbenchmark")
+    first, fastest = (
+        run({**mesh(), "collectives": {"selection": one, "all-reduce": ["ring", "direct"]}}, "microbenchmark")
+        for one in ("first", "fastest")
+    )
     assert first.algorithms == {"collective all-reduce x4": "ring"}
     assert fastest.algorithms == {"collective all-reduce x4": "direct"}
     assert fastest.seconds < first.seconds
@@ -439,19 +431,15 @@ WRONG: list[tuple[dict[str, Any], Any, str, str]] = [
     (mesh(), {**TINY, "mp": 5}, "workloads.w.workload.mp", "one replica needs 5 x 1 workers"),
     (mesh(), {"name": "microbenchmark", "pattern": "point-to-point"}, "workloads.w.workload.ranks", "among 4 ranks"),
     (mesh(io_controllers=False), STREAMING, "workloads.w.workload.execution", "without I/O controllers"),
-    ({**mesh(), "collectives": {"default": "in-network"}}, "microbenchmark", "fabrics.f.collectives", "in-network: "),
-    (
-        {**mesh(), "collectives": {"broadcast": "ring"}},
-        "microbenchmark",
-        "fabrics.f.collectives",
-        "no algorithm can do all-reduce among 4 NPUs of 'f': none is given",
-    ),
-    ({**mesh(), "collectives": {}}, "microbenchmark", "fabrics.f.collectives", "none is given"),
-    (
-        {**mesh(), "collectives": {"default": "hierarchical"}},
-        {**TINY, "pp": 2},  # pipeline transfers are point-to-point
-        "fabrics.f.collectives",
-        "hierarchical: it does not do point-to-point",
+    *(
+        ({**mesh(), "collectives": collectives}, workload, "fabrics.f.collectives", message)
+        for collectives, workload, message in (
+            ({"default": "in-network"}, "microbenchmark", "in-network: "),
+            ({"broadcast": "ring"}, "microbenchmark", "can do all-reduce among 4 NPUs of 'f': none is given"),
+            ({}, "microbenchmark", "none is given"),
+            # Pipeline transfers are point-to-point.
+            ({"default": "hierarchical"}, {**TINY, "pp": 2}, "hierarchical: it does not do point-to-point"),
+        )
     ),
     ({**mesh(), "router": "up-down"}, "microbenchmark", "fabrics.f.router", "the up-down router cannot route"),
     ({"topology": "fred", "router": "xy"}, "microbenchmark", "fabrics.f.router", "the xy router cannot route"),

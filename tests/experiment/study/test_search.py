@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import pytest
 from attrs import define, frozen
+from experiments import FRAMEWORK, refused
 
 from fredfw import (
     DeviceMesh,
@@ -46,7 +47,7 @@ def study(**changes: Any) -> dict[str, Any]:
 
 
 def ran(**changes: Any) -> StudyResult:
-    return Framework().study(study(**changes))
+    return FRAMEWORK.study(study(**changes))
 
 
 @frozen
@@ -136,8 +137,7 @@ def test_every_point_has_the_time_of_its_own_run_and_the_best_is_first() -> None
     for point in result.points:
         experiment = {key: MESHES[key] for key in ("fabrics", "workloads")}
         values = {f"fabrics.mesh.topology.{name}": value for name, value in point.values.items()}
-        framework = Framework()
-        times[point.number] = framework.run(framework.load_experiment(experiment, values=values)).seconds
+        times[point.number] = FRAMEWORK.run(FRAMEWORK.load_experiment(experiment, values=values)).seconds
         assert point.seconds == point.metrics["time"] == times[point.number]
     assert [point.number for point in result.best] == sorted(times, key=lambda one: (times[one], one))
     assert result.front[0].values == {"rows": 4, "columns": 4}
@@ -152,17 +152,10 @@ def test_every_point_has_the_time_of_its_own_run_and_the_best_is_first() -> None
 
 def test_what_does_not_fit_or_fails_is_a_row_with_its_reason(framework: Framework) -> None:
     result = framework.study(fragile())
-    assert [(one.values["seconds"], one.seconds, one.rank) for one in result.points] == [
-        (4, 4.0, 3),
-        (5, None, None),
-        (2, 2.0, 2),
-        (3, None, None),
-        (1, 1.0, 1),
-    ]
-    assert [(one.reason, one.failed) for one in result.without_result] == [
-        ("it went wrong", True),
-        ("3 is a crowd", False),
-    ]
+    found = [(one.values["seconds"], one.seconds, one.rank) for one in result.points]
+    assert found == [(4, 4.0, 3), (5, None, None), (2, 2.0, 2), (3, None, None), (1, 1.0, 1)]
+    reasons = [(one.reason, one.failed) for one in result.without_result]
+    assert reasons == [("it went wrong", True), ("3 is a crowd", False)]
     assert [one.values["seconds"] for one in result.failed] == [5]
     assert (result.rungs[0].cells, result.rungs[0].results) == (5, 3)
 
@@ -196,38 +189,20 @@ def test_a_limit_of_what_is_better_more_is_a_lower_one() -> None:
 
 def test_several_objectives_give_a_pareto_front(framework: Framework) -> None:
     """Seconds x ranks is NPU-seconds: of the four points only (2 s, 1 rank) is beaten, by (1 s, 1 rank)."""
-    result = framework.study(
-        fragile(
-            space={
-                "seconds": {"path": "workloads.step.workload.seconds", "values": [1, 2]},
-                "ranks": {"path": "workloads.step.workload.ranks", "values": [1, 2]},
-            },
-            objective={"minimise": ["time"], "maximise": ["npu-seconds"]},
-        )
-    )
-    assert {(one.values["seconds"], one.values["ranks"]): one.rank for one in result.points} == {
-        (1, 1): 2,
-        (1, 2): 1,
-        (2, 1): 2,
-        (2, 2): 1,
-    }
+    space = {name: {"path": f"workloads.step.workload.{name}", "values": [1, 2]} for name in ("seconds", "ranks")}
+    objective = {"minimise": ["time"], "maximise": ["npu-seconds"]}
+    result = framework.study(fragile(space=space, objective=objective))
+    ranks = {(one.values["seconds"], one.values["ranks"]): one.rank for one in result.points}
+    assert ranks == {(1, 1): 2, (1, 2): 1, (2, 1): 2, (2, 2): 1}
     assert len(result.front) == 2
 
 
 def test_a_study_tells_which_fabric_is_the_best() -> None:
-    result = ran(
-        constraints=[],
-        fabrics={
-            **MESHES["fabrics"],
-            "ring": {"topology": {"name": "torus", "dimensions": [16]}, "collectives": {"default": "direct"}},
-        },
-        space={"rows": {"path": "fabrics.mesh.topology.rows", "values": [1, 4]}},
-    )
-    assert [(one.fabric, one.values) for one in result.points] == [
-        ("mesh", {"rows": 1}),
-        ("mesh", {"rows": 4}),
-        ("ring", {}),
-    ]
+    ring = {"topology": {"name": "torus", "dimensions": [16]}, "collectives": {"default": "direct"}}
+    rows = {"path": "fabrics.mesh.topology.rows", "values": [1, 4]}
+    result = ran(constraints=[], fabrics={**MESHES["fabrics"], "ring": ring}, space={"rows": rows})
+    found = [(one.fabric, one.values) for one in result.points]
+    assert found == [("mesh", {"rows": 1}), ("mesh", {"rows": 4}), ("ring", {})]
     assert {one.rank for one in result.points} == {1, 2, 3}
 
 
@@ -244,19 +219,18 @@ def test_the_experiment_may_be_a_file_beside_the_study(tmp_path: Path) -> None:
         space.columns = { path = "fabrics.mesh.topology.columns", values = [2, 4] }
     """
     file.write_text(text)
-    framework = Framework()
-    result = framework.study(file)
+    result = FRAMEWORK.study(file)
     assert result.title == "two"
     assert [one.values for one in result.points] == [{"columns": 2}, {"columns": 4}]
     values = {"fabrics.mesh.topology.rows": 3, "sampler.name": "random", "sampler.trials": 1}
-    changed = framework.study(framework.load_experiment(file, values=values))
+    changed = FRAMEWORK.study(FRAMEWORK.load_experiment(file, values=values))
     assert changed.sampler == {"name": "random", "trials": 1, "seed": 0}
     assert changed.provenance["experiment"]["fabrics"]["mesh"]["topology"]["rows"] == 3
     assert len(changed.points) == 1
     # Beside another file stand the keys of a study alone.
     file.write_text(f'baseline = "mesh"\n{text}')
     with pytest.raises(UnknownNameError, match=r"study\.toml: baseline: unknown key"):
-        framework.load_experiment(file)
+        FRAMEWORK.load_experiment(file)
 
 
 def test_halving_goes_from_rung_to_rung() -> None:
@@ -287,16 +261,14 @@ def test_what_is_wrong_with_the_space_or_a_rung_names_the_file(
         objective.minimise = "time"
         sampler = {{ name = "halving", rungs = ["{rung}"] }}
     """)
-    with pytest.raises(InputError) as caught:
-        Framework().study(file)
-    assert (caught.value.file, caught.value.key, caught.value.message) == (str(file), key, message)
+    with refused(key, message, file=str(file)):
+        FRAMEWORK.study(file)
 
 
 def test_halving_may_begin_with_an_estimate_whose_error_is_told(tmp_path: Path) -> None:
     changed = study(sampler={"name": "halving", "rungs": ["estimate", "compressed", "exact"], "eta": 2.0})
     with Store.open(tmp_path / "cells") as store:
-        result = Framework().study(changed, store=store)
-        again = Framework().study(changed, store=store)
+        result, again = (FRAMEWORK.study(changed, store=store) for _ in range(2))
     assert again.stored == 10
     assert again.to_json() == result.to_json()
     rungs = [(one.rung, one.cells, one.results) for one in result.rungs]
@@ -337,44 +309,39 @@ def test_a_rung_of_the_study_sets_values() -> None:
 
 
 def test_a_store_spares_what_was_run_before(tmp_path: Path) -> None:
-    framework = Framework()
     with Store.open(tmp_path / "cells") as store:
-        half = framework.study(study(sampler={"name": "random", "trials": 3}), store=store)
-        whole = framework.study(study(), store=store)
-        again = framework.study(study(), store=store)
+        half = FRAMEWORK.study(study(sampler={"name": "random", "trials": 3}), store=store)
+        whole, again = (FRAMEWORK.study(MESHES, store=store) for _ in range(2))
     assert (half.stored, whole.stored, again.stored) == (0, 3, 5)
     assert whole.to_json() == again.to_json() == ran().to_json()
 
 
 def test_what_cannot_be_run_is_stored_too_unless_it_failed(framework: Framework, tmp_path: Path) -> None:
     with Store.open(tmp_path / "cells") as store:
-        first = framework.study(fragile(), store=store)
-        second = framework.study(fragile(), store=store)
+        first, second = (framework.study(fragile(), store=store) for _ in range(2))
     assert (first.stored, second.stored) == (0, 4)
     assert first.to_json() == second.to_json()
 
 
 @pytest.mark.slow
 def test_processes_give_the_same_bytes() -> None:
-    parallel = Framework().study(study(sampler={"name": "halving"}), jobs=2)
+    parallel = FRAMEWORK.study(study(sampler={"name": "halving"}), jobs=2)
     assert parallel.to_json() == ran(sampler={"name": "halving"}).to_json()
 
 
 def test_an_interrupt_keeps_what_is_done(tmp_path: Path) -> None:
-    framework = Framework()
-
     def stop(done: float, _total: int, _what: str) -> None:
         if done >= 2:
             raise KeyboardInterrupt
 
     with Store.open(tmp_path / "cells") as store:
         with pytest.raises(Interrupted) as caught:
-            framework.study(study(), store=store, progress=stop)
+            FRAMEWORK.study(MESHES, store=store, progress=stop)
         partial: StudyResult = caught.value.finished
         assert not partial.complete
         assert [one.number for one in partial.points] == [0, 1]
         assert len(partial.best) == 2
-        resumed = framework.study(study(), store=store)
+        resumed = FRAMEWORK.study(MESHES, store=store)
     assert resumed.stored == 2
     assert resumed.to_json() == ran().to_json()
 
@@ -384,13 +351,13 @@ def test_an_interrupt_before_the_first_cell_is_an_interrupt() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt) as caught:
-        Framework().study(study(), progress=stop)
+        FRAMEWORK.study(MESHES, progress=stop)
     assert type(caught.value) is KeyboardInterrupt
 
 
 def test_progress_counts_what_was_asked_for_so_far() -> None:
     seen: list[tuple[float, int]] = []
-    Framework().study(study(sampler={"name": "halving"}), progress=lambda done, total, _: seen.append((done, total)))
+    FRAMEWORK.study(study(sampler={"name": "halving"}), progress=lambda done, total, _: seen.append((done, total)))
     assert [seen[0], seen[-1]] == [(0, 5), (7, 7)]
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)
 

@@ -203,6 +203,7 @@ class Unfit(Topology, Workload):
 
     def build(self, system: object = None) -> NoReturn:
         """Raise the error."""
+        del system
         raise self.error
 
     mesh = graph = build
