@@ -14,9 +14,7 @@ from fredfw.experiment.results import Row
 PLUGINS = Framework().plugins
 # With the number of their NPUs, which all look alike; ties of routing, shared NICs or rails tell them apart.
 RINGS: list[tuple[dict[str, Any], int]] = [
-    ({"name": "torus", "dimensions": [6]}, 6),
-    ({"name": "torus", "dimensions": [4, 2]}, 8),
-    ({"name": "torus", "dimensions": [4, 4]}, 16),
+    ({"name": "torus", "dimensions": sizes}, npus) for sizes, npus in (([6], 6), ([4, 2], 8), ([4, 4], 16))
 ]
 OTHERS: list[tuple[dict[str, Any], int]] = [
     ({"name": "mesh2d", "rows": 3, "columns": 4}, 12),

@@ -108,11 +108,8 @@ def test_everything(plugins: PluginManager) -> None:
     a, b = experiment.fabrics
     assert experiment.npu == Npu(peak=1e14, efficiency=0.5)
     assert configure.unstructure(a.topology)["link_bandwidth"] == 1e12
-    assert {slot: one.name for slot, one in a.slots.items()} == {
-        "router": "shortest-path",
-        "sharing": "strict-links",
-        "placement": "linear",
-    }
+    slots = {slot: one.name for slot, one in a.slots.items()}
+    assert slots == {"router": "shortest-path", "sharing": "strict-links", "placement": "linear"}
     assert a.collectives is not None
     assert b.collectives is not None
     assert {pattern: [str(one) for one in listed] for pattern, listed in a.collectives.items()} == {
@@ -270,11 +267,8 @@ def test_bad_content(plugins: PluginManager, bad: dict[str, Any], key: str, mess
 
 
 def test_a_chain_of_scales_is_refused(plugins: PluginManager) -> None:
-    rows = {
-        "a": {"workload": "microbenchmark"},
-        "b": {"workload": "microbenchmark", "scaled_like": "a"},
-        "c": {"workload": "microbenchmark", "scaled_like": "b"},
-    }
+    likes: dict[str, dict[str, str]] = {"a": {}, "b": {"scaled_like": "a"}, "c": {"scaled_like": "b"}}
+    rows = {name: {"workload": "microbenchmark", **like} for name, like in likes.items()}
     with pytest.raises(UnknownNameError) as caught:
         parse(content(workloads=rows), plugins)
     assert caught.value.accepted == "a"

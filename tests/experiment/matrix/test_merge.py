@@ -104,12 +104,8 @@ def test_a_cell_needs_only_its_own_plugins(tmp_path: Path) -> None:
     framework = Framework(PluginManager.discover(Switches(allow=used)))
     alone = framework.run(file, workload="sum", fabric="mesh 3")
     assert alone.seconds == Framework().run(file, workload="sum", fabric="mesh 3").seconds
-    assert set(alone.provenance["versions"]) == {
-        "fredfw",
-        "fredfw-collective-ring",
-        "fredfw-topology-mesh2d",
-        "fredfw-workload-microbenchmark",
-    }
+    own = ("collective-ring", "topology-mesh2d", "workload-microbenchmark")
+    assert set(alone.provenance["versions"]) == {"fredfw", *(f"fredfw-{one}" for one in own)}
     with pytest.raises(UnknownNameError, match=r"fabrics\.fred\.topology: no topology 'fred'"):
         framework.run(file, workload="sum", fabric="fred")
     with pytest.raises(UnknownNameError, match=r"workloads\.net\.workload: no workload 'transformer'"):

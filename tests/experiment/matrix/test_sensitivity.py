@@ -40,13 +40,11 @@ class Steps(Transport):
 
 def experiment(bandwidths: dict[str, float], workload: dict[str, Any] | None = None) -> dict[str, Any]:
     collective = {"name": "microbenchmark", "pattern": "all-reduce", "size": 8e9}
-    return {
-        "fabrics": {
-            name: {"topology": {**RING, "bandwidths": [rate]}, "collectives": {"default": "ring"}}
-            for name, rate in bandwidths.items()
-        },
-        "workloads": {"work": {"workload": workload or collective}},
+    fabrics = {
+        name: {"topology": {**RING, "bandwidths": [rate]}, "collectives": {"default": "ring"}}
+        for name, rate in bandwidths.items()
     }
+    return {"fabrics": fabrics, "workloads": {"work": {"workload": workload or collective}}}
 
 
 def compared(bandwidths: dict[str, float], sensitivity: float, *workload: dict[str, Any]) -> Sensitivity:
@@ -105,10 +103,9 @@ def test_speed_ups_are_between_those_of_all_changes() -> None:
     assert fast.high_by == "bandwidth of npu - npu of slow -20 %"
     assert found.flips == ()
     assert [(one.fabric, one.parameter, round(one.exponent, 9)) for one in found.effects] == [
-        ("slow", "bandwidth of npu - npu", -1.0),
-        ("slow", "compute", 0.0),
-        ("fast", "bandwidth of npu - npu", -1.0),
-        ("fast", "compute", 0.0),
+        (fabric, *effect)
+        for fabric in ("slow", "fast")
+        for effect in (("bandwidth of npu - npu", -1.0), ("compute", 0.0))
     ]
 
 

@@ -59,15 +59,12 @@ def test_points_are_those_of_the_product_that_keep_the_constraints(
     sizes: tuple[int, ...], conditions: list[str], limit: int
 ) -> None:
     names = "abcd"
-    one = space(
-        {name: tuple(range(size)) for name, size in zip(names, sizes, strict=True)},
-        tuple(conditions),
-        constants={"limit": limit},
-    )
+    values = {name: tuple(range(size)) for name, size in zip(names, sizes, strict=True)}
+    one = space(values, tuple(conditions), constants={"limit": limit})
     expected = [
-        values
-        for values in product(*(range(size) for size in sizes))
-        if all(eval(text, {"limit": limit, **dict(zip(names, values, strict=True))}) for text in conditions)
+        point
+        for point in product(*values.values())
+        if all(eval(text, {"limit": limit, **dict(zip(names, point, strict=True))}) for text in conditions)
     ]
     assert one.combinations == math.prod(sizes)
     assert one.count == len(expected)
@@ -117,17 +114,12 @@ def test_an_empty_space_says_which_constraint_removes_the_last_point(
 
 
 def test_a_dimension_of_another_fabric_has_no_part_in_a_cell() -> None:
-    one = space(
-        {"rows": (1, 2), "arity": (3, 4, 5)},
-        ("rows < 2", "arity != 4 or fabric == 'mesh'"),
-        cells=(CellSpace("work", "mesh", (0,)), CellSpace("work", "tree", (1,))),
-    )
+    cells = CellSpace("work", "mesh", (0,)), CellSpace("work", "tree", (1,))
+    constraints = "rows < 2", "arity != 4 or fabric == 'mesh'"
+    one = space({"rows": (1, 2), "arity": (3, 4, 5)}, constraints, cells=cells)
     assert one.combinations == 2 + 3
-    assert [(point.fabric, one.values(point)) for point in one.points] == [
-        ("mesh", {"rows": 1}),
-        ("tree", {"arity": 3}),
-        ("tree", {"arity": 5}),
-    ]
+    found = [(point.fabric, one.values(point)) for point in one.points]
+    assert found == [("mesh", {"rows": 1}), ("tree", {"arity": 3}), ("tree", {"arity": 5})]
     assert one.settings(one.points[1]) == {"workloads.work.workload.arity": 3}
     both = Space((Dimension("x", ("npu.memory", "npu.peak"), (1, 2)),), (CellSpace(*ONE_CELL, (0,)),))
     assert both.settings(both.points[1]) == {"npu.memory": 2, "npu.peak": 2}

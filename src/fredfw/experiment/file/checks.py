@@ -69,20 +69,15 @@ def _check_calibrations(outline: AnyOutline) -> None:
     for workload in outline.workloads:
         if workload.calibration is None:
             continue
+        key = f"workloads.{workload.name}"
         if workload.baseline not in (None, workload.name):
-            raise InputError(
-                f"{workload.name!r} is compared with {workload.baseline!r}, so its scale cannot be fitted",
-                key=f"workloads.{workload.name}.baseline",
-                accepted="a baseline or a calibration",
-            )
+            message = f"{workload.name!r} is compared with {workload.baseline!r}, so its scale cannot be fitted"
+            raise InputError(message, key=f"{key}.baseline", accepted="a baseline or a calibration")
         name = workload.calibration.fabric
         if outline.fabric(name).baseline == name:
-            others = [quoted(one.name) for one in outline.fabrics if one.name != name]
-            raise InputError(
-                f"{name!r} is the baseline, whose speed-up is 1 at every scale",
-                key=f"workloads.{workload.name}.calibration.fabric",
-                accepted=listed(others) or "another fabric",
-            )
+            others = listed([quoted(one.name) for one in outline.fabrics if one.name != name])
+            message = f"{name!r} is the baseline, whose speed-up is 1 at every scale"
+            raise InputError(message, key=f"{key}.calibration.fabric", accepted=others or "another fabric")
 
 
 def _check_savings(outline: AnyOutline) -> None:
@@ -95,10 +90,9 @@ def _check_savings(outline: AnyOutline) -> None:
             for place, one in about.items():
                 if set(one.at) != set(saving.by) or saving.group(one.at) not in groups:
                     known = listed([" / ".join(group) for group in sorted(groups)])
+                    accepted = f"a value for each of {list(saving.by)}: {known}"
                     raise InputError(
-                        f"there is no group {dict(one.at)!r}",
-                        key=f"references[{place}].at",
-                        accepted=f"a value for each of {list(saving.by)}: {known}",
+                        f"there is no group {dict(one.at)!r}", key=f"references[{place}].at", accepted=accepted
                     )
             if found := repeated(saving.group(one.at) for one in about.values()):
                 place, first = (list(about)[one] for one in found)
@@ -116,12 +110,9 @@ def check_causes(outline: AnyOutline, causes: Causes) -> None:
             for name in (pair.of, pair.over):
                 known = causes.get((pair.workload, name))
                 if known is not None and saving.part not in known:
-                    raise InputError(
-                        f"{pair.workload!r} on {name!r} has no part {saving.part!r}",
-                        file=outline.file,
-                        key=f"savings[{index}].part",
-                        accepted=", ".join(map(quoted, known)),
-                    )
+                    message = f"{pair.workload!r} on {name!r} has no part {saving.part!r}"
+                    key, accepted = f"savings[{index}].part", ", ".join(map(quoted, known))
+                    raise InputError(message, file=outline.file, key=key, accepted=accepted)
     if not outline.complete:
         return
     if outline.priorities is not None and len(causes) == len(outline.cells):

@@ -313,13 +313,10 @@ def _check_trust(path: Path, plugins: PluginManager, file: str | None, key: str)
         message = f"the plugin file {str(path)!r} {error.message}"
         raise InputError(message, file=file, key=key, accepted=error.accepted) from None
     if found not in plugins.files:
+        message = f"the plugin file {str(path)!r} is not trusted: its code would run"
         named = f"fredfw --plugin {shlex.quote(str(path))}"
-        raise InputError(
-            f"the plugin file {str(path)!r} is not trusted: its code would run",
-            file=file,
-            key=key,
-            accepted=f"fredfw --trust-plugins, {named}, or in Python Framework(trust_plugins=True)",
-        )
+        accepted = f"fredfw --trust-plugins, {named}, or in Python Framework(trust_plugins=True)"
+        raise InputError(message, file=file, key=key, accepted=accepted)
 
 
 def _swept(

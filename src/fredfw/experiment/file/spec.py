@@ -357,12 +357,9 @@ class Outline(Generic[_Fabric, _Workload]):
     def check_matrix(self) -> None:
         """Make sure that its cells are meant, not the points of a space; raises ``InputError``."""
         if self.study is not None:
-            raise InputError(
-                "is searched, so there is no matrix of cells",
-                file=self.study.file,
-                key="space",
-                accepted="fredfw compare, or in Python Framework.study, which runs its points",
-            )
+            message = "is searched, so there is no matrix of cells"
+            accepted = "fredfw compare, or in Python Framework.study, which runs its points"
+            raise InputError(message, file=self.study.file, key="space", accepted=accepted)
 
     def select(
         self, *, fabrics: Sequence[str] | None = None, workloads: Sequence[str] | None = None, baselines: bool = False

@@ -16,16 +16,7 @@ from fredfw.experiment.file.spec import Experiment, plain
 from fredfw.experiment.metrics import METRICS
 from fredfw.experiment.progress import Progress
 from fredfw.experiment.results import Cell, Failure, shared
-from fredfw.experiment.run.cells import (
-    CellRunner,
-    CellSpec,
-    Means,
-    Outcome,
-    SpecWriter,
-    choose,
-    refused,
-    stored,
-)
+from fredfw.experiment.run.cells import CellRunner, CellSpec, Means, Outcome, SpecWriter, choose, refused, stored
 from fredfw.experiment.study import samplers
 from fredfw.experiment.study.reading import Study
 from fredfw.experiment.study.results import Objective, RungCount, RungError, StudyPoint, StudyResult

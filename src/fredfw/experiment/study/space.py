@@ -88,11 +88,9 @@ class Space:
             remaining = evolve(self, constraints=self.constraints[: position + 1]).count
             if not remaining:
                 earlier = " that the constraints before it leave" if position else ""
-                raise InputError(
-                    f"{constraint.text!r} removes all {left} points{earlier}: the space is empty",
-                    key=f"constraints[{position}]",
-                    accepted="a constraint that some point keeps, or other values",
-                )
+                message = f"{constraint.text!r} removes all {left} points{earlier}: the space is empty"
+                accepted = "a constraint that some point keeps, or other values"
+                raise InputError(message, key=f"constraints[{position}]", accepted=accepted)
             left = remaining
 
     @cached_property
@@ -117,20 +115,16 @@ class Space:
 
     def values(self, point: Point) -> dict[str, Any]:
         """Return the values of ``point``, by the name of the dimension."""
-        return {
-            dimension.name: dimension.values[one]
-            for dimension, one in zip(self.dimensions, point.choice, strict=True)
-            if one is not None
-        }
+        return {dimension.name: value for dimension, value in self._chosen(point)}
 
     def settings(self, point: Point) -> dict[str, Any]:
         """Return what ``point`` sets in the experiment, by path."""
-        return {
-            path: dimension.values[one]
-            for dimension, one in zip(self.dimensions, point.choice, strict=True)
-            if one is not None
-            for path in dimension.paths
-        }
+        return {path: value for dimension, value in self._chosen(point) for path in dimension.paths}
+
+    def _chosen(self, point: Point) -> Iterator[tuple[Dimension, Any]]:
+        for dimension, one in zip(self.dimensions, point.choice, strict=True):
+            if one is not None:
+                yield dimension, dimension.values[one]
 
     def _parts(self, cell: CellSpace) -> dict[tuple[int, ...], Sequence[tuple[int, ...]]]:
         """Return the choices that keep the constraints, apart for each set of dimensions that constraints connect.
