@@ -537,9 +537,7 @@ class Framework:
 
     def _tell_of(self, experiment: Experiment) -> None:
         used: list[object] = [one.workload for one in experiment.workloads]
-        for fabric in experiment.fabrics:
-            used += (fabric.topology, *fabric.slots.values())
-            used += [one for listed in (fabric.collectives or {}).values() for one in listed]
+        used += [one for fabric in experiment.fabrics for one in fabric.configured]
         self._log(
             "experiment read",
             file=experiment.file,

@@ -179,6 +179,12 @@ class FabricSpec(FabricSection):
     collectives: Mapping[Pattern | None, tuple[CollectiveAlgorithm, ...]] | None = None
     fastest: bool = False  # whether the fastest of those is taken, or the first that can serve a request
 
+    @property
+    def configured(self) -> tuple[Any, ...]:
+        """The plugins that it names."""
+        algorithms = (one for listed in (self.collectives or {}).values() for one in listed)
+        return self.topology, *self.slots.values(), *algorithms
+
 
 @frozen(eq=False, kw_only=True)
 class WorkloadSpec(WorkloadSection):

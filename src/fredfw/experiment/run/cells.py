@@ -106,8 +106,7 @@ class SpecWriter:
     def spec(self, experiment: Experiment, workload: WorkloadSpec, fabric: FabricSpec, fidelity: str) -> CellSpec:
         """Return what to run, and what decides the result."""
         content = tables(experiment, workload, fabric)
-        used: list[Any] = [workload.workload, fabric.topology, *fabric.slots.values()]
-        used += [one for listed in (fabric.collectives or {}).values() for one in listed]
+        used = [workload.workload, *fabric.configured]
         types = {type(part) for one in used for part in configure.parts(one)}
         if fabric.collectives is None:  # auto chooses from all of them
             types.update(self._plugins.collectives)
@@ -306,9 +305,12 @@ def evaluate(
         if progress:
             progress(done + count, len(specs), str(specs[number]))
 
-    ended = (
-        _here(specs, different, run, tell) if workers is None else _elsewhere(specs, different, workers, store, tell)
-    )
+    def here() -> Iterator[tuple[int, Outcome]]:
+        for count, number in enumerate(different):
+            tell(count, number)
+            yield number, run(specs[number])
+
+    ended = here() if workers is None else _elsewhere(specs, different, workers, store, tell)
     for first, result in ended:
         keep(store, specs[first], result)
         for number in waiting[specs[first].identity]:
@@ -321,17 +323,6 @@ def keep(store: Store | None, spec: CellSpec, result: Outcome) -> None:
     """Store ``result``, unless it may be another one next time."""
     if store is not None and (isinstance(result, Cell) or result.infeasible):
         store.put(*spec.identity, result)
-
-
-def _here(
-    specs: Sequence[CellSpec],
-    numbers: Sequence[int],
-    run: Callable[[CellSpec], Outcome],
-    tell: Callable[[int, int], None],
-) -> Iterator[tuple[int, Outcome]]:
-    for count, number in enumerate(numbers):
-        tell(count, number)
-        yield number, run(specs[number])
 
 
 def _elsewhere(
