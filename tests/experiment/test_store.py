@@ -212,42 +212,37 @@ def limited(store: Store, pages: int) -> None:
     store._connection.execute(f"PRAGMA max_page_count = {pages}")
 
 
-def test_a_full_disk_is_said_once_and_loses_nothing_that_was_written(cell: Cell, tmp_path: Path) -> None:
-    store = begun(tmp_path / "cells")
-    limited(store, 3)
-    for key in range(20):
-        store.put(str(key), "here", cell)
-    with pytest.raises(InputError, match="the disk is full"):
-        store.flush()
-    limited(store, 10_000)  # somebody made place
-    store.close()
-    assert len(rows(tmp_path / "cells")) == 21
-
-
-def test_a_full_disk_found_in_the_background_is_said_at_the_next_put(cell: Cell, tmp_path: Path) -> None:
+@pytest.fixture
+def full(cell: Cell, tmp_path: Path) -> Store:
+    """A store that was given cells on a disk without space for them."""
     store = begun(tmp_path / "cells")
     limited(store, 3)
     for key in "ab":
         store.put(key, "here", cell)
-    assert store._timer is not None
-    store._timer.join()
-    with pytest.raises(InputError, match=r"cells: cannot be written: the disk is full \(accepted: .*\)"):
-        store.put("c", "here", cell)
+    return store
+
+
+def test_a_full_disk_is_said_once_and_loses_nothing_that_was_written(full: Store) -> None:
     with pytest.raises(InputError, match="the disk is full"):
-        store.close()
-    assert [key for key, *_ in rows(tmp_path / "cells")] == ["first"]
+        full.flush()
+    limited(full, 10_000)  # somebody made place
+    full.close()
+    assert len(rows(full.path)) == 3
 
 
-def test_what_ends_the_block_matters_more_than_a_full_disk(cell: Cell, tmp_path: Path) -> None:
-    def interrupted() -> None:
-        with begun(tmp_path / "cells") as store:
-            limited(store, 3)
-            for key in "ab":
-                store.put(key, "here", cell)
-            raise KeyboardInterrupt
+def test_a_full_disk_found_in_the_background_is_said_at_the_next_put(full: Store) -> None:
+    assert full._timer is not None
+    full._timer.join()
+    with pytest.raises(InputError, match=r"cells: cannot be written: the disk is full \(accepted: .*\)"):
+        full.put("c", "here", FAILURE)
+    with pytest.raises(InputError, match="the disk is full"):
+        full.close()
+    assert [key for key, *_ in rows(full.path)] == ["first"]
 
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
+
+def test_what_ends_the_block_matters_more_than_a_full_disk(full: Store) -> None:
+    with pytest.raises(KeyboardInterrupt), full:
+        raise KeyboardInterrupt
 
 
 def test_a_store_that_another_process_holds_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -429,15 +429,11 @@ def covered(outline: AnyOutline, cells: Collection[tuple[str, str]]) -> tuple[Sa
 
 @frozen(eq=False, kw_only=True)
 class Experiment(Outline[FabricSpec, WorkloadSpec]):
-    """A matrix of fabrics and workloads whose plugins are configured.
+    """A matrix of fabrics and workloads whose plugins are configured."""
 
-    Args:
-        reader: Reads the same file or tables again, with values in place of its own.
-        sampler: Which points of the space are run, if there is one.
-    """
-
+    #: Reads the same file or tables again, with values in place of its own.
     reader: Callable[[Mapping[str, Any]], Experiment] | None = None
-    sampler: Sampler | None = None
+    sampler: Sampler | None = None  #: Which points of the space are run, if there is one.
 
     def with_values(self, values: Mapping[str, Any]) -> Experiment:
         """Return the experiment with ``values`` in place of its own; it has all of its fabrics and workloads.
