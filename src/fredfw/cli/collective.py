@@ -107,11 +107,8 @@ def collective(
     root: int,
     fidelity: str | None,
     percent: float | None,
-    json_path: str | None,
-    csv_path: str | None,
-    exports: tuple[tuple[str, str], ...],
     progress: bool,
-    **slots: str | None,
+    **others: Any,
 ) -> None:
     """Run one collective PATTERN, such as all-reduce, on an otherwise idle fabric.
 
@@ -124,7 +121,7 @@ def collective(
     framework = open_framework(ctx)
     # An exporter of a single collective has one to write where one size is asked for.
     kinds = ("sweep",) if len(sweep) > 1 else ("sweep", "collective")
-    exporting = Exports(ctx, framework, exports, kinds, json=json_path, csv=csv_path)
+    exporting = Exports(ctx, framework, kinds, ("json", "csv"))
     outputs = exporting.outputs(())
     from fredfw.plugin import configure
     from fredfw.plugin.answers import built
@@ -135,7 +132,7 @@ def collective(
     filled: dict[str, Any] = {
         slot: chosen(configure.from_toml(text), plugins.slots[slot], plugins, f"--{slot}")
         for slot in _SLOTS
-        if (text := slots[slot]) is not None
+        if (text := others[slot]) is not None
     }
     fabric = built(machine).with_defaults(**filled)
     members = None if group is None else parse_numbers(group, len(fabric.npus), what="NPU", key="--group")

@@ -25,19 +25,22 @@ from fredfw.cli.options import (
     share_of,
     store_of,
 )
-from fredfw.cli.output import log, picture_format, progress_bar
+from fredfw.cli.output import log, painter, progress_bar
 from fredfw.cli.parsing import blamed_on_options, loaded, parse_values
 from fredfw.cli.session import open_framework
 from fredfw.errors import InputError, Interrupted
 from fredfw.units import counted
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from fredfw.experiment.file.spec import SavingSpec
     from fredfw.experiment.results import Comparison, Saving
     from fredfw.framework import Framework
     from fredfw.report.cells import Field
 
 _TOP = 10  # points that are listed
+_WRITTEN = ("report", "json", "csv")  # of a matrix and of a space
 
 
 class _Report:
@@ -54,9 +57,9 @@ class _Report:
             "pareto": given["pareto"] or "",
         }
         self._ranking = Ranking(**asked)
-        self._exports = Exports(ctx, framework, given["exports"], ("comparison",), {"report": asked}, **_written(given))
+        self._exports = Exports(ctx, framework, ("comparison",), _WRITTEN, {"report": asked})
         paths = {f"--{name}": path for name in ("plot", "map") if (path := given[f"{name}_path"]) is not None}
-        self._pictures = {option: _painter(option, path) for option, path in paths.items()}
+        self._pictures = {option: painter(option, path, partial(_figure, option)) for option, path in paths.items()}
         self.outputs = self._exports.outputs(source, paths)
 
     def check(self, savings: Iterable[Saving | SavingSpec], fields: Iterable[Field]) -> None:
@@ -91,20 +94,10 @@ class _Report:
             ctx.exit(INCOMPLETE)
 
 
-def _written(given: Mapping[str, Any]) -> dict[str, str | None]:
-    """Return the paths of what is written of a matrix and of a space."""
-    return {name: given[f"{name}_path"] for name in ("report", "json", "csv")}
+def _figure(option: str) -> Callable[[Comparison], Figure]:
+    from fredfw.report import plots
 
-
-def _painter(option: str, path: str) -> Callable[[Comparison], bytes]:
-    # Imported before anything runs, so that a missing matplotlib is reported before the simulation.
-    from fredfw.report.pictures import importing
-
-    with importing(option):
-        from fredfw.report import plots
-    figure = plots.comparison_figure if option == "--plot" else plots.maps_figure
-    file_format = picture_format(option, path)
-    return lambda comparison: plots.drawn(figure(comparison), file_format)
+    return plots.comparison_figure if option == "--plot" else plots.maps_figure
 
 
 @click.command(cls=OptionalValues, short_help="Run every workload on every fabric and compare them.")
@@ -200,7 +193,7 @@ def _search(
 
     ``given`` is for ``Framework.study``, and ``asked`` is to be printed and written.
     """
-    exporting = Exports(ctx, framework, asked["exports"], ("study",), {}, **_written(asked))
+    exporting = Exports(ctx, framework, ("study",), _WRITTEN)
     outputs = exporting.outputs([file, given["store"]])
     with progress_bar(given["progress"]) as step, blamed_on_options(values):
         experiment = loaded(framework, file, values, outputs, **chosen)

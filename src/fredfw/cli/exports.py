@@ -30,12 +30,11 @@ class Exports:
     """What one command writes through exporters; checked when made, before anything runs.
 
     Args:
-        ctx: The command, which a report says how to make again.
+        ctx: The command, whose options say what is wanted; a report says how to make it again.
         framework: Whose plugins the exporters are.
-        exports: The name, or a table of the name and fields, and the path of each ``--export``.
         takes: What the command has to export, the kind to prefer first; see ``Exporter.takes``.
-        fields: By an option that is short for an exporter, fields of that which other options give.
-        short: Path of each option that is short for an exporter, such as ``--json``; ``None`` where it was not given.
+        short: The options that are short for an exporter, such as ``json``.
+        fields: By such an option, fields of its exporter which other options give.
 
     Raises:
         InputError: No such exporter, or it has no form for what the command makes.
@@ -45,10 +44,9 @@ class Exports:
         self,
         ctx: click.Context,
         framework: Framework,
-        exports: Sequence[tuple[str, str]],
         takes: Sequence[str],
+        short: Sequence[str] = (),
         fields: Mapping[str, Mapping[str, Any]] = _NO_FIELDS,
-        **short: str | None,
     ) -> None:
         from fredfw.plugin import configure
         from fredfw.plugin.answers import checked
@@ -56,10 +54,11 @@ class Exports:
         fields = {**fields, "report": {"command": called(ctx), **fields.get("report", {})}}
         asked: list[tuple[str, Any, str]] = [
             (f"--{name}", {"name": _EXPORTERS.get(name, name), **fields.get(name, {})}, path)
-            for name, path in short.items()
-            if path is not None
+            for name in short
+            if (path := ctx.params[f"{name}_path"]) is not None
         ]
-        asked += [(f"--export {value} {path}", configure.from_toml(value), path) for value, path in exports]
+        given = ctx.params.get("exports", ())
+        asked += [(f"--export {value} {path}", configure.from_toml(value), path) for value, path in given]
         self.paths = {key: path for key, _, path in asked}
         self._chosen: dict[str, tuple[Exporter, str]] = {}
         for key, value, path in asked:

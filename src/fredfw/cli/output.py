@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -17,11 +17,13 @@ from fredfw.report.files import compressed, ensure_new_directory, ensure_writabl
 from fredfw.terminal import printable
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from rich.console import RenderableType
 
     from fredfw.cli.session import Session
     from fredfw.plugin.exporter import Content
 
+T = TypeVar("T")
 STDOUT = "-"
 _OWN = "a different file"
 
@@ -116,15 +118,23 @@ def _blamed_on(option: str, path: str) -> Iterator[None]:
         raise InputError(error.message, file=path, key=option, accepted=error.accepted) from None
 
 
-def picture_format(option: str, path: str) -> str:
-    """Return the format of the picture that ``option`` writes to ``path``; raises ``InputError`` for unknown ones."""
-    from fredfw.report.pictures import FORMATS
+def painter(option: str, path: str, figure: Callable[[], Callable[[T], Figure]]) -> Callable[[T], bytes]:
+    """Return what draws the picture of a result that ``option`` writes to ``path``; ``figure`` imports what does it.
 
+    Raises:
+        InputError: ``path`` has the ending of no format, or matplotlib is missing: before anything runs.
+    """
+    from fredfw.report.pictures import FORMATS, importing
+
+    with importing(option):
+        from fredfw.report.plots import drawn
+
+        draw = figure()
     suffix = "png" if path == STDOUT else PurePath(path).suffix[1:].lower()
     if suffix not in FORMATS:
         endings = ", ".join(f".{one}" for one in FORMATS)
         raise InputError("unknown picture format", file=path, key=option, accepted=f"a name that ends in {endings}")
-    return suffix
+    return lambda result: drawn(draw(result), suffix)
 
 
 def print_report(report: list[RenderableType]) -> None:

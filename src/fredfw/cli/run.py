@@ -60,6 +60,7 @@ from fredfw.errors import InputError
 @click.pass_context
 def run(
     ctx: click.Context,
+    /,
     file: str,
     workload: str | None,
     fabric: str | None,
@@ -68,14 +69,12 @@ def run(
     store_path: str | None,
     trace_path: str | None,
     ranks: str | None,
-    json_path: str | None,
-    report_path: str | None,
-    exports: tuple[tuple[str, str], ...],
     top: int,
     why: bool,
     factor: float | None,
     jobs: int | None,
     progress: bool,
+    **_written: Any,
 ) -> None:
     """Run one workload on one fabric of the experiment FILE.
 
@@ -100,7 +99,7 @@ def run(
     if ranks is not None and trace_path is None:
         raise InputError("there is no trace whose ranks they are", key="--ranks", accepted="with --trace PATH")
     fields = {} if ranks is None else {"trace": {"ranks": ranks}}
-    exporting = Exports(ctx, framework, exports, ("run",), fields, report=report_path, json=json_path, trace=trace_path)
+    exporting = Exports(ctx, framework, ("run",), ("report", "json", "trace"), fields)
     outputs = exporting.outputs([file, store_path])
     with progress_bar(progress) as step, blamed_on_options(values):
         experiment = loaded(framework, file, values, outputs, **selected(workload, fabric))

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from fredfw.cli.completion import slot
 from fredfw.cli.exports import Exports, Maker
 from fredfw.cli.options import EXECUTOR, JOBS, PATH, REPORT, Fidelity, option, path_option
-from fredfw.cli.output import Outputs, log, picture_format, progress_bar
+from fredfw.cli.output import Outputs, log, painter, progress_bar
 from fredfw.cli.session import open_framework
-from fredfw.errors import InputError, UnknownNameError, nearest
+from fredfw.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from matplotlib.figure import Figure
+
     from fredfw.framework import Framework
-    from fredfw.plugin.manager import PluginManager
-    from fredfw.validation.points import Point
     from fredfw.validation.results import Validation
     from fredfw.validation.systems import System
 
@@ -80,6 +80,7 @@ if TYPE_CHECKING:
 @click.pass_context
 def validate(
     ctx: click.Context,
+    /,
     files: tuple[str, ...],
     system: str | None,
     fabric_path: str | None,
@@ -94,8 +95,8 @@ def validate(
     executor: str | None,
     json_path: str | None,
     plot_path: str | None,
-    report_path: str | None,
     progress: bool,
+    **_report: Any,
 ) -> None:
     """Compare predicted with measured times of collectives and of iterations of training.
 
@@ -103,19 +104,22 @@ def validate(
     of sizes; points that a model was fitted to are apart from those that were held out.
     """
     framework = open_framework(ctx)
-    exporting = Exports(ctx, framework, (), ("validation",), report=report_path)
+    exporting = Exports(ctx, framework, ("validation",), ("report",))
     source = [*files, *(one for one in (fabric_path, store_path) if one is not None)]
     outputs = Outputs({"--json": json_path, "--plot": plot_path, **exporting.paths}, source=source)
-    paint = None if plot_path is None else _painter(plot_path)
+    paint = None if plot_path is None else painter("--plot", plot_path, _figure)
     plugins = framework.plugins
     own = None if fabric_path is None else _own(framework, fabric_path, files, system)
-    points = _points(files, system, pattern, in_place, whole, plugins, own)
     from fredfw.experiment.run.cells import workers
     from fredfw.experiment.store import opened
     from fredfw.plugin import configure
-    from fredfw.validation import report
+    from fredfw.validation import report, sources
+    from fredfw.validation.collectives import presets
     from fredfw.validation.prediction import validate as predict
+    from fredfw.validation.tables import Reading
 
+    reading = Reading(system, pattern, in_place, presets(plugins) if files else (), own)
+    points = sources.chosen(files, reading, whole=whole)
     given = None if transport is None else configure.from_toml(transport)
     with progress_bar(progress) as step, opened(store_path) as store, workers(jobs, executor, plugins) as others:
         validation = predict(
@@ -143,53 +147,7 @@ def _own(framework: Framework, path: str, files: tuple[str, ...], system: str | 
     return System(fabrics[0].name, "", CLUSTER, fabrics[0].name, fabric=fabrics[0])
 
 
-def _points(
-    files: tuple[str, ...],
-    system: str | None,
-    pattern: str | None,
-    in_place: bool,
-    whole: bool,
-    plugins: PluginManager,
-    own: System | None,
-) -> list[Point]:
-    """Return the points of ``files``, or those that come with the product; raises ``InputError``."""
-    from fredfw.validation import iterations, kernels, sources, systems, tables
-    from fredfw.validation.collectives import presets
-    from fredfw.validation.points import CollectivePoint
+def _figure() -> Callable[[Validation], Figure]:
+    from fredfw.validation.plots import validation_figure
 
-    patterns = (*tables.PATTERNS, *(kernels.PATTERNS if files else (iterations.PATTERN,)))
-    if pattern is not None and pattern not in patterns:
-        message = f"no operation {pattern!r}{nearest(pattern, patterns)}"
-        raise UnknownNameError(message, key="--pattern", accepted=", ".join(patterns))
-    points: list[Point] = []
-    if files:
-        reading = tables.Reading(system, pattern, in_place, presets(plugins), own)
-        for file in files:
-            points += sources.read(file, reading)
-        other = next((one for one in points if own is not None and not isinstance(one, CollectivePoint)), None)
-        if other is not None:
-            raise InputError("is no collective", key=other.where, accepted="without --fabric")
-    else:
-        points = sources.points(in_place=in_place, whole=whole)
-        known = sorted({one.system.name for one in points})
-        if system is not None and system not in known:
-            message = f"no measurements of {system!r}{systems.suggestion(system, known)}"
-            raise UnknownNameError(message, key="--system", accepted=", ".join(known))
-        points = [one for one in points if system in (None, one.system.name)]
-    measured = sorted({one.pattern for one in points})
-    if pattern is not None and pattern not in (*measured, *(one.kind for one in points)):
-        where = f"in {', '.join(files)}" if files else "" if system is None else f"on {system}"
-        message = f"there are no measured times of {pattern} {where}".rstrip()
-        raise InputError(message, key="--pattern", accepted=", ".join(measured))
-    return [one for one in points if pattern in (None, one.pattern, one.kind)]
-
-
-def _painter(path: str) -> Callable[[Validation], bytes]:
-    # Imported before anything runs, so that a missing matplotlib is reported before the simulation.
-    from fredfw.report.pictures import importing
-
-    with importing("--plot"):
-        from fredfw.validation.plots import plot_validation
-
-    file_format = picture_format("--plot", path)
-    return lambda validation: plot_validation(validation, file_format)
+    return validation_figure

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from fredfw.report.pictures import LINES
-from fredfw.report.plots import FONTS, SMALL, TITLE, drawn
+from fredfw.report.plots import FONTS, SMALL, TITLE
 from fredfw.validation.points import CollectivePoint, pattern_of
 from fredfw.validation.results import Prediction, Validation
 from fredfw.validation.splits import Part
@@ -22,11 +22,6 @@ _COLOURS = (*LINES, "#999999")
 _MARKER: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 2.2}
 _PANEL = 3.0  # inches
 _ACROSS = 3
-
-
-def plot_validation(validation: Validation, file_format: str = "png") -> bytes:
-    """Return the figure of ``validation`` as a file of ``file_format``; see ``fredfw.report.plots``."""
-    return drawn(validation_figure(validation), file_format)
 
 
 def validation_figure(validation: Validation) -> Figure:

@@ -10,8 +10,9 @@ from types import MappingProxyType
 
 from attrs import evolve
 
-from fredfw.validation import iterations, kernels, tables
-from fredfw.validation.points import Point
+from fredfw.errors import InputError, UnknownNameError, nearest
+from fredfw.validation import iterations, kernels, systems, tables
+from fredfw.validation.points import CollectivePoint, Point
 from fredfw.workloads import kernel_tables
 
 _DATA = files(__package__).joinpath("data")
@@ -51,3 +52,34 @@ def read(path: str, reading: tables.Reading | None = None) -> list[Point]:
         return tables.parse(text, source, known)
 
     return tables.read(path, parse)
+
+
+def chosen(files: Sequence[str], reading: tables.Reading, *, whole: bool = False) -> list[Point]:
+    """Return the points of ``files``, or else those that come with the product, of one system and operation if asked.
+
+    Raises:
+        InputError: There are none; names the option, as ``read`` does file, line and column.
+    """
+    system, pattern = reading.system, reading.pattern
+    patterns = (*tables.PATTERNS, *(kernels.PATTERNS if files else (iterations.PATTERN,)))
+    if pattern is not None and pattern not in patterns:
+        message = f"no operation {pattern!r}{nearest(pattern, patterns)}"
+        raise UnknownNameError(message, key="--pattern", accepted=", ".join(patterns))
+    if files:
+        found = [point for file in files for point in read(file, reading)]
+        others = (one for one in found if not isinstance(one, CollectivePoint))
+        if reading.own is not None and (other := next(others, None)) is not None:
+            raise InputError("is no collective", key=other.where, accepted="without --fabric")
+    else:
+        found = points(in_place=reading.in_place, whole=whole)
+        known = sorted({one.system.name for one in found})
+        if system is not None and system not in known:
+            message = f"no measurements of {system!r}{systems.suggestion(system, known)}"
+            raise UnknownNameError(message, key="--system", accepted=", ".join(known))
+        found = [one for one in found if system in (None, one.system.name)]
+    measured = sorted({one.pattern for one in found})
+    if pattern is not None and pattern not in (*measured, *(one.kind for one in found)):
+        where = f"in {', '.join(files)}" if files else "" if system is None else f"on {system}"
+        message = f"there are no measured times of {pattern} {where}".rstrip()
+        raise InputError(message, key="--pattern", accepted=", ".join(measured))
+    return [one for one in found if pattern in (None, one.pattern, one.kind)]

@@ -248,9 +248,10 @@ def test_without_jinja2_the_exporter_is_listed_and_asked_before_anything_runs(
     monkeypatch.setitem(sys.modules, "jinja2", None)
     framework = fredfw.Framework(PluginManager.discover(Switches(strict=True)))
     assert "html" in framework.plugins.exporters.names()
-    report = tmp_path / "report.html"
+    context = click.Context(main)
+    context.params["exports"] = [("html", str(tmp_path / "report.html"))]
     with pytest.raises(InputError, match=r"pip install 'fredfw\[report\]'"):
-        Exports(click.Context(main), framework, [("html", str(report))], ["run"])
+        Exports(context, framework, ["run"])
 
 
 def test_fifty_cells_are_less_than_two_megabytes() -> None:
