@@ -52,11 +52,10 @@ class Framework:
     """Knows the installed plugins and composes them; two frameworks share nothing.
 
     Args:
-        plugins: The plugins to use; all installed ones by default.
-        trust_plugins: Whether the plugin files that an experiment names are executed. Otherwise it is refused, unless
-            ``plugins`` has loaded them already.
-        log: Called with the name of an event and its values as keyword arguments, as ``structlog.get_logger().info``
-            is: experiments that are read, fabrics that are built, cells that begin and end.
+        plugins: All installed ones by default.
+        trust_plugins: Whether plugin files that an experiment names are executed; else it is refused, unless
+            ``plugins`` has loaded them.
+        log: Called with the name of each event and its values as keyword arguments, as structlog's ``info`` is.
     """
 
     def __init__(self, plugins: PluginManager | None = None, *, trust_plugins: bool = False, log: Log = silent) -> None:
@@ -70,8 +69,7 @@ class Framework:
         """Return the topology ``name``, configured with ``fields``: numbers in SI, or text with units.
 
         Raises:
-            UnknownNameError: No such topology.
-            InputError: An unknown field or an impossible value.
+            InputError: An unknown field or an impossible value; ``UnknownNameError`` if there is no such topology.
         """
         cls = self.plugins.topologies.get(name)
         return configure.build(cls, fields, registries=lambda: self.plugins.registries)
@@ -93,13 +91,12 @@ class Framework:
 
         Args:
             fabric: The network.
-            pattern: A collective pattern, such as ``all-reduce``.
+            pattern: Such as ``all-reduce``.
             size: Bytes of the per-rank buffer, the larger of input and output; text may have a unit.
             group: NPU numbers in rank order; all of them by default.
-            algorithm: Name of an algorithm, or ``auto`` for the fastest of those that can serve the request.
+            algorithm: A name, or ``auto`` for the fastest of those that can serve the request.
             root: The special rank of a rooted pattern.
-            fidelity: ``exact`` or ``compressed``; by default ``exact`` up to the limit ``exact`` of transfers, see
-                ``fredfw.limits``.
+            fidelity: ``exact`` or ``compressed``; by default ``exact`` up to the limit ``exact`` of ``fredfw.limits``.
             auto_effort: How long ``auto`` looks: ``normal``, or ``low`` until no other algorithm can be 5 % faster.
             **options: Fields of the algorithm.
 
@@ -143,7 +140,7 @@ class Framework:
         """Simulate the tasks of ``graph`` on the otherwise idle ``fabric``.
 
         Args:
-            graph: What to do; see ``GraphBuilder`` and ``TaskGraph.from_columns``.
+            graph: See ``GraphBuilder`` and ``TaskGraph.from_columns``.
             fabric: The network.
             placement: NPU number of each rank; by default rank r is on NPU r.
             npu: Computes what is given by FLOPs and bytes; by default the fabric's ``accelerator``, or ``Npu()``.
@@ -152,7 +149,7 @@ class Framework:
             fidelity: As in ``simulate_collective``.
             attribution: Whether to find out what the ranks have waited for, ``breakdown``.
             progress: Called now and then with the share of the tasks that has ended.
-            variation: Stragglers, jitter and repeated runs; by default nothing varies.
+            variation: Stragglers, jitter and repeated runs.
             events: What happens to links meanwhile.
 
         Raises:
@@ -220,12 +217,7 @@ class Framework:
     def outline(self, source: str | Path | Mapping[str, Any], *, values: Mapping[str, Any] | None = None) -> AnyOutline:
         """Read which cells an experiment has and what is made of them; its plugins need not be installed.
 
-        Args:
-            source: A path, or the tables themselves.
-            values: As in ``load_experiment``.
-
-        Raises:
-            InputError: Something cannot be used; names file, key and value.
+        Arguments and errors are those of ``load_experiment``.
         """
         return reading.parse(source, values) if isinstance(source, Mapping) else reading.load(source, values)
 
@@ -269,8 +261,7 @@ class Framework:
         """Simulate one cell of an experiment; names may be left out where there is only one to choose from.
 
         Args:
-            experiment: The matrix, or its file, of which only what is named is configured: the plugins of others need
-                not be installed.
+            experiment: The matrix, or its file, of which only what is named needs its plugins.
             workload: Name of the row.
             fabric: Name of the column.
             fidelity: As in ``simulate_collective``, instead of the experiment's own.
@@ -332,9 +323,8 @@ class Framework:
     ) -> bytes:
         """Return one cell of an experiment as a file that programs in C and C++ run, see ``fredfw_program_read``.
 
-        They get the times that ``run`` gets, to the last bit.
-
-        The cell is given as in ``run``; with ``routes`` the file has those of messages between all NPUs, too.
+        They get the times that ``run`` gets, to the last bit. The cell is given as there; with ``routes`` the file has
+        those of messages between all NPUs, too.
 
         Raises:
             InputError: As ``run`` does; Python is asked while the cell runs, by an admission, a sharing policy, loads,
@@ -402,15 +392,14 @@ class Framework:
 
         Args:
             experiment: The matrix, or its file.
-            fidelity: As in ``simulate_collective``, or ``estimate``; instead of the experiment's own. All cells have
-                the same one.
+            fidelity: Of all cells, as in ``simulate_collective``, or ``estimate``; instead of the experiment's own.
             sensitivity: A share, such as 0.2, by which each parameter of each machine is made less and more, one at a
                 time: the result says how speed-ups change.
             strict: Whether a cell that cannot be run is an error; otherwise it is one of ``failures``.
             store: Has cells of earlier runs, which are not run again, and takes those of this one; or its path.
             jobs: How many processes run cells; with one it is this process.
-            executor: What runs cells instead: one of ``concurrent.futures``, or the address of a Dask scheduler, such
-                as ``dask://HOST:PORT``. Plugins must be installed or in files then, as with ``jobs``.
+            executor: Runs cells instead: one of ``concurrent.futures``, or a Dask scheduler, ``dask://HOST:PORT``. As
+                with ``jobs``, plugins must be installed or in files.
             progress: Called with (cells done, cells in all, the cell that runs), then so for all variations.
         """
         fidelity = called(fidelity, FIDELITIES)
@@ -445,9 +434,8 @@ class Framework:
     ) -> StudyResult:
         """Search the space of an experiment for its best points; see ``fredfw.experiment.study.search.search``.
 
-        The experiment is what ``load_experiment`` returned, which has its ``values``, its file or its tables. All else
-        is as in ``compare``; ``fidelity`` is that of points whose rung has none, and ``progress`` is called with (cells
-        done, cells asked for so far, a cell that runs).
+        ``values`` are for a file or tables that are not loaded yet; all else is as in ``compare``. ``fidelity`` is that
+        of points whose rung has none, and ``progress`` is called with (cells done, asked for so far, one that runs).
 
         Raises:
             Interrupted: A ``KeyboardInterrupt`` came after the first cell; has the result so far.
@@ -492,10 +480,7 @@ class Framework:
     ) -> Comparison:
         """Return the comparison of an experiment from what stores have of its cells; its plugins are not needed.
 
-        Args:
-            source: The experiment's path, or its tables.
-            stores: They have all cells together, or their paths.
-            values: As in ``load_experiment``: those that the cells were run with.
+        ``source`` and ``values``, those that the cells were run with, are as in ``load_experiment``.
 
         Raises:
             InputError: A cell is missing, or was run with other versions or files than the rest.
@@ -509,9 +494,7 @@ class Framework:
     def stored(self, outline: AnyOutline | str | Path, store: Store | str | Path) -> Mapping[tuple[str, str], str]:
         """Return what ``store`` has of each cell, by workload and fabric: ``done``, ``infeasible`` or ``missing``.
 
-        Args:
-            outline: What the experiment says; its plugins need not be installed.
-            store: The store, or its path.
+        The plugins of the experiment need not be installed.
 
         Raises:
             InputError: There is no such store, or it has results of a cell that differ.
