@@ -1,4 +1,4 @@
-"""Comparisons and the cells behind them: compare, merge, cells."""
+"""Cells and comparisons of them: run, compare, merge, cells, calibrate, export-program."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 from command_line import TWO, fails, fredfw, refused, succeeds, words
+
+from fredfw import Framework
 
 
 def test_compare_says_why_cells_are_compressed() -> None:
@@ -194,3 +196,72 @@ def test_the_exit_code_says_that_cells_have_no_result() -> None:
     listed = [line.split("\t")[2] for line in succeeds("cells", TWO, "--store", "two.cells").splitlines()]
     assert listed == ["done", "done", "infeasible", "infeasible"]
     assert refused("compare", TWO, "--no-store", "--strict").startswith("two.toml: workloads.wide.workload: ")
+
+
+def test_run() -> None:
+    arguments = ("run", TWO, "--fabric", "fast", "--trace", "trace.json", "--json", "run.json", "--top", "1")
+    lines = words(succeeds(*arguments))
+    assert ["exposed", "dp", "0.500", "33.3", "%"] in lines
+    # 1 GB each way per NPU over up and down link: 4 GB in all.
+    assert ["dp", "4", "GB", "100.0", "%"] in lines
+    tier = ["npu", "->", "switch", "2", "2", "GB/s", "33.3", "%", "33.3", "%", "npu0->switch0", "dp", "1", "GB"]
+    assert tier in lines
+    assert ["dp", "all-reduce", "x2", "direct"] in lines
+    assert json.loads(Path("run.json").read_text())["seconds"] == pytest.approx(1.5)
+    spans = [one for one in json.loads(Path("trace.json").read_text())["traceEvents"] if one["ph"] == "X"]
+    assert [(one["name"], one["pid"], one["dur"]) for one in spans] == [
+        ("step", 0, 1e6),
+        ("step", 1, 1e6),
+        ("dp all-reduce: gradients", 0, 5e5),
+        ("dp all-reduce: gradients", 1, 5e5),
+        ("exposed dp", 0, 5e5),
+        ("exposed dp", 1, 5e5),
+    ]
+
+
+def test_calibrate() -> None:
+    written = Path(TWO).read_text()
+    # With c seconds of computation (c + 1) / (c + 0.5) is 1.25 where c = 1.5, so the factor to the roofline's 1 s is
+    # 1.5; it is never below 1.
+    for target, solutions in ((1.25, [1.5]), (0.5, [])):
+        Path(TWO).write_text(f'{written}[workloads.net.calibration]\nfabric = "fast"\nspeedup = {target}\n')
+        printed = succeeds("calibrate", TWO, "--json", "fit.json")
+        (fit,) = json.loads(Path("fit.json").read_text())["calibrations"]
+        assert fit["solutions"] == pytest.approx(solutions, rel=1e-6)
+        assert ["net", "fast", str(target), "one" if solutions else "none"] in [line[:4] for line in words(printed)]
+        assert ("[workloads.net]\ncompute_scale = 1.5" in printed) == bool(solutions)
+
+
+EXPORT = "export-program", "two.toml", "--fabric", "fast"
+
+
+@pytest.mark.parametrize("options", [(), ("--routes",), ("--fidelity", "exact")])
+def test_a_program_is_that_of_the_library(options: tuple[str, ...]) -> None:
+    assert succeeds(*EXPORT, *options, "-o", "fast.fredfw") == ""
+    fidelity = "exact" if "exact" in options else None
+    content = Framework().export_program(TWO, fabric="fast", fidelity=fidelity, routes="--routes" in options)
+    assert Path("fast.fredfw").read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ('fabrics.fast.sharing={name = "dctcp", delay = "1 us"}',),
+            "fabrics.fast.sharing: 'dctcp' gives rates while a",
+        ),
+        (("workloads.net.compute_scale=-1",), "workloads.net.compute_scale: "),
+        (("fabrics.fast.transport=alpha-beta", "--routes"), "fabrics.fast.transport: 'alpha-beta' is asked"),
+    ],
+)
+def test_what_cannot_be_a_program_refused(options: tuple[str, ...], message: str) -> None:
+    assert message in refused("export-program", TWO, "--fabric", "fast", "-o", "fast.fredfw", "--set", *options)
+
+
+def test_the_cell_is_chosen_as_for_a_run() -> None:
+    message = refused("export-program", TWO, "-o", "x.fredfw")
+    assert message == "two.toml: --fabric: there are 2 fabrics, and none is chosen (accepted: one of slow, fast)"
+
+
+def test_a_program_does_not_replace_the_input() -> None:
+    assert refused(*EXPORT, "-o", TWO).startswith("--output: 'two.toml' is also the input")

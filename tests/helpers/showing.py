@@ -7,8 +7,11 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from attrs import evolve
 from rich.console import Console, RenderableType
 
+from fredfw.experiment.naming import fill
+from fredfw.experiment.results import Row
 from fredfw.report import layout
 
 
@@ -18,6 +21,16 @@ def printed(report: Iterable[RenderableType], width: int = 100, *, terminal: boo
     options: dict[str, Any] = {"force_terminal": terminal, "color_system": None}
     layout.show(Console(file=file, width=width, markup=False, highlight=False, **options), report)
     return re.sub(r"\x1b\[[\d;]*m", "", file.getvalue())
+
+
+def of(row: Row, template: str, **settings: object) -> Row:
+    """Return ``row`` with a workload of the sweep ``template``."""
+    return evolve(row, workload=fill(template, settings), workload_template=template, workload_settings=settings)
+
+
+def on(row: Row, template: str, **settings: object) -> Row:
+    """Return ``row`` on a fabric of the sweep ``template``."""
+    return evolve(row, fabric=fill(template, settings), fabric_template=template, fabric_settings=settings)
 
 
 def words(text: str) -> list[list[str]]:

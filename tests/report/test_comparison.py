@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import io
 import re
+from itertools import product
 from typing import Any
 
 import pytest
 from attrs import evolve
 from rich.console import Console
-from showing import cells, printed, starts, words
+from showing import cells, of, on, printed, starts, words
 
 from fredfw import Work
 from fredfw.experiment.results import Comparison, Failure, Row, Saving, Spread, Status, Throughput
@@ -90,24 +91,12 @@ def test_best_is_the_shortest_time_of_each_workload(comparison: Comparison) -> N
 
 
 def _swept(comparison: Comparison, *fabrics: str) -> Comparison:
-    first = comparison.rows[0]
-    rows = [
-        evolve(
-            first,
-            workload=f"mp{mp} pp{pp}",
-            fabric=fabric,
-            fabric_template=fabric,
-            seconds=0.08 / (mp * pp),
-            speedup=float(mp * pp),
-            status=Status.SIMULATED,
-            baseline_workload="mp1 pp1" if len(fabrics) == 1 else f"mp{mp} pp{pp}",
-            workload_template="mp{mp} pp{pp}",
-            workload_settings={"mp": mp, "pp": pp},
-        )
-        for mp in (1, 2)
-        for pp in (1, 2)
-        for fabric in fabrics
-    ]
+    first = evolve(comparison.rows[0], status=Status.SIMULATED)
+    rows = []
+    for mp, pp, fabric in product((1, 2), (1, 2), fabrics):
+        row = on(of(first, "mp{mp} pp{pp}", mp=mp, pp=pp), fabric)
+        baseline = "mp1 pp1" if len(fabrics) == 1 else row.workload
+        rows.append(evolve(row, seconds=0.08 / (mp * pp), speedup=float(mp * pp), baseline_workload=baseline))
     return evolve(comparison, rows=tuple(rows), approximated="")
 
 
@@ -345,23 +334,10 @@ def test_no_mfu_where_computation_is_faster_than_the_peak(comparison: Comparison
 
 
 def test_a_sweep_of_fabrics_is_one_table_across_workloads(comparison: Comparison) -> None:
-    plain: dict[str, Any] = {
-        "status": Status.SIMULATED,
-        "notes": (),
-        "reference_source": None,
-        "reference_speedup": None,
-    }
-    rows = []
-    for net in ("A", "B"):
-        own: dict[str, Any] = {"workload": net, "workload_template": net, **plain}
-        for rate in ("1 GB/s", "10 GB/s"):
-            ring: dict[str, Any] = {
-                "fabric": f"ring {rate}",
-                "fabric_template": "ring {rate}",
-                "fabric_settings": {"rate": rate},
-            }
-            rows.append(evolve(comparison.rows[0], **own, **ring))
-        rows.append(evolve(comparison.rows[0], **own, fabric="tree", fabric_template="tree"))
+    rows: list[Row] = []
+    for net in "AB":
+        row = of(evolve(comparison.rows[0], status=Status.SIMULATED), net)
+        rows += [*(on(row, "ring {rate}", rate=rate) for rate in ("1 GB/s", "10 GB/s")), on(row, "tree")]
     text = shown(comparison, rows=tuple(rows), approximated="")
     found = cells(text)
     assert [row[:4] for row in found if row[0] == "workload"] == [["workload", "fabric", "rate", "time"]]

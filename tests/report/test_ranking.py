@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from attrs import evolve
+from showing import of, on
 
 from fredfw import Work
 from fredfw.experiment.results import Comparison, Failure, Row, Throughput
@@ -17,15 +18,7 @@ def cells(comparison: Comparison) -> list[Row | Failure]:
     """Return four rows of a sweep and a cell without a result, whose sizes are not in order."""
     first = comparison.rows[0]
     rows = [
-        evolve(
-            first,
-            workload=size,
-            workload_template="{size}",
-            workload_settings={"size": size},
-            seconds=seconds,
-            cost=cost,
-            throughput=Throughput.of(Work(samples), seconds, npus=1, peak=1.0, compute_scale=1.0),
-        )
+        evolve(of(first, "{size}", size=size), seconds=seconds, cost=cost, throughput=Throughput(samples / seconds))
         # Samples per second: 2, 4, 2, 10.
         for size, seconds, cost, samples in (
             ("1 MB", 4.0, 10.0, 8),
@@ -120,14 +113,12 @@ def test_columns_name_what_differs(comparison: Comparison) -> None:
         return [[title for title, _ in columns], *([text(row) for _, text in columns] for row in rows)]
 
     row = comparison.rows[0]
-    split = evolve(row, workload_template="net mp{mp}", workload_settings={"mp": 2})
-    ring = evolve(row, fabric_template="Ring {npus}", fabric_settings={"npus": 8})
+    split, ring = of(row, "net mp{mp}", mp=2), on(row, "Ring {npus}", npus=8)
     assert titles(row) == [["fabric"], ["mesh"]]
     assert titles(split) == [["mp"], ["2"]]
     assert titles(ring) == [["npus"], ["8"]]
     # A name that two have, without its placeholders, stays as it is.
-    other = evolve(ring, fabric_template="Ring {rate}", fabric_settings={"rate": "1 GB/s"})
-    assert titles(ring, other, evolve(split, fabric_template="mesh")) == [
+    assert titles(ring, on(ring, "Ring {rate}", rate="1 GB/s"), on(split, "mesh")) == [
         ["workload", "mp", "fabric", "npus", "rate"],
         ["net", "-", "Ring {npus}", "8", "-"],
         ["net", "-", "Ring {rate}", "-", "1 GB/s"],

@@ -14,12 +14,13 @@ import click
 import numpy as np
 import pytest
 from attrs import evolve
+from showing import of, on
 
 import fredfw
 from fredfw.cli import main
 from fredfw.cli.exports import Exports
 from fredfw.errors import InputError, UnknownNameError
-from fredfw.experiment.results import Comparison, Failure, Row, RunResult, TierLoad
+from fredfw.experiment.results import Comparison, Failure, RunResult, TierLoad
 from fredfw.experiment.study.results import Objective, RungCount, StudyPoint, StudyResult
 from fredfw.plugin.manager import PluginManager, Switches
 from fredfw.report.charts import charts
@@ -47,9 +48,9 @@ class Checked(HTMLParser):
         self.feed(page)
         self.close()
         assert self.open == []
+        self.text = " ".join(" ".join(self.texts).split())
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Open an element."""
         self.tags[tag] = self.tags.get(tag, 0) + 1
         for name, value in attrs:
             assert not name.startswith("on"), f"{tag} has {name}"
@@ -61,17 +62,14 @@ class Checked(HTMLParser):
             self.open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Open and close an element."""
         self.handle_starttag(tag, attrs)
         if tag not in VOID:
             self.handle_endtag(tag)
 
     def handle_endtag(self, tag: str) -> None:
-        """Close the element that was opened last."""
         assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        """Keep text."""
         self.texts.append(data)
 
 
@@ -97,10 +95,7 @@ def swept(comparison: Comparison) -> Comparison:
     for fabric, factor, cost in (("mesh", 1.0, 1e3), ("tree", 0.5, 5e3)):
         for size, time in (("1 kB", 1e-6), ("1 MB", 1e-4), ("1 GB", 1e-1)):
             seconds = time * factor
-            row = evolve(
-                first, workload=f"net {size}", workload_template="net {size}", workload_settings={"size": size}
-            )
-            row = evolve(row, fabric=fabric, fabric_template=fabric, cost=cost, **used)
+            row = evolve(on(of(first, "net {size}", size=size), fabric), cost=cost, **used)
             rows.append(evolve(row, seconds=seconds, breakdown={"compute": seconds / 2, "dp": seconds / 2}))
     failure = Failure("net 1 TB", "mesh", "needs too much", True, workload_template="net {size}", place=3)
     found = {"versions": {"fredfw": "0.1.0"}, "files": [{"path": "a.toml", "sha256": "ab" * 32}], "npu": {"peak": 1.0}}
@@ -114,7 +109,6 @@ def test_a_page_of_a_comparison_says_all_that_is_needed(comparison: Comparison) 
     assert parsed.ids == [
         *("results", "pictures", "time", "links", "algorithms", "assumptions", "provenance", "again"),
     ]
-    text = " ".join(" ".join(parsed.texts).split())
     for part in (
         "Two on [three]",
         "7 cells",
@@ -128,7 +122,7 @@ def test_a_page_of_a_comparison_says_all_that_is_needed(comparison: Comparison) 
         "fredfw compare two.toml",
         "each rank waits for what it sends and receives itself",
     ):
-        assert part in text
+        assert part in parsed.text
     assert parsed.tags["svg"] >= 3
     assert 'aria-label="iteration time, as bars"' in page
     # Light and dark, a phone, and paper.
@@ -141,23 +135,20 @@ def test_a_page_of_a_plain_comparison(comparison: Comparison) -> None:
     parsed = check(HtmlExporter().export(comparison))
     assert "references" in parsed.ids
     assert "again" not in parsed.ids
-    assert "a paper, table 1" in " ".join(parsed.texts)
+    assert "a paper, table 1" in parsed.text
 
 
 def test_nothing_but_cells_without_a_result_is_a_page_too(comparison: Comparison) -> None:
     failure = Failure("net", "mesh", "broke", False)
-    parsed = check(HtmlExporter().export(evolve(comparison, rows=(), failures=(failure,), provenance={})))
-    assert "failed: broke" in " ".join(parsed.texts)
+    page = HtmlExporter().export(evolve(comparison, rows=(), failures=(failure,), provenance={}))
+    assert "failed: broke" in check(page).text
 
 
 def test_a_page_of_a_run_says_what_limits_it(run: RunResult) -> None:
     parsed = check(HtmlExporter(command="fredfw run two.toml").export(run))
     assert parsed.ids == ["why", "time", "assumptions", "provenance", "again"]
-    text = " ".join(parsed.texts)
-    assert "critical path" in text
-    assert "switch0->npu1" in text
-    assert "a note" in text
-    assert "What limits it" in text
+    for part in ("critical path", "switch0->npu1", "a note", "What limits it"):
+        assert part in parsed.text
 
 
 def study(*metrics: str) -> StudyResult:
@@ -187,9 +178,8 @@ def test_a_page_of_a_study_has_its_best_points_and_a_picture_of_each_dimension()
     page = HtmlExporter(command="fredfw compare two.toml").export(study("time"))
     parsed = check(page)
     assert parsed.ids == ["results", "pictures", "time", "assumptions", "provenance", "again"]
-    text = " ".join(parsed.texts)
     for part in ("How many replicas?", "all 4 by least time", "time over dp; best: 8", "fredfw compare two.toml"):
-        assert part in text
+        assert part in parsed.text
     # What came from a store is not a result.
     assert HtmlExporter(command="fredfw compare two.toml").export(evolve(study("time"), stored=0)) == page
 
@@ -206,8 +196,8 @@ def test_a_page_of_a_study_has_links_and_the_colours_that_workloads_declare() ->
 
 
 def test_a_page_of_a_study_by_two_metrics_has_their_front() -> None:
-    text = " ".join(check(HtmlExporter().export(study("time", "cost"))).texts)
-    assert "cost over time; joined: no other point beats these" in text
+    page = HtmlExporter().export(study("time", "cost"))
+    assert "cost over time; joined: no other point beats these" in check(page).text
 
 
 def test_equal_results_give_equal_bytes(comparison: Comparison, run: RunResult) -> None:
@@ -220,24 +210,19 @@ def test_a_hostile_name_is_text(comparison: Comparison) -> None:
     more |= {"notes": (HOSTILE,), "algorithms": {HOSTILE: HOSTILE}, "breakdown": {HOSTILE: 1.0}}
     more |= {"colours": {HOSTILE: '"><script>alert(1)</script>'}}
     more |= {"tiers": (TierLoad(HOSTILE, 1, 1.0, 0.1, 0.2, HOSTILE, {HOSTILE: 1.0}),)}
-    rows = []
-    for row in swept(comparison).rows:
-        name = f"{row.fabric}{HOSTILE}"
-        rows.append(evolve(row, fabric=name, fabric_template=name, **more))
+    rows = [evolve(on(row, f"{row.fabric}{HOSTILE}"), **more) for row in swept(comparison).rows]
     found = {"versions": {HOSTILE: HOSTILE}, "files": [], "npu": HOSTILE}
     made: dict[str, Any] = {"failures": (Failure(HOSTILE, HOSTILE, HOSTILE, False),)}
     made["provenance"] = {"cells": [found for _ in rows]}
     hostile = evolve(comparison, title=HOSTILE, rows=tuple(rows), **made)
     page = HtmlExporter(command=HOSTILE).export(hostile)
-    parsed = check(page)
     assert "\x1b" not in page
-    assert "alert" in "".join(parsed.texts)
+    assert "alert" in "".join(check(page).texts)
 
 
 def test_what_is_shown_is_ranked(comparison: Comparison) -> None:
     page = HtmlExporter(sort="-time", best=2).export(swept(comparison))
-    text = " ".join(check(page).texts)
-    assert text.count("the 2 best of 7 cells by time") == 1
+    assert check(page).text.count("the 2 best of 7 cells by time") == 1
     with pytest.raises(UnknownNameError):
         HtmlExporter(sort="siez").export(swept(comparison))
 
@@ -335,11 +320,8 @@ def test_points_of_equal_numbers_are_on_the_diagonal() -> None:
 
 def test_pictures_of_two_fields_are_maps(comparison: Comparison) -> None:
     first = comparison.rows[0]
-    rows: list[Row] = []
-    for mp, pp in product((1, 2, 4, 8), repeat=2):
-        row = evolve(first, workload=f"{mp} {pp}", workload_template="{mp} {pp}", seconds=mp * pp)
-        rows.append(evolve(row, workload_settings={"mp": mp, "pp": pp}))
-    (picture,) = charts(rows)
+    pairs = product((1, 2, 4, 8), repeat=2)
+    (picture,) = charts([evolve(of(first, "{mp} {pp}", mp=mp, pp=pp), seconds=mp * pp) for mp, pp in pairs])
     assert isinstance(picture, HeatMap)
     assert svg.drawn(picture).count("<rect") == 16
     assert picture.caption.startswith("iteration time; the lighter the better")
