@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
@@ -13,36 +14,6 @@ from fredfw.numbers import parse_numbers
 
 def test_assignments() -> None:
     assert parse_assignments(["rows=4", " name = a=b "], "--set") == {"rows": "4", "name": "a=b"}
-
-
-def refusal(call: Callable[[], object], key: str) -> str:
-    """Return the message of the error that names ``key``, and says what is accepted."""
-    with pytest.raises(InputError) as caught:
-        call()
-    assert caught.value.key == key
-    assert caught.value.accepted
-    return str(caught.value)
-
-
-@pytest.mark.parametrize("texts", [["rows"], ["=4"], ["rows=4", "rows=5"]])
-def test_bad_assignments(texts: list[str]) -> None:
-    refusal(lambda: parse_assignments(texts, "--set"), "--set")
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        *((text, f"'{text}' is not a size") for text in ("0 B", "0", "-1GB", "-1", "-1G")),
-        *((text, f"'{text}' is not finite") for text in ("nan", "nan B", "inf B")),
-        ("1e101", "1e+101 is too large"),
-        ("9" * 400, "inf is not finite"),
-        ("1 GB/s", "'1 GB/s' has the unit 'GB/s'"),
-        ("much", "'much' is not a quantity"),
-        ("1T", "'1T' has no unit"),
-    ],
-)
-def test_bad_size(text: str, message: str) -> None:
-    assert refusal(lambda: parse_size(text, "--size"), "--size").startswith(f"--size: {message}")
 
 
 # nccl-tests' parsesize: a number, or one with K, M or G in either case, which are powers of 1024.
@@ -89,19 +60,6 @@ def test_values_for_an_experiment() -> None:
 
 
 @pytest.mark.parametrize(
-    ("texts", "message"),
-    [
-        (["title"], "'title' is not an assignment"),
-        (["=1"], "'' is not a path of keys"),
-        (["two rows=1"], "'two rows' is not a path of keys"),
-        (["a.b=1", 'a."b"=2'], "a.b is given twice"),
-    ],
-)
-def test_bad_values_for_an_experiment(texts: list[str], message: str) -> None:
-    assert refusal(lambda: parse_values(texts), "--set").startswith(f"--set: {message} (")
-
-
-@pytest.mark.parametrize(
     ("text", "sizes"),
     [
         ("8:8G:x32", [8, 256, 8192, 2**18, 2**23, 2**28, 2**33]),
@@ -116,17 +74,6 @@ def test_sweeps(text: str, sizes: list[float]) -> None:
     assert parse_sizes(text) == pytest.approx(sizes, rel=1e-12)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("1MB", "1MB:2MB", "1MB:2MB:2", "2MB:1MB:x2", "1MB:2MB:x1", "1MB:2MB:xnan", "1MB:2MB:xinf"),
-        *("1MB:2MB:+0B", "1MB:2MB:+1", "1MB:2MB:x", "1B:1GB:+1B", "1MB:2:x2"),
-    ],
-)
-def test_bad_sweeps(text: str) -> None:
-    refusal(lambda: parse_sizes(text), "--sizes")
-
-
 parse_group = partial(parse_numbers, what="NPU", key="--group")
 
 
@@ -139,20 +86,43 @@ def test_group_of_ranges_in_the_order_given() -> None:
     assert parse_group("8-9, 0-2 ,5", 10) == [8, 9, 0, 1, 2, 5]
 
 
+fields = partial(parse_assignments, option="--set")
+size = partial(parse_size, key="--size")
+group_of_ten = partial(parse_group, count=10)
+
+
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("parse", "text", "message"),
     [
-        ("0-3,2", "NPU 2 is named twice"),
-        ("0-4,12", "no NPU 12"),
-        ("8-1000000000000", "no NPU 10"),
-        ("4-2", "goes down"),
-        ("", "neither an NPU nor a range"),
-        ("1,,2", "neither an NPU nor a range"),
-        ("-1", "neither an NPU nor a range"),
-        ("a", "neither an NPU nor a range"),
+        (fields, ["rows"], "--set: 'rows' is not an assignment"),
+        (fields, ["=4"], "--set: '=4' is not an assignment"),
+        (fields, ["rows=4", "rows=5"], "--set: 'rows' is given twice"),
+        *((size, text, f"--size: '{text}' is not a size") for text in ("0 B", "0", "-1GB", "-1", "-1G")),
+        *((size, text, f"--size: '{text}' is not finite") for text in ("nan", "nan B", "inf B")),
+        (size, "1e101", "--size: 1e+101 is too large"),
+        (size, "9" * 400, "--size: inf is not finite"),
+        (size, "1 GB/s", "--size: '1 GB/s' has the unit 'GB/s'"),
+        (size, "much", "--size: 'much' is not a quantity"),
+        (size, "1T", "--size: '1T' has no unit"),
+        (parse_values, ["title"], "--set: 'title' is not an assignment ("),
+        (parse_values, ["=1"], "--set: '' is not a path of keys ("),
+        (parse_values, ["two rows=1"], "--set: 'two rows' is not a path of keys ("),
+        (parse_values, ["a.b=1", 'a."b"=2'], "--set: a.b is given twice ("),
+        *((parse_sizes, text, f"--sizes: '{text}' is not a sweep") for text in ("1MB", "1MB:2MB", "1MB:2MB:2")),
+        *((parse_sizes, f"1MB:2MB:x{text}", f"--sizes: '{text}' is not a factor") for text in ("1", "nan", "inf", "")),
+        *((parse_sizes, text, "--sizes: the first size, ") for text in ("2MB:1MB:x2", "1MB:2:x2")),
+        (parse_sizes, "1MB:2MB:+0B", "--sizes: '0B' is not a size"),
+        *((parse_sizes, text, "--sizes: from 1") for text in ("1MB:2MB:+1", "1B:1GB:+1B")),
+        (group_of_ten, "0-3,2", "--group: NPU 2 is named twice"),
+        (group_of_ten, "0-4,12", "--group: there is no NPU 12"),
+        (group_of_ten, "8-1000000000000", "--group: there is no NPU 10 (accepted: different NPUs from 0 to 9, such as"),
+        (group_of_ten, "4-2", "--group: '4-2' goes down"),
+        *((group_of_ten, text, f"--group: '{text}' is neither an NPU nor a range") for text in ("", "-1", "a")),
+        (group_of_ten, "1,,2", "--group: '' is neither an NPU nor a range"),
     ],
 )
-def test_bad_group(text: str, message: str) -> None:
-    told = refusal(lambda: parse_group(text, 10), "--group")
-    assert message in told
-    assert "0 to 9" in told
+def test_what_is_refused(parse: Callable[[Any], object], text: object, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        parse(text)
+    assert str(caught.value).startswith(message)
+    assert caught.value.accepted

@@ -102,11 +102,8 @@ def expected() -> str:
 @pytest.mark.parametrize(
     ("signum", "options"),
     [
-        pytest.param(signal.SIGINT, ("--jobs", "1"), marks=pytest.mark.slow, id="interrupted-1"),
-        pytest.param(signal.SIGINT, ("--jobs", "2"), id="interrupted-2"),
-        pytest.param(signal.SIGINT, DASK, marks=pytest.mark.slow, id="interrupted-dask"),
-        pytest.param(signal.SIGKILL, ("--jobs", "1"), id="killed-1"),
-        pytest.param(signal.SIGKILL, ("--jobs", "2"), marks=pytest.mark.slow, id="killed-2"),
+        *((signal.SIGINT, options) for options in (("--jobs", "1"), ("--jobs", "2"), DASK)),
+        *((signal.SIGKILL, options) for options in (("--jobs", "1"), ("--jobs", "2"))),
     ],
 )
 def test_an_interrupted_sweep_goes_on(signum: signal.Signals, options: tuple[str, str]) -> None:
@@ -144,7 +141,6 @@ def test_an_interrupted_sweep_goes_on(signum: signal.Signals, options: tuple[str
     assert Counter(cell for cell, _ in noted("begun")) == after
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("options", [("--jobs", "2"), DASK], ids=["processes", "dask"])
 def test_a_worker_that_is_killed_costs_nothing_that_is_done(options: tuple[str, str]) -> None:
     document = expected()

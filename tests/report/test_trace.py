@@ -74,15 +74,11 @@ def test_spans_of_one_thread_never_overlap(run: RunResult) -> None:
     ends = np.sort(random.uniform(0, 1e-6, len(run.timeline)))
     starts = np.concatenate([[0.0], ends[:-1]])
     for timeline in (run.timeline, evolve(run.timeline, start=starts, end=ends)):
-        threads = defaultdict(list)
-        for event in trace_events(evolve(run, timeline=timeline)):
-            if event["ph"] == "X":
-                nanoseconds = round(event["ts"] * 1000), round((event["ts"] + event["dur"]) * 1000)
-                assert event["ts"] * 1000 == pytest.approx(nanoseconds[0], abs=1e-6)
-                threads[event["pid"], event["tid"]].append(nanoseconds)
-        for spans in threads.values():
-            spans.sort()
-            assert all(before[1] <= after[0] for before, after in pairwise(spans))
+        events = trace_events(evolve(run, timeline=timeline))
+        nanoseconds = [event["ts"] * 1000 for event in events if event["ph"] == "X"]
+        assert nanoseconds == pytest.approx([round(one) for one in nanoseconds], abs=1e-6)
+        for spans in slices_of(events).values():
+            assert all(before[1] <= after[0] for before, after in pairwise(sorted(spans)))
 
 
 def iteration(fidelity: str = "compressed", **fields: Any) -> RunResult:

@@ -22,31 +22,24 @@ def count(value: float) -> str:
     return f"{value:,.15g}"
 
 
-def rate(value: float | None) -> str:
-    """Return how many there are in a second, with four digits or more; a dash where that is unknown."""
-    if value is None:
-        return "-"
-    return f"{value:,.0f}" if value >= _MANY else f"{value:#.4g}"
-
-
-def percent(share: float | None) -> str:
-    """Return ``share`` in per cent, with three digits; a dash where it is unknown."""
-    return "-" if share is None else f"{100 * share:#.3g}"
-
-
 def share(part: float, whole: float = 1.0) -> str:
     """Return which share ``part`` is of ``whole``, with its sign; none of a whole that is 0."""
     return f"{100 * part / whole if whole else 0.0:.1f} %"
 
 
 def metric(one: Metric, cell: Measured) -> str:
-    """Return the number of ``cell`` that ``one`` is about, with its unit where a header does not say it."""
+    """Return the number of ``cell`` that ``one`` is about, with its unit where a header does not say it; or a dash.
+
+    A share is in per cent with three digits, all else has four or more.
+    """
     value = one.of(cell)
     if value is None:
         return "-"
     if one.unit in _UNITS:
         return render(value, _UNITS[one.unit])
-    return rate(value) if one.unit else percent(value)
+    if not one.unit:
+        return f"{100 * value:#.3g}"
+    return f"{value:,.0f}" if value >= _MANY else f"{value:#.4g}"
 
 
 def unit_for(largest: float, units: Sequence[tuple[str, float]] = TIME_UNITS) -> tuple[str, float]:

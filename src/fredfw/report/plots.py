@@ -51,6 +51,7 @@ SMALL, TITLE = 6.5, 8
 FONTS: dict[Any, Any] = {"font.size": 7, "axes.titlesize": 7, "axes.linewidth": 0.6, "hatch.linewidth": 0.5}
 TITLE_LETTERS = 52  # in a line of a column's width
 _MARKERS = "os^Dv<>P"
+_WEIGHTS = {False: "normal", True: "bold"}  # of text, by whether it is one of the best
 _DASHES = ("-", "--", ":", "-.")
 _FITTED: dict[str, Any] = {"edgecolor": "#222222", "hatch": "////"}
 _DIAMOND: dict[str, Any] = {
@@ -216,7 +217,7 @@ def _bars(picture: Bars, colours: Mapping[str, str]) -> _Panel:
             if bar.mark is not None:
                 axes.plot(bar.mark / one, place, **_DIAMOND)
                 end = max(end, bar.mark / one)
-            look: dict[str, Any] = {"va": "center", "fontsize": SMALL, "fontweight": _weight(strong=bar.strong)}
+            look: dict[str, Any] = {"va": "center", "fontsize": SMALL, "fontweight": _WEIGHTS[bar.strong]}
             axes.annotate(bar.note, (end, place), xytext=(4, 0), textcoords="offset points", **look)
         axes.set_yticks(range(len(bars)), labels)
         axes.set_ylim(len(bars) - 0.4, -0.6)
@@ -293,7 +294,7 @@ def _heat(picture: HeatMap) -> _Panel:
             place = rows.index(at[0]), columns.index(at[1])
             field[place] = shade
             text = picture.axis.text(values[at]) if each else f"{values[at] / one:.3g}"
-            look: dict[str, Any] = {"fontsize": SMALL, "fontweight": _weight(strong=at in picture.best)}
+            look: dict[str, Any] = {"fontsize": SMALL, "fontweight": _WEIGHTS[at in picture.best]}
             axes.text(place[1], place[0], text, color="white" if shade < _DARK else "black", **_CENTRED, **look)
         axes.imshow(np.ma.masked_invalid(field), cmap="cividis", vmin=0, vmax=1, aspect="auto")
         axes.set_xticks(range(len(columns)), columns)
@@ -337,10 +338,6 @@ def _title_height(title: str) -> float:
 
 def _title(axes: Axes, title: str) -> None:
     axes.set_title(title, loc="left", fontweight="bold")
-
-
-def _weight(*, strong: bool) -> str:
-    return "bold" if strong else "normal"
 
 
 def _plain(axes: Axes, *gridded: Ruler) -> None:
