@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 from importlib.metadata import version
-from io import StringIO
 
 import pytest
 from click.testing import CliRunner
 from command_line import fails, fredfw, refused, succeeds, words
-from rich.console import Console
+from showing import printed
 
 from fredfw.cli.plugins import KINDS
 from fredfw.plugin.manager import PluginInfo, PluginManager
-from fredfw.report import layout, plugins
+from fredfw.report import plugins
 
 
 def test_plugins_list() -> None:
@@ -56,10 +55,7 @@ def test_plugins_list_fits_the_terminal(width: int) -> None:
         PluginInfo("topology", "tiny", None, None, None, "Two NPUs below one switch."),
         PluginInfo("router", "long", None, None, None, "A description of more than a line " * 5),
     ]
-    console = Console(file=StringIO(), width=width, color_system=None)
-    layout.show(console, plugins.plugins_report(infos, width=width))
-    assert isinstance(console.file, StringIO)
-    lines = console.file.getvalue().splitlines()
+    lines = printed(plugins.plugins_report(infos, width=width), width).splitlines()
     assert len(lines) == 4
     assert width - 5 < max(map(len, lines)) <= width
     assert lines[-1].rstrip().endswith("...")

@@ -33,11 +33,6 @@ def on(row: Row, template: str, **settings: object) -> Row:
     return evolve(row, fabric=fill(template, settings), fabric_template=template, fabric_settings=settings)
 
 
-def words(text: str) -> list[list[str]]:
-    """Return the words of each line."""
-    return [line.split() for line in text.splitlines()]
-
-
 def cells(text: str) -> list[list[str]]:
     """Return the cells of each line of tables."""
     return [re.split(r"\s{2,}", line.strip()) for line in text.splitlines()]

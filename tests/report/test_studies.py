@@ -77,17 +77,6 @@ def test_a_terminal_that_is_too_narrow_has_the_rank_in_each_part_of_the_table(st
     assert headers[0] == ["rank", "tp", "size", "time", "(s)"]
 
 
-def test_only_the_best_are_listed(study: StudyResult) -> None:
-    lines = shown(study, 1)
-    assert "the best 1 of 2 by least time, memory at most 5 GB" in lines
-    assert sum(line.startswith("   1   2  1 GB") for line in lines) == 1
-    assert not any(line.startswith("   2   1") for line in lines)
-
-
-def test_an_interrupted_study_says_so(study: StudyResult) -> None:
-    assert "interrupted: the sampler has not come to its end" in shown(evolve(study, complete=False))
-
-
 def test_a_study_without_a_result_has_no_table(study: StudyResult) -> None:
     lines = shown(evolve(study, points=study.points[3:]))
     assert "no point has a result (least time, memory at most 5 GB)" in lines

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from attrs import evolve
-from command_line import succeeds
-from showing import cells, printed, words
+from command_line import succeeds, words
+from showing import cells, printed
 
 from fredfw import Work
 from fredfw.experiment.results import CollectiveSweep, CriticalPath, RunResult, Throughput
