@@ -157,15 +157,9 @@ def test_nothing_is_shown_where_there_is_no_terminal(arguments: list[str]) -> No
         assert (result.exit_code, result.stderr) == (0, "")
 
 
-class Terminal(io.StringIO):
-    """A standard error that is a terminal."""
-
-    def isatty(self) -> bool:
-        return True
-
-
 def test_no_progress_switches_it_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = Terminal()
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
     monkeypatch.setattr(sys, "stderr", terminal)
     with progress_bar(False) as step:
         assert step is None

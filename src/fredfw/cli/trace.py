@@ -18,6 +18,7 @@ from fredfw.cli.output import Outputs
 from fredfw.cli.parsing import chosen
 from fredfw.cli.session import open_framework
 from fredfw.errors import InputError
+from fredfw.files import GZIP
 
 if TYPE_CHECKING:
     from fredfw.plugin.manager import PluginManager
@@ -181,7 +182,7 @@ def _head(file: str) -> bytes:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "is not a path"
         raise InputError(f"cannot be read: {reason}", file=file, accepted="the path of a trace") from None
-    if head[:2] != b"\x1f\x8b":
+    if not head.startswith(GZIP):
         return head
     try:
         return zlib.decompressobj(wbits=31).decompress(head, _HEAD)

@@ -172,12 +172,9 @@ class _Canvas:
         self, x: float, y: float, to_x: float, to_y: float, *, colour: str = "", width: float = 1, dashed: bool = False
     ) -> None:
         """Draw a straight line; without a colour, as faint as a grid."""
-        faint = {"stroke": _INK, "stroke_opacity": "0.5" if dashed else "0.15"}
-        look = {
-            "stroke_width": _number(width),
-            **(_DASHES if dashed else {}),
-            **({"stroke": colour} if colour else faint),
-        }
+        look = {"stroke_width": _number(width), **(_DASHES if dashed else {}), "stroke": colour or _INK}
+        if not colour:
+            look["stroke_opacity"] = "0.5" if dashed else "0.15"
         self._add("line", x1=x, y1=y, x2=to_x, y2=to_y, **look)
 
     def path(self, points: Sequence[tuple[float, float]], colour: str, *, dashed: bool = False) -> None:
