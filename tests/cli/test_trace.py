@@ -2,20 +2,21 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import fails, refused, succeeds, words
 
-# A format of lines "rank seconds", which begins with a word of its own.
+# A format of lines "rank seconds", which begins with a word of its own; as many layers of two ranks as seconds.
 PLUGIN = '''
 from pathlib import Path
 from typing import ClassVar
 import gzip
 
 from attrs import frozen
-from fredfw import DeviceMesh, GraphBuilder, TraceCalls, TraceInfo, TraceWorkload, hookimpl, units
+from fredfw import DeviceMesh, GraphBuilder, Pattern, TraceCalls, TraceInfo, TraceWorkload, hookimpl, units
 
 
 @frozen
@@ -30,10 +31,18 @@ class Lines(TraceWorkload):
         return head.startswith(b"lines ")
 
     def mesh(self, system):
-        return DeviceMesh({{"rank": len(self.traces)}})
+        return DeviceMesh({{"rank": 2}})
 
     def graph(self, system):
-        return GraphBuilder(len(self.traces)).build()
+        builder = GraphBuilder(2)
+        before = [(), ()]
+        for layer in range(int(Path(self.traces[0]).read_text().split()[2])):
+            made = [builder.compute("secret", [r], seconds=1e-3, after=before[r]) for r in range(2)]
+            before = [(builder.collective("secret", Pattern.ALL_REDUCE, [[0, 1]], 1e6, label="dp", after=made),)] * 2
+        return builder.build()
+
+    def notes(self, system):
+        return (f"layers of {{system.npus}} ranks",)
 
     def info(self):
         return 7 if self.broken else tuple(map(self.one, self.traces))
@@ -62,6 +71,7 @@ def folder(plugin: Path) -> None:
         Path(f"{name}.py").write_text(PLUGIN.format(name=name))
     Path("a.0.trace").write_text("lines 0 0.5")
     Path("a.1.trace").write_bytes(gzip.compress(b"lines 1 1.5"))
+    Path("layers.trace").write_text("lines 0 3")
     Path("unknown").write_text("rows 0 0.5")
 
 
@@ -134,3 +144,84 @@ def test_two_files_of_a_rank_are_refused() -> None:
 def test_a_wrong_answer_names_the_plugin() -> None:
     told = fails(*INFO, "a.0.trace", "--format", "{ name = 'lines', broken = true }", code=1)
     assert "Lines.info() of 'lines' returned 7; expected a tuple of fredfw.TraceInfo" in told
+
+
+_PLACES = (parent / "shared" / "samples" / "chakra" for parent in Path(__file__).resolve().parents)
+SAMPLES = next((one for one in _PLACES if one.is_dir()), Path("samples"))
+SWITCH = "{ name = 'switch', npus = 64, link_bandwidth = '50 GB/s' }"
+
+
+SYNTHESIZE = "--plugin", "lines.py", "trace", "synthesize"
+LAYERS = *SYNTHESIZE, "layers.trace"
+TWIN = "--ranks", "2", "--output", "twin/x"
+
+
+def rows(printed: str) -> dict[str, list[str]]:
+    parts = (re.split(r"\s{2,}", line.strip()) for line in printed.splitlines())
+    return {name: values for name, *values in parts if len(values) >= 3}
+
+
+def test_it_writes_chakra_traces_and_prints_how_far_they_are() -> None:
+    printed = succeeds(*LAYERS, "--ranks", "6", "--output", "twin/gpt", "--topology", SWITCH)
+    found = rows(printed)
+    assert found["message size (B)"] == ["1e+06", "1e+06", "+0.00", "0.000"]
+    assert found["all-reduce per rank (B)"] == ["3e+06", "3e+06", "+0.00"]
+    assert found["computation (s) per rank"][:2] == ["0.003", "0.003"]
+    assert float(found["time of an iteration (s)"][1]) > float(found["time of an iteration (s)"][0]) > 0.003
+    assert "note: layers of 2 ranks" in printed
+    traces = [f"gpt.{rank}.et" for rank in range(6)]
+    assert sorted(one.name for one in Path("twin").iterdir()) == ["comm_groups.json", *traces]
+    assert not any(b"secret" in one.read_bytes() for one in Path("twin").iterdir())
+    assert re.search(r"all-reduce +all +18 +1.8e\+07", succeeds("trace", "info", *(f"twin/{one}" for one in traces)))
+
+
+def test_a_seed_gives_the_same_files() -> None:
+    for name in ("one", "same"):
+        succeeds(*LAYERS, "--ranks", "4", "--output", f"{name}/x", "--seed", "1")
+    for one in Path("one").iterdir():
+        assert one.read_bytes() == (Path("same") / one.name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([*LAYERS, *TWIN, "--ranks", "0"], "Invalid value for '--ranks'"),
+        ([*LAYERS, *TWIN, "--topology", "ring"], "--topology"),
+        ([*LAYERS, *TWIN, "--output", "twin/x*"], "--output.prefix: 'x*' cannot begin a name"),
+        ([*SYNTHESIZE, "missing", *TWIN], "missing: cannot be read"),
+        (
+            [*LAYERS, *TWIN, "--format", "{ name = 'lines', traces = 'b.*' }"],
+            "--format.traces: is what FILE... gives (accepted: a format without traces)",
+        ),
+        ([*LAYERS, *TWIN, "--ranks", "99", "--topology", SWITCH], "a graph of 99 ranks"),
+    ],
+)
+def test_a_twin_that_cannot_be_made(arguments: list[str], message: str) -> None:
+    assert message in fails(*arguments)
+    assert not Path("twin").exists()
+
+
+def test_a_full_directory_is_refused() -> None:
+    Path("twin").mkdir()
+    Path("twin/other").touch()
+    Path("layers.trace").write_text("lines 0 many")  # which fails when it is read
+    assert "twin: --output: exists, and is not an empty directory" in refused(*LAYERS, *TWIN)
+    assert [one.name for one in Path("twin").iterdir()] == ["other"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not SAMPLES.is_dir(), reason="there are no samples beside the checkout")
+@pytest.mark.parametrize(("name", "ranks"), [("gpt_tp2_dp2_pp2", 8), ("gpt_fsdp4", 4), ("gpt_pp4_mb2", 4)])
+def test_twins_of_samples(name: str, ranks: int) -> None:
+    place = SAMPLES / f"stage_{name}"
+    files = [str(place / f"{name}.{rank}.et") for rank in range(ranks)]
+    reader = f"{{ name = 'chakra', mode = 'roofline', comm_groups = '{place / name}.json' }}"
+    network = "{ name = 'mesh2d', rows = 8, columns = 8 }"
+    command = (*SYNTHESIZE, *files, "--format", reader, "--topology", network)
+    found = rows(succeeds(*command, "--ranks", str(ranks), "--output", "a/x"))
+    difference = {key: abs(float(values[2])) for key, values in found.items() if key != "statistic"}
+    assert difference["time of an iteration (s)"] < 10
+    assert max(value for key, value in difference.items() if key.endswith("(B)")) < 2
+    more = rows(succeeds(*command, "--ranks", str(8 * ranks), "--output", "b/x"))
+    assert float(more["time of an iteration (s)"][1]) > 0
+    assert len(list(Path("b").iterdir())) == 8 * ranks + 1
