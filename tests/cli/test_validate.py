@@ -8,8 +8,8 @@ import pytest
 from attrs import evolve
 from command_line import refused, succeeds, words
 
-from fredfw.validation import splits, systems
-from fredfw.validation.systems import known
+from fredfw.validation import points
+from fredfw.validation.points import systems
 
 TABLE = """\
 system,nodes,ranks,collective,size_B,time_us
@@ -73,7 +73,7 @@ def test_fitted_points_and_fits_without_a_source(monkeypatch: pytest.MonkeyPatch
         "fitted": [{"sizes": "even powers of two", "patterns": ["all-reduce"]}],
         "without": {"field": "without", "source": ["mine.csv", "others"]},
     }
-    monkeypatch.setattr(splits, "_entries", lambda: {"launching": entry})
+    monkeypatch.setattr(points, "splits", lambda: {"launching": entry})
     document = validated("--transport", "launching")
     assert [one["status"] for one in document["points"]] == ["calibrated", "calibrated", "predicted"]
     (left_out,) = document["left_out"]
@@ -84,8 +84,8 @@ def test_fitted_points_and_fits_without_a_source(monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_transport_of_a_system_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    own = {name: evolve(one, transport={"name": "launching", "launch": "7 us"}) for name, one in known().items()}
-    monkeypatch.setattr(systems, "known", lambda: own)
+    own = {name: evolve(one, transport={"name": "launching", "launch": "7 us"}) for name, one in systems().items()}
+    monkeypatch.setattr(points, "systems", lambda: own)
     for arguments in ((), ("--transport", "launching")):
         point = validated(*arguments)["points"][0]
         assert point["predicted"] == pytest.approx(point["ideal"] + 7e-6)

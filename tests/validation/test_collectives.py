@@ -7,9 +7,8 @@ from fredfw.errors import InputError
 from fredfw.experiment.cell.bench import Bench
 from fredfw.plugin.manager import PluginManager
 from fredfw.validation.collectives import Collectives, presets
-from fredfw.validation.points import CollectivePoint
+from fredfw.validation.points import CollectivePoint, System, find_system
 from fredfw.validation.prediction import validate
-from fredfw.validation.systems import System, find
 from fredfw.validation.transports import Transports
 
 GIB = 2.0**30
@@ -27,7 +26,7 @@ def collectives(plugins: PluginManager) -> Collectives:
 
 def point(pattern: str, nodes: int, ranks: int, *, system: str = "dgx-h100", size: float = GIB) -> CollectivePoint:
     return CollectivePoint(
-        system=find(system, nodes),
+        system=find_system(system, nodes),
         source="us",
         pattern=pattern,
         nodes=nodes,

@@ -12,17 +12,21 @@ from rich.console import Console
 from fredfw.experiment.results import Status
 from fredfw.report.plots import drawn
 from fredfw.validation import plots, report
-from fredfw.validation.points import CollectivePoint
-from fredfw.validation.results import LeftOut, Prediction, Score, Validation, pooled
-from fredfw.validation.splits import Part
-from fredfw.validation.systems import find
+from fredfw.validation.points import CollectivePoint, Fold, Part, find_system
+from fredfw.validation.results import Prediction, Score, Validation, pooled
 
 
 def prediction(
     size: float, measured: float, predicted: float, *, part: Part = Part.HELD_OUT, pattern: str = "all-reduce"
 ) -> Prediction:
     point = CollectivePoint(
-        system=find("a100-node", 1), source="vtrain", pattern=pattern, nodes=1, ranks=4, seconds=measured, size=size
+        system=find_system("a100-node", 1),
+        source="vtrain",
+        pattern=pattern,
+        nodes=1,
+        ranks=4,
+        seconds=measured,
+        size=size,
     )
     return Prediction(point, predicted, 0.1 * measured, part)
 
@@ -38,10 +42,13 @@ def validation() -> Validation:
             prediction(2.0**26, 1e-3, 1e-3),
             prediction(2.0**21, 2e-5, 1e-5, pattern="all-gather"),
         ),
-        (
-            LeftOut("system", "a100-node", (prediction(2.0**21, 1e-5, 4e-5), prediction(2.0**26, 1e-3, 4e-3))),
-            LeftOut("source", "vtrain", (prediction(2.0**21, 1e-5, 3e-5),)),
-        ),
+        {
+            Fold("fitted", "system", "a100-node", {}): (
+                prediction(2.0**21, 1e-5, 4e-5),
+                prediction(2.0**26, 1e-3, 4e-3),
+            ),
+            Fold("fitted", "source", "vtrain", {}): (prediction(2.0**21, 1e-5, 3e-5),),
+        },
         ("mi300x", "tpu-v4"),
     )
 
@@ -122,7 +129,7 @@ def test_the_table_says_what_fits_without_them_predict(validation: Validation) -
 
 
 def test_ideal_is_not_compared_with_itself(validation: Validation) -> None:
-    alone = evolve(validation, transports={"a100-node": {"name": "ideal"}}, left_out=())
+    alone = evolve(validation, transports={"a100-node": {"name": "ideal"}}, left_out={})
     assert not any("ideal" in line for line in printed(alone)[1:])
 
 

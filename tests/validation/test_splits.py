@@ -6,13 +6,21 @@ import pytest
 from attrs import evolve
 
 from fredfw.fabric import IdealTransport, Transport
-from fredfw.validation import splits
-from fredfw.validation.points import CollectivePoint
-from fredfw.validation.splits import EVEN_POWERS, Part, folds, is_even_power, part_of
-from fredfw.validation.systems import find, known
+from fredfw.validation import points
+from fredfw.validation.points import (
+    EVEN_POWERS,
+    CollectivePoint,
+    Part,
+    find_system,
+    folds,
+    is_even_power,
+    part_of,
+    splits,
+    systems,
+)
 
 POINT = CollectivePoint(
-    system=find("h100-node", 1),
+    system=find_system("h100-node", 1),
     source="us",
     pattern="all-reduce",
     nodes=1,
@@ -48,7 +56,7 @@ def entries(monkeypatch: pytest.MonkeyPatch) -> None:
     rule = {"scale": "node", "patterns": ["all-reduce", "all-gather"], "sizes": EVEN_POWERS}
     without = {"field": "without", "system": ["h100-node"], "source": ["us", "them"]}
     given = {"some": {"fitted": [rule], "without": without}, "every": {"fitted": [{}]}}
-    monkeypatch.setattr(splits, "_entries", lambda: given)
+    monkeypatch.setattr(points, "splits", lambda: given)
 
 
 def test_a_transport_without_rules_is_fitted_to_nothing() -> None:
@@ -60,7 +68,7 @@ def test_what_no_rule_takes_is_held_out() -> None:
     assert part_of(POINT, fitted("some")) is Part.FITTED
     assert part_of(evolve(POINT, size=2.0**21), fitted("some")) is Part.HELD_OUT
     assert part_of(evolve(POINT, pattern="all-to-all"), fitted("some")) is Part.HELD_OUT
-    assert part_of(evolve(POINT, system=find("h100-cluster", 2)), fitted("some")) is Part.HELD_OUT
+    assert part_of(evolve(POINT, system=find_system("h100-cluster", 2)), fitted("some")) is Part.HELD_OUT
     assert part_of(evolve(POINT, size=2.0**21), fitted("every")) is Part.FITTED
     # Nothing was fitted to somebody's own table.
     assert part_of(evolve(POINT, table="own"), fitted("every")) is Part.HELD_OUT
@@ -80,8 +88,8 @@ def test_fits_without_a_system_or_a_source() -> None:
 
 
 def test_the_rules_and_folds_name_what_there_is() -> None:
-    for entry in splits._entries().values():
+    for entry in splits().values():
         for rule in entry["fitted"]:
             assert rule.get("scale", "node") in ("node", "cluster")
             assert rule.get("sizes", EVEN_POWERS) == EVEN_POWERS
-    assert {one.name for one in folds({"nccl"}) if one.by == "system"} <= set(known())
+    assert {one.name for one in folds({"nccl"}) if one.by == "system"} <= set(systems())

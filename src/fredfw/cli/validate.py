@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from fredfw.framework import Framework
+    from fredfw.validation.points import System
     from fredfw.validation.results import Validation
-    from fredfw.validation.systems import System
 
 
 @click.command(short_help="Compare predicted with measured times.")
@@ -135,7 +135,7 @@ def validate(
 
 def _own(framework: Framework, path: str, files: tuple[str, ...], system: str | None) -> System:
     """Return the system that the fabric of the experiment at ``path`` is; raises ``InputError``."""
-    from fredfw.validation.systems import CLUSTER, System
+    from fredfw.validation.points import CLUSTER, System
 
     if not files or system is not None:
         message, accepted = ("there are no times", "with --data") if not files else ("says it, too", "one of the two")

@@ -1,6 +1,5 @@
 """How far predictions are from hardware: tables of measured times, predictions of them, and scores.
 
-``tables`` and ``nccl_tests`` read measurements, ``systems`` says which fabric stands for which machine, ``collectives``
-predicts, ``splits`` says what a transport was fitted to, and ``validate`` puts it together. Whatever is measured is a
-``Point``; each kind of points has a module that predicts it.
+``tables`` and ``nccl_tests`` read measurements; whatever is measured is one of ``points``, each kind of which has a
+module that predicts it, and ``prediction`` puts it together.
 """

@@ -20,8 +20,7 @@ from fredfw.experiment.run.cells import CellRunner, CellSpec, Outcome, SpecWrite
 from fredfw.fidelities import EXACT
 from fredfw.lines import Line, lines
 from fredfw.plugin.manager import PluginManager
-from fredfw.validation.points import Point
-from fredfw.validation.splits import Part
+from fredfw.validation.points import Part, Point
 from fredfw.validation.tables import Reading, system_of
 from fredfw.validation.transports import TOPOLOGY, Predictor, Transports
 

@@ -11,9 +11,7 @@ from attrs import asdict, frozen
 
 from fredfw.errors import UnknownNameError, nearest
 from fredfw.lines import Line
-from fredfw.validation.points import WORK_CLASSES, Point
-from fredfw.validation.splits import Part
-from fredfw.validation.systems import System
+from fredfw.validation.points import WORK_CLASSES, Part, Point, System
 from fredfw.validation.tables import Reading
 from fredfw.validation.transports import Predictor
 from fredfw.workloads import Attention, Gemm, Npu, kernel_tables, npus

@@ -13,9 +13,8 @@ from matplotlib.lines import Line2D
 
 from fredfw.report.pictures import LINES
 from fredfw.report.plots import FONTS, SMALL, TITLE
-from fredfw.validation.points import CollectivePoint, pattern_of
+from fredfw.validation.points import CollectivePoint, Part, pattern_of
 from fredfw.validation.results import Prediction, Validation
-from fredfw.validation.splits import Part
 from fredfw.validation.tables import PATTERNS
 
 _COLOURS = (*LINES, "#999999")

@@ -1,16 +1,35 @@
-"""What was measured: one time of one operation on one system."""
+"""What was measured, one time of one operation on one system, and whether a transport was fitted to it.
+
+``systems.toml`` says which fabric stands for which system, and ``splits.toml`` which points a transport was fitted to:
+all others are held out.
+"""
 
 from __future__ import annotations
 
+import math
+import re
+import tomllib
 from bisect import bisect_left
-from collections.abc import Iterable
-from typing import Any, ClassVar
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from enum import StrEnum
+from functools import cache
+from importlib.resources import files
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from attrs import frozen
+from attrs import field, frozen
 
 from fredfw.collectives import Pattern
-from fredfw.validation.systems import System
+from fredfw.errors import UnknownNameError, nearest
+from fredfw.fabric import Transport
 
+if TYPE_CHECKING:  # which brings the workloads
+    from fredfw.experiment.file.spec import FabricSpec
+
+NODE, CLUSTER = "node", "cluster"
+_MODEL = re.compile(r"[a-z]+\d+")  # of a GPU, such as h100
+# nccl-tests rounds sizes down to a multiple of the ranks.
+_NEAR = 0.01
 SENDRECV = "sendrecv"
 """nccl-tests' send and receive: every rank sends to the next one, the last one to the first."""
 
@@ -19,6 +38,65 @@ SIZE_CLASSES = ("to 64 KiB", "64 KiB to 1 MiB", "1 to 32 MiB", "above 32 MiB")
 """Of buffers; a size at a bound belongs to the class below it."""
 WORK_CLASSES = ("to 1 GFLOP", "1 to 100 GFLOP", "above 100 GFLOP")
 """Of kernels."""
+
+
+@frozen
+class System:
+    """A machine, as one node or as several."""
+
+    name: str
+    preset: str
+    """Of the topology ``cluster``."""
+    scale: str
+    """``node`` or ``cluster``."""
+    title: str
+    names: tuple[str, ...] = field(default=(), converter=tuple)
+    """What tables call it, besides ``name`` and ``preset``."""
+    transport: Mapping[str, Any] = field(factory=dict, eq=False)
+    """Name and fields of the transport that predicts it; empty for what its fabric brings."""
+    fabric: FabricSpec | None = field(default=None, eq=False)
+    """What stands for it in place of a preset: the user's."""
+
+
+@cache
+def packaged(name: str) -> Mapping[str, Any]:
+    """Return the table of that name, which comes with this package."""
+    return MappingProxyType(tomllib.loads(files(__package__).joinpath(name).read_text(encoding="utf-8")))
+
+
+@cache
+def systems() -> Mapping[str, System]:
+    """Return the systems that were measured by name."""
+    return MappingProxyType({name: System(name, **entry) for name, entry in packaged("systems.toml").items()})
+
+
+def splits() -> Mapping[str, Any]:
+    """Return the rules of ``splits.toml`` by transport."""
+    return packaged("splits.toml")
+
+
+def find_system(name: str, nodes: int, presets: tuple[str, ...] = ()) -> System:
+    """Return the system of so many nodes that a table calls ``name``; one of ``presets`` need not be measured."""
+    scale = NODE if nodes == 1 else CLUSTER
+    wanted = name.strip().casefold()
+    for one in systems().values():
+        if one.scale == scale and wanted in map(str.casefold, (one.name, one.preset, *one.names)):
+            return one
+    for preset in presets:
+        if wanted == preset.casefold():
+            return System(f"{preset}-{scale}", preset, scale, f"{preset} {scale}")
+    here = [one for one in systems().values() if one.scale == scale]
+    accepted = [*(one.name for one in here), *presets]
+    called = {name for one in here for name in (one.name, *one.names)}.union(presets)
+    among = "one node" if scale == NODE else f"{nodes} nodes"
+    message = f"no system {name!r} of {among}{suggestion(name, sorted(called))}"
+    raise UnknownNameError(message, accepted=", ".join(accepted))
+
+
+def suggestion(name: str, called: Iterable[str]) -> str:
+    """Return what ``nearest`` does, of the same model: V100 is not H100 with a mistake in it."""
+    model = _MODEL.search(name.casefold())
+    return nearest(name, [one for one in called if model is None or model[0] in one.casefold()])
 
 
 @frozen(kw_only=True)
@@ -105,3 +183,67 @@ def size_classes(points: Iterable[Point]) -> list[str]:
     found = dict.fromkeys(point.size_class for point in points)
     ordered = (*SIZE_CLASSES, *WORK_CLASSES)
     return [one for one in ordered if one in found] + [one for one in found if one not in ordered]
+
+
+class Part(StrEnum):
+    """What a point is to a transport."""
+
+    FITTED = "fitted"
+    """Its constants were fitted to this and others."""
+    HELD_OUT = "held out"
+    """They were fitted to others."""
+    UNFITTED = "not fitted"
+    """It has no fitted constants."""
+
+
+EVEN_POWERS = "even powers of two"
+"""The only ``sizes`` of a rule."""
+
+
+def is_even_power(size: float) -> bool:
+    """Return whether ``size`` is 4^k bytes, as near as nccl-tests comes to it."""
+    nearest = round(math.log2(size))
+    return nearest % 2 == 0 and abs(size / 2.0**nearest - 1) < _NEAR
+
+
+@frozen(eq=False)
+class Fold:
+    """A fit of a transport without the measurements of one source or system, which it predicts."""
+
+    transport: str
+    by: str
+    """``source`` or ``system``."""
+    name: str
+    fields: Mapping[str, Any]
+    """Of the transport, that make it use this fit."""
+
+    def leaves_out(self, point: Point) -> bool:
+        """Return whether the fit is without ``point``."""
+        return self.name == (point.source if self.by == "source" else point.system.name)
+
+
+def folds(transports: Collection[str]) -> Iterator[Fold]:
+    """Yield the fits without a system and those without a source that ``splits.toml`` has for ``transports``."""
+    for transport, entry in splits().items():
+        without = entry.get("without", {})
+        for by in ("system", "source"):
+            for name in without.get(by, ()) if transport in transports else ():
+                yield Fold(transport, by, name, {without["field"]: name})
+
+
+def part_of(point: Point, transport: Transport) -> Part:
+    """Return what ``point`` is to ``transport``."""
+    own = splits().get(transport.name)
+    if own is None:
+        return Part.UNFITTED
+    fitted = point.table in transport.fitted_to() and any(_takes(rule, point) for rule in own["fitted"])
+    return Part.FITTED if fitted else Part.HELD_OUT
+
+
+def _takes(rule: Mapping[str, Any], point: Point) -> bool:
+    """Return whether ``point`` is one of those that are fitted to; what a rule does not say is all the same."""
+    if "sizes" in rule and not (isinstance(point, CollectivePoint) and is_even_power(point.size)):
+        return False
+    return point.system.scale == rule.get("scale", point.system.scale) and (
+        point.pattern in rule.get("patterns", [point.pattern])
+    )

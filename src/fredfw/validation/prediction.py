@@ -13,14 +13,11 @@ from fredfw.fabric import IdealTransport
 from fredfw.fidelities import EXACT
 from fredfw.plugin.manager import PluginManager
 from fredfw.simulation.fidelity import Choice
-from fredfw.validation import splits
 from fredfw.validation.collectives import Collectives, presets
 from fredfw.validation.iterations import Evaluator, IterationPoint, Iterations
 from fredfw.validation.kernels import KernelPoint, KernelTimes
-from fredfw.validation.points import CollectivePoint, Point
-from fredfw.validation.results import LeftOut, Prediction, Validation
-from fredfw.validation.splits import Part
-from fredfw.validation.systems import known
+from fredfw.validation.points import CollectivePoint, Part, Point, folds, systems
+from fredfw.validation.results import Prediction, Validation
 from fredfw.validation.transports import Predictor, Transports
 
 
@@ -75,13 +72,13 @@ def validate(
     # Constants that are given have no fits without the measurements that ours were fitted to.
     ours = not isinstance(transport, Mapping) or set(transport) <= {"name"}
     collectives = [one for one in points if one.kind == CollectivePoint.kind]
-    folds = {
+    without = {
         fold: [one for one in collectives if fold.leaves_out(one) and names[one.system.name] == fold.transport]
-        for fold in (splits.folds(set(names.values())) if ours else ())
+        for fold in (folds(set(names.values())) if ours else ())
     }
     others = [one for one in points if names[one.system.name] != IdealTransport.name]
     iterations = sum(one.kind == IterationPoint.kind for one in (*points, *others))
-    tell = _teller(progress, iterations + len(points) + sum(map(len, folds.values())))
+    tell = _teller(progress, iterations + len(points) + sum(map(len, without.values())))
     for among, wanted in ((ideal, points), (usual, others)):
         for kind, predictor in among.items():
             predictor.prepare([point for point in wanted if point.kind == kind], tell)
@@ -94,16 +91,16 @@ def validate(
     for point in points:
         by = ideal if names[point.system.name] == IdealTransport.name else usual
         found.append(predicted(point, by, usual[point.kind].part(point)))
-    left_out = []
-    for fold, without in folds.items():
+    left_out = {}
+    for fold, among_them in without.items():
+        if not among_them:
+            continue
         changed = Transports(plugins, transport, fields={fold.transport: fold.fields})
         refitted = predictors(plugins, changed, evaluator, fidelity)
-        predictions = tuple(predicted(point, refitted, Part.HELD_OUT) for point in without)
-        if predictions:
-            left_out.append(LeftOut(fold.by, fold.name, predictions))
-    measured = {system.preset for system in (*known().values(), *(point.system for point in points))}
+        left_out[fold] = tuple(predicted(point, refitted, Part.HELD_OUT) for point in among_them)
+    measured = {system.preset for system in (*systems().values(), *(point.system for point in points))}
     unvalidated = tuple(one for one in presets(plugins) if one not in measured) if len(collectives) else ()
-    return Validation(models, tuple(found), tuple(left_out), unvalidated, fidelity, choice.reason)
+    return Validation(models, tuple(found), left_out, unvalidated, fidelity, choice.reason)
 
 
 def _choice(

@@ -45,7 +45,7 @@ def validation_report(validation: Validation) -> list[Part]:
         _table(_KEYS, errors, rows),
     ]
     for by in dict.fromkeys(one.by for one in validation.left_out):
-        listed = [(one.name, validation.groups_of(one)) for one in validation.left_out if one.by == by]
+        listed = [(one.name, validation.groups_of(them)) for one, them in validation.left_out.items() if one.by == by]
         rows = [((name, group.system, group.pattern), group) for name, found in listed for group in found]
         title = f"Predictions of a {by} by a fit without it"
         report += [GAP, Heading(title), GAP, _table(("without", *_KEYS[:2]), errors, rows)]

@@ -7,14 +7,12 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from attrs import asdict, frozen
+from attrs import asdict, field, frozen
 
 from fredfw.experiment.document import document
 from fredfw.experiment.results import Status
 from fredfw.fidelities import EXACT
-from fredfw.validation.points import Point, size_classes
-from fredfw.validation.splits import Part
-from fredfw.validation.systems import known
+from fredfw.validation.points import Fold, Part, Point, size_classes, systems
 
 if TYPE_CHECKING:
     from fredfw.report.shown import Page
@@ -93,23 +91,14 @@ class Group:
 
 
 @frozen
-class LeftOut:
-    """What a fit without a system, or without a source, predicts of it."""
-
-    by: str
-    """``system`` or ``source``."""
-    name: str
-    predictions: tuple[Prediction, ...]
-
-
-@frozen
 class Validation:
     """Points with their predictions."""
 
     transports: Mapping[str, Mapping[str, Any]]
     """Name and fields of what predicts each system, by system."""
     predictions: tuple[Prediction, ...]
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: Mapping[Fold, tuple[Prediction, ...]] = field(factory=dict)
+    """What fits without a system, or without a source, predict of it."""
     unvalidated: tuple[str, ...] = ()
     """Presets of machines that nothing was measured on."""
     fidelity: str = EXACT
@@ -136,9 +125,9 @@ class Validation:
         """Return the scores by system, pattern, class of sizes and part; of all sizes where there are several."""
         return _groups(self.predictions, self._medians)
 
-    def groups_of(self, left_out: LeftOut) -> list[Group]:
+    def groups_of(self, left_out: Iterable[Prediction]) -> list[Group]:
         """Return the scores of what was left out, of all sizes together."""
-        return _groups(left_out.predictions, self._medians, by_size=False)
+        return _groups(left_out, self._medians, by_size=False)
 
     @property
     def _medians(self) -> Mapping[tuple[Any, ...], float]:
@@ -162,12 +151,12 @@ class Validation:
                 "scores": [asdict(one) for one in self.groups()],
                 "left_out": [
                     {
-                        "by": one.by,
-                        "name": one.name,
-                        "points": [prediction.facts() for prediction in one.predictions],
-                        "scores": [asdict(group) for group in self.groups_of(one)],
+                        "by": fold.by,
+                        "name": fold.name,
+                        "points": [one.facts() for one in predictions],
+                        "scores": [asdict(one) for one in self.groups_of(predictions)],
                     }
-                    for one in self.left_out
+                    for fold, predictions in self.left_out.items()
                 ],
                 "notes": self.notes,
                 "no_validation_data": self.unvalidated,
@@ -187,7 +176,7 @@ def _groups(
     predictions: Iterable[Prediction], medians: Mapping[tuple[Any, ...], float], *, by_size: bool = True
 ) -> list[Group]:
     """Return the scores of ``predictions`` as ``Validation.groups`` does, or those of all sizes alone."""
-    order = list(known())
+    order = list(systems())
     ordered = sorted(predictions, key=lambda one: _place(one.point, order))
     found = []
     for (system, pattern), together in _by(ordered, lambda one: (one.point.system.title, one.point.pattern)).items():

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
-from functools import cache
 from importlib.resources import files
-from types import MappingProxyType
 
 from attrs import evolve
 
 from fredfw.errors import InputError, UnknownNameError, nearest
-from fredfw.validation import iterations, kernels, systems, tables
-from fredfw.validation.points import CollectivePoint, Point
+from fredfw.validation import iterations, kernels, tables
+from fredfw.validation.points import CollectivePoint, Point, packaged, suggestion
 from fredfw.workloads import kernel_tables
 
 _DATA = files(__package__).joinpath("data")
 
 
-@cache
 def known() -> Mapping[str, Mapping[str, str]]:
     """Return what ``data/sources.toml`` says of each source, by name."""
-    return MappingProxyType(tomllib.loads(_DATA.joinpath("sources.toml").read_text(encoding="utf-8")))
+    return packaged("data/sources.toml")
 
 
 def points(*, in_place: bool = False, whole: bool = False) -> list[Point]:
@@ -74,7 +70,7 @@ def chosen(files: Sequence[str], reading: tables.Reading, *, whole: bool = False
         found = points(in_place=reading.in_place, whole=whole)
         known = sorted({one.system.name for one in found})
         if system is not None and system not in known:
-            message = f"no measurements of {system!r}{systems.suggestion(system, known)}"
+            message = f"no measurements of {system!r}{suggestion(system, known)}"
             raise UnknownNameError(message, key="--system", accepted=", ".join(known))
         found = [one for one in found if system in (None, one.system.name)]
     measured = sorted({one.pattern for one in found})

@@ -17,9 +17,8 @@ from fredfw.errors import InputError, nearest
 from fredfw.files import read_bounded
 from fredfw.lines import TIME, Line, lines
 from fredfw.units import counted
-from fredfw.validation import nccl_tests, systems
-from fredfw.validation.points import SENDRECV, CollectivePoint, Point, pattern_of
-from fredfw.validation.systems import System
+from fredfw.validation import nccl_tests
+from fredfw.validation.points import SENDRECV, CollectivePoint, Point, System, find_system, pattern_of
 
 REQUIRED = ("system", "nodes", "ranks", "collective", "size_B", "time_us")
 OPTIONAL = ("ranks_per_node", "time_inplace_us", "algbw_GBps", "busbw_GBps", "source", "library")
@@ -184,7 +183,7 @@ def system_of(line: Line, nodes: int, reading: Reading) -> System:
     if reading.own is not None:
         return reading.own
     try:
-        return systems.find(reading.system or line["system"], nodes, reading.presets)
+        return find_system(reading.system or line["system"], nodes, reading.presets)
     except InputError as error:
         if reading.system:
             raise InputError(error.message, key="--system", accepted=error.accepted) from None
@@ -196,7 +195,7 @@ def _stated(line: Line, nodes: int, system: System, reading: Reading) -> str:
     if reading.own is not None:
         return ""
     try:
-        other = systems.find(line["system"], nodes, reading.presets)
+        other = find_system(line["system"], nodes, reading.presets)
     except InputError:
         return ""
     return "" if other.name == system.name else line["system"]

@@ -12,9 +12,7 @@ from fredfw.fabric import Fabric, Transport
 from fredfw.plugin import configure
 from fredfw.plugin.answers import built
 from fredfw.plugin.manager import PluginManager
-from fredfw.validation.points import Point
-from fredfw.validation.splits import Part, part_of
-from fredfw.validation.systems import System
+from fredfw.validation.points import Part, Point, System, part_of
 
 TOPOLOGY = "cluster"
 """The topology whose presets are systems."""

@@ -15,8 +15,8 @@ from fredfw import File, Framework
 from fredfw.errors import InputError
 from fredfw.plugin.manager import PluginManager
 from fredfw.validation import sources
+from fredfw.validation.points import Part
 from fredfw.validation.prediction import validate
-from fredfw.validation.splits import Part
 from fredfw_transport_nccl import Nccl
 from fredfw_transport_nccl.commands import nccl, rendered
 from fredfw_transport_nccl.fit import FREE, Measurement, fit, ratio_error, residuals
