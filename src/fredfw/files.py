@@ -21,7 +21,6 @@ from attrs import field, frozen
 
 from fredfw import limits
 from fredfw.errors import InputError
-from fredfw.paths import resolved
 
 FILE = "the path of a file, relative to the experiment file"
 """What a field accepts that names a file."""
@@ -132,6 +131,25 @@ class Files:
     def digest(self) -> str:
         """SHA-256 of the names and digests of the files, hexadecimal."""
         return hashlib.sha256("".join(f"{one.digest} {one.location.name}\n" for one in self.files).encode()).hexdigest()
+
+
+def resolved(path: str | Path, accepted: str, refusal: str = "cannot be a path") -> Path:
+    """Return the absolute path that ``path`` leads to, symbolic links followed; it need not exist.
+
+    Raises:
+        InputError: No file can have that path: a null byte is in it, it is too long, or it is relative and the working
+            directory is deleted.
+    """
+    try:
+        found = os.path.realpath(path)
+        os.lstat(found)
+    except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
+        if error.filename is None:  # of os.getcwd()
+            raise InputError("the working directory is deleted", file=str(path), accepted=accepted) from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"{refusal}: {reason}", file=str(path), accepted=accepted) from None
+    return Path(found)
 
 
 def read_bounded(path: str | Path) -> bytes:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from fredfw.errors import InputError
-from fredfw.paths import resolved
+from fredfw.files import resolved
 from fredfw.report.files import compressed, ensure_new_directory, ensure_writable, written_together
 from fredfw.terminal import printable
 

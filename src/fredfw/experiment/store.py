@@ -18,7 +18,7 @@ from attrs import asdict
 from fredfw.errors import InputError, placed
 from fredfw.experiment.document import parse
 from fredfw.experiment.results import Cell, Failure
-from fredfw.paths import resolved
+from fredfw.files import resolved
 from fredfw.plugin import configure
 
 _WRITTEN = "a store that fredfw wrote"

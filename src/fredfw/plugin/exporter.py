@@ -4,23 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, runtime_checkable
-
-
-@runtime_checkable
-class Paged(Protocol):
-    """A result that says itself what its page of a report is."""
-
-    def page(self, command: str = "") -> Any:
-        """Return its ``fredfw.report.shown.Page``; ``command`` makes it again."""
-
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 if TYPE_CHECKING:
     from fredfw.experiment.results import CollectiveResult, CollectiveSweep, Comparison, RunResult
     from fredfw.experiment.study.results import StudyResult
+    from fredfw.validation.results import Validation
     from fredfw.workloads import TaskGraph
 
-    Result: TypeAlias = RunResult | Comparison | CollectiveResult | CollectiveSweep | TaskGraph | StudyResult | Paged
+    Result: TypeAlias = (
+        RunResult | Comparison | CollectiveResult | CollectiveSweep | TaskGraph | StudyResult | Validation
+    )
 
 Content: TypeAlias = str | bytes
 """What a file holds; text is written as UTF-8."""

@@ -9,7 +9,7 @@ from attrs import frozen
 from fredfw.errors import UnsupportedError
 from fredfw.experiment.results import CollectiveSweep, Comparison, RunResult
 from fredfw.experiment.study.results import StudyResult
-from fredfw.plugin.exporter import Exporter, Paged
+from fredfw.plugin.exporter import Exporter
 from fredfw.report import data
 from fredfw.report.cells import fields_of, items
 from fredfw.report.pictures import importing
@@ -108,7 +108,7 @@ class HtmlExporter(Exporter):
             return rendered(pages.comparison_page(result, ranking, self.command))
         if isinstance(result, StudyResult):
             return rendered(pages.study_page(result, self.command))
-        if isinstance(result, Paged):
+        if hasattr(result, "page"):  # such as a validation, which says itself what its page is
             return rendered(result.page(self.command))
         raise _unsupported(self, result)
 

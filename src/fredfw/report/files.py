@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from fredfw.errors import InputError
-from fredfw.files import GZIP
-from fredfw.paths import resolved
+from fredfw.files import GZIP, resolved
 
 # The process that writes is in the name, so that a later one can tell what a killed process has left behind.
 _ASIDE = re.compile(r"\.fredfw-(\d+)-[0-9a-f]{16}\.tmp")

@@ -25,8 +25,7 @@ from fredfw.experiment.run.cells import (
     tables,
 )
 from fredfw.experiment.store import Store
-from fredfw.plugin.manager import PluginManager, Switches
-from fredfw.plugin.setup import Setup
+from fredfw.plugin.manager import PluginManager, Setup, Switches
 
 CONTENT: dict[str, Any] = {
     "npu": {"peak": "1 TFLOP/s"},

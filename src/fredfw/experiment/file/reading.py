@@ -35,8 +35,7 @@ from fredfw.experiment.file.sweep import expand
 from fredfw.experiment.naming import fill, listed
 from fredfw.fabric import SLOTS, MemoryTier, Prices
 from fredfw.fidelities import checked
-from fredfw.files import read_bounded
-from fredfw.paths import resolved
+from fredfw.files import read_bounded, resolved
 from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager, Registry
 from fredfw.simulation.links import LinkEvent

@@ -35,8 +35,7 @@ from fredfw.experiment.results import Cell, Failure, RunResult
 from fredfw.experiment.store import Store
 from fredfw.fidelities import COMPRESSED, ESTIMATE
 from fredfw.plugin import configure
-from fredfw.plugin.manager import PluginManager
-from fredfw.plugin.setup import Setup
+from fredfw.plugin.manager import PluginManager, Setup
 from fredfw.simulation.fidelity import Choice, chosen
 
 Outcome = Cell | Failure
