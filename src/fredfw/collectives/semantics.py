@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 import numpy as np
-from attrs import frozen
 
 from fredfw.collectives.algorithm import CollectiveRequest
 from fredfw.collectives.amounts import check_sizes
@@ -65,7 +64,7 @@ def check(schedule: Schedule, request: CollectiveRequest | None = None) -> None:
             where = f"phase {index}, repetition {repetition}"
             reads, arrivals = _read(held, phase, repetition, where)
             touched[0, index] |= reads
-            touched[1, index, arrivals.rank, arrivals.chunk] = True
+            touched[1, index, arrivals[0], arrivals[1]] = True
             _write(held, arrivals, where)
     _check_races(schedule, *touched)
     if not isinstance(schedule.chunk_bytes, float):
@@ -88,14 +87,9 @@ def _place(schedule: Schedule, place: _Place) -> BoolArray:
     return there
 
 
-@frozen(eq=False)
-class _Arrivals:
-    """What a repetition delivers."""
-
-    rank: IntArray  # ``(arrivals,)`` where
-    chunk: IntArray  # ``(arrivals,)`` which chunk
-    value: BoolArray  # ``(arrivals, contributors)`` whose contributions are in it
-    adds: BoolArray  # ``(arrivals,)`` whether it is added to what is there, instead of replacing it
+# What a repetition delivers: the ``(arrivals,)`` ranks where, which chunk, the ``(arrivals, contributors)`` whose
+# contributions are in it, and whether it is added to what is there, instead of replacing it.
+_Arrivals: TypeAlias = tuple[IntArray, IntArray, BoolArray, BoolArray]
 
 
 def _read(held: BoolArray, phase: Phase, repetition: int, where: str) -> tuple[BoolArray, _Arrivals]:
@@ -109,12 +103,12 @@ def _read(held: BoolArray, phase: Phase, repetition: int, where: str) -> tuple[B
     stream = np.full(len(phase), -1) if phase.stream is None else phase.stream
     alone = stream[row] < 0
     one = row[alone]
-    parts = [_Arrivals(phase.destination[one], chunk[alone], held[source, chunk][alone], phase.reduce[one])]
+    parts = [(phase.destination[one], chunk[alone], held[source, chunk][alone], phase.reduce[one])]
     for number in np.unique(stream[stream >= 0]):
-        chunks = np.unique(chunk[stream[row] == number])
-        parts.append(_stream(held, phase, np.flatnonzero(stream == number), chunks, f"{where}, stream {number}"))
-    columns = (np.concatenate([getattr(part, name) for part in parts]) for name in ("rank", "chunk", "value", "adds"))
-    return reads, _Arrivals(*columns)
+        carries = np.unique(chunk[stream[row] == number])
+        parts.append(_stream(held, phase, np.flatnonzero(stream == number), carries, f"{where}, stream {number}"))
+    ranks, chunks, values, adds = map(np.concatenate, zip(*parts, strict=True))
+    return reads, (ranks, chunks, values, adds)
 
 
 def _stream(held: BoolArray, phase: Phase, rows: IntArray, chunks: IntArray, where: str) -> _Arrivals:
@@ -125,7 +119,7 @@ def _stream(held: BoolArray, phase: Phase, rows: IntArray, chunks: IntArray, whe
     parts = held[np.ix_(sources, chunks)].sum(axis=0)
     for chunk, contributor in np.argwhere(parts > 1):
         raise ScheduleError(f"{where}: it adds the contribution of rank {contributor} to chunk {chunks[chunk]} twice")
-    return _Arrivals(
+    return (
         np.repeat(destinations, len(chunks)),
         np.tile(chunks, len(destinations)),
         np.tile(parts > 0, (len(destinations), 1)),
@@ -136,25 +130,26 @@ def _stream(held: BoolArray, phase: Phase, rows: IntArray, chunks: IntArray, whe
 
 def _write(held: BoolArray, arrivals: _Arrivals, where: str) -> None:
     """Add and copy what arrives into ``held``."""
-    cell, group = np.unique(arrivals.rank * held.shape[1] + arrivals.chunk, return_inverse=True)
+    ranks, chunks, values, adding = arrivals
+    cell, group = np.unique(ranks * held.shape[1] + chunks, return_inverse=True)
     rank, chunk = np.divmod(cell, held.shape[1])
     last = np.zeros(len(cell), dtype=np.intp)
     last[group] = np.arange(len(group))
-    adds = arrivals.adds[last]
-    differ = arrivals.adds != adds[group]
-    differ |= ~arrivals.adds & (arrivals.value != arrivals.value[last[group]]).any(axis=1)
+    adds = adding[last]
+    differ = adding != adds[group]
+    differ |= ~adding & (values != values[last[group]]).any(axis=1)
     for at in np.flatnonzero(differ):
-        raise ScheduleError(f"{where}: two writes to chunk {arrivals.chunk[at]} of rank {arrivals.rank[at]} conflict")
+        raise ScheduleError(f"{where}: two writes to chunk {chunks[at]} of rank {ranks[at]} conflict")
     before = held[rank, chunk]
     for at in np.flatnonzero(adds & ~before.any(axis=1)):
         raise ScheduleError(f"{where}: rank {rank[at]} adds to chunk {chunk[at]}, which it does not hold")
     total = np.where(adds[:, None], before, False).astype(np.intp)
-    np.add.at(total, group[arrivals.adds], arrivals.value[arrivals.adds])
+    np.add.at(total, group[adding], values[adding])
     for at, contributor in np.argwhere(total > 1):
         raise ScheduleError(
             f"{where}: rank {rank[at]} adds the contribution of rank {contributor} to chunk {chunk[at]} twice"
         )
-    held[rank, chunk] = np.where(adds[:, None], total > 0, arrivals.value[last])
+    held[rank, chunk] = np.where(adds[:, None], total > 0, values[last])
 
 
 def _check_races(schedule: Schedule, reads: BoolArray, writes: BoolArray) -> None:

@@ -13,7 +13,7 @@ from numbers import Integral, Real
 from operator import index
 from pathlib import Path
 from types import NoneType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args, get_origin
 
 import attrs
 import numpy as np
@@ -51,12 +51,8 @@ def _none() -> Sequence[Registry[Any]]:
     return ()
 
 
-@attrs.frozen
-class _Surroundings:
-    """What the values of a table may refer to: plugins, and files relative to a folder."""
-
-    registries: Registries
-    folder: Path | None
+# What the values of a table may refer to: plugins, and files relative to a folder.
+_Surroundings: TypeAlias = "tuple[Registries, Path | None]"
 
 
 def build(
@@ -80,7 +76,7 @@ def build(
         PluginError: The class cannot be configured.
     """
     with _placed(key_prefix):
-        return _build(cls, mapping, _Surroundings(registries, folder))
+        return _build(cls, mapping, (registries, folder))
 
 
 def choose(
@@ -96,7 +92,7 @@ def choose(
     Raises as ``build`` does, and ``UnknownNameError`` where nothing has that name.
     """
     with _placed(key_prefix):
-        return _choose(value, registry, _Surroundings(registries, folder))
+        return _choose(value, registry, (registries, folder))
 
 
 def from_text(cls: type[T], texts: Mapping[str, str], *, key_prefix: str = "", registries: Registries = _none) -> T:
@@ -109,7 +105,7 @@ def from_text(cls: type[T], texts: Mapping[str, str], *, key_prefix: str = "", r
     values = {key: _read(text, settings[key].hint if key in settings else Any) for key, text in texts.items()}
     with _placed(key_prefix):
         check_units(cls, values)
-        configured = _build(cls, values, _Surroundings(registries, None))
+        configured = _build(cls, values, (registries, None))
         _check_units_inside(configured, values)
     return configured
 
@@ -223,7 +219,7 @@ def _value(value: Any, setting: schema.Setting, surroundings: _Surroundings) -> 
     try:
         located = setting.attribute.metadata.get("located")
         if located is not None and value is not None:
-            return located(value, surroundings.folder)
+            return located(value, surroundings[1])
         if setting.attribute.converter is not None:
             return value
         return _convert(value, setting.hint, surroundings)
@@ -261,7 +257,7 @@ def _convert(value: Any, hint: Any, surroundings: _Surroundings) -> Any:
     if attrs.has(kind) and not isinstance(value, kind):
         return _build(kind, value, surroundings)
     if schema.is_interface(kind) and isinstance(value, str | Mapping):
-        registry = next((one for one in surroundings.registries() if one.interface is kind), None)
+        registry = next((one for one in surroundings[0]() if one.interface is kind), None)
         if registry is not None:
             return _choose(value, registry, surroundings)
     if issubclass(kind, Sequence | Set) and kind is not str and isinstance(value, list | tuple | Set):
