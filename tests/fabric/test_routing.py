@@ -16,7 +16,7 @@ from fredfw.errors import InputError, UnsupportedError
 from fredfw.fabric import Fabric, Operation, Routes, ShortestPathRouter, ValiantRouter, routing
 from fredfw.testing import check_router
 from fredfw.testing.fabrics import grid, star
-from fredfw.testing.routes import TreeReport
+from fredfw.testing.routes import examine
 
 ROUTER = ShortestPathRouter()
 
@@ -167,9 +167,9 @@ def test_an_all_reduce_is_a_reduction_to_the_nearest_node_and_a_multicast_from_i
     nodes = st.integers(0, len(fabric.kinds) - 1)
     members = np.array(data.draw(st.lists(nodes, min_size=2, max_size=6, unique=True)))
     tree = ROUTER.tree(fabric, members, members, Operation.ALL_REDUCE)
-    report = TreeReport.of(fabric, tree.links, members, members, Operation.ALL_REDUCE)
-    assert not report.faults
-    assert not report.stuck
+    faults, stuck, _ = examine(fabric, Operation.ALL_REDUCE, members, members, tree.links)
+    assert not faults
+    assert not stuck
     lengths = dict(nx.all_pairs_shortest_path_length(nx.DiGraph(fabric.to_networkx())))
     farthest = [max(lengths[middle][member] for member in members) for middle in range(len(fabric.kinds))]
     assert tree.latencies[0] == 2 * min(farthest)

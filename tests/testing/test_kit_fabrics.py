@@ -8,7 +8,7 @@ from fredfw.collectives.direct import DirectAlgorithm
 from fredfw.fabric import Fabric, GroupView, Operation
 from fredfw.testing.collective import expected_link_bytes, scaled, simulate
 from fredfw.testing.fabrics import BANDWIDTH, LATENCY, grid, standard, star, views
-from fredfw.testing.routes import TreeReport
+from fredfw.testing.routes import examine
 
 NODES = {"npu0": 0, "npu1": 1, "npu2": 2, "npu3": 3, "switch0": 4}
 
@@ -43,24 +43,24 @@ ALL_DOWN = ("switch0>npu0", "switch0>npu1", "switch0>npu2", "switch0>npu3")
 def test_trees_on_a_star(
     operation: Operation, sources: list[int], destinations: list[int], names: tuple[str, ...], fault: str | None
 ) -> None:
-    report = TreeReport.of(star(4), links(*names), np.array(sources), np.array(destinations), operation)
+    ends = np.array(sources), np.array(destinations)
+    faults, stuck, latency = examine(star(4), operation, *ends, links(*names))
     if fault is None:
-        assert (report.faults, report.stuck) == ((), ())
-        assert report.latency == pytest.approx(2 * LATENCY)
+        assert (faults, stuck) == ([], [])
+        assert latency == pytest.approx(2 * LATENCY)
     else:
-        assert any(one.startswith(fault) for one in report.faults)
+        assert any(one.startswith(fault) for one in faults)
 
 
 def test_a_chain_combines_on_its_way() -> None:
     # On a line of 3, NPU 1 adds its part to what passes.
     fabric = grid(3)
     back = fabric.links_between(np.array([2, 1]), np.array([1, 0]))
-    ends = np.array([1, 2]), np.array([0])
-    assert TreeReport.of(fabric, back, *ends, Operation.REDUCE).stuck == ()
     unable = Fabric("line", fabric.kinds, fabric.sources, fabric.destinations, 1.0, 0.0, 0.0)
-    assert TreeReport.of(unable, back, *ends, Operation.REDUCE).stuck == ("npu1 cannot combine streams",)
+    stuck = ["npu1 cannot combine streams"]
     # Without a part of its own it only passes on.
-    assert TreeReport.of(unable, back, np.array([2]), np.array([0]), Operation.REDUCE).stuck == ()
+    for on, sources, expected in ((fabric, [1, 2], []), (unable, [1, 2], stuck), (unable, [2], [])):
+        assert examine(on, Operation.REDUCE, np.array(sources), np.array([0]), back)[1] == expected
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 6, 7, 12])

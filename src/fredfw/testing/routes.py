@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from typing import TypeAlias
 
 import networkx as nx
 import numpy as np
@@ -21,6 +22,7 @@ from fredfw.typing import FloatArray, IntArray
 _ALL_PAIRS = 64
 _SAMPLE = _ALL_PAIRS**2 // 2
 _CELLS = 1 << 21
+_Tree: TypeAlias = tuple[Operation, IntArray, IntArray]  # what a router is asked for: from these sources to these ends
 
 
 def offered_trees(offers: Capabilities) -> dict[Operation, bool]:
@@ -32,45 +34,23 @@ def offered_trees(offers: Capabilities) -> dict[Operation, bool]:
     }
 
 
-@frozen(eq=False)
-class TreeReport:
-    """A tree, as the paths of all streams to one node and from there to all ends, with seconds of the deepest ones.
+TreeReport: TypeAlias = tuple[list[str], list[str], float]
+"""Of a tree: why its links are none, where it joins or branches although the node there cannot, seconds it takes."""
 
-    ``faults`` say why the links are none, ``stuck`` where it joins or branches although the node there cannot.
+
+def examine(
+    fabric: Fabric, operation: Operation, sources: IntArray, destinations: IntArray, links: IntArray
+) -> TreeReport:
+    """Examine the ``links`` of a flow as paths from all sources to one node, and from there to all destinations.
+
+    Where several nodes could be the middle, it is the one that makes most sense.
     """
-
-    faults: tuple[str, ...]
-    stuck: tuple[str, ...]
-    latency: float
-
-    @classmethod
-    def of(
-        cls, fabric: Fabric, links: IntArray, sources: IntArray, destinations: IntArray, operation: Operation
-    ) -> TreeReport:
-        """Examine the ``links`` of a flow; where several nodes could be the middle, the one that makes most sense."""
-        if operation is Operation.MULTICAST:
-            middles = [int(sources[0])]
-        else:
-            middles = np.unique([*fabric.sources[links], *fabric.destinations[links], *destinations]).tolist()
-        reports = [_examine(fabric, links, sources, destinations, operation, middle) for middle in middles]
-        return min(reports, key=lambda one: (len(one.faults), len(one.stuck), one.latency))
-
-
-@frozen(eq=False)
-class AskedTree:
-    """A many-ended flow that a router was asked for, whether the fabric offers it, and what the router said."""
-
-    operation: Operation
-    sources: IntArray
-    destinations: IntArray
-    offered: bool
-    answer: Routes | UnsupportedError
-
-    def text(self, fabric: Fabric) -> str:
-        """Return it in words."""
-        name = fabric.node_name
-        sources, destinations = (_some(ends.tolist(), 4, name) for ends in (self.sources, self.destinations))
-        return f"the {self.operation.value} from {sources} to {destinations}"
+    if operation is Operation.MULTICAST:
+        middles = [int(sources[0])]
+    else:
+        middles = np.unique([*fabric.sources[links], *fabric.destinations[links], *destinations]).tolist()
+    reports = [_examine(fabric, operation, sources, destinations, links, middle) for middle in middles]
+    return min(reports, key=lambda one: (len(one[0]), len(one[1]), one[2]))
 
 
 @frozen(eq=False, kw_only=True)
@@ -121,26 +101,33 @@ class RoutedCase(Case[S], ABC):
         return self.router.route(self.fabric, sources.copy(), destinations.copy())
 
     @cached_property
-    def trees(self) -> list[AskedTree]:
-        """Multicasts, reductions and all-reduces among some groups of NPUs, and with a controller at the other end."""
+    def trees(self) -> list[tuple[str, _Tree, bool, Routes | UnsupportedError]]:
+        """Trees among some groups of NPUs, and with a controller: in words, what was asked, if offered, the answer."""
         fabric = self.fabric
-        asked: list[tuple[Operation, IntArray, IntArray, bool]] = []
+        asked: list[tuple[_Tree, bool]] = []
         npus = fabric.npus[:_ALL_PAIRS]
         shuffled = np.random.default_rng(0).permutation(npus)
         for group in (npus, npus[:2], npus[::2], shuffled, shuffled[: len(npus) // 2 + 1]):
             if len(group) > 1:
                 first, others = group[:1], group[1:]
                 can = offered_trees(fabric.offered(group))
-                asked += [
-                    (Operation.MULTICAST, first, others, can[Operation.MULTICAST]),
-                    (Operation.REDUCE, others, first, can[Operation.REDUCE]),
-                    (Operation.REDUCE, group, first, can[Operation.REDUCE]),
-                    (Operation.ALL_REDUCE, group, group, can[Operation.ALL_REDUCE]),
-                ]
+                among: tuple[_Tree, ...] = (
+                    (Operation.MULTICAST, first, others),
+                    (Operation.REDUCE, others, first),
+                    (Operation.REDUCE, group, first),
+                    (Operation.ALL_REDUCE, group, group),
+                )
+                asked += [(one, can[one[0]]) for one in among]
         for gate in fabric.controllers[:1], fabric.controllers[-1:]:
             if len(gate) and len(npus):
-                asked += [(Operation.MULTICAST, gate, npus, False), (Operation.REDUCE, npus, gate, False)]
-        return [AskedTree(*one, self._tree(*one[:3])) for one in asked]
+                asked += [((Operation.MULTICAST, gate, npus), False), ((Operation.REDUCE, npus, gate), False)]
+        found = []
+        for tree, offered in asked:
+            operation, *both = tree
+            sources, destinations = (_some(ends.tolist(), 4, fabric.node_name) for ends in both)
+            text = f"the {operation.value} from {sources} to {destinations}"
+            found.append((text, tree, offered, self._tree(*tree)))
+        return found
 
     def _tree(self, operation: Operation, sources: IntArray, destinations: IntArray) -> Routes | UnsupportedError:
         try:
@@ -151,12 +138,11 @@ class RoutedCase(Case[S], ABC):
     @cached_property
     def reports(self) -> list[tuple[str, Routes, TreeReport]]:
         """The trees that the router knows, in words, as links, and as what these are."""
-        fabric, found = self.fabric, []
-        for one in self.trees:
-            if isinstance(one.answer, Routes):
-                report = TreeReport.of(fabric, one.answer.links, one.sources, one.destinations, one.operation)
-                found.append((one.text(fabric), one.answer, report))
-        return found
+        return [
+            (text, answer, examine(self.fabric, *tree, answer.links))
+            for text, tree, _, answer in self.trees
+            if isinstance(answer, Routes)
+        ]
 
     def pair(self, flow: int) -> str:
         """Return the ends of pair ``flow`` in words."""
@@ -294,40 +280,38 @@ class RoutedCase(Case[S], ABC):
 
     def trees_exist_where_offered(self) -> None:
         """The router has every tree that the fabric offers collectives."""
-        for tree in self.trees:
-            if tree.offered and not isinstance(tree.answer, Routes):
-                text = tree.text(self.fabric)
-                raise ConformanceError(
-                    f"the fabric offers {self.fabric.offers}, yet the router refuses {text}: {tree.answer}"
-                )
-            if isinstance(tree.answer, Routes) and len(tree.answer) != 1:
-                raise ConformanceError(f"{tree.text(self.fabric)} is {len(tree.answer)} flows; a tree is one")
+        for text, _, offered, answer in self.trees:
+            if offered and not isinstance(answer, Routes):
+                offers = self.fabric.offers
+                raise ConformanceError(f"the fabric offers {offers}, yet the router refuses {text}: {answer}")
+            if isinstance(answer, Routes) and len(answer) != 1:
+                raise ConformanceError(f"{text} is {len(answer)} flows; a tree is one")
 
     def trees_reach_exactly_their_leaves(self) -> None:
         """Every tree joins all its sources, reaches all its destinations, and does nothing else."""
-        for tree, answer, report in self.reports:
-            if report.faults:
-                more = f" (and {len(report.faults) - 1} more faults)" if len(report.faults) > 1 else ""
+        for tree, answer, (faults, _, _) in self.reports:
+            if faults:
+                more = f" (and {len(faults) - 1} more faults)" if len(faults) > 1 else ""
                 raise ConformanceError(
-                    f"{tree} is {self.links(answer, 0)}: {report.faults[0]}{more}; a tree leads from each "
+                    f"{tree} is {self.links(answer, 0)}: {faults[0]}{more}; a tree leads from each "
                     "source by one path to one node, and from there by one path to each destination"
                 )
 
     def trees_branch_only_where_they_can(self) -> None:
         """A tree joins only where the fabric says that a node ``reduces``, and branches only where it ``copies``."""
-        for tree, answer, report in self.reports:
-            if report.stuck:
+        for tree, answer, (_, stuck, _) in self.reports:
+            if stuck:
                 raise ConformanceError(
-                    f"{tree} is {self.links(answer, 0)}, but {report.stuck[0]}; say so in the fabric's "
+                    f"{tree} is {self.links(answer, 0)}, but {stuck[0]}; say so in the fabric's "
                     "copies and reduces, or raise UnsupportedError for the tree"
                 )
 
     def trees_take_as_long_as_their_deepest_branch(self) -> None:
         """The latency of a tree is at least that of its longest way up and its longest way down."""
-        for tree, answer, report in self.reports:
+        for tree, answer, (faults, _, latency) in self.reports:
             seconds = answer.latencies[0]
-            if not report.faults and seconds < report.latency * (1 - EXACT):
-                raise ConformanceError(f"{tree} takes {seconds:g} s; its deepest branch takes {report.latency:g} s")
+            if not faults and seconds < latency * (1 - EXACT):
+                raise ConformanceError(f"{tree} takes {seconds:g} s; its deepest branch takes {latency:g} s")
 
 
 @frozen(eq=False, kw_only=True)
@@ -418,7 +402,7 @@ def _equal(one: Routes, other: Routes) -> bool:
 
 
 def _examine(
-    fabric: Fabric, links: IntArray, sources: IntArray, destinations: IntArray, operation: Operation, middle: int
+    fabric: Fabric, operation: Operation, sources: IntArray, destinations: IntArray, links: IntArray, middle: int
 ) -> TreeReport:
     name = fabric.node_name
     rise, climb = _search(fabric, links, middle, backwards=True)
@@ -459,7 +443,7 @@ def _examine(
     ]
     up = max((climb[one] for one in senders & set(climb)), default=0.0)
     down = max((descent[one] for one in receivers & set(descent)), default=0.0)
-    return TreeReport(tuple(faults), tuple(stuck), up + down)
+    return faults, stuck, up + down
 
 
 def _search(fabric: Fabric, links: IntArray, root: int, *, backwards: bool) -> tuple[dict[int, int], dict[int, float]]:
