@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from attrs import astuple
+from attrs import astuple, frozen
 
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Phase, Schedule
-from fredfw.fabric import Admission, Decision, Fabric, FlowSet, GroupView, NodeKind, Routes, Wait
+from fredfw.fabric import Admission, AdmissionPolicy, Decision, Fabric, FlowSet, GroupView, NodeKind, Routes, Wait
 from fredfw.simulation import Executor, FlowNetwork, Lowering, MaxMin, Planner, ScheduleRun, SharingPolicy, Timeline
-from fredfw.testing.fabrics import Admitting
 from fredfw.typing import FloatArray, IntArray
 from fredfw.workloads import GraphBuilder, TaskGraph
+
+
+@frozen
+class Admitting(AdmissionPolicy):
+    """Makes admissions by a function."""
+
+    name: ClassVar[str] = "admitting"
+
+    make: Callable[[], Admission]
+
+    def begin(self, fabric: Fabric) -> Admission:
+        return self.make()
 
 
 def joined(pairs: Any, bandwidth: float | FloatArray = 1.0, latency: float = 0.0, admission: Any = None) -> Fabric:

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from small import Admitting
 
 from fredfw.errors import PluginError
 from fredfw.fabric import Admission, Fabric, FlowSet, NodeKind, Routes, Split, Start, Wait
 from fredfw.simulation import CircuitPreempt, FlowNetwork, MaxMin, SharingPolicy, StrictLinks, answers
 from fredfw.simulation.sharing import Incidence
-from fredfw.testing.fabrics import Admitting
 
 LINE = Fabric("line", np.full(3, NodeKind.NPU), [0, 1, 1, 2], [1, 2, 0, 1], 100.0, 0.0, 0.0)
 NAN, INF = np.nan, np.inf

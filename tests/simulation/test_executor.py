@@ -3,7 +3,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
-from small import Gather, Never, by_rank, collective, executor, star
+from small import Admitting, Gather, Never, by_rank, collective, executor, star
 
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Schedule
 from fredfw.collectives.direct import DirectAlgorithm
@@ -12,7 +12,6 @@ from fredfw.fabric import Admission, AlwaysStart, Fabric, GroupView
 from fredfw.framework import Framework
 from fredfw.simulation import Lowering, MaxMin, Planner, SharingPolicy, Timeline
 from fredfw.simulation.assignment import Assignment
-from fredfw.testing.fabrics import Admitting
 from fredfw.workloads import GraphBuilder, TaskGraph, TaskKind
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from attrs import evolve, frozen
-from small import Never, joined
+from small import Admitting, Never, joined
 
 from fredfw import (
     Admission,
@@ -39,7 +39,6 @@ from fredfw.simulation import Lowering, Planner
 from fredfw.simulation.bounds.schedules import Bound
 from fredfw.simulation.choice import CLOSE, Entrant, contest, too_fast
 from fredfw.simulation.sharing import MaxMin
-from fredfw.testing.fabrics import Admitting
 from fredfw.typing import IntArray
 
 REQUEST = CollectiveRequest(Pattern.ALL_REDUCE, 4, 4e9)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from attrs import evolve, field, frozen
 from hypothesis import given, settings, strategies as st
-from small import joined
+from small import Admitting, joined
 
 from fredfw import Call, Costs, Fabric, Framework, MultipathRouter, Transport
 from fredfw.collectives import Pattern, ring_schedule
@@ -19,7 +19,7 @@ from fredfw.errors import InputError, PluginError, UnsupportedError
 from fredfw.fabric import Admission, Decision, FlowSet, IdealTransport, Start
 from fredfw.fidelities import SIMULATED
 from fredfw.simulation import FlowNetwork, Lowering, ScheduleRun
-from fredfw.testing.fabrics import Admitting, star
+from fredfw.testing.fabrics import star
 
 FRAMEWORK = Framework()
 SIZE = 8e6

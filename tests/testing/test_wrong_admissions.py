@@ -9,13 +9,14 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from attrs import frozen
+from small import Admitting
 
 from fredfw import Admission, Decompose, Fabric, FlowSet, Refuse, Split, Start, Topology, Wait, units
 from fredfw.fabric import Decision
 from fredfw.testing import AdmissionTests, ConformanceError, check_admission
 from fredfw.testing.admission import AdmissionCase
 from fredfw.testing.conformance import outcome
-from fredfw.testing.fabrics import Admitting, star
+from fredfw.testing.fabrics import star
 
 EVER: list[FlowSet] = []
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import ClassVar
 
@@ -10,8 +10,6 @@ import numpy as np
 from attrs import evolve, frozen
 
 from fredfw.fabric import (
-    Admission,
-    AdmissionPolicy,
     Capabilities,
     Defaults,
     Dimension,
@@ -55,20 +53,6 @@ class StarRouter(Router):
             destinations = destinations[destinations != sources[0]]
         links = np.concatenate([2 * sources, 2 * destinations + 1])
         return Routes.of([links], [2 * float(fabric.latencies[links].max())])
-
-
-@frozen
-class Admitting(AdmissionPolicy):
-    """Makes admissions by a function."""
-
-    name: ClassVar[str] = "admitting"
-
-    make: Callable[[], Admission]
-
-    def begin(self, fabric: Fabric) -> Admission:
-        """See ``AdmissionPolicy.begin``."""
-        del fabric
-        return self.make()
 
 
 def star(npus: int, controllers: int = 0) -> Fabric:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from attrs import evolve, frozen
 from experiments import refused
+from small import Admitting
 
 import fredfw
 from fredfw import (
@@ -35,7 +36,6 @@ from fredfw.errors import DeadlockError, InputError, PluginError, SimulationErro
 from fredfw.experiment.cell.runner import Runner, merged
 from fredfw.experiment.file.spec import Experiment
 from fredfw.fabric import Decision
-from fredfw.testing.fabrics import Admitting
 
 SIZE = 1e9
 TINY = {"name": "transformer", "layers": 4, "hidden": 64, "sequence": 32, "heads": 4, "vocabulary": 100}
