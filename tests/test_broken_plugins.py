@@ -55,28 +55,14 @@ BROKEN = {
         "cannot be imported: ModuleNotFoundError: No module named 'no_such_module' (line ",
     ),
     "exit": ("raise SystemExit(3)", "cannot be imported: SystemExit: 3 (line "),
-    "newer": ("fredfw_contract = 99", "99 of the plugin contract, and this fredfw has version 2: upgrade"),
-    "misspelt": (
-        "@hookimpl\ndef fredfw_topologys(): return []",
-        "implements fredfw_topologys, which is not a hook; did you mean 'fredfw_topologies'?",
-    ),
     # found when something of its kind is looked up
     "raises": (
         "@hookimpl\ndef fredfw_topologies():\n    return {}[0]",
         "fails in fredfw_topologies: KeyError: 0 (line ",
     ),
-    "exits": ("@hookimpl\ndef fredfw_workloads(): quit()", "fails in fredfw_workloads: SystemExit: None (line "),
-    "functions": (
-        "@hookimpl\ndef fredfw_commands(): return [print]",
-        "returns [<built-in function print>] from fredfw_commands, not a sequence of click commands",
-    ),
     "plain": (
         "class Plain(Pair): name = 'plain'\n@hookimpl\ndef fredfw_topologies(): return [Plain]",
         "registers the topology Plain, which is not an attrs class",
-    ),
-    "command-of-the-core": (
-        "@hookimpl\ndef fredfw_commands(): return [click.Command('compare')]",
-        "registers the command 'compare', a name that plugin 'core' (fredfw ",
     ),
     "twin-a": (TWIN, "both register the topology 'twin', of which all but one must be switched off"),
 }

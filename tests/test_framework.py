@@ -29,7 +29,7 @@ from fredfw import (
 )
 from fredfw.collectives.direct import DirectAlgorithm
 from fredfw.embed import NetworkBackend
-from fredfw.errors import FredfwError, InputError, SimulationError, UnknownNameError, UnsupportedError
+from fredfw.errors import InputError, SimulationError, UnknownNameError, UnsupportedError
 from fredfw.experiment.results import Comparison
 from fredfw.fabric import IdealTransport
 from fredfw.plugin.manager import PluginManager, Switches
@@ -210,15 +210,6 @@ def test_a_fabric_in_pieces_is_not_the_algorithms_fault(framework: Framework) ->
             framework.simulate_collective(pieces, "all-reduce", size=1e6, algorithm=algorithm)
 
 
-def test_unknown_names(framework: Framework, fabric: Fabric) -> None:
-    with pytest.raises(UnknownNameError, match="no topology 'mesh'; did you mean 'mesh2d'"):
-        framework.topology("mesh")
-    with pytest.raises(UnknownNameError, match="no collective 'rng'; did you mean 'ring'"):
-        framework.simulate_collective(fabric, "all-reduce", size=1e6, algorithm="rng")
-    with pytest.raises(InputError, match="row: unknown key; did you mean 'rows'"):
-        framework.topology("mesh2d", row=3)
-
-
 def test_a_group_is_a_sequence_of_integers_in_rank_order(framework: Framework, fabric: Fabric) -> None:
     def seconds(group: Any) -> float:
         return framework.simulate_collective(fabric, "all-reduce", size=1e9, group=group, algorithm="ring").duration
@@ -276,12 +267,6 @@ def test_fidelities_agree_alone_on_the_fabric(framework: Framework, fabric: Fabr
     result = framework.simulate_collective(fabric, "all-reduce", size=1e9, fidelity=fidelity, **ring)
     # alpha-beta: 2 (n - 1) steps, each 20 ns and size / n at 750 GB/s.
     assert result.duration == pytest.approx(6 * (20e-9 + 0.25e9 / 750e9), rel=1e-9)
-
-
-def test_every_error_is_ours(framework: Framework, tmp_path: Path) -> None:
-    for path in (tmp_path, tmp_path / "missing.toml"):
-        with pytest.raises(FredfwError, match="cannot be read"):
-            framework.load_experiment(path)
 
 
 def graph_of(ranks: int) -> TaskGraph:

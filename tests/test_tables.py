@@ -10,7 +10,10 @@ def test_toml_is_parsed() -> None:
     assert parse_toml("[a]\nb = [1, 'x']") == {"a": {"b": [1, "x"]}}
 
 
-@pytest.mark.parametrize("text", ["a =", f"a = 1{'0' * 5000}", f"a = {'[' * 100_000}"])
+NO_TOML = ["[", "a =", "a = 1\na = 2", '{"a": 1}', f"a = {'9' * 5000}", f"a = {'[' * 100_000}", "\x00", 'a = "\x00"']
+
+
+@pytest.mark.parametrize("text", NO_TOML)
 def test_what_is_not_toml_is_refused(text: str) -> None:
     with pytest.raises(InputError, match=r"^is not TOML: .*\(accepted: a TOML file\)$"):
         parse_toml(text)
