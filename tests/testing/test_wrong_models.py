@@ -100,13 +100,6 @@ def failures(check: Callable[..., None], subject: object, **more: object) -> str
     return str(caught.value)
 
 
-def test_a_sound_workload_passes() -> None:
-    check_workload(
-        Steps(), splits=[Steps(1), Steps(2), Steps(16)], conserved=["flops", "bytes", "dp", "samples", "tokens"]
-    )
-    check_workload(Steps(64), system=System(npus=64))
-
-
 @pytest.mark.parametrize(
     ("fault", "expected"),
     [
@@ -184,11 +177,6 @@ class Wrong(Placement):
 )
 def test_wrong_placements(fault: str, expected: str) -> None:
     assert expected in failures(check_placement, Wrong(fault))
-
-
-def test_sound_ones_pass() -> None:
-    check_placement(Wrong())
-    check_sharing_policy(Unfair())
 
 
 @frozen
@@ -316,11 +304,6 @@ def test_wrong_transports(fault: str, broken: str, message: str) -> None:
     assert message in found
 
 
-@pytest.mark.parametrize("transport", [IdealTransport(), Priced()])
-def test_sound_transports_pass(transport: Transport) -> None:
-    check_transport(transport)
-
-
 @frozen
 class Everything(Sampler):
     """All points, with one fault or none."""
@@ -387,5 +370,12 @@ def test_wrong_samplers(fault: str, broken: str, message: str) -> None:
     assert message in found
 
 
-def test_a_sound_sampler_passes() -> None:
+def test_sound_ones_pass() -> None:
+    splits = [Steps(1), Steps(2), Steps(16)]
+    check_workload(Steps(), splits=splits, conserved=["flops", "bytes", "dp", "samples", "tokens"])
+    check_workload(Steps(64), system=System(npus=64))
+    check_placement(Wrong())
+    check_sharing_policy(Unfair())
+    check_transport(IdealTransport())
+    check_transport(Priced())
     check_sampler(Everything())
