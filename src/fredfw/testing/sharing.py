@@ -11,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 from attrs import evolve, field, frozen
 
+from fredfw import arrays
 from fredfw.fabric import Fabric
 from fredfw.simulation import ActiveFlows, Dynamics, Incidence, SharingPolicy, StatefulSharing, answers, max_min
 from fredfw.testing.conformance import EXACT, NOTHING, ConformanceError, check_all, seeded
@@ -312,10 +313,9 @@ def _cases(fabric: Fabric) -> Iterator[tuple[Incidence, FloatArray]]:
         ways = [routes.links[routes.offsets[one] : routes.offsets[one + 1]] for one in range(count)]
         if number % 3 == 0:  # some trees
             ways += [random.choice(everywhere, min(4, len(everywhere)), replace=False) for _ in range(3)]
-        lengths = [len(way) for way in ways]
         links = np.concatenate(ways).astype(np.intp)
         incidence = Incidence(
-            np.concatenate([[0], np.cumsum(lengths)]).astype(np.intp),
+            arrays.offsets([len(way) for way in ways]),
             links,
             random.choice([0.25, 0.5, 1.0], len(links)) if number % 4 == 1 else None,
             random.choice([0.01, 0.1, np.inf], len(ways)) * fabric.bandwidths.max() if number % 4 >= 2 else None,
@@ -354,9 +354,10 @@ def _makes_way(one: Shared) -> BoolArray:
 
 def permuted(incidence: Incidence, order: IntArray) -> Incidence:
     """Return the flows in another ``(F,)`` ``order``."""
-    pairs = np.concatenate([np.arange(incidence.offsets[one], incidence.offsets[one + 1]) for one in order])
+    counts = np.diff(incidence.offsets)[order]
+    pairs = arrays.ranges(incidence.offsets[order], counts)
     return Incidence(
-        np.concatenate([[0], np.cumsum(np.diff(incidence.offsets)[order])]).astype(np.intp),
+        arrays.offsets(counts),
         incidence.links[pairs],
         None if incidence.coefficients is None else incidence.coefficients[pairs],
         None if incidence.caps is None else incidence.caps[order],
