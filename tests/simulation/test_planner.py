@@ -365,6 +365,11 @@ class Stopped(AlwaysStart):
         return 0.0
 
 
+class Lost(ShortestPathRouter):
+    def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
+        raise IndexError("where am I")
+
+
 def test_a_wrong_word_to_auto_is_an_error_that_names_the_plugin() -> None:
     for about in ("equivalent", "undivided"):
         with pytest.raises(
@@ -373,6 +378,10 @@ def test_a_wrong_word_to_auto_is_an_error_that_names_the_plugin() -> None:
             planner(ring(AlwaysStart), Odd(about=about), DirectAlgorithm()).plan(REQUEST, MEMBERS)
     with pytest.raises(PluginError, match=r"Stopped\.cap\(\) returned 0\.0; expected bytes per second, more than 0"):
         planner(ring(Stopped), Neighbours())
+    # Where auto asks for routes before anything is simulated.
+    lost = ring(AlwaysStart).with_defaults(router=Lost())
+    with pytest.raises(PluginError, match=r"Lost\.route\(\) of 'shortest-path' fails: IndexError: where am I"):
+        planner(lost, Neighbours(), DirectAlgorithm()).plan(REQUEST, MEMBERS)
 
 
 @frozen

@@ -20,9 +20,9 @@ from typing import NamedTuple
 import numpy as np
 from attrs import frozen
 
-from fredfw import limits
 from fredfw.collectives import Schedule
 from fredfw.collectives.schedule import turns
+from fredfw.errors import LimitError
 from fredfw.fabric import Fabric, Router, Routes, answers
 from fredfw.simulation.bounds.collectives import LowerBounds, seconds_of
 from fredfw.simulation.lowering import digest
@@ -293,9 +293,10 @@ class Floors:
         """Return the routes of the pairs of ``sketch`` in each of ``groups``; ``None`` for too many hops."""
         nodes = self._fabric.npus[groups]
         sources, destinations = (nodes[:, one].ravel() for one in np.divmod(sketch.pairs, sketch.ranks))
-        if limits.excess("hops", answers.hops(self._router, self._fabric, sources, destinations)):
+        try:
+            return answers.route(self._router, self._fabric, sources, destinations)
+        except LimitError:
             return None
-        return self._router.route(self._fabric, sources, destinations)
 
 
 @frozen(eq=False)
