@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from command_line import words
 from experiments import FRAMEWORK, compare, refused, run as run_tables
-from showing import printed, words
+from showing import printed
 
 from fredfw.errors import DeadlockError, InputError
 from fredfw.experiment.file.spec import Experiment

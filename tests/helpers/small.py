@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -132,6 +132,20 @@ class Gather(CollectiveAlgorithm):
         return Schedule(request.pattern, request.ranks, float(request.size), 1, phases)
 
 
+@frozen
+class Fixed(CollectiveAlgorithm):
+    """Has one schedule, whatever the request."""
+
+    name: ClassVar[str] = "fixed"
+    patterns: ClassVar[frozenset[Pattern]] = frozenset(Pattern)
+
+    one: Schedule
+
+    def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
+        del request, view
+        return self.one
+
+
 class Never(Admission):
     def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
         return Wait("for something that never comes")
@@ -141,6 +155,7 @@ def executor(
     graph: TaskGraph,
     fabric: Fabric,
     *algorithms: CollectiveAlgorithm,
+    collectives: Mapping[Pattern | None, Sequence[CollectiveAlgorithm]] | None = None,
     sharing: SharingPolicy | None = None,
     network: FlowNetwork | None = None,
     seconds: Callable[..., float] = lambda flops, moved, _kernels: flops + moved,
@@ -153,7 +168,7 @@ def executor(
         fabric=fabric,
         network=network or FlowNetwork(fabric, sharing),
         placement=np.arange(graph.ranks),
-        planner=Planner(fabric, sharing, lowering, {None: algorithms or (Gather(),)}),
+        planner=Planner(fabric, sharing, lowering, collectives or {None: algorithms or (Gather(),)}),
         lowering=lowering,
         compute_seconds=seconds,
         **given,

@@ -14,7 +14,6 @@ routers, admissions and transports as data. The engine does these as well, and t
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -445,56 +444,3 @@ def simulate(
     network.advance()
     over = all(len(done) == len(ranks) for done, ranks in zip(tasks.done, tasks.ranks, strict=True))
     return tasks.spans if over else None
-
-
-@define
-class Ends:
-    """When groups have ended; rank by rank when each rank is through, and the last that it has waited for."""
-
-    groups: list[float]
-    ranks: dict[tuple[int, int], float]
-    marks: dict[tuple[int, int], int]
-
-
-def collective(
-    fabric: Fabric,
-    schedule: Schedule,
-    groups: Sequence[Sequence[int]],
-    *,
-    fidelity: str = "exact",
-    delays: Sequence[float] = (),
-    seed: int | None = None,
-) -> Ends:
-    """Return when a schedule alone on a fabric ends in groups of nodes; NaN where it never does.
-
-    Rank by rank, ranks may enter after ``delays``, one for each rank of each group; the mark of one is its place in
-    their order.
-    """
-    network = Network(fabric, fabric.defaults.sharing or MaxMin(), {}, seed)
-    found = Ends([math.nan] * len(groups), {}, {})
-
-    def ended(which: list[int]) -> None:
-        for group in which:
-            found.groups[group] = network.now
-
-    def through(places: list[tuple[int, int, int]]) -> None:
-        for group, rank, mark in places:
-            found.ranks[group, rank], found.marks[group, rank] = network.now, mark
-            if all((group, one) in found.ranks for one in range(schedule.ranks)):
-                found.groups[group] = network.now
-
-    if fidelity not in (COMPRESSED, STEPWISE):
-        ranks = RankRun(network, schedule, groups)
-        ranks.rendezvous, ranks.through = fidelity == RENDEZVOUS, through
-        ranks.begin()
-        places = [(group, rank) for group in range(len(groups)) for rank in range(schedule.ranks)]
-        if not delays:
-            ranks.enter([(*place, 0) for place in places])
-        for mark, (delay, place) in enumerate(sorted(zip(delays, places, strict=False))):
-            network.at(delay, ENDS, partial(ranks.enter, [(*place, mark)]))
-    else:
-        whole = WholeRun(network, schedule, groups)
-        whole.stepwise, whole.ended = fidelity == "stepwise", ended
-        whole.start()
-    network.advance()
-    return found

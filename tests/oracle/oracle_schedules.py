@@ -493,8 +493,8 @@ class RankRun(Run):
                 for flow in self.receives[one][rank]:
                     self.try_flow(group, one, flow)
         for one, other in enumerate(self.phases):
-            waits = {*other.after, *other.behind}
-            if index in waits and all((group, rank, before) in self.over for before in waits):
+            waits, is_ready = {*other.after, *other.behind}, (group, rank, one) in self.mark
+            if index in waits and not is_ready and all((group, rank, before) in self.over for before in waits):
                 self.ready(group, rank, one)
 
     def leave(self, group: int, rank: int) -> None:

@@ -13,15 +13,14 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from attrs import evolve, frozen
+from small import Fixed, executor
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Phase, Schedule
+from fredfw.collectives import CollectiveAlgorithm, Pattern, Phase, Schedule
 from fredfw.fabric import Call, Costs, Fabric, MemoryTier, NodeKind, Transport, with_memories
-from fredfw.fabric.view import GroupView
 from fredfw.fidelities import COMPRESSED, EXACT as BY_RANK, RENDEZVOUS, STEPWISE
 from fredfw.framework import Framework
-from fredfw.simulation import Executor, FlowNetwork, Lowering, MaxMin, Planner
 from fredfw.simulation.links import LinkEvent, LinkEvents
 from fredfw.workloads import GraphBuilder, TaskGraph
 from oracle import simulate
@@ -47,15 +46,10 @@ def by_engine(
     graph: TaskGraph, fabric: Fabric, fidelity: str, schedule: Schedule | None = None, links: Closed = ()
 ) -> Spans:
     events = [LinkEvent(fabric.link_name(link), "restore" if share else "fail", at=at) for at, link, share in links]
-    lowering, sharing = Lowering(fabric), MaxMin()
-    timeline = Executor(
+    timeline = executor(
         graph,
-        fabric=fabric,
-        network=FlowNetwork(fabric, sharing),
-        placement=np.arange(graph.ranks),
-        planner=Planner(fabric, sharing, lowering, algorithms(schedule)),
-        lowering=lowering,
-        compute_seconds=lambda flops, moved, _: flops + moved,
+        fabric,
+        collectives=algorithms(schedule),
         fidelity=fidelity,
         events=LinkEvents(events, fabric) if events else None,
     ).run()
@@ -111,20 +105,6 @@ def wires_of(schedule: Schedule) -> Fabric:
         for source, destination in zip(one.source.tolist(), one.destination.tolist(), strict=True)
     }
     return wires(schedule.ranks, pairs)
-
-
-@frozen
-class Fixed(CollectiveAlgorithm):
-    """Has one schedule."""
-
-    name: ClassVar[str] = "fixed"
-    patterns: ClassVar[frozenset[Pattern]] = frozenset({Pattern.ALL_REDUCE})
-
-    one: Schedule
-
-    def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
-        del request, view
-        return self.one
 
 
 @frozen

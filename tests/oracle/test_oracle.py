@@ -25,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "golden"))
 
 from oracle_network import Flow, UnknownError, rates_of
 from programs import Program, program
+from small import Fixed, executor
 
 from fredfw.collectives import Pattern, Phase, Schedule
 from fredfw.collectives.schedule import POLICIES, RELEASES
@@ -32,9 +33,9 @@ from fredfw.errors import DeadlockError, RefusedError, UnsupportedError
 from fredfw.fabric import Fabric, FlowSet, NodeKind, Routes
 from fredfw.fidelities import COMPRESSED, EXACT, RENDEZVOUS, STEPWISE
 from fredfw.framework import Framework
-from fredfw.simulation import CircuitPreempt, FlowNetwork, Lowering, ScheduleRun
-from fredfw.typing import IntArray
-from oracle import Change, collective, simulate
+from fredfw.simulation import CircuitPreempt, FlowNetwork, Timeline
+from fredfw.workloads import GraphBuilder, TaskGraph
+from oracle import Algorithms, Change, simulate
 
 WAYS = (COMPRESSED, STEPWISE, EXACT, RENDEZVOUS)
 # Programs have the names of the release that they were recorded from.
@@ -148,16 +149,27 @@ def told_of(spans: Iterable[tuple[int, float, float, int, Iterable[int]]]) -> To
     return {what: sorted(mine) for what, mine in told.items()}
 
 
-def by_engine(one: Program, fabric: Fabric) -> Told:
-    try:
-        timeline = one.run(fabric).timeline
-    except DeadlockError:
-        return {}
+def told_by(timeline: Timeline) -> Told:
     causes = np.where(timeline.trigger < 0, -1, timeline.task[timeline.trigger]).tolist()
     ranks = [mine.tolist() for mine in timeline.ranks]
     return told_of(
         zip(timeline.task.tolist(), timeline.end.tolist(), timeline.start.tolist(), causes, ranks, strict=True)
     )
+
+
+def told_by_oracle(graph: TaskGraph, fabric: Fabric, algorithms: Algorithms, **given: Any) -> Told:
+    spans = simulate(graph, fabric, algorithms, **given) or []
+    causes = [-1 if span.trigger < 0 else spans[span.trigger].task for span in spans]
+    return told_of(
+        (span.task, span.end, span.start, cause, span.ranks) for span, cause in zip(spans, causes, strict=True)
+    )
+
+
+def by_engine(one: Program, fabric: Fabric) -> Told:
+    try:
+        return told_by(one.run(fabric).timeline)
+    except DeadlockError:
+        return {}
 
 
 def by_oracle(one: Program, fabric: Fabric, seed: int | None) -> Told:
@@ -166,7 +178,7 @@ def by_oracle(one: Program, fabric: Fabric, seed: int | None) -> Told:
         None if pattern == "default" else Pattern(pattern): [registry.get(each.name)(**each.fields) for each in listed]
         for pattern, listed in one.collectives.items()
     }
-    spans = simulate(
+    return told_by_oracle(
         one.graph(),
         fabric,
         algorithms,
@@ -175,10 +187,6 @@ def by_oracle(one: Program, fabric: Fabric, seed: int | None) -> Told:
         fidelity=one.fidelity,
         changes=changes_of(one, fabric),
         seed=seed,
-    )
-    causes = [-1 if span.trigger < 0 or spans is None else spans[span.trigger].task for span in spans or ()]
-    return told_of(
-        (span.task, span.end, span.start, cause, span.ranks) for span, cause in zip(spans or (), causes, strict=True)
     )
 
 
@@ -250,8 +258,8 @@ def drawn_phase(random: Random, ranks: int, earlier: int, *, streams: bool) -> P
     return Phase.of(source, destination, chunks, reduce=reduce, **shared)
 
 
-def drawn_case(random: Random) -> tuple[Fabric, Schedule, list[list[int]], list[float], str]:
-    """Return a fabric, a schedule, nodes of groups, delays of ranks that enter one by one, and a fidelity."""
+def drawn_case(random: Random) -> tuple[TaskGraph, Fabric, Schedule, str]:
+    """Return a graph of an all-reduce that ranks may enter one by one, a fabric, its schedule, and a fidelity."""
     fabric = random.choice(FABRICS)
     if random.random() < 0.5:
         links = len(fabric.bandwidths)
@@ -264,43 +272,25 @@ def drawn_case(random: Random) -> tuple[Fabric, Schedule, list[list[int]], list[
     ways: dict[str, Any] = {"policy": random.choice(POLICIES), "release": random.choice(RELEASES), "proof": "none"}
     schedule = Schedule(Pattern.ALL_REDUCE, ranks, sizes if random.random() < 0.5 else 50.0, 6, phases, **ways)
     count = random.randint(1, len(fabric.npus) // ranks)
-    nodes = random.sample(fabric.npus.tolist(), ranks * count)
-    fidelity, delays = random.choice(WAYS), []
-    if fidelity in (EXACT, RENDEZVOUS) and random.random() < 0.5:
-        delays = [random.choice([0.0, 0.5, random.uniform(0, 5)]) for _ in nodes]
-    return fabric, schedule, [nodes[at : at + ranks] for at in range(0, len(nodes), ranks)], delays, fidelity
+    members = random.sample(range(len(fabric.npus)), ranks * count)
+    fidelity, builder, entered = random.choice(WAYS), GraphBuilder(len(fabric.npus)), []
+    if random.random() < 0.5:
+        delays = [random.choice([0.0, 0.5, random.uniform(0, 5)]) for _ in members]
+        entered = [builder.compute(f"{rank}", [rank], seconds=one) for rank, one in zip(members, delays, strict=True)]
+    groups = np.reshape(members, (count, ranks))
+    builder.collective("it", Pattern.ALL_REDUCE, groups, 100.0, label="dp", after=entered)
+    return builder.build(), fabric, schedule, fidelity
 
 
-def schedule_by_engine(
-    fabric: Fabric, schedule: Schedule, groups: list[list[int]], delays: list[float], fidelity: str
-) -> Told:
-    """Return when groups end, and when ranks are through and what they have waited for last."""
-    network, ranks = FlowNetwork(fabric), schedule.ranks
-    told: dict[object, list[tuple[float, ...]]] = {group: [(math.nan,)] for group in range(len(groups))}
-
-    def ended(which: IntArray) -> None:
-        told.update({group: [(network.now,)] for group in which.tolist()})
-
-    def through(nodes: IntArray, marks: IntArray) -> None:
-        for node, mark in zip(nodes.tolist(), marks.tolist(), strict=True):
-            told[divmod(node, ranks)] = [(network.now, mark)]
-
-    hears = through if fidelity in (EXACT, RENDEZVOUS) else None
-    run = ScheduleRun(network, Lowering(fabric), schedule, np.array(groups), ended, fidelity=fidelity, on_through=hears)
-    if not delays:
-        run.start()
-    for mark, (delay, node) in enumerate(sorted(zip(delays, range(len(delays)), strict=True))):
-        network.schedule(delay, partial(run.enter, np.array([node]), mark))
-    network.advance()
-    return told
+def schedule_by_engine(graph: TaskGraph, fabric: Fabric, schedule: Schedule, fidelity: str) -> Told:
+    try:
+        return told_by(executor(graph, fabric, Fixed(schedule), fidelity=fidelity).run())
+    except DeadlockError:
+        return {}
 
 
-def schedule_by_oracle(
-    fabric: Fabric, schedule: Schedule, groups: list[list[int]], delays: list[float], fidelity: str, seed: int | None
-) -> Told:
-    found = collective(fabric, schedule, groups, fidelity=fidelity, delays=delays, seed=seed)
-    told: dict[object, list[tuple[float, ...]]] = {group: [(end,)] for group, end in enumerate(found.groups)}
-    return told | {place: [(end, found.marks[place])] for place, end in found.ranks.items()}
+def schedule_by_oracle(graph: TaskGraph, fabric: Fabric, schedule: Schedule, fidelity: str, seed: int | None) -> Told:
+    return told_by_oracle(graph, fabric, {None: (Fixed(schedule),)}, fidelity=fidelity, seed=seed)
 
 
 def check_schedules(first: int, count: int) -> None:

@@ -1,13 +1,12 @@
 """Rank by rank: what is folded, and sums by hand; ``tests/oracle`` compares whole programs."""
 
-from functools import partial
 from typing import ClassVar
 
 import numpy as np
 import pytest
 from attrs import evolve, frozen
 from hypothesis import example, given, settings, strategies as st
-from small import by_rank, derived, executor, started
+from small import Fixed, by_rank, derived, executor, started
 
 from fredfw.collectives import CollectiveRequest, Pattern, Phase, Schedule
 from fredfw.collectives.direct import DirectAlgorithm
@@ -16,7 +15,7 @@ from fredfw.fidelities import EXACT, SIMULATED
 from fredfw.framework import Framework
 from fredfw.simulation import FlowNetwork, Lowering, MaxMin, ScheduleRun, StrictLinks, Timeline
 from fredfw.typing import FloatArray, IntArray
-from fredfw.workloads import GraphBuilder, TaskGraph
+from fredfw.workloads import GraphBuilder
 
 FRAMEWORK = Framework()
 
@@ -280,12 +279,6 @@ def test_groups_that_have_ended_do_not_keep_their_links() -> None:
 # --- ranks of a task graph
 
 
-def executed(graph: TaskGraph, on: Fabric, fidelity: str, *, only_events: bool = False) -> Timeline:
-    """Simulate with one chunk a ring, which needs no channels."""
-    ring = FRAMEWORK.plugins.collectives.get("ring")(**fields_of("ring"))
-    return executor(graph, on, ring, sharing=derived(MaxMin()) if only_events else None, fidelity=fidelity).run()
-
-
 def check_account(timeline: Timeline) -> None:
     """Check that each span begins when the one ends that made it start, and that all time is accounted for."""
     caused = timeline.trigger >= 0
@@ -320,7 +313,9 @@ def test_a_late_rank_holds_up_its_ring_by_its_own_hops(late: float, launch: floa
     on = on.with_defaults(transport=Launching(launch))
     done = builder.compute("work", [0], seconds=late)
     builder.collective("reduce", Pattern.ALL_REDUCE, [[0, 1, 2, 3]], 400.0, label="dp", after=[done])
-    timeline = executed(builder.build(), on, "exact", only_events=only_events)
+    ring = FRAMEWORK.plugins.collectives.get("ring")(**fields_of("ring"))  # which needs no channels
+    sharing = derived(MaxMin()) if only_events else None
+    timeline = executor(builder.build(), on, ring, sharing=sharing, fidelity="exact").run()
     hops = [4, 5, 6, 3]
     ends = [6 * 1.0 + max(6 * 0.25 if rank != 2 else 5 * 0.25, late + hops[rank] * 0.25) for rank in range(4)]
     found = by_rank(timeline)
@@ -343,32 +338,6 @@ def test_a_rank_that_is_late_for_what_is_there_already_is_not_too_fast() -> None
     assert not run.notes
 
 
-@st.composite
-def chains(draw: st.DrawFn, ranks: int, *, alike: bool) -> TaskGraph:
-    """Return computations and ring collectives of all ranks, one after the other."""
-    builder, after = GraphBuilder(ranks), list[int]()
-    for number in range(draw(st.integers(1, 3))):
-        for rank in range(1 if alike else ranks):
-            seconds = draw(st.floats(0.0, 5.0))
-            who = range(ranks) if alike else [rank]
-            after.append(builder.compute(f"work {number} {rank}", who, seconds=seconds, after=after[-1:]))
-        size = draw(st.floats(1.0, 3000.0))
-        done = builder.collective(str(number), Pattern.ALL_REDUCE, [range(ranks)], size, label="dp", after=after)
-        after = [done]
-    return builder.build()
-
-
-@settings(max_examples=15, deadline=None)
-@given(chains(5, alike=False), st.integers(0, 1000), st.booleans())
-def test_where_flows_meet_nobody_no_rank_is_later_than_with_barriers(
-    graph: TaskGraph, seed: int, only_events: bool
-) -> None:
-    on = uneven(fabric("torus", dimensions=[5]), seed)
-    found = by_rank(executed(graph, on, "exact", only_events=only_events))
-    for key, end in by_rank(executed(graph, on, "stepwise")).items():
-        assert found[key] <= end * (1 + 1e-12)
-
-
 def staggered(
     case: tuple[Fabric, Schedule, IntArray],
     delays: list[float],
@@ -376,36 +345,29 @@ def staggered(
     *,
     rendezvous: bool,
     one_by_one: bool = False,
-) -> tuple[FloatArray, IntArray]:
-    """Return when nodes are through that enter after ``delays``, and the last that each waits for; others disturb."""
+) -> FloatArray:
+    """Return when ranks are through that enter after ``delays``, and when the last entered that each waits for.
+
+    Others disturb them.
+    """
     on, schedule, members = case
-    network, nodes = FlowNetwork(on, derived(StrictLinks()) if one_by_one else StrictLinks()), members.size
-    ends, awaited = np.full(nodes, np.nan), np.full(nodes, -1)
-
-    def through(done: IntArray, marks: IntArray) -> None:
-        assert np.isnan(ends[done]).all()
-        ends[done], awaited[done] = network.now, marks
-
-    run = ScheduleRun(
-        network,
-        Lowering(on),
-        schedule,
-        on.npus[members],
-        lambda _: None,
-        fidelity="per-rank-rendezvous" if rendezvous else "exact",
-        on_through=through,
-        priority=1,
-    )
-    entering = sorted(zip(delays, range(nodes), strict=False))
-    for mark, (delay, node) in enumerate(entering):
-        network.schedule(delay, partial(run.enter, np.array([node]), mark))
+    builder = GraphBuilder(len(on.npus))
+    entered = [builder.compute(f"{rank}", [rank], seconds=delays[rank]) for rank in range(len(on.npus))]
+    reduce = builder.collective("it", schedule.pattern, members, 1200.0, label="dp", after=entered)
     if when:
-        routes = on.defaults.router.route(on, on.npus[:2], on.npus[1:3])
-        flows = FlowSet(routes, np.array([300.0, 500.0]), np.zeros(2, dtype=np.intp), 1)
-        network.schedule(when, lambda: network.start(flows, lambda _: None))
-    network.advance()
-    assert network.idle
-    return ends, awaited
+        waited = builder.wait("when", [0, 1, 2], seconds=when)
+        builder.transfer("others", [[0, 1], [1, 2]], 400.0, label="others", after=[waited])
+    timeline = executor(
+        builder.build(),
+        on,
+        collectives={schedule.pattern: (Fixed(schedule),), None: (DirectAlgorithm(),)},
+        sharing=derived(StrictLinks()) if one_by_one else StrictLinks(),
+        priorities={"others": 0, "dp": 1},
+        fidelity="per-rank-rendezvous" if rendezvous else "exact",
+    ).run()
+    spans = zip(timeline.task, timeline.end, timeline.start, timeline.ranks, strict=True)
+    rows = [(rank, end, start) for task, end, start, ranks in spans if task == reduce for rank in ranks]
+    return np.array(sorted(rows))
 
 
 DELAYS = st.one_of(st.sampled_from([0.0, 5.0, 13.0]), st.floats(0.0, 60.0))
@@ -425,22 +387,6 @@ def test_entries_that_nobody_knows_yet_are_foreseen_as_they_come(
 ) -> None:
     """A fold that some have not entered, until others come to the links, says what events say."""
     for disturbed_at in (0.0, when):
-        found, awaited = staggered(case, delays, disturbed_at, rendezvous=rendezvous)
-        expected, known = staggered(case, delays, disturbed_at, rendezvous=rendezvous, one_by_one=True)
+        found = staggered(case, delays, disturbed_at, rendezvous=rendezvous)
+        expected = staggered(case, delays, disturbed_at, rendezvous=rendezvous, one_by_one=True)
         assert found == pytest.approx(expected, rel=1e-9)
-        assert awaited.tolist() == known.tolist()
-
-
-@settings(max_examples=15, deadline=None)
-@given(lonely(), st.permutations(range(8)), st.booleans())
-def test_the_last_entry_that_a_rank_waits_for(
-    case: tuple[Fabric, Schedule, IntArray], order: list[int], rendezvous: bool
-) -> None:
-    """A rank waits for an entry if it is later the later that is."""
-    on, schedule, members = case
-    members, ranks = members[:1], schedule.ranks
-    late = [1000.0 * (1 + mark) for mark in order if mark < ranks]  # far apart, beside what flows take
-    ends, awaited = staggered((on, schedule, members), late, 0.0, rendezvous=rendezvous)
-    ranked = sorted(late)
-    for end, mark in zip(ends.tolist(), awaited.tolist(), strict=True):
-        assert ranked[mark] <= end < ranked[mark] + 500.0

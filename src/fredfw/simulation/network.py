@@ -392,21 +392,15 @@ class FlowNetwork:
 
     # --- schedules
 
-    def _add_run(self, run: ScheduleRun, lowered: engine.NativeLowered, *, way: int, tells_through: bool) -> int:
+    def _add_run(self, run: ScheduleRun, lowered: engine.NativeLowered, *, way: int) -> int:
         label = self._label(run.label)
-        number: int = self._code.run_new(
-            self._address, lowered.address, label, run.priority, way, run.times, tells_through
-        )
+        number: int = self._code.run_new(self._address, lowered.address, label, run.priority, way, run.times, False)
         self._runs[number] = run
         return number
 
     def _start_run(self, number: int) -> None:
         with self._heard():
             self._code.run_start(self._address, number)
-
-    def _enter_run(self, number: int, nodes: IntArray, marks: IntArray) -> None:
-        nodes, marks = engine.numbers(nodes), engine.numbers(marks)
-        self._code.run_enter(self._address, number, len(nodes), nodes.ctypes.data, marks.ctypes.data)
 
     def _cancel_run(self, number: int) -> None:
         if self._runs.pop(number, None) is not None:
@@ -465,10 +459,6 @@ class FlowNetwork:
             self._ask((notice.whose, notice.detail), phase, repetition, self._list(), hears_drain=bool(hears))
         elif what == engine.RUN_ENDED:
             self._runs[notice.whose].ended(self._list())
-        elif what == engine.RUN_THROUGH:
-            hears = self._runs[notice.whose].on_through
-            assert hears is not None  # it asked for it
-            hears(self._list(), np.array(notice.others[: notice.other_count], dtype=np.intp))
         elif what == engine.ROUTE:
             self._route(notice.whose)
         elif what == engine.STREAM:

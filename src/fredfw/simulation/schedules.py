@@ -75,7 +75,7 @@ class ScheduleRun:
     """Runs a schedule in each of ``(G, ranks)`` nodes of a fabric.
 
     Phases stay whole, and groups that keep in step are started together; or every rank goes at its own pace, see
-    docs/model.md, "Rank by rank". A node is a rank of a group: ``group * ranks + rank``.
+    docs/model.md, "Rank by rank".
 
     Args:
         network: Carries the flows.
@@ -84,8 +84,6 @@ class ScheduleRun:
         groups: Where.
         on_complete: Gets the ``(k,)`` indices of the groups that end, as often as some end at the same time.
         fidelity: One of ``FIDELITIES``.
-        on_through: Rank by rank: gets the ``(k,)`` nodes that are through, as often as some are at the same time,
-            before their groups end; and the mark of the last entry that each has waited for.
         priority: Class of the flows.
         label: What their bytes are accounted to.
         times: How often the whole schedule is done, where phases are compressed.
@@ -100,7 +98,6 @@ class ScheduleRun:
         on_complete: Callable[[IntArray], None],
         *,
         fidelity: str = COMPRESSED,
-        on_through: Callable[[IntArray, IntArray], None] | None = None,
         priority: int = 0,
         label: str = "",
         times: int = 1,
@@ -110,7 +107,6 @@ class ScheduleRun:
         self.times = times
         self._network = network
         self._on_complete = on_complete
-        self.on_through = on_through
         self._left = len(groups)
         way = way_of(fidelity, network)
         by_rank = way in (engine.BY_RANK, engine.RENDEZVOUS)
@@ -118,7 +114,7 @@ class ScheduleRun:
             limits.check("phases", schedule.steps)  # each repetition is one
         self.flows = ScheduleFlows(lowering, schedule, groups, by_rank, priority, label, times)
         self._lowered = lowering.lowered(schedule, groups)  # which the engine reads
-        self._number = network._add_run(self, self._lowered, way=way, tells_through=on_through is not None)
+        self._number = network._add_run(self, self._lowered, way=way)
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_lowered": None}  # the engine of a copy has its own
@@ -126,13 +122,6 @@ class ScheduleRun:
     def start(self) -> None:
         """Start now, in all groups; what launching takes comes before the first flows."""
         self._network._start_run(self._number)
-
-    def enter(self, nodes: IntArray, marks: IntArray | int = 0) -> None:
-        """Have ``(k,)`` ``nodes`` enter now, with marks that are not less than those of earlier entries.
-
-        What launching takes comes before their first flows.
-        """
-        self._network._enter_run(self._number, nodes, np.broadcast_to(marks, len(nodes)))
 
     def cancel(self) -> None:
         """Stop now, in all groups; no more of them end."""
