@@ -81,25 +81,6 @@ def test_a_point_to_point_is_as_fast_as_its_thinnest_end() -> None:
     assert found.binding == "ejection"
 
 
-def test_groups_of_a_tree_exchange_partial_sums_as_ranks_do() -> None:
-    # 4 switches of 2 NPUs below a root, links up of B: 2 x (4 - 1) S in all enter the four groups.
-    kinds = [NodeKind.NPU] * 8 + [NodeKind.SWITCH] * 5
-    lower, upper = np.arange(12), np.append(np.repeat(np.arange(8, 12), 2), [12] * 4)
-    fabric = Fabric(
-        "tree",
-        kinds,
-        np.append(lower, upper),
-        np.append(upper, lower),
-        B,
-        ALPHA,
-        0.0,
-        levels=(Level(2, "switch", B), Level(4, "switch", B / 2)),
-        coordinates=np.stack([np.arange(8) % 2, np.arange(8) // 2], axis=1),
-    )
-    assert bound(fabric, Pattern.ALL_REDUCE).cut == pytest.approx(2 * 3 / 4 * S / B)
-    assert bound(fabric, Pattern.BROADCAST, members=[0, 2, 4, 6]).latency == 4 * ALPHA
-
-
 def test_all_to_all_v_counts_what_the_pairs_exchange() -> None:
     sizes = np.array([[9.0, 1.0, 2.0], [0.0, 9.0, 4.0], [0.0, 0.0, 9.0]]) * S
     found = bound(around(3), Pattern.ALL_TO_ALL, sizes=sizes)

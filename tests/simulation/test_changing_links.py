@@ -27,7 +27,7 @@ from fredfw.fabric import (
     ShortestPathRouter,
     Start,
 )
-from fredfw.simulation import FlowNetwork, Lowering, Rerouting, ScheduleRun
+from fredfw.simulation import FlowNetwork, Lowering, ScheduleRun
 
 
 def square(latency: float, **fields: Any) -> Fabric:
@@ -52,18 +52,6 @@ def close(network: FlowNetwork, link: int) -> tuple[int, tuple[str, ...]]:
     network.set_bandwidths(np.array([link]), np.array([0.0]))
     done = network.reroute(LiveRouter(network.fabric.defaults.router, network.bandwidths > 0))
     return done.moved, done.stranded
-
-
-def test_what_is_cancelled_leaves_its_share_to_the_others() -> None:
-    network = FlowNetwork(joined([(0, 1)], bandwidth=2.0))
-    ticket, cancelled = send(network, 0, 1, 10.0)
-    _, other = send(network, 0, 1, 10.0)
-    network.advance(4.0)
-    network.cancel(ticket)
-    network.advance()
-    assert (cancelled.each, other.each) == ({}, {0: 7.0})  # 4 bytes in 4 s, 6 at twice the rate
-    assert network.link_bytes() == {"0 to 1": pytest.approx([14.0])}
-    assert network.idle
 
 
 @pytest.mark.parametrize("moment", ["cancelled", "ended", "unknown"])
@@ -96,24 +84,6 @@ def test_bandwidths_that_cannot_be_change_nothing(links: list[int], values: list
     with pytest.raises(InputError):
         network.set_bandwidths(np.array(links), np.array(values))
     assert network.bandwidths.tolist() == [1.0]
-
-
-@pytest.mark.parametrize("rerouted", [False, True])
-def test_flows_without_another_way_are_named_and_wait(rerouted: bool) -> None:
-    network = FlowNetwork(joined([(0, 1), (1, 0)]))
-    _, log = send(network, 0, 1, 10.0)
-    network.advance(4.0)
-    assert close(network, 0) == (0, ("0 to 1",))
-    assert network.stalled() == ["0 to 1"]
-    _, later = send(network, 0, 1, 2.0)
-    assert network.stalled() == ["0 to 1", "0 to 1"]
-    network.advance(5.0)
-    network.set_bandwidths(np.array([0]), np.array([2.0]))
-    if rerouted:
-        assert network.reroute(network.fabric.defaults.router) == Rerouting(0, ())
-    assert network.stalled() == []
-    network.advance()
-    assert (later.each, log.each) == ({0: 7.0}, {0: 9.0})  # at half the rate, and then alone
 
 
 def test_the_live_router_counts_where_it_leaves_the_rule() -> None:
@@ -158,37 +128,6 @@ def test_what_begins_as_a_link_fails_goes_the_other_way_with_all_repetitions() -
     assert log.each == {0: 3 * 13.0}
 
 
-amounts = st.floats(0.5, 8.0)
-
-
-@given(
-    st.lists(st.tuples(amounts, amounts, amounts, st.floats(0.0, 4.0)), min_size=1, max_size=3),
-    st.integers(1, 5),
-    st.lists(st.floats(0.01, 30.0), min_size=1, max_size=2),
-)
-def test_a_change_meets_the_same_repetition_compressed_and_step_by_step(
-    given: list[tuple[float, float, float, float]], repeat: int, moments: list[float]
-) -> None:
-    volumes, before, after, latencies = map(list, zip(*given, strict=True))
-    ends = []
-    for count, times in ((1, repeat), (repeat, 1)):
-        network = FlowNetwork(joined([(2 * flow, 2 * flow + 1) for flow in range(len(given))]))
-        network.set_bandwidths(np.arange(len(given)), np.array(before))
-        work = flows(volumes, [[flow] for flow in range(len(volumes))], latencies, apart=False, repeat=times)
-
-        def go(left: int, network: FlowNetwork = network, work: FlowSet = work) -> None:
-            if left:
-                network.start(work, lambda _: go(left - 1, network, work))
-
-        go(count)
-        for moment, bandwidths in zip(sorted(moments), (after, before), strict=False):
-            network.schedule(moment, partial(network.set_bandwidths, np.arange(len(given)), np.array(bandwidths)))
-        network.advance()
-        ends.append(max(network.now - 0.0, *moments))
-        assert network.link_bytes()[""] == pytest.approx(np.array(volumes) * repeat)
-    assert ends[0] == pytest.approx(ends[1], rel=1e-9)
-
-
 class SetUp(Admission):
     """Takes a second and a half to set up flows; where circuits stay, only those before which there were others."""
 
@@ -208,7 +147,7 @@ some_links = st.lists(st.integers(0, 2), min_size=1, max_size=3, unique=True)
     st.lists(st.tuples(some_links, st.integers(0, 8), st.floats(0.0, 2.0)), min_size=1, max_size=4),
     st.integers(1, 5),
     st.sampled_from([None, False, True]),
-    st.lists(st.tuples(st.floats(0.0, 1.0), st.integers(0, 2), st.sampled_from([0.1, 3.0])), max_size=2),
+    st.lists(st.tuples(st.floats(0.0, 1.0), st.integers(0, 2), st.floats(0.1, 8.0)), max_size=2),
 )
 def test_set_ups_and_flows_that_end_apart_are_where_they_would_be_step_by_step(
     given: list[tuple[list[int], int, float]], repeat: int, stays: bool | None, changes: list[tuple[float, int, float]]
@@ -235,7 +174,7 @@ def test_set_ups_and_flows_that_end_apart_are_where_they_would_be_step_by_step(
             seen.append(network.link_bytes().get("", np.zeros(3)))
             network.set_bandwidths(np.array([link]), np.array([bandwidth]))
         network.advance()
-        return ends[0], seen
+        return ends[0], [*seen, network.link_bytes().get("", np.zeros(3))]
 
     whole, _ = run(repeat, 1, [])
     moments = [(share * whole, link, bandwidth) for share, link, bandwidth in sorted(changes)]

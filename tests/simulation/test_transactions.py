@@ -31,23 +31,6 @@ def loads(groups: Any, times: int = 1) -> TaskGraph:
 EACH = np.arange(8)[:, None]
 
 
-@pytest.mark.parametrize("fidelity", ["compressed", "exact"])
-@pytest.mark.parametrize(("discipline", "expected"), [("one-at-a-time", 8 * ALONE), ("shared", LATE + 8 * SIZE / WIDE)])
-def test_eight_npus_at_one_pool(discipline: str, expected: float, fidelity: str) -> None:
-    found = seconds(loads(EACH), tier(discipline=discipline), fidelity)
-    assert found == pytest.approx(expected, rel=1e-9)
-
-
-def test_memories_of_nodes_serve_their_own_npus() -> None:
-    memory = tier(scope="node", npus=2, discipline="one-at-a-time")
-    assert seconds(loads(EACH), memory) == pytest.approx(2 * ALONE, rel=1e-9)
-
-
-def test_npus_do_not_meet_at_memories_of_their_own() -> None:
-    memory = MemoryTier(name="pool", scope="npu", bandwidth=WIDE, latency=LATE, discipline="one-at-a-time")
-    assert seconds(loads(EACH), memory) == pytest.approx(ALONE, rel=1e-9)
-
-
 def test_a_queue_goes_by_arrival_and_loads_wait_for_stores() -> None:
     builder = GraphBuilder(8)
     # Rank r computes for (8 - r) us, and then loads or stores r + 1 MB: rank 7 comes first.
