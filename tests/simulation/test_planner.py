@@ -63,12 +63,14 @@ class OneHop(Admission):
         return Start() if longest <= 1 else Refuse(f"{longest} hops are too many")
 
 
-def ring(admission: type[Admission], npus: int = 4) -> Fabric:
+def ring(admission: type[Admission] = AlwaysStart, npus: int = 4, *levels: Level) -> Fabric:
     here, there = np.arange(npus), (np.arange(npus) + 1) % npus
     fabric = joined([*zip(here, there, strict=True), *zip(there, here, strict=True)], 1e9)
     return evolve(
         fabric,
         name="ring",
+        levels=levels,
+        coordinates=here[:, None] if levels else None,
         defaults=Defaults(admission=OpenAdmission() if admission is AlwaysStart else Admitting(admission)),
     )
 
@@ -88,14 +90,14 @@ def test_who_does_not_want_to_be_tried_is_if_somebody_names_it(worthwhile: bool,
             del view
             return False
 
-    chooser = planner(ring(AlwaysStart), Reluctant(), DirectAlgorithm(), worthwhile=worthwhile)
+    chooser = planner(ring(), Reluctant(), DirectAlgorithm(), worthwhile=worthwhile)
     assert chooser.plan(REQUEST, MEMBERS).algorithm == chosen
 
 
 def test_the_fastest_candidate_is_taken() -> None:
     # The ring sends 2 * 3/4 * 4 GB over each link of one direction: 6 s. Direct sends 1 GB to each other rank, and each
     # link carries that of the neighbour and of one or two pairs across, so between 2 and 3 GB for either half.
-    plan = planner(ring(AlwaysStart), Neighbours(), DirectAlgorithm()).plan(REQUEST, MEMBERS)
+    plan = planner(ring(), Neighbours(), DirectAlgorithm()).plan(REQUEST, MEMBERS)
     assert plan.algorithm == "direct"
     assert 4.0 <= plan.candidates["direct"] <= 6.0
 
@@ -111,7 +113,7 @@ class Hardly(Neighbours):
 
 def test_a_candidate_that_is_hardly_faster_is_not_simulated() -> None:
     # Where bounds are as close as that, the first by name is simulated.
-    plan = planner(ring(AlwaysStart), Neighbours(), Hardly()).plan(REQUEST, MEMBERS)
+    plan = planner(ring(), Neighbours(), Hardly()).plan(REQUEST, MEMBERS)
     assert plan.candidates == {"neighbours": pytest.approx(6.0)}
 
 
@@ -165,19 +167,19 @@ class Hasty(Neighbours):
 def test_a_wrong_schedule_is_an_error_that_names_the_algorithm() -> None:
     # It wins, being twice as fast.
     with pytest.raises(ScheduleError) as wrong:
-        planner(ring(AlwaysStart), Neighbours(), Hasty()).plan(REQUEST, MEMBERS)
+        planner(ring(), Neighbours(), Hasty()).plan(REQUEST, MEMBERS)
     assert str(wrong.value) == (
         f"module {__name__!r} ({__file__}): algorithm 'hasty' does not do all-reduce among 4 NPUs: the chunks sum to "
         "2000000000.0 bytes, not to the 4000000000.0 of the request"
     )
     with pytest.raises(ScheduleError, match=r"'hasty\(fault=chunks\)' does not .*: phase 0 has a chunk outside 0\.\.0"):
-        planner(ring(AlwaysStart), Hasty(fault="chunks")).plan(REQUEST, MEMBERS)
+        planner(ring(), Hasty(fault="chunks")).plan(REQUEST, MEMBERS)
     with pytest.raises(PluginError, match=r"Hasty\.schedule\(\) of 'hasty' returned None; expected a fredfw"):
-        planner(ring(AlwaysStart), Hasty(fault="nothing")).plan(REQUEST, MEMBERS)
+        planner(ring(), Hasty(fault="nothing")).plan(REQUEST, MEMBERS)
 
 
 def test_a_schedule_is_replayed_for_every_request_that_it_answers() -> None:
-    plans = planner(ring(AlwaysStart), Hasty(fault="root"))
+    plans = planner(ring(), Hasty(fault="root"))
     plans.plan(CollectiveRequest(Pattern.BROADCAST, 4, 4e9), MEMBERS)
     for _ in range(2):  # what was refused once is not taken the second time
         with pytest.raises(ScheduleError, match="root is 0, the request's is 2"):
@@ -232,7 +234,7 @@ def test_what_groups_that_look_alike_do_is_written_once(monkeypatch: pytest.Monk
         return schedule(self, request, view)
 
     monkeypatch.setattr(Neighbours, "schedule", counted)
-    fabric = evolve(ring(AlwaysStart, 16), levels=(Level(16, "ring", 1e9),), coordinates=np.arange(16)[:, None])
+    fabric = ring(AlwaysStart, 16, Level(16, "ring", 1e9))
     plans = planner(fabric, Neighbours(), DirectAlgorithm())
     first, second = np.arange(8).reshape(2, 4), np.arange(8, 16).reshape(2, 4)
     [(one, _)] = plans.plans(REQUEST, first)
@@ -245,13 +247,8 @@ def test_what_groups_that_look_alike_do_is_written_once(monkeypatch: pytest.Monk
 
 def test_groups_that_look_alike_are_timed_where_they_are() -> None:
     # In a line of three each link carries 1 GB in each of the ring's four steps: slow ones take twice as long.
-    even = ring(AlwaysStart, 8)
-    fabric = evolve(
-        even,
-        bandwidths=np.where(np.minimum(even.sources, even.destinations) < 4, 1e9, 5e8),
-        levels=(Level(8, "ring", 5e8),),
-        coordinates=np.arange(8)[:, None],
-    )
+    even = ring(AlwaysStart, 8, Level(8, "ring", 5e8))
+    fabric = evolve(even, bandwidths=np.where(np.minimum(even.sources, even.destinations) < 4, 1e9, 5e8))
     request = CollectiveRequest(Pattern.ALL_REDUCE, 3, 3e9)
     fast, slow = np.arange(3), np.arange(4, 7)
     assert fabric.view(fast).key == fabric.view(slow).key
@@ -301,7 +298,7 @@ class Sized(Pieces):
 @pytest.mark.parametrize(("cls", "again"), [(Pieces, 0), (Sized, 1)])
 def test_what_grows_with_the_size_is_written_once(cls: type[Pieces], again: int) -> None:
     cls.asked.clear()
-    slow = evolve(ring(AlwaysStart), bandwidths=np.full(8, 1e8))
+    slow = evolve(ring(), bandwidths=np.full(8, 1e8))
     plans = planner(slow, *cls.variants(Pattern.ALL_REDUCE), DirectAlgorithm())
     plans.plan(REQUEST, MEMBERS)
     # Direct takes 4 to 6 times as long as 1 GB over a link, the ring 6 times: what has the same bytes cannot win.
@@ -331,7 +328,7 @@ def test_doubled_bytes_are_the_same_schedule_to_the_last_bit(size: float, monkey
         return route(self, fabric, sources, destinations)
 
     monkeypatch.setattr(ShortestPathRouter, "route", counted)
-    fabric = ring(AlwaysStart).with_defaults(transport=Costly())
+    fabric = ring().with_defaults(transport=Costly())
     Pieces.asked.clear()
     plans = planner(fabric, Pieces(), DirectAlgorithm())
     first = plans.plan(evolve(REQUEST, size=size / 8), MEMBERS)
@@ -375,11 +372,11 @@ def test_a_wrong_word_to_auto_is_an_error_that_names_the_plugin() -> None:
         with pytest.raises(
             PluginError, match=rf"Odd\.{about}\(\) of 'odd.*' returned .*; expected a configuration of Odd"
         ):
-            planner(ring(AlwaysStart), Odd(about=about), DirectAlgorithm()).plan(REQUEST, MEMBERS)
+            planner(ring(), Odd(about=about), DirectAlgorithm()).plan(REQUEST, MEMBERS)
     with pytest.raises(PluginError, match=r"Stopped\.cap\(\) returned 0\.0; expected bytes per second, more than 0"):
         planner(ring(Stopped), Neighbours())
     # Where auto asks for routes before anything is simulated.
-    lost = ring(AlwaysStart).with_defaults(router=Lost())
+    lost = ring().with_defaults(router=Lost())
     with pytest.raises(PluginError, match=r"Lost\.route\(\) of 'shortest-path' fails: IndexError: where am I"):
         planner(lost, Neighbours(), DirectAlgorithm()).plan(REQUEST, MEMBERS)
 
@@ -395,9 +392,7 @@ class Adjacent(Neighbours):
 
 
 def test_where_a_candidate_cannot_serve_some_groups_another_one_does() -> None:
-    levels = (Level(8, "line", 1e9, 1.0),)
-    fabric = evolve(ring(AlwaysStart, 8), levels=levels, coordinates=np.arange(8)[:, None])
-    plans = planner(fabric, Adjacent(), DirectAlgorithm())
+    plans = planner(ring(AlwaysStart, 8, Level(8, "line", 1e9, 1.0)), Adjacent(), DirectAlgorithm())
     request = CollectiveRequest(Pattern.ALL_REDUCE, 3, 3e9)
     groups = np.array([[0, 1, 2], [3, 5, 7]])
     chosen = {int(alike[0]): plan.algorithm for plan, alike in plans.plans(request, groups)}
