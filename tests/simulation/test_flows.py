@@ -9,10 +9,11 @@ from typing import ClassVar, cast
 
 import numpy as np
 import pytest
-from attrs import frozen
+from attrs import evolve, frozen
 from hypothesis import given, settings, strategies as st
 from small import derived, flows, joined
 
+from fredfw import Framework
 from fredfw.fabric import Fabric, FlowSet, NodeKind, Router, Routes
 from fredfw.simulation import (
     CircuitPreempt,
@@ -203,15 +204,12 @@ def test_the_same_again_gives_the_same_bits(program: tuple[FloatArray, list[Step
 # --- many flows
 
 
-def arrivals(
-    policy: SharingPolicy, flows: int, *, seed: int = 1, side: int = 6, messages: bool = False
-) -> tuple[FloatArray, Statistics]:
-    """Send flows between random nodes of a grid, row first, that arrive at random; return when they end."""
-    random = np.random.default_rng(seed)
-    # Links to the right, to the left, down and up, from the node with that number.
-    count = side * side
-    bandwidths = random.uniform(1.0, 2.0, size=4 * count)
-    on, ends = network(policy, bandwidths), np.full(flows, np.nan)
+def arrivals(policy: SharingPolicy, flows: int, *, messages: bool = False) -> tuple[FloatArray, Statistics]:
+    """Send flows between random nodes of a mesh that arrive at random; return when they end."""
+    random = np.random.default_rng(1)
+    mesh = Framework().topology("mesh2d", rows=6, columns=6, io_controllers=False).build()
+    mesh = evolve(mesh, bandwidths=random.uniform(1.0, 2.0, len(mesh.bandwidths)))
+    on, ends = FlowNetwork(mesh, policy), np.full(flows, np.nan)
 
     def ended(flow: int, activities: IntArray) -> None:
         del activities
@@ -219,19 +217,9 @@ def arrivals(
 
     time = 0.0
     for flow in range(flows):
-        row, column, to_row, to_column = random.integers(side, size=4).tolist()
-        path = []
-        while column != to_column:
-            path.append((0 if to_column > column else count) + side * row + column)
-            column += 1 if to_column > column else -1
-        while row != to_row:
-            path.append((2 * count if to_row > row else 3 * count) + side * row + column)
-            row += 1 if to_row > row else -1
-        time += random.exponential(0.05)
-        if not path:
-            ends[flow] = time
-            continue
-        volume = random.uniform(1.0, 10.0)
+        source, destination = random.choice(36, (2, 1), replace=False)
+        path = mesh.defaults.router.route(mesh, source, destination).links.tolist()
+        time, volume = time + random.exponential(0.05), random.uniform(1.0, 10.0)
         if messages and flow % 2:
             on.schedule(time, partial(on.send, way(path), volume, partial(ended, flow)))
         else:
