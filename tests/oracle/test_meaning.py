@@ -8,17 +8,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
-from attrs import evolve, frozen
+from attrs import evolve
 from small import Fixed, executor
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 from fredfw.collectives import CollectiveAlgorithm, Pattern, Phase, Schedule
-from fredfw.fabric import Call, Costs, Fabric, MemoryTier, NodeKind, Transport, with_memories
+from fredfw.fabric import Fabric, MemoryTier, NodeKind, Transport, with_memories
 from fredfw.fidelities import COMPRESSED, EXACT as BY_RANK, RENDEZVOUS, STEPWISE
 from fredfw.framework import Framework
 from fredfw.simulation.links import LinkEvent, LinkEvents
@@ -107,15 +107,8 @@ def wires_of(schedule: Schedule) -> Fabric:
     return wires(schedule.ranks, pairs)
 
 
-@frozen
-class Launching(Transport):
-    """A call takes 2 s to launch."""
-
-    name: ClassVar[str] = "launching"
-
-    def costs(self, call: Call, fabric: Fabric) -> Costs:
-        del call, fabric
-        return Costs(launch=2.0)
+def alpha_beta(**costs: Any) -> Transport:
+    return Framework().plugins.transports.get("alpha-beta")(**costs)
 
 
 def collective(ranks: int, late: Mapping[int, float] | None = None, size: float = 100.0) -> TaskGraph:
@@ -280,7 +273,7 @@ def test_a_span_begins_with_the_last_entry_that_its_ranks_wait_for(run: Run, fid
 def test_each_rank_that_enters_launches_by_itself(run: Run, fidelity: str) -> None:
     """Launching takes 2 s: rank 0 from the start, rank 1 from 3 s on; of a whole group from when the last is ready."""
     schedule = schedule_of(3, phase((0, 2, 2)), phase((1, 2, 2)))
-    on = wires_of(schedule).with_defaults(transport=Launching())
+    on = wires_of(schedule).with_defaults(transport=alpha_beta(launch=2.0))
     found = ends(run(collective(3, {1: 3.0}), on, fidelity, schedule), 1)
     assert found == ([6.5] * 3 if fidelity in WHOLE else [3.0, 6.0, 6.5])
 
@@ -288,8 +281,7 @@ def test_each_rank_that_enters_launches_by_itself(run: Run, fidelity: str) -> No
 @pytest.mark.parametrize("fidelity", WAYS)
 def test_a_transport_adds_its_costs(run: Run, fidelity: str) -> None:
     """Two steps, rank 0 sends two messages of 50 bytes in each: a quarter second for each, and twice the bytes."""
-    costs: dict[str, Any] = {"launch": 2.0, "step": 0.5, "message": 0.25, "efficiency": 0.5}
-    transport = Framework().plugins.transports.get("alpha-beta")(**costs)
+    transport = alpha_beta(launch=2.0, step=0.5, message=0.25, efficiency=0.5)
     schedule = schedule_of(3, phase((0, 1, 1), (0, 2, 1)), phase((1, 0, 1), (2, 0, 1), after=(0,)))
     found = ends(run(collective(3), wires_of(schedule).with_defaults(transport=transport), fidelity, schedule), 0)
     step = 0.5 + 2 * 0.25 + 0.5 + 50 / 0.5 / 100

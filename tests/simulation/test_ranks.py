@@ -1,16 +1,16 @@
 """Rank by rank: what is folded, and sums by hand; ``tests/oracle`` compares whole programs."""
 
-from typing import ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
-from attrs import evolve, frozen
+from attrs import evolve
 from hypothesis import example, given, settings, strategies as st
 from small import Fixed, by_rank, derived, executor, started
 
 from fredfw.collectives import CollectiveRequest, Pattern, Phase, Schedule
 from fredfw.collectives.direct import DirectAlgorithm
-from fredfw.fabric import Call, Costs, Fabric, FlowSet, IdealTransport, Transport
+from fredfw.fabric import Fabric, FlowSet, IdealTransport
 from fredfw.fidelities import EXACT, SIMULATED
 from fredfw.framework import Framework
 from fredfw.simulation import FlowNetwork, Lowering, MaxMin, ScheduleRun, StrictLinks, Timeline
@@ -289,19 +289,6 @@ def check_account(timeline: Timeline) -> None:
     assert total == pytest.approx(np.full(timeline.graph.ranks, timeline.duration), rel=1e-9)
 
 
-@frozen
-class Launching(Transport):
-    """A collective takes some seconds to launch, at each rank."""
-
-    name: ClassVar[str] = "launching"
-
-    seconds: float = 0.0
-
-    def costs(self, call: Call, fabric: Fabric) -> Costs:
-        del call, fabric
-        return Costs(launch=self.seconds)
-
-
 @pytest.mark.parametrize(("launch", "only_events"), [(0.0, False), (0.0, True), (2.0, False), (2.0, True)])
 @pytest.mark.parametrize("late", [0.3, 10.0])
 def test_a_late_rank_holds_up_its_ring_by_its_own_hops(late: float, launch: float, only_events: bool) -> None:
@@ -310,7 +297,8 @@ def test_a_late_rank_holds_up_its_ring_by_its_own_hops(late: float, launch: floa
     Otherwise a rank waits for six hops of those that were in time.
     """
     on, builder = fabric("torus", dimensions=[4]), GraphBuilder(4)
-    on = on.with_defaults(transport=Launching(launch))
+    costs: dict[str, Any] = {"launch": launch}
+    on = on.with_defaults(transport=FRAMEWORK.plugins.transports.get("alpha-beta")(**costs))
     done = builder.compute("work", [0], seconds=late)
     builder.collective("reduce", Pattern.ALL_REDUCE, [[0, 1, 2, 3]], 400.0, label="dp", after=[done])
     ring = FRAMEWORK.plugins.collectives.get("ring")(**fields_of("ring"))  # which needs no channels
