@@ -5,12 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
 from small import Admitting
 
 from fredfw.errors import PluginError
 from fredfw.fabric import Admission, Fabric, FlowSet, NodeKind, Routes, Split, Start, Wait
-from fredfw.simulation import CircuitPreempt, FlowNetwork, MaxMin, SharingPolicy, StrictLinks, answers
+from fredfw.simulation import FlowNetwork, MaxMin, SharingPolicy, answers
 from fredfw.simulation.sharing import Incidence
 
 LINE = Fabric("line", np.full(3, NodeKind.NPU), [0, 1, 1, 2], [1, 2, 0, 1], 100.0, 0.0, 0.0)
@@ -96,18 +95,6 @@ def test_right_rates_pass() -> None:
     assert not answers.rates(Says(np.zeros(2)), incidence(), closed, LINE).any()
     without = Incidence(np.array([0, 0]), np.zeros(0, dtype=np.intp), None, None, np.zeros(1, dtype=np.intp))
     assert answers.rates(Says(np.array([INF])), without, LINE.bandwidths, LINE).tolist() == [INF]
-
-
-@given(st.integers(1, 12), st.sampled_from([MaxMin(), StrictLinks(), CircuitPreempt()]), st.integers(0, 2**32 - 1))
-def test_the_policies_of_the_core_pass(flows: int, policy: SharingPolicy, seed: int) -> None:
-    random = np.random.default_rng(seed)
-    lists = [np.flatnonzero(random.random(4) < 0.5) for _ in range(flows)]
-    offsets = np.cumsum([0, *map(len, lists)])
-    links = np.concatenate(lists).astype(np.intp)
-    caps = random.choice([INF, 5.0, 300.0], flows)
-    weights = random.uniform(0.1, 2.0, len(links)) if seed % 2 else None
-    whole = Incidence(offsets, links, weights, caps, random.integers(0, 3, flows))
-    answers.rates(policy, whole, random.uniform(1.0, 1e12, 4), LINE)
 
 
 def flow_set() -> FlowSet:

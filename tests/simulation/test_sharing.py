@@ -107,24 +107,6 @@ def test_what_a_change_does_not_reach_keeps_its_rate_to_the_last_bit(problem: tu
     assert max_min(flows.select(reached), capacities).tobytes() == before[reached].tobytes()
 
 
-@given(problems(), st.randoms(use_true_random=False))
-def test_order_of_flows_does_not_matter(problem: tuple[Incidence, FloatArray], random: object) -> None:
-    flows, capacities = problem
-    order = list(range(len(flows)))
-    random.shuffle(order)  # type: ignore[attr-defined]  # hypothesis does not type its generator
-    spans = [slice(flows.offsets[flow], flows.offsets[flow + 1]) for flow in order]
-    permuted = incidence(
-        [flows.links[span].tolist() for span in spans],
-        None if flows.coefficients is None else [value for span in spans for value in flows.coefficients[span]],
-        None if flows.caps is None else flows.caps[order].tolist(),
-        flows.priorities[order].tolist(),
-    )
-    fabric = star(LINKS // 2)
-    for policy in (MaxMin(), StrictLinks(), CircuitPreempt()):
-        before = policy.rates(flows, capacities, fabric)
-        np.testing.assert_allclose(policy.rates(permuted, capacities, fabric), before[order], rtol=1e-9, atol=1e-12)
-
-
 @given(problems())
 def test_strict_links_fills_class_by_class(problem: tuple[Incidence, FloatArray]) -> None:
     flows, capacities = problem
