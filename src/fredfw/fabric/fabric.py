@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fredfw import arrays
 from fredfw.answers import Asking, brief
-from fredfw.errors import InputError
+from fredfw.errors import InputError, UnsupportedError
 from fredfw.fabric.admission import AdmissionPolicy, OpenAdmission
 from fredfw.fabric.flows import Routes
 from fredfw.fabric.links import GroupLinks, components
@@ -324,6 +324,24 @@ class Fabric:
         # The same sum as in paths, to the last bit.
         latencies = np.add.reduceat(self.latencies[ids], _FIRST) if len(ids) else np.zeros(1)
         return Routes(np.array([0, len(ids)]), ids, latencies)
+
+    def tree(self, rising: IntArray, falling: IntArray, latency: float) -> Routes:
+        """Return one flow of ``latency`` whose streams join along ``rising`` links and branch along ``falling`` ones.
+
+        Raises:
+            UnsupportedError: They join at a node that may not reduce, or branch at one that may not copy.
+        """
+        rising, falling = np.unique(rising), np.unique(falling)
+        self.require(self.destinations[rising], reduces=True)
+        self.require(self.sources[falling], reduces=False)
+        return Routes.of([np.concatenate([rising, falling])], [float(latency)])
+
+    def require(self, nodes: IntArray, *, reduces: bool) -> None:
+        """Raise ``UnsupportedError`` where one of ``nodes`` that may not reduce, or else copy, is there twice."""
+        stuck = _repeated(nodes[~(self.reduces if reduces else self.copies)[nodes]])
+        if stuck.size:
+            what = f"{self.node_name(int(stuck[0]))} of fabric {self.name!r}"
+            raise UnsupportedError(f"{what} cannot {'combine' if reduces else 'copy'} a stream")
 
     def view(self, group: IntArray | Sequence[int] | None = None) -> GroupView:
         """Return what an algorithm may know about the NPUs numbered ``group`` (all of them by default).

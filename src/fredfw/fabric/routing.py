@@ -138,13 +138,10 @@ def tree_of_paths(
     reverse = operation is Operation.REDUCE
     root, leaves = (destinations[:1], sources) if reverse else (sources[:1], destinations)
     links = np.unique(paths.links)
-    nodes, count = np.unique((fabric.destinations if reverse else fabric.sources)[links], return_counts=True)
+    nodes = (fabric.destinations if reverse else fabric.sources)[links]
     # A leaf in the middle also branches: it keeps the data (or adds its own) and passes it on.
-    branches = (count + np.isin(nodes, leaves) > 1) & (nodes != root)
-    stuck = nodes[branches & ~(fabric.reduces if reverse else fabric.copies)[nodes]]
-    if stuck.size:
-        verb = "combine" if reverse else "copy"
-        raise UnsupportedError(f"{fabric.node_name(int(stuck[0]))} of fabric {fabric.name!r} cannot {verb} a stream")
+    nodes = np.append(nodes, np.intersect1d(nodes, leaves))
+    fabric.require(nodes[nodes != root], reduces=reverse)
     return Routes.of([links], [float(paths.latencies.max(initial=0.0))])
 
 

@@ -36,14 +36,9 @@ class _UpDown(Router):
         tree = fabric.derived(XGFT.of)
         path = np.broadcast_to(_hashed(tree, starts[:1], ends[:1]), leaves.shape)
         paths = _paths(fabric, tree, starts, ends, path)
-        links = np.unique(paths.links)
-        nodes, count = np.unique((fabric.destinations if reverse else fabric.sources)[links], return_counts=True)
-        stuck = nodes[(count > 1) & ~(fabric.reduces if reverse else fabric.copies)[nodes]]
-        if stuck.size:
-            verb = "combine" if reverse else "copy"
-            where = f"{fabric.node_name(int(stuck[0]))} of fabric {fabric.name!r}"
-            raise UnsupportedError(f"{where} cannot {verb} a stream")
-        return Routes.of([links], [float(paths.latencies.max())])
+        none = paths.links[:0]
+        both = (paths.links, none) if reverse else (none, paths.links)
+        return fabric.tree(*both, paths.latencies.max())
 
 
 @frozen

@@ -9,7 +9,7 @@ from attrs import frozen
 
 from fredfw import Fabric, NodeKind, Operation, Router, Routes
 from fredfw.errors import UnsupportedError
-from fredfw.typing import BoolArray, IntArray
+from fredfw.typing import IntArray
 
 
 @frozen
@@ -58,10 +58,7 @@ class UpDownRouter(Router):
         rise, fall = (np.where(ways >= 0, fabric.latencies[ways], 0.0).sum(axis=1) for ways in (up, down))
         together = operation is Operation.ALL_REDUCE
         latency = rise.max(initial=0.0) + fall.max(initial=0.0) if together else (rise + fall).max(initial=0.0)
-        up, down = np.unique(up[up >= 0]), np.unique(down[down >= 0])
-        _require(fabric, fabric.destinations[up], fabric.reduces, "combine")
-        _require(fabric, fabric.sources[down], fabric.copies, "copy")
-        return Routes.of([np.concatenate([up, down])], [float(latency)])
+        return fabric.tree(up[up >= 0], down[down >= 0], latency)
 
 
 @frozen(eq=False)
@@ -117,11 +114,3 @@ def _shared(line: IntArray, other: IntArray) -> IntArray:
     """Return ``(rows,)`` how many ancestors two lines share; those are the ones nearest to the root."""
     shared: IntArray = ((line == other) & (line >= 0)).sum(axis=1)
     return shared
-
-
-def _require(fabric: Fabric, nodes: IntArray, able: BoolArray, verb: str) -> None:
-    """Refuse a tree that joins or branches (a node occurs twice) at a node that is not ``able`` to."""
-    numbers, counts = np.unique(nodes, return_counts=True)
-    stuck = numbers[(counts > 1) & ~able[numbers]]
-    if stuck.size:
-        raise UnsupportedError(f"{fabric.node_name(int(stuck[0]))} of fabric {fabric.name!r} cannot {verb} a stream")

@@ -9,7 +9,7 @@ from attrs import frozen
 
 from fredfw import Capabilities, Defaults, Fabric, Level, NodeKind, Operation, Router, Routes, Topology, limits, units
 from fredfw.errors import UnsupportedError
-from fredfw.typing import BoolArray, IntArray
+from fredfw.typing import IntArray
 
 fredfw_contract = 2
 
@@ -41,11 +41,9 @@ class CrossbarRouter(Router):
         up, down = fabric.derived(_links)
         if operation is Operation.MULTICAST:
             destinations = destinations[destinations != sources[0]]
-        rise, fall = (np.unique(ends[ends >= 0]) for ends in (up[sources], down[destinations]))
-        _require(fabric, rise, fabric.reduces, "combine")
-        _require(fabric, fall, fabric.copies, "copy")
-        latency = sum(float(fabric.latencies[links].max(initial=0.0)) for links in (rise, fall))
-        return Routes.of([np.concatenate([rise, fall])], [latency])
+        rise, fall = (ends[ends >= 0] for ends in (up[sources], down[destinations]))
+        latency = sum(fabric.latencies[links].max(initial=0.0) for links in (rise, fall))
+        return fabric.tree(rise, fall, latency)
 
 
 @frozen
@@ -101,10 +99,3 @@ def _links(fabric: Fabric) -> tuple[IntArray, IntArray]:
     up[others] = fabric.links_between(others, np.broadcast_to(switches, others.shape))
     down[others] = fabric.links_between(np.broadcast_to(switches, others.shape), others)
     return up, down
-
-
-def _require(fabric: Fabric, links: IntArray, able: BoolArray, verb: str) -> None:
-    """Refuse several links up or down where the switch is not ``able`` to join or branch streams."""
-    switch = int(np.flatnonzero(fabric.kinds == NodeKind.SWITCH)[0])
-    if len(links) > 1 and not able[switch]:
-        raise UnsupportedError(f"{fabric.node_name(switch)} of fabric {fabric.name!r} cannot {verb} a stream")
