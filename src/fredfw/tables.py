@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import tomllib
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -18,6 +19,19 @@ def parse_toml(text: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # more than TOMLDecodeError: integers of many digits, deep nesting
         raise InputError(f"is not TOML: {error}", accepted="a TOML file") from None
+
+
+def parse_json(text: str | bytes, *, accepted: str = "JSON") -> Any:
+    """Return the value of a JSON document; raises ``InputError`` that names line and column where it is none."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        reason = f"line {error.lineno}, column {error.colno}: {error.msg}"
+    except RecursionError:
+        reason = "nested too deeply"
+    except ValueError as error:  # bytes that are no text, integers of many digits
+        reason = str(error)
+    raise InputError(f"is not JSON: {reason}", accepted=accepted)
 
 
 def as_table(value: object, key: str, *, accepted: str = "a table") -> Mapping[str, Any]:

@@ -304,8 +304,12 @@ def test_bad_system_files(changes: dict[str, Any], message: str, folder: Path) -
         ({"net.yml": NETWORK.replace("25", "tbd")}, [], "bandwidth[1]: 'tbd' is refused"),
         ({"memory.json": '{"memory-type": "LOTS"}'}, [], "memory-type: 'LOTS' is not known"),
         ({"memory.json": '{"memory-type": "MEMORY_POOL"}'}, [], "remote-mem-bw: is missing, and MEMORY_POOL needs it"),
-        ({"sys.json": '{"peak-perf": '}, [], "sys.json: line 1, column 15"),
-        ({"sys.json": '{"peak-perf": '}, ["inputs", "--system", "inputs/sys.json"], "sys.json: line 1, column 15"),
+        ({"sys.json": '{"peak-perf": '}, [], "sys.json: is not JSON: line 1, column 15"),
+        (
+            {"sys.json": '{"peak-perf": '},
+            ["inputs", "--system", "inputs/sys.json"],
+            "sys.json: is not JSON: line 1, column 15",
+        ),
         ({"sys.json": "[]"}, ["inputs", "--system", "inputs/sys.json"], "is not a JSON object"),
     ],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from attrs import frozen
 
 from fredfw import File
 from fredfw.errors import InputError
+from fredfw.tables import parse_json
 
 if TYPE_CHECKING:
     import yaml
@@ -49,32 +49,16 @@ def read_yaml(content: bytes) -> Any:
         place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         raise InputError(f"{place}{error.problem or error.context}", accepted="YAML") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # bytes that are no text, dates that do not exist
-        raise InputError(_reason(error), accepted="YAML") from None
-
-
-def read_json(content: bytes) -> Any:
-    """Return the value in ``content``; raises ``InputError`` that names line and column where it is not JSON."""
-    try:
-        return json.loads(content)
-    except json.JSONDecodeError as error:
-        place = f"line {error.lineno}, column {error.colno}"
-        raise InputError(f"{place}: {error.msg}", accepted="JSON") from None
-    except (ValueError, RecursionError) as error:  # bytes that are no text, integers of many digits
-        raise InputError(_reason(error), accepted="JSON") from None
+        reason = "is nested too deeply" if isinstance(error, RecursionError) else str(error).partition("\n")[0]
+        raise InputError(reason, accepted="YAML") from None
 
 
 def read_table(content: bytes) -> Mapping[str, Any]:
-    """Return the JSON object in ``content``; raises as ``read_json`` does, and where it is something else."""
-    value = read_json(content)
+    """Return the JSON object in ``content``; raises as ``parse_json`` does, and where it is something else."""
+    value = parse_json(content)
     if not isinstance(value, dict):
         raise InputError("is not a JSON object", accepted="an object of keys and values")
     return value
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, RecursionError):
-        return "is nested too deeply"
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
 _TRACE = re.compile(r"(?P<prefix>.+)\.\d+\.et")
@@ -170,7 +154,7 @@ def _parts(folder: str) -> Iterator[tuple[str, str]]:
 def _part(path: Path) -> str | None:
     if path.suffix not in (".json", ".yml", ".yaml") or path.stat().st_size > _LARGEST:
         return None
-    read = read_json if path.suffix == ".json" else read_yaml
+    read = parse_json if path.suffix == ".json" else read_yaml
     with opened(str(path), "DIR") as content:
         value: Any = read(content)
     if not isinstance(value, dict) or not value:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ from attrs import Attribute, Converter, Factory, define, field, frozen
 
 from fredfw import Defaults, Fabric, File, MultipathRouter, NodeKind, Topology, limits, units, with_servers
 from fredfw.errors import InputError, nearest
-from fredfw.tables import check_keys
+from fredfw.tables import as_table, check_keys, parse_json
 
 _OF_FILE = "name", "description", "devices", "links", "instances", "edges"
 _OF_DEVICE = "name", "description", "components", "links", "edges"
@@ -40,12 +39,12 @@ class Link:
 
 
 def _load(content: bytes) -> Mapping[str, Any]:
+    if content.lstrip().startswith(b"{"):
+        return as_table(parse_json(content, accepted=_FORM), "", accepted=_FORM)
     import yaml  # which takes longer to import than the rest of this plugin, and is needed for files alone
 
     try:
-        table = json.loads(content) if content.lstrip().startswith(b"{") else yaml.safe_load(content)
-    except json.JSONDecodeError as error:
-        raise InputError(f"line {error.lineno}, column {error.colno}: {error.msg}", accepted=_FORM) from None
+        table = yaml.safe_load(content)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""

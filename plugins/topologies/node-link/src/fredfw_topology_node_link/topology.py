@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -28,7 +27,7 @@ from fredfw import (
     units,
 )
 from fredfw.errors import InputError, nearest
-from fredfw.tables import as_choice, as_text, check_keys
+from fredfw.tables import as_choice, as_text, check_keys, parse_json
 
 FORMS = "JSON node-link data with nodes and edges, or GraphML"
 _KEYS = ("directed", "multigraph", "graph", "nodes", "edges", "links")
@@ -51,12 +50,7 @@ def read(content: bytes) -> Graph:
 
 
 def _node_link(content: bytes) -> Graph:
-    try:
-        data = json.loads(content)
-    except json.JSONDecodeError as error:
-        raise InputError(f"line {error.lineno}, column {error.colno}: {error.msg}", accepted=FORMS) from None
-    except (ValueError, RecursionError) as error:  # bytes that are no text, integers of many digits, deep nesting
-        raise InputError(f"is not JSON: {error}", accepted=FORMS) from None
+    data = parse_json(content, accepted=FORMS)
     if not isinstance(data, dict):
         raise InputError("is not a JSON object", accepted=FORMS)
     check_keys(data, _KEYS, "")
