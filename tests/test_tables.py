@@ -1,9 +1,24 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import pytest
 
 from fredfw.errors import InputError, UnknownNameError
-from fredfw.tables import as_choice, as_table, check_keys, parse_toml
+from fredfw.tables import (
+    as_choice,
+    as_flag,
+    as_quantity,
+    as_table,
+    as_tables,
+    as_text,
+    as_whole,
+    check_keys,
+    parse_json,
+    parse_toml,
+)
+from fredfw.units import Unit
 
 
 def test_toml_is_parsed() -> None:
@@ -19,7 +34,7 @@ def test_what_is_not_toml_is_refused(text: str) -> None:
         parse_toml(text)
 
 
-@pytest.mark.parametrize("value", [7, "x", [{}], None])
+@pytest.mark.parametrize("value", [7, "x", [{}]])
 def test_what_is_not_a_table_is_refused(value: object) -> None:
     with pytest.raises(InputError) as refused:
         as_table(value, "a.b")
@@ -69,3 +84,50 @@ def test_a_wrong_choice_is_refused(value: object, hint: str) -> None:
     with pytest.raises(InputError) as refused:
         as_choice(value, ("compressed", "stepwise"), "fidelity")
     assert str(refused.value) == f"fidelity: {value!r} is not known{hint} (accepted: compressed, stepwise)"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"), [("[1,", "line 1, column 4: "), (b"\xff", ""), ("1" * 5000, ""), ("[" * 100_000, "nested")]
+)
+def test_what_is_not_json_is_refused(text: str | bytes, reason: str) -> None:
+    assert parse_json(b'{"a": [1]}') == {"a": [1]}
+    with pytest.raises(InputError, match=rf"^is not JSON: {reason}.*\(accepted: a graph\)$"):
+        parse_json(text, accepted="a graph")
+
+
+@pytest.mark.parametrize(
+    ("read", "good", "given", "message"),
+    [
+        (as_text, "x", None, "k: is missing (accepted: text)"),
+        (as_text, "x", ["y" * 80], f"k: ['{'y' * 58}... is not text (accepted: text)"),
+        (as_table, {}, None, "k: is missing (accepted: a table)"),
+        (as_flag, False, 0, "k: 0 is not a truth value (accepted: true or false)"),
+        (as_whole, 0, True, "k: True is refused (accepted: a whole number of at least 0)"),
+        (as_whole, 0, -1, "k: -1 is refused (accepted: a whole number of at least 0)"),
+        (partial(as_whole, least=1, most=3), 3, 4, "k: 4 is refused (accepted: a whole number from 1 to 3)"),
+        (as_tables, [], {}, "k: {} is not a list of tables (accepted: a list of tables)"),
+        (as_tables, [], [{}, 1], "k[1]: 1 is not a table (accepted: a table)"),
+    ],
+)
+def test_what_a_key_has_is_read(
+    read: Callable[[object, str], object], good: object, given: object, message: str
+) -> None:
+    assert read(good, "k") == good
+    with pytest.raises(InputError) as refused:
+        read(given, "k")
+    assert str(refused.value) == message
+
+
+@pytest.mark.parametrize(
+    ("given", "exclusive", "message"),
+    [
+        (None, False, "is missing"),
+        ("3 s", False, "has the unit"),
+        (-1, False, "-1 is too"),
+        (0, True, "0 is too small"),
+    ],
+)
+def test_quantities_of_tables(given: object, exclusive: bool, message: str) -> None:
+    assert as_quantity("2 kB", Unit.BYTES, "k", exclusive=exclusive) == 2000
+    with pytest.raises(InputError, match=f"^k: .*{message}.*accepted: a size"):
+        as_quantity(given, Unit.BYTES, "k", exclusive=exclusive)

@@ -159,7 +159,5 @@ def _read(file: File) -> Sequence[Measured]:
     if not recognised(text):
         accepted = f"CSV with the columns time_us and {' or '.join(', '.join(one) for one in COLUMNS.values())}"
         raise InputError("is not a table of kernels", file=file.path, accepted=accepted)
-    try:
+    with file.named():
         return parse(text)
-    except InputError as error:
-        raise error.at(file=file.path) from None

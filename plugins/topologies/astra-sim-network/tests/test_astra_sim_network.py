@@ -411,7 +411,7 @@ RING = described("Ring", "4", "50", "500")
         (RING.replace("[4]", "[4.5]"), "npus_count[0]", "4.5 is refused"),
         (RING.replace("Ring", "Torus"), "topology[0]", "'Torus' is refused"),
         (RING.replace("[Ring]", "Ring"), "topology", "'Ring' is not a list"),
-        (RING.replace("[Ring]", "[]"), "topology", "a list of 0 is not a list of values"),
+        (RING.replace("[Ring]", "[]"), "topology", "[] is not a list of values"),
         (RING.replace("latency: [500]\n", ""), "latency", "is missing"),
         (RING + "dims: 1\n", "dims", "unknown key"),
         (RING.replace("npus_count", "npu_count"), "npu_count", "did you mean 'npus_count'?"),

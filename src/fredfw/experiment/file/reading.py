@@ -40,7 +40,7 @@ from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager, Registry
 from fredfw.simulation.links import LinkEvent
 from fredfw.simulation.variation import Variation
-from fredfw.tables import as_choice, as_table, as_text, check_keys, parse_toml
+from fredfw.tables import as_choice, as_table, as_tables, as_text, check_keys, parse_toml
 from fredfw.terminal import printable, quoted
 from fredfw.workloads import Workload
 
@@ -244,11 +244,9 @@ def _variation(table: Mapping[str, Any], section: str = "") -> Variation | None:
 
 def _listed(table: Mapping[str, Any], name: str, cls: type[_T], section: str = "") -> tuple[_T, ...]:
     """Return what the list of tables ``name`` of a section describes."""
-    tables, key = table.get(name, []), _inside(section, name)
-    if not isinstance(tables, list):
-        raise InputError(f"{tables!r} is not a list of tables", key=key, accepted=f"[[{key}]]")
-    places = {f"{key}[{index}]": one for index, one in enumerate(tables)}
-    return tuple(configure.build(cls, as_table(one, place), key_prefix=place) for place, one in places.items())
+    key = _inside(section, name)
+    tables = as_tables(table.get(name, []), key, accepted=f"[[{key}]]")
+    return tuple(configure.build(cls, one, key_prefix=place) for place, one in tables)
 
 
 def _texts(table: Mapping[str, Any], name: str, section: str = "") -> tuple[str, ...] | None:

@@ -13,7 +13,7 @@ from attrs import frozen
 from fredfw import limits
 from fredfw.errors import InputError
 from fredfw.experiment.naming import repeated
-from fredfw.tables import as_choice, check_keys
+from fredfw.tables import as_choice, as_whole, check_keys
 
 FORM = (
     "a list of values, { from = 1, to = 8, step = 1 }, with factor = 2 or count = 4 in place of step, "
@@ -60,19 +60,12 @@ def _listed(table: Mapping[str, Any]) -> list[Any]:
     return values
 
 
-def _whole(table: Mapping[str, Any], key: str, least: int = 1) -> int:
-    value = table[key]
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise InputError(f"{value!r} is not a whole number", key=key, accepted=f"a whole number of at least {least}")
-    return value
-
-
 def _divisors(table: Mapping[str, Any]) -> list[int]:
-    number = _whole(table, "divisors_of")
+    number = as_whole(table["divisors_of"], "divisors_of", 1)
     if number > _MOST_DIVIDED:
         raise InputError(f"{number} is too large", key="divisors_of", accepted=f"at most {_MOST_DIVIDED}")
-    least = _whole(table, "at_least") if "at_least" in table else 1
-    most = _whole(table, "at_most") if "at_most" in table else number
+    least = as_whole(table["at_least"], "at_least", 1) if "at_least" in table else 1
+    most = as_whole(table["at_most"], "at_most", 1) if "at_most" in table else number
     small = [one for one in range(1, math.isqrt(number) + 1) if number % one == 0]
     divisors = sorted({*small, *(number // one for one in small)})
     kept = [one for one in divisors if least <= one <= most]
@@ -144,7 +137,7 @@ def _range(table: Mapping[str, Any]) -> list[Any]:
 
 
 def _counted(table: Mapping[str, Any], first: _Amount, last: _Amount, *, logarithmic: bool) -> list[Any]:
-    count = _whole(table, "count", 2)
+    count = as_whole(table["count"], "count", 2)
     limits.check("cells", count)
     found = []
     for one in range(count):

@@ -9,7 +9,7 @@ from attrs import frozen
 
 from fredfw import File, units
 from fredfw.errors import InputError
-from fredfw.tables import as_table, as_text, check_keys, parse_toml
+from fredfw.tables import as_quantity, as_table, as_text, check_keys, parse_toml
 
 BASE = "cluster"
 _TOP = "title", "workload", "sweep", "cluster", "clusters", "expansion", "published", "assumed"
@@ -82,10 +82,8 @@ def load(path: str) -> Problem:
         InputError: It cannot be read, or says what cannot be used; names file, key and value.
     """
     file = File.at(path)
-    try:
+    with file.named():
         return _problem(parse_toml(file.text()), path)
-    except InputError as error:
-        raise error.at(file=path) from None
 
 
 def _problem(content: Mapping[str, Any], path: str) -> Problem:
@@ -117,10 +115,10 @@ def _problem(content: Mapping[str, Any], path: str) -> Problem:
 
 def _expansion(table: Mapping[str, Any]) -> tuple[float, tuple[float, ...]]:
     check_keys(table, ("memory", "bandwidth"), "expansion")
-    memory = _quantity(table.get("memory"), units.Unit.BYTES, "expansion.memory")
+    memory = as_quantity(table.get("memory"), units.Unit.BYTES, "expansion.memory", exclusive=True)
     given = table.get("bandwidth")
     listed = given if isinstance(given, list) and given else [given]
-    read = [_quantity(one, units.Unit.BYTES_PER_SECOND, "expansion.bandwidth") for one in listed]
+    read = [as_quantity(one, units.Unit.BYTES_PER_SECOND, "expansion.bandwidth", exclusive=True) for one in listed]
     return memory, tuple(sorted(set(read)))
 
 
@@ -131,19 +129,6 @@ def _published(table: Mapping[str, Any]) -> Published:
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not value > 0):
             raise InputError(f"{value!r} is not a ratio", key=f"published.{key}", accepted="a number above 0")
     return Published(**{**table, "source": str(table.get("source", ""))})
-
-
-def _quantity(value: object, unit: units.Unit, key: str) -> float:
-    accepted = f"{units.accepted(unit)}; more than 0"
-    if value is None:
-        raise InputError("is missing", key=key, accepted=accepted)
-    try:
-        read = units.parse(value, unit)
-    except InputError as error:
-        raise error.at(key=key) from None
-    if not read > 0:
-        raise InputError(f"{value!r} is too small", key=key, accepted=accepted)
-    return read
 
 
 def _merged(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from attrs import field, frozen
 
 from fredfw import Bill, Experiment, Fabric, File, Framework, Npu, Pattern, Prices, Topology, Workload, units
 from fredfw.errors import InputError, nearest
-from fredfw.tables import as_choice, as_table, check_keys, parse_toml
+from fredfw.tables import as_choice, as_flag, as_quantity, as_table, as_tables, as_whole, check_keys, parse_toml
 from fredfw.typing import FloatArray
 from fredfw_command_libra import constraints
 from fredfw_command_libra.constraints import Constraint
@@ -115,10 +115,8 @@ def load(path: str, framework: Framework) -> Problem:
         InputError: It cannot be read, or says what cannot be used; names file, key and value.
     """
     file = File.at(path)
-    try:
+    with file.named():
         return _Reader(parse_toml(file.text()), file, framework).problem()
-    except InputError as error:
-        raise error.at(file=path) from None
 
 
 @frozen(eq=False)
@@ -145,12 +143,9 @@ class _Reader:
         if not objectives:
             raise InputError("names no objective", key="objective", accepted=", ".join(OBJECTIVES))
         jobs = tuple(self.job(name, one, networks) for name, one in _named(content, "workloads"))
-        references = tuple(
-            _reference(one, key, networks, jobs) for key, one in _tables(content.get("references", []), "references")
-        )
-        group = content.get("group", False)
-        if not isinstance(group, bool):
-            raise InputError(f"{group!r} is not true or false", key="group", accepted="true or false")
+        listed = as_tables(_list(content.get("references", [])), "references")
+        references = tuple(_reference(one, key, networks, jobs) for key, one in listed)
+        group = as_flag(content.get("group", False), "group")
         title = str(content.get("title", self.file.path))
         algorithm = content.get("algorithm", ALGORITHM)
         return Problem(title, networks, jobs, budgets, objectives, group, algorithm, references, self.file.path)
@@ -207,15 +202,13 @@ class _Reader:
             return Job(name, weight, 0.0, workload=spec.workload, npu=experiment.npu)
         axes = as_table(table.get("axes", {}), f"{key}.axes")
         for axis, size in axes.items():
-            if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-                raise InputError(f"{size!r} is not a size", key=f"{key}.axes.{axis}", accepted="a whole number from 1")
-        collectives = tuple(
-            _collective(one, axes, place) for place, one in _tables(table.get("collectives", []), f"{key}.collectives")
-        )
+            as_whole(size, f"{key}.axes.{axis}", 1)
+        listed = as_tables(_list(table.get("collectives", [])), f"{key}.collectives")
+        collectives = tuple(_collective(one, axes, place) for place, one in listed)
         if not collectives:
             message = "there is no communication whose bandwidth could be chosen"
             raise InputError(message, key=f"{key}.collectives", accepted="a list of collectives")
-        compute = _quantity(table.get("compute", 0), units.Unit.SECONDS, f"{key}.compute")
+        compute = as_quantity(table.get("compute", 0), units.Unit.SECONDS, f"{key}.compute")
         calibration = None
         if "calibration" in table:
             calibration = _calibration(table["calibration"], f"{key}.calibration", networks)
@@ -249,7 +242,7 @@ def _collective(table: Mapping[str, Any], axes: Mapping[str, int], key: str) -> 
     if not along:
         raise InputError("is missing", key=f"{key}.axes", accepted=", ".join(axes) or "an axis of the workload")
     count = _positive(table.get("count", 1), "count", key)
-    size = _quantity(table.get("size"), units.Unit.BYTES, f"{key}.size")
+    size = as_quantity(table.get("size"), units.Unit.BYTES, f"{key}.size")
     return Collective(Pattern(pattern), size, along, count)
 
 
@@ -295,22 +288,7 @@ def _positive(value: Any, what: str, key: str) -> float:
 
 
 def _budget(value: object, key: str) -> float:
-    budget = _quantity(value, units.Unit.BYTES_PER_SECOND, key)
-    if not budget > 0:
-        raise InputError(f"{value!r} is no bandwidth to divide", key=key, accepted="more than 0 B/s")
-    return budget
-
-
-def _quantity(value: object, unit: units.Unit, key: str) -> float:
-    if value is None:
-        raise InputError("is missing", key=key, accepted=units.accepted(unit))
-    try:
-        amount = units.parse(value, unit)
-    except InputError as error:
-        raise error.at(key=key) from None
-    if amount < 0:
-        raise InputError(f"{value!r} is below 0", key=key, accepted="0 or more")
-    return amount
+    return as_quantity(value, units.Unit.BYTES_PER_SECOND, key, exclusive=True)
 
 
 def _named(content: Mapping[str, Any], key: str) -> list[tuple[str, Mapping[str, Any]]]:
@@ -319,12 +297,6 @@ def _named(content: Mapping[str, Any], key: str) -> list[tuple[str, Mapping[str,
     if not tables:
         raise InputError(f"there are no {key}", key=key, accepted=f"at least one table [{key}.NAME]")
     return [(name, as_table(one, f"{key}.{name}")) for name, one in tables.items()]
-
-
-def _tables(value: object, key: str) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return each table in the list ``key``, and its key."""
-    keys = [f"{key}[{number}]" for number in range(len(_list(value)))]
-    return [(place, as_table(one, place)) for place, one in zip(keys, _list(value), strict=True)]
 
 
 def _list(value: object) -> list[Any]:

@@ -9,7 +9,7 @@ from typing import Any
 from attrs import define, field
 
 from fredfw.errors import InputError, nearest
-from fredfw.tables import as_choice
+from fredfw.tables import as_choice, as_whole
 from fredfw_topology_astra_sim_network.topology import Block
 
 PATTERNS = "all-reduce", "reduce-scatter", "all-gather", "all-to-all"
@@ -84,7 +84,7 @@ class System:
 
     def _convert(self) -> None:
         remarks = self.remarks
-        splits, active = self._whole(_SPLITS), self._whole(_ACTIVE)
+        splits, active = (as_whole(self._table.get(key, 1), key, 1) for key in (_SPLITS, _ACTIVE))
         for pattern in PATTERNS:
             self.collectives[pattern] = self._algorithms(pattern, splits)
         if self._one_of("collective-optimization", _OPTIMIZATIONS) != "localBWAware" and len(self._blocks) > 1:
@@ -177,12 +177,6 @@ class System:
     def _one_of(self, key: str, accepted: Sequence[str]) -> str | None:
         value = self._table.get(key)
         return None if value is None else as_choice(value, accepted, key)
-
-    def _whole(self, key: str) -> int:
-        value = self._table.get(key, 1)
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise _wrong(key, f"{value!r} is refused", "a whole number of at least 1")
-        return value
 
     def _flag(self, key: str) -> bool:
         value = self._table.get(key, 0)

@@ -12,7 +12,7 @@ from attrs import evolve, frozen
 
 from fredfw import Dimension, Fabric, File, Topology, product_fabric, scopes_of_dimensions, units
 from fredfw.errors import InputError
-from fredfw.tables import check_keys
+from fredfw.tables import check_keys, shown
 from fredfw_topology_astra_sim_network.inputs import read_yaml
 
 T = TypeVar("T")
@@ -75,25 +75,14 @@ def read(content: bytes) -> tuple[Block, ...]:
 
 def _column(values: Any, key: str, convert: Callable[[Any], T | None], form: str) -> list[T]:
     if not isinstance(values, list) or not values:
-        raise InputError(f"{_shown(values)} is not a list of values", key=key, accepted=f"a list of {form}")
+        raise InputError(f"{shown(values)} is not a list of values", key=key, accepted=f"a list of {form}")
     column = []
     for index, value in enumerate(values):
         one = convert(value)
         if one is None:
-            raise InputError(f"{_shown(value)} is refused", key=f"{key}[{index}]", accepted=form)
+            raise InputError(f"{shown(value)} is refused", key=f"{key}[{index}]", accepted=form)
         column.append(one)
     return column
-
-
-_SHOWN = 60
-
-
-def _shown(value: Any) -> str:
-    """Return a value of the file for a message; aliases can make a list of any size from a few lines."""
-    if isinstance(value, list | dict):
-        return f"a {type(value).__name__} of {len(value)}"
-    text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def _kind(value: Any) -> str | None:

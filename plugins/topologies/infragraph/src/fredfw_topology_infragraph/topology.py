@@ -14,7 +14,7 @@ from attrs import Attribute, Converter, Factory, define, field, frozen
 
 from fredfw import Defaults, Fabric, File, MultipathRouter, NodeKind, Topology, limits, units, with_servers
 from fredfw.errors import InputError, nearest
-from fredfw.tables import as_table, check_keys, parse_json
+from fredfw.tables import as_quantity, as_table, as_tables, as_text, as_whole, check_keys, parse_json, shown
 
 _OF_FILE = "name", "description", "devices", "links", "instances", "edges"
 _OF_DEVICE = "name", "description", "components", "links", "edges"
@@ -87,7 +87,7 @@ class Infrastructure:
         """Return what is in a file; raises ``InputError`` that names key and value."""
         table = _load(content)
         check_keys(table, _OF_FILE, "")
-        found = cls(_text(table.get("name", ""), "name"))
+        found = cls(as_text(table.get("name", ""), "name"))
         found._fill(table)
         return found
 
@@ -99,7 +99,7 @@ class Infrastructure:
         for place, one in _entries(table, "instances", ""):
             check_keys(one, ("name", "description", "device", "count"), place)
             name = _name(one, instances, place, "instances")
-            device = _known(_text(one.get("device"), f"{place}.device"), self._devices, f"{place}.device", "device")
+            device = _known(as_text(one.get("device"), f"{place}.device"), self._devices, f"{place}.device", "device")
             instances[name] = device, _count(one, place)
         for name, (device, count) in instances.items():
             for index in range(count):
@@ -143,7 +143,7 @@ class Infrastructure:
         """Return the nodes of an endpoint in instances."""
         given = _endpoint(edge, key, place, ("instance", "component"))
         where = f"{place}.{key}.instance"
-        name, rest = _part(_text(given.get("instance"), where), where)
+        name, rest = _part(as_text(given.get("instance"), where), where)
         device, count = instances[_known(name, instances, where, "instance")]
         inner = self._expanded(device, given["component"], f"{place}.{key}.component")
         return [f"{name}.{index}.{node}" for index in _indices(rest, count, where) for node in inner]
@@ -171,8 +171,8 @@ class Infrastructure:
         """Add the edges between the nodes of both ends, which are ``within`` an instance."""
         scheme = edge.get("scheme")
         if scheme not in _SCHEMES:
-            raise _wrong(f"{place}.scheme", f"{_shown(scheme)} is not known", ", ".join(_SCHEMES))
-        link = links[_known(_text(edge.get("link"), f"{place}.link"), links, f"{place}.link", "link")]
+            raise _wrong(f"{place}.scheme", f"{shown(scheme)} is not known", ", ".join(_SCHEMES))
+        link = links[_known(as_text(edge.get("link"), f"{place}.link"), links, f"{place}.link", "link")]
         prefix = "" if within is None else f"{within}."
         for one, other in _PAIRS[scheme](*ends):
             if one != other:
@@ -188,7 +188,7 @@ def _device(table: Mapping[str, Any], place: str) -> _Device:
     for where, one in _entries(table, "components", place):
         kind = one.get("choice")
         if kind not in _KINDS:
-            raise _wrong(f"{where}.choice", f"{_shown(kind)} is not known", ", ".join(_KINDS))
+            raise _wrong(f"{where}.choice", f"{shown(kind)} is not known", ", ".join(_KINDS))
         check_keys(one, ("name", "description", "count", "choice", kind), where)
         components[_name(one, components, where, "components")] = kind, _count(one, where)
     edges = [one for _, one in _entries(table, "edges", place)]
@@ -199,11 +199,10 @@ def _links(table: Mapping[str, Any], place: str) -> dict[str, Link]:
     links = dict[str, Link]()
     for where, one in _entries(table, "links", place):
         check_keys(one, ("name", "description", "physical"), where)
-        name = _text(one.get("name"), f"{where}.name")
+        name = as_text(one.get("name"), f"{where}.name")
         physical = one.get("physical") or {}
         inside = f"{where}.physical"
-        if not isinstance(physical, dict):
-            raise _wrong(inside, "is not a mapping", "bandwidth and latency")
+        as_table(physical, inside)
         check_keys(physical, ("bandwidth", "latency"), inside)
         rate, unit = _quantity(physical, "bandwidth", tuple(_BANDWIDTHS), inside)
         lag, part = _quantity(physical, "latency", tuple(_LATENCIES), inside)
@@ -220,8 +219,7 @@ def _quantity(table: Mapping[str, Any], key: str, units: Sequence[str], place: s
     if given is None:
         return None, ""
     place, accepted = f"{place}.{key}", f"one of {', '.join(units)}"
-    if not isinstance(given, dict):
-        raise _wrong(place, "is not a mapping", accepted)
+    as_table(given, place, accepted=accepted)
     found = [unit for unit in given if unit != "choice"]
     if found == [_TRANSFERS] and key == "bandwidth":
         return None, ""  # it says nothing without the number of lanes
@@ -230,17 +228,15 @@ def _quantity(table: Mapping[str, Any], key: str, units: Sequence[str], place: s
         raise _wrong(place, f"has {len(found)} values for one choice", accepted)
     value = given[found[0]]
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _MOST:
-        raise _wrong(f"{place}.{found[0]}", f"{_shown(value)} is refused", "a number of at least 0")
+        raise _wrong(f"{place}.{found[0]}", f"{shown(value)} is refused", "a number of at least 0")
     return float(value), found[0]
 
 
 def _endpoint(edge: Mapping[str, Any], key: str, place: str, known: Sequence[str]) -> Mapping[str, Any]:
     check_keys(edge, ("ep1", "ep2", "scheme", "link"), place)
-    given = edge.get(key)
-    if not isinstance(given, dict):
-        raise _wrong(f"{place}.{key}", "is not a mapping", " and ".join(known))
+    given = as_table(edge.get(key), f"{place}.{key}", accepted=" and ".join(known))
     check_keys(given, known, f"{place}.{key}")
-    _text(given.get("component"), f"{place}.{key}.component")
+    as_text(given.get("component"), f"{place}.{key}.component")
     return given
 
 
@@ -270,16 +266,14 @@ def _indices(text: str, count: int, place: str) -> range:
 
 
 def _count(table: Mapping[str, Any], place: str) -> int:
-    value = table.get("count")
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < _MOST:
-        raise _wrong(f"{place}.count", f"{_shown(value)} is refused", "a whole number of at least 1")
+    value = as_whole(table.get("count"), f"{place}.count", 1)
     limits.check("nodes", value)
     return value
 
 
 def _name(table: Mapping[str, Any], known: Mapping[str, Any], place: str, what: str) -> str:
     """Return a name that is not ``known`` yet."""
-    name = _text(table.get("name"), f"{place}.name")
+    name = as_text(table.get("name"), f"{place}.name")
     if name in known:
         raise _wrong(f"{place}.name", f"{name!r} is there twice", f"{what} of different names")
     return name
@@ -293,21 +287,8 @@ def _known(name: str, known: Mapping[str, Any], place: str, what: str) -> str:
     return name
 
 
-def _entries(table: Mapping[str, Any], key: str, place: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    where = f"{place}.{key}" if place else key
-    listed = table.get(key) or []
-    if not isinstance(listed, list):
-        raise _wrong(where, "is not a list", "a list of mappings")
-    for index, one in enumerate(listed):
-        if not isinstance(one, dict):
-            raise _wrong(f"{where}[{index}]", "is not a mapping", "a mapping")
-        yield f"{where}[{index}]", one
-
-
-def _text(value: Any, place: str) -> str:
-    if not isinstance(value, str):
-        raise _wrong(place, "is missing" if value is None else f"{_shown(value)} is not text", "text")
-    return value
+def _entries(table: Mapping[str, Any], key: str, place: str) -> list[tuple[str, Mapping[str, Any]]]:
+    return as_tables(table.get(key) or [], f"{place}.{key}" if place else key)
 
 
 def _wrong(key: str, message: str, accepted: str) -> InputError:
@@ -315,14 +296,6 @@ def _wrong(key: str, message: str, accepted: str) -> InputError:
 
 
 _MOST = 1e12
-
-
-def _shown(value: Any) -> str:
-    """Return a value of the file for a message; aliases can make a list of any size from a few lines."""
-    if isinstance(value, list | dict):
-        return f"a {type(value).__name__} of {len(value)}"
-    text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def _ring(one: list[str], other: list[str]) -> Iterator[tuple[str, str]]:
@@ -345,17 +318,10 @@ def _quantities(unit: units.Unit, help: str) -> Any:  # noqa: A002  (as in fredf
 
     def convert(value: Any, attribute: Attribute[Any]) -> dict[str, float]:
         accepted = f"a table of link names, each with {units.accepted(unit)}"
-        if not isinstance(value, Mapping):
-            raise InputError(f"{value!r} is not a table", key=attribute.name, accepted=accepted)
         made = {}
-        for name, one in value.items():
+        for name, one in as_table(value, attribute.name, accepted=accepted).items():
             key = f"{attribute.name}.{name}"
-            try:
-                made[str(name)] = quantity = units.parse(one, unit)
-            except InputError as error:
-                raise error.at(key=key) from None
-            if quantity < 0 or (quantity == 0 and unit is units.Unit.BYTES_PER_SECOND):
-                raise InputError(f"{one!r} is too small", key=key, accepted=accepted)
+            made[str(name)] = as_quantity(one, unit, key, exclusive=unit is units.Unit.BYTES_PER_SECOND)
         return made
 
     return field(default=Factory(dict), converter=Converter(convert, takes_field=True), metadata={"help": help})

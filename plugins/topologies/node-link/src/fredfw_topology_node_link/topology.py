@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -27,7 +27,17 @@ from fredfw import (
     units,
 )
 from fredfw.errors import InputError, nearest
-from fredfw.tables import as_choice, as_text, check_keys, parse_json
+from fredfw.tables import (
+    as_choice,
+    as_flag,
+    as_quantity,
+    as_table,
+    as_tables,
+    as_text,
+    as_whole,
+    check_keys,
+    parse_json,
+)
 
 FORMS = "JSON node-link data with nodes and edges, or GraphML"
 _KEYS = ("directed", "multigraph", "graph", "nodes", "edges", "links")
@@ -54,29 +64,16 @@ def _node_link(content: bytes) -> Graph:
     if not isinstance(data, dict):
         raise InputError("is not a JSON object", accepted=FORMS)
     check_keys(data, _KEYS, "")
-    directed = data.get("directed", False)
-    if not isinstance(directed, bool):
-        raise InputError(f"{directed!r} is not a truth value", key="directed", accepted="true or false")
+    directed = as_flag(data.get("directed", False), "directed")
     called = "edges" if "edges" in data else "links"
-    attributes = data.get("graph", {})
-    if not isinstance(attributes, dict):
-        raise InputError("is not an object", key="graph", accepted="an object of attributes")
-    nodes = tuple((place, _name(one, "id", place), _without(one, "id")) for place, one in _entries(data, "nodes"))
+    attributes = as_table(data.get("graph", {}), "graph", accepted="an object of attributes")
+    places = as_tables(data.get("nodes"), "nodes", accepted=FORMS)
+    nodes = tuple((place, _name(one, "id", place), _without(one, "id")) for place, one in places)
     edges = tuple(
         (place, _name(one, "source", place), _name(one, "target", place), _without(one, "source", "target", "key"))
-        for place, one in _entries(data, called)
+        for place, one in as_tables(data.get(called), called, accepted=FORMS)
     )
     return Graph(directed, attributes, nodes, edges)
-
-
-def _entries(data: Mapping[str, Any], key: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    listed = data.get(key)
-    if not isinstance(listed, list):
-        raise InputError("is missing" if listed is None else "is not a list", key=key, accepted=FORMS)
-    for index, one in enumerate(listed):
-        if not isinstance(one, dict):
-            raise InputError("is not an object", key=f"{key}[{index}]", accepted=FORMS)
-        yield f"{key}[{index}]", one
 
 
 def _name(entry: Mapping[str, Any], key: str, place: str) -> str:
@@ -185,7 +182,7 @@ class _Builder:
             levels=levels,
             coordinates=_coordinates(levels, kinds, places),
             offers=Capabilities(**dict.fromkeys(offers, True)),
-            local_offers=_flag(attributes, "local_offers", "graph", default=False),
+            local_offers=as_flag(attributes.get("local_offers", False), "graph.local_offers"),
             copies=flags[:, 0],
             reduces=flags[:, 1],
             defaults=Defaults(router=_ROUTERS[router]()),
@@ -207,7 +204,8 @@ class _Builder:
                 raise _wrong(f"{place}.kind", "is missing", ", ".join(_KINDS))
             kinds.append(_KINDS[as_choice(kind, _KINDS, f"{place}.kind")])
             names.append(_text(attributes, "name", place) or name)
-            flags.append([_flag(attributes, key, place, default=kind == "npu") for key in ("copies", "reduces")])
+            able = {key: attributes.get(key, kind == "npu") for key in ("copies", "reduces")}
+            flags.append([as_flag(one, f"{place}.{key}") for key, one in able.items()])
             places.append((place, attributes.get("coordinates")))
         if NodeKind.NPU not in kinds:
             raise _wrong("nodes", "there is no npu", "nodes of the kind npu")
@@ -224,12 +222,8 @@ class _Builder:
                     raise _wrong(f"{place}.{end}", f"there is no node {name!r}", "the id of a node")
             if source == target:
                 raise _wrong(place, f"both ends are {source!r}", "two different nodes")
-            if "bandwidth" not in attributes:
-                raise _wrong(f"{place}.bandwidth", "is missing", units.accepted(units.Unit.BYTES_PER_SECOND))
             quantities = [_quantity(attributes, key, unit, place) for key, unit in _QUANTITIES.items()]
-            if not quantities[0]:
-                raise _wrong(f"{place}.bandwidth", "is 0", "more than 0 B/s")
-            tier = _whole(attributes, "tier", place, 0, range(_TIERS), f"a whole number below {_TIERS}")
+            tier = as_whole(attributes.get("tier", 0), f"{place}.tier", 0, _TIERS - 1)
             ends.append((numbers[source], numbers[target]))
             rows.append((*quantities, tier))
         if not ends:
@@ -242,25 +236,21 @@ class _Builder:
     def _levels(self) -> tuple[Level, ...]:
         given = self.graph.attributes.get("levels", [])
         accepted = f"with {', '.join(_LEVEL)}"
-        if not isinstance(given, list) or not all(isinstance(one, dict) for one in given):
-            raise _wrong("graph.levels", "is not a list of levels", f"objects {accepted}")
         levels = []
-        for index, one in enumerate(given):
-            place = f"graph.levels[{index}]"
+        for place, one in as_tables(given, "graph.levels", accepted=f"objects {accepted}"):
             self._check_keys(one, _LEVEL, place)
             for key in ("size", "kind", "bandwidth"):
                 if key not in one:
                     raise _wrong(f"{place}.{key}", "is missing", f"an object {accepted}")
             as_choice(one["kind"], _LEVEL_KINDS, f"{place}.kind")
-            positive = range(1, sys.maxsize), "a whole number of at least 1"
             levels.append(
                 Level(
-                    _whole(one, "size", place, 1, *positive),
+                    as_whole(one["size"], f"{place}.size", 1, sys.maxsize),
                     one["kind"],
                     _quantity(one, "bandwidth", units.Unit.BYTES_PER_SECOND, place),
                     _quantity(one, "latency", units.Unit.SECONDS, place),
-                    two_way=_flag(one, "two_way", place, default=True),
-                    lanes=_whole(one, "lanes", place, 1, *positive),
+                    two_way=as_flag(one.get("two_way", True), f"{place}.two_way"),
+                    lanes=as_whole(one.get("lanes", 1), f"{place}.lanes", 1, sys.maxsize),
                     name=_text(one, "name", place),
                 )
             )
@@ -304,28 +294,8 @@ def _coordinates(levels: Sequence[Level], kinds: Sequence[NodeKind], places: Seq
 
 
 def _quantity(table: Mapping[str, Any], key: str, unit: units.Unit, place: str) -> float:
-    value = table.get(key, 0.0)
-    try:
-        number = units.parse(value, unit)
-    except InputError as error:
-        raise error.at(key=f"{place}.{key}") from None
-    if number < 0:
-        raise _wrong(f"{place}.{key}", f"{value!r} is below 0", units.accepted(unit))
-    return number
-
-
-def _whole(table: Mapping[str, Any], key: str, place: str, default: int, among: range, accepted: str) -> int:
-    value = table.get(key, default)
-    if isinstance(value, bool) or not isinstance(value, int) or value not in among:
-        raise _wrong(f"{place}.{key}", f"{value!r} is refused", accepted)
-    return value
-
-
-def _flag(table: Mapping[str, Any], key: str, place: str, *, default: bool) -> bool:
-    value = table.get(key, default)
-    if not isinstance(value, bool):
-        raise _wrong(f"{place}.{key}", f"{value!r} is not a truth value", "true or false")
-    return value
+    exclusive = unit is units.Unit.BYTES_PER_SECOND
+    return as_quantity(table.get(key, None if exclusive else 0.0), unit, f"{place}.{key}", exclusive=exclusive)
 
 
 def _text(table: Mapping[str, Any], key: str, place: str) -> str:
