@@ -49,8 +49,8 @@ def xml(
 def proof(content: str | dict[str, Any]) -> Proved:
     """Return what an XML file, or a plan, does."""
     if isinstance(content, str):
-        return proved(read(content.encode(), "test.xml"), "test.xml")
-    return proved(plan.read(json.dumps(content).encode(), "plan.json"), "plan.json")
+        return proved(read(content.encode()), "test.xml")
+    return proved(plan.read(json.dumps(content).encode()), "plan.json")
 
 
 def rounds(done: Proved) -> list[int]:

@@ -127,7 +127,7 @@ def test_steps_keep_within_what_msccls_parser_takes(tmp_path: Path) -> None:
     fabric = _framework().topology("switch", npus=2).build()
     call: dict[str, Any] = {"size": _SIZE, "algorithm": "ring", "fidelity": "exact", "chunks": 70}
     result = _framework().simulate_collective(fabric, "broadcast", **call)
-    program = read(MscclExporter().export(result).encode(), "ring.xml")
+    program = read(MscclExporter().export(result).encode())
     steps = [len(block.steps) for gpu in program.gpus for block in gpu.blocks]
     assert max(steps) <= 64
     assert program.channels > 1

@@ -34,7 +34,7 @@ def _file(name: str) -> Path:
 @pytest.mark.parametrize("name", sorted(_EXPECTED))
 def test_a_file_sends_what_it_is_to_send(name: str) -> None:
     expected = _EXPECTED[name]
-    program = read(_file(name).read_bytes(), name)
+    program = read(_file(name).read_bytes())
     done = proved(program, name)
     steps = [step for gpu in program.gpus for block in gpu.blocks for step in block.steps]
     chunks = sum(len(one.chunks) for one in done.transfers)
@@ -82,7 +82,7 @@ def test_a_broken_copy_is_refused_with_the_step(name: str, what: str) -> None:
         assert what in ("a wait", "a sum")  # which not every file has
         return
     with pytest.raises(InputError, match=r"GPU \d+, threadblock \d+, step \d+: "):
-        proved(read(broken.encode(), name), name)
+        proved(read(broken.encode()), name)
 
 
 # The first adds up in scratch. In the second what has been sent is overwritten as soon as it has left, not when it has
@@ -92,14 +92,14 @@ _MORE_THAN_TRANSFERS = {"msccl_xml/allreduce_allpairs_4.xml", "msccl_xml/allredu
 
 @pytest.mark.parametrize("name", sorted(_PROVED))
 def test_the_replay_of_schedules_agrees_where_transfers_say_all(name: str) -> None:
-    done = proved(read(_file(name).read_bytes(), name), name)
+    done = proved(read(_file(name).read_bytes()), name)
     assert done.says_all == (name not in _MORE_THAN_TRANSFERS)
 
 
 @pytest.mark.parametrize(("name", "transfers"), [("allreduce", 32), ("reduce", 6)])
 def test_a_plan_is_proved(name: str, transfers: int) -> None:
     file = _file(f"mscclpp_json/{name}.json")
-    done = proved(plan.read(file.read_bytes(), name), name)
+    done = proved(plan.read(file.read_bytes()), name)
     assert len(done.transfers) == transfers
     # As every all-reduce of two, each sends as much as its buffer holds, or more.
     assert sum(len(one.chunks) for one in done.transfers) == 2 * done.layout.whole
@@ -110,4 +110,4 @@ def test_a_plan_is_proved(name: str, transfers: int) -> None:
 def test_a_plan_with_operations_that_are_not_known_is_refused(name: str, operation: str) -> None:
     message = rf"GPU 0, threadblock 0, step \d: unsupported operation '{operation}'"
     with pytest.raises(InputError, match=message):
-        plan.read(_file(f"mscclpp_json/{name}.json").read_bytes(), name)
+        plan.read(_file(f"mscclpp_json/{name}.json").read_bytes())

@@ -153,7 +153,7 @@ def test_threadblocks_meet_at_barriers() -> None:
     [
         (
             lambda plan: _ops(plan)[0].update(name="glres"),
-            r"^plan\.json: GPU 0, threadblock 0, step 0: unsupported operation 'glres'",
+            r"^GPU 0, threadblock 0, step 0: unsupported operation 'glres'",
         ),
         (lambda plan: _ops(plan)[1].update(name="ppkt"), "step 1: unsupported operation 'ppkt'"),
         (lambda plan: _ops(plan)[0].update(channel_type="switch"), "unsupported channel type 'switch'"),
@@ -194,7 +194,7 @@ def test_a_plan_that_is_wrong_is_refused_with_the_place(
 @pytest.mark.parametrize("content", ["", "{", "[" * 100_000, "[1]", '"x"', "\xff"])
 def test_what_is_no_plan_is_refused(content: str) -> None:
     with pytest.raises(InputError, match=r"is not JSON|is not an object"):
-        read(content.encode("latin-1"), "plan.json")
+        read(content.encode("latin-1"))
 
 
 def test_too_many_operations_are_a_limit() -> None:

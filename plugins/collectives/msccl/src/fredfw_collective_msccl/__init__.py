@@ -51,12 +51,15 @@ class _FromFile(CollectiveAlgorithm):
 
     @staticmethod
     @abstractmethod
-    def _content(data: bytes, file: str) -> Program | Plan:
-        """Return what the ``data`` of a ``file`` say."""
+    def _content(data: bytes) -> Program | Plan:
+        """Return what the ``data`` of a file say."""
 
     @cached_property
     def _proved(self) -> Proved | None:
-        return None if self.file is None else proved(self._content(self.file.read(), self.file.path), self.file.path)
+        if self.file is None:
+            return None
+        with self.file.named():
+            return proved(self._content(self.file.read()), self.file.path)
 
     @classmethod
     def variants(cls, pattern: Pattern) -> Sequence[CollectiveAlgorithm]:

@@ -63,12 +63,11 @@ class Layout:
         """Chunks of all GPUs together."""
         return self.whole * self.ranks if self.pattern is Pattern.ALL_TO_ALL else self.whole
 
-    def check(self, file: str) -> None:
+    def check(self) -> None:
         """Raise ``InputError`` where the loop cannot be divided among GPUs."""
         if self.pattern in _SHARED and self.loop % self.ranks:
             raise InputError(
                 f"{self.loop} chunks cannot be divided among {self.ranks} GPUs",
-                file=file,
                 key="nchunksperloop",
                 accepted=f"a multiple of {self.ranks}",
             )

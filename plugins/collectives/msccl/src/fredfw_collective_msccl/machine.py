@@ -153,12 +153,11 @@ class Memory:
 
 
 class Machine(ABC, Generic[S]):
-    """All GPUs, with the steps of each thread block of each; ``file`` is named in messages."""
+    """All GPUs, with the steps of each thread block of each."""
 
     def __init__(
-        self, layout: Layout, sizes: Sequence[Mapping[str, int]], blocks: Iterable[Iterable[Sequence[S]]], file: str
+        self, layout: Layout, sizes: Sequence[Mapping[str, int]], blocks: Iterable[Iterable[Sequence[S]]]
     ) -> None:
-        self._file = file
         self.runners = [
             [Runner(gpu, number, steps) for number, steps in enumerate(own)] for gpu, own in enumerate(blocks)
         ]
@@ -190,10 +189,10 @@ class Machine(ABC, Generic[S]):
             moved = [runner for runner in waiting if self._go_on(runner)]
             waiting = [runner for runner in waiting if runner.at < len(runner.steps)]
             if waiting and not moved:
-                raise self._error(waiting[0].where, f"never runs: it waits for {self.hindered(waiting[0])}")
+                raise _error(waiting[0].where, f"never runs: it waits for {self.hindered(waiting[0])}")
         unmatched = self.unmatched()
         if unmatched is not None:
-            raise self._error(self.names[unmatched[0]], unmatched[1])
+            raise _error(self.names[unmatched[0]], unmatched[1])
         self._check_end()
         return self.journal.transfers
 
@@ -209,7 +208,7 @@ class Machine(ABC, Generic[S]):
             try:
                 runner.past = self.do(runner, len(self.names) - 1)
             except FaultError as fault:
-                raise self._error(runner.where, str(fault)) from None
+                raise _error(runner.where, str(fault)) from None
             runner.at += 1
         return runner.at > start
 
@@ -221,8 +220,9 @@ class Machine(ABC, Generic[S]):
                 what = f"{place} has {memory.said(found)}, and needs {memory.said(needed)}"
                 writer = memory.uses[slot].writer if slot in memory.uses else -1
                 if writer >= 0:
-                    raise self._error(self.names[writer], f"leaves wrong data: {what} on GPU {slot[0]}", _PROVED)
-                raise InputError(f"GPU {slot[0]}: no step puts it there: {what}", file=self._file, accepted=_PROVED)
+                    raise _error(self.names[writer], f"leaves wrong data: {what} on GPU {slot[0]}", _PROVED)
+                raise InputError(f"GPU {slot[0]}: no step puts it there: {what}", accepted=_PROVED)
 
-    def _error(self, where: Where, what: str, accepted: str | None = None) -> InputError:
-        return InputError(f"{where}: {what}", file=self._file, accepted=accepted)
+
+def _error(where: Where, what: str, accepted: str | None = None) -> InputError:
+    return InputError(f"{where}: {what}", accepted=accepted)

@@ -6,7 +6,6 @@ before is done; a wait takes the next signal of its channel. Signals take no tim
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
@@ -14,7 +13,8 @@ from typing import Any, NoReturn, TypeVar
 from attrs import define, frozen
 
 from fredfw import limits
-from fredfw.errors import InputError, LimitError
+from fredfw.errors import InputError
+from fredfw.tables import parse_json
 from fredfw_collective_msccl.layout import WORDS, Layout
 from fredfw_collective_msccl.machine import START, FaultError, Machine, Past, Runner, Value, Where
 from fredfw_collective_msccl.program import Place
@@ -78,17 +78,14 @@ class Plan:
         return max(max(size["i"], size["o"]) for size in self.sizes)
 
 
-def read(data: bytes, file: str) -> Plan:
-    """Return what the ``data`` of a ``file`` say.
+def read(data: bytes) -> Plan:
+    """Return what the ``data`` of a file say.
 
     Raises:
         InputError: It is no plan, or one with operations that are not known; names GPU, thread block and step.
     """
-    try:
-        content = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"is not JSON: {error}", file=file, accepted="an MSCCL++ execution plan") from None
-    reader = _Reader(file)
+    content = parse_json(data, accepted="an MSCCL++ execution plan")
+    reader = _Reader()
     collective = reader.text(content, "collective")
     if collective not in WORDS:
         reader.refuse(f"unsupported collective {collective!r}", "collective", ", ".join(WORDS))
@@ -96,10 +93,7 @@ def read(data: bytes, file: str) -> Plan:
     if [reader.number(gpu, "id") for gpu in gpus] != list(range(len(gpus))) or not gpus:
         reader.refuse("GPUs are not numbered 0, 1, 2, ...", "gpus", "each GPU once, in order")
     operations = [reader.listed(block, "ops") for gpu in gpus for block in reader.listed(gpu, "threadblocks")]
-    try:
-        limits.check("transfers", sum(map(len, operations)))
-    except LimitError as error:
-        reader.refuse(error.message, "gpus", error.accepted or "")
+    limits.check("transfers", sum(map(len, operations)), key="gpus")
     most = reader.number(content, "max_message_size", 0)
     return Plan(
         collective=collective,
@@ -115,11 +109,10 @@ def read(data: bytes, file: str) -> Plan:
 class _Reader:
     """Looks things up; messages name the step or, where there is none, the key."""
 
-    file: str
     where: Where | None = None
 
     def refuse(self, message: str, key: str, accepted: str) -> NoReturn:
-        raise InputError(message, file=self.file, key=str(self.where or key), accepted=accepted)
+        raise InputError(message, key=str(self.where or key), accepted=accepted)
 
     def get(self, of: Any, key: str, kind: type[T], accepted: str, default: T | None = None) -> T:
         if not isinstance(of, dict):
@@ -186,7 +179,7 @@ def _blocks(reader: _Reader, gpu: Any, number: int, ranks: int) -> tuple[tuple[O
                 buffers[type_] += reader.chosen(own, "remote_buffer_ids", remote)
         blocks.append(
             tuple(
-                _operation(_Reader(reader.file, Where(number, at, step)), content, number, channels, buffers)
+                _operation(_Reader(Where(number, at, step)), content, number, channels, buffers)
                 for step, content in enumerate(reader.listed(block, "ops"))
             )
         )
@@ -249,8 +242,8 @@ class _Meeting:
 class Planned(Machine[Operation]):
     """The run of a plan."""
 
-    def __init__(self, plan: Plan, layout: Layout, file: str) -> None:
-        super().__init__(layout, plan.sizes, plan.blocks, file)
+    def __init__(self, plan: Plan, layout: Layout) -> None:
+        super().__init__(layout, plan.sizes, plan.blocks)
         # Signals that nobody has waited for: what came before each, and who sent it.
         self._signals: defaultdict[Line, deque[tuple[Past, int]]] = defaultdict(deque)
         self._meetings: dict[tuple[int, int], _Meeting] = {}  # the last at a barrier of a GPU

@@ -67,8 +67,8 @@ def proved(content: Program | Plan, file: str) -> Proved:
     errors = []
     for root in range(content.ranks if pattern is not None and pattern.rooted else 1):  # which no file names
         layout = Layout(pattern, content.ranks, content.loop, content.in_place, root)
-        layout.check(file)
-        machine = Running(content, layout, file) if isinstance(content, Program) else Planned(content, layout, file)
+        layout.check()
+        machine = Running(content, layout) if isinstance(content, Program) else Planned(content, layout)
         try:
             return Proved(file, content, layout, machine.transfers())
         except InputError as error:

@@ -9,7 +9,7 @@ from defusedxml import DefusedXmlException
 from defusedxml.ElementTree import fromstring
 
 from fredfw import limits
-from fredfw.errors import InputError, LimitError
+from fredfw.errors import InputError
 from fredfw_collective_msccl.layout import WORDS
 from fredfw_collective_msccl.machine import Where
 from fredfw_collective_msccl.program import PROTOCOLS, RECEIVES, SENDS, TYPES, Block, Gpu, Place, Program, Step
@@ -19,55 +19,52 @@ MOST_CHUNKS = 72
 _BUFFERS = "i", "o", "s"
 
 
-def read(data: bytes, file: str) -> Program:
-    """Return what the ``data`` of a ``file`` say.
+def read(data: bytes) -> Program:
+    """Return what the ``data`` of a file say.
 
     What follows ``</algo>`` is left out, as MSCCL's parser does: some tools write there.
 
     Raises:
         InputError: It is not such a file, or is not whole; names GPU, thread block and step.
     """
-    root = _root(data, file)
-    collective = _text(root, "coll", file)
+    root = _root(data)
+    collective = _text(root, "coll")
     if collective not in WORDS:
         message = f"unsupported collective {collective!r}"
-        raise InputError(message, file=file, key="coll", accepted=", ".join(WORDS))
-    protocol = _text(root, "proto", file, "Simple")
+        raise InputError(message, key="coll", accepted=", ".join(WORDS))
+    protocol = _text(root, "proto", "Simple")
     if protocol not in PROTOCOLS:
-        raise InputError(f"unknown protocol {protocol!r}", file=file, key="proto", accepted=", ".join(PROTOCOLS))
-    count = _number(root, "ngpus", file, least=1)
+        raise InputError(f"unknown protocol {protocol!r}", key="proto", accepted=", ".join(PROTOCOLS))
+    count = _number(root, "ngpus", least=1)
     found = {}
     for element in root.iterfind("gpu"):
-        number = _number(element, "id", file, least=0, most=count - 1)
+        number = _number(element, "id", least=0, most=count - 1)
         if number in found:
-            raise InputError("is there twice", file=file, key=f"GPU {number}", accepted="each GPU once")
+            raise InputError("is there twice", key=f"GPU {number}", accepted="each GPU once")
         found[number] = element
     for number in range(count):
         if number not in found:
-            raise InputError("is missing", file=file, key=f"GPU {number}", accepted=f"{count} GPUs")
+            raise InputError("is missing", key=f"GPU {number}", accepted=f"{count} GPUs")
     steps = sum(1 for _ in root.iter("step"))
-    try:
-        limits.check("transfers", steps)
-    except LimitError as error:
-        raise error.at(file=file) from None
-    in_place = _number(root, "inplace", file, 0, least=0, most=1)
+    limits.check("transfers", steps)
+    in_place = _number(root, "inplace", 0, least=0, most=1)
     program = Program(
-        name=_text(root, "name", file, ""),
+        name=_text(root, "name", ""),
         protocol=protocol,
         collective=collective,
-        loop=_number(root, "nchunksperloop", file, least=1),
-        channels=_number(root, "nchannels", file, 1, least=1),
+        loop=_number(root, "nchunksperloop", least=1),
+        channels=_number(root, "nchannels", 1, least=1),
         in_place=bool(in_place),
-        out_of_place=bool(_number(root, "outofplace", file, 1 - in_place, least=0, most=1)),
-        least=_number(root, "minBytes", file, 0, least=0),
-        most=_number(root, "maxBytes", file, 0, least=0),
-        gpus=tuple(_gpu(found[number], number, count, file) for number in range(count)),
+        out_of_place=bool(_number(root, "outofplace", 1 - in_place, least=0, most=1)),
+        least=_number(root, "minBytes", 0, least=0),
+        most=_number(root, "maxBytes", 0, least=0),
+        gpus=tuple(_gpu(found[number], number, count) for number in range(count)),
     )
-    _check_connections(program, file)
+    _check_connections(program)
     return program
 
 
-def _root(data: bytes, file: str) -> Element:
+def _root(data: bytes) -> Element:
     end = data.find(b"</algo>")
     whole = data if end < 0 else data[: end + len(b"</algo>")]
     accepted = "an MSCCL algorithm, <algo ...> ... </algo>"
@@ -75,76 +72,76 @@ def _root(data: bytes, file: str) -> Element:
         root: Element = fromstring(whole, forbid_dtd=True)
     except ParseError as error:
         what = "is not whole" if b"<algo" in data and end < 0 else "is not XML"
-        raise InputError(f"{what}: {error}", file=file, accepted=accepted) from None
+        raise InputError(f"{what}: {error}", accepted=accepted) from None
     except DefusedXmlException:
         message = "declares a document type or entities"
-        raise InputError(message, file=file, accepted="XML without them") from None
+        raise InputError(message, accepted="XML without them") from None
     except (ValueError, LookupError) as error:  # an encoding that is unknown, or a wrong one
-        raise InputError(f"is not XML: {error}", file=file, accepted=accepted) from None
+        raise InputError(f"is not XML: {error}", accepted=accepted) from None
     if root.tag != "algo":
-        raise InputError(f"begins with <{root.tag}>", file=file, accepted=accepted)
+        raise InputError(f"begins with <{root.tag}>", accepted=accepted)
     return root
 
 
-def _gpu(element: Element, number: int, count: int, file: str) -> Gpu:
+def _gpu(element: Element, number: int, count: int) -> Gpu:
     place = f"GPU {number}"
-    chunks = {one: _number(element, f"{one}_chunks", file, 0, least=0, place=place) for one in _BUFFERS}
+    chunks = {one: _number(element, f"{one}_chunks", 0, least=0, place=place) for one in _BUFFERS}
     elements: dict[int, Element] = {}
     for block in element.iterfind("tb"):
-        tb = _number(block, "id", file, least=0, place=place)
+        tb = _number(block, "id", least=0, place=place)
         if tb in elements:
-            raise InputError(f"threadblock {tb} is there twice", file=file, key=place, accepted="each number once")
+            raise InputError(f"threadblock {tb} is there twice", key=place, accepted="each number once")
         elements[tb] = block
     for tb in range(len(elements)):
         if tb not in elements:
-            raise InputError(f"threadblock {tb} is missing", file=file, key=place, accepted="numbers 0, 1, 2, ...")
-    gpu = Gpu(chunks, tuple(_block(elements[tb], number, tb, count, file) for tb in range(len(elements))))
-    _check_waits(gpu, number, elements, file)
+            raise InputError(f"threadblock {tb} is missing", key=place, accepted="numbers 0, 1, 2, ...")
+    gpu = Gpu(chunks, tuple(_block(elements[tb], number, tb, count) for tb in range(len(elements))))
+    _check_waits(gpu, number, elements)
     return gpu
 
 
-def _block(element: Element, gpu: int, number: int, count: int, file: str) -> Block:
+def _block(element: Element, gpu: int, number: int, count: int) -> Block:
     place = f"GPU {gpu}, threadblock {number}"
-    peers = {one: _number(element, one, file, -1, least=-1, most=count - 1, place=place) for one in ("send", "recv")}
+    peers = {one: _number(element, one, -1, least=-1, most=count - 1, place=place) for one in ("send", "recv")}
     if gpu in peers.values():
-        raise InputError("sends to itself", file=file, key=place, accepted="another GPU, or -1")
+        raise InputError("sends to itself", key=place, accepted="another GPU, or -1")
     steps = []
     for at, step in enumerate(element.iterfind("step")):
         where = Where(gpu, number, at)
-        _number(step, "s", file, least=at, most=at, place=str(where))
-        steps.append(_step(step, where, peers, file))
-    channel = _number(element, "chan", file, 0, least=0, place=place)
+        _number(step, "s", least=at, most=at, place=str(where))
+        steps.append(_step(step, where, peers))
+    channel = _number(element, "chan", 0, least=0, place=place)
     return Block(peers["send"], peers["recv"], channel, tuple(steps))
 
 
-def _step(element: Element, where: Where, peers: Mapping[str, int], file: str) -> Step:
-    type_, place = _text(element, "type", file, place=str(where)), str(where)
+def _step(element: Element, where: Where, peers: Mapping[str, int]) -> Step:
+    type_, place = _text(element, "type", place=str(where)), str(where)
     if type_ not in TYPES:
-        raise InputError(f"unknown type {type_!r}", file=file, key=place, accepted=", ".join(sorted(TYPES)))
+        raise InputError(f"unknown type {type_!r}", key=place, accepted=", ".join(sorted(TYPES)))
     for types, peer, does in ((SENDS, "send", "sends"), (RECEIVES, "recv", "receives")):
         if type_ in types and peers[peer] < 0:
             accepted = f"a GPU as {peer} of its threadblock"
-            raise InputError(f"{does} without a peer", file=file, key=place, accepted=accepted)
+            raise InputError(f"{does} without a peer", key=place, accepted=accepted)
     local = type_ == "nop"
     places = {}
     for end in ("src", "dst"):
-        buffer = _text(element, f"{end}buf", file, "i", place=place)
+        buffer = _text(element, f"{end}buf", "i", place=place)
         if buffer not in _BUFFERS:
-            raise InputError(f"unknown {end}buf {buffer!r}", file=file, key=place, accepted="i, o, s")
-        places[end] = Place(buffer, _number(element, f"{end}off", file, -1, least=-1, place=place))
-    _number(element, "hasdep", file, 0, least=0, most=1, place=place)
-    depends = tuple(_number(element, one, file, -1, least=-1, place=place) for one in ("depid", "deps"))
+            raise InputError(f"unknown {end}buf {buffer!r}", key=place, accepted="i, o, s")
+        places[end] = Place(buffer, _number(element, f"{end}off", -1, least=-1, place=place))
+    _number(element, "hasdep", 0, least=0, most=1, place=place)
+    depends = tuple(_number(element, one, -1, least=-1, place=place) for one in ("depid", "deps"))
     least, most = (0, None) if local else (1, MOST_CHUNKS)
     return Step(
         type=type_,
         source=places["src"],
         destination=places["dst"],
-        count=_number(element, "cnt", file, 0 if local else None, least=least, most=most, place=place),
+        count=_number(element, "cnt", 0 if local else None, least=least, most=most, place=place),
         depends=None if depends[0] < 0 else (depends[0], depends[1]),
     )
 
 
-def _check_waits(gpu: Gpu, number: int, elements: Mapping[int, Element], file: str) -> None:
+def _check_waits(gpu: Gpu, number: int, elements: Mapping[int, Element]) -> None:
     """Check that each step that others wait for is there and says so."""
     awaited = {
         (tb, at)
@@ -160,20 +157,18 @@ def _check_waits(gpu: Gpu, number: int, elements: Mapping[int, Element], file: s
             if other >= len(gpu.blocks) or not 0 <= its < len(gpu.blocks[other].steps):
                 raise InputError(
                     f"waits for step {its} of threadblock {other}, which is not there",
-                    file=file,
                     key=str(Where(number, tb, at)),
                     accepted="a step of the same GPU",
                 )
             if (other, its) not in awaited:
                 raise InputError(
                     f"hasdep is 0, and step {at} of threadblock {tb} waits for it",
-                    file=file,
                     key=str(Where(number, other, its)),
                     accepted="1",
                 )
 
 
-def _check_connections(program: Program, file: str) -> None:
+def _check_connections(program: Program) -> None:
     """Refuse two thread blocks at one end of a connection."""
     for gpu, one in enumerate(program.gpus):
         for does, name in (("sends to", "send"), ("receives from", "receive")):
@@ -186,30 +181,28 @@ def _check_connections(program: Program, file: str) -> None:
                 if first != number:
                     raise InputError(
                         f"{does} GPU {peer} on channel {block.channel}, as threadblock {first} does",
-                        file=file,
                         key=f"GPU {gpu}, threadblock {number}",
                         accepted="one threadblock for each peer and channel",
                     )
 
 
-def _text(element: Element, key: str, file: str, default: str | None = None, *, place: str = "") -> str:
+def _text(element: Element, key: str, default: str | None = None, *, place: str = "") -> str:
     value = element.get(key, default)
     if value is None:
-        raise InputError(f"<{element.tag}> has no {key}", file=file, key=place or key, accepted=f'{key}="..."')
+        raise InputError(f"<{element.tag}> has no {key}", key=place or key, accepted=f'{key}="..."')
     return str(value)
 
 
 def _number(
     element: Element,
     key: str,
-    file: str,
     default: int | None = None,
     *,
     least: int | None = None,
     most: int | None = None,
     place: str = "",
 ) -> int:
-    text = _text(element, key, file, None if default is None else str(default), place=place)
+    text = _text(element, key, None if default is None else str(default), place=place)
     low, high = "" if least is None else f" from {least}", "" if most is None else f" to {most}"
     try:
         number = int(text)
@@ -217,5 +210,5 @@ def _number(
         number = None
     if number is None or (least is not None and number < least) or (most is not None and number > most):
         accepted = str(least) if least is not None and least == most else f"a whole number{low}{high}"
-        raise InputError(f"{key} is {text[:40]!r}", file=file, key=place or key, accepted=accepted)
+        raise InputError(f"{key} is {text[:40]!r}", key=place or key, accepted=accepted)
     return number

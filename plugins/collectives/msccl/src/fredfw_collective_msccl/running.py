@@ -38,9 +38,9 @@ class _Queue:
 class Running(Machine[Step]):
     """The run of a program."""
 
-    def __init__(self, program: Program, layout: Layout, file: str) -> None:
+    def __init__(self, program: Program, layout: Layout) -> None:
         blocks = [[block.steps for block in gpu.blocks] for gpu in program.gpus]
-        super().__init__(layout, [gpu.chunks for gpu in program.gpus], blocks, file)
+        super().__init__(layout, [gpu.chunks for gpu in program.gpus], blocks)
         self._gpus = program.gpus
         self._queues: defaultdict[tuple[int, int, int], _Queue] = defaultdict(_Queue)
         self._awaited = [gpu.awaited() for gpu in program.gpus]
