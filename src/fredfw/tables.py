@@ -19,12 +19,12 @@ _SHORT.maxlevel, _SHORT.maxstring, _SHORT.maxlong = 3, 2 * _SHOWN, 2 * _SHOWN
 _TYPO = 0.75  # how alike a key and a known one are that differ by a slip of the keyboard
 
 
-def parse_toml(text: str) -> dict[str, Any]:
+def parse_toml(text: str, *, accepted: str = "a TOML file") -> dict[str, Any]:
     """Return the tables of a TOML document; raises ``InputError`` where it is none."""
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # more than TOMLDecodeError: integers of many digits, deep nesting
-        raise InputError(f"is not TOML: {error}", accepted="a TOML file") from None
+        raise InputError(f"is not TOML: {error}", accepted=accepted) from None
 
 
 def parse_json(text: str | bytes, *, accepted: str = "JSON") -> Any:

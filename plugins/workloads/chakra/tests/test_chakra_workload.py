@@ -398,7 +398,7 @@ def test_what_expands_too_far_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[1]", "is not an object"),
+        ("[1]", "is not a table"),
         ("{", "is not JSON"),
         ('{"1": [0, 0]}', r"1: \[0, 0\] is not a group"),
         ('{"1": ["tbd"]}', r"1: \['tbd'\] is not a group"),

@@ -13,7 +13,7 @@ from typing import ClassVar
 from attrs import frozen
 
 from fredfw import Call, Costs, Fabric, File, Pattern, Transport, units
-from fredfw.errors import InputError, UnsupportedError, nearest
+from fredfw.errors import InputError, UnsupportedError, nearest, placed
 
 fredfw_contract = 2
 
@@ -46,7 +46,8 @@ class Measured(Transport):
     @cached_property
     def table(self) -> _Table:
         """The table in the file."""
-        return _read(self.file)
+        with self.file.named():
+            return _read(self.file)
 
     def algorithms(self, pattern: str) -> Sequence[str] | None:
         """See ``Transport.algorithms``."""
@@ -112,24 +113,22 @@ def _read(file: File) -> _Table:
             line and column.
     """
     reader = csv.DictReader(file.text().splitlines())
-    _check_header(reader.fieldnames or (), file.path)
+    _check_header(reader.fieldnames or ())
     times: dict[tuple[str, int, int], dict[float, list[float]]] = {}
     for row in reader:
-        try:
+        with placed(key=f"line {reader.line_num}"):
             ranks, nodes = (int(_number(row, key, whole=True)) for key in ("ranks", "nodes"))
             size, time = (_number(row, key) for key in ("size_B", "time_us"))
             pattern = _pattern(row)
-        except InputError as error:
-            raise error.at(file=file.path, key=f"line {reader.line_num}") from None
         curve = times.setdefault((pattern, ranks, nodes), {})
         curve.setdefault(size, []).append(time * _MICROSECOND)
     if not times:
-        raise InputError("has no rows", file=file.path, accepted="one or more")
+        raise InputError("has no rows", accepted="one or more")
     curves = {key: {size: median(curve[size]) for size in sorted(curve)} for key, curve in times.items()}
     return _Table(file.path, {key: (tuple(curve), tuple(curve.values())) for key, curve in curves.items()})
 
 
-def _check_header(header: Sequence[str], file: str) -> None:
+def _check_header(header: Sequence[str]) -> None:
     """Make sure that all ``_COLUMNS`` are there; raises ``InputError`` with what is there instead."""
     missing = next((one for one in _COLUMNS if one not in header), None)
     if missing is None:
@@ -140,7 +139,7 @@ def _check_header(header: Sequence[str], file: str) -> None:
         message = "its cells are separated by ';', not by commas"
     elif unit and (others := [one for one in header if one.partition("_")[0] == quantity]):
         message += f", but {others[0]!r}, which has another unit, or none"
-    raise InputError(message, file=file, key="line 1", accepted=", ".join(_COLUMNS))
+    raise InputError(message, key="line 1", accepted=", ".join(_COLUMNS))
 
 
 def _pattern(row: Mapping[str, str | None]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
@@ -12,7 +11,8 @@ from typing import Any
 from attrs import evolve, frozen
 
 from fredfw import File
-from fredfw.errors import InputError
+from fredfw.errors import InputError, placed
+from fredfw.tables import parse_toml
 
 LL, LL128, SIMPLE = range(3)
 PROTOCOLS = "LL", "LL128", "Simple"
@@ -116,10 +116,8 @@ def _written(file: File | None) -> Mapping[str, Any]:
     """Return what a file, or the package's, says; raises ``InputError``."""
     if file is None:
         return _read(FITTED)
-    try:
-        return tomllib.loads(file.text())
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"is not TOML: {error}", file=file.path, key="constants", accepted=_ACCEPTED) from None
+    with placed(file=file.path, key="constants"):
+        return parse_toml(file.text(), accepted=_ACCEPTED)
 
 
 def _chosen(written: Mapping[str, Any], family: str, without: str | None) -> Fit:
@@ -161,4 +159,4 @@ def parse(entry: Mapping[str, Any]) -> Fit:
 
 @cache
 def _read(name: str) -> Mapping[str, Any]:
-    return MappingProxyType(tomllib.loads(files(__package__).joinpath(name).read_text(encoding="utf-8")))
+    return MappingProxyType(parse_toml(files(__package__).joinpath(name).read_text(encoding="utf-8")))

@@ -62,11 +62,8 @@ class Text:
 
 def read(file: File) -> Text:
     """Return what ``file`` says; raises ``InputError``."""
-    lines = file.text().splitlines()
-    try:
-        return _read(lines)
-    except InputError as error:
-        raise error.at(file=file.path) from None
+    with file.named():
+        return _read(file.text().splitlines())
 
 
 def _read(lines: Sequence[str]) -> Text:

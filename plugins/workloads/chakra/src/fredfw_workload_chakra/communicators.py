@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from attrs import define, field
 
 from fredfw import File
 from fredfw.errors import InputError
+from fredfw.tables import as_table, parse_json
 from fredfw.typing import IntArray
 from fredfw_workload_chakra.trace import Trace
 
@@ -83,20 +84,16 @@ def listed(file: File | None) -> Groups:
     """Return the communicators in a file ``{"1": [0, 1], ...}``; none where there is no file; raises ``InputError``."""
     if file is None:
         return {}
-    text = file.text()
-    try:
-        content = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"is not JSON: {error}", file=file.path, accepted=_GROUPS) from None
-    if not isinstance(content, dict):
-        raise InputError("is not an object", file=file.path, accepted=_GROUPS)
-    found = {}
-    for name, ranks in content.items():
-        whole = isinstance(ranks, list) and all(isinstance(one, int) and not isinstance(one, bool) for one in ranks)
-        if not whole or not ranks or len(set(ranks)) < len(ranks) or min(ranks) < 0:
-            raise InputError(f"{ranks!r} is not a group", file=file.path, key=name, accepted="different ranks")
-        found[name] = tuple(ranks)
-    return found
+    with file.named():
+        content = as_table(parse_json(file.text(), accepted=_GROUPS), "", accepted=_GROUPS)
+        return {name: _group(ranks, name) for name, ranks in content.items()}
+
+
+def _group(ranks: Any, name: str) -> tuple[int, ...]:
+    whole = isinstance(ranks, list) and all(isinstance(one, int) and not isinstance(one, bool) for one in ranks)
+    if not whole or not ranks or len(set(ranks)) < len(ranks) or min(ranks) < 0:
+        raise InputError(f"{ranks!r} is not a group", key=name, accepted="different ranks")
+    return tuple(ranks)
 
 
 def within(trace: Trace) -> Groups:

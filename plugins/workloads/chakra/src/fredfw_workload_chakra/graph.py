@@ -76,10 +76,8 @@ def _load(workload: Chakra) -> _Loaded:
     first = 0
     for rank, file in enumerate(files):
         trace = reading.read(file)
-        try:
+        with file.named():
             part, order = _columns(trace, rank, groups, workload, counts)
-        except InputError as error:
-            raise error.at(file=file.path) from None
         part["dependencies"] += first
         first += len(trace)
         parts.append(part)

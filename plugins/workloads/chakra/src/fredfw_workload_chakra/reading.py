@@ -21,15 +21,14 @@ _ACCEPTED = "a whole Chakra execution trace of schema 0.0.4 or later, compressed
 def read(file: File) -> Trace:
     """Return the trace in ``file``; raises ``InputError``."""
     content = file.read()
-    try:
-        return documents.read(content.decode("utf-8-sig")) if is_json(content) else et.read(content)
-    except DamagedError as error:
-        message = f"is no Chakra trace, or is damaged, at offset {error.offset}: {error.reason}"
-        raise InputError(message, file=file.path, accepted=_ACCEPTED) from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"is not UTF-8 at offset {error.start}", file=file.path, accepted=documents.ACCEPTED) from None
-    except InputError as error:
-        raise error.at(file=file.path) from None
+    with file.named():
+        try:
+            return documents.read(content.decode("utf-8-sig")) if is_json(content) else et.read(content)
+        except DamagedError as error:
+            message = f"is no Chakra trace, or is damaged, at offset {error.offset}: {error.reason}"
+            raise InputError(message, accepted=_ACCEPTED) from None
+        except UnicodeDecodeError as error:
+            raise InputError(f"is not UTF-8 at offset {error.start}", accepted=documents.ACCEPTED) from None
 
 
 def is_json(content: bytes) -> bool:
@@ -49,8 +48,8 @@ def by_rank(files: Sequence[File]) -> list[File]:
     for file in files:
         rank = rank_of(file)
         if rank is None:
-            message = "has no rank in its name"
-            raise InputError(message, file=file.path, key="traces", accepted="names such as gpt.0.et, gpt.1.et")
+            accepted = "names such as gpt.0.et, gpt.1.et"
+            raise InputError("has no rank in its name", file=file.path, key="traces", accepted=accepted)
         if rank in found:
             message = f"is of rank {rank}, and so is {found[rank].path}"
             raise InputError(message, file=file.path, key="traces", accepted="one file for each rank")

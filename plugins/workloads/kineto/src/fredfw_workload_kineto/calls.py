@@ -73,10 +73,10 @@ def call(args: Mapping[str, Any], profile: Profile) -> Call:
     """Return what a kernel with ``args`` carries out, one of which is ``NAME``; raises ``InputError``."""
     text = str(args[NAME])
     name = "".join(word for word in text.lower().strip("_").split("_") if word not in _WAYS)
-    elements = _number(args, "In msg nelems", profile), _number(args, "Out msg nelems", profile)
+    elements = _number(args, "In msg nelems"), _number(args, "Out msg nelems")
     group = str(args.get("Process Group Name", ""))
     ranks = _ranks(args, group, profile)
-    width = _width(args.get("dtype"), profile)
+    width = _width(args.get("dtype"))
     described = str(args.get("Process Group Description", ""))
     description = "" if described == "undefined" else described
     if name in _MESSAGES:
@@ -84,11 +84,11 @@ def call(args: Mapping[str, Any], profile: Profile) -> Call:
         peer = args.get(key)
         if isinstance(peer, bool) or not isinstance(peer, int) or peer < 0:
             accepted = "a trace of PyTorch 2.4 or later, which has it"
-            raise InputError(f"a {text} has no {key!r}", file=profile.path, accepted=accepted)
+            raise InputError(f"a {text} has no {key!r}", accepted=accepted)
         return Call(kind, None, float(width * max(elements)), group, description, ranks, peer)
     if name not in _PATTERNS:
         accepted = ", ".join([*_PATTERNS, *_MESSAGES])
-        raise InputError(f"the collective {text!r} is not known", file=profile.path, accepted=accepted)
+        raise InputError(f"the collective {text!r} is not known", accepted=accepted)
     pattern = _PATTERNS[name]
     # The root has all that it gathers or scatters, the others their part alone.
     own = {Pattern.GATHER: elements[0], Pattern.SCATTER: elements[1]}.get(pattern)
@@ -115,21 +115,21 @@ def _ranks(args: Mapping[str, Any], group: str, profile: Profile) -> tuple[int, 
     missing = f"the ranks of the process group {group!r} are not in the file, or are cut off"
     message = f"{missing}: {args.get('Process Group Ranks')!r} for {size} ranks"
     accepted = "all ranks in 'Process Group Ranks' or in distributedInfo.pg_config"
-    raise InputError(message, file=profile.path, accepted=accepted)
+    raise InputError(message, accepted=accepted)
 
 
-def _number(args: Mapping[str, Any], key: str, profile: Profile) -> int:
+def _number(args: Mapping[str, Any], key: str) -> int:
     value = args.get(key)
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise InputError(f"a {args[NAME]} has {key!r} of {value!r}", file=profile.path, accepted="a number of elements")
+        raise InputError(f"a {args[NAME]} has {key!r} of {value!r}", accepted="a number of elements")
     return value
 
 
-def _width(dtype: object, profile: Profile) -> int:
+def _width(dtype: object) -> int:
     name = str(dtype)
     if name in _BYTES:
         return _BYTES[name]
     if name.startswith(("Float8", "QInt8", "QUInt8")):
         return 1
     accepted = f"{', '.join(_BYTES)} or a Float8 one"
-    raise InputError(f"the dtype {dtype!r} is not known", file=profile.path, accepted=accepted)
+    raise InputError(f"the dtype {dtype!r} is not known", accepted=accepted)

@@ -90,7 +90,7 @@ def operations(profile: Profile) -> Operations:
         found.append(one)
     if len(set(devices)) > 1:
         message = f"communication runs on the GPUs {', '.join(map(str, dict.fromkeys(devices)))}"
-        raise InputError(message, file=profile.path, accepted="the trace of a process that has one GPU")
+        raise InputError(message, accepted="the trace of a process that has one GPU")
     found.sort(key=lambda one: (one.start, one.end))
     return Operations(
         profile=evolve(profile, events=()),
@@ -111,7 +111,7 @@ def only_step(whole: Operations, step: int) -> Operations:
     profile = whole.profile
     if step not in profile.steps:
         known = ", ".join(map(str, profile.steps)) or "all of the trace: no steps are marked, for want of prof.step()"
-        raise InputError(f"there is no ProfilerStep#{step}", file=profile.path, key="step", accepted=known)
+        raise InputError(f"there is no ProfilerStep#{step}", key="step", accepted=known)
     starts = [start for start, _ in profile.steps.values()]
     place = list(profile.steps).index(step)
 

@@ -38,13 +38,16 @@ def recognised(head: bytes) -> bool:
 
 def read(file: File) -> Profile:
     """Return what ``file`` says; raises ``InputError``."""
-    path = file.path
-    document = _document(file.read(), path)
+    with file.named():
+        return _profile(_document(file.read()), file.path)
+
+
+def _profile(document: object, path: str) -> Profile:
     head: Mapping[str, Any] = document if isinstance(document, Mapping) else {"traceEvents": document}
     listed = head.get("traceEvents")
     if not isinstance(listed, list):
-        raise InputError("there is no list of events", file=path, key="traceEvents", accepted=ACCEPTED)
-    events = tuple(one for one in listed if _complete(one, path))
+        raise InputError("there is no list of events", key="traceEvents", accepted=ACCEPTED)
+    events = tuple(one for one in listed if _complete(one))
     info = head.get("distributedInfo")
     info = info if isinstance(info, Mapping) else {}
     steps = {}
@@ -55,8 +58,8 @@ def read(file: File) -> Profile:
     return Profile(
         path=path,
         events=events,
-        rank=_count(info, "rank", path),
-        world=_count(info, "world_size", path),
+        rank=_count(info, "rank"),
+        world=_count(info, "world_size"),
         groups=dict(_groups(info.get("pg_config"))),
         steps=steps,
         facts=dict(_facts(head, info)),
@@ -74,20 +77,20 @@ def ranks_of(value: object) -> tuple[int, ...] | None:
     return tuple(value) or None
 
 
-def _document(text: bytes, path: str) -> object:
+def _document(text: bytes) -> object:
     try:
         # Names of kernels may hold control characters, which the profiler does not escape.
         document: object = json.loads(text, strict=False)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"is not JSON, or is cut off: {error}", file=path, accepted=ACCEPTED) from None
+        raise InputError(f"is not JSON, or is cut off: {error}", accepted=ACCEPTED) from None
     if not isinstance(document, list | Mapping):
-        raise InputError("is not an object with a list of events", file=path, accepted=ACCEPTED)
+        raise InputError("is not an object with a list of events", accepted=ACCEPTED)
     return document
 
 
-def _complete(event: object, path: str) -> bool:
+def _complete(event: object) -> bool:
     if not isinstance(event, Mapping):
-        raise InputError(f"{event!r} is not an event", file=path, key="traceEvents", accepted="objects")
+        raise InputError(f"{event!r} is not an event", key="traceEvents", accepted="objects")
     if event.get("ph") != "X" or not isinstance(event.get("cat"), str):
         return False
     for key in ("ts", "dur"):
@@ -98,16 +101,16 @@ def _complete(event: object, path: str) -> bool:
             known = False
         if not known or (key == "dur" and float(value) < 0):  # type: ignore[arg-type]  # known to be a number
             message = f"the event {event.get('name')!r} has the {key} {value!r}"
-            raise InputError(message, file=path, key="traceEvents", accepted="a number of microseconds")
+            raise InputError(message, key="traceEvents", accepted="a number of microseconds")
     return True
 
 
-def _count(info: Mapping[str, Any], key: str, path: str) -> int | None:
+def _count(info: Mapping[str, Any], key: str) -> int | None:
     value = info.get(key)
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise InputError(f"{value!r} is not a number", file=path, key=f"distributedInfo.{key}", accepted="0 or more")
+        raise InputError(f"{value!r} is not a number", key=f"distributedInfo.{key}", accepted="0 or more")
     return value
 
 

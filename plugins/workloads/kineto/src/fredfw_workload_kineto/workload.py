@@ -24,7 +24,7 @@ from fredfw import (
     limits,
     units,
 )
-from fredfw.errors import InputError
+from fredfw.errors import InputError, placed
 from fredfw_workload_kineto.calls import NAME, Call
 from fredfw_workload_kineto.chain import COMPUTE, Node, nodes
 from fredfw_workload_kineto.operations import COMMUNICATION, Operations, only_step, operations
@@ -118,8 +118,9 @@ class Kineto(TraceWorkload):
             if rank in found:
                 message, key = f"is of rank {rank}, as {found[rank].profile.path} is", "distributedInfo.rank"
                 raise InputError(message, file=profile.path, key=key, accepted="one file for each rank")
-            whole = operations(profile)
-            found[rank] = whole if self.step is None else only_step(whole, self.step)
+            with placed(file=profile.path):
+                whole = operations(profile)
+                found[rank] = whole if self.step is None else only_step(whole, self.step)
         return dict(sorted(found.items()))
 
     @cached_property
@@ -148,11 +149,11 @@ class Kineto(TraceWorkload):
 
     def _copied(self, made: Iterable[Node], rank: int, source: int) -> list[Node]:
         """Return what ``rank`` does where it does what ``source`` does."""
-        path = self._traces[source].profile.path
-        return [
-            one if one.call is None else evolve(one, call=_shifted(one.call, rank, source, self._world, path))
-            for one in made
-        ]
+        with placed(file=self._traces[source].profile.path, key="replicate"):
+            return [
+                one if one.call is None else evolve(one, call=_shifted(one.call, rank, source, self._world))
+                for one in made
+            ]
 
     def _notes(self) -> Iterable[str]:
         world, traces = self._world, self._traces
@@ -258,7 +259,7 @@ def _listed(ranks: Iterable[int]) -> str:
     return f"rank{'s' if len(shown) > 1 else ''} {few}{f' and {len(shown) - 8} more' if len(shown) > 8 else ''}"
 
 
-def _shifted(call: Call, rank: int, source: int, world: int, path: str) -> Call:
+def _shifted(call: Call, rank: int, source: int, world: int) -> Call:
     """Return what ``rank`` does where it does the same as ``source``, in a group of its own.
 
     Groups are those of a grid: ranks that are evenly spaced, and as many in each.
@@ -266,7 +267,7 @@ def _shifted(call: Call, rank: int, source: int, world: int, path: str) -> Call:
     if call.pattern is None:
         message = f"rank {rank} cannot do what rank {source} does, which sends to or receives from rank {call.peer}"
         accepted = "traces of all ranks, where there are sends and receives"
-        raise InputError(message, file=path, key="replicate", accepted=accepted)
+        raise InputError(message, accepted=accepted)
     if rank in call.ranks:
         return call
     ranks, members = sorted(call.ranks), len(call.ranks)
@@ -280,7 +281,7 @@ def _shifted(call: Call, rank: int, source: int, world: int, path: str) -> Call:
     if group(source) != ranks or not 0 <= shifted[0] <= shifted[-1] < world:
         message = f"the group {list(call.ranks)} has no like with rank {rank} in it"
         accepted = f"groups that are evenly spaced and divide the {world} ranks"
-        raise InputError(message, file=path, key="replicate", accepted=accepted)
+        raise InputError(message, accepted=accepted)
     place = dict(zip(ranks, shifted, strict=True))
     return evolve(call, ranks=tuple(place[one] for one in call.ranks))
 

@@ -40,10 +40,8 @@ def read(file: File) -> Weights:
     Raises:
         InputError: The file is damaged, has other arrays, or arrays that do not fit each other; names the array.
     """
-    try:
+    with file.named():
         return _weights(_arrays(file))
-    except InputError as error:
-        raise error.at(file=file.path) from None
 
 
 def write(path: str | Path, network: Network, inputs: Sequence[ArrayLike] = ()) -> None:
