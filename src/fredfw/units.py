@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from numbers import Real
 from typing import Any
@@ -286,6 +286,20 @@ def option(
 ) -> Any:
     """Declare a field without a unit, with its meaning for the configuration schema."""
     return attrs.field(default=default, validator=validator, converter=converter, metadata={"help": help})
+
+
+def count(default: object = attrs.NOTHING, *, minimum: int = 1, help: str = "") -> Any:  # noqa: A002  (as above)
+    """Declare a field with a whole number of at least ``minimum``; ``None`` passes."""
+    return option(default, help=help, validator=whole(minimum))
+
+
+def choice(choices: Iterable[str], default: object = attrs.NOTHING, *, help: str = "") -> Any:  # noqa: A002  (as above)
+    """Declare a field with one of ``choices``, by default the first; ``None`` passes where it is the default."""
+    accepted = tuple(choices)
+    known = one_of(*accepted)
+    if default is attrs.NOTHING:
+        default = accepted[0]
+    return option(default, help=help, validator=attrs.validators.optional(known) if default is None else known)
 
 
 def file(default: object = attrs.NOTHING, *, help: str = "") -> Any:  # noqa: A002  (as above)

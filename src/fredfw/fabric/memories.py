@@ -53,9 +53,7 @@ class MemoryTier:
     )
     bandwidth: float = bandwidth(help="of each memory, in each direction")
     latency: float = duration("0 s", help="of each transaction")
-    capacity: float | None = quantity(
-        Unit.BYTES, None, exclusive=True, optional=True, help="of each memory; default: unlimited"
-    )
+    capacity: float | None = quantity(Unit.BYTES, None, exclusive=True, help="of each memory; default: unlimited")
     discipline: str = option(
         SHARED,
         validator=one_of(SHARED, ONE_AT_A_TIME),
@@ -74,14 +72,12 @@ class MemoryTier:
         Unit.BYTES_PER_SECOND,
         None,
         exclusive=True,
-        optional=True,
         help="node, fabric: of an NPU's link to the switch above it; default: that of all memories it reaches",
     )
     switch_bandwidth: float | None = quantity(
         Unit.BYTES_PER_SECOND,
         None,
         exclusive=True,
-        optional=True,
         help="fabric, with npus: of a lower switch's link to the upper one; default: that of all NPUs below it",
     )
     in_network: bool = flag(

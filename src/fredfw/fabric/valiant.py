@@ -29,7 +29,7 @@ class ValiantRouter(Router):
 
     name: ClassVar[str] = "valiant"
 
-    seed: int = units.option(0, validator=units.whole(0), help="another one chooses other NPUs")
+    seed: int = units.count(0, minimum=0, help="another one chooses other NPUs")
 
     def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
         """See ``Router.route``; raises ``UnsupportedError`` where there is no path."""

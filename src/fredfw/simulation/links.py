@@ -17,7 +17,7 @@ from fredfw.simulation.answers import ends_with_links
 from fredfw.simulation.network import FlowNetwork
 from fredfw.simulation.rerouting import Rerouting
 from fredfw.typing import BoolArray, FloatArray, IntArray
-from fredfw.units import Unit, at_least, counted, one_of, option, quantity, render, whole
+from fredfw.units import Unit, at_least, counted, duration, one_of, option, quantity, render, whole
 
 FAIL, RESTORE, DEGRADE = ACTIONS = "fail", "restore", "degrade"
 RESTART, REROUTE = ANSWERS = "restart", "reroute"
@@ -59,15 +59,15 @@ class LinkEvent:
 
     links: str = option(help="name of a link, or a pattern of names")
     action: str = option(FAIL, help="what happens", validator=one_of(*ACTIONS))
-    at: float | None = quantity(Unit.SECONDS, None, optional=True, help="when")
+    at: float | None = duration(None, help="when")
     factor: float | None = option(None, help="share of the bandwidth that is left", validator=at_least(1e-6, at_most=1))
-    mtbf: float | None = quantity(Unit.SECONDS, None, exclusive=True, optional=True, help="mean time between failures")
-    mttr: float | None = quantity(Unit.SECONDS, None, exclusive=True, optional=True, help="mean time to repair")
+    mtbf: float | None = quantity(Unit.SECONDS, None, exclusive=True, help="mean time between failures")
+    mttr: float | None = quantity(Unit.SECONDS, None, exclusive=True, help="mean time to repair")
     seed: int = option(0, help="of random times", validator=whole(0))
     then: str | None = option(None, help="what a failure does", validator=validators.optional(one_of(*ANSWERS)))
-    detection: float | None = quantity(Unit.SECONDS, None, optional=True, help="from the failure to the job's end")
-    restart: float | None = quantity(Unit.SECONDS, None, optional=True, help="until the job computes again")
-    lost_work: float | None = quantity(Unit.SECONDS, None, optional=True, help="since the checkpoint, done again")
+    detection: float | None = duration(None, help="from the failure to the job's end")
+    restart: float | None = duration(None, help="until the job computes again")
+    lost_work: float | None = duration(None, help="since the checkpoint, done again")
 
     def __attrs_post_init__(self) -> None:
         if self.then is not None and self.action != FAIL:

@@ -50,12 +50,8 @@ class Npu:
     expanded_memory: float = quantity(
         Unit.BYTES, 0.0, help="capacity of a second memory, such as one on CXL; needs expanded_memory_bandwidth"
     )
-    expanded_memory_bandwidth: float | None = quantity(
-        Unit.BYTES_PER_SECOND,
-        None,
-        exclusive=True,
-        optional=True,
-        help="bandwidth of the second memory; needs expanded_memory",
+    expanded_memory_bandwidth: float | None = bandwidth(
+        None, help="bandwidth of the second memory; needs expanded_memory"
     )
 
     def __attrs_post_init__(self) -> None:

@@ -53,8 +53,8 @@ class RandomSampler(Sampler):
 
     name: ClassVar[str] = "random"
 
-    trials: int = units.option(100, validator=units.whole(1), help="points to run")
-    seed: int = units.option(0, validator=units.whole(0), help="of the random numbers: the same seed, the same points")
+    trials: int = units.count(100, help="points to run")
+    seed: int = units.count(0, minimum=0, help="of the random numbers: the same seed, the same points")
 
     def start(self, space: SearchSpace) -> Search:
         """See ``Sampler.start``."""
@@ -78,11 +78,9 @@ class HalvingSampler(Sampler):
     eta: float = units.option(
         4.0, validator=_more_than_one, help="one in so many of the points of a rung goes on to the next one"
     )
-    trials: int | None = units.option(
-        None, validator=units.whole(1), help="points at the first rung, drawn at random; default: all of the space"
-    )
-    least: int = units.option(1, validator=units.whole(1), help="points at the last rung, at least")
-    seed: int = units.option(0, validator=units.whole(0), help="of the random numbers: the same seed, the same points")
+    trials: int | None = units.count(None, help="points at the first rung, drawn at random; default: all of the space")
+    least: int = units.count(1, help="points at the last rung, at least")
+    seed: int = units.count(0, minimum=0, help="of the random numbers: the same seed, the same points")
 
     def __attrs_post_init__(self) -> None:
         if not self.rungs or len(set(self.rungs)) < len(self.rungs):

@@ -36,8 +36,8 @@ class Forest(CollectiveAlgorithm):
     )
     reads_links: ClassVar[bool] = True
 
-    pieces: int = units.option(
-        0, validator=units.whole(0), help="pieces of each tree's share; 0: as many as are fastest, by latency and size"
+    pieces: int = units.count(
+        0, minimum=0, help="pieces of each tree's share; 0: as many as are fastest, by latency and size"
     )
 
     def undivided(self) -> CollectiveAlgorithm:

@@ -26,7 +26,7 @@ class HRing(CollectiveAlgorithm):
     patterns: ClassVar[frozenset[Pattern]] = frozenset({Pattern.ALL_REDUCE, Pattern.REDUCE_SCATTER, Pattern.ALL_GATHER})
     proportional: ClassVar[bool] = True
 
-    m: int = units.option(4, validator=units.whole(1), help="ranks of a group; the group's size must be a multiple")
+    m: int = units.count(4, help="ranks of a group; the group's size must be a multiple")
 
     @classmethod
     def variants(cls, pattern: Pattern) -> Sequence[CollectiveAlgorithm]:

@@ -64,20 +64,16 @@ class Hierarchical(CollectiveAlgorithm):
     patterns: ClassVar[frozenset[Pattern]] = frozenset({Pattern.ALL_REDUCE, Pattern.REDUCE_SCATTER, Pattern.ALL_GATHER})
     proportional: ClassVar[bool] = True
 
-    chunks: int = units.option(
-        1,
-        validator=units.whole(1),
-        help="pieces of the data that follow each other in a pipeline, where the group has two or more levels",
+    chunks: int = units.count(
+        1, help="pieces of the data that follow each other in a pipeline, where the group has two or more levels"
     )
-    orders: str = units.option(
-        "forward",
-        validator=units.one_of("forward", "reverse", "opposite", "all"),
+    orders: str = units.choice(
+        ("forward", "reverse", "opposite", "all"),
         help="order of the levels in a reduce-scatter: innermost first, outermost first, one part each at once, or a "
         "part in every order that there is",
     )
-    shares: str = units.option(
-        "balanced",
-        validator=units.one_of("balanced", "equal"),
+    shares: str = units.choice(
+        ("balanced", "equal"),
         help="share of each of several parts: so that all levels finish together as far as they can, or the same",
     )
     steps: str | tuple[str, ...] = units.option(
@@ -87,14 +83,12 @@ class Hierarchical(CollectiveAlgorithm):
         help="step algorithm of every level, or a list from the innermost one on, of which the last is for all further "
         "levels; by-kind: the one that fits the kind of a level",
     )
-    policy: str = units.option(
-        "fifo",
-        validator=units.one_of("fifo", "smallest-first"),
+    policy: str = units.choice(
+        ("fifo", "smallest-first"),
         help="what a level takes next of what is ready: what was ready first, or what has the fewest bytes",
     )
-    release: str = units.option(
-        "delivered",
-        validator=units.one_of("delivered", "drained"),
+    release: str = units.choice(
+        ("delivered", "drained"),
         help="when a level takes it: when the bytes of the one before have arrived, or already when they have left",
     )
 

@@ -125,9 +125,7 @@ class MscclExporter(Exporter):
     takes: ClassVar[tuple[str, ...]] = ("collective",)
     suffixes: ClassVar[tuple[str, ...]] = (".xml",)
 
-    protocol: str = units.option(
-        "Simple", validator=units.one_of(*PROTOCOLS), help="protocol that MSCCL is to use: " + ", ".join(PROTOCOLS)
-    )
+    protocol: str = units.choice(PROTOCOLS, "Simple", help="protocol that MSCCL is to use: " + ", ".join(PROTOCOLS))
 
     def export(self, result: CollectiveResult) -> str:
         """See ``Exporter.export``.

@@ -35,9 +35,8 @@ class RecursiveHalvingDoubling(CollectiveAlgorithm):
     patterns: ClassVar[frozenset[Pattern]] = frozenset({Pattern.ALL_REDUCE, Pattern.REDUCE_SCATTER, Pattern.ALL_GATHER})
     proportional: ClassVar[bool] = True
 
-    method: str = units.option(
-        "halving-doubling",
-        validator=units.one_of("halving-doubling", "doubling"),
+    method: str = units.choice(
+        ("halving-doubling", "doubling"),
         help="of an all-reduce: halving-doubling moves the fewest bytes, doubling takes the fewest steps",
     )
 

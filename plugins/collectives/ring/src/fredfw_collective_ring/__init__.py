@@ -49,9 +49,7 @@ class Ring(CollectiveAlgorithm):
     patterns: ClassVar[frozenset[Pattern]] = frozenset(Pattern) - {Pattern.POINT_TO_POINT}
     proportional: ClassVar[bool] = True
 
-    chunks: int = units.option(
-        16, validator=units.whole(1), help="pieces of a broadcast or reduce that follow each other along the chain"
-    )
+    chunks: int = units.count(16, help="pieces of a broadcast or reduce that follow each other along the chain")
     rotated: bool = units.flag(
         False,
         help="whether an all-reduce, reduce-scatter or all-gather has a ring for each position in a node, "

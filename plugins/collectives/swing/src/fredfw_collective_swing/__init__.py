@@ -36,9 +36,8 @@ class Swing(CollectiveAlgorithm):
     patterns: ClassVar[frozenset[Pattern]] = frozenset({Pattern.ALL_REDUCE, Pattern.REDUCE_SCATTER, Pattern.ALL_GATHER})
     proportional: ClassVar[bool] = True
 
-    method: str = units.option(
-        "bandwidth",
-        validator=units.one_of("bandwidth", "latency"),
+    method: str = units.choice(
+        ("bandwidth", "latency"),
         help="of an all-reduce: bandwidth moves the fewest bytes, latency takes the fewest steps",
     )
 

@@ -36,12 +36,10 @@ class Tacos(CollectiveAlgorithm):
     patterns: ClassVar[frozenset[Pattern]] = frozenset({Pattern.ALL_REDUCE, Pattern.REDUCE_SCATTER, Pattern.ALL_GATHER})
     reads_links: ClassVar[bool] = True
 
-    chunks: int = units.option(1, validator=units.whole(1), help="chunks of each rank's block")
-    seeds: int = units.option(20, validator=units.whole(1), help="syntheses of which the best is taken")
-    effort: str = units.option(
-        "any",
-        validator=units.one_of("any", "small"),
-        help="small: only for groups for which a tenth of a second is enough; auto tries no others",
+    chunks: int = units.count(1, help="chunks of each rank's block")
+    seeds: int = units.count(20, help="syntheses of which the best is taken")
+    effort: str = units.choice(
+        ("any", "small"), help="small: only for groups for which a tenth of a second is enough; auto tries no others"
     )
 
     @classmethod

@@ -35,10 +35,10 @@ class Themis(CollectiveAlgorithm):
     name: ClassVar[str] = "themis"
     patterns: ClassVar[frozenset[Pattern]] = frozenset({Pattern.ALL_REDUCE, Pattern.REDUCE_SCATTER, Pattern.ALL_GATHER})
 
-    chunks: int = units.option(64, validator=units.whole(1), help="chunks of equal size that the data is divided into")
-    policy: str = units.option(
+    chunks: int = units.count(64, help="chunks of equal size that the data is divided into")
+    policy: str = units.choice(
+        ("fifo", "smallest-first"),
         "smallest-first",
-        validator=units.one_of("fifo", "smallest-first"),
         help="what a level takes next of the stages that are ready: the one that was ready first, or the smallest",
     )
 

@@ -44,14 +44,11 @@ class TorusRing(CollectiveAlgorithm):
     patterns: ClassVar[frozenset[Pattern]] = frozenset({Pattern.ALL_REDUCE, Pattern.REDUCE_SCATTER, Pattern.ALL_GATHER})
     proportional: ClassVar[bool] = True
 
-    chunks: int = units.option(
-        1,
-        validator=units.whole(1),
-        help="pieces of each part that follow each other in a pipeline, where the group has two or more levels",
+    chunks: int = units.count(
+        1, help="pieces of each part that follow each other in a pipeline, where the group has two or more levels"
     )
-    shares: str = units.option(
-        "balanced",
-        validator=units.one_of("balanced", "equal"),
+    shares: str = units.choice(
+        ("balanced", "equal"),
         help="of the dimensions to start along: so that the busiest link carries its bytes soonest, or all alike",
     )
 

@@ -35,15 +35,12 @@ class Tree(CollectiveAlgorithm):
     patterns: ClassVar[frozenset[Pattern]] = frozenset({Pattern.ALL_REDUCE, Pattern.REDUCE, Pattern.BROADCAST})
     proportional: ClassVar[bool] = True
 
-    shape: str = units.option(
-        "binomial",
-        validator=units.one_of("binomial", "binary", "double-binary", "nodes"),
+    shape: str = units.choice(
+        ("binomial", "binary", "double-binary", "nodes"),
         help="binomial: fewest steps; binary: a pipeline; double-binary: a pipeline that uses all bandwidth; nodes: "
         "that of nodes, with chains in them",
     )
-    chunks: int = units.option(
-        16, validator=units.whole(1), help="pieces that follow each other through each binary tree"
-    )
+    chunks: int = units.count(16, help="pieces that follow each other through each binary tree")
 
     @classmethod
     def variants(cls, pattern: Pattern) -> Sequence[CollectiveAlgorithm]:

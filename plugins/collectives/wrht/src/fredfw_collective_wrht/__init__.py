@@ -33,10 +33,8 @@ class Wrht(CollectiveAlgorithm):
     patterns: ClassVar[frozenset[Pattern]] = frozenset({Pattern.ALL_REDUCE})
     proportional: ClassVar[bool] = True
 
-    m: int | None = units.option(
-        None,
-        validator=units.whole(2),
-        help="members of a group; default: 2 x wavelengths + 1, the most that one step can serve",
+    m: int | None = units.count(
+        None, minimum=2, help="members of a group; default: 2 x wavelengths + 1, the most that one step can serve"
     )
     all_to_all: bool = units.flag(
         True, help="whether the last ones exchange all-to-all as soon as the wavelengths suffice for it"

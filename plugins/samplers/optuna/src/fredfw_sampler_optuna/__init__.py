@@ -25,16 +25,13 @@ class OptunaSampler(Sampler):
 
     name: ClassVar[str] = "optuna"
 
-    trials: int = units.option(100, validator=units.whole(1), help="points to run")
-    seed: int = units.option(0, validator=units.whole(0), help="of the random numbers: the same seed, the same points")
-    algorithm: str = units.option(
-        "tpe",
-        validator=units.one_of("tpe", "nsgaii", "random"),
+    trials: int = units.count(100, help="points to run")
+    seed: int = units.count(0, minimum=0, help="of the random numbers: the same seed, the same points")
+    algorithm: str = units.choice(
+        ("tpe", "nsgaii", "random"),
         help="tpe: tree-structured Parzen estimator; nsgaii: evolution, for several objectives; random",
     )
-    batch: int = units.option(
-        4, validator=units.whole(1), help="points that are asked for before their results are told"
-    )
+    batch: int = units.count(4, help="points that are asked for before their results are told")
 
     def start(self, space: SearchSpace) -> Search:
         """See ``Sampler.start``."""

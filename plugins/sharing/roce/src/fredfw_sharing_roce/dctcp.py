@@ -27,12 +27,8 @@ class Dctcp(Marking):
 
     packet: float = units.size(1500, help="size of a packet")
     g: float = units.option(1 / 16, validator=units.at_least(units.LEAST, at_most=1), help="gain of alpha")
-    increase: float | None = units.quantity(
-        units.Unit.BYTES_PER_SECOND,
-        None,
-        exclusive=True,
-        optional=True,
-        help="what a round trip adds to the rate; default: a packet to the window",
+    increase: float | None = units.bandwidth(
+        None, help="what a round trip adds to the rate; default: a packet to the window"
     )
 
     def born(self, rate: FloatArray, rtt: FloatArray) -> State:

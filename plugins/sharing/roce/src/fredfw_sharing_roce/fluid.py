@@ -153,7 +153,6 @@ class Fluid(StatefulSharing):
         units.Unit.SECONDS,
         None,
         exclusive=True,
-        optional=True,
         help="time until a sender hears of a queue; default: twice the latency of its way",
     )
     start: tuple[float, ...] | None = units.option(

@@ -33,16 +33,14 @@ class Marking(Fluid):
 
     published: ClassVar[tuple[float, float, float]]  # kmin, kmax and pmax
 
-    thresholds: str = units.option(
-        _GIVEN,
-        validator=units.one_of(_GIVEN, _BY_RATE),
-        help="where kmin, kmax and pmax come from: fields, or the rate of each link",
+    thresholds: str = units.choice(
+        (_GIVEN, _BY_RATE), help="where kmin, kmax and pmax come from: fields, or the rate of each link"
     )
     kmin: float | None = units.quantity(
-        units.Unit.BYTES, None, optional=True, help="queue at which a link begins to mark packets; default: published"
+        units.Unit.BYTES, None, help="queue at which a link begins to mark packets; default: published"
     )
     kmax: float | None = units.quantity(
-        units.Unit.BYTES, None, optional=True, help="queue above which a link marks all packets; default: published"
+        units.Unit.BYTES, None, help="queue above which a link marks all packets; default: published"
     )
     pmax: float | None = units.option(None, help="share marked at kmax; default: published")
 

@@ -26,7 +26,7 @@ class Timely(Fluid):
 
     name: ClassVar[str] = "timely"
 
-    variant: str = units.option("patched", validator=units.one_of(*_PUBLISHED), help="which")
+    variant: str = units.choice(_PUBLISHED, "patched", help="which")
     low: float = units.quantity(
         units.Unit.SECONDS, 50e-6, exclusive=True, help="T_low: delay below which rates only increase"
     )
@@ -43,12 +43,8 @@ class Timely(Fluid):
     interval: float = units.quantity(
         units.Unit.SECONDS, 20e-6, exclusive=True, help="D_min: least time between updates, and unit of the gradient"
     )
-    segment: float | None = units.quantity(
-        units.Unit.BYTES,
-        None,
-        exclusive=True,
-        optional=True,
-        help="bytes between updates; default: 64 KB, or 16 KB of the patched variant",
+    segment: float | None = units.size(
+        None, help="bytes between updates; default: 64 KB, or 16 KB of the patched variant"
     )
     packet: float = units.size(1000, help="size of a packet")
     least: float = units.bandwidth("10 Mb/s", help="rate below which no flow goes")

@@ -77,14 +77,12 @@ class Cluster(Topology):
     preset: str = units.option(
         "dgx-h100", validator=presets.Known(), help="name of the machine that other fields have their values from"
     )
-    nodes: int = units.option(16, validator=units.whole(1), help="number of nodes")
+    nodes: int = units.count(16, help="number of nodes")
     node: Topology | None = units.option(  # noqa: RUF009  (declares a field, as those below do)
         None, help="the inside of a node; default: the preset's"
     )
-    nics: int | None = units.option(
-        None,
-        validator=units.whole(1),
-        help="NICs of a node; default: the preset's, or one for each NPU where the node is given",
+    nics: int | None = units.count(
+        None, help="NICs of a node; default: the preset's, or one for each NPU where the node is given"
     )
     nic: float | None = units.bandwidth(
         None, help="bandwidth of a NIC and of each link between switches, per direction; default: the preset's"
@@ -94,13 +92,12 @@ class Cluster(Topology):
         None, help="bandwidth of a PCIe switch (or CPU) between NPUs and NICs, per direction; default: there is none"
     )
     pcie_latency: float = units.duration(0.0, help="latency from an NPU through that switch to a NIC, each way")
-    pcie_npus: int = units.option(1, validator=units.whole(1), help="NPUs that share such a switch and its bandwidth")
+    pcie_npus: int = units.count(1, help="NPUs that share such a switch and its bandwidth")
     network: Kind | None = units.option(  # noqa: RUF009  (as above)
         None, validator=validators.optional(units.one_of(*KINDS)), help="how NICs are connected; default: the preset's"
     )
-    rails: int | None = units.option(
+    rails: int | None = units.count(
         None,
-        validator=units.whole(1),
         help="groups of NICs with leaves of their own; default: the preset's, or one for each NIC of a node; in a "
         "fat-tree as few as the leaves allow",
     )
@@ -113,17 +110,14 @@ class Cluster(Topology):
         False,
         help="whether switches between nodes combine and copy streams, as SHARP does; with nccl, on InfiniBand alone",
     )
-    radix: int | None = units.option(
-        None, validator=units.whole(2), help="number of ports of a switch; default: the preset's"
-    )
+    radix: int | None = units.count(None, minimum=2, help="number of ports of a switch; default: the preset's")
     oversubscription: float = units.option(
         1.0, validator=units.at_least(1), help="of the leaves: bandwidth to their NICs, divided by bandwidth to spines"
     )
     link_latency: float = units.duration("500 ns", help="latency of a link between switches, including a switch")
     link_energy: float = units.energy(0.0, help="energy per byte and link outside of the nodes")
-    routing: str = units.option(
-        "spray",
-        validator=units.one_of("spray", "ecmp"),
+    routing: str = units.choice(
+        ("spray", "ecmp"),
         help="ecmp: a hash chooses one shortest path for each pair of NICs; spray: packets use all of them evenly",
     )
 

@@ -32,17 +32,11 @@ class DragonflyPlus(Topology):
     name: ClassVar[str] = "dragonfly-plus"
     scopes: ClassVar[tuple[str, ...]] = ("inter-pod",)
 
-    npus_per_leaf: int = units.option(4, validator=units.whole(1), help="NPUs of a leaf")
-    leaves: int = units.option(4, validator=units.whole(1), help="leaves of a group")
-    spines: int = units.option(
-        4, validator=units.whole(0), help="spines of a group; 0: leaves are joined to each other"
-    )
-    cables: int = units.option(
-        2, validator=units.whole(1), help="to other groups, per spine (per leaf where there are no spines)"
-    )
-    groups: int | None = units.option(
-        None, validator=units.whole(1), help="how many; default: as many as can all be joined"
-    )
+    npus_per_leaf: int = units.count(4, help="NPUs of a leaf")
+    leaves: int = units.count(4, help="leaves of a group")
+    spines: int = units.count(4, minimum=0, help="spines of a group; 0: leaves are joined to each other")
+    cables: int = units.count(2, help="to other groups, per spine (per leaf where there are no spines)")
+    groups: int | None = units.count(None, help="how many; default: as many as can all be joined")
     terminal_bandwidth: float = units.bandwidth("200 Gbps", help="of the link between an NPU and its leaf, each way")
     local_bandwidth: float = units.bandwidth("200 Gbps", help="of each link inside a group, each way")
     global_bandwidth: float = units.bandwidth("200 Gbps", help="of each cable between groups, each way")

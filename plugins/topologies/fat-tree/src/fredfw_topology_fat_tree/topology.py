@@ -44,13 +44,11 @@ class FatTree(Topology):
     name: ClassVar[str] = "fat-tree"
     scopes: ClassVar[tuple[str, ...]] = ("inter-pod",)
 
-    npus: int | None = units.option(
-        None,
-        validator=units.whole(1),
-        help=f"number of NPUs; default: as many as fit, but not more than {DEFAULT_NPUS}",
+    npus: int | None = units.count(
+        None, help=f"number of NPUs; default: as many as fit, but not more than {DEFAULT_NPUS}"
     )
-    radix: int = units.option(32, validator=units.whole(2), help="number of ports of a switch")
-    levels: int = units.option(3, validator=units.whole(2), help="number of levels of switches")
+    radix: int = units.count(32, minimum=2, help="number of ports of a switch")
+    levels: int = units.count(3, minimum=2, help="number of levels of switches")
     oversubscription: float = units.option(
         1.0,
         validator=units.at_least(1),
@@ -59,9 +57,9 @@ class FatTree(Topology):
     link_bandwidth: float = units.bandwidth("40 Gbps", help="bandwidth of each link, per direction")
     link_latency: float = units.duration("500 ns", help="latency of each link, including the switch or NPU at its end")
     link_energy: float = units.energy(0.0, help="energy per byte and link")
-    routing: str = units.option(
+    routing: str = units.choice(
+        ROUTERS,
         "spray",
-        validator=units.one_of(*ROUTERS),
         help="ecmp: a hash chooses one shortest path for each pair of NPUs; spray: packets use all of them evenly",
     )
 

@@ -31,8 +31,8 @@ class RoutablePlacement(Placement):
 
     name: ClassVar[str] = "routable"
 
-    exchanges: int = units.option(500, validator=units.whole(0), help="exchanges of two NPUs to try")
-    seed: int = units.option(0, validator=units.whole(0), help="seed of their order")
+    exchanges: int = units.count(500, minimum=0, help="exchanges of two NPUs to try")
+    seed: int = units.count(0, minimum=0, help="seed of their order")
 
     def order(self, fabric: Fabric, mesh: DeviceMesh) -> IntArray:
         """See ``Placement.order``; raises ``UnsupportedError`` where no such placement was found."""

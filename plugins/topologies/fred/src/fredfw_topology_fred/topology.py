@@ -61,7 +61,7 @@ class Fred(Topology):
     name: ClassVar[str] = "fred"
     scopes: ClassVar[tuple[str, ...]] = ("inter-chiplet",)
 
-    variant: str = units.option("D", validator=units.one_of(*VARIANTS), help="the paper's configuration, A to D")
+    variant: str = units.choice(VARIANTS, "D", help="the paper's configuration, A to D")
     arity: tuple[int, ...] = units.sizes((4, 5), help="NPUs per L1 switch, L1 switches per L2 switch, and so on")
     bandwidths: tuple[float, ...] | None = units.bandwidths(
         None, help="bandwidths of the links from an NPU, from an L1 switch, and so on, each way; default: the variant's"
@@ -71,17 +71,11 @@ class Fred(Topology):
         "20 ns", help="latency of each link between an NPU and a switch or two switches"
     )
     link_energy: float = units.energy("0.063 pJ/bit", help="energy per byte and link")
-    io_controllers: int = units.option(
-        18, validator=units.whole(0), help="number of I/O controllers, spread over the L1 switches"
-    )
+    io_controllers: int = units.count(18, minimum=0, help="number of I/O controllers, spread over the L1 switches")
     io_bandwidth: float = units.bandwidth("128 GB/s", help="bandwidth of each controller, in and out")
     io_latency: float = units.duration("20 ns", help="latency of the link between a controller and its L1 switch")
-    middle_switches: int = units.option(
-        3, validator=units.whole(2), help="middle switches m of every switch, a FRED_m(P)"
-    )
-    on_conflict: str = units.option(
-        "block", validator=units.one_of(*POLICIES), help="what is done where a switch cannot route streams together"
-    )
+    middle_switches: int = units.count(3, minimum=2, help="middle switches m of every switch, a FRED_m(P)")
+    on_conflict: str = units.choice(POLICIES, "block", help="what is done where a switch cannot route streams together")
 
     def __attrs_post_init__(self) -> None:
         """Refuse trees that are too deep, and bandwidths that are not one for each level."""

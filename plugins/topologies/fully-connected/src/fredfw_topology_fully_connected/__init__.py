@@ -24,7 +24,7 @@ class FullyConnected(Topology):
     name: ClassVar[str] = "fully-connected"
     scopes: ClassVar[tuple[str, ...]] = ("inter-package",)
 
-    npus: int = units.option(5, validator=units.whole(1), help="number of NPUs")
+    npus: int = units.count(5, help="number of NPUs")
     link_bandwidth: float = units.bandwidth("750 GB/s", help="bandwidth of the link from one NPU to another")
     link_latency: float = units.duration("20 ns", help="latency of a link")
     link_energy: float = units.energy("0.063 pJ/bit", help="energy per byte and link")

@@ -23,8 +23,8 @@ class Mesh2D(Topology):
     name: ClassVar[str] = "mesh2d"
     scopes: ClassVar[tuple[str, ...]] = ("inter-chiplet",)
 
-    rows: int = units.option(5, validator=units.whole(1), help="NPUs in a column")
-    columns: int = units.option(4, validator=units.whole(1), help="NPUs in a row")
+    rows: int = units.count(5, help="NPUs in a column")
+    columns: int = units.count(4, help="NPUs in a row")
     link_bandwidth: float = units.bandwidth("750 GB/s", help="bandwidth of each directed link between neighbours")
     link_latency: float = units.duration("20 ns", help="latency of a link between neighbours")
     link_energy: float = units.energy("0.063 pJ/bit", help="energy per byte and link between neighbours")

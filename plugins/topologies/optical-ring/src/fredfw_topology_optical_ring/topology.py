@@ -29,14 +29,13 @@ class OpticalRing(Topology):
 
     name: ClassVar[str] = "optical-ring"
 
-    npus: int = units.option(64, validator=units.whole(2), help="NPUs on the ring")
-    waveguides: int = units.option(1, validator=units.whole(1), help="waveguides in each direction")
-    wavelengths: int = units.option(64, validator=units.whole(1), help="wavelengths of each waveguide")
+    npus: int = units.count(64, minimum=2, help="NPUs on the ring")
+    waveguides: int = units.count(1, help="waveguides in each direction")
+    wavelengths: int = units.count(64, help="wavelengths of each waveguide")
     line_rate: float = units.bandwidth("40 Gbps", help="line rate of each wavelength")
     reconfiguration: float = units.duration("25 us", help="time to set up the circuits of a step")
-    pay: str = units.option(
-        "every-step",
-        validator=units.one_of("every-step", "on-change"),
+    pay: str = units.choice(
+        ("every-step", "on-change"),
         help="when a reconfiguration is paid: at each step, as published, or only if its circuits are not still set up",
     )
     hop_latency: float = units.duration(
@@ -49,10 +48,8 @@ class OpticalRing(Topology):
         False,
         help="whether a step's circuits get several wavelengths each where there are more than needed; published: one",
     )
-    shortage: str = units.option(
-        "split",
-        validator=units.one_of("split", "refuse"),
-        help="what is done with a step that needs more wavelengths than there are",
+    shortage: str = units.choice(
+        ("split", "refuse"), help="what is done with a step that needs more wavelengths than there are"
     )
     laser_power: float | None = units.option(
         None, validator=units.at_least(_DARK), help="dBm; it and receiver_sensitivity bound the arcs, if given"

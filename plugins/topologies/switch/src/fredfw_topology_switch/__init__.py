@@ -57,7 +57,7 @@ class Switch(Topology):
     name: ClassVar[str] = "switch"
     scopes: ClassVar[tuple[str, ...]] = ("inter-package",)
 
-    npus: int = units.option(20, validator=units.whole(1), help="NPUs around the switch")
+    npus: int = units.count(20, help="NPUs around the switch")
     link_bandwidth: float = units.bandwidth("3 TB/s", help="bandwidth of the link of an NPU, per direction")
     link_latency: float = units.duration("20 ns", help="latency of a link; a path between NPUs has two")
     link_energy: float = units.energy("0.063 pJ/bit", help="energy per byte and link")

@@ -39,20 +39,8 @@ class AlphaBeta(Transport):
         validator=units.at_least(units.LEAST, at_most=1),
         help="payload for each byte on a link, as a share of 1; by tier",
     )
-    cap: float | None = units.quantity(
-        units.Unit.BYTES_PER_SECOND,
-        None,
-        exclusive=True,
-        optional=True,
-        help="rate that no flow exceeds; default: none",
-    )
-    reduction: float | None = units.quantity(
-        units.Unit.BYTES_PER_SECOND,
-        None,
-        exclusive=True,
-        optional=True,
-        help="rate at which an NPU reduces what it receives; default: any",
-    )
+    cap: float | None = units.bandwidth(None, help="rate that no flow exceeds; default: none")
+    reduction: float | None = units.bandwidth(None, help="rate at which an NPU reduces what it receives; default: any")
 
     def __attrs_post_init__(self) -> None:
         """Refuse a list without values; raises ``InputError``."""

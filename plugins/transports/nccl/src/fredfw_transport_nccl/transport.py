@@ -49,15 +49,13 @@ class Nccl(Transport):
 
     name: ClassVar[str] = "nccl"
 
-    family: str | None = units.option(
+    family: str | None = units.choice(
+        families(),
         None,
-        validator=validators.optional(units.one_of(*families())),
         help="GPUs whose constants are used; default: those whose NVLinks are nearest to the links of the fabric, "
         "with a note where they are others",
     )
-    network: str = units.option(
-        "infiniband", validator=units.one_of(*networks()), help="what connects nodes, whose constants are used"
-    )
+    network: str = units.choice(networks(), "infiniband", help="what connects nodes, whose constants are used")
     constants: File | None = units.file(
         None, help="fitted constants, written by fredfw nccl fit; default: those of the package"
     )

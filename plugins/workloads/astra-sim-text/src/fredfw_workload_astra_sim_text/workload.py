@@ -29,13 +29,11 @@ class AstraSimText(Workload):
     name: ClassVar[str] = "astra-sim-text"
 
     file: File = units.file(help="the text: a keyword of parallelism, the number of layers, a line for each")
-    passes: int = units.option(1, validator=units.whole(1), help="iterations, one after the other")
+    passes: int = units.count(1, help="iterations, one after the other")
     time_unit: float = units.duration("1 ns", help="unit of the times in the file")
-    ranks: int | None = units.option(
-        None, validator=units.whole(1), help="ranks; default: all_gpus of the file, or as many as there are NPUs"
-    )
-    model_group: int | None = units.option(
-        None, validator=units.whole(1), help="ranks that split a layer; default: model_parallel_NPU_group of the file"
+    ranks: int | None = units.count(None, help="ranks; default: all_gpus of the file, or as many as there are NPUs")
+    model_group: int | None = units.count(
+        None, help="ranks that split a layer; default: model_parallel_NPU_group of the file"
     )
 
     def mesh(self, system: System) -> DeviceMesh:

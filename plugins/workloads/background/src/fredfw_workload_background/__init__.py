@@ -37,22 +37,18 @@ class Background(Workload):
 
     name: ClassVar[str] = "background"
 
-    bandwidth: float | None = units.quantity(
-        units.Unit.BYTES_PER_SECOND,
-        None,
-        exclusive=True,
-        optional=True,
-        help="that the load is a share of, at most what an NPU can send; default: what it can send",
+    bandwidth: float | None = units.bandwidth(
+        None, help="that the load is a share of, at most what an NPU can send; default: what it can send"
     )
     load: float = units.option(
         0.3, validator=units.at_least(0, at_most=1), help="bytes that each rank offers, as a share of bandwidth"
     )
     duration: float = units.duration("1 ms", help="time in which messages are offered")
     size: float = units.size("1 MB", help="mean size of a message")
-    sizes: str = units.option("fixed", validator=units.one_of("fixed", "exponential"), help="distribution of the sizes")
-    pairs: str = units.option("random", validator=units.one_of("random", "permutation"), help="who sends to whom")
-    seed: int = units.option(0, validator=units.whole(0), help="equal seeds give equal messages")
-    ranks: int | None = units.option(None, validator=units.whole(2), help="ranks; default: one for each NPU")
+    sizes: str = units.choice(("fixed", "exponential"), help="distribution of the sizes")
+    pairs: str = units.choice(("random", "permutation"), help="who sends to whom")
+    seed: int = units.count(0, minimum=0, help="equal seeds give equal messages")
+    ranks: int | None = units.count(None, minimum=2, help="ranks; default: one for each NPU")
 
     def mesh(self, system: System) -> DeviceMesh:
         """Return the ranks along one axis.

@@ -45,9 +45,8 @@ class Chakra(TraceWorkload):
 
     traces: Files = units.files(help="one file for each rank, with the rank in its name: gpt.0.et, gpt.1.et")
     comm_groups: File | None = units.file(None, help='communicators, {"1": [0, 1], ...}')
-    mode: str = units.option(
-        "replay",
-        validator=units.one_of("replay", "roofline"),
+    mode: str = units.choice(
+        ("replay", "roofline"),
         help="replay: computations take the duration in the trace; roofline: the NPU decides by FLOPs and bytes",
     )
     control_dependencies: bool = units.flag(

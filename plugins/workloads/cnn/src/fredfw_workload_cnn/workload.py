@@ -41,15 +41,11 @@ class Cnn(Workload):
 
     name: ClassVar[str] = "cnn"
 
-    model: str = units.option("resnet-152", validator=units.one_of(*NETWORKS), help="network to train")
-    dp: int | None = units.option(None, validator=units.whole(1), help="data-parallel workers; default: all NPUs")
-    global_batch: int | None = units.option(
-        None, validator=units.whole(1), help="samples of an iteration, over all workers; DP divides it"
-    )
-    minibatch: int | None = units.option(
-        None,
-        validator=units.whole(1),
-        help=f"samples of an iteration per worker, instead of global_batch; default without it: {_MINIBATCH}",
+    model: str = units.choice(NETWORKS, "resnet-152", help="network to train")
+    dp: int | None = units.count(None, help="data-parallel workers; default: all NPUs")
+    global_batch: int | None = units.count(None, help="samples of an iteration, over all workers; DP divides it")
+    minibatch: int | None = units.count(
+        None, help=f"samples of an iteration per worker, instead of global_batch; default without it: {_MINIBATCH}"
     )
     overlap_dp: bool = units.flag(
         False, help="all-reduce gradients in buckets during the backward pass, not all at once behind it"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import attrs
 from attrs import frozen
@@ -17,10 +17,6 @@ _MINIBATCH = 512
 _PRESET = "default: the preset's"
 
 
-def _count(meaning: str, default: int | None = None) -> Any:
-    return units.option(default, validator=units.whole(1), help=meaning)
-
-
 @frozen
 class Dlrm(Workload):
     """Training of a recommendation model: data-parallel MLPs, model-parallel embedding tables.
@@ -32,26 +28,28 @@ class Dlrm(Workload):
 
     name: ClassVar[str] = "dlrm"
 
-    model: str = units.option("mlperf", validator=units.one_of(*PRESETS), help="preset of the shape")
-    tables: int | None = _count(f"embedding tables; {_PRESET}")
-    embedding_dim: int | None = _count(f"numbers in a row; {_PRESET}")
+    model: str = units.choice(PRESETS, "mlperf", help="preset of the shape")
+    tables: int | None = units.count(None, help=f"embedding tables; {_PRESET}")
+    embedding_dim: int | None = units.count(None, help=f"numbers in a row; {_PRESET}")
     rows: tuple[int, ...] | None = units.sizes(None, help=f"rows of each table, or one number for all; {_PRESET}")
-    pooling: int | None = _count(f"rows that a sample looks up in each table; {_PRESET}")
+    pooling: int | None = units.count(None, help=f"rows that a sample looks up in each table; {_PRESET}")
     bottom_mlp: tuple[int, ...] | None = units.sizes(
         None, help=f"dense features, then the width of each layer, the last one embedding_dim; {_PRESET}"
     )
     top_mlp: tuple[int, ...] | None = units.sizes(None, help=f"width of each layer; {_PRESET}")
-    interaction: str | None = units.option(
+    interaction: str | None = units.choice(
+        ("dot", "concatenate"),
         None,
-        validator=attrs.validators.optional(units.one_of("dot", "concatenate")),
         help=f"input of the top MLP: products of all pairs of features, or all features; {_PRESET}",
     )
     biases: bool | None = units.flag(None, help=f"whether the layers of the MLPs have biases; {_PRESET}")
-    dp: int | None = _count("workers; default: all NPUs")
-    column_shards: int = _count("pieces of each table, cut by columns; workers take the pieces in turn", 1)
-    global_batch: int | None = _count("samples of an iteration, over all workers; the workers divide it")
-    minibatch: int | None = _count(
-        f"samples of an iteration per worker, instead of global_batch; default without it: {_MINIBATCH}"
+    dp: int | None = units.count(None, help="workers; default: all NPUs")
+    column_shards: int = units.count(1, help="pieces of each table, cut by columns; workers take the pieces in turn")
+    global_batch: int | None = units.count(
+        None, help="samples of an iteration, over all workers; the workers divide it"
+    )
+    minibatch: int | None = units.count(
+        None, help=f"samples of an iteration per worker, instead of global_batch; default without it: {_MINIBATCH}"
     )
     overlap_mp: bool = units.flag(True, help="run the bottom MLP beside the all-to-alls, not before or behind them")
     overlap_dp: bool = units.flag(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import attrs
 import numpy as np
@@ -30,10 +30,6 @@ _MINIBATCH = 128
 _PRESET = "default: the preset's"
 
 
-def _count(meaning: str) -> Any:
-    return units.option(None, validator=units.whole(1), help=meaning)
-
-
 @frozen
 class Gnmt(Workload):
     """Data-parallel training of an LSTM encoder and decoder with attention (Wu et al. 2016, arXiv 1609.08144).
@@ -44,20 +40,21 @@ class Gnmt(Workload):
 
     name: ClassVar[str] = "gnmt"
 
-    model: str = units.option("wmt16-4", validator=units.one_of(*PRESETS), help="preset of the shape")
-    encoder_layers: int | None = _count(f"LSTM layers; the bidirectional one counts once; {_PRESET}")
-    decoder_layers: int | None = _count(f"LSTM layers; {_PRESET}")
-    hidden: int | None = _count(f"units of an LSTM; {_PRESET}")
-    vocabulary: int | None = _count(f"word pieces; {_PRESET}")
-    sequence: int | None = _count(f"word pieces of a sentence, in each language; {_PRESET}")
-    dp: int | None = _count("data-parallel workers; default: all NPUs")
-    global_batch: int | None = _count("pairs of sentences of an iteration, over all workers; DP divides it")
-    minibatch: int | None = _count(
-        f"samples of an iteration per worker, instead of global_batch; default without it: {_MINIBATCH}"
+    model: str = units.choice(PRESETS, "wmt16-4", help="preset of the shape")
+    encoder_layers: int | None = units.count(None, help=f"LSTM layers; the bidirectional one counts once; {_PRESET}")
+    decoder_layers: int | None = units.count(None, help=f"LSTM layers; {_PRESET}")
+    hidden: int | None = units.count(None, help=f"units of an LSTM; {_PRESET}")
+    vocabulary: int | None = units.count(None, help=f"word pieces; {_PRESET}")
+    sequence: int | None = units.count(None, help=f"word pieces of a sentence, in each language; {_PRESET}")
+    dp: int | None = units.count(None, help="data-parallel workers; default: all NPUs")
+    global_batch: int | None = units.count(
+        None, help="pairs of sentences of an iteration, over all workers; DP divides it"
     )
-    gradients: str = units.option(
-        "all",
-        validator=units.one_of("all", "matrices"),
+    minibatch: int | None = units.count(
+        None, help=f"samples of an iteration per worker, instead of global_batch; default without it: {_MINIBATCH}"
+    )
+    gradients: str = units.choice(
+        ("all", "matrices"),
         help="what is all-reduced: all gradients, or those of the matrices of LSTMs and softmax, without embeddings, "
         "attention and biases",
     )

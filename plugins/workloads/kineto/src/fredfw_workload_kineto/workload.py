@@ -47,12 +47,11 @@ class Kineto(TraceWorkload):
     name: ClassVar[str] = "kineto"
 
     traces: Files = units.files(help="JSON files of torch.profiler, compressed by gzip or not, one for each rank")
-    step: int | None = units.option(
-        None, validator=units.whole(0), help="the ProfilerStep that is the iteration; default: all of the trace"
+    step: int | None = units.count(
+        None, minimum=0, help="the ProfilerStep that is the iteration; default: all of the trace"
     )
-    order: str = units.option(
-        WAITS,
-        validator=units.one_of(WAITS, OBSERVED),
+    order: str = units.choice(
+        (WAITS, OBSERVED),
         help="what waits for a collective: what waited for it in the trace, or all that began after it",
     )
     gap: float = units.duration(10e-6, help="longest time that a GPU is idle by itself; the host causes longer ones")

@@ -26,24 +26,18 @@ class Microbenchmark(Workload):
 
     name: ClassVar[str] = "microbenchmark"
 
-    pattern: str = units.option(
-        Pattern.ALL_REDUCE.value, validator=units.one_of(*Pattern), help="collective operation to run"
-    )
+    pattern: str = units.choice(Pattern, Pattern.ALL_REDUCE.value, help="collective operation to run")
     size: float = units.size("1 GB", help="per-rank buffer, the larger of input and output (nccl-tests)")
-    ranks: int | None = units.option(
-        None, validator=units.whole(1), help="members of a group; default: as many as there are NPUs for"
+    ranks: int | None = units.count(None, help="members of a group; default: as many as there are NPUs for")
+    groups: int = units.count(1, help="groups that run at once")
+    layout: str = units.choice(("consecutive", "strided"), help="which workers form a group")
+    stride: int | None = units.count(
+        None, help="from one member of a group to the next, in workers; default: the layout's"
     )
-    groups: int = units.option(1, validator=units.whole(1), help="groups that run at once")
-    layout: str = units.option(
-        "consecutive", validator=units.one_of("consecutive", "strided"), help="which workers form a group"
+    spacing: int | None = units.count(
+        None, help="from the first member of a group to that of the next; default likewise"
     )
-    stride: int | None = units.option(
-        None, validator=units.whole(1), help="from one member of a group to the next, in workers; default: the layout's"
-    )
-    spacing: int | None = units.option(
-        None, validator=units.whole(1), help="from the first member of a group to that of the next; default likewise"
-    )
-    count: int = units.option(1, validator=units.whole(1), help="repetitions, back to back")
+    count: int = units.count(1, help="repetitions, back to back")
 
     def mesh(self, system: System) -> DeviceMesh:
         """Return MP groups where they are consecutive, and DP groups where they are strided.

@@ -97,18 +97,14 @@ class Repurpose(Workload):
     widths: tuple[int, ...] = units.sizes(
         (1024, 1024, 1024), help=f"{_BLOCKED}neurons of the input, and of the output of each layer"
     )
-    blocks: int | None = units.option(
-        None, validator=units.whole(1), help=f"{_BLOCKED}blocks of neurons; default: the workers of the first layer"
-    )
+    blocks: int | None = units.count(None, help=f"{_BLOCKED}blocks of neurons; default: the workers of the first layer")
     noise: float = units.option(
         0.0,
         validator=units.at_least(0),
         help=f"{_BLOCKED}standard deviation of weights between blocks, relative to that within a block",
     )
-    taps: int = units.option(
-        1, validator=units.whole(1), help=f"{_BLOCKED}weights between two channels, such as 9 for a 3 x 3 kernel"
-    )
-    positions: int = units.option(1, validator=units.whole(1), help=f"{_BLOCKED}height x width of every feature map")
+    taps: int = units.count(1, help=f"{_BLOCKED}weights between two channels, such as 9 for a 3 x 3 kernel")
+    positions: int = units.count(1, help=f"{_BLOCKED}height x width of every feature map")
     workers: tuple[int, ...] | None = units.option(
         None,
         converter=_each,
@@ -126,12 +122,12 @@ class Repurpose(Workload):
         validator=units.at_least(0, at_most=1),
         help="how far the neurons of a worker may be from its share, relative to that",
     )
-    received: int | None = units.option(
-        None, validator=units.whole(0), help="most activations that a worker gets from others in a layer; default: any"
+    received: int | None = units.count(
+        None, minimum=0, help="most activations that a worker gets from others in a layer; default: any"
     )
-    method: str = units.option(
+    method: str = units.choice(
+        METHODS,
         "repurpose",
-        validator=units.one_of(*METHODS),
         help="repurpose, or what it is compared with: other partitions with the same pruning, or pruning by magnitude",
     )
     epsilon: float = units.option(
@@ -139,16 +135,14 @@ class Repurpose(Workload):
         validator=check_epsilon,
         help="largest change of the outputs of a layer, relative to them, from 0 to below 1",
     )
-    granularity: str = units.option(
-        _PAIR,
-        validator=units.one_of(_PAIR, _WEIGHT),
-        help="what is dropped at once: all weights of an input on a worker, or one weight",
+    granularity: str = units.choice(
+        (_PAIR, _WEIGHT), help="what is dropped at once: all weights of an input on a worker, or one weight"
     )
-    batch: int = units.option(1, validator=units.whole(1), help="samples of an inference")
+    batch: int = units.count(1, help="samples of an inference")
     overlap: bool = units.flag(
         True, help="compute with the inputs that a worker holds while the others are on their way"
     )
-    seed: int = units.option(0, validator=units.whole(0), help="of random weights and partitions")
+    seed: int = units.count(0, minimum=0, help="of random weights and partitions")
     weight_bytes: float = units.quantity(units.Unit.BYTES, 2, help="per weight (default: FP16)")
     activation_bytes: float = units.quantity(units.Unit.BYTES, 2, help="per activation (default: FP16)")
 

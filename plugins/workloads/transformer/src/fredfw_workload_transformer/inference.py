@@ -29,7 +29,7 @@ from fredfw import (
 from fredfw.errors import InputError
 from fredfw.typing import IntArray
 from fredfw_workload_transformer.model import FP16, Block, Style
-from fredfw_workload_transformer.shaped import ModelWorkload, count
+from fredfw_workload_transformer.shaped import ModelWorkload
 
 PREFILL, DECODE, BOTH, DISAGGREGATED = PHASES = "prefill", "decode", "both", "disaggregated"
 FIRST_TOKEN, TOKEN = "first token", "token"
@@ -69,24 +69,28 @@ class Inference(ModelWorkload):
 
     name: ClassVar[str] = "inference"
 
-    phase: str = units.option(
+    phase: str = units.choice(
+        PHASES,
         BOTH,
-        validator=units.one_of(*PHASES),
         help="prefill: to the first token; decode: one step, at the mean length of the context; both: a batch from "
         "prompt to last token; disaggregated: one pool of NPUs prefills and sends the KV cache to another one, which "
         "decodes other requests meanwhile",
     )
-    tp: int = count("workers that split each layer; divides key_value_heads", 1)
-    pp: int = count("pipeline stages, of each pool", 1)
-    batch: int = count("sequences", 1)
-    prompt_tokens: int = count("tokens of a prompt", 1024)
-    output_tokens: int = count("tokens of an answer; prefill computes the first one", 128, least=2)
+    tp: int = units.count(1, help="workers that split each layer; divides key_value_heads")
+    pp: int = units.count(1, help="pipeline stages, of each pool")
+    batch: int = units.count(1, help="sequences")
+    prompt_tokens: int = units.count(1024, help="tokens of a prompt")
+    output_tokens: int = units.count(128, minimum=2, help="tokens of an answer; prefill computes the first one")
     causal: bool = units.flag(
         True, help="attention of prefill skips the scores of later tokens, half of them, as serving systems do"
     )
-    decode_tp: int | None = count("disaggregated: tp of the pool that decodes; default: tp")
-    decode_batch: int | None = count("disaggregated: other sequences, which are decoded; default: batch")
-    decode_steps: int | None = count("disaggregated: tokens that each of them decodes meanwhile; default: 8")
+    decode_tp: int | None = units.count(None, help="disaggregated: tp of the pool that decodes; default: tp")
+    decode_batch: int | None = units.count(
+        None, help="disaggregated: other sequences, which are decoded; default: batch"
+    )
+    decode_steps: int | None = units.count(
+        None, help="disaggregated: tokens that each of them decodes meanwhile; default: 8"
+    )
 
     def __attrs_post_init__(self) -> None:
         shape = self.shape

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import attrs
@@ -13,61 +12,55 @@ from fredfw.errors import InputError
 from fredfw_workload_transformer.model import PRESETS, Shape
 
 
-def count(meaning: str, default: int | None = None, *, least: int = 1) -> Any:
-    """Declare a field with a whole number of at least ``least``."""
-    return units.option(default, validator=units.whole(least), help=meaning)
-
-
-def choice(meaning: str, choices: Iterable[str], *, optional: bool = False) -> Any:
-    """Declare a field with one of ``choices``; the default is the first one, or ``None`` where it is ``optional``."""
-    known = units.one_of(*choices)
-    if optional:
-        return units.option(None, validator=attrs.validators.optional(known), help=meaning)
-    return units.option(next(iter(choices)), validator=known, help=meaning)
-
-
 def _dimension(meaning: str) -> Any:
-    return count(f"{meaning}; default: the preset's, required where there is no preset")
+    return units.count(None, help=f"{meaning}; default: the preset's, required where there is no preset")
 
 
 @frozen
 class ModelWorkload(Workload):
     """A workload of a model: a preset, whose dimensions may be given otherwise, or a shape of its own."""
 
-    model: str | None = choice(f"shape preset: {', '.join(PRESETS)}", PRESETS, optional=True)
+    model: str | None = units.choice(PRESETS, None, help=f"shape preset: {', '.join(PRESETS)}")
     layers: int | None = _dimension("transformer layers")
     hidden: int | None = _dimension("hidden size")
     sequence: int | None = _dimension("tokens in a sample")
     heads: int | None = _dimension("attention heads")
     vocabulary: int | None = _dimension("size of the vocabulary")
-    architecture: str | None = choice(
-        "gpt: layer norms, biases, dropouts, GELU, learned positions; llama: RMS norms, SwiGLU, rotary embeddings, "
-        "untied embeddings, no biases and dropouts; default: the preset's, or gpt",
+    architecture: str | None = units.choice(
         ("gpt", "llama"),
-        optional=True,
+        None,
+        help="gpt: layer norms, biases, dropouts, GELU, learned positions; llama: RMS norms, SwiGLU, rotary "
+        "embeddings, untied embeddings, no biases and dropouts; default: the preset's, or gpt",
     )
-    key_value_heads: int | None = count(
-        "heads of keys and values, which divide the heads (GQA); default: the preset's, or as many as heads"
+    key_value_heads: int | None = units.count(
+        None, help="heads of keys and values, which divide the heads (GQA); default: the preset's, or as many as heads"
     )
-    intermediate: int | None = count(
-        "width between the linear layers of the MLP; default: the preset's, or 4 x hidden, for llama 8/3 x hidden, "
-        "rounded up to a multiple of 256"
+    intermediate: int | None = units.count(
+        None,
+        help="width between the linear layers of the MLP; default: the preset's, or 4 x hidden, for llama 8/3 x "
+        "hidden, rounded up to a multiple of 256",
     )
     tied_embeddings: bool | None = units.flag(
         None, help="look-up and logits share their weights; default: the preset's, or as the architecture has it"
     )
-    experts: int | None = count(
-        "experts of a layer, from which a router chooses; default: the preset's, or an MLP instead", least=2
+    experts: int | None = units.count(
+        None,
+        minimum=2,
+        help="experts of a layer, from which a router chooses; default: the preset's, or an MLP instead",
     )
-    top_k: int | None = count("experts that each token goes to; default: the preset's, or 1")
-    expert_intermediate: int | None = count(
-        "width between the linear layers of an expert; default: the preset's, or intermediate"
+    top_k: int | None = units.count(None, help="experts that each token goes to; default: the preset's, or 1")
+    expert_intermediate: int | None = units.count(
+        None, help="width between the linear layers of an expert; default: the preset's, or intermediate"
     )
-    shared_experts: int | None = count(
-        "experts that all tokens go to, which compute while tokens travel to the others; default: the preset's, or 0",
-        least=0,
+    shared_experts: int | None = units.count(
+        None,
+        minimum=0,
+        help="experts that all tokens go to, which compute while tokens travel to the others; default: the preset's, "
+        "or 0",
     )
-    dense_layers: int | None = count("first layers that have no experts; default: the preset's, or 0", least=0)
+    dense_layers: int | None = units.count(
+        None, minimum=0, help="first layers that have no experts; default: the preset's, or 0"
+    )
 
     @property
     def shape(self) -> Shape:

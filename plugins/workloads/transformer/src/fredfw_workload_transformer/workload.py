@@ -18,7 +18,7 @@ from fredfw_workload_transformer.experts import DISPATCHES, ROUTINGS, UNIFORM, r
 from fredfw_workload_transformer.kernels import ELEMENTWISE
 from fredfw_workload_transformer.model import FP16, OPERATIONS, Block, Style
 from fredfw_workload_transformer.passes import ALL_GATHER, CONTIGUOUS, RING, ZIGZAG, Passes
-from fredfw_workload_transformer.shaped import ModelWorkload, choice, count
+from fredfw_workload_transformer.shaped import ModelWorkload
 from fredfw_workload_transformer.sharding import ALL_REDUCE, SCATTER_GATHER, Sharding, check_shard
 from fredfw_workload_transformer.stationary import ZERO_BUBBLE, add_stationary, in_flight, split_chunks
 from fredfw_workload_transformer.streaming import add_streaming, group_layers
@@ -74,20 +74,20 @@ class Transformer(ModelWorkload):
 
     name: ClassVar[str] = "transformer"
 
-    mp: int = count("workers that split each layer", 1)
-    dp: int | None = count("replicas; default: as many as fit the fabric")
-    pp: int = count("pipeline stages", 1)
-    cp: int = count("stationary: workers that split the tokens of each sample", 1)
-    ep: int = count("replicas that share the experts of a layer; it divides DP and the experts", 1)
-    routing: str = choice(
-        "how tokens choose experts: all alike; zipf: the r-th most popular one has a share in proportion to r ** "
-        "-routing_exponent, up to 1 / top_k; file: the shares in routing_file",
+    mp: int = units.count(1, help="workers that split each layer")
+    dp: int | None = units.count(None, help="replicas; default: as many as fit the fabric")
+    pp: int = units.count(1, help="pipeline stages")
+    cp: int = units.count(1, help="stationary: workers that split the tokens of each sample")
+    ep: int = units.count(1, help="replicas that share the experts of a layer; it divides DP and the experts")
+    routing: str = units.choice(
         ROUTINGS,
+        help="how tokens choose experts: all alike; zipf: the r-th most popular one has a share in proportion to r ** "
+        "-routing_exponent, up to 1 / top_k; file: the shares in routing_file",
     )
     routing_exponent: float | None = units.option(
         None, validator=units.at_least(0, at_most=10), help="zipf; default: 1"
     )
-    routing_seed: int | None = count("zipf: draws which expert is how popular; default: 0", least=0)
+    routing_seed: int | None = units.count(None, minimum=0, help="zipf: draws which expert is how popular; default: 0")
     routing_file: File | None = units.file(
         None, help="file: one number for each expert, between spaces, commas or lines; their sum is 1"
     )
@@ -97,45 +97,47 @@ class Transformer(ModelWorkload):
         help="an expert takes that many times the mean number of tokens from each rank, and drops the rest; default: "
         "any",
     )
-    dispatch: str = choice(
-        "how tokens get to experts: in one all-to-all; inside-first: inside nodes to the rank with the receiver's "
-        "place, then across; across-first: across once for each node, to the rank with the sender's place, then inside",
+    dispatch: str = units.choice(
         DISPATCHES,
+        help="how tokens get to experts: in one all-to-all; inside-first: inside nodes to the rank with the receiver's "
+        "place, then across; across-first: across once for each node, to the rank with the sender's place, then inside",
     )
-    dispatch_node: int | None = count(
-        "members of an EP group on a node; required unless dispatch is direct, which does not need it"
+    dispatch_node: int | None = units.count(
+        None, help="members of an EP group on a node; required unless dispatch is direct, which does not need it"
     )
-    global_batch: int | None = count("samples of an iteration, over all replicas; DP divides it")
-    micro_batch: int | None = count("samples in a microbatch; default: follows from microbatches")
-    microbatches: int | None = count(
-        "microbatches of a replica; default: follows from micro_batch; without that, with global_batch and pp above 1, "
-        "the smallest divisor of the replica's samples that is at least 4 x pp; else 1"
+    global_batch: int | None = units.count(None, help="samples of an iteration, over all replicas; DP divides it")
+    micro_batch: int | None = units.count(None, help="samples in a microbatch; default: follows from microbatches")
+    microbatches: int | None = units.count(
+        None,
+        help="microbatches of a replica; default: follows from micro_batch; without that, with global_batch and pp "
+        "above 1, the smallest divisor of the replica's samples that is at least 4 x pp; else 1",
     )
-    minibatch: int | None = count(
-        f"samples of an iteration per replica, instead of global_batch; default without it: {_MINIBATCH}"
+    minibatch: int | None = units.count(
+        None, help=f"samples of an iteration per replica, instead of global_batch; default without it: {_MINIBATCH}"
     )
-    execution: str = choice(
-        "stationary: weights stay on the NPUs; streaming: they come from the I/O controllers or from memory_tier, "
-        "layer by layer",
+    execution: str = units.choice(
         (STATIONARY, "streaming"),
+        help="stationary: weights stay on the NPUs; streaming: they come from the I/O controllers or from memory_tier, "
+        "layer by layer",
     )
     memory_tier: str | None = units.option(
         None,
         help="streaming: the memory tier that has weights, gradients and optimizer state; default: I/O controllers",
     )
-    pipeline: str = choice(
-        "stationary: order of forward and backward passes; zb-h1: gradients of weights are passes of their own",
+    pipeline: str = units.choice(
         ("1f1b", "gpipe", ZERO_BUBBLE),
+        help="stationary: order of forward and backward passes; zb-h1: gradients of weights are passes of their own",
     )
-    zero_stage: int = count(
-        "stationary: ZeRO stage 0 to 3: what DP members hold a share of, 1: optimizer state, 2: and gradients, reduced "
-        "for each microbatch, 3: and weights (FSDP), gathered layer by layer before they are used",
+    zero_stage: int = units.count(
         0,
-        least=0,
+        minimum=0,
+        help="stationary: ZeRO stage 0 to 3: what DP members hold a share of, 1: optimizer state, 2: and gradients, "
+        "reduced for each microbatch, 3: and weights (FSDP), gathered layer by layer before they are used",
     )
-    dp_shard: int | None = count(
-        "ZeRO: consecutive DP members that hold a share each (HSDP: gradients are all-reduced between such groups); "
-        "divides dp; default: all"
+    dp_shard: int | None = units.count(
+        None,
+        help="ZeRO: consecutive DP members that hold a share each (HSDP: gradients are all-reduced between such "
+        "groups); divides dp; default: all",
     )
     reshard_after_forward: bool = units.flag(
         True,
@@ -147,14 +149,15 @@ class Transformer(ModelWorkload):
         help="ZeRO 3, recompute = full: gather weights for recomputation and again for backward (ZeRO-Infinity); "
         "false: once for both (PyTorch)",
     )
-    dp_communication: str | None = choice(
-        "stationary: how gradients are reduced over DP; default: all-reduce, with ZeRO reduce-scatter+all-gather. With "
-        "ZeRO 1 and 2, all-reduce stands for both, once an iteration",
+    dp_communication: str | None = units.choice(
         (ALL_REDUCE, SCATTER_GATHER),
-        optional=True,
+        None,
+        help="stationary: how gradients are reduced over DP; default: all-reduce, with ZeRO reduce-scatter+all-gather. "
+        "With ZeRO 1 and 2, all-reduce stands for both, once an iteration",
     )
-    cp_communication: str = choice(
-        "how CP members exchange keys and values: from one to the next, or all before attention", (RING, ALL_GATHER)
+    cp_communication: str = units.choice(
+        (RING, ALL_GATHER),
+        help="how CP members exchange keys and values: from one to the next, or all before attention",
     )
     overlap_cp: bool = units.flag(True, help="ring: send keys and values while attention computes with them")
     overlap_dp: bool = units.flag(
@@ -168,51 +171,53 @@ class Transformer(ModelWorkload):
         "only its input; selective: scores, softmax, dropout and weighted values of attention (Megatron-LM); "
         "operations: every second product, and what is neither product nor attention (torchtitan); none, or false",
     )
-    attention: str | None = choice(
-        "fused: one kernel keeps the scores on the chip and computes them again in backward (FlashAttention); default: "
-        "fused for llama, unfused for gpt",
+    attention: str | None = units.choice(
         ("unfused", "fused"),
-        optional=True,
+        None,
+        help="fused: one kernel keeps the scores on the chip and computes them again in backward (FlashAttention); "
+        "default: fused for llama, unfused for gpt",
     )
     causal: bool | None = units.flag(
         None,
         help="fused attention skips the scores of later tokens, half of them; model FLOPs count all, as is usual; "
         "default: true where attention is fused",
     )
-    elementwise: str = choice(
-        "norms, rotary embeddings, activations and dropouts are one kernel each (Megatron-LM, torch.compile), or one "
-        "for each operation (eager PyTorch)",
+    elementwise: str = units.choice(
         ELEMENTWISE,
+        help="norms, rotary embeddings, activations and dropouts are one kernel each (Megatron-LM, torch.compile), or "
+        "one for each operation (eager PyTorch)",
     )
-    cp_layout: str = choice(
-        "causal, cp: tokens of a CP member; zigzag: part i and the i-th last of 2 x CP parts, which balances the mask "
-        "(Llama 3); contiguous: one part, so that the last member computes the most",
+    cp_layout: str = units.choice(
         (ZIGZAG, CONTIGUOUS),
+        help="causal, cp: tokens of a CP member; zigzag: part i and the i-th last of 2 x CP parts, which balances the "
+        "mask (Llama 3); contiguous: one part, so that the last member computes the most",
     )
     sequence_parallel: bool = units.flag(
         False,
         help="split layer norms and dropouts over MP, too: a reduce-scatter and an all-gather for each all-reduce",
     )
-    interleave: int = count("stationary, 1f1b: chunks of layers of each stage, which microbatches visit in turn", 1)
-    pp_transfer: str = choice(
-        "to the next stage: each MP member to its counterpart, the first one to all, or a share from each member to "
-        "its counterpart and an all-gather there",
+    interleave: int = units.count(
+        1, help="stationary, 1f1b: chunks of layers of each stage, which microbatches visit in turn"
+    )
+    pp_transfer: str = units.choice(
         ("point-to-point", "multicast", "scatter-gather"),
+        help="to the next stage: each MP member to its counterpart, the first one to all, or a share from each member "
+        "to its counterpart and an all-gather there",
     )
-    tasks: str = choice(
-        "blocks: attention and MLP compute and communicate in turn; passes: all layers of a stage compute, then "
-        "communicate, which takes fewer tasks and the same time where nothing else uses those links",
+    tasks: str = units.choice(
         ("blocks", "passes"),
+        help="blocks: attention and MLP compute and communicate in turn; passes: all layers of a stage compute, then "
+        "communicate, which takes fewer tasks and the same time where nothing else uses those links",
     )
-    prefetch: int = count(
-        "streaming: groups of layers loaded ahead of the one that computes; ZeRO 3: layers gathered ahead of it",
+    prefetch: int = units.count(
         1,
-        least=0,
+        minimum=0,
+        help="streaming: groups of layers loaded ahead of the one that computes; ZeRO 3: layers gathered ahead of it",
     )
-    streams: str = choice(
-        "streaming: each stream goes to all workers, or to the members that need its shard; sharded, with memory_tier: "
-        "each member loads and stores its share, which DP gathers and reduces (ZeRO-Infinity)",
+    streams: str = units.choice(
         ("all", "needed", "sharded"),
+        help="streaming: each stream goes to all workers, or to the members that need its shard; sharded, with "
+        "memory_tier: each member loads and stores its share, which DP gathers and reduces (ZeRO-Infinity)",
     )
 
     def __attrs_post_init__(self) -> None:
