@@ -218,11 +218,13 @@ def quantities(
     default: object = attrs.NOTHING,
     *,
     exclusive: bool = False,
+    per: str = "",
     help: str = "",  # noqa: A002  (as above)
 ) -> Any:
     """Declare a field with a tuple of quantities, one per dimension or level; ``None`` passes where it is the default.
 
-    A single quantity becomes a tuple of one, which stands for all. Where ``exclusive``, 0 is refused, too.
+    A single quantity becomes a tuple of one, which stands for all. Where ``exclusive``, 0 is refused, too. ``per`` is
+    the field with the dimensions; numbers of quantities that ``per_dimension`` refuses are refused.
     """
     bound = f"{'more than' if exclusive else 'at least'} 0 {unit.value}"
     form = f"{accepted(unit)}; {bound}; or a list of such values"
@@ -246,29 +248,34 @@ def quantities(
                 raise error.at(key=f"[{index}]") from None
         return tuple(numbers)
 
+    def check(instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
+        if value is not None:
+            per_dimension(value, getattr(instance, per), key=attribute.name)
+
     return attrs.field(
         default=default,
         converter=_converter(read_all, optional=default is None),
+        validator=check if per else None,
         metadata={"unit": unit, "help": help, "accepted": form},
     )
 
 
-def bandwidths(default: object = attrs.NOTHING, *, help: str = "") -> Any:  # noqa: A002  (as above)
+def bandwidths(default: object = attrs.NOTHING, *, per: str = "", help: str = "") -> Any:  # noqa: A002  (as above)
     """Declare a field with one bandwidth per dimension, in bytes per second, or one for all."""
-    return quantities(Unit.BYTES_PER_SECOND, default, exclusive=True, help=help)
+    return quantities(Unit.BYTES_PER_SECOND, default, exclusive=True, per=per, help=help)
 
 
-def durations(default: object = attrs.NOTHING, *, help: str = "") -> Any:  # noqa: A002  (as above)
+def durations(default: object = attrs.NOTHING, *, per: str = "", help: str = "") -> Any:  # noqa: A002  (as above)
     """Declare a field with one duration per dimension, in seconds, or one for all."""
-    return quantities(Unit.SECONDS, default, help=help)
+    return quantities(Unit.SECONDS, default, per=per, help=help)
 
 
-def per_dimension(values: Sequence[float], dimensions: Sequence[object], *, key: str) -> tuple[float, ...]:
+def per_dimension(values: Sequence[float], dimensions: Sequence[object], *, key: str = "") -> tuple[float, ...]:
     """Return one of ``values`` for each of ``dimensions``, or the single one for all; other numbers are refused."""
     count = len(dimensions)
     if len(values) not in (1, count):
         message = f"{counted(len(values), 'value')} for the {counted(count, 'dimension')} {list(dimensions)}"
-        raise InputError(message, key=key, accepted=f"one value for all, or {count}")
+        raise InputError(message, key=key or None, accepted=f"one value for all, or {count}")
     return tuple(values) * (count if len(values) == 1 else 1)
 
 

@@ -36,10 +36,10 @@ class Dragonfly(Topology):
 
     name: ClassVar[str] = "dragonfly"
 
-    p: int = units.option(2, validator=units.whole(1), help="NPUs per router")
-    a: int = units.option(4, validator=units.whole(1), help="routers per group")
-    h: int = units.option(2, validator=units.whole(1), help="global links per router")
-    groups: int | None = units.option(None, validator=units.whole(1), help="how many; default: a h + 1")
+    p: int = units.count(2, help="NPUs per router")
+    a: int = units.count(4, help="routers per group")
+    h: int = units.count(2, help="global links per router")
+    groups: int | None = units.count(None, help="how many; default: a h + 1")
     arrangement: str = units.option(
         "consecutive",
         validator=units.one_of("consecutive", "palmtree"),

@@ -27,26 +27,18 @@ class HyperX(Topology):
 
     dimensions: tuple[int, ...] = units.sizes((4, 4), minimum=2, help="positions along each dimension, innermost first")
     link_bandwidth: tuple[float, ...] = units.bandwidths(
-        "750 GB/s", help="bandwidth of each directed link: one per dimension, or one for all"
+        "750 GB/s", per="dimensions", help="bandwidth of each directed link: one per dimension, or one for all"
     )
     link_latency: tuple[float, ...] = units.durations(
-        "20 ns", help="latency of these links: one per dimension, or one for all"
+        "20 ns", per="dimensions", help="latency of these links: one per dimension, or one for all"
     )
     link_energy: float = units.energy("0.063 pJ/bit", help="energy per byte and link")
 
-    def __attrs_post_init__(self) -> None:
-        """Refuse bandwidths and latencies that are neither one for all nor one per dimension."""
-        for key in ("link_bandwidth", "link_latency"):
-            self._each(key)
-
-    def _each(self, key: str) -> tuple[float, ...]:
-        return units.per_dimension(getattr(self, key), self.dimensions, key=key)
-
     def build(self) -> Fabric:
         """Return the product of full meshes."""
-        each = self.dimensions, self._each("link_bandwidth"), self._each("link_latency")
+        each = (units.per_dimension(one, self.dimensions) for one in (self.link_bandwidth, self.link_latency))
         meshes = [
             Dimension.of_links("fully-connected", size, bandwidth, latency, energy=self.link_energy)
-            for size, bandwidth, latency in zip(*each, strict=True)
+            for size, bandwidth, latency in zip(self.dimensions, *each, strict=True)
         ]
         return product_fabric(meshes, f"{'x'.join(map(str, self.dimensions))} HyperX")

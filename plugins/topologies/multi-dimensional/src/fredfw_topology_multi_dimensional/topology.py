@@ -97,19 +97,24 @@ class MultiDimensional(Topology):
         ("FC 8", "ring 16", "switch 8"), help="kind and size of each dimension, innermost first"
     )
     bandwidths: tuple[float, ...] | None = units.bandwidths(
-        None, help="of an NPU per dimension and direction, all its links together: one per dimension, or one for all"
+        None,
+        per="dimensions",
+        help="of an NPU per dimension and direction, all its links together: one per dimension, or one for all",
     )
     link_bandwidths: tuple[float, ...] | None = units.bandwidths(
-        None, help="of each link, in place of bandwidths: one per dimension, or one for all"
+        None, per="dimensions", help="of each link, in place of bandwidths: one per dimension, or one for all"
     )
     latencies: tuple[float, ...] | None = units.durations(
-        None, help="of a step from an NPU to the next: one per dimension, or one for all"
+        None, per="dimensions", help="of a step from an NPU to the next: one per dimension, or one for all"
     )
     names: tuple[str, ...] | None = units.option(
         None, help="what the dimensions are called, such as chiplet, package, node and pod; one per dimension"
     )
     link_energy: tuple[float, ...] = units.quantities(
-        units.Unit.JOULES_PER_BYTE, 0.0, help="energy per byte and link: one per dimension, or one for all"
+        units.Unit.JOULES_PER_BYTE,
+        0.0,
+        per="dimensions",
+        help="energy per byte and link: one per dimension, or one for all",
     )
 
     def __attrs_post_init__(self) -> None:
@@ -123,10 +128,6 @@ class MultiDimensional(Topology):
         if own and self.latencies is None:
             message = f"is missing for {list(self.dimensions)}"
             raise InputError(message, key="latencies", accepted=f"times such as '20 ns' or 0: one for all, or {count}")
-        for key in ("bandwidths", "link_bandwidths", "latencies", "link_energy"):
-            given = getattr(self, key)
-            if given is not None:
-                self._each(given, key)
         if self.names is not None and len(self.names) != count:
             message = f"{len(self.names)} names for the {count} dimensions {list(self.dimensions)}"
             raise InputError(message, key="names", accepted=f"{count} names")
@@ -140,15 +141,12 @@ class MultiDimensional(Topology):
         """Return the product."""
         count = len(self.dimensions)
         given = self.link_bandwidths or self.bandwidths or _THEMIS_BANDWIDTHS
-        latencies = self._each(self.latencies or _THEMIS_LATENCIES, "latencies")
-        energies, names = self._each(self.link_energy, "link_energy"), self.names or ("",) * count
+        latencies = units.per_dimension(self.latencies or _THEMIS_LATENCIES, self.dimensions)
+        energies, names = units.per_dimension(self.link_energy, self.dimensions), self.names or ("",) * count
         dimensions = []
-        for number, bandwidth in enumerate(self._each(given, "bandwidths")):
+        for number, bandwidth in enumerate(units.per_dimension(given, self.dimensions)):
             kind, size = _parts(self.dimensions[number])
             make = Dimension if self.link_bandwidths is None else Dimension.of_links
             one = make(kind, size, bandwidth, latencies[number], names[number], energy=energies[number])
             dimensions.append(evolve(one, tier=number))
         return product_fabric(dimensions)
-
-    def _each(self, values: tuple[float, ...], key: str) -> tuple[float, ...]:
-        return units.per_dimension(values, self.dimensions, key=key)
