@@ -300,6 +300,17 @@ def count(default: object = attrs.NOTHING, *, minimum: int = 1, help: str = "") 
     return option(default, help=help, validator=whole(minimum))
 
 
+def number(
+    default: object = attrs.NOTHING,
+    *,
+    minimum: float,
+    at_most: float = math.inf,
+    help: str = "",  # noqa: A002  (as above)
+) -> Any:
+    """Declare a field with a number, or what ``at_least`` accepts; ``None`` passes."""
+    return option(default, help=help, validator=at_least(minimum, at_most=at_most))
+
+
 def choice(choices: Iterable[str], default: object = attrs.NOTHING, *, help: str = "") -> Any:  # noqa: A002  (as above)
     """Declare a field with one of ``choices``, by default the first; ``None`` passes where it is the default."""
     accepted = tuple(choices)

@@ -21,7 +21,7 @@ from fredfw.fabric.fabric import Fabric, NodeKind
 from fredfw.fabric.flows import Operation, Routes
 from fredfw.fabric.routing import merged, no_path, tree_of_paths
 from fredfw.typing import IntArray
-from fredfw.units import Unit, bandwidth, duration, flag, one_of, option, quantity, whole
+from fredfw.units import Unit, bandwidth, choice, count, duration, flag, option, quantity
 
 __all__ = ["MemoryNetwork", "MemoryTier", "with_memories"]
 
@@ -46,28 +46,23 @@ class MemoryTier:
     """
 
     name: str = option(validator=_is_name, help="what loads, stores and workloads call it")
-    scope: str = option(
+    scope: str = choice(
+        (NPU, NODE, FABRIC),
         FABRIC,
-        validator=one_of(NPU, NODE, FABRIC),
         help="npu: one memory for each NPU; node: one for each `npus` NPUs; fabric: a pool for all NPUs",
     )
     bandwidth: float = bandwidth(help="of each memory, in each direction")
     latency: float = duration("0 s", help="of each transaction")
     capacity: float | None = quantity(Unit.BYTES, None, exclusive=True, help="of each memory; default: unlimited")
-    discipline: str = option(
-        SHARED,
-        validator=one_of(SHARED, ONE_AT_A_TIME),
+    discipline: str = choice(
+        (SHARED, ONE_AT_A_TIME),
         help="shared: transactions share the bandwidth of a memory; one-at-a-time: a memory serves one after the "
         "other, in the order in which they come",
     )
-    npus: int | None = option(
-        None,
-        validator=whole(1),
-        help="node: NPUs of each memory; fabric: NPUs below each switch of the lower level; it divides all NPUs",
+    npus: int | None = count(
+        None, help="node: NPUs of each memory; fabric: NPUs below each switch of the lower level; it divides all NPUs"
     )
-    memories: int = option(
-        1, validator=whole(1), help="fabric: memories of the pool, over which all data is striped evenly"
-    )
+    memories: int = count(1, help="fabric: memories of the pool, over which all data is striped evenly")
     npu_bandwidth: float | None = quantity(
         Unit.BYTES_PER_SECOND,
         None,

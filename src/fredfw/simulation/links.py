@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 import numpy as np
-from attrs import frozen, validators
+from attrs import frozen
 
 from fredfw.errors import InputError, SimulationError, nearest
 from fredfw.fabric import Fabric, LiveRouter, Router
@@ -17,7 +17,7 @@ from fredfw.simulation.answers import ends_with_links
 from fredfw.simulation.network import FlowNetwork
 from fredfw.simulation.rerouting import Rerouting
 from fredfw.typing import BoolArray, FloatArray, IntArray
-from fredfw.units import Unit, at_least, counted, duration, one_of, option, quantity, render, whole
+from fredfw.units import Unit, at_least, choice, count, counted, duration, option, quantity, render
 
 FAIL, RESTORE, DEGRADE = ACTIONS = "fail", "restore", "degrade"
 RESTART, REROUTE = ANSWERS = "restart", "reroute"
@@ -58,13 +58,13 @@ class LinkEvent:
     """
 
     links: str = option(help="name of a link, or a pattern of names")
-    action: str = option(FAIL, help="what happens", validator=one_of(*ACTIONS))
+    action: str = choice(ACTIONS, FAIL, help="what happens")
     at: float | None = duration(None, help="when")
     factor: float | None = option(None, help="share of the bandwidth that is left", validator=at_least(1e-6, at_most=1))
     mtbf: float | None = quantity(Unit.SECONDS, None, exclusive=True, help="mean time between failures")
     mttr: float | None = quantity(Unit.SECONDS, None, exclusive=True, help="mean time to repair")
-    seed: int = option(0, help="of random times", validator=whole(0))
-    then: str | None = option(None, help="what a failure does", validator=validators.optional(one_of(*ANSWERS)))
+    seed: int = count(0, minimum=0, help="of random times")
+    then: str | None = choice(ANSWERS, None, help="what a failure does")
     detection: float | None = duration(None, help="from the failure to the job's end")
     restart: float | None = duration(None, help="until the job computes again")
     lost_work: float | None = duration(None, help="since the checkpoint, done again")

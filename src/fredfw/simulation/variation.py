@@ -13,7 +13,7 @@ from attrs import field, frozen
 from fredfw.errors import InputError
 from fredfw.simulation.assignment import COMPUTE, Assignment
 from fredfw.typing import FloatArray, IntArray
-from fredfw.units import at_least, one_of, option, whole
+from fredfw.units import at_least, count, one_of, option, whole
 
 # The largest deviation at which no factor is below 0, or is so rarely that leaving it out does not show.
 _MOST = {"lognormal": math.inf, "normal": 1 / 3, "uniform": 1 / math.sqrt(3), "exponential": 1.0}
@@ -106,8 +106,8 @@ class Variation:
         jitter: Of computations, if there is any.
     """
 
-    runs: int = option(1, help="how often an iteration is simulated", validator=whole(1))
-    seed: int = option(0, help="of all that is drawn", validator=whole(0))
+    runs: int = count(1, help="how often an iteration is simulated")
+    seed: int = count(0, minimum=0, help="of all that is drawn")
     stragglers: tuple[Stragglers, ...] = field(default=())
     jitter: Jitter | None = None
 

@@ -10,7 +10,7 @@ from attrs import evolve, frozen
 
 from fredfw.errors import InputError
 from fredfw.files import Files
-from fredfw.units import Unit, at_least, bandwidth, files, flops, one_of, option, quantity, render, size
+from fredfw.units import Unit, at_least, bandwidth, choice, files, flops, option, quantity, render, size
 from fredfw.workloads import kernel_tables, npus
 from fredfw.workloads.graph import TaskGraph
 from fredfw.workloads.kernels import AttentionModel, KernelModel, Kernels
@@ -32,9 +32,8 @@ class Npu:
     efficiency: float = option(
         1.0, validator=at_least(1e-6, at_most=1.0), help="share of the peak rate that is reached"
     )
-    compute: str = option(
-        npus.MODELS[0],
-        validator=one_of(*npus.MODELS),
+    compute: str = choice(
+        npus.MODELS,
         help="roofline: a computation takes the longer of all its FLOPs and all its bytes; "
         "kernels: each of its kernels takes a time of its own, where the workload lists them",
     )
@@ -44,9 +43,7 @@ class Npu:
     kernel_tables: Files | None = files(
         None, help="measured kernels, to which the constants are fitted in place of kernels"
     )
-    precision: str = option(
-        npus.PRECISIONS[0], validator=one_of(*npus.PRECISIONS), help="of matrix products, which has a peak and kernels"
-    )
+    precision: str = choice(npus.PRECISIONS, help="of matrix products, which has a peak and kernels")
     expanded_memory: float = quantity(
         Unit.BYTES, 0.0, help="capacity of a second memory, such as one on CXL; needs expanded_memory_bandwidth"
     )

@@ -11,7 +11,7 @@ from attrs import Attribute, field, fields, frozen
 
 from fredfw.errors import InputError
 from fredfw.typing import FloatArray
-from fredfw.units import at_least, duration, option, whole
+from fredfw.units import at_least, count, duration, option
 
 
 def _finite(instance: object, attribute: Attribute[float], value: float) -> None:
@@ -153,10 +153,8 @@ class KernelModel:
     """
 
     efficiency: float = option(1.0, validator=at_least(1e-6), help="share of the peak that large products reach")
-    multiprocessors: int = option(
-        0,
-        validator=whole(0),
-        help="number of them, each of which computes one tile at a time; 0: tiles are not rounded up",
+    multiprocessors: int = count(
+        0, minimum=0, help="number of them, each of which computes one tile at a time; 0: tiles are not rounded up"
     )
     half_depth: float = option(
         0.0, validator=at_least(0), help="inner dimension of a product that reaches half of that"

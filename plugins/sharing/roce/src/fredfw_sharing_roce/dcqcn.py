@@ -27,11 +27,11 @@ class Dcqcn(Marking):
     published: ClassVar[tuple[float, float, float]] = (5e3, 200e3, 0.01)
 
     packet: float = units.size(1000, help="size of a packet")
-    g: float = units.option(1 / 256, validator=units.at_least(units.LEAST, at_most=1), help="gain of alpha")
+    g: float = units.number(1 / 256, minimum=units.LEAST, at_most=1, help="gain of alpha")
     increase: float = units.bandwidth("40 Mb/s", help="R_AI: what an additive increase adds")
     byte_counter: float = units.size(10e6, help="B: bytes sent between increases")
     timer: float = units.quantity(units.Unit.SECONDS, 55e-6, exclusive=True, help="T: time between increases")
-    recovery: float = units.option(5, validator=units.at_least(0), help="F: increases before the first additive one")
+    recovery: float = units.number(5, minimum=0, help="F: increases before the first additive one")
     cnp_interval: float = units.quantity(
         units.Unit.SECONDS, 50e-6, exclusive=True, help="tau: time between notifications of one flow"
     )

@@ -26,7 +26,7 @@ class Dctcp(Marking):
     published: ClassVar[tuple[float, float, float]] = (65 * 1500.0, 65 * 1500.0, 1.0)
 
     packet: float = units.size(1500, help="size of a packet")
-    g: float = units.option(1 / 16, validator=units.at_least(units.LEAST, at_most=1), help="gain of alpha")
+    g: float = units.number(1 / 16, minimum=units.LEAST, at_most=1, help="gain of alpha")
     increase: float | None = units.bandwidth(
         None, help="what a round trip adds to the rate; default: a packet to the window"
     )

@@ -23,11 +23,9 @@ class Hpcc(Fluid):
     name: ClassVar[str] = "hpcc"
     converges: ClassVar[bool] = True
 
-    eta: float = units.option(
-        0.95, validator=units.at_least(units.LEAST, at_most=1), help="load that links are kept at"
-    )
+    eta: float = units.number(0.95, minimum=units.LEAST, at_most=1, help="load that links are kept at")
     increase: float = units.quantity(units.Unit.BYTES_PER_SECOND, "50 Mb/s", help="R_AI: what each round trip adds")
-    stages: float = units.option(5, validator=units.at_least(0), help="round trips of additive increase in turn")
+    stages: float = units.number(5, minimum=0, help="round trips of additive increase in turn")
     round_trip: float = units.quantity(
         units.Unit.SECONDS, 13e-6, exclusive=True, help="T: round trip by which links count their queue as load"
     )

@@ -37,9 +37,7 @@ class Timely(Fluid):
     decrease: float | None = units.option(
         None, help="beta: gain of a decrease; default: 0.8, or 0.008 of the patched variant"
     )
-    gain: float = units.option(
-        0.875, validator=units.at_least(units.LEAST, at_most=1), help="alpha: gain of the gradient"
-    )
+    gain: float = units.number(0.875, minimum=units.LEAST, at_most=1, help="alpha: gain of the gradient")
     interval: float = units.quantity(
         units.Unit.SECONDS, 20e-6, exclusive=True, help="D_min: least time between updates, and unit of the gradient"
     )

@@ -111,8 +111,8 @@ class Cluster(Topology):
         help="whether switches between nodes combine and copy streams, as SHARP does; with nccl, on InfiniBand alone",
     )
     radix: int | None = units.count(None, minimum=2, help="number of ports of a switch; default: the preset's")
-    oversubscription: float = units.option(
-        1.0, validator=units.at_least(1), help="of the leaves: bandwidth to their NICs, divided by bandwidth to spines"
+    oversubscription: float = units.number(
+        1.0, minimum=1, help="of the leaves: bandwidth to their NICs, divided by bandwidth to spines"
     )
     link_latency: float = units.duration("500 ns", help="latency of a link between switches, including a switch")
     link_energy: float = units.energy(0.0, help="energy per byte and link outside of the nodes")

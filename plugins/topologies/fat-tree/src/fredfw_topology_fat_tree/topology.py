@@ -49,10 +49,8 @@ class FatTree(Topology):
     )
     radix: int = units.count(32, minimum=2, help="number of ports of a switch")
     levels: int = units.count(3, minimum=2, help="number of levels of switches")
-    oversubscription: float = units.option(
-        1.0,
-        validator=units.at_least(1),
-        help="of the lowest switches: bandwidth to their NPUs, divided by bandwidth to the level above",
+    oversubscription: float = units.number(
+        1.0, minimum=1, help="of the lowest switches: bandwidth to their NPUs, divided by bandwidth to the level above"
     )
     link_bandwidth: float = units.bandwidth("40 Gbps", help="bandwidth of each link, per direction")
     link_latency: float = units.duration("500 ns", help="latency of each link, including the switch or NPU at its end")

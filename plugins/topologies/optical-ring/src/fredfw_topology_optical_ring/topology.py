@@ -51,17 +51,15 @@ class OpticalRing(Topology):
     shortage: str = units.choice(
         ("split", "refuse"), help="what is done with a step that needs more wavelengths than there are"
     )
-    laser_power: float | None = units.option(
-        None, validator=units.at_least(_DARK), help="dBm; it and receiver_sensitivity bound the arcs, if given"
+    laser_power: float | None = units.number(
+        None, minimum=_DARK, help="dBm; it and receiver_sensitivity bound the arcs, if given"
     )
-    receiver_sensitivity: float | None = units.option(
-        None, validator=units.at_least(_DARK), help="dBm, the least that a receiver needs"
-    )
-    coupler_loss: float = units.option(0.0, validator=units.at_least(0), help="dB, all couplers of a path together")
-    drop_loss: float = units.option(0.0, validator=units.at_least(0), help="dB, at the node that a circuit ends at")
-    node_loss: float = units.option(0.0, validator=units.at_least(0), help="dB, at each node that a circuit passes")
-    fibre_loss: float = units.option(0.0, validator=units.at_least(0), help="dB per kilometre")
-    node_spacing: float = units.option(0.0, validator=units.at_least(0), help="metres from a node to the next")
+    receiver_sensitivity: float | None = units.number(None, minimum=_DARK, help="dBm, the least that a receiver needs")
+    coupler_loss: float = units.number(0.0, minimum=0, help="dB, all couplers of a path together")
+    drop_loss: float = units.number(0.0, minimum=0, help="dB, at the node that a circuit ends at")
+    node_loss: float = units.number(0.0, minimum=0, help="dB, at each node that a circuit passes")
+    fibre_loss: float = units.number(0.0, minimum=0, help="dB per kilometre")
+    node_spacing: float = units.number(0.0, minimum=0, help="metres from a node to the next")
     link_energy: float = units.energy("0 J/bit", help="energy per byte and link; no value is published")
 
     def __attrs_post_init__(self) -> None:

@@ -40,9 +40,7 @@ class Background(Workload):
     bandwidth: float | None = units.bandwidth(
         None, help="that the load is a share of, at most what an NPU can send; default: what it can send"
     )
-    load: float = units.option(
-        0.3, validator=units.at_least(0, at_most=1), help="bytes that each rank offers, as a share of bandwidth"
-    )
+    load: float = units.number(0.3, minimum=0, at_most=1, help="bytes that each rank offers, as a share of bandwidth")
     duration: float = units.duration("1 ms", help="time in which messages are offered")
     size: float = units.size("1 MB", help="mean size of a message")
     sizes: str = units.choice(("fixed", "exponential"), help="distribution of the sizes")

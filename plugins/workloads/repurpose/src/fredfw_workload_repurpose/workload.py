@@ -98,10 +98,8 @@ class Repurpose(Workload):
         (1024, 1024, 1024), help=f"{_BLOCKED}neurons of the input, and of the output of each layer"
     )
     blocks: int | None = units.count(None, help=f"{_BLOCKED}blocks of neurons; default: the workers of the first layer")
-    noise: float = units.option(
-        0.0,
-        validator=units.at_least(0),
-        help=f"{_BLOCKED}standard deviation of weights between blocks, relative to that within a block",
+    noise: float = units.number(
+        0.0, minimum=0, help=f"{_BLOCKED}standard deviation of weights between blocks, relative to that within a block"
     )
     taps: int = units.count(1, help=f"{_BLOCKED}weights between two channels, such as 9 for a 3 x 3 kernel")
     positions: int = units.count(1, help=f"{_BLOCKED}height x width of every feature map")
@@ -117,10 +115,8 @@ class Repurpose(Workload):
         validator=[units.at_least(0), _given, _positive],
         help="compute power of each worker, above 0, relative to the others; default: all have the same",
     )
-    tolerance: float = units.option(
-        0.0,
-        validator=units.at_least(0, at_most=1),
-        help="how far the neurons of a worker may be from its share, relative to that",
+    tolerance: float = units.number(
+        0.0, minimum=0, at_most=1, help="how far the neurons of a worker may be from its share, relative to that"
     )
     received: int | None = units.count(
         None, minimum=0, help="most activations that a worker gets from others in a layer; default: any"

@@ -84,9 +84,7 @@ class Transformer(ModelWorkload):
         help="how tokens choose experts: all alike; zipf: the r-th most popular one has a share in proportion to r ** "
         "-routing_exponent, up to 1 / top_k; file: the shares in routing_file",
     )
-    routing_exponent: float | None = units.option(
-        None, validator=units.at_least(0, at_most=10), help="zipf; default: 1"
-    )
+    routing_exponent: float | None = units.number(None, minimum=0, at_most=10, help="zipf; default: 1")
     routing_seed: int | None = units.count(None, minimum=0, help="zipf: draws which expert is how popular; default: 0")
     routing_file: File | None = units.file(
         None, help="file: one number for each expert, between spaces, commas or lines; their sum is 1"
