@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from attrs import Factory, evolve, frozen
+from attrs import Factory, astuple, evolve, frozen
 from hypothesis import given, strategies as st
 
 from fredfw import units
@@ -301,3 +301,31 @@ def test_nouns_are_counted() -> None:
     assert units.counted(3, "cell has", "cells have") == "3 cells have"
     assert units.counted(1.0, "token") == "1 token"
     assert units.counted(1023.5, "token") == "1023.5 tokens"
+
+
+@frozen
+class Declared:
+    members: int = units.count(2, minimum=2)
+    more: int | None = units.count(None)
+    load: float = units.number(0.5, minimum=0, at_most=1)
+    order: str = units.choice(("forward", "reverse"))
+    other: str | None = units.choice(("forward", "reverse"), None)
+    sizes: tuple[int, ...] = units.sizes((4, 5))
+    rates: tuple[float, ...] = units.bandwidths("1 GB/s", per="sizes")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"members": 1}, "members: 1 is not a valid number (accepted: a whole number of at least 2)"),
+        ({"load": 2}, "load: 2 is too large (accepted: a number from 0 to 1)"),
+        ({"order": None}, "order: None is not known (accepted: forward, reverse)"),
+        ({"other": "revers"}, "other: 'revers' is not known; did you mean 'reverse'? (accepted: forward, reverse)"),
+        ({"rates": [1, 2, 3]}, "rates: 3 values for the 2 dimensions [4, 5] (accepted: one value for all, or 2)"),
+    ],
+)
+def test_counts_numbers_choices_and_values_per_dimension(given: dict[str, Any], message: str) -> None:
+    assert astuple(Declared()) == (2, None, 0.5, "forward", None, (4, 5), (1e9,))
+    with pytest.raises(InputError) as refused:
+        Declared(**given)
+    assert str(refused.value) == message
