@@ -6,11 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import fredfw_exporter_astra_sim_network
 from fredfw import Dimension, Fabric, Framework, ShortestPathRouter, product_fabric
-from fredfw.cli import main
 from fredfw.errors import UnsupportedError
 from fredfw.fabric import ValiantRouter
 from fredfw.testing import ExporterTests
@@ -111,23 +109,6 @@ def test_a_ring_one_way_is_refused() -> None:
 def test_one_npu_has_no_dimensions() -> None:
     with pytest.raises(UnsupportedError, match="has no dimensions"):
         exported(product_fabric([Dimension("ring", 1, 1e9)]))
-
-
-COLLECTIVE = "collective all-reduce --topology torus --size 1MB --algorithm direct"
-
-
-@pytest.mark.parametrize("command", [COLLECTIVE.split(), ["run"]])
-def test_the_command_line_writes_it(command: list[str], tmp_path: Path) -> None:
-    experiment, output = tmp_path / "experiment.toml", tmp_path / "network"
-    experiment.write_text(
-        '[fabrics.one]\ntopology = "torus"\ncollectives = { default = "direct" }\n'
-        '[workloads.some]\nworkload = { name = "microbenchmark", size = "1 MB" }\n'
-    )
-    words = [*command, *([str(experiment)] if command == ["run"] else [])]
-    result = CliRunner().invoke(main, [*words, "--export", "astra-sim-network", str(output)])
-    assert result.exit_code == 0, result.output
-    again = built("astra-sim-network", file=str(output))
-    np.testing.assert_allclose(again.bandwidths, built("torus").bandwidths)
 
 
 class TestAstraSimNetworkExporter(ExporterTests):

@@ -8,11 +8,9 @@ from typing import Any
 import networkx
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import fredfw_exporter_node_link
 from fredfw import Fabric, Framework
-from fredfw.cli import main
 from fredfw.testing import ExporterTests
 from fredfw_exporter_node_link import NodeLinkExporter
 
@@ -66,23 +64,6 @@ def test_networkx_reads_it() -> None:
     graph: Any = networkx.node_link_graph(json.loads(exported(fabric)), edges="edges")
     assert networkx.is_isomorphic(networkx.DiGraph(graph), networkx.DiGraph(fabric.to_networkx()))
     assert {kind for _, kind in graph.nodes(data="kind")} == {"npu"}
-
-
-COLLECTIVE = "collective all-reduce --topology torus --size 1MB --algorithm direct"
-
-
-@pytest.mark.parametrize("command", [COLLECTIVE.split(), ["run"]])
-def test_the_command_line_writes_it(command: list[str], tmp_path: Path) -> None:
-    experiment, output = tmp_path / "experiment.toml", tmp_path / "network"
-    experiment.write_text(
-        '[fabrics.one]\ntopology = "torus"\ncollectives = { default = "direct" }\n'
-        '[workloads.some]\nworkload = { name = "microbenchmark", size = "1 MB" }\n'
-    )
-    words = [*command, *([str(experiment)] if command == ["run"] else [])]
-    result = CliRunner().invoke(main, [*words, "--export", "node-link", str(output)])
-    assert result.exit_code == 0, result.output
-    again = built("node-link", file=str(output))
-    np.testing.assert_allclose(again.bandwidths, built("torus").bandwidths)
 
 
 class TestNodeLinkExporter(ExporterTests):

@@ -197,16 +197,9 @@ def test_recursive_doubling_takes_its_closed_form(tree: FatTree, steps: list[tup
         took = exchange(fabric, routes, volume)
         assert took == pytest.approx(slowdown * volume / GBPS40 + hops * HOP, rel=1e-12)
         hashed = EcmpRouter().route(fabric, fabric.npus, fabric.npus ^ (1 << bit))
-        assert exchange(fabric, hashed, volume) >= took * (1 - 1e-12)
-
-
-def test_ecmp_is_no_faster_than_spraying() -> None:
-    fabric = FatTree(npus=512).build()
-    partner = fabric.npus ^ 256
-    slow = rates(fabric, EcmpRouter().route(fabric, fabric.npus, partner))
-    assert slow.min() < GBPS40
-    assert slow.max() <= GBPS40
-    assert (rates(fabric, SprayRouter().route(fabric, fabric.npus, partner)) == GBPS40).all()
+        hashed_took = exchange(fabric, hashed, volume)
+        # Below a lowest switch there is one path; beyond it two flows are hashed to one link.
+        assert hashed_took > took if hops > 2 else hashed_took == pytest.approx(took, rel=1e-12)
 
 
 @pytest.mark.parametrize("router", ROUTERS)
@@ -222,15 +215,10 @@ def test_a_stream_with_one_end_is_a_route(router: Any) -> None:
 
 
 @pytest.mark.parametrize("router", ROUTERS)
-def test_plain_switches_carry_no_streams(router: Any) -> None:
-    fabric = FatTree(npus=512).build()
-    root, others = np.array([0]), np.array([1, 300])
-    with pytest.raises(UnsupportedError, match=r"L1\.0 of fabric '512-NPU fat tree' cannot copy"):
-        router.tree(fabric, root, others, Operation.MULTICAST)
-    with pytest.raises(UnsupportedError, match=r"L1\.0 of fabric '512-NPU fat tree' cannot combine"):
-        router.tree(fabric, others, root, Operation.REDUCE)
+def test_there_is_no_all_reduce_tree(router: Any) -> None:
+    fabric = FatTree().build()
     with pytest.raises(UnsupportedError, match="no all-reduce tree"):
-        router.tree(fabric, others, others, Operation.ALL_REDUCE)
+        router.tree(fabric, fabric.npus, fabric.npus, Operation.ALL_REDUCE)
 
 
 @given(trees().map(FatTree.build), st.data())

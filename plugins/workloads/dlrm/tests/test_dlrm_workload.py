@@ -174,10 +174,8 @@ def test_work_and_memory() -> None:
     ],
 )
 def test_bad_input_names_the_key(fields: dict[str, Any], key: str, accepted: str) -> None:
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=rf"^{key}\b.* \(accepted: .*{accepted}"):
         Dlrm(**fields)
-    assert caught.value.key == key
-    assert accepted in str(caught.value.accepted)
 
 
 def test_more_workers_than_pieces_are_refused_before_anything_runs() -> None:

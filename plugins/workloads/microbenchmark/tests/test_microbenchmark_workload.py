@@ -84,10 +84,8 @@ BAD = {"pattern": "all-reduc", "layout": "grid", **dict.fromkeys(("ranks", "coun
 
 @pytest.mark.parametrize(("field", "value"), [*BAD.items(), ("size", 0), ("size", "3 GB/s")])
 def test_bad_input_names_the_key(field: str, value: object) -> None:
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=rf"^{field}: .* \(accepted: "):
         Microbenchmark(**{field: value})  # type: ignore[arg-type]  # wrong on purpose
-    assert caught.value.key == field
-    assert caught.value.accepted
 
 
 def test_more_groups_than_npus_are_refused() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import runpy
 from pathlib import Path
 from typing import Any
@@ -158,20 +159,15 @@ def test_a_picture_is_drawn(tmp_path: Path) -> None:
     ],
 )
 def test_bad_options(options: dict[str, Any], key: str, message: str) -> None:
-    with pytest.raises(InputError) as error:
+    with pytest.raises(InputError, match=rf"^{re.escape(key)}: .*{re.escape(message)}.* \(accepted: "):
         Repurpose(**options)
-    assert error.value.key == key
-    assert message in error.value.message
-    assert error.value.accepted
 
 
 @pytest.mark.parametrize("method", ["repurpose", "magnitude"])
 def test_a_limit_that_cannot_be_kept(method: str) -> None:
     workload = Repurpose(widths=(32, 32), noise=1.0, epsilon=0.1, workers=(4,), received=2, method=method)
-    with pytest.raises(InputError) as error:
+    with pytest.raises(InputError, match=r"^received: .* \(accepted: "):
         workload.graph(System(npus=4))
-    assert error.value.key == "received"
-    assert error.value.accepted
 
 
 def test_default_workers_are_all_npus() -> None:
@@ -189,9 +185,8 @@ def test_a_damaged_file_is_refused_when_it_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("key", ["widths", "blocks", "noise", "taps", "positions"])
 def test_a_file_and_a_random_network_exclude_each_other(tmp_path: Path, key: str) -> None:
     value: object = [8, 8] if key == "widths" else 2
-    with pytest.raises(InputError, match="describes a random network") as error:
+    with pytest.raises(InputError, match=f"^{key}: .*describes a random network"):
         saved(tmp_path, **{key: value})
-    assert error.value.key == key
 
 
 @pytest.mark.parametrize("method", ["repurpose", "spectral"])

@@ -21,39 +21,3 @@ class TestTransformer(WorkloadTests):
         SMALL(cp=2, dp=4, pp=2, minibatch=4, microbatches=2, pipeline="zb-h1", zero_stage=3, dp_shard=2),
         SMALL(mp=2, ep=4, dp=4, pp=2, experts=8, top_k=2, shared_experts=1, routing="zipf", capacity_factor=1.5),
     )
-
-
-class TestSplits(WorkloadTests):
-    """The same model and global minibatch."""
-
-    plugin = fredfw_workload_transformer
-    workloads = (
-        SMALL(dp=1, minibatch=16),
-        SMALL(dp=16, minibatch=1),
-        SMALL(mp=4, dp=4, minibatch=4),
-        SMALL(mp=2, dp=2, pp=4, minibatch=8, microbatches=4, pipeline="gpipe"),
-        SMALL(mp=1, dp=2, pp=8, minibatch=8, microbatches=8),
-    )
-    conserved = ("flops", "samples", "tokens", "model_flops")
-
-
-class TestGradients(WorkloadTests):
-    """All replicas together reduce every gradient once, whoever holds it."""
-
-    plugin = fredfw_workload_transformer
-    workloads = (SMALL(dp=2), SMALL(mp=4, dp=2), SMALL(dp=2, pp=4), SMALL(mp=2, dp=2, pp=4), SMALL(mp=2, dp=8))
-    conserved = ("dp",)
-
-
-class TestStreams(WorkloadTests):
-    """Weights come in and gradients go out once per pass, however many workers share them.
-
-    What stays on the wafer between the passes depends on PP, which is therefore the same for all.
-    """
-
-    plugin = fredfw_workload_transformer
-    workloads = tuple(
-        SMALL(mp=mp, dp=dp, pp=2, execution="streaming", streams=streams)
-        for mp, dp, streams in ((1, 1, "all"), (2, 1, "all"), (1, 4, "needed"), (2, 4, "needed"))
-    )
-    conserved = ("stream",)

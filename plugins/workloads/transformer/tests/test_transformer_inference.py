@@ -145,7 +145,5 @@ def test_kv_transfer_slows_decode_down() -> None:
     ],
 )
 def test_bad_input(fields: dict[str, Any], key: str, accepted: str) -> None:
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=f"^{key}: .*{accepted}"):
         SMALL(**fields)
-    assert caught.value.key == key
-    assert accepted in str(caught.value)

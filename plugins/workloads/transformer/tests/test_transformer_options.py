@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import pytest
@@ -17,10 +18,8 @@ ZIPF = {"routing": "zipf"}
 
 
 def refused(fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=rf"^(?=.* \(accepted: ){re.escape(message)}"):
         Transformer(**(SHAPE | fields))
-    assert str(caught.value).startswith(message)
-    assert caught.value.accepted
 
 
 @pytest.mark.parametrize(
@@ -220,6 +219,5 @@ ONES = "routing_exponent", "routing_seed", "shared_experts", "dense_layers", "ca
     ],
 )
 def test_options_of_experts_need_experts(key: str, value: object) -> None:
-    with pytest.raises(InputError, match=f"^{key}: .*for a model without experts") as caught:
+    with pytest.raises(InputError, match=rf"^{key}: .*for a model without experts.* \(accepted: "):
         Transformer(**(SHAPE | {"minibatch": 1, key: value}))
-    assert caught.value.accepted

@@ -290,10 +290,6 @@ def test_members_of_cp_compute_what_one_rank_did() -> None:
         for communication in ("ring", "all-gather"):
             split = small(**fields, **style, cp=4, cp_communication=communication).graph(SYSTEM).expanded()
             assert split.flops.sum() * 4 == pytest.approx(plain.flops.sum(), rel=1e-12)
-            flops = sum(split.kernel_tables[index].flops for index in split.kernels[split.kernels >= 0])
-            assert flops * 4 == pytest.approx(
-                sum(plain.kernel_tables[index].flops for index in plain.kernels[plain.kernels >= 0]), rel=1e-12
-            )
 
 
 @pytest.mark.parametrize("slow", [0.5, 3.0])
@@ -357,9 +353,6 @@ def test_a_mask_halves_attention_and_its_kernels_without_cp() -> None:
     full, half = (one.graph(SYSTEM).expanded() for one in (plain, causal))
     core = 3.5 * 4 * 2 * 4 * 8 * 8 * 8  # forward and backward, 4 layers of 2 samples: 4 s^2 h each
     assert full.flops.sum() - half.flops.sum() == pytest.approx(core / 2, rel=1e-12)
-    for graph in (full, half):
-        kernels = sum(graph.kernel_tables[index].flops for index in graph.kernels[graph.kernels >= 0])
-        assert kernels == pytest.approx(graph.flops.sum(), rel=1e-12)
     assert plain.work(SYSTEM) == causal.work(SYSTEM)
 
 
