@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import ClassVar
@@ -133,18 +134,25 @@ def _factors(ranks: int) -> Iterator[tuple[int, ...]]:
             yield from ((one, *more) for more in _factors(ranks // one) if len(more) == 2)
 
 
+def filled(*levels: Level, seed: int | None = None) -> GroupView:
+    """Return a group with a rank at every position of ``levels``, in random order if there is a ``seed``."""
+    sizes = [level.size for level in levels]
+    order = np.arange(math.prod(sizes))
+    if seed is not None:
+        order = np.random.default_rng(seed).permutation(order)
+    return GroupView(len(order), levels, np.stack(np.unravel_index(order, sizes, order="F"), axis=1))
+
+
 def _product(sizes: tuple[int, ...], kinds: tuple[Kind, ...], *, lanes: int = 1, shuffled: bool = False) -> GroupView:
-    ranks = int(np.prod(sizes))
-    coordinates = np.stack(np.unravel_index(np.arange(ranks), sizes, order="F"), axis=1)
-    if shuffled:
-        coordinates = np.random.default_rng(0).permutation(coordinates)
     # Levels of different bandwidth, as they are in practice.
     levels = tuple(
         Level(size, kind if size > 2 or kind != "ring" else "line", BANDWIDTH / (place + 1), LATENCY, lanes=lanes)
         for place, (size, kind) in enumerate(zip(sizes, kinds, strict=True))
     )
     offers = _IN_NETWORK if "switch" in kinds else Capabilities()
-    return GroupView(ranks, levels, coordinates, offers, find_links=partial(_links, levels, coordinates, offers))
+    view = filled(*levels, seed=0 if shuffled else None)
+    assert view.coordinates is not None
+    return evolve(view, capabilities=offers, find_links=partial(_links, levels, view.coordinates, offers))
 
 
 def _links(levels: Sequence[Level], coordinates: IntArray, offers: Capabilities) -> GroupLinks | None:

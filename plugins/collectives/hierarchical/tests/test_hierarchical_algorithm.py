@@ -14,19 +14,12 @@ from fredfw.collectives import CollectiveRequest, LevelSteps, Pattern, Schedule,
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.fabric import Capabilities, GroupView, Level
 from fredfw.testing import CollectiveTests
+from fredfw.testing.fabrics import filled
 from fredfw.typing import FloatArray
 from fredfw_collective_hierarchical import Hierarchical
 
 MESH = (Level(5, "line", 750e9), Level(4, "line", 750e9))  # FRED's baseline, ISCA 2025: along a row, along a column
 FRED_A = (Level(4, "switch", 3e12), Level(5, "switch", 375e9))  # the same paper's variant A
-
-
-def view(levels: tuple[Level, ...], seed: int | None = None) -> GroupView:
-    """Return a full product of positions; with a seed, ranks are in a random order."""
-    sizes = [level.size for level in levels]
-    n = math.prod(sizes)
-    order = np.arange(n) if seed is None else np.random.default_rng(seed).permutation(n)
-    return GroupView(n, levels, np.stack(np.unravel_index(order, sizes[::-1])[::-1], axis=1))
 
 
 def plan(pattern: Pattern, group: GroupView, size: float = 1.0, **options: Any) -> Schedule:
@@ -57,7 +50,7 @@ def effective(levels: tuple[Level, ...], **options: Any) -> float:
 
 
 def test_four_levels() -> None:
-    group = view(tuple(Level(size, "ring", 1.0) for size in (2, 3, 2, 2)), seed=0)
+    group = filled(*(Level(size, "ring", 1.0) for size in (2, 3, 2, 2)), seed=0)
     check(plan(Pattern.ALL_REDUCE, group, orders="opposite", chunks=2))
 
 
@@ -67,13 +60,13 @@ def test_bytes_per_rank_and_level(pattern: Pattern, order: str, inner: float, ou
     # A ring over d ranks moves (d - 1) / d of what it works on; the second level works on 1 / d of the data.
     both = 2 if pattern is Pattern.ALL_REDUCE else 1
     for chunks in (1, 4):
-        bytes_ = crossing(plan(pattern, view(MESH, seed=3), 60.0, orders=order, chunks=chunks), 2)
+        bytes_ = crossing(plan(pattern, filled(*MESH, seed=3), 60.0, orders=order, chunks=chunks), 2)
         np.testing.assert_allclose(bytes_, np.tile([60 * both * inner, 60 * both * outer], (20, 1)), rtol=1e-12)
 
 
 def test_rings_stay_inside_their_level() -> None:
     levels = tuple(Level(size, "ring", 1.0) for size in (3, 2, 4))
-    group = view(levels, seed=5)
+    group = filled(*levels, seed=5)
     assert group.coordinates is not None
     for phase in plan(Pattern.ALL_REDUCE, group, orders="opposite").phases:
         step = group.coordinates[phase.destination] - group.coordinates[phase.source]
@@ -84,14 +77,14 @@ def test_rings_stay_inside_their_level() -> None:
 def test_the_mesh_of_the_paper_does_11_of_24_parts_rows_first() -> None:
     # Rows 0.4 + 1.2 s, columns 1.5 - 1.2 s (in units of the size): equal at s = 11/24.
     assert balanced_share(MESH) == pytest.approx(11 / 24, rel=1e-12)
-    bytes_ = crossing(plan(Pattern.ALL_REDUCE, view(MESH), 1.0, orders="opposite"), 2)
+    bytes_ = crossing(plan(Pattern.ALL_REDUCE, filled(*MESH), 1.0, orders="opposite"), 2)
     np.testing.assert_allclose(bytes_, np.full((20, 2), 0.95), rtol=1e-12)
 
 
 def test_balanced_parts_differ_in_size_and_equal_ones_do_not() -> None:
-    sizes = plan(Pattern.ALL_REDUCE, view(MESH), 24.0, orders="opposite").chunk_bytes
+    sizes = plan(Pattern.ALL_REDUCE, filled(*MESH), 24.0, orders="opposite").chunk_bytes
     np.testing.assert_allclose(sizes, np.repeat([11 / 20, 13 / 20], 20), rtol=1e-12)
-    assert plan(Pattern.ALL_REDUCE, view(MESH), 24.0, orders="opposite", shares="equal").chunk_bytes == 12 / 20
+    assert plan(Pattern.ALL_REDUCE, filled(*MESH), 24.0, orders="opposite", shares="equal").chunk_bytes == 12 / 20
 
 
 levels_ = st.lists(
@@ -116,13 +109,13 @@ def test_no_other_share_keeps_the_busiest_level_for_less(levels: tuple[Level, ..
 
 @given(levels_)
 def test_a_part_without_a_share_is_left_out(levels: tuple[Level, ...]) -> None:
-    group = view(levels) if math.prod(level.size for level in levels) <= 64 else view(levels[:1])
+    group = filled(*levels) if math.prod(level.size for level in levels) <= 64 else filled(*levels[:1])
     schedule = plan(Pattern.ALL_GATHER, group, orders="opposite")
     assert all((schedule.row_bytes(phase) > 0).all() for phase in schedule.phases)
 
 
 def test_a_single_level_has_no_opposite_order() -> None:
-    assert len(plan(Pattern.ALL_GATHER, view((Level(5, "ring", 1.0),)), orders="opposite").phases) == 1
+    assert len(plan(Pattern.ALL_GATHER, filled(Level(5, "ring", 1.0)), orders="opposite").phases) == 1
 
 
 def test_effective_bandwidth_of_the_mesh() -> None:
@@ -141,7 +134,7 @@ def test_effective_bandwidth_of_fred_a(chunks: int) -> None:  # 1213, 1594 and 1
 
 
 def test_many_ranks_are_few_phases() -> None:
-    group = view((Level(250, "ring", 1.0), Level(400, "ring", 1.0)))
+    group = filled(Level(250, "ring", 1.0), Level(400, "ring", 1.0))
     schedule = plan(Pattern.ALL_REDUCE, group)
     assert [(phase.channel, phase.repeat) for phase in schedule.phases] == [(0, 249), (1, 399), (1, 399), (0, 249)]
 
@@ -161,7 +154,7 @@ MIXED = (Level(4, "ring", 1.0), Level(8, "fully-connected", 1.0), Level(8, "swit
 
 
 def test_each_level_is_done_as_fits_its_kind() -> None:
-    phases = plan(Pattern.REDUCE_SCATTER, view(MIXED), steps="by-kind").phases
+    phases = plan(Pattern.REDUCE_SCATTER, filled(*MIXED), steps="by-kind").phases
     # Both ways round the ring in 3 steps, 7 others at once, and 3 steps of halving.
     assert [(phase.channel, phase.repeat, len(phase) // 256) for phase in phases] == [
         (0, 3, 2),
@@ -172,14 +165,14 @@ def test_each_level_is_done_as_fits_its_kind() -> None:
 
 
 def test_a_switch_whose_size_is_no_power_of_two_has_a_ring() -> None:
-    (phase,) = plan(Pattern.ALL_GATHER, view((Level(6, "switch", 1.0),)), steps="by-kind").phases
+    (phase,) = plan(Pattern.ALL_GATHER, filled(Level(6, "switch", 1.0)), steps="by-kind").phases
     assert phase.repeat == 5
 
 
 def test_all_orders_load_all_levels_alike() -> None:
     # Each NPU sends 200, 700 and 100 in all on its links of a level; no order alone keeps them equally busy.
     levels = (Level(4, "ring", 100.0), Level(8, "fully-connected", 100.0), Level(8, "switch", 100.0))
-    group = view(levels)
+    group = filled(*levels)
     sent = crossing(plan(Pattern.ALL_REDUCE, group, 1.0, orders="all", steps="by-kind"), 3)
     seconds = sent / [level.total_bandwidth for level in levels]
     # That is the bound, 2 (n - 1) / n x size over the bandwidth of all levels.
@@ -196,20 +189,20 @@ def test_all_orders_load_all_levels_alike() -> None:
 )
 def test_steps_that_a_level_cannot_do_are_refused(steps: str, level: Level, reason: str) -> None:
     with pytest.raises(UnsupportedError, match=reason):
-        plan(Pattern.ALL_REDUCE, view((level,)), steps=steps)
+        plan(Pattern.ALL_REDUCE, filled(level), steps=steps)
 
 
 def test_many_levels_have_too_many_orders() -> None:
     with pytest.raises(UnsupportedError, match="6 levels, which is too many for all their orders"):
-        plan(Pattern.ALL_REDUCE, view((Level(2, "line", 1.0),) * 6), orders="all")
+        plan(Pattern.ALL_REDUCE, filled(*[Level(2, "line", 1.0)] * 6), orders="all")
 
 
 def test_configurations_that_write_the_same_are_one() -> None:
-    mesh, mixed = view(MESH), view(MIXED)
+    mesh, mixed = filled(*MESH), filled(*MIXED)
     assert Hierarchical(steps="by-kind").equivalent(mesh) == Hierarchical()
     assert Hierarchical(steps="by-kind", orders="all").equivalent(mesh) == Hierarchical(orders="opposite")
     assert Hierarchical(steps="by-kind").equivalent(mixed) == Hierarchical(steps="by-kind")
-    assert Hierarchical(steps="by-kind", chunks=4, orders="all").equivalent(view(MIXED[:1])) == Hierarchical(
+    assert Hierarchical(steps="by-kind", chunks=4, orders="all").equivalent(filled(*MIXED[:1])) == Hierarchical(
         steps="bidirectional-ring"
     )
 
@@ -217,7 +210,7 @@ def test_configurations_that_write_the_same_are_one() -> None:
 @pytest.mark.parametrize("ranks", [(4, 4), (3, 5)])
 def test_the_network_adds_up_what_is_left(ranks: tuple[int, int]) -> None:
     levels = (Level(ranks[0], "switch", 1.0), Level(ranks[1], "switch", 1.0))
-    able = evolve(view(levels), capabilities=Capabilities(reduces=True, multicasts=True))
+    able = evolve(filled(*levels), capabilities=Capabilities(reduces=True, multicasts=True))
     schedule = plan(Pattern.ALL_REDUCE, able, steps="in-network")
     check(schedule)
     middle = schedule.phases[ranks[0]]
@@ -233,15 +226,15 @@ def test_steps_may_differ_by_level() -> None:
         (["ring", "ring"], 2 * (3 + 3)),
         (("direct", "by-kind"), 2 * (1 + 2)),
     ):
-        schedule = plan(Pattern.ALL_REDUCE, view(levels), steps=steps)
+        schedule = plan(Pattern.ALL_REDUCE, filled(*levels), steps=steps)
         assert schedule.steps == count
         check(schedule)
     # The last one is for all further levels.
-    assert plan(Pattern.ALL_REDUCE, view((*levels, levels[1])), steps=("direct", "ring")).steps == 2 * (1 + 3 + 3)
+    assert plan(Pattern.ALL_REDUCE, filled(*levels, levels[1]), steps=("direct", "ring")).steps == 2 * (1 + 3 + 3)
 
 
 def test_steps_for_other_numbers_of_levels_are_refused() -> None:
-    request, group = CollectiveRequest(Pattern.ALL_REDUCE, 4, 16.0), view((Level(4, "ring", 1.0),))
+    request, group = CollectiveRequest(Pattern.ALL_REDUCE, 4, 16.0), filled(Level(4, "ring", 1.0))
     algorithm = Hierarchical(steps=("ring", "direct"))
     assert algorithm.refusal(request, group) == "the group has 1 levels, and steps are given for 2"
     assert algorithm.equivalent(group) is algorithm

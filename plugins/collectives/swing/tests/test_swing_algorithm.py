@@ -9,7 +9,7 @@ import fredfw_collective_swing
 from fredfw import CollectiveRequest, Fabric, Framework, GroupView, Level, Pattern, check
 from fredfw.errors import UnsupportedError
 from fredfw.testing import CollectiveTests
-from fredfw.testing.fabrics import views
+from fredfw.testing.fabrics import filled, views
 from fredfw_collective_swing import Swing
 
 S = 1e9
@@ -39,9 +39,8 @@ def test_even_dimensions_will_do(pattern: Pattern, ranks: int) -> None:
 @pytest.mark.parametrize("sizes", [(6,), (12,), (22,), (6, 4), (6, 6), (2, 10, 6)])
 def test_no_rank_sends_more_than_it_must(sizes: tuple[int, ...]) -> None:
     """Each rank sends n - 1 of n blocks of a reduce-scatter, as on a power of two (section 3.2 of the paper)."""
-    n = int(np.prod(sizes))
-    coordinates = np.stack(np.unravel_index(np.arange(n), sizes), axis=1)
-    view = GroupView(n, tuple(Level(size, "ring", 1.0) for size in sizes), coordinates)
+    view = filled(*(Level(size, "ring", 1.0) for size in sizes))
+    n = view.size
     schedule = Swing().plan(CollectiveRequest(Pattern.REDUCE_SCATTER, n, 1.0), view)
     sent = np.zeros(n)
     for phase in schedule.phases:
@@ -80,7 +79,7 @@ def test_short_messages_take_the_fewest_hops() -> None:
 
 
 def ring(ranks: int) -> GroupView:
-    return GroupView(ranks, (Level(ranks, "ring", 1.0),), np.arange(ranks)[:, None])
+    return filled(Level(ranks, "ring", 1.0))
 
 
 @pytest.mark.parametrize(

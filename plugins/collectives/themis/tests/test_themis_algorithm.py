@@ -1,45 +1,36 @@
 from __future__ import annotations
 
-import math
 from typing import Any, ClassVar
 
-import numpy as np
 import pytest
 
 import fredfw_collective_themis
 from fredfw import CollectiveRequest, GroupView, Level, LevelSteps, Pattern, Schedule
 from fredfw.errors import UnsupportedError
 from fredfw.testing import CollectiveTests
+from fredfw.testing.fabrics import filled
 from fredfw_collective_themis import Themis, orders
 
 # The worked example of the paper's figure 5: 4 x 4, the first dimension with twice the bandwidth, 4 chunks of 64 MB.
 WORKED = (Level(4, "switch", 2.0), Level(4, "switch", 1.0))
 
 
-def view(levels: tuple[Level, ...], seed: int | None = None) -> GroupView:
-    """Return a full product of positions; with a seed, ranks are in a random order."""
-    sizes = [level.size for level in levels]
-    n = math.prod(sizes)
-    order = np.arange(n) if seed is None else np.random.default_rng(seed).permutation(n)
-    return GroupView(n, levels, np.stack(np.unravel_index(order, sizes[::-1])[::-1], axis=1))
-
-
 def plan(levels: tuple[Level, ...], pattern: Pattern = Pattern.ALL_REDUCE, **options: Any) -> Schedule:
-    group = view(levels)
+    group = filled(*levels)
     return Themis(**options).plan(CollectiveRequest(pattern, group.size, 1.0), group)
 
 
 def test_the_orders_of_the_worked_example() -> None:
     # Per chunk of 1: dimension 1 first takes 2 x 3/4 / 2 there and 2 x 3/16 on dimension 2; the other way round
     # 2 x 3/4 and 2 x 3/32. Loads: (.75, .375), (.84, 1.875), (1.59, 2.25), (2.34, 2.625): figure 5 begins so, too.
-    steps = LevelSteps.of(view(WORKED), "by-kind")
+    steps = LevelSteps.of(filled(*WORKED), "by-kind")
     assert orders(steps, Pattern.ALL_REDUCE, 1.0, 4) == [(0, 1), (1, 0), (0, 1), (0, 1)]
 
 
 def test_latency_is_a_load_from_the_start() -> None:
     # Halving-doubling of 4 takes two steps, an all-reduce four: 4 s on the first level, and a chunk takes .75 s there.
     slow = (Level(4, "switch", 2.0, 1.0), Level(4, "switch", 1.0))
-    steps = LevelSteps.of(view(slow), "by-kind")
+    steps = LevelSteps.of(filled(*slow), "by-kind")
     assert orders(steps, Pattern.ALL_REDUCE, 1.0, 2) == [(1, 0), (1, 0)]
     assert orders(steps, Pattern.REDUCE_SCATTER, 100.0, 1) == [(0, 1)]  # less than the threshold of 2.3 s
 
@@ -47,7 +38,7 @@ def test_latency_is_a_load_from_the_start() -> None:
 def test_equal_loads_take_the_levels_as_they_come() -> None:
     even = (Level(2, "switch", 2.0), Level(2, "switch", 1.0))
     # 1/2 / 2 and 1/4 / 1: the two levels are alike after each chunk.
-    steps = LevelSteps.of(view(even), "by-kind")
+    steps = LevelSteps.of(filled(*even), "by-kind")
     assert orders(steps, Pattern.ALL_GATHER, 1.0, 5) == [(0, 1)] * 5
 
 
@@ -66,7 +57,7 @@ def test_a_stage_is_one_turn() -> None:
 
 
 @pytest.mark.parametrize(
-    ("group", "reason"), [(GroupView(6), "not a full product"), (view((Level(6, "switch", 1.0),)), "along one level")]
+    ("group", "reason"), [(GroupView(6), "not a full product"), (filled(Level(6, "switch", 1.0)), "along one level")]
 )
 def test_what_it_cannot_do_is_refused(group: GroupView, reason: str) -> None:
     with pytest.raises(UnsupportedError, match=reason):

@@ -11,6 +11,7 @@ import fredfw_collective_torus_ring
 from fredfw import CollectiveRequest, GroupView, Level, Pattern, Schedule, balanced_shares, check
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.testing import CollectiveTests
+from fredfw.testing.fabrics import filled
 from fredfw.typing import FloatArray
 from fredfw_collective_torus_ring import TorusRing, busy_times
 
@@ -18,14 +19,6 @@ from fredfw_collective_torus_ring import TorusRing, busy_times
 def torus(*sizes: int, two_way: bool = True) -> tuple[Level, ...]:
     """The levels of a torus with links of 1 B/s, as the topology states them."""
     return tuple(Level(size, "ring", 1.0, two_way=two_way) if size > 2 else Level(size, "line", 1.0) for size in sizes)
-
-
-def view(levels: tuple[Level, ...], seed: int | None = None) -> GroupView:
-    """Return a full product of positions; with a seed, ranks are in a random order."""
-    sizes = [level.size for level in levels]
-    n = math.prod(sizes)
-    order = np.arange(n) if seed is None else np.random.default_rng(seed).permutation(n)
-    return GroupView(n, levels, np.stack(np.unravel_index(order, sizes[::-1])[::-1], axis=1))
 
 
 def plan(pattern: Pattern, group: GroupView, size: float = 1.0, **options: Any) -> Schedule:
@@ -48,14 +41,14 @@ def link_bytes(schedule: Schedule, group: GroupView) -> FloatArray:
 
 
 def test_four_levels() -> None:
-    check(plan(Pattern.ALL_REDUCE, view(torus(2, 3, 2, 2), seed=0), chunks=2))
+    check(plan(Pattern.ALL_REDUCE, filled(*torus(2, 3, 2, 2), seed=0), chunks=2))
 
 
 @pytest.mark.parametrize("pattern", sorted(TorusRing.patterns))
 @pytest.mark.parametrize("sizes", [(8,), (3, 3), (4, 4, 4), (8, 4), (3, 5)])
 def test_all_links_of_a_torus_carry_the_same(pattern: Pattern, sizes: tuple[int, ...]) -> None:
     # Every rank sends (n - 1) / n of the data in each half, over 2 d links.
-    group = view(torus(*sizes), seed=1)
+    group = filled(*torus(*sizes), seed=1)
     n, halves = group.size, 2 if pattern is Pattern.ALL_REDUCE else 1
     expected = np.full((n, len(sizes), 2), halves * (n - 1) / n * 60 / (2 * len(sizes)))
     for chunks in (1, 3):
@@ -65,7 +58,7 @@ def test_all_links_of_a_torus_carry_the_same(pattern: Pattern, sizes: tuple[int,
 
 @pytest.mark.parametrize("both", [True, False])
 def test_a_one_way_ring_is_gone_round_upwards_and_keeps_others_to_one_way(*, both: bool) -> None:
-    group = view((Level(4, "ring", 1.0, two_way=both), Level(4, "ring", 1.0, two_way=False)))
+    group = filled(Level(4, "ring", 1.0, two_way=both), Level(4, "ring", 1.0, two_way=False))
     sent = link_bytes(plan(Pattern.ALL_GATHER, group), group)
     np.testing.assert_allclose(sent, np.broadcast_to([15 / 16 / 2, 0], sent.shape), rtol=1e-12)
 
@@ -73,7 +66,7 @@ def test_a_one_way_ring_is_gone_round_upwards_and_keeps_others_to_one_way(*, bot
 def test_the_one_link_of_a_pair_counts_once() -> None:
     # 4 x 2: with a share x along the ring first, the ring's two links carry 3/4 x + 3/8 (1 - x), the pair's one
     # 1/8 x + 1/2 (1 - x); alike per link at x = 5/9, where each carries 7/8 / 3.
-    group = view(torus(4, 2))
+    group = filled(*torus(4, 2))
     np.testing.assert_allclose(balanced_shares(busy_times(group)), [5 / 9, 4 / 9], rtol=1e-12)
     sent = link_bytes(plan(Pattern.REDUCE_SCATTER, group), group)
     np.testing.assert_allclose(sent[:, 0], 7 / 24, rtol=1e-12)
@@ -82,7 +75,7 @@ def test_the_one_link_of_a_pair_counts_once() -> None:
 
 def test_pairs_and_switches_alone_need_no_other_way_round() -> None:
     for levels in (torus(2, 2, 2), (Level(4, "switch", 1.0), Level(3, "switch", 1.0))):
-        assert len(plan(Pattern.ALL_GATHER, view(levels)).phases) == len(levels) ** 2
+        assert len(plan(Pattern.ALL_GATHER, filled(*levels)).phases) == len(levels) ** 2
 
 
 @given(st.lists(st.sampled_from([2, 3, 4, 8]), min_size=1, max_size=8), st.data())
@@ -101,19 +94,19 @@ def test_shares_of_many_dimensions(sizes: list[int], data: st.DataObject) -> Non
 
 def test_a_part_without_a_share_is_left_out() -> None:
     # Far slower links are used last, and so little that nothing starts along them.
-    group = view((Level(4, "ring", 1000.0), Level(4, "ring", 1.0)))
+    group = filled(Level(4, "ring", 1000.0), Level(4, "ring", 1.0))
     schedule = plan(Pattern.REDUCE_SCATTER, group)
     assert len(schedule.phases) == 4
     assert all((schedule.row_bytes(phase) > 0).all() for phase in schedule.phases)
 
 
 def test_one_way_round_a_level_is_one_channel() -> None:
-    phases = plan(Pattern.REDUCE_SCATTER, view(torus(3, 2))).phases
+    phases = plan(Pattern.REDUCE_SCATTER, filled(*torus(3, 2))).phases
     assert [phase.channel for phase in phases] == [0, 1, 2, 1, 1, 0, 1, 2]
 
 
 def test_many_ranks_are_few_phases() -> None:
-    schedule = plan(Pattern.ALL_REDUCE, view(torus(250, 400)))
+    schedule = plan(Pattern.ALL_REDUCE, filled(*torus(250, 400)))
     assert len(schedule.phases) == 2 * 2 * 4
     assert {(len(phase), phase.repeat) for phase in schedule.phases} == {(100_000, 249), (100_000, 399)}
 
@@ -129,7 +122,7 @@ def test_auto_tries_pipelines() -> None:
     ("group", "reason"),
     [
         (GroupView(6), "not a full product of positions"),
-        (view((Level(4, "ring", 1.0), Level(3, "line", 1.0))), "along a line of 3, which is not a ring"),
+        (filled(Level(4, "ring", 1.0), Level(3, "line", 1.0)), "along a line of 3, which is not a ring"),
     ],
 )
 def test_groups_that_it_refuses(group: GroupView, reason: str) -> None:

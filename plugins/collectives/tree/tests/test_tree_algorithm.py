@@ -12,6 +12,7 @@ from fredfw.collectives import CollectiveRequest, Pattern, Schedule, check
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.fabric import GroupView, Level
 from fredfw.testing import CollectiveTests
+from fredfw.testing.fabrics import filled
 from fredfw_collective_tree import Tree
 
 SIZE, BANDWIDTH, ALPHA = 1e6, 1e9, 3e-6
@@ -121,9 +122,7 @@ def test_options_are_checked(options: dict[str, Any]) -> None:
 
 def nodes_of(inner: int, count: int) -> GroupView:
     """Return a group of ``count`` nodes of ``inner`` ranks, in an order of their own."""
-    coordinates = np.stack(np.unravel_index(np.arange(inner * count), (inner, count), order="F"), axis=1)
-    coordinates = np.random.default_rng(0).permutation(coordinates)
-    return GroupView(inner * count, (Level(inner, "switch", 300e9), Level(count, "switch", 25e9)), coordinates)
+    return filled(Level(inner, "switch", 300e9), Level(count, "switch", 25e9), seed=0)
 
 
 @pytest.mark.parametrize("chunks", [1, 5])

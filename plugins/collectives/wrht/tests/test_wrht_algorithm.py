@@ -12,6 +12,7 @@ from fredfw.collectives import CollectiveRequest, Pattern, Phase, Schedule
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.fabric import GroupView, Level
 from fredfw.testing import CollectiveTests
+from fredfw.testing.fabrics import filled
 from fredfw.typing import BoolArray, IntArray
 from fredfw_collective_wrht import Wrht, exchange_wavelengths
 
@@ -22,8 +23,7 @@ MORE = [(1024, 4, 7), (1024, 256, 3), (4096, 64, 4), (4096, 256, 3)]
 
 def view(n: int, lanes: int = 1, kind: Any = "ring", seed: int | None = None) -> GroupView:
     """Return a group along one level; with a seed, ranks are in a random order."""
-    order = np.arange(n) if seed is None else np.random.default_rng(seed).permutation(n)
-    return GroupView(n, (Level(n, kind, 1.0, lanes=lanes),), order[:, None])
+    return filled(Level(n, kind, 1.0, lanes=lanes), seed=seed)
 
 
 def plan(group: GroupView, size: float = 1.0, **options: Any) -> Schedule:

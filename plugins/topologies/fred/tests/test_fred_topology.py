@@ -472,7 +472,7 @@ class TestCircuits(AdmissionTests):
 class TestUpDown(RouterTests):
     plugin = fredfw_topology_fred
     routers = (UpDownRouter(),)
-    fabrics = (Fred().build(), DEEP.build(), *(evolve(PLAIN, **{able: False}) for able in ("copies", "reduces")))
+    fabrics = (Fred().build(), DEEP.build(), evolve(PLAIN, copies=False), evolve(PLAIN, reduces=False))
 
 
 class TestRoutable(PlacementTests):
