@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from attrs import evolve
@@ -136,9 +138,8 @@ def test_a_dimension_without_traffic_gets_nothing() -> None:
     ],
 )
 def test_contradictions_are_named(texts: tuple[str, ...], message: str) -> None:
-    with pytest.raises(InputError) as refused:
+    with pytest.raises(InputError, match=re.escape(message)):
         fastest(programme("175B", "2D", *texts))
-    assert message in str(refused.value)
 
 
 def test_a_price_that_is_missing() -> None:
@@ -164,10 +165,8 @@ def test_a_price_that_is_missing() -> None:
     ],
 )
 def test_text_that_is_not_a_linear_comparison(text: str, message: str) -> None:
-    with pytest.raises(InputError) as refused:
+    with pytest.raises(InputError, match=rf"^constraints\[1\]: .*{re.escape(message)}"):
         constraints.read(["b0 >= b1", text], {"b0": 0, "b1": 1}, 2, key="constraints")
-    assert message in str(refused.value)
-    assert refused.value.key == "constraints[1]"
 
 
 def test_forms_of_a_constraint() -> None:
@@ -201,6 +200,5 @@ def test_axes_take_the_first_dimensions_and_may_share_one() -> None:
     ("axes", "key"), [({"tp": 3, "dp": 4}, "axes"), ({"tp": 12, "dp": 2}, "axes.tp"), ({"tp": 4, "dp": 2}, "axes")]
 )
 def test_axes_that_do_not_fit(axes: dict[str, int], key: str) -> None:
-    with pytest.raises(InputError) as refused:
+    with pytest.raises(InputError, match=f"^{key}: "):
         placed(axes, (8, 3))
-    assert refused.value.key == key

@@ -263,10 +263,7 @@ def test_an_experiment_of_large_and_small_numbers_can_be_read(folder: Path) -> N
     assert (read.npu.peak, read.npu.memory_bandwidth) == (1e29, 1e4)
 
 
-def test_nodes_that_do_not_divide_the_npus_are_refused(folder: Path) -> None:
-    memory = {"memory-type": "PER_NODE_MEMORY_EXPANSION", "remote-mem-bw": 100, "num-npus-per-node": 3}
-    (folder / "memory.json").write_text(json.dumps(memory))
-    assert "num-npus-per-node: 3 is refused" in refused(folder)
+THREE_A_NODE = '{"memory-type": "PER_NODE_MEMORY_EXPANSION", "remote-mem-bw": 100, "num-npus-per-node": 3}'
 
 
 @pytest.mark.parametrize(
@@ -302,6 +299,7 @@ def test_bad_system_files(changes: dict[str, Any], message: str, folder: Path) -
         ({"trace.4.et": "", "trace.2.et": None}, [], "there is no file trace.2.et"),
         ({"second.yml": NETWORK}, [], "several files for --network: net.yml, second.yml"),
         ({"net.yml": NETWORK.replace("25", "tbd")}, [], "bandwidth[1]: 'tbd' is refused"),
+        ({"memory.json": THREE_A_NODE}, [], "num-npus-per-node: 3 is refused"),
         ({"memory.json": '{"memory-type": "LOTS"}'}, [], "memory-type: 'LOTS' is not known"),
         ({"memory.json": '{"memory-type": "MEMORY_POOL"}'}, [], "remote-mem-bw: is missing, and MEMORY_POOL needs it"),
         ({"sys.json": '{"peak-perf": '}, [], "sys.json: is not JSON: line 1, column 15"),

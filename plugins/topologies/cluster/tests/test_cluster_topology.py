@@ -348,7 +348,9 @@ def test_what_must_be_known_of_a_node_must_be_known_of_the_cluster(tmp_path: Pat
     node = {"name": "nvidia-smi-topo", "file": str(tmp_path / "topo.txt")}
     (tmp_path / "topo.txt").write_text("\tGPU0\tGPU1\nGPU0\tX\tNV4\nGPU1\tNV4\tX\n", encoding="utf-8")
     (note,) = FRAMEWORK.topology(**node).build().notes
-    assert note in FRAMEWORK.topology("cluster", nodes=2, node=node).build().notes
+    cluster = FRAMEWORK.topology("cluster", nodes=2, node=node).build()
+    assert note in cluster.notes
+    assert [level.size for level in cluster.levels] == [2, 2]
 
 
 def test_spraying_is_that_of_the_fat_tree() -> None:

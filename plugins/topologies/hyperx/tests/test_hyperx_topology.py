@@ -39,16 +39,10 @@ def test_dimensions_have_their_own_links() -> None:
     assert route.latencies.tolist() == [11.0]
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("dimensions", []),
-        ("dimensions", [4, 1]),
-        ("link_bandwidth", ["1 GB/s"] * 3),
-        ("link_latency", ["1 ns"] * 3),
-        ("link_energy", "-1 pJ/bit"),
-    ],
-)
+BAD = {"dimensions": [4, 1], "link_bandwidth": ["1 GB/s"] * 3, "link_latency": ["1 ns"] * 3, "link_energy": "-1 pJ/bit"}
+
+
+@pytest.mark.parametrize(("field", "value"), [("dimensions", []), *BAD.items()])
 def test_bad_input_names_key_value_and_what_is_accepted(field: str, value: Any) -> None:
     with pytest.raises(InputError, match=rf"^{field}\b.* \(accepted: "):
         HyperX(**{field: value})

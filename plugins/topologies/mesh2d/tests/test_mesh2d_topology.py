@@ -219,17 +219,10 @@ def test_the_router_refuses_what_is_no_mesh(changes: dict[str, Any]) -> None:
         fabric.defaults.router.route(fabric, np.array([0]), np.array([1]))
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("rows", 0),
-        ("columns", -2),
-        ("link_bandwidth", -1.0),
-        ("link_latency", "-1 ns"),
-        ("io_bandwidth", float("nan")),
-        ("io_controllers", 18),
-    ],
-)
+BAD = {"rows": 0, "columns": -2, "link_bandwidth": -1.0, "link_latency": "-1 ns", "io_bandwidth": np.nan}
+
+
+@pytest.mark.parametrize(("field", "value"), [*BAD.items(), ("io_controllers", 18)])
 def test_bad_input_names_key_value_and_what_is_accepted(field: str, value: Any) -> None:
     with pytest.raises(InputError, match=rf"^{field}: .* \(accepted: "):
         Mesh2D(**{field: value})

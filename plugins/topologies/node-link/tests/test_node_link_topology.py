@@ -81,12 +81,6 @@ def test_notes_are_in_results(tmp_path: Path) -> None:
     noted["graph"]["notes"] = ["seen"]
     fabric = read(tmp_path, noted)
     assert "seen" in Framework().simulate_collective(fabric, "all-reduce", size=1e6, algorithm="ring").notes
-    tables = {
-        "fabrics": {"one": {"topology": {"name": "node-link", "file": str(tmp_path / "graph.json")}}},
-        "workloads": {"some": {"workload": {"name": "microbenchmark", "size": "1 MB"}}},
-    }
-    framework = Framework()
-    assert framework.compare(framework.load_experiment(tables)).rows[0].notes[0] == "seen"
 
 
 def test_parallel_edges_are_links_side_by_side(tmp_path: Path) -> None:

@@ -81,14 +81,6 @@ def test_escapes_of_a_terminal_are_passed_over(tmp_path: Path) -> None:
     assert links(read(tmp_path, f"$ nvidia-smi topo -m\n{head}\n{rest}")) == links(read(tmp_path, SERVER))
 
 
-def test_a_cluster_of_servers(tmp_path: Path) -> None:
-    (tmp_path / "topo.txt").write_text(SERVER)
-    framework = Framework()
-    node = framework.topology("nvidia-smi-topo", file=str(tmp_path / "topo.txt"))
-    cluster = framework.topology("cluster", node=node, nodes=2, nics=4, nic="200 Gbps").build()
-    assert [level.size for level in cluster.levels] == [4, 2]
-
-
 @pytest.mark.parametrize(
     ("text", "key", "message"),
     [

@@ -166,17 +166,10 @@ def test_there_is_no_all_reduce_tree() -> None:
         fabric.defaults.router.tree(fabric, fabric.npus, fabric.npus, Operation.ALL_REDUCE)
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("dimensions", []),
-        ("dimensions", [8, 0]),
-        ("link_bandwidth", ["1 GB/s", "1 GB/s", "1 GB/s"]),
-        ("link_latency", ["1 ns", "1 ns", "1 ns"]),
-        ("link_energy", "-1 pJ/bit"),
-        ("bidirectional", 1),
-    ],
-)
+BAD = {"dimensions": [8, 0], "link_bandwidth": ["1 GB/s"] * 3, "link_latency": ["1 ns"] * 3, "link_energy": "-1 pJ/bit"}
+
+
+@pytest.mark.parametrize(("field", "value"), [("dimensions", []), ("bidirectional", 1), *BAD.items()])
 def test_bad_input_names_key_value_and_what_is_accepted(field: str, value: Any) -> None:
     with pytest.raises(InputError, match=rf"^{field}\b.* \(accepted: "):
         Torus(**{field: value})
