@@ -3,6 +3,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import networkx as nx
@@ -85,15 +86,12 @@ class Run:
         self.network = FlowNetwork(fabric, CircuitPreempt())
         self.ends = [np.zeros(flows.activities) for flows in flow_sets]
         for flows, ends in zip(flow_sets, self.ends, strict=True):
-            self._start(flows, ends)
+            self.network.start(flows, partial(self._ended, ends))
         self.network.advance()
         assert self.network.idle
 
-    def _start(self, flows: FlowSet, ends: FloatArray) -> None:
-        def ended(activities: IntArray) -> None:
-            ends[activities] = self.network.now
-
-        self.network.start(flows, ended)
+    def _ended(self, ends: FloatArray, activities: IntArray) -> None:
+        ends[activities] = self.network.now
 
     @property
     def told(self) -> tuple[dict[str, float], tuple[str, ...]]:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -54,15 +55,12 @@ class Run:
         self.network = FlowNetwork(fabric, MaxMin())
         self.ends = [np.zeros(flows.activities) for _, flows in starts]
         for (time, flows), ends in zip(starts, self.ends, strict=True):
-            self.network.schedule(time, lambda flows=flows, ends=ends: self._start(flows, ends))  # type: ignore[misc]  # defaults bind
+            self.network.schedule(time, partial(self.network.start, flows, partial(self._ended, ends)))
         self.network.advance()
         assert self.network.idle
 
-    def _start(self, flows: FlowSet, ends: FloatArray) -> None:
-        def ended(activities: IntArray) -> None:
-            ends[activities] = self.network.now
-
-        self.network.start(flows, ended)
+    def _ended(self, ends: FloatArray, activities: IntArray) -> None:
+        ends[activities] = self.network.now
 
     @property
     def last(self) -> list[float]:

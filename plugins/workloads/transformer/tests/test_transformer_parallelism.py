@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fredfw import Framework, RunResult
+from fredfw import Framework, Npu
 from fredfw.collectives import Pattern
 from fredfw.errors import InputError
 from fredfw.typing import FloatArray
@@ -177,35 +177,16 @@ def test_memory_has_the_shares_and_what_is_gathered() -> None:
     assert spread.activations == small(**fields).memory(SYSTEM).activations / 2
 
 
-MACHINE = """
-[npu]
-peak = "1 TFLOP/s"
-memory_bandwidth = "1000 TB/s"
-memory = "1 TB"
-
-[fabrics.x]
-topology = {topology}
-collectives = {{ default = ["hierarchical", "ring", "direct"], selection = "first" }}
-
-[workloads.y]
-workload = {{ name = "transformer", layers = 4, hidden = 64, sequence = 64, heads = 4, vocabulary = 100, {fields} }}
-"""
-WEIGHTS = 2 * (4 * (12 * 64**2 + 13 * 64) + (100 + 64 + 2) * 64)
-
-
-def run(tmp_path: Any, topology: str, fields: str) -> RunResult:
-    path = tmp_path / "x.toml"
-    path.write_text(MACHINE.format(topology=topology, fields=fields), encoding="utf-8")
-    return Framework().run(path)
-
-
 @pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize("recompute", ["none", "full"])
-def test_embeddings_and_the_first_layer_are_exposed_at_both_ends(tmp_path: Any, tied: bool, recompute: str) -> None:
+def test_embeddings_and_the_first_layer_are_exposed_at_both_ends(tied: bool, recompute: str) -> None:
     # Computation hides all but what comes before the first layer can begin, and what is complete with its gradients.
-    topology = '{ name = "torus", dimensions = [4], link_bandwidth = "1 TB/s", link_latency = "0 ns" }'
-    fields = f'dp = 4, minibatch = 8, zero_stage = 3, recompute = "{recompute}", tied_embeddings = {str(tied).lower()}'
-    result = run(tmp_path, topology, fields)
+    shape = {"layers": 4, "hidden": 64, "sequence": 64, "heads": 4, "vocabulary": 100}
+    fields = {"dp": 4, "minibatch": 8, "zero_stage": 3, "recompute": recompute, "tied_embeddings": tied}
+    graph = Transformer(**shape, **fields).graph(System(npus=4))  # type: ignore[arg-type]  # plain data
+    fabric = Framework().topology("torus", dimensions=[4], link_bandwidth="1 TB/s", link_latency=0).build()
+    npu = Npu(peak=1e12, memory_bandwidth=1e15)
+    result = Framework().simulate_graph(graph, fabric, npu=npu, collectives={"default": "hierarchical"})
     tokens = 8 * 64
     layers = 4 * (24 * tokens * 64**2 + 4 * tokens * 64 * 64)
     compute = ((4 if recompute == "full" else 3) * layers + 3 * 2 * tokens * 64 * 100) / 1e12
