@@ -18,14 +18,10 @@ from fredfw.testing import check_router
 from fredfw.testing.routes import RouterCase
 from fredfw.testing.topology import TopologyCase
 
+SIZES, BANDWIDTHS, LATENCIES = st.integers(1, 5), st.sampled_from([1.0, 3.0]), st.sampled_from([0.0, 1.0, 4.0])
 DIMENSIONS = st.lists(
-    st.builds(
-        Dimension,
-        st.sampled_from(KINDS),
-        st.integers(1, 5),
-        st.sampled_from([1.0, 3.0]),
-        st.sampled_from([0.0, 1.0, 4.0]),
-    ),
+    st.builds(Dimension, st.sampled_from(KINDS), SIZES, BANDWIDTHS, LATENCIES)
+    | st.builds(Dimension, st.just("ring"), SIZES, BANDWIDTHS, LATENCIES, two_way=st.booleans()),
     min_size=1,
     max_size=3,
 )
@@ -96,17 +92,20 @@ def test_a_product_of_a_ring_a_full_mesh_and_switches() -> None:
 
 def reference(dimensions: list[Dimension]) -> Any:
     """The product as a graph, from the words of the documentation; edges know their dimension."""
-    graph: Any = nx.Graph()
+    graph: Any = nx.DiGraph()
     places = [tuple(reversed(one)) for one in np.ndindex(*[one.size for one in reversed(dimensions)])]
     number = {place: npu for npu, place in enumerate(places)}
     graph.add_nodes_from(number.values())
     for (place, npu), (k, one) in product(number.items(), enumerate(dimensions)):
         for x in range(one.size):
-            apart = abs(x - place[k])
-            next_to = apart == 1 or (one.kind == "ring" and apart == one.size - 1)
+            apart = x - place[k]
+            up, down = (
+                (apart % one.size == 1, -apart % one.size == 1) if one.kind == "ring" else (apart == 1, apart == -1)
+            )
             if one.kind == "switch" and one.size > 1:
-                graph.add_edge(npu, (k, *place[:k], *place[k + 1 :]), dimension=k)
-            elif apart and (next_to or one.kind == "fully-connected"):
+                switch = (k, *place[:k], *place[k + 1 :])
+                graph.add_edges_from([(npu, switch), (switch, npu)], dimension=k)
+            elif apart and (up or (down and one.two_way) or one.kind == "fully-connected"):
                 graph.add_edge(npu, number[(*place[:k], x, *place[k + 1 :])], dimension=k)
     return graph
 
@@ -118,14 +117,16 @@ def test_links_and_routes_are_those_of_the_product(dimensions: list[Dimension]) 
     assert (len(fabric.npus), len(fabric.kinds)) == (npus, len(graph))
     direct = {(a, b) for a, b in graph.edges if not isinstance(a, tuple) and not isinstance(b, tuple)}
     built = list(zip(fabric.sources.tolist(), fabric.destinations.tolist(), strict=True))
-    assert {ends for ends in built if max(ends) < npus} == direct | {(b, a) for a, b in direct}
-    assert len(built) == 2 * len(graph.edges)
+    assert {ends for ends in built if max(ends) < npus} == direct
+    assert len(built) == len(graph.edges)
     sources, destinations = everybody(fabric)
     routes = fabric.defaults.router.route(fabric, sources, destinations)
     hops = dict(nx.all_pairs_shortest_path_length(graph))
     # Links come dimension by dimension, which are crossed in order.
     counts = Counter(dimension for *_, dimension in graph.edges(data="dimension"))
-    owner = np.repeat(np.arange(len(dimensions)), [2 * counts[k] for k in range(len(dimensions))])
+    owner = np.repeat(np.arange(len(dimensions)), [counts[k] for k in range(len(dimensions))])
+    place = fabric.coordinates
+    assert place is not None
     for flow, (source, destination) in enumerate(zip(sources.tolist(), destinations.tolist(), strict=True)):
         links = routes.links_of(np.array([flow]))
         assert len(links) == hops[source][destination]
@@ -133,6 +134,13 @@ def test_links_and_routes_are_those_of_the_product(dimensions: list[Dimension]) 
         if len(links):
             assert (fabric.sources[links[0]], fabric.destinations[links[-1]]) == (source, destination)
             assert (fabric.destinations[links[:-1]] == fabric.sources[links[1:]]).all()
+        # Half way round a ring, messages from odd positions go down.
+        for k in np.flatnonzero(2 * abs(place[source] - place[destination]) == [one.size for one in dimensions]):
+            if dimensions[k].kind == "ring" and dimensions[k].two_way and dimensions[k].size > 2:
+                hop = fabric.destinations[links[owner[links] == k][0]]
+                assert (place[hop, k] - place[source, k]) % dimensions[k].size == (-1) ** place[source, k] % dimensions[
+                    k
+                ].size
 
 
 @pytest.mark.sampled

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import networkx as nx
 import numpy as np
 import pytest
 
@@ -11,18 +10,6 @@ from fredfw import Level
 from fredfw.errors import InputError
 from fredfw.testing import TopologyTests
 from fredfw_topology_hyperx import HyperX
-
-
-@pytest.mark.parametrize("sizes", [(4,), (3, 4), (2, 3, 4)])
-def test_it_is_a_hamming_graph(sizes: tuple[int, ...]) -> None:
-    fabric = HyperX(dimensions=sizes).build()
-    expected = nx.complete_graph(sizes[0])
-    for size in sizes[1:]:
-        expected = nx.cartesian_product(expected, nx.complete_graph(size))
-    built = nx.Graph(nx.DiGraph(fabric.to_networkx()))
-    assert nx.is_isomorphic(built, expected)
-    assert len(fabric.sources) == 2 * expected.number_of_edges()
-    assert nx.diameter(built) == len(sizes)
 
 
 def test_the_default() -> None:
