@@ -98,10 +98,8 @@ def reference(dimensions: list[Dimension]) -> Any:
     graph.add_nodes_from(number.values())
     for (place, npu), (k, one) in product(number.items(), enumerate(dimensions)):
         for x in range(one.size):
-            apart = x - place[k]
-            up, down = (
-                (apart % one.size == 1, -apart % one.size == 1) if one.kind == "ring" else (apart == 1, apart == -1)
-            )
+            apart, cycle = x - place[k], one.size if one.kind == "ring" else 2 * one.size
+            up, down = apart % cycle == 1, -apart % cycle == 1
             if one.kind == "switch" and one.size > 1:
                 switch = (k, *place[:k], *place[k + 1 :])
                 graph.add_edges_from([(npu, switch), (switch, npu)], dimension=k)
@@ -136,11 +134,10 @@ def test_links_and_routes_are_those_of_the_product(dimensions: list[Dimension]) 
             assert (fabric.destinations[links[:-1]] == fabric.sources[links[1:]]).all()
         # Half way round a ring, messages from odd positions go down.
         for k in np.flatnonzero(2 * abs(place[source] - place[destination]) == [one.size for one in dimensions]):
-            if dimensions[k].kind == "ring" and dimensions[k].two_way and dimensions[k].size > 2:
+            one, start = dimensions[k], place[source, k]
+            if one.kind == "ring" and one.two_way and one.size > 2:
                 hop = fabric.destinations[links[owner[links] == k][0]]
-                assert (place[hop, k] - place[source, k]) % dimensions[k].size == (-1) ** place[source, k] % dimensions[
-                    k
-                ].size
+                assert place[hop, k] == (start + (-1 if start % 2 else 1)) % one.size
 
 
 @pytest.mark.sampled

@@ -10,8 +10,7 @@ import pytest
 from attrs import evolve
 from hypothesis import given, strategies as st
 
-from fredfw import CollectiveRequest, Fabric, FlowSet, Framework, Pattern, Routes, ShortestPathRouter
-from fredfw.embed import NetworkBackend
+from fredfw import Fabric, FlowSet, Framework, Routes, ShortestPathRouter
 from fredfw.errors import RefusedError
 from fredfw.simulation import FlowNetwork, MaxMin
 from fredfw.typing import FloatArray, IntArray
@@ -328,24 +327,6 @@ def test_a_direct_all_reduce_takes_the_time_of_the_closed_form(npus: int, wavele
         result = framework.simulate_collective(fabric, "all-reduce", size=size, algorithm="direct")
         assert result.duration == pytest.approx(2 * parts * size / npus / RATE + setups * SETUP, rel=1e-12)
         assert result.figures["sub-steps added by splitting"] == 2 * (parts - 1)
-
-
-@pytest.mark.parametrize("fidelity", ["compressed", "exact"])
-def test_a_link_that_slows_down_finds_the_repetition_that_runs_then(fidelity: str) -> None:
-    fabric = Framework().topology("optical-ring").build()
-    network = NetworkBackend(fabric, fidelity=fidelity)
-    ends: list[float] = []
-    request = CollectiveRequest(Pattern.ALL_REDUCE, 64, 1e6)
-    network.collective(request, lambda: ends.append(network.now), algorithm="ring")
-    # 126 steps, each set up in 25 us and then 15,625 bytes over a wavelength of 5 GB/s: 28.125 us.
-    network.advance(0.8 * 126 * 28.125e-6)
-    carried = network.link_bytes()["all-reduce"]
-    # In the 101st step, 22.5 us after its beginning, nothing has drained yet.
-    assert carried.max() == pytest.approx(100 * 15_625, rel=1e-9)
-    network.set_bandwidth(int(carried.argmax()), 0.05e9)
-    network.run_until_idle()
-    # A hundred steps as ever, and 26 that take 25 + 312.5 us.
-    assert ends == [pytest.approx(100 * 28.125e-6 + 26 * 337.5e-6, rel=1e-9)]
 
 
 Arcs = tuple[int, list[tuple[int, int]]]

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -122,8 +121,6 @@ def test_buckets_carry_all_gradients() -> None:
     buckets = of_pattern(graph, Pattern.ALL_REDUCE)
     assert graph.bytes[buckets].sum() == 2 * workload.dense_parameters
     assert (graph.bytes[buckets][:-1] >= 25 * 2**20).all()
-    for earlier, later in pairwise(buckets):
-        assert earlier in graph.after(later)
     each = Dlrm(model="themis", dp=4, bucket=0).graph(SYSTEM)
     assert len(of_pattern(each, Pattern.ALL_REDUCE)) == 12 + 7
     once = Dlrm(model="themis", dp=4, overlap_dp=False).graph(SYSTEM)

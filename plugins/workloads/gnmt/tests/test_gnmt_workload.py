@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -84,8 +83,6 @@ def test_each_layer_reduces_its_gradients_during_backward(model: str) -> None:
     assert graph.bytes[found].tolist() == [2 * layer.parameters for layer in backward]
     assert {graph.patterns[task] for task in found} == {Pattern.ALL_REDUCE}
     assert {graph.label(task) for task in found} == {"dp"}
-    for earlier, later in pairwise(found):
-        assert earlier in graph.after(later)
     assert graph.flops.sum() == 3 * 128 * sum(layer.flops for layer in workload.shape.layers)
 
 
