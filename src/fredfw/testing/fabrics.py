@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import ClassVar
@@ -137,7 +136,7 @@ def _factors(ranks: int) -> Iterator[tuple[int, ...]]:
 def filled(*levels: Level, seed: int | None = None) -> GroupView:
     """Return a group with a rank at every position of ``levels``, in random order if there is a ``seed``."""
     sizes = [level.size for level in levels]
-    order = np.arange(math.prod(sizes))
+    order = np.arange(np.prod(sizes, dtype=int))
     if seed is not None:
         order = np.random.default_rng(seed).permutation(order)
     return GroupView(len(order), levels, np.stack(np.unravel_index(order, sizes, order="F"), axis=1))

@@ -9,7 +9,7 @@ from attrs import evolve
 from hypothesis import given, strategies as st
 
 import fredfw_collective_hierarchical
-from fredfw import Dimension, Framework, product_fabric
+from fredfw import Framework
 from fredfw.collectives import CollectiveRequest, LevelSteps, Pattern, Schedule, balanced_shares, check
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.fabric import Capabilities, GroupView, Level
@@ -19,7 +19,6 @@ from fredfw.typing import FloatArray
 from fredfw_collective_hierarchical import Hierarchical
 
 MESH = (Level(5, "line", 750e9), Level(4, "line", 750e9))  # FRED's baseline, ISCA 2025: along a row, along a column
-FRED_A = (Level(4, "switch", 3e12), Level(5, "switch", 375e9))  # the same paper's variant A
 
 
 def plan(pattern: Pattern, group: GroupView, size: float = 1.0, **options: Any) -> Schedule:
@@ -41,12 +40,11 @@ def balanced_share(levels: tuple[Level, ...]) -> float:
     return float(balanced_shares(times)[0])
 
 
-def effective(levels: tuple[Level, ...], **options: Any) -> float:
+def effective(name: str, fields: dict[str, Any], **options: Any) -> float:
     """Return 2 (n - 1) / n x size / time of an all-reduce without latencies, in GB/s."""
-    fabric = product_fabric([Dimension.of_links(one.kind, one.size, one.bandwidth, 0.0) for one in levels])
-    call: dict[str, Any] = {"size": 1e9, "algorithm": "hierarchical", "fidelity": "compressed", **options}
-    n, time = len(fabric.npus), Framework().simulate_collective(fabric, "all-reduce", **call).duration
-    return 2 * (n - 1) / n / time
+    fabric = Framework().topology(name, link_latency=0.0, **fields).build()
+    result = Framework().simulate_collective(fabric, "all-reduce", size=1e9, algorithm="hierarchical", **options)
+    return result.busbw / 1e9
 
 
 def test_four_levels() -> None:
@@ -93,19 +91,22 @@ def test_a_single_level_has_no_opposite_order() -> None:
     assert len(plan(Pattern.ALL_GATHER, filled(Level(5, "ring", 1.0)), orders="opposite").phases) == 1
 
 
-def test_effective_bandwidth_of_the_mesh() -> None:
+@pytest.mark.parametrize("fidelity", ["compressed", "exact"])
+def test_effective_bandwidth_of_the_mesh(fidelity: str) -> None:
     # 2 x 19/20 / 0.95 x 750 = 1500; equal halves keep the rows busy for one size: 2 x 19/20 x 750 = 1425.
     for chunks in (2, 3, 4, 8):
-        assert effective(MESH, orders="opposite", chunks=chunks) == pytest.approx(1500, rel=1e-9)
-        assert effective(MESH, orders="opposite", shares="equal", chunks=chunks) == pytest.approx(1425, rel=1e-9)
+        call = {"orders": "opposite", "chunks": chunks, "fidelity": fidelity}
+        assert effective("mesh2d", {}, **call) == pytest.approx(1500, rel=1e-9)
+        assert effective("mesh2d", {}, **call, shares="equal") == pytest.approx(1425, rel=1e-9)
 
 
+@pytest.mark.parametrize("fidelity", ["compressed", "exact"])
 @pytest.mark.parametrize("chunks", [1, 4, 16])
-def test_effective_bandwidth_of_fred_a(chunks: int) -> None:  # 1213, 1594 and 1730.6 GB/s
+def test_effective_bandwidth_of_fred_a(chunks: int, fidelity: str) -> None:  # 1213, 1594 and 1730.6 GB/s
     # The slow level is busy for (2 x 4/5 / 4) / 375e9 per byte; before and after it one piece crosses the fast one.
     slow, fast = 2 * 4 / 5 / 4 / 375, 2 * 3 / 4 / 3000
     expected = 2 * 19 / 20 / (slow + fast / chunks)
-    assert effective(FRED_A, chunks=chunks) == pytest.approx(expected, rel=1e-9)
+    assert effective("fred", {"variant": "A"}, chunks=chunks, fidelity=fidelity) == pytest.approx(expected, rel=1e-9)
 
 
 def test_many_ranks_are_few_phases() -> None:
