@@ -13,12 +13,8 @@ from fredfw.errors import InputError, UnsupportedError
 from fredfw.fabric import GroupView, Level
 from fredfw.testing import CollectiveTests
 from fredfw.testing.fabrics import filled
-from fredfw.typing import BoolArray, IntArray
+from fredfw.typing import IntArray
 from fredfw_collective_wrht import Wrht, exchange_wavelengths
-
-# Nodes, wavelengths and steps: 2 ceil(log_m N), or one less where those left can exchange (Dai et al., ICPP 2023).
-PUBLISHED = [(1024, 16, 4), (1024, 64, 3)]
-MORE = [(1024, 4, 7), (1024, 256, 3), (4096, 64, 4), (4096, 256, 3)]
 
 
 def view(n: int, lanes: int = 1, kind: Any = "ring", seed: int | None = None) -> GroupView:
@@ -56,27 +52,6 @@ def largest_load(n: int, phase: Phase) -> int:
     for direction, first, length in arcs(n, phase):
         load[direction, np.arange(first, first + length) % n] += 1
     return int(load.max())
-
-
-def first_fit(n: int, phase: Phase) -> int:
-    """Return how many wavelengths it takes if each arc, longest first, gets the first one free on all of its links."""
-    taken: list[list[BoolArray]] = [[], []]
-    for direction, first, length in sorted(arcs(n, phase), key=lambda arc: -arc[2]):
-        links = np.arange(first, first + length) % n
-        free = next((one for one in taken[direction] if not one[links].any()), None)
-        if free is None:
-            taken[direction].append(free := np.zeros(n, dtype=bool))
-        free[links] = True
-    return max(map(len, taken))
-
-
-@pytest.mark.parametrize(
-    ("n", "wavelengths", "steps"), [*PUBLISHED, *(pytest.param(*one, marks=pytest.mark.slow) for one in MORE)]
-)
-def test_published_steps_each_with_an_assignment_of_wavelengths(n: int, wavelengths: int, steps: int) -> None:
-    schedule = plan(view(n, wavelengths))
-    assert schedule.steps == len(schedule.phases) == steps
-    assert all(first_fit(n, phase) <= wavelengths for phase in schedule.phases)
 
 
 @given(st.integers(2, 300), st.integers(1, 9), st.booleans())
