@@ -104,13 +104,6 @@ def test_bad_input(text: str, message: str, tmp_path: Path) -> None:
         read(tmp_path, text)
 
 
-def test_text_that_is_not_utf8(tmp_path: Path) -> None:
-    file = tmp_path / "topology.txt"
-    file.write_bytes(b"4 0 4\xff")
-    with pytest.raises(InputError, match="is not UTF-8 text"):
-        Simai(File.at(file))
-
-
 class TestSimai(TopologyTests):
     plugin = fredfw_topology_simai
     topologies = (Simai(File.at(Path(__file__).parent / "topology.txt")),)

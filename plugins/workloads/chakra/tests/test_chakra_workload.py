@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import fredfw_workload_chakra
-from fredfw import File, Files, Framework, Npu, System, TaskGraph, TaskKind, limits
+from fredfw import File, Files, Framework, Npu, System, TaskGraph, TaskKind
 from fredfw.errors import InputError, UnknownNameError
 from fredfw.fabric import MemoryTier
 from fredfw.testing import WorkloadTests
@@ -379,20 +379,10 @@ def test_missing_and_unknown_ranks_are_named(load: Load, tmp_path: Path) -> None
 
 
 def test_damaged_files_are_named_with_the_offset(tmp_path: Path) -> None:
-    path, content = tmp_path / "t.0.et", et.write([comp(0)])
-    path.write_bytes(content[:-1])
+    path = tmp_path / "t.0.et"
+    path.write_bytes(et.write([comp(0)])[:-1])
     with pytest.raises(InputError, match=r"t\.0\.et: is no Chakra trace, or is damaged, at offset 8: a message of"):
         graph(Chakra(traces=Files.at(path)))
-    path.write_bytes(gzip.compress(content)[:-9])
-    with pytest.raises(InputError, match=r"t\.0\.et: is not a whole gzip file"):
-        graph(Chakra(traces=Files.at(path)))
-
-
-def test_what_expands_too_far_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "t.0.et").write_bytes(gzip.compress(bytes(10**6)))
-    workload = Chakra(traces=Files.at(tmp_path / "t.0.et"))
-    with limits.allowed({"bytes": 10**5}), pytest.raises(InputError, match=r"t\.0\.et: .* bytes are too many"):
-        graph(workload)
 
 
 @pytest.mark.parametrize(

@@ -152,7 +152,6 @@ def test_a_picture_is_drawn(tmp_path: Path) -> None:
         ({"workers": 2, "received": 1, "granularity": "weight"}, "received", "is 1, and single weights"),
         ({"method": "metis"}, "method", "'metis' is not known"),
         ({"granularity": "channel"}, "granularity", "'channel' is not known"),
-        ({"weights": "missing.npz"}, "weights", "'missing.npz' cannot be read"),
         ({"batch": 0}, "batch", "0 is not"),
         ({"taps": 0}, "taps", "0 is not"),
         ({"positions": 0}, "positions", "0 is not"),
