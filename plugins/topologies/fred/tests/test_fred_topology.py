@@ -410,15 +410,6 @@ def test_flows_of_a_stream(sources: list[int], destinations: list[int], expected
     assert executed(fabric, [stream]) == stream.delivered
 
 
-def test_an_all_reduce_turns_at_the_lowest_switch_that_all_share() -> None:
-    # Of a tree 2 x 2 x 2, NPUs 0, 2 and 3 meet at L2.0 (node 12): L3 (node 14) is not passed.
-    assert Stream((0, 2, 3), (0, 2, 3)).flows(wafer((2, 2, 2))) == {
-        8: (flow([0], [2]), flow([2], [0])),
-        9: (flow([0, 1], [2]), flow([2], [0, 1])),
-        12: (flow([0, 2], [0, 2]),),
-    }
-
-
 def test_every_route_of_several_has_flows_of_its_own() -> None:
     fabric = wafer((4, 5))
     flows = circuits(fabric).streams(fabric.defaults.router.route(fabric, np.array([0, 3, 7]), np.array([1, 3, 6])))

@@ -10,14 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from attrs import evolve
 
 from fredfw import File, Files, Framework, System, TaskKind
 from fredfw.errors import InputError
 from fredfw_workload_chakra import Chakra, et
-from fredfw_workload_chakra.trace import Node, NodeType, Trace, Value
+from fredfw_workload_chakra.trace import Node, NodeType, Value
 
 _PLACES = (parent / "shared" / "samples" / "chakra" for parent in Path(__file__).resolve().parents)
 SAMPLES = next((one for one in _PLACES if (one / "expected.json").is_file()), Path("samples"))
@@ -141,25 +140,6 @@ def test_a_custom_all_reduce_takes_the_time_of_its_formula() -> None:
     steps = 14 * (131_072 / (50 * 2**30) + 500e-9)
     result = run(RING, traces, fidelity="exact")
     assert result.seconds == pytest.approx(steps + 7 * 7e-6, rel=1e-12) == pytest.approx(90.1796875e-6, rel=1e-9)
-
-
-def untimed(trace: Trace) -> Iterator[Node]:
-    """Yield the nodes of ``trace`` without their durations."""
-    for index in range(len(trace)):
-        before = trace.dependencies[trace.dependency_offsets[index] : trace.dependency_offsets[index + 1]].tolist()
-        known = {name: column[index] for name, column in trace.numbers.items() if not np.isnan(column[index])}
-        attributes: dict[str, Value] = {name: int(value) for name, value in known.items()}
-        yield Node(int(trace.ids[index]), trace.names[index], int(trace.types[index]), before, attributes=attributes)
-
-
-def test_a_custom_all_reduce_without_computation_is_our_ring(tmp_path: Path) -> None:
-    for path in (SAMPLES / "custom_ring_allreduce_8npus").glob("*.et"):
-        (tmp_path / path.name).write_bytes(et.write(untimed(et.read(path.read_bytes()))))
-    traces = {"name": "chakra", "traces": str(tmp_path / "*.et")}
-    ring = {"name": "microbenchmark", "pattern": "all-reduce", "size": 8 * 131_072}
-    ours, theirs = run(RING, ring, fidelity="exact"), run(RING, traces, fidelity="exact")
-    assert ours.seconds == pytest.approx(theirs.seconds, rel=1e-9)
-    assert np.allclose(ours.link_bytes, theirs.link_bytes)
 
 
 @pytest.mark.parametrize("name", STAGE)

@@ -508,7 +508,6 @@ def test_streamed_microbatches_flow_through_the_stages_and_back_to_the_first() -
 def test_a_last_group_that_is_not_full() -> None:
     for streams in ("all", "needed"):
         graph = small(layers=3, pp=2, dp=1, execution="streaming", streams=streams).graph(WAFER)
-        assert streamed(graph, TaskKind.STORE) == pytest.approx(2 * (3 * LAYER + HEAD), rel=1e-12)
         # Stage 1 ends forward with layer 1, and keeps it if its stream is its own.
         again = 2 if streams == "all" else 1
         assert streamed(graph, TaskKind.LOAD) == pytest.approx(2 * ((3 + again) * LAYER + HEAD), rel=1e-12)
@@ -670,12 +669,6 @@ def test_samples_of_replicas_add_up() -> None:
     assert small(dp=4).work(BATCHES).samples == 64
     flops = small(global_batch=24, dp=1).work(BATCHES).model_flops
     assert small(mp=2, minibatch=3).work(BATCHES) == Work(24, 96, flops, replicas=8, microbatches=1)
-
-
-def test_the_division_of_the_batch_is_told() -> None:
-    # 16 NPUs: 4 replicas of 16 samples; the smallest divisor of 16 that is at least 4 x 2 stages.
-    work = small(mp=2, pp=2, global_batch=64).work(BATCHES)
-    assert (work.replicas, work.microbatches) == (4, 8)
 
 
 @pytest.mark.parametrize(
