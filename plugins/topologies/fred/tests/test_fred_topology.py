@@ -172,6 +172,15 @@ def test_io_rate_of_the_variants(variant: str, rate: float, operation: Operation
     assert (fabric.bandwidths / np.maximum(load, 1)).min() / 128e9 == pytest.approx(rate)
 
 
+def test_switches_that_cannot_are_not_asked_to() -> None:
+    fabric = Fred(arity=(3,), io_controllers=0).build()
+    root, others = np.array([0]), np.array([1, 2])
+    with pytest.raises(UnsupportedError, match=r"L1\.0 of fabric 'FRED-D' cannot copy"):
+        fabric.defaults.router.tree(evolve(fabric, copies=False), root, others, Operation.MULTICAST)
+    with pytest.raises(UnsupportedError, match=r"L1\.0 of fabric 'FRED-D' cannot combine"):
+        fabric.defaults.router.tree(evolve(fabric, reduces=False), others, root, Operation.REDUCE)
+
+
 @pytest.mark.parametrize(
     ("kinds", "pairs"),
     [
@@ -447,9 +456,6 @@ def test_every_phase_of_every_strategy_of_the_wafer_delivers() -> None:
             assert executed(fabric, streams) == expected
 
 
-PLAIN = Fred(variant="A", arity=(3, 2), io_controllers=2).build()
-
-
 class TestFred(TopologyTests):
     plugin = fredfw_topology_fred
     topologies = (*(Fred(variant=one) for one in "ABCD"), Fred(arity=(1,)), DEEP)
@@ -463,7 +469,7 @@ class TestCircuits(AdmissionTests):
 class TestUpDown(RouterTests):
     plugin = fredfw_topology_fred
     routers = (UpDownRouter(),)
-    fabrics = (Fred().build(), DEEP.build(), evolve(PLAIN, copies=False), evolve(PLAIN, reduces=False))
+    fabrics = (Fred().build(), DEEP.build())
 
 
 class TestRoutable(PlacementTests):
