@@ -332,9 +332,12 @@ class Fabric:
             UnsupportedError: They join at a node that may not reduce, or branch at one that may not copy.
         """
         rising, falling = np.unique(rising), np.unique(falling)
-        self.require(self.destinations[rising], reduces=True)
-        self.require(self.sources[falling], reduces=False)
-        return Routes.of([np.concatenate([rising, falling])], [float(latency)])
+        links = np.concatenate([rising, falling])
+        joins, branches = self.destinations[rising], self.sources[falling]
+        # Where nothing joins on the way up, one stream takes all links, and may branch there, too; a sum, likewise.
+        self.require(joins if _repeated(branches).size else self.destinations[links], reduces=True)
+        self.require(branches if _repeated(joins).size else self.sources[links], reduces=False)
+        return Routes.of([links], [float(latency)])
 
     def require(self, nodes: IntArray, *, reduces: bool) -> None:
         """Raise ``UnsupportedError`` where one of ``nodes`` that may not reduce, or else copy, is there twice."""

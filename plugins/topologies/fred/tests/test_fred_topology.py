@@ -469,7 +469,12 @@ class TestCircuits(AdmissionTests):
 class TestUpDown(RouterTests):
     plugin = fredfw_topology_fred
     routers = (UpDownRouter(),)
-    fabrics = (Fred().build(), DEEP.build())
+    fabrics = (
+        Fred().build(),
+        DEEP.build(),
+        evolve(DEEP.build(), copies=False, offers=Capabilities(reduces=True)),
+        evolve(DEEP.build(), reduces=False, offers=Capabilities(multicasts=True)),
+    )
 
 
 class TestRoutable(PlacementTests):
