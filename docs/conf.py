@@ -31,6 +31,8 @@ exclude_patterns = ["_ext", "_generated"]
 
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4
+# Fields of several results are called bytes, as the type is that others have.
+suppress_warnings = ["ref.python"]
 
 autodoc_member_order = "bysource"
 # As they are written: the value of os.environ is nobody's business.
