@@ -14,6 +14,7 @@ from showing import cells, of, on, printed, starts
 from fredfw import Work
 from fredfw.experiment.results import Comparison, Failure, Row, Saving, Spread, Status, Throughput
 from fredfw.report import layout
+from fredfw.report.cells import best_cells
 from fredfw.report.comparison import comparison_report
 from fredfw.report.ranking import Ranking
 
@@ -317,6 +318,9 @@ def test_no_column_repeats_a_swept_field(comparison: Comparison) -> None:
 def test_a_row_that_leaves_something_out_is_not_the_best(comparison: Comparison) -> None:
     swept = _swept(comparison, "mesh")
     rows = (*swept.rows[:-1], evolve(swept.rows[-1], notes=("no gathers",), omissions=("no gathers",)))
+    assert best_cells(comparison.rows) == {("net", "D"), ("other", "C")}
+    less = [evolve(row, omissions=("no gathers",)) if row.fabric == "D" else row for row in comparison.rows]
+    assert best_cells(less) == {("net", "C"), ("other", "C")}
     assert "leave something out" not in shown(swept)
     lines = shown(swept, rows=rows).splitlines()
     assert "rows with (a) leave something out, so none of them is marked best" in lines

@@ -4,7 +4,7 @@ import operator
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 
 from fredfw.errors import InputError, UnknownNameError
 from fredfw.experiment.study.constraints import Constraint
@@ -28,6 +28,7 @@ def test_arithmetic_and_comparisons_are_those_of_python(a: int, b: int, c: int) 
 
 
 @given(NUMBERS, NUMBERS, NUMBERS)
+@example(0, 2, 1)  # a < c, but not a < b < c
 def test_precedence_and_chains_are_those_of_python(a: int, b: int, c: int) -> None:
     values = {"a": a, "b": b, "c": c}
     for text in (
