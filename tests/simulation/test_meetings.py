@@ -54,6 +54,11 @@ def test_what_comes_after_the_last_delivery_does_not_meet(moment: float, expecte
     assert met((0.0, flows([7.0], [[0]])), (moment, flows([1.0], [[0]], repeat=2))) == expected
 
 
+def test_all_that_come_one_after_the_other_meet() -> None:
+    repeated, later = flows([2.0], [[0]], repeat=3), flows([1.0], [[0]])
+    assert met((0.0, repeated), (1.0, later), (2.0, later)) == 2
+
+
 @pytest.mark.parametrize(
     ("where", "volumes", "repeat", "expected"),
     [
