@@ -25,9 +25,10 @@ class Metadata(MetadataHookInterface):
         packages = [package for _, package in _packages(self.root)]
         names = {package["name"] for package in packages}
         required = {one for package in packages for one in package["dependencies"]}
-        metadata["dependencies"] = sorted(required - names)
-        others = {package["name"]: sorted(names.intersection(package["dependencies"])) for package in packages}
-        metadata["optional-dependencies"] = {name: needed for name, needed in others.items() if needed}
+        extras = {package["name"]: sorted(names.intersection(package["dependencies"])) for package in packages}
+        extras |= self.config["extras"]
+        metadata["dependencies"] = sorted(required.difference(names, *self.config["extras"].values()))
+        metadata["optional-dependencies"] = {name: needed for name, needed in extras.items() if needed}
         points: dict[str, dict[str, str]] = {}
         for package in packages:
             for group, named in package["entry-points"].items():

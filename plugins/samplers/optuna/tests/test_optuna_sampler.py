@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from itertools import product
 from statistics import median
 
@@ -74,6 +75,12 @@ def test_none_is_refused() -> None:
         OptunaSampler(trials=0)
     with pytest.raises(InputError, match="batch"):
         OptunaSampler(batch=0)
+
+
+def test_without_optuna_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(InputError, match=r"sampler.*Optuna.*pip install optuna"):
+        OptunaSampler().start(SearchSpace(("x", "y"), (NUMBERS, NUMBERS), BOARD))
 
 
 class TestOptunaSampler(SamplerTests):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from attrs import define, field, frozen
 
 from fredfw import Sampler, Search, SearchSpace, Told, Trial, units
+from fredfw.errors import InputError
 
 if TYPE_CHECKING:
     import optuna
@@ -36,8 +37,10 @@ class OptunaSampler(Sampler):
     def start(self, space: SearchSpace) -> Search:
         """See ``Sampler.start``."""
         # It takes a second to import, which no other sampler should cost.
-        import optuna
-
+        try:
+            import optuna
+        except ImportError as error:
+            raise InputError(f"needs Optuna ({error})", key="sampler", accepted="pip install optuna") from None
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         samplers: dict[str, Any] = {
             "tpe": optuna.samplers.TPESampler,
