@@ -61,18 +61,26 @@ def build(root: Path, folder: Path, own: list[str] | None, *more: str) -> Path:
             message = f"fredfw-engine needs a C++17 compiler, or the wheel ziglang; {compiler[0]} says: {said}"
             raise RuntimeError(message) from None
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        objects = [folder / f"{source.stem}.o" for source in sources]
-        commands = [(*FLAGS, *more, "-I", root / "include", "-c", *pair) for pair in _compiled(sources, objects)]
-        for _ in pool.map(lambda command: run(*command), commands):
-            pass
+    # One file for each core: the standard library's templates cost as much as the sources.
+    cores = os.cpu_count() or 1
+    joined: list[list[Path]] = [[] for _ in range(cores)]
+    for source in sorted(sources, key=_size, reverse=True):
+        min(joined, key=lambda group: sum(map(_size, group))).append(source)
+    parts = []
+    for number, group in enumerate(group for group in joined if group):
+        parts.append(folder / f"{number}.cpp")
+        parts[-1].write_text("".join(f'#include "{source}"\n' for source in group), encoding="utf-8")
+    objects = [part.with_suffix(".o") for part in parts]
+    flags = [*FLAGS, *more, "-I", root / "include", "-c"]
+    with ThreadPoolExecutor(cores) as pool:
+        list(pool.map(lambda part, made: run(*flags, part, "-o", made), parts, objects))
     name = [NAMES[sys.platform]] if sys.platform in NAMES else []
     run("-shared", *alone, *name, *more, *objects, "-o", library)
     return library
 
 
-def _compiled(sources: list[Path], objects: list[Path]) -> list[tuple[object, ...]]:
-    return [(source, "-o", made) for source, made in zip(sources, objects, strict=True)]
+def _size(file: Path) -> int:
+    return file.stat().st_size
 
 
 class CompileHook(BuildHookInterface):  # type: ignore[type-arg]  # hatchling is there only when a wheel is built

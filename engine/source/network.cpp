@@ -614,7 +614,7 @@ void Network::forget_if_over(int64_t number) {
 namespace {
 
 // Moments that differ by less than this share of what has passed between them are the same.
-const double SAME = 1e-9;
+const double TOGETHER = 1e-9;
 
 }  // namespace
 
@@ -699,7 +699,7 @@ void Network::leave(int64_t number) {
         const double end = batch.end[cargo.activity_of(flow)];
         low = std::min(low, end), high = std::max(high, end);
     }
-    const double slack = SAME * (high - batch.entered);
+    const double slack = TOGETHER * (high - batch.entered);
     if (high > batch.latest + slack) statistics.met += batch.guests;  // else they came when it had just ended
     if (cargo.repeat > 1 && high - low > slack) statistics.met += meets_inside(batch, slack);
     for (int64_t number_of_pair : batch.partners) {

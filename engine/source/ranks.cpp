@@ -10,7 +10,7 @@ namespace fredfw {
 namespace {
 
 // By how many roundings of the clock a sum of times may be off.
-const double TICKS = 4;
+const double LATE_TICKS = 4;
 // So many groups of a schedule have their folds kept.
 const size_t MOST_FOLDS = 256;
 
@@ -497,7 +497,7 @@ class RankRun : public Run {
     double elapsed() const {  // what is due within rounding has happened
         if (unfinished_groups_ == 0) return INF;
         const double tick = std::nextafter(network_.now, INF) - network_.now;
-        return network_.now - began_ + TICKS * tick;
+        return network_.now - began_ + LATE_TICKS * tick;
     }
 
     void resume(int32_t index, const Standing &at);
