@@ -10,7 +10,7 @@ import pytest
 from attrs import frozen
 
 from fredfw import testing, units
-from fredfw.testing.conformance import ConformanceError, check_all, describe, outcome, seeded
+from fredfw.testing.conformance import ConformanceError, Faults, check_all, describe, outcome, seeded
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -21,16 +21,17 @@ class Three:
     def __str__(self) -> str:
         return "three"
 
-    def holds(self) -> None:
-        pass
+    def holds(self) -> Faults:
+        yield from ()
 
-    def fails(self) -> None:
-        raise ConformanceError(f"{self} is wrong; make it right")
+    def fails(self) -> Faults:
+        yield f"{self} is wrong; make it right"
+        yield "and this is not told"
 
-    def fails_alike(self) -> None:
-        self.fails()
+    def fails_alike(self) -> Faults:
+        return self.fails()
 
-    def breaks(self) -> None:
+    def breaks(self) -> Faults:
         raise ZeroDivisionError(f"by\n{self}")
 
 
@@ -59,8 +60,8 @@ def test_expected_failures_must_be_expected_for_a_reason() -> None:
 
 
 def test_an_error_of_the_librarys_own_is_placed_where_the_author_called_it() -> None:
-    def asks(case: int) -> None:
-        units.parse("3 bananas", units.Unit.BYTES)
+    def asks(case: int) -> Faults:
+        yield str(units.parse("3 bananas", units.Unit.BYTES) * case)
 
     message = outcome(asks, 1)
     assert message is not None

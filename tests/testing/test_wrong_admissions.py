@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pytest
 from attrs import frozen
+from kit import failures, found
 from small import Admitting
 
 from fredfw import Admission, Decompose, Fabric, FlowSet, Refuse, Split, Start, Topology, Wait, units
 from fredfw.fabric import Decision
-from fredfw.testing import AdmissionTests, ConformanceError, check_admission
+from fredfw.testing import AdmissionTests, check_admission
 from fredfw.testing.admission import AdmissionCase
-from fredfw.testing.conformance import outcome
 from fredfw.testing.fabrics import star
 
 EVER: list[FlowSet] = []
@@ -99,9 +99,10 @@ class TestSound(AdmissionTests):
     topologies = (Gated(),)
 
 
+@pytest.mark.slow
 def test_a_fault_is_told_with_the_topology() -> None:
-    with pytest.raises(ConformanceError, match=r"admission of gated\(fault='leaks'\) fails 3 of 15 checks"):
-        check_admission(Gated("leaks"))
+    message = failures(check_admission, Gated("leaks"))
+    assert message.startswith("admission of gated(fault='leaks') fails 3 of 15 checks")
 
 
 @pytest.mark.parametrize(
@@ -128,5 +129,4 @@ def test_a_fault_is_told_with_the_topology() -> None:
     ],
 )
 def test_wrong_admissions(fault: str, check: str, expected: str) -> None:
-    case: Any = AdmissionCase(subject=Gated(fault))
-    assert expected in str(outcome(getattr(AdmissionCase, check), case))
+    assert expected in found(AdmissionCase(subject=Gated(fault)), check)

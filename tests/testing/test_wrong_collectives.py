@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 from attrs import evolve, frozen
+from kit import failures, found
 
 from fredfw import (
     CollectiveAlgorithm,
@@ -24,11 +24,9 @@ from fredfw import (
     units,
 )
 from fredfw.collectives.direct import DirectAlgorithm
-from fredfw.testing import ConformanceError, check_collective
+from fredfw.testing import check_collective
+from fredfw.testing.collective import CollectiveCase
 from fredfw.testing.fabrics import grid
-
-# Each call of the kit starts another Python.
-pytestmark = pytest.mark.slow
 
 
 @frozen
@@ -59,33 +57,6 @@ class Rings(CollectiveAlgorithm):
         return right
 
 
-def failures(algorithm: CollectiveAlgorithm, **more: Any) -> str:
-    with pytest.raises(ConformanceError) as caught:
-        check_collective(algorithm, **more)
-    return str(caught.value)
-
-
-def test_a_sound_algorithm_passes() -> None:
-    check_collective(Rings())
-
-
-def test_one_chunk_missing() -> None:
-    # With two ranks the ring has one step, which cannot be left out; so it shows with three. The sum of chunk 1 is at
-    # rank 1 and takes two steps to rank 0, which added its own part to that of rank 2 on the way there.
-    assert (
-        "schedules_do_what_they_promise: all-reduce among 3 ranks without levels, 1e+06 B: after the last phase, rank "
-        "0 has chunk 1 with the contributions of ranks [0, 2]; all-reduce needs those of [0, 1, 2]"
-    ) in failures(Rings("missing chunk"))
-
-
-def test_a_wrong_byte_count() -> None:
-    message = failures(Rings("too few bytes"), fabrics=[grid(2)])
-    assert "the chunks sum to 500000.0 bytes, not to the 1000000.0 of the request" in message
-    # It is also faster than the network could do it.
-    assert "no_bound_is_beaten: all-gather among 2 ranks on a line of 2, 1e+06 B: " in message
-    assert "does it move too few bytes?" in message
-
-
 @frozen
 class Chain(CollectiveAlgorithm):
     """A reduce along a chain in ONE phase, which so reads what is written in it."""
@@ -101,32 +72,16 @@ class Chain(CollectiveAlgorithm):
         return Schedule(request.pattern, n, request.size, 1, [phase], root=request.root)
 
 
-def test_a_phase_that_reads_what_is_written_in_it() -> None:
-    message = failures(Chain())
-    assert (
-        "schedules_do_what_they_promise: broadcast among 3 ranks without levels, root 0, 1e+06 B: phase 0, repetition "
-        "0: rank 1 sends chunk 0, which it does not hold; phase 0 reads chunk 0 of rank 1 and writes it in the same "
-        "repetition (0), where all reads come before the writes: what arrives is not in what is passed on, so that the "
-        "contribution is lost; make it two phases, the second after the first"
-    ) in message
+@frozen
+class Half(CollectiveAlgorithm):
+    """Pairs exchange, and that is all."""
 
+    name: ClassVar[str] = "half"
+    patterns: ClassVar[frozenset[Pattern]] = frozenset({Pattern.ALL_REDUCE})
 
-def test_an_exchange_is_no_such_phase() -> None:
-    # Partners that both read and write the chunk they exchange do right, so the hint must not blame them.
-    @frozen
-    class Half(CollectiveAlgorithm):
-        """Pairs exchange, and that is all."""
-
-        name: ClassVar[str] = "half"
-        patterns: ClassVar[frozenset[Pattern]] = frozenset({Pattern.ALL_REDUCE})
-
-        def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
-            rank = np.arange(request.ranks - request.ranks % 2)
-            return Schedule(request.pattern, request.ranks, request.size, 1, [Phase.of(rank, rank ^ 1, 0, reduce=True)])
-
-    message = failures(Half())
-    assert "all-reduce needs those of [0, 1, 2]" in message
-    assert "in the same repetition" not in message
+    def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
+        rank = np.arange(request.ranks - request.ranks % 2)
+        return Schedule(request.pattern, request.ranks, request.size, 1, [Phase.of(rank, rank ^ 1, 0, reduce=True)])
 
 
 @frozen
@@ -140,15 +95,6 @@ class Boastful(Rings):
 
     def plan(self, request: CollectiveRequest, view: GroupView) -> Schedule:
         return self.schedule(request, view) if request.pattern is not Pattern.GATHER else super().plan(request, view)
-
-
-def test_refusals() -> None:
-    message = failures(Boastful())
-    assert "what_it_supports_is_served: scatter is in patterns, yet refused in every group of [1, 2, 3, " in message
-    assert (
-        "refusals_have_reasons: all-reduce among 1 ranks without levels, 1e+06 B: not refused, yet all-reduce is not "
-        "in patterns; end refusal() with return super().refusal(request, view)"
-    ) in message
 
 
 @frozen
@@ -170,17 +116,6 @@ class Choosy(Rings):
         return super().refusal(request, view)
 
 
-def test_configurations_may_serve_fewer_patterns_than_the_class() -> None:
-    check_collective(Choosy())
-    check_collective(Choosy(gathers=True))
-    refusal = Choosy(gathers=True).refusal(CollectiveRequest(Pattern.REDUCE_SCATTER, 4, 1e6), GroupView(4))
-    assert refusal == "it does not do reduce-scatter, only all-gather"
-    wrong = "what_it_supports_is_served: served_patterns() has scatter, which the class does not have in patterns"
-    assert wrong in failures(Choosy("more"))
-    wrong = "not refused, yet reduce-scatter is not in served_patterns(); end refusal() with"
-    assert wrong in failures(Choosy("open", gathers=True))
-
-
 @frozen
 class OnLines(Rings):
     """Refuses what the kit's own fabrics are."""
@@ -191,17 +126,6 @@ class OnLines(Rings):
         return super().refusal(request, view)
 
 
-def test_an_algorithm_for_certain_fabrics() -> None:
-    wrong = "yet refused on star of 8, ring of 8, mesh of 4x2, torus of 3x3; give fabrics= on which it is served"
-    assert wrong in failures(OnLines())
-    check_collective(OnLines(), fabrics=[grid(5)])
-
-
-def test_not_deterministic() -> None:
-    said = "asked twice, the schedules differ; they may depend on the request, the view and the fields alone"
-    assert re.search(f"is_deterministic: all-.*: {said}", failures(Rings("moody")))
-
-
 @frozen
 class Variants(Rings):
     """Gives ``auto`` what it should not try."""
@@ -209,11 +133,6 @@ class Variants(Rings):
     @classmethod
     def variants(cls, pattern: Pattern) -> Sequence[CollectiveAlgorithm]:
         return [cls(), cls()] if pattern is Pattern.ALL_GATHER else [cls("twice")]
-
-
-def test_variants() -> None:
-    wrong = "variants_are_valid: variants(all-gather) are ['rings', 'rings']; all of them must be different"
-    assert wrong in failures(Variants())
 
 
 @frozen
@@ -235,20 +154,6 @@ class Untrue(Rings):
         return rings(request.pattern, request.size, np.arange(request.ranks)[:, None], step=step)
 
 
-@pytest.mark.parametrize(
-    ("about", "message"),
-    [
-        ("size", "with twice the bytes the schedule is another one, although it says proportional"),
-        ("view", "equivalent() returns an algorithm that writes another schedule"),
-        ("pieces", "undivided() returns an algorithm that sends other bytes between ranks"),
-    ],
-)
-def test_what_auto_is_told(about: str, message: str) -> None:
-    found = failures(Untrue(about=about), ranks=(3,))
-    assert "what_auto_is_told_is_true: " in found
-    assert message in found
-
-
 @frozen
 class WrongVariant(Rings):
     """One of them does something wrong."""
@@ -258,12 +163,6 @@ class WrongVariant(Rings):
     @classmethod
     def variants(cls, pattern: Pattern) -> Sequence[CollectiveAlgorithm]:
         return [cls(), cls("twice")]
-
-
-def test_a_wrong_variant() -> None:
-    message = failures(WrongVariant())
-    assert "fails 1 of 18 checks" in message
-    assert "variants_are_valid: variant rings(fault=twice), all-reduce among 3 ranks without levels" in message
 
 
 @frozen
@@ -279,13 +178,6 @@ class Capricious(Rings):
             return schedule
         # Again, to no purpose.
         return evolve(schedule, phases=in_series([*schedule.phases] * 4))
-
-
-def test_monotony() -> None:
-    message = failures(Capricious())
-    assert "more_bandwidth_is_not_slower: all-gather among 9 ranks on a torus of 3x3, 1e+06 B: " in message
-    assert "more_bytes_are_not_faster: all-gather among 8 ranks on a star of 8, 1e+06 B: " in message
-    assert "with 2 times the bytes" in message
 
 
 @frozen
@@ -305,19 +197,12 @@ class Drifting(CollectiveAlgorithm):
         return parallel([one, Schedule(request.pattern, n, request.size * 0.1, 1, in_series([*up, down]))])
 
 
-def test_phases_that_drift_apart() -> None:
-    message = failures(Drifting())
-    assert "fails 1 of 18 checks" in message
-    assert "stepwise_takes_as_long: all-reduce among 8 ranks on a star of 8, 1e+06 B: " in message
-    assert "have them take turns on a channel, or say in expected_failures why that is meant" in message
-    check_collective(Drifting(), expected_failures={"stepwise_takes_as_long": "the small part is not worth a channel"})
-
-
 @frozen
 class Rootless(CollectiveAlgorithm):
     """Rank 0 sends to all others, or gets from them, whoever is the root."""
 
     name: ClassVar[str] = "rootless"
+    patterns: ClassVar[frozenset[Pattern]] = frozenset({Pattern.BROADCAST})
 
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
         others = np.arange(1, request.ranks)
@@ -327,29 +212,12 @@ class Rootless(CollectiveAlgorithm):
         return Schedule(request.pattern, request.ranks, request.size, 1, [sends])
 
 
-@pytest.mark.parametrize("pattern", [Pattern.BROADCAST, Pattern.REDUCE])
-def test_the_root_is_ignored(pattern: Pattern) -> None:
-    # All roots get one schedule, which is right for the first of them.
-    wrong = type("Rootless", (Rootless,), {"patterns": frozenset({pattern}), "__doc__": "One of them."})
-    assert (
-        f"schedules_do_what_they_promise: {pattern} among 2 ranks without levels, root 1, 1e+06 B: root is 0, the "
-        "request's is 1"
-    ) in failures(frozen(wrong)())
-
-
 @frozen
 class Empty(Rings):
     """Forgets to return what it made."""
 
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
         return None  # type: ignore[return-value]  # that is the fault
-
-
-def test_what_all_checks_stumble_over_is_told_once() -> None:
-    message = failures(Empty())
-    (line,) = (line for line in message.splitlines() if "returned None" in line)
-    assert line.endswith(": Empty.schedule() of 'rings' returned None; expected a fredfw.Schedule")
-    assert "\n    in is_the_same_in_another_process, schedules_do_what_they_promise, one_rank_needs_nothing" in message
 
 
 @frozen
@@ -362,6 +230,106 @@ class Undecided(CollectiveAlgorithm):
         return rings(request.pattern, request.size, np.arange(request.ranks)[:, None])
 
 
-def test_the_contract_comes_first() -> None:
-    first = failures(Undecided()).splitlines()[1]
-    assert first == ("  keeps_the_contract: Undecided has no patterns; define `patterns: ClassVar[frozenset[Pattern]]`")
+class Gathering(Rootless):
+    """Gathers likewise."""
+
+    patterns: ClassVar[frozenset[Pattern]] = frozenset({Pattern.REDUCE})
+
+
+PROMISES, SERVED = "schedules_do_what_they_promise", "what_it_supports_is_served"
+VARIANTS, TOLD = "variants_are_valid", "what_auto_is_told_is_true"
+ROOT = "among 2 ranks without levels, root 1, 1e+06 B: root is 0, the request's is 1"
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "check", "expected"),
+    [
+        # With two ranks the ring has one step, which cannot be left out; so it shows with three. The sum of chunk 1 is
+        # at rank 1 and takes two steps to rank 0, which added its own part to that of rank 2 on the way there.
+        (
+            Rings("missing chunk"),
+            PROMISES,
+            "all-reduce among 3 ranks without levels, 1e+06 B: after the last phase, rank 0 has chunk 1 with the "
+            "contributions of ranks [0, 2]; all-reduce needs those of [0, 1, 2]",
+        ),
+        (
+            Chain(),
+            PROMISES,
+            "broadcast among 3 ranks without levels, root 0, 1e+06 B: phase 0, repetition 0: rank 1 sends chunk 0, "
+            "which it does not hold; phase 0 reads chunk 0 of rank 1 and writes it in the same repetition (0), where "
+            "all reads come before the writes: what arrives is not in what is passed on, so that the contribution is "
+            "lost; make it two phases, the second after the first",
+        ),
+        # All roots get one schedule, which is right for the first of them.
+        (Rootless(), PROMISES, f"broadcast {ROOT}"),
+        (Gathering(), PROMISES, f"reduce {ROOT}"),
+        (Rings("too few bytes"), PROMISES, "the chunks sum to 500000.0 bytes, not to the 1000000.0 of the request"),
+        (Boastful(), SERVED, "scatter is in patterns, yet refused in every group of [1, 2, 3, "),
+        (
+            Boastful(),
+            "refusals_have_reasons",
+            "all-reduce among 1 ranks without levels, 1e+06 B: not refused, yet all-reduce is not in patterns; end "
+            "refusal() with return super().refusal(request, view)",
+        ),
+        (Choosy("more"), SERVED, "served_patterns() has scatter, which the class does not have in patterns"),
+        (
+            Choosy("open", gathers=True),
+            "refusals_have_reasons",
+            "not refused, yet reduce-scatter is not in served_patterns(); end refusal() with",
+        ),
+        (
+            OnLines(),
+            SERVED,
+            "yet refused on star of 8, ring of 8, mesh of 4x2, torus of 3x3; give fabrics= on which it is served",
+        ),
+        (Rings("moody"), "is_deterministic", "it may depend on the request, the view and the fields alone"),
+        (Variants(), VARIANTS, "variants(all-gather) are ['rings', 'rings']; all of them must be different"),
+        (WrongVariant(), VARIANTS, "variant rings(fault=twice), all-reduce among 3 ranks without levels"),
+        (Untrue(), TOLD, "with twice the bytes the schedule is another one, although it says proportional"),
+        (Untrue(about="view"), TOLD, "equivalent() returns an algorithm that writes another schedule"),
+        (Untrue(about="pieces"), TOLD, "undivided() returns an algorithm that sends other bytes between ranks"),
+        (Capricious(), "more_bandwidth_is_not_slower", "all-gather among 9 ranks on a torus of 3x3, 1e+06 B: "),
+        (Capricious(), "more_bytes_are_not_faster", "all-gather among 8 ranks on a star of 8, 1e+06 B: "),
+        (Capricious(), "more_bytes_are_not_faster", "with 2 times the bytes"),
+        (Drifting(), "stepwise_takes_as_long", "all-reduce among 8 ranks on a star of 8, 1e+06 B: "),
+        (Drifting(), "stepwise_takes_as_long", "have them take turns on a channel, or say in expected_failures why"),
+        (Undecided(), "keeps_the_contract", "Undecided has no patterns; define `patterns: ClassVar[frozenset[Pattern"),
+    ],
+)
+def test_wrong_algorithms(algorithm: CollectiveAlgorithm, check: str, expected: str) -> None:
+    assert expected in found(CollectiveCase(subject=algorithm), check)
+
+
+def test_an_exchange_is_no_phase_that_reads_what_it_writes() -> None:
+    # Partners that both read and write the chunk they exchange do right, so the hint must not blame them.
+    message = found(CollectiveCase(subject=Half()), PROMISES)
+    assert message.endswith("all-reduce needs those of [0, 1, 2]")
+
+
+def test_too_few_bytes_are_faster_than_the_network_could_be() -> None:
+    message = found(CollectiveCase(subject=Rings("too few bytes"), fabrics=[grid(2)]), "no_bound_is_beaten")
+    assert message.startswith("all-gather among 2 ranks on a line of 2, 1e+06 B: ")
+    assert message.endswith("does it move too few bytes?")
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "options"),
+    [
+        (Rings(), {}),
+        (Choosy(), {}),
+        (Choosy(gathers=True), {}),
+        (OnLines(), {"fabrics": [grid(5)]}),
+        (Drifting(), {"expected_failures": {"stepwise_takes_as_long": "the small part is not worth a channel"}}),
+    ],
+)
+@pytest.mark.slow
+def test_sound_ones_pass(algorithm: CollectiveAlgorithm, options: dict[str, Any]) -> None:
+    check_collective(algorithm, **options)
+
+
+@pytest.mark.slow
+def test_what_all_checks_stumble_over_is_told_once() -> None:
+    message = failures(check_collective, Empty())
+    (line,) = (line for line in message.splitlines() if "returned None" in line)
+    assert line.endswith(": Empty.schedule() of 'rings' returned None; expected a fredfw.Schedule")
+    assert "\n    in is_the_same_in_another_process, is_deterministic, schedules_do_what_they_promise, one_" in message

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import count
 from typing import ClassVar
 
 import numpy as np
 import pytest
 from attrs import define, evolve, frozen
+from kit import found
 
 from fredfw import (
     Call,
@@ -40,17 +41,18 @@ from fredfw import (
 from fredfw.errors import UnsupportedError
 from fredfw.fabric import IdealTransport
 from fredfw.testing import (
-    ConformanceError,
     check_placement,
     check_sampler,
     check_sharing_policy,
     check_transport,
     check_workload,
 )
+from fredfw.testing.placement import PlacementCase
+from fredfw.testing.sampler import SamplerCase
+from fredfw.testing.sharing import SharingCase
+from fredfw.testing.transport import TransportCase
+from fredfw.testing.workload import WorkloadCase
 from fredfw.typing import FloatArray, IntArray
-
-# Each call of the kit starts another Python.
-pytestmark = pytest.mark.slow
 
 
 @frozen
@@ -94,48 +96,43 @@ class Steps(Workload):
         return graph
 
 
-def failures(check: Callable[..., None], subject: object, **more: object) -> str:
-    with pytest.raises(ConformanceError) as caught:
-        check(subject, **more)
-    return str(caught.value)
+@pytest.mark.parametrize(
+    ("fault", "check", "expected"),
+    [
+        ("circle", "is_acyclic", "task 0 ('layer') depends on task 1, which does not come before it; add tasks with"),
+        ("ranks", "workers_fit_the_system", "mesh() says 4 workers, graph() has 5 ranks"),
+        ("idle", "all_ranks_take_part", "rank 3 has no part in any task (in all, 1 of 4 ranks)"),
+        ("negative", "amounts_are_not_negative", "task 0 ('layer') has flops -250000000000.0; finite, and not negat"),
+        ("memory", "memory_is_not_negative", "memory() says -1.0 bytes of weights"),
+        ("work", "work_and_notes_are_well_formed", "'steps' returned {'samples': 8}; expected a fredfw.Work or None"),
+        ("negative work", "work_and_notes_are_well_formed", "samples: -1.0 is too small"),
+        ("moody work", "work_and_notes_are_well_formed", "asked twice, it says Work(samples=0."),
+        ("notes", "work_and_notes_are_well_formed", "'steps' returned 'a note'; expected a tuple of texts"),
+        ("moody", "is_deterministic", "the graph is ["),
+        ("moody", "is_deterministic", "; it may depend on the fields and the system alone"),
+    ],
+)
+def test_wrong_workloads(fault: str, check: str, expected: str) -> None:
+    assert expected in found(WorkloadCase(subject=Steps(fault=fault)), check)
 
 
 @pytest.mark.parametrize(
-    ("fault", "expected"),
+    ("fault", "conserved", "expected"),
     [
-        ("circle", "is_acyclic: task 0 ('layer') depends on task 1, which does not come before it; add tasks with"),
-        ("ranks", "workers_fit_the_system: mesh() says 4 workers, graph() has 5 ranks"),
-        ("idle", "all_ranks_take_part: rank 3 has no part in any task (in all, 1 of 4 ranks)"),
-        ("negative", "amounts_are_not_negative: task 0 ('layer') has flops -250000000000.0; finite, and not negative"),
-        ("memory", "memory_is_not_negative: memory() says -1.0 bytes of weights"),
-        ("work", "Steps.work() of 'steps' returned {'samples': 8}; expected a fredfw.Work or None"),
-        ("negative work", "work_and_notes_are_well_formed: samples: -1.0 is too small"),
-        ("moody work", "work_and_notes_are_well_formed: asked twice, it says Work(samples=0."),
-        ("notes", "Steps.notes() of 'steps' returned 'a note'; expected a tuple of texts"),
-        ("moody", "is_deterministic: asked twice, graph() differs; it may depend on the fields and the system alone"),
+        # Three repetitions of 1e12 FLOP on each of four workers, and of two.
+        ("copies", "flops", "has 1.2e+13 flops in all, steps(dp=2, fault='copies') has 6e+12; they are to do the same"),
+        ("none", "mp", "nothing is called 'mp' in steps; conserved= may have bytes, dp, flops, samples, tokens"),
+        ("more samples", "samples", "has 32 samples in all"),
     ],
 )
-def test_wrong_workloads(fault: str, expected: str) -> None:
-    assert expected in failures(check_workload, Steps(fault=fault))
-
-
-def test_work_that_is_not_conserved() -> None:
-    message = failures(check_workload, Steps(4, "copies"), splits=[Steps(2, "copies")])
-    # Three repetitions of 1e12 FLOP on each of four workers, and of two.
-    assert (
-        "work_is_conserved: steps(fault='copies') has 1.2e+13 flops in all, steps(dp=2, fault='copies') has 6e+12; "
-        "they are to do the same work"
-    ) in message
-    message = failures(check_workload, Steps(), splits=[Steps(2)], conserved=["mp"])
-    assert "nothing is called 'mp' in steps; conserved= may have bytes, dp, flops, samples, tokens" in message
-    message = failures(
-        check_workload, Steps(4, "more samples"), splits=[Steps(2, "more samples")], conserved=["samples"]
-    )
-    assert "has 32 samples in all" in message
+def test_work_that_is_not_conserved(fault: str, conserved: str, expected: str) -> None:
+    case = WorkloadCase(subject=Steps(4, fault), splits=[Steps(2, fault)], conserved=[conserved])
+    assert expected in found(case, "work_is_conserved")
 
 
 def test_a_workload_that_needs_more() -> None:
-    assert "there are 17 workers for 16 NPUs; give a larger system=" in failures(check_workload, Steps(17))
+    message = found(WorkloadCase(subject=Steps(17)), "workers_fit_the_system")
+    assert message == "there are 17 workers for 16 NPUs; give a larger system="
 
 
 @frozen
@@ -166,17 +163,17 @@ class Wrong(Placement):
 
 
 @pytest.mark.parametrize(
-    ("fault", "expected"),
+    ("fault", "check", "expected"),
     [
-        ("twice", "no_npu_is_used_twice: MP(1)-PP(1)-DP(1) on star of 8: NPU 0 is used twice; order() returns [0, 1, "),
-        ("beyond", "no_npu_is_used_twice: MP(1)-PP(1)-DP(1) on star of 8: order() returns [1, 2, 3, 4, 5, 6, 7, 8], "),
-        ("few", "order() returns int64 of shape (0,); NPU numbers, one for each of 1 workers or more"),
-        ("moody", "is_deterministic: MP(1)-PP(1)-DP(1) on star of 8: order() returns ["),
-        ("any", "too_many_workers_are_refused: DP(9) is placed on star of 8 all the same; leave that to"),
+        ("twice", "no_npu_is_used_twice", "MP(1)-PP(1)-DP(1) on star of 8: NPU 0 is used twice; order() returns [0, "),
+        ("beyond", "no_npu_is_used_twice", "MP(1)-PP(1)-DP(1) on star of 8: order() returns [1, 2, 3, 4, 5, 6, 7, 8]"),
+        ("few", "no_npu_is_used_twice", "returns int64 of shape (0,); NPU numbers, one for each of 1 workers or more"),
+        ("moody", "is_deterministic", "on torus of 3x3: asked twice, where workers go is ["),
+        ("any", "too_many_workers_are_refused", "DP(9) is placed on star of 8 all the same; leave that to"),
     ],
 )
-def test_wrong_placements(fault: str, expected: str) -> None:
-    assert expected in failures(check_placement, Wrong(fault))
+def test_wrong_placements(fault: str, check: str, expected: str) -> None:
+    assert expected in found(PlacementCase(subject=Wrong(fault)), check)
 
 
 @frozen
@@ -233,27 +230,23 @@ class Braked(Unfair):
         return max_min(incidence, capacities) / (1 + 1e-6 * len(incidence))
 
 
-def test_policies_that_are_not_what_they_say() -> None:
-    message = failures(check_sharing_policy, Braked())
-    assert re.search(r"is_local_if_it_says_so: of [0-9]+ flows on a .* leave out `local = True`", message)
-    assert re.search(r"of [0-9]+ flows on a .*, all of one class, .* leave out `max_min_in_class = True`", message)
-
-
 @pytest.mark.parametrize(
-    ("fault", "expected"),
+    ("policy", "check", "expected"),
     [
-        ("overload", "a flow loads a link with its rate times its coefficient"),
-        ("waste", "could be faster: no link on its way is full, it is below its cap"),
-        ("nobody", "somebody_moves: of "),
-        ("first come", "order_does_not_matter: of "),
-        ("negative", "rates_are_numbers: "),
-        ("spoiler", "is_deterministic: rates() changes the arrays it is given; copy what has to change"),
-        ("moody", "is_deterministic: asked twice, "),
-        ("caps", "a flow without links runs at its cap, or at an infinite rate where it has none"),
+        (Unfair("overload"), "capacity_is_never_exceeded", "a flow loads a link with its rate times its coefficient"),
+        (Unfair("waste"), "no_capacity_is_wasted", "could be faster: no link on its way is full, it is below its cap"),
+        (Unfair("nobody"), "somebody_moves", "of .* flows on a star of 8, none has a rate; they would wait for ever"),
+        (Unfair("first come"), "order_does_not_matter", "where the same flows come in another order; rates must not"),
+        (Unfair("negative"), "rates_are_numbers", "one each, finite and not negative"),
+        (Unfair("caps"), "rates_are_numbers", "a flow without links runs at its cap, or at an infinite rate where it"),
+        (Unfair("spoiler"), "is_deterministic", r"rates\(\) changes the arrays it is given; copy what has to change"),
+        (Unfair("moody"), "is_deterministic", "asked twice, what flows get is .* a policy keeps nothing between cal"),
+        (Braked(), "is_local_if_it_says_so", "of [0-9]+ flows on a .* leave out `local = True`"),
+        (Braked(), "is_max_min_in_a_class_if_it_says_so", "all of one class, .* leave out `max_min_in_class = True`"),
     ],
 )
-def test_wrong_sharing_policies(fault: str, expected: str) -> None:
-    assert expected in failures(check_sharing_policy, Unfair(fault))
+def test_wrong_sharing_policies(policy: SharingPolicy, check: str, expected: str) -> None:
+    assert re.search(expected, found(SharingCase(subject=policy), check), re.DOTALL)
 
 
 _COUNTER = count()
@@ -287,21 +280,19 @@ class Priced(Transport):
 
 
 @pytest.mark.parametrize(
-    ("fault", "broken", "message"),
+    ("fault", "check", "expected"),
     [
         ("negative", "costs_can_be_used", "returned step -1.0"),
         ("endless", "costs_can_be_used", "returned launch inf"),
         ("tiers", "costs_can_be_used", "returned step"),
         ("refuses", "some_calls_have_costs", "are refused"),
         ("speechless", "refusals_have_reasons", "is refused without a reason"),
-        ("drifts", "is_deterministic", "asked again"),
-        ("hash", "is_the_same_in_another_process", "differs in another process"),
+        ("drifts", "is_deterministic", "asked twice, what it costs is Costs("),
+        ("hash", "is_the_same_in_another_process", "what it costs differs in another process"),
     ],
 )
-def test_wrong_transports(fault: str, broken: str, message: str) -> None:
-    found = failures(check_transport, Priced(fault))
-    assert broken in found
-    assert message in found
+def test_wrong_transports(fault: str, check: str, expected: str) -> None:
+    assert expected in found(TransportCase(subject=Priced(fault)), check)
 
 
 @frozen
@@ -352,24 +343,23 @@ class AtOnce(Search):
 
 
 @pytest.mark.parametrize(
-    ("fault", "broken", "message"),
+    ("fault", "check", "expected"),
     [
         ("endless", "asks_for_points", "it must end"),
         ("beyond", "asks_for_points", "asks for the point 1; expected the number of a point, from 0 to 0"),
         ("idle", "asks_for_points", "asks for none"),
         ("stubborn", "ends_where_nothing_fits", "it must end"),
         ("needy", "ends_where_nothing_fits", "tell"),
-        ("drifts", "is_deterministic", "started twice"),
-        ("chance", "is_deterministic", "started twice"),
-        ("hash", "is_the_same_in_another_process", "differs in another process"),
+        ("drifts", "is_deterministic", "a search of 26 points: asked twice, what it asks for is [Trial("),
+        ("chance", "is_deterministic", "what was told is kept in the Search, not in the Sampler"),
+        ("hash", "is_the_same_in_another_process", "what it asks for differs in another process"),
     ],
 )
-def test_wrong_samplers(fault: str, broken: str, message: str) -> None:
-    found = failures(check_sampler, Everything(fault))
-    assert broken in found
-    assert message in found
+def test_wrong_samplers(fault: str, check: str, expected: str) -> None:
+    assert expected in found(SamplerCase(subject=Everything(fault)), check)
 
 
+@pytest.mark.slow
 def test_sound_ones_pass() -> None:
     splits = [Steps(1), Steps(2), Steps(16)]
     check_workload(Steps(), splits=splits, conserved=["flops", "bytes", "dp", "samples", "tokens"])

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import ClassVar
 
 import numpy as np
 import pytest
 from attrs import evolve, field, frozen
+from kit import failures, found
 
 import fredfw
 from fredfw import Capabilities, Fabric, Level, NodeKind, Operation, Router, Routes, ShortestPathRouter, Topology, units
-from fredfw.errors import InputError
-from fredfw.testing import ConformanceError, check_router, check_topology
+from fredfw.testing import check_router, check_topology
 from fredfw.testing.fabrics import StarRouter, grid, star
+from fredfw.testing.routes import RouterCase
+from fredfw.testing.topology import TopologyCase
 from fredfw.typing import IntArray
-
-# Each call of the kit starts another Python.
-pytestmark = pytest.mark.slow
 
 
 @frozen
@@ -109,85 +107,10 @@ class Clockwise(Router):
         return ShortestPathRouter().tree(fabric, sources, destinations, operation)
 
 
-@cache
-def failures(topology: Topology, plugin: object = None) -> str:
-    with pytest.raises(ConformanceError) as caught:
-        check_topology(topology, plugin=plugin)
-    return str(caught.value)
-
-
-def test_a_sound_topology_passes() -> None:
-    check_topology(Loop())
-    check_topology(Loop(npus=2, link_bandwidth=1.0))
-
-
-@pytest.mark.parametrize(
-    ("fault", "expected"),
-    [
-        ("asymmetric", "topology loop(fault='asymmetric') fails 2 of 27 checks"),
-        ("asymmetric", "capacity_is_symmetric: npu0 sends 1e+11 B/s to npu1 and gets 5e+10 B/s back; where that is on"),
-        ("asymmetric", "latency_is_symmetric: from npu0 to npu1 a route takes 1e-06 s, back it takes 3e-06 s; where "),
-        ("two halves", "is_connected: there is no path from npu0 to npu3 (nor for 2 other nodes); links are directed"),
-        ("two halves", "raises UnsupportedError: fabric 'loop of 6' has no path from npu0 to npu3"),
-        ("two halves", "routes_exist, routes_lead_from_source_to_destination, "),  # once, for all that need routes
-        ("no way out", "is_connected: there is no path from npu0 to npu1 (nor for 4 other nodes)"),
-        ("random", "build_is_pure: two builds differ in their latencies: "),
-        ("random", "at 0; build() may depend on the fields alone: no random numbers without a fixed seed"),
-        ("void", "Loop.build() of 'loop' returned None; expected a fredfw.Fabric\n    in is_the_same_in_anoth"),
-        ("unfinished", "Loop.build() of 'loop' fails: NotImplementedError: later (line "),
-        ("unfinished", f"module {__name__!r} ({__file__})"),
-        ("no coordinates", "levels without coordinates, of which algorithms see nothing"),
-        (
-            "boastful",
-            "levels_promise_no_more_than_the_links: level 0 promises each member 3e+11 B/s, but the links of ",
-        ),
-        ("boastful", "the links of npu0 together send 2e+11 B/s"),
-        ("unshared", "levels_are_as_fast_as_they_say: level 0 promises each member 2e+11 B/s; with all NPUs sending"),
-        ("modest", "levels_are_as_fast_as_they_say: level 0 promises each member 5e+10 B/s; with all NPUs sending to "),
-        ("modest", "to the next and the previous one at once, from npu0 to npu1 the rate is 1e+11 B/s, and nowhere "),
-        ("near", "level 0 says that its latency is 5e-07 s; from npu0 to npu1 a route takes 1e-06 s, and nowhere mo"),
-        ("far", "level 0 says that its latency is 2e-06 s; from npu0 to npu1 a route takes 1e-06 s, and nowhere more"),
-        ("shuffled", "level 0 promises each member 1e+11 B/s; with all NPUs sending to the next and the previous one"),
-        ("line", "level 0 promises each member 1e+11 B/s; with all NPUs sending to the next and the previous one at"),
-        # From each to the third after it: three flows meet on every link.
-        ("switch", "level 0 promises each member 1e+11 B/s; with all NPUs sending 3 on at once, from npu0 to npu3 the"),
-        ("clockwise", "at once, from npu0 to npu1 the rate is 1.66667e+10 B/s, and nowhere less"),
-    ],
-)
-def test_wrong_topologies(fault: str, expected: str) -> None:
-    assert failures(Loop(fault)).count(expected) == 1
-
-
-def test_different_in_another_process() -> None:
-    message = failures(Loop("hash order", npus=32))
-    assert "fails 1 of 27 checks" in message
-    assert "is_the_same_in_another_process: the fabric that is built differs in another process" in message
-    assert "no iteration over a set" in message
-
-
-def test_what_is_wrong_on_purpose_needs_a_reason() -> None:
-    why = "what is downloaded is more than what is uploaded"
-    check_topology(Loop("asymmetric"), expected_failures={"capacity_is_symmetric": why, "latency_is_symmetric": why})
-
-
-def test_levels_have_a_position_for_each_npu() -> None:
-    fabric = Loop().build()
-    levels, places = (Level(4, "ring", 1e9), Level(2, "ring", 1e9)), np.zeros((6, 2), dtype=np.intp)
-    with pytest.raises(InputError, match=r"levels of \[4, 2\] have 8 positions for 6 NPUs; give no levels"):
-        evolve(fabric, levels=levels, coordinates=places)
-    assert "levels_promise_no_more_than_the_links" not in failures(Loop("unshared"))
-
-
 @frozen
 class Nothing(Loop):
     def build(self) -> Fabric:
         return Fabric("nothing", [NodeKind.SWITCH], [], [], 1.0, 0.0, 0.0)
-
-
-def test_no_npus_and_no_docstring() -> None:
-    message = failures(Nothing())
-    assert "is_connected: there is no NPU; give nodes that compute the kind NodeKind.NPU" in message
-    assert "is_documented: Nothing has no docstring; its first line is what lists and helps show" in message
 
 
 def _longer(value: list[int]) -> list[int]:
@@ -204,12 +127,71 @@ class Undescribed(Loop):
     listed: list[int] = field(factory=list, converter=_longer, metadata={"help": "grows"})
 
 
-def test_name_help_and_configuration() -> None:
-    message = failures(Undescribed())
-    assert "name_is_valid: Undescribed.name is 'Un described'; give the class a variable name" in message
-    assert "is_documented: the fields silent do not say what they mean; declare them with help=" in message
-    assert "configuration_round_trips: written as TOML and read again, " in message
-    assert "converters must accept what they return" in message
+PROMISES, FAST = "levels_promise_no_more_than_the_links", "levels_are_as_fast_as_they_say"
+
+
+@pytest.mark.parametrize(
+    ("topology", "check", "expected"),
+    [
+        (Loop("asymmetric"), "capacity_is_symmetric", "npu0 sends 1e+11 B/s to npu1 and gets 5e+10 B/s back; where"),
+        (Loop("asymmetric"), "latency_is_symmetric", "from npu0 to npu1 a route takes 1e-06 s, back it takes 3e-06 s"),
+        (Loop("two halves"), "is_connected", "there is no path from npu0 to npu3 (nor for 2 other nodes); links are "),
+        (Loop("two halves"), "routes_exist", "raises UnsupportedError: fabric 'loop of 6' has no path from npu0 to n"),
+        (Loop("no way out"), "is_connected", "there is no path from npu0 to npu1 (nor for 4 other nodes)"),
+        (Loop("random"), "build_is_pure", "two builds differ in their latencies: "),
+        (
+            Loop("random"),
+            "build_is_pure",
+            "at 0; build() may depend on the fields alone: no random numbers without a f",
+        ),
+        (Loop("unfinished"), "is_connected", "Loop.build() of 'loop' fails: NotImplementedError: later (line "),
+        (Loop("unfinished"), "is_connected", f"module {__name__!r} ({__file__})"),
+        (Loop("no coordinates"), "levels_are_a_full_product", "levels without coordinates, of which algorithms see n"),
+        (Loop("boastful"), PROMISES, "level 0 promises each member 3e+11 B/s, but the links of npu0 together send 2e+"),
+        (Loop("unshared"), PROMISES, ""),
+        (Loop("unshared"), FAST, "level 0 promises each member 2e+11 B/s; with all NPUs sending"),
+        (Loop("modest"), FAST, "level 0 promises each member 5e+10 B/s; with all NPUs sending to the next and the pre"),
+        (Loop("modest"), FAST, "vious one at once, from npu0 to npu1 the rate is 1e+11 B/s, and nowhere less"),
+        (Loop("near"), FAST, "level 0 says that its latency is 5e-07 s; from npu0 to npu1 a route takes 1e-06 s, and "),
+        (Loop("far"), FAST, "level 0 says that its latency is 2e-06 s; from npu0 to npu1 a route takes 1e-06 s, and n"),
+        (Loop("shuffled"), FAST, "level 0 promises each member 1e+11 B/s; with all NPUs sending to the next and the p"),
+        (Loop("line"), FAST, "level 0 promises each member 1e+11 B/s; with all NPUs sending to the next and the previ"),
+        # From each to the third after it: three flows meet on every link.
+        (
+            Loop("switch"),
+            FAST,
+            "level 0 promises each member 1e+11 B/s; with all NPUs sending 3 on at once, from npu0 ",
+        ),
+        (Loop("clockwise"), FAST, "at once, from npu0 to npu1 the rate is 1.66667e+10 B/s, and nowhere less"),
+        (Nothing(), "is_connected", "there is no NPU; give nodes that compute the kind NodeKind.NPU"),
+        (Nothing(), "is_documented", "Nothing has no docstring; its first line is what lists and helps show"),
+        (Undescribed(), "name_is_valid", "Undescribed.name is 'Un described'; give the class a variable name"),
+        (Undescribed(), "is_documented", "the fields silent do not say what they mean; declare them with help="),
+        (Undescribed(), "configuration_round_trips", "written as TOML and read again, "),
+        (Undescribed(), "configuration_round_trips", "converters must accept what they return"),
+    ],
+)
+def test_wrong_topologies(topology: Topology, check: str, expected: str) -> None:
+    message = found(TopologyCase(subject=topology), check)
+    assert expected in message
+    assert bool(expected) == bool(message)
+
+
+@pytest.mark.slow
+def test_a_fault_that_fails_several_checks_is_told_once() -> None:
+    message = failures(check_topology, Loop("void"))
+    assert message.count("Loop.build() of 'loop' returned None; expected a fredfw.Fabric\n    in is_the_same_in_") == 1
+
+
+@pytest.mark.slow
+def test_what_is_wrong_on_purpose_needs_a_reason() -> None:
+    why = "what is downloaded is more than what is uploaded"
+    check_topology(Loop("asymmetric"), expected_failures={"capacity_is_symmetric": why, "latency_is_symmetric": why})
+    check_topology(Loop(npus=2, link_bandwidth=1.0))
+    message = failures(check_topology, Loop("hash order", npus=32))
+    assert "fails 1 of 27 checks" in message
+    assert "is_the_same_in_another_process: the fabric that is built differs in another process" in message
+    assert "no iteration over a set" in message
 
 
 class Misspelt:
@@ -230,11 +212,18 @@ class Sound:
         return [Loop]
 
 
-def test_registration() -> None:
-    assert "which is not a hook; did you mean 'fredfw_topologies'?" in failures(Loop(), Misspelt())
-    wrong = "is_registered: no hook of the plugin returns Loop; for example: @hookimpl"
-    assert wrong in failures(Loop(), Forgetful())
-    check_topology(Loop(), plugin=Sound())
+@pytest.mark.parametrize(
+    ("plugin", "expected"),
+    [
+        (Misspelt(), "which is not a hook; did you mean 'fredfw_topologies'?"),
+        (Forgetful(), "no hook of the plugin returns Loop; for example: @hookimpl"),
+        (Sound(), ""),
+    ],
+)
+def test_registration(plugin: object, expected: str) -> None:
+    message = found(TopologyCase(subject=Loop(), plugin=plugin), "is_registered")
+    assert expected in message
+    assert bool(expected) == bool(message)
 
 
 # Routers, on a ring of 6 and a star of 8.
@@ -300,46 +289,13 @@ def _around(fabric: Fabric, links: IntArray) -> IntArray:
     return fabric.links_between(node, (node + step) % 6)
 
 
-@cache
-def router_failures(router: Router, on: str = "ring") -> str:
-    with pytest.raises(ConformanceError) as caught:
-        check_router(router, FABRICS[on])
-    return str(caught.value)
-
-
 FABRICS = {
     "ring": grid(6, closed=True),
     "star": star(4),
     "mesh": grid(4, 4),
     "unable": evolve(star(4), copies=False, reduces=False),
+    "offering nothing": evolve(star(4), offers=Capabilities()),
 }
-
-
-def test_a_sound_router_passes() -> None:
-    check_router(Wrong(), FABRICS["ring"])
-    check_router(StarRouter(), star(5, 2))
-
-
-@pytest.mark.parametrize(
-    ("fault", "expected"),
-    [
-        ("gap", "routes_lead_from_source_to_destination: the route from npu0 to npu2 is npu0->npu1: 1 of the flow ent"),
-        ("gap", "1 of the flow enters npu1 and 0 leaves it, which must pass on what it gets"),
-        ("detour", "routes_have_no_loops: the route from npu0 to npu1 is npu0->npu1, npu0->npu1, npu1->npu0, which"),
-        ("self", "routes_to_oneself_are_empty: the route from npu0 to npu0 has npu0->npu1 and takes 1e-06 s"),
-        ("free", "routes_take_as_long_as_their_links: the route from npu0 to npu1 takes 5e-07 s, its links (npu0->"),
-        ("free", "its links (npu0->npu1) take 1e-06 s; Fabric.paths adds them up"),
-        ("batch", "routes_do_not_depend_on_the_batch: alone, the route from npu0 to npu1 is npu0->npu1; beside 41 "),
-        ("single", "routes_of_one_pair_are_the_same: path() from npu0 to npu1 is npu0->npu5, npu5->npu4, npu4->npu3,"),
-        ("single", "npu2->npu1 and takes 5e-06 s, route() is npu0->npu1 and takes 1e-06 s; leave path() out"),
-        ("moody", "routes_are_deterministic: asked twice, the route from npu"),
-        ("greedy", "routes_are_deterministic: route() changes the arrays it is given; copy what has to change"),
-        ("half", "0 of the flow enters npu0 and 0.5 leaves it, the source, which sends 1"),
-        ("few", "routes_exist: 42 pairs were asked for, 41 routes came back; one for each pair"),
-    ],
-)
-def test_wrong_routes(fault: str, expected: str) -> None:
-    assert expected in router_failures(Wrong(fault))
 
 
 @frozen
@@ -377,18 +333,6 @@ class Valiant(Router):
         return ShortestPathRouter().tree(fabric, sources, destinations, operation)
 
 
-def test_two_paths_of_a_split_route_may_meet() -> None:
-    for fabric in (grid(3, 3), grid(3, 3, closed=True), FABRICS["ring"]):
-        check_router(Valiant(), fabric)
-
-
-def test_one_path_of_a_split_route_may_not_loop() -> None:
-    # Only the sixteenth by way of NPU 5 turns back there, over the nodes that it has passed.
-    message = router_failures(Valiant("loops"), "mesh")
-    assert "fails 1 of 17 checks:\n  routes_have_no_loops: the route from npu0 to npu1 is " in message
-    assert message.endswith("which goes round in a circle")
-
-
 @frozen
 class WrongTrees(StarRouter):
     """Trees with one fault, on the star of 4."""
@@ -414,24 +358,46 @@ class WrongTrees(StarRouter):
         return tree
 
 
+GOES_ON, LEAVES = "routes_lead_from_source_to_destination", "trees_reach_exactly_their_leaves"
+
+
 @pytest.mark.parametrize(
-    ("fault", "expected"),
+    ("router", "on", "check", "expected"),
     [
-        ("leaf", "trees_reach_exactly_their_leaves: the multicast from npu0 to npu1, npu2, npu3 is npu0->switch0, "),
-        ("leaf", "switch0->npu1, switch0->npu2: nothing gets from npu0 to npu3; a tree leads from each source"),
-        ("twig", "switch0->npu3, switch0->npu0: switch0->npu0 is one too many; a tree leads from each source"),
-        ("twice", "switch0->npu3, npu0->switch0: npu0->switch0 is crossed twice; a tree leads from each source"),
-        ("free", "trees_take_as_long_as_their_deepest_branch: the multicast from npu0 to npu1, npu2, npu3 takes 1e-0"),
-        ("refused", "trees_exist_where_offered: the fabric offers Capabilities(reduces=True, multicasts=True, "),
+        (Wrong("gap"), "ring", GOES_ON, "the route from npu0 to npu2 is npu0->npu1: 1 of the flow enters npu1 and 0 "),
+        (Wrong("gap"), "ring", GOES_ON, "enters npu1 and 0 leaves it, which must pass on what it gets"),
+        (Wrong("half"), "ring", GOES_ON, "0 of the flow enters npu0 and 0.5 leaves it, the source, which sends 1"),
+        (Wrong("few"), "ring", "routes_exist", "42 pairs were asked for, 41 routes came back; one for each pair"),
+        (Wrong("detour"), "ring", "routes_have_no_loops", "is npu0->npu1, npu0->npu1, npu1->npu0, which goes round"),
+        # Only the sixteenth by way of NPU 5 turns back there, over the nodes that it has passed.
+        (Valiant("loops"), "mesh", "routes_have_no_loops", "the route from npu0 to npu1 is "),
+        (Wrong("self"), "ring", "routes_to_oneself_are_empty", "from npu0 to npu0 has npu0->npu1 and takes 1e-06 s"),
+        (Wrong("free"), "ring", "routes_take_as_long_as_their_links", "takes 5e-07 s, its links (npu0->npu1) take 1e"),
+        (Wrong("batch"), "ring", "routes_do_not_depend_on_the_batch", "is npu0->npu1; beside 41 others it is npu0->n"),
+        (Wrong("single"), "ring", "routes_of_one_pair_are_the_same", "path() from npu0 to npu1 is npu0->npu5, npu5->"),
+        (Wrong("single"), "ring", "routes_of_one_pair_are_the_same", "and takes 5e-06 s, route() is npu0->npu1 and t"),
+        (Wrong("moody"), "ring", "routes_are_deterministic", "asked twice, the route from npu"),
+        (Wrong("greedy"), "ring", "routes_are_deterministic", "route() changes the arrays it is given; copy what "),
+        (WrongTrees("leaf"), "star", LEAVES, "the multicast from npu0 to npu1, npu2, npu3 is npu0->switch0, switch0->"),
+        (WrongTrees("leaf"), "star", LEAVES, "nothing gets from npu0 to npu3; a tree leads from each source"),
+        (WrongTrees("twig"), "star", LEAVES, "switch0->npu3, switch0->npu0: switch0->npu0 is one too many; a tree lea"),
+        (WrongTrees("twice"), "star", LEAVES, "switch0->npu3, npu0->switch0: npu0->switch0 is crossed twice; a tree "),
+        (WrongTrees("free"), "star", "trees_take_as_long_as_their_deepest_branch", "to npu1, npu2, npu3 takes 1e-06"),
+        (WrongTrees("refused"), "star", "trees_exist_where_offered", "the fabric offers Capabilities(reduces=True, "),
+        # A fabric that offers nothing need not have trees, but those that it has must be right.
+        (WrongTrees("refused"), "offering nothing", "trees_exist_where_offered", ""),
+        (StarRouter(), "unable", "trees_branch_only_where_they_can", "the multicast from npu0 to npu1, npu2, npu3 is "),
+        (StarRouter(), "unable", "trees_branch_only_where_they_can", "but switch0 cannot copy streams; say so in the "),
     ],
 )
-def test_wrong_trees(fault: str, expected: str) -> None:
-    assert expected in router_failures(WrongTrees(fault), "star")
+def test_wrong_routes_and_trees(router: Router, on: str, check: str, expected: str) -> None:
+    message = found(RouterCase(subject=router, fabric=FABRICS[on]), check)
+    assert expected in message
+    assert bool(expected) == bool(message)
 
 
-def test_trees_through_nodes_that_cannot() -> None:
-    message = router_failures(StarRouter(), "unable")
-    assert "trees_branch_only_where_they_can: the multicast from npu0 to npu1, npu2, npu3 is " in message
-    assert "but switch0 cannot copy streams; say so in the fabric's copies and reduces" in message
-    # A fabric that offers nothing need not have trees, but those that it has must be right.
-    check_router(WrongTrees("refused"), evolve(star(4), offers=Capabilities()))
+def test_sound_ones_pass() -> None:
+    check_router(Wrong(), FABRICS["ring"])
+    check_router(StarRouter(), star(5, 2))
+    for fabric in (grid(3, 3), grid(3, 3, closed=True), FABRICS["ring"]):  # two paths of a split route may meet
+        check_router(Valiant(), fabric)

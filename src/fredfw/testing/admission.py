@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from typing import ClassVar
 
 import numpy as np
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from fredfw.errors import RefusedError, UnsupportedError
 from fredfw.fabric import (
@@ -26,8 +26,8 @@ from fredfw.fabric import (
 )
 from fredfw.plugin.answers import built
 from fredfw.simulation import FlowNetwork, answers
-from fredfw.testing.conformance import EXACT, NOTHING, ConformanceError, check_all, seeded, twin
-from fredfw.testing.process import Elsewhere, digest
+from fredfw.testing.conformance import EXACT, NOTHING, Faults, check_all, where
+from fredfw.testing.process import Deterministic, digest
 from fredfw.testing.routes import offered_trees
 from fredfw.typing import BoolArray, IntArray
 
@@ -111,15 +111,17 @@ class Play:
     @property
     def log(self) -> list[str]:
         """What the admission said, then its figures and notes, in words that are equal where these are."""
-        said = [_words(decision) for _, decision, _ in self.decisions]
-        return [*said, repr(sorted(answers.figures(self.admission).items())), repr(answers.notes(self.admission))]
+        said = [f"{asked.name} get {_words(decision)}" for asked, decision, _ in self.decisions]
+        figures, notes = sorted(answers.figures(self.admission).items()), answers.notes(self.admission)
+        return [*said, f"figures {figures}", f"notes {notes}"]
 
 
 @frozen(eq=False, kw_only=True)
-class AdmissionCase(Elsewhere[Topology]):
+class AdmissionCase(Deterministic[Topology, list[Asked], Play]):
     """A topology whose fabric has an admission."""
 
     shows: ClassVar[str] = "what the admission says"
+    mend: ClassVar[str] = "a simulation must know nothing of those before it"
 
     @cached_property
     def fabric(self) -> Fabric:
@@ -127,14 +129,26 @@ class AdmissionCase(Elsewhere[Topology]):
         return built(self.subject)
 
     @cached_property
-    def sets(self) -> list[list[Asked]]:
+    def asked(self) -> list[list[Asked]]:
         """Flow sets, as they come in each of several simulations."""
         return [_sets(self.fabric, number) for number in range(_ROUNDS)]
 
-    @cached_property
+    def answer(self, question: list[Asked]) -> Play:
+        """Return what becomes of some flow sets in a new simulation."""
+        return self.new().run(question)
+
+    def words(self, question: list[Asked]) -> str:
+        """See ``Deterministic.words``."""
+        return f"{len(question)} flow sets"
+
+    def parts(self, answer: Play) -> list[str]:
+        """See ``Deterministic.parts``."""
+        return answer.log
+
+    @property
     def plays(self) -> list[Play]:
-        """What becomes of them."""
-        return [self.new().run(sets) for sets in self.sets]
+        """What becomes of the flow sets."""
+        return [play for _, play in self.answers]
 
     @property
     def decisions(self) -> Iterator[tuple[Asked, Decision]]:
@@ -145,64 +159,60 @@ class AdmissionCase(Elsewhere[Topology]):
         """Return a simulation in which nothing has happened yet."""
         return Play(answers.admission(self.fabric))
 
-    def observed(self) -> str:
-        """See ``Elsewhere.observed``."""
-        return digest(line for play in self.plays for line in play.log)
-
-    def decisions_are_well_formed(self) -> None:
+    def decisions_are_well_formed(self) -> Faults:
         """Every answer is a decision: set-ups and caps of 0 or more, parts with every flow once, reasons in words."""
         for asked, decision in self.decisions:
             if isinstance(decision, Start):
-                if not isinstance(decision.setup_once, bool | np.bool_):
-                    raise ConformanceError(f"for {asked.name}, setup_once is {decision.setup_once!r}; True or False")
+                once: object = decision.setup_once
+                if not isinstance(once, bool | np.bool_):
+                    yield f"for {asked.name}, setup_once is {once!r}; True or False"
                 continue
-            if not isinstance(decision.reason, str):
-                raise ConformanceError(f"for {asked.name}, the reason is {decision.reason!r}; a text")
+            reason: object = decision.reason
+            if not isinstance(reason, str):
+                yield f"for {asked.name}, the reason is {reason!r}; a text"
             if isinstance(decision, Refuse | Decompose) and not decision.reason.strip():
-                raise ConformanceError(f"for {asked.name}, {type(decision).__name__} has no reason; say why, in words")
+                yield f"for {asked.name}, {type(decision).__name__} has no reason; say why, in words"
 
-    def caps_keep_to_those_of_the_flows(self) -> None:
+    def caps_keep_to_those_of_the_flows(self) -> Faults:
         """Caps of a start replace those that the flows have, so they are never higher."""
         for asked, decision in self.decisions:
             caps = asked.flows.caps
             if isinstance(decision, Start) and decision.caps is not None and caps is not None:
-                for flow in np.flatnonzero(decision.caps > caps * (1 + EXACT))[:1]:
-                    raise ConformanceError(
+                for flow in where(decision.caps > caps * (1 + EXACT)):
+                    yield (
                         f"of {asked.name}, flow {flow} has a cap of {caps[flow]:g} B/s and gets one of "
                         f"{decision.caps[flow]:g} B/s; return the smaller of the two"
                     )
 
-    def compatible_flows_start_at_once(self) -> None:
+    def compatible_flows_start_at_once(self) -> Faults:
         """Flows that the admission says are compatible with what runs start at once, without a set-up or caps."""
         for play in self.plays:
             for asked, decision, beside in play.decisions:
                 plain = isinstance(decision, Start) and decision.setup == 0 and decision.caps is None
                 if not plain and answers.compatible(play.admission, [asked.flows, *beside]):
-                    raise ConformanceError(
+                    yield (
                         f"for {asked.name}, the answer is not a plain Start, although compatible() says that they "
                         "start at once beside what runs, without a set-up or caps; return False there"
                     )
 
-    def only_streams_are_decomposed(self) -> None:
+    def only_streams_are_decomposed(self) -> Faults:
         """Flows are decomposed only where one of them has many ends: unicasts have nothing to be decomposed into."""
         for asked, decision in self.decisions:
             if isinstance(decision, Decompose) and not asked.streams.any():
-                raise ConformanceError(
-                    f"{asked.name} are decomposed, but they are unicasts; refuse, split or have them wait"
-                )
+                yield f"{asked.name} are decomposed, but they are unicasts; refuse, split or have them wait"
 
-    def waits_end(self) -> None:
+    def waits_end(self) -> Faults:
         """Nothing waits where nothing runs: what waits is asked about again only when something is released."""
         for play in self.plays:
-            for asked in play.stranded[:1]:
-                raise ConformanceError(
+            for asked in play.stranded:
+                yield (
                     f"{asked.name} wait for ever: nothing runs any more that could be released; free in release() all "
                     "that admit() takes, and refuse what can never run"
                 )
 
-    def release_undoes_admit(self) -> None:
+    def release_undoes_admit(self) -> Faults:
         """When all is released, flows are started, split or refused as in a new simulation, apart from the set-up."""
-        for sets in self.sets:
+        for sets in self.asked:
             used = self.new().run(sets).admission
             for one in sets:
                 plays = [play.run([one]) for play in (self.new(), Play(used))]
@@ -210,14 +220,14 @@ class AdmissionCase(Elsewhere[Topology]):
                 if first != second:
                     differ = [pair for pair in zip(first, second, strict=False) if pair[0] != pair[1]]
                     before, after = differ[0] if differ else (first[-1], second[-1])
-                    raise ConformanceError(
+                    yield (
                         f"alone, {one.name} get {before}, and {after} after others have come and gone; free in "
                         "release() all that admit() takes"
                     )
 
-    def everything_arrives(self) -> None:
+    def everything_arrives(self) -> Faults:
         """In a simulation all flows that are not refused end, each once, whatever waits or is split."""
-        for sets in self.sets:
+        for sets in self.asked:
             network = FlowNetwork(self.fabric)
             ended: dict[int, list[int]] = {}
             for number, one in enumerate(sets):
@@ -231,40 +241,25 @@ class AdmissionCase(Elsewhere[Topology]):
             network.advance()
             for number, done in ended.items():
                 if sorted(done) != list(range(sets[number].flows.activities)):
-                    raise ConformanceError(
+                    yield (
                         f"of {sets[number].name}, {len(done)} of {sets[number].flows.activities} activities end; "
                         f"{', '.join(network.stalled()) or 'nothing'} cannot go on: a cap of 0, or a wait without end"
                     )
 
-    def figures_and_notes_are_well_formed(self) -> None:
+    def figures_and_notes_are_well_formed(self) -> Faults:
         """After a simulation the figures are finite numbers by name, and the notes are texts that say something."""
         for play in self.plays:
             named = answers.figures(play.admission)
             if not all(name.strip() for name in named):
-                raise ConformanceError(f"figures() returns {named}; names say what the figure is, and its unit")
+                yield f"figures() returns {named}; names say what the figure is, and its unit"
             if not all(note.strip() for note in answers.notes(play.admission)):
-                raise ConformanceError("notes() has an empty text in it; return only what a reader must know")
+                yield "notes() has an empty text in it; return only what a reader must know"
 
-    def is_deterministic(self) -> None:
+    def is_deterministic(self) -> Faults:
         """It gives the same answers in a new simulation, and it does not change its arguments."""
-        other = AdmissionCase(subject=twin(self.subject))
-        for seed, (play, sets) in enumerate(zip(self.plays, self.sets, strict=True)):
-            before = digest(_given(_sets(self.fabric, seed)))
-            for each in (self, other):
-                with seeded(seed):
-                    again = each.new().run(sets)
-                if digest(_given(sets)) != before:
-                    raise ConformanceError("admit() changes the flows it is given; copy what has to change")
-                for (asked, _, _), one, two in zip(play.decisions, play.log, again.log, strict=False):
-                    if one != two:
-                        raise ConformanceError(
-                            f"asked twice, {asked.name} get {one} and {two}; a simulation must know nothing of those "
-                            "before it"
-                        )
-                if again.log != play.log:
-                    raise ConformanceError(
-                        f"after two equal simulations figures and notes are {play.log[-2:]} and {again.log[-2:]}"
-                    )
+        yield from super().is_deterministic()
+        if digest(_given(self.asked)) != digest(_given(evolve(self).asked)):
+            yield "admit() changes the flows it is given; copy what has to change"
 
 
 def check_admission(
@@ -340,8 +335,8 @@ def _words(decision: Decision, *, setup: bool = True) -> str:
     return {Wait: "a wait", Refuse: "a refusal", Decompose: "decomposed"}[type(decision)]
 
 
-def _given(sets: Sequence[Asked]) -> Iterator[object]:
-    for flows in (one.flows for one in sets):
+def _given(asked: Iterable[Sequence[Asked]]) -> Iterator[object]:
+    for flows in (one.flows for sets in asked for one in sets):
         yield from (flows.routes.offsets, flows.routes.links, flows.volumes, flows.activity, flows.caps)
 
 

@@ -15,7 +15,7 @@ from fredfw.plugin.sampler import Sampler, SearchSpace
 from fredfw.simulation import SharingPolicy
 from fredfw.testing.admission import AdmissionCase
 from fredfw.testing.collective import RANKS, CollectiveCase
-from fredfw.testing.conformance import NOTHING, PASSES, Case, Check, ConformanceError, checks_of, misuses
+from fredfw.testing.conformance import NOTHING, PASSES, Case, Check, ConformanceError, checks_of, misuses, outcome
 from fredfw.testing.exporter import ExporterCase, Result
 from fredfw.testing.placement import PARALLELISMS, PlacementCase
 from fredfw.testing.routes import RouterCase
@@ -85,15 +85,12 @@ def _tests_of(case: type[Case[Any]], subjects: str) -> Callable[[T], T]:
 
 def _test_of(check: Check[Any]) -> Callable[[Any, Case[Any]], None]:
     def test(self: _Tests, case: Case[Any]) -> None:
-        reason = self.expected_failures.get(check.__name__)
-        if reason is None:
-            check(case)
-            return
-        try:
-            check(case)
-        except Exception:  # whatever it is, it is expected
-            pytest.xfail(reason)
-        pytest.fail(f"{check.__name__} {PASSES}")
+        if check.__name__ in self.expected_failures:
+            if outcome(check, case):
+                pytest.xfail(self.expected_failures[check.__name__])
+            pytest.fail(f"{check.__name__} {PASSES}")
+        for fault in check(case):
+            raise ConformanceError(fault)
 
     test.__doc__ = check.__doc__
     return test

@@ -10,23 +10,26 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
-from inspect import cleandoc, getfile, isfunction, signature
+from inspect import cleandoc, getfile, isfunction
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import attrs
 import numpy as np
-from attrs import frozen
+from attrs import field, frozen
 
 from fredfw.errors import PluginError, nearest
 from fredfw.plugin import configure, schema
 from fredfw.plugin.manager import PluginManager, Registry
+from fredfw.typing import BoolArray
 
 C = TypeVar("C")
 S = TypeVar("S")
-Check: TypeAlias = Callable[[C], None]
-"""A test of one property of a case, which its name says: it raises if that does not hold."""
+Faults: TypeAlias = Iterator[str]
+"""What is wrong, the worst first, of which the first is told."""
+Check: TypeAlias = Callable[[C], Faults]
+"""A test of one property of a case, which its name says."""
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
 EXACT = 1e-9
@@ -42,14 +45,9 @@ class ConformanceError(AssertionError):
 
 
 def checks_of(cls: type) -> tuple[Check[Any], ...]:
-    """Return the checks of a case, those of bases first: its public methods that take and return nothing."""
+    """Return the checks of a case, those of bases first: its methods that return ``Faults``."""
     members = {name: one for base in reversed(cls.__mro__) for name, one in vars(base).items() if isfunction(one)}
-    called = {name: signature(one) for name, one in members.items() if not name.startswith("_")}
-    return tuple(
-        members[name]
-        for name, how in called.items()
-        if [*how.parameters] == ["self"] and how.return_annotation in (None, "None")
-    )
+    return tuple(one for one in members.values() if one.__annotations__.get("return") == "Faults")
 
 
 def check_all(what: str, case: Any, expected_failures: Mapping[str, str]) -> None:
@@ -86,7 +84,7 @@ def misuses(checks: Sequence[Check[Any]], expected_failures: Mapping[str, str]) 
 def outcome(check: Check[C], case: C) -> str | None:
     """Return why ``check`` fails, or ``None`` if it does not."""
     try:
-        check(case)
+        return next(check(case), None)
     except (ConformanceError, PluginError) as failure:
         return str(failure)
     except Exception as error:  # whatever the plugin raises is what its author must see
@@ -97,7 +95,6 @@ def outcome(check: Check[C], case: C) -> str | None:
             if not frame.filename.startswith(("<", *_NOT_THE_AUTHORS))
         ]
         return f"{text} (at {frames[-1].filename}:{frames[-1].lineno})" if frames else text
-    return None
 
 
 def describe(instance: Any) -> str:
@@ -112,6 +109,17 @@ def describe(instance: Any) -> str:
         usual = {one.name: one.default for one in fields}
     told = [f"{one}={getattr(instance, one)!r}" for one, value in usual.items() if getattr(instance, one) != value]
     return f"{name}({', '.join(told)})" if told else str(name)
+
+
+def where(mask: BoolArray) -> list[int]:
+    """Return the places at which a mask is true."""
+    found: list[int] = np.flatnonzero(mask).tolist()
+    return found
+
+
+def otherwise(standard: Callable[[], Sequence[Any]]) -> Any:
+    """Return a field of a case: what is given, or else the kit's own."""
+    return field(default=(), converter=lambda given: given or standard())
 
 
 @contextmanager
@@ -137,24 +145,24 @@ class Case(Generic[S]):
     def __str__(self) -> str:
         return describe(self.subject)
 
-    def keeps_the_contract(self) -> None:
+    def keeps_the_contract(self) -> Faults:
         """The class can be registered: it has what its interface asks for, with the parameters of its calls."""
         cls = type(self.subject)
         for registry in PluginManager().registries:
-            wrong = registry.wrong(cls) if isinstance(self.subject, registry.interface) else None
-            if wrong is not None:
-                raise ConformanceError(f"{cls.__qualname__} {wrong}")
+            if isinstance(self.subject, registry.interface) and (wrong := registry.wrong(cls)):
+                yield f"{cls.__qualname__} {wrong}"
 
-    def name_is_valid(self) -> None:
+    def name_is_valid(self) -> Faults:
         """The class has a name of small letters, digits and hyphens."""
-        name = getattr(type(self.subject), "name", None)
+        cls = type(self.subject)
+        name = getattr(cls, "name", None)
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise ConformanceError(
-                f"{type(self.subject).__qualname__}.name is {name!r}; give the class a variable name: ClassVar[str] of "
+            yield (
+                f"{cls.__qualname__}.name is {name!r}; give the class a variable name: ClassVar[str] of "
                 "small letters and digits, with hyphens between words, such as 'fat-tree'"
             )
 
-    def is_documented(self) -> None:
+    def is_documented(self) -> Faults:
         """The class has a docstring and every field a help text: what ``fredfw plugins show`` prints."""
         cls = type(self.subject)
         missing = []
@@ -167,9 +175,9 @@ class Case(Generic[S]):
                 "units.option(4, help='NPUs in a row')"
             )
         if missing:
-            raise ConformanceError("; and ".join(missing))
+            yield "; and ".join(missing)
 
-    def configuration_round_trips(self) -> None:
+    def configuration_round_trips(self) -> Faults:
         """The configuration can be written as TOML, and gives an equal instance when it is read."""
         cls, plain = type(self.subject), configure.unstructure(self.subject)
         settings = schema.settings(cls)
@@ -178,16 +186,16 @@ class Case(Generic[S]):
             if value is not None:
                 text += f"{json.dumps(key)} = {_toml(value)}\n"
             elif settings[key].attribute.default is not None:
-                raise ConformanceError(f"field {key!r} is None, which TOML cannot say, and None is not its default")
-        again = configure.build(cls, tomllib.loads(text), registries=installed)
+                yield f"field {key!r} is None, which TOML cannot say, and None is not its default"
+        again = made(cls, tomllib.loads(text))
         compares = "__eq__" in vars(cls)
         if configure.unstructure(again) != plain or (compares and again != self.subject):
-            raise ConformanceError(
+            yield (
                 f"written as TOML and read again, {self} is {describe(again)}; converters must accept what they "
                 "return, and fields must be annotated with the type they hold (a tuple is written as a list)"
             )
 
-    def is_registered(self) -> None:
+    def is_registered(self) -> Faults:
         """An entry point names the class, or else the plugin implements known hooks only and one of them returns it."""
         if self.plugin is None:
             return
@@ -198,7 +206,7 @@ class Case(Generic[S]):
         manager = PluginManager()
         manager.register(self.plugin, getattr(self.plugin, "__name__", type(self.plugin).__name__))
         if not any(cls in registry for registry in map(tuple, manager.registries)):
-            raise ConformanceError(
+            yield (
                 f"no hook of the plugin returns {cls.__qualname__}; for example: @hookimpl def fredfw_topologies(): "
                 "return [MyTopology]"
             )
@@ -212,7 +220,12 @@ def installed() -> tuple[Registry[Any], ...]:
 
 def twin(subject: S) -> S:
     """Return an equal instance, made from the configuration."""
-    return configure.build(type(subject), configure.unstructure(subject), registries=installed)
+    return made(type(subject), configure.unstructure(subject))
+
+
+def made(cls: type[S], fields: Mapping[str, Any]) -> S:
+    """Return an instance with these ``fields``, in which plugins are named as in an experiment."""
+    return configure.build(cls, fields, registries=installed)
 
 
 def _toml(value: Any) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache, cached_property
+from functools import cache
 from typing import Any, ClassVar, TypeAlias
 
 import attrs
 import numpy as np
-from attrs import field, frozen
+from attrs import frozen
 
 from fredfw.collectives import Pattern
 from fredfw.errors import UnsupportedError
@@ -20,119 +20,15 @@ from fredfw.plugin import hookimpl
 from fredfw.plugin.answers import exported
 from fredfw.plugin.exporter import KINDS, Content, Exporter
 from fredfw.plugin.manager import PluginManager, Switches
-from fredfw.testing.conformance import NOTHING, ConformanceError, check_all, seeded, twin
+from fredfw.testing.conformance import NOTHING, Faults, check_all, otherwise
 from fredfw.testing.fabrics import grid, star
-from fredfw.testing.process import Elsewhere, digest
+from fredfw.testing.process import Deterministic, digest
 from fredfw.units import option
 from fredfw.validation.results import Validation
 from fredfw.workloads import DeviceMesh, GraphBuilder, System, TaskGraph, Work, Workload
 
 Result: TypeAlias = RunResult | Comparison | CollectiveResult | CollectiveSweep | TaskGraph | StudyResult
 _CLASSES = (RunResult, Comparison, CollectiveResult, CollectiveSweep, TaskGraph, StudyResult, Validation)
-
-
-def _or_standard(given: Sequence[Result]) -> Sequence[Result]:
-    return given or _standard()
-
-
-@frozen(eq=False, kw_only=True)
-class ExporterCase(Elsewhere[Exporter]):
-    """An exporter and results, of which it is given those that it takes."""
-
-    shows: ClassVar[str] = "the content"
-
-    results: Sequence[Result] = field(default=(), converter=_or_standard)
-
-    @property
-    def taken(self) -> list[Result]:
-        """The results of the kinds that it takes."""
-        classes = tuple(cls for kind, cls in zip(KINDS, _CLASSES, strict=True) if kind in self.subject.takes)
-        return [one for one in self.results if isinstance(one, classes)]
-
-    @cached_property
-    def contents(self) -> list[tuple[Result, Content | Mapping[str, Content]]]:
-        """What comes of each result that is not refused."""
-        return [(one, content) for one in self.taken if (content := _content(self.subject, one)) is not None]
-
-    def observed(self) -> str:
-        """See ``Elsewhere.observed``."""
-        return digest(one for _, content in self.contents for one in _inside(content))
-
-    def takes_are_kinds(self) -> None:
-        """It says which kinds of results it takes."""
-        takes: object = self.subject.takes
-        if not isinstance(takes, tuple) or not takes or not set(takes) <= set(KINDS):
-            raise ConformanceError(f"takes are {takes!r}; a tuple of one or more of {', '.join(KINDS)}")
-
-    def gives_text_or_bytes(self) -> None:
-        """Of some result it gives text, which UTF-8 can hold, or bytes, by names for a directory; others it refuses."""
-        if not self.contents:
-            raise ConformanceError("every result is refused; give results= that it exports")
-        for result, content in self.contents:
-            for text in content.values() if isinstance(content, Mapping) else [content]:
-                try:
-                    _ = text.encode() if isinstance(text, str) else text
-                except UnicodeEncodeError as error:
-                    message = f"of a {type(result).__name__}, the text cannot be written as UTF-8: {error.reason}"
-                    raise ConformanceError(message) from None
-
-    def refusals_have_reasons(self) -> None:
-        """A result that the format has no form for is refused with a reason in words."""
-        for result in self.taken:
-            try:
-                self.subject.export(result)
-            except UnsupportedError as error:
-                if not error.message.strip():
-                    raise ConformanceError(f"a {type(result).__name__} is refused without a reason") from None
-
-    def suffixes_are_endings(self) -> None:
-        """The suffixes are endings of files, each with its dot."""
-        suffixes: object = self.subject.suffixes
-        if not isinstance(suffixes, tuple) or not all(
-            isinstance(one, str) and one.startswith(".") and len(one) > 1 for one in suffixes
-        ):
-            raise ConformanceError(f"suffixes are {suffixes!r}; a tuple of endings with the dot, such as ('.json',)")
-
-    def result_is_left_alone(self) -> None:
-        """Exporting changes nothing in the result."""
-        for result in self.taken:
-            before = digest(_inside(result))
-            _content(self.subject, result)
-            if digest(_inside(result)) != before:
-                raise ConformanceError(
-                    f"export() changes the {type(result).__name__} that it is given; copy what has to change"
-                )
-
-    def is_deterministic(self) -> None:
-        """It gives the same content when it is asked again, and so does an equal instance."""
-        for seed, (result, content) in enumerate(self.contents):
-            for exporter in (self.subject, twin(self.subject)):
-                with seeded(seed):
-                    again = _content(exporter, result)
-                if again != content:
-                    raise ConformanceError(
-                        f"asked twice, the content of a {type(result).__name__} differs; it may depend on the result "
-                        "and the fields alone: no clock, no random numbers, nothing kept between calls"
-                    )
-
-
-def _content(exporter: Exporter, result: Result) -> Content | Mapping[str, Content] | None:
-    """Return what comes of a result that is not refused."""
-    try:
-        return exported(exporter, result)
-    except UnsupportedError:
-        return None
-
-
-def check_exporter(
-    exporter: Exporter,
-    *,
-    results: Sequence[Result] = (),
-    plugin: object = None,
-    expected_failures: Mapping[str, str] = NOTHING,
-) -> None:
-    """Check a configured exporter on ``results``, or else on one of each kind of the kit; see ``check_topology``."""
-    check_all("exporter", ExporterCase(subject=exporter, plugin=plugin, results=results), expected_failures)
 
 
 @frozen
@@ -219,6 +115,89 @@ def results() -> tuple[RunResult, Comparison, CollectiveResult, CollectiveSweep,
 
 
 _standard = cache(results)
+
+
+@frozen(eq=False, kw_only=True)
+class ExporterCase(Deterministic[Exporter, Result, Content | Mapping[str, Content] | None]):
+    """An exporter and results, of which it is given those that it takes."""
+
+    shows: ClassVar[str] = "the content"
+    mend: ClassVar[str] = (
+        "it may depend on the result and the fields alone: no clock, no random numbers, nothing kept between calls"
+    )
+
+    results: Sequence[Result] = otherwise(_standard)
+
+    @property
+    def asked(self) -> list[Result]:
+        """The results of the kinds that it takes."""
+        classes = tuple(cls for kind, cls in zip(KINDS, _CLASSES, strict=True) if kind in self.subject.takes)
+        return [one for one in self.results if isinstance(one, classes)]
+
+    def answer(self, question: Result) -> Content | Mapping[str, Content] | None:
+        """See ``Deterministic.answer``; ``None`` where it refuses."""
+        try:
+            return exported(self.subject, question)
+        except UnsupportedError:
+            return None
+
+    def words(self, question: Result) -> str:
+        """See ``Deterministic.words``."""
+        return f"a {type(question).__name__}"
+
+    def takes_are_kinds(self) -> Faults:
+        """It says which kinds of results it takes."""
+        takes: object = self.subject.takes
+        if not isinstance(takes, tuple) or not takes or not set(takes) <= set(KINDS):
+            yield f"takes are {takes!r}; a tuple of one or more of {', '.join(KINDS)}"
+
+    def gives_text_or_bytes(self) -> Faults:
+        """Of some result it gives text, which UTF-8 can hold, or bytes, by names for a directory; others it refuses."""
+        given = [(result, content) for result, content in self.answers if content is not None]
+        if not given:
+            yield "every result is refused; give results= that it exports"
+        for result, content in given:
+            for text in content.values() if isinstance(content, Mapping) else [content]:
+                try:
+                    _ = text.encode() if isinstance(text, str) else text
+                except UnicodeEncodeError as error:
+                    yield f"of {self.words(result)}, the text cannot be written as UTF-8: {error.reason}"
+
+    def refusals_have_reasons(self) -> Faults:
+        """A result that the format has no form for is refused with a reason in words."""
+        for result in self.asked:
+            try:
+                self.subject.export(result)
+            except UnsupportedError as error:
+                if not error.message.strip():
+                    yield f"{self.words(result)} is refused without a reason"
+
+    def suffixes_are_endings(self) -> Faults:
+        """The suffixes are endings of files, each with its dot."""
+        suffixes: object = self.subject.suffixes
+        if not isinstance(suffixes, tuple) or not all(
+            isinstance(one, str) and one.startswith(".") and len(one) > 1 for one in suffixes
+        ):
+            yield f"suffixes are {suffixes!r}; a tuple of endings with the dot, such as ('.json',)"
+
+    def result_is_left_alone(self) -> Faults:
+        """Exporting changes nothing in the result."""
+        for result in self.asked:
+            before = digest(_inside(result))
+            self.answer(result)
+            if digest(_inside(result)) != before:
+                yield f"export() changes the {type(result).__name__} that it is given; copy what has to change"
+
+
+def check_exporter(
+    exporter: Exporter,
+    *,
+    results: Sequence[Result] = (),
+    plugin: object = None,
+    expected_failures: Mapping[str, str] = NOTHING,
+) -> None:
+    """Check a configured exporter on ``results``, or else on one of each kind of the kit; see ``check_topology``."""
+    check_all("exporter", ExporterCase(subject=exporter, plugin=plugin, results=results), expected_failures)
 
 
 def _inside(value: Any) -> Iterator[object]:

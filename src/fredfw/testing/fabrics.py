@@ -93,11 +93,6 @@ def standard() -> tuple[Fabric, ...]:
     return star(8), grid(8, closed=True), grid(4, 2), grid(3, 3, closed=True)
 
 
-def or_standard(given: Sequence[Fabric]) -> Sequence[Fabric]:
-    """Return the fabrics ``given``, or else the kit's own."""
-    return given or standard()
-
-
 def views(ranks: int) -> Iterator[tuple[str, GroupView]]:
     """Yield groups of ``ranks``, with a name: no structure, one level of each kind, and all products of two or three.
 

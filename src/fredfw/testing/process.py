@@ -9,15 +9,20 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import redirect_stdout
-from typing import Any, ClassVar
+from functools import cached_property
+from itertools import chain
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
 from fredfw.plugin import configure
-from fredfw.testing.conformance import Case, ConformanceError, S, installed
+from fredfw.testing.conformance import Case, ConformanceError, Faults, S, made, seeded, twin
+
+Q = TypeVar("Q")
+A = TypeVar("A")
 
 _SECONDS = 60
 # Whether this is the other process. A module that checks its plugins when it is imported must not go on for ever there.
@@ -41,22 +46,69 @@ class Elsewhere(Case[S]):
     """A case of something that must do the same in another process."""
 
     shows: ClassVar[str] = ""
-    """What ``observed`` is of, in words."""
+    """What ``seen`` is, in words."""
 
-    def observed(self) -> str:
-        """Return a digest of what the subject does, which is the same in all processes."""
+    def seen(self) -> Iterable[object]:
+        """Yield all that the subject does, as ``digest`` takes it: the same in all processes."""
         raise NotImplementedError
 
-    def is_the_same_in_another_process(self) -> None:
+    def is_the_same_in_another_process(self) -> Faults:
         """With the kit's own inputs it does the same in another process, with another hash seed."""
         if _answering:
             return
-        here = type(self)(subject=self.subject).observed()
+        here = digest(type(self)(subject=self.subject).seen())
         if _ask(self) != here:
-            raise ConformanceError(
+            yield (
                 f"{self.shows} differs in another process; results must depend on the fields alone: no iteration over "
                 "a set, no hash() of text, no random numbers without a fixed seed, no clock, no environment"
             )
+
+
+@frozen(eq=False, kw_only=True)
+class Deterministic(Elsewhere[S], Generic[S, Q, A]):
+    """A case of something that answers a question alike whenever, and wherever, it is asked."""
+
+    mend: ClassVar[str] = ""
+    """What an answer may depend on, as the end of a sentence."""
+
+    @property
+    def asked(self) -> Iterable[Q]:
+        """The questions."""
+        raise NotImplementedError
+
+    def answer(self, question: Q) -> A:
+        """Return what the subject answers."""
+        raise NotImplementedError
+
+    @cached_property
+    def answers(self) -> Sequence[tuple[Q, A]]:
+        """What it answers to all questions."""
+        return [(question, self.answer(question)) for question in self.asked]
+
+    def words(self, question: Q) -> str:
+        """Return a question in words."""
+        return str(question)
+
+    def parts(self, answer: A) -> Iterable[object]:
+        """Return the parts of an answer, as ``digest`` takes them."""
+        return [answer]
+
+    def seen(self) -> Iterable[object]:
+        """See ``Elsewhere.seen``."""
+        return chain.from_iterable(self.parts(answer) for _, answer in self.answers)
+
+    def is_deterministic(self) -> Faults:
+        """It answers the same when it is asked again, in another order, and so does an equal instance."""
+        for seed, case in enumerate((self, evolve(self, subject=twin(self.subject)))):
+            for question, answer in reversed(self.answers):
+                with seeded(seed):
+                    again = case.answer(question)
+                for one, other in zip(self.parts(answer), self.parts(again), strict=False):
+                    if digest([one]) != digest([other]):
+                        yield (
+                            f"{self.words(question)}: asked twice, {self.shows} is {one!s:.200} and {other!s:.200}; "
+                            f"{self.mend}"
+                        )
 
 
 def _ask(case: Elsewhere[Any]) -> str:
@@ -118,8 +170,8 @@ def answer() -> None:
         for name in inner:
             cls = getattr(cls, name)
         module, name = question["case"]
-        instance = configure.build(cls, question["fields"], registries=installed)
-        text = getattr(importlib.import_module(module), name)(subject=instance).observed()
+        case = getattr(importlib.import_module(module), name)(subject=made(cls, question["fields"]))
+        text = digest(case.seen())
     sys.stdout.write(text)
 
 

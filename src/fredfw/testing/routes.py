@@ -15,7 +15,7 @@ from attrs import frozen
 from fredfw.answers import speaks_for
 from fredfw.errors import UnsupportedError
 from fredfw.fabric import Capabilities, Fabric, NodeKind, Operation, Router, Routes
-from fredfw.testing.conformance import EXACT, NOTHING, Case, ConformanceError, S, check_all, describe, seeded
+from fredfw.testing.conformance import EXACT, NOTHING, Case, Faults, S, check_all, describe, seeded, where
 from fredfw.typing import FloatArray, IntArray
 
 # All pairs of so many NPUs, or as many pairs of more.
@@ -153,36 +153,28 @@ class RoutedCase(Case[S], ABC):
         links = routes.links[routes.offsets[flow] : routes.offsets[flow + 1]].tolist()
         return _some(links, 8, self.fabric.link_name) or "no link"
 
-    def routes_exist(self) -> None:
+    def routes_exist(self) -> Faults:
         """There is a well-formed route for every pair of end points."""
         sources, destinations = self.pairs
         routes = self.routes
         counts = np.diff(routes.offsets)
         if len(routes) != len(sources) or routes.latencies.shape != sources.shape:
-            raise ConformanceError(
-                f"{len(sources)} pairs were asked for, {len(routes)} routes came back; one for each pair"
-            )
+            yield f"{len(sources)} pairs were asked for, {len(routes)} routes came back; one for each pair"
         if routes.offsets[0] != 0 or (counts < 0).any() or routes.offsets[-1] != len(routes.links):
-            raise ConformanceError(
-                "the offsets of the routes must begin with 0, never fall, and end with the number of links"
-            )
+            yield "the offsets of the routes must begin with 0, never fall, and end with the number of links"
         outside = routes.links[(routes.links < 0) | (routes.links >= len(self.fabric.sources))]
         if outside.size:
-            raise ConformanceError(f"a route uses link {outside[0]}, there are {len(self.fabric.sources)} links")
-        for flow in np.flatnonzero((counts == 0) & (sources != destinations))[:1]:
-            raise ConformanceError(
-                f"the route from {self.pair(flow)} has no links; every pair of end points needs some"
-            )
+            yield f"a route uses link {outside[0]}, there are {len(self.fabric.sources)} links"
+        for flow in where((counts == 0) & (sources != destinations)):
+            yield f"the route from {self.pair(flow)} has no links; every pair of end points needs some"
 
-    def routes_lead_from_source_to_destination(self) -> None:
+    def routes_lead_from_source_to_destination(self) -> Faults:
         """What leaves the source arrives at the destination, and every node between passes on what it gets."""
         fabric, routes, (sources, destinations) = self.fabric, self.routes, self.pairs
         nodes = len(fabric.kinds)
         share = _shares(routes)
         if ((share <= 0) | (share > 1 + EXACT)).any():
-            raise ConformanceError(
-                "a coefficient of a route is not in (0, 1]; it is the share of the flow on that link"
-            )
+            yield "a coefficient of a route is not in (0, 1]; it is the share of the flow on that link"
         block = max(1, _CELLS // nodes)
         for low in range(0, len(routes), block):
             part = slice(routes.offsets[low], routes.offsets[min(low + block, len(routes))])
@@ -196,58 +188,56 @@ class RoutedCase(Case[S], ABC):
             row = np.arange(flows)
             wanted[row, sources[low : low + flows]] += 1
             wanted[row, destinations[low : low + flows]] -= 1
-            for index, node in np.argwhere(np.abs(gone - come - wanted) > EXACT)[:1].tolist():
+            for index, node in np.argwhere(np.abs(gone - come - wanted) > EXACT).tolist():
                 role = {1.0: "the source, which sends 1", -1.0: "the destination, which gets 1"}
-                raise ConformanceError(
+                yield (
                     f"the route from {self.pair(low + index)} is {self.links(routes, low + index)}: "
                     f"{come[index, node]:g} of the flow enters {fabric.node_name(node)} and {gone[index, node]:g} "
                     f"leaves it, {role.get(wanted[index, node], 'which must pass on what it gets')}"
                 )
 
-    def routes_have_no_loops(self) -> None:
+    def routes_have_no_loops(self) -> Faults:
         """No path of a route comes back to where it was; two paths of a split route may meet."""
         fabric, routes = self.fabric, self.routes
         for flow in _with_circles(fabric, routes).tolist():
             if _has_loop(fabric, routes, flow, int(self.pairs[0][flow]), int(self.pairs[1][flow])):
-                raise ConformanceError(
-                    f"the route from {self.pair(flow)} is {self.links(routes, flow)}, which goes round in a circle"
-                )
+                yield f"the route from {self.pair(flow)} is {self.links(routes, flow)}, which goes round in a circle"
 
-    def routes_to_oneself_are_empty(self) -> None:
+    def routes_to_oneself_are_empty(self) -> Faults:
         """A route from a node to itself has no links and takes no time."""
         sources, destinations = self.pairs
         own = sources == destinations
         wrong = own & ((np.diff(self.routes.offsets) > 0) | (self.routes.latencies != 0))
-        for flow in np.flatnonzero(wrong)[:1]:
-            raise ConformanceError(
+        for flow in where(wrong):
+            yield (
                 f"the route from {self.pair(flow)} has {self.links(self.routes, flow)} and takes "
                 f"{self.routes.latencies[flow]:g} s; what stays where it is crosses nothing"
             )
 
-    def routes_take_as_long_as_their_links(self) -> None:
+    def routes_take_as_long_as_their_links(self) -> Faults:
         """The latency of a route is at least that of its links together (where it is split, of the mean path)."""
         fabric, routes = self.fabric, self.routes
         if not (np.isfinite(routes.latencies) & (routes.latencies >= 0)).all():
-            raise ConformanceError("the latency of a route is negative or not finite; it is in seconds")
+            yield "the latency of a route is negative or not finite; it is in seconds"
         least = np.bincount(_flows(routes), _shares(routes) * fabric.latencies[routes.links], len(routes))
-        for flow in np.flatnonzero(routes.latencies < least * (1 - EXACT))[:1]:
-            raise ConformanceError(
+        for flow in where(routes.latencies < least * (1 - EXACT)):
+            yield (
                 f"the route from {self.pair(flow)} takes {routes.latencies[flow]:g} s, its links "
                 f"({self.links(routes, flow)}) take {least[flow]:g} s; Fabric.paths adds them up for routes that are "
                 "paths"
             )
 
-    def routes_do_not_depend_on_the_batch(self) -> None:
+    def routes_do_not_depend_on_the_batch(self) -> Faults:
         """A pair is routed alike whatever it is routed with."""
         for flow, alone in self.singles:
             if not _equal(alone, self.routes.select(np.array([flow]))):
-                raise ConformanceError(
+                yield (
                     f"alone, the route from {self.pair(flow)} is {self.links(alone, 0)}; beside {len(self.routes) - 1} "
                     f"others it is {self.links(self.routes, flow)}; choose by the two ends alone, for example by a "
                     "hash of them"
                 )
 
-    def routes_of_one_pair_are_the_same(self) -> None:
+    def routes_of_one_pair_are_the_same(self) -> Faults:
         """Where a router has a ``path``, it is what ``route`` says of that pair alone."""
         if not speaks_for(type(self.router), "path", "route"):
             return
@@ -255,63 +245,63 @@ class RoutedCase(Case[S], ABC):
         for flow, alone in self.singles:
             path = self.router.path(self.fabric, sources[flow], destinations[flow])
             if not _equal(path, alone):
-                raise ConformanceError(
+                yield (
                     f"path() from {self.pair(flow)} is {self.links(path, 0)} and takes {path.latencies[0]:g} s, "
                     f"route() is {self.links(alone, 0)} and takes {alone.latencies[0]:g} s; leave path() out where it "
                     "is not cheaper"
                 )
 
-    def routes_are_deterministic(self) -> None:
+    def routes_are_deterministic(self) -> Faults:
         """A router gives the same answer when it is asked again, and it does not change its arguments."""
         sources, destinations = (ends.copy() for ends in self.pairs)
         with seeded(1):
             again = self.router.route(self.fabric, sources, destinations)
         if not np.array_equal((sources, destinations), self.pairs):
-            raise ConformanceError("route() changes the arrays it is given; copy what has to change")
+            yield "route() changes the arrays it is given; copy what has to change"
         if _equal(again, self.routes):
             return
         for flow in range(len(self.routes)):
             one = np.array([flow])
             if not _equal(again.select(one), self.routes.select(one)):
-                raise ConformanceError(
+                yield (
                     f"asked twice, the route from {self.pair(flow)} is {self.links(self.routes, flow)} and "
                     f"{self.links(again, flow)}; a router has no state and no random numbers, because routes are kept"
                 )
 
-    def trees_exist_where_offered(self) -> None:
+    def trees_exist_where_offered(self) -> Faults:
         """The router has every tree that the fabric offers collectives."""
         for text, _, offered, answer in self.trees:
             if offered and not isinstance(answer, Routes):
                 offers = self.fabric.offers
-                raise ConformanceError(f"the fabric offers {offers}, yet the router refuses {text}: {answer}")
+                yield f"the fabric offers {offers}, yet the router refuses {text}: {answer}"
             if isinstance(answer, Routes) and len(answer) != 1:
-                raise ConformanceError(f"{text} is {len(answer)} flows; a tree is one")
+                yield f"{text} is {len(answer)} flows; a tree is one"
 
-    def trees_reach_exactly_their_leaves(self) -> None:
+    def trees_reach_exactly_their_leaves(self) -> Faults:
         """Every tree joins all its sources, reaches all its destinations, and does nothing else."""
         for tree, answer, (faults, _, _) in self.reports:
             if faults:
                 more = f" (and {len(faults) - 1} more faults)" if len(faults) > 1 else ""
-                raise ConformanceError(
+                yield (
                     f"{tree} is {self.links(answer, 0)}: {faults[0]}{more}; a tree leads from each "
                     "source by one path to one node, and from there by one path to each destination"
                 )
 
-    def trees_branch_only_where_they_can(self) -> None:
+    def trees_branch_only_where_they_can(self) -> Faults:
         """A tree joins only where the fabric says that a node ``reduces``, and branches only where it ``copies``."""
         for tree, answer, (_, stuck, _) in self.reports:
             if stuck:
-                raise ConformanceError(
+                yield (
                     f"{tree} is {self.links(answer, 0)}, but {stuck[0]}; say so in the fabric's "
                     "copies and reduces, or raise UnsupportedError for the tree"
                 )
 
-    def trees_take_as_long_as_their_deepest_branch(self) -> None:
+    def trees_take_as_long_as_their_deepest_branch(self) -> Faults:
         """The latency of a tree is at least that of its longest way up and its longest way down."""
         for tree, answer, (faults, _, latency) in self.reports:
             seconds = answer.latencies[0]
             if not faults and seconds < latency * (1 - EXACT):
-                raise ConformanceError(f"{tree} takes {seconds:g} s; its deepest branch takes {latency:g} s")
+                yield f"{tree} takes {seconds:g} s; its deepest branch takes {latency:g} s"
 
 
 @frozen(eq=False, kw_only=True)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from itertools import product
 from typing import ClassVar
 
-from attrs import field, frozen
+from attrs import frozen
 
 from fredfw.experiment.study import samplers
 from fredfw.plugin.sampler import Sampler, SearchSpace, Told, Trial
-from fredfw.testing.conformance import NOTHING, ConformanceError, check_all, seeded, twin
-from fredfw.testing.process import Elsewhere, digest
+from fredfw.testing.conformance import NOTHING, ConformanceError, Faults, check_all, otherwise
+from fredfw.testing.process import Deterministic
 
 _MOST = 1000
 
@@ -38,50 +37,42 @@ def losses(space: SearchSpace, point: int) -> tuple[float, ...]:
     return (bowl, float(sum(choice)))[: space.objectives]
 
 
-def _or_standard(given: Sequence[SearchSpace]) -> Sequence[SearchSpace]:
-    return given or standard()
-
-
 @frozen(eq=False, kw_only=True)
-class SamplerCase(Elsewhere[Sampler]):
+class SamplerCase(Deterministic[Sampler, SearchSpace, list[Trial]]):
     """A sampler, and the small spaces that it searches."""
 
     shows: ClassVar[str] = "what it asks for"
+    mend: ClassVar[str] = (
+        "random numbers come from a generator of its own with a seed among the fields, and what was told is kept in "
+        "the Search, not in the Sampler"
+    )
 
-    spaces: Sequence[SearchSpace] = field(default=(), converter=_or_standard)
+    spaces: Sequence[SearchSpace] = otherwise(standard)
 
-    @cached_property
-    def searches(self) -> list[tuple[SearchSpace, list[Trial]]]:
-        """What is asked for in each space."""
-        return [(space, search(self.subject, space)) for space in self.spaces]
+    @property
+    def asked(self) -> Sequence[SearchSpace]:
+        """See ``Deterministic.asked``."""
+        return self.spaces
 
-    def observed(self) -> str:
-        """See ``Elsewhere.observed``."""
-        return digest(f"{one.point} {one.rung}" for _, asked in self.searches for one in asked)
+    def words(self, question: SearchSpace) -> str:
+        """See ``Deterministic.words``."""
+        return f"a search of {len(question)} points"
 
-    def asks_for_points(self) -> None:
+    def answer(self, question: SearchSpace) -> list[Trial]:
+        """See ``Deterministic.answer``."""
+        return search(self.subject, question)
+
+    def asks_for_points(self) -> Faults:
         """Searches ask for points of the space, one at least, and end."""
-        for space, asked in self.searches:
-            if not asked:
-                raise ConformanceError(f"a search of {len(space)} points asks for none of them")
+        for space, trials in self.answers:
+            if not trials:
+                yield f"{self.words(space)} asks for none of them"
 
-    def ends_where_nothing_fits(self) -> None:
+    def ends_where_nothing_fits(self) -> Faults:
         """A search ends where no point has a result."""
         for space in self.spaces:
             search(self.subject, space, feasible=False)
-
-    def is_deterministic(self) -> None:
-        """It asks for the same when it is started again, with other random numbers, and so does an equal instance."""
-        for seed, (space, asked) in enumerate(self.searches):
-            for sampler in (self.subject, twin(self.subject)):
-                with seeded(seed):
-                    again = search(sampler, space)
-                if again != asked:
-                    raise ConformanceError(
-                        f"started twice, it asks for other points of {len(space)}; random numbers come from a "
-                        "generator of its own with a seed among the fields, and what was told is kept in the Search, "
-                        "not in the Sampler"
-                    )
+        yield from ()
 
 
 def search(sampler: Sampler, space: SearchSpace, *, feasible: bool = True) -> list[Trial]:

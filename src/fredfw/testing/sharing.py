@@ -9,14 +9,14 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from attrs import evolve, field, frozen
+from attrs import evolve, frozen
 
 from fredfw import arrays
 from fredfw.fabric import Fabric
 from fredfw.simulation import ActiveFlows, Dynamics, Incidence, SharingPolicy, StatefulSharing, answers, max_min
-from fredfw.testing.conformance import EXACT, NOTHING, ConformanceError, check_all, seeded
-from fredfw.testing.fabrics import or_standard
-from fredfw.testing.process import Elsewhere, digest
+from fredfw.testing.conformance import EXACT, NOTHING, ConformanceError, Faults, check_all, otherwise, where
+from fredfw.testing.fabrics import standard
+from fredfw.testing.process import Deterministic, digest
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
 _CLASSES = 3
@@ -28,22 +28,44 @@ _PATIENCE, _WINDOW, _CLOSE = 20_000, 200, 0.02
 
 
 @frozen(eq=False)
-class Shared:
-    """Some flows on a fabric, of which links may be closed, and the rates that a policy gives them."""
+class Flows:
+    """Some flows on a fabric, of whose links some may be closed."""
 
     fabric: Fabric
     capacities: FloatArray
     incidence: Incidence
-    rates: FloatArray
 
     def __str__(self) -> str:
         closed = int(np.count_nonzero(self.capacities == 0))
         return f"{len(self.incidence)} flows on a {self.fabric.name}" + (f" with {closed} closed links" * (closed > 0))
 
-    @cached_property
-    def load(self) -> FloatArray:
-        """``(links,)`` bytes per second on each link."""
-        return self.incidence.load(self.rates, len(self.fabric.bandwidths))
+    @property
+    def caps(self) -> FloatArray:
+        """``(F,)`` caps of the flows; infinite where there are none."""
+        return np.full(len(self.incidence), np.inf) if self.incidence.caps is None else self.incidence.caps
+
+    def load(self, rates: FloatArray) -> FloatArray:
+        """Return the ``(links,)`` bytes per second on each link."""
+        return self.incidence.load(rates, len(self.fabric.bandwidths))
+
+    def crossing(self, link: int) -> str:
+        """Return the flows on a link in words."""
+        flows = self.incidence.flows[self.incidence.links == link].tolist()
+        return f"flow{'s' if len(flows) > 1 else ''} {', '.join(map(str, flows))}"
+
+    def make_way(self, rates: FloatArray) -> BoolArray:
+        """Return which flows stand still while one of a higher class runs through a node on their way."""
+        incidence = self.incidence
+        waits = np.zeros(len(incidence), dtype=bool)
+        ends = self.fabric.sources[incidence.links], self.fabric.destinations[incidence.links]
+        for priority in range(1, _CLASSES):
+            runs = (incidence.priorities < priority) & (rates > 0)
+            taken = np.zeros(len(self.fabric.kinds), dtype=bool)
+            for end in ends:
+                taken[end[runs[incidence.flows]]] = True
+            meets = np.bincount(incidence.flows, taken[ends[0]] | taken[ends[1]], len(incidence)) > 0
+            waits |= meets & (incidence.priorities == priority) & (rates == 0)
+        return waits
 
 
 @frozen(eq=False)
@@ -85,143 +107,130 @@ class Endless:
 
 
 @frozen(eq=False, kw_only=True)
-class SharingCase(Elsewhere[SharingPolicy]):
+class SharingCase(Deterministic[SharingPolicy, Flows, FloatArray]):
     """A policy and the small fabrics whose links it is to share."""
 
     shows: ClassVar[str] = "what flows get"
+    mend: ClassVar[str] = "a policy keeps nothing between calls"
 
-    fabrics: Sequence[Fabric] = field(default=(), converter=or_standard)
+    fabrics: Sequence[Fabric] = otherwise(standard)
 
     @cached_property
-    def shared(self) -> list[Shared]:
-        """Flows, and what the policy makes of them."""
-        return [
-            Shared(fabric, capacities, incidence, self.rates(incidence, capacities, fabric))
-            for fabric in self.fabrics
-            for incidence, capacities in _cases(fabric)
-        ]
+    def asked(self) -> list[Flows]:
+        """See ``Deterministic.asked``."""
+        return [flows for fabric in self.fabrics for flows in _flows(fabric)]
 
-    def rates(self, incidence: Incidence, capacities: FloatArray, fabric: Fabric) -> FloatArray:
-        """Return what the policy says; it is given copies of the arrays that one might change."""
-        return self.subject.rates(incidence, capacities.copy(), fabric)
+    def answer(self, question: Flows) -> FloatArray:
+        """See ``Deterministic.answer``; the policy is given a copy of what it might change."""
+        return self.subject.rates(question.incidence, question.capacities.copy(), question.fabric)
 
-    def observed(self) -> str:
-        """See ``Elsewhere.observed``."""
-        return digest(one.rates for one in self.shared)
-
-    def rates_are_numbers(self) -> None:
+    def rates_are_numbers(self) -> Faults:
         """There is a rate for every flow, not negative; finite where it has links, else its cap."""
-        for one in self.shared:
+        for one, rates in self.answers:
             crosses = np.diff(one.incidence.offsets) > 0
-            if (
-                one.rates.shape != (len(one.incidence),)
-                or (one.rates < 0).any()
-                or not np.isfinite(one.rates[crosses]).all()
-            ):
-                raise ConformanceError(f"{one} get the rates {one.rates}; one each, finite and not negative")
-            if not np.array_equal(one.rates[~crosses], _caps(one.incidence)[~crosses]):
-                raise ConformanceError("a flow without links runs at its cap, or at an infinite rate where it has none")
+            if rates.shape != (len(one.incidence),) or (rates < 0).any() or not np.isfinite(rates[crosses]).all():
+                yield f"{one} get the rates {rates}; one each, finite and not negative"
+            if not np.array_equal(rates[~crosses], one.caps[~crosses]):
+                yield "a flow without links runs at its cap, or at an infinite rate where it has none"
 
-    def capacity_is_never_exceeded(self) -> None:
+    def capacity_is_never_exceeded(self) -> Faults:
         """No link carries more than its capacity, and no flow is faster than its cap."""
-        for one in self.shared:
-            for link in np.flatnonzero(one.load > one.capacities * (1 + EXACT))[:1]:
-                raise ConformanceError(
-                    f"of {one}, {_crossing(one, link)} cross {one.fabric.link_name(int(link))} and put "
-                    f"{one.load[link]:g} B/s on its {one.capacities[link]:g} B/s; a flow loads a link with its rate "
+        for one, rates in self.answers:
+            load = one.load(rates)
+            for link in where(load > one.capacities * (1 + EXACT)):
+                yield (
+                    f"of {one}, {one.crossing(link)} cross {one.fabric.link_name(link)} and put "
+                    f"{load[link]:g} B/s on its {one.capacities[link]:g} B/s; a flow loads a link with its rate "
                     "times its coefficient"
                 )
-            for flow in np.flatnonzero(one.rates > _caps(one.incidence) * (1 + EXACT))[:1]:
-                raise ConformanceError(f"flow {flow} runs at {one.rates[flow]:g} B/s, over its cap in Incidence.caps")
+            for flow in where(rates > one.caps * (1 + EXACT)):
+                yield f"flow {flow} runs at {rates[flow]:g} B/s, over its cap in Incidence.caps"
 
-    def no_capacity_is_wasted(self) -> None:
+    def no_capacity_is_wasted(self) -> Faults:
         """No flow could be faster: a link on its way is full, it is at its cap, or it makes way for a higher class."""
-        for one in self.shared:
+        for one, rates in self.answers:
             incidence = one.incidence
-            full = one.load >= one.capacities * (1 - EXACT)
+            full = one.load(rates) >= one.capacities * (1 - EXACT)
             held = np.bincount(incidence.flows, full[incidence.links], len(incidence)) > 0
-            held |= one.rates >= _caps(incidence) * (1 - EXACT)
-            held |= _makes_way(one)
-            for flow in np.flatnonzero(~held)[:1]:
-                raise ConformanceError(
-                    f"of {one}, flow {flow} (class {incidence.priorities[flow]}) runs at {one.rates[flow]:g} B/s and "
+            held |= rates >= one.caps * (1 - EXACT)
+            held |= one.make_way(rates)
+            for flow in where(~held):
+                yield (
+                    f"of {one}, flow {flow} (class {incidence.priorities[flow]}) runs at {rates[flow]:g} B/s and "
                     "could be faster: no link on its way is full, it is below its cap, and it does not stand still for "
                     "a running flow of a higher class that it meets"
                 )
 
-    def somebody_moves(self) -> None:
+    def somebody_moves(self) -> Faults:
         """Where flows cross no closed link, one of them has a rate: otherwise the simulation would never end."""
-        for one in self.shared:
+        for one, rates in self.answers:
             closed = np.bincount(one.incidence.flows, one.capacities[one.incidence.links] == 0, len(one.incidence)) > 0
-            if not closed.all() and not (one.rates > 0).any():
-                raise ConformanceError(f"of {one}, none has a rate; they would wait for ever")
+            if not closed.all() and not (rates > 0).any():
+                yield f"of {one}, none has a rate; they would wait for ever"
 
-    def order_does_not_matter(self) -> None:
+    def order_does_not_matter(self) -> Faults:
         """The same flows in another order get the same rates."""
         random = np.random.default_rng(1)
-        for one in self.shared:
-            order = random.permutation(len(one.incidence))
-            rates = self.rates(permuted(one.incidence, order), one.capacities, one.fabric)
-            for place in np.flatnonzero(~np.isclose(rates, one.rates[order], rtol=EXACT, atol=0))[:1]:
-                raise ConformanceError(
-                    f"of {one}, flow {order[place]} gets {one.rates[order][place]:g} B/s, and {rates[place]:g} B/s "
-                    "where the same flows come in another order; rates must not depend on their numbers"
+        for one, rates in self.answers:
+            order = random.permutation(len(rates))
+            again = self.answer(evolve(one, incidence=permuted(one.incidence, order)))
+            for place in where(~np.isclose(again, rates[order], rtol=EXACT, atol=0)):
+                yield (
+                    f"of {one}, flow {order[place]} gets {rates[order][place]:g} B/s, and {again[place]:g} B/s where "
+                    "the same flows come in another order; rates must not depend on their numbers"
                 )
 
-    def is_local_if_it_says_so(self) -> None:
+    def is_local_if_it_says_so(self) -> Faults:
         """Where it says that it is local, flows get the same rates without those that share no links with them."""
-        for one in self.shared if self.subject.local else ():
-            for flow in range(len(one.incidence)):
-                links = one.incidence.links[one.incidence.offsets[flow] : one.incidence.offsets[flow + 1]]
-                reached = one.incidence.reach(np.isin(np.arange(len(one.fabric.bandwidths)), links))
-                rates = self.rates(one.incidence.select(reached), one.capacities, one.fabric)
-                if not np.allclose(rates, one.rates[reached], rtol=EXACT, atol=0):
+        for one, rates in self.answers if self.subject.local else ():
+            incidence = one.incidence
+            for flow in range(len(incidence)):
+                links = incidence.links[incidence.offsets[flow] : incidence.offsets[flow + 1]]
+                reached = incidence.reach(np.isin(np.arange(len(one.fabric.bandwidths)), links))
+                again = self.answer(evolve(one, incidence=incidence.select(reached)))
+                if not np.allclose(again, rates[reached], rtol=EXACT, atol=0):
                     others = int(reached.sum()) - 1
-                    raise ConformanceError(
+                    yield (
                         f"of {one}, flow {flow} and the {others} that share links with it, directly or through "
                         "others, get other rates without the rest; leave out `local = True`"
                     )
 
-    def is_max_min_in_a_class_if_it_says_so(self) -> None:
+    def is_max_min_in_a_class_if_it_says_so(self) -> Faults:
         """Where it says so, flows that are all of one class get the max-min fair rates."""
-        for one in self.shared if answers.max_min_in_class(self.subject) else ():
+        for one, rates in self.answers if answers.max_min_in_class(self.subject) else ():
             if len(np.unique(one.incidence.priorities)) > 1:
                 continue
             fair = max_min(one.incidence, one.capacities)
-            for flow in np.flatnonzero(~np.isclose(one.rates, fair, rtol=EXACT, atol=0))[:1]:
-                raise ConformanceError(
-                    f"of {one}, all of one class, flow {flow} gets {one.rates[flow]:g} B/s, and {fair[flow]:g} B/s "
+            for flow in where(~np.isclose(rates, fair, rtol=EXACT, atol=0)):
+                yield (
+                    f"of {one}, all of one class, flow {flow} gets {rates[flow]:g} B/s, and {fair[flow]:g} B/s "
                     "are max-min fair; leave out `max_min_in_class = True`"
                 )
 
-    def is_deterministic(self) -> None:
+    def is_deterministic(self) -> Faults:
         """The policy gives the same answer when it is asked again, and it does not change its arguments."""
-        for seed, one in enumerate(self.shared):
-            incidence = one.incidence
-            capacities = one.capacities.copy()
-            given = (incidence.links, incidence.offsets, incidence.priorities)
+        yield from super().is_deterministic()
+        for one in self.asked:
+            given = one.incidence.links, one.incidence.offsets, one.incidence.priorities, one.capacities.copy()
             before = digest(given)
-            with seeded(seed):
-                again = self.subject.rates(incidence, capacities, one.fabric)
-            if not np.array_equal(again, one.rates):
-                raise ConformanceError(f"asked twice, {one} get different rates; a policy keeps nothing between calls")
-            if not np.array_equal(capacities, one.capacities) or digest(given) != before:
-                raise ConformanceError("rates() changes the arrays it is given; copy what has to change")
+            self.subject.rates(one.incidence, given[-1], one.fabric)
+            if digest(given) != before:
+                yield "rates() changes the arrays it is given; copy what has to change"
 
-    def rates_in_time_fit_the_links(self) -> None:
+    def rates_in_time_fit_the_links(self) -> Faults:
         """A policy with state gives each flow a rate that is a number; no link carries more than its capacity."""
         for policy, one in _endless(self):
             for rates in one.course(policy.begin(one.fabric)):
                 if rates.shape != (len(one.flows),) or not (np.isfinite(rates) & (rates >= 0)).all():
-                    raise ConformanceError(f"{one} get the rates {rates}; one each, finite and not negative")
+                    yield f"{one} get the rates {rates}; one each, finite and not negative"
                 load = one.flows.incidence.load(rates, len(one.fabric.bandwidths))
-                for link in np.flatnonzero(load > one.fabric.bandwidths * (1 + EXACT))[:1]:
-                    raise ConformanceError(
-                        f"{one} put {load[link]:g} B/s on {one.fabric.link_name(int(link))}, which carries "
+                for link in where(load > one.fabric.bandwidths * (1 + EXACT)):
+                    yield (
+                        f"{one} put {load[link]:g} B/s on {one.fabric.link_name(link)}, which carries "
                         f"{one.fabric.bandwidths[link]:g} B/s"
                     )
 
-    def order_does_not_matter_in_time(self) -> None:
+    def order_does_not_matter_in_time(self) -> Faults:
         """With a policy with state, the same flows with other numbers get the same rates at all times."""
         random = np.random.default_rng(2)
         for policy, one in _endless(self):
@@ -233,12 +242,12 @@ class SharingCase(Elsewhere[SharingPolicy]):
             courses = (each.course(policy.begin(one.fabric)) for each in (one, other))
             for rates, again in zip(*courses, strict=False):
                 if not np.allclose(again, rates[order], rtol=_ALIKE, atol=_ALIKE * rates.max()):
-                    raise ConformanceError(
+                    yield (
                         f"{one} get other rates where the same flows have other numbers; rates must not depend on "
                         "numbers or on their order"
                     )
 
-    def simulations_are_apart(self) -> None:
+    def simulations_are_apart(self) -> Faults:
         """Of a policy with state, each simulation goes the same way, also while another one runs."""
         for policy, one in _endless(self):
             alone = list(one.course(policy.begin(one.fabric)))
@@ -246,12 +255,12 @@ class SharingCase(Elsewhere[SharingPolicy]):
                 *(one.course(policy.begin(one.fabric)) for _ in range(2)), alone, strict=False
             ):
                 if not (np.array_equal(first, rates) and np.array_equal(second, rates)):
-                    raise ConformanceError(
+                    yield (
                         f"{one} get other rates in another simulation; begin() returns a state of its own each time, "
                         "and nothing is kept elsewhere"
                     )
 
-    def a_copy_goes_on_alike(self) -> None:
+    def a_copy_goes_on_alike(self) -> Faults:
         """The state of a simulation can be pickled, and what comes back goes on alike."""
         for policy, one in _endless(self):
             dynamics, now = policy.begin(one.fabric), 0.0
@@ -261,12 +270,12 @@ class SharingCase(Elsewhere[SharingPolicy]):
             try:
                 copy = pickle.loads(pickle.dumps(dynamics))
             except Exception as error:
-                raise ConformanceError(f"the state of a simulation cannot be pickled: {error}") from error
+                yield f"the state of a simulation cannot be pickled: {error}"
             for rates, again in zip(*(one.course(each, now=now) for each in (dynamics, copy)), strict=False):
                 if not np.array_equal(rates, again):
-                    raise ConformanceError(f"{one} get other rates from a copy of the state; pickle all of it")
+                    yield f"{one} get other rates from a copy of the state; pickle all of it"
 
-    def converges_if_it_says_so(self) -> None:
+    def converges_if_it_says_so(self) -> Faults:
         """Where a policy with state says that it converges, two flows that meet come to within 2 % of ``rates``."""
         for policy, fabric in _with_state(self):
             ends = _ends(fabric)
@@ -285,7 +294,7 @@ class SharingCase(Elsewhere[SharingPolicy]):
                 if far <= _CLOSE or now == math.inf:
                     break
             if far > _CLOSE:
-                raise ConformanceError(
+                yield (
                     f"{both} are still {100 * far:.3g} % away from what rates() returns for them, after up to "
                     f"{_PATIENCE} questions; leave out `converges = True`, or have rates() return what they come to"
                 )
@@ -302,8 +311,8 @@ def check_sharing_policy(
     check_all("sharing policy", SharingCase(subject=policy, plugin=plugin, fabrics=fabrics), expected_failures)
 
 
-def _cases(fabric: Fabric) -> Iterator[tuple[Incidence, FloatArray]]:
-    """Yield flows of several classes and weights, some capped, and the ``(links,)`` capacities, some of them closed."""
+def _flows(fabric: Fabric) -> Iterator[Flows]:
+    """Yield flows of several classes and weights, some of them capped, and once more where links are closed."""
     random = np.random.default_rng(0)
     everywhere = np.arange(len(fabric.bandwidths))
     for number in range(20):
@@ -322,34 +331,9 @@ def _cases(fabric: Fabric) -> Iterator[tuple[Incidence, FloatArray]]:
             random.integers(0, _CLASSES, len(ways)) if number % 2 else np.zeros(len(ways), dtype=np.intp),
             np.resize([0.5, 1.0, 3.0], len(ways)) if number % 5 == 4 else None,
         )
-        yield incidence, fabric.bandwidths
+        yield Flows(fabric, fabric.bandwidths, incidence)
         if number % 2 and len(links):
-            yield incidence, np.where(everywhere == links[0], 0.0, fabric.bandwidths)
-
-
-def _caps(incidence: Incidence) -> FloatArray:
-    return np.full(len(incidence), np.inf) if incidence.caps is None else incidence.caps
-
-
-def _crossing(one: Shared, link: int) -> str:
-    flows = one.incidence.flows[one.incidence.links == link].tolist()
-    return f"flow{'s' if len(flows) > 1 else ''} {', '.join(map(str, flows))}"
-
-
-def _makes_way(one: Shared) -> BoolArray:
-    """Return which flows stand still while one of a higher class runs through a node on their way."""
-    incidence, fabric = one.incidence, one.fabric
-    nodes = len(fabric.kinds)
-    waits = np.zeros(len(incidence), dtype=bool)
-    ends = fabric.sources[incidence.links], fabric.destinations[incidence.links]
-    for priority in range(1, _CLASSES):
-        runs = (incidence.priorities < priority) & (one.rates > 0)
-        taken = np.zeros(nodes, dtype=bool)
-        for end in ends:
-            taken[end[runs[incidence.flows]]] = True
-        meets = np.bincount(incidence.flows, taken[ends[0]] | taken[ends[1]], len(incidence)) > 0
-        waits |= meets & (incidence.priorities == priority) & (one.rates == 0)
-    return waits
+            yield Flows(fabric, np.where(everywhere == links[0], 0.0, fabric.bandwidths), incidence)
 
 
 def permuted(incidence: Incidence, order: IntArray) -> Incidence:

@@ -17,8 +17,8 @@ from fredfw.plugin.answers import built
 from fredfw.simulation import Incidence, answers, lower_bound
 from fredfw.simulation.sharing import sharing_of
 from fredfw.testing.collective import simulate
-from fredfw.testing.conformance import EXACT, NOTHING, ConformanceError, check_all, seeded, twin
-from fredfw.testing.process import Elsewhere, digest
+from fredfw.testing.conformance import EXACT, NOTHING, Faults, check_all, seeded, twin, where
+from fredfw.testing.process import Elsewhere
 from fredfw.testing.routes import RoutedCase
 from fredfw.typing import BoolArray, IntArray
 
@@ -44,14 +44,14 @@ class TopologyCase(RoutedCase[Topology], Elsewhere[Topology]):
         """The fabric's own."""
         return self.fabric.defaults.router
 
-    def observed(self) -> str:
-        """See ``Elsewhere.observed``."""
+    def seen(self) -> list[object]:
+        """See ``Elsewhere.seen``."""
         fabric, routes = self.fabric, self.routes
         names = [fabric.node_name(node) for node in range(min(len(fabric.kinds), _TRIED))]
         arrays = [getattr(fabric, name) for name in _ARRAYS]
-        return digest([*arrays, _said(fabric), names, routes.offsets, routes.links])
+        return [*arrays, _said(fabric), names, routes.offsets, routes.links]
 
-    def build_is_pure(self) -> None:
+    def build_is_pure(self) -> Faults:
         """Two builds, also of an equal instance, give equal fabrics and change nothing."""
         before = configure.unstructure(self.subject)
         for seed, topology in enumerate((self.subject, twin(self.subject))):
@@ -60,15 +60,15 @@ class TopologyCase(RoutedCase[Topology], Elsewhere[Topology]):
             for name in _ARRAYS:
                 one, other = getattr(self.fabric, name), getattr(again, name)
                 if not np.array_equal(one, other):
-                    raise ConformanceError(f"two builds differ in their {name}{_where(one, other)}; {_PURE}")
+                    yield f"two builds differ in their {name}{_where(one, other)}; {_PURE}"
             said = _said(again)
             for name, one in _said(self.fabric).items():
                 if one != said[name]:
-                    raise ConformanceError(f"two builds differ in their {name}: {one!r} and {said[name]!r}; {_PURE}")
+                    yield f"two builds differ in their {name}: {one!r} and {said[name]!r}; {_PURE}"
         if configure.unstructure(self.subject) != before:
-            raise ConformanceError(f"build() changes the fields of the topology; {_PURE}")
+            yield f"build() changes the fields of the topology; {_PURE}"
 
-    def capacities_are_positive_and_finite(self) -> None:
+    def capacities_are_positive_and_finite(self) -> Faults:
         """Every link has a positive, finite bandwidth, and a finite latency and energy that are not negative."""
         fabric = self.fabric
         for what, values, fine in (
@@ -76,16 +76,14 @@ class TopologyCase(RoutedCase[Topology], Elsewhere[Topology]):
             ("latency", fabric.latencies, fabric.latencies >= 0),
             ("energy", fabric.energies, fabric.energies >= 0),
         ):
-            for link in np.flatnonzero(~(fine & np.isfinite(values)))[:1]:
-                raise ConformanceError(
-                    f"{fabric.link_name(int(link))} has {what} {values[link]}; leave a link out that carries nothing"
-                )
+            for link in where(~(fine & np.isfinite(values))):
+                yield f"{fabric.link_name(link)} has {what} {values[link]}; leave a link out that carries nothing"
 
-    def is_connected(self) -> None:
+    def is_connected(self) -> Faults:
         """There is a directed path from every NPU, controller and memory to every other."""
         fabric = self.fabric
         if not len(fabric.npus):
-            raise ConformanceError("there is no NPU; give nodes that compute the kind NodeKind.NPU")
+            yield "there is no NPU; give nodes that compute the kind NodeKind.NPU"
         ends = np.flatnonzero(fabric.kinds != NodeKind.SWITCH)
         start = int(fabric.npus[0])
         for near, far, there in ((fabric.sources, fabric.destinations, 1), (fabric.destinations, fabric.sources, -1)):
@@ -93,11 +91,9 @@ class TopologyCase(RoutedCase[Topology], Elsewhere[Topology]):
             if missing.size:
                 path = " to ".join([fabric.node_name(start), fabric.node_name(int(missing[0]))][::there])
                 more = f" (nor for {len(missing) - 1} other nodes)" if len(missing) > 1 else ""
-                raise ConformanceError(
-                    f"there is no path from {path}{more}; links are directed, a cable is one each way"
-                )
+                yield f"there is no path from {path}{more}; links are directed, a cable is one each way"
 
-    def capacity_is_symmetric(self) -> None:
+    def capacity_is_symmetric(self) -> Faults:
         """Two neighbours have the same bandwidth each way."""
         fabric = self.fabric
         nodes = len(fabric.kinds)
@@ -107,29 +103,26 @@ class TopologyCase(RoutedCase[Topology], Elsewhere[Topology]):
         back = destination * nodes + source
         place = np.minimum(np.searchsorted(keys, back), len(keys) - 1)
         backward = np.where(keys[place] == back, capacity[place], 0.0)
-        for one in np.flatnonzero(~np.isclose(capacity, backward, rtol=EXACT, atol=0))[:1]:
+        for one in where(~np.isclose(capacity, backward, rtol=EXACT, atol=0)):
             near, far = fabric.node_name(int(source[one])), fabric.node_name(int(destination[one]))
-            raise ConformanceError(
-                f"{near} sends {capacity[one]:g} B/s to {far} and gets {backward[one]:g} B/s back; {_ON_PURPOSE}"
-            )
+            yield f"{near} sends {capacity[one]:g} B/s to {far} and gets {backward[one]:g} B/s back; {_ON_PURPOSE}"
 
-    def latency_is_symmetric(self) -> None:
+    def latency_is_symmetric(self) -> Faults:
         """The route there takes as long as the route back."""
         there, back = np.split(self.routes.latencies, 2)
-        for flow in np.flatnonzero(~np.isclose(there, back, rtol=EXACT, atol=0))[:1]:
-            raise ConformanceError(
-                f"from {self.pair(int(flow))} a route takes {there[flow]:g} s, back it takes {back[flow]:g} s; "
-                f"{_ON_PURPOSE}"
+        for flow in where(~np.isclose(there, back, rtol=EXACT, atol=0)):
+            yield (
+                f"from {self.pair(flow)} a route takes {there[flow]:g} s, back it takes {back[flow]:g} s; {_ON_PURPOSE}"
             )
 
-    def levels_are_a_full_product(self) -> None:
+    def levels_are_a_full_product(self) -> Faults:
         """Levels come with coordinates, and coordinates with levels; ``Fabric`` checks that NPUs fill all positions."""
         fabric = self.fabric
         if (fabric.coordinates is None) != (not fabric.levels):
             given = "levels without coordinates" if fabric.levels else "coordinates without levels"
-            raise ConformanceError(f"there are {given}, of which algorithms see nothing; give both or neither")
+            yield f"there are {given}, of which algorithms see nothing; give both or neither"
 
-    def levels_promise_no_more_than_the_links(self) -> None:
+    def levels_promise_no_more_than_the_links(self) -> Faults:
         """No level has more bandwidth per member than the links of an NPU."""
         fabric = self.fabric
         for number, level in enumerate(fabric.levels):
@@ -137,13 +130,13 @@ class TopologyCase(RoutedCase[Topology], Elsewhere[Topology]):
                 continue
             for ends, verb in ((fabric.sources, "send"), (fabric.destinations, "receive")):
                 own = np.bincount(ends, fabric.bandwidths, len(fabric.kinds))[fabric.npus]
-                for npu in np.flatnonzero(own < level.bandwidth * (1 - EXACT))[:1]:
-                    raise ConformanceError(
+                for npu in where(own < level.bandwidth * (1 - EXACT)):
+                    yield (
                         f"level {number} promises each member {level.bandwidth:g} B/s, but the links of "
                         f"{fabric.node_name(int(fabric.npus[npu]))} together {verb} {own[npu]:g} B/s"
                     )
 
-    def levels_are_as_fast_as_they_say(self) -> None:
+    def levels_are_as_fast_as_they_say(self) -> Faults:
         """With all NPUs sending along a level at once, the slowest flow and the longest route are what it says."""
         fabric = self.fabric
         for number, shifts in _shifts(fabric):
@@ -151,18 +144,18 @@ class TopologyCase(RoutedCase[Topology], Elsewhere[Topology]):
             rates, latencies = zip(*(_extremes(self, step, *ends) for step, ends in shifts.items()), strict=True)
             rate, where = min(rates, key=itemgetter(0))
             if not np.isclose(rate, level.bandwidth, rtol=EXACT, atol=0):
-                raise ConformanceError(
+                yield (
                     f"level {number} promises each member {level.bandwidth:g} B/s; {where} the rate is {rate:g} B/s, "
                     "and nowhere less"
                 )
             latency, where = max(latencies, key=itemgetter(0))
             if not np.isclose(latency, level.latency, rtol=EXACT, atol=0):
-                raise ConformanceError(
+                yield (
                     f"level {number} says that its latency is {level.latency:g} s; {where} a route takes {latency:g} "
                     "s, and nowhere more"
                 )
 
-    def carries_a_collective(self) -> None:
+    def carries_a_collective(self) -> Faults:
         """A ring all-gather among the first NPUs ends, admitted and shared as the fabric wants, and beats no bound."""
         members: IntArray = np.arange(min(len(self.fabric.npus), _TRIED))
         if len(members) < 2:
@@ -172,7 +165,7 @@ class TopologyCase(RoutedCase[Topology], Elsewhere[Topology]):
         seconds = simulate(self.fabric, schedule, members)[0]
         bound = lower_bound(self.fabric, request, members).seconds
         if not bound * (1 - EXACT) <= seconds < np.inf:
-            raise ConformanceError(f"a ring all-gather takes {seconds:g} s, no algorithm takes less than {bound:g} s")
+            yield f"a ring all-gather takes {seconds:g} s, no algorithm takes less than {bound:g} s"
 
 
 _PURE = "build() may depend on the fields alone: no random numbers without a fixed seed, nothing kept between calls"

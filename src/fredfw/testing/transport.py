@@ -3,84 +3,72 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from attrs import evolve, field, frozen
+from attrs import evolve, frozen
 
 from fredfw.collectives import Pattern
 from fredfw.errors import PluginError, UnsupportedError
 from fredfw.fabric import Call, Costs, Fabric, Transport
 from fredfw.simulation import answers
-from fredfw.testing.conformance import NOTHING, ConformanceError, check_all, twin
-from fredfw.testing.fabrics import or_standard
-from fredfw.testing.process import Elsewhere, digest
+from fredfw.testing.conformance import NOTHING, Faults, check_all, otherwise
+from fredfw.testing.fabrics import standard
+from fredfw.testing.process import Deterministic
 
 _OTHERS = "direct", "ring", "tree"
 
 
 @frozen(eq=False, kw_only=True)
-class TransportCase(Elsewhere[Transport]):
+class TransportCase(Deterministic[Transport, tuple[Call, Fabric], Costs | None]):
     """A transport, and the small fabrics on which it is asked."""
 
-    shows: ClassVar[str] = "what calls cost"
+    shows: ClassVar[str] = "what it costs"
+    mend: ClassVar[str] = "costs follow from the fields"
 
-    fabrics: Sequence[Fabric] = field(default=(), converter=or_standard)
+    fabrics: Sequence[Fabric] = otherwise(standard)
 
-    @cached_property
-    def asked(self) -> list[tuple[Fabric, Call]]:
+    @property
+    def asked(self) -> list[tuple[Call, Fabric]]:
         """Calls on all fabrics, and on the first once more with every other link in an outer tier."""
         first = self.fabrics[0]
         tiers = np.arange(len(first.sources)) % 2
-        fabrics = *self.fabrics, evolve(first, name=f"{first.name} in two tiers", tiers=tiers)
-        return [(fabric, call) for fabric in fabrics for call in calls(self.subject)]
+        fabrics = (*self.fabrics, evolve(first, name=f"{first.name} in two tiers", tiers=tiers))
+        return [(call, fabric) for fabric in fabrics for call in calls(self.subject)]
 
-    def costs(self, call: Call, fabric: Fabric) -> Costs | None:
-        """Return what it says, or ``None`` where it refuses."""
+    def answer(self, question: tuple[Call, Fabric]) -> Costs | None:
+        """See ``Deterministic.answer``; ``None`` where it refuses."""
         try:
-            return answers.costs(self.subject, call, fabric)
+            return answers.costs(self.subject, *question)
         except UnsupportedError:
             return None
 
-    def observed(self) -> str:
-        """See ``Elsewhere.observed``."""
-        return digest(self.costs(call, fabric) for fabric, call in self.asked)
+    def words(self, question: tuple[Call, Fabric]) -> str:
+        """See ``Deterministic.words``."""
+        call, fabric = question
+        return f"{call} on a {fabric.name}"
 
-    def costs_can_be_used(self) -> None:
+    def costs_can_be_used(self) -> Faults:
         """Times are finite and not negative, rates above 0, an efficiency is at most 1, with a number for each tier."""
-        for fabric, call in self.asked:
+        for question in self.asked:
             try:
-                self.costs(call, fabric)
+                self.answer(question)
             except PluginError as error:
-                raise ConformanceError(f"of {call} on a {fabric.name}: {error}") from None
+                yield f"{self.words(question)}: {error}"
 
-    def some_calls_have_costs(self) -> None:
+    def some_calls_have_costs(self) -> Faults:
         """It does not refuse everything."""
-        if all(self.costs(call, fabric) is None for fabric, call in self.asked):
-            raise ConformanceError(f"all of {len(self.asked)} calls are refused")
+        if all(costs is None for _, costs in self.answers):
+            yield f"all of {len(self.answers)} calls are refused"
 
-    def refusals_have_reasons(self) -> None:
+    def refusals_have_reasons(self) -> Faults:
         """A call that it knows no costs for is refused with a reason in words."""
-        for fabric, call in self.asked:
+        for question in self.asked:
             try:
-                answers.costs(self.subject, call, fabric)
+                answers.costs(self.subject, *question)
             except UnsupportedError as error:
                 if not error.message.strip():
-                    raise ConformanceError(f"{call} is refused without a reason") from None
-
-    def is_deterministic(self) -> None:
-        """It gives the same costs when it is asked again, in another order, and so does an equal instance."""
-        first = [self.costs(call, fabric) for fabric, call in self.asked]
-        again = [self.costs(call, fabric) for fabric, call in reversed(self.asked)][::-1]
-        other = evolve(self, subject=twin(self.subject))
-        equal = [other.costs(call, fabric) for fabric, call in other.asked]
-        for what, found in (("asked again", again), ("an equal instance", equal)):
-            for (_, call), one, two in zip(self.asked, first, found, strict=True):
-                if one != two:
-                    raise ConformanceError(
-                        f"{what}: {call} costs {two}, and {one} before; costs follow from the fields"
-                    )
+                    yield f"{self.words(question)} is refused without a reason"
 
 
 def calls(transport: Transport) -> Iterator[Call]:

@@ -1,0 +1,23 @@
+"""What the conformance kit finds in plugins that are wrong on purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fredfw.testing import ConformanceError
+from fredfw.testing.conformance import Case, outcome
+
+
+def found(case: Case[Any], check: str) -> str:
+    """What one check says, empty if nothing is wrong."""
+    return outcome(getattr(type(case), check), case) or ""
+
+
+def failures(check: Callable[..., None], *subject: Any, **options: Any) -> str:
+    """What a call of the kit says of all its checks."""
+    with pytest.raises(ConformanceError) as caught:
+        check(*subject, **options)
+    return str(caught.value)
