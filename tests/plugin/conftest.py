@@ -4,42 +4,34 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from plugins import Install, topology
 
-TOPOLOGY = """
-from typing import ClassVar
-from attrs import frozen
-from fredfw.fabric import Fabric, Topology
-from fredfw.plugin import hookimpl
+LAZY = """
+[fredfw.topologies]
+acme-ring = acme_lazy.ring:Acme
+acme-mesh = acme_lazy.mesh:Acme
+[fredfw.commands]
+acme = acme_lazy.commands:main
+"""
+COMMAND = """
+import click
 
-@frozen
-class {cls}(Topology):
-    name: ClassVar[str] = "{name}"
-    def build(self) -> Fabric:
-        raise NotImplementedError
+@click.command("acme")
+def main() -> None:
+    '''Do what Acme does.
 
-@hookimpl
-def fredfw_topologies():
-    return [{cls}]
+    And more.
+    '''
 """
 
 
 @pytest.fixture
-def topology() -> Callable[..., str]:
-    """Return the source of a plugin that registers one topology."""
-
-    def source(name: str, cls: str = "Acme") -> str:
-        return TOPOLOGY.format(name=name, cls=cls)
-
-    return source
-
-
-@pytest.fixture
-def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Path]]:
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
     """Return a function that makes a distribution of one module and one entry point, and returns the file."""
     site = tmp_path / "site"
     site.mkdir()
@@ -62,3 +54,17 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
         file = getattr(sys.modules[name], "__file__", None)
         if file and Path(file).is_relative_to(site):
             del sys.modules[name]
+
+
+@pytest.fixture
+def lazy(install: Install) -> Path:
+    """Install a package of modules that are imported when they are used, and return its folder."""
+    file = install("acme-lazy", "", points=LAZY)
+    folder = file.with_suffix("")
+    folder.mkdir()
+    file.rename(folder / "__init__.py")
+    described = topology("acme-ring").replace("(Topology):", "(Topology):\n    '''A ring.\n\n    Of Acme.'''\n")
+    (folder / "ring.py").write_text(described)
+    (folder / "mesh.py").write_text(topology("acme-mesh"))
+    (folder / "commands.py").write_text(COMMAND)
+    return folder

@@ -1,21 +1,20 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 from attrs import frozen
+from plugins import Install, discover, warned
 
 import fredfw
 from fredfw import CollectiveAlgorithm, Pattern
-from fredfw.errors import PluginError, PluginWarning
+from fredfw.errors import PluginError
 from fredfw.plugin import contract, hookimpl
-from fredfw.plugin.manager import PluginManager, Switches
+from fredfw.plugin.manager import PluginManager
 
-Install = Callable[..., Path]
 REPOSITORY = Path(__file__).parents[2]
 
 
@@ -55,14 +54,12 @@ def test_another_contract_says_what_to_do(install: Install, version: object, cau
     hooks = "from fredfw import hookimpl\n@hookimpl\ndef fredfw_dreams(): pass\nclass Bundle: pass\n"
     for name, point in (("acme", "acme"), ("other", "other:Bundle")):
         file = install(name, f"{hooks}fredfw_contract = {version!r}\n", point=point)
-        with pytest.warns(PluginWarning) as caught:
-            PluginManager.discover(Switches(allow=frozenset({name})))
-        (warning,) = caught
-        assert str(warning.message).startswith(f"plugin '{name}' ({name} 1.0, {file}) ")
-        assert cause in str(warning.message)
-        assert "fredfw_dreams" not in str(warning.message)
+        warning = warned(partial(discover, name))[1]
+        assert warning.startswith(f"plugin '{name}' ({name} 1.0, {file}) ")
+        assert cause in warning
+        assert "fredfw_dreams" not in warning
         with pytest.raises(PluginError, match=cause):
-            PluginManager.discover(Switches(allow=frozenset({name}), strict=True))
+            discover(name, strict=True)
 
 
 @frozen
@@ -122,29 +119,6 @@ def test_every_interface_has_methods_with_parameters_to_compare(interface: type)
     undefined = interface.__abstractmethods__  # type: ignore[attr-defined]  # all interfaces are abstract
     mine = type("Mine", (interface,), {"name": "mine", "patterns": (), **{name: takes() for name in undefined}})
     assert set(contract.class_violations(mine, interface)) == {f"defines {name} without self" for name in undefined}
-
-
-def test_a_class_that_breaks_its_interface_is_not_registered() -> None:
-    @frozen
-    class Undecided(CollectiveAlgorithm):
-        name: ClassVar[str] = "undecided"
-
-        def schedule(self, request: Any) -> Any:  # type: ignore[override]  # that is the fault
-            """Nothing."""
-
-    class Plugin:
-        @hookimpl
-        def fredfw_collectives(self) -> list[type]:
-            return [Undecided]
-
-    manager = PluginManager()
-    manager.register(Plugin(), "mine")
-    with pytest.raises(PluginError) as refused:
-        manager.collectives.names()
-    assert str(refused.value).endswith(
-        "Undecided, which has no patterns; define `patterns: ClassVar[frozenset[Pattern]]`; it defines "
-        "schedule(request), which is called with (request, view)"
-    )
 
 
 @pytest.mark.skipif(not (REPOSITORY / "plugins").is_dir(), reason="the first-party plugins are not beside the tests")
