@@ -43,17 +43,15 @@ class Calls:
         """The plugins in use, in the order in which they were added."""
         return chain(self._plugins.values(), *self._announced.values())
 
-    def announce(self, plugin: Plugin, hook: str) -> None:
-        """Use what ``plugin`` has an entry point for, as if ``hook`` registered it."""
-        self._announced.setdefault(hook, []).append(plugin)
+    def announce(self, plugin: Plugin) -> None:
+        """Use what ``plugin`` has an entry point for, as if a hook registered it."""
+        self._announced.setdefault(str(plugin.hook), []).append(plugin)
 
     def announced(self, hook: str) -> Sequence[Plugin]:
         """Return what need not be imported to be known."""
         return self._announced.get(hook, ())
 
-    def imported(
-        self, plugin: Plugin, load: Callable[[], T], *, hook: str | None = None, name: str | None = None
-    ) -> T | None:
+    def imported(self, plugin: Plugin, load: Callable[[], T]) -> T | None:
         """Return what ``load`` imports; ``None`` where that fails and the plugin is left out."""
         try:
             return load()
@@ -61,19 +59,19 @@ class Calls:
             cause = f"cannot be imported: {explain(error, plugin.module, plugin.location)}"
             if isinstance(error, ImportError) and (error.name or "").partition(".")[0] == "fredfw":
                 cause += _misspelt(error) or f"; it is written for another version of fredfw, see {contract.POLICY}"
-            self.leave_out(plugin, cause, error, hook=hook, name=name)
+            self.leave_out(LeftOut(plugin, cause), error)
             return None
 
     def add(self, plugin: Plugin, implementation: object) -> None:
         """Use the hooks of ``implementation``, a module or object, unless it breaks the contract."""
         wrong = "; it ".join(contract.violations(implementation, plugin.module, self._pluggy.parse_hookimpl_opts))
         if wrong:
-            self.leave_out(plugin, wrong)
+            self.leave_out(LeftOut(plugin, wrong))
             return
         try:
             self._pluggy.register(implementation)
         except (ValueError, pluggy.PluginValidationError) as error:  # registered already, or refused by pluggy
-            self.leave_out(plugin, f"cannot be registered: {explain(error, plugin.module)}", error)
+            self.leave_out(LeftOut(plugin, f"cannot be registered: {explain(error, plugin.module)}"), error)
             return
         self._plugins[id(implementation)] = plugin
 
@@ -86,14 +84,14 @@ class Calls:
                 answers = call()
                 fitting = [isinstance(one, Sequence) and all(map(fits, one)) for one in answers]
             except FAILURES as error:
-                self.leave_out(plugin, self._failure(plugin, hook, error), error, hook=hook)
+                self.leave_out(_failure(plugin, hook, error), error)
                 continue
             for answer, fit in zip(answers, fitting, strict=True):
                 if fit:
                     offered.extend((plugin, one) for one in answer)
                 else:
                     cause = f"returns {reprlib.repr(answer)} from {hook}, not a sequence of {wanted}"
-                    self.leave_out(plugin, cause, hook=hook)
+                    self.leave_out(LeftOut(plugin, cause, hook=hook))
         return offered
 
     def tell(self, hook: str, *, fatal: bool = True, **arguments: object) -> None:
@@ -109,30 +107,19 @@ class Calls:
             except FAILURES as error:
                 if fatal and plugin.by_hand and isinstance(error, FredfwError):
                     raise
-                self.leave_out(plugin, self._failure(plugin, hook, error), error, hook=hook, fatal=fatal)
+                self.leave_out(_failure(plugin, hook, error), error, fatal=fatal)
 
     def left_out(self, hook: str | None = None) -> tuple[LeftOut, ...]:
         """Return the plugins that are left out so far, of all hooks or of one."""
         return tuple(one for one in self._left_out if hook is None or one.hook in (None, hook))
 
-    def switch_off(self, plugin: Plugin, hook: str | None = None) -> None:
+    def switch_off(self, plugin: Plugin) -> None:
         """Note that a plugin is not to be used."""
-        name = None if plugin.point is None else plugin.point.name
-        self._left_out.append(LeftOut(plugin, "is switched off", broken=False, hook=hook, name=name))
+        self._left_out.append(LeftOut(plugin, "is switched off", broken=False))
 
-    def leave_out(
-        self,
-        plugin: Plugin,
-        cause: str,
-        error: BaseException | None = None,
-        *,
-        hook: str | None = None,
-        name: str | None = None,
-        fatal: bool = True,
-    ) -> None:
-        """Warn of a ``LeftOut`` plugin; one that was given by hand, or any in strict mode, is an error if ``fatal``."""
-        left_out = LeftOut(plugin, cause, hook=hook, name=name)
-        if fatal and (self._strict or plugin.by_hand):
+    def leave_out(self, left_out: LeftOut, error: BaseException | None = None, *, fatal: bool = True) -> None:
+        """Warn of a plugin; one that was given by hand, or any in strict mode, is an error if ``fatal``."""
+        if fatal and (self._strict or left_out.plugin.by_hand):
             raise PluginError(str(left_out)) from error
         self._left_out.append(left_out)
         warnings.warn(f"{left_out}; it is left out", PluginWarning, stacklevel=2)
@@ -143,10 +130,6 @@ class Calls:
         for owner in owners:
             others = [other for other in owners if other is not owner]
             yield self._plugins[id(owner)], self._pluggy.subset_hook_caller(hook, others)
-
-    @staticmethod
-    def _failure(plugin: Plugin, hook: str, error: BaseException) -> str:
-        return f"fails in {hook}: {explain(error, plugin.module, plugin.location)}"
 
 
 class LifecycleHooks:
@@ -166,6 +149,10 @@ class LifecycleHooks:
     def fredfw_on_run_error(self, *, experiment: Experiment, error: Exception) -> None:
         """Call the hook of all plugins, which cannot hide ``error``."""
         self._calls.tell("fredfw_on_run_error", fatal=False, experiment=experiment, error=error)
+
+
+def _failure(plugin: Plugin, hook: str, error: BaseException) -> LeftOut:
+    return LeftOut(plugin, f"fails in {hook}: {explain(error, plugin.module, plugin.location)}", hook=hook)
 
 
 def _misspelt(error: ImportError) -> str:

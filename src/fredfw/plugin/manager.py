@@ -84,27 +84,28 @@ class PluginManager:
     """
 
     def __init__(self, switches: Switches = Switches()) -> None:
-        self._switches = switches
-        self._calls = Calls(strict=switches.strict, trace=switches.trace)
+        self.switches = switches
+        """Which plugins are used, and how strictly."""
+        self._calls = calls = Calls(strict=switches.strict, trace=switches.trace)
         self._files: dict[Path, str] = {}  # digests of those that are loaded
         self._owners: dict[str, Plugin | None] = {}  # by module, for all plugins that there are now
-        self.hook = LifecycleHooks(self._calls)
+        self.hook = LifecycleHooks(calls)
         """The hooks around a run; plugins are called in the reverse order of the names of their entry points."""
-        self.topologies: Registry[Topology] = self._registry("topology", "Topology", "fredfw_topologies")
-        self.routers: Registry[Router] = self._registry("router", "Router", "fredfw_routers")
-        self.collectives: Registry[CollectiveAlgorithm] = self._registry(
-            "collective", "CollectiveAlgorithm", "fredfw_collectives", optional=True
+        self.topologies: Registry[Topology] = Registry(calls, "topology", "topologies", "Topology")
+        self.routers: Registry[Router] = Registry(calls, "router", "routers", "Router")
+        self.collectives: Registry[CollectiveAlgorithm] = Registry(
+            calls, "collective", "collectives", "CollectiveAlgorithm", optional=True
         )
-        self.workloads: Registry[Workload] = self._registry("workload", "Workload", "fredfw_workloads")
-        self.placements: Registry[Placement] = self._registry("placement", "Placement", "fredfw_placements")
-        self.sharing_policies: Registry[SharingPolicy] = self._registry(
-            "sharing policy", "SharingPolicy", "fredfw_sharing_policies"
+        self.workloads: Registry[Workload] = Registry(calls, "workload", "workloads", "Workload")
+        self.placements: Registry[Placement] = Registry(calls, "placement", "placements", "Placement")
+        self.sharing_policies: Registry[SharingPolicy] = Registry(
+            calls, "sharing policy", "sharing_policies", "SharingPolicy"
         )
-        self.admissions: Registry[AdmissionPolicy] = self._registry("admission", "AdmissionPolicy", "fredfw_admissions")
-        self.transports: Registry[Transport] = self._registry("transport", "Transport", "fredfw_transports")
-        self.exporters: Registry[Exporter] = self._registry("exporter", "Exporter", "fredfw_exporters", optional=True)
-        self.samplers: Registry[Sampler] = self._registry("sampler", "Sampler", "fredfw_samplers", optional=True)
-        self.commands = Commands("command", "fredfw_commands", self._calls)
+        self.admissions: Registry[AdmissionPolicy] = Registry(calls, "admission", "admissions", "AdmissionPolicy")
+        self.transports: Registry[Transport] = Registry(calls, "transport", "transports", "Transport")
+        self.exporters: Registry[Exporter] = Registry(calls, "exporter", "exporters", "Exporter", optional=True)
+        self.samplers: Registry[Sampler] = Registry(calls, "sampler", "samplers", "Sampler", optional=True)
+        self.commands = Commands(calls, "command", "commands")
 
     @classmethod
     def discover(cls, switches: Switches | None = None) -> PluginManager:
@@ -122,20 +123,17 @@ class PluginManager:
         points = _installed(tuple(sys.path), tuple(map(_changed, sys.path)))
         # Sorted, so that the order of lifecycle hooks does not depend on the order of sys.path.
         at_once = {_plugin(point): point for point in points.get(GROUP, ())}
-        catalogs: tuple[Catalog[Any], ...] = (*manager.registries, manager.commands)
-        hooks = {_plugin(point): one.hook for one in catalogs for point in points.get(one.group, ())}
-        off = manager._switched_off(at_once, hooks)
-        for plugin in chain(at_once, hooks):
+        when_used = [_plugin(point) for one in manager._catalogs for point in points.get(one.group, ())]
+        off = manager._switched_off(at_once, when_used)
+        for plugin in chain(at_once, when_used):
             if plugin in off:
-                manager._calls.switch_off(plugin, hooks.get(plugin))
-            elif plugin in hooks:
-                manager._calls.announce(plugin, hooks[plugin])
-            else:
-                implementation = manager._calls.imported(plugin, at_once[plugin].load)
-                if implementation is not None:
-                    manager._add(plugin, implementation)
+                manager._calls.switch_off(plugin)
+            elif plugin.point is not None:
+                manager._calls.announce(plugin)
+            elif (implementation := manager._calls.imported(plugin, at_once[plugin].load)) is not None:
+                manager._add(plugin, implementation)
         if manager.switches.strict:
-            for catalog in catalogs:
+            for catalog in manager._catalogs:
                 list(catalog)  # which imports everything
         return manager
 
@@ -143,6 +141,10 @@ class PluginManager:
     def registries(self) -> tuple[Registry[Any], ...]:
         """All registries of classes."""
         return tuple(one for one in vars(self).values() if isinstance(one, Registry))
+
+    @property
+    def _catalogs(self) -> tuple[Catalog[Any], ...]:
+        return *self.registries, self.commands
 
     @property
     def slots(self) -> Mapping[str, Registry[Any]]:
@@ -169,11 +171,6 @@ class PluginManager:
     def file_digests(self) -> Mapping[Path, str]:
         """The same files with the digests of what was loaded."""
         return self._files
-
-    @property
-    def switches(self) -> Switches:
-        """Which plugins are used, and how strictly."""
-        return self._switches
 
     @property
     def in_process(self) -> tuple[str, ...]:
@@ -277,12 +274,9 @@ class PluginManager:
             self._owners[module] = best if best is not None and shared_names(best.module, module) else None
         return self._owners[module]
 
-    def _registry(self, kind: str, interface: str, hook: str, *, optional: bool = False) -> Registry[Any]:
-        return Registry(kind, hook, self._calls, interface, optional=optional)
-
     def _switched_off(self, at_once: Iterable[Plugin], when_used: Iterable[Plugin]) -> set[Plugin]:
         """Return which plugins the switches leave out; what is imported when it is used goes with its distribution."""
-        block, allow = self._switches.block, self._switches.allow
+        block, allow = self.switches.block, self.switches.allow
         if not block and allow is None:
             return set()
         called = {plugin: {canonical(plugin.name), canonical(plugin.distribution or plugin.name)} for plugin in at_once}
@@ -311,9 +305,8 @@ class PluginManager:
     def _add(self, plugin: Plugin, implementation: object) -> None:
         self._calls.add(plugin, implementation)
         self._owners.clear()
-        for registry in self.registries:
-            registry.forget()
-        self.commands.forget()
+        for catalog in self._catalogs:
+            catalog.forget()
 
 
 @lru_cache(maxsize=1)

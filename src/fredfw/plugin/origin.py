@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attrs import frozen
+from attrs import field, frozen
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution, EntryPoint
@@ -37,6 +37,11 @@ class Plugin:
     """Of the content, where it is a file that is not installed."""
     point: EntryPoint | None = None
     """Of what is imported when it is used."""
+
+    @property
+    def hook(self) -> str | None:
+        """The hook that would register what is imported when it is used."""
+        return None if self.point is None else self.point.group.replace(".", "_", 1)
 
     @property
     def distribution(self) -> str | None:
@@ -108,17 +113,25 @@ def _stated(package: Distribution | None, key: str) -> str | None:
 
 @frozen
 class LeftOut:
-    """A plugin that is installed but not used, or not for one hook or one name."""
+    """A plugin that is not used, or not for one hook or one name: those of what is imported when it is used."""
 
     plugin: Plugin
     cause: str
     """Why, as the end of a sentence that starts with the plugin."""
     broken: bool = True
     """Whether it was to be used."""
-    hook: str | None = None
+    hook: str | None = field()
     """The only hook that is affected."""
-    name: str | None = None
+    name: str | None = field()
     """The only name that it fails to register, where that is known."""
+
+    @hook.default
+    def _of_entry_point(self) -> str | None:
+        return self.plugin.hook
+
+    @name.default
+    def _entry_point(self) -> str | None:
+        return None if self.plugin.point is None else self.plugin.point.name
 
     def __str__(self) -> str:
         return f"{self.plugin} {self.cause}"

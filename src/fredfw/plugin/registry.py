@@ -76,11 +76,11 @@ class Catalog(ABC, Generic[V]):
     elsewhere: ClassVar[str] = ""
     """Where an unknown name may be defined, as a sentence."""
 
-    def __init__(self, kind: str, hook: str, calls: Calls) -> None:
+    def __init__(self, calls: Calls, kind: str, plural: str) -> None:
         self.kind = kind
-        self.hook = hook
-        self.group = hook.replace("_", ".", 1)
-        """Of the entry points, such as ``fredfw.topologies``."""
+        self.hook = f"fredfw_{plural}"
+        self.group = f"fredfw.{plural}"
+        """Of the entry points."""
         self._calls = calls
         self._known: dict[str, tuple[Plugin, V | None]] | None = None  # nothing where it is not imported yet
 
@@ -186,7 +186,7 @@ class Catalog(ABC, Generic[V]):
             return plugin, one
         assert plugin.point is not None  # as of all that is not imported yet
         load = plugin.point.load
-        found = self._calls.imported(plugin, lambda: (load(),), hook=self.hook, name=name)
+        found = self._calls.imported(plugin, lambda: (load(),))
         wrong = None if found is None else self._unfit(name, found[0], plugin)
         if wrong is not None:
             self._leave_out(plugin, wrong, name)
@@ -262,7 +262,7 @@ class Catalog(ABC, Generic[V]):
         return None
 
     def _leave_out(self, plugin: Plugin, cause: str, name: str | None) -> None:
-        self._calls.leave_out(plugin, cause, hook=self.hook, name=name)
+        self._calls.leave_out(LeftOut(plugin, cause, hook=self.hook, name=name))
 
 
 class Registry(Catalog[type[T]]):
@@ -271,8 +271,8 @@ class Registry(Catalog[type[T]]):
     wanted = "classes"
     elsewhere = "If a file defines it, use fredfw --plugin FILE"
 
-    def __init__(self, kind: str, hook: str, calls: Calls, interface: str, *, optional: bool = False) -> None:
-        super().__init__(kind, hook, calls)
+    def __init__(self, calls: Calls, kind: str, plural: str, interface: str, *, optional: bool = False) -> None:
+        super().__init__(calls, kind, plural)
         self._interface = interface
         self._optional = optional
 
