@@ -1,48 +1,19 @@
 from __future__ import annotations
 
 import importlib
-import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import fredfw
-from fredfw import Framework
-from fredfw.experiment.results import Status
-
-EXPERIMENT = """
-[fabrics]
-mesh.topology = { name = "mesh2d", rows = 2, columns = 2 }
-fred.topology = { name = "fred", arity = [2, 2] }
-[workloads.net]
-workload = "microbenchmark"
-[[references]]
-workload = "net"
-fabric = "fred"
-speedup = 2
-source = "a paper"
-"""
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    path = tmp_path / "two.toml"
-    path.write_text(EXPERIMENT)
-    return path
-
-
-def test_public_names_can_be_imported() -> None:
+def test_public_names_can_be_imported_and_are_documented() -> None:
     assert sorted(set(fredfw.__all__)) == fredfw.__all__
     for name in fredfw.__all__:
-        assert getattr(fredfw, name) is not None
+        assert getattr(fredfw, name).__doc__, name
     for name in ("errors", "tables", "typing", "units"):
         assert importlib.import_module(f"fredfw.{name}") is getattr(fredfw, name)
-
-
-def test_public_classes_and_functions_are_documented() -> None:
-    for name in fredfw.__all__:
-        assert getattr(fredfw, name).__doc__, name
 
 
 def test_simulate_collective() -> None:
@@ -71,22 +42,3 @@ def test_simulate_collective_has_the_documented_defaults() -> None:
     assert every.algorithm == min(every.candidates, key=every.candidates.__getitem__)
     chunked = fw.simulate_collective(fabric, "all-reduce", size=1e9, group=[0, 1], algorithm="hierarchical", chunks=2)
     assert (chunked.ranks, chunked.algorithm) == (2, "hierarchical(chunks=2)")
-
-
-def test_load_run_and_compare(file: Path) -> None:
-    fw = Framework()
-    experiment = fw.load_experiment(file)
-    result = fw.run(experiment, workload="net", fabric="fred")
-    comparison = fw.compare(file)
-    mesh, fred = comparison.rows
-    assert (fred.workload, fred.fabric, fred.seconds) == ("net", "fred", result.seconds)
-    assert fred.speedup == mesh.seconds / fred.seconds
-    assert (mesh.reference_speedup, fred.reference_speedup) == (None, 2.0)
-    assert fred.status is Status.SIMULATED
-    assert sum(fred.breakdown.values()) == pytest.approx(fred.seconds, rel=1e-12)
-    document = json.loads(comparison.to_json())
-    assert document["rows"][0]["reference_speedup"] is None
-    assert document["rows"][1]["status"] == "simulated"
-    assert {"workload", "fabric", "seconds", "speedup", "reference_speedup", "status", "breakdown"} <= set(
-        document["rows"][1]
-    )

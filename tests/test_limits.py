@@ -32,74 +32,54 @@ def experiment(topology: Any = "switch", workload: Any = "microbenchmark", **fab
     return {"fabrics": {"f": {"topology": topology, **fabric}}, "workloads": {"w": {"workload": workload}}}
 
 
+MESSAGES = {"name": "microbenchmark"}
+
+
 @pytest.mark.parametrize(
-    ("topology", "key", "counted"),
+    ("where", "named", "counted"),
     [
-        ({"name": "mesh2d", "rows": HUGE}, "rows", "4000000000 nodes"),
-        ({"name": "torus", "dimensions": [HUGE, 3]}, "dimensions", "3000000000 nodes"),
-        ({"name": "switch", "npus": HUGE}, "npus", "1000000001 nodes"),
+        ("topology.rows", {"name": "mesh2d", "rows": HUGE}, "4000000000 nodes"),
+        ("topology.dimensions", {"name": "torus", "dimensions": [HUGE, 3]}, "3000000000 nodes"),
+        ("topology.npus", {"name": "switch", "npus": HUGE}, "1000000001 nodes"),
         (
+            "topology.dimensions",
             {"name": "multi-dimensional", "dimensions": "Ring(3)_Switch(1000000000)", **ONES},
-            "dimensions",
             "3000000003 nodes",
         ),
-        ({"name": "fully-connected", "npus": 10_000}, "npus", "99990000 links"),
-        ({"name": "fat-tree", "radix": HUGE, "npus": HUGE}, "npus", "1500000002 nodes"),
-        ({"name": "optical-ring", "npus": HUGE}, "npus", "1000000000 nodes"),
-        ({"name": "optical-ring", "wavelengths": HUGE}, "wavelengths", "128000000000 links"),
-        ({"name": "twisted-torus", "dimensions": [10_000, 20_000]}, "dimensions", "200000000 nodes"),
-        ({"name": "hyperx", "dimensions": [10_000]}, "dimensions", "99990000 links"),
-        ({"name": "dragonfly-plus", "leaves": 10**8}, "leaves", "4500000036 nodes"),
-        ({"name": "fred", "arity": [HUGE, 2]}, "arity", "2000000003 nodes"),
-        ({"name": "fred", "io_controllers": HUGE}, "io_controllers", "1000000000 nodes"),
-        ({"name": "fred", "middle_switches": HUGE}, "middle_switches", "6000000000 nodes"),
+        ("topology.npus", {"name": "fully-connected", "npus": 10_000}, "99990000 links"),
+        ("topology.npus", {"name": "fat-tree", "radix": HUGE, "npus": HUGE}, "1500000002 nodes"),
+        ("topology.npus", {"name": "optical-ring", "npus": HUGE}, "1000000000 nodes"),
+        ("topology.wavelengths", {"name": "optical-ring", "wavelengths": HUGE}, "128000000000 links"),
+        ("topology.dimensions", {"name": "twisted-torus", "dimensions": [10_000, 20_000]}, "200000000 nodes"),
+        ("topology.dimensions", {"name": "hyperx", "dimensions": [10_000]}, "99990000 links"),
+        ("topology.leaves", {"name": "dragonfly-plus", "leaves": 10**8}, "4500000036 nodes"),
+        ("topology.arity", {"name": "fred", "arity": [HUGE, 2]}, "2000000003 nodes"),
+        ("topology.io_controllers", {"name": "fred", "io_controllers": HUGE}, "1000000000 nodes"),
+        ("topology.middle_switches", {"name": "fred", "middle_switches": HUGE}, "6000000000 nodes"),
+        ("workload.count", {**MESSAGES, "count": HUGE}, "tasks"),
+        ("workload.ranks", {**MESSAGES, "ranks": HUGE}, "nodes"),
+        ("workload.stride", {**MESSAGES, "ranks": 4, "stride": 2**62}, "nodes"),
+        ("workload.microbatches", {**TRAINING, "minibatch": 10**7, "microbatches": 10**7, "pp": 2}, "tasks"),
+        ("workload.micro_batch", {**TRAINING, "global_batch": 20 * 10**8, "micro_batch": 1}, "tasks"),
+        ("workload.layers", {**TRAINING, "layers": 2**31}, "tasks"),
+        ("workload", {"name": "cnn", "dp": HUGE}, "nodes"),
+        ("collectives.chunks", {"name": "ring", "chunks": HUGE}, "phases"),
+        ("collectives.chunks", {"name": "tree", "shape": "binary", "chunks": HUGE}, "phases"),
+        ("collectives.chunks", {"name": "hierarchical", "chunks": HUGE}, "phases"),
+        ("collectives.chunks", {"name": "torus-ring", "chunks": HUGE}, "phases"),
     ],
     ids=lambda one: one["name"] if isinstance(one, dict) else one,
 )
-def test_a_fabric_is_counted_before_it_is_built(topology: dict[str, Any], key: str, counted: str) -> None:
-    with pytest.raises(InputError) as caught:
-        Framework().run(Framework().load_experiment(experiment(topology)))
-    assert caught.value.key == f"fabrics.f.topology.{key}"
-    assert caught.value.message == f"{counted} are too many"
-    number, name = counted.split()
-    assert f"fredfw --limit {name}={number} raises the limit" in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("workload", "key", "name"),
-    [
-        ({"name": "microbenchmark", "count": HUGE}, "count", "tasks"),
-        ({"name": "microbenchmark", "ranks": HUGE}, "ranks", "nodes"),
-        ({"name": "microbenchmark", "ranks": 4, "stride": 2**62}, "stride", "nodes"),
-        ({**TRAINING, "minibatch": 10**7, "microbatches": 10**7, "pp": 2}, "microbatches", "tasks"),
-        ({**TRAINING, "global_batch": 20 * 10**8, "micro_batch": 1}, "micro_batch", "tasks"),
-        ({**TRAINING, "layers": 2**31}, "layers", "tasks"),
-        ({"name": "cnn", "dp": HUGE}, None, "nodes"),
-    ],
-    ids=["count", "ranks", "stride", "microbatches", "micro_batch", "layers", "dp"],
-)
-def test_an_iteration_is_counted_before_it_is_built(workload: dict[str, Any], key: str | None, name: str) -> None:
-    with pytest.raises(InputError, match=f"[0-9]+ {name} are too many") as caught:
-        Framework().run(Framework().load_experiment(experiment(workload=workload)))
-    assert caught.value.key == ".".join(filter(None, ("workloads.w.workload", key)))
-
-
-@pytest.mark.parametrize(
-    ("pattern", "algorithm"),
-    [
-        ("broadcast", {"name": "ring", "chunks": HUGE}),
-        ("all-reduce", {"name": "tree", "shape": "binary", "chunks": HUGE}),
-        ("all-reduce", {"name": "hierarchical", "chunks": HUGE}),
-        ("all-reduce", {"name": "torus-ring", "chunks": HUGE}),
-    ],
-    ids=["ring", "tree", "hierarchical", "torus-ring"],
-)
-def test_a_schedule_is_counted_before_it_is_written(pattern: str, algorithm: dict[str, Any]) -> None:
-    workload = {"name": "microbenchmark", "pattern": pattern}
-    chosen = experiment("torus", workload, collectives={"default": algorithm})
-    with pytest.raises(InputError, match=r"[0-9]+ phases are too many") as caught:
-        Framework().run(Framework().load_experiment(chosen))
-    assert caught.value.key == "fabrics.f.collectives.chunks"
+def test_it_is_counted_before_it_is_built(where: str, named: dict[str, Any], counted: str) -> None:
+    kind = where.partition(".")[0]
+    tables = experiment(**{kind: named})
+    if kind == "collectives":
+        pattern = "broadcast" if named["name"] == "ring" else "all-reduce"
+        tables = experiment("torus", {**MESSAGES, "pattern": pattern}, collectives={"default": named})
+    with pytest.raises(InputError, match=f"{counted} are too many") as caught:
+        Framework().run(Framework().load_experiment(tables))
+    assert caught.value.key == f"{'workloads.w' if kind == 'workload' else 'fabrics.f'}.{where}"
+    assert "; fredfw --limit" in str(caught.value)
 
 
 @pytest.mark.parametrize("algorithm", ["direct", "ring", "bruck", "in-network"])
