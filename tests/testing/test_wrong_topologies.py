@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 from attrs import evolve, field, frozen
 from kit import failures, found
+from plugins import plugin
 
 import fredfw
 from fredfw import Capabilities, Fabric, Level, NodeKind, Operation, Router, Routes, ShortestPathRouter, Topology, units
@@ -138,7 +139,6 @@ PROMISES, FAST = "levels_promise_no_more_than_the_links", "levels_are_as_fast_as
         (Loop("two halves"), "is_connected", "there is no path from npu0 to npu3 (nor for 2 other nodes); links are "),
         (Loop("two halves"), "routes_exist", "raises UnsupportedError: fabric 'loop of 6' has no path from npu0 to n"),
         (Loop("no way out"), "is_connected", "there is no path from npu0 to npu1 (nor for 4 other nodes)"),
-        (Loop("random"), "build_is_pure", "two builds differ in their latencies: "),
         (
             Loop("random"),
             "build_is_pure",
@@ -150,7 +150,6 @@ PROMISES, FAST = "levels_promise_no_more_than_the_links", "levels_are_as_fast_as
         (Loop("boastful"), PROMISES, "level 0 promises each member 3e+11 B/s, but the links of npu0 together send 2e+"),
         (Loop("unshared"), PROMISES, ""),
         (Loop("unshared"), FAST, "level 0 promises each member 2e+11 B/s; with all NPUs sending"),
-        (Loop("modest"), FAST, "level 0 promises each member 5e+10 B/s; with all NPUs sending to the next and the pre"),
         (Loop("modest"), FAST, "vious one at once, from npu0 to npu1 the rate is 1e+11 B/s, and nowhere less"),
         (Loop("near"), FAST, "level 0 says that its latency is 5e-07 s; from npu0 to npu1 a route takes 1e-06 s, and "),
         (Loop("far"), FAST, "level 0 says that its latency is 2e-06 s; from npu0 to npu1 a route takes 1e-06 s, and n"),
@@ -167,7 +166,6 @@ PROMISES, FAST = "levels_promise_no_more_than_the_links", "levels_are_as_fast_as
         (Nothing(), "is_documented", "Nothing has no docstring; its first line is what lists and helps show"),
         (Undescribed(), "name_is_valid", "Undescribed.name is 'Un described'; give the class a variable name"),
         (Undescribed(), "is_documented", "the fields silent do not say what they mean; declare them with help="),
-        (Undescribed(), "configuration_round_trips", "written as TOML and read again, "),
         (Undescribed(), "configuration_round_trips", "converters must accept what they return"),
     ],
 )
@@ -194,39 +192,28 @@ def test_what_is_wrong_on_purpose_needs_a_reason() -> None:
     assert "no iteration over a set" in message
 
 
-class Misspelt:
-    @fredfw.hookimpl
-    def fredfw_topology(self) -> list[type[Topology]]:
-        return [Loop]
-
-
-class Forgetful:
-    @fredfw.hookimpl
-    def fredfw_topologies(self) -> list[type[Topology]]:
-        return [Nothing]
-
-
-class Sound:
-    @fredfw.hookimpl
-    def fredfw_topologies(self) -> list[type[Topology]]:
-        return [Loop]
-
-
 @pytest.mark.parametrize(
-    ("plugin", "expected"),
+    ("hooks", "expected"),
     [
-        (Misspelt(), "which is not a hook; did you mean 'fredfw_topologies'?"),
-        (Forgetful(), "no hook of the plugin returns Loop; for example: @hookimpl"),
-        (Sound(), ""),
+        ({"fredfw_topology": lambda: [Loop]}, "which is not a hook; did you mean 'fredfw_topologies'?"),
+        ({"fredfw_topologies": lambda: [Nothing]}, "no hook of the plugin returns Loop; for example: @hookimpl"),
+        ({"fredfw_topologies": lambda: [Loop]}, ""),
     ],
 )
-def test_registration(plugin: object, expected: str) -> None:
-    message = found(TopologyCase(subject=Loop(), plugin=plugin), "is_registered")
+def test_registration(hooks: dict[str, Any], expected: str) -> None:
+    message = found(TopologyCase(subject=Loop(), plugin=plugin(**hooks)), "is_registered")
     assert expected in message
     assert bool(expected) == bool(message)
 
 
 # Routers, on a ring of 6 and a star of 8.
+
+
+# Halves of a flow on a mesh of 4 x 4. No node sees more than the whole flow; the second half goes over
+HALVES = {
+    "half loops": [(0, 1), (0, 4), (4, 8), (8, 4), (4, 5), (5, 1)],  # NPU 4 twice
+    "halves meet": [(0, 1), (1, 5), (5, 9), (0, 4), (4, 5), (5, 1), (1, 2), (2, 6), (6, 10), (10, 9)],  # 5 to 1, once
+}
 
 
 @frozen
@@ -239,32 +226,37 @@ class Wrong(Router):
 
     def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
         routes = ShortestPathRouter().route(fabric, sources, destinations)
-        lists = np.split(routes.links, routes.offsets[1:-1])
+        ways = np.split(routes.links, routes.offsets[1:-1])
         match self.fault:
             case "gap":
-                return fabric.paths(*_csr([one[:-1] if len(one) > 1 else one for one in lists]))
+                ways = [one[:-1] if len(one) > 1 else one for one in ways]
             case "detour":
                 circle = fabric.links_between(np.array([0, 1]), np.array([1, 0]))
-                return fabric.paths(*_csr([np.concatenate([one, circle]) if len(one) else one for one in lists]))
+                ways = [np.concatenate([one, circle]) if len(one) else one for one in ways]
+            case "half loops" | "halves meet":
+                first, last = HALVES[self.fault][0][0], HALVES[self.fault][-1][1]
+                split = fabric.links_between(*np.array(HALVES[self.fault]).T)
+                chosen = (sources == first) & (destinations == last)
+                ways = [split if here else way for here, way in zip(chosen, ways, strict=True)]
+                shares = [np.full(len(one), 0.5 if one is split else 1.0) for one in ways]
+                return Routes.of(ways, routes.latencies, shares)
             case "self":
-                first = np.zeros(1, dtype=np.intp)
-                return fabric.paths(*_csr([one if len(one) else first for one in lists]))
+                ways = [one if len(one) else np.zeros(1, dtype=np.intp) for one in ways]
             case "free":
                 return evolve(routes, latencies=routes.latencies / 2)
             case "batch":
                 # In a batch, every other flow goes the long way round.
                 odd = len(sources) > 1
-                lists = [_around(fabric, one) if odd and at % 2 else one for at, one in enumerate(lists)]
-                return fabric.paths(*_csr(lists))
+                ways = [_around(fabric, one) if odd and at % 2 else one for at, one in enumerate(ways)]
             case "moody":
-                return fabric.paths(*_csr([_around(fabric, one) if np.random.random() < 0.5 else one for one in lists]))
+                ways = [_around(fabric, one) if np.random.random() < 0.5 else one for one in ways]
             case "greedy":
                 sources[:] = 0
             case "half":
                 return evolve(routes, coefficients=np.full(len(routes.links), 0.5))
             case "few":
                 return routes.select(np.arange(len(routes) - 1))
-        return routes
+        return fabric.paths(*_csr(ways))
 
     def path(self, fabric: Fabric, source: int, destination: int) -> Routes:
         one = super().path(fabric, source, destination)
@@ -299,41 +291,6 @@ FABRICS = {
 
 
 @frozen
-class Valiant(Router):
-    """Equal shares by way of every NPU, by shortest paths without the loops between them (Valiant, 1982)."""
-
-    name: ClassVar[str] = "valiant"
-
-    fault: str = units.option("none", help="which")
-
-    def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
-        links, latencies, shares = [], [], []
-        for ends in zip(sources.tolist(), destinations.tolist(), strict=True):
-            paths = [self._path(fabric, *ends, int(middle)) for middle in fabric.npus]
-            used, counts = np.unique(np.concatenate(paths), return_counts=True)
-            links.append(used)
-            shares.append(counts / len(paths))
-            latencies.append(float((fabric.latencies[used] * shares[-1]).sum()))
-        return Routes.of(links, latencies, shares)
-
-    def _path(self, fabric: Fabric, source: int, destination: int, middle: int) -> IntArray:
-        if source == destination:
-            return np.zeros(0, dtype=np.intp)
-        ends = np.array([source, middle]), np.array([middle, destination])
-        kept: list[int] = []
-        for link in ShortestPathRouter().route(fabric, *ends).links.tolist():
-            kept.append(link)
-            if self.fault != "loops" or middle != 5:
-                # What leads from a node back to it is left out.
-                at = [source, *fabric.destinations[kept].tolist()]
-                kept = kept[: at.index(at[-1])]
-        return np.array(kept, dtype=np.intp)
-
-    def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
-        return ShortestPathRouter().tree(fabric, sources, destinations, operation)
-
-
-@frozen
 class WrongTrees(StarRouter):
     """Trees with one fault, on the star of 4."""
 
@@ -365,12 +322,11 @@ GOES_ON, LEAVES = "routes_lead_from_source_to_destination", "trees_reach_exactly
     ("router", "on", "check", "expected"),
     [
         (Wrong("gap"), "ring", GOES_ON, "the route from npu0 to npu2 is npu0->npu1: 1 of the flow enters npu1 and 0 "),
-        (Wrong("gap"), "ring", GOES_ON, "enters npu1 and 0 leaves it, which must pass on what it gets"),
         (Wrong("half"), "ring", GOES_ON, "0 of the flow enters npu0 and 0.5 leaves it, the source, which sends 1"),
         (Wrong("few"), "ring", "routes_exist", "42 pairs were asked for, 41 routes came back; one for each pair"),
         (Wrong("detour"), "ring", "routes_have_no_loops", "is npu0->npu1, npu0->npu1, npu1->npu0, which goes round"),
-        # Only the sixteenth by way of NPU 5 turns back there, over the nodes that it has passed.
-        (Valiant("loops"), "mesh", "routes_have_no_loops", "the route from npu0 to npu1 is "),
+        (Wrong("halves meet"), "mesh", "routes_have_no_loops", ""),
+        (Wrong("half loops"), "mesh", "routes_have_no_loops", "the route from npu0 to npu1 is "),
         (Wrong("self"), "ring", "routes_to_oneself_are_empty", "from npu0 to npu0 has npu0->npu1 and takes 1e-06 s"),
         (Wrong("free"), "ring", "routes_take_as_long_as_their_links", "takes 5e-07 s, its links (npu0->npu1) take 1e"),
         (Wrong("batch"), "ring", "routes_do_not_depend_on_the_batch", "is npu0->npu1; beside 41 others it is npu0->n"),
@@ -378,7 +334,6 @@ GOES_ON, LEAVES = "routes_lead_from_source_to_destination", "trees_reach_exactly
         (Wrong("single"), "ring", "routes_of_one_pair_are_the_same", "and takes 5e-06 s, route() is npu0->npu1 and t"),
         (Wrong("moody"), "ring", "routes_are_deterministic", "asked twice, the route from npu"),
         (Wrong("greedy"), "ring", "routes_are_deterministic", "route() changes the arrays it is given; copy what "),
-        (WrongTrees("leaf"), "star", LEAVES, "the multicast from npu0 to npu1, npu2, npu3 is npu0->switch0, switch0->"),
         (WrongTrees("leaf"), "star", LEAVES, "nothing gets from npu0 to npu3; a tree leads from each source"),
         (WrongTrees("twig"), "star", LEAVES, "switch0->npu3, switch0->npu0: switch0->npu0 is one too many; a tree lea"),
         (WrongTrees("twice"), "star", LEAVES, "switch0->npu3, npu0->switch0: npu0->switch0 is crossed twice; a tree "),
@@ -386,7 +341,6 @@ GOES_ON, LEAVES = "routes_lead_from_source_to_destination", "trees_reach_exactly
         (WrongTrees("refused"), "star", "trees_exist_where_offered", "the fabric offers Capabilities(reduces=True, "),
         # A fabric that offers nothing need not have trees, but those that it has must be right.
         (WrongTrees("refused"), "offering nothing", "trees_exist_where_offered", ""),
-        (StarRouter(), "unable", "trees_branch_only_where_they_can", "the multicast from npu0 to npu1, npu2, npu3 is "),
         (StarRouter(), "unable", "trees_branch_only_where_they_can", "but switch0 cannot copy streams; say so in the "),
     ],
 )
@@ -399,5 +353,3 @@ def test_wrong_routes_and_trees(router: Router, on: str, check: str, expected: s
 def test_sound_ones_pass() -> None:
     check_router(Wrong(), FABRICS["ring"])
     check_router(StarRouter(), star(5, 2))
-    for fabric in (grid(3, 3), grid(3, 3, closed=True), FABRICS["ring"]):  # two paths of a split route may meet
-        check_router(Valiant(), fabric)

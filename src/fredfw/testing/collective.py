@@ -159,9 +159,9 @@ class CollectiveCase(Deterministic[CollectiveAlgorithm, Question, Schedule]):
         for question, refusal in self.replies:
             pattern = question.request.pattern
             if refusal is None and pattern not in served:
-                where = "served_patterns()" if pattern in self.subject.patterns else "patterns"
+                named = "served_patterns()" if pattern in self.subject.patterns else "patterns"
                 yield (
-                    f"{question}: not refused, yet {pattern} is not in {where}; end refusal() with "
+                    f"{question}: not refused, yet {pattern} is not in {named}; end refusal() with "
                     "return super().refusal(request, view)"
                 )
             if refusal is not None and not str(refusal).strip():
