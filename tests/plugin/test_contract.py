@@ -78,40 +78,34 @@ def takes(*names: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    "members",
-    [
-        {},
-        {"schedule": takes("self", "what", "where", "more=0")},
-        {"schedule": takes("*everything")},
-        {"schedule": staticmethod(takes("request", "view"))},
-        {"schedule": cache(takes("self", "request", "view"))},
-        {"variants": classmethod(takes("cls", "pattern"))},
-        {"refusal": print},  # of what is written in C nothing is known
-        {"plan": takes("self", "request", "view=None")},
-        {"helper": takes()},
-    ],
-)
-def test_methods_that_can_be_called_as_the_interface_says(members: dict[str, Any]) -> None:
-    assert list(contract.class_violations(type("Mine", (Right,), members), CollectiveAlgorithm)) == []
-
-
-@pytest.mark.parametrize(
     ("members", "wrong"),
     [
+        ({}, ""),
+        ({"schedule": takes("self", "what", "where", "more=0")}, ""),
+        ({"schedule": takes("*everything")}, ""),
+        ({"schedule": staticmethod(takes("request", "view"))}, ""),
+        ({"schedule": cache(takes("self", "request", "view"))}, ""),
+        ({"variants": classmethod(takes("cls", "pattern"))}, ""),
+        ({"refusal": print}, ""),  # of what is written in C nothing is known
+        ({"plan": takes("self", "request", "view=None")}, ""),
+        ({"helper": takes()}, ""),
         ({"schedule": takes("self", "request")}, "defines schedule(request), which is called with (request, view)"),
         (
             {"schedule": takes("self", "request", "view", "chunks")},
             "defines schedule(request, view, chunks), which is called with (request, view)",
         ),
-        ({"schedule": takes("self", "*", "request", "view")}, "defines schedule(*, request, view), which is called "),
+        (
+            {"schedule": takes("self", "*", "request", "view")},
+            "defines schedule(*, request, view), which is called with (request, view)",
+        ),
         ({"schedule": takes()}, "defines schedule without self"),
         ({"schedule": property(takes("self"))}, "defines schedule as a property, which is not a method"),
         ({"variants": classmethod(takes("cls"))}, "defines variants(), which is called with (pattern)"),
     ],
 )
-def test_methods_that_cannot(members: dict[str, Any], wrong: str) -> None:
-    (violation,) = contract.class_violations(type("Mine", (Right,), members), CollectiveAlgorithm)
-    assert violation.startswith(wrong)
+def test_methods_can_be_called_as_the_interface_says(members: dict[str, Any], wrong: str) -> None:
+    violations = contract.class_violations(type("Mine", (Right,), members), CollectiveAlgorithm)
+    assert "; ".join(violations) == wrong
 
 
 @pytest.mark.parametrize("interface", [one.interface for one in PluginManager().registries])

@@ -88,7 +88,7 @@ def test_plain_data_has_the_name_and_what_is_not_none() -> None:
 @pytest.mark.parametrize(
     ("inner", "message"),
     [
-        ("torsu", "inner: no topology 'torsu'; did you mean 'torus'"),
+        ("torsu", "inner: no topology 'torsu'; did you mean 'torus'.* .accepted: .*, doubled, "),
         ({"npus": 4}, "inner: .* does not name a plugin"),
         ({"name": "switch", "npu": 4}, "inner.npu: unknown key; did you mean 'npus'"),
         ({"name": "switch", "npus": 0}, "inner.npus: 0 is not a valid number"),
@@ -99,12 +99,6 @@ def test_plain_data_has_the_name_and_what_is_not_none() -> None:
 def test_what_is_wrong_inside_has_its_path(inner: object, message: str) -> None:
     with pytest.raises(InputError, match=message):
         built(inner=inner)
-
-
-def test_unknown_names_list_the_known_ones() -> None:
-    with pytest.raises(InputError) as caught:
-        built(inner="x")
-    assert "doubled" in (caught.value.accepted or "")
 
 
 def test_an_experiment_names_the_whole_path() -> None:

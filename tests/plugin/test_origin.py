@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from importlib.metadata import entry_points
 
 import pytest
@@ -14,14 +13,6 @@ from fredfw.plugin.origin import Plugin
 def found(name: str) -> Plugin:
     (point,) = entry_points(group="fredfw", name=name)
     return Plugin(point.name, point.module, point.dist)
-
-
-def test_the_file_of_a_plugin_is_known_before_it_is_imported(install: Install) -> None:
-    file = install("acme", "1 / 0")
-    plugin = found("acme")
-    assert plugin.location == str(file)
-    assert str(plugin) == f"plugin 'acme' (acme 1.0, {file})"
-    assert "acme" not in sys.modules
 
 
 def test_a_plugin_without_its_module_is_somewhere(install: Install) -> None:

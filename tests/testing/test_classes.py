@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from fredfw import testing
 from fredfw.simulation import MaxMin
 from fredfw.testing import SharingPolicyTests
 
@@ -78,15 +77,6 @@ def test_one_test_per_check_and_configuration(tmp_path: Path) -> None:
 def test_a_class_that_tests_nothing_is_an_error(tmp_path: Path) -> None:
     lines = run(tmp_path, "from fredfw.testing import TopologyTests\n\nclass TestMine(TopologyTests):\n    pass\n")
     assert any("TestMine names nothing to test; the docstring of its base class says how" in line for line in lines)
-
-
-@pytest.mark.parametrize("name", [name for name in testing.__all__ if name.endswith("Tests")])
-def test_every_check_is_a_documented_test(name: str) -> None:
-    cls = getattr(testing, name)
-    assert len({check.__name__ for check in cls.checks}) == len(cls.checks) > 4
-    for check in cls.checks:
-        assert getattr(cls, f"test_{check.__name__}").__doc__ == check.__doc__
-        assert check.__doc__
 
 
 def test_what_a_case_has_found_out_serves_all_tests() -> None:

@@ -118,7 +118,10 @@ def test_every_check_is_in_the_reference(monkeypatch: pytest.MonkeyPatch) -> Non
     found = {section.split("\n")[0]: section + common for section in sections}
     assert set(found) == {name for name in testing.__all__ if name.endswith("Tests")}
     for name, section in found.items():
-        for check in getattr(testing, name).checks:
+        checks = getattr(testing, name).checks
+        assert len(checks) > 4
+        for check in checks:
+            assert getattr(getattr(testing, name), f"test_{check.__name__}").__doc__ == check.__doc__ is not None
             assert f"| `{check.__name__}` | {str(check.__doc__).replace('``', '`')} |" in section
 
 

@@ -194,9 +194,8 @@ class Unfair(SharingPolicy):
                 rates[finite] *= 0.5
             case "nobody":
                 rates[:] = 0.0
-            case "first come":
-                # All that it can get, one flow after the other.
-                return self._greedy(incidence, capacities)
+            case "by number":
+                rates[finite] *= np.linspace(0.5, 1.0, len(rates))[finite]
             case "negative":
                 rates[:1] = -1.0
             case "spoiler":
@@ -205,16 +204,6 @@ class Unfair(SharingPolicy):
                 return rates * np.random.uniform(0.9, 1.0)
             case "caps":
                 rates[np.diff(incidence.offsets) == 0] = 7.0
-        return rates
-
-    @staticmethod
-    def _greedy(incidence: Incidence, capacities: FloatArray) -> FloatArray:
-        rates = np.zeros(len(incidence))
-        left = capacities.copy()
-        for flow in range(len(incidence)):
-            one = incidence.select(np.arange(len(incidence)) == flow)
-            rates[flow] = max_min(one, left)[0]
-            left = np.maximum(left - one.load(np.nan_to_num(rates[flow : flow + 1], posinf=0.0), len(left)), 0.0)
         return rates
 
 
@@ -236,7 +225,7 @@ class Braked(Unfair):
         (Unfair("overload"), "capacity_is_never_exceeded", "a flow loads a link with its rate times its coefficient"),
         (Unfair("waste"), "no_capacity_is_wasted", "could be faster: no link on its way is full, it is below its cap"),
         (Unfair("nobody"), "somebody_moves", "of .* flows on a star of 8, none has a rate; they would wait for ever"),
-        (Unfair("first come"), "order_does_not_matter", "where the same flows come in another order; rates must not"),
+        (Unfair("by number"), "order_does_not_matter", "where the same flows come in another order; rates must not"),
         (Unfair("negative"), "rates_are_numbers", "one each, finite and not negative"),
         (Unfair("caps"), "rates_are_numbers", "a flow without links runs at its cap, or at an infinite rate where it"),
         (Unfair("spoiler"), "is_deterministic", r"rates\(\) changes the arrays it is given; copy what has to change"),
