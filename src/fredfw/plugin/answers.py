@@ -30,13 +30,8 @@ _PARTS: Mapping[str, Kind[Any]] = {
 }
 
 
-def built(topology: Topology) -> Fabric:
-    """Return what ``topology`` builds; raises ``PluginError`` where that is not a fabric that can be simulated."""
-    asked = Asking(topology, "build")
-    with asked:
-        fabric: object = topology.build()
-    if not isinstance(fabric, Fabric):
-        raise asked.unexpected(fabric, "a fredfw.Fabric")
+def _check_fabric(asked: Asking, fabric: Fabric, _: Topology) -> None:
+    """Raise where it cannot be simulated."""
     limits.check("nodes", len(fabric.kinds))
     limits.check("links", len(fabric.sources))
     defaults: object = fabric.defaults
@@ -47,9 +42,9 @@ def built(topology: Topology) -> Fabric:
             part = getattr(parts, name)
             if not kind.fits(part):
                 raise asked.wrong(f"returned a fabric whose {what}{name} is {brief(part)}", kind.text)
-    return fabric
 
 
+built = Method(Topology.build, instance(Fabric), _check_fabric)
 billed = Method(Topology.cost, or_none(instance(Bill)))
 checked = Method(Exporter.check, ANYTHING)
 

@@ -268,9 +268,8 @@ def _pair_bytes(schedule: Schedule) -> FloatArray:
     table = np.zeros((schedule.ranks, schedule.ranks))
     for phase in schedule.phases:
         alone = np.ones(len(phase), dtype=bool) if phase.stream is None else phase.stream < 0
-        for repetition in range(1 if schedule.uniform(phase) else phase.repeat):
-            times = phase.repeat if schedule.uniform(phase) else 1
-            rows = schedule.row_bytes(phase, repetition)[alone] * times
+        for repetition in range(phase.repeat):
+            rows = schedule.row_bytes(phase, repetition)[alone]
             np.add.at(table, (phase.source[alone], phase.destination[alone]), rows)
     return table
 

@@ -7,6 +7,7 @@ from functools import cached_property
 from operator import itemgetter
 from typing import Any, ClassVar
 
+import networkx as nx
 import numpy as np
 from attrs import frozen
 
@@ -20,7 +21,7 @@ from fredfw.testing.collective import simulate
 from fredfw.testing.conformance import EXACT, NOTHING, Faults, check_all, seeded, twin, where
 from fredfw.testing.process import Elsewhere
 from fredfw.testing.routes import RoutedCase
-from fredfw.typing import BoolArray, IntArray
+from fredfw.typing import IntArray
 
 _NODES = ("kinds", "coordinates", "copies", "reduces")
 _ARRAYS = (*_NODES, "sources", "destinations", "bandwidths", "latencies", "energies", "tiers")
@@ -84,28 +85,29 @@ class TopologyCase(RoutedCase[Topology], Elsewhere[Topology]):
         fabric = self.fabric
         if not len(fabric.npus):
             yield "there is no NPU; give nodes that compute the kind NodeKind.NPU"
-        ends = np.flatnonzero(fabric.kinds != NodeKind.SWITCH)
+        ends = set(np.flatnonzero(fabric.kinds != NodeKind.SWITCH).tolist())
         start = int(fabric.npus[0])
-        for near, far, there in ((fabric.sources, fabric.destinations, 1), (fabric.destinations, fabric.sources, -1)):
-            missing = ends[~_reached(len(fabric.kinds), near, far, start)[ends]]
-            if missing.size:
-                path = " to ".join([fabric.node_name(start), fabric.node_name(int(missing[0]))][::there])
+        graph: nx.DiGraph[int] = nx.DiGraph()
+        graph.add_nodes_from(range(len(fabric.kinds)))
+        graph.add_edges_from(zip(fabric.sources.tolist(), fabric.destinations.tolist(), strict=True))
+        for ways, there in ((graph, 1), (graph.reverse(), -1)):
+            reached = nx.descendants(ways, start)
+            missing = sorted(ends - reached - {start})
+            if missing:
+                path = " to ".join([fabric.node_name(start), fabric.node_name(missing[0])][::there])
                 more = f" (nor for {len(missing) - 1} other nodes)" if len(missing) > 1 else ""
                 yield f"there is no path from {path}{more}; links are directed, a cable is one each way"
 
     def capacity_is_symmetric(self) -> Faults:
         """Two neighbours have the same bandwidth each way."""
-        fabric = self.fabric
-        nodes = len(fabric.kinds)
-        keys, link = np.unique(fabric.sources * nodes + fabric.destinations, return_inverse=True)
-        capacity = np.bincount(link, fabric.bandwidths, len(keys))
-        source, destination = np.divmod(keys, nodes)
-        back = destination * nodes + source
-        place = np.minimum(np.searchsorted(keys, back), len(keys) - 1)
-        backward = np.where(keys[place] == back, capacity[place], 0.0)
-        for one in where(~np.isclose(capacity, backward, rtol=EXACT, atol=0)):
-            near, far = fabric.node_name(int(source[one])), fabric.node_name(int(destination[one]))
-            yield f"{near} sends {capacity[one]:g} B/s to {far} and gets {backward[one]:g} B/s back; {_ON_PURPOSE}"
+        fabric, nodes = self.fabric, len(self.fabric.kinds)
+        ends = np.sort([fabric.sources, fabric.destinations], axis=0)
+        neighbours, link = np.unique(ends[0] * nodes + ends[1], return_inverse=True)
+        up = fabric.sources < fabric.destinations
+        there, back = (np.bincount(link, fabric.bandwidths * way, len(neighbours)) for way in (up, ~up))
+        for one in where(~np.isclose(there, back, rtol=EXACT, atol=0)):
+            near, far = map(fabric.node_name, divmod(int(neighbours[one]), nodes))
+            yield f"{near} sends {there[one]:g} B/s to {far} and gets {back[one]:g} B/s back; {_ON_PURPOSE}"
 
     def latency_is_symmetric(self) -> Faults:
         """The route there takes as long as the route back."""
@@ -142,16 +144,16 @@ class TopologyCase(RoutedCase[Topology], Elsewhere[Topology]):
         for number, shifts in _shifts(fabric):
             level = fabric.levels[number]
             rates, latencies = zip(*(_extremes(self, step, *ends) for step, ends in shifts.items()), strict=True)
-            rate, where = min(rates, key=itemgetter(0))
+            rate, place = min(rates, key=itemgetter(0))
             if not np.isclose(rate, level.bandwidth, rtol=EXACT, atol=0):
                 yield (
-                    f"level {number} promises each member {level.bandwidth:g} B/s; {where} the rate is {rate:g} B/s, "
+                    f"level {number} promises each member {level.bandwidth:g} B/s; {place} the rate is {rate:g} B/s, "
                     "and nowhere less"
                 )
-            latency, where = max(latencies, key=itemgetter(0))
+            latency, place = max(latencies, key=itemgetter(0))
             if not np.isclose(latency, level.latency, rtol=EXACT, atol=0):
                 yield (
-                    f"level {number} says that its latency is {level.latency:g} s; {where} a route takes {latency:g} "
+                    f"level {number} says that its latency is {level.latency:g} s; {place} a route takes {latency:g} "
                     "s, and nowhere more"
                 )
 
@@ -205,15 +207,6 @@ def _where(one: object, other: object) -> str:
         return f": {len(one)} and {len(other)} of them"
     at = tuple(int(index) for index in np.argwhere(one != other)[0])
     return f": {one[at]} and {other[at]} at {list(at) if len(at) > 1 else at[0]}"
-
-
-def _reached(nodes: int, near: IntArray, far: IntArray, start: int) -> BoolArray:
-    """Return whether each node can be reached from ``start`` over links from ``near`` to ``far``."""
-    reached: BoolArray = np.arange(nodes) == start
-    count = 0
-    while count < (count := int(reached.sum())):
-        reached[far[reached[near]]] = True
-    return reached
 
 
 def _extremes(case: RoutedCase[Any], step: str, sources: IntArray, destinations: IntArray) -> tuple[_Found, _Found]:
