@@ -82,17 +82,17 @@ def signature(function: Any) -> str:
 
 def fields(cls: type) -> str:
     """Return the parameters of an attrs class; how ``__init__`` looks depends on the version of attrs."""
-    given = [one for one in attrs.fields(cls) if one.init]
-    texts = {
-        keyword: [
-            f"{one.alias}: {annotation(one.type)!r}"
-            f"{'' if one.default is attrs.NOTHING else f' = {default(one.default)!r}'}"
-            for one in given
-            if one.kw_only is keyword
-        ]
-        for keyword in (False, True)
-    }
-    return f"({', '.join([*texts[False], *(['*', *texts[True]] if texts[True] else [])])})"
+    parameters = [
+        inspect.Parameter(
+            one.alias or one.name,
+            inspect.Parameter.KEYWORD_ONLY if one.kw_only else inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            annotation=annotation(one.type),
+            default=inspect.Parameter.empty if one.default is attrs.NOTHING else default(one.default),
+        )
+        for one in sorted(attrs.fields(cls), key=lambda one: one.kw_only)
+        if one.init
+    ]
+    return str(inspect.Signature(parameters))
 
 
 def assigned(cls: type) -> list[str]:

@@ -8,7 +8,7 @@ from fredfw.collectives.direct import DirectAlgorithm
 from fredfw.experiment.study.samplers import GridSampler, HalvingSampler, RandomSampler
 from fredfw.simulation import CircuitPreempt, MaxMin, StrictLinks, WeightedMaxMin
 from fredfw.testing import CollectiveTests, PlacementTests, RouterTests, SamplerTests, SharingPolicyTests
-from fredfw.testing.fabrics import StarRouter, grid, standard, star
+from fredfw.testing.fabrics import grid, standard
 from fredfw.workloads import LinearPlacement, SnakePlacement
 
 
@@ -37,10 +37,3 @@ class TestSharing(SharingPolicyTests):
 class TestSamplers(SamplerTests):
     plugin = fredfw
     samplers = (GridSampler(), RandomSampler(trials=4, seed=2), HalvingSampler(eta=2.0, trials=6))
-
-
-class TestStar(RouterTests):
-    """The kit's own router."""
-
-    routers = (StarRouter(),)
-    fabrics = (star(1), star(2, 1), star(9, 3))
