@@ -177,7 +177,7 @@ def test_switches_between_nodes_reduce_with_sharp(family: str, inside: float, be
     assert isinstance(transport, Nccl)
     assert transport.network == "infiniband-sharp"
     known, size = transport.machine(fabric, 64, 8), 2.0**30
-    rate = min(8 * NIC[family] * 0.96, known.collnet(1.0))
+    rate = min(8 * NIC[family] * 0.96, known.between_switches("collnet", 1.0))
     assert expected(known, "all-reduce", size, 126)["collnet", 2] == pytest.approx(
         1e-6 * (inside + between) + size / rate
     )

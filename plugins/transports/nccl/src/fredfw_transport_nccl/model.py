@@ -12,17 +12,14 @@ from fredfw_transport_nccl.tuner import (
     NVLS_TREE,
     PAT,
     Machine,
-    collnet_hops,
     expected,
     has_pat,
+    hops,
     message_rate,
-    nvls_tree_hops,
-    pat_hops,
     protocol_of,
     ring_hop,
     ring_hops,
     ring_rate,
-    tree_hops,
     tree_rate,
 )
 
@@ -50,14 +47,12 @@ def terms(machine: Machine, fit: Fit, pattern: str, algorithm: str, size: float,
     if algorithm == "in-network" and machine.nvls and pattern == "all-reduce":
         latency = published()["link"]["nvls"] * fit.nvls * MICROSECOND
         return Terms(SIMPLE, _ONLY, fit.launch_of(pattern) + latency, 0.0, machine.nvls / machine.link, 1.0)
-    if algorithm == NVLS_TREE and pattern == "all-reduce" and machine.nvls_tree(1.0):
-        rate = machine.nvls_tree(fit.between(machine.network)[1])
-        return _in_switches(machine, fit, NVLS_TREE, nvls_tree_hops(machine), rate)
-    if algorithm in (COLLNET, "in-network") and pattern == "all-reduce" and machine.collnet(1.0):
-        rate = machine.collnet(fit.between(machine.network)[1])
-        return _in_switches(machine, fit, COLLNET, collnet_hops(machine), rate)
-    if algorithm == "tree" and pattern == "all-reduce":
-        return _tree(machine, fit, size)
+    if pattern == "all-reduce":
+        switched = {"in-network": COLLNET}.get(algorithm, algorithm)
+        if switched in (COLLNET, NVLS_TREE) and machine.between_switches(switched, 1.0):
+            return _in_switches(machine, fit, switched)
+        if algorithm == "tree":
+            return _tree(machine, fit, size)
     if pattern in ("all-to-all", "point-to-point"):
         return _messages(machine, fit, pattern, size, steps)
     return _ring(machine, fit, pattern, size, steps)
@@ -69,18 +64,18 @@ def _ring(machine: Machine, fit: Fit, pattern: str, size: float, steps: int) -> 
     ways = []
     for protocol in _protocols(machine, pattern, "ring", size, steps):
         inside, between = ring_hops(machine, protocol, steps, passes)
-        hops = inside * fit.hops[protocol] + between * factor
-        ways.append((protocol, _rule(machine), hops, ring_rate(machine, protocol, nic)))
+        latency = inside * fit.hops[protocol] + between * factor
+        ways.append((protocol, _rule(machine), latency, ring_rate(machine, protocol, nic)))
     if has_pat(machine, pattern):
         # Its messages are others than a ring's, with the same bytes for each card.
-        inside, between = pat_hops(machine)
+        inside, between = hops(machine, PAT)
         rate = machine.rate(nic) * published()["pat"]["share"]
         ways.append((SIMPLE, "PAT", inside + between * factor, rate))
     found = []
-    for protocol, rule, hops, rate in ways:
+    for protocol, rule, latency, rate in ways:
         # The last receive overlaps with no send.
         tail = fit.tail_of(pattern) * size / machine.ranks / rate if pattern in ROUND else 0.0
-        found.append(Terms(protocol, rule, fit.launch_of(pattern) + tail, hops, *_shares(machine, rate)))
+        found.append(Terms(protocol, rule, fit.launch_of(pattern) + tail, latency, *_shares(machine, rate)))
     return min(found, key=lambda cost: _alone(machine, cost, pattern, "ring", size))
 
 
@@ -111,20 +106,23 @@ def _tree(machine: Machine, fit: Fit, size: float) -> Terms:
     factor, nic, _ = fit.between(machine.network)
     found = []
     for protocol in _protocols(machine, "all-reduce", "tree", size, 1):
-        inside, between = tree_hops(machine, protocol)
-        hops = inside * fit.hops[protocol] + between * factor
+        inside, between = hops(machine, "tree", protocol)
+        latency = inside * fit.hops[protocol] + between * factor
         inside, between = _shares(machine, tree_rate(machine, protocol, size, nic), machine.lane)
         # Of two nodes, each is the only one below the other, so that half as much goes up and down.
         between /= 2 if machine.nodes == 2 else 1
-        found.append(Terms(protocol, _rule(machine), fit.launch_of("all-reduce"), hops, inside, between))
+        found.append(Terms(protocol, _rule(machine), fit.launch_of("all-reduce"), latency, inside, between))
     return min(found, key=lambda cost: _alone(machine, cost, "all-reduce", "tree", size))
 
 
-def _in_switches(machine: Machine, fit: Fit, algorithm: str, hops: tuple[float, float], rate: float) -> Terms:
+def _in_switches(machine: Machine, fit: Fit, algorithm: str) -> Terms:
     """Return what an all-reduce in switches costs: all latencies first, as those of pieces in a pipeline overlap."""
+    factor, nic, _ = fit.between(machine.network)
+    rate = machine.between_switches(algorithm, nic)
     inside, between = (many * rate for many in _sent(machine, algorithm))
     scale = fit.nvls if machine.channels else fit.hops[SIMPLE]
-    latency = fit.launch_of("all-reduce") + hops[0] * scale + hops[1] * fit.between(machine.network)[0]
+    within, away = hops(machine, algorithm)
+    latency = fit.launch_of("all-reduce") + within * scale + away * factor
     shares = inside / machine.link or 1.0, between / machine.each / machine.nic
     return Terms(SIMPLE, _ONLY, latency, 0.0, min(shares[0], 1.0), min(shares[1], 1.0))
 

@@ -76,18 +76,19 @@ def origin(family: str) -> str:
 
 
 @cache
-def fitted(family: str, without: str | None = None) -> Fit:
-    """Return what the package has for a family, fitted to all sources or to all but one; raises ``InputError``."""
-    return _chosen(_written(None), family, without)
+def fitted(family: str, without: str | None = None, file: File | None = None) -> Fit:
+    """Return what the package, or a ``file`` that ``fredfw nccl fit`` wrote, has for a family.
 
+    It is fitted to all sources, or to all but one.
 
-def given(file: File, family: str, without: str | None = None) -> Fit:
-    """Return the same of a file that ``fredfw nccl fit`` wrote; raises ``InputError``, also for other contents."""
+    Raises:
+        InputError: There is no such family or source, or the file has other contents.
+    """
     try:
         return _chosen(_written(file), family, without)
     except (KeyError, TypeError, AttributeError) as error:
         message = f"has no constants of {family}, or not all of them: {error}"
-        raise InputError(message, file=file.path, key="constants", accepted=_ACCEPTED) from None
+        raise InputError(message, file=file and file.path, key="constants", accepted=_ACCEPTED) from None
 
 
 def given_families(file: File) -> tuple[str, ...]:

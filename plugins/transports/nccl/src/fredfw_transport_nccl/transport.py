@@ -16,7 +16,6 @@ from fredfw_transport_nccl.tables import (
     Fit,
     families,
     fitted,
-    given,
     given_families,
     networks,
     origin,
@@ -66,7 +65,7 @@ class Nccl(Transport):
     )
 
     def __attrs_post_init__(self) -> None:
-        """Read the constants; raises ``InputError`` as ``tables.given``."""
+        """Read the constants; raises ``InputError`` as ``tables.fitted``."""
         if self.family is not None:
             known: Sequence[str] = (self.family,)
         else:
@@ -76,9 +75,7 @@ class Nccl(Transport):
 
     def fit(self, family: str) -> Fit:
         """Return what is fitted to GPUs of a family."""
-        if self.constants is None:
-            return fitted(family, self.without)
-        return given(self.constants, family, self.without)
+        return fitted(family, self.without, self.constants)
 
     @property
     def ends_with_links(self) -> bool:
@@ -140,7 +137,7 @@ class Nccl(Transport):
         known, machine = fabric.derived(_server), self.machine(fabric, max(call.ranks, 2), call.nodes)
         algorithm, steps = call.algorithm, call.steps
         if algorithm == "hierarchical" and call.switched:
-            algorithm = COLLNET if machine.collnet(1.0) else NVLS_TREE
+            algorithm = COLLNET if machine.between_switches(COLLNET, 1.0) else NVLS_TREE
         elif algorithm == "hierarchical" and "ring" in machine.facts:
             steps = steps_of(call.pattern, machine.ranks)
         cost = terms(machine, self.fit(machine.family), call.pattern, algorithm, call.size, steps)

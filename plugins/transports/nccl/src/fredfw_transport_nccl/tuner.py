@@ -71,27 +71,22 @@ class Machine:
         """Bytes of buffer per second of an all-reduce in the switch of the only node; 0 where there is none."""
         return 0.0 if self.nodes > 1 else self._nvls("speeds", self.link * self.facts["link"], math.inf)
 
-    def nvls_tree(self, nic: float) -> float:
-        """Return the same of an all-reduce in the switches of several nodes, and by trees between them (NVLS tree).
+    def between_switches(self, algorithm: str, nic: float) -> float:
+        """Return the same of an all-reduce among several nodes by ``NVLS_TREE`` or ``COLLNET``; 0 where they cannot.
 
         Of the rates of network cards, a share of ``nic`` is reached.
         """
-        if self.nodes == 1:
+        reduces = algorithm == NVLS_TREE or published()["networks"][self.network].get("reduces")
+        if self.nodes == 1 or not reduces:
             return 0.0
-        rate = self.link * self.facts["link"]
-        # Of two nodes, each sends half as much as of more.
-        between = self.each * self.nic * nic * (2 if self.nodes == 2 else 1)
-        return self._nvls("between", min(rate, self.each * self.nic), between)
-
-    def collnet(self, nic: float) -> float:
-        """Return the same of an all-reduce in the switches between nodes; 0 where these cannot."""
-        if self.nodes == 1 or not published()["networks"][self.network].get("reduces"):
-            return 0.0
-        rate = self.link * self.facts["link"]
+        rate, cards = self.link * self.facts["link"], self.each * self.nic
+        if algorithm == NVLS_TREE:
+            # Of two nodes, each sends half as much as of more.
+            return self._nvls("between", min(rate, cards), cards * nic * (2 if self.nodes == 2 else 1))
         # Without switches that reduce, each GPU exchanges its part with all others of its node, twice.
         alone = rate * self.each / (2 * (self.each - 1)) if self.each > 1 else math.inf
         within = evolve(self, ranks=round(self.each), nodes=1).nvls if self.channels else alone
-        return min(within, self.each * self.nic * nic)
+        return min(within, cards * nic)
 
     def _nvls(self, speeds: str, rate: float, most: float) -> float:
         """Return the bytes of buffer per second where channels together have a ``rate``, and bus bandwidth a most."""
@@ -147,41 +142,29 @@ def ring_hops(machine: Machine, protocol: int, steps: int, passes: int) -> tuple
     return (steps - away) * inside, away * between
 
 
-def pat_hops(machine: Machine) -> tuple[float, float]:
-    """Return the seconds of an all-gather by PAT that its ranks take, and those of its hops between nodes."""
-    table = published()["pat"]
-    hops = table["hop"] * math.floor(math.log2(machine.ranks))
-    return table["rank"] * machine.ranks * MICROSECOND, hops * MICROSECOND
-
-
 def has_pat(machine: Machine, pattern: str) -> bool:
     """Return whether NCCL may do ``pattern`` by parallel aggregated trees (PAT): with one GPU in each node."""
     return pattern in ("all-gather", "reduce-scatter") and machine.nodes == machine.ranks > 1
 
 
-def tree_hops(machine: Machine, protocol: int) -> tuple[float, float]:
-    """Return the seconds of all hops of an all-reduce by trees in nodes, and between nodes."""
+def hops(machine: Machine, algorithm: str, protocol: int = SIMPLE) -> tuple[float, float]:
+    """Return the seconds of all hops in nodes, of GPUs or in switches, and between nodes, of all but rings."""
     table = published()
-    inside = 2 * (machine.each - 1) * table[machine.wire]["tree"][protocol]
-    between = 2 * math.floor(math.log2(machine.nodes)) * table["network"]["tree"][protocol]
+    link, network = table["link"], table["network"]
+    depth, others = math.floor(math.log2(machine.nodes)), machine.each - 1
+    if algorithm == PAT:
+        inside = table["pat"]["rank"] * machine.ranks
+        between = table["pat"]["hop"] * math.floor(math.log2(machine.ranks))
+    elif algorithm == "tree":
+        inside = 2 * others * table[machine.wire]["tree"][protocol]
+        between = 2 * depth * network["tree"][protocol]
+    elif algorithm == NVLS_TREE:
+        inside, between = link["nvls"], 2 * depth * network["nvls-tree"]
+    elif machine.channels:
+        inside, between = link["nvls"], network["nvls"]
+    else:
+        inside, between = 2 * (min(1, others) * link["collnet"] + others * link["collnet-each"]), network["collnet"]
     return inside * MICROSECOND, between * MICROSECOND
-
-
-def nvls_tree_hops(machine: Machine) -> tuple[float, float]:
-    """Return the seconds of an all-reduce by NVLS tree in the switches, and of its hops between nodes."""
-    table = published()
-    between = 2 * math.floor(math.log2(machine.nodes)) * table["network"]["nvls-tree"]
-    return table["link"]["nvls"] * MICROSECOND, between * MICROSECOND
-
-
-def collnet_hops(machine: Machine) -> tuple[float, float]:
-    """Return the seconds of an all-reduce in the switches of nodes or among their GPUs, and between nodes."""
-    table = published()
-    if machine.channels:
-        return table["link"]["nvls"] * MICROSECOND, table["network"]["nvls"] * MICROSECOND
-    others = machine.each - 1
-    inside = 2 * (min(1, others) * table["link"]["collnet"] + others * table["link"]["collnet-each"])
-    return inside * MICROSECOND, table["network"]["collnet"] * MICROSECOND
 
 
 def expected(machine: Machine, pattern: str, size: float, steps: int) -> dict[tuple[str, int], float]:
@@ -191,25 +174,23 @@ def expected(machine: Machine, pattern: str, size: float, steps: int) -> dict[tu
     nic = table["network"]["nic"]
     found = {}
     for protocol in range(len(PROTOCOLS)):
-        hops = sum(ring_hops(machine, protocol, steps, passes))
-        latency = table["base"]["ring"][protocol] * MICROSECOND + hops
+        latency = table["base"]["ring"][protocol] * MICROSECOND + sum(ring_hops(machine, protocol, steps, passes))
         if protocol == SIMPLE and machine.nodes > 1 and passes == 2:
             latency *= table["network"]["plateau"]
         found["ring", protocol] = latency + size * steps / n / ring_rate(machine, protocol, nic)
         if pattern == "all-reduce":
-            latency = table["base"]["tree"][protocol] * MICROSECOND + sum(tree_hops(machine, protocol))
+            latency = table["base"]["tree"][protocol] * MICROSECOND + sum(hops(machine, "tree", protocol))
             found["tree", protocol] = latency + 2 * size / tree_rate(machine, protocol, size, nic)
     if has_pat(machine, pattern):
         rate = machine.rate(nic) * table["pat"]["share"]
-        latency = table["pat"]["base"] * MICROSECOND + sum(pat_hops(machine))
+        latency = table["pat"]["base"] * MICROSECOND + sum(hops(machine, PAT))
         found[PAT, SIMPLE] = latency + size * steps / n / rate
     if pattern == "all-reduce":
         if machine.nvls:
             found["in-network", SIMPLE] = table["link"]["nvls"] * MICROSECOND + size / machine.nvls
-        if machine.nvls_tree(nic):
-            found[NVLS_TREE, SIMPLE] = sum(nvls_tree_hops(machine)) + size / machine.nvls_tree(nic)
-        if machine.collnet(nic):
-            found[COLLNET, SIMPLE] = sum(collnet_hops(machine)) + size / machine.collnet(nic)
+        for algorithm in (NVLS_TREE, COLLNET):
+            if rate := machine.between_switches(algorithm, nic):
+                found[algorithm, SIMPLE] = sum(hops(machine, algorithm)) + size / rate
     return found
 
 
