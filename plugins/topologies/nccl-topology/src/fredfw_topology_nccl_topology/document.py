@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from xml.etree.ElementTree import Element  # for the type alone: defusedxml parses
+from xml.etree.ElementTree import Element  # holds what defusedxml parses
 
 import defusedxml.ElementTree
-from attrs import define, field, frozen
+from attrs import frozen
 from defusedxml import DefusedXmlException
 
 from fredfw.errors import InputError
@@ -18,6 +18,8 @@ _NIC_CLASS = "0x02"
 _NVSWITCH_CLASS = "0x068000"
 _BRIDGE_CLASS = "0x068001"
 _NVSWITCH_TARGET = "fffffff:ff:ff.0"
+_SHOWN = 60
+_LARGEST = 1e12
 
 
 @frozen
@@ -32,59 +34,72 @@ class Link:
 
 
 @frozen
-class Gpu:
-    """What is known of a GPU.
-
-    Args:
-        dev: Its number.
-        sm: Compute capability, such as 80; 0 where it is not known.
-        gcn: Architecture of an AMD accelerator.
-        links: To other GPUs, and to NVSwitches.
-        c2c: Megabytes per second of its link to the CPU, 0 without one.
-    """
-
-    dev: int | None = None
-    sm: int = 0
-    gcn: str = ""
-    links: tuple[Link, ...] = ()
-    c2c: float = 0.0
-
-
-@frozen
 class Device:
-    """A CPU, or a PCIe device.
+    """A CPU, a PCIe device, or a network card without one.
 
     Args:
         kind: ``cpu``, ``bridge``, ``gpu``, ``nic`` or ``other``.
-        name: For messages: its bus id, or the number of the CPU.
+        name: For messages: its bus id, the number of the CPU, or the ports of the card.
+        element: All that the file says of it.
         parent: Index of what it is attached to, or ``None``.
-        speed: Of its PCIe link, as written; empty where there is none.
-        width: Lanes of that link, 0 where they are not known.
-        gpu: What is known of a GPU.
-        ports: Name of each port of a network card, and its speed in Mb/s, 0 where the file does not say.
-        cpu: Architecture, vendor, family and model of a CPU.
     """
 
     kind: str
     name: str
-    parent: int | None = None
-    speed: str = ""
-    width: int = 0
-    gpu: Gpu = Gpu()
-    ports: tuple[tuple[str, float], ...] = ()
-    cpu: tuple[str, str, int, int] = ("", "", 0, 0)
+    element: Element
+    parent: int | None
+
+    @property
+    def gpu(self) -> Element:
+        """What is known of a GPU, if anything is."""
+        found = self.element.find("gpu")
+        return Element("gpu") if found is None else found
+
+    @property
+    def sm(self) -> int:
+        """Compute capability of a GPU, such as 80; 0 where it is not known."""
+        return self.whole(self.gpu, "sm")
+
+    @property
+    def gcn(self) -> str:
+        """Architecture of an AMD accelerator."""
+        return self.gpu.get("gcn", "")
+
+    @property
+    def c2c(self) -> float:
+        """Megabytes per second of the link of a GPU to the CPU, 0 without one."""
+        return sum(_number(one, "bw", self.name) * self.whole(one, "count", 1) for one in self.gpu.findall("c2c"))
+
+    def links(self) -> Iterator[Link]:
+        """Yield the links of a GPU to others, to NVSwitches and to the CPU."""
+        for one in (*self.gpu.findall("nvlink"), *self.gpu.findall("xgmi")):
+            target, tclass = one.get("target", "").lower(), one.get("tclass", "")
+            if not target:
+                raise _wrong(f"{self.name}.{one.tag}.target", "is missing", "the bus id of the other end")
+            count = self.whole(one, "count", 1)
+            if count < 1:
+                message = f"{count} is refused"
+                raise _wrong(f"{self.name}.{one.tag}.count", message, "a whole number of at least 1")
+            switch = target == _NVSWITCH_TARGET or tclass.startswith(_NVSWITCH_CLASS)
+            yield Link(target, count, switch, tclass.startswith(_BRIDGE_CLASS), one.tag == "xgmi")
+
+    @property
+    def ports(self) -> list[tuple[str, float]]:
+        """Name of each port of a network card, and its speed in Mb/s, 0 where the file does not say."""
+        cards = self.element.findall("nic") if self.element.tag == "pci" else [self.element]
+        return [port for card in cards for port in _ports(card)]
+
+    def whole(self, element: Element, key: str, default: int = 0) -> int:
+        """Return the whole number that ``element``, a part of it, has for ``key``."""
+        return int(_number(element, key, self.name, default, whole=True))
 
 
-@define
-class Document:
-    """What a file has: devices, parents before children, and names of elements that are not used."""
+def read(content: bytes) -> tuple[list[Device], set[str]]:
+    """Return the devices in a topology file, parents before children, and names of elements that are not used.
 
-    devices: list[Device] = field(factory=list)
-    unused: set[str] = field(factory=set)
-
-
-def read(content: bytes) -> Document:
-    """Return what is in a topology file; raises ``InputError`` that names device and attribute."""
+    Raises:
+        InputError: It is something else, or a device has no name of its own.
+    """
     try:
         root = defusedxml.ElementTree.fromstring(content, forbid_dtd=True)
     except DefusedXmlException as error:
@@ -94,82 +109,53 @@ def read(content: bytes) -> Document:
     if root.tag != "system":
         graph = "is a graph of NCCL: the rings and trees that it chose, not the topology"
         raise InputError(graph if root.tag == "graphs" else f"is {root.tag!r}, not 'system'", accepted=_FORM)
-    found, names = Document(), set[str]()
+    devices, unused = dict[str, Device](), set[str]()
     pending: list[tuple[Element, int | None]] = [(one, None) for one in reversed(root)]
     while pending:
         element, parent = pending.pop()
-        device = _device(element, parent, found)
-        if device is None:
+        if element.tag not in _USED:
+            unused.add(element.tag)
             continue
-        if device.name in names:
+        kind = _pci_kind(element) if element.tag == "pci" else element.tag
+        device = Device(kind, _name(element, len(devices)), element, parent)
+        if device.name in devices:
             raise _wrong(device.name, "is there twice", "devices with different bus ids")
-        names.add(device.name)
-        nested = ("pci", "nic", "cpu") if device.kind in ("cpu", "bridge", "other") else ("pci",)
-        pending += [(one, len(found.devices)) for one in reversed(element) if one.tag in nested]
-        found.devices.append(device)
-    return found
+        nested = _USED if kind in ("cpu", "bridge", "other") else ("pci",)
+        pending += [(one, len(devices)) for one in reversed(element) if one.tag in nested]
+        if element.tag == "pci":
+            unused |= {one.tag for one in element} - {"pci", "gpu", "nic", "pcilink"}
+            unused |= {one.tag for one in device.gpu} - {"nvlink", "xgmi", "c2c"}
+        devices[device.name] = device
+    return list(devices.values()), unused
 
 
-def _device(element: Element, parent: int | None, found: Document) -> Device | None:
+_USED = "pci", "nic", "cpu"
+
+
+def _pci_kind(element: Element) -> str:
+    written = element.get("class", "")
+    if element.find("gpu") is not None or written.startswith(_GPU_CLASSES):
+        return "gpu"
+    if element.find("nic") is not None or written.startswith(_NIC_CLASS):
+        return "nic"
+    return "other" if element.find("pci") is None else "bridge"
+
+
+def _name(element: Element, number: int) -> str:
     if element.tag == "cpu":
-        name = f"cpu{element.get('numaid', len(found.devices))}"
-        family, model = (_whole(element, key, name) for key in ("familyid", "modelid"))
-        return Device("cpu", name, cpu=(element.get("arch", ""), element.get("vendor", ""), family, model))
+        return f"cpu{element.get('numaid', number)}"
     if element.tag == "nic":  # without a PCIe device of its own
-        ports = tuple(_ports(element))
-        return Device("nic", "+".join(port for port, _ in ports) or f"nic{len(found.devices)}", parent, ports=ports)
-    if element.tag == "pci":
-        return _pci(element, parent, found)
-    found.unused.add(element.tag)
-    return None
-
-
-def _pci(element: Element, parent: int | None, found: Document) -> Device:
+        return "+".join(port for port, _ in _ports(element)) or f"nic{number}"
     name = element.get("busid", "").lower()
     if not name:
         raise _wrong("pci", "has no busid", "a bus id such as 0000:3b:00.0")
-    written, gpu, nics = element.get("class", ""), element.find("gpu"), element.findall("nic")
-    if gpu is not None or written.startswith(_GPU_CLASSES):
-        kind = "gpu"
-    elif nics or written.startswith(_NIC_CLASS):
-        kind = "nic"
-    else:
-        kind = "other" if element.find("pci") is None else "bridge"
-    width = _whole(element, "link_width", name)
-    known = Gpu() if gpu is None else _gpu(gpu, name, found)
-    found.unused |= {one.tag for one in element} - {"pci", "gpu", "nic", "pcilink"}
-    ports = tuple(port for one in nics for port in _ports(one))
-    return Device(kind, name, parent, element.get("link_speed", ""), width, known, ports)
+    return name
 
 
-def _gpu(element: Element, name: str, found: Document) -> Gpu:
-    links = tuple(_links(element, name))
-    c2c = sum(_number(one, "bw", name) * _whole(one, "count", name, 1) for one in element.findall("c2c"))
-    found.unused |= {one.tag for one in element} - {"nvlink", "xgmi", "c2c"}
-    dev, sm = _whole(element, "dev", name, -1), _whole(element, "sm", name)
-    return Gpu(None if dev < 0 else dev, sm, element.get("gcn", ""), links, c2c)
-
-
-def _links(element: Element, name: str) -> Iterator[Link]:
-    for one in (*element.findall("nvlink"), *element.findall("xgmi")):
-        target, tclass = one.get("target", "").lower(), one.get("tclass", "")
-        if not target:
-            raise _wrong(f"{name}.{one.tag}.target", "is missing", "the bus id of the other end")
-        count = _whole(one, "count", name, 1)
-        if count < 1:
-            raise _wrong(f"{name}.{one.tag}.count", f"{count} is refused", "a whole number of at least 1")
-        switch = target == _NVSWITCH_TARGET or tclass.startswith(_NVSWITCH_CLASS)
-        yield Link(target, count, switch, tclass.startswith(_BRIDGE_CLASS), one.tag == "xgmi")
-
-
-def _ports(element: Element) -> Iterator[tuple[str, float]]:
-    for number, one in enumerate(element.findall("net")):
+def _ports(card: Element) -> Iterator[tuple[str, float]]:
+    for number, one in enumerate(card.findall("net")):
         name = one.get("name") or f"net{one.get('dev', number)}"
         yield name, _number(one, "speed", name)
-
-
-def _whole(element: Element, key: str, name: str, default: int = 0) -> int:
-    return int(_number(element, key, name, default, whole=True))
 
 
 def _number(element: Element, key: str, name: str, default: float = 0, *, whole: bool = False) -> float:
@@ -188,7 +174,3 @@ def _number(element: Element, key: str, name: str, default: float = 0, *, whole:
 
 def _wrong(key: str, message: str, accepted: str) -> InputError:
     return InputError(message, key=key, accepted=accepted)
-
-
-_SHOWN = 60
-_LARGEST = 1e12

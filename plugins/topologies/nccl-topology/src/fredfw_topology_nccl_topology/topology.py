@@ -14,7 +14,7 @@ from fredfw import Capabilities, Fabric, File, Level, NodeKind, Topology, units
 from fredfw.errors import InputError
 from fredfw_topology_cluster import Cluster
 from fredfw_topology_nccl_topology import rates
-from fredfw_topology_nccl_topology.document import Device, Document, Link, read
+from fredfw_topology_nccl_topology.document import Device, Link, read
 
 _UNKNOWN_CPU = 10e9
 _NVLS = 90
@@ -58,7 +58,7 @@ class NcclTopology(Topology):
             except InputError as error:
                 raise InputError(error.message, key="preset", accepted=error.accepted) from None
         with self.file.named():
-            return _Server(self, read(self.file.read())).fabric(inside)
+            return _Server(self, *read(self.file.read())).fabric(inside)
 
     def build(self) -> Fabric:
         """Return the server."""
@@ -73,7 +73,8 @@ class _Server:
     """
 
     topology: NcclTopology
-    document: Document
+    devices: list[Device]
+    unused: set[str]
     kinds: list[NodeKind] = field(factory=list)
     names: list[str] = field(factory=list)
     links: list[tuple[int, int, float, float]] = field(factory=list)
@@ -90,7 +91,7 @@ class _Server:
             message = "is given, and the file has NVLinks"
             raise InputError(message, key="preset", accepted="a preset for a file without NVLinks")
         active = [number for number, kind in enumerate(self.kinds) if kind is NodeKind.SWITCH]
-        if min(device.gpu.sm for device in gpus) < _NVLS:
+        if min(device.sm for device in gpus) < _NVLS:
             active = []
         offers = Capabilities(reduces=bool(active), multicasts=bool(active))
         levels: tuple[Level, ...] = (level,) if level else ()
@@ -101,8 +102,8 @@ class _Server:
         elif not self.links:
             self._note(" has no NVLinks: GPUs exchange over PCIe; preset names a machine with them")
         self._pcie(node)
-        if self.document.unused:
-            self._note(f": not used: {', '.join(sorted(self.document.unused))}")
+        if self.unused:
+            self._note(f": not used: {', '.join(sorted(self.unused))}")
         flags = np.array([kind is NodeKind.NPU for kind in self.kinds])
         flags[active] = True
         sources, destinations, bandwidths, latencies = np.array(self.links).reshape(-1, 4).T
@@ -133,22 +134,22 @@ class _Server:
 
     def _gpus(self) -> list[Device]:
         """Return the GPUs in the order of their numbers."""
-        found = [one for one in self.document.devices if one.kind == "gpu"]
-        numbers = [one.gpu.dev for one in found]
-        if None in numbers:
+        found = [one for one in self.devices if one.kind == "gpu"]
+        numbers = [one.whole(one.gpu, "dev", -1) for one in found]
+        if min(numbers, default=0) < 0:
             self._note(" does not number all GPUs: they are in the order of the file")
             return found
         twice = next((number for number in numbers if numbers.count(number) > 1), None)
         if twice is not None:
             raise InputError(f"{twice} is there twice", key="gpu.dev", accepted="different numbers")
-        return sorted(found, key=lambda one: one.gpu.dev or 0)
+        return [one for _, one in sorted(zip(numbers, found, strict=True), key=lambda pair: pair[0])]
 
     def _nvlinks(self, gpus: list[Device], node: dict[str, int]) -> Level | None:
         """Add the NVLinks; return the level that the GPUs are, where their links are alike."""
         peers, switched = defaultdict[tuple[int, int], float](float), defaultdict[int, float](float)
         for device in gpus:
             number = node[device.name]
-            for link in device.gpu.links:
+            for link in device.links():
                 rate = self._rate(device, link) * link.count
                 if link.switch:
                     switched[number] += rate
@@ -181,10 +182,9 @@ class _Server:
 
     @staticmethod
     def _rate(device: Device, link: Link) -> float:
-        gpu = device.gpu
-        rate = rates.xgmi(gpu.gcn) if link.xgmi or gpu.gcn else rates.nvlink(gpu.sm)
+        rate = rates.xgmi(device.gcn) if link.xgmi or device.gcn else rates.nvlink(device.sm)
         if rate is None:
-            message = f"{gpu.sm} is not a compute capability with NVLinks"
+            message = f"{device.sm} is not a compute capability with NVLinks"
             raise InputError(message, key=f"{device.name}.sm", accepted="60 or more")
         return rate
 
@@ -212,33 +212,30 @@ class _Server:
     def _pcie(self, node: dict[str, int]) -> None:
         """Add CPUs, PCIe switches and network cards, and the links between them."""
         latency = self.topology.pcie_latency
-        place = list[int]()
-        cpus = list[tuple[int, Device]]()
-        for device in self.document.devices:
+        place, root = list[int](), list[int]()  # node of each device, and of the CPU that it is attached to
+        cpus = list[tuple[int, str, float | None]]()
+        for device in self.devices:
+            element, ports = device.element, device.ports
             number = node.get(device.name)
             if number is None:
                 plain = device.name if device.kind == "cpu" else f"{device.kind} {device.name}"
-                number = self._add(NodeKind.SWITCH, "+".join(port for port, _ in device.ports) or plain)
+                number = self._add(NodeKind.SWITCH, "+".join(port for port, _ in ports) or plain)
             place.append(number)
+            root.append(number if device.parent is None else root[device.parent])
+            speed, width = element.get("link_speed", ""), device.whole(element, "link_width")
             if device.kind == "cpu":
-                cpus.append((number, device))
+                kind = element.get("arch", ""), element.get("vendor", "")
+                rate = rates.between_cpus(*kind, *(device.whole(element, key) for key in ("familyid", "modelid")))
+                cpus.append((number, device.name, rate))
             elif device.parent is not None:
                 # A card without a PCIe device of its own has its ports as the limit.
-                own = sum(rates.network(speed) for _, speed in device.ports)
-                if device.kind != "nic" or device.speed or device.width or not own:
-                    own = rates.pcie(device.speed, device.width)
+                own = sum(rates.network(each) for _, each in ports)
+                if device.kind != "nic" or speed or width or not own:
+                    own = rates.pcie(speed, width)
                 self._cable(number, place[device.parent], own, latency)
-            if device.gpu.c2c and device.parent is not None:
-                self._cable(number, place[self._root(device)], device.gpu.c2c / 1000 * rates.GIGABYTE, latency)
-        for (one, near), (other, far) in combinations(cpus, 2):
-            known = [rates.between_cpus(*device.cpu) for device in (near, far)]
-            if None in known:
-                self._note(f": NCCL knows no rate between {near.name} and {far.name}: 10 GB/s")
-            self._cable(one, other, min(_UNKNOWN_CPU if rate is None else rate for rate in known), latency)
-
-    def _root(self, device: Device) -> int:
-        """Return the index of the CPU that a device is attached to."""
-        number, parent = 0, device.parent
-        while parent is not None:
-            number, parent = parent, self.document.devices[parent].parent
-        return number
+            if device.c2c and device.parent is not None:
+                self._cable(number, root[-1], device.c2c / 1000 * rates.GIGABYTE, latency)
+        for (one, near, first), (other, far, second) in combinations(cpus, 2):
+            if first is None or second is None:
+                self._note(f": NCCL knows no rate between {near} and {far}: 10 GB/s")
+            self._cable(one, other, min(_UNKNOWN_CPU if rate is None else rate for rate in (first, second)), latency)
