@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar
 
 import numpy as np
@@ -10,11 +11,12 @@ from attrs import frozen
 from fredfw import Bill, BillItem, Capabilities, Defaults, Fabric, Level, NodeKind, Prices, Topology, limits, units
 from fredfw.errors import InputError
 from fredfw_topology_optical_ring.routing import ShortestArcRouter, ring_links
-from fredfw_topology_optical_ring.wavelengths import LossBudget, Wavelengths
+from fredfw_topology_optical_ring.wavelengths import Wavelengths
 
 # Less than any receiver can see; a level in dBm may well be negative.
 _DARK = -200
 _METRES_PER_KILOMETRE = 1000
+_ROUNDING = 1e-9
 
 
 @frozen
@@ -63,15 +65,46 @@ class OpticalRing(Topology):
     link_energy: float = units.energy("0 J/bit", help="energy per byte and link; no value is published")
 
     def __attrs_post_init__(self) -> None:
-        budget = self._budget()
-        if budget is not None and not budget.reaches(1):
-            lost, most = budget.available - budget.margin(1), budget.available
-            message = f"an arc of one hop loses {lost:g} dB, laser and receiver have {most:g} dB between them"
+        powers = [key for key in ("laser_power", "receiver_sensitivity") if getattr(self, key) is not None]
+        losses = [key for key in ("coupler_loss", "drop_loss", "node_loss", "fibre_loss") if getattr(self, key)]
+        if self.budget is None and (alone := powers + losses):
+            message, accepted = (
+                f"{getattr(self, alone[0])!r} alone bounds no arc",
+                "laser_power and receiver_sensitivity",
+            )
+            raise InputError(message, key=alone[0], accepted=f"{accepted} as well")
+        lost = self.too_much(1)
+        if lost is not None:
+            message = f"an arc of one hop loses {lost:g} dB, laser and receiver have {self.budget:g} dB between them"
             raise InputError(message, key="laser_power", accepted="enough power for one hop")
+
+    @property
+    def lanes(self) -> int:
+        """Wavelengths in each direction, over all waveguides."""
+        return self.waveguides * self.wavelengths
+
+    @property
+    def budget(self) -> float | None:
+        """What an arc may lose between laser and receiver, in dB, if anything bounds it."""
+        if self.laser_power is None or self.receiver_sensitivity is None:
+            return None
+        return self.laser_power - self.receiver_sensitivity
+
+    def margin(self, hops: int) -> float:
+        """Return how many dB of the budget an arc of ``hops`` leaves; negative where the receiver gets too little."""
+        if self.budget is None:
+            return math.inf
+        span = self.fibre_loss * self.node_spacing / _METRES_PER_KILOMETRE
+        return self.budget - (self.coupler_loss + self.drop_loss) - (hops - 1) * self.node_loss - hops * span
+
+    def too_much(self, hops: int) -> float | None:
+        """Return how many dB an arc of ``hops`` loses if that is more than the budget, but for rounding."""
+        margin = self.margin(hops)
+        return None if self.budget is None or margin > -_ROUNDING else self.budget - margin
 
     def cost(self, prices: Prices | None = None, fabric: Fabric | None = None) -> Bill:
         """See ``Topology.cost``; no prices of waveguides and transceivers are published with it."""
-        ends = 2 * self.npus * self.waveguides * self.wavelengths
+        ends = 2 * self.npus * self.lanes
         name = "transceivers, one for each NPU, direction and wavelength"
         links = Bill.of(fabric or self.build(), self.scopes, prices)
         return links.plus(BillItem(name, ends, ends * self.line_rate))
@@ -80,20 +113,9 @@ class OpticalRing(Topology):
         """Return the ring; node ``i`` is NPU ``i``, link ``i`` leaves it clockwise, link ``npus + i`` the other way."""
         limits.check("nodes", self.npus, key="npus")
         sources, destinations = ring_links(self.npus)
-        lanes = self.waveguides * self.wavelengths
         key = "wavelengths" if self.wavelengths > self.waveguides else "waveguides"
-        limits.check("links", 2 * self.npus * lanes, key=key)  # a wavelength of a link is one
-        bandwidth = lanes * self.line_rate
-        wavelengths = Wavelengths(
-            nodes=self.npus,
-            lanes=lanes,
-            line_rate=self.line_rate,
-            reconfiguration=self.reconfiguration,
-            on_change=self.pay == "on-change",
-            stripe=self.stripe,
-            split=self.shortage == "split",
-            budget=self._budget(),
-        )
+        limits.check("links", 2 * self.npus * self.lanes, key=key)  # a wavelength of a link is one
+        bandwidth = self.lanes * self.line_rate
         return Fabric(
             name=f"optical ring of {self.npus}",
             kinds=np.full(self.npus, NodeKind.NPU),
@@ -102,24 +124,8 @@ class OpticalRing(Topology):
             bandwidths=bandwidth,
             latencies=self.hop_latency,
             energies=self.link_energy,
-            levels=(Level(self.npus, "ring", bandwidth, self.hop_latency + self.oeo_latency, lanes=lanes),),
+            levels=(Level(self.npus, "ring", bandwidth, self.hop_latency + self.oeo_latency, lanes=self.lanes),),
             coordinates=np.arange(self.npus)[:, None],
             offers=Capabilities(circuits=True),
-            defaults=Defaults(router=ShortestArcRouter(oeo_latency=self.oeo_latency), admission=wavelengths),
+            defaults=Defaults(router=ShortestArcRouter(oeo_latency=self.oeo_latency), admission=Wavelengths(self)),
         )
-
-    def _budget(self) -> LossBudget | None:
-        """Return what bounds the arcs, if anything does; refuses one of the two powers, or losses, alone."""
-        if self.laser_power is not None and self.receiver_sensitivity is not None:
-            return LossBudget(
-                available=self.laser_power - self.receiver_sensitivity,
-                ends=self.coupler_loss + self.drop_loss,
-                node=self.node_loss,
-                span=self.fibre_loss * self.node_spacing / _METRES_PER_KILOMETRE,
-            )
-        powers = [key for key in ("laser_power", "receiver_sensitivity") if getattr(self, key) is not None]
-        losses = [key for key in ("coupler_loss", "drop_loss", "node_loss", "fibre_loss") if getattr(self, key)]
-        if not powers + losses:
-            return None
-        key, accepted = (powers + losses)[0], "laser_power and receiver_sensitivity as well"
-        raise InputError(f"{getattr(self, key)!r} alone bounds no arc", key=key, accepted=accepted)
