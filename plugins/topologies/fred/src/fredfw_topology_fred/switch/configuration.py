@@ -118,42 +118,21 @@ class SwitchConfiguration:
 
     @cached_property
     def reducers(self) -> tuple[dict[int, frozenset[int]], ...]:
-        """The R microswitches: inputs (of this switch) that each sends, reduced, to each of its middle switches."""
-        settings: tuple[dict[int, frozenset[int]], ...] = tuple({} for _ in range(self.ports // 2))
+        """The R microswitches, then a demultiplexer: which inputs each sends, reduced, to which middle switch."""
+        settings: tuple[dict[int, frozenset[int]], ...] = tuple({} for _ in range(-(-self.ports // 2)))
         for flow, carrier in zip(self.flows, self.carriers, strict=True):
             for port in flow.inputs:
-                if port < self._paired:
-                    settings[port // 2][carrier] = flow.inputs & {port, port ^ 1}
+                settings[port // 2][carrier] = flow.inputs & {port, port ^ 1}
         return settings
 
     @cached_property
     def distributors(self) -> tuple[dict[int, int], ...]:
-        """The D microswitches: middle switch that each of its outputs (of this switch) is fed from."""
-        settings: tuple[dict[int, int], ...] = tuple({} for _ in range(self.ports // 2))
+        """The D microswitches, then a multiplexer: which middle switch feeds each of their outputs."""
+        settings: tuple[dict[int, int], ...] = tuple({} for _ in range(-(-self.ports // 2)))
         for flow, carrier in zip(self.flows, self.carriers, strict=True):
             for port in flow.outputs:
-                if port < self._paired:
-                    settings[port // 2][port] = carrier
+                settings[port // 2][port] = carrier
         return settings
-
-    @cached_property
-    def demultiplexer(self) -> int | None:
-        """Middle switch that the last input goes to, if it is an odd one and used."""
-        return self._odd_port("inputs")
-
-    @cached_property
-    def multiplexer(self) -> int | None:
-        """Middle switch that the last output is fed from, if it is an odd one and used."""
-        return self._odd_port("outputs")
-
-    @property
-    def _paired(self) -> int:
-        """Ports that share a microswitch with another; the odd one is the next."""
-        return self.ports // 2 * 2
-
-    def _odd_port(self, side: str) -> int | None:
-        carriers = zip(self.flows, self.carriers, strict=True)
-        return next((carrier for flow, carrier in carriers if self._paired in getattr(flow, side)), None)
 
     def evaluate(self, inputs: Sequence[Value | None] | None = None) -> list[Value | None]:
         """Push values through the microswitches, following their settings alone.
@@ -170,12 +149,10 @@ class SwitchConfiguration:
             inputs = [Counter({port: 1}) if port in used else None for port in range(self.ports)]
         if self.ports == 2:
             return [_sum(inputs, taken) for taken in self.crosspoints]
-        lines: list[list[Value | None]] = [[None] * -(-self.ports // 2) for _ in range(self.m)]
+        lines: list[list[Value | None]] = [[None] * len(self.reducers) for _ in range(self.m)]
         for microswitch, sends in enumerate(self.reducers):
             for middle, taken in sends.items():
                 lines[middle][microswitch] = _sum(inputs, taken)
-        if self.demultiplexer is not None:
-            lines[self.demultiplexer][-1] = inputs[-1]
         arrived = [
             [None] * len(line) if middle is None else middle.evaluate(line)
             for middle, line in zip(self.middles, lines, strict=True)
@@ -184,8 +161,6 @@ class SwitchConfiguration:
         for microswitch, feeds in enumerate(self.distributors):
             for port, middle in feeds.items():
                 outputs[port] = arrived[middle][microswitch]
-        if self.multiplexer is not None:
-            outputs[-1] = arrived[self.multiplexer][-1]
         return outputs
 
     def without(self, flow: SwitchFlow) -> SwitchConfiguration:
