@@ -33,7 +33,7 @@ from fredfw.simulation import FlowNetwork, Lowering, MaxMin, ScheduleRun
 from fredfw.testing import RouterTests, TopologyTests
 from fredfw.typing import FloatArray, IntArray
 from fredfw_topology_fat_tree import EcmpRouter, FatTree, SprayRouter
-from fredfw_topology_fat_tree.routing import pair_hash
+from fredfw_topology_fat_tree.structure import pair_hash
 
 GBPS40 = 5e9  # 40 Gbps in bytes per second
 HOP = 500e-9

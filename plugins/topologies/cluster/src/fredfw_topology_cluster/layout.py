@@ -9,7 +9,8 @@ from attrs import frozen
 
 from fredfw import Fabric
 from fredfw.typing import IntArray
-from fredfw_topology_cluster.network import N, Network
+from fredfw_topology_cluster.network import Network
+from fredfw_topology_fat_tree import N
 
 
 @frozen(eq=False)
@@ -21,12 +22,18 @@ class Step:
         upper: ``(cables,)`` node at the end of the leaves.
         first: Id of the first link up.
         npus: How many NPUs share a cable.
+        by_nic: Whether there is a cable for each NIC instead.
     """
 
     lower: IntArray
     upper: IntArray
     first: int
     npus: int = 1
+    by_nic: bool = False
+
+    def cables(self, npus: N, nics: N) -> N:
+        """Return the numbers of the cables that NPUs use with their NICs."""
+        return nics if self.by_nic else npus // self.npus
 
     def up(self, numbers: N) -> N:
         """Return the links up of cables with these ``numbers``."""
@@ -122,34 +129,22 @@ class Layout:
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
-        """The cables from NPUs upwards that carry all that an NPU sends, in order."""
+        """The cables from NPUs upwards, in order; with PCIe switches, to these, to their roots, and to the NICs."""
         first, nic = self.network.nodes * len(self.inside.sources), self.tiers["nic"]
         if not self.sharing:
             return (Step(self.npu_nodes, np.repeat(nic, self.users), first),) if len(nic) else ()
         pcie, root = self.tiers["pcie"], self.tiers["root"]
         into = Step(self.npu_nodes, np.repeat(pcie, self.sharing), first)
-        return into, Step(pcie, root, first + 2 * len(self.npu_nodes), self.sharing)
-
-    @cached_property
-    def attached(self) -> Step | None:
-        """The cables between roots and NICs: one per NIC, or one per root where several have the same NIC."""
-        if not self.sharing:
-            return None
-        root, nic = self.tiers["root"], self.tiers["nic"]
+        up = Step(pcie, root, first + 2 * len(self.npu_nodes), self.sharing)
+        # One for each NIC, or one for each root where several have the same NIC.
         cables = max(len(root), len(nic))
-        lower, upper = np.repeat(root, cables // len(root)), np.repeat(nic, cables // len(nic))
-        last = self.steps[-1]
-        return Step(lower, upper, last.first + 2 * len(last.lower))
-
-    def cables(self, npus: N, nics: N) -> N:
-        """Return the numbers of the cables of ``attached`` that NPUs use with their NICs."""
-        return nics if len(self.tiers["nic"]) >= len(self.tiers["root"]) else npus // self.sharing
+        ends = np.repeat(root, cables // len(root)), np.repeat(nic, cables // len(nic))
+        return into, up, Step(*ends, up.first + 2 * len(root), self.sharing, by_nic=len(nic) >= len(root))
 
     @cached_property
     def first_trunk(self) -> int:
         """Id of the first link of the first tree."""
-        steps = [*self.steps, *([self.attached] if self.attached else [])]
-        return self.network.nodes * len(self.inside.sources) + 2 * sum(len(one.lower) for one in steps)
+        return self.network.nodes * len(self.inside.sources) + 2 * sum(len(one.lower) for one in self.steps)
 
     @cached_property
     def hosts(self) -> IntArray:

@@ -5,17 +5,14 @@ from __future__ import annotations
 import math
 from itertools import accumulate
 from operator import mul
-from typing import Literal, TypeVar
+from typing import Literal
 
 from attrs import frozen
 
 from fredfw import Level
 from fredfw.errors import InputError
-from fredfw.typing import IntArray
-from fredfw_topology_fat_tree import XGFT, FatTree
+from fredfw_topology_fat_tree import XGFT, FatTree, N
 
-N = TypeVar("N", int, IntArray)
-"""A number, or an array of them."""
 Kind = Literal["rail-optimised", "rail-only", "fat-tree"]
 KINDS: tuple[Kind, ...] = "rail-optimised", "rail-only", "fat-tree"
 

@@ -14,8 +14,8 @@ from fredfw import Fabric, Operation, Router, Routes, Topology
 from fredfw.errors import UnsupportedError
 from fredfw.typing import IntArray
 from fredfw_topology_cluster.layout import Layout
-from fredfw_topology_cluster.network import N, Network
-from fredfw_topology_fat_tree import pair_hash
+from fredfw_topology_cluster.network import Network
+from fredfw_topology_fat_tree import N
 
 
 @frozen
@@ -107,20 +107,18 @@ class ClusterRouter(Router):
         """
         layout, network = self.layout, self.network
         first, last = sent // layout.users * layout.own, received // layout.users * layout.own
-        trunks: list[list[int]] = []
-        cables: tuple[list[list[int]], list[list[int]]] = [], []
+        common, attached = layout.steps[:2], layout.steps[2:]  # to NICs, of which an NPU may have several
+        trunks, ups, downs = list[list[int]](), list[list[int]](), list[list[int]]()
         for nic, other in zip(range(first, first + layout.own), range(last, last + layout.own), strict=True):
             tree, place = network.places(nic)
             _, end = network.places(other)
-            width = network.tree.width[-1]
-            path = int(pair_hash(np.array([nic]), np.array([other]))[0] % np.uint64(width)) if width > 1 else 0
+            path = network.tree.hashed(nic, other)
             trunks.append(layout.trunks[tree, network.tree.climb(place, end, path)].tolist())
-            if layout.attached is not None:
-                cables[0].append([layout.attached.up(layout.cables(sent, nic))])
-                cables[1].append([layout.attached.down(layout.cables(received, other))])
-        up = [step.up(sent // step.npus) for step in layout.steps]
-        down = [step.down(received // step.npus) for step in reversed(layout.steps)]
-        return up, [one for one in (cables[0], trunks, cables[1]) if one], down
+            ups.append([step.up(step.cables(sent, nic)) for step in attached])
+            downs.append([step.down(step.cables(received, other)) for step in attached])
+        up = [step.up(step.cables(sent, first)) for step in common]
+        down = [step.down(step.cables(received, last)) for step in reversed(common)]
+        return up, [ups, trunks, downs], down
 
     def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
         """See ``Router.tree``: inside of a node as its own router has them, with SHARP among NPUs of as many nodes."""
@@ -149,13 +147,10 @@ class ClusterRouter(Router):
             accepted = "one NPU of each node, on the same rail"
             raise UnsupportedError(f"fabric {fabric.name!r} has no tree {where}", accepted=accepted)
         height = next(one for one in range(1, tree.height + 1) if len(np.unique(places // tree.below[one])) == 1)
-        path = int(pair_hash(places[:1], places[-1:])[0] % np.uint64(tree.width[-1]))
-        rise = tree.rise(places, height, path)
-        up = [step.up(npus // step.npus) for step in layout.steps]
-        down = [step.down(npus // step.npus) for step in layout.steps]
-        if layout.attached is not None:
-            cables = layout.cables(npus, npus // layout.users)
-            up, down = [*up, layout.attached.up(cables)], [*down, layout.attached.down(cables)]
+        path = tree.hashed(places[:1], places[-1:])
+        rise = np.stack([tree.up(level, places, path) for level in range(height)], axis=1)
+        cables = [(step, step.cables(npus, npus // layout.users)) for step in layout.steps]
+        up, down = [step.up(numbers) for step, numbers in cables], [step.down(numbers) for step, numbers in cables]
         rising, falling = (
             np.hstack([*(one[:, None] for one in own), layout.trunks[trees[:, None], trunks]])[np.isin(ends, some)]
             for own, trunks, some in ((up, rise, sources), (down, rise + tree.first_links[-1], destinations))
@@ -189,22 +184,18 @@ class ClusterRouter(Router):
     def _between(self, fabric: Fabric, sent: IntArray, received: IntArray) -> list[Routes]:
         """Return the parts of the ways from NPUs ``sent`` to NPUs ``received`` of other nodes."""
         layout, own = self.layout, self.layout.own
-        nics = [npu[:, None] // layout.users * own + np.arange(own) for npu in (sent, received)]
-        into = [_alike(fabric, step.up(sent // step.npus)[:, None]) for step in layout.steps]
-        out = [_alike(fabric, step.down(received // step.npus)[:, None]) for step in reversed(layout.steps)]
-        if layout.attached is not None:
-            first, last = (layout.cables(npu[:, None], nic) for npu, nic in zip((sent, received), nics, strict=True))
-            into.append(_alike(fabric, layout.attached.up(first)))
-            out.insert(0, _alike(fabric, layout.attached.down(last)))
-        return [*into, self._trunks(fabric, *nics), *out]
+        near, far = sent[:, None], received[:, None]
+        nics, others = (npu // layout.users * own + np.arange(own) for npu in (near, far))
+        into = [_alike(fabric, step.up(step.cables(near, nics))) for step in layout.steps]
+        out = [_alike(fabric, step.down(step.cables(far, others))) for step in reversed(layout.steps)]
+        return [*into, self._trunks(fabric, nics, others), *out]
 
     def _trunks(self, fabric: Fabric, nics: IntArray, others: IntArray) -> Routes:
         """Return the ways between ``(F, n)`` NICs and as many others."""
         layout, network, tree = self.layout, self.network, self.network.tree
         trees, places = network.places(nics.ravel())
         _, ends = network.places(others.ravel())
-        hashed = pair_hash(nics.ravel(), others.ravel()) % np.uint64(tree.width[-1])
-        steps, used = tree.walk(places, ends, hashed.astype(np.intp))
+        steps, used = tree.walk(places, ends, tree.hashed(nics.ravel(), others.ravel()))
         ids = layout.trunks[trees[:, None], steps]
         seconds = np.where(used, fabric.latencies[ids], 0.0).sum(axis=1)
         counts = used.sum(axis=1)

@@ -310,10 +310,9 @@ class Cluster(Topology):
             bandwidths.append(np.full(2 * len(step.lower), bandwidth))
             latencies.append(np.full(2 * len(step.lower), latency))
 
-        for number, step in enumerate(layout.steps):
-            add(step, nic if self.pcie is None else self.pcie, 0.0 if number else self.pcie_latency)
-        if layout.attached is not None:
-            add(layout.attached, nic, 0.0)
+        rates = (nic,) if self.pcie is None else (self.pcie, self.pcie, nic)
+        for step, rate, latency in zip(layout.steps, rates, (self.pcie_latency, 0.0, 0.0), strict=False):
+            add(step, rate, latency)
         near, far, level = layout.trunk_ends()
         bandwidths.append(nic * np.array(layout.network.bundles)[level])
         latencies.append(np.where(level == 0, self.nic_latency, self.link_latency))

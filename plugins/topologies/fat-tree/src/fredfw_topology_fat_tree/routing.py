@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from attrs import frozen
-from numpy.typing import NDArray
 
 from fredfw import Fabric, Operation, Router, Routes
 from fredfw.errors import UnsupportedError
@@ -34,7 +33,7 @@ class _UpDown(Router):
         if len(leaves) <= 1:
             return self.route(fabric, starts, ends) if len(leaves) else fabric.path([])
         tree = fabric.derived(XGFT.of)
-        path = np.broadcast_to(_hashed(tree, starts[:1], ends[:1]), leaves.shape)
+        path = np.broadcast_to(tree.hashed(starts[:1], ends[:1]), leaves.shape)
         paths = _paths(fabric, tree, starts, ends, path)
         none = paths.links[:0]
         both = (paths.links, none) if reverse else (none, paths.links)
@@ -53,12 +52,12 @@ class EcmpRouter(_UpDown):
     def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
         """See ``Router.route``."""
         tree = fabric.derived(XGFT.of)
-        return _paths(fabric, tree, sources, destinations, _hashed(tree, sources, destinations))
+        return _paths(fabric, tree, sources, destinations, tree.hashed(sources, destinations))
 
     def path(self, fabric: Fabric, source: int, destination: int) -> Routes:
         """See ``Router.path``."""
         tree = fabric.derived(XGFT.of)
-        return fabric.path(tree.climb(source, destination, _mixed((source << 32) + destination) % tree.width[-1]))
+        return fabric.path(tree.climb(source, destination, tree.hashed(source, destination)))
 
 
 @frozen
@@ -128,30 +127,3 @@ def _paths(fabric: Fabric, tree: XGFT, sources: IntArray, destinations: IntArray
     """Return one path per pair, the one numbered ``path``."""
     links, used = tree.walk(sources, destinations, path)
     return fabric.paths(np.concatenate([[0], np.cumsum(used.sum(axis=1))]), links[used])
-
-
-def _hashed(tree: XGFT, sources: IntArray, destinations: IntArray) -> IntArray:
-    """Return the ``(F,)`` path that each pair is sent along."""
-    path: IntArray = (pair_hash(sources, destinations) % np.uint64(tree.width[-1])).astype(np.intp)
-    return path
-
-
-def pair_hash(sources: IntArray, destinations: IntArray) -> NDArray[np.uint64]:
-    """Return 64 well-mixed bits for each pair of numbers: the first output of SplitMix64 seeded with both.
-
-    Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014; the seed is ``source * 2**32 +
-    destination``, the arithmetic modulo 2**64. It depends on nothing else, Python's hash seed included.
-    """
-    hashed: NDArray[np.uint64] = _mixed((sources.astype(np.uint64) << np.uint64(32)) + destinations.astype(np.uint64))
-    return hashed
-
-
-_ALL = 2**64 - 1
-
-
-def _mixed(seed: Any) -> Any:
-    """Return the first output of SplitMix64 for a ``seed``: an int, or an array of unsigned numbers of 64 bits."""
-    bits = (seed + 0x9E3779B97F4A7C15) & _ALL
-    bits = ((bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9) & _ALL
-    bits = ((bits ^ (bits >> 27)) * 0x94D049BB133111EB) & _ALL
-    return bits ^ (bits >> 31)

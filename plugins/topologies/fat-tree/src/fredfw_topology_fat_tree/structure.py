@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from itertools import accumulate
 from operator import mul
+from typing import Any, TypeVar
 
 import numpy as np
 from attrs import frozen
@@ -12,6 +13,9 @@ from attrs import frozen
 from fredfw import Fabric, NodeKind
 from fredfw.errors import UnsupportedError
 from fredfw.typing import BoolArray, IntArray
+
+N = TypeVar("N", int, IntArray)
+"""A number, or an array of them."""
 
 
 @frozen
@@ -105,11 +109,24 @@ class XGFT:
             upper.append(self.first_nodes[level + 1] + subtree // children * width + top)
         return np.concatenate(lower + upper), np.concatenate(upper + lower)
 
+    def up(self, level: int, hosts: N, path: N) -> N:
+        """Return the link up from ``level`` on the way of each host to a switch; ``first_links[-1]`` more is that down.
+
+        ``path`` is ``0 .. width[-1] - 1``: the number of the switch in the top level or, where a way turns before, of
+        any above the one where it does.
+        """
+        width = self.width[level + 1]
+        return self.first_links[level] + hosts // self.below[level] * width + path // (self.width[-1] // width)
+
+    def hashed(self, sources: N, destinations: N) -> N:
+        """Return the path that each pair is sent along."""
+        path: Any = pair_hash(sources, destinations) % self.width[-1]
+        return path if isinstance(path, int) else path.astype(np.intp)
+
     def walk(self, sources: IntArray, destinations: IntArray, path: IntArray) -> tuple[IntArray, BoolArray]:
         """Return the ``(F, 2 height)`` links of one shortest path from each host to another, and which of them it has.
 
-        Links up come by level, then those down from the top. ``path`` is ``0 .. width[-1] - 1``: the number of its
-        switch in the top level or, where it turns before, of any above the one where it does.
+        Links up come by level, then those down from the top.
 
         Raises:
             UnsupportedError: A node that is not a host.
@@ -119,43 +136,35 @@ class XGFT:
         used = np.empty(links.shape, dtype=bool)
         # Level by level, for arrays whose rows are short take far longer.
         for level, places in enumerate(self.below[:-1]):
-            width = self.width[level + 1]
-            start, end = sources // places, destinations // places
-            top = self.first_links[level] + path // (self.width[-1] // width)
-            links[:, level] = start * width + top
-            links[:, -1 - level] = self.first_links[-1] + end * width + top
-            used[:, level] = used[:, -1 - level] = start != end
+            links[:, level] = self.up(level, sources, path)
+            links[:, -1 - level] = self.first_links[-1] + self.up(level, destinations, path)
+            used[:, level] = used[:, -1 - level] = sources // places != destinations // places
         return links, used
 
     def climb(self, source: int, destination: int, path: int) -> list[int]:
         """Return the links of one shortest path, as ``walk`` does for many."""
         self._require_hosts(max(source, destination))
-        up: list[int] = []
-        down: list[int] = []
-        for level, places in enumerate(self.below[:-1]):
-            start, end = source // places, destination // places
-            if start == end:
-                break
-            width = self.width[level + 1]
-            top = self.first_links[level] + path // (self.width[-1] // width)
-            up.append(start * width + top)
-            down.append(self.first_links[-1] + end * width + top)
-        return up + down[::-1]
-
-    def rise(self, hosts: IntArray, height: int, path: int) -> IntArray:
-        """Return the ``(F, height)`` links from each host up to one switch; ``first_links[-1]`` more are those down.
-
-        Args:
-            hosts: ``(F,)`` below one subtree of that height.
-            height: Of the switch.
-            path: Which one, as of ``walk``.
-        """
-        links = np.empty((len(hosts), height), dtype=np.intp)
-        for level, places in enumerate(self.below[:height]):
-            width = self.width[level + 1]
-            links[:, level] = self.first_links[level] + hosts // places * width + path // (self.width[-1] // width)
-        return links
+        levels = [level for level, places in enumerate(self.below[:-1]) if source // places != destination // places]
+        up = [self.up(level, source, path) for level in levels]
+        return up + [self.first_links[-1] + self.up(level, destination, path) for level in reversed(levels)]
 
     def _require_hosts(self, highest: int) -> None:
         if highest >= self.hosts:
             raise UnsupportedError("paths begin and end at hosts", accepted=f"nodes 0 to {self.hosts - 1}")
+
+
+_ALL = 2**64 - 1
+
+
+def pair_hash(sources: Any, destinations: Any) -> Any:
+    """Return 64 well-mixed bits for a pair of numbers, or for each of arrays: the first output of SplitMix64.
+
+    Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014; the seed is ``source * 2**32 +
+    destination``, the arithmetic modulo 2**64. It depends on nothing else, Python's hash seed included.
+    """
+    if not isinstance(sources, int):
+        sources, destinations = sources.astype(np.uint64), destinations.astype(np.uint64)
+    bits = ((sources << 32) + destinations + 0x9E3779B97F4A7C15) & _ALL
+    bits = ((bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9) & _ALL
+    bits = ((bits ^ (bits >> 27)) * 0x94D049BB133111EB) & _ALL
+    return bits ^ (bits >> 31)
