@@ -70,13 +70,6 @@ def test_another_seed_asks_for_other_points() -> None:
     assert one != other
 
 
-def test_none_is_refused() -> None:
-    with pytest.raises(InputError, match="trials"):
-        OptunaSampler(trials=0)
-    with pytest.raises(InputError, match="batch"):
-        OptunaSampler(batch=0)
-
-
 def test_without_optuna_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(InputError, match=r"sampler.*Optuna.*pip install optuna"):

@@ -11,7 +11,7 @@ import pytest
 from attrs import define
 
 from fredfw import DeviceMesh, Fabric, OpenAdmission, Operation, Placement
-from fredfw.errors import InputError, UnsupportedError
+from fredfw.errors import UnsupportedError
 from fredfw.typing import IntArray
 from fredfw.workloads import LinearPlacement
 from fredfw_topology_fred import Fred, FredSwitch, RoutablePlacement, SwitchFlow
@@ -242,9 +242,3 @@ def test_every_strategy_of_small_wafers_has_a_place() -> None:
         linear, routable = (check(fabric, one, strategies(6)) for one in (LinearPlacement(), RoutablePlacement()))
         assert [name(finding.strategy) for finding in linear.findings] == ["MP(1)-DP(2)-PP(3)", "MP(3)-DP(2)-PP(1)"]
         assert routable.findings == ()
-
-
-@pytest.mark.parametrize(("field", "value"), [("exchanges", -1), ("exchanges", 1.5), ("seed", -1)])
-def test_bad_input(field: str, value: Any) -> None:
-    with pytest.raises(InputError, match=f"^{field}: "):
-        RoutablePlacement(**{field: value})

@@ -1,15 +1,12 @@
 from __future__ import annotations
 
 from itertools import permutations
-from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given, strategies as st
 
 import fredfw_topology_fully_connected
 from fredfw import Level
-from fredfw.errors import InputError
 from fredfw.testing import TopologyTests
 from fredfw_topology_fully_connected import FullyConnected
 
@@ -32,15 +29,6 @@ def test_there_is_a_link_from_each_to_each(npus: int) -> None:
     routes = fabric.defaults.router.route(fabric, sources, destinations)
     assert routes.links.tolist() == list(range(len(pairs)))
     assert set(routes.latencies.tolist()) <= {20e-9}
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [("npus", 0), ("npus", True), ("link_bandwidth", 0.0), ("link_latency", "20"), ("link_energy", "-1 pJ/bit")],
-)
-def test_bad_input_names_key_value_and_what_is_accepted(field: str, value: Any) -> None:
-    with pytest.raises(InputError, match=rf"^{field}: .* \(accepted: "):
-        FullyConnected(**{field: value})
 
 
 class TestFullyConnected(TopologyTests):

@@ -1,13 +1,9 @@
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import pytest
 
 import fredfw_topology_hyperx
 from fredfw import Level
-from fredfw.errors import InputError
 from fredfw.testing import TopologyTests
 from fredfw_topology_hyperx import HyperX
 
@@ -24,15 +20,6 @@ def test_dimensions_have_their_own_links() -> None:
     route = fabric.defaults.router.route(fabric, np.array([0]), np.array([5]))
     assert fabric.sources[route.links].tolist() == [0, 1]
     assert route.latencies.tolist() == [11.0]
-
-
-BAD = {"dimensions": [4, 1], "link_bandwidth": ["1 GB/s"] * 3, "link_latency": ["1 ns"] * 3, "link_energy": "-1 pJ/bit"}
-
-
-@pytest.mark.parametrize(("field", "value"), [("dimensions", []), *BAD.items()])
-def test_bad_input_names_key_value_and_what_is_accepted(field: str, value: Any) -> None:
-    with pytest.raises(InputError, match=rf"^{field}\b.* \(accepted: "):
-        HyperX(**{field: value})
 
 
 class TestHyperX(TopologyTests):

@@ -47,29 +47,10 @@ def test_the_defaults_are_those_of_the_published_comparison() -> None:
     assert fabric.defaults.sharing is None
 
 
-BAD: dict[str, Any] = {
-    "npus": 1,
-    "waveguides": 0,
-    "wavelengths": 0,
-    "line_rate": 0.0,
-    "reconfiguration": "-25 us",
-    "hop_latency": -1.0,
-    "oeo_latency": "5 m",
-    "pay": "never",
-    "stripe": 2,
-    "shortage": "wait",
-    "link_energy": -1.0,
-    "laser_power": np.nan,
-    "coupler_loss": -0.1,
-    "drop_loss": -0.1,
-    "node_loss": -0.1,
-    "fibre_loss": np.inf,
-    "node_spacing": "10 m",
-}
-HALF_A_BUDGET = {"laser_power": 0.0, "receiver_sensitivity": -20.0, "node_loss": 0.1}
-
-
-@pytest.mark.parametrize(("field", "value"), [*BAD.items(), *HALF_A_BUDGET.items()])
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("npus", 1), ("laser_power", np.nan), ("laser_power", 0.0), ("receiver_sensitivity", -20.0), ("node_loss", 0.1)],
+)
 def test_bad_input_names_key_and_what_is_accepted(field: str, value: Any) -> None:
     with pytest.raises(InputError, match=rf"^{field}: .* \(accepted: "):
         OpticalRing(**{field: value})

@@ -65,9 +65,6 @@ def test_tiers_have_values_of_their_own() -> None:
     [
         ({"efficiency": 1.5}, "efficiency: 1.5 is too large"),
         ({"efficiency": []}, "efficiency: there are none"),
-        ({"efficiency": 0}, "efficiency: 0 is too small"),
-        ({"step": "3 GB"}, "step: "),
-        ({"cap": 0}, "cap: "),
     ],
 )
 def test_it_refuses_bad_numbers(fields: dict[str, Any], message: str) -> None:
