@@ -25,6 +25,7 @@ class Dcqcn(Marking):
 
     name: ClassVar[str] = "dcqcn"
     published: ClassVar[tuple[float, float, float]] = (5e3, 200e3, 0.01)
+    approximations = ("senders start without hyper increase; marks of several links add up as 1 - (1 - p1)(1 - p2)...",)
 
     packet: float = units.size(1000, help="size of a packet")
     g: float = units.number(1 / 256, minimum=units.LEAST, at_most=1, help="gain of alpha")
@@ -65,7 +66,3 @@ class Dcqcn(Marking):
         rate += elapsed * (-rate * alpha / (2 * tau) * told + gap / 2 * sent * (by_bytes + by_time))
         np.minimum(target, np.where(feedback.line > 0, feedback.line, np.inf), out=target)
         np.maximum(rate, np.minimum(self.least, target), out=rate)
-
-    def approximations(self) -> tuple[str, ...]:
-        """See ``Fluid.approximations``."""
-        return ("senders start without hyper increase; marks of several links add up as 1 - (1 - p1)(1 - p2)...",)

@@ -24,6 +24,7 @@ class Dctcp(Marking):
 
     name: ClassVar[str] = "dctcp"
     published: ClassVar[tuple[float, float, float]] = (65 * 1500.0, 65 * 1500.0, 1.0)
+    approximations = ("windows start at the rate of the sender's link, not with slow start",)
 
     packet: float = units.size(1500, help="size of a packet")
     g: float = units.number(1 / 16, minimum=units.LEAST, at_most=1, help="gain of alpha")
@@ -50,7 +51,3 @@ class Dctcp(Marking):
         most = np.where(feedback.line > 0, feedback.line * round_trip, np.inf)
         np.clip(window, self.packet, np.maximum(most, self.packet), out=window)
         state["rate"] = window / round_trip
-
-    def approximations(self) -> tuple[str, ...]:
-        """See ``Fluid.approximations``."""
-        return ("windows start at the rate of the sender's link, not with slow start",)

@@ -176,9 +176,10 @@ class Fluid(StatefulSharing):
             )
         return FluidDynamics(self, fabric)
 
-    @abstractmethod
     def born(self, rate: FloatArray, rtt: FloatArray) -> State:
-        """Return the state of ``(F,)`` flows that start at ``rate``, without ``rate`` itself."""
+        """Return the state of ``(F,)`` flows that start at ``rate``, without ``rate`` itself; none by default."""
+        del rate, rtt
+        return {}
 
     @abstractmethod
     def signal(self, queues: FloatArray, carried: FloatArray, capacities: FloatArray) -> FloatArray:
@@ -198,9 +199,10 @@ class Fluid(StatefulSharing):
         del paths, backlog, paused
         return []
 
+    @property
+    @abstractmethod
     def approximations(self) -> tuple[str, ...]:
-        """Return what is approximated, for notes."""
-        return ()
+        """What is approximated, for notes."""
 
 
 class FluidDynamics(Dynamics):
@@ -219,7 +221,7 @@ class FluidDynamics(Dynamics):
         self._backlog = np.zeros(0)  # (P,) bytes at each link of each flow
         self._coming = np.zeros(0)  # (P,) bytes that left the link before, where that was served later in the step
         self._arrived = np.zeros(0)  # (F,) bytes that came to the end, of which the engine does not know
-        self._capacities = fabric.bandwidths
+        self.feedback.capacities = fabric.bandwidths
         self._paused = np.zeros(links, dtype=bool)
         self._plan: Plan | None = None
         self._records = Records(fabric)
@@ -230,7 +232,7 @@ class FluidDynamics(Dynamics):
         self._commit(now)
         if not np.array_equal(flows.ids, self._ids):
             self._follow(flows, capacities)
-        self._capacities = capacities
+        self.feedback.capacities = capacities
         self.feedback.line = self._line(flows.incidence, capacities)
         self.feedback.age = now - self._births
         plan = self._plan = self._planned(flows, now)
@@ -258,7 +260,7 @@ class FluidDynamics(Dynamics):
                 f"senders hear of queues after {shortest}, less than four steps of {step}: queues, rates and times are "
                 "coarse, and a shorter step is finer"
             )
-        return tuple(f"{self.policy.name}: {one}" for one in (*said, *self.policy.approximations()))
+        return tuple(f"{self.policy.name}: {one}" for one in (*said, *self.policy.approximations))
 
     def _closed(self, capacities: FloatArray) -> bool:
         paths = self.feedback.paths
@@ -275,7 +277,8 @@ class FluidDynamics(Dynamics):
         plan, self._plan = self._plan, None
         if plan is None or now <= plan.begin:
             return
-        paths, feedback, capacities = self.feedback.paths, self.feedback, self._capacities
+        feedback = self.feedback
+        paths, capacities = feedback.paths, feedback.capacities
         elapsed = min(now - plan.begin, plan.length)
         share = elapsed / plan.length
         self._backlog = np.maximum(self._backlog + share * (plan.arriving - plan.served), 0.0)
@@ -284,7 +287,6 @@ class FluidDynamics(Dynamics):
         self._arrived = np.maximum(self._arrived + ends - elapsed * plan.rates, 0.0)
         self._arrived[paths.bare] = 0.0
         carried = paths.load(plan.served) / plan.length
-        feedback.capacities = capacities
         self.policy.advance(self.state, feedback, elapsed)
         most = np.where(feedback.line > 0, feedback.line, np.inf)  # a closed link does not make a sender forget
         np.clip(self.state["rate"], 0.0, most, out=self.state["rate"])
@@ -343,7 +345,7 @@ class FluidDynamics(Dynamics):
         self._ids, self._births = flows.ids, flows.births
 
     def _planned(self, flows: ActiveFlows, now: float) -> Plan:
-        paths, capacities = self.feedback.paths, np.where(self._paused, 0.0, self._capacities)
+        paths, capacities = self.feedback.paths, np.where(self._paused, 0.0, self.feedback.capacities)
         length = (self._number(now) + 1) * self.step - now
         if length < _SENT * self.step:
             length += self.step
@@ -374,9 +376,9 @@ class FluidDynamics(Dynamics):
         if caps is not None:
             rates = np.minimum(rates, caps)
         load = flows.incidence.load(rates, len(capacities))
-        if (load > self._capacities * (1 + 1e-9)).any():
+        if (load > self.feedback.capacities * (1 + 1e-9)).any():
             # The engine has all links of a flow carry it at once; what does not fit is told later.
-            rates = max_min(evolve(flows.incidence, caps=rates, weights=None), self._capacities)
+            rates = max_min(evolve(flows.incidence, caps=rates, weights=None), self.feedback.capacities)
         rates[paths.bare] = np.inf if caps is None else caps[paths.bare]
         return Plan(now, length, arriving, served, rates, sending)
 

@@ -22,6 +22,7 @@ class Hpcc(Fluid):
 
     name: ClassVar[str] = "hpcc"
     converges: ClassVar[bool] = True
+    approximations = ("updates once in a round trip are continuous",)
 
     eta: float = units.number(0.95, minimum=units.LEAST, at_most=1, help="load that links are kept at")
     increase: float = units.quantity(units.Unit.BYTES_PER_SECOND, "50 Mb/s", help="R_AI: what each round trip adds")
@@ -61,7 +62,3 @@ class Hpcc(Fluid):
         rate += np.where(known, elapsed / feedback.rtt * (aim - rate), 0.0)
         calm += elapsed / feedback.rtt
         calm[high] = 0.0
-
-    def approximations(self) -> tuple[str, ...]:
-        """See ``Fluid.approximations``."""
-        return ("updates once in a round trip are continuous",)

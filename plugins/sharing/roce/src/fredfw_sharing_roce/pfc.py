@@ -24,6 +24,7 @@ class Pfc(Fluid):
 
     name: ClassVar[str] = "pfc"
     hears: ClassVar[bool] = False
+    approximations = ("pauses begin and end at once, and last for whole steps",)
 
     xoff: float = units.size(512e3, help="bytes that came over a link and wait, at which it is paused")
     xon: float = units.quantity(units.Unit.BYTES, 256e3, help="bytes below which it is no longer paused")
@@ -32,11 +33,6 @@ class Pfc(Fluid):
         """Refuse thresholds that are not in order; raises ``InputError``."""
         if self.xon >= self.xoff:
             raise InputError(f"{self.xon:g} B is not less than xoff", key="xon", accepted=f"less than {self.xoff:g} B")
-
-    def born(self, rate: FloatArray, rtt: FloatArray) -> State:
-        """See ``Fluid.born``."""
-        del rate, rtt
-        return {}
 
     def signal(self, queues: FloatArray, carried: FloatArray, capacities: FloatArray) -> FloatArray:
         """Return zeros: senders hear of nothing."""
@@ -55,10 +51,6 @@ class Pfc(Fluid):
     def deadlock(self, paths: Paths, backlog: FloatArray, paused: BoolArray) -> list[int]:
         """See ``Fluid.deadlock``."""
         return _cycle(paths, backlog, paused, self.xon)
-
-    def approximations(self) -> tuple[str, ...]:
-        """See ``Fluid.approximations``."""
-        return ("pauses begin and end at once, and last for whole steps",)
 
 
 def _cycle(paths: Paths, backlog: FloatArray, paused: BoolArray, xon: float) -> list[int]:

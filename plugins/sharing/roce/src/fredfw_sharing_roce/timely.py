@@ -87,6 +87,7 @@ class Timely(Fluid):
         rate += elapsed / interval * slope
         np.maximum(rate, np.minimum(self.least, feedback.line), out=rate)
 
+    @property
     def approximations(self) -> tuple[str, ...]:
         """See ``Fluid.approximations``."""
         kept = ("flows keep shares that depend on how they started",) if self.variant == "original" else ()

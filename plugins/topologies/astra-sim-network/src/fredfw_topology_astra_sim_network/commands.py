@@ -37,7 +37,7 @@ def experiment(inputs: Inputs, title: str, folder: Path) -> tuple[str, list[tupl
     with opened(inputs.network, "--network") as content:
         blocks = read(content)
     with opened(inputs.system, "--system") as content:
-        system = System.of(read_table(content), blocks)
+        system = System(read_table(content), blocks)
     npus = math.prod(block.npus for block in blocks)
     ranks = traces(inputs.workload)
     missing = next((rank for rank in range(npus) if rank not in ranks), None)

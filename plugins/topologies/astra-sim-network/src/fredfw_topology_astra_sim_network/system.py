@@ -57,7 +57,9 @@ _MAPPED = (
 
 @define
 class System:
-    """What becomes of a system file.
+    """What becomes of the ``table`` of a system file on a network of ``blocks``.
+
+    Raises ``InputError`` with the key.
 
     Attributes:
         collectives: Algorithms by pattern, as values of an experiment.
@@ -67,27 +69,20 @@ class System:
         remarks: Key and what becomes of it, for what is left out or done in another way.
     """
 
-    _table: Mapping[str, Any]
-    _blocks: Sequence[Block]
+    table: Mapping[str, Any]
+    blocks: Sequence[Block]
     collectives: dict[str, list[Any]] = field(factory=dict)
     npu: dict[str, str] = field(factory=dict)
     mode: str = "replay"
     step: float = _ENDPOINT_DELAY
     remarks: list[tuple[str, str]] = field(factory=list)
 
-    @classmethod
-    def of(cls, table: Mapping[str, Any], blocks: Sequence[Block]) -> System:
-        """Return what becomes of a system file on a network of ``blocks``; raises ``InputError`` with the key."""
-        made = cls(table, blocks)
-        made._convert()
-        return made
-
-    def _convert(self) -> None:
+    def __attrs_post_init__(self) -> None:
         remarks = self.remarks
-        splits, active = (as_whole(self._table.get(key, 1), key, 1) for key in (_SPLITS, _ACTIVE))
+        splits, active = (as_whole(self.table.get(key, 1), key, 1) for key in (_SPLITS, _ACTIVE))
         for pattern in PATTERNS:
             self.collectives[pattern] = self._algorithms(pattern, splits)
-        if self._one_of("collective-optimization", _OPTIMIZATIONS) != "localBWAware" and len(self._blocks) > 1:
+        if self._one_of("collective-optimization", _OPTIMIZATIONS) != "localBWAware" and len(self.blocks) > 1:
             how = "an all-reduce is a reduce-scatter and an all-gather along the dimensions, as with localBWAware"
             remarks.append(("collective-optimization", f"baseline has no counterpart: {how}"))
         if splits > 1 and not any("chunks" in one for one in self.collectives["all-reduce"] if isinstance(one, dict)):
@@ -98,12 +93,12 @@ class System:
         if policy is not None:
             rule = f"left out: collectives that are ready share the links, in no order such as {policy}"
             remarks.append(("scheduling-policy", rule))
-        self.step = number(self._table, "endpoint-delay", _ENDPOINT_DELAY)
-        if "endpoint-delay" not in self._table:
+        self.step = number(self.table, "endpoint-delay", _ENDPOINT_DELAY)
+        if "endpoint-delay" not in self.table:
             remarks.append(("endpoint-delay", f"not in the file: {_ENDPOINT_DELAY} ns, as in ASTRA-sim"))
         self._compute()
         known = (*_MAPPED, *_READ_BUT_LEFT_OUT, *_NOT_READ_ANY_MORE)
-        for key in self._table:
+        for key in self.table:
             if key in _READ_BUT_LEFT_OUT:
                 remarks.append((key, _READ_BUT_LEFT_OUT[key]))
             elif key in _NOT_READ_ANY_MORE:
@@ -117,7 +112,7 @@ class System:
         if self._flag("roofline-enabled") and not self._flag("replay-only"):
             self.mode = "roofline"
         for key, name, unit in quantities:
-            value = number(self._table, key, 0.0)
+            value = number(self.table, key, 0.0)
             if value:
                 self.npu[name] = written(value, unit)
             elif self.mode == "roofline":
@@ -126,7 +121,7 @@ class System:
     def _algorithms(self, pattern: str, splits: int) -> list[Any]:
         """Return what serves a pattern, the first that can do so."""
         key, remarks = f"{pattern}-implementation", self.remarks
-        if key not in self._table:
+        if key not in self.table:
             remarks.append((key, "not in the file: direct; ASTRA-sim would stop at such a collective"))
             return ["direct"]
         names = self._names(key)
@@ -155,7 +150,7 @@ class System:
 
     def _names(self, key: str) -> list[str]:
         """Return the implementations, one for each dimension or one for all together."""
-        given = self._table[key]
+        given = self.table[key]
         if not isinstance(given, list) or not given:
             raise _wrong(key, f"{given!r} is not a list of implementations", _IMPLEMENTATIONS)
         names, together = [], False
@@ -170,16 +165,16 @@ class System:
                 self.remarks.append((key, window))
         if together and len(names) == 1:
             return names
-        if len(names) != len(self._blocks):
-            raise _wrong(key, f"{len(names)} implementations for {len(self._blocks)} dimensions", _IMPLEMENTATIONS)
+        if len(names) != len(self.blocks):
+            raise _wrong(key, f"{len(names)} implementations for {len(self.blocks)} dimensions", _IMPLEMENTATIONS)
         return names
 
     def _one_of(self, key: str, accepted: Sequence[str]) -> str | None:
-        value = self._table.get(key)
+        value = self.table.get(key)
         return None if value is None else as_choice(value, accepted, key)
 
     def _flag(self, key: str) -> bool:
-        value = self._table.get(key, 0)
+        value = self.table.get(key, 0)
         if not isinstance(value, int) or value not in (0, 1):
             raise _wrong(key, f"{value!r} is refused", "0 or 1")
         return bool(value)
