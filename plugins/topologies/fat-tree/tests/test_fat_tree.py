@@ -19,17 +19,14 @@ from fredfw import (
     Fabric,
     FlowSet,
     Framework,
-    Incidence,
     Level,
     NodeKind,
     Operation,
     PluginManager,
     Routes,
-    max_min,
 )
-from fredfw.collectives import Pattern, ring_schedule
 from fredfw.errors import InputError, UnsupportedError
-from fredfw.simulation import FlowNetwork, Lowering, MaxMin, ScheduleRun
+from fredfw.simulation import FlowNetwork, MaxMin
 from fredfw.testing import RouterTests, TopologyTests
 from fredfw.typing import FloatArray, IntArray
 from fredfw_topology_fat_tree import EcmpRouter, FatTree, SprayRouter
@@ -52,11 +49,6 @@ def trees(draw: st.DrawFn) -> FatTree:
 
 def all_pairs(fabric: Fabric) -> tuple[IntArray, IntArray]:
     return np.repeat(fabric.npus, len(fabric.npus)), np.tile(fabric.npus, len(fabric.npus))
-
-
-def rates(fabric: Fabric, routes: Routes) -> FloatArray:
-    priorities = np.zeros(len(routes), dtype=np.intp)
-    return max_min(Incidence(routes.offsets, routes.links, routes.coefficients, None, priorities), fabric.bandwidths)
 
 
 def load(fabric: Fabric, routes: Routes) -> FloatArray:
@@ -108,18 +100,6 @@ def test_spraying_uses_all_shortest_paths_alike(fabric: Fabric) -> None:
         assert routes.latencies[flow] == len(paths[0]) - 1
 
 
-@pytest.mark.parametrize(("radix", "levels"), [(4, 2), (6, 3), (4, 4), (32, 3)])
-def test_a_sprayed_permutation_does_not_block(radix: int, levels: int) -> None:
-    tree = FatTree(radix=radix, levels=levels, routing="spray")
-    fabric = evolve(tree, npus=min(tree.capacity, 512)).build()
-    shuffled = np.random.default_rng(radix).permutation(fabric.npus)
-    for destinations in (shuffled, fabric.npus[::-1], np.roll(fabric.npus, 1)):
-        routes = fabric.defaults.router.route(fabric, fabric.npus, destinations)
-        assert load(fabric, routes).max() <= 1 + 1e-12
-        moves = destinations != fabric.npus
-        assert rates(fabric, routes)[moves] == pytest.approx(GBPS40, rel=1e-12)
-
-
 def test_the_hash_is_splitmix64() -> None:
     # First outputs of SplitMix64: seed 0 (Java's SplittableRandom, xoshiro's seeding), seed 1234567 (Rosetta Code).
     zero = np.zeros(2, dtype=np.intp)
@@ -154,19 +134,6 @@ def test_an_all_to_all_never_beats_the_links_that_all_of_it_passes(routing: str,
     assert found.duration > bound
     if routing == "spray":
         assert found.duration == pytest.approx(bound + 6 * HOP, rel=1e-9)
-
-
-@pytest.mark.parametrize("routing", ["ecmp", "spray"])
-@pytest.mark.parametrize(("npus", "hops"), [(16, 2), (256, 4), (1024, 6), (1000, 6)])
-def test_a_ring_takes_its_closed_form(npus: int, hops: int, routing: str) -> None:
-    # One flow enters a subtree and one leaves it, so no link is shared: 2 (n - 1) steps of size / n.
-    fabric = FatTree(npus=npus, routing=routing).build()
-    size = 1e9
-    schedule = ring_schedule(Pattern.ALL_REDUCE, size, np.arange(npus)[:, None])
-    network = FlowNetwork(fabric, MaxMin())
-    ScheduleRun(network, Lowering(fabric), schedule, fabric.npus[None, :], lambda _: None, label="").start()
-    network.advance()
-    assert network.now == pytest.approx(2 * (npus - 1) * (size / npus / GBPS40 + hops * HOP), rel=1e-9)
 
 
 @pytest.mark.parametrize(

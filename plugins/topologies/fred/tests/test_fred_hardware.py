@@ -115,20 +115,6 @@ def test_narrow_uplinks(variant: str) -> None:
     assert made.wire_power.value == pytest.approx(rest * (60 + 2.304 + 7.5) / (60 + 2.304 + 60))
 
 
-def test_a_wafer_of_64() -> None:
-    # 18 controllers below 16 L1 switches; L2 has 64 ports of 3 TB/s, 192 TB/s, which 32 chiplets of 6 TB/s carry.
-    made = hardware(Fred(arity=(4, 16)))
-    assert [made_of(row) for row in made.rows] == [
-        (1, 2, (4, 4, 2), 1, 5),
-        (1, 14, (4, 4, 1), 1, 5),
-        (2, 1, (64, 0, 0), 4, 8),
-    ]
-    assert made.rows[2].chiplet.ports == (Ports(16, 375e9),)
-    assert made.chiplets.value == 16 * 5 + 32
-    assert made.area.value == pytest.approx(685 / 4902.4 * (16 * 24_000 + 18 * 128) + 32 * 814)
-    assert made.area_share.value > 1
-
-
 def test_a_single_switch() -> None:
     # 10 NPUs of 3 TB/s: 5 chiplets of 10 x 600 GB/s, which is what an L2 chiplet is.
     (row,) = hardware(Fred(arity=(10,), io_controllers=0)).rows

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
-from collections.abc import Iterator
 from functools import cache, partial
 from itertools import combinations, product
 from math import ceil, log2
@@ -133,23 +132,6 @@ def _sent(m: int, targets: tuple[frozenset[int], ...], middle_of: dict[int, int]
     return all(realisable(m, tuple(each)) for each in inner)
 
 
-def every_flow_set(ports: int) -> Iterator[tuple[SwitchFlow, ...]]:
-    def labelled(count: int) -> Iterator[tuple[int, ...]]:
-        return (labels for labels in product(range(count + 1), repeat=ports) if set(labels) >= set(range(1, count + 1)))
-
-    for count in range(ports + 1):
-        for inputs in labelled(count):
-            firsts = [inputs.index(label) for label in range(1, count + 1)]
-            if firsts == sorted(firsts):  # the flows of a set have no order
-                for outputs in labelled(count):
-                    yield tuple(
-                        SwitchFlow(
-                            *([port for port in range(ports) if side[port] == label] for side in (inputs, outputs))
-                        )
-                        for label in range(1, count + 1)
-                    )
-
-
 @pytest.mark.parametrize(("m", "ports"), SIZES)
 def test_the_graph_has_the_parts_that_are_counted_and_joins_every_pair_of_ports(m: int, ports: int) -> None:
     switch = FredSwitch(m, ports)
@@ -176,13 +158,6 @@ def test_the_graph_has_the_parts_that_are_counted_and_joins_every_pair_of_ports(
         assert {key: count for key, count in ways.items() if kinds[key[0]] == "output"} == {
             (f"out{port}", switch.stages + 1): m**depth for port in range(ports)
         }
-
-
-def test_three_all_reduces_route_on_fred_2_8() -> None:
-    flows = (all_reduce(3, 4, 5), all_reduce(0, 1, 2), all_reduce(6, 7))
-    configuration = FredSwitch(2, 8).route(flows)
-    assert_executes(configuration, flows)
-    assert configuration.carriers[0] != configuration.carriers[1]  # ports 2 and 3 share a microswitch
 
 
 TRIANGLE = (all_reduce(0, 2), all_reduce(1, 4), all_reduce(3, 5))  # they meet at microswitches 0, 1 and 2
@@ -245,7 +220,7 @@ def test_what_is_routed_executes_and_what_is_not_has_a_minimal_core(
 
 
 @pytest.mark.sampled
-@pytest.mark.parametrize("ports", [5, 6])
+@pytest.mark.parametrize("ports", [4, 5, 6])
 @pytest.mark.parametrize("m", [2, 3, 4])
 def test_brute_force_over_microswitch_settings_agrees(m: int, ports: int) -> None:
     switch, random = FredSwitch(m, ports), np.random.default_rng(ports)
@@ -259,13 +234,6 @@ def test_brute_force_over_microswitch_settings_agrees(m: int, ports: int) -> Non
 
 # A graph that needs m + 1 colours has at least m(m + 1)/2 edges, and each pair of ports that share a microswitch gives
 # one edge at most: up to some size nothing conflicts, and at the next a complete graph does.
-
-
-@pytest.mark.parametrize(("m", "most"), [(2, 3), (3, 5), (4, 9)])  # 2 floor(P/2) edges, on both sides together
-def test_everything_routes_on_switches_too_small_for_a_conflict(m: int, most: int) -> None:
-    random = np.random.default_rng(m)
-    for ports in (most - 1, most):
-        assert all(routes(FredSwitch(m, ports), random_flows(ports, random)) for _ in range(200))
 
 
 @pytest.mark.parametrize(
@@ -286,16 +254,6 @@ def test_all_reduces_route_on_switches_too_small_and_conflict_on_the_next(m: int
     assert conflict is not None
     assert set(conflict.core) == set(complete)
     assert routes(FredSwitch(m + 1, most + 1), complete)
-
-
-@pytest.mark.parametrize(("ports", "sets"), [(2, 12), (3, 128), (4, 2100)])
-def test_every_flow_set_on_four_ports_and_fewer(ports: int, sets: int) -> None:
-    seen = 0
-    for flows in every_flow_set(ports):
-        assert routes(FredSwitch(2, ports), flows) == realisable(2, wanted(ports, flows))
-        seen += 1
-    # Sum over k of k! S(P+1, k+1)^2 (Stirling, second kind): on either side k blocks and one for the unused ports.
-    assert seen == sets
 
 
 @given(flow_sets(), st.sampled_from([2, 3, 4]), st.data())

@@ -105,20 +105,6 @@ def test_in_network_may_be_set_apart_from_the_variant() -> None:
     assert Fred(variant="D", in_network=False).build().offers == Capabilities()
 
 
-@given(SMALL)
-def test_routes_are_the_paths_of_the_tree(fabric: Fabric) -> None:
-    nodes = np.arange(len(fabric.kinds))
-    sources, destinations = np.repeat(nodes, len(nodes)), np.tile(nodes, len(nodes))
-    routes = UpDownRouter().route(fabric, sources, destinations)
-    # In a tree there is one path without a loop, so the shortest is the one.
-    paths = dict(nx.all_pairs_shortest_path(nx.DiGraph(fabric.to_networkx())))
-    steps = edges(fabric, routes)
-    for flow, (source, destination) in enumerate(zip(sources.tolist(), destinations.tolist(), strict=True)):
-        taken = steps[routes.offsets[flow] : routes.offsets[flow + 1]]
-        assert taken == list(nx.utils.pairwise(paths[source][destination]))
-        assert routes.latencies[flow] == sum(5.0 if set(edge) & set(fabric.controllers) else 1.0 for edge in taken)
-
-
 @given(SMALL, st.data())
 def test_multicasts_and_reductions_are_unions_of_routes(fabric: Fabric, data: st.DataObject) -> None:
     ends = st.sampled_from([*fabric.npus.tolist(), *fabric.controllers.tolist()])

@@ -87,36 +87,10 @@ def test_a_mesh_may_have_no_controllers() -> None:
     assert edges(fabric, fabric.defaults.router.route(fabric, np.array([0]), np.array([3]))) == [(0, 1), (1, 3)]
 
 
-def slow_xy(fabric: Fabric, columns: int, source: int, destination: int) -> list[int]:
-    neighbour = {int(a): int(b) for a, b in zip(fabric.sources, fabric.destinations, strict=True)}
-    npus = len(fabric.npus)
-    first = neighbour[source] if source >= npus else source
-    last = neighbour[destination] if destination >= npus else destination
-    nodes = [source, first] if source >= npus else [first]
-    while nodes[-1] % columns != last % columns:
-        nodes.append(nodes[-1] + (1 if last % columns > nodes[-1] % columns else -1))
-    while nodes[-1] != last:
-        nodes.append(nodes[-1] + (columns if last > nodes[-1] else -columns))
-    return nodes + [destination] * (destination >= npus)
-
-
-@given(SHAPES)
-def test_routes_go_along_the_row_first_and_are_shortest(shape: tuple[int, int]) -> None:
-    fabric = mesh(*shape)
-    nodes = np.arange(len(fabric.kinds))
-    sources, destinations = np.repeat(nodes, len(nodes)), np.tile(nodes, len(nodes))
-    routes = XYRouter().route(fabric, sources, destinations)
-    lengths = dict(nx.all_pairs_shortest_path_length(nx.DiGraph(fabric.to_networkx())))
-    steps = edges(fabric, routes)
-    for flow, (source, destination) in enumerate(zip(sources.tolist(), destinations.tolist(), strict=True)):
-        taken = steps[routes.offsets[flow] : routes.offsets[flow + 1]]
-        if source == destination:
-            assert taken == []
-            continue
-        path = slow_xy(fabric, shape[1], source, destination)
-        assert taken == list(pairwise(path))
-        assert len(taken) == lengths[source][destination]
-        assert routes.latencies[flow] == pytest.approx(20e-9 * len(taken))
+def test_routes_go_along_the_row_first() -> None:
+    fabric = mesh(3, 4)
+    for ends, way in (((0, 11), [0, 1, 2, 3, 7, 11]), ((11, 0), [11, 10, 9, 8, 4, 0]), ((12, 6), [12, 0, 1, 2, 6])):
+        assert edges(fabric, fabric.defaults.router.path(fabric, *ends)) == list(pairwise(way))
 
 
 def test_latency_counts_io_links_with_their_own() -> None:
@@ -163,18 +137,6 @@ def test_streams_of_controllers_go_straight_in_and_then_to_both_sides(shape: tup
         # The farthest NPU is in the opposite corner, or at the end of the line across.
         hops = max(nx.single_source_shortest_path_length(nx.DiGraph(list(expected)), int(controller)).values())
         assert tree.latencies[0] == back.latencies[0] == pytest.approx(20e-9 * hops)
-
-
-@given(SHAPES, st.data())
-def test_streams_are_cut_to_the_links_their_destinations_need(shape: tuple[int, int], data: st.DataObject) -> None:
-    fabric = mesh(*shape)
-    controller = data.draw(st.sampled_from(fabric.controllers.tolist()))
-    needed = data.draw(st.lists(st.sampled_from(fabric.npus.tolist()), min_size=1, unique=True))
-    whole = fabric.defaults.router.tree(fabric, np.array([controller]), fabric.npus, Operation.MULTICAST)
-    cut = fabric.defaults.router.tree(fabric, np.array([controller]), np.array(needed), Operation.MULTICAST)
-    spanning = nx.DiGraph(edges(fabric, whole))
-    expected = {edge for npu in needed for edge in pairwise(nx.shortest_path(spanning, controller, npu))}
-    assert set(edges(fabric, cut)) == expected
 
 
 @given(SHAPES, st.data())

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -25,15 +24,6 @@ def torus(*dimensions: int, **fields: Any) -> Fabric:
     return Torus(dimensions=dimensions, **fields).build()
 
 
-def everybody(fabric: Fabric) -> tuple[Any, Any]:
-    return np.repeat(fabric.npus, len(fabric.npus)), np.tile(fabric.npus, len(fabric.npus))
-
-
-def loads(fabric: Fabric) -> Any:
-    """Flows per link when every NPU sends to every other."""
-    return np.bincount(fabric.defaults.router.route(fabric, *everybody(fabric)).links, minlength=len(fabric.sources))
-
-
 def test_the_default() -> None:
     fabric = Torus().build()
     assert fabric.name == "8x8 torus"
@@ -52,36 +42,6 @@ def test_dimensions_have_their_own_links() -> None:
     np.testing.assert_array_equal(fabric.bandwidths, np.where(inner, 1e9, 2e9))
     assert fabric.levels == (Level(3, "ring", 1e9, 1.0), Level(2, "line", 2e9, 10.0))
     assert fabric.defaults.router.route(fabric, np.array([0]), np.array([5])).latencies.tolist() == [11.0]
-
-
-@pytest.mark.parametrize("dimensions", [(3,), (5,), (8,), (3, 3), (4, 4), (4, 5), (8, 3, 4), (2, 3), (2, 2, 2), (1, 7)])
-def test_all_to_all_loads_the_links_of_a_dimension_alike(dimensions: tuple[int, ...]) -> None:
-    # A ring of k is one of n / k of its dimension, and n / k flows go through it for each pair of its positions.
-    # Distances round it sum to floor(k^2 / 4) per position, over 2 links per position, or 1 where k is 2.
-    fabric, n = torus(*dimensions), math.prod(dimensions)
-    expected = [np.full((2 if k > 2 else k - 1) * n, n / k * (k * k // 4) / (2 if k > 2 else 1)) for k in dimensions]
-    assert loads(fabric).tolist() == np.concatenate(expected).tolist()
-
-
-@pytest.mark.parametrize("dimensions", [(6,), (10, 3), (6, 6)])
-def test_ties_that_no_choice_can_balance_differ_by_one_pair(dimensions: tuple[int, ...]) -> None:
-    # Half way round k positions of which k / 2 is odd, a link has one tie more or less than the next one.
-    fabric, n = torus(*dimensions), math.prod(dimensions)
-    found, first = loads(fabric), 0
-    for k in dimensions:
-        of = found[first : first + 2 * n]
-        first += 2 * n
-        if k % 2 == 0:
-            assert sorted(set(of.tolist())) == [n * k / 8 - n / k / 2, n * k / 8 + n / k / 2]
-            assert of.mean() == n * k / 8
-
-
-@pytest.mark.parametrize("dimensions", [(2,), (3,), (6,), (4, 4), (3, 2, 5), (1, 4)])
-def test_all_to_all_on_one_way_rings(dimensions: tuple[int, ...]) -> None:
-    # Distances sum to k (k - 1) / 2 per position, over one link.
-    fabric, n = torus(*dimensions, bidirectional=False), math.prod(dimensions)
-    expected = [np.full(n if k > 1 else 0, n * (k - 1) / 2) for k in dimensions]
-    assert loads(fabric).tolist() == np.concatenate(expected).tolist()
 
 
 @given(DIMENSIONS, st.booleans(), st.data())

@@ -142,11 +142,6 @@ class Layout:
         return into, up, Step(*ends, up.first + 2 * len(root), self.sharing, by_nic=len(nic) >= len(root))
 
     @cached_property
-    def first_trunk(self) -> int:
-        """Id of the first link of the first tree."""
-        return self.network.nodes * len(self.inside.sources) + 2 * sum(len(one.lower) for one in self.steps)
-
-    @cached_property
     def hosts(self) -> IntArray:
         """``(trees, hosts)`` node at each place of a tree, -1 where it is empty."""
         hosts = np.full((self.network.trees, self.network.tree.hosts), -1)
@@ -159,7 +154,8 @@ class Layout:
         tree, hosts = self.network.tree, self.hosts
         kept = np.ones((len(hosts), 2, tree.first_links[-1]), dtype=bool)
         kept[:, :, : tree.hosts] = (hosts >= 0)[:, None]
-        return (self.first_trunk + np.cumsum(kept) - 1).reshape(len(hosts), -1)
+        before = self.network.nodes * len(self.inside.sources) + 2 * sum(len(step.lower) for step in self.steps)
+        return (before + np.cumsum(kept) - 1).reshape(len(hosts), -1)
 
     def trunk_ends(self) -> tuple[IntArray, IntArray, IntArray]:
         """Return ``(links,)`` the node that each link of all trees leaves, the one that it enters, and its level."""

@@ -60,10 +60,12 @@ class Network:
         """
         ports = FatTree(radix=radix, levels=2, oversubscription=oversubscription)
         if rails is None:
-            rails = nics if kind != "fat-tree" else _fewest(nics, max(ports.down_ports, 1))
+            divisors = (one for one in range(1, nics + 1) if nics % one == 0)
+            most = max(ports.down_ports, 1)  # NICs of a node on a leaf
+            rails = nics if kind != "fat-tree" else next(one for one in divisors if nics // one <= most)
         if nics % rails:
-            divisors = ", ".join(str(one) for one in range(1, nics + 1) if nics % one == 0)
-            raise InputError(f"{rails} rails do not divide the {nics} NICs of a node", key="rails", accepted=divisors)
+            accepted = ", ".join(str(one) for one in range(1, nics + 1) if nics % one == 0)
+            raise InputError(f"{rails} rails do not divide the {nics} NICs of a node", key="rails", accepted=accepted)
         trees, own = (rails, 1) if kind == "rail-only" else (1, rails)
         beside = nics // rails  # NICs of a node on one leaf
 
@@ -141,7 +143,8 @@ class Network:
         name = ("spine", "core")[tree.height - 2]
         # The most nodes of a full pod that one shift of all nodes sends to other pods.
         crossing = min(self.pod, self.nodes - self.pod)
-        share = self._share(rate, nic, crossing) if crossing else rate
+        # What an NPU sends beyond its leaf while so many nodes below it do, spread over all links up.
+        share = min(rate, nic * self._up / (crossing * self.beside)) if crossing else rate
         if self.nodes % self.pod or share == rate:
             latency, name = (top, name) if crossing else (2 * lag, first)
             return _real(Level(self.nodes, "switch", share, latency, name=name))
@@ -151,15 +154,6 @@ class Network:
             return _real(inside, Level(pods, "switch", share, top, name=name))
         spine = Level(together, "switch", share, 2 * (lag + link_latency), name="spine")
         return _real(inside, spine, Level(pods // together, "switch", share, top, name=name))
-
-    def _share(self, rate: float, nic: float, crossing: int) -> float:
-        """Return what an NPU sends beyond its leaf while ``crossing`` nodes below it do, spread over all links up."""
-        return min(rate, nic * self._up / (crossing * self.beside))
-
-
-def _fewest(nics: int, ports: int) -> int:
-    """Return the fewest rails that leave at most ``ports`` of a node's NICs on each."""
-    return next(one for one in range(1, nics + 1) if nics % one == 0 and nics // one <= ports)
 
 
 def _even(count: int, most: int) -> int:

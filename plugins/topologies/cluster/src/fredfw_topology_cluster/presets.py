@@ -45,6 +45,7 @@ class Known:
         as_choice(value, table(), attribute.name)
 
 
+@cache
 def values(name: str) -> dict[str, Any]:
     """Return the value of each field that the preset ``name`` has, in SI units."""
     entry = table()[name]

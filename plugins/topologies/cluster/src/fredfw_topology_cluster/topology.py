@@ -138,14 +138,10 @@ class Cluster(Topology):
         self._check(self._inside)
         _ = self.router  # which refuses networks that do not fit
 
-    @cached_property
-    def _preset(self) -> dict[str, Any]:
-        return presets.values(self.preset)
-
     def _given(self, key: str) -> Any:
         """Return the value of a field, or the preset's where it is not given."""
         value = getattr(self, key)
-        return self._preset[key] if value is None else value
+        return presets.values(self.preset)[key] if value is None else value
 
     @cached_property
     def _inside(self) -> Fabric:
@@ -229,7 +225,9 @@ class Cluster(Topology):
     def build(self) -> Fabric:
         """Return the cluster; nodes and links come node by node, then what is outside of them. One node is alone."""
         inside, count = self._inside, self.nodes
-        levels = _named(inside.levels)
+        levels = inside.levels
+        if len(levels) == 1:  # it is called after the node
+            levels = (evolve(levels[0], name=levels[0].name or "node"),)
         library, accelerator = self._brings
         if self.sharp and isinstance(library, Nccl):
             library = evolve(library, network="infiniband-sharp")
@@ -318,11 +316,6 @@ class Cluster(Topology):
         latencies.append(np.where(level == 0, self.nic_latency, self.link_latency))
         ends = np.concatenate([*sources, near]), np.concatenate([*destinations, far])
         return ends, np.concatenate(bandwidths), np.concatenate(latencies)
-
-
-def _named(levels: tuple[Level, ...]) -> tuple[Level, ...]:
-    """Return the levels of the inside of a node, the only one of them called after it."""
-    return tuple(evolve(level, name=level.name or "node") for level in levels) if len(levels) == 1 else levels
 
 
 def _coordinates(inside: IntArray | None, sizes: list[int], layout: Layout) -> IntArray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from itertools import accumulate
 from operator import mul
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from attrs import frozen
@@ -120,8 +120,8 @@ class XGFT:
 
     def hashed(self, sources: N, destinations: N) -> N:
         """Return the path that each pair is sent along."""
-        path: Any = pair_hash(sources, destinations) % self.width[-1]
-        return path if isinstance(path, int) else path.astype(np.intp)
+        path = pair_hash(sources, destinations) % self.width[-1]
+        return cast("N", path if isinstance(path, int) else path.astype(np.intp))
 
     def walk(self, sources: IntArray, destinations: IntArray, path: IntArray) -> tuple[IntArray, BoolArray]:
         """Return the ``(F, 2 height)`` links of one shortest path from each host to another, and which of them it has.

@@ -138,16 +138,15 @@ def _turns(streams: Iterable[SwitchFlows]) -> list[dict[int, list[SwitchFlow]]]:
     """Return, for each turn, the flows of each switch that run at the same time."""
     turns: list[dict[int, list[SwitchFlow]]] = []
     for stream in streams:
-        turn = next((turn for turn in turns if not _share_a_port(stream, turn)), None)
-        if turn is None:
+        for turn in turns:
+            here = ((one, other) for switch, own in stream.items() for one in own for other in turn.get(switch, ()))
+            if not any(one.meets(other) for one, other in here):
+                break
+        else:
             turns.append(turn := {})
         for switch, flows in stream.items():
             turn.setdefault(switch, []).extend(flows)
     return turns
-
-
-def _share_a_port(stream: SwitchFlows, turn: Mapping[int, Sequence[SwitchFlow]]) -> bool:
-    return any(one.meets(other) for switch, flows in stream.items() for one in flows for other in turn.get(switch, ()))
 
 
 @define(eq=False)

@@ -27,28 +27,14 @@ FORM = (
 _ENTRY = re.compile(r"\s*([^\W\d](?:[\w -]*[^\W\d])?)\s*(?:\(\s*(\d+)\s*\)|\s(\d+))\s*")
 
 
-def _dimensions(default: tuple[str, ...], *, help: str) -> Any:  # noqa: A002  (as in fredfw.units)
-    """Declare a field of dimensions, each as this package writes it, ``ring 4``, innermost first.
-
-    What it is given must be dimensions of known kinds with sizes of 2 or more, or an ``InputError`` says so.
-    """
-    converter = attrs.Converter(_read, takes_field=True)
-    return attrs.field(default=default, converter=converter, metadata={"help": help, "accepted": FORM})
-
-
 def _read(given: object, attribute: attrs.Attribute[Any]) -> tuple[str, ...]:
+    """Return dimensions as this package writes them, ``ring 4``; raises ``InputError`` for what is none."""
     key = attribute.name
     if isinstance(given, str):
         given = re.split(r"(?<=\))_|,", given)
     if not isinstance(given, list | tuple) or not given:
         raise InputError(f"{given!r} are not dimensions", key=key, accepted=FORM)
     return tuple(_entry(one, f"{key}[{index}]") for index, one in enumerate(given))
-
-
-def _parts(entry: str) -> tuple[Kind, int]:
-    """Return kind and size of a dimension of such a field."""
-    kind, size = entry.split()
-    return _KINDS[_plain(kind)], int(size)
 
 
 def _entry(given: object, key: str) -> str:
@@ -69,6 +55,11 @@ def _plain(kind: str) -> str:
     return re.sub(r"[\s_-]", "", kind).lower()
 
 
+_DIMENSIONS: Any = attrs.field(
+    default=("FC 8", "ring 16", "switch 8"),
+    converter=attrs.Converter(_read, takes_field=True),
+    metadata={"help": "kind and size of each dimension, innermost first", "accepted": FORM},
+)
 _THEMIS = ("fully-connected 8", "ring 16", "switch 8")
 _THEMIS_BANDWIDTHS = tuple(gigabits * 1e9 / 8 for gigabits in (1400, 800, 400))
 _THEMIS_LATENCIES = (700e-9, 700e-9, 1700e-9)
@@ -93,9 +84,7 @@ class MultiDimensional(Topology):
 
     name: ClassVar[str] = "multi-dimensional"
 
-    dimensions: tuple[str, ...] = _dimensions(
-        ("FC 8", "ring 16", "switch 8"), help="kind and size of each dimension, innermost first"
-    )
+    dimensions: tuple[str, ...] = _DIMENSIONS
     bandwidths: tuple[float, ...] | None = units.bandwidths(
         None,
         per="dimensions",
@@ -145,8 +134,8 @@ class MultiDimensional(Topology):
         energies, names = units.per_dimension(self.link_energy, self.dimensions), self.names or ("",) * count
         dimensions = []
         for number, bandwidth in enumerate(units.per_dimension(given, self.dimensions)):
-            kind, size = _parts(self.dimensions[number])
-            make = Dimension if self.link_bandwidths is None else Dimension.of_links
-            one = make(kind, size, bandwidth, latencies[number], names[number], energy=energies[number])
+            written, size = self.dimensions[number].split()
+            kind, make = _KINDS[_plain(written)], Dimension if self.link_bandwidths is None else Dimension.of_links
+            one = make(kind, int(size), bandwidth, latencies[number], names[number], energy=energies[number])
             dimensions.append(evolve(one, tier=number))
         return product_fabric(dimensions)

@@ -95,15 +95,11 @@ class Spectrum:
         return self._busy.reshape(-1)
 
     def _lanes_beside_others(self, circuits: Circuits, *, stripe: bool) -> IntArray | None:
-        clockwise, back = self._free(circuits)
-        if len(clockwise) >= circuits.colours[0] and len(back) >= circuits.colours[1]:
-            return _by_colour(circuits, (clockwise, back), stripe=stripe)
-        return self._first_fit(circuits)
-
-    def _free(self, circuits: Circuits) -> list[IntArray]:
-        """Return for each direction the wavelengths that are free on all links that ``circuits`` use."""
+        # Of each direction, those that are free on all links that the circuits use.
         both = zip(np.split(circuits.load > 0, 2), np.split(self._busy, 2), strict=True)
-        return [np.flatnonzero(~np.logical_or.reduce(busy[links])) for links, busy in both]
+        free = [np.flatnonzero(~np.logical_or.reduce(busy[links])) for links, busy in both]
+        enough = all(len(lanes) >= count for lanes, count in zip(free, circuits.colours, strict=True))
+        return _by_colour(circuits, free, stripe=stripe) if enough else self._first_fit(circuits)
 
     def _first_fit(self, circuits: Circuits) -> IntArray | None:
         """Return the ``(C, 1)`` lowest wavelengths that are free, in the order in which the arcs begin."""

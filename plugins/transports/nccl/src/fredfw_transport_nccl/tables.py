@@ -88,7 +88,8 @@ def fitted(family: str, without: str | None = None, file: File | None = None) ->
         return _chosen(_written(file), family, without)
     except (KeyError, TypeError, AttributeError) as error:
         message = f"has no constants of {family}, or not all of them: {error}"
-        raise InputError(message, file=file and file.path, key="constants", accepted=_ACCEPTED) from None
+        path = None if file is None else file.path
+        raise InputError(message, file=path, key="constants", accepted=_ACCEPTED) from None
 
 
 def given_families(file: File) -> tuple[str, ...]:

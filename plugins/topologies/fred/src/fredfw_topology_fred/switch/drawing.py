@@ -74,7 +74,8 @@ def _size(m: int, ports: int) -> tuple[float, float]:
     half = -(-ports // 2)
     width, height = _frame(m, half)
     height = max(m * (height + SPACE), half * (_box(m) + SPACE)) - SPACE
-    return width + 2 * (BOX + _gap(m, height)), height
+    gap = 40 + 4 * m + height / 6  # room for the lines between two stages: the more of them and the steeper, the more
+    return width + 2 * (BOX + gap), height
 
 
 def _frame(m: int, ports: int) -> tuple[float, float]:
@@ -86,11 +87,6 @@ def _frame(m: int, ports: int) -> tuple[float, float]:
 def _box(m: int) -> float:
     """Return the height of a microswitch: room for two ports at its side, and for m lines."""
     return max(4 * PIN + 4, 10 * m)
-
-
-def _gap(m: int, height: float) -> float:
-    """Return the room for the lines between two stages: the more of them and the steeper, the more."""
-    return 40 + 4 * m + height / 6
 
 
 def _spread(centre: float, height: float, count: int) -> list[float]:
