@@ -82,14 +82,6 @@ def test_the_splits_of_libra_for_the_least_time_x_cost(
     assert 0 <= best.gap < 2e-7
 
 
-def test_one_collective_shares_the_budget_by_its_traffic() -> None:
-    # max(m_k / b_k) is least where all are equal: b_k proportional to m_k.
-    asked = programme("17B", "3D")
-    best = fastest(asked)
-    assert best.bandwidths / TB == pytest.approx(asked.messages[0] / asked.messages.sum(), rel=1e-6)
-    assert best.value == pytest.approx(asked.messages.sum() / TB)
-
-
 def test_two_collectives_share_by_the_root_of_their_traffic() -> None:
     # min of a / x + b / (1 - x) is (sqrt a + sqrt b) squared.
     asked = Programme(np.array([[1e9, 0.0], [0.0, 4e9]]), np.ones(2), 0.5, 1e9)

@@ -329,21 +329,6 @@ def test_a_ratio_that_is_not_built_is_noted(fields: dict[str, Any], notes: tuple
     assert set(notes) <= set(result.notes)
 
 
-@pytest.mark.parametrize("pattern", ["all-reduce", "all-to-all"])
-def test_spines_that_nothing_crosses_are_noted(pattern: str) -> None:
-    """Rings along the rails of 4 nodes leave no leaf; messages to other rails do."""
-    fields = {"name": "cluster", "nodes": 4, "oversubscription": 4.0, "network": "rail-optimised", "pxn": False}
-    collectives = {"all-reduce": {"name": "ring", "rotated": True}, "default": "direct"}
-    work = {"name": "microbenchmark", "pattern": pattern, "size": 1e6}
-    tables = {
-        "fabrics": {"f": {"topology": fields, "collectives": collectives}},
-        "workloads": {"w": {"workload": work}},
-    }
-    notes = FRAMEWORK.run(FRAMEWORK.load_experiment(tables)).notes
-    said = "the oversubscription of 4 to 1 slows nothing here: no message goes from switch to switch"
-    assert (said in notes) == (pattern == "all-reduce")
-
-
 def test_what_must_be_known_of_a_node_must_be_known_of_the_cluster(tmp_path: Path) -> None:
     node = {"name": "nvidia-smi-topo", "file": str(tmp_path / "topo.txt")}
     (tmp_path / "topo.txt").write_text("\tGPU0\tGPU1\nGPU0\tX\tNV4\nGPU1\tNV4\tX\n", encoding="utf-8")

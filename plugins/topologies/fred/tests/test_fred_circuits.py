@@ -14,13 +14,11 @@ from hypothesis import given, strategies as st
 from fredfw import (
     Fabric,
     FlowSet,
-    Framework,
     OpenAdmission,
     Operation,
     Pattern,
     Phase,
     Routes,
-    RunResult,
     Schedule,
     Start,
 )
@@ -284,39 +282,6 @@ def test_streams_that_share_ports_or_conflict_are_not_compatible() -> None:
     assert isinstance(admission.admit(four, [unicasts]), Start)
     assert not admission.compatible([four, five])
     assert not admission.compatible([everybody, five])
-
-
-def cell(policy: str, m: int = 2) -> RunResult:
-    """Five all-reduces among four at once, as the DP groups of MP(1)-DP(4)-PP(5) have them."""
-    framework = Framework()
-    topology = {"name": "fred", "middle_switches": m, "on_conflict": policy}
-    workload = {"name": "microbenchmark", "size": VOLUME, "ranks": 4, "groups": 5, "layout": "strided"}
-    experiment = framework.load_experiment(
-        {
-            "fabrics": {"wafer": {"topology": topology, "collectives": {"default": "in-network"}}},
-            "workloads": {"groups": {"workload": workload}},
-        }
-    )
-    return framework.run(experiment)
-
-
-@pytest.mark.parametrize(
-    ("policy", "m", "seconds", "counter"),
-    [
-        ("block", 2, 2 * ONCE, "waits"),
-        ("decompose", 2, 2 * 3 / 4 * DRAIN + 2 * LATENCY, "decompositions"),
-        ("block", 3, ONCE, None),
-        ("error", 3, ONCE, None),
-    ],
-)
-def test_results_show_conflicts(policy: str, m: int, seconds: float, counter: str | None) -> None:
-    result = cell(policy, m)
-    assert result.seconds == pytest.approx(seconds, rel=1e-12)
-    counters = {name: result.statistics[name] for name in ("waits", "splits", "decompositions")}
-    assert counters == {name: int(name == counter) for name in counters}
-    assert result.figures == (ONE if counter else {})
-    assert len(result.notes) == len(result.figures)
-    assert all(f"policy '{policy}'" in note and "L2.0" in note for note in result.notes)
 
 
 def test_each_set_that_meets_a_conflict_counts_once() -> None:

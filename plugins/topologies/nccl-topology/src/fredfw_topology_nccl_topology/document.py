@@ -11,6 +11,7 @@ from attrs import frozen
 from defusedxml import DefusedXmlException
 
 from fredfw.errors import InputError
+from fredfw_topology_nccl_topology import rates
 
 _FORM = "the file that NCCL writes with NCCL_TOPO_DUMP_FILE, or one for NCCL_TOPO_FILE"
 _GPU_CLASSES = "0x03", "0x12"
@@ -22,15 +23,8 @@ _SHOWN = 60
 _LARGEST = 1e12
 
 
-@frozen
-class Link:
-    """NVLinks or ``xgmi`` links of a GPU to one target: a bus id in small letters, an NVSwitch, or the CPU."""
-
-    target: str
-    count: int
-    switch: bool
-    cpu: bool
-    xgmi: bool
+SWITCH, CPU = "NVSwitch", "a CPU"
+"""Targets of NVLinks that are no GPU."""
 
 
 @frozen
@@ -70,8 +64,11 @@ class Device:
         """Megabytes per second of the link of a GPU to the CPU, 0 without one."""
         return sum(_number(one, "bw", self.name) * self.whole(one, "count", 1) for one in self.gpu.findall("c2c"))
 
-    def links(self) -> Iterator[Link]:
-        """Yield the links of a GPU to others, to NVSwitches and to the CPU."""
+    def links(self) -> Iterator[tuple[str, float]]:
+        """Yield the target of NVLinks or ``xgmi`` links of a GPU, and their bytes per second together.
+
+        A target is the bus id of a GPU in small letters, ``SWITCH``, or ``CPU``.
+        """
         for one in (*self.gpu.findall("nvlink"), *self.gpu.findall("xgmi")):
             target, tclass = one.get("target", "").lower(), one.get("tclass", "")
             if not target:
@@ -80,8 +77,15 @@ class Device:
             if count < 1:
                 message = f"{count} is refused"
                 raise _wrong(f"{self.name}.{one.tag}.count", message, "a whole number of at least 1")
-            switch = target == _NVSWITCH_TARGET or tclass.startswith(_NVSWITCH_CLASS)
-            yield Link(target, count, switch, tclass.startswith(_BRIDGE_CLASS), one.tag == "xgmi")
+            rate = rates.xgmi(self.gcn) if one.tag == "xgmi" or self.gcn else rates.nvlink(self.sm)
+            if rate is None:
+                message = f"{self.sm} is not a compute capability with NVLinks"
+                raise _wrong(f"{self.name}.sm", message, "60 or more")
+            if target == _NVSWITCH_TARGET or tclass.startswith(_NVSWITCH_CLASS):
+                target = SWITCH
+            elif tclass.startswith(_BRIDGE_CLASS):
+                target = CPU
+            yield target, rate * count
 
     @property
     def ports(self) -> list[tuple[str, float]]:

@@ -14,7 +14,7 @@ from fredfw import Capabilities, Fabric, File, Level, NodeKind, Topology, units
 from fredfw.errors import InputError
 from fredfw_topology_cluster import Cluster
 from fredfw_topology_nccl_topology import rates
-from fredfw_topology_nccl_topology.document import Device, Link, read
+from fredfw_topology_nccl_topology.document import CPU, SWITCH, Device, read
 
 _UNKNOWN_CPU = 10e9
 _NVLS = 90
@@ -149,16 +149,14 @@ class _Server:
         peers, switched = defaultdict[tuple[int, int], float](float), defaultdict[int, float](float)
         for device in gpus:
             number = node[device.name]
-            for link in device.links():
-                rate = self._rate(device, link) * link.count
-                if link.switch:
+            for target, rate in device.links():
+                if target == SWITCH:
                     switched[number] += rate
-                elif link.target in node and not link.cpu and link.target != device.name:
-                    peers[number, node[link.target]] += rate
+                elif target in node and target != device.name:
+                    peers[number, node[target]] += rate
                 else:
-                    end, why = link.target, ": it has no such GPU"
-                    if link.cpu or link.target == device.name:
-                        end, why = "a CPU" if link.cpu else "itself", ""
+                    end = "itself" if target == device.name else target
+                    why = "" if target in (device.name, CPU) else ": it has no such GPU"
                     self._note(f": NVLinks of {self.names[number]} to {end} are left out{why}")
         for pair in [one for one in peers if one[::-1] not in peers]:
             peers[pair[::-1]] = peers[pair]
@@ -179,14 +177,6 @@ class _Server:
         if len(peers) == gpus * (gpus - 1) and gpus > 1 and not switched and len(set(peers.values())) == 1:
             return Level(gpus, "fully-connected", min(peers.values()), latency, name="node")
         return None
-
-    @staticmethod
-    def _rate(device: Device, link: Link) -> float:
-        rate = rates.xgmi(device.gcn) if link.xgmi or device.gcn else rates.nvlink(device.sm)
-        if rate is None:
-            message = f"{device.sm} is not a compute capability with NVLinks"
-            raise InputError(message, key=f"{device.name}.sm", accepted="60 or more")
-        return rate
 
     def _cable(self, one: int, other: int, bandwidth: float, latency: float) -> None:
         self.links += [(one, other, bandwidth, latency), (other, one, bandwidth, latency)]

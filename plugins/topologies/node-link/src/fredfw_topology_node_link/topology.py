@@ -147,25 +147,18 @@ class NodeLink(Topology):
     def fabric(self) -> Fabric:
         """The network of the file."""
         with self.file.named():
-            return _Builder(read(self.file.read()), self.file, frozenset(self.ignore)).fabric()
+            return self._fabric(read(self.file.read()))
 
     def build(self) -> Fabric:
         """Return the network of the file."""
         return self.fabric
 
-
-@frozen
-class _Builder:
-    graph: Graph
-    file: File
-    ignored: frozenset[str]
-
-    def fabric(self) -> Fabric:
-        attributes = self.graph.attributes
+    def _fabric(self, graph: Graph) -> Fabric:
+        attributes = graph.attributes
         self._check_keys(attributes, _OF_GRAPH, "graph")
-        kinds, names, flags, places = self._nodes()
-        sources, destinations, values = self._links()
-        levels = self._levels()
+        kinds, names, flags, places = self._nodes(graph)
+        sources, destinations, values = self._links(graph)
+        levels = self._levels(attributes.get("levels", []))
         offers = attributes.get("offers", [])
         if not isinstance(offers, list) or any(one not in _OFFERS for one in offers):
             raise _wrong("graph.offers", f"{offers!r} is refused", f"a list of {', '.join(_OFFERS)}")
@@ -187,14 +180,14 @@ class _Builder:
             reduces=flags[:, 1],
             defaults=Defaults(router=_ROUTERS[router]()),
             node_names=names.__getitem__,
-            notes=self._notes(),
+            notes=self._notes(graph),
         )
 
-    def _nodes(self) -> tuple[list[NodeKind], list[str], Any, list[Any]]:
+    def _nodes(self, graph: Graph) -> tuple[list[NodeKind], list[str], Any, list[Any]]:
         """Return kind, name, the two flags, and the place and the coordinates of each node."""
         kinds, names, flags, places = list[NodeKind](), list[str](), list[list[bool]](), list[Any]()
         seen = set[str]()
-        for place, name, attributes in self.graph.nodes:
+        for place, name, attributes in graph.nodes:
             self._check_keys(attributes, _OF_NODE, place)
             if name in seen:
                 raise _wrong(place, f"{name!r} is there twice", "nodes of different names")
@@ -211,11 +204,11 @@ class _Builder:
             raise _wrong("nodes", "there is no npu", "nodes of the kind npu")
         return kinds, names, np.array(flags, dtype=bool), places
 
-    def _links(self) -> tuple[Any, Any, list[Any]]:
+    def _links(self, graph: Graph) -> tuple[Any, Any, list[Any]]:
         """Return the ends of the links, and their bandwidths, latencies, energies and tiers."""
-        numbers = {name: number for number, (_, name, _) in enumerate(self.graph.nodes)}
+        numbers = {name: number for number, (_, name, _) in enumerate(graph.nodes)}
         ends, rows = list[tuple[int, int]](), list[tuple[float, ...]]()
-        for place, source, target, attributes in self.graph.edges:
+        for place, source, target, attributes in graph.edges:
             self._check_keys(attributes, _OF_EDGE, place)
             for end, name in (("source", source), ("target", target)):
                 if name not in numbers:
@@ -229,12 +222,11 @@ class _Builder:
         if not ends:
             raise _wrong("edges", "there are none", "one or more")
         both, columns = np.array(ends), np.array(rows)
-        if not self.graph.directed:
+        if not graph.directed:
             both, columns = np.stack([both, both[:, ::-1]], axis=1).reshape(-1, 2), np.repeat(columns, 2, axis=0)
         return both[:, 0], both[:, 1], list(columns.T)
 
-    def _levels(self) -> tuple[Level, ...]:
-        given = self.graph.attributes.get("levels", [])
+    def _levels(self, given: Any) -> tuple[Level, ...]:
         accepted = f"with {', '.join(_LEVEL)}"
         levels = []
         for place, one in as_tables(given, "graph.levels", accepted=f"objects {accepted}"):
@@ -256,18 +248,18 @@ class _Builder:
             )
         return tuple(levels)
 
-    def _notes(self) -> tuple[str, ...]:
-        given = self.graph.attributes.get("notes", [])
+    def _notes(self, graph: Graph) -> tuple[str, ...]:
+        given = graph.attributes.get("notes", [])
         if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
             raise _wrong("graph.notes", "is not a list of texts", "a list of texts")
-        without = sum("latency" not in attributes for *_, attributes in self.graph.edges)
+        without = sum("latency" not in attributes for *_, attributes in graph.edges)
         if without:
-            given = [*given, f"{self.file.path} has no latency for {without} of {len(self.graph.edges)} edges: 0 s"]
+            given = [*given, f"{self.file.path} has no latency for {without} of {len(graph.edges)} edges: 0 s"]
         return tuple(given)
 
     def _check_keys(self, table: Mapping[str, Any], known: Sequence[str], place: str) -> None:
         for key in table:
-            if key not in known and key not in self.ignored:
+            if key not in known and key not in self.ignore:
                 accepted = f"{', '.join(known)}; or the name in the field ignore"
                 raise _wrong(f"{place}.{key}", f"unknown attribute{nearest(key, known)}", accepted)
 
