@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from itertools import product
 from typing import Any
 
-import networkx as nx
 import numpy as np
 import pytest
 from attrs import evolve, frozen
@@ -19,22 +18,6 @@ from fredfw.testing import AdmissionTests, PlacementTests, RouterTests, Topology
 from fredfw_topology_fred import Fred, FredSwitch, RoutablePlacement, RoutingConflict, SwitchFlow, UpDownRouter
 from fredfw_topology_fred.circuits import Circuits
 from fredfw_topology_fred.feasibility import Switching, phases, strategies
-
-SMALL = st.builds(
-    lambda arity, controllers: Fred(
-        arity=tuple(arity), bandwidths=(1e9,) * len(arity), io_controllers=controllers, link_latency=1.0, io_latency=5.0
-    ).build(),
-    st.lists(st.integers(1, 3), min_size=1, max_size=4),
-    st.integers(0, 7),
-)
-
-
-def edges(fabric: Fabric, routes: Routes) -> list[tuple[int, int]]:
-    return [(int(fabric.sources[link]), int(fabric.destinations[link])) for link in routes.links]
-
-
-def reversed_edges(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    return sorted((end, start) for start, end in pairs)
 
 
 def between(fabric: Fabric, source: str, destination: str) -> Any:
@@ -105,43 +88,6 @@ def test_in_network_may_be_set_apart_from_the_variant() -> None:
     assert Fred(variant="D", in_network=False).build().offers == Capabilities()
 
 
-@given(SMALL, st.data())
-def test_multicasts_and_reductions_are_unions_of_routes(fabric: Fabric, data: st.DataObject) -> None:
-    ends = st.sampled_from([*fabric.npus.tolist(), *fabric.controllers.tolist()])
-    root = np.array([data.draw(ends)])
-    leaves = np.array(data.draw(st.lists(ends.filter(lambda end: end != root[0]), unique=True)), dtype=np.intp)
-    routes = fabric.defaults.router.route(fabric, np.repeat(root, len(leaves)), leaves)
-    # Whether the root is among the destinations makes no difference: it has the data.
-    for members in (leaves, np.concatenate([root, leaves])):
-        tree = fabric.defaults.router.tree(fabric, root, members, Operation.MULTICAST)
-        assert sorted(tree.links) == np.unique(routes.links).tolist()
-        assert tree.latencies[0] == routes.latencies.max(initial=0.0)
-    back = fabric.defaults.router.tree(fabric, leaves, root, Operation.REDUCE)
-    assert sorted(edges(fabric, back)) == reversed_edges(edges(fabric, tree))
-    assert back.latencies[0] == tree.latencies[0]
-    if len(leaves):
-        # Its own contribution goes up to its switch, which combines it with the rest.
-        own = fabric.defaults.router.tree(fabric, np.concatenate([leaves, root]), root, Operation.REDUCE)
-        uplink = [(int(root[0]), int(node)) for node in fabric.destinations[fabric.sources == root[0]]]
-        assert sorted(edges(fabric, own)) == sorted(edges(fabric, back) + uplink)
-
-
-@given(SMALL, st.data())
-def test_all_reduces_meet_at_the_lowest_common_ancestor(fabric: Fabric, data: st.DataObject) -> None:
-    npus = st.lists(st.sampled_from(fabric.npus.tolist()), min_size=1, unique=True)
-    sources, destinations = data.draw(npus), data.draw(npus)
-    root = int(np.flatnonzero(fabric.kinds == NodeKind.SWITCH)[-1])
-    up = [nx.shortest_path(nx.DiGraph(fabric.to_networkx()), end, root) for end in [*sources, *destinations]]
-    common = next(node for node in up[0] if all(node in line for line in up))
-    lines = [line[: line.index(common) + 1] for line in up]
-    rising, falling = lines[: len(sources)], lines[len(sources) :]
-    expected = {edge for line in rising for edge in nx.utils.pairwise(line)}
-    expected |= {edge for line in falling for edge in nx.utils.pairwise(line[::-1])}
-    tree = fabric.defaults.router.tree(fabric, np.array(sources), np.array(destinations), Operation.ALL_REDUCE)
-    assert sorted(edges(fabric, tree)) == sorted(expected)
-    assert tree.latencies[0] == max(map(len, rising)) + max(map(len, falling)) - 2
-
-
 @pytest.mark.parametrize("operation", [Operation.MULTICAST, Operation.REDUCE])
 @pytest.mark.parametrize(("variant", "rate"), [("A", 0.78125), ("B", 0.78125), ("C", 1.0), ("D", 1.0)])
 def test_io_rate_of_the_variants(variant: str, rate: float, operation: Operation) -> None:
@@ -156,6 +102,13 @@ def test_io_rate_of_the_variants(variant: str, rate: float, operation: Operation
     inner = between(fabric, "L2", "L1") if operation is Operation.MULTICAST else between(fabric, "L1", "L2")
     assert load[inner].tolist() == [14, 14, 14, 15, 15]
     assert (fabric.bandwidths / np.maximum(load, 1)).min() / 128e9 == pytest.approx(rate)
+
+
+def test_a_stream_takes_as_long_as_its_longest_route() -> None:
+    # To an NPU across L2, and to a controller at its own switch.
+    fabric = Fred(link_latency=1.0, io_latency=5.0).build()
+    tree = fabric.defaults.router.tree(fabric, np.array([0]), np.array([19, 26]), Operation.MULTICAST)
+    assert tree.latencies.tolist() == [6.0]
 
 
 def test_switches_that_cannot_are_not_asked_to() -> None:
