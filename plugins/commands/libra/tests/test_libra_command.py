@@ -16,9 +16,8 @@ from fredfw.cli import main
 from fredfw.errors import InputError
 from fredfw.typing import FloatArray
 from fredfw_command_libra import constraints
-from fredfw_command_libra.design import Design, designs
+from fredfw_command_libra.design import Design, designs, search
 from fredfw_command_libra.problem import load
-from fredfw_command_libra.search import search
 
 SMALL = """
 budget = "100 GB/s"

@@ -15,7 +15,7 @@ from fredfw.errors import UnsupportedError
 from fredfw.typing import IntArray
 from fredfw.workloads import LinearPlacement
 from fredfw_topology_fred import Fred, FredSwitch, RoutablePlacement, SwitchFlow
-from fredfw_topology_fred.circuits import Circuits, Conflict
+from fredfw_topology_fred.circuits import Circuits, Conflict, SwitchFlows
 from fredfw_topology_fred.feasibility import (
     DP,
     MP,
@@ -31,7 +31,6 @@ from fredfw_topology_fred.feasibility import (
     phases,
     strategies,
 )
-from fredfw_topology_fred.ports import SwitchFlows
 from fredfw_topology_fred.switch import RoutingConflict
 
 

@@ -16,7 +16,7 @@ from fredfw.simulation import FlowNetwork, MaxMin
 from fredfw.typing import FloatArray, IntArray
 from fredfw_topology_optical_ring import OpticalRing
 from fredfw_topology_optical_ring.circuits import Circuits, colour_arcs, loads
-from fredfw_topology_optical_ring.spectrum import Assignment, Spectrum
+from fredfw_topology_optical_ring.wavelengths import Assignment, Spectrum
 
 RATE, SETUP = 5e9, 25e-6  # 40 Gbps and 25 us, the defaults
 VOLUME = 1e6

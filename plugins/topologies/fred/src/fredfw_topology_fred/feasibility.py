@@ -12,8 +12,7 @@ from attrs import field, frozen
 from fredfw import DeviceMesh, Fabric, Operation, Placement
 from fredfw.errors import UnsupportedError
 from fredfw.typing import IntArray
-from fredfw_topology_fred.circuits import Circuits, Conflict
-from fredfw_topology_fred.ports import SwitchFlows
+from fredfw_topology_fred.circuits import Circuits, Conflict, SwitchFlows
 
 MP, DP, PP, MP_AND_DP = "mp", "dp", "pp", "mp+dp"
 PHASES = (MP, DP, PP, MP_AND_DP)

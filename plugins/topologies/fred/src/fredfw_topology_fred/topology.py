@@ -25,8 +25,7 @@ from fredfw import (
     units,
 )
 from fredfw.errors import InputError
-from fredfw_topology_fred.circuits import POLICIES, Circuits
-from fredfw_topology_fred.ports import PortMap
+from fredfw_topology_fred.circuits import POLICIES, Circuits, PortMap
 from fredfw_topology_fred.routing import UpDownRouter
 
 NPU_BANDWIDTH = 3e12
