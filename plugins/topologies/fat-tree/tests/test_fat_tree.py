@@ -28,7 +28,7 @@ from fredfw import (
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.simulation import FlowNetwork, MaxMin
 from fredfw.testing import RouterTests, TopologyTests
-from fredfw.typing import FloatArray, IntArray
+from fredfw.typing import IntArray
 from fredfw_topology_fat_tree import EcmpRouter, FatTree, SprayRouter
 from fredfw_topology_fat_tree.structure import pair_hash
 
@@ -49,10 +49,6 @@ def trees(draw: st.DrawFn) -> FatTree:
 
 def all_pairs(fabric: Fabric) -> tuple[IntArray, IntArray]:
     return np.repeat(fabric.npus, len(fabric.npus)), np.tile(fabric.npus, len(fabric.npus))
-
-
-def load(fabric: Fabric, routes: Routes) -> FloatArray:
-    return np.bincount(routes.links, weights=routes.coefficients, minlength=len(fabric.sources)).astype(float)
 
 
 def exchange(fabric: Fabric, routes: Routes, volume: float) -> float:
@@ -105,22 +101,6 @@ def test_the_hash_is_splitmix64() -> None:
     zero = np.zeros(2, dtype=np.intp)
     hashes = pair_hash(zero, np.array([0, 1234567]))
     assert hashes.tolist() == [0xE220A8397B1DCDAF, 6457827717110365317]
-
-
-def test_ecmp_uses_all_ports_up_alike() -> None:
-    fabric = FatTree(npus=1024).build()
-    sources, destinations = all_pairs(fabric)
-    far = sources // 256 != destinations // 256
-    routes = EcmpRouter().route(fabric, sources[far], destinations[far])
-    counts = load(fabric, routes)
-    up = fabric.sources < fabric.destinations
-    for first, last in ((1024, 1088), (1088, 1152)):  # 64 lowest switches, 64 middle ones
-        links = (fabric.sources >= first) & (fabric.sources < last)
-        for chosen in (up & links, ~up & (fabric.destinations >= first) & (fabric.destinations < last)):
-            # 16 hosts per switch and 16 links: each carries the 768 flows of one host, if the hash is even. A binomial
-            # count of 12288 draws at 1/16 has a standard deviation of 27, and 5 of them are rare among 1024 links.
-            assert counts[chosen].mean() == 768
-            assert abs(counts[chosen] - 768).max() < 5 * np.sqrt(12288 * 15 / 16**2)
 
 
 @pytest.mark.parametrize("routing", ["ecmp", "spray"])
@@ -241,10 +221,6 @@ def slow_links(tree: FatTree) -> set[tuple[tuple[Any, ...], tuple[Any, ...]]]:
     return links
 
 
-def climb(fabric: Fabric) -> nx.DiGraph[int]:
-    return nx.DiGraph([(a, b) for a, b, _ in fabric.to_networkx().edges if a < b])
-
-
 def test_the_defaults_are_the_electrical_baseline_of_wrht() -> None:
     # WRHT (arXiv 2207.10982) and what is assumed there: three levels of 32 ports hold 8,192 hosts; 40 Gbps and 500 ns.
     assert FatTree().capacity == 8192
@@ -276,15 +252,6 @@ def test_capacity_without_oversubscription(radix: int) -> None:
     assert capacities == [radix**2 // 2, radix**3 // 4, radix**4 // 8]
 
 
-def test_capacity_with_oversubscription() -> None:
-    # The facts about WRHT: two levels of 32 ports hold at most 992 hosts, 31 below each of 32 switches.
-    assert FatTree(levels=2, oversubscription=31).capacity == 992
-    assert FatTree(oversubscription=3).capacity == 24 * 16 * 32
-    # An odd radix has no halves, but two levels need none.
-    tree = FatTree(radix=5, levels=2, oversubscription=1.5)
-    assert (tree.down_ports, tree.up_ports, tree.capacity) == (3, 2, 15)
-
-
 @pytest.mark.parametrize("levels", [33, 2**31 - 1, 2**63 - 1])
 @pytest.mark.parametrize("npus", [None, 4])
 def test_more_than_32_levels_are_refused_before_they_are_listed(levels: int, npus: int | None) -> None:
@@ -304,15 +271,23 @@ def test_it_has_up_to_32_levels() -> None:
 
 
 @pytest.mark.parametrize(
-    ("radix", "ratio", "down", "up"),
-    [(32, 2, 20, 10), (32, 1.5, 18, 12), (32, 4, 24, 6), (32, 31, 31, 1), (48, 2, 32, 16), (64, 1.66667, 40, 24)],
+    ("radix", "levels", "ratio", "down", "up"),
+    [
+        (32, 3, 2, 20, 10),
+        (32, 3, 1.5, 18, 12),
+        (32, 3, 4, 24, 6),
+        (48, 3, 2, 32, 16),
+        (64, 3, 1.66667, 40, 24),
+        # The facts about WRHT: two levels of 32 ports hold at most 992 hosts, 31 below each of 32 switches.
+        (32, 2, 31, 31, 1),
+        # An odd radix has no halves, but two levels need none.
+        (5, 2, 1.5, 3, 2),
+    ],
 )
-def test_a_ratio_is_exact_and_leaves_ports_free(radix: int, ratio: float, down: int, up: int) -> None:
-    tree = FatTree(radix=radix, oversubscription=ratio)
+def test_a_ratio_is_exact_and_leaves_ports_free(radix: int, levels: int, ratio: float, down: int, up: int) -> None:
+    tree = FatTree(radix=radix, levels=levels, oversubscription=ratio)
     assert (tree.down_ports, tree.up_ports) == (down, up)
-    assert tree.capacity == down * radix // 2 * radix
-    assert up + down <= radix
-    assert down / up == pytest.approx(ratio, rel=1e-5)
+    assert tree.capacity == down * (radix // 2) ** (levels - 2) * radix
 
 
 def test_a_ratio_may_be_rounded() -> None:
@@ -338,29 +313,25 @@ def test_it_is_the_part_of_the_whole_tree_that_its_npus_can_use(tree: FatTree) -
     number = {node: index for index, node in enumerate(nodes)}
     fabric = tree.build()
     assert len(fabric.kinds) == len(nodes)
-    assert set(climb(fabric).edges) == {(number[a], number[b]) for a, b in whole.subgraph(nodes).edges}
+    up = {(a, b) for a, b, _ in fabric.to_networkx().edges if a < b}
+    assert up == {(number[a], number[b]) for a, b in whole.subgraph(nodes).edges}
 
 
 @given(trees())
 def test_levels_describe_trees_that_are_evenly_filled(tree: FatTree) -> None:
-    fabric, down, npus = tree.build(), tree.down_ports, tree.npus
+    fabric, npus = tree.build(), tree.npus
     assert npus is not None
     # Smallest subtree that holds everyone, and the subtrees just below its tops.
-    sizes = [down, *[tree.radix // 2] * (tree.levels - 2), tree.radix]
+    sizes = [tree.down_ports, *[tree.radix // 2] * (tree.levels - 2), tree.radix]
     height = next(one for one in range(1, tree.levels + 1) if math.prod(sizes[:one]) >= npus)
     part = math.prod(sizes[: height - 1])
     if npus % part:
         assert (fabric.levels, fabric.coordinates) == ((), None)
         assert fabric.view().levels == ()
         return
-    share = GBPS40 * tree.up_ports / down
-    expected = [*sizes[: height - 1], npus // part]
-    assert [level.size for level in fabric.levels] == expected
+    # The kit checks how fast they are.
+    assert [level.size for level in fabric.levels] == [*sizes[: height - 1], npus // part]
     assert {level.kind for level in fabric.levels} == {"switch"}
-    assert [level.bandwidth for level in fabric.levels] == [GBPS40, share, share, share][:height]
-    assert [level.latency for level in fabric.levels] == [2.0, 4.0, 6.0, 8.0][:height]
-    assert fabric.coordinates is not None
-    assert fabric.coordinates.tolist() == [list(reversed(one)) for one in product(*map(range, reversed(expected)))]
 
 
 def test_nodes_have_names() -> None:
