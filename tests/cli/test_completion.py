@@ -60,6 +60,8 @@ def offered(line: str) -> list[str]:
         ("cells two.toml --set workloads.theirs.c", ["workloads.theirs.compute_scale="]),
         ("calibrate two.toml --set npu.mem", ["npu.memory_bandwidth=", "npu.memory="]),
         ("merge two.toml --set fid", ["fidelity="]),
+        ("tra", ["trace"]),  # which a plugin has
+        ("trace info x --format kin", ["kineto"]),
     ],
 )
 def test_names_and_keys_are_offered(line: str, expected: list[str]) -> None:

@@ -23,7 +23,7 @@ def test_help_lists_the_commands_of_plugins_apart() -> None:
     core, plugins = succeeds("--help").split("Commands of plugins:\n")
     listed = [line.split()[0] for line in core.split("Commands:\n")[1].split("\n") if line]
     assert listed[:6] == ["calibrate", "cells", "collective", "compare", "export-program", "merge"]
-    assert listed[6:] == ["new", "plugins", "run", "trace", "validate"]
+    assert listed[6:] == ["new", "plugins", "run", "validate"]
     assert ["speed", "Tell", "the", "speed", "of", "the", "tiny", "network.", "[fredfw-test-tiny]"] in words(plugins)
     assert "chat" not in plugins
     # Without arguments the same is printed, as a mistake.

@@ -12,7 +12,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, partial
 from importlib.metadata import EntryPoint, distribution
 from typing import Any
@@ -23,13 +23,24 @@ from fredfw import limits
 from fredfw.cli.measured import Measured, measured
 from fredfw.cli.options import option
 from fredfw.cli.output import Outputs, log_traceback, print_report, table
-from fredfw.cli.parsing import configured, limits_of
+from fredfw.cli.parsing import ask, chosen, configured, limits_of
 from fredfw.cli.session import open_framework, session
 from fredfw.errors import FredfwError, InputError, PluginWarning, UnknownNameError
 from fredfw.terminal import printable
 from fredfw_command import INTERRUPTED
 
-__all__ = ["Measured", "Outputs", "configured", "main", "measured", "open_framework", "print_report", "table"]
+__all__ = [
+    "Measured",
+    "Outputs",
+    "ask",
+    "chosen",
+    "configured",
+    "main",
+    "measured",
+    "open_framework",
+    "print_report",
+    "table",
+]
 
 
 class _Failure(click.ClickException):
@@ -81,6 +92,14 @@ def _reported() -> Iterator[None]:
             raise _Failure(f"error: standard output cannot be written: {error.strerror}") from error
 
 
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """During completion, warnings and errors about plugins that do not work have no place to go."""
+    with warnings.catch_warnings(), suppress(Exception):
+        warnings.simplefilter("ignore")
+        yield
+
+
 # What a disk or a quota says when it is full.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
@@ -97,15 +116,22 @@ _NOW = {"study": "compare, which runs the points of a space, too"}  # what forme
 class _Group(click.Group):
     """The core's commands, and those of plugins where a name is not among them; each is imported when it is used."""
 
-    def list_commands(self, _ctx: click.Context) -> list[str]:
-        return sorted(_own_commands())
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        names = list(_own_commands())
+        if ctx.resilient_parsing:
+            with _quiet():
+                names += session(ctx).plugins.commands.names()
+        return sorted(set(names))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in _own_commands():
             command: click.Command = _own_commands()[cmd_name].load()
             return command
-        if ctx.resilient_parsing:  # during completion, warnings about plugins that do not work have no place to go
-            return None
+        if ctx.resilient_parsing:
+            found: click.Command | None = None
+            with _quiet():
+                found = session(ctx).plugins.commands.get(cmd_name)
+            return found
         try:
             return session(ctx).plugins.commands.get(cmd_name)
         except UnknownNameError as error:

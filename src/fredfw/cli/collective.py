@@ -130,7 +130,7 @@ def collective(
     cls = _named("--topology", plugins.topologies, topology)
     machine = configured(cls, fields, "--set", plugins=plugins)
     filled: dict[str, Any] = {
-        slot: chosen(configure.from_toml(text), plugins.slots[slot], plugins, f"--{slot}")
+        slot: chosen(text, plugins.slots[slot], plugins, f"--{slot}")
         for slot in _SLOTS
         if (text := others[slot]) is not None
     }

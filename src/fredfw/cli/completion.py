@@ -106,12 +106,6 @@ def _sort_keys(ctx: click.Context) -> Iterator[str]:
         yield from (name, f"-{name}")
 
 
-def _trace_workloads(ctx: click.Context) -> Iterable[str]:
-    from fredfw.workloads import TraceWorkload
-
-    return (one.name for one in _plugins(ctx).workloads if issubclass(one, TraceWorkload))
-
-
 def _names(sections: Iterable[Any]) -> list[str]:
     return [name for one in sections for name in (one.template, one.name)]
 
@@ -146,4 +140,3 @@ fabrics = _completing(lambda ctx: _names(_outline(ctx).fabrics))
 workloads = _completing(lambda ctx: _names(_outline(ctx).workloads))
 paths = _completing(_paths)
 sort_keys = _completing(_sort_keys)
-trace_workloads = _completing(_trace_workloads)

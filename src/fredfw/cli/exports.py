@@ -48,7 +48,6 @@ class Exports:
         short: Sequence[str] = (),
         fields: Mapping[str, Mapping[str, Any]] = _NO_FIELDS,
     ) -> None:
-        from fredfw.plugin import configure
         from fredfw.plugin.answers import checked
 
         fields = {**fields, "report": {"command": called(ctx), **fields.get("report", {})}}
@@ -58,7 +57,7 @@ class Exports:
             if (path := ctx.params[f"{name}_path"]) is not None
         ]
         given = ctx.params.get("exports", ())
-        asked += [(f"--export {value} {path}", configure.from_toml(value), path) for value, path in given]
+        asked += [(f"--export {value} {path}", value, path) for value, path in given]
         self.paths = {key: path for key, _, path in asked}
         self._chosen: dict[str, tuple[Exporter, str]] = {}
         for key, value, path in asked:

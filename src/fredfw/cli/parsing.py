@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -192,11 +192,34 @@ def _plugins_at(experiment: Experiment, parts: tuple[str, ...]) -> list[object]:
             return []
 
 
-def chosen(value: object, registry: Registry[T], plugins: PluginManager, option: str) -> T:
-    """Return the configured plugin that ``option`` names: its name, or a table of its name and its fields."""
+def chosen(value: str | Mapping[str, Any], registry: Registry[T], plugins: PluginManager, option: str) -> T:
+    """Return the plugin that ``option`` chooses, configured.
+
+    Args:
+        value: Its name, or a table of its name and its fields, which may be text: ``{ name = "ring" }``.
+        registry: Those to choose from, such as ``plugins.topologies``.
+        plugins: Those that a field may name.
+        option: Such as ``--topology``, for messages.
+
+    Raises:
+        InputError: An unknown name or field, or an impossible value.
+    """
     from fredfw.plugin import configure
 
-    return configure.choose(value, registry, key_prefix=option, registries=lambda: plugins.registries)
+    given = configure.from_toml(value) if isinstance(value, str) else value
+    return configure.choose(given, registry, key_prefix=option, registries=lambda: plugins.registries)
+
+
+def ask(method: Callable[..., T], plugin: object, *given: Any) -> T:
+    """Return what ``plugin`` answers to ``method`` of its interface, such as ``Topology.build``.
+
+    Raises:
+        PluginError: It fails, or does not answer what the interface says; names the plugin.
+        FredfwError: What it raises on purpose.
+    """
+    from fredfw.plugin import answers
+
+    return answers.ask(method, plugin, *given)
 
 
 def configured(cls: type[T], assignments: Iterable[str], option: str, *, plugins: PluginManager | None = None) -> T:

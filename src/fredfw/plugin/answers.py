@@ -1,21 +1,22 @@
-"""What topologies and exporters must answer."""
+"""What topologies and exporters must answer, and how commands ask any plugin."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fredfw import limits
 from fredfw.answers import ANYTHING, Asking, Kind, Method, brief, instance, or_none, sequence
 from fredfw.fabric import AdmissionPolicy, Bill, Capabilities, Defaults, Fabric, Level, Router, Topology, Transport
 from fredfw.plugin.exporter import Exporter
 from fredfw.simulation.sharing import SharingPolicy
-from fredfw.workloads import Placement
+from fredfw.workloads import Placement, System, TaskGraph, TraceWorkload, Workload, answers as workloads
 
 if TYPE_CHECKING:
     from fredfw.plugin.exporter import Content, Result
 
+T = TypeVar("T")
 
 _SLOTS: Mapping[str, Kind[Any]] = {
     "router": instance(Router),
@@ -66,3 +67,23 @@ def exported(exporter: Exporter, result: Result) -> Content | Mapping[str, Conte
         if not isinstance(one, str | bytes):
             raise asked.wrong(f"returned {brief(one)} for {name!r}", "text or bytes")
     return content
+
+
+def ask(method: Callable[..., T], plugin: Any, *given: Any) -> T:
+    """Return what ``plugin`` answers to ``method`` of its interface; raises ``PluginError`` where it is not that."""
+    known: Callable[..., Any] = _CHECKED.get(method) or Method(method, ANYTHING)
+    answer: T = known(plugin, *given)
+    return answer
+
+
+def _graph(workload: Workload, system: System) -> TaskGraph:
+    return workloads.graph(workload, system, workloads.mesh(workload, system).ranks)
+
+
+_CHECKED: Mapping[Any, Callable[..., Any]] = {
+    Exporter.export: exported,
+    Topology.build: built,
+    TraceWorkload.info: workloads.infos,
+    Workload.graph: _graph,
+    Workload.notes: workloads.notes,
+}

@@ -39,7 +39,7 @@ FIRST_PARTY = {
             "torus-ring tree wrht"
         ),
         "transport": "alpha-beta measured nccl",
-        "command": "comet libra",
+        "command": "comet libra trace",
         "exporter": "astra-sim-network node-link",
         "sampler": "optuna",
         "sharing": "roce",

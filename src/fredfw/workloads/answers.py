@@ -9,14 +9,14 @@ from numbers import Real
 import numpy as np
 
 from fredfw import limits
-from fredfw.answers import TEXTS, Asking, Kind, Method, brief, instance, or_none
+from fredfw.answers import TEXTS, Asking, Kind, Method, brief, instance, or_none, sequence
 from fredfw.fabric import Fabric
 from fredfw.typing import IntArray
 from fredfw.workloads.graph import TaskGraph
 from fredfw.workloads.kinds import ROW, TaskKind
 from fredfw.workloads.mesh import DeviceMesh
 from fredfw.workloads.placement import Placement, check_places
-from fredfw.workloads.workload import Label, MemoryUse, System, Work, Workload
+from fredfw.workloads.workload import Label, MemoryUse, System, TraceInfo, TraceWorkload, Work, Workload
 
 
 def _check_memory(asked: Asking, answer: MemoryUse, *_: object) -> None:
@@ -50,6 +50,7 @@ work = Method(Workload.work, or_none(instance(Work)))
 labels = Method(Workload.labels, Kind[Mapping[str, Label]]("fredfw.Label by label", _are_labels), _check_priorities)
 notes = Method(Workload.notes, TEXTS)
 omissions = Method(Workload.omissions, TEXTS)
+infos = Method(TraceWorkload.info, sequence(lambda one: isinstance(one, TraceInfo), "a tuple of fredfw.TraceInfo"))
 _graph = Method(Workload.graph, instance(TaskGraph))
 
 

@@ -15,13 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from fredfw import limits
-from fredfw.collectives.pattern import Pattern
+from fredfw import Pattern, TaskGraph, TaskKind, limits
 from fredfw.errors import InputError
 from fredfw.typing import FloatArray
-from fredfw.workloads.graph import TaskGraph
-from fredfw.workloads.kinds import TaskKind
-from fredfw.workloads.twin.fitting import CONTEXT, NOTHING, Dependencies, EventClass, Part, Statistics
+from fredfw_command_trace.fitting import CONTEXT, NOTHING, Dependencies, EventClass, Part, Statistics
 
 _PATTERNS = tuple(Pattern)
 _COLUMNS = "rank", "label", "kind", "pattern", "communicator", "root", "peer"

@@ -16,11 +16,9 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from attrs import frozen
 
-from fredfw.collectives.pattern import Pattern
+from fredfw import Pattern, TaskGraph, TaskKind
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.typing import FloatArray
-from fredfw.workloads.graph import TaskGraph
-from fredfw.workloads.kinds import TaskKind
 
 _T = TypeVar("_T")
 _KINDS = TaskKind.COMPUTE, TaskKind.COLLECTIVE, TaskKind.SEND, TaskKind.RECEIVE

@@ -8,9 +8,9 @@ import pytest
 
 from fredfw import Framework, GraphBuilder, Pattern, TaskGraph, TaskKind, limits
 from fredfw.errors import InputError, UnsupportedError
-from fredfw.workloads.twin import Distance, distances, fit, generate
-from fredfw.workloads.twin.fitting import programs
-from fredfw.workloads.twin.generation import shuffled
+from fredfw_command_trace.distance import Distance, distances
+from fredfw_command_trace.fitting import fit, programs
+from fredfw_command_trace.generation import generate, shuffled
 
 STEPS = 12
 

@@ -8,9 +8,8 @@ from collections import Counter, defaultdict
 import numpy as np
 from attrs import frozen
 
+from fredfw import TaskGraph, TaskKind
 from fredfw.typing import FloatArray, IntArray
-from fredfw.workloads.graph import TaskGraph
-from fredfw.workloads.kinds import TaskKind
 
 
 @frozen

@@ -66,7 +66,8 @@ def fredfw_workloads():
 
 
 @pytest.fixture(autouse=True)
-def folder(plugin: Path) -> None:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     for name in ("lines", "others"):
         Path(f"{name}.py").write_text(PLUGIN.format(name=name))
     Path("a.0.trace").write_text("lines 0 0.5")
