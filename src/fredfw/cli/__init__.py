@@ -12,7 +12,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache, partial
 from importlib.metadata import EntryPoint, distribution
 from typing import Any
@@ -20,6 +20,7 @@ from typing import Any
 import click
 
 from fredfw import limits
+from fredfw.cli.completion import quietly
 from fredfw.cli.measured import Measured, measured
 from fredfw.cli.options import option
 from fredfw.cli.output import Outputs, log_traceback, print_report, table
@@ -92,14 +93,6 @@ def _reported() -> Iterator[None]:
             raise _Failure(f"error: standard output cannot be written: {error.strerror}") from error
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """During completion, warnings and errors about plugins that do not work have no place to go."""
-    with warnings.catch_warnings(), suppress(Exception):
-        warnings.simplefilter("ignore")
-        yield
-
-
 # What a disk or a quota says when it is full.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
@@ -117,21 +110,15 @@ class _Group(click.Group):
     """The core's commands, and those of plugins where a name is not among them; each is imported when it is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        names = list(_own_commands())
-        if ctx.resilient_parsing:
-            with _quiet():
-                names += session(ctx).plugins.commands.names()
-        return sorted(set(names))
+        others = quietly(lambda: [*session(ctx).plugins.commands.names()]) if ctx.resilient_parsing else ()
+        return sorted({*_own_commands(), *others})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in _own_commands():
             command: click.Command = _own_commands()[cmd_name].load()
             return command
         if ctx.resilient_parsing:
-            found: click.Command | None = None
-            with _quiet():
-                found = session(ctx).plugins.commands.get(cmd_name)
-            return found
+            return next(iter(quietly(lambda: [session(ctx).plugins.commands.get(cmd_name)])), None)
         try:
             return session(ctx).plugins.commands.get(cmd_name)
         except UnknownNameError as error:

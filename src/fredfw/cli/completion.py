@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fredfw.experiment.file.spec import AnyOutline
     from fredfw.plugin.manager import PluginManager
 
+T = TypeVar("T")
 Items = list[CompletionItem]
 Complete = Callable[[click.Context, click.Parameter, str], Items]
 
@@ -35,14 +36,18 @@ def _completing(values: Callable[[click.Context], Iterable[str]]) -> Complete:
     """Return a function for ``shell_complete`` that offers those of ``values`` that begin as what is typed."""
 
     def complete(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> Items:
-        found: Items = []
-        # A shell would print warnings and errors, of a broken plugin or an unreadable file, into the line.
-        with warnings.catch_warnings(), suppress(Exception):
-            warnings.simplefilter("ignore")
-            found += [CompletionItem(one) for one in dict.fromkeys(values(ctx)) if one.startswith(incomplete)]
-        return found
+        found = dict.fromkeys(quietly(lambda: values(ctx)))
+        return [CompletionItem(one) for one in found if one.startswith(incomplete)]
 
     return complete
+
+
+def quietly(ask: Callable[[], Iterable[T]]) -> list[T]:
+    """Return what ``ask`` finds out, or nothing: a shell would print warnings and errors into the line."""
+    with warnings.catch_warnings(), suppress(Exception):
+        warnings.simplefilter("ignore")
+        return list(ask())
+    return []
 
 
 def _plugins(ctx: click.Context) -> PluginManager:
