@@ -139,8 +139,16 @@ class Label:
     colour: str | None = field(default=None, validator=_is_colour)
 
 
-def samples_per_replica(global_batch: int, replicas: int) -> int:
-    """Return the samples of each replica of a ``global_batch``; ``InputError`` where they are not divided evenly."""
+def samples_per_replica(global_batch: int | None, replicas: int, minibatch: int | None = None, default: int = 1) -> int:
+    """Return the samples of each of ``replicas``: its part of ``global_batch``, or ``minibatch``.
+
+    Without both it is ``default``; ``InputError`` where both are given, or samples are not divided evenly.
+    """
+    if global_batch is None:
+        return default if minibatch is None else minibatch
+    if minibatch is not None:
+        message = f"{minibatch} is given, and global_batch = {global_batch} too"
+        raise InputError(message, key="minibatch", accepted="one of the two keys")
     share, rest = divmod(global_batch, replicas)
     if rest:
         raise InputError(

@@ -22,7 +22,6 @@ from fredfw import (
     samples_per_replica,
     units,
 )
-from fredfw.errors import InputError
 from fredfw_workload_cnn.layers import Block
 from fredfw_workload_cnn.networks import NETWORKS
 
@@ -64,11 +63,7 @@ class Cnn(Workload):
     )
 
     def __attrs_post_init__(self) -> None:
-        if self.global_batch is not None and self.minibatch is not None:
-            message = f"{self.minibatch} is given, and global_batch = {self.global_batch} too"
-            raise InputError(message, key="minibatch", accepted="one of the two keys")
-        if self.dp is not None:
-            self._samples(DeviceMesh({"dp": self.dp}))
+        self._samples(self.dp or 1)
 
     @property
     def blocks(self) -> tuple[Block, ...]:
@@ -91,9 +86,8 @@ class Cnn(Workload):
 
     def graph(self, system: System) -> TaskGraph:
         """See ``Workload.graph``; the first task is the load, if there is one."""
-        mesh = self.mesh(system)
-        workers, samples = mesh.ranks, self._samples(mesh)
-        ranks = np.arange(workers)
+        workers = self.mesh(system).ranks
+        ranks, samples = np.arange(workers), self._samples(workers)
         builder = GraphBuilder(workers)
         if system.controllers and self.input_bytes:
             name, size = "images of the next iteration", samples * self.input_bytes
@@ -110,7 +104,7 @@ class Cnn(Workload):
 
     def memory(self, system: System) -> MemoryUse:
         """See ``Workload.memory``; every layer's output is kept for the backward pass."""
-        samples = self._samples(self.mesh(system))
+        samples = self._samples(self.mesh(system).ranks)
         return MemoryUse(
             weights=self.parameters * self.weight_bytes,
             gradients=self.parameters * self.gradient_bytes,
@@ -120,16 +114,14 @@ class Cnn(Workload):
 
     def work(self, system: System) -> Work:
         """Return samples and model FLOPs of an iteration: three forward passes, of convolutions and linear layers."""
-        mesh = self.mesh(system)
-        samples = self._samples(mesh) * mesh.size("dp")
+        workers = self.mesh(system).ranks
+        samples = self._samples(workers) * workers
         flops = sum(block.flops for block in self.blocks)
-        return Work(samples, model_flops=3 * samples * flops, replicas=mesh.size("dp"))
+        return Work(samples, model_flops=3 * samples * flops, replicas=workers)
 
-    def _samples(self, mesh: DeviceMesh) -> int:
+    def _samples(self, workers: int) -> int:
         """Return the samples of one worker."""
-        if self.global_batch is not None:
-            return samples_per_replica(self.global_batch, mesh.size("dp"))
-        return _MINIBATCH if self.minibatch is None else self.minibatch
+        return samples_per_replica(self.global_batch, workers, self.minibatch, _MINIBATCH)
 
     def _compute(self, builder: GraphBuilder, direction: str, block: Block, samples: int, after: Sequence[int]) -> int:
         passes = 1 if direction == "forward" else 2

@@ -9,7 +9,6 @@ import attrs
 from attrs import frozen
 
 from fredfw import DeviceMesh, Label, MemoryUse, System, TaskGraph, Work, Workload, samples_per_replica, units
-from fredfw.errors import InputError
 from fredfw_workload_dlrm.iteration import Iteration
 from fredfw_workload_dlrm.model import PRESETS, Shape, placed
 
@@ -71,13 +70,9 @@ class Dlrm(Workload):
     embedding_bytes: float = units.quantity(units.Unit.BYTES, 2, help="per number in the tables (default: FP16)")
 
     def __attrs_post_init__(self) -> None:
-        if self.global_batch is not None and self.minibatch is not None:
-            message = f"{self.minibatch} is given, and global_batch = {self.global_batch} too"
-            raise InputError(message, key="minibatch", accepted="one of the two keys")
-        workers = 1 if self.dp is None else self.dp
+        workers = self.dp or 1
+        self.samples(workers)
         placed(self.shape, self.column_shards, workers)
-        if self.dp is not None:
-            self.samples(workers)
 
     @property
     def shape(self) -> Shape:
@@ -139,6 +134,4 @@ class Dlrm(Workload):
 
     def samples(self, workers: int) -> int:
         """Return the samples of one worker."""
-        if self.global_batch is not None:
-            return samples_per_replica(self.global_batch, workers)
-        return _MINIBATCH if self.minibatch is None else self.minibatch
+        return samples_per_replica(self.global_batch, workers, self.minibatch, _MINIBATCH)

@@ -23,7 +23,6 @@ from fredfw import (
     samples_per_replica,
     units,
 )
-from fredfw.errors import InputError
 from fredfw_workload_gnmt.model import PRESETS, Layer, Shape
 
 _MINIBATCH = 128
@@ -70,11 +69,7 @@ class Gnmt(Workload):
     activation_bytes: float = units.quantity(units.Unit.BYTES, 2, help="per activation (default: FP16)")
 
     def __attrs_post_init__(self) -> None:
-        if self.global_batch is not None and self.minibatch is not None:
-            message = f"{self.minibatch} is given, and global_batch = {self.global_batch} too"
-            raise InputError(message, key="minibatch", accepted="one of the two keys")
-        if self.dp is not None:
-            self._samples(self.dp)
+        self._samples(self.dp or 1)
 
     @property
     def shape(self) -> Shape:
@@ -137,9 +132,7 @@ class Gnmt(Workload):
 
     def _samples(self, workers: int) -> int:
         """Return the samples of one worker."""
-        if self.global_batch is not None:
-            return samples_per_replica(self.global_batch, workers)
-        return _MINIBATCH if self.minibatch is None else self.minibatch
+        return samples_per_replica(self.global_batch, workers, self.minibatch, _MINIBATCH)
 
     def _compute(self, builder: GraphBuilder, direction: str, layer: Layer, samples: int, after: Sequence[int]) -> int:
         passes = 1 if direction == "forward" else 2

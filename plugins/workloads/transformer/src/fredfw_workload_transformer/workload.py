@@ -220,9 +220,7 @@ class Transformer(ModelWorkload):
 
     def __attrs_post_init__(self) -> None:
         check_options(self)
-        if self.global_batch is not None and self.minibatch is not None:
-            message = f"{self.minibatch} is given, and global_batch = {self.global_batch} too"
-            raise InputError(message, key="minibatch", accepted="one of the two keys")
+        self._samples(1)
         if self.dp is not None or self.global_batch is None:
             self._batch(self.dp or 1)
         if routing_of(self) is not None and self.tasks != "blocks":
@@ -419,14 +417,14 @@ class Transformer(ModelWorkload):
             embeddings_first=self._stationary and self.zero_stage == 3 and self.pp == 1,
         )
 
+    def _samples(self, dp: int) -> int:
+        """Return the samples of each of ``dp`` replicas."""
+        return samples_per_replica(self.global_batch, dp, self.minibatch, _MINIBATCH)
+
     def _batch(self, dp: int) -> Batch:
         """Divide the samples of an iteration among ``dp`` replicas, and then into microbatches; else ``InputError``."""
-        microbatches, micro_batch = self.microbatches, self.micro_batch
-        if self.global_batch is None:
-            samples, default = _MINIBATCH if self.minibatch is None else self.minibatch, 1
-        else:
-            samples = samples_per_replica(self.global_batch, dp)
-            default = filling(samples, self.pp)
+        microbatches, micro_batch, samples = self.microbatches, self.micro_batch, self._samples(dp)
+        default = 1 if self.global_batch is None else filling(samples, self.pp)
         if microbatches is not None and micro_batch is not None and microbatches * micro_batch != samples:
             message = f"{microbatches} microbatches of {micro_batch} samples are not the {samples} samples of a replica"
             accepted = f"one of the two keys, or numbers whose product is {samples}"
