@@ -23,7 +23,7 @@ SHAPES = [(16, 128, 64), (4096, 4096, 4096), (8192, 8192, 8192)]
 def gemms(gpu: str = "h100_sxm", dtype: str = "bfloat16") -> str:
     """Return a table of products that takes as long as the model of an H100 says."""
     rates = H100.peak, H100.memory_bandwidth
-    times = [H100.kernels.gemm_seconds(Gemm(*shape), *rates) * 1e6 for shape in SHAPES]
+    times = [H100.kernels.seconds(Gemm(*shape), *rates) * 1e6 for shape in SHAPES]
     rows = [f"{gpu},{dtype},{m},{n},{k},{time!r}" for (m, n, k), time in zip(SHAPES, times, strict=True)]
     return "\n".join(["gpu,dtype,m,n,k,time_us", *rows])
 

@@ -20,7 +20,7 @@ PEAK, BANDWIDTH = 1e12, 1e18
 
 
 def seconds(gemm: Gemm, **constants: Any) -> float:
-    return KernelModel(**constants).gemm_seconds(gemm, PEAK, BANDWIDTH)
+    return KernelModel(**constants).seconds(gemm, PEAK, BANDWIDTH)
 
 
 def test_what_kernels_compute_and_move() -> None:
@@ -79,13 +79,13 @@ def test_products_without_multiprocessors_have_no_tiles() -> None:
         gemm = Gemm(128, 128, depth)
         found = seconds(gemm, half_depth=256, efficiency=0.5)
         assert found == pytest.approx(gemm.flops / (share * PEAK), rel=1e-12)
-    found = KernelModel(memory_efficiency=0.5).gemm_seconds(Gemm(1, 1000, 1000), 1e18, 1e9)
+    found = KernelModel(memory_efficiency=0.5).seconds(Gemm(1, 1000, 1000), 1e18, 1e9)
     assert found == pytest.approx(2 * (1000 + 1_000_000 + 1000) / 0.5e9, rel=1e-12)
 
 
 def attention_seconds(one: Attention, multiprocessors: int = 0, **constants: Any) -> float:
     model = KernelModel(multiprocessors=multiprocessors, attention=AttentionModel(**constants))
-    return model.attention_seconds(one, PEAK, BANDWIDTH)
+    return model.seconds(one, PEAK, BANDWIDTH)
 
 
 def test_a_causal_mask_is_kept_by_blocks_of_128_queries() -> None:
@@ -102,7 +102,7 @@ def test_attention_of_few_takes_as_long_as_its_keys_or_its_only_block() -> None:
     # One token of each of 64 samples asks, and the bytes of its keys take longer than its products.
     one = Attention(64, 1, 1, 1, 2**20, 128)
     model = KernelModel(multiprocessors=64, attention=AttentionModel(unhidden=2.0, memory_efficiency=0.5))
-    assert model.attention_seconds(one, 1e15, 1e12) == pytest.approx(one.moved / 0.5e12, rel=1e-12)
+    assert model.seconds(one, 1e15, 1e12) == pytest.approx(one.moved / 0.5e12, rel=1e-12)
     one = Attention(1, 1, 1, 128, 1024, 32)
     assert attention_seconds(one, multiprocessors=100) == pytest.approx(100 * one.flops / PEAK, rel=1e-12)
 
@@ -153,7 +153,7 @@ def test_a_preset_has_its_kernels_unless_an_efficiency_is_given() -> None:
 )
 def test_measured_products(preset: str, gemm: Gemm, measured: float) -> None:
     npu = Npu.of(preset)
-    assert npu.kernels.gemm_seconds(gemm, npu.peak, npu.memory_bandwidth) == pytest.approx(measured, rel=0.25)
+    assert npu.kernels.seconds(gemm, npu.peak, npu.memory_bandwidth) == pytest.approx(measured, rel=0.25)
 
 
 def test_tasks_share_equal_kernels() -> None:
@@ -185,7 +185,7 @@ COUNTS = 1, 16, 100, 512, 4096, 16384
 def products(factor: float = 1.0) -> str:
     """Return a table of products that take ``factor`` times as long as ``TRUE`` says."""
     shapes = [(m, n, k) for m in COUNTS for n in (256, 4096, 16384) for k in (64, 1024, 12288)]
-    times = [factor * 1e6 * TRUE.gemm_seconds(Gemm(*shape), *RATES) for shape in shapes]
+    times = [factor * 1e6 * TRUE.seconds(Gemm(*shape), *RATES) for shape in shapes]
     rows = [f"bf16,{m},{n},{k},{time!r}" for (m, n, k), time in zip(shapes, times, strict=True)]
     return "\n".join(["dtype,m,n,k,time_us", *rows])
 
@@ -200,7 +200,7 @@ def attention(*, decode: bool) -> str:
         for keys in (128, 1000, 4096, 16384)
         for width in (64, 128, 192)
     ]
-    times = [1e6 * TRUE.attention_seconds(one, *RATES) for one in shapes]
+    times = [1e6 * TRUE.seconds(one, *RATES) for one in shapes]
     rows = [
         f"{one.batch},{one.queries},{one.keys},{one.heads},{one.shared},{one.width},{time!r}"
         for one, time in zip(shapes, times, strict=True)

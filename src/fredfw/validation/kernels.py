@@ -107,9 +107,7 @@ class KernelTimes(Predictor):
         npu, work = _npu(point.system.name, point.precision), point.work
         if self._bare:
             return max(work.flops / npu.peak, work.moved / npu.memory_bandwidth)
-        if isinstance(work, Gemm):
-            return npu.kernels.gemm_seconds(work, npu.peak, npu.memory_bandwidth)
-        return npu.kernels.attention_seconds(work, npu.peak, npu.memory_bandwidth)
+        return npu.kernels.seconds(work, npu.peak, npu.memory_bandwidth)
 
     def model(self, point: KernelPoint) -> Mapping[str, Any]:
         """See ``Predictor.model``."""

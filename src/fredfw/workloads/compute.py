@@ -13,7 +13,7 @@ from fredfw.files import Files
 from fredfw.units import Unit, at_least, bandwidth, choice, files, flops, option, quantity, render, size
 from fredfw.workloads import kernel_tables, npus
 from fredfw.workloads.graph import TaskGraph
-from fredfw.workloads.kernels import AttentionModel, KernelModel, Kernels
+from fredfw.workloads.kernels import Attention, AttentionModel, Gemm, KernelModel, Kernels
 
 
 @frozen
@@ -145,13 +145,12 @@ class Npu:
         if kernels is None or self.compute == npus.MODELS[0]:
             return max(operations / (self.peak * self.efficiency), moved / self.memory_bandwidth)
         known, rates = self.constants, (self.peak * self.constants.sustained, self.memory_bandwidth)
-        own = len(kernels.gemms) + len(kernels.attentions)
+        own: tuple[Gemm | Attention, ...] = (*kernels.gemms, *kernels.attentions)
         busy = math.fsum(
             (
-                *(known.gemm_seconds(one, *rates) for one in kernels.gemms),
-                *(known.attention_seconds(one, *rates) for one in kernels.attentions),
+                *(known.seconds(one, *rates) for one in own),
                 kernels.moved / (self.memory_bandwidth * known.memory_efficiency),
-                max(kernels.launches - own, 0.0) * known.kernel,
+                max(kernels.launches - len(own), 0.0) * known.kernel,
             )
         )
         return busy if kernels.graphed else max(busy, kernels.launches * known.launch)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from fredfw.fitting import least
 from fredfw.lines import Line, lines
 from fredfw.typing import FloatArray
 from fredfw.units import counted
-from fredfw.workloads.kernels import Attention, Gemm, KernelModel, attentions, columns, products
+from fredfw.workloads.kernels import Attention, Gemm, KernelModel, columns, times
 
 GEMM, ATTENTION = "gemm", "attention"
 COLUMNS: Mapping[str, tuple[str, ...]] = {
@@ -100,18 +100,17 @@ def read(tables: Files, precision: str) -> tuple[Sequence[Measured], Sequence[Me
     return gemms, others
 
 
-def fitted(model: KernelModel, tables: Files, precision: str, peak: float, bandwidth: float) -> KernelModel:
+def fitted(model: KernelModel, tables: Files, precision: str, *rates: float) -> KernelModel:
     """Return ``model`` with the constants that fit every other row of ``tables``; its status has the error of the rest.
 
-    What the tables have no rows of stays as it is. Products are those in ``precision``, at ``peak`` FLOP/s and
-    ``bandwidth`` B/s of the local memory. Raises as ``read``.
+    What the tables have no rows of stays as it is. Products are those in ``precision``. The ``rates`` are FLOP/s at
+    the peak, and B/s of the local memory. Raises as ``read``.
     """
     gemms, others = read(tables, precision)
     found, off = model, []
     if gemms:
         plain = evolve(found, split=0.0, row=0.0)  # what is not fitted in a precision costs nothing
-        formula = partial(products, peak=peak, bandwidth=bandwidth)
-        found, error = _best(_PRODUCTS[precision], gemms, lambda values: evolve(plain, **values), formula)
+        found, error = _best(_PRODUCTS[precision], gemms, lambda values: evolve(plain, **values), rates)
         off.append(f"products {100 * error:.0f} %")
     if others:
         rest = found
@@ -120,7 +119,7 @@ def fitted(model: KernelModel, tables: Files, precision: str, peak: float, bandw
             _ATTENTION | (_DECODE if decode else {}),
             others,
             lambda values: evolve(rest, attention=evolve(rest.attention, **values)),
-            partial(attentions, peak=peak, bandwidth=bandwidth),
+            rates,
         )
         off.append(f"attention {100 * error:.0f} %")
     names = ", ".join(file.location.name for file in tables.files)
@@ -131,7 +130,7 @@ def _best(
     start: Mapping[str, float],
     rows: Sequence[Measured],
     model: Callable[[dict[str, Any]], KernelModel],
-    seconds: Callable[[KernelModel, Mapping[str, FloatArray]], FloatArray],
+    rates: Sequence[float],
 ) -> tuple[KernelModel, float]:
     """Return the ``model`` of the constants that fit best to every other row, and how far it is off on the rest."""
 
@@ -144,7 +143,7 @@ def _best(
         def error(values: FloatArray) -> float:
             if (values <= 0).any():
                 return math.inf
-            return float(np.abs(np.log(seconds(model(named(values)), shapes) / measured)).mean())
+            return float(np.abs(np.log(times(model(named(values)), shapes, *rates) / measured)).mean())
 
         return error
 

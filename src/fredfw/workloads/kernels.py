@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -174,13 +174,9 @@ class KernelModel:
         AttentionModel(), help="constants of attention kernels"
     )
 
-    def gemm_seconds(self, gemm: Gemm, peak: float, bandwidth: float) -> float:
-        """Return the time of matrix multiplications, at ``peak`` FLOP/s and ``bandwidth`` B/s; see ``products``."""
-        return _alone(products, self, gemm, peak, bandwidth) if gemm.flops else 0.0
-
-    def attention_seconds(self, one: Attention, peak: float, bandwidth: float) -> float:
-        """Return the time of attention, at ``peak`` FLOP/s and ``bandwidth`` B/s; see ``attentions``."""
-        return _alone(attentions, self, one, peak, bandwidth) if one.flops else 0.0
+    def seconds(self, kernel: Gemm | Attention, peak: float, bandwidth: float) -> float:
+        """Return the time of a kernel, at ``peak`` FLOP/s and ``bandwidth`` B/s; see ``products``, ``attentions``."""
+        return _alone(self, kernel, peak, bandwidth) if kernel.flops else 0.0
 
 
 ROWS = 128  # queries of a block of attention
@@ -235,6 +231,11 @@ def attentions(model: KernelModel, shapes: Mapping[str, FloatArray], peak: float
     return known.kernel + seconds
 
 
+def times(model: KernelModel, shapes: Mapping[str, FloatArray], peak: float, bandwidth: float) -> FloatArray:
+    """Return the ``(K,)`` seconds of kernels of one kind; see ``products`` and ``attentions``."""
+    return (products if "m" in shapes else attentions)(model, shapes, peak, bandwidth)
+
+
 def columns(kernels: Sequence[Gemm | Attention]) -> dict[str, FloatArray]:
     """Return the fields of kernels of one kind, ``(K,)`` each."""
     names = [one.name for one in fields(type(kernels[0]))]
@@ -242,11 +243,5 @@ def columns(kernels: Sequence[Gemm | Attention]) -> dict[str, FloatArray]:
 
 
 @lru_cache(maxsize=2 * 65536)
-def _alone(
-    formula: Callable[[KernelModel, Mapping[str, FloatArray], float, float], FloatArray],
-    model: KernelModel,
-    kernel: Gemm | Attention,
-    peak: float,
-    bandwidth: float,
-) -> float:
-    return float(formula(model, columns([kernel]), peak, bandwidth)[0])
+def _alone(model: KernelModel, kernel: Gemm | Attention, peak: float, bandwidth: float) -> float:
+    return float(times(model, columns([kernel]), peak, bandwidth)[0])
