@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import NamedTuple
+
+from attrs import frozen
 
 from fredfw import Gemm, Kernels
 from fredfw_workload_transformer.model import FP16, OPERATIONS, Block, Core
 
 _LAUNCHES = 2
 """Of a weight gradient: its product, and the addition to the sum of the microbatches before."""
+
+_NONE = Kernels()
 
 
 class Way(Enum):
@@ -27,12 +30,17 @@ class Way(Enum):
         return self in (Way.BACKWARD, Way.INPUTS)
 
 
-class Cost(NamedTuple):
+@frozen
+class Cost:
     """FLOPs, bytes of local memory and kernels of a computation on one rank."""
 
-    flops: float
-    moved: float
-    kernels: Kernels
+    flops: float = 0.0
+    moved: float = 0.0
+    kernels: Kernels = _NONE
+
+    def __add__(self, other: Cost) -> Cost:
+        """Return the cost of both."""
+        return Cost(self.flops + other.flops, self.moved + other.moved, self.kernels + other.kernels)
 
     def without(self, part: Cost) -> Cost:
         """Return what is left beside ``part``."""
@@ -57,34 +65,28 @@ def cost(block: Block, way: Way, *, recompute: str, communications: int) -> Cost
     """
     if way is Way.WEIGHTS:
         return _weight_gradients(block)
-    passes = 2 if way.backward else 1
+    passes, kernels = (2, block.kernels.backward) if way.backward else (1, block.kernels.forward)
     # Weights are read (or their gradients written) once a pass, activations written and read.
-    flops, moved = passes * block.flops, passes * (block.read * FP16 + 2 * block.activations)
-    launches = Kernels(launches=communications)
+    moved = passes * (block.read * FP16 + 2 * block.activations)
+    whole = Cost(passes * block.flops, moved, kernels + Kernels(launches=communications))
     if not way.backward:
-        return Cost(flops, moved, block.kernels.forward + launches)
-    kernels = block.kernels.backward + launches
+        return whole
     if block.core is not None:
-        flops += block.core.again
+        whole += Cost(block.core.again)
         if recompute == "selective":
-            flops, moved = flops + block.core.flops, moved + 2 * block.core.activations
-            kernels += block.core.kernels.forward
+            whole += core_cost(block.core, Way.FORWARD, selective=True)
     if recompute == OPERATIONS and block.name != "head":
-        again = block.again
-        flops, moved, kernels = flops + again.flops, moved + again.moved, kernels + again
-    whole = Cost(flops, moved, kernels)
+        whole += Cost(block.again.flops, block.again.moved, block.again)
     return whole if way is Way.BACKWARD else whole.without(_weight_gradients(block))
 
 
 def core_cost(core: Core, way: Way, *, selective: bool) -> Cost:
     """Return the part of ``cost`` that is between the linear layers of attention."""
+    forward = Cost(core.flops, 2 * core.activations, core.kernels.forward)
     if not way.backward:
-        return Cost(core.flops, 2 * core.activations, core.kernels.forward)
+        return forward
     once = Cost(2 * core.flops + core.again, 4 * core.activations, core.kernels.backward)
-    if not selective:
-        return once
-    kernels = once.kernels + core.kernels.forward
-    return Cost(once.flops + core.flops, once.moved + 2 * core.activations, kernels)
+    return once + forward if selective else once
 
 
 def _weight_gradients(block: Block) -> Cost:
@@ -93,7 +95,7 @@ def _weight_gradients(block: Block) -> Cost:
     if block.core is not None:  # it has no weights
         flops, activations = flops - block.core.flops, activations - block.core.activations
         whole = Cost(flops, activations, block.kernels.forward)
-        gemms = whole.without(Cost(0.0, 0.0, block.core.kernels.forward)).kernels.gemms
+        gemms = whole.without(Cost(kernels=block.core.kernels.forward)).kernels.gemms
     products = tuple(Gemm(one.k, one.n, one.m, one.batch, one.width) for one in gemms)
     kernels = Kernels(products, launches=_LAUNCHES * len(products))
     return Cost(flops, block.read * FP16 + 2 * activations, kernels)

@@ -136,8 +136,7 @@ class Passes:
         key = tuple(way for way, _ in steps), self.shape.kind(run[0])
         if key not in self._merges:
             costs = [self._cost(block, way) for way, blocks in steps for block in blocks]
-            flops, moved, kernels = zip(*costs, strict=True)
-            self._merges[key] = Cost(sum(flops), sum(moved), sum(kernels, start=Kernels()))
+            self._merges[key] = sum(costs, start=Cost())
         name = f"{steps[-1][0].value} {_span(run)} {suffix}"
         with self.builder.repeated(len(run)):
             self._compute(stage, name, self._merges[key], after)
@@ -247,8 +246,8 @@ class Passes:
         computed = []
         for load in np.unique(loads):  # ranks with equally many tokens compute in one task
             alike = np.flatnonzero(loads == load)
-            flops, moved, kernels = self._cost(mixture.experts[alike[0]], way)
-            each = Cost(flops, moved, kernels + Kernels(launches=len(there) + len(back)))
+            dispatches = Cost(kernels=Kernels(launches=len(there) + len(back)))
+            each = self._cost(mixture.experts[alike[0]], way) + dispatches
             ranks = np.sort(self._ep_groups[stage][:, alike], axis=None)
             computed.append(self._task(f"{name} experts", ranks, each, before))
         (self._tails[stage],) = self._route(stage, name, back, computed)
@@ -312,11 +311,8 @@ class Passes:
         """Add attention behind an all-gather of keys and values; return what comes after it."""
 
         def exchange(what: str, pattern: Pattern, after: Iterable[int]) -> tuple[int, ...]:
-            groups, size, before = (
-                self._cp_groups[stage],
-                self.workload.cp * self._key_bytes,
-                self._chained(stage, after),
-            )
+            groups, before = self._cp_groups[stage], self._chained(stage, after)
+            size = self.workload.cp * self._key_bytes
             return (self.builder.collective(f"{name} {what}", pattern, groups, size, label="cp", after=before),)
 
         gathered = exchange("keys", Pattern.ALL_GATHER, after)
@@ -342,15 +338,15 @@ class Passes:
     def _share(self, stage: int, name: str, core: Cost, work: IntArray, after: Iterable[int]) -> None:
         """Add attention in which each CP member does ``work`` times what ``core`` costs, in one kernel."""
         chained, groups = self._chained(stage, after), self._cp_groups[stage]
-        flops, moved, one = core
-        computed = []
+        one, computed = core.kernels, []
         for times in np.unique(work[work > 0]).tolist():
             kernels = Kernels(one.gemms * times, one.moved * times, one.launches, one.attentions * times)
             ranks = np.sort(groups[:, work == times], axis=None)
-            computed.append(self._task(name, ranks, Cost(flops * times, moved * times, kernels), chained))
+            share = Cost(core.flops * times, core.moved * times, kernels)
+            computed.append(self._task(name, ranks, share, chained))
         self._tails[stage] = computed[0]
         if (work != work[0]).any():  # each goes on behind its own part
-            self._compute(stage, name, Cost(0.0, 0.0, Kernels()), (*computed, *chained))
+            self._compute(stage, name, Cost(), (*computed, *chained))
 
     def _reduced(self, block: Block, way: Way) -> bool:
         return block.reduced and self.workload.mp > 1 and way is not Way.WEIGHTS
@@ -365,7 +361,7 @@ class Passes:
         self._tails[stage] = self._task(name, self._ranks[stage], cost, self._chained(stage, after))
 
     def _task(self, name: str, ranks: IntArray, cost: Cost, after: Iterable[int]) -> int:
-        flops, moved, kernels = cost
+        flops, moved, kernels = cost.flops, cost.moved, cost.kernels
         return self.builder.compute(name, ranks, flops=flops, bytes=moved, after=after, kernels=kernels)
 
     def _exchange(self, stage: int, name: str, pattern: Pattern, after: Iterable[int] = ()) -> int:
