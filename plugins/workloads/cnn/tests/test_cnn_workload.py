@@ -10,7 +10,7 @@ from fredfw.errors import InputError
 from fredfw.testing import WorkloadTests
 from fredfw.workloads import System, TaskGraph, TaskKind
 from fredfw_workload_cnn import Cnn
-from fredfw_workload_cnn.layers import Walk
+from fredfw_workload_cnn.networks import Walk
 
 WAFER = System(npus=20, controllers=18)
 

@@ -22,8 +22,7 @@ from fredfw import (
     samples_per_replica,
     units,
 )
-from fredfw_workload_cnn.layers import Block
-from fredfw_workload_cnn.networks import NETWORKS
+from fredfw_workload_cnn.networks import NETWORKS, Block
 
 _MINIBATCH = 16
 

@@ -26,9 +26,8 @@ from fredfw import (
 )
 from fredfw.errors import InputError, placed
 from fredfw_workload_kineto.calls import NAME, Call
-from fredfw_workload_kineto.chain import COMPUTE, Node, nodes
 from fredfw_workload_kineto.operations import COMMUNICATION, Operations, only_step, operations
-from fredfw_workload_kineto.order import OBSERVED, WAITS, Order, union
+from fredfw_workload_kineto.order import COMPUTE, OBSERVED, WAITS, Node, Order, nodes, union
 from fredfw_workload_kineto.reading import read, recognised
 
 _MICROSECOND = 1e-6
