@@ -116,10 +116,6 @@ def test_many_nodes_are_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     assert columns(et.read(et.write(given))) == columns(Trace.of(given, {"version": et.VERSION}))
 
 
-def test_a_file_may_have_no_nodes() -> None:
-    assert len(et.read(HEAD)) == 0
-
-
 @pytest.mark.parametrize("slot", SLOTS)
 def test_a_number_may_be_in_any_slot(slot: str) -> None:
     value, expected = SLOTS[slot]

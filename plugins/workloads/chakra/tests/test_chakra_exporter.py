@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -287,14 +286,6 @@ def test_a_collective_keeps_its_root_and_the_order_of_its_ranks(
     assert again.timeline.graph.roots.tolist() == [3]
     assert again.seconds == pytest.approx(result.seconds, rel=1e-9)
     assert np.allclose(again.link_bytes, result.link_bytes, rtol=1e-9)
-
-
-def test_equal_runs_give_equal_files_and_compression_has_no_date() -> None:
-    first, second = (ChakraExporter(compress=True).export(run_of(collectives)) for _ in range(2))
-    assert first == second
-    content = first["trace.0.et.gz"]
-    assert isinstance(content, bytes)
-    assert et.read(gzip.decompress(content)).ids.tolist() == list(range(11))
 
 
 def test_what_chakra_cannot_say_is_refused_with_the_task() -> None:

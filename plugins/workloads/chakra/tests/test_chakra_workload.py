@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -315,14 +314,6 @@ def test_remote_memory_is_the_last_tier_of_the_fabric(load: Load) -> None:
         with pytest.raises(UnknownNameError, match="has no memory tier") as caught:
             load({0: nodes}, **fields).graph(system)
         assert caught.value.key == "remote_memory"
-
-
-def test_files_may_be_compressed_or_json(tmp_path: Path) -> None:
-    (tmp_path / "t.0.et.gz").write_bytes(gzip.compress(et.write([comp(0, micros=3)])))
-    node = {"Id": 0, "Name": "comp 0", "NodeType": 4, "runtime": 3}
-    (tmp_path / "t.1.json").write_text(json.dumps({"workload_graph": [node]}), encoding="utf-8")
-    found = graph(Chakra(traces=Files.at([tmp_path / "t.0.et.gz", tmp_path / "t.1.json"])))
-    assert found.seconds.tolist() == [3e-6, 3e-6]
 
 
 # --- bad input

@@ -83,16 +83,17 @@ def graph(*paths: str, **fields: Any) -> TaskGraph:
     return of(*paths, **fields).graph(SYSTEM)
 
 
-def tasks(found: TaskGraph, rank: int = 0) -> list[tuple[str, float, list[str]]]:
-    """Name, microseconds (0 for communication) and names of what comes before, of the tasks of ``rank``, sorted."""
+def tasks(found: TaskGraph, rank: int = 0) -> str:
+    """Return the tasks of ``rank``: names, microseconds of computations, and names of what comes before."""
     own = [task for task in range(len(found)) if rank in found.participants(task)]
-    return sorted(
-        (
-            found.names[task],
-            round(1e6 * float(found.seconds[task]), 6) if found.kinds[task] == TaskKind.COMPUTE else 0.0,
-            sorted(found.names[one] for one in found.after(task).tolist() if one in own),
-        )
-        for task in own
+    listed = []
+    for task in own:
+        before = sorted(found.names[one] for one in found.after(task).tolist() if one in own)
+        seconds = found.seconds[task] if found.kinds[task] == TaskKind.COMPUTE else 0.0
+        listed.append((found.names[task], round(1e6 * float(seconds), 6), before))
+    return "; ".join(
+        name + (f" {micros:g}" if micros else "") + (f" ({', '.join(before)})" if before else "")
+        for name, micros, before in sorted(listed)
     )
 
 
@@ -112,16 +113,11 @@ def test_a_collective_waits_for_what_was_computed_and_what_had_to_wait_waits_for
     found = graph(*DDP, step=3)
     assert found.ranks == 2
     # The gap of 2 us belongs to the backward pass; the first all-reduce begins with it, 8 us after layer 2.
-    assert tasks(found) == [
-        ("all-reduce", 0.0, ["all-reduce", "computation"]),
-        ("all-reduce", 0.0, ["backward of layer 2"]),
-        ("backward of layer 2", 300.0, ["host"]),
-        ("computation", 302.0, ["backward of layer 2"]),
-        ("host", 3.0, ["all-reduce", "computation"]),
-        ("host", 37.0, ["optimizer"]),
-        ("host", 50.0, []),
-        ("optimizer", 100.0, ["host"]),
-    ]
+    assert tasks(found) == (
+        "all-reduce (all-reduce, computation); all-reduce (backward of layer 2); "
+        "backward of layer 2 300 (host); computation 302 (backward of layer 2); "
+        "host 3 (all-reduce, computation); host 37 (optimizer); host 50; optimizer 100 (host)"
+    )
     sizes = [float(found.bytes[task]) for task in range(len(found)) if found.kinds[task] == TaskKind.COLLECTIVE]
     assert sizes == [4e6, 2e6]
     assert found.label_names == ("host", "compute", "default_pg")
@@ -172,34 +168,19 @@ def test_time_of_the_host_covers_nothing(write: Write) -> None:
 def test_without_the_host_gaps_take_no_time(write: Write) -> None:
     events = [kernel("a", 0, 100), call("allreduce", 500, 100, 100), kernel("b", 1000, 50)]
     path = write(events)
-    assert tasks(graph(path, replicate=True)) == [
-        ("a", 100.0, []),
-        ("all-reduce", 0.0, ["host"]),
-        ("b", 50.0, ["host"]),
-        ("host", 400.0, ["a"]),
-        ("host", 500.0, ["host"]),
-    ]
-    assert tasks(graph(path, replicate=True, host=False)) == [
-        ("a", 100.0, []),
-        ("all-reduce", 0.0, ["a"]),
-        ("b", 50.0, ["a"]),
-    ]
+    assert tasks(graph(path, replicate=True)) == "a 100; all-reduce (host); b 50 (host); host 400 (a); host 500 (host)"
+    assert tasks(graph(path, replicate=True, host=False)) == "a 100; all-reduce (a); b 50 (a)"
 
 
 def test_gaps_below_the_given_one_are_computation(write: Write) -> None:
     path = write([kernel("a", 0, 100), kernel("b", 130, 50), call("allreduce", 180, 10)])
-    assert tasks(graph(path, replicate=True)) == [
-        ("a", 100.0, []),
-        ("all-reduce", 0.0, ["b"]),
-        ("b", 50.0, ["host"]),
-        ("host", 30.0, ["a"]),
-    ]
-    assert tasks(graph(path, replicate=True, gap="31 us")) == [("a", 180.0, []), ("all-reduce", 0.0, ["a"])]
+    assert tasks(graph(path, replicate=True)) == "a 100; all-reduce (b); b 50 (host); host 30 (a)"
+    assert tasks(graph(path, replicate=True, gap="31 us")) == "a 180; all-reduce (a)"
 
 
 def test_streams_that_compute_are_one_chain(write: Write) -> None:
     events = [kernel("a", 0, 100), kernel("b", 50, 100, stream=8), call("allreduce", 150, 10)]
-    assert tasks(graph(write(events), replicate=True)) == [("a", 150.0, []), ("all-reduce", 0.0, ["a"])]
+    assert tasks(graph(write(events), replicate=True)) == "a 150; all-reduce (a)"
 
 
 def test_what_follows_a_collective_on_its_stream_waits_for_it(write: Write) -> None:
@@ -210,28 +191,16 @@ def test_what_follows_a_collective_on_its_stream_waits_for_it(write: Write) -> N
         kernel("c", 200, 100, stream=20),
     ]
     # It began 90 us after the collective, which says nothing by itself.
-    assert tasks(graph(write(events), replicate=True)) == [
-        ("a", 100.0, []),
-        ("all-reduce", 0.0, ["a"]),
-        ("b", 100.0, ["a"]),
-        ("c", 100.0, ["all-reduce", "b"]),
-    ]
+    assert tasks(graph(write(events), replicate=True)) == "a 100; all-reduce (a); b 100 (a); c 100 (all-reduce, b)"
 
 
 def test_the_order_observed_is_stricter(write: Write) -> None:
     events = [kernel("a", 0, 100), call("allreduce", 100, 40), kernel("b", 102, 98), kernel("c", 203, 100)]
     path = write(events)
-    assert tasks(graph(path, replicate=True)) == [
-        ("a", 100.0, []),
-        ("all-reduce", 0.0, ["a"]),
-        ("computation", 203.0, ["a"]),
-    ]
-    assert tasks(graph(path, replicate=True, order="observed")) == [
-        ("a", 100.0, []),
-        ("all-reduce", 0.0, ["a"]),
-        ("c", 100.0, ["all-reduce", "computation"]),
-        ("computation", 103.0, ["a"]),
-    ]
+    assert tasks(graph(path, replicate=True)) == "a 100; all-reduce (a); computation 203 (a)"
+    assert tasks(graph(path, replicate=True, order="observed")) == (
+        "a 100; all-reduce (a); c 100 (all-reduce, computation); computation 103 (a)"
+    )
 
 
 def test_streams_wait_by_events(write: Write) -> None:
@@ -247,12 +216,7 @@ def test_streams_wait_by_events(write: Write) -> None:
         kernel("c", 310, 100, correlation=8),
     ]
     workload = of(write(events), replicate=True)
-    assert tasks(workload.graph(SYSTEM)) == [
-        ("a", 100.0, []),
-        ("all-reduce", 0.0, ["a"]),
-        ("b", 200.0, ["a"]),
-        ("c", 100.0, ["all-reduce", "b"]),
-    ]
+    assert tasks(workload.graph(SYSTEM)) == "a 100; all-reduce (a); b 200 (a); c 100 (all-reduce, b)"
     assert not any("stream-wait" in note for note in workload.notes(SYSTEM))
 
 
@@ -268,13 +232,10 @@ def test_a_collective_waits_for_what_the_host_launched_before_it(write: Write) -
     ]
     # The first one was launched before b. The second one began before the end of b, after which it was launched: it
     # cannot have waited for it, so the time at which it began decides.
-    assert tasks(graph(write(events), replicate=True)) == [
-        ("a", 100.0, []),
-        ("all-reduce", 0.0, ["a"]),
-        ("all-reduce", 0.0, ["all-reduce", "computation"]),
-        ("computation", 190.0, ["a"]),
-        ("computation", 321.0, ["computation"]),
-    ]
+    assert tasks(graph(write(events), replicate=True)) == (
+        "a 100; all-reduce (a); all-reduce (all-reduce, computation); computation 190 (a); "
+        "computation 321 (computation)"
+    )
 
 
 def test_what_nothing_waits_for_is_waited_for_at_the_end_of_a_step(write: Write) -> None:
@@ -287,13 +248,9 @@ def test_what_nothing_waits_for_is_waited_for_at_the_end_of_a_step(write: Write)
         kernel("c", 250, 50),
     ]
     path = write(events)
-    assert tasks(graph(path, replicate=True)) == [
-        ("a", 100.0, []),
-        ("all-reduce", 0.0, ["a"]),
-        ("c", 50.0, ["host"]),
-        ("computation", 100.0, ["a"]),
-        ("host", 50.0, ["all-reduce", "computation"]),
-    ]
+    assert tasks(graph(path, replicate=True)) == (
+        "a 100; all-reduce (a); c 50 (host); computation 100 (a); host 50 (all-reduce, computation)"
+    )
     workload = of(path, replicate=True)
     assert "one iteration is all 2 steps of the traces, 1 to 2" in workload.notes(SYSTEM)
 
@@ -310,7 +267,7 @@ def test_one_step_is_what_the_host_launched_in_it(write: Write) -> None:
         call("allreduce", 260, 40, correlation=3),
     ]
     # The GPU is behind the host: step 2 begins for it at the end of a.
-    assert tasks(graph(write(events), replicate=True, step=2)) == [("all-reduce", 0.0, ["b"]), ("b", 100.0, [])]
+    assert tasks(graph(write(events), replicate=True, step=2)) == "all-reduce (b); b 100"
 
 
 @pytest.mark.parametrize(
@@ -366,8 +323,8 @@ def test_send_and_receive(write: Write) -> None:
     first = write([kernel("a", 0, 10), call("send", 10, 5, 10, Dst_Rank=1)])
     second = write([call("recv", 0, 15, 10, Src_Rank=0), kernel("b", 15, 10)], rank=1)
     found = graph(first, second)
-    assert tasks(found, 0) == [("a", 10.0, []), ("send", 0.0, ["a"])]
-    assert tasks(found, 1) == [("b", 10.0, ["receive"]), ("receive", 0.0, [])]
+    assert tasks(found, 0) == "a 10; send (a)"
+    assert tasks(found, 1) == "b 10 (receive); receive"
     (size,) = found.bytes[found.kinds == TaskKind.SEND].tolist()
     assert size == 40
 
