@@ -10,12 +10,10 @@ import numpy as np
 
 from fredfw import limits
 from fredfw.answers import TEXTS, Asking, Kind, Method, brief, instance, or_none, sequence
-from fredfw.fabric import Fabric
-from fredfw.typing import IntArray
 from fredfw.workloads.graph import TaskGraph
 from fredfw.workloads.kinds import ROW, TaskKind
 from fredfw.workloads.mesh import DeviceMesh
-from fredfw.workloads.placement import Placement, check_places
+from fredfw.workloads.placement import NPUS, Placement, check_places
 from fredfw.workloads.workload import Label, MemoryUse, System, TraceInfo, TraceWorkload, Work, Workload
 
 
@@ -51,6 +49,7 @@ labels = Method(Workload.labels, Kind[Mapping[str, Label]]("fredfw.Label by labe
 notes = Method(Workload.notes, TEXTS)
 omissions = Method(Workload.omissions, TEXTS)
 infos = Method(TraceWorkload.info, sequence(lambda one: isinstance(one, TraceInfo), "a tuple of fredfw.TraceInfo"))
+places = Method(Placement.assign, NPUS, check_places)
 _graph = Method(Workload.graph, instance(TaskGraph))
 
 
@@ -94,11 +93,3 @@ def _check_messages(asked: Asking, graph: TaskGraph) -> None:
         task = int(wrong.argmax())
         accepted = "sends of a rank and later receives of another, as GraphBuilder makes them"
         raise asked.wrong(f"returned a graph in which task {task} is a message with partner {partners[task]}", accepted)
-
-
-def places(placement: Placement, fabric: Fabric, mesh: DeviceMesh) -> IntArray:
-    """Return the ``(workers,)`` NPU number of each rank; raises ``InputError`` if there are more than NPUs."""
-    asked = Asking(placement, "assign")
-    with asked:
-        answer: object = placement.assign(fabric, mesh)
-    return check_places(asked, answer, mesh.ranks, len(fabric.npus))

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from attrs import frozen
 
-from fredfw.answers import Asking
+from fredfw.answers import Asking, Kind, Method
 from fredfw.errors import InputError, nearest
 from fredfw.fabric import Fabric
 from fredfw.typing import IntArray
@@ -40,17 +40,9 @@ class Placement(ABC):
         return _order(self, fabric, mesh)[: mesh.ranks]
 
 
-def _order(placement: Placement, fabric: Fabric, mesh: DeviceMesh) -> IntArray:
-    asked = Asking(placement, "order")
-    with asked:
-        answer: object = placement.order(fabric, mesh)
-    return check_places(asked, answer, mesh.ranks, len(fabric.npus))
-
-
-def check_places(asked: Asking, answer: object, workers: int, npus: int) -> IntArray:
-    """Return ``answer``, which must be ``(workers or more,)`` different NPU numbers; else ``PluginError``."""
-    if not isinstance(answer, np.ndarray) or answer.ndim != 1 or answer.dtype.kind not in "iu":
-        raise asked.unexpected(answer, "an array of NPU numbers")
+def check_places(asked: Asking, answer: IntArray, _: Placement, fabric: Fabric, mesh: DeviceMesh) -> None:
+    """Make sure that an answer has different NPU numbers, as many as workers or more; else ``PluginError``."""
+    workers, npus = mesh.ranks, len(fabric.npus)
     if len(answer) < workers:
         raise asked.wrong(f"returned {counted(len(answer), 'NPU')}", f"{workers} or more, one for each rank")
     outside = answer[(answer < 0) | (answer >= npus)]
@@ -59,7 +51,13 @@ def check_places(asked: Asking, answer: object, workers: int, npus: int) -> IntA
     numbers, counts = np.unique(answer, return_counts=True)
     if (counts > 1).any():
         raise asked.wrong(f"returned NPU {numbers[counts > 1][0]} twice", "every NPU at most once")
-    return answer
+
+
+NPUS = Kind[IntArray](
+    "an array of NPU numbers",
+    lambda answer: isinstance(answer, np.ndarray) and answer.ndim == 1 and answer.dtype.kind in "iu",
+)
+_order = Method(Placement.order, NPUS, check_places)
 
 
 def places_within(placement: Placement, fabric: Fabric, mesh: DeviceMesh, npus: IntArray) -> IntArray:
