@@ -156,8 +156,3 @@ def test_work_is_three_forward_passes_over_all_samples() -> None:
     assert (work.samples, work.tokens) == (40, None)
     # He et al. 2016, table 1: 11.3e9 multiply-adds
     assert work.model_flops == pytest.approx(3 * 40 * 2 * 11.3e9, rel=0.02)
-
-
-def test_a_batch_that_the_workers_cannot_share() -> None:
-    with pytest.raises(InputError, match=r"^global_batch: 81 samples cannot be divided evenly among 20 replicas"):
-        Cnn(global_batch=81).memory(WAFER)

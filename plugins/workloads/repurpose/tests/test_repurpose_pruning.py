@@ -128,8 +128,3 @@ def test_nothing_is_lost_where_nothing_is_read() -> None:
     pruner = Pruner(drawn(11, 7, 6, 1), Moments.of(np.zeros((5, 6, 1))))
     pruned = pruner.pruned(pruner.selected(BEFORE, AFTER, 3, 0), 0)
     assert pruned.error == 0
-
-
-def test_a_layer_of_zeros_sends_nothing() -> None:
-    pruner = Pruner(np.zeros((7, 6, 1)))
-    assert pruner.pruned(pruner.selected(BEFORE, AFTER, 3, 0), 0).crossing == 0
