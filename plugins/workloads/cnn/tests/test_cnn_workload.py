@@ -3,12 +3,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from task_graphs import of_kind
 
 import fredfw_workload_cnn
 from fredfw.collectives import Pattern
 from fredfw.errors import InputError
 from fredfw.testing import WorkloadTests
-from fredfw.workloads import System, TaskGraph, TaskKind
+from fredfw.workloads import System, TaskKind
 from fredfw_workload_cnn import Cnn
 from fredfw_workload_cnn.networks import Walk
 
@@ -26,10 +27,6 @@ class TestSplits(WorkloadTests):
     plugin = fredfw_workload_cnn
     workloads = (Cnn(dp=16, minibatch=2), Cnn(dp=4, minibatch=8), Cnn(dp=2, minibatch=16), Cnn(dp=1, minibatch=32))
     conserved = ("flops", "load", "samples", "model_flops")
-
-
-def of_kind(graph: TaskGraph, kind: TaskKind) -> list[int]:
-    return [task for task in range(len(graph)) if graph.kinds[task] == kind]
 
 
 # Krizhevsky et al. 2012, section 3.5, by hand: inputs and outputs of five convolutions and three linear layers

@@ -3,12 +3,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from task_graphs import of_kind
 
 import fredfw_workload_gnmt
 from fredfw.collectives import Pattern
 from fredfw.errors import InputError
 from fredfw.testing import WorkloadTests
-from fredfw.workloads import System, TaskGraph, TaskKind
+from fredfw.workloads import System, TaskKind
 from fredfw_workload_gnmt import Gnmt
 from fredfw_workload_gnmt.model import PRESETS, Shape
 
@@ -29,10 +30,6 @@ class TestSplits(WorkloadTests):
     conserved = ("flops", "samples", "model_flops")
 
 
-def reduces(graph: TaskGraph) -> list[int]:
-    return [task for task in range(len(graph)) if graph.kinds[task] == TaskKind.COLLECTIVE]
-
-
 def test_published_parameters_and_gradients() -> None:
     # NVIDIA apex, tests of its optimizers: "MLPerf GNMT has 160671297 parameters"
     assert Gnmt(model="mlperf").parameters == 160_671_297
@@ -40,7 +37,7 @@ def test_published_parameters_and_gradients() -> None:
     # no matrix: a bucket before must not be lost.
     for bucket in (0, 1e9):
         graph = Gnmt(gradients="matrices", bucket=bucket).graph(SYSTEM)
-        assert graph.bytes[reduces(graph)].sum() == 267_788_288
+        assert graph.bytes[of_kind(graph, TaskKind.COLLECTIVE)].sum() == 267_788_288
 
 
 def test_parameters_by_hand() -> None:
@@ -77,7 +74,7 @@ def test_an_lstm_reads_the_weights_of_its_state_in_each_time_step() -> None:
 def test_each_layer_reduces_its_gradients_during_backward(model: str) -> None:
     workload = Gnmt(model=model)
     graph = workload.graph(SYSTEM)
-    found = reduces(graph)
+    found = of_kind(graph, TaskKind.COLLECTIVE)
     backward = [layer for layer in reversed(workload.shape.layers) if layer.parameters]
     assert [graph.names[task] for task in found] == [f"gradients down to {layer.name}" for layer in backward]
     assert graph.bytes[found].tolist() == [2 * layer.parameters for layer in backward]
@@ -88,11 +85,11 @@ def test_each_layer_reduces_its_gradients_during_backward(model: str) -> None:
 
 def test_one_all_reduce_behind_the_backward_pass() -> None:
     graph = Gnmt(overlap_dp=False).graph(SYSTEM)
-    (task,) = reduces(graph)
+    (task,) = of_kind(graph, TaskKind.COLLECTIVE)
     assert task == len(graph) - 1
     assert graph.bytes[task] == 2 * Gnmt().parameters
-    assert len(reduces(Gnmt(bucket=100e6).graph(SYSTEM))) == 3
-    assert not reduces(Gnmt(dp=1).graph(SYSTEM))
+    assert len(of_kind(Gnmt(bucket=100e6).graph(SYSTEM), TaskKind.COLLECTIVE)) == 3
+    assert not of_kind(Gnmt(dp=1).graph(SYSTEM), TaskKind.COLLECTIVE)
 
 
 def test_fields_change_the_preset() -> None:

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from task_graphs import of_kind
 
 import fredfw_workload_repurpose
 from fredfw import File, Framework, Npu, System
 from fredfw.errors import InputError
 from fredfw.testing import WorkloadTests
-from fredfw.workloads import TaskGraph, TaskKind
+from fredfw.workloads import TaskKind
 from fredfw_workload_repurpose import Layer, Network, Repurpose, draw, write
 
 SYSTEM = System(npus=2)
@@ -47,14 +48,10 @@ def saved(folder: Path, **options: Any) -> Repurpose:
     return Repurpose(weights=File.at("small.npz", folder), **options)
 
 
-def tasks(graph: TaskGraph, kind: TaskKind) -> list[int]:
-    return [task for task in range(len(graph)) if graph.kinds[task] == kind]
-
-
 def test_the_tasks_by_hand(tmp_path: Path) -> None:
     workload = saved(tmp_path, workers=(2,), epsilon=0.0, batch=10, weight_bytes=4, activation_bytes=2)
     graph = workload.graph(SYSTEM)
-    exchanges, computed = tasks(graph, TaskKind.COLLECTIVE), tasks(graph, TaskKind.COMPUTE)
+    exchanges, computed = of_kind(graph, TaskKind.COLLECTIVE), of_kind(graph, TaskKind.COMPUTE)
     # In each layer one activation goes from the worker of inputs 0 and 1 to the other one: 10 samples x 2 B.
     sizes = [graph.split_tables[graph.splits[task]][0] for task in exchanges]
     assert [sorted(one.ravel().tolist()) for one in sizes] == [[0, 0, 0, 20]] * 2
@@ -70,14 +67,14 @@ def test_the_tasks_by_hand(tmp_path: Path) -> None:
 
 def test_without_overlap_all_wait_for_the_activations(tmp_path: Path) -> None:
     graph = saved(tmp_path, workers=(2,), epsilon=0.0, overlap=False).graph(SYSTEM)
-    exchange = tasks(graph, TaskKind.COLLECTIVE)[0]
-    assert all(exchange in graph.after(task) for task in tasks(graph, TaskKind.COMPUTE)[:3])
+    exchange = of_kind(graph, TaskKind.COLLECTIVE)[0]
+    assert all(exchange in graph.after(task) for task in of_kind(graph, TaskKind.COMPUTE)[:3])
 
 
 def test_what_is_pruned_needs_no_exchange(tmp_path: Path) -> None:
     workload = saved(tmp_path, workers=(2,), epsilon=0.02)
     graph = workload.graph(SYSTEM)
-    assert not tasks(graph, TaskKind.COLLECTIVE)
+    assert not of_kind(graph, TaskKind.COLLECTIVE)
     error = 0.1 / np.linalg.norm(SMALL)
     assert workload.notes(SYSTEM) == (
         f"repurpose: 0 activations of a sample cross, relative errors of the layers {error:.3g}, {error:.3g}",

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from task_graphs import longest_path, names_before, of_kind
 
 from fredfw import Framework, Npu
 from fredfw.collectives import Pattern
@@ -30,10 +31,6 @@ def small(**fields: Any) -> Transformer:
     return Transformer(**(SHAPE | fields))
 
 
-def of_kind(graph: TaskGraph, kind: TaskKind, label: str) -> list[int]:
-    return [task for task in range(len(graph)) if graph.kinds[task] == kind and graph.label(task) == label]
-
-
 def sent(graph: TaskGraph, label: str) -> FloatArray:
     """Return the ``(ranks,)`` bytes that each rank sends, as a ring does."""
     total = np.zeros(graph.ranks)
@@ -46,17 +43,6 @@ def sent(graph: TaskGraph, label: str) -> FloatArray:
         groups = graph.tables[graph.members[task]]
         np.add.at(total, groups[:, 0], graph.repeats[task] * graph.bytes[task])
     return total
-
-
-def longest_path(graph: TaskGraph, cost: FloatArray) -> float:
-    end = np.zeros(len(graph))
-    for task in range(len(graph)):
-        end[task] = cost[task] + max((end[before] for before in graph.after(task)), default=0.0)
-    return float(np.max(end))
-
-
-def names_before(graph: TaskGraph, name: str) -> set[str]:
-    return {graph.names[task] for task in graph.after(graph.names.index(name))}
 
 
 SHARDINGS = [

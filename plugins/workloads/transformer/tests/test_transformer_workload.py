@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from task_graphs import longest_path, names_before, of_kind
 
 from fredfw import Kernels
 from fredfw.collectives import Pattern
 from fredfw.errors import InputError
 from fredfw.fabric import MemoryTier
-from fredfw.typing import FloatArray
 from fredfw.workloads import System, TaskGraph, TaskKind, Work
 from fredfw_workload_transformer import Transformer
 from fredfw_workload_transformer.costs import Way
@@ -30,10 +30,6 @@ def small(**fields: Any) -> Transformer:
     return Transformer(**(SHAPE | fields))
 
 
-def of_kind(graph: TaskGraph, kind: TaskKind, label: str | None = None) -> list[int]:
-    return [t for t in range(len(graph)) if graph.kinds[t] == kind and label in (None, graph.label(t))]
-
-
 def members(graph: TaskGraph, task: int) -> Any:
     return graph.tables[graph.members[task]]
 
@@ -48,13 +44,6 @@ def streamed(graph: TaskGraph, kind: TaskKind) -> float:
 
 def computed(graph: TaskGraph, rank: int) -> list[str]:
     return [graph.names[t] for t in of_kind(graph, TaskKind.COMPUTE) if rank in graph.participants(t)]
-
-
-def longest_path(graph: TaskGraph, cost: FloatArray) -> float:
-    end = np.zeros(len(graph))
-    for task in range(len(graph)):
-        end[task] = cost[task] + max((end[before] for before in graph.after(task)), default=0.0)
-    return float(np.max(end))
 
 
 CONFIGURATIONS = st.fixed_dictionaries(
@@ -325,10 +314,6 @@ def test_passes_do_what_their_blocks_do(fields: dict[str, Any]) -> None:
     assert longest_path(whole, costs[0]) == pytest.approx(longest_path(blocks, costs[1]), rel=1e-12)
 
 
-def test_no_shards_without_replicas() -> None:
-    assert not of_kind(small(dp=1, zero_stage=3).graph(WAFER), TaskKind.COLLECTIVE, "dp")
-
-
 def test_blocks_of_a_layer_alternate_with_all_reduces() -> None:
     graph = small(layers=1, mp=2, dp=1).graph(System(npus=2))
     kinds = [TaskKind(int(kind)).name[:4] for kind in graph.kinds]
@@ -459,10 +444,6 @@ def test_a_memory_tier_that_is_not_there_is_refused() -> None:
         assert (caught.value.key, caught.value.accepted) == ("memory_tier", "cxl, pool")
 
 
-def names_before(graph: TaskGraph, name: str) -> set[str]:
-    return {graph.names[t] for t in graph.after(graph.names.index(name))}
-
-
 @pytest.mark.parametrize("streams", ["all", "needed"])
 @pytest.mark.parametrize("prefetch", [0, 1])
 def test_loads_wait_for_their_buffer(prefetch: int, streams: str) -> None:
@@ -560,11 +541,6 @@ def test_memory_of_a_streaming_run_by_hand() -> None:
     assert use.activations == pytest.approx(2 * (2 * 8 * ACTIVATIONS + head), rel=1e-12)
     assert use.optimizer == 0
     assert not use.must_fit
-
-
-def test_transformer_17b_fits_where_fred_puts_it() -> None:
-    workload = Transformer(model="transformer-17b", mp=3, dp=3, pp=2, microbatches=8, zero_stage=2)
-    assert workload.memory(WAFER).total < 80e9
 
 
 def test_fields_override_the_preset() -> None:
