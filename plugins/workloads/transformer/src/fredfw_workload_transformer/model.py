@@ -231,16 +231,6 @@ class Shape:
         """
         return _blocks(self, self.kind(layer), samples, mp, style)
 
-    def blocks_of(self, kind: str, samples: float, mp: int, style: Style) -> tuple[Block, ...]:
-        """Return what ``blocks`` does for a layer of ``kind``."""
-        sizes = self._sizes(samples, mp, style)
-        if kind == "embedding":
-            return (Block(kind, self._embeddings / mp, 0.0, 0.0, False, Pair(Kernels(), Kernels()), read=0.0),)
-        if kind == "head":
-            return (self._head(sizes, style),)
-        mlp = self._mlp(sizes) if kind == "dense" else self._experts(sizes, style)
-        return self._attention(sizes, style), mlp
-
     def _sizes(self, samples: float, mp: int, style: Style) -> Sizes:
         h, width, shared = self.hidden, self.hidden / self.heads, self.key_value_heads or self.heads
         keys, values = width, width
@@ -390,7 +380,13 @@ class Shape:
 # Layers of a kind have equal blocks, and there may be many thousands. Whole numbers and others are told apart.
 @lru_cache(maxsize=256, typed=True)
 def _blocks(shape: Shape, kind: str, samples: float, mp: int, style: Style) -> tuple[Block, ...]:
-    return shape.blocks_of(kind, samples, mp, style)
+    sizes = shape._sizes(samples, mp, style)
+    if kind == "embedding":
+        return (Block(kind, shape._embeddings / mp, 0.0, 0.0, False, Pair(Kernels(), Kernels()), read=0.0),)
+    if kind == "head":
+        return (shape._head(sizes, style),)
+    mlp = shape._mlp(sizes) if kind == "dense" else shape._experts(sizes, style)
+    return shape._attention(sizes, style), mlp
 
 
 def _llama(layers: int, hidden: int, heads: int, intermediate: int) -> Shape:

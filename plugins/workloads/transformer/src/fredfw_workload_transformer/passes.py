@@ -89,8 +89,7 @@ class Passes:
         whole, experts = self.weight_bytes(layers), 0.0
         if self.workload.ep > 1:
             experts = sum(block.expert_parameters * FP16 for layer in layers for block in self._blocks(layer))
-        sharding = self.sharding
-        parts = (sharding.replicas(stage), whole - experts), (sharding.expert_replicas(stage), experts)
+        parts = zip(self.sharding.replicas(stage), (whole - experts, experts), strict=True)
         return [(replicas, size) for replicas, size in parts if size and replicas.members.shape[1] > 1]
 
     def forward(self, stage: int, layers: Sequence[int], microbatch: int, after: Iterable[int] = ()) -> int:

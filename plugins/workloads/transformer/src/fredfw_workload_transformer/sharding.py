@@ -64,13 +64,13 @@ class Sharding:
         """Ranks that hold a share each of the same experts."""
         return self.size // self.mesh.size("ep")
 
-    def replicas(self, stage: int) -> Replicas:
-        """Return the ranks of a pipeline stage that have the same weights, but for experts."""
-        return Replicas(self.mesh.groups("cp", "ep", "dp", pp=stage), self.size)
-
-    def expert_replicas(self, stage: int) -> Replicas:
-        """Return the ranks of a pipeline stage that have the same experts."""
-        return Replicas(self.mesh.groups("cp", "dp", pp=stage), self.expert_size)
+    def replicas(self, stage: int) -> tuple[Replicas, Replicas]:
+        """Return the ranks of a pipeline stage that have the same weights, but for experts, and the same experts."""
+        groups = self.mesh.groups
+        return (
+            Replicas(groups("cp", "ep", "dp", pp=stage), self.size),
+            Replicas(groups("cp", "dp", pp=stage), self.expert_size),
+        )
 
 
 def check_shard(shard: int, dp: int, ep: int) -> None:

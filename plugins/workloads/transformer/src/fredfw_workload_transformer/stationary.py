@@ -16,20 +16,17 @@ from fredfw_workload_transformer.sharding import ALL_REDUCE, Replicas
 ZERO_BUBBLE = "zb-h1"
 
 
-def split_layers(layers: int, stages: int, first: int = 0) -> list[tuple[int, ...]]:
-    """Return the layers of each stage: as even as possible, the first stages get one more.
-
-    The first stage also has those from ``first`` on, the last one the head.
-    """
-    share, extra = divmod(layers, stages)
-    bounds = [stage * share + min(stage, extra) for stage in range(stages + 1)]
-    bounds[0], bounds[-1] = first, layers + 1
-    return [tuple(range(begin, end)) for begin, end in pairwise(bounds)]
-
-
 def split_chunks(layers: int, stages: int, interleave: int, first: int) -> list[list[tuple[int, ...]]]:
-    """Return the layers of each chunk of each stage; chunk ``c`` of stage ``s`` is part ``c x stages + s`` of them."""
-    parts = split_layers(layers, stages * interleave, first)
+    """Return the layers of each chunk of each stage; chunk ``c`` of stage ``s`` is part ``c x stages + s`` of them.
+
+    Parts are as even as possible, the first ones get one more. The first one also has the layers from ``first`` on, the
+    last one the head.
+    """
+    count = stages * interleave
+    share, extra = divmod(layers, count)
+    bounds = [part * share + min(part, extra) for part in range(count + 1)]
+    bounds[0], bounds[-1] = first, layers + 1
+    parts = [tuple(range(begin, end)) for begin, end in pairwise(bounds)]
     return [parts[stage::stages] for stage in range(stages)]
 
 
