@@ -44,8 +44,7 @@ def slots(content: bytes) -> Counter[str]:
     """Return how often each attribute of nodes is in each slot, as ``name:slot``; raises as ``read`` does."""
     starts, stops = wire.framed(content)
     data = wire.array(content)
-    lists = wire.gathered(data, starts[1:], stops[1:], lists=(10,)).lists[10]
-    found = _Attributes(data, lists.start, lists.stop)
+    found = _Attributes(data, *wire.gathered(data, starts[1:], stops[1:], lists=(10,)).lists[10][1:])
     return Counter(
         f"{content[start:stop].decode(errors='replace')}:{SLOTS.get(slot, f'field {slot}' if slot else 'none')}"
         for start, stop, slot in zip(*found.name.tolist(), found.slot.tolist(), strict=True)
@@ -116,7 +115,7 @@ def _metadata(content: bytes, data: Bytes, start: IntArray, stop: IntArray) -> d
     found: dict[str, Value] = {}
     if version := _text(content, message.texts[1][:, 0]):
         found["version"] = version
-    attributes = _Attributes(data, message.lists[2].start, message.lists[2].stop)
+    attributes = _Attributes(data, *message.lists[2][1:])
     numbers = attributes.numbers(np.arange(len(attributes.slot)))
     for index, slot in enumerate(attributes.slot.tolist()):
         number = float(numbers[index])
@@ -129,23 +128,23 @@ def _metadata(content: bytes, data: Bytes, start: IntArray, stop: IntArray) -> d
 def _nodes(content: bytes, data: Bytes, starts: IntArray, stops: IntArray) -> Trace:
     """Return some of the nodes of a file."""
     count = len(starts)
-    message = wire.gathered(data, starts, stops, numbers=(1, 3, 7), texts=(2, 8), lists=(4, 5, 10))
-    owners, values = zip(*(message.items(data, one) for one in (5, 4)), strict=True)
+    message = wire.gathered(data, starts, stops, numbers=(1, 3, 7), texts=(2, 8), lists=(10,), items=(4, 5))
+    owners, values = zip(message.items[5], message.items[4], strict=True)
     owner = np.concatenate(owners)
     order = np.argsort(owner, kind="stable")
-    lists = message.lists[10]
-    attributes = _Attributes(data, lists.start, lists.stop)
+    node_of, *places = message.lists[10]
+    attributes = _Attributes(data, *places)
     columns = {name: np.full(count, np.nan) for name in NUMBERS}
     for name, column in columns.items():
         chosen = attributes.named(name)
-        column[lists.which[chosen]] = attributes.numbers(chosen)
+        column[node_of[chosen]] = attributes.numbers(chosen)
     groups, group_names = np.full(count, -1), dict[str, int]()
     chosen = attributes.named(GROUP)
     chosen = chosen[attributes.slot[chosen] == STRING]
-    for node, begin, end in zip(lists.which[chosen].tolist(), *attributes.place[:, chosen].tolist(), strict=True):
+    for node, begin, end in zip(node_of[chosen].tolist(), *attributes.place[:, chosen].tolist(), strict=True):
         groups[node] = group_names.setdefault(str(content[begin:end], "utf-8", "replace"), len(group_names))
     chosen = attributes.named(DIMENSIONS)
-    which, used = wire.gathered(data, *attributes.place[:, chosen], lists=(1,)).items(data, 1)
+    which, used = wire.gathered(data, *attributes.place[:, chosen], items=(1,)).items[1]
     partly = np.unique(which[used == 0])
     said = np.flatnonzero((types := message.numbers[3]) == NodeType.METADATA)
     inner = wire.gathered(data, *message.texts[8][:, said], texts=(1,)).texts[1]
@@ -162,9 +161,7 @@ def _nodes(content: bytes, data: Bytes, starts: IntArray, stops: IntArray) -> Tr
         numbers=columns,
         groups=groups,
         group_names=tuple(group_names),
-        dimensions={
-            int(lists.which[chosen[one]]): tuple((used[which == one] != 0).tolist()) for one in partly.tolist()
-        },
+        dimensions={int(node_of[chosen[one]]): tuple((used[which == one] != 0).tolist()) for one in partly.tolist()},
         inputs=tuple(text for place in inner.T if (text := _text(content, place))),
         metadata={},
     )

@@ -6,7 +6,7 @@ take about as many steps as the longest of them has fields.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
 from typing import NamedTuple
 
@@ -39,7 +39,7 @@ class Fields(NamedTuple):
     number: Words  # `(M,)` number of the field
     wire: Words  # `(M,)` how it is written
     value: Words  # `(M,)` the number, as it is written; for a `LENGTH` the number of bytes
-    start: IntArray  # `(M,)` where the bytes of a `LENGTH` begin
+    start: IntArray  # `(M,)` where the bytes of a `LENGTH` or a `VARINT` begin
     stop: IntArray  # `(M,)` where they end
 
     def of(self, number: int, wire: int) -> BoolArray:
@@ -90,17 +90,9 @@ def fields(data: Bytes, start: IntArray, stop: IntArray) -> Iterator[Fields]:
         long = wire == LENGTH
         _require(~long | (value <= (end - begin).astype(np.uint64)), first, "a field is longer than its message")
         after = begin + np.where(long, value, 0).astype(np.intp)
-        yield Fields(which, number, wire, value, begin, after)
+        yield Fields(which, number, wire, value, np.where(wire == VARINT, at, begin), after)
         more = after < end
         which, at, end = which[more], after[more], end[more]
-
-
-class Lists(NamedTuple):
-    """All occurrences of a field that may be repeated."""
-
-    which: IntArray  # `(L,)` number of the message; not sorted
-    start: IntArray  # `(L,)` where the bytes begin
-    stop: IntArray  # `(L,)` where they end
 
 
 class Gathered(NamedTuple):
@@ -109,18 +101,10 @@ class Gathered(NamedTuple):
     numbers: Mapping[int, Words]  # `(N,)` values; 0 where a message has none, the last one where it has several
     # `(2, N)` where the bytes begin and end; nothing is between where a message has none
     texts: Mapping[int, IntArray]
-    lists: Mapping[int, Lists]  # all occurrences of fields that may be repeated
-    # items of lists of numbers that are fields on their own: number of the message, and value
-    loose: Mapping[int, tuple[IntArray, Words]]
-
-    def items(self, data: Bytes, number: int) -> tuple[IntArray, Words]:
-        """Return the numbers in the lists of a field, with the message that each is in, in the order of these."""
-        lists = self.lists[number]
-        which, values = packed(data, lists.start, lists.stop)
-        loose = self.loose[number]
-        owner = np.concatenate([lists.which[which], loose[0]])
-        order = np.argsort(owner, kind="stable")
-        return owner[order], np.concatenate([values, loose[1]])[order]
+    # all occurrences of a message that may be repeated: `(3, L)` number of the message around it, not sorted, and where
+    # its bytes begin and end
+    lists: Mapping[int, IntArray]
+    items: Mapping[int, tuple[IntArray, Words]]  # numbers of lists, with the message that each is in, sorted by these
 
 
 def gathered(
@@ -131,17 +115,17 @@ def gathered(
     numbers: Iterable[int] = (),
     texts: Iterable[int] = (),
     lists: Iterable[int] = (),
+    items: Collection[int] = (),
 ) -> Gathered:
     """Return fields of the messages between ``start`` and ``stop``; others are passed over.
 
-    They are ``numbers``, ``texts`` (or messages), or ``lists``, which are repeated; raises ``DamagedError``.
+    They are ``numbers``, ``texts`` (or messages), ``lists`` of messages, or lists of numbers, which are ``items``;
+    raises ``DamagedError``.
     """
     count = len(start)
     values = {one: np.zeros(count, dtype=np.uint64) for one in numbers}
     places = {one: np.zeros((2, count), dtype=np.intp) for one in texts}
-    none = np.empty(0, dtype=np.intp)
-    found = {one: [(none, none, none)] for one in lists}
-    loose = {one: [(none, none.astype(np.uint64))] for one in found}
+    found = {one: [np.zeros((3, 0), dtype=np.intp)] for one in (*lists, *items)}
     for field in fields(data, start, stop):
         for number, column in values.items():
             chosen = field.of(number, VARINT)
@@ -151,21 +135,18 @@ def gathered(
             place[:, field.which[chosen]] = field.start[chosen], field.stop[chosen]
         for number, blocks in found.items():
             chosen = field.of(number, LENGTH)
+            if number in items:  # which may also be fields on their own, of one number each
+                chosen |= field.of(number, VARINT)
             if chosen.any():
-                blocks.append((field.which[chosen], field.start[chosen], field.stop[chosen]))
-            chosen = field.of(number, VARINT)
-            if chosen.any():
-                loose[number].append((field.which[chosen], field.value[chosen]))
-    return Gathered(
-        values,
-        places,
-        {one: Lists(*map(np.concatenate, zip(*blocks, strict=True))) for one, blocks in found.items()},
-        {
-            one: (np.concatenate(which), np.concatenate(items))
-            for one, pairs in loose.items()
-            for which, items in [zip(*pairs, strict=True)]
-        },
-    )
+                blocks.append(np.stack([field.which, field.start, field.stop])[:, chosen])
+    whole = {one: np.concatenate(blocks, axis=1) for one, blocks in found.items()}
+    return Gathered(values, places, whole, {one: _items(data, *whole[one]) for one in items})
+
+
+def _items(data: Bytes, owner: IntArray, start: IntArray, stop: IntArray) -> tuple[IntArray, Words]:
+    which, values = packed(data, start, stop)
+    order = np.argsort(owner[which], kind="stable")
+    return owner[which][order], values[order]
 
 
 def packed(data: Bytes, start: IntArray, stop: IntArray) -> tuple[IntArray, Words]:
