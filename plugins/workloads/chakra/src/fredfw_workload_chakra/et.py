@@ -36,7 +36,8 @@ def read(content: bytes) -> Trace:
     data = wire.array(content)
     metadata = _metadata(content, data, starts[:1], stops[:1])
     ends = range(1, max(len(starts), 2), _PIECE)
-    pieces = [_nodes(content, data, starts[one : one + _PIECE], stops[one : one + _PIECE]) for one in ends]
+    groups: dict[str, int] = {}
+    pieces = [_nodes(content, data, starts[one : one + _PIECE], stops[one : one + _PIECE], groups) for one in ends]
     return Trace.joined(pieces, metadata)
 
 
@@ -125,8 +126,8 @@ def _metadata(content: bytes, data: Bytes, start: IntArray, stop: IntArray) -> d
     return found
 
 
-def _nodes(content: bytes, data: Bytes, starts: IntArray, stops: IntArray) -> Trace:
-    """Return some of the nodes of a file."""
+def _nodes(content: bytes, data: Bytes, starts: IntArray, stops: IntArray, group_names: dict[str, int]) -> Trace:
+    """Return some of the nodes of a file; adds the names of groups that are not among ``group_names`` to these."""
     count = len(starts)
     message = wire.gathered(data, starts, stops, numbers=(1, 3, 7), texts=(2, 8), lists=(10,), items=(4, 5))
     owners, values = zip(message.items[5], message.items[4], strict=True)
@@ -138,7 +139,7 @@ def _nodes(content: bytes, data: Bytes, starts: IntArray, stops: IntArray) -> Tr
     for name, column in columns.items():
         chosen = attributes.named(name)
         column[node_of[chosen]] = attributes.numbers(chosen)
-    groups, group_names = np.full(count, -1), dict[str, int]()
+    groups = np.full(count, -1)
     chosen = attributes.named(GROUP)
     chosen = chosen[attributes.slot[chosen] == STRING]
     for node, begin, end in zip(node_of[chosen].tolist(), *attributes.place[:, chosen].tolist(), strict=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from attrs import frozen
@@ -154,24 +154,16 @@ class Trace:
 
     @classmethod
     def joined(cls, pieces: Sequence[Trace], metadata: Mapping[str, Value]) -> Trace:
-        """Return the trace of which ``pieces`` follow each other."""
-        names = {name: 0 for piece in pieces for name in piece.group_names}
-        names = {name: index for index, name in enumerate(names)}
-        # -1, no group, is the last entry of each table.
-        tables = [np.array([*(names[one] for one in piece.group_names), -1]) for piece in pieces]
+        """Return the trace of which ``pieces`` follow each other; the last one has the names of all groups."""
+        whole = "ids", "types", "micros", "dependencies", "control", "groups"
+        columns: dict[str, Any] = {name: np.concatenate([getattr(one, name) for one in pieces]) for name in whole}
         firsts = np.cumsum([0, *map(len, pieces)]).tolist()
-        counts = [np.diff(piece.dependency_offsets) for piece in pieces]
         return cls(
-            ids=np.concatenate([one.ids for one in pieces]),
+            **columns,
             names=[name for one in pieces for name in one.names],
-            types=np.concatenate([one.types for one in pieces]),
-            micros=np.concatenate([one.micros for one in pieces]),
-            dependency_offsets=offsets(np.concatenate(counts)),
-            dependencies=np.concatenate([one.dependencies for one in pieces]),
-            control=np.concatenate([one.control for one in pieces]),
+            dependency_offsets=offsets(np.concatenate([np.diff(one.dependency_offsets) for one in pieces])),
             numbers={name: np.concatenate([one.numbers[name] for one in pieces]) for name in NUMBERS},
-            groups=np.concatenate([table[one.groups] for table, one in zip(tables, pieces, strict=True)]),
-            group_names=tuple(names),
+            group_names=pieces[-1].group_names,
             dimensions={
                 first + node: used
                 for first, one in zip(firsts, pieces, strict=False)
