@@ -28,6 +28,7 @@ from fredfw import (
 )
 from fredfw.errors import InputError
 from fredfw.typing import IntArray
+from fredfw_workload_transformer.costs import Cost
 from fredfw_workload_transformer.model import FP16, Block, Style
 from fredfw_workload_transformer.shaped import ModelWorkload
 
@@ -233,9 +234,9 @@ class Inference(ModelWorkload):
             for layer in layers:
                 for block in self._blocks(layer, batch, len(ranks), prefill):
                     name = f"{what} layer {layer} {block.name}"
-                    flops, kernels = self._flops(block, prefill), self._kernels(block, batch, prefill)
-                    moved = self._moved(block, batch, len(ranks), prefill)
-                    after = (builder.compute(name, ranks, flops=flops, bytes=moved, after=after, kernels=kernels),)
+                    one = self._cost(block, batch, len(ranks), prefill)
+                    flops, moved = one.flops, one.moved
+                    after = (builder.compute(name, ranks, flops=flops, bytes=moved, after=after, kernels=one.kernels),)
                     if block.name == "attention":
                         attentions += after
                     if len(ranks) > 1:
@@ -259,38 +260,31 @@ class Inference(ModelWorkload):
         style = Style(fused=True, causal=self.causal and prefill)
         return evolve(self.shape, sequence=self._tokens(1, prefill)).blocks(layer, batch, tp, style)
 
-    def _flops(self, block: Block, prefill: bool) -> float:
-        """Return the FLOPs of a rank; in decode the core of attention goes over the whole context."""
-        if prefill or block.core is None:
-            return block.flops
-        return block.flops + block.core.flops * (self.context - 1)
+    def _cost(self, block: Block, batch: int, tp: int, prefill: bool) -> Cost:
+        """Return what a rank computes and launches, and the bytes of weights and KV cache that it moves.
 
-    def _kernels(self, block: Block, batch: int, prefill: bool) -> Kernels:
-        """Return what a rank launches; in decode attention goes over the whole context."""
-        found = evolve(block.kernels.forward, graphed=True)
-        if block.mixture is not None:  # products of experts that nobody chose are not computed
-            chosen, mixture = self._chosen(batch, prefill), block.mixture
+        In decode the core of attention goes over the whole context, whose cache it reads; prefill writes that of the
+        prompts. Products and weights of experts that nobody chose are left out; each token's choice is uniform.
+        """
+        chosen, core = 1.0, block.core
+        if self.shape.experts is not None:
+            chosen -= float((1 - self.shape.chosen / self.shape.experts) ** self._tokens(batch, prefill))
+        flops, kernels = block.flops, evolve(block.kernels.forward, graphed=True)
+        moved = (block.parameters - block.expert_parameters * (1 - chosen)) * FP16
+        if block.mixture is not None:
+            mixture = block.mixture
             always = [part.kernels.forward.gemms for part in (mixture.router, mixture.shared) if part is not None]
             routed = mixture.experts[0].kernels.forward.gemms
             some = [evolve(one, m=one.m / chosen, batch=one.batch * chosen) for one in routed]
-            found = evolve(found, gemms=(*chain(*always), *some))
-        if prefill:
-            return found
-        return evolve(found, attentions=tuple(evolve(one, keys=self.context) for one in found.attentions))
-
-    def _chosen(self, batch: int, prefill: bool) -> float:
-        """Return the expected share of experts that are chosen, each token's choice being uniform."""
-        if self.shape.experts is None:
-            return 1.0
-        return 1 - float((1 - self.shape.chosen / self.shape.experts) ** self._tokens(batch, prefill))
-
-    def _moved(self, block: Block, batch: int, tp: int, prefill: bool) -> float:
-        """Return the bytes of weights and, in attention, of the KV cache, which prefill writes and decode reads."""
-        weights = block.parameters - block.expert_parameters * (1 - self._chosen(batch, prefill))
-        cache = 0.0
-        if block.core is not None:
-            cache = self.kv_bytes(batch * (self.prompt_tokens if prefill else self.context), tp) / self.shape.layers
-        return weights * FP16 + cache
+            kernels = evolve(kernels, gemms=(*chain(*always), *some))
+        if core is not None:
+            tokens = batch * (self.prompt_tokens if prefill else self.context)
+            moved += self.kv_bytes(tokens, tp) / self.shape.layers
+            if not prefill:
+                flops += core.flops * (self.context - 1)
+                attentions = tuple(evolve(one, keys=self.context) for one in kernels.attentions)
+                kernels = evolve(kernels, attentions=attentions)
+        return Cost(flops, moved, kernels)
 
     def _add_pools(self, builder: GraphBuilder) -> None:
         """Add prefill, the KV cache of each layer as soon as that is computed, and the steps of the other pool."""
