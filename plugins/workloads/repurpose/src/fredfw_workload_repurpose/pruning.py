@@ -48,12 +48,17 @@ class Pruned:
     weights: FloatArray  # `(outputs, inputs, taps)` weights that are kept, refitted
     sent: BoolArray  # `(inputs, workers)` whether the activation is sent to the worker, which does not hold it
     error: float  # norm of the change of the outputs, relative to that of the outputs
-    penalty: float  # the lambda: the largest score among what was dropped; see `Pruner`
 
     @property
     def crossing(self) -> int:
         """Activations that are sent, one for each worker that gets it."""
         return int(self.sent.sum())
+
+
+def members(owners: IntArray, workers: int) -> BoolArray:
+    """Return ``(neurons, workers)`` whether a worker holds a neuron, of ``(neurons,)`` workers of each."""
+    held: BoolArray = owners[:, None] == np.arange(workers)
+    return held
 
 
 def sent(kept: BoolArray, before: IntArray, after: IntArray, workers: int) -> BoolArray:
@@ -62,9 +67,8 @@ def sent(kept: BoolArray, before: IntArray, after: IntArray, workers: int) -> Bo
     It does where an output of the worker needs the input: ``kept``, ``(outputs, inputs)``. ``before`` and ``after`` are
     the workers of inputs and outputs.
     """
-    used = kept.T.astype(float) @ (after[:, None] == np.arange(workers))
-    crossing: BoolArray = (used > 0) & (before[:, None] != np.arange(workers))
-    return crossing
+    used = kept.T.astype(float) @ members(after, workers)
+    return (used > 0) & ~members(before, workers)
 
 
 @frozen(eq=False)
@@ -75,7 +79,7 @@ class Selection:
     after: IntArray  # `(outputs,)` worker of each output
     kept: BoolArray  # `(workers or outputs, inputs)` whether a unit between workers is kept; see `Pruner`
     sent: BoolArray  # `(inputs, workers)` whether the activation is sent to the worker
-    penalty: float  # the largest score among what was dropped
+    penalty: float  # the lambda: the largest score among what was dropped; see `Pruner`
     error: float  # of the outputs, at most: the damping of the moments is in it
 
     @property
@@ -130,8 +134,7 @@ class Pruner:
 
     def scores(self, after: IntArray, workers: int) -> FloatArray:
         """Return ``(inputs, workers)`` scores of the pairs, for the ``(outputs,)`` workers of the outputs."""
-        members = (after[:, None] == np.arange(workers)).astype(float)
-        scores: FloatArray = self.energies.T @ members
+        scores: FloatArray = self.energies.T @ members(after, workers)
         return scores
 
     def selected(self, before: IntArray, after: IntArray, workers: int, epsilon: float) -> Selection:
@@ -182,7 +185,7 @@ class Pruner:
         error = self.error(weights)
         if error > epsilon + _ROUNDING:
             raise FredfwError(f"the error of a layer is {error:.6g}, above its bound {epsilon:g}")
-        return Pruned(weights, selection.sent, error, selection.penalty)
+        return Pruned(weights, selection.sent, error)
 
     def _rows(self, after: IntArray, unit: int) -> IntArray:
         """Return the outputs of a unit."""

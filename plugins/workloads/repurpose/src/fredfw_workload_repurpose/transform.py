@@ -13,11 +13,11 @@ from itertools import pairwise
 import numpy as np
 
 from fredfw.errors import InputError
-from fredfw.typing import BoolArray, FloatArray, IntArray
+from fredfw.typing import FloatArray, IntArray
 from fredfw_workload_repurpose.partition import Partition, Workers, components, contiguous, spectral
 from fredfw_workload_repurpose.plan import Plan
 from fredfw_workload_repurpose.problem import Problem
-from fredfw_workload_repurpose.pruning import Pruned, Pruner, Selection, sent
+from fredfw_workload_repurpose.pruning import Pruned, Pruner, Selection, members, sent
 
 _GAIN = 1e-3
 """Least share of the activations that another round must save."""
@@ -45,7 +45,7 @@ def rearranged(problem: Problem) -> Plan:
         workers = problem.workers[number : number + 2]
         inputs = partition[-1:] or [start[0] for start in starts]
         # Outputs on the workers that hold the most of what each reads.
-        near = [(one, workers[1].assigned(-pruner.energies @ _members(one, len(workers[1])))) for one in inputs]
+        near = [(one, workers[1].assigned(-pruner.energies @ members(one, len(workers[1])))) for one in inputs]
         outputs = [start[number + 1] for start in starts]
         # The first layer may have the inputs and outputs of one start each.
         pairs = [*near, *zip(inputs * len(outputs) if number else inputs, outputs, strict=True)]
@@ -67,7 +67,7 @@ def _alternated(
     """
     count, rank = len(workers[1]), _rank(epsilon)
     while best.crossing:
-        absent = (pruner.scores(best.after, count) <= best.penalty) & ~_members(best.before, count)
+        absent = (pruner.scores(best.after, count) <= best.penalty) & ~members(best.before, count)
         before, after = best.before, workers[1].assigned(pruner.energies @ absent)
         if free:
             before = workers[0].assigned(-np.minimum(best.penalty, pruner.scores(after, count)))
@@ -83,11 +83,6 @@ def _alternated(
 def _rank(epsilon: float) -> Callable[[Selection], tuple[float, int]]:
     """Return what is to be small: an error above the bound, which a limit may cause, and then what is sent."""
     return lambda selection: (max(0.0, selection.error - epsilon), selection.crossing)
-
-
-def _members(owners: IntArray, workers: int) -> BoolArray:
-    members: BoolArray = owners[:, None] == np.arange(workers)
-    return members
 
 
 # What it is compared with: other partitions with the same pruning, and pruning by magnitude.
@@ -141,9 +136,8 @@ def by_magnitude(problem: Problem, kept: Sequence[int] | None = None) -> Plan:
         order = np.argsort(np.abs(pruner.weights), axis=None, kind="stable")
         count = _most(pruner, order, problem.epsilon) if kept is None else pruner.weights.size - kept[number]
         weights = _without(pruner, order, count)
-        penalty = float(np.abs(pruner.weights.flat[order[count - 1]])) if count else 0.0
         crossing = sent(np.any(weights, axis=2), before, after, len(problem.workers[number + 1]))
-        layers.append(Pruned(weights, crossing, pruner.error(weights), penalty))
+        layers.append(Pruned(weights, crossing, pruner.error(weights)))
     return Plan(problem.network, partition, tuple(layers))
 
 
