@@ -77,6 +77,8 @@ def test_blocks_do_not_nest_and_repeat_at_least_once() -> None:
         pass
     with pytest.raises(InputError, match="inside another"), builder.repeated(2), builder.repeated(2):
         pass
+    builder.compute("after", [0])  # an error ends a block
+    assert builder.build().repeats.tolist() == [1]
 
 
 @pytest.mark.parametrize("ranks", [0, 2.5, "4", None])

@@ -276,8 +276,10 @@ class GraphBuilder:
             raise InputError("a repeated block inside another", key="times", accepted="blocks one after the other")
         self._block = self._blocks, times
         self._blocks += 1
-        yield
-        self._block = -1, 1
+        try:
+            yield
+        finally:
+            self._block = -1, 1
 
     def compute(
         self,
