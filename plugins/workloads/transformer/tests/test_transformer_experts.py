@@ -227,17 +227,6 @@ def test_model_flops_count_active_parameters_only() -> None:
     assert one.parameters - one.shape.active_parameters == 2 * 6 * 3 * 8 * 16
 
 
-def test_all_ranks_together_compute_what_one_computes_alone() -> None:
-    def flops(fields: dict[str, Any], ranks: int) -> float:
-        graph = small(**fields).graph(System(ranks)).expanded()
-        tasks = np.flatnonzero(graph.kinds == TaskKind.COMPUTE).tolist()
-        return float(sum(graph.flops[t] * len(graph.participants(t)) for t in tasks))
-
-    alone = flops({"dp": 1, "minibatch": 4}, 1)
-    for fields in ({"ep": 4}, {"ep": 4, "routing": "zipf"}, {"ep": 2, "dispatch": "across-first", "dispatch_node": 2}):
-        assert flops({"dp": 4} | fields, 4) == pytest.approx(alone, rel=1e-12)
-
-
 def test_all_experts_stream_in_and_their_gradients_out() -> None:
     one = small(dp=2, execution="streaming", dense_layers=1)
     graph = one.graph(System(2, controllers=1))

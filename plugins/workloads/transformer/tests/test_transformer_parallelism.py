@@ -224,39 +224,37 @@ def test_experts_are_shared_by_their_own_replicas(zero: int) -> None:
 # --- context parallelism
 
 
+def computed(**fields: Any) -> float:
+    """Return the FLOPs of all ranks."""
+    graph = small(minibatch=4 // fields["dp"], **fields).graph(SYSTEM).expanded()
+    return float(sum(graph.flops[task] * len(graph.participants(task)) for task in range(len(graph))))
+
+
+def test_all_ranks_together_compute_what_one_computes_alone() -> None:
+    experts = {**EXPERTS, "dp": 1}
+    alone = computed(**experts)
+    for fields in (
+        *({"cp": 4}, {"cp": 2, "ep": 2, "dp": 2}, {"cp": 4, "pipeline": "zb-h1"}, {"ep": 4, "dp": 4}),
+        *({"ep": 4, "dp": 4, "routing": "zipf"}, {"ep": 2, "dp": 4, "dispatch": "across-first", "dispatch_node": 2}),
+    ):
+        assert computed(**experts | fields) == pytest.approx(alone, rel=1e-12)
+    for attention, recompute in product(("unfused", "fused"), ("none", "selective", "full")):
+        style = {"attention": attention, "recompute": recompute, "mp": 2, "dp": 1}
+        for communication in ("ring", "all-gather"):
+            split = computed(**style, cp=4, cp_communication=communication)
+            assert split == pytest.approx(computed(**style), rel=1e-12)
+
+
 @pytest.mark.parametrize("communication", ["ring", "all-gather"])
-def test_heads_that_share_keys_and_values_send_less(communication: str) -> None:
-    fields = {"dp": 1, "cp": 4, "minibatch": 2, "cp_communication": communication}
-    graph = small(**LLAMA, **fields).graph(SYSTEM).expanded()
-    assert sent(graph, "cp") == pytest.approx(3 * 4 * 2 * 3 / 4 * KEYS / 2, rel=1e-12)
-
-
-def test_experts_and_cp_compute_what_one_rank_did() -> None:
-    plain = small(**EXPERTS, dp=1, minibatch=4).graph(SYSTEM).expanded()
-    for fields in ({"cp": 4}, {"cp": 2, "ep": 2, "dp": 2, "minibatch": 2}, {"cp": 4, "pipeline": "zb-h1"}):
-        split = small(**EXPERTS, **({"dp": 1, "minibatch": 4} | fields)).graph(SYSTEM).expanded()
-        ranks = [len(split.participants(task)) for task in range(len(split))]
-        assert (split.flops * ranks).sum() == pytest.approx(plain.flops.sum(), rel=1e-12)
-
-
-@pytest.mark.parametrize("communication", ["ring", "all-gather"])
-@pytest.mark.parametrize(("cp", "mp"), [(2, 1), (4, 1), (8, 2)])
-def test_keys_and_values_take_their_closed_form(communication: str, cp: int, mp: int) -> None:
-    # Forward: all keys and values but the own ones, of all members. Backward: these again, and their gradients.
-    fields = {"dp": 1, "mp": mp, "minibatch": 6, "microbatches": 3}
+@pytest.mark.parametrize(("cp", "mp", "shared"), [(2, 1, {}), (4, 1, {}), (8, 2, {}), (4, 1, LLAMA)])
+def test_keys_and_values_take_their_closed_form(communication: str, cp: int, mp: int, shared: dict[str, Any]) -> None:
+    # Forward: all keys and values but the own ones, of all members. Backward: these again, and their gradients. Heads
+    # that share them send less.
+    fields = {"dp": 1, "mp": mp, "minibatch": 6, "microbatches": 3, **shared}
+    keys = KEYS / 2 if shared else KEYS
     for recompute, passes in (("none", 3), ("full", 4)):
         graph = small(**fields, cp=cp, cp_communication=communication, recompute=recompute).graph(SYSTEM).expanded()
-        assert sent(graph, "cp") == pytest.approx(passes * 4 * 6 * (cp - 1) / cp * KEYS / mp, rel=1e-12)
-
-
-def test_members_of_cp_compute_what_one_rank_did() -> None:
-    fields = {"dp": 1, "mp": 2, "minibatch": 4}
-    for attention, recompute in product(("unfused", "fused"), ("none", "selective", "full")):
-        style = {"attention": attention, "recompute": recompute}
-        plain = small(**fields, **style).graph(SYSTEM).expanded()
-        for communication in ("ring", "all-gather"):
-            split = small(**fields, **style, cp=4, cp_communication=communication).graph(SYSTEM).expanded()
-            assert split.flops.sum() * 4 == pytest.approx(plain.flops.sum(), rel=1e-12)
+        assert sent(graph, "cp") == pytest.approx(passes * 4 * 6 * (cp - 1) / cp * keys / mp, rel=1e-12)
 
 
 @pytest.mark.parametrize("slow", [0.5, 3.0])
