@@ -33,7 +33,7 @@ extern "C" {
 #endif
 
 /* The version of this interface. */
-#define FREDFW_ABI 8
+#define FREDFW_ABI 9
 FREDFW_API int64_t fredfw_abi(void);
 /* What was wrong with the last call of this thread that was refused. */
 FREDFW_API const char *fredfw_error(void);
@@ -133,7 +133,6 @@ enum {
     FREDFW_ASK,        /* whose: the run; detail: the carry; list: its flows, or groups; others: phase, repetition or -1,
                           whether it hears when they have drained. The caller lets them in, now or later. */
     FREDFW_RUN_ENDED,  /* whose: the run; list: groups */
-    FREDFW_RUN_THROUGH,/* whose: the run; list: nodes; others: the mark of the last entry that each has waited for */
     FREDFW_ROUTE,      /* whose: a batch; list: activities whose next repetitions begin, see fredfw_go_on */
     FREDFW_STREAM,     /* whose: a stream; detail: the load or store; list: its groups, see fredfw_streamed */
     FREDFW_RATES,      /* flows want rates, see fredfw_assign */
@@ -311,11 +310,8 @@ enum { FREDFW_COMPRESSED = 0, FREDFW_STEPWISE = 1, FREDFW_BY_RANK = 2, FREDFW_RE
  * waits for what it sends and receives itself, and a transfer for its destinations too where it is a rendezvous. `times`
  * is how often all is done, where repetitions are one volume. */
 FREDFW_API int64_t fredfw_run_new(fredfw_network *network, const fredfw_lowered *lowered, int64_t label,
-                                  int64_t priority, int64_t way, int64_t times, int64_t tells_through);
+                                  int64_t priority, int64_t way, int64_t times);
 FREDFW_API int64_t fredfw_run_start(fredfw_network *network, int64_t run);
-/* Have nodes (group * ranks + rank) that have not entered do so now, by rank, with marks that are not less than those of earlier entries. */
-FREDFW_API int64_t fredfw_run_enter(fredfw_network *network, int64_t run, int64_t count, const int64_t *nodes,
-                                    const int64_t *marks);
 /* Stop a run; one that is over, or never was, is no error. */
 FREDFW_API int64_t fredfw_run_cancel(fredfw_network *network, int64_t run);
 

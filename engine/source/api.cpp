@@ -229,7 +229,7 @@ Table ends(const char *offsets, const int64_t *offset, const char *what, const i
 Run &running(fredfw_network *network, int64_t name, bool from_outside = false) {
     Run *run = network->network.find_run(name);
     require(run != nullptr, "run " + std::to_string(name) + " is over, or never was");
-    require(!from_outside || run->errand.task < 0, "run " + std::to_string(name) + " is that of a task");
+    require(!from_outside || !run->is_of_task(), "run " + std::to_string(name) + " is that of a task");
     return *run;
 }
 
@@ -396,7 +396,7 @@ fredfw_network *fredfw_network_new(const fredfw_setting *given) {
 
 namespace {
 
-const uint64_t SAVED = 0x0007776664657266;  // fredfw, and the version
+const uint64_t SAVED = 0x0008776664657266;  // fredfw, and the version
 
 // What must be the same where something is saved and where it is read.
 std::vector<int64_t> setting_of(const fredfw_network *network) {
@@ -915,7 +915,7 @@ int64_t fredfw_errand(const fredfw_network *network, int64_t name, int64_t *task
                       int64_t *groups) {
     return with(network, [&]() -> int64_t {
         const Run *run = network->network.find_run(name);
-        if (!run || run->errand.task < 0) return -1;
+        if (!run || !run->is_of_task()) return -1;
         check_array("task", task, 1), check_array("share", share, 1), check_array("groups", groups, room);
         *task = run->errand.task, *share = run->errand.share;
         for (int64_t one = 0; one < (int64_t)run->errand.groups.size() && one < room; one++)
@@ -1121,7 +1121,7 @@ int64_t fredfw_assign(fredfw_network *network, int64_t count, const double *rate
 // --- schedules that run
 
 int64_t fredfw_run_new(fredfw_network *network, const fredfw_lowered *lowered, int64_t label, int64_t priority, int64_t way,
-                       int64_t times, int64_t tells_through) {
+                       int64_t times) {
     return with(network, [&]() -> int64_t {
         require(lowered != nullptr, "lowered: there is none");
         require(lowered->lowered->links <= network->links, "lowered: it is for a fabric with more links");
@@ -1133,8 +1133,7 @@ int64_t fredfw_run_new(fredfw_network *network, const fredfw_lowered *lowered, i
         else check_room("groups", groups, 16 + 13 * (schedule.channels.empty() ? 0.0 : phases));
         Network &net = network->network;
         if (way >= FREDFW_BY_RANK)
-            return net.add(rank_run(net, lowered->lowered, {}, (int32_t)label, (int32_t)priority,
-                                    way == FREDFW_RENDEZVOUS, tells_through != 0));
+            return net.add(rank_run(net, lowered->lowered, {}, (int32_t)label, (int32_t)priority, way == FREDFW_RENDEZVOUS));
         return net.add(
             phase_run(net, lowered->lowered, {}, (int32_t)label, (int32_t)priority, way == FREDFW_STEPWISE, times));
     });
@@ -1143,27 +1142,9 @@ int64_t fredfw_run_new(fredfw_network *network, const fredfw_lowered *lowered, i
 int64_t fredfw_run_start(fredfw_network *network, int64_t run) {
     return with(network, [&] {
         Run &mine = running(network, run, true);
-        require(mine.entered.empty(), "run " + std::to_string(run) + " has started already");
-        mine.entered.assign(mine.lowered().groups * mine.lowered().schedule->ranks, 1);
+        require(!mine.has_started, "run " + std::to_string(run) + " has started already");
+        mine.has_started = true;
         mine.start();
-    });
-}
-
-int64_t fredfw_run_enter(fredfw_network *network, int64_t run, int64_t count, const int64_t *nodes, const int64_t *marks) {
-    return with(network, [&] {
-        Run &mine = running(network, run, true);
-        require(mine.is_by_rank(), "run " + std::to_string(run) + " goes phase by phase: it is started");
-        const int64_t limit = mine.lowered().groups * mine.lowered().schedule->ranks;
-        std::vector<int32_t> theirs = narrow("marks", marks, count, MOST), entering = narrow("nodes", nodes, count, limit);
-        std::vector<uint8_t> entered = mine.entered;
-        entered.resize(limit, 0);
-        for (size_t one = 0; one < entering.size(); one++) {
-            require(!entered[entering[one]],
-                    at("nodes", (int64_t)one) + " is " + std::to_string(entering[one]) + ", which has entered already");
-            entered[entering[one]] = 1;
-        }
-        mine.entered.swap(entered);
-        if (!entering.empty()) mine.enter(std::move(entering), std::move(theirs));
     });
 }
 

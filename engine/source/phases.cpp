@@ -22,7 +22,6 @@ class PhaseRun : public Run {
         else network_.later(*this, What::LAUNCHED, lowered_->launch * (double)times_, ENDS, -1);
     }
 
-    void enter(std::vector<int32_t>, std::vector<int32_t>) override { start(); }
     bool is_by_rank() const override { return false; }
     void io(Archive &archive) override {
         Run::io(archive);

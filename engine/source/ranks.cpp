@@ -35,10 +35,9 @@ struct Stage {
 class RankRun : public Run {
   public:
     RankRun(Network &network, std::shared_ptr<Lowered> lowered, std::vector<int32_t> which, int32_t label,
-            int32_t priority, bool rendezvous, bool tells_through)
+            int32_t priority, bool rendezvous)
         : Run(network, std::move(lowered), std::move(which), label, priority), rendezvous_(rendezvous),
-          tells_through_(tells_through), ranks_(schedule_.ranks), nodes_(ranks_ * groups_),
-          stages_(schedule_.phases.size()), missing_(schedule_.phases.size()), cramped_(schedule_.phases.size()),
+          ranks_(schedule_.ranks), nodes_(ranks_ * groups_), stages_(schedule_.phases.size()), missing_(schedule_.phases.size()), cramped_(schedule_.phases.size()),
           starting_(schedule_.phases.size()), left_(nodes_, (int32_t)schedule_.phases.size()), ended_(nodes_, 0),
           open_(groups_, (int32_t)ranks_), entered_(nodes_, INF), marks_(nodes_, NEVER), last_(nodes_, NEVER) {
         make_channels(schedule_.choices(), false, rendezvous_);
@@ -120,7 +119,7 @@ class RankRun : public Run {
     bool is_by_rank() const override { return true; }
     void io(Archive &archive) override {
         Run::io(archive);
-        archive(rendezvous_, tells_through_, missing_, cramped_, starting_, start_order_, left_, ended_, open_, through_);
+        archive(rendezvous_, missing_, cramped_, starting_, start_order_, left_, ended_, open_, through_);
         archive(began_, entered_, marks_, last_, released_, unfinished_groups_);
         bool folded = fold_ != nullptr;
         archive(folded);
@@ -167,7 +166,7 @@ class RankRun : public Run {
     }
 
   private:
-    bool rendezvous_, tells_through_;
+    bool rendezvous_;
     int64_t ranks_, nodes_;
     std::vector<std::unique_ptr<Stage>> stages_;
     std::vector<std::vector<int32_t>> missing_;  // phases before each that a node is not done with; once one is done
@@ -393,20 +392,14 @@ class RankRun : public Run {
 
     void tell(const Nodes &nodes, const std::vector<int32_t> &groups) {
         if (unfinished_groups_ == 0) is_over = true;
-        if (tells_through_) {
+        if (is_of_task()) {
             for (int32_t node : nodes) {
                 if (last_[node] != NEVER) continue;
                 const int64_t first = node / ranks_ * ranks_;
                 const auto found = last_awaited(schedule_, marks_.data() + first, rendezvous_);
                 std::copy(found.begin(), found.end(), last_.begin() + first);
             }
-            if (errand.task >= 0) {
-                network_.tasks->run_through(*this, nodes, last_);
-                if (!groups.empty()) notify_ended(groups);
-                return;
-            }
-            Notice &notice = network_.notify(FREDFW_RUN_THROUGH, serial, 0, nodes);
-            for (int32_t node : nodes) notice.others.push_back(last_[node]);
+            network_.tasks->run_through(*this, nodes, last_);
         }
         if (!groups.empty()) notify_ended(groups);
     }
@@ -449,7 +442,7 @@ class RankRun : public Run {
     void look_ahead() {
         std::vector<double> ends = fold_->ends(entered_);
         const double since = network_.now - began_;
-        if (!tells_through_)  // then only groups matter
+        if (!is_of_task())  // then only groups matter
             for (int64_t group = 0; group < groups_; group++) {
                 double *first = ends.data() + group * ranks_;
                 std::fill(first, first + ranks_, *std::max_element(first, first + ranks_));
@@ -656,9 +649,8 @@ void RankRun::resume(int32_t index, const Standing &at) {
 }  // namespace
 
 std::unique_ptr<Run> rank_run(Network &network, std::shared_ptr<Lowered> lowered, std::vector<int32_t> which,
-                              int32_t label, int32_t priority, bool rendezvous, bool tells_through) {
-    return std::make_unique<RankRun>(network, std::move(lowered), std::move(which), label, priority, rendezvous,
-                                     tells_through);
+                              int32_t label, int32_t priority, bool rendezvous) {
+    return std::make_unique<RankRun>(network, std::move(lowered), std::move(which), label, priority, rendezvous);
 }
 
 }  // namespace fredfw

@@ -45,12 +45,12 @@ void Run::choose_later(int32_t channel, const std::vector<int32_t> &nodes) {  //
 
 void Run::cancel() {
     network_.cancel(0, number);
-    network_.unsay({FREDFW_ASK, FREDFW_RUN_ENDED, FREDFW_RUN_THROUGH}, serial);
+    network_.unsay({FREDFW_ASK, FREDFW_RUN_ENDED}, serial);
     is_over = true;
 }
 
 void Run::notify_ended(const std::vector<int32_t> &groups) {
-    if (errand.task >= 0) return network_.tasks->run_ended(*this, groups);
+    if (is_of_task()) return network_.tasks->run_ended(*this, groups);
     network_.notify(FREDFW_RUN_ENDED, serial, 0, groups);
 }
 
@@ -62,7 +62,7 @@ void save_run(Archive &archive, Network &network, std::unique_ptr<Run> &run) {
     std::vector<int32_t> which = archive.reads() ? std::vector<int32_t>() : run->which();
     archive(by_rank, lowered, which);
     if (archive.reads())
-        run = by_rank ? rank_run(network, lowered, which, 0, 0, false, false)
+        run = by_rank ? rank_run(network, lowered, which, 0, 0, false)
                       : phase_run(network, lowered, which, 0, 0, false, 1);
     run->io(archive);
 }

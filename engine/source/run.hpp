@@ -39,7 +39,7 @@ class Run {
     int64_t number = -1, serial = 0;  // in the network
     int32_t label, priority;
     bool is_over = false;
-    std::vector<uint8_t> entered;  // nodes that have, of a run that somebody started from outside
+    bool has_started = false;  // of a run that somebody started from outside
     Errand errand;  // what it is for
 
     Run(Network &network, std::shared_ptr<Lowered> lowered, std::vector<int32_t> which, int32_t label, int32_t priority)
@@ -48,7 +48,8 @@ class Run {
     virtual ~Run() = default;
 
     virtual void start() = 0;
-    virtual void enter(std::vector<int32_t> nodes, std::vector<int32_t> marks) = 0;
+    // Have nodes (group * ranks + rank) enter now, rank by rank, with marks that are not less than those of earlier entries.
+    virtual void enter(std::vector<int32_t>, std::vector<int32_t>) {}
     virtual void happen(const Event &event) = 0;
     virtual void drained(int64_t carry, const std::vector<int32_t> &activities) = 0;
     virtual void ended(int64_t carry, const std::vector<int32_t> &activities) = 0;
@@ -59,7 +60,7 @@ class Run {
     // Give routes, flow and bytes of what has left its source until now and is not on the network.
     virtual bool is_by_rank() const = 0;
     virtual void io(Archive &archive) {
-        archive(number, serial, label, priority, is_over, entered, carries_);
+        archive(number, serial, label, priority, is_over, has_started, carries_);
     }
     virtual void moved(const std::function<void(const Routes &, int64_t, double)> &) {}
 
@@ -68,6 +69,7 @@ class Run {
     const std::vector<int32_t> &which() const { return which_; }
     int64_t groups() const { return groups_; }
     Carry &carry(int64_t number) { return carries_[number]; }
+    bool is_of_task() const { return errand.task >= 0; }
     bool knows_carry(int64_t number) const { return number >= 0 && number < carries_.size(); }
     // Let the flows of a carry in as they are, or ask somebody.
     void let_in(int64_t carry, bool asks, bool hears_drain);
@@ -105,7 +107,7 @@ class Run {
 // with those that make room for it; a stream starts when all of its sources are ready. It is done with the phase when all
 // that it receives in it is delivered and all that it sends in it has drained; a rank without a part is done at once.
 std::unique_ptr<Run> rank_run(Network &network, std::shared_ptr<Lowered> lowered, std::vector<int32_t> which,
-                              int32_t label, int32_t priority, bool rendezvous, bool tells_through);
+                              int32_t label, int32_t priority, bool rendezvous);
 // Phases stay whole: one starts in a group when all that it waits for is over there; its repetitions are one volume, or
 // follow each other where it is stepwise.
 std::unique_ptr<Run> phase_run(Network &network, std::shared_ptr<Lowered> lowered, std::vector<int32_t> which,

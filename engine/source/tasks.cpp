@@ -217,7 +217,7 @@ Run &Tasks::new_run(int32_t task, int64_t share, const std::vector<int32_t> &gro
     if (groups.size() < mine.served.size())
         for (int32_t group : groups) which.push_back(mine.place[group]);
     std::unique_ptr<Run> run =
-        by_rank() ? rank_run(network_, mine.lowered, std::move(which), label, priority, rendezvous(), true)
+        by_rank() ? rank_run(network_, mine.lowered, std::move(which), label, priority, rendezvous())
                   : phase_run(network_, mine.lowered, std::move(which), label, priority, graph.way == FREDFW_STEPWISE,
                               graph.times[task]);
     run->errand = {task, share, trigger, network_.now, groups};

@@ -419,7 +419,7 @@ class Case:
         name = random.choice((*self.runs, *INTS)) if self.runs else random.choice(INTS)
         number, real = random.choice(INTS), random.choice((*REALS, 0.5, 0.5))
         reals, ints = (ctypes.c_double * 64)(), (ctypes.c_int64 * 64)()
-        nodes, columns = self.ints([random.randrange(4) for _ in range(2)]), engine.Columns()
+        columns = engine.Columns()
         if random.random() < 0.5:
             columns.left = ctypes.addressof(reals)
         values = self.reals([random.choice((0.0, 50.0, 100.0)) for _ in range(self.links)])
@@ -440,7 +440,6 @@ class Case:
             lambda: self.call("tell", address, name, number, random.randrange(2), 1, ints),
             lambda: self.call("run_cancel", address, random.choice((name, random.randint(1, 9)))),
             lambda: self.call("run_start", address, name),
-            lambda: self.call("run_enter", address, name, self.count(random.randint(0, 2)), nodes, self.ints([0, 0])),
             lambda: self.call("streamed", address, number, 1, ints),
             lambda: self.call("errand", address, name, ints, ints, 8, ints),
             lambda: self.call("list_flows", address, ctypes.byref(columns)),
@@ -612,18 +611,10 @@ class Case:
             self.count(random.randrange(3), COUNTS),
             self.count(way, INTS),
             self.count(times, COUNTS),
-            random.randrange(2),
         )
-        if run <= 0:
-            return
-        self.runs.append(run)
-        if random.random() < 0.7:
+        if run > 0:
+            self.runs.append(run)
             self.call("run_start", address, run)
-        else:
-            nodes, length = self.array(list(range(key[0] * key[1])), np.int64, own=True)
-            marks = self.ints([0] * length)
-            if marks is not None and nodes is not None:
-                self.call("run_enter", address, run, length, nodes, marks)
 
     def free(self) -> None:
         for address in self.networks:

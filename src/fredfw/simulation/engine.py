@@ -18,10 +18,10 @@ from fredfw.errors import SimulationError
 from fredfw.fabric import FlowSet, Routes
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
-ABI = 8
+ABI = 9
 _REFUSED, _NO_MEMORY = -100, -101
 # What a step says that there is to do.
-OVER, TIMER, ENDED, DRAINED, CLOSED, ASK, RUN_ENDED, RUN_THROUGH, ROUTE, STREAM, RATES, MORE = range(12)
+OVER, TIMER, ENDED, DRAINED, CLOSED, ASK, RUN_ENDED, ROUTE, STREAM, RATES, MORE = range(11)
 # How links are shared, and how schedules run.
 MAX_MIN, STRICT_LINKS, CIRCUIT_PREEMPT, FOREIGN = range(4)
 COMPRESSED, STEPWISE, BY_RANK, RENDEZVOUS = range(4)
@@ -206,9 +206,8 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {  # what each returns, and takes
     "program_read": (c_void_p, c_int64, c_void_p),
     "program_free": (None, c_void_p),
     "program_network": (c_void_p, c_void_p),
-    "run_new": (c_int64, c_void_p, c_void_p, *[c_int64] * 5),
+    "run_new": (c_int64, c_void_p, c_void_p, *[c_int64] * 4),
     "run_start": (c_int64, c_void_p, c_int64),
-    "run_enter": (c_int64, c_void_p, c_int64, c_int64, c_void_p, c_void_p),
     "run_cancel": (c_int64, c_void_p, c_int64),
 }
 

@@ -394,7 +394,7 @@ class FlowNetwork:
 
     def _add_run(self, run: ScheduleRun, lowered: engine.NativeLowered, *, way: int) -> int:
         label = self._label(run.label)
-        number: int = self._code.run_new(self._address, lowered.address, label, run.priority, way, run.times, False)
+        number: int = self._code.run_new(self._address, lowered.address, label, run.priority, way, run.times)
         self._runs[number] = run
         return number
 
