@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from attrs import frozen
 
-from fredfw.collectives import CollectiveRequest
+from fredfw.collectives import CollectiveRequest, Schedule
 from fredfw.errors import InputError, UnknownNameError, nearest
 from fredfw.fabric import Fabric, FlowSet, MemoryTier, Operation
 from fredfw.fidelities import COMPRESSED
@@ -248,13 +248,13 @@ class Assignment:
         known = self._plans.get(key)
         if known is not None:
             return known
-        plans: dict[int, tuple[Plan, CollectiveRequest, list[int]]] = {}
+        plans: dict[Schedule, tuple[Plan, CollectiveRequest, list[int]]] = {}
         places = self.placement[table.groups]
         for request, which in self._requests(task):
             mine = places if which is None else places[which]
             for plan, indices in self._planner.plans(request, mine, awaited=awaited, fidelity=self._fidelity):
                 groups = indices if which is None else which[indices]
-                plans.setdefault(id(plan.schedule), (plan, request, []))[2].extend(groups.tolist())
+                plans.setdefault(plan.schedule, (plan, request, []))[2].extend(groups.tolist())
                 self._note(f"{label} {request.pattern} x{request.ranks}", plan.algorithm)
                 self.notes |= {note: note for note in plan.notes}
         everybody = table.whole.groups

@@ -22,6 +22,7 @@ from fredfw.simulation import answers as asked
 from fredfw.simulation.bounds import LowerBounds
 from fredfw.simulation.bounds.schedules import NOTHING, Draft, Floor, Floors, Place, Sketch
 from fredfw.simulation.fidelity import is_exact, undisturbed
+from fredfw.simulation.keeping import kept
 from fredfw.simulation.lowering import Lowering
 from fredfw.simulation.network import FlowNetwork
 from fredfw.simulation.schedules import ScheduleRun
@@ -224,8 +225,7 @@ class Planner:
         self._drafts: dict[Hashable, Draft] = {}
         self._whole: dict[Sketch, Draft] = {}
         self._replayed: set[Hashable] = set()
-        self._able: dict[Hashable, Mapping[str, CollectiveAlgorithm]] = {}
-        self._reasons: dict[Hashable, Mapping[str, str]] = {}
+        self._refusals: dict[Hashable, Mapping[str, str | None]] = {}
         self._times: dict[Hashable, tuple[float, bool]] = {}
         self._alone: dict[Hashable, float] = {}
 
@@ -279,17 +279,17 @@ class Planner:
                 for view, alike in views
             ]
         place = Place(tuple(groups[alike] for _, alike in views))
-        key = *_named(request), margin, place.name, fidelity
-        if key not in self._plans:
-            self._plans[key] = self._choose(request, place, [view for view, _ in views], margin, fidelity)
-        return [(plan, alike) for plan, (_, alike) in zip(self._plans[key], views, strict=True)]
+        seen = [view for view, _ in views]
+        choose = partial(self._choose, request, place, seen, margin, fidelity)
+        plans = kept(self._plans, (*_named(request), margin, place.name, fidelity), choose)
+        return [(plan, alike) for plan, (_, alike) in zip(plans, views, strict=True)]
 
     def _first(self, request: CollectiveRequest, view: GroupView) -> Plan:
-        key = self._seen(request, view)
-        if key not in self._plans:
+        def first() -> list[Plan]:
             name, one = next(iter(self.able(request, view).items()))
-            self._plans[key] = [self._sound(request, Plan(self._written(one, request, view), name), view)]
-        return self._plans[key][0]
+            return [self._sound(request, Plan(self._written(one, request, view), name), view)]
+
+        return kept(self._plans, self._seen(request, view), first)[0]
 
     def _seen(self, request: CollectiveRequest, view: GroupView) -> Hashable:
         """Return a name of ``request`` in a group, and of what candidates see of the group."""
@@ -297,21 +297,25 @@ class Planner:
 
     def able(self, request: CollectiveRequest, view: GroupView) -> Mapping[str, CollectiveAlgorithm]:
         """Return the candidates by name that can serve ``request`` in a group seen as ``view``; raises if none can."""
-        key = self._seen(request, view)
-        if key in self._able:
-            return self._able[key]
-        reasons = {name: answers.refusal(one, request, view) for name, one in self._listed(request.pattern).items()}
-        able = {name: self._listed(request.pattern)[name] for name, reason in reasons.items() if reason is None}
+        listed, refusals = self._listed(request.pattern), self._refusals_of(request, view)
+        able = {name: one for name, one in listed.items() if refusals[name] is None}
         if not able:
-            listed = _reasons(reasons) or "none is given"
+            reasons = _reasons(refusals) or "none is given"
             others = sorted(one.name for one in self._others() if answers.refusal(one, request, view) is None)
             raise UnsupportedError(
-                f"no algorithm can do {request.pattern} among {request.ranks} NPUs of {self._fabric.name!r}: {listed}",
+                f"no algorithm can do {request.pattern} among {request.ranks} NPUs of {self._fabric.name!r}: {reasons}",
                 accepted=", ".join(others) or None,
             )
-        self._able[key] = able
-        self._reasons[key] = {name: reason for name, reason in reasons.items() if reason is not None}
         return able
+
+    def _refusals_of(self, request: CollectiveRequest, view: GroupView) -> Mapping[str, str | None]:
+        """Return why each candidate cannot serve ``request``, ``None`` for one that can, by name."""
+        listed = self._listed(request.pattern)
+        return kept(
+            self._refusals,
+            self._seen(request, view),
+            lambda: {name: answers.refusal(one, request, view) for name, one in listed.items()},
+        )
 
     def _choose(
         self, request: CollectiveRequest, place: Place, views: Sequence[GroupView], margin: float, fidelity: str
@@ -372,7 +376,8 @@ class Planner:
         found: dict[str, str] = {}
         for view in views:
             able = self.able(request, view)
-            found |= self._reasons[self._seen(request, view)]
+            refusals = self._refusals_of(request, view)
+            found |= {name: reason for name, reason in refusals.items() if reason is not None}
             found |= {name: _POINTLESS for name, one in able.items() if not self._wanted(one, view)}
         tried = {name for view in views for name in self._drafts_of(request, view)}
         return {name: reason for name, reason in sorted(found.items()) if name not in tried}
@@ -415,9 +420,7 @@ class Planner:
         for name, one in (tried or able).items():
             simplest = answers.equivalent(one, view)
             key = name if simplest is one else str(simplest), self._asked(simplest, request), _look(simplest, view)
-            if key not in self._drafts:
-                self._drafts[key] = self._draft(simplest, request, view)
-            drafts[name] = self._drafts[key]
+            drafts[name] = kept(self._drafts, key, partial(self._draft, simplest, request, view))
         return drafts
 
     def _draft(self, algorithm: CollectiveAlgorithm, request: CollectiveRequest, view: GroupView) -> Draft:
@@ -430,9 +433,7 @@ class Planner:
     def _sketch(self, algorithm: CollectiveAlgorithm, request: CollectiveRequest, view: GroupView) -> Sketch:
         """Return a sketch of what ``algorithm`` writes: one object where it is the same."""
         schedule = self._written(algorithm, request, view)
-        if schedule not in self._sketches:
-            self._sketches[schedule] = Sketch.of(schedule, request.size)
-        return self._sketches[schedule]
+        return kept(self._sketches, schedule, lambda: Sketch.of(schedule, request.size))
 
     def _asked(self, algorithm: CollectiveAlgorithm, request: CollectiveRequest) -> Hashable:
         """Return what requests have in common for which ``algorithm`` writes the same, but for sizes."""
@@ -441,10 +442,8 @@ class Planner:
         return _named(request)
 
     def _listed(self, pattern: Pattern) -> Mapping[str, CollectiveAlgorithm]:
-        if pattern not in self._by_name:
-            listed = self._candidates.get(pattern, self._candidates.get(None, ()))
-            self._by_name[pattern] = {answers.text(one): one for one in listed}
-        return self._by_name[pattern]
+        listed = self._candidates.get(pattern, self._candidates.get(None, ()))
+        return kept(self._by_name, pattern, lambda: {answers.text(one): one for one in listed})
 
     def _interned(self, schedule: Schedule, algorithm: str, size: float) -> Schedule:
         """Return one object for equal schedules, so that groups that do the same can be simulated together.
@@ -463,20 +462,19 @@ class Planner:
     def _written(self, algorithm: CollectiveAlgorithm, request: CollectiveRequest, view: GroupView) -> Schedule:
         """Return what ``algorithm`` writes, which is asked once."""
         name, look = answers.text(algorithm), _look(algorithm, view)
-        key = name, _named(request), look
-        if key not in self._answers:
+
+        def write() -> Schedule:
             # Doubled bytes are the same numbers but for their exponents, and routes are those of the same phases.
             digits, exponent = math.frexp(request.size)
             alike = name, self._asked(algorithm, request), look, digits
-            if alike not in self._doubled:
-                self._doubled[alike] = exponent, answers.schedule(algorithm, request, view)
-            written, first = self._doubled[alike]
+            written, first = kept(self._doubled, alike, lambda: (exponent, answers.schedule(algorithm, request, view)))
             if exponent != written:
                 first = evolve(first, chunk_bytes=np.ldexp(first.chunk_bytes, exponent - written))
             schedule = self._interned(first, algorithm.name, request.size)
             self._lowering.pricing.introduce(schedule, algorithm.name, request.size)
-            self._answers[key] = schedule
-        return self._answers[key]
+            return schedule
+
+        return kept(self._answers, (name, _named(request), look), write)
 
     def _sound(self, request: CollectiveRequest, plan: Plan, view: GroupView) -> Plan:
         """Return ``plan``, replayed for this request if it is small; once, where only sizes differ."""
@@ -502,10 +500,8 @@ class Planner:
         price = self._lowering.price(plan.schedule, nodes)
         if price is None or price.seconds is None:
             return plan
-        key = id(plan.schedule), members.tobytes(), fidelity
-        if key not in self._alone:
-            self._alone[key], _ = self._time([(plan.schedule, nodes)], fidelity)
-        alone = self._alone[key]
+        key = plan.schedule, members.tobytes(), fidelity
+        alone = kept(self._alone, key, lambda: self._time([(plan.schedule, nodes)], fidelity)[0])
         if alone < price.seconds * (1 - _EXACT):
             delayed = evolve(plan.schedule)  # another one, for other groups may need no delay
             self._lowering.pricing.introduce(delayed, self._listed(request.pattern)[plan.algorithm].name, request.size)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from attrs import asdict, evolve, frozen
@@ -20,6 +20,7 @@ from fredfw.fabric.fabric import tiers_of
 from fredfw.simulation import answers
 from fredfw.simulation.assignment import COMPUTE, RECEIVE, SEND, STREAMS, WAIT, Assignment, Part, Share, Table
 from fredfw.simulation.bounds.schedules import sums
+from fredfw.simulation.keeping import kept
 from fredfw.typing import FloatArray, IntArray
 from fredfw.workloads import TaskGraph
 
@@ -32,7 +33,6 @@ Without links it is a rate that the transport or the admission lets no flow exce
 _EXACT = 1e-9
 STREAM = "stream"
 """The algorithm of a load or store."""
-_T = TypeVar("_T")
 
 
 @frozen(eq=False)
@@ -92,9 +92,8 @@ class Demands:
 
     def __init__(self, graph: TaskGraph, **given: Any) -> None:
         self._assign: Callable[[], Assignment] | None = partial(Assignment, graph, **given)
-        # With what the keys name, so that nothing else gets its identity.
-        self._groups: dict[Hashable, tuple[object, Demand]] = {}
-        self._carried: dict[Hashable, tuple[object, tuple[Carried, ...]]] = {}
+        self._groups: dict[Hashable, Demand] = {}
+        self._carried: dict[Hashable, tuple[Carried, ...]] = {}
 
     def of(self, task: int, rank: int) -> Demand | None:
         """Return what the group of ``rank`` in ``task`` asks for; ``None`` where nothing is known of a communication.
@@ -110,11 +109,9 @@ class Demands:
         group = int((table.groups == rank).any(axis=1).argmax())
         if tasks.kinds[task] in STREAMS:
             flows = tasks.stream(task, table.whole)
-            return _kept(self._groups, (id(flows), group), flows, lambda: self._stream(flows, table, group))
-        shares = tasks.planned(task)  # the same list for tasks that ask for the same
-        share = next(one for one in shares if one.served is None or one.served[group])
-        key = id(share), group, tasks.repeats[task]
-        return _kept(self._groups, key, share, lambda: self._share(task, share, group))
+            return kept(self._groups, (flows, group), lambda: self._stream(flows, table, group))
+        share = next(one for one in tasks.planned(task) if one.served is None or one.served[group])
+        return kept(self._groups, (share, group, tasks.repeats[task]), lambda: self._share(task, share, group))
 
     def carried(self, task: int) -> tuple[Carried, ...]:
         """Return what ``task`` puts on the links, by plan; nothing for a receive, whose send has it."""
@@ -124,10 +121,10 @@ class Demands:
         if tasks.kinds[task] in STREAMS:
             part = tasks.table(task).whole
             flows = tasks.stream(task, part)
-            return _kept(self._carried, id(flows), flows, lambda: (self._sum(STREAM, part, part.ranks, [flows]),))
-        shares = tasks.planned(task)
-        key = id(shares), tasks.repeats[task]
-        return _kept(self._carried, key, shares, lambda: tuple(self._carry(task, share) for share in shares))
+            return kept(self._carried, flows, lambda: (self._sum(STREAM, part, part.ranks, [flows]),))
+        shares = tuple(tasks.planned(task))  # the same for tasks that ask for the same
+        key = shares, tasks.repeats[task]
+        return kept(self._carried, key, lambda: tuple(self._carry(task, share) for share in shares))
 
     @cached_property
     def _tasks(self) -> Assignment:
@@ -199,12 +196,6 @@ class Demands:
     def __getstate__(self) -> dict[str, Any]:
         # Plans and what was built for them are told by identity, which is another one in a copy.
         return {"_assign": None}
-
-
-def _kept(known: dict[Hashable, tuple[object, _T]], key: Hashable, named: object, make: Callable[[], _T]) -> _T:
-    if key not in known:
-        known[key] = named, make()
-    return known[key][1]
 
 
 def _load(flows: FlowSet, links: int) -> FloatArray:

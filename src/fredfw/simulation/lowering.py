@@ -17,6 +17,7 @@ from fredfw.errors import UnsupportedError
 from fredfw.fabric import Fabric, FlowSet, OpenAdmission, Operation, Router, Routes, answers
 from fredfw.simulation import answers as asked
 from fredfw.simulation.engine import NativeLowered, NativeSchedule
+from fredfw.simulation.keeping import kept
 from fredfw.simulation.pricing import Load, Price, Pricing
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
@@ -99,17 +100,17 @@ class Lowering:
         self.router = fabric.defaults.router
         self.pricing = Pricing(fabric)
         self._reserves = type(fabric.defaults.admission) is not OpenAdmission
-        self._prices: dict[Hashable, tuple[Schedule, Price | None]] = {}
+        self._prices: dict[Hashable, Price] = {}
         self._activities: dict[tuple[int, int], IntArray] = {}
-        self._rows: dict[int, tuple[Phase, Ends]] = {}
+        self._rows: dict[Phase, Ends] = {}
         self._columns: dict[tuple[int, int, bool], Ends] = {}  # of phases whose rows are flows as they are
-        self._between: dict[tuple[int, Hashable], tuple[Ends, BoolArray]] = {}
+        self._between: dict[Hashable, BoolArray] = {}
         self._routes: dict[Hashable, Routes] = {}
         self._spread: dict[Hashable, BoolArray] = {}
-        self._flow_sets: dict[Hashable, tuple[object, FlowSet]] = {}
+        self._flow_sets: dict[Hashable, FlowSet] = {}
         self._held = 0
         self._starts: dict[Routes, BoolArray | None] = {}
-        self._native: dict[int, tuple[Schedule, NativeSchedule]] = {}
+        self._native: dict[Schedule, NativeSchedule] = {}
         self._lowered: dict[Hashable, NativeLowered] = {}
         self._lowered_nodes = 0
         self._last: tuple[IntArray, bytes] | None = None  # the groups that were asked for last, and their name
@@ -149,10 +150,10 @@ class Lowering:
         place = self._named(groups)
         # Whether they go on matters only to admissions that set something up.
         continues = self._reserves and repetition is not None and repetition > 0
-        key = (id(schedule), index, place, priority, label, step, repetition is None, times, unicasts, continues)
+        key = (schedule, index, place, priority, label, step, repetition is None, times, unicasts, continues)
         known = self._flow_sets.get(key)
         if known is not None:
-            return known[1]
+            return known
         phase = schedule.phases[index]
         limits.check("flows", len(phase) * len(groups))
         routes, caps, again = self._phase_routes(schedule, index, groups, unicasts=unicasts)
@@ -172,7 +173,7 @@ class Lowering:
             continues=continues,
             again=again,
         )
-        return self._remember(key, schedule, flow_set)
+        return self._remember(key, flow_set)
 
     def _phase_routes(
         self, schedule: Schedule, index: int, groups: IntArray, *, unicasts: bool = False
@@ -184,16 +185,16 @@ class Lowering:
         if exchange is not None:
             build = partial(self._build_exchange, exchange, groups)
         key = rows.key, self._named(groups), unicasts
-        routes = self._routed(key, build)
+        routes = kept(self._routes, key, lambda: build(self.router))
         if price is None:
             return routes, None, build
         load = (exchange or rows).load
-        priced = self._routed((*key, id(price)), lambda _: price.routes(routes, load))
+        priced = kept(self._routes, (*key, price), lambda: price.routes(routes, load))
         return priced, price.caps(priced, load), partial(price.routed, build, load)
 
     def lowered(self, schedule: Schedule, groups: IntArray) -> NativeLowered:
         """Return ``schedule`` in ``(G, ranks)`` ``groups`` for the engine, the same object while it is at hand."""
-        key = id(schedule), self._named(groups)
+        key = schedule, self._named(groups)
         if key not in self._lowered:
             nodes = max(groups.size, _LEAST_NODES)
             if len(self._lowered) >= _BUILT and self._lowered_nodes + nodes > _BUILT_NODES:
@@ -205,9 +206,9 @@ class Lowering:
         return self._lowered[key]
 
     def _lower(self, schedule: Schedule, groups: IntArray) -> NativeLowered:
-        if id(schedule) not in self._native:
-            native = NativeSchedule(schedule, [self.ends(phase) for phase in schedule.phases])
-            self._native[id(schedule)] = schedule, native
+        native = kept(
+            self._native, schedule, lambda: NativeSchedule(schedule, [self.ends(phase) for phase in schedule.phases])
+        )
         limits.check("flows", max((len(phase) for phase in schedule.phases), default=0) * len(groups))
         phases = []
         for index in range(len(schedule.phases)):
@@ -216,15 +217,13 @@ class Lowering:
         price = self.price(schedule, groups)
         launch = 0.0 if price is None else price.launch
         links = len(self.fabric.network.bandwidths)  # schedules do not see memories
-        return NativeLowered(self._native[id(schedule)][1], len(groups), launch, links, phases)
+        return NativeLowered(native, len(groups), launch, links, phases)
 
     def _starting(self, routes: Routes) -> BoolArray | None:
         """Return which of ``(F,)`` ``routes`` start whatever runs, where an admission has a say and some do."""
         if not self._reserves:
             return None
-        if routes not in self._starts:
-            self._starts[routes] = asked.always_starts(asked.admission(self.fabric), routes)
-        return self._starts[routes]
+        return kept(self._starts, routes, lambda: asked.always_starts(asked.admission(self.fabric), routes))
 
     def stream(
         self,
@@ -248,16 +247,14 @@ class Lowering:
         key = (*ends, mine.tobytes(), volume, priority, label, times)
         known = self._flow_sets.get(key)
         if known is not None:
-            return known[1]
-        if ends not in self._spread:
-            self._spread[ends] = self._unicasts_for(sources, destinations, operation)
-        spread = self._spread[ends]
+            return known
+        spread = kept(self._spread, ends, lambda: self._unicasts_for(sources, destinations, operation))
         again = partial(self._build_streams, sources, destinations, operation, spread)
         count = np.ones(len(sources), dtype=np.intp)
         for index in np.flatnonzero(spread).tolist():
             count[index] = max(len(sources[index]), len(destinations[index]))
         flow_set = FlowSet(
-            routes=self._routed(ends, again),
+            routes=kept(self._routes, ends, lambda: again(self.router)),
             volumes=np.full(count.sum(), float(volume)),
             activity=np.repeat(mine, count),
             activities=int(mine.max(initial=-1)) + 1,
@@ -266,17 +263,15 @@ class Lowering:
             label=label,
             again=again,
         )
-        return self._remember(key, None, flow_set)
+        return self._remember(key, flow_set)
 
     def each(self, whole: FlowSet, flows: IntArray) -> FlowSet:
         """Return ``(k,)`` ``flows`` of ``whole``, each an activity of its own."""
-        key = id(whole), flows.tobytes()
+        key = whole, flows.tobytes()
         known = self._flow_sets.get(key)
         if known is not None:
-            return known[1]
+            return known
         every = len(flows) == len(whole.volumes)
-        # Large sets that are not whole seldom come again.
-        kept = every or len(flows) <= _FEW
         apart = evolve(
             whole,
             routes=whole.routes if every else whole.routes.select(flows),
@@ -286,30 +281,22 @@ class Lowering:
             caps=whole.caps if every or whole.caps is None else whole.caps[flows],
             again=partial(_some, whole, flows),
         )
-        return self._remember(key, whole, apart) if kept else apart
+        # Large sets that are not whole seldom come again.
+        return self._remember(key, apart) if every or len(flows) <= _FEW else apart
 
     def price(self, schedule: Schedule, groups: IntArray) -> Price | None:
         """Return what ``schedule`` costs in ``groups``, see ``Pricing.of``, which is asked once."""
         if self.pricing.ideal:
             return None
-        key = id(schedule), self._named(groups)
-        if key not in self._prices:
-            self._prices[key] = schedule, self.pricing.of(schedule, groups, *self._longest_way(schedule, groups))
-        return self._prices[key][1]
+        return kept(self._prices, (schedule, self._named(groups)), partial(self._price, schedule, groups))
 
-    def _longest_way(self, schedule: Schedule, groups: IntArray) -> tuple[int, tuple[float, float]]:
-        """Return the steps of the longest way through ``schedule`` and the bytes of the largest flows, see ``Call``.
-
-        Each is the most that any way has; not always the same way.
-        """
+    def _price(self, schedule: Schedule, groups: IntArray) -> Price:
+        # Of the longest way through it the steps, and the bytes of the largest flows; not always the same way.
         servers = self.fabric.servers[groups]
         ways: list[FloatArray] = []
         for phase in schedule.phases:
             rows, times = self.ends(phase), 1 if schedule.uniform(phase) else phase.repeat
-            place = id(rows), self._named(groups)
-            if place not in self._between:
-                self._between[place] = rows, rows.between(servers)
-            between = self._between[place][1]
+            between = kept(self._between, (rows, self._named(groups)), partial(rows.between, servers))
             most = np.zeros(2)
             for one in range(times):
                 volumes = rows.volumes(schedule.row_bytes(phase, one))
@@ -318,7 +305,7 @@ class Lowering:
             before = np.max([ways[one] for one in phase.waits], axis=0, initial=0.0)
             ways.append(before + np.array([phase.repeat, *(most * (phase.repeat / times))]))
         steps, inside, outside = np.max(ways, axis=0).tolist() if ways else (0, 0.0, 0.0)
-        return int(steps), (inside, outside)
+        return self.pricing.of(schedule, groups, int(steps), (inside, outside))
 
     def replaced(self, phase: Phase) -> IntArray:
         """Return for each of the unicasts that replace the streams of ``phase`` in a group the flow that it is for."""
@@ -337,42 +324,33 @@ class Lowering:
             return self._named(rows)
         return digest(np.array([len(one) for one in rows]), *rows)
 
-    def _remember(self, key: Hashable, named: object, flow_set: FlowSet) -> FlowSet:
+    def _remember(self, key: Hashable, flow_set: FlowSet) -> FlowSet:
         if self._held + len(flow_set.volumes) > _CAPACITY:
             self._flow_sets.clear()
             self._held = 0
-        self._flow_sets[key] = named, flow_set  # what is named, because the key has its identity
+        self._flow_sets[key] = flow_set
         self._held += len(flow_set.volumes)
         return flow_set
 
     def _activity(self, groups: int, flows: int) -> IntArray:
         """Return which activity each flow belongs to; one array for all flow sets of that size."""
-        key = groups, flows
-        if key not in self._activities:
-            self._activities[key] = np.repeat(np.arange(groups), flows)
-        return self._activities[key]
+        return kept(self._activities, (groups, flows), lambda: np.repeat(np.arange(groups), flows))
 
     def ends(self, phase: Phase) -> Ends:
         """Return the ends of the flows of ``phase``, in the order in which ``phase()`` has them in each group."""
-        known = self._rows.get(id(phase))
-        if known is None:
-            # Phases that all reduce, or none of whose rows do, have the same ends where they share both columns.
-            even = phase.reduce.strides == (0,)
-            # Whether they reduce matters only where reducing costs something.
-            reduces = even and not self.pricing.ideal and bool(phase.reduce.any())
-            columns = (id(phase.source), id(phase.destination), reduces) if even else (0, 0, False)
-            ends = None if phase.stream is not None else self._columns.get(columns)
-            ends = _merge(phase) if ends is None else ends
-            if columns != (0, 0, False) and ends.sources is phase.source:
-                self._columns[columns] = ends
-            known = self._rows[id(phase)] = phase, ends
-        return known[1]
+        return kept(self._rows, phase, partial(self._ends, phase))
 
-    def _routed(self, key: Hashable, build: Callable[[Router], Routes]) -> Routes:
-        known = self._routes.get(key)
-        if known is None:
-            known = self._routes[key] = build(self.router)
-        return known
+    def _ends(self, phase: Phase) -> Ends:
+        # Phases that all reduce, or none of whose rows do, have the same ends where they share both columns.
+        if phase.stream is not None or phase.reduce.strides != (0,):
+            return _merge(phase)
+        # Whether they reduce matters only where reducing costs something.
+        reduces = not self.pricing.ideal and bool(phase.reduce.any())
+        columns = id(phase.source), id(phase.destination), reduces
+        ends = self._columns.get(columns) or _merge(phase)
+        if ends.sources is phase.source:  # which keeps the columns
+            self._columns[columns] = ends
+        return ends
 
     def _build_exchange(self, exchange: _Exchange, groups: IntArray, router: Router) -> Routes:
         sources, destinations = groups[:, exchange.sources], groups[:, exchange.destinations]
@@ -420,7 +398,6 @@ class Lowering:
         return {"fabric": self.fabric}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # What is remembered is named by identity, which is another one in a copy.
         self.__init__(**state)  # type: ignore[misc]  # a copy is one that has not built anything yet
 
 

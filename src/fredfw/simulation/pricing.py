@@ -100,38 +100,36 @@ class Pricing:
         self._transport = fabric.defaults.transport
         self.ideal = type(self._transport) is IdealTransport
         """Whether nothing costs anything, so that nobody need be asked."""
-        self._calls: dict[int, tuple[Schedule, str, float]] = {}
+        self._calls: dict[Schedule, tuple[str, float]] = {}
         self._prices: dict[Call, Price] = {}
-        self._delays: dict[int, float] = {}
+        self._delays: dict[Schedule, float] = {}
 
     def introduce(self, schedule: Schedule, algorithm: str, size: float) -> None:
         """Note which algorithm has written ``schedule``, for a per-rank buffer of ``size`` bytes."""
         if not self.ideal:
-            self._calls[id(schedule)] = schedule, algorithm, size
+            self._calls[schedule] = algorithm, size
 
     def delay(self, schedule: Schedule, seconds: float) -> None:
         """Have the launch of ``schedule``, which was introduced, take so much longer than its transport says."""
-        self._delays[id(schedule)] = seconds
+        self._delays[schedule] = seconds
 
-    def of(self, schedule: Schedule, groups: IntArray, steps: int, volume: tuple[float, float]) -> Price | None:
-        """Return what ``schedule`` costs among ``(G, ranks)`` nodes; ``None`` where nothing costs anything.
+    def of(self, schedule: Schedule, groups: IntArray, steps: int, volume: tuple[float, float]) -> Price:
+        """Return what ``schedule`` costs among ``(G, ranks)`` nodes.
 
         Its ``steps`` and ``volume`` are those of its longest way, see ``Call``. A planner must have chosen it.
         """
-        if self.ideal:
-            return None
-        known = self._calls.get(id(schedule))
+        known = self._calls.get(schedule)
         if known is None:
             raise InputError(
                 f"transport {self._transport.name!r} cannot tell what a schedule costs that no planner has chosen",
                 accepted="a planner of the same fabric, or the transport 'ideal'",
             )
-        _, algorithm, size = known
+        algorithm, size = known
         servers = np.sort(self._fabric.servers[groups], axis=1)
         nodes = 1 + int((servers[:, 1:] != servers[:, :-1]).sum(axis=1).max(initial=0))
         switched = any(phase.stream is not None for phase in schedule.phases)
         price = self.price(Call(str(schedule.pattern), algorithm, schedule.ranks, size, nodes, steps, volume, switched))
-        delay = self._delays.get(id(schedule), 0.0)
+        delay = self._delays.get(schedule, 0.0)
         return evolve(price, launch=price.launch + delay) if delay else price
 
     def message(self, flows: FlowSet, source: int, destination: int) -> FlowSet:

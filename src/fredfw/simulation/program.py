@@ -136,7 +136,7 @@ class Program:
 
     def _set_shares(self) -> None:
         tasks = self._tasks
-        numbers: dict[int, int] = {}  # by identity, for tasks that are alike have the same
+        numbers: dict[Share, int] = {}  # tasks that are alike have the same
         of_tasks: list[list[int]] = []
         lowered: list[engine.NativeLowered] = []
         served: list[IntArray] = []
@@ -147,13 +147,13 @@ class Program:
                 continue
             table = tasks.groups(task)
             for share in tasks.planned(task):
-                if id(share) not in numbers:
-                    numbers[id(share)] = len(self.shares)
+                if share not in numbers:
+                    numbers[share] = len(self.shares)
                     part = share.part(table)
                     self.shares.append(share)
                     served.append(part.groups)
                     lowered.append(tasks.lowering.lowered(share.plan.schedule, part.nodes))
-                mine.append(numbers[id(share)])
+                mine.append(numbers[share])
         self._kept.append(lowered)
         addresses = (ctypes.c_void_p * max(len(lowered), 1))(*(one.address for one in lowered))
         self._kept.append(addresses)

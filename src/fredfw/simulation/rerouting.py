@@ -50,13 +50,12 @@ class Detours:
 
     def routes(self, flows: FlowSet) -> Routes:
         """Return the routes of all ``flows`` by the router, asked once; those that they have where it knows none."""
-        if id(flows) not in self._routes:
-            routes = flows.routes
+        if flows not in self._routes:
+            self._routes[flows] = flows.routes
             if self.router is not None:
                 with suppress(UnsupportedError):
-                    routes = flows.routed(self.router)
-            self._routes[id(flows)] = flows, routes
-        return self._routes[id(flows)][1]
+                    self._routes[flows] = flows.routed(self.router)
+        return self._routes[flows]
 
     def around(self, flows: FlowSet) -> FlowSet:
         """Return ``flows``, routed again where links are closed; always the same object for the same flows."""
@@ -65,15 +64,14 @@ class Detours:
         crossing = self.crossing(flows.routes)
         if not crossing.any():
             return flows
-        if id(flows) not in self._detoured:
+        if flows not in self._detoured:
             routes = Routes.choose(crossing, self.routes(flows), flows.routes)
-            self._detoured[id(flows)] = flows, evolve(flows, routes=routes)
-        return self._detoured[id(flows)][1]
+            self._detoured[flows] = evolve(flows, routes=routes)
+        return self._detoured[flows]
 
     def _forget(self) -> None:
-        # By identity, with the flows, which must not go as long as their number is used.
-        self._routes: dict[int, tuple[FlowSet, Routes]] = {}
-        self._detoured: dict[int, tuple[FlowSet, FlowSet]] = {}
+        self._routes: dict[FlowSet, Routes] = {}
+        self._detoured: dict[FlowSet, FlowSet] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         return {"router": self.router, "closed": self.closed, "_closed": self._closed}
