@@ -10,7 +10,17 @@ from attrs import astuple, frozen
 
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Phase, Schedule
 from fredfw.fabric import Admission, AdmissionPolicy, Decision, Fabric, FlowSet, GroupView, NodeKind, Routes, Wait
-from fredfw.simulation import Executor, FlowNetwork, Lowering, MaxMin, Planner, ScheduleRun, SharingPolicy, Timeline
+from fredfw.simulation import (
+    Executor,
+    FlowNetwork,
+    Lowering,
+    MaxMin,
+    Planner,
+    ScheduleRun,
+    SharingPolicy,
+    Simulator,
+    Timeline,
+)
 from fredfw.typing import FloatArray, IntArray
 from fredfw.workloads import GraphBuilder, TaskGraph
 
@@ -162,14 +172,12 @@ def executor(
     **given: Any,
 ) -> Executor:
     """Executes a task graph whose rank ``r`` is on NPU ``r``."""
-    sharing, lowering = sharing or MaxMin(), Lowering(fabric)
+    simulator = Simulator(fabric.with_defaults(sharing=sharing or MaxMin()))
     return Executor(
         graph,
-        fabric=fabric,
-        network=network or FlowNetwork(fabric, sharing),
+        network=network or simulator.network(),
         placement=np.arange(graph.ranks),
-        planner=Planner(fabric, sharing, lowering, collectives or {None: algorithms or (Gather(),)}),
-        lowering=lowering,
+        planner=Planner(simulator, collectives or {None: algorithms or (Gather(),)}),
         compute_seconds=seconds,
         **given,
     )

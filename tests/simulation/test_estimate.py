@@ -11,7 +11,7 @@ from small import Gather, Never, collective, executor, star
 from fredfw.collectives import Pattern
 from fredfw.errors import SimulationError
 from fredfw.fabric import Fabric
-from fredfw.simulation import FlowNetwork, Lowering, MaxMin, Planner
+from fredfw.simulation import Planner, Simulator
 from fredfw.simulation.assignment import Assignment
 from fredfw.simulation.estimate import Estimate, Estimator
 from fredfw.workloads import GraphBuilder, TaskGraph
@@ -19,14 +19,9 @@ from fredfw.workloads import GraphBuilder, TaskGraph
 
 def estimate(graph: TaskGraph, fabric: Fabric | None = None) -> Estimate:
     fabric = fabric or around(graph.ranks)
-    lowering, placement = Lowering(fabric), np.arange(graph.ranks)
-    planner = Planner(fabric, MaxMin(), lowering, {None: (Gather(),)})
-    tasks = Assignment(graph, fabric=fabric, placement=placement, planner=planner, lowering=lowering)
-    found = Estimator(
-        tasks,
-        network=lambda: FlowNetwork(fabric, MaxMin()),
-        compute_seconds=lambda flops, moved, _kernels: flops + moved,
-    ).estimate()
+    planner = Planner(Simulator(fabric), {None: (Gather(),)})
+    tasks = Assignment(graph, planner=planner, placement=np.arange(graph.ranks))
+    found = Estimator(tasks, lambda flops, moved, _kernels: flops + moved).estimate()
     assert sum(found.breakdown.values()) == pytest.approx(found.seconds, rel=1e-12)
     return found
 

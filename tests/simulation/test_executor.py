@@ -10,7 +10,7 @@ from fredfw.collectives.direct import DirectAlgorithm
 from fredfw.errors import DeadlockError, InputError, ScheduleError, UnsupportedError
 from fredfw.fabric import Admission, AlwaysStart, Fabric, GroupView
 from fredfw.framework import Framework
-from fredfw.simulation import Lowering, MaxMin, Planner, SharingPolicy, Timeline
+from fredfw.simulation import Planner, SharingPolicy, Simulator, Timeline
 from fredfw.simulation.assignment import Assignment
 from fredfw.workloads import GraphBuilder, TaskGraph, TaskKind
 
@@ -298,10 +298,8 @@ FRAMEWORK = Framework()
 
 def assigned(graph: TaskGraph, algorithm: str = "ring", fabric: Fabric | None = None) -> Assignment:
     on = fabric or FRAMEWORK.topology("mesh2d", rows=2, columns=4, io_controllers=True).build()
-    lowering, algorithms = Lowering(on), (FRAMEWORK.plugins.collectives.get(algorithm)(),)
-    planner = Planner(on, MaxMin(), lowering, {None: algorithms})
-    placement = np.arange(graph.ranks)[::-1]
-    return Assignment(graph, fabric=on, placement=placement, planner=planner, lowering=lowering)
+    planner = Planner(Simulator(on), {None: (FRAMEWORK.plugins.collectives.get(algorithm)(),)})
+    return Assignment(graph, planner=planner, placement=np.arange(graph.ranks)[::-1])
 
 
 def test_collectives_that_no_algorithm_can_serve_are_known_at_once() -> None:
@@ -322,6 +320,7 @@ def test_streams_that_have_no_controller_or_no_links_are_known_at_once() -> None
 def test_groups_of_one_plan_share_it() -> None:
     tasks = assigned(collective([[0, 1], [2, 3], [0, 3]], pattern=Pattern.ALL_REDUCE))
     (share,) = tasks.planned(0)
-    assert (share.served, share.first, share.members.tolist()) == (None, 0, [3, 2])
+    assert share.groups is tasks.groups(0)
+    assert share.members.tolist() == [3, 2]
     assert tasks.planned(0)[0] is share
     assert list(tasks.algorithms.values()) == ["ring"]

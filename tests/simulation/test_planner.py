@@ -35,10 +35,9 @@ from fredfw import (
 from fredfw.collectives.direct import DirectAlgorithm
 from fredfw.errors import PluginError, RefusedError, ScheduleError, UnsupportedError
 from fredfw.fabric import AlwaysStart, Decision, Defaults, OpenAdmission
-from fredfw.simulation import Lowering, Planner
+from fredfw.simulation import Planner, Simulator
 from fredfw.simulation.bounds.schedules import Bound
 from fredfw.simulation.choice import CLOSE, Entrant, contest, too_fast
-from fredfw.simulation.sharing import MaxMin
 from fredfw.typing import IntArray
 
 REQUEST = CollectiveRequest(Pattern.ALL_REDUCE, 4, 4e9)
@@ -78,7 +77,7 @@ def ring(admission: type[Admission] = AlwaysStart, npus: int = 4, *levels: Level
 def planner(
     fabric: Fabric, *candidates: CollectiveAlgorithm, fastest: bool = True, worthwhile: bool = False
 ) -> Planner:
-    return Planner(fabric, MaxMin(), Lowering(fabric), {None: candidates}, fastest=fastest, worthwhile=worthwhile)
+    return Planner(Simulator(fabric), {None: candidates}, fastest=fastest, worthwhile=worthwhile)
 
 
 @pytest.mark.parametrize(("worthwhile", "chosen"), [(False, "adjacent"), (True, "direct")])

@@ -458,8 +458,8 @@ class NetworkBackend:
         key = algorithm if isinstance(algorithm, str) else (type(algorithm), str(algorithm))
         if key not in self._planners:
             auto = algorithm == "auto"
-            self._planners[key] = self._simulator.planner(
-                self._candidates(algorithm), fastest=auto, worthwhile=auto, others=self._others
+            self._planners[key] = Planner(
+                self._simulator, self._candidates(algorithm), fastest=auto, worthwhile=auto, others=self._others
             )
         return self._planners[key]
 

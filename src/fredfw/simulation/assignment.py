@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from attrs import frozen
@@ -14,8 +14,8 @@ from fredfw.fabric import Fabric, FlowSet, MemoryTier, Operation
 from fredfw.fidelities import COMPRESSED
 from fredfw.simulation.bounds import LowerBounds
 from fredfw.simulation.choice import Plan, Planner, too_fast
-from fredfw.simulation.lowering import Lowering
-from fredfw.typing import BoolArray, IntArray
+from fredfw.simulation.keeping import kept
+from fredfw.typing import IntArray
 from fredfw.workloads import Kernels, TaskGraph, TaskKind
 from fredfw.workloads.merging import buffer
 
@@ -28,45 +28,29 @@ STREAMS = (LOAD, int(TaskKind.STORE))
 
 
 @frozen(eq=False)
-class Part:
-    """Some groups of a table."""
+class Groups:
+    """All groups of a member table of the graph, or some."""
 
-    groups: IntArray  # (k,) which ones
+    which: IntArray  # (k,) their places in the table
     members: IntArray  # (k, n) rank of each member
-    nodes: IntArray  # (k, n) node of each member
+    nodes: IntArray  # (k, n) node of each
 
-    @property
-    def ranks(self) -> IntArray:
-        """Distinct ranks of the members, sorted."""
+    def __len__(self) -> int:
+        return len(self.which)
+
+    @cached_property
+    def participants(self) -> IntArray:
+        """Distinct ranks of the members, sorted; a slot is a position among them."""
         return np.unique(self.members)
 
+    @cached_property
+    def slots(self) -> IntArray:
+        """``(k, n)`` slot of each member."""
+        return np.searchsorted(self.participants, self.members)
 
-@frozen(eq=False)
-class Table:
-    """A member table of the graph, seen from its participants."""
-
-    groups: IntArray  # (G, n) ranks
-    nodes: IntArray  # (G, n) node of each
-    participants: IntArray  # (slots,) distinct ranks, sorted; a slot is a position in it
-    slots: IntArray  # (G, n) slot of each member
-    whole: Part  # all groups
-
-    @classmethod
-    def of(cls, members: IntArray, nodes: IntArray) -> Table:
-        """Return the table of ``(G, n)`` or ``(ranks,)`` ``members``, of which rank ``r`` is on node ``nodes[r]``."""
-        groups = members if members.ndim == 2 else members[:, None]
-        participants, slots = np.unique(groups, return_inverse=True)
-        whole = Part(np.arange(len(groups)), groups, nodes[groups])
-        return cls(groups, whole.nodes, participants, slots.reshape(groups.shape), whole)
-
-    @property
-    def everybody(self) -> IntArray:
-        """All slots."""
-        return np.arange(len(self.participants))
-
-    def part(self, groups: IntArray) -> Part:
-        """Return ``(k,)`` distinct ``groups``."""
-        return self.whole if len(groups) == len(self.groups) else Part(groups, self.groups[groups], self.nodes[groups])
+    def part(self, which: IntArray) -> Groups:
+        """Return the distinct groups ``which`` of all."""
+        return self if len(which) == len(self) else Groups(which, self.members[which], self.nodes[which])
 
 
 @frozen(eq=False)
@@ -75,14 +59,9 @@ class Share:
 
     plan: Plan
     request: CollectiveRequest
-    served: BoolArray | None  # (G,) which groups of the task's table, or None for all
-    first: int  # of them; it stands for all where the plan is compared with its bound
-    members: IntArray  # (ranks,) NPU numbers of the first
+    groups: Groups
+    members: IntArray  # (ranks,) NPU numbers of the first group, which stands for all where the plan has a bound
     bounds: LowerBounds
-
-    def part(self, table: Table) -> Part:
-        """Return the groups, of the task's ``table``."""
-        return table.whole if self.served is None else table.part(np.flatnonzero(self.served))
 
     def too_fast(self, seconds: float, now: float) -> str | None:
         """Return a note where no algorithm can do in ``seconds``, until ``now``, what the first group is to do."""
@@ -109,12 +88,9 @@ class Assignment:
 
     Args:
         graph: What to do.
-        fabric: Where the bytes travel.
+        planner: Chooses the collective algorithms on the fabric.
         placement: ``(ranks,)`` NPU number of each rank.
-        planner: Chooses the collective algorithms.
-        lowering: Turns transfers into flows.
         priorities: Class by label, 0 the highest; other labels come after all of them.
-        bounds: The lower bounds on the fabric, if there are some that know it already.
         fidelity: How candidates for the collectives are simulated.
 
     Raises:
@@ -125,14 +101,14 @@ class Assignment:
         self,
         graph: TaskGraph,
         *,
-        fabric: Fabric,
-        placement: IntArray,
         planner: Planner,
-        lowering: Lowering,
+        placement: IntArray,
         priorities: Mapping[str, int] | None = None,
-        bounds: LowerBounds | None = None,
         fidelity: str = COMPRESSED,
     ) -> None:
+        self.simulator = planner.simulator
+        self.fabric = fabric = planner.simulator.fabric
+        self.lowering = planner.simulator.lowering
         _check_controllers(graph, fabric)
         _check_memories(graph, fabric)
         self.graph = graph
@@ -147,20 +123,17 @@ class Assignment:
         self._roots: list[int] = graph.roots.tolist()
         self._splits: list[int] = graph.splits.tolist()
         self._members: list[int] = graph.members.tolist()
-        self.fabric = fabric
         self.placement = placement
         self._nodes = fabric.npus[placement]
         self._planner = planner
         self._fidelity = fidelity
-        self.lowering = lowering
-        self._bounds = LowerBounds(fabric) if bounds is None else bounds
         classes = dict(priorities or {})
         lowest = max(classes.values(), default=-1) + 1
         self.priority = {label: classes.get(label, lowest) for label in graph.label_names}
         self.algorithms: dict[str, str] = {}  # of each collective that was planned, by what it is
         self.notes: dict[str, str] = {}  # what a reader of the plans must know
-        self._tables: dict[int, Table] = {}
-        self._pairs: dict[tuple[int, int], Table] = {}
+        self._tables: dict[int, Groups] = {}
+        self._pairs: dict[tuple[int, int], Groups] = {}
         self._shared: dict[tuple[int, int], IntArray | None] = {}
         self._plans: dict[tuple[object, ...], list[Share]] = {}
         self._serving: dict[tuple[int, tuple[int, ...], bytes], _Served] = {}
@@ -174,7 +147,7 @@ class Assignment:
         }
         wanted |= {(task,): task for task, sizes in enumerate(self._splits) if sizes >= 0}
         for task in wanted.values():
-            groups = self.placement[self.groups(task).groups]
+            groups = self.placement[self.groups(task).members]
             for request, which in self._requests(task):
                 for view, _ in self.fabric.views(groups if which is None else groups[which]):
                     self._planner.able(request, view)
@@ -183,7 +156,7 @@ class Assignment:
         """Raise ``UnsupportedError`` unless there are links for every load and store."""
         for task, kind in enumerate(self.kinds):
             if kind in STREAMS:
-                self.stream(task, self.table(task).whole)
+                self.stream(task, self.table(task))
 
     def seconds(self, compute_seconds: Callable[[float, float, Kernels | None], float]) -> list[float]:
         """Return how long each task takes that is a computation or a wait; 0 for others.
@@ -204,68 +177,62 @@ class Assignment:
             found.append(seconds * self.repeats[task] if kind == COMPUTE else seconds)
         return found
 
-    def table(self, task: int) -> Table:
+    def table(self, task: int) -> Groups:
         """Return who takes part in ``task``."""
         index = self._members[task]
-        known = self._tables.get(index)
-        if known is None:
-            known = self._tables[index] = Table.of(self.graph.tables[index], self._nodes)
-        return known
+        return kept(self._tables, index, lambda: self._on_nodes(self.graph.tables[index]))
+
+    def _on_nodes(self, members: IntArray) -> Groups:
+        members = members if members.ndim == 2 else members[:, None]
+        return Groups(np.arange(len(members)), members, self._nodes[members])
 
     def before(self, task: int) -> list[int]:
         """Return the tasks that ``task`` depends on."""
         return self._dependencies[self._offsets[task] : self._offsets[task + 1]]
 
-    def groups(self, task: int) -> Table:
+    def groups(self, task: int) -> Groups:
         """Return who communicates in ``task``: those who take part, or both ends of the message of a send."""
         if self.kinds[task] != SEND:
             return self.table(task)
         ends = self._members[task], self._members[self.partners[task]]
-        known = self._pairs.get(ends)
-        if known is None:
-            members = np.concatenate([self.graph.tables[one] for one in ends])[None, :]
-            known = self._pairs[ends] = Table.of(members, self._nodes)
-        return known
+        tables = self.graph.tables
+        return kept(self._pairs, ends, lambda: self._on_nodes(np.concatenate([tables[one] for one in ends])[None, :]))
 
     def shared_slots(self, before: int, after: int) -> IntArray | None:
         """Return the slot in ``after`` of each slot of ``before``, -1 for none; ``None`` if all are the same."""
-        key = self._members[before], self._members[after]
-        if key not in self._shared:
+
+        def find() -> IntArray | None:
             one, other = self.table(before).participants, self.table(after).participants
             if np.array_equal(one, other):
-                self._shared[key] = None
-            else:
-                place = np.searchsorted(other, one)
-                found = other[np.minimum(place, len(other) - 1)] == one
-                self._shared[key] = np.where(found, place, -1)
-        return self._shared[key]
+                return None
+            place = np.searchsorted(other, one)
+            return np.where(other[np.minimum(place, len(other) - 1)] == one, place, -1)
+
+        return kept(self._shared, (self._members[before], self._members[after]), find)
 
     def planned(self, task: int) -> list[Share]:
         """Return the plans of a task's groups, see ``Planner.plans``; equal schedules share one."""
-        label, awaited = self.labels[task], self._awaited[task]
-        table = self.groups(task)
-        key = table, self.graph.patterns[task], self.bytes[task], label, awaited, self._roots[task], self._splits[task]
-        known = self._plans.get(key)
-        if known is not None:
-            return known
+        key = self.groups(task), self.graph.patterns[task], self.bytes[task], self.labels[task], self._awaited[task]
+        return kept(self._plans, (*key, self._roots[task], self._splits[task]), partial(self._plan, task))
+
+    def _plan(self, task: int) -> list[Share]:
+        table, label, awaited = self.groups(task), self.labels[task], self._awaited[task]
         plans: dict[Schedule, tuple[Plan, CollectiveRequest, list[int]]] = {}
-        places = self.placement[table.groups]
+        places = self.placement[table.members]
         for request, which in self._requests(task):
-            mine = places if which is None else places[which]
-            for plan, indices in self._planner.plans(request, mine, awaited=awaited, fidelity=self._fidelity):
+            at = places if which is None else places[which]
+            for plan, indices in self._planner.plans(request, at, awaited=awaited, fidelity=self._fidelity):
                 groups = indices if which is None else which[indices]
                 plans.setdefault(plan.schedule, (plan, request, []))[2].extend(groups.tolist())
                 self._note(f"{label} {request.pattern} x{request.ranks}", plan.algorithm)
                 self.notes |= {note: note for note in plan.notes}
-        everybody = table.whole.groups
-        known = self._plans[key] = []
-        for plan, request, members in sorted(plans.values(), key=lambda share: min(share[2])):
-            first = min(members)
-            served = None if len(plans) == 1 else np.isin(everybody, members)
-            known.append(Share(plan, request, served, first, places[first], self._bounds))
-        return known
+        shares = []
+        for plan, request, served in plans.values():
+            mine = table.part(np.sort(served))
+            shares.append(Share(plan, request, mine, places[mine.which[0]], self.simulator.bounds))
+        return sorted(shares, key=lambda share: int(share.groups.which[0]))
 
-    def stream(self, task: int, part: Part) -> FlowSet:
+    def stream(self, task: int, part: Groups) -> FlowSet:
         """Return the flows of ``part`` of a load or store; each group is an activity."""
         graph = self.graph
         load, label = self.kinds[task] == LOAD, self.labels[task]
@@ -274,7 +241,7 @@ class Assignment:
         members: Sequence[IntArray] | IntArray
         if graph.memories[task] < 0:
             table = graph.controller_tables[graph.controllers[task]]
-            ends, members = self.fabric.controllers[table[part.groups]][:, None], part.nodes
+            ends, members = self.fabric.controllers[table[part.which]][:, None], part.nodes
         else:
             ends, members, activity, stripes = self._served(task, part)
             volume /= stripes
@@ -297,13 +264,12 @@ class Assignment:
         index, memories = int(self.graph.memories[task]), self.fabric.memories
         return None if index < 0 or memories is None else memories.tier(self.graph.memory_names[index])
 
-    def _served(self, task: int, part: Part) -> _Served:
-        key = int(self.graph.memories[task]), part.nodes.shape, part.nodes.tobytes()
-        known = self._serving.get(key)
-        if known is None:
-            memories = self.fabric.memories
-            assert memories is not None  # _check_memories has made sure
-            serving = memories.serving(self.graph.memory_names[key[0]])
+    def _served(self, task: int, part: Groups) -> _Served:
+        index, memories = int(self.graph.memories[task]), self.fabric.memories
+        assert memories is not None  # _check_memories has made sure
+
+        def serve() -> _Served:
+            serving = memories.serving(self.graph.memory_names[index])
             number = np.searchsorted(self.fabric.npus, part.nodes)
             ends, members, activity = list[IntArray](), list[IntArray](), list[int]()
             for group, nodes in enumerate(part.nodes):
@@ -312,8 +278,9 @@ class Assignment:
                     ends.append(np.array([memory]))
                     members.append(nodes[(used == memory).any(axis=1)])
                     activity.append(group)
-            known = self._serving[key] = ends, members, np.array(activity), serving.shape[1]
-        return known
+            return ends, members, np.array(activity), serving.shape[1]
+
+        return kept(self._serving, (index, part.nodes.shape, part.nodes.tobytes()), serve)
 
     def _note_unicasts(self, task: int) -> None:
         """Note that the streams of ``task`` are one for each member, as the network cannot copy or reduce them."""
@@ -349,7 +316,7 @@ class Assignment:
 
     def _requests(self, task: int) -> Iterator[tuple[CollectiveRequest, IntArray | None]]:
         """Yield what the groups of ``task`` ask for, and which groups that is; ``None`` for all."""
-        pattern, ranks, size = self.graph.patterns[task], self.groups(task).groups.shape[1], self.bytes[task]
+        pattern, ranks, size = self.graph.patterns[task], self.groups(task).members.shape[1], self.bytes[task]
         assert pattern is not None  # the builder gives one to every collective and transfer
         if self._splits[task] < 0:
             yield CollectiveRequest(pattern, ranks, size, self._roots[task]), None

@@ -16,17 +16,16 @@ from attrs import evolve, field, frozen
 
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Schedule, answers, check
 from fredfw.errors import LimitError, RefusedError, ScheduleError, UnsupportedError
-from fredfw.fabric import Fabric, GroupView
+from fredfw.fabric import GroupView
 from fredfw.fidelities import COMPRESSED
 from fredfw.simulation import answers as asked
-from fredfw.simulation.bounds import LowerBounds
 from fredfw.simulation.bounds.schedules import NOTHING, Draft, Floor, Floors, Place, Sketch
 from fredfw.simulation.fidelity import is_exact, undisturbed
 from fredfw.simulation.keeping import kept
-from fredfw.simulation.lowering import Lowering
 from fredfw.simulation.network import FlowNetwork
 from fredfw.simulation.schedules import ScheduleRun
-from fredfw.simulation.sharing import SharingPolicy, StatefulSharing
+from fredfw.simulation.sharing import StatefulSharing
+from fredfw.simulation.simulator import Simulator
 from fredfw.typing import IntArray
 from fredfw.units import Unit, render
 
@@ -175,48 +174,40 @@ class Planner:
     """Chooses an algorithm for each request in each place on one fabric, once.
 
     Args:
-        fabric: The network.
-        sharing: How its links are shared.
-        lowering: Turns phases into flows on it.
+        simulator: The fabric.
         candidates: Per pattern the algorithms to consider; the entry ``None`` serves all other patterns.
         fastest: Whether to take the fastest of all that the admission does not refuse (ties by name), each timed alone
             on the fabric; otherwise the first that can serve the request is taken.
         worthwhile: Whether to leave out those that do not want to be tried in a group, where others can serve it.
         others: Returns the algorithms to name to a user whose candidates cannot serve a request.
-        bounds: The lower bounds on the fabric, if there are some that know it already.
         effort: How long the fastest is looked for, see ``CLOSE``.
     """
 
     def __init__(
         self,
-        fabric: Fabric,
-        sharing: SharingPolicy,
-        lowering: Lowering,
+        simulator: Simulator,
         candidates: Mapping[Pattern | None, Sequence[CollectiveAlgorithm]],
         *,
         fastest: bool = False,
         worthwhile: bool = False,
         others: Callable[[], Iterable[CollectiveAlgorithm]] = tuple,
-        bounds: LowerBounds | None = None,
         effort: str = "normal",
     ) -> None:
-        fabric = fabric.network  # collectives do not see memories
-        self._fabric = fabric
-        self._sharing = sharing
-        self._lowering = lowering
+        self.simulator = simulator
+        self._fabric = fabric = simulator.fabric.network  # collectives do not see memories
+        self._lowering = simulator.lowering
         self._candidates = candidates
         self._fastest = fastest
         self._worthwhile = worthwhile
         self._others = others
         self._close = CLOSE[effort]
         self._plans: dict[Hashable, list[Plan]] = {}
-        bounds = LowerBounds(fabric) if bounds is None else bounds
         admission = asked.admission(fabric) if fastest else None
         # Where phases stay whole, repetitions that meet nobody take what they take as one.
         by_flow = admission is not None and admission.flow_by_flow
-        self._goes_by_rank = by_flow and not isinstance(sharing, StatefulSharing)
+        self._goes_by_rank = by_flow and not isinstance(simulator.sharing, StatefulSharing)
         cap = math.inf if admission is None else asked.cap(admission)
-        self._floors = Floors(fabric, lowering.router, bounds, cap)
+        self._floors = Floors(fabric, self._lowering.router, simulator.bounds, cap)
         self._by_name: dict[Pattern, Mapping[str, CollectiveAlgorithm]] = {}
         self._schedules: dict[Hashable, list[Schedule]] = {}
         self._answers: dict[Hashable, Schedule] = {}
@@ -539,7 +530,7 @@ class Planner:
 
         That is infinite where it is after ``limit``. The other number is how many phases met others out of step.
         """
-        network, ends = FlowNetwork(self._fabric, self._sharing), [0.0]
+        network, ends = FlowNetwork(self._fabric, self.simulator.sharing), [0.0]
 
         def ended(_groups: IntArray) -> None:
             ends.append(network.now)

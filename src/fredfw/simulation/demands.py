@@ -5,8 +5,8 @@ Nothing is simulated again: plans, routes and flow sets are those that the run h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from operator import attrgetter
 from typing import Any
 
@@ -18,11 +18,10 @@ from fredfw.collectives.schedule import turns
 from fredfw.fabric import AlwaysStart, Decompose, Fabric, FlowSet, Split, Start
 from fredfw.fabric.fabric import tiers_of
 from fredfw.simulation import answers
-from fredfw.simulation.assignment import COMPUTE, RECEIVE, SEND, STREAMS, WAIT, Assignment, Part, Share, Table
+from fredfw.simulation.assignment import COMPUTE, RECEIVE, SEND, STREAMS, WAIT, Assignment, Groups, Share
 from fredfw.simulation.bounds.schedules import sums
 from fredfw.simulation.keeping import kept
 from fredfw.typing import FloatArray, IntArray
-from fredfw.workloads import TaskGraph
 
 Bound = tuple[int, ...]
 """What bounds how fast something drains: the first link of each tier whose busiest links are equally busy.
@@ -85,13 +84,13 @@ class Carried:
 
 
 class Demands:
-    """What the tasks of a graph ask of a fabric; found when it is asked for. A copy by pickle knows nothing.
+    """What the tasks of a graph that has run ask of a fabric; found when it is asked for.
 
-    The arguments are those of ``Assignment``, with the graph as it was run.
+    A copy by pickle knows nothing, as plans and what was built for them are told by identity.
     """
 
-    def __init__(self, graph: TaskGraph, **given: Any) -> None:
-        self._assign: Callable[[], Assignment] | None = partial(Assignment, graph, **given)
+    def __init__(self, tasks: Assignment | None) -> None:
+        self._known = tasks
         self._groups: dict[Hashable, Demand] = {}
         self._carried: dict[Hashable, tuple[Carried, ...]] = {}
 
@@ -100,46 +99,45 @@ class Demands:
 
         Where the rank is in several groups, it is the first of them. A wait asks for nothing.
         """
-        if self._assign is None or self._tasks.kinds[task] == WAIT:
+        tasks = self._known
+        if tasks is None or tasks.kinds[task] == WAIT:
             return None
-        tasks = self._tasks
         if tasks.kinds[task] == RECEIVE:
             task = tasks.partners[task]
         table = tasks.groups(task)
-        group = int((table.groups == rank).any(axis=1).argmax())
+        group = int((table.members == rank).any(axis=1).argmax())
         if tasks.kinds[task] in STREAMS:
-            flows = tasks.stream(task, table.whole)
+            flows = tasks.stream(task, table)
             return kept(self._groups, (flows, group), lambda: self._stream(flows, table, group))
-        share = next(one for one in tasks.planned(task) if one.served is None or one.served[group])
+        share = next(one for one in tasks.planned(task) if (one.groups.which == group).any())
         return kept(self._groups, (share, group, tasks.repeats[task]), lambda: self._share(task, share, group))
 
     def carried(self, task: int) -> tuple[Carried, ...]:
         """Return what ``task`` puts on the links, by plan; nothing for a receive, whose send has it."""
-        if self._assign is None or self._tasks.kinds[task] in (COMPUTE, RECEIVE, WAIT):
+        tasks = self._known
+        if tasks is None or tasks.kinds[task] in (COMPUTE, RECEIVE, WAIT):
             return ()
-        tasks = self._tasks
         if tasks.kinds[task] in STREAMS:
-            part = tasks.table(task).whole
-            flows = tasks.stream(task, part)
-            return kept(self._carried, flows, lambda: (self._sum(STREAM, part, part.ranks, [flows]),))
+            table = tasks.table(task)
+            flows = tasks.stream(task, table)
+            return kept(self._carried, flows, lambda: (self._sum(STREAM, table, table.participants, [flows]),))
         shares = tuple(tasks.planned(task))  # the same for tasks that ask for the same
         key = shares, tasks.repeats[task]
         return kept(self._carried, key, lambda: tuple(self._carry(task, share) for share in shares))
 
-    @cached_property
+    @property
     def _tasks(self) -> Assignment:
-        assert self._assign is not None  # whoever asks has made sure
-        return self._assign()
+        assert self._known is not None  # whoever asks has made sure
+        return self._known
 
     def _carry(self, task: int, share: Share) -> Carried:
-        tasks = self._tasks
-        part = share.part(tasks.groups(task))
+        tasks, part = self._tasks, share.groups
         flows = (one for index in range(len(share.plan.schedule.phases)) for one in self._flows(task, share, index))
         # Both ends of a message have part in it, but only one of them in the send.
-        ranks = tasks.table(task).participants if tasks.kinds[task] == SEND else part.ranks
+        ranks = (tasks.table(task) if tasks.kinds[task] == SEND else part).participants
         return self._sum(share.plan.algorithm, part, ranks, flows)
 
-    def _sum(self, algorithm: str, part: Part, ranks: IntArray, flows: Iterable[FlowSet]) -> Carried:
+    def _sum(self, algorithm: str, part: Groups, ranks: IntArray, flows: Iterable[FlowSet]) -> Carried:
         total = np.zeros(len(self._tasks.fabric.bandwidths))
         for one in flows:
             total += _load(one, len(total))
@@ -148,9 +146,9 @@ class Demands:
 
     def _share(self, task: int, share: Share, group: int) -> Demand:
         fabric, lowering, schedule = self._tasks.fabric, self._tasks.lowering, share.plan.schedule
-        part = share.part(self._tasks.groups(task))
+        part = share.groups
         price = lowering.price(schedule, part.nodes)
-        watch = _Watch(fabric, self._tiers, int(np.flatnonzero(part.groups == group)[0]))
+        watch = _Watch(fabric, self._tiers, int(np.flatnonzero(part.which == group)[0]))
         times = []
         for index, phase in enumerate(schedule.phases):
             took = _Time()
@@ -165,9 +163,9 @@ class Demands:
         took = evolve(took, transport=took.transport + launch)
         return watch.demand(share.plan.algorithm, part.nodes.shape[1], took)
 
-    def _stream(self, flows: FlowSet, table: Table, group: int) -> Demand:
+    def _stream(self, flows: FlowSet, table: Groups, group: int) -> Demand:
         watch = _Watch(self._tasks.fabric, self._tiers, group)
-        return watch.demand(STREAM, table.groups.shape[1], watch.alone(flows, None, None))
+        return watch.demand(STREAM, table.members.shape[1], watch.alone(flows, None, None))
 
     def _flows(self, task: int, share: Share, index: int, *, unicasts: bool = False) -> Iterator[FlowSet]:
         """Yield the flows of phase ``index``, repetition by repetition where those differ."""
@@ -177,7 +175,7 @@ class Demands:
             yield self._tasks.lowering.phase(
                 schedule,
                 index,
-                share.part(tasks.groups(task)).nodes,
+                share.groups.nodes,
                 priority=tasks.priority[label],
                 label=label,
                 repetition=repetition,
@@ -194,8 +192,7 @@ class Demands:
         return first
 
     def __getstate__(self) -> dict[str, Any]:
-        # Plans and what was built for them are told by identity, which is another one in a copy.
-        return {"_assign": None}
+        return {"_known": None}
 
 
 def _load(flows: FlowSet, links: int) -> FloatArray:

@@ -15,10 +15,10 @@ import numpy as np
 from attrs import define, field, frozen
 
 from fredfw.errors import SimulationError
-from fredfw.simulation.assignment import COMPUTE, RECEIVE, STREAMS, TRANSFER, Assignment, Table
-from fredfw.simulation.network import FlowNetwork
+from fredfw.simulation.assignment import COMPUTE, RECEIVE, STREAMS, TRANSFER, Assignment, Groups
+from fredfw.simulation.keeping import kept
 from fredfw.simulation.record import Statistics
-from fredfw.simulation.run import Transactions
+from fredfw.simulation.run import Streams
 from fredfw.simulation.schedules import ScheduleRun
 from fredfw.typing import FloatArray, IntArray
 from fredfw.workloads import Kernels
@@ -58,7 +58,6 @@ class Estimator:
     """Estimates one task graph on a fabric; used once."""
 
     _tasks: Assignment
-    _network: Callable[[], FlowNetwork]  # returns an idle one
     _compute_seconds: Callable[[float, float, Kernels | None], float]  # see Assignment.seconds
     _seconds: list[float] = field(factory=list, init=False)  # of each task that computes
     # When each participant is through with a task, by slot; one number where all are at once, as they mostly are.
@@ -144,8 +143,9 @@ class Estimator:
         if key not in self._covers:
             table = self._tasks.table(task)
             shared = self._tasks.shared_slots(before, task)
-            shared = table.everybody if shared is None else shared
-            awaited = np.unique(table.slots[:, 0]) if awaits_first else table.everybody
+            everybody = np.arange(len(table.participants))
+            shared = everybody if shared is None else shared
+            awaited = np.unique(table.slots[:, 0]) if awaits_first else everybody
             theirs = np.flatnonzero(np.isin(shared, awaited))
             whole = len(theirs) == len(awaited)
             self._covers[key] = _Cover(whole, theirs, shared[theirs]) if len(theirs) else None
@@ -170,28 +170,21 @@ class Estimator:
             what = tasks.kinds[task], int(graph.controllers[task]), int(graph.memories[task]), tasks.bytes[task]
         else:
             what = int(graph.splits[task]), *(share.plan.schedule for share in tasks.planned(task))
-        key = table, tasks.repeats[task], what
-        if key not in self._alone:
-            self._alone[key] = self._simulated(task, table)
-        return self._alone[key]
+        return kept(self._alone, (table, tasks.repeats[task], what), lambda: self._simulated(task, table))
 
-    def _simulated(self, task: int, table: Table) -> _Alone:
-        tasks, network = self._tasks, self._network()
-        seconds = np.full(len(table.groups), np.nan)
+    def _simulated(self, task: int, table: Groups) -> _Alone:
+        tasks, network = self._tasks, self._tasks.simulator.network()
+        seconds = np.full(len(table), np.nan)
 
         def ended(groups: IntArray, done: IntArray) -> None:
             seconds[groups[done]] = network.now
 
         if tasks.kinds[task] in STREAMS:
-            flows, tier = tasks.stream(task, table.whole), tasks.memory(task)
-            alone = tier is not None and tier.one_at_a_time
-            start = Transactions(network, self._tasks.lowering).start if alone else network.start
-            start(flows, partial(ended, table.whole.groups))
+            Streams(network, tasks).start(task, table, partial(ended, table.which))
         else:
             for share in tasks.planned(task):
-                part, schedule = share.part(table), share.plan.schedule
-                end = partial(ended, part.groups)
-                ScheduleRun(network, self._tasks.lowering, schedule, part.nodes, end, times=tasks.repeats[task]).start()
+                nodes, end = share.groups.nodes, partial(ended, share.groups.which)
+                ScheduleRun(network, tasks.lowering, share.plan.schedule, nodes, end, times=tasks.repeats[task]).start()
         network.advance()
         if np.isnan(seconds).any():
             what = f"task {self._tasks.graph.names[task]!r} does not end on {self._tasks.fabric.name!r}"

@@ -12,7 +12,7 @@ from fredfw import limits
 from fredfw.errors import InputError
 from fredfw.fabric import AlwaysStart, Fabric, Routes, answers as fabric_answers
 from fredfw.simulation import answers, engine
-from fredfw.simulation.assignment import COMPUTE, RECEIVE, SEND, STREAMS, TRANSFER, WAIT, Assignment, Share, Table
+from fredfw.simulation.assignment import COMPUTE, RECEIVE, SEND, STREAMS, TRANSFER, WAIT, Assignment, Groups, Share
 from fredfw.simulation.network import NATIVE, FlowNetwork
 from fredfw.simulation.pricing import Pricing
 from fredfw.simulation.sharing import WeightedMaxMin
@@ -25,22 +25,23 @@ class Program:
 
     Args:
         tasks: The graph on its fabric.
-        label: Returns the number of a label.
+        network: What it runs on.
         way: How schedules run, as the engine calls it.
         compute_seconds: See ``Assignment.seconds``.
-        factors: How many times longer a task takes on each of some slots, where not all ranks are equally fast.
+        factors: How many times longer computations take on each rank, see ``Pace``, where not all are equally fast.
     """
 
     def __init__(
         self,
         tasks: Assignment,
         *,
-        label: Callable[[str], int],
+        network: FlowNetwork,
         way: int,
         compute_seconds: Callable[[float, float, Kernels | None], float],
-        factors: Callable[[int, IntArray], FloatArray] | None,
+        factors: tuple[list[int], FloatArray] | None,
     ) -> None:
         self._tasks = tasks
+        self._network = network
         self._kept: list[object] = []
         self.shares: list[Share] = []  # of all tasks, by their numbers in the engine
         graph, count = tasks.graph, len(tasks.graph)
@@ -51,7 +52,7 @@ class Program:
         self._set(
             kind=tasks.kinds,
             members=graph.members,
-            label=[label(name) for name in tasks.labels],
+            label=[network._label(name) for name in tasks.labels],
             priority=[tasks.priority[name] for name in tasks.labels],
             partner=tasks.partners,
             whole=[self._begins_whole(task, by_rank=by_rank) for task in range(count)],
@@ -61,11 +62,9 @@ class Program:
         self._set_edges()
         self._set_shares()
         if factors is not None:
-            counts = [len(self._tables[task].everybody) if tasks.kinds[task] == COMPUTE else 0 for task in range(count)]
+            counts, each = factors
             self._set(factor_offset=np.concatenate([[0], np.cumsum(counts)]))
-            parts = [factors(task, self._tables[task].everybody) for task in np.flatnonzero(counts).tolist()]
-            struct.factor_count = sum(counts)
-            struct.factors = self._keep(engine.reals(np.concatenate([np.zeros(0), *parts])))
+            struct.factor_count, struct.factors = len(each), self._keep(engine.reals(each))
 
     def _set(self, **columns: object) -> None:
         for name, column in columns.items():
@@ -81,11 +80,11 @@ class Program:
             return len(table.participants) == 1
         if kind in (SEND, RECEIVE, WAIT):
             return True
-        return len(table.groups) == 1 and kind != TRANSFER and (kind in STREAMS or not by_rank)
+        return len(table) == 1 and kind != TRANSFER and (kind in STREAMS or not by_rank)
 
     def _set_tables(self) -> None:
         graph = self._tasks.graph
-        tables: list[Table | None] = [None] * len(graph.tables)
+        tables: list[Groups | None] = [None] * len(graph.tables)
         for task, index in enumerate(graph.members.tolist()):
             tables[index] = self._tables[task]
         self.struct.tables = len(tables)
@@ -96,8 +95,8 @@ class Program:
         self._set(
             participant_offset=_offsets(parts),
             participant=_joined(parts),
-            groups=[0 if table is None else len(table.groups) for table in tables],
-            group_size=[1 if table is None else table.groups.shape[1] for table in tables],
+            groups=[0 if table is None else len(table) for table in tables],
+            group_size=[1 if table is None else table.members.shape[1] for table in tables],
             slot=slots,
         )
 
@@ -145,14 +144,12 @@ class Program:
             of_tasks.append(mine)
             if kind in (COMPUTE, RECEIVE, WAIT, *STREAMS):
                 continue
-            table = tasks.groups(task)
             for share in tasks.planned(task):
                 if share not in numbers:
                     numbers[share] = len(self.shares)
-                    part = share.part(table)
                     self.shares.append(share)
-                    served.append(part.groups)
-                    lowered.append(tasks.lowering.lowered(share.plan.schedule, part.nodes))
+                    served.append(share.groups.which)
+                    lowered.append(tasks.lowering.lowered(share.plan.schedule, share.groups.nodes))
                 mine.append(numbers[share])
         self._kept.append(lowered)
         addresses = (ctypes.c_void_p * max(len(lowered), 1))(*(one.address for one in lowered))
@@ -166,11 +163,12 @@ class Program:
             share=[share for mine in of_tasks for share in mine],
         )
 
-    def written(self, network: FlowNetwork, names: Sequence[str], routes: Routes | None) -> bytes:
+    def written(self, names: Sequence[str], routes: Routes | None) -> bytes:
         """Return its file, as ``fredfw_program`` in ``fredfw.h`` says; equal ones are equal.
 
-        It runs on ``network``, of which ``check_network`` holds, tasks have ``names``, and messages ``routes`` if any.
+        ``check_network`` holds of its network, tasks have ``names``, and messages ``routes`` if any.
         """
+        network = self._network
         setting, _arrays = network._setting()
         labels = list(network._labels)
         view = engine.ProgramView(setting, self.struct, npus=len(network.fabric.npus), labels=len(labels))

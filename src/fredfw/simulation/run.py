@@ -15,11 +15,10 @@ from fredfw.errors import DeadlockError
 from fredfw.fabric import FlowSet, NodeKind, Routes
 from fredfw.fidelities import COMPRESSED
 from fredfw.simulation import engine
-from fredfw.simulation.assignment import RECEIVE, Assignment
+from fredfw.simulation.assignment import RECEIVE, Assignment, Groups
 from fredfw.simulation.demands import Demands
 from fredfw.simulation.fidelity import possible, way_of
 from fredfw.simulation.links import LinkEvents
-from fredfw.simulation.lowering import Lowering
 from fredfw.simulation.network import FlowNetwork
 from fredfw.simulation.program import Program
 from fredfw.simulation.record import Timeline
@@ -67,14 +66,13 @@ class Executor:
         graph = graph if fidelity == COMPRESSED and not uneven else graph.expanded()
         self._graph = graph
         self._tasks = Assignment(graph, fidelity=fidelity, **given)
-        # Found when it is asked for, by the plans that this has used.
-        self.demands = Demands(graph, fidelity=fidelity, **given)
+        self.demands = Demands(self._tasks)
         self._network = network
         self._events = events
         self._way = way_of(fidelity, network)
         self._compute_seconds = compute_seconds
         self._factors = None if pace is None else pace.factors(self._tasks)
-        self._transactions = Transactions(network, self._tasks.lowering)
+        self._streams = Streams(network, self._tasks)
         self.progress = None if progress is None else partial(self._tell, progress)
         self._told = 0.0
         self._total = sum(len(self._tasks.table(task).participants) for task in range(len(graph)))
@@ -118,12 +116,17 @@ class Executor:
 
     def exported(self, routes: Routes | None = None) -> bytes:
         """Return the graph and its network as a file for other programs, with the routes of messages; nothing runs."""
-        return self._program.written(self._network, self._graph.names, routes)
+        return self._program.written(self._graph.names, routes)
 
     @cached_property
     def _program(self) -> Program:
-        tasks, label = self._tasks, self._network._label
-        return Program(tasks, label=label, way=self._way, compute_seconds=self._compute_seconds, factors=self._factors)
+        return Program(
+            self._tasks,
+            network=self._network,
+            way=self._way,
+            compute_seconds=self._compute_seconds,
+            factors=self._factors,
+        )
 
     def flows(self, task: int, share: int, groups: IntArray) -> ScheduleFlows:
         """Return the flow sets of a share of ``task`` in ``(k,)`` ``groups``."""
@@ -134,11 +137,7 @@ class Executor:
 
     def stream(self, task: int, groups: IntArray, on_complete: Callable[[IntArray], None]) -> None:
         """Start the streams of a load or store in ``(k,)`` ``groups``, or have them wait for their memories."""
-        flows, tier = self._tasks.stream(task, self._tasks.table(task).part(groups)), self._tasks.memory(task)
-        if tier is None or not tier.one_at_a_time:
-            self._network.start(flows, on_complete, checked=True)
-        else:
-            self._transactions.start(flows, on_complete)
+        self._streams.start(task, self._tasks.table(task).part(groups), on_complete)
 
     def _tell(self, progress: Callable[[float], None], done: int) -> None:
         share = done / self._total
@@ -192,19 +191,24 @@ class Executor:
 
 
 @define(eq=False)
-class Transactions:
-    """Starts the flows of loads and stores of such memories: each is a transaction, which holds its memory to its end.
+class Streams:
+    """Starts the flows of loads and stores.
 
-    A transaction waits for those that have come to its memory before it.
+    Where memories serve one after the other, a flow is a transaction, which holds its memory to its end and waits for
+    those that have come to its memory before it.
     """
 
     network: FlowNetwork
-    lowering: Lowering
+    tasks: Assignment
     # What waits for each memory that is busy, and what is called at its end.
     _waiting: dict[int, deque[tuple[FlowSet, Callable[[], None]]]] = field(factory=dict, init=False)
 
-    def start(self, flows: FlowSet, on_complete: Callable[[IntArray], None]) -> None:
-        """Ask for ``flows``, each from or to one memory; ``on_complete`` gets each activity that has ended."""
+    def start(self, task: int, part: Groups, on_complete: Callable[[IntArray], None]) -> None:
+        """Start ``part`` of a load or store; ``on_complete`` gets the places in it of groups that have ended."""
+        flows, tier = self.tasks.stream(task, part), self.tasks.memory(task)
+        if tier is None or not tier.one_at_a_time:
+            self.network.start(flows, on_complete, checked=True)
+            return
         left = flows.sizes.copy()
 
         def ended(activity: int) -> None:
@@ -214,7 +218,7 @@ class Transactions:
 
         for flow in range(len(flows.volumes)):
             memory = self._memory(flows, flow)
-            alone = self.lowering.each(flows, np.array([flow]))
+            alone = self.tasks.lowering.each(flows, np.array([flow]))
             end = partial(ended, int(flows.activity[flow]))
             if memory in self._waiting:
                 self._waiting[memory].append((alone, end))
@@ -223,7 +227,7 @@ class Transactions:
                 self._serve(memory, alone, end)
 
     def _memory(self, flows: FlowSet, flow: int) -> int:
-        fabric, links = self.lowering.fabric, flows.routes.links_of(np.array([flow]))
+        fabric, links = self.tasks.fabric, flows.routes.links_of(np.array([flow]))
         ends = np.concatenate([fabric.sources[links], fabric.destinations[links]])
         return int(ends[fabric.kinds[ends] == NodeKind.MEMORY][0])
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
 from fredfw.collectives import CollectiveAlgorithm, Pattern
 from fredfw.collectives.answers import text, variants
 from fredfw.fabric import Fabric
 from fredfw.simulation import answers
 from fredfw.simulation.bounds import LowerBounds
-from fredfw.simulation.choice import Planner
 from fredfw.simulation.lowering import Lowering
 from fredfw.simulation.network import FlowNetwork
 from fredfw.simulation.sharing import sharing_of
@@ -44,11 +42,3 @@ class Simulator:
             for one in variants(cls, pattern):
                 if library is None or cls.name in library or text(one) in library:
                     yield one
-
-    def planner(
-        self,
-        candidates: Mapping[Pattern | None, Sequence[CollectiveAlgorithm]],
-        **given: Any,
-    ) -> Planner:
-        """Return what chooses among ``candidates``; see ``Planner``."""
-        return Planner(self.fabric, self.sharing, self.lowering, candidates, bounds=self.bounds, **given)

@@ -140,31 +140,24 @@ class Pace:
     jitter: Jitter | None  # of computations, if there is any
     generator: Callable[[int], np.random.Generator]  # returns what draws it for a job, by the lowest number of its NPUs
 
-    def factors(self, tasks: Assignment) -> Callable[[int, IntArray], FloatArray]:
-        """Return what gives the ``(k,)`` factors of a task of ``tasks`` on its participants ``(k,)`` slots.
+    def factors(self, tasks: Assignment) -> tuple[list[int], FloatArray]:
+        """Return how many factors each of ``tasks`` has, one for each participant of a computation, and all of them.
 
         What a job draws does not depend on other jobs.
         """
-        placement, draws = tasks.placement, None
-        slowness = self.slowness[placement]
-        counts = [
-            len(tasks.table(task).participants) if kind == COMPUTE else 0 for task, kind in enumerate(tasks.kinds)
-        ]
-        begins = np.concatenate([[0], np.cumsum(counts, dtype=np.intp)]).tolist()
+        graph, placement = tasks.graph, tasks.placement
+        computes = [kind == COMPUTE for kind in tasks.kinds]
+        ranks = [tasks.table(task).participants[: None if one else 0] for task, one in enumerate(computes)]
+        counts = [len(own) for own in ranks]
+        factors = self.slowness[placement][np.concatenate([np.zeros(0, dtype=np.intp), *ranks])]
         if self.jitter is not None:
-            jobs = np.repeat(tasks.graph.jobs, counts)
-            draws = np.empty(begins[-1])
+            jobs = np.repeat(graph.jobs, counts)
             for job in np.unique(jobs).tolist():
+                tables = np.unique(graph.members[graph.jobs == job]).tolist()
+                lowest = min(int(placement[graph.tables[table]].min()) for table in tables)
                 own = jobs == job
-                tables = np.unique(tasks.graph.members[tasks.graph.jobs == job]).tolist()
-                lowest = min(int(placement[tasks.graph.tables[table]].min()) for table in tables)
-                draws[own] = self.jitter.draw(int(own.sum()), self.generator(lowest))
-
-        def factors(task: int, slots: IntArray) -> FloatArray:
-            found: FloatArray = slowness[tasks.table(task).participants[slots]]
-            return found if draws is None else found * draws[begins[task] + slots]
-
-        return factors
+                factors[own] *= self.jitter.draw(int(own.sum()), self.generator(lowest))
+        return counts, factors
 
 
 def notes(pace: Pace | None) -> tuple[str, ...]:

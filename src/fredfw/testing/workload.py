@@ -11,7 +11,7 @@ from attrs import asdict, frozen
 
 from fredfw.collectives.direct import DirectAlgorithm
 from fredfw.errors import InputError
-from fredfw.simulation import Executor, FlowNetwork, Lowering, MaxMin, Planner, Timeline
+from fredfw.simulation import Executor, Planner, Simulator, Timeline
 from fredfw.testing.conformance import EXACT, NOTHING, Faults, check_all, describe, where
 from fredfw.testing.fabrics import star
 from fredfw.testing.process import Deterministic
@@ -59,14 +59,12 @@ class WorkloadCase(Deterministic[Workload, System, TaskGraph]):
     def timeline(self) -> Timeline:
         """One iteration on a star, with direct algorithms."""
         fabric = star(self.system.npus, self.system.controllers)
-        network, lowering, sharing = FlowNetwork(fabric, MaxMin()), Lowering(fabric), MaxMin()
+        simulator = Simulator(fabric)
         return Executor(
             self.graph,
-            fabric=fabric,
-            network=network,
+            network=simulator.network(),
             placement=np.arange(self.graph.ranks),
-            planner=Planner(fabric, sharing, lowering, {None: (DirectAlgorithm(),)}),
-            lowering=lowering,
+            planner=Planner(simulator, {None: (DirectAlgorithm(),)}),
             compute_seconds=Npu().seconds,
         ).run()
 

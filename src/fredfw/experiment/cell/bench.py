@@ -16,7 +16,7 @@ from fredfw.errors import SimulationError
 from fredfw.experiment.results import CollectiveResult, GraphResult, Spread
 from fredfw.fabric import Fabric, NodeKind, Routes
 from fredfw.plugin.manager import PluginManager
-from fredfw.simulation import Executor, FlowNetwork, ScheduleRun, Simulator, answers
+from fredfw.simulation import Executor, FlowNetwork, Planner, ScheduleRun, Simulator, answers
 from fredfw.simulation.assignment import Assignment
 from fredfw.simulation.choice import too_fast
 from fredfw.simulation.estimate import Estimate, Estimator
@@ -75,7 +75,8 @@ class Bench:
         if candidates is None:
             candidates = self.simulator.automatic(plugins.collectives)
         self.algorithms = [one for listed in candidates.values() for one in listed]
-        self.planner = self.simulator.planner(
+        self.planner = Planner(
+            self.simulator,
             candidates,
             fastest=fastest,
             worthwhile=worthwhile or collectives is None,
@@ -100,14 +101,7 @@ class Bench:
         return Assignment(iteration.graph, **self._given(iteration))
 
     def _given(self, iteration: Iteration) -> dict[str, Any]:
-        return {
-            "fabric": self.fabric,
-            "placement": iteration.places,
-            "planner": self.planner,
-            "lowering": self.simulator.lowering,
-            "priorities": iteration.priorities,
-            "bounds": self.simulator.bounds,
-        }
+        return {"planner": self.planner, "placement": iteration.places, "priorities": iteration.priorities}
 
     def graph(
         self,
@@ -208,9 +202,7 @@ class Bench:
 
     def estimate(self, iteration: Iteration) -> Estimate:
         """Return what a task graph takes about that is checked, see ``Estimator``."""
-        tasks = self.assignment(iteration)
-        seconds = iteration.compute_seconds
-        return Estimator(tasks, network=self.simulator.network, compute_seconds=seconds).estimate()
+        return Estimator(self.assignment(iteration), iteration.compute_seconds).estimate()
 
     def collective(self, request: CollectiveRequest, group: IntArray, fidelity: str) -> CollectiveResult:
         """Simulate one collective among the NPUs numbered ``group`` on the otherwise idle fabric."""
