@@ -161,6 +161,6 @@ class Desk:
         statistics = self._network._statistics
         statistics.waits += not request.waited
         request.waited = True
-        # Between two repetitions it might not have had to wait.
-        statistics.met += request.flows.repeat > 1 or self._network._compresses
+        # Between two repetitions, of which some are under way as one, it might not have had to wait.
+        statistics.met += request.flows.repeat > 1 or self._network._counts()[8] > 0
         self.waiting.append(request)

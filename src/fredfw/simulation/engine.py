@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from ctypes import POINTER, Structure, c_char_p, c_double, c_int32, c_int64, c_void_p
 from functools import cache
 from typing import Any
@@ -264,28 +264,54 @@ def reals(values: object) -> FloatArray:
     return np.ascontiguousarray(values, dtype=np.float64)
 
 
+def offsets(parts: Sequence[Sized]) -> IntArray:
+    """Return where each of ``parts`` begins that follow each other, and where the last one ends."""
+    return np.concatenate([[0], np.cumsum([len(part) for part in parts], dtype=np.int64)])
+
+
 def address(array: NDArray[Any] | None) -> int | None:
     """Return where ``array`` begins, if there is one."""
     return None if array is None else array.ctypes.data
 
 
-class View:
-    """Routes for the engine, and the arrays that it reads."""
+class Kept:
+    """What the engine reads as long as this is there."""
+
+    def __init__(self) -> None:
+        self._kept: list[object] = []
+
+    def keep(self, array: NDArray[Any] | None) -> int | None:
+        """Return where ``array`` begins, if there is one."""
+        self._kept.append(array)
+        return address(array)
+
+    def put(self, struct: Structure, **columns: object) -> None:
+        """Set fields of ``struct`` to whole numbers."""
+        for name, column in columns.items():
+            setattr(struct, name, self.keep(numbers(column)))
+
+
+class View(Kept):
+    """Routes for the engine."""
 
     def __init__(self, routes: Routes) -> None:
-        coefficients = None if routes.coefficients is None else reals(routes.coefficients)
-        self.arrays = numbers(routes.offsets), numbers(routes.links), reals(routes.latencies), coefficients
-        self.struct = RoutesView(len(routes), len(self.arrays[1]), *map(address, self.arrays))
+        super().__init__()
+        self.struct = RoutesView(len(routes), len(routes.links), latency=self.keep(reals(routes.latencies)))
+        self.put(self.struct, offset=routes.offsets, link=routes.links)
+        if routes.coefficients is not None:
+            self.struct.coefficient = self.keep(reals(routes.coefficients))
 
 
-class Load:
-    """A flow set, of which no flow exceeds ``(F,)`` ``caps`` if any, for the engine, and the arrays that it reads."""
+class Load(Kept):
+    """A flow set for the engine, of which no flow exceeds ``(F,)`` ``caps`` if any."""
 
     def __init__(self, flows: FlowSet, caps: FloatArray | None) -> None:
-        self.arrays = View(flows.routes), reals(flows.volumes), numbers(flows.activity), caps
-        view, volumes, activity, _ = self.arrays
-        self.cargo = Cargo(routes=view.struct, flow=-1, volumes=volumes.ctypes.data, activity=activity.ctypes.data)
-        self.cargo.caps, self.cargo.activities, self.cargo.repeat = address(caps), flows.activities, flows.repeat
+        super().__init__()
+        view = View(flows.routes)
+        self._kept.append(view)
+        self.cargo = Cargo(routes=view.struct, flow=-1, volumes=self.keep(reals(flows.volumes)), caps=self.keep(caps))
+        self.put(self.cargo, activity=flows.activity)
+        self.cargo.activities, self.cargo.repeat = flows.activities, flows.repeat
         self.cargo.priority, self.cargo.takes_turns = flows.priority, flows.takes_turns
 
 
@@ -304,11 +330,11 @@ def max_min(
     return rates, library().max_min(len(rates), len(capacities), *arrays)
 
 
-class NativeSchedule:
+class NativeSchedule(Kept):
     """A schedule for the engine, with the ends of the flows of each phase, see ``lowering.Ends``."""
 
     def __init__(self, schedule: Schedule, ends: Sequence[Any]) -> None:
-        self._arrays: list[object] = []
+        super().__init__()
         chunks = np.broadcast_to(reals(schedule.chunk_bytes), schedule.chunks)
         phases = (PhaseView * max(len(schedule.phases), 1))()
         for struct, phase, rows, turn in zip(phases, schedule.phases, ends, turns(schedule), strict=False):
@@ -316,15 +342,14 @@ class NativeSchedule:
             for name in ("after", "behind", "room"):
                 waits = getattr(phase, name)
                 setattr(struct, f"{name}_count", len(waits))
-                setattr(struct, name, self._keep(numbers(waits)) if waits else None)
+                if waits:
+                    self.put(struct, **{name: waits})
             struct.unicasts, struct.streams = len(rows.sources), len(rows.streams)
-            struct.source, struct.destination = map(self._keep, map(numbers, (rows.sources, rows.destinations)))
+            self.put(struct, source=rows.sources, destination=rows.destinations)
             for side, name in enumerate(("source", "destination") if rows.streams else ()):
                 parts = [stream[side] for stream in rows.streams]
-                offsets = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
-                setattr(struct, f"stream_{name}_offset", self._keep(numbers(offsets)))
-                setattr(struct, f"stream_{name}", self._keep(numbers(np.concatenate(parts))))
-                setattr(struct, f"stream_{name}s", int(offsets[-1]))
+                self.put(struct, **{f"stream_{name}_offset": offsets(parts), f"stream_{name}": np.concatenate(parts)})
+                setattr(struct, f"stream_{name}s", sum(map(len, parts)))
             if turn >= 0 and schedule.policy == "smallest-first":
                 steps = 1 if schedule.uniform(phase) else phase.repeat  # else each repetition carries its own
                 carried = sum(float(schedule.row_bytes(phase, step).sum()) for step in range(steps))
@@ -333,13 +358,11 @@ class NativeSchedule:
                 sizes = rows.volumes(schedule.row_bytes(phase))
                 alike = len(sizes) > 0 and sizes.min() == sizes.max()
                 few = reals(sizes[:1] if alike else sizes)
-                struct.volumes, struct.volume_count = self._keep(few), len(few)
+                struct.volumes, struct.volume_count = self.keep(few), len(few)
             else:
-                struct.rows, struct.chunk_count = len(phase), len(chunks)
-                for name in ("base", "offset", "stride", "modulus"):
-                    setattr(struct, name, self._keep(numbers(getattr(phase, name))))
-                struct.chunks, struct.chunk_bytes = self._keep(numbers(phase.count)), self._keep(reals(chunks))
-                struct.row_flow = None if rows.flow is None else self._keep(numbers(rows.flow))
+                struct.rows, struct.chunk_count, struct.chunk_bytes = len(phase), len(chunks), self.keep(reals(chunks))
+                self.put(struct, base=phase.base, offset=phase.offset, stride=phase.stride, modulus=phase.modulus)
+                self.put(struct, chunks=phase.count, **({} if rows.flow is None else {"row_flow": rows.flow}))
         for struct in phases:
             if struct.turn >= 0:
                 struct.turn_bytes = phases[struct.turn].turn_bytes
@@ -348,12 +371,8 @@ class NativeSchedule:
         self.address = code.made(code.schedule_new(schedule.ranks, len(schedule.phases), phases, flags))
         weakref.finalize(self, code.schedule_free, self.address)
 
-    def _keep(self, array: IntArray | FloatArray) -> int:
-        self._arrays.append(array)
-        return array.ctypes.data
 
-
-class NativeLowered:
+class NativeLowered(Kept):
     """A schedule in so many groups of a fabric, for the engine.
 
     Its launch takes seconds before the first flow. Of each phase there are the routes of the flows; the ``(F,)`` rates
@@ -368,13 +387,14 @@ class NativeLowered:
         links: int,
         phases: Sequence[tuple[Routes, FloatArray | None, BoolArray | None]],
     ) -> None:
+        super().__init__()
         structs = (FlowsView * max(len(phases), 1))()
-        self._kept: list[object] = [schedule]
+        self._kept.append(schedule)
         for struct, (routes, caps, starts) in zip(structs, phases, strict=False):
-            view, limits = View(routes), None if caps is None else reals(caps)
-            open_ = None if starts is None else np.ascontiguousarray(starts, dtype=np.uint8)
-            struct.routes, struct.caps, struct.open = view.struct, address(limits), address(open_)
-            self._kept += [view, limits, open_]
+            view = View(routes)
+            self._kept.append(view)
+            struct.routes, struct.caps = view.struct, self.keep(None if caps is None else reals(caps))
+            struct.open = self.keep(None if starts is None else np.ascontiguousarray(starts, dtype=np.uint8))
         code = library()
         self.address = code.made(code.lowered_new(schedule.address, groups, launch, links, len(phases), structs))
         weakref.finalize(self, code.lowered_free, self.address)

@@ -140,11 +140,6 @@ class FlowNetwork:
         events, batches, flows, solves, solved, passes, most, met, _ = self._counts()
         return self._statistics + Statistics(events, batches, flows, solves, solved, passes, most, met=met)
 
-    @property
-    def _compresses(self) -> bool:
-        """Whether repetitions are under way that are simulated as one."""
-        return self._counts()[8] > 0
-
     def _counts(self) -> list[int]:
         return self._read(self._code.statistics, 9)
 
@@ -393,8 +388,9 @@ class FlowNetwork:
     # --- schedules
 
     def _add_run(self, run: ScheduleRun, lowered: engine.NativeLowered, *, way: int) -> int:
-        label = self._label(run.label)
-        number: int = self._code.run_new(self._address, lowered.address, label, run.priority, way, run.times)
+        flows = run.flows
+        about = self._label(flows.label), flows.priority, way, flows.times
+        number: int = self._code.run_new(self._address, lowered.address, *about)
         self._runs[number] = run
         return number
 

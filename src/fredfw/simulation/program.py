@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from fredfw.typing import FloatArray, IntArray
 from fredfw.workloads import Kernels, TaskGraph
 
 
-class Program:
+class Program(engine.Kept):
     """A task graph as the engine runs it.
 
     Args:
@@ -41,15 +40,16 @@ class Program:
         factors: tuple[list[int], FloatArray] | None,
     ) -> None:
         self._tasks = tasks
+        super().__init__()
         self._network = network
-        self._kept: list[object] = []
         self.shares: list[Share] = []  # of all tasks, by their numbers in the engine
         graph, count = tasks.graph, len(tasks.graph)
         self._tables = [tasks.table(task) for task in range(count)]
         by_rank = way in (engine.BY_RANK, engine.RENDEZVOUS)
         struct = self.struct = engine.Graph(ranks=graph.ranks, way=way, tasks=count)
         self._set_tables()
-        self._set(
+        self.put(
+            struct,
             kind=tasks.kinds,
             members=graph.members,
             label=[network._label(name) for name in tasks.labels],
@@ -58,21 +58,13 @@ class Program:
             whole=[self._begins_whole(task, by_rank=by_rank) for task in range(count)],
             times=tasks.repeats,
         )
-        struct.seconds = self._keep(engine.reals(tasks.seconds(compute_seconds)))
+        struct.seconds = self.keep(engine.reals(tasks.seconds(compute_seconds)))
         self._set_edges()
         self._set_shares()
         if factors is not None:
             counts, each = factors
-            self._set(factor_offset=np.concatenate([[0], np.cumsum(counts)]))
-            struct.factor_count, struct.factors = len(each), self._keep(engine.reals(each))
-
-    def _set(self, **columns: object) -> None:
-        for name, column in columns.items():
-            setattr(self.struct, name, self._keep(engine.numbers(column)))
-
-    def _keep(self, array: IntArray | FloatArray) -> int:
-        self._kept.append(array)
-        return array.ctypes.data
+            self.put(struct, factor_offset=np.concatenate([[0], np.cumsum(counts)]))
+            struct.factor_count, struct.factors = len(each), self.keep(engine.reals(each))
 
     def _begins_whole(self, task: int, *, by_rank: bool) -> bool:
         kind, table = self._tasks.kinds[task], self._tables[task]
@@ -92,8 +84,9 @@ class Program:
         parts = [nobody if table is None else table.participants for table in tables]
         slots = _joined([nobody if table is None else table.slots.ravel() for table in tables])
         self.struct.participants, self.struct.slots = sum(map(len, parts)), len(slots)
-        self._set(
-            participant_offset=_offsets(parts),
+        self.put(
+            self.struct,
+            participant_offset=engine.offsets(parts),
             participant=_joined(parts),
             groups=[0 if table is None else len(table) for table in tables],
             group_size=[1 if table is None else table.members.shape[1] for table in tables],
@@ -124,12 +117,13 @@ class Program:
         kept = np.flatnonzero(count)
         order = kept[np.argsort(before[kept], kind="stable")]
         self.struct.maps, self.struct.map_slots, self.struct.edges = len(maps), sum(map(len, maps)), len(order)
-        self._set(
+        self.put(
+            self.struct,
             edge_offset=np.concatenate([[0], np.cumsum(np.bincount(before[kept], minlength=len(graph)))]),
             edge_task=after[order],
             edge_map=numbers[which[order]],
             edge_count=count[order],
-            map_offset=_offsets(maps),
+            map_offset=engine.offsets(maps),
             map=_joined(maps),
         )
 
@@ -156,10 +150,11 @@ class Program:
         self._kept.append(addresses)
         self.struct.shares, self.struct.share_lowered = len(lowered), ctypes.addressof(addresses)
         self.struct.share_groups, self.struct.task_shares = sum(map(len, served)), sum(map(len, of_tasks))
-        self._set(
-            share_group_offset=_offsets(served),
+        self.put(
+            self.struct,
+            share_group_offset=engine.offsets(served),
             share_group=_joined(served),
-            share_offset=_offsets(of_tasks),
+            share_offset=engine.offsets(of_tasks),
             share=[share for mine in of_tasks for share in mine],
         )
 
@@ -220,10 +215,6 @@ def routes_of_messages(fabric: Fabric) -> Routes:
         return fabric_answers.route(fabric.defaults.router, fabric, sources, destinations)
     except InputError as error:
         raise error.at(key="router") from None
-
-
-def _offsets(parts: Sequence[Any]) -> IntArray:
-    return np.concatenate([[0], np.cumsum([len(part) for part in parts], dtype=np.int64)])
 
 
 def _joined(parts: Sequence[IntArray]) -> IntArray:

@@ -25,50 +25,50 @@ from fredfw.typing import IntArray
 class ScheduleFlows:
     """The flow sets of a schedule in groups, as an admission or a router is asked about them."""
 
-    _lowering: Lowering
-    _schedule: Schedule
-    _groups: IntArray  # (G, ranks) node of the fabric of each rank
-    _by_rank: bool  # whether flows start one by one
-    _priority: int
-    _label: str
-    _times: int  # the whole schedule is done
+    lowering: Lowering
+    schedule: Schedule
+    groups: IntArray  # (G, ranks) node of the fabric of each rank
+    by_rank: bool  # whether flows start one by one
+    priority: int
+    label: str
+    times: int  # the whole schedule is done
 
     def of(self, phase: int, repetition: int, items: IntArray, *, unicasts: bool = False) -> FlowSet:
         """Return the flow set of ``items`` of a phase: flows, or groups where phases stay whole.
 
         Of unicasts that replace streams it is that of all flows.
         """
-        groups = self._groups
-        if not self._by_rank and len(items) < len(groups):
+        groups = self.groups
+        if not self.by_rank and len(items) < len(groups):
             groups = groups[items]
-        flows = self._lowering.phase(
-            self._schedule,
+        flows = self.lowering.phase(
+            self.schedule,
             phase,
             groups,
-            priority=self._priority,
-            label=self._label,
+            priority=self.priority,
+            label=self.label,
             repetition=None if repetition < 0 else repetition,
-            times=self._times,
+            times=self.times,
             unicasts=unicasts,
         )
-        return self._lowering.each(flows, items) if self._by_rank and not unicasts else flows
+        return self.lowering.each(flows, items) if self.by_rank and not unicasts else flows
 
     def unicasts(self, phase: int, repetition: int, items: IntArray, admission: Admission) -> Unicasts | None:
         """Return what makes the unicasts that ``admission`` may have in place of streams, if there are streams."""
-        if self._schedule.phases[phase].stream is None:
+        if self.schedule.phases[phase].stream is None:
             return None
-        if not self._by_rank:
+        if not self.by_rank:
             return partial(self.of, phase, repetition, items, unicasts=True)
         return None if isinstance(admission, AlwaysStart) else partial(self._exchange, phase, repetition, items)
 
     def _exchange(self, phase: int, repetition: int, items: IntArray) -> FlowSet:
         """Return what its ends do in place of the one stream that the network cannot carry."""
-        ends = self._lowering.ends(self._schedule.phases[phase])
+        ends = self.lowering.ends(self.schedule.phases[phase])
         group, flow = divmod(int(items[0]), len(ends))
-        replaced = self._lowering.replaced(self._schedule.phases[phase])
+        replaced = self.lowering.replaced(self.schedule.phases[phase])
         chosen = np.flatnonzero(replaced == flow) + group * len(replaced)
         whole = self.of(phase, repetition, items, unicasts=True)
-        return evolve(self._lowering.each(whole, chosen), activity=np.zeros(len(chosen), dtype=np.intp), activities=1)
+        return evolve(self.lowering.each(whole, chosen), activity=np.zeros(len(chosen), dtype=np.intp), activities=1)
 
 
 class ScheduleRun:
@@ -102,9 +102,6 @@ class ScheduleRun:
         label: str = "",
         times: int = 1,
     ) -> None:
-        self.label = label
-        self.priority = priority
-        self.times = times
         self._network = network
         self._on_complete = on_complete
         self._left = len(groups)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 
 from fredfw.collectives import CollectiveAlgorithm, Pattern
 from fredfw.collectives.answers import text, variants
@@ -32,13 +32,9 @@ class Simulator:
     ) -> dict[Pattern | None, tuple[CollectiveAlgorithm, ...]]:
         """Return what ``auto`` chooses among, by pattern: of ``classes`` those that the fabric's transport has."""
         known = tuple(classes)
-        return {pattern: tuple(self._variants(known, pattern)) for pattern in Pattern}
-
-    def _variants(
-        self, classes: Sequence[type[CollectiveAlgorithm]], pattern: Pattern
-    ) -> Iterator[CollectiveAlgorithm]:
-        library = answers.algorithms(self.fabric.defaults.transport, str(pattern))
-        for cls in classes:
-            for one in variants(cls, pattern):
-                if library is None or cls.name in library or text(one) in library:
-                    yield one
+        found: dict[Pattern | None, tuple[CollectiveAlgorithm, ...]] = {}
+        for pattern in Pattern:
+            library = answers.algorithms(self.fabric.defaults.transport, str(pattern))
+            every = [one for cls in known for one in variants(cls, pattern)]
+            found[pattern] = tuple(one for one in every if library is None or {one.name, text(one)} & {*library})
+        return found
