@@ -158,27 +158,6 @@ def test_random_stops_and_copies_change_no_bit(seed: int) -> None:
         assert finish(one, one.network.advance) == expected
 
 
-def test_another_process_goes_on_to_the_same_bits() -> None:
-    one = client(2)
-    one.network.advance(5e-3)
-    program = (
-        "import pickle, sys\n"
-        "one = pickle.load(sys.stdin.buffer)\n"
-        "one.advance(1e4)\n"
-        "print(sorted((name, load.tobytes().hex()) for name, load in one.link_bytes().items()))\n"
-    )
-    network = one.network
-    for handle in network.pending():  # whose callbacks are of this module
-        network.cancel(handle)
-    network.send(0, 2, 3e6), network.collective(CollectiveRequest(Pattern.ALL_REDUCE, 4, 8e6))
-    network.advance(network.now + 2e-3)
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, input=pickle.dumps(network), capture_output=True, check=True)
-    network.advance(1e4)
-    moved = sorted((name, load.tobytes().hex()) for name, load in network.link_bytes().items())
-    assert done.stdout.decode().strip() == str(moved)
-
-
 def test_a_network_is_not_copied_in_a_task_graph() -> None:
     network, builder, refused = FlowNetwork(joined([(0, 1), (1, 0)])), GraphBuilder(2), []
     for number in range(600):

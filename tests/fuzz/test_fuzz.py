@@ -80,8 +80,3 @@ def test_a_run_can_name_each_case_before_it_runs(
     monkeypatch.setattr(time, "monotonic", lambda: next(moments))
     assert fuzzing.run(2.0, 3, ["seen"], verbose=True) == 0
     assert told == ["seen 3000000\n", "seen 3000001\n"]
-
-
-def test_equal_seeds_give_equal_input() -> None:
-    one, other = Mutator(5), Mutator(5)
-    assert [repr(one.experiment()), one.command()] == [repr(other.experiment()), other.command()]

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 from attrs import evolve
-from hypothesis import given, strategies as st
 from small import Log, ends, flows, joined, pipe, star, started
 
 from fredfw.collectives import Pattern, Phase, Schedule
@@ -94,20 +93,6 @@ def test_parts_run_one_after_the_other(repeat: int) -> None:
     assert network.link_bytes()["a"] == pytest.approx([repeat * sum(volumes)])
     # Five flows in halves: 2 + 3, then 1 + 1 and 1 + 2, then 1 + 1.
     assert (network.statistics.splits, network.statistics.batches, network.statistics.flows) == (4, 5, 5)
-
-
-@given(st.integers(2, 12), st.floats(1.0, 1e9), st.integers(1, 5))
-def test_equal_flows_take_as_long_one_by_one_as_together(count: int, volume: float, repeat: int) -> None:
-    flow_set = flows([volume] * count, latency=0.0, repeat=repeat)
-    alone, together = (
-        FlowNetwork(pipe(latency=0.0, admission=OneFlowAtATime)),
-        FlowNetwork(pipe(latency=0.0, admission=NoTrees)),
-    )
-    for network in (alone, together):
-        done = [activity for _, activities in ends(network, flow_set) for activity in activities]
-        assert sorted(done) == list(range(count))
-    assert alone.now == pytest.approx(together.now, rel=1e-9)
-    assert alone.link_bytes()[""] == pytest.approx(together.link_bytes()[""], rel=1e-12)
 
 
 def test_an_activity_ends_with_its_last_part() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -102,7 +103,11 @@ def test_what_is_no_flow_set_or_no_fabric_is_refused() -> None:
     ("call", "message"),
     [
         (lambda network: network.advance("1 s"), "until: cannot advance from 0.0 to '1 s'"),
+        (lambda network: network.advance(-1.0), "until: cannot advance from 0.0 to -1.0 (accepted: not in the past)"),
+        (lambda network: network.advance(math.nan), "until: cannot advance from 0.0 to nan"),
         (lambda network: network.schedule(None, print), "delay: a delay of None"),
+        (lambda network: network.schedule(-1.0, print), "delay: a delay of -1.0 (accepted: seconds, finite"),
+        (lambda network: network.schedule(math.inf, print), "delay: a delay of inf"),
         (lambda network: network.start(flows(), None), "on_complete: None cannot be called (accepted: a function)"),
         (
             lambda network: network.set_bandwidths([0.9], [1.0]),
@@ -115,7 +120,7 @@ def test_what_is_no_flow_set_or_no_fabric_is_refused() -> None:
         (lambda network: network.set_bandwidths([0], ["1"]), "values: ['1'] is refused (accepted: an array of 1 bytes"),
     ],
 )
-def test_what_has_another_type_is_refused(call: Callable[[FlowNetwork], object], message: str) -> None:
+def test_what_cannot_be_asked_for_is_refused(call: Callable[[FlowNetwork], object], message: str) -> None:
     with pytest.raises(InputError) as caught:
         call(FlowNetwork(PAIR))
     assert str(caught.value).startswith(message)

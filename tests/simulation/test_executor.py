@@ -45,15 +45,6 @@ def parts(timeline: Timeline) -> dict[str, list[float]]:
     return {label: seconds.tolist() for label, seconds in timeline.breakdown_by_rank.items() if seconds.any()}
 
 
-def test_waiting_for_another_ranks_computation_is_bubble() -> None:
-    builder = GraphBuilder(2)
-    slow = builder.compute("slow", [0], seconds=5.0)
-    fast = builder.compute("fast", [1], seconds=1.0)
-    builder.collective("r", Pattern.ALL_REDUCE, [[0, 1]], 100.0, label="dp", after=[slow, fast])
-    timeline = simulate(builder.build())
-    assert parts(timeline) == {"compute": [5.0, 1.0], "bubble": [0.0, 4.0], "dp": [2.0, 2.0]}
-
-
 def test_dependencies_hold_rank_by_rank_and_groups_end_on_their_own() -> None:
     builder = GraphBuilder(4)
     work = [builder.compute(f"w{rank}", [rank], seconds=float(rank)) for rank in range(4)]
@@ -157,16 +148,6 @@ def moments(timeline: Timeline) -> dict[str, float]:
 
 
 EVERY = pytest.mark.parametrize("fidelity", ["compressed", "stepwise", "exact", "per-rank-rendezvous"])
-
-
-def test_rendezvous_message_waits_for_its_receive() -> None:
-    builder = GraphBuilder(2)
-    first = builder.send("first", 0, 1, 100.0, label="pp")
-    busy = builder.compute("busy", [1], seconds=3.0)
-    builder.receive("r", first, after=[busy])
-    timeline = simulate(builder.build(), fidelity="per-rank-rendezvous")
-    assert moments(timeline) == {"busy": 3.0, "first": 4.0, "r": 4.0}
-    assert parts(timeline) == {"compute": [0.0, 3.0], "bubble": [3.0, 0.0], "pp": [1.0, 1.0]}
 
 
 @EVERY

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
-from typing import ClassVar, cast
+from typing import cast
 
 import numpy as np
 import pytest
-from attrs import evolve, frozen
+from attrs import evolve
 from hypothesis import given, settings, strategies as st
 from small import derived, flows, joined
 
@@ -18,7 +18,6 @@ from fredfw.fabric import Fabric, FlowSet, NodeKind, Router, Routes
 from fredfw.simulation import (
     CircuitPreempt,
     FlowNetwork,
-    Incidence,
     MaxMin,
     SharingPolicy,
     Statistics,
@@ -245,28 +244,6 @@ def test_most_changes_reach_a_part_of_the_flows() -> None:
     assert statistics.solved < 0.6 * others.solved
 
 
-@frozen
-class Counting(SharingPolicy):
-    """Another policy, and how many flows it was asked about."""
-
-    name: ClassVar[str] = "counting"
-    policy: SharingPolicy
-    asked: list[int]
-
-    def rates(self, incidence: Incidence, capacities: FloatArray, fabric: Fabric) -> FloatArray:
-        self.asked.append(len(incidence))
-        return self.policy.rates(incidence, capacities, fabric)
-
-
-@pytest.mark.parametrize("policy", [MaxMin(), StrictLinks()], ids=lambda policy: policy.name)
-def test_a_policy_of_a_plugin_is_asked_about_all_flows_at_each_change(policy: SharingPolicy) -> None:
-    counting = Counting(policy, [])
-    (ends, statistics), (expected, _) = arrivals(counting, 500), arrivals(policy, 500)
-    assert ends == pytest.approx(expected, rel=1e-9)
-    assert len(counting.asked) == statistics.solves
-    assert sum(counting.asked) == statistics.solved
-
-
 def test_passes_are_counted() -> None:
     # A chain: each link but the first has one flow more than the one before it can use.
     count = 30
@@ -319,17 +296,6 @@ def test_flows_that_are_gone_leave_nothing_to_those_that_stay() -> None:
     assert ends == [pytest.approx(2_250.0)]
 
 
-def test_a_piece_may_be_all_flows() -> None:
-    # All flows share one link, so each change concerns all.
-    on = network(MaxMin(), np.array([1.0, 1.0]))
-    for flow in range(40):
-        on.start(single([0], 1.0 + flow), nothing)
-    on.advance()
-    # Flow k ends when it and the shorter ones have k + 1 bytes, and the longer ones as many.
-    assert on.now == pytest.approx(sum(1.0 + flow for flow in range(40)))
-    assert on.statistics.solved == sum(range(1, 41))
-
-
 # --- chains
 
 
@@ -378,22 +344,6 @@ def test_flows_of_equal_rates_end_together_whatever_their_order() -> None:
     assert len(ends) == 3
     assert len(set(ends)) == 1
     assert on.statistics.events == 3 - 1  # the three together, and the other
-
-
-def test_flows_that_are_taken_off_leave_the_others_in_the_order_of_their_ends() -> None:
-    random = np.random.default_rng(5)
-    count, dropped = 60, 15
-    for _ in range(20):
-        # Each is alone on a link of 1 byte per second, so it ends after as many seconds as it has bytes.
-        volumes = 1.0 + random.permutation(count)
-        on, ends = network(MaxMin(), np.ones(count)), list[float]()
-        tickets = [on.start(single([link], volumes[link]), lambda _: ends.append(on.now)) for link in range(count)]  # noqa: B023  (runs within this pass of the loop)
-        gone = random.permutation(count)[:dropped]
-        for flow in gone.tolist():
-            on.cancel(tickets[flow])
-            on.next_event_time()
-        on.advance()
-        assert ends == sorted(np.delete(volumes, gone))
 
 
 @pytest.mark.parametrize("together", [False, True])
@@ -446,32 +396,6 @@ def test_what_is_sent_grows_with_time_and_never_beyond_the_volume() -> None:
     assert on.link_bytes()[""] == pytest.approx([8.0, 20.0])
     on.advance(100.0)
     assert on.link_bytes()[""] == pytest.approx([11.0, 5.0 + 30.0])
-
-
-def test_many_that_are_taken_off_at_once_leave_their_links_to_others() -> None:
-    # Link k has 1 + k bytes per second for flow k; every third flow also crosses a link of 60 that they share.
-    lane, third = np.arange(60), np.arange(60) % 3 == 0
-    on = network(MaxMin(), np.array([*1.0 + lane, 60.0]))
-
-    def some(lanes: Sequence[int]) -> FlowSet:
-        paths = [[60, one] if third[one] else [one] for one in lanes]
-        return flows([1000.0] * len(paths), paths, 0.0, label="some")
-
-    ticket = on.start(some(range(41)), nothing)
-    on.start(some(range(41, 60)), nothing)
-    on.next_event_time()
-    on.cancel(ticket)
-    on.next_event_time()
-    # Others come to the links of those that are left; there is room for them where others were.
-    on.start(each_on(range(41, 60), [500.0] * 19), nothing)
-    on.start(each_on(range(20, 40), [300.0] * 20), nothing)
-    on.advance(1.0)
-    left = lane > 40
-    rates = np.where(left, np.where(third, 10.0, (1 + lane) / 2), 0.0)  # six share the link of 60
-    assert on.link_bytes()["some"][:60] == pytest.approx(rates)
-    others = np.where(left, 1 + lane - rates, np.where((lane >= 20) & (lane < 40), 1 + lane, 0.0))
-    assert on.link_bytes()[""][:60] == pytest.approx(others)
-    assert on.stalled() == []
 
 
 def test_a_change_of_links_is_not_one_of_the_fabric() -> None:

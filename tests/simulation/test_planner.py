@@ -93,14 +93,6 @@ def test_who_does_not_want_to_be_tried_is_if_somebody_names_it(worthwhile: bool,
     assert chooser.plan(REQUEST, MEMBERS).algorithm == chosen
 
 
-def test_the_fastest_candidate_is_taken() -> None:
-    # The ring sends 2 * 3/4 * 4 GB over each link of one direction: 6 s. Direct sends 1 GB to each other rank, and each
-    # link carries that of the neighbour and of one or two pairs across, so between 2 and 3 GB for either half.
-    plan = planner(ring(), Neighbours(), DirectAlgorithm()).plan(REQUEST, MEMBERS)
-    assert plan.algorithm == "direct"
-    assert 4.0 <= plan.candidates["direct"] <= 6.0
-
-
 class Hardly(Neighbours):
     """Faster than Neighbours by less than a thousandth."""
 

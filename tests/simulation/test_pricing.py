@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from attrs import evolve, field, frozen
-from hypothesis import given, settings, strategies as st
 from small import Admitting, joined
 
 from fredfw import Call, Costs, Fabric, Framework, MultipathRouter, Transport
@@ -181,24 +180,6 @@ def test_costs_change_what_is_fastest() -> None:
     # Few steps win where steps cost, whatever the bytes.
     few = FRAMEWORK.simulate_collective(fabric.with_defaults(transport=Fixed(Costs(step=1.0))), "all-gather", size=SIZE)
     assert few.steps == 1
-
-
-@settings(max_examples=20)
-@given(
-    st.floats(0, 1e-3),
-    st.floats(0, 1e-3),
-    st.floats(0, 1e-3),
-    st.floats(0.1, 1),
-    st.floats(1e9, 1e12),
-    st.sampled_from(["all-reduce", "all-gather", "reduce-scatter"]),
-)
-def test_nothing_is_faster_for_its_costs_and_fidelities_agree(
-    launch: float, step: float, message: float, efficiency: float, cap: float, pattern: str
-) -> None:
-    costs = Costs(launch=launch, step=step, message=message, efficiency=efficiency, cap=cap)
-    times = [seconds(ring(4, Fixed(costs)), pattern, fidelity=fidelity) for fidelity in SIMULATED]
-    assert times == pytest.approx([times[0]] * len(times), rel=1e-9)
-    assert times[0] >= seconds(ring(4, IdealTransport()), pattern) * (1 - 1e-12)
 
 
 def test_messages_of_an_embedding_program_cost_too() -> None:

@@ -159,18 +159,6 @@ def test_a_ring_of_thousands_takes_what_its_steps_add_up_to(bandwidths: float | 
     assert simulated(on, schedule, on.npus[None, :]) == pytest.approx([max(times)], rel=1e-12)
 
 
-def test_rings_along_the_columns_of_a_mesh_take_their_latencies_as_they_come() -> None:
-    """8 steps of 200 MB over 750 GB/s. Four hops of 20 ns and one of 80 ns; the worst of 8 in a row are all, and 3."""
-    on = FRAMEWORK.topology("mesh2d", rows=5, columns=4, link_bandwidth="750 GB/s", link_latency="20 ns").build()
-    members = np.arange(20).reshape(5, 4).T
-    request = CollectiveRequest(Pattern.ALL_REDUCE, 5, 1e9)
-    schedule = FRAMEWORK.plugins.collectives.get("ring")().plan(request, on.view(members[0]))
-    expected = 8 * 2e8 / 750e9 + (4 * 20e-9 + 80e-9) + (20e-9 + 80e-9 + 20e-9)
-    assert simulated(on, schedule, on.npus[members]) == pytest.approx([expected] * 4, rel=1e-12)
-    # A barrier makes each step pay the longest hop.
-    assert simulated(on, schedule, on.npus[members], "stepwise") == pytest.approx([8 * (2e8 / 750e9 + 80e-9)] * 4)
-
-
 def test_fabrics_that_set_up_whole_phases_keep_them_whole() -> None:
     on = FRAMEWORK.topology("optical-ring", npus=8).build()
     result = FRAMEWORK.simulate_collective(on, "all-reduce", size=1e6, algorithm="ring")

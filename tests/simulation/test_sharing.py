@@ -4,16 +4,14 @@ import numpy as np
 import pytest
 from attrs import evolve
 from hypothesis import given, strategies as st
-from small import flows, joined, star
+from small import joined, star
 
 from fredfw.errors import InputError
 from fredfw.fabric import Fabric, NodeKind
 from fredfw.simulation import (
     CircuitPreempt,
-    FlowNetwork,
     Incidence,
     MaxMin,
-    SharingPolicy,
     StrictLinks,
     WeightedMaxMin,
     max_min,
@@ -129,10 +127,6 @@ def test_strict_links_leaves_exactly_nothing_of_a_full_link() -> None:
             assert StrictLinks().rates(flows, np.full(LINKS, capacity), star(LINKS // 2))[-1] == 0.0
 
 
-def test_local_is_described_where_help_finds_it() -> None:
-    assert "    local: " in (SharingPolicy.__doc__ or "").partition("Attributes:")[2]
-
-
 def test_flow_without_links_runs_at_its_cap() -> None:
     assert max_min(incidence([[], [0]], caps=[3.0, 9.0]), np.array([1.0])).tolist() == [3.0, 1.0]
     assert max_min(incidence([[]]), np.array([1.0])).tolist() == [np.inf]
@@ -171,17 +165,6 @@ def test_what_is_no_table_of_weights(weights: object) -> None:
 def test_weights_that_are_none(weight: Any) -> None:
     with pytest.raises(InputError, match=r"weights.dp: .* is not a weight"):
         WeightedMaxMin({"dp": weight})
-
-
-def test_labels_weigh_in_a_simulation() -> None:
-    network = FlowNetwork(TWO, WeightedMaxMin({"dp": 3.0}))
-    ends = {}
-    for label in ("dp", "pp"):
-        one = flows([12.0], latency=0.0, label=label)
-        network.start(one, lambda _, label=label: ends.update({label: network.now}))  # type: ignore[misc]  # early
-    network.advance()
-    # 9 and 3 B/s: the first is through after 12/9 s, the second has 8 left for 12 B/s.
-    assert ends == pytest.approx({"dp": 4 / 3, "pp": 4 / 3 + 8 / 12})
 
 
 def test_circuits_without_switches_are_noted() -> None:

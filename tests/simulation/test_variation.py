@@ -9,7 +9,7 @@ import pytest
 
 from fredfw import Framework, GraphBuilder, Pattern, TaskGraph
 from fredfw.errors import InputError
-from fredfw.experiment.results import GraphResult, Spread
+from fredfw.experiment.results import GraphResult
 from fredfw.simulation import Jitter, Stragglers, Variation
 
 
@@ -79,27 +79,6 @@ def test_the_slowest_of_n_exponential_computations_is_the_harmonic_number() -> N
     # P(max <= x) = (1 - exp(-x))**n
     assert spread.p50 == pytest.approx(-math.log(1 - 0.5 ** (1 / n)), rel=0.1)
     assert spread.p99 == pytest.approx(-math.log(1 - 0.99 ** (1 / n)), rel=0.25)
-
-
-@pytest.mark.slow
-def test_p99_converges_with_the_root_of_the_runs() -> None:
-    # P(max(u, v) <= x) = x**2, and the quantile of n draws deviates by sqrt(p (1 - p) / n) / density.
-    seeds, jitter = 40, Jitter("uniform", 0.5)
-    exact, width = math.sqrt(0.99), math.sqrt(3)  # of the factors, which are uniform around 1
-
-    def error(runs: int) -> float:
-        offs = []
-        for seed in range(seeds):
-            varied = Variation(seed=seed, jitter=jitter)
-            found = Spread.of([float(jitter.draw(2, varied.generator(run, 1)).max()) for run in range(runs)])
-            offs.append((found.p99 - 1) / width + 0.5 - exact)
-        return math.sqrt(np.mean(np.square(offs)))
-
-    errors = {runs: error(runs) for runs in (400, 6400)}
-    for runs, found in errors.items():
-        # A root of a mean of so many squares deviates by 1 / sqrt(2 seeds); three deviations.
-        assert found == pytest.approx(math.sqrt(0.99 * 0.01 / runs) / (2 * exact), rel=3 / math.sqrt(2 * seeds))
-    assert errors[400] / errors[6400] == pytest.approx(4.0, rel=3 / math.sqrt(seeds))
 
 
 def test_runs_do_not_depend_on_how_many_there_are() -> None:
