@@ -263,7 +263,7 @@ class Controlled(AdmissionPolicy):
 
 def program(seed: int) -> Program:
     random = Random(seed)
-    topology = random.choice(TOPOLOGIES)(random)
+    topology = _topology(random)
     uneven = random.randrange(10**6) if random.random() < 0.4 and topology.name != "optical-ring" else -1
     fabric = links(topology, uneven)
     npus = len(fabric.npus)
@@ -303,98 +303,83 @@ def program(seed: int) -> Program:
     )
 
 
-def _mesh(random: Random) -> Named:
-    rows, columns = random.choice([(2, 2), (2, 3), (2, 4), (3, 3), (4, 4), (1, 5)])
-    return Named(
-        "mesh2d", {"rows": rows, "columns": columns, "io_controllers": random.random() < 0.6, **_links(random)}
-    )
+def drawn(random: Random, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is drawn of each field, in their order: one of a list; whether, with a chance; or what is there."""
+    found: dict[str, Any] = {}
+    for name, choices in fields.items():
+        if isinstance(choices, list):
+            found[name] = random.choice(choices)
+        else:
+            found[name] = random.random() < choices if isinstance(choices, float) else choices
+    return found
 
 
-def _torus(random: Random) -> Named:
-    dimensions = random.choice([(4,), (5,), (8,), (3, 2), (4, 2), (4, 4), (2, 2, 2)])
-    return Named("torus", {"dimensions": dimensions, "bidirectional": random.random() < 0.8, **_links(random)})
-
-
-def _fat_tree(random: Random) -> Named:
-    fields = {"npus": random.choice([4, 8]), "levels": 2, "radix": 4, "routing": random.choice(["spray", "ecmp"])}
-    return Named("fat-tree", {**fields, "oversubscription": random.choice([1.0, 3.0]), **_links(random)})
-
-
-def _switch(random: Random) -> Named:
-    return Named(
-        "switch", {"npus": random.choice([3, 4, 8, 12]), "in_network": random.random() < 0.4, **_links(random)}
-    )
-
-
-def _fully_connected(random: Random) -> Named:
-    return Named("fully-connected", {"npus": random.choice([2, 3, 5, 8]), **_links(random)})
-
-
-def _multi_dimensional(random: Random) -> Named:
-    kinds = random.choice(
-        [("ring 4", "switch 2"), ("FC 3", "ring 4"), ("switch 4", "FC 2", "ring 2"), ("ring 3", "ring 3")]
-    )
-    bandwidths = tuple(random.choice(["100 GB/s", "50 GB/s", "20 GB/s"]) for _ in kinds)
-    latencies = tuple(random.choice(["0 s", "500 ns", "2 us"]) for _ in kinds)
-    return Named("multi-dimensional", {"dimensions": kinds, "bandwidths": bandwidths, "latencies": latencies})
-
-
-def _cluster(random: Random) -> Named:
+LINKS: Mapping[str, Any] = {
+    "link_bandwidth": ["100 GB/s", "100 GB/s", "25 GB/s", "750 GB/s"],
+    "link_latency": ["0 s", "20 ns", "1 us", "1 us", "5 us"],
+}
+FRED: Mapping[str, Any] = {
+    "arity": [(4, 2), (2, 2), (3, 3), (4, 4), (2, 5), (2, 6), (8,), (8,)],
+    "io_controllers": [0, 3, 6],
+    "middle_switches": [2, 2, 2, 3],
+    "on_conflict": ["block", "decompose"],
+    "link_latency": ["0 s", "20 ns", "1 us"],
+}
+OPTICAL: Mapping[str, Any] = {
+    "npus": [4, 6, 8, 12],
+    "wavelengths": [1, 2, 4, 64],
+    "pay": ["every-step", "on-change"],
+    "stripe": 0.4,
+    "shortage": ["split", "split", "refuse"],
+    "hop_latency": ["0 s", "10 ns"],
+    "line_rate": ["40 Gbps", "400 Gbps"],
+    "reconfiguration": ["25 us", "2 us"],
+}
+FAT_TREE = {"npus": [4, 8], "levels": 2, "radix": 4, "routing": ["spray", "ecmp"], "oversubscription": [1.0, 3.0]}
+DIMENSIONS = [("ring 4", "switch 2"), ("FC 3", "ring 4"), ("switch 4", "FC 2", "ring 2"), ("ring 3", "ring 3")]
+TOPOLOGIES: Sequence[tuple[str, Mapping[str, Any]]] = (
+    ("mesh2d", {"shape": [(2, 2), (2, 3), (2, 4), (3, 3), (4, 4), (1, 5)], "io_controllers": 0.6, **LINKS}),
+    ("torus", {"dimensions": [(4,), (5,), (8,), (3, 2), (4, 2), (4, 4), (2, 2, 2)], "bidirectional": 0.8, **LINKS}),
+    ("fat-tree", {**FAT_TREE, **LINKS}),
+    ("switch", {"npus": [3, 4, 8, 12], "in_network": 0.4, **LINKS}),
+    ("fully-connected", {"npus": [2, 3, 5, 8], **LINKS}),
+    ("multi-dimensional", {"dimensions": DIMENSIONS}),
     # Messages changed rails in spines when programs were recorded.
-    fields = {"preset": random.choice(["dgx-h100", "dgx-a100"]), "nodes": random.choice([1, 2]), "pxn": False}
-    return Named("cluster", fields)
-
-
-def _hyperx(random: Random) -> Named:
-    return Named("hyperx", {"dimensions": random.choice([(3, 3), (2, 4)]), **_links(random)})
-
-
-def _fred(random: Random) -> Named:
-    fields: dict[str, Any] = {
-        "arity": random.choice([(4, 2), (2, 2), (3, 3), (4, 4), (2, 5), (2, 6), (8,), (8,)]),
-        "io_controllers": random.choice([0, 3, 6]),
-        "middle_switches": random.choice([2, 2, 2, 3]),
-        "on_conflict": random.choice(["block", "decompose"]),
-        "link_latency": random.choice(["0 s", "20 ns", "1 us"]),
-    }
-    if len(fields["arity"]) == 1:
-        return Named("fred", {**fields, "bandwidths": ("100 GB/s",), "in_network": random.random() < 0.8})
-    return Named("fred", {**fields, "variant": random.choice("ABBBCDDD")})
-
-
-def _optical(random: Random) -> Named:
-    fields = {
-        "npus": random.choice([4, 6, 8, 12]),
-        "wavelengths": random.choice([1, 2, 4, 64]),
-        "pay": random.choice(["every-step", "on-change"]),
-        "stripe": random.random() < 0.4,
-        "shortage": random.choice(["split", "split", "refuse"]),
-        "hop_latency": random.choice(["0 s", "10 ns"]),
-        "line_rate": random.choice(["40 Gbps", "400 Gbps"]),
-        "reconfiguration": random.choice(["25 us", "2 us"]),
-    }
-    return Named("optical-ring", fields)
-
-
-def _links(random: Random) -> dict[str, Any]:
-    return {
-        "link_bandwidth": random.choice(["100 GB/s", "100 GB/s", "25 GB/s", "750 GB/s"]),
-        "link_latency": random.choice(["0 s", "20 ns", "1 us", "1 us", "5 us"]),
-    }
-
-
-TOPOLOGIES = (
-    *(_mesh, _torus, _fat_tree, _switch, _fully_connected, _multi_dimensional, _cluster, _hyperx),
-    *(_fred, _fred, _fred, _optical, _optical),
+    ("cluster", {"preset": ["dgx-h100", "dgx-a100"], "nodes": [1, 2], "pxn": False}),
+    ("hyperx", {"dimensions": [(3, 3), (2, 4)], **LINKS}),
+    *[("fred", FRED)] * 3,
+    *[("optical-ring", OPTICAL)] * 2,
 )
+
+
+def _topology(random: Random) -> Named:
+    name, choices = random.choice(TOPOLOGIES)
+    fields = drawn(random, choices)
+    if name == "mesh2d":
+        rows, columns = fields.pop("shape")
+        fields = {"rows": rows, "columns": columns, **fields}
+    elif name == "multi-dimensional":
+        count = len(fields["dimensions"])
+        fields["bandwidths"] = tuple(random.choice(["100 GB/s", "50 GB/s", "20 GB/s"]) for _ in range(count))
+        fields["latencies"] = tuple(random.choice(["0 s", "500 ns", "2 us"]) for _ in range(count))
+    elif name == "fred" and len(fields["arity"]) == 1:
+        fields |= {"bandwidths": ("100 GB/s",), "in_network": random.random() < 0.8}
+    elif name == "fred":
+        fields["variant"] = random.choice("ABBBCDDD")
+    return Named(name, fields)
+
+
+TIER: Mapping[str, Any] = {
+    "scope": ["npu", "node", "fabric"],
+    "bandwidth": ["10 GB/s", "40 GB/s"],
+    "latency": ["0 s", "1 us"],
+    "discipline": ["shared", "one-at-a-time"],
+}
 
 
 def _memories(random: Random, npus: int) -> tuple[Mapping[str, Any], ...]:
     def tier(name: str) -> Mapping[str, Any]:
-        fields: dict[str, Any] = {"name": name, "scope": random.choice(["npu", "node", "fabric"])}
-        fields["bandwidth"] = random.choice(["10 GB/s", "40 GB/s"])
-        fields["latency"] = random.choice(["0 s", "1 us"])
-        fields["discipline"] = random.choice(["shared", "one-at-a-time"])
+        fields = {"name": name, **drawn(random, TIER)}
         if fields["scope"] == "node":
             fields["npus"] = random.choice([one for one in (1, 2, 3, 4) if npus % one == 0])
         if fields["scope"] != "npu":
@@ -415,17 +400,12 @@ def _sharing(random: Random, labels: Sequence[str]) -> Named | None:
     return Named(kind) if kind else None
 
 
+COSTS = {"launch": [0.0, 1e-6, 7e-6], "step": [0.0, 3e-7], "message": [0.0, 2e-7], "efficiency": [1.0, 0.9]}
+
+
 def _transport(random: Random) -> Named:
-    fields: dict[str, Any] = {
-        "launch": random.choice([0.0, 1e-6, 7e-6]),
-        "step": random.choice([0.0, 3e-7]),
-        "message": random.choice([0.0, 2e-7]),
-        "efficiency": random.choice([1.0, 0.9]),
-    }
-    if random.random() < 0.3:
-        fields["cap"] = 1e10
-    if random.random() < 0.3:
-        fields["reduction"] = 5e10
+    fields = drawn(random, COSTS)
+    fields |= {name: rate for name, rate in (("cap", 1e10), ("reduction", 5e10)) if random.random() < 0.3}
     return Named("alpha-beta", fields)
 
 
