@@ -105,14 +105,30 @@ class Case:
         setattr(struct, name, address)
         setattr(struct, length, self.count(count))
 
+    def set(self, struct: Any, wrong: Sequence[int] = COUNTS, **values: Any) -> None:
+        """Set fields to numbers, which may be some that are ``wrong``, and to arrays."""
+        for name, value in values.items():
+            if isinstance(value, list):
+                kind = np.float64 if any(isinstance(one, float) for one in value) else np.int64
+                setattr(struct, name, self.array(value, kind)[0])
+            else:
+                setattr(struct, name, self.real(value) if isinstance(value, float) else self.count(value, wrong))
+
     def ints(self, values: Sequence[int]) -> int | None:
         return self.array(values, np.int64)[0]
 
     def reals(self, values: Sequence[float]) -> int | None:
         return self.array(values, np.float64)[0]
 
+    def each(self, count: int, *choices: float) -> list[Any]:
+        """Return so many of some numbers."""
+        return self.random.choices(choices, k=count)
+
+    def below(self, count: int, limit: int) -> list[int]:
+        return [self.random.randrange(limit) for _ in range(count)]
+
     def some(self, most: int, limit: int) -> list[int]:
-        return [self.random.randrange(limit) for _ in range(self.random.randint(0, most))] if limit else []
+        return self.below(self.random.randint(0, most), limit) if limit else []
 
     # --- programs
 
@@ -121,24 +137,18 @@ class Case:
         offsets = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
         link, pairs = self.array(joined(rows), np.int64, own=True)
         view = engine.RoutesView(self.count(count), self.count(pairs), self.ints(offsets.tolist()), link)
-        view.latency = self.reals([self.random.choice((0.0, 0.5)) for _ in rows])
+        self.set(view, latency=self.each(count, 0.0, 0.5))
         if self.random.random() < 0.2:
-            view.coefficient = self.reals([self.random.choice((0.5, 1.0, 2.0)) for _ in range(len(joined(rows)))])
+            self.set(view, coefficient=self.each(len(joined(rows)), 0.5, 1.0, 2.0))
         return view
 
     def setting(self) -> engine.Setting:
-        random = self.random
-        setting = engine.Setting(
-            self.count(self.links),
-            self.count(self.nodes),
-            self.reals([random.choice((0.0, 50.0, 100.0, 100.0)) for _ in range(self.links)]),
-            self.ints([random.randrange(self.nodes) for _ in range(self.links)]),
-            self.ints([random.randrange(self.nodes) for _ in range(self.links)]),
-            self.array([random.randrange(2) for _ in range(self.nodes)], np.uint8)[0]
-            if random.random() < 0.9
-            else None,
-        )
-        setting.sharing = self.count(random.randrange(4), INTS)
+        random, setting, nodes = self.random, engine.Setting(), self.nodes
+        self.set(setting, links=self.links, nodes=nodes, bandwidth=self.each(self.links, 0.0, 50.0, 100.0, 100.0))
+        self.set(setting, source=self.below(self.links, nodes), destination=self.below(self.links, nodes))
+        if random.random() < 0.9:
+            setting.is_switch = self.array(self.below(nodes, 2), np.uint8)[0]
+        self.set(setting, INTS, sharing=random.randrange(4))
         setting.local, setting.open, setting.starts_streams = (random.random() < 0.7 for _ in range(3))
         return setting
 
@@ -151,24 +161,20 @@ class Case:
         counts: list[int] = []
         first: dict[tuple[int, int], int] = {}
         for index in range(random.randint(0, 4)):
-            view = engine.PhaseView(repeat=self.count(random.choice((1, 1, 2, 3, 50, 2**31 - 1)), INTS))
-            channel = random.choice((-1, -1, 0, 1))
+            view, channel = engine.PhaseView(), random.choice((-1, -1, 0, 1))
             turn = first.setdefault((channel, random.randrange(2)), index) if channel >= 0 else -1
-            view.channel, view.turn = self.count(channel, INTS), self.count(turn, INTS)
+            self.set(view, INTS, repeat=random.choice((1, 1, 2, 3, 50, 2**31 - 1)), channel=channel, turn=turn)
             for name in ("after", "behind", "room"):
                 waits = self.some(2, index) if random.random() < 0.6 else []
                 self.put(view, name, waits, f"{name}_count")
             unicasts, streams = random.randint(0, 3), random.choice((0, 0, 1, 2))
-            view.unicasts, view.streams = self.count(unicasts), self.count(streams)
-            view.source = self.ints([random.randrange(ranks) for _ in range(unicasts)])
-            view.destination = self.ints([random.randrange(ranks) for _ in range(unicasts)])
+            self.set(view, unicasts=unicasts, streams=streams, turn_bytes=float(random.randint(0, 3)))
+            self.set(view, source=self.below(unicasts, ranks), destination=self.below(unicasts, ranks))
             for side in ("source", "destination") if streams else ():
                 rows = [sorted(random.sample(range(ranks), random.randint(1, ranks))) for _ in range(streams)]
-                offsets = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).tolist()
                 self.put(view, f"stream_{side}", joined(rows), f"stream_{side}s")
-                setattr(view, f"stream_{side}_offset", self.ints(offsets))
+                setattr(view, f"stream_{side}_offset", self.offsets(rows))
             self.volumes(view, unicasts + streams)
-            view.turn_bytes = self.real(float(random.randint(0, 3)))
             views.append(view)
             counts.append(unicasts + streams)
         phases = (engine.PhaseView * max(len(views), 1))(*views)
@@ -182,19 +188,17 @@ class Case:
     def volumes(self, view: engine.PhaseView, flows: int) -> None:
         random = self.random
         if random.random() < 0.7:
-            sizes = [random.choice((0.0, 1.0, 100.0, 100.0)) for _ in range(random.choice((1, flows)))]
+            sizes = self.each(random.choice((1, flows)), 0.0, 1.0, 100.0, 100.0)
             self.put(view, "volumes", sizes, "volume_count", np.float64)
             return
         chunks = random.randint(1, 4)
         named = random.random() < 0.5
         rows = random.randint(1, 5) if named and flows else flows
-        view.rows, view.chunk_count = self.count(rows), self.count(chunks)
-        view.chunk_bytes = self.reals([random.choice((0.0, 10.0, 30.0)) for _ in range(chunks)])
-        view.base, view.modulus = self.ints([0] * rows), self.ints([chunks] * rows)
-        view.offset, view.stride = (self.ints([random.randint(-3, 3) for _ in range(rows)]) for _ in range(2))
-        view.chunks = self.ints([random.randint(1, chunks) for _ in range(rows)])
+        self.set(view, rows=rows, chunk_count=chunks, chunk_bytes=self.each(chunks, 0.0, 10.0, 30.0))
+        self.set(view, base=[0] * rows, modulus=[chunks] * rows, chunks=self.each(rows, *range(1, chunks + 1)))
+        self.set(view, offset=self.each(rows, *range(-3, 4)), stride=self.each(rows, *range(-3, 4)))
         if named and flows:
-            view.row_flow = self.ints([random.randrange(flows) for _ in range(rows)])
+            self.set(view, row_flow=self.below(rows, flows))
 
     def lower(self, ranks: int, groups: int) -> int | None:
         schedule = self.schedule(ranks)
@@ -205,9 +209,9 @@ class Case:
             count = flows * groups
             view = engine.FlowsView(self.routes(count))
             if self.random.random() < 0.2:
-                view.caps = self.reals([self.random.choice((30.0, math.inf)) for _ in range(count)])
+                self.set(view, caps=self.each(count, 30.0, math.inf))
             if self.random.random() < 0.2:
-                view.open = self.array([self.random.randrange(2) for _ in range(count)], np.uint8)[0]
+                view.open = self.array(self.below(count, 2), np.uint8)[0]
             views.append(view)
         structs = (engine.FlowsView * max(len(views), 1))(*views)
         made = code().fredfw_lowered_new(
@@ -235,16 +239,16 @@ class Case:
         cargo = engine.Cargo(routes=self.routes(count), flow=-1)
         if ticket and count and random.random() < 0.3:
             cargo.flow = self.count(random.randrange(count), INTS)
-        cargo.volumes = self.reals([random.choice((0.0, 1.0, 100.0)) for _ in range(max(count, 1))])
+        self.set(cargo, volumes=self.each(max(count, 1), 0.0, 1.0, 100.0))
         if random.random() < 0.2:
-            cargo.caps = self.reals([random.choice((10.0, math.inf)) for _ in range(max(count, 1))])
+            self.set(cargo, caps=self.each(max(count, 1), 10.0, math.inf))
         activities = random.randint(1, 3) if run is None else run[2]
         if cargo.flow < 0 and activities:
-            cargo.activity = self.ints([random.randrange(activities) for _ in range(count)])
-        cargo.activities, cargo.repeat = self.count(activities, (*COUNTS, 0, 1, 7)), random.choice((1, 1, 2, 10, 1000))
-        cargo.repeat = self.count(1 if run else cargo.repeat, INTS)
-        cargo.first_setup, cargo.setup = (self.real(random.choice((0.0, 0.0, 0.1))) for _ in range(2))
-        cargo.priority, cargo.label = self.count(random.randrange(3), INTS), self.count(random.randrange(3), COUNTS)
+            self.set(cargo, activity=self.below(count, activities))
+        self.set(cargo, (*COUNTS, 0, 1, 7), activities=activities)
+        self.set(cargo, INTS, repeat=1 if run else random.choice((1, 1, 2, 10, 1000)), priority=random.randrange(3))
+        setups = self.each(2, 0.0, 0.0, 0.1)
+        self.set(cargo, label=random.randrange(3), first_setup=setups[0], setup=setups[1])
         cargo.takes_turns, cargo.hears_drain = random.random() < 0.1, random.random() < 0.5
         cargo.ticket, cargo.token = ticket, random.choice((0, 5))
         cargo.run, cargo.carry = run[:2] if run else (self.count(1, INTS), self.count(0, INTS))
@@ -254,18 +258,16 @@ class Case:
         """Return a task graph; one that runs alone has no loads and stores, which somebody serves."""
         random, ranks = self.random, 4
         way = random.randrange(4)
-        graph = engine.Graph(ranks=self.count(ranks), way=self.count(way, INTS))
+        graph = engine.Graph(ranks=self.count(ranks), way=self.count(way, INTS), tables=self.count(2))
         participants = [sorted(random.sample(range(ranks), random.randint(1, ranks))) for _ in range(2)]
         shapes = [(random.randint(1, 2), random.randint(1, len(one))) for one in participants]
         slots = [
             [slot for _ in range(groups) for slot in random.sample(range(len(one)), size)]
             for one, (groups, size) in zip(participants, shapes, strict=True)
         ]
-        graph.tables = self.count(2)
         graph.participant_offset = self.offsets(participants)
         self.put(graph, "participant", joined(participants), "participants")
-        graph.groups = self.ints([groups for groups, _ in shapes])
-        graph.group_size = self.ints([size for _, size in shapes])
+        self.set(graph, groups=[groups for groups, _ in shapes], group_size=[size for _, size in shapes])
         self.put(graph, "slot", joined(slots), "slots")
         kinds = [random.randrange(LOAD if alone else SEND) for _ in range(random.randint(1, 5))]
         if random.random() < 0.5:
@@ -306,18 +308,12 @@ class Case:
             else:
                 edges[one].append((other, len(maps), sum(slot >= 0 for slot in shared)))
                 maps.append(shared)
-        graph.tasks, graph.edges = self.count(tasks), self.count(sum(map(len, edges)))
-        graph.kind, graph.members = self.ints(kinds), self.ints(members)
-        graph.label, graph.priority = self.ints([0] * tasks), self.ints([0] * tasks)
-        graph.partner, graph.whole = self.ints(partner), self.ints(whole)
-        graph.times = self.ints([random.choice((1, 1, 3)) for _ in kinds])
-        graph.seconds = self.reals([random.choice((0.0, 1.0)) for _ in kinds])
-        graph.edge_offset = self.offsets(edges)
-        rows = [edge for mine in edges for edge in mine]
-        graph.edge_task, graph.edge_map, graph.edge_count = (
-            self.ints([row[place] for row in rows]) for place in range(3)
-        )
-        graph.maps, graph.map_offset = self.count(len(maps)), self.offsets(maps)
+        self.set(graph, tasks=tasks, edges=sum(map(len, edges)), kind=kinds, members=members, partner=partner)
+        self.set(graph, label=[0] * tasks, priority=[0] * tasks, whole=whole, times=self.each(tasks, 1, 1, 3))
+        self.set(graph, seconds=self.each(tasks, 0.0, 1.0), maps=len(maps))
+        graph.edge_offset, graph.map_offset = self.offsets(edges), self.offsets(maps)
+        for place, name in enumerate(("edge_task", "edge_map", "edge_count")):
+            self.set(graph, **{name: [edge[place] for edge in joined(edges)]})
         self.put(graph, "map", joined(maps), "map_slots")
         lowered = (ctypes.c_void_p * max(len(addresses), 1))(*addresses)
         self.kept.append(lowered)
@@ -410,7 +406,7 @@ class Case:
             counts = (ctypes.c_int64 * 4)()
             self.call("count_flows", address, counts)
             now = code().fredfw_now(address).contents.value
-            rates = self.reals([random.choice((0.0, 10.0, 50.0)) for _ in range(counts[0])])
+            rates = self.reals(self.each(counts[0], 0.0, 10.0, 50.0))
             until = self.real(random.choice((math.inf, now + 1.0)))
             self.call("assign", address, self.count(counts[0]), rates, until)
 
@@ -422,7 +418,7 @@ class Case:
         columns = engine.Columns()
         if random.random() < 0.5:
             columns.left = ctypes.addressof(reals)
-        values = self.reals([random.choice((0.0, 50.0, 100.0)) for _ in range(self.links)])
+        values = self.reals(self.each(self.links, 0.0, 50.0, 100.0))
         done: tuple[Callable[[], object], ...] = (
             lambda: self.call("cancel", address, random.choice((*self.flows, number))),
             lambda: self.wait(address, real, number),
@@ -465,7 +461,7 @@ class Case:
     def share(self) -> None:
         """Ask for max-min fair rates, which are rates."""
         random, rows = self.random, [self.some(3, self.links) for _ in range(self.random.randint(0, 5))]
-        rates = np.array([random.choice((math.inf, 10.0)) for _ in rows])
+        rates = np.array(self.each(len(rows), math.inf, 10.0))
         given = random.choice((*REALS, math.inf))
         if len(rates) and self.hit():
             rates[random.randrange(len(rates))] = given
@@ -473,14 +469,13 @@ class Case:
         # How many links there are to read, only the last offset says.
         if address is not None and (ctypes.c_int64 * (flows + 1)).from_address(address)[flows] > pairs:
             return
-        shares = [random.choice((0.5, 1.0, 2.0)) for _ in range(pairs)]
         passes = code().fredfw_max_min(
             self.count(flows),
             self.count(self.links),
             address,
             self.ints(joined(rows)),
-            self.reals(shares) if random.random() < 0.3 else None,
-            self.reals([random.choice((0.0, 50.0, 100.0)) for _ in range(self.links)]),
+            self.reals(self.each(pairs, 0.5, 1.0, 2.0)) if random.random() < 0.3 else None,
+            self.reals(self.each(self.links, 0.0, 50.0, 100.0)),
             rates.ctypes.data,
         )
         self.results.append((passes, rates.tobytes()))
