@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -75,68 +76,62 @@ def test_what_shares_links_does_not_hinder_each_other() -> None:
     assert sorted(found.algorithms) == ["dp all-reduce x2", "mp all-reduce x2"]
 
 
-def test_groups_of_one_communication_share_links() -> None:
-    graph = collective([[0, 1], [0, 2]], pattern=Pattern.BROADCAST)
-    assert estimate(graph).seconds == simulated(graph) == 2.0
+def groups_that_share_links(builder: GraphBuilder) -> None:
+    builder.collective("r", Pattern.BROADCAST, [[0, 1], [0, 2]], 100.0, label="dp")
 
 
-def test_no_iteration_is_shorter_than_the_computations_of_a_rank() -> None:
-    builder = GraphBuilder(2)
-    builder.compute("a", [0], seconds=2.0)
-    builder.compute("b", [0], seconds=3.0)
-    builder.compute("c", [1], seconds=4.0)
-    found = estimate(builder.build())
-    assert found.seconds == 5.0
-    assert found.breakdown == {"compute": 5.0}
-
-
-def test_dependencies_hold_rank_by_rank() -> None:
-    builder = GraphBuilder(4)
+def ranks_that_wait_for_their_own_pairs(builder: GraphBuilder) -> None:
     slow = builder.compute("slow", [0], seconds=5.0)
     fast = builder.compute("fast", [1, 2, 3], seconds=1.0)
     pairs = builder.collective("r", Pattern.ALL_REDUCE, [[0, 1], [2, 3]], 100.0, label="dp", after=[slow, fast])
     builder.compute("behind the slow pair", [1], seconds=1.0, after=[pairs])
     builder.compute("behind the fast pair", [2], seconds=4.5, after=[pairs])
-    graph = builder.build()
-    found = estimate(graph)
-    assert found.seconds == simulated(graph) == 5.0 + 2.0 + 1.0
-    assert found.breakdown == {"compute": 6.0, "dp": 2.0}
 
 
-def test_a_transfer_waits_for_its_sender_alone() -> None:
-    builder = GraphBuilder(2)
-    sender = builder.compute("sender", [0], seconds=1.0)
-    receiver = builder.compute("receiver", [1], seconds=1.5)
-    sent = builder.transfer("t", [[0, 1]], 100.0, label="pp", after=[sender, receiver])
+def a_transfer_that_waits_for_its_sender_alone(builder: GraphBuilder) -> None:
+    ready = [builder.compute("sender", [0], seconds=1.0), builder.compute("receiver", [1], seconds=1.5)]
+    sent = builder.transfer("t", [[0, 1]], 100.0, label="pp", after=ready)
     builder.compute("behind", [1], seconds=2.0, after=[sent])
-    graph = builder.build()
-    found = estimate(graph)
-    assert found.seconds == simulated(graph) == 1.0 + 1.0 + 2.0
-    assert found.breakdown == {"compute": 3.0, "pp": 1.0}
 
 
-def test_a_receive_ends_with_its_message() -> None:
-    builder = GraphBuilder(2)
+def a_receive_that_ends_with_its_message(builder: GraphBuilder) -> None:
     before = builder.compute("before", [0], seconds=1.0)
-    send = builder.send("s", 0, 1, 100.0, label="pp", after=[before])
-    receive = builder.receive("r", send)
+    receive = builder.receive("r", builder.send("s", 0, 1, 100.0, label="pp", after=[before]))
     builder.compute("behind", [1], seconds=2.0, after=[receive])
-    graph = builder.build()
-    found = estimate(graph)
-    assert found.seconds == simulated(graph) == 1.0 + 1.0 + 2.0
-    assert found.breakdown == {"compute": 3.0, "pp": 1.0}
 
 
-def test_loads_are_streams_from_controllers() -> None:
-    builder = GraphBuilder(2)
+def a_load(builder: GraphBuilder) -> None:
     load = builder.load("l", [0], [[0, 1]], 100.0, label="load")
     builder.compute("behind", [0, 1], seconds=2.0, after=[load])
+
+
+@pytest.mark.parametrize(
+    ("add", "expected"),
+    [
+        (groups_that_share_links, {"compute": 0.0, "dp": 2.0}),
+        (ranks_that_wait_for_their_own_pairs, {"compute": 5.0 + 1.0, "dp": 2.0}),
+        (a_transfer_that_waits_for_its_sender_alone, {"compute": 1.0 + 2.0, "pp": 1.0}),
+        (a_receive_that_ends_with_its_message, {"compute": 1.0 + 2.0, "pp": 1.0}),
+        (a_load, {"compute": 2.0, "load": 1.0}),
+        (lambda builder: None, {"compute": 0.0}),
+    ],
+)
+def test_what_nobody_else_hinders_is_as_simulated(
+    add: Callable[[GraphBuilder], None], expected: dict[str, float]
+) -> None:
+    builder = GraphBuilder(4)
+    add(builder)
     graph = builder.build()
-    assert estimate(graph).seconds == simulated(graph) == 1.0 + 2.0
+    found = estimate(graph)
+    assert found.seconds == simulated(graph) == sum(expected.values())
+    assert found.breakdown == expected
 
 
-def test_an_empty_graph_takes_no_time() -> None:
-    assert estimate(GraphBuilder(2).build()).seconds == 0.0
+def test_no_iteration_is_shorter_than_the_computations_of_a_rank() -> None:
+    builder = GraphBuilder(2)
+    for name, rank, seconds in (("a", 0, 2.0), ("b", 0, 3.0), ("c", 1, 4.0)):
+        builder.compute(name, [rank], seconds=seconds)
+    assert estimate(builder.build()).breakdown == {"compute": 5.0}
 
 
 def test_a_communication_that_does_not_end_is_named() -> None:
