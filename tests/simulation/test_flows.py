@@ -61,7 +61,7 @@ def way(path: list[int], latency: float = 0.0) -> Way:
         del flow, router
         return routes
 
-    return Ways(routes, again).way(0)
+    return Way(Ways(routes, again), 0)
 
 
 def network(policy: SharingPolicy, bandwidths: FloatArray) -> FlowNetwork:

@@ -9,7 +9,7 @@ from small import ends, flows, pipe
 
 from fredfw.fabric import FlowSet, Routes
 from fredfw.simulation import FlowNetwork
-from fredfw.simulation.messages import Ways
+from fredfw.simulation.messages import Way, Ways
 
 ONCE: dict[str, Any] = {"repeat": 4, "setup": 3.0, "setup_once": True}
 NOTHING = FlowSet(Routes.of([], []), np.zeros(0), np.zeros(0, dtype=np.intp), 2)
@@ -50,7 +50,7 @@ def test_single_flows_and_flow_sets_that_end_together_end_as_they_came(first: bo
         seen.append((name, on.now))
 
     routes = flows([1.0], latency=0.0).routes
-    way = Ways(routes, lambda flow, router: routes).way(0)
+    way = Way(Ways(routes, lambda flow, router: routes), 0)
     on.schedule(4.0, partial(note, "timer", None))
     if first:
         on.send(way, 1.0, partial(note, "single"))

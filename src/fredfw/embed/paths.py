@@ -49,10 +49,11 @@ class Paths:
         row = self._rows.get(source) or self._row(source)
         place = -1 if row is None else self._numbers.item(destination)
         if row is not None and place >= 0:
-            return row[0].way(row[1] + place)
+            return Way(row[0], row[1] + place)
         self._alone += 1
         routes = answers.path(self._router, self._fabric, source, destination)
-        return Ways(routes, partial(_route, self._fabric, np.array([source]), np.array([destination]))).way(0)
+        again = partial(_route, self._fabric, np.array([source]), np.array([destination]))
+        return Way(Ways(routes, again), 0)
 
     def _row(self, source: int) -> tuple[Ways, int] | None:
         """Return the ways from ``source`` to all NPUs and the first one's number; ``None``: not yet looked for."""

@@ -471,10 +471,16 @@ class Planner:
         """Return ``plan``, replayed for this request if it is small; once, where only sizes differ."""
         author = self._listed(request.pattern)[plan.algorithm]
         asked = plan.algorithm, self._asked(author, request), _look(author, view)
-        if asked not in self._replayed:
-            _replay(plan, request, author)
+        schedule = plan.schedule
+        cells = len(schedule.phases) * schedule.ranks * schedule.chunks
+        small = schedule.ranks <= _REPLAYED_RANKS and cells <= _REPLAYED_CELLS
+        if schedule.proof == "replay" and small and asked not in self._replayed:
+            try:
+                check(schedule, request)
+            except ScheduleError as error:
+                raise ScheduleError(f"{answers.blame(author, request)}: {error}") from error
             self._replayed.add(asked)
-        if plan.schedule.proof != "none":
+        if schedule.proof != "none":
             return plan
         note = (
             f"nobody has proved that algorithm {plan.algorithm!r} carries out {request.pattern}: its transfers are "
@@ -591,15 +597,3 @@ def too_fast(algorithm: str, request: CollectiveRequest, seconds: float, least: 
         f"{request.ranks} NPUs, faster than any algorithm can be ({bound}): its schedule is wrong, or the bound is; "
         "check it with fredfw.check or the conformance kit"
     )
-
-
-def _replay(plan: Plan, request: CollectiveRequest, author: CollectiveAlgorithm) -> None:
-    """Raise ``ScheduleError`` where a plan is small and does not do what is asked."""
-    schedule = plan.schedule
-    cells = len(schedule.phases) * schedule.ranks * schedule.chunks
-    if schedule.proof != "replay" or schedule.ranks > _REPLAYED_RANKS or cells > _REPLAYED_CELLS:
-        return
-    try:
-        check(schedule, request)
-    except ScheduleError as error:
-        raise ScheduleError(f"{answers.blame(author, request)}: {error}") from error

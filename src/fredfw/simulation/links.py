@@ -203,7 +203,8 @@ class LinkEvents:
             network.advance(self._due[0].time)
             stands = network.next_event_time() == math.inf
             idle = idle + 1 if stands else 0
-            if network.idle or idle > _PATIENCE or (stands and self._links.up.all() and not self._scripted()):
+            scripted = any(self._events[due.event].at is not None for due in self._due)
+            if network.idle or idle > _PATIENCE or (stands and self._links.up.all() and not scripted):
                 break
             self._change(network, heapq.heappop(self._due))
         network.advance()
@@ -224,9 +225,6 @@ class LinkEvents:
         if self._stranded:
             text += f"; no path was left for a time for {', '.join(sorted(self._stranded)[:_LISTED])}"
         return (text, *self._told[:_LISTED])
-
-    def _scripted(self) -> bool:
-        return any(self._events[due.event].at is not None for due in self._due)
 
     def _push(self, time: float, event: int, links: IntArray, action: str) -> None:
         self._numbers += 1

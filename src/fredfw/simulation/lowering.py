@@ -161,10 +161,11 @@ class Lowering:
         if unicasts:
             exchange = _exchange(self.ends(phase))
             volumes = volumes[exchange.original] * exchange.share
+        size = len(groups), len(volumes)
         flow_set = FlowSet(
             routes=routes,
             volumes=np.tile(volumes, len(groups)),
-            activity=self._activity(len(groups), len(volumes)),
+            activity=kept(self._activities, size, lambda: np.repeat(np.arange(size[0]), size[1])),
             activities=len(groups),
             repeat=times * (phase.repeat if repetition is None else 1),
             caps=caps,
@@ -331,10 +332,6 @@ class Lowering:
         self._flow_sets[key] = flow_set
         self._held += len(flow_set.volumes)
         return flow_set
-
-    def _activity(self, groups: int, flows: int) -> IntArray:
-        """Return which activity each flow belongs to; one array for all flow sets of that size."""
-        return kept(self._activities, (groups, flows), lambda: np.repeat(np.arange(groups), flows))
 
     def ends(self, phase: Phase) -> Ends:
         """Return the ends of the flows of ``phase``, in the order in which ``phase()`` has them in each group."""

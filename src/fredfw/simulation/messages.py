@@ -23,10 +23,6 @@ class Ways:
         self.again = again
         self.view = View(routes)
 
-    def way(self, flow: int) -> Way:
-        """Return the way of ``flow``."""
-        return Way(self, flow)
-
 
 class Way:
     """The links of a single flow, the one at ``place`` of ``ways``."""
@@ -52,7 +48,7 @@ class Way:
 
 
 def _alone(routes: Routes, again: Callable[[Router], Routes]) -> Way:
-    return Ways(routes, partial(_again, again)).way(0)
+    return Way(Ways(routes, partial(_again, again)), 0)
 
 
 def _again(again: Callable[[Router], Routes], _flow: int, router: Router) -> Routes:

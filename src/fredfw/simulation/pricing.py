@@ -12,6 +12,7 @@ from fredfw.collectives import Schedule
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.fabric import Call, Fabric, FlowSet, IdealTransport, Router, Routes
 from fredfw.simulation import answers
+from fredfw.simulation.keeping import kept
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
 
@@ -153,31 +154,30 @@ class Pricing:
 
     def price(self, call: Call) -> Price:
         """Return what ``call`` costs; ``UnsupportedError`` names the slot where the transport knows nothing of it."""
-        price = self._prices.get(call)
-        if price is None:
-            try:
-                costs = answers.costs(self._transport, call, self._fabric)
-            except UnsupportedError as error:
-                raise error.at(key="transport") from None
-            tiers = int(self._fabric.tiers.max(initial=0)) + 1
-            step, message, efficiency, cap = (
-                np.broadcast_to(np.asarray(one, dtype=float), tiers)
-                for one in (costs.step, costs.message, costs.efficiency, costs.cap)
-            )
-            price = Price(
-                fabric=self._fabric,
-                launch=float(costs.launch),
-                step=step,
-                message=message,
-                efficiency=efficiency,
-                cap=cap,
-                reduction=float(costs.reduction),
-                free=costs.free,
-                seconds=costs.seconds,
-                protocol=costs.protocol,
-            )
-            self._prices[call] = price
-        return price
+        return kept(self._prices, call, partial(self._ask, call))
+
+    def _ask(self, call: Call) -> Price:
+        try:
+            costs = answers.costs(self._transport, call, self._fabric)
+        except UnsupportedError as error:
+            raise error.at(key="transport") from None
+        count = int(self._fabric.tiers.max(initial=0)) + 1
+
+        def tiers(values: float | tuple[float, ...]) -> FloatArray:
+            return np.broadcast_to(np.asarray(values, dtype=float), count)
+
+        return Price(
+            self._fabric,
+            float(costs.launch),
+            tiers(costs.step),
+            tiers(costs.message),
+            tiers(costs.efficiency),
+            tiers(costs.cap),
+            float(costs.reduction),
+            costs.free,
+            costs.seconds,
+            costs.protocol,
+        )
 
 
 def _tiers(fabric: Fabric, routes: Routes) -> IntArray:

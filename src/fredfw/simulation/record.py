@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from attrs import asdict, define, evolve, frozen
 
-from fredfw.typing import FloatArray, IntArray
+from fredfw.typing import BoolArray, FloatArray, IntArray
 from fredfw.workloads import TaskGraph, TaskKind
 from fredfw.workloads.composition import is_between
 from fredfw.workloads.labels import BUBBLE, COMPUTE
@@ -90,11 +90,11 @@ class Timeline:
 
     def is_compute(self, span: int) -> bool:
         """Return whether ``span`` is a computation."""
-        return self._computes[span]
+        return bool(self._computes[span])
 
     @cached_property
-    def _computes(self) -> list[bool]:
-        computes: list[bool] = (self.graph.kinds[self.task] == TaskKind.COMPUTE).tolist()
+    def _computes(self) -> BoolArray:
+        computes: BoolArray = self.graph.kinds[self.task] == TaskKind.COMPUTE
         return computes
 
     @cached_property
@@ -107,15 +107,14 @@ class Timeline:
         """
         graph, count = self.graph, self.graph.ranks
         names = list(dict.fromkeys((COMPUTE, BUBBLE, *graph.label_names)))
-        computes = graph.kinds[self.task] == TaskKind.COMPUTE
         label = np.array([names.index(one) for one in graph.label_names], dtype=np.intp)[graph.labels[self.task]]
-        cause = np.where(computes, names.index(BUBBLE), label)
+        cause = np.where(self._computes, names.index(BUBBLE), label)
         span = np.repeat(np.arange(len(self)), [len(members) for members in self.ranks])
         rank = np.concatenate([np.empty(0, dtype=np.intp), *self.ranks])
         last = np.full(count, -1)
         np.maximum.at(last, rank, span)
         # A rank's compute spans never overlap, so the order of their ends is that of their starts.
-        own = np.flatnonzero(computes[span])
+        own = np.flatnonzero(self._computes[span])
         own = own[np.argsort(rank[own], kind="stable")]
         span, rank = span[own], rank[own]
         start, end = self.start[span], self.end[span]

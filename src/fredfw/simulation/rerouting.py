@@ -41,13 +41,6 @@ class Detours:
         self._closed = closed if self.closed else None
         self._forget()
 
-    def crossing(self, routes: Routes) -> BoolArray:
-        """Return the ``(F,)`` mask of ``routes`` with links that are closed."""
-        if self._closed is None:
-            return np.zeros(len(routes), dtype=bool)
-        flows = np.repeat(np.arange(len(routes)), np.diff(routes.offsets))
-        return np.bincount(flows, weights=self._closed[routes.links], minlength=len(routes)) > 0
-
     def routes(self, flows: FlowSet) -> Routes:
         """Return the routes of all ``flows`` by the router, asked once; those that they have where it knows none."""
         if flows not in self._routes:
@@ -59,14 +52,14 @@ class Detours:
 
     def around(self, flows: FlowSet) -> FlowSet:
         """Return ``flows``, routed again where links are closed; always the same object for the same flows."""
-        if not self.closed:
-            return flows
-        crossing = self.crossing(flows.routes)
-        if not crossing.any():
+        if self._closed is None:
             return flows
         if flows not in self._detoured:
-            routes = Routes.choose(crossing, self.routes(flows), flows.routes)
-            self._detoured[flows] = evolve(flows, routes=routes)
+            routes, self._detoured[flows] = flows.routes, flows
+            each = np.repeat(np.arange(len(routes)), np.diff(routes.offsets))
+            crossing = np.bincount(each, weights=self._closed[routes.links], minlength=len(routes)) > 0
+            if crossing.any():
+                self._detoured[flows] = evolve(flows, routes=Routes.choose(crossing, self.routes(flows), routes))
         return self._detoured[flows]
 
     def _forget(self) -> None:

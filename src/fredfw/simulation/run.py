@@ -173,9 +173,10 @@ class Executor:
         raise DeadlockError(f"{stuck} cannot finish:\n  " + "\n  ".join(lines))
 
     def _why(self, task: int, record: engine.Record) -> str:
-        before = self._tasks.before(task)
-        late = {rank for one in before for rank in self._late(one, record)}
-        blocked = late.intersection(self._tasks.table(task).participants.tolist())
+        before, spans = self._tasks.before(task), np.repeat(record.task, np.diff(record.rank_offset))
+        mine = self._tasks.table(task).participants
+        late = [np.setdiff1d(self._tasks.table(one).participants, record.rank[spans == one]) for one in before]
+        blocked = {rank for ranks in late for rank in np.intersect1d(mine, ranks).tolist()}
         if blocked:
             names = [self._graph.names[one] for one in before]
             return f"waits for {', '.join(names[:_LISTED])} on rank {min(blocked)}"
@@ -183,11 +184,6 @@ class Executor:
             send = self._tasks.partners[task]
             return f"waits for {self._graph.names[send]}, the send of rank {self._tasks.table(send).participants[0]}"
         return "has started and does not end"
-
-    def _late(self, task: int, record: engine.Record) -> list[int]:
-        ended = record.rank[np.repeat(record.task, np.diff(record.rank_offset)) == task]
-        late: list[int] = np.setdiff1d(self._tasks.table(task).participants, ended).tolist()
-        return late
 
 
 @define(eq=False)
