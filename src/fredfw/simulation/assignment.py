@@ -15,6 +15,7 @@ from fredfw.fidelities import COMPRESSED
 from fredfw.simulation.bounds import LowerBounds
 from fredfw.simulation.choice import Plan, Planner, too_fast
 from fredfw.simulation.keeping import kept
+from fredfw.simulation.schedules import ScheduleFlows
 from fredfw.typing import IntArray
 from fredfw.workloads import Kernels, TaskGraph, TaskKind
 from fredfw.workloads.merging import buffer
@@ -231,6 +232,11 @@ class Assignment:
             mine = table.part(np.sort(served))
             shares.append(Share(plan, request, mine, places[mine.which[0]], self.simulator.bounds))
         return sorted(shares, key=lambda share: int(share.groups.which[0]))
+
+    def flows(self, task: int, share: Share, nodes: IntArray, *, by_rank: bool = False) -> ScheduleFlows:
+        """Return the flow sets of groups of ``nodes`` of a share of ``task``."""
+        label, schedule, times = self.labels[task], share.plan.schedule, self.repeats[task]
+        return ScheduleFlows(self.lowering, schedule, nodes, by_rank, self.priority[label], label, times)
 
     def stream(self, task: int, part: Groups) -> FlowSet:
         """Return the flows of ``part`` of a load or store; each group is an activity."""

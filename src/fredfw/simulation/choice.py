@@ -221,18 +221,8 @@ class Planner:
         self._alone: dict[Hashable, float] = {}
 
     def plan(self, request: CollectiveRequest, members: IntArray, fidelity: str = COMPRESSED) -> Plan:
-        """Return the plan for ``request`` among the NPUs numbered ``members``, with candidates timed by ``fidelity``.
-
-        The schedule is replayed if the group is small, for a wrong one is often the fastest.
-
-        Raises:
-            UnsupportedError: No candidate can serve it; the message gives every candidate's reason. ``RefusedError``
-                where only the simulation showed it.
-            PluginError: A candidate fails, or writes no schedule.
-            ScheduleError: It writes one that is not valid or moves too little, or the chosen one does something else.
-        """
-        view = self._fabric.view(members), np.zeros(1, dtype=np.intp)
-        [(plan, _)] = self._planned(request, members[None, :], [view], 0.0, fidelity)
+        """Return the plan for ``request`` among the NPUs numbered ``members``; see ``plans``."""
+        [(plan, _)] = self.plans(request, members[None, :], fidelity=fidelity)
         return plan
 
     def plans(
@@ -240,40 +230,35 @@ class Planner:
     ) -> list[tuple[Plan, IntArray]]:
         """Return the plans for ``request`` in ``(G, ranks)`` groups of NPUs, with the indices of the groups of each.
 
-        Groups that look alike have one plan. Where the fastest is chosen, all groups are simulated together. Where no
-        computation is ``awaited``, it runs beside other traffic: then a candidate that is at most a thousandth slower
-        than the fastest is preferred if it puts fewer flows on a link.
+        Groups that look alike have one plan. Where the fastest is chosen, all groups are simulated together, by
+        ``fidelity``. Where no computation is ``awaited``, it runs beside other traffic: then a candidate that is at
+        most a thousandth slower than the fastest is preferred if it puts fewer flows on a link. The schedule is
+        replayed if the group is small, for a wrong one is often the fastest.
+
+        Raises:
+            UnsupportedError: No candidate can serve it; the message gives every candidate's reason. ``RefusedError``
+                where only the simulation showed it.
+            PluginError: A candidate fails, or writes no schedule.
+            ScheduleError: It writes one that is not valid or moves too little, or the chosen one does something else.
         """
-        margin = 0.0 if awaited else _MARGIN
         links = self.reads_links(request.pattern)
         hidden = links and self._fastest and len(groups) > _COMPARED
         views = self._fabric.views(groups, links=links and not hidden)
         if hidden:
             views = [(view.without_links, alike) for view, alike in views]
-        return self._planned(request, groups, views, margin, fidelity)
-
-    def reads_links(self, pattern: Pattern) -> bool:
-        """Return whether a candidate for ``pattern`` looks at the links of a group."""
-        return any(one.reads_links for one in self._listed(pattern).values())
-
-    def _planned(
-        self,
-        request: CollectiveRequest,
-        groups: IntArray,
-        views: Sequence[tuple[GroupView, IntArray]],
-        margin: float,
-        fidelity: str,
-    ) -> list[tuple[Plan, IntArray]]:
         if not self._fastest:
             return [
                 (self._compared(self._first(request, view), request, groups[alike[0]], fidelity), alike)
                 for view, alike in views
             ]
-        place = Place(tuple(groups[alike] for _, alike in views))
-        seen = [view for view, _ in views]
-        choose = partial(self._choose, request, place, seen, margin, fidelity)
+        place, margin = Place(tuple(groups[alike] for _, alike in views)), 0.0 if awaited else _MARGIN
+        choose = partial(self._choose, request, place, [view for view, _ in views], margin, fidelity)
         plans = kept(self._plans, (*_named(request), margin, place.name, fidelity), choose)
         return [(plan, alike) for plan, (_, alike) in zip(plans, views, strict=True)]
+
+    def reads_links(self, pattern: Pattern) -> bool:
+        """Return whether a candidate for ``pattern`` looks at the links of a group."""
+        return any(one.reads_links for one in self._listed(pattern).values())
 
     def _first(self, request: CollectiveRequest, view: GroupView) -> Plan:
         def first() -> list[Plan]:

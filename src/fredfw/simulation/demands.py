@@ -169,19 +169,11 @@ class Demands:
 
     def _flows(self, task: int, share: Share, index: int, *, unicasts: bool = False) -> Iterator[FlowSet]:
         """Yield the flows of phase ``index``, repetition by repetition where those differ."""
-        tasks, schedule = self._tasks, share.plan.schedule
-        phase, label = schedule.phases[index], tasks.labels[task]
-        for repetition in [None] if schedule.uniform(phase) else range(phase.repeat):
-            yield self._tasks.lowering.phase(
-                schedule,
-                index,
-                share.groups.nodes,
-                priority=tasks.priority[label],
-                label=label,
-                repetition=repetition,
-                times=tasks.repeats[task],
-                unicasts=unicasts and phase.stream is not None,
-            )
+        schedule, nodes = share.plan.schedule, share.groups.nodes
+        phase, flows = schedule.phases[index], self._tasks.flows(task, share, nodes)
+        instead, everybody = unicasts and phase.stream is not None, np.arange(len(nodes))
+        for repetition in [-1] if schedule.uniform(phase) else range(phase.repeat):
+            yield flows.of(index, repetition, everybody, unicasts=instead)
 
     @cached_property
     def _tiers(self) -> IntArray:

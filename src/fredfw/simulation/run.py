@@ -130,10 +130,8 @@ class Executor:
 
     def flows(self, task: int, share: int, groups: IntArray) -> ScheduleFlows:
         """Return the flow sets of a share of ``task`` in ``(k,)`` ``groups``."""
-        label = self._tasks.labels[task]
-        schedule, nodes = self._program.shares[share].plan.schedule, self._tasks.groups(task).part(groups).nodes
-        by_rank, priority = self._way in (engine.BY_RANK, engine.RENDEZVOUS), self._tasks.priority[label]
-        return ScheduleFlows(self._tasks.lowering, schedule, nodes, by_rank, priority, label, self._tasks.repeats[task])
+        nodes, by_rank = self._tasks.groups(task).part(groups).nodes, self._way in (engine.BY_RANK, engine.RENDEZVOUS)
+        return self._tasks.flows(task, self._program.shares[share], nodes, by_rank=by_rank)
 
     def stream(self, task: int, groups: IntArray, on_complete: Callable[[IntArray], None]) -> None:
         """Start the streams of a load or store in ``(k,)`` ``groups``, or have them wait for their memories."""
