@@ -134,9 +134,9 @@ def test_numbers_inside_need_units_on_the_command_line(field: str) -> None:
 
 
 def test_what_is_accepted_in_words() -> None:
-    by_name = {one.name: one for one in schema.fields(Doubled)}
-    assert by_name["inner"].accepted == "the name of a topology, or { name = ..., ... }"
-    assert by_name["inner"].type == "Topology | None"
+    inner = schema.settings(Doubled)["inner"]
+    assert inner.accepted == "the name of a topology, or { name = ..., ... }"
+    assert inner.type == "Topology | None"
 
 
 def test_the_kit_checks_them() -> None:

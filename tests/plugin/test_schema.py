@@ -45,14 +45,14 @@ class Thing:
     inside: int = field(init=False, default=0)
 
 
-FIELDS = {one.name: one for one in schema.fields(Thing)}
+FIELDS = schema.settings(Thing)
 
 
 def test_fields_in_words() -> None:
-    rows, speed = FIELDS["rows"], FIELDS["speed"]
-    assert rows == schema.FieldInfo("rows", "int", None, None, "how many", "a number of at least 1")
-    accepted = f"{units.accepted(units.Unit.BYTES_PER_SECOND)}; more than 0 B/s"
-    assert speed == schema.FieldInfo("speed", "float", "B/s", "750 GB/s", "how fast", accepted)
+    rows, speed, unit = FIELDS["rows"], FIELDS["speed"], units.Unit.BYTES_PER_SECOND
+    assert (rows.name, rows.type, rows.unit, rows.default, rows.help) == ("rows", "int", None, None, "how many")
+    assert (speed.type, speed.unit, speed.default, speed.help) == ("float", unit, "750 GB/s", "how fast")
+    assert (rows.accepted, speed.accepted) == ("a number of at least 1", f"{units.accepted(unit)}; more than 0 B/s")
     assert (rows.required, speed.required) == (True, False)
     assert list(FIELDS)[:3] == ["rows", "speed", "bytes_"]
     assert "private" in FIELDS
@@ -104,14 +104,14 @@ def test_types_in_words(hint: object, text: str, phrase: str) -> None:
 
 def test_a_class_that_has_no_schema() -> None:
     with pytest.raises(PluginError, match="int is not an attrs class"):
-        schema.fields(int)
+        schema.settings(int)
 
     @frozen
     class Unresolved:
         path: Path
 
     with pytest.raises(PluginError, match=r"Unresolved cannot be resolved: NameError: name 'Path' is not defined"):
-        schema.fields(Unresolved)
+        schema.settings(Unresolved)
 
 
 def test_a_default_that_cannot_be_made() -> None:
@@ -120,4 +120,4 @@ def test_a_default_that_cannot_be_made() -> None:
         sizes: list[float] = Factory(lambda: [1 / 0])
 
     with pytest.raises(PluginError, match="the default of 'sizes' cannot be made: ZeroDivisionError"):
-        schema.fields(Careless)
+        _ = schema.settings(Careless)["sizes"].default

@@ -13,10 +13,11 @@ from numbers import Integral, Real
 from operator import index
 from pathlib import Path
 from types import NoneType
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 
 import attrs
 import numpy as np
+from attrs import frozen
 
 from fredfw.answers import FAILURES, explain, whose
 from fredfw.errors import FredfwError, InputError, PluginError, UnknownNameError, nearest
@@ -47,20 +48,12 @@ _USUAL = (1e-3, 1e6)
 _LARGEST = 2**63 - 1
 
 
-def _none() -> Sequence[Registry[Any]]:
-    return ()
-
-
-# What the values of a table may refer to: plugins, and files relative to a folder.
-_Surroundings: TypeAlias = "tuple[Registries, Path | None]"
-
-
 def build(
     cls: type[T],
     mapping: Mapping[str, Any],
     *,
     key_prefix: str = "",
-    registries: Registries = _none,
+    registries: Registries = tuple,
     folder: Path | None = None,
 ) -> T:
     """Return an instance of an attrs class, configured by a table.
@@ -76,7 +69,7 @@ def build(
         PluginError: The class cannot be configured.
     """
     with _placed(key_prefix):
-        return _build(cls, mapping, (registries, folder))
+        return _Reader(registries, folder).build(cls, mapping)
 
 
 def choose(
@@ -84,7 +77,7 @@ def choose(
     registry: Registry[T],
     *,
     key_prefix: str = "",
-    registries: Registries = _none,
+    registries: Registries = tuple,
     folder: Path | None = None,
 ) -> T:
     """Return the configured plugin that ``value`` names: its name, or a table of its name and its fields.
@@ -92,10 +85,10 @@ def choose(
     Raises as ``build`` does, and ``UnknownNameError`` where nothing has that name.
     """
     with _placed(key_prefix):
-        return _choose(value, registry, (registries, folder))
+        return _Reader(registries, folder).choose(value, registry)
 
 
-def from_text(cls: type[T], texts: Mapping[str, str], *, key_prefix: str = "", registries: Registries = _none) -> T:
+def from_text(cls: type[T], texts: Mapping[str, str], *, key_prefix: str = "", registries: Registries = tuple) -> T:
     """Return an instance of an attrs class, configured by texts such as those of ``--set key=value``.
 
     A text is read as ``from_toml`` does, but kept where the field takes nothing but text. A field that takes a list
@@ -105,7 +98,7 @@ def from_text(cls: type[T], texts: Mapping[str, str], *, key_prefix: str = "", r
     values = {key: _read(text, settings[key].hint if key in settings else Any) for key, text in texts.items()}
     with _placed(key_prefix):
         check_units(cls, values)
-        configured = _build(cls, values, (registries, None))
+        configured = _Reader(registries, None).build(cls, values)
         _check_units_inside(configured, values)
     return configured
 
@@ -146,7 +139,7 @@ def check_units(cls: type, values: Mapping[str, Any]) -> None:
     """Make sure that numbers that were typed have units, for 450 may mean GB/s or Gbps; 0 and bytes need none."""
     settings = schema.settings(cls)
     for key, value in values.items():
-        unit = settings[key].attribute.metadata.get("unit") if key in settings else None
+        unit = settings[key].unit if key in settings else None
         for one in value if isinstance(value, list) else [value]:
             if unit not in _SUGGESTED or isinstance(one, bool) or not isinstance(one, int | float):
                 continue
@@ -168,38 +161,130 @@ def unstructure(instance: Any) -> dict[str, Any]:
     return plain
 
 
-def _choose(value: object, registry: Registry[T], surroundings: _Surroundings) -> T:
-    options = dict(value) if isinstance(value, Mapping) else {"name": value}
-    name = options.pop("name", None)
-    if not isinstance(name, str):
-        raise InputError(f"{value!r} does not name a plugin", accepted="a name, or { name = ..., ... }")
-    return _build(registry.get(name), options, surroundings)
+@frozen
+class _Reader:
+    """Reads values; they may name plugins in ``registries``, and files relative to ``folder``."""
+
+    registries: Registries
+    folder: Path | None
+
+    def choose(self, value: object, registry: Registry[T]) -> T:
+        options = dict(value) if isinstance(value, Mapping) else {"name": value}
+        name = options.pop("name", None)
+        if not isinstance(name, str):
+            raise InputError(f"{value!r} does not name a plugin", accepted="a name, or { name = ..., ... }")
+        return self.build(registry.get(name), options)
+
+    def build(self, cls: type[T], mapping: Any) -> T:
+        settings = schema.settings(cls)
+        check_keys(as_table(mapping, "", accepted=f"a table of {', '.join(settings) or 'no keys'}"), settings, "")
+        for key, setting in settings.items():
+            if setting.required and key not in mapping:
+                raise InputError("is missing", key=key, accepted=setting.accepted)
+        arguments = {key: self._value(value, settings[key]) for key, value in mapping.items()}
+        try:
+            return cls(**arguments)
+        except FredfwError:
+            raise
+        except (TypeError, ValueError) as error:  # from validators and converters that are not ours
+            reason = str(error.args[0]) if error.args else type(error).__name__
+            culprit = _culprit(reason, settings, arguments)
+            if culprit is None:
+                raise InputError(reason) from error
+            message = f"{arguments[culprit]!r} is refused: {reason}"
+            raise InputError(message, key=culprit, accepted=settings[culprit].accepted) from error
+        except FAILURES as error:  # from what cannot mean the value
+            reason = explain(error, cls.__module__)
+            raise PluginError(f"{whose(cls)}: {cls.__qualname__} cannot be made of {arguments!r}: {reason}") from error
+
+    def _value(self, value: Any, setting: schema.FieldInfo) -> Any:
+        try:
+            located = setting.attribute.metadata.get("located")
+            if located is not None and value is not None:
+                return located(value, self.folder)
+            if setting.attribute.converter is not None:
+                return value
+            return self._convert(value, setting.hint)
+        except InputError as error:
+            # It is about the whole value, and the field says more about that than the type.
+            if error.key is None and not isinstance(error, UnknownNameError):
+                error.accepted = setting.accepted
+            error.at(key=setting.name)
+            raise
+
+    def _convert(self, value: Any, hint: Any) -> Any:
+        """Return ``value`` as the annotated type ``hint``."""
+        origin, arguments = get_origin(hint), get_args(hint)
+        if hint in (Any, object):
+            return value
+        if origin in schema.UNIONS:
+            return self._convert_union(value, hint)
+        if origin is Literal:
+            if value in arguments:
+                return value
+            raise _unknown(value, hint, arguments)
+        if hint is bool and isinstance(value, bool):
+            return value
+        if hint in (int, float):
+            return _convert_number(value, hint)
+        kind = origin or hint
+        if not isinstance(kind, type):
+            return value
+        if issubclass(kind, Enum) and not isinstance(value, kind):
+            for one in kind:
+                if one.value == value:
+                    return one
+            raise _unknown(value, hint, [one.value for one in kind])
+        if attrs.has(kind) and not isinstance(value, kind):
+            return self.build(kind, value)
+        if schema.is_interface(kind) and isinstance(value, str | Mapping):
+            registry = next((one for one in self.registries() if one.interface is kind), None)
+            if registry is not None:
+                return self.choose(value, registry)
+        if issubclass(kind, Sequence | Set) and kind is not str and isinstance(value, list | tuple | Set):
+            return self._convert_items(value, hint)
+        if issubclass(kind, Mapping) and isinstance(value, Mapping):
+            inner = arguments[1] if arguments else Any
+            return {key: self._inside(str(key), one, inner) for key, one in value.items()}
+        if isinstance(value, kind) and not isinstance(value, bool):
+            return value
+        raise _mismatch(value, hint)
+
+    def _convert_union(self, value: Any, hint: Any) -> Any:
+        members = get_args(hint)
+        if value is None and NoneType in members:
+            return None
+        if type(value) in members:
+            return self._convert(value, type(value))
+        candidates = [one for one in members if one is not NoneType]
+        if len(candidates) == 1:
+            return self._convert(value, candidates[0])
+        for one in candidates:
+            try:
+                return self._convert(value, one)
+            except InputError:
+                continue
+        raise _mismatch(value, hint)
+
+    def _convert_items(self, value: Any, hint: Any) -> Any:
+        kind, arguments = get_origin(hint) or hint, get_args(hint)
+        if kind is tuple and arguments and arguments[-1] is not ...:
+            if len(value) != len(arguments):
+                raise _mismatch(value, hint)
+            inner = arguments
+        else:
+            inner = (arguments[0] if arguments else Any,) * len(value)
+        items = (self._inside(f"[{position}]", one, inner[position]) for position, one in enumerate(value))
+        if kind in (list, set):
+            return kind(items)
+        return frozenset(items) if issubclass(kind, Set) else tuple(items)
+
+    def _inside(self, place: str, value: Any, hint: Any) -> Any:
+        with _placed(place):
+            return self._convert(value, hint)
 
 
-def _build(cls: type[T], mapping: Any, surroundings: _Surroundings) -> T:
-    settings = schema.settings(cls)
-    check_keys(as_table(mapping, "", accepted=f"a table of {', '.join(settings) or 'no keys'}"), settings, "")
-    for key, setting in settings.items():
-        if setting.attribute.default is attrs.NOTHING and key not in mapping:
-            raise InputError("is missing", key=key, accepted=setting.accepted)
-    arguments = {key: _value(value, settings[key], surroundings) for key, value in mapping.items()}
-    try:
-        return cls(**arguments)
-    except FredfwError:
-        raise
-    except (TypeError, ValueError) as error:  # from validators and converters that are not ours
-        reason = str(error.args[0]) if error.args else type(error).__name__
-        culprit = _culprit(reason, settings, arguments)
-        if culprit is None:
-            raise InputError(reason) from error
-        message = f"{arguments[culprit]!r} is refused: {reason}"
-        raise InputError(message, key=culprit, accepted=settings[culprit].accepted) from error
-    except FAILURES as error:  # from what cannot mean the value
-        reason = explain(error, cls.__module__)
-        raise PluginError(f"{whose(cls)}: {cls.__qualname__} cannot be made of {arguments!r}: {reason}") from error
-
-
-def _culprit(reason: str, settings: Mapping[str, schema.Setting], arguments: Mapping[str, Any]) -> str | None:
+def _culprit(reason: str, settings: Mapping[str, schema.FieldInfo], arguments: Mapping[str, Any]) -> str | None:
     """Return the argument that a class refused for ``reason``."""
     for key, value in arguments.items():
         attribute = settings[key].attribute
@@ -213,61 +298,6 @@ def _culprit(reason: str, settings: Mapping[str, schema.Setting], arguments: Map
             except (TypeError, ValueError):
                 return key
     return None
-
-
-def _value(value: Any, setting: schema.Setting, surroundings: _Surroundings) -> Any:
-    try:
-        located = setting.attribute.metadata.get("located")
-        if located is not None and value is not None:
-            return located(value, surroundings[1])
-        if setting.attribute.converter is not None:
-            return value
-        return _convert(value, setting.hint, surroundings)
-    except InputError as error:
-        # It is about the whole value, and the field says more about that than the type.
-        if error.key is None and not isinstance(error, UnknownNameError):
-            error.accepted = setting.accepted
-        error.at(key=setting.key)
-        raise
-
-
-def _convert(value: Any, hint: Any, surroundings: _Surroundings) -> Any:
-    """Return ``value`` as the annotated type ``hint``."""
-    origin, arguments = get_origin(hint), get_args(hint)
-    if hint in (Any, object):
-        return value
-    if origin in schema.UNIONS:
-        return _convert_union(value, hint, surroundings)
-    if origin is Literal:
-        if value in arguments:
-            return value
-        raise _unknown(value, hint, arguments)
-    if hint is bool and isinstance(value, bool):
-        return value
-    if hint in (int, float):
-        return _convert_number(value, hint)
-    kind = origin or hint
-    if not isinstance(kind, type):
-        return value
-    if issubclass(kind, Enum) and not isinstance(value, kind):
-        for one in kind:
-            if one.value == value:
-                return one
-        raise _unknown(value, hint, [one.value for one in kind])
-    if attrs.has(kind) and not isinstance(value, kind):
-        return _build(kind, value, surroundings)
-    if schema.is_interface(kind) and isinstance(value, str | Mapping):
-        registry = next((one for one in surroundings[0]() if one.interface is kind), None)
-        if registry is not None:
-            return _choose(value, registry, surroundings)
-    if issubclass(kind, Sequence | Set) and kind is not str and isinstance(value, list | tuple | Set):
-        return _convert_items(value, hint, surroundings)
-    if issubclass(kind, Mapping) and isinstance(value, Mapping):
-        inner = arguments[1] if arguments else Any
-        return {key: _inside(str(key), one, inner, surroundings) for key, one in value.items()}
-    if isinstance(value, kind) and not isinstance(value, bool):
-        return value
-    raise _mismatch(value, hint)
 
 
 def _convert_number(value: Any, kind: type) -> int | float:
@@ -294,42 +324,6 @@ def _checked(number: int, value: Any) -> int:
         shown = repr(value) if isinstance(value, float) or abs(number) < 10**30 else "the number"
         raise InputError(f"{shown} is too large, more than 2^63 - 1", accepted=f"an integer of at most {_LARGEST}")
     return number
-
-
-def _convert_union(value: Any, hint: Any, surroundings: _Surroundings) -> Any:
-    members = get_args(hint)
-    if value is None and NoneType in members:
-        return None
-    if type(value) in members:
-        return _convert(value, type(value), surroundings)
-    candidates = [one for one in members if one is not NoneType]
-    if len(candidates) == 1:
-        return _convert(value, candidates[0], surroundings)
-    for one in candidates:
-        try:
-            return _convert(value, one, surroundings)
-        except InputError:
-            continue
-    raise _mismatch(value, hint)
-
-
-def _convert_items(value: Any, hint: Any, surroundings: _Surroundings) -> Any:
-    kind, arguments = get_origin(hint) or hint, get_args(hint)
-    if kind is tuple and arguments and arguments[-1] is not ...:
-        if len(value) != len(arguments):
-            raise _mismatch(value, hint)
-        inner = arguments
-    else:
-        inner = (arguments[0] if arguments else Any,) * len(value)
-    items = (_inside(f"[{position}]", one, inner[position], surroundings) for position, one in enumerate(value))
-    if kind in (list, set):
-        return kind(items)
-    return frozenset(items) if issubclass(kind, Set) else tuple(items)
-
-
-def _inside(place: str, value: Any, hint: Any, surroundings: _Surroundings) -> Any:
-    with _placed(place):
-        return _convert(value, hint, surroundings)
 
 
 @contextmanager

@@ -23,29 +23,10 @@ _PHRASES: Mapping[Any, str] = {bool: "true or false", int: "an integer", float: 
 
 @frozen
 class FieldInfo:
-    """One configuration field, as people see it."""
+    """One configuration field, as the code that fills it and as people see it."""
 
     name: str
     """Key in a table of the experiment file, and of ``--set``."""
-    type: str
-    unit: str | None
-    """SI unit it is kept in."""
-    default: str | None
-    """As it may be written; ``None`` for a required field."""
-    help: str
-    accepted: str
-
-    @property
-    def required(self) -> bool:
-        """Whether there is no default."""
-        return self.default is None
-
-
-@frozen
-class Setting:
-    """One configuration field, as the code that fills it sees it."""
-
-    key: str
     attribute: attrs.Attribute[Any]
     hint: Any
 
@@ -60,36 +41,60 @@ class Setting:
         # What limits a plain value says what kind of value it is, too.
         return ", ".join(limits if limits and kind in _PHRASES.values() else [kind, *limits])
 
+    @property
+    def help(self) -> str:
+        """What it means, as declared."""
+        return str(self.attribute.metadata.get("help", ""))
 
-def fields(cls: type) -> tuple[FieldInfo, ...]:
-    """Return the configuration fields of an attrs class, in the order of their declaration."""
-    return tuple(
-        FieldInfo(
-            name=key,
-            type=type_text(setting.hint),
-            unit=None if (unit := setting.attribute.metadata.get("unit")) is None else unit.value,
-            default=_default(setting.attribute),
-            help=setting.attribute.metadata.get("help", ""),
-            accepted=setting.accepted,
-        )
-        for key, setting in settings(cls).items()
-    )
+    @property
+    def type(self) -> str:
+        """Its annotation, as it is written."""
+        return type_text(self.hint)
+
+    @property
+    def unit(self) -> units.Unit | None:
+        """What it is kept in."""
+        return self.attribute.metadata.get("unit")
+
+    @property
+    def required(self) -> bool:
+        """Whether there is no default."""
+        return self.attribute.default is attrs.NOTHING
+
+    @property
+    def default(self) -> str | None:
+        """As it may be written; ``None`` for a required field. Raises ``PluginError`` where it cannot be made."""
+        default: Any = self.attribute.default
+        if self.required:
+            return None
+        if isinstance(default, attrs.Factory):  # type: ignore[arg-type]  # typed as a function, it is a class
+            if default.takes_self:
+                return "computed"
+            try:
+                default = default.factory()
+            except Exception as error:  # it is code of the plugin
+                message = f"the default of {self.attribute.name!r} cannot be made: {explain(error, '')}"
+                raise PluginError(message) from error
+        if self.unit is not None and default is not None:
+            # As many digits as a number may have been written with.
+            return default if isinstance(default, str) else units.render(default, self.unit, precision=12)
+        return _written(default)
 
 
-def _settings(cls: Any) -> Mapping[str, Setting]:
-    """Return what the constructor of an attrs class takes, by key; raises ``PluginError`` where it is none."""
+def _settings(cls: Any) -> Mapping[str, FieldInfo]:
+    """Return the configuration fields of an attrs class by key; raises ``PluginError`` where it is none."""
     if not attrs.has(cls):
         raise PluginError(f"{cls.__qualname__} is not an attrs class")
     try:
         hints = get_type_hints(cls)
-    except Exception as error:  # they are code of the plugin
+    except Exception as error:  # as above
         raise PluginError(
             f"the annotations of {cls.__qualname__} cannot be resolved: {explain(error, cls.__module__)}; "
             "what they name must be imported at run time too"
         ) from error
     return MappingProxyType(
         {
-            one.alias: Setting(one.alias, one, hints.get(one.name, Any))
+            one.alias: FieldInfo(one.alias, one, hints.get(one.name, Any))
             for one in attrs.fields(cls)
             if one.init and one.alias is not None
         }
@@ -97,7 +102,7 @@ def _settings(cls: Any) -> Mapping[str, Setting]:
 
 
 # Annotations are compiled anew each time, which a thousand cells would wait for.
-settings: Callable[[Any], Mapping[str, Setting]] = lru_cache(maxsize=1024)(_settings)
+settings: Callable[[Any], Mapping[str, FieldInfo]] = lru_cache(maxsize=1024)(_settings)
 
 
 def phrase(hint: Any) -> str:
@@ -153,24 +158,6 @@ def _limits(validator: Any) -> Iterator[str]:
         yield accepted
     for part in getattr(validator, "_validators", ()):  # where attrs keeps the parts of a list of validators
         yield from _limits(part)
-
-
-def _default(attribute: attrs.Attribute[Any]) -> str | None:
-    default: Any = attribute.default
-    if default is attrs.NOTHING:
-        return None
-    if isinstance(default, attrs.Factory):  # type: ignore[arg-type]  # typed as a function, it is a class
-        if default.takes_self:
-            return "computed"
-        try:
-            default = default.factory()
-        except Exception as error:  # as above
-            raise PluginError(f"the default of {attribute.name!r} cannot be made: {explain(error, '')}") from error
-    unit = attribute.metadata.get("unit")
-    if unit is not None and default is not None:
-        # As many digits as a number may have been written with.
-        return default if isinstance(default, str) else units.render(default, unit, precision=12)
-    return _written(default)
 
 
 def _written(value: Any) -> str:
