@@ -22,18 +22,29 @@ def _more_than_one(_instance: object, attribute: object, value: float) -> None:
 
 
 @define
-class _Listed(Search):
-    """Asks for a list of points once."""
+class _Rounds(Search):
+    """Runs points at one rung after another, from each of which the best share goes on."""
 
     points: Sequence[int]
+    rungs: Sequence[str | None] = (None,)
+    eta: float = 1.0
+    least: int = 1
+    done: int = field(default=0, init=False)  # rungs
 
     def ask(self) -> Sequence[Trial]:
         """See ``Search.ask``."""
-        asked, self.points = self.points, ()
-        return [Trial(point) for point in asked]
+        return [Trial(point, rung) for rung in self.rungs[self.done : self.done + 1] for point in self.points]
 
     def tell(self, told: Sequence[Told]) -> None:
         """See ``Search.tell``."""
+        self.done += 1
+        if self.done == len(self.rungs):
+            return
+        count = max(self.least, math.ceil(len(self.points) / self.eta))
+        fitting = [(one.trial.point, one.losses) for one in told if one.feasible and one.losses is not None]
+        ranks = fronts([losses for _, losses in fitting])
+        ordered = sorted(zip(ranks, (point for point, _ in fitting), strict=True))
+        self.points = sorted(point for _, point in ordered[:count])
 
 
 @frozen
@@ -44,7 +55,7 @@ class GridSampler(Sampler):
 
     def start(self, space: SearchSpace) -> Search:
         """See ``Sampler.start``."""
-        return _Listed(range(len(space)))
+        return _Rounds(range(len(space)))
 
 
 @frozen
@@ -58,7 +69,7 @@ class RandomSampler(Sampler):
 
     def start(self, space: SearchSpace) -> Search:
         """See ``Sampler.start``."""
-        return _Listed(_drawn(len(space), self.trials, self.seed))
+        return _Rounds(_drawn(len(space), self.trials, self.seed))
 
 
 @frozen
@@ -88,32 +99,8 @@ class HalvingSampler(Sampler):
 
     def start(self, space: SearchSpace) -> Search:
         """See ``Sampler.start``."""
-        points = list(range(len(space))) if self.trials is None else _drawn(len(space), self.trials, self.seed)
-        return _Halving(self, points)
-
-
-@define
-class _Halving(Search):
-    """Goes from rung to rung with fewer and fewer points."""
-
-    sampler: HalvingSampler
-    points: list[int]
-    rung: int = field(default=0, init=False)
-
-    def ask(self) -> Sequence[Trial]:
-        """See ``Search.ask``."""
-        if self.rung == len(self.sampler.rungs):
-            return ()
-        return [Trial(point, self.sampler.rungs[self.rung]) for point in self.points]
-
-    def tell(self, told: Sequence[Told]) -> None:
-        """See ``Search.tell``."""
-        self.rung += 1
-        count = max(self.sampler.least, math.ceil(len(self.points) / self.sampler.eta))
-        fitting = [(one.trial.point, one.losses) for one in told if one.feasible and one.losses is not None]
-        ranks = fronts([losses for _, losses in fitting])
-        ordered = sorted(zip(ranks, (point for point, _ in fitting), strict=True))
-        self.points = sorted(point for _, point in ordered[:count])
+        points = range(len(space)) if self.trials is None else _drawn(len(space), self.trials, self.seed)
+        return _Rounds(points, self.rungs, self.eta, self.least)
 
 
 def fronts(losses: Sequence[tuple[float, ...]]) -> list[int]:
@@ -141,7 +128,7 @@ def fronts(losses: Sequence[tuple[float, ...]]) -> list[int]:
     return ranks
 
 
-def _drawn(size: int, count: int, seed: int) -> list[int]:
+def _drawn(size: int, count: int, seed: int) -> Sequence[int]:
     """Return ``count`` different numbers below ``size``, or all of them, in order."""
     return sorted(random.Random(seed).sample(range(size), min(count, size)))
 
