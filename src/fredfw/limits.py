@@ -43,23 +43,18 @@ def check(name: str, count: int, *, key: str | None = None) -> None:
     """Raise a ``LimitError`` unless ``count``, which the field ``key`` decides, is within the limit ``name``."""
     limit = _current.get()[name]
     if count > limit:
-        raise LimitError(f"{_shown(count)} {name} are too many", key=key, accepted=_accepted(name, count))
+        shown, enough = (count, count) if count < _READABLE else ("more than 10^15", "COUNT")
+        accepted = f"at most {limit}; fredfw --limit {name}={enough} raises the limit"
+        raise LimitError(f"{shown} {name} are too many", key=key, accepted=accepted)
 
 
 def excess(name: str, count: int) -> str | None:
     """Return what ``check`` would say, for the ``refusal`` of an algorithm; ``None`` within the limit."""
-    if count <= _current.get()[name]:
-        return None
-    return f"{_shown(count)} {name} are too many: {_accepted(name, count)}"
-
-
-def _shown(count: int) -> str:
-    return str(count) if count < _READABLE else "more than 10^15"
-
-
-def _accepted(name: str, count: int) -> str:
-    enough = count if count < _READABLE else "COUNT"
-    return f"at most {_current.get()[name]}; fredfw --limit {name}={enough} raises the limit"
+    try:
+        check(name, count)
+    except LimitError as error:
+        return f"{error.message}: {error.accepted}"
+    return None
 
 
 def current() -> Mapping[str, int]:
