@@ -10,8 +10,7 @@ import io
 import os
 import re
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from functools import lru_cache
 from gzip import GzipFile
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import IO
 from attrs import field, frozen
 
 from fredfw import limits
-from fredfw.errors import InputError
+from fredfw.errors import InputError, placed
 
 FILE = "the path of a file, relative to the experiment file"
 """What a field accepts that names a file."""
@@ -64,13 +63,9 @@ class File:
         """The last part of its path, of whichever system."""
         return self.path.replace("\\", "/").rsplit("/", 1)[-1]
 
-    @contextmanager
-    def named(self) -> Iterator[None]:
+    def named(self) -> AbstractContextManager[None]:
         """Name it in each ``InputError`` that is raised inside and names no file."""
-        try:
-            yield
-        except InputError as error:
-            raise error.at(file=self.path) from None
+        return placed(file=self.path)
 
     def read(self) -> bytes:
         """Return what it holds, uncompressed where it is compressed by gzip.
@@ -79,15 +74,14 @@ class File:
             InputError: It cannot be read, has changed since it was named, is longer than the limit ``bytes``, or its
                 compression is damaged.
         """
-        try:
-            data = read_bounded(self.location)
-        except OSError as error:
-            raise InputError(f"cannot be read: {error.strerror}", file=self.path, accepted=FILE) from None
-        except InputError as error:
-            raise error.at(file=self.path) from None
-        if hashlib.sha256(data).hexdigest() != self.digest:
-            raise InputError("has changed while it was used", file=self.path, accepted="to begin again")
-        return expanded(data, self.path)
+        with self.named():
+            try:
+                data = read_bounded(self.location)
+            except OSError as error:
+                raise InputError(f"cannot be read: {error.strerror}", accepted=FILE) from None
+            if hashlib.sha256(data).hexdigest() != self.digest:
+                raise InputError("has changed while it was used", accepted="to begin again")
+            return expanded(data, self.path)
 
     def text(self) -> str:
         """Return its text, which is UTF-8, with or without a mark at the beginning; raises as ``read`` does."""
@@ -181,10 +175,8 @@ def _bounded(stream: IO[bytes] | GzipFile, path: str) -> bytes:
     while piece := stream.read(_PIECE):
         pieces.append(piece)
         size += len(piece)
-        try:
+        with placed(file=path):
             limits.check("bytes", size)
-        except InputError as error:
-            raise error.at(file=path) from None
     return b"".join(pieces)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import attrs
 
-from fredfw.errors import InputError, nearest
+from fredfw.errors import InputError, nearest, placed
 from fredfw.files import FILE, FILES, File, Files
 
 
@@ -185,10 +185,8 @@ def _converter(read: Callable[[object], object], *, optional: bool) -> attrs.Con
     def convert(value: object, attribute: attrs.Attribute[Any]) -> object:
         if value is None and optional:
             return None
-        try:
+        with placed(key=attribute.name):
             return read(value)
-        except InputError as error:
-            raise error.at(key=attribute.name) from None
 
     return attrs.Converter(convert, takes_field=True)
 
@@ -242,10 +240,8 @@ def quantities(
             raise InputError("there are none", accepted=form)
         numbers = []
         for index, one in enumerate(value):
-            try:
+            with placed(key=f"[{index}]"):
                 numbers.append(read(one))
-            except InputError as error:
-                raise error.at(key=f"[{index}]") from None
         return tuple(numbers)
 
     def check(instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:

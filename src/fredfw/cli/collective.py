@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -23,15 +23,13 @@ from fredfw.cli.options import (
 from fredfw.cli.output import log, progress_bar
 from fredfw.cli.parsing import chosen, configured, nccl_sizes, parse_assignments, parse_size, parse_sizes
 from fredfw.cli.session import open_framework
-from fredfw.errors import InputError
+from fredfw.errors import InputError, placed
 from fredfw.numbers import parse_numbers
 from fredfw.units import Unit, counted, render
 
 if TYPE_CHECKING:
     from fredfw.experiment.results import CollectiveResult, Effect
-    from fredfw.plugin.manager import Registry
 
-T = TypeVar("T")
 _SLOTS = ("router", "sharing", "admission", "transport")
 
 
@@ -127,7 +125,8 @@ def collective(
     from fredfw.plugin.answers import built
 
     plugins = framework.plugins
-    cls = _named("--topology", plugins.topologies, topology)
+    with placed(key="--topology"):
+        cls = plugins.topologies.get(topology)
     machine = configured(cls, fields, "--set", plugins=plugins)
     filled: dict[str, Any] = {
         slot: chosen(text, plugins.slots[slot], plugins, f"--{slot}")
@@ -141,7 +140,8 @@ def collective(
         raise InputError("options are given, but no algorithm", key="--option", accepted="with --algorithm NAME")
     used = [machine, *filled.values()]
     if algorithm != "auto":
-        kind = _named("--algorithm", plugins.collectives, algorithm)
+        with placed(key="--algorithm"):
+            kind = plugins.collectives.get(algorithm)
         used.append(configure.from_text(kind, option_texts, key_prefix="--option"))
         given = {key: value for key, value in configure.unstructure(used[-1]).items() if key in option_texts}
     share = share_of(percent)
@@ -197,12 +197,3 @@ def _sweep(size: str | None, sizes: str | None, nccl: tuple[str | None, ...]) ->
             raise click.UsageError("-f and -i exclude each other.")
         return nccl_sizes(first, last, factor, step)
     return parse_sizes(sizes) if sizes is not None else [parse_size("1GB" if size is None else size, "--size")]
-
-
-def _named(option: str, registry: Registry[T], name: str) -> type[T]:
-    """Return the plugin ``name``, with ``option`` named in the error."""
-    try:
-        return registry.get(name)
-    except InputError as error:
-        error.at(key=option)
-        raise

@@ -10,7 +10,7 @@ import click
 
 from fredfw.cli.options import option
 from fredfw.cli.session import session
-from fredfw.errors import InputError
+from fredfw.errors import InputError, placed
 
 
 @click.command(short_help="Create a package for a new plugin.")
@@ -39,10 +39,8 @@ def new(ctx: click.Context, kind: str, name: str, into: str) -> None:
         raise InputError("is not a folder", file=into, key="--into", accepted="an existing folder")
     folder = Path(into, scaffold.distribution(kind, name))
     contents = scaffold.render(kind, name)
-    try:
+    with placed(key="--into"):
         scaffold.write(contents, folder)
-    except InputError as error:
-        raise error.at(key="--into") from None
     lines = [
         *(f"{folder}: the {kind} {name!r}", *(f"  {path}" for path in contents)),
         *("Next:", f"  cd {shlex.quote(str(folder))}"),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 
 from fredfw import limits
-from fredfw.errors import InputError
+from fredfw.errors import InputError, placed
 from fredfw.units import MOST, Unit, parse
 
 if TYPE_CHECKING:
@@ -79,10 +79,8 @@ def parse_values(texts: Iterable[str]) -> dict[str, Any]:
 
     found: dict[str, Any] = {}
     for text in texts:
-        try:
+        with placed(key="--set"):
             path, value = _assignment(text)
-        except InputError as error:
-            raise error.at(key="--set") from None
         if path in found:
             raise InputError(f"{path} is given twice", key="--set", accepted="each path once")
         found[path] = from_toml(value)

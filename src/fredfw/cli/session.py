@@ -9,7 +9,7 @@ import click
 from attrs import define
 
 from fredfw.cli.output import configure_logging, log
-from fredfw.errors import InputError
+from fredfw.errors import placed
 from fredfw.terminal import printable
 
 if TYPE_CHECKING:
@@ -39,10 +39,8 @@ class Session:
         )
         plugins = PluginManager.discover(switches)
         for file in self.plugin_files:
-            try:
+            with placed(key="--plugin"):
                 plugins.load_file(file)
-            except InputError as error:
-                raise error.at(key="--plugin") from None
         return plugins
 
 

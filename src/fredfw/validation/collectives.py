@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern
-from fredfw.errors import InputError, UnsupportedError
+from fredfw.errors import InputError, placed
 from fredfw.experiment.cell.bench import Bench
 from fredfw.fabric import Fabric
 from fredfw.fidelities import EXACT
@@ -58,10 +58,8 @@ class Collectives(Predictor):
             if point.pattern == SENDRECV:
                 group = _farthest(group, point.ranks // point.nodes)
             request = CollectiveRequest(pattern_of(point.pattern), len(group), point.size)
-            try:
+            with placed(key=point.where):
                 self._seconds[key] = bench.collective(request, group, EXACT).duration
-            except UnsupportedError as error:
-                raise error.at(key=point.where) from None
         return self._seconds[key]
 
     def _bench(self, point: CollectivePoint) -> Bench:

@@ -13,7 +13,7 @@ from typing import TypeVar
 from attrs import evolve, frozen
 
 from fredfw.collectives import Pattern
-from fredfw.errors import InputError, nearest
+from fredfw.errors import InputError, nearest, placed
 from fredfw.files import read_bounded
 from fredfw.lines import TIME, Line, lines
 from fredfw.units import counted
@@ -62,10 +62,8 @@ def read(path: str, parse: Callable[[str, str], Sequence[P]]) -> list[P]:
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", file=path, accepted=_ACCEPTED) from None
     source = path.replace("\\", "/").rpartition("/")[2]
-    try:
+    with placed(file=path):
         points = parse(text, source)
-    except InputError as error:
-        raise error.at(file=path) from None
     return [evolve(point, where=f"{path}: {point.where}", table=digest(data)) for point in points]
 
 
