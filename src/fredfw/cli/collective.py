@@ -119,8 +119,7 @@ def collective(
     framework = open_framework(ctx)
     # An exporter of a single collective has one to write where one size is asked for.
     kinds = ("sweep",) if len(sweep) > 1 else ("sweep", "collective")
-    exporting = Exports(ctx, framework, kinds, ("json", "csv"))
-    outputs = exporting.outputs(())
+    outputs = Exports(ctx, framework, kinds, ("json", "csv"), ())
     from fredfw.plugin import configure
     from fredfw.plugin.answers import built
 
@@ -177,9 +176,7 @@ def collective(
         "files": configure.files(used),
     }
     done = CollectiveSweep(tuple(results), fabric, provenance, tuple(missing), tuple(effects))
-    outputs.write(
-        exporting.contents({"sweep": done, "collective": results[0]}), leave_out=exporting.unfit if missing else ()
-    )
+    outputs.export({"sweep": done, "collective": results[0]}, complete=not missing)
     keyed = [((f"{one.size:.15g}",), effect) for one, mine in zip(results, effects, strict=False) for effect in mine]
     outputs.show(lambda: [*sweep_report(done), *effects_report(["size (B)"], keyed, share)])
     if missing:

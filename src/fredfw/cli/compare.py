@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fredfw.cli import completion
-from fredfw.cli.exports import Exports, interrupted
+from fredfw.cli.exports import Exports
 from fredfw.cli.options import (
     COMPARING,
     FILE,
@@ -43,8 +43,8 @@ _TOP = 10  # points that are listed
 _WRITTEN = ("report", "json", "csv")  # of a matrix and of a space
 
 
-class _Report:
-    """Where the comparison of one command goes; made before anything runs, so that errors are reported first."""
+class _Report(Exports):
+    """Where the comparison of one command goes."""
 
     def __init__(
         self, ctx: click.Context, framework: Framework, source: Sequence[str | None], given: Mapping[str, Any]
@@ -57,20 +57,18 @@ class _Report:
             "pareto": given["pareto"] or "",
         }
         self._ranking = Ranking(**asked)
-        self._exports = Exports(ctx, framework, ("comparison",), _WRITTEN, {"report": asked})
-        paths = {f"--{name}": path for name in ("plot", "map") if (path := given[f"{name}_path"]) is not None}
-        self._pictures = {option: painter(option, path, partial(_figure, option)) for option, path in paths.items()}
-        self.outputs = self._exports.outputs(source, paths)
+        pictures = {name: partial(painter, f"--{name}", partial(_figure, name)) for name in ("plot", "map")}
+        super().__init__(ctx, framework, ("comparison",), _WRITTEN, source, fields={"report": asked}, own=pictures)
 
     def check(self, savings: Iterable[Saving | SavingSpec], fields: Iterable[Field]) -> None:
         """Raise ``InputError`` unless one of ``savings`` can be drawn and ``fields`` be sorted by, as far as wanted."""
         self._ranking.check(fields)
-        if "--map" in self._pictures:
+        if "--map" in self._paths:
             from fredfw.report.plots import check_maps
 
             check_maps(savings)
 
-    def write(self, ctx: click.Context, comparison: Comparison) -> None:
+    def end(self, ctx: click.Context, comparison: Comparison) -> None:
         """Write and print what is wanted of ``comparison``, and end with the exit code that says what it lacks.
 
         Where an interrupt left cells out, only the table and the data say so: pictures and what other exporters make
@@ -78,26 +76,21 @@ class _Report:
         """
         from fredfw.report.comparison import comparison_report, sensitivity_report
 
-        contents = self._exports.contents({"comparison": comparison})
-        contents |= {option: partial(paint, comparison) for option, paint in self._pictures.items()}
-        unfit = [*self._pictures, *self._exports.unfit] if comparison.missing else []
-        self.outputs.write(contents, leave_out=unfit)
-        self.outputs.show(
-            lambda: [*comparison_report(comparison, self._ranking), *sensitivity_report(comparison.sensitivity)]
-        )
+        self.export({"comparison": comparison}, complete=not comparison.missing)
+        self.show(lambda: [*comparison_report(comparison, self._ranking), *sensitivity_report(comparison.sensitivity)])
         failed = len(comparison.failures)
         done = len(comparison.rows) + failed
         if comparison.missing:
-            raise interrupted(f"{done} of {counted(done + len(comparison.missing), 'cell')} done", unfit)
+            raise self.interrupted(f"{done} of {counted(done + len(comparison.missing), 'cell')} done")
         if failed:
             click.echo(f"fredfw: no result for {failed} of {counted(done, 'cell')}", err=True)
             ctx.exit(INCOMPLETE)
 
 
-def _figure(option: str) -> Callable[[Comparison], Figure]:
+def _figure(name: str) -> Callable[[Comparison], Figure]:
     from fredfw.report import plots
 
-    return plots.comparison_figure if option == "--plot" else plots.maps_figure
+    return plots.comparison_figure if name == "plot" else plots.maps_figure
 
 
 @click.command(cls=OptionalValues, short_help="Run every workload on every fabric and compare them.")
@@ -169,7 +162,7 @@ def compare(
         return
     report = _Report(ctx, framework, [file, store], outputs)
     with progress_bar(progress) as step, blamed_on_options(values):
-        experiment = loaded(framework, file, values, report.outputs, **chosen, baselines=True)
+        experiment = loaded(framework, file, values, report, **chosen, baselines=True)
         report.check(experiment.savings, swept_fields(experiment))
         given |= {"sensitivity": share_of(percent), "strict": strict, "progress": step}
         try:
@@ -177,7 +170,7 @@ def compare(
         except Interrupted as interrupt:
             comparison = interrupt.finished
     log("compared", file=file, cells=len(comparison.rows), **comparison.statistics)
-    report.write(ctx, comparison)
+    report.end(ctx, comparison)
 
 
 def _search(
@@ -193,8 +186,7 @@ def _search(
 
     ``given`` is for ``Framework.study``, and ``asked`` is to be printed and written.
     """
-    exporting = Exports(ctx, framework, ("study",), _WRITTEN)
-    outputs = exporting.outputs([file, given["store"]])
+    outputs = Exports(ctx, framework, ("study",), _WRITTEN, [file, given["store"]])
     with progress_bar(given["progress"]) as step, blamed_on_options(values):
         experiment = loaded(framework, file, values, outputs, **chosen)
         try:
@@ -204,11 +196,10 @@ def _search(
     log("searched", file=file, points=len(result.points), best=len(result.best), complete=result.complete)
     from fredfw.report.studies import study_report
 
-    unfit = [] if result.complete else exporting.unfit
-    outputs.write(exporting.contents({"study": result}), leave_out=unfit)
+    outputs.export({"study": result}, complete=result.complete)
     outputs.show(lambda: [*study_report(result, asked["best"] or _TOP)])
     if not result.complete:
-        raise interrupted(f"{counted(len(result.points), 'point')} done", unfit)
+        raise outputs.interrupted(f"{counted(len(result.points), 'point')} done")
     if result.failed or not result.best:
         ctx.exit(INCOMPLETE)
 
@@ -236,7 +227,7 @@ def merge(
     with blamed_on_options(values):
         comparison = framework.merge(file, stores, values=values)
     report.check(comparison.savings, fields_of(items(comparison)))
-    report.write(ctx, comparison)
+    report.end(ctx, comparison)
 
 
 @click.command(short_help="List the cells of an experiment, one per line.")

@@ -18,26 +18,28 @@ from fredfw.errors import InputError
 
 if TYPE_CHECKING:
     from fredfw.framework import Framework
-    from fredfw.plugin.exporter import Content, Exporter, Result
+    from fredfw.plugin.exporter import Content, Result
 
-Maker = Callable[[], "Content | Mapping[str, Content]"]
-"""Makes the content of a file, or of each file of a directory."""
-_NO_FIELDS: Mapping[str, Any] = MappingProxyType({})
+Maker = Callable[[Any], "Content | Mapping[str, Content]"]
+"""Makes the content of a file, or of each file of a directory, of a result."""
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 _EXPORTERS = {"report": "html"}  # of options that have another name than their exporter
 
 
-class Exports:
-    """What one command writes through exporters; checked when made, before anything runs.
+class Exports(Outputs):
+    """The output options of a command with a result that exporters take; checked when made, before anything runs.
 
     Args:
         ctx: The command, whose options say what is wanted; a report says how to make it again.
         framework: Whose plugins the exporters are.
         takes: What the command has to export, the kind to prefer first; see ``Exporter.takes``.
         short: The options that are short for an exporter, such as ``json``.
+        source: The files that are read, see ``Outputs``; ``None`` is none.
         fields: By such an option, fields of its exporter which other options give.
+        own: By an option that is for no exporter, such as ``plot``, what gets its path and returns what makes it.
 
     Raises:
-        InputError: No such exporter, or it has no form for what the command makes.
+        InputError: As for ``Outputs``; or there is no such exporter, or it has no form for what the command makes.
     """
 
     def __init__(
@@ -45,10 +47,13 @@ class Exports:
         ctx: click.Context,
         framework: Framework,
         takes: Sequence[str],
-        short: Sequence[str] = (),
-        fields: Mapping[str, Mapping[str, Any]] = _NO_FIELDS,
+        short: Sequence[str],
+        source: Iterable[str | None],
+        *,
+        fields: Mapping[str, Mapping[str, Any]] = _NOTHING,
+        own: Mapping[str, Callable[[str], Maker]] = _NOTHING,
     ) -> None:
-        from fredfw.plugin.answers import checked
+        from fredfw.plugin.answers import checked, exported
 
         fields = {**fields, "report": {"command": called(ctx), **fields.get("report", {})}}
         asked: list[tuple[str, Any, str]] = [
@@ -58,8 +63,14 @@ class Exports:
         ]
         given = ctx.params.get("exports", ())
         asked += [(f"--export {value} {path}", value, path) for value, path in given]
-        self.paths = {key: path for key, _, path in asked}
-        self._chosen: dict[str, tuple[Exporter, str]] = {}
+        paths = {key: path for key, _, path in asked}
+        self._makers: dict[str, tuple[str, Maker]] = {}  # by option, with the kind that it takes
+        self._unfit, directories = [], []  # of results that an interrupt left incomplete; that are directories
+        for name, made in own.items():
+            if (path := ctx.params[f"{name}_path"]) is not None:
+                paths[f"--{name}"] = path
+                self._makers[f"--{name}"] = takes[0], made(path)
+                self._unfit.append(f"--{name}")
         for key, value, path in asked:
             prefix = "--export" if key.startswith("--export") else key
             exporter = chosen(value, framework.plugins.exporters, framework.plugins, prefix)
@@ -68,30 +79,23 @@ class Exports:
                 message = f"exporter {exporter.name!r} has no form for a {takes[-1]}"
                 raise InputError(message, key=key, accepted=f"a {' or '.join(exporter.takes)}")
             checked(exporter)
-            if exporter.directory and path == STDOUT:
-                raise InputError("several files cannot go to standard output", key=key, accepted="a new directory")
-            self._chosen[key] = exporter, kind
+            if exporter.directory:
+                if path == STDOUT:
+                    raise InputError("several files cannot go to standard output", key=key, accepted="a new directory")
+                directories.append(key)
+            if not exporter.incomplete:
+                self._unfit.append(key)
+            self._makers[key] = kind, partial(exported, exporter)
+        super().__init__(paths, source=filter(None, source), directories=directories)
 
-    @property
-    def unfit(self) -> list[str]:
-        """The options whose format cannot say what an interrupt left out."""
-        return [key for key, (exporter, _) in self._chosen.items() if not exporter.incomplete]
+    def export(self, results: Mapping[str, Result], *, complete: bool = True) -> None:
+        """Write what is wanted of ``results``, by kind; not what cannot say that they are not ``complete``."""
+        contents = {key: partial(make, results[kind]) for key, (kind, make) in self._makers.items()}
+        self.write(contents, leave_out=() if complete else self._unfit)
 
-    def contents(self, results: Mapping[str, Result]) -> dict[str, Maker]:
-        """Return what makes the content of each option, of ``results`` by kind."""
-        from fredfw.plugin.answers import exported
-
-        return {key: partial(exported, exporter, results[kind]) for key, (exporter, kind) in self._chosen.items()}
-
-    def outputs(self, source: Iterable[str | None], pictures: Mapping[str, str | None] = _NO_FIELDS) -> Outputs:
-        """Return where all of that goes, and ``pictures`` by option; raises ``InputError`` as ``Outputs`` does."""
-        directories = [key for key, (exporter, _) in self._chosen.items() if exporter.directory]
-        return Outputs({**self.paths, **pictures}, source=filter(None, source), directories=directories)
-
-
-def interrupted(done: str, unfit: Sequence[str]) -> KeyboardInterrupt:
-    """Return an interrupt that says what is ``done``, and what was not written for it."""
-    return KeyboardInterrupt(f"{done}; not written: {', '.join(unfit)}" if unfit else done)
+    def interrupted(self, done: str) -> KeyboardInterrupt:
+        """Return an interrupt that says what is ``done``, and what was not written for it."""
+        return KeyboardInterrupt(f"{done}; not written: {', '.join(self._unfit)}" if self._unfit else done)
 
 
 def called(ctx: click.Context) -> str:

@@ -118,7 +118,7 @@ def _blamed_on(option: str, path: str) -> Iterator[None]:
         raise InputError(error.message, file=path, key=option, accepted=error.accepted) from None
 
 
-def painter(option: str, path: str, figure: Callable[[], Callable[[T], Figure]]) -> Callable[[T], bytes]:
+def painter(option: str, figure: Callable[[], Callable[[T], Figure]], path: str) -> Callable[[T], bytes]:
     """Return what draws the picture of a result that ``option`` writes to ``path``; ``figure`` imports what does it.
 
     Raises:

@@ -99,8 +99,8 @@ def run(
     if ranks is not None and trace_path is None:
         raise InputError("there is no trace whose ranks they are", key="--ranks", accepted="with --trace PATH")
     fields = {} if ranks is None else {"trace": {"ranks": ranks}}
-    exporting = Exports(ctx, framework, ("run",), ("report", "json", "trace"), fields)
-    outputs = exporting.outputs([file, store_path])
+    short = ("report", "json", "trace")
+    outputs = Exports(ctx, framework, ("run",), short, [file, store_path], fields=fields)
     with progress_bar(progress) as step, blamed_on_options(values):
         experiment = loaded(framework, file, values, outputs, **selected(workload, fabric))
         result = framework.run(
@@ -113,5 +113,5 @@ def run(
             found = framework.what_if(experiment, factor=factor, result=result, **given)
             result = evolve(result, what_if=found)
     log("ran", file=file, workload=result.workload, fabric=result.fabric_name, **result.statistics)
-    outputs.write(exporting.contents({"run": result}))
+    outputs.export({"run": result})
     outputs.show(lambda: [*run_report(result, top)])

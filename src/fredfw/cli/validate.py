@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,7 +11,7 @@ import click
 from fredfw.cli.completion import slot
 from fredfw.cli.exports import Exports, Maker
 from fredfw.cli.options import EXECUTOR, JOBS, PATH, REPORT, Fidelity, option, path_option
-from fredfw.cli.output import Outputs, log, painter, progress_bar
+from fredfw.cli.output import log, painter, progress_bar
 from fredfw.cli.session import open_framework
 from fredfw.errors import InputError
 
@@ -93,10 +94,8 @@ def validate(
     store_path: str | None,
     jobs: int,
     executor: str | None,
-    json_path: str | None,
-    plot_path: str | None,
     progress: bool,
-    **_report: Any,
+    **_written: Any,
 ) -> None:
     """Compare predicted with measured times of collectives and of iterations of training.
 
@@ -104,10 +103,11 @@ def validate(
     of sizes; points that a model was fitted to are apart from those that were held out.
     """
     framework = open_framework(ctx)
-    exporting = Exports(ctx, framework, ("validation",), ("report",))
-    source = [*files, *(one for one in (fabric_path, store_path) if one is not None)]
-    outputs = Outputs({"--json": json_path, "--plot": plot_path, **exporting.paths}, source=source)
-    paint = None if plot_path is None else painter("--plot", plot_path, _figure)
+    makers: dict[str, Callable[[str], Maker]] = {
+        "json": lambda _path: methodcaller("to_json"),
+        "plot": partial(painter, "--plot", _figure),
+    }
+    outputs = Exports(ctx, framework, ("validation",), ("report",), [*files, fabric_path, store_path], own=makers)
     plugins = framework.plugins
     own = None if fabric_path is None else _own(framework, fabric_path, files, system)
     from fredfw.experiment.run.cells import workers
@@ -126,10 +126,7 @@ def validate(
             points, plugins, transport=given, fidelity=fidelity, store=store, workers=others, progress=step
         )
     log("validated", points=len(points), transport=validation.transport)
-    contents: dict[str, Maker] = {"--json": validation.to_json, **exporting.contents({"validation": validation})}
-    if paint is not None:
-        contents["--plot"] = partial(paint, validation)
-    outputs.write(contents)
+    outputs.export({"validation": validation})
     outputs.show(lambda: [*(report.points_report(validation) if listed else ()), *report.validation_report(validation)])
 
 
