@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -34,13 +34,16 @@ from fredfw.units import counted
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from fredfw.experiment.file.spec import SavingSpec
+    from fredfw.experiment.file.spec import Experiment, SavingSpec
     from fredfw.experiment.results import Comparison, Saving
+    from fredfw.experiment.study.results import StudyResult
     from fredfw.framework import Framework
     from fredfw.report.cells import Field
 
+T = TypeVar("T")
 _TOP = 10  # points that are listed
 _WRITTEN = ("report", "json", "csv")  # of a matrix and of a space
+_PICTURES = ("plot", "map")  # of a matrix
 
 
 class _Report(Exports):
@@ -51,13 +54,10 @@ class _Report(Exports):
     ) -> None:
         from fredfw.report.ranking import Ranking
 
-        asked: dict[str, Any] = {
-            "sort": given["sort"] or "",
-            "best": given["best"] or 0,
-            "pareto": given["pareto"] or "",
-        }
+        asked: dict[str, Any] = {"sort": "", "best": 0, "pareto": ""}
+        asked |= {name: given[name] for name in asked if given[name]}
         self._ranking = Ranking(**asked)
-        pictures = {name: partial(painter, f"--{name}", partial(_figure, name)) for name in ("plot", "map")}
+        pictures = {name: partial(painter, f"--{name}", partial(_figure, name)) for name in _PICTURES}
         super().__init__(ctx, framework, ("comparison",), _WRITTEN, source, fields={"report": asked}, own=pictures)
 
     def check(self, savings: Iterable[Saving | SavingSpec], fields: Iterable[Field]) -> None:
@@ -112,21 +112,7 @@ def _figure(name: str) -> Callable[[Comparison], Figure]:
 @PROGRESS
 @click.pass_context
 def compare(
-    ctx: click.Context,
-    /,
-    file: str,
-    workloads: tuple[str, ...],
-    fabrics: tuple[str, ...],
-    assignments: tuple[str, ...],
-    fidelity: str | None,
-    percent: float | None,
-    store_path: str | None,
-    no_store: bool,
-    jobs: int,
-    executor: str | None,
-    strict: bool,
-    progress: bool,
-    **outputs: Any,
+    ctx: click.Context, /, file: str, assignments: tuple[str, ...], strict: bool, progress: bool, **given: Any
 ) -> None:
     """Run every workload of the experiment FILE on every fabric and compare them.
 
@@ -144,60 +130,50 @@ def compare(
 
     values = parse_values(assignments)
     framework = open_framework(ctx)
-    store = store_of(file, store_path, not no_store)
-    chosen: dict[str, Any] = {"fabrics": fabrics or None, "workloads": workloads or None}
-    given: dict[str, Any] = {"store": store, "fidelity": fidelity, "jobs": jobs, "executor": executor}
+    store = store_of(file, given["store_path"], not given["no_store"])
+    chosen: dict[str, Any] = {name: given[name] or None for name in ("fabrics", "workloads")}
+    how: dict[str, Any] = {"store": store, **{name: given[name] for name in ("fidelity", "jobs", "executor")}}
     with blamed_on_options(values):
         searched = framework.outline(file, values=values).study is not None
     if searched:
-        given["progress"] = progress
-        only = {"sensitivity": percent, "strict": strict}
-        only |= {name: outputs[name] for name in ("sort", "pareto", "plot_path", "map_path")}
+        only = {"sensitivity": given["percent"], "strict": strict}
+        only |= {name: given[name] for name in ("sort", "pareto")} | {name: given[f"{name}_path"] for name in _PICTURES}
         for name, value in only.items():
             if value:
-                option = f"--{name.removesuffix('_path')}"
                 accepted = "an experiment without [space]"
-                raise InputError("is for a matrix of cells", file=file, key=option, accepted=accepted)
-        _search(ctx, framework, file, values, chosen, given, outputs)
+                raise InputError("is for a matrix of cells", file=file, key=f"--{name}", accepted=accepted)
+        outputs = Exports(ctx, framework, ("study",), _WRITTEN, [file, store])
+        with progress_bar(progress) as step, blamed_on_options(values):
+            experiment = loaded(framework, file, values, outputs, **chosen)
+            found = _finished(framework.study, experiment, **how, progress=step)
+        log("searched", file=file, points=len(found.points), best=len(found.best), complete=found.complete)
+        _end_search(ctx, outputs, found, given["best"] or _TOP)
         return
-    report = _Report(ctx, framework, [file, store], outputs)
+    report = _Report(ctx, framework, [file, store], given)
     with progress_bar(progress) as step, blamed_on_options(values):
         experiment = loaded(framework, file, values, report, **chosen, baselines=True)
         report.check(experiment.savings, swept_fields(experiment))
-        given |= {"sensitivity": share_of(percent), "strict": strict, "progress": step}
-        try:
-            comparison = framework.compare(experiment, **given)
-        except Interrupted as interrupt:
-            comparison = interrupt.finished
+        how |= {"sensitivity": share_of(given["percent"]), "strict": strict}
+        comparison = _finished(framework.compare, experiment, **how, progress=step)
     log("compared", file=file, cells=len(comparison.rows), **comparison.statistics)
     report.end(ctx, comparison)
 
 
-def _search(
-    ctx: click.Context,
-    framework: Framework,
-    file: str,
-    values: Mapping[str, Any],
-    chosen: Mapping[str, Any],
-    given: Mapping[str, Any],
-    asked: Mapping[str, Any],
-) -> None:
-    """Search the space of a file, print and write what came of it, and end with the exit code that says so.
+def _finished(run: Callable[..., T], experiment: Experiment, **how: Any) -> T:
+    """Return what ``run`` makes of ``experiment``, or what of that was done before an interrupt."""
+    try:
+        return run(experiment, **how)
+    except Interrupted as interrupt:
+        finished: T = interrupt.finished
+        return finished
 
-    ``given`` is for ``Framework.study``, and ``asked`` is to be printed and written.
-    """
-    outputs = Exports(ctx, framework, ("study",), _WRITTEN, [file, given["store"]])
-    with progress_bar(given["progress"]) as step, blamed_on_options(values):
-        experiment = loaded(framework, file, values, outputs, **chosen)
-        try:
-            result = framework.study(experiment, **{**given, "progress": step})
-        except Interrupted as interrupt:
-            result = interrupt.finished
-    log("searched", file=file, points=len(result.points), best=len(result.best), complete=result.complete)
+
+def _end_search(ctx: click.Context, outputs: Exports, result: StudyResult, best: int) -> None:
+    """Print and write what came of a search, and end with the exit code that says so."""
     from fredfw.report.studies import study_report
 
     outputs.export({"study": result}, complete=result.complete)
-    outputs.show(lambda: [*study_report(result, asked["best"] or _TOP)])
+    outputs.show(lambda: [*study_report(result, best)])
     if not result.complete:
         raise outputs.interrupted(f"{counted(len(result.points), 'point')} done")
     if result.failed or not result.best:
