@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -92,21 +93,10 @@ def collective(
     pattern: str,
     topology: str,
     fields: tuple[str, ...],
-    size: str | None,
-    sizes: str | None,
-    minbytes: str | None,
-    maxbytes: str | None,
-    stepfactor: str | None,
-    stepbytes: str | None,
-    group: str | None,
     algorithm: str,
     options: tuple[str, ...],
-    effort: str,
-    root: int,
-    fidelity: str | None,
-    percent: float | None,
     progress: bool,
-    **others: Any,
+    **given: Any,
 ) -> None:
     """Run one collective PATTERN, such as all-reduce, on an otherwise idle fabric.
 
@@ -114,7 +104,7 @@ def collective(
     A bare K, M or G is a power of 1024, as in nccl-tests; kB, MB and GB are powers of 1000, KiB, MiB and GiB of 1024.
     An interrupt (Ctrl-C) ends a sweep with the sizes that are done.
     """
-    sweep = _sweep(size, sizes, (minbytes, maxbytes, stepfactor, stepbytes))
+    sweep = _sizes(given)
     option_texts = parse_assignments(options, "--option")
     framework = open_framework(ctx)
     # An exporter of a single collective has one to write where one size is asked for.
@@ -130,20 +120,23 @@ def collective(
     filled: dict[str, Any] = {
         slot: chosen(text, plugins.slots[slot], plugins, f"--{slot}")
         for slot in _SLOTS
-        if (text := others[slot]) is not None
+        if (text := given[slot]) is not None
     }
     fabric = built(machine).with_defaults(**filled)
+    group = given["group"]
     members = None if group is None else parse_numbers(group, len(fabric.npus), what="NPU", key="--group")
-    given: dict[str, Any] = {}
     if option_texts and algorithm == "auto":
         raise InputError("options are given, but no algorithm", key="--option", accepted="with --algorithm NAME")
     used = [machine, *filled.values()]
+    asked: dict[str, Any] = {}
     if algorithm != "auto":
         with placed(key="--algorithm"):
             kind = plugins.collectives.get(algorithm)
         used.append(configure.from_text(kind, option_texts, key_prefix="--option"))
-        given = {key: value for key, value in configure.unstructure(used[-1]).items() if key in option_texts}
-    share = share_of(percent)
+        asked = {key: value for key, value in configure.unstructure(used[-1]).items() if key in option_texts}
+    call: dict[str, Any] = {"group": members, "algorithm": algorithm, "root": given["root"], **asked}
+    call |= {"auto_effort": given["effort"], "fidelity": given["fidelity"]}
+    share = share_of(given["percent"])
     results: list[CollectiveResult] = []
     effects: list[tuple[Effect, ...]] = []
     try:
@@ -151,11 +144,9 @@ def collective(
             for one in sweep:
                 if step:
                     step(len(results), len(sweep), f"{pattern} of {render(one, Unit.BYTES)} on {topology}")
-                call: dict[str, Any] = {"size": one, "group": members, "algorithm": algorithm, "root": root, **given}
-                call |= {"auto_effort": effort, "fidelity": fidelity}
-                result = framework.simulate_collective(fabric, pattern, **call)
+                result = framework.simulate_collective(fabric, pattern, size=one, **call)
                 if share is not None:
-                    effects.append(framework.collective_sensitivity(fabric, pattern, share=share, **call))
+                    effects.append(framework.collective_sensitivity(fabric, pattern, size=one, share=share, **call))
                 results.append(result)
     except KeyboardInterrupt:
         if not results:
@@ -170,8 +161,8 @@ def collective(
         "topology": describe(machine),
         **{slot: describe(one) for slot, one in filled.items()},
         "group": members,
-        "algorithm": {"name": algorithm, **given},
-        "root": root,
+        "algorithm": {"name": algorithm, **asked},
+        "root": given["root"],
         "fidelity": results[0].fidelity,
         "files": configure.files(used),
     }
@@ -183,14 +174,15 @@ def collective(
         raise KeyboardInterrupt(f"{len(results)} of {counted(len(sweep), 'size')} done")
 
 
-def _sweep(size: str | None, sizes: str | None, nccl: tuple[str | None, ...]) -> list[float]:
-    """Return the sizes that one of three ways asks for; raises ``UsageError`` where there are several."""
+def _sizes(given: Mapping[str, Any]) -> list[float]:
+    """Return the sizes that options ask for in one of three ways; raises ``UsageError`` where there are several."""
+    size, sizes = given["size"], given["sizes"]
+    nccl = [given[name] for name in ("minbytes", "maxbytes", "stepfactor", "stepbytes")]
     wants_nccl = any(one is not None for one in nccl)
     if (size is not None) + (sizes is not None) + wants_nccl > 1:
         raise click.UsageError("--size, --sizes and -b, -e, -f, -i exclude each other.")
     if wants_nccl:
-        first, last, factor, step = nccl
-        if factor is not None and step is not None:
+        if None not in nccl[2:]:
             raise click.UsageError("-f and -i exclude each other.")
-        return nccl_sizes(first, last, factor, step)
+        return nccl_sizes(*nccl)
     return parse_sizes(sizes) if sizes is not None else [parse_size("1GB" if size is None else size, "--size")]

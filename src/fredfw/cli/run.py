@@ -65,16 +65,10 @@ def run(
     workload: str | None,
     fabric: str | None,
     assignments: tuple[str, ...],
-    fidelity: str | None,
-    store_path: str | None,
-    trace_path: str | None,
-    ranks: str | None,
-    top: int,
-    why: bool,
     factor: float | None,
     jobs: int | None,
     progress: bool,
-    **_written: Any,
+    **given: Any,
 ) -> None:
     """Run one workload on one fabric of the experiment FILE.
 
@@ -96,22 +90,22 @@ def run(
         check_factor(factor, key="--what-if")
     values = parse_values(assignments)
     framework = open_framework(ctx)
-    if ranks is not None and trace_path is None:
-        raise InputError("there is no trace whose ranks they are", key="--ranks", accepted="with --trace PATH")
-    fields = {} if ranks is None else {"trace": {"ranks": ranks}}
+    fields = {}
+    if given["ranks"] is not None:
+        if given["trace_path"] is None:
+            raise InputError("there is no trace whose ranks they are", key="--ranks", accepted="with --trace PATH")
+        fields["trace"] = {"ranks": given["ranks"]}
+    how: dict[str, Any] = {"fidelity": given["fidelity"], "store": given["store_path"]}
     short = ("report", "json", "trace")
-    outputs = Exports(ctx, framework, ("run",), short, [file, store_path], fields=fields)
+    outputs = Exports(ctx, framework, ("run",), short, [file, how["store"]], fields=fields)
     with progress_bar(progress) as step, blamed_on_options(values):
         experiment = loaded(framework, file, values, outputs, **selected(workload, fabric))
-        result = framework.run(
-            experiment, workload=workload, fabric=fabric, fidelity=fidelity, store=store_path, progress=step
-        )
-        if why or factor is not None:
+        result = framework.run(experiment, workload=workload, fabric=fabric, **how, progress=step)
+        if given["why"] or factor is not None:
             result = evolve(result, critical_path=critical_path(result))
         if factor is not None:
-            given: dict[str, Any] = {"fidelity": fidelity, "store": store_path, "jobs": jobs or 1, "progress": step}
-            found = framework.what_if(experiment, factor=factor, result=result, **given)
+            found = framework.what_if(experiment, factor=factor, result=result, **how, jobs=jobs or 1, progress=step)
             result = evolve(result, what_if=found)
     log("ran", file=file, workload=result.workload, fabric=result.fabric_name, **result.statistics)
     outputs.export({"run": result})
-    outputs.show(lambda: [*run_report(result, top)])
+    outputs.show(lambda: [*run_report(result, given["top"])])

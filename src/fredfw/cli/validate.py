@@ -79,24 +79,7 @@ if TYPE_CHECKING:
 @REPORT
 @option("--progress/--no-progress", "Show how much is done, where standard error is a terminal.", default=True)
 @click.pass_context
-def validate(
-    ctx: click.Context,
-    /,
-    files: tuple[str, ...],
-    system: str | None,
-    fabric_path: str | None,
-    pattern: str | None,
-    transport: str | None,
-    in_place: bool,
-    fidelity: str | None,
-    whole: bool,
-    listed: bool,
-    store_path: str | None,
-    jobs: int,
-    executor: str | None,
-    progress: bool,
-    **_written: Any,
-) -> None:
+def validate(ctx: click.Context, /, files: tuple[str, ...], system: str | None, progress: bool, **given: Any) -> None:
     """Compare predicted with measured times of collectives and of iterations of training.
 
     The measured times are public ones that come with fredfw, or yours. Prints the error by system, operation and class
@@ -107,6 +90,7 @@ def validate(
         "json": lambda _path: methodcaller("to_json"),
         "plot": partial(painter, "--plot", _figure),
     }
+    fabric_path, store_path = given["fabric_path"], given["store_path"]
     outputs = Exports(ctx, framework, ("validation",), ("report",), [*files, fabric_path, store_path], own=makers)
     plugins = framework.plugins
     own = None if fabric_path is None else _own(framework, fabric_path, files, system)
@@ -118,16 +102,18 @@ def validate(
     from fredfw.validation.prediction import validate as predict
     from fredfw.validation.tables import Reading
 
-    reading = Reading(system, pattern, in_place, presets(plugins) if files else (), own)
-    points = sources.chosen(files, reading, whole=whole)
-    given = None if transport is None else configure.from_toml(transport)
-    with progress_bar(progress) as step, opened(store_path) as store, workers(jobs, executor, plugins) as others:
-        validation = predict(
-            points, plugins, transport=given, fidelity=fidelity, store=store, workers=others, progress=step
-        )
+    reading = Reading(system, given["pattern"], given["in_place"], presets(plugins) if files else (), own)
+    points = sources.chosen(files, reading, whole=given["whole"])
+    transport = None if given["transport"] is None else configure.from_toml(given["transport"])
+    how = {"transport": transport, "fidelity": given["fidelity"]}
+    others = workers(given["jobs"], given["executor"], plugins)
+    with progress_bar(progress) as step, opened(store_path) as store, others as running:
+        validation = predict(points, plugins, **how, store=store, workers=running, progress=step)
     log("validated", points=len(points), transport=validation.transport)
     outputs.export({"validation": validation})
-    outputs.show(lambda: [*(report.points_report(validation) if listed else ()), *report.validation_report(validation)])
+    outputs.show(
+        lambda: [*(report.points_report(validation) if given["listed"] else ()), *report.validation_report(validation)]
+    )
 
 
 def _own(framework: Framework, path: str, files: tuple[str, ...], system: str | None) -> System:
