@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from command_line import fredfw, refused, succeeds, words
+from command_line import fredfw, succeeds, words
 
 TINY = "--topology", "tiny"
 
@@ -46,23 +46,3 @@ def test_collective_as_data() -> None:
     assert document["provenance"]["topology"] == {"name": "tiny", "rate": 1e9}
     # Rank 1 is NPU 0, so the data goes from there to NPU 1.
     assert {link["name"] for link in document["results"][0]["links"]} == {"npu0->switch0", "switch0->npu1"}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--size", "-1GB"], "--size: "),
-        (["--sizes", "1GB"], "--sizes: "),
-        (["--group", "0,0"], "--group: NPU 0 is named twice"),
-        (["--group", "0-2"], "--group: there is no NPU 2"),
-        (["--root", "2"], "root: "),
-        (["--set", "rate=1 GB"], "--set.rate: "),
-        (["--set", "speed=1"], "--set.speed: unknown key"),
-        (["--option", "chunks=1"], "--option: options are given"),
-        (["--algorithm", "dirct"], "--algorithm: no collective 'dirct'; did you mean 'direct'?"),
-        (["--algorithm", "direct", "--option", "chunks=1"], "--option.chunks: unknown key"),
-        (["--topology", "tny"], "--topology: no topology 'tny'; did you mean 'tiny'?"),
-    ],
-)
-def test_bad_collectives(arguments: list[str], message: str) -> None:
-    assert refused("collective", "all-reduce", *TINY, *arguments, "--json", "out.json").startswith(message)

@@ -12,26 +12,6 @@ from command_line import TWO, environment, fails, fredfw, process, refused, resu
 
 from fredfw.experiment.results import Comparison
 
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--json", "missing/out.json"], "missing/out.json: --json: cannot be written"),
-        (["--json", "."], ".: --json: is a directory"),
-        (["--json", "two.toml"], "--json: 'two.toml' is also the input"),
-        (["--json", "two.toml/"], "--json: 'two.toml/' is also the input"),
-        (["--json", "new/"], "new/: --json: names a directory"),
-        (["--json", "new/."], "new/.: --json: names a directory"),
-        (["--json", "out", "--csv", "./out"], "--csv: './out' is also the path of --json"),
-        (["--json", "-", "--csv", "-"], "--csv: '-' is also the path of --json"),
-        (["--plot", "out.jpg"], "out.jpg: --plot: unknown picture format"),
-    ],
-)
-def test_bad_outputs_are_refused_before_anything_runs(arguments: list[str], message: str) -> None:
-    assert refused("compare", TWO, *arguments).startswith(message)
-    assert not Path(TWO).with_suffix(".cells").exists()
-
-
 FULL = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="has no device that is always full")
 
 

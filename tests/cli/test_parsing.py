@@ -191,24 +191,3 @@ def test_a_number_without_a_unit_is_refused_on_the_line() -> None:
     # A file may have numbers in SI units.
     Path("si.toml").write_text(Path(TWO).read_text() + "\n[npu]\npeak = 1e15\n")
     succeeds("compare", "si.toml")
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("baseline", "base", "two.toml: base: unknown key; did you mean 'baseline'?"),
-        ('rate = "2 GB/s"', 'rate = "2 GB"', "two.toml: fabrics.fast.topology.rate: '2 GB' has the unit 'GB', not B/s"),
-        ('rate = "2 GB/s"', "rate = nan", "two.toml: fabrics.fast.topology.rate: nan is not finite"),
-        ('slow.topology = "tiny"', 'slow.topology = "tny"', "two.toml: fabrics.slow.topology: no topology 'tny'"),
-        ("title", "[", "two.toml: is not TOML"),
-    ],
-)
-def test_bad_experiments(old: str, new: str, message: str) -> None:
-    Path(TWO).write_text(Path(TWO).read_text().replace(old, new, 1))
-    assert refused("compare", TWO, "--json", "out.json").startswith(message)
-
-
-def test_unreadable_experiments() -> None:
-    Path("latin.toml").write_bytes(b'title = "\xe4"')
-    for file in ("missing.toml", ".", "latin.toml"):
-        assert refused("run", file).startswith(f"{file}: cannot be read")

@@ -94,11 +94,6 @@ def test_the_same_command_runs_no_cell_again() -> None:
     assert succeeds(*COMPARE, "--no-store") == first
 
 
-def test_a_store_may_be_elsewhere() -> None:
-    succeeds(*COMPARE, "--store", "other")
-    assert (Path("other").exists(), Path("study.cells").exists()) == (True, False)
-
-
 def test_json_and_csv_have_all_points() -> None:
     succeeds(*COMPARE, "--json", "out.json", "--csv", "out.csv", "--best", "1")
     content = json.loads(Path("out.json").read_text())
@@ -108,14 +103,6 @@ def test_json_and_csv_have_all_points() -> None:
     assert [float(row["time"]) for row in rows] == [one["seconds"] for one in content["points"]]
     assert sorted(int(row["rank"]) for row in rows) == sorted(one["rank"] for one in content["points"])
     assert {row["status"] for row in rows} == {"simulated"}
-
-
-def test_values_of_the_study_and_of_its_experiment_can_be_set() -> None:
-    values = ("sampler.name=random", "sampler.trials=2", "workloads.reduce.workload.size=2MB")
-    content = json.loads(succeeds(*COMPARE, *(f"--set={one}" for one in values), "--json", "-"))
-    assert content["sampler"] == {"name": "random", "trials": 2, "seed": 0}
-    assert content["provenance"]["experiment"]["workloads"]["reduce"]["workload"]["size"] == "2MB"
-    assert len(content["points"]) == 2
 
 
 @pytest.mark.parametrize(
@@ -162,9 +149,7 @@ def test_an_interrupt_prints_the_table_so_far(monkeypatch: pytest.MonkeyPatch) -
     ("old", "new", "message"),
     [
         ("rows * columns == 16", "rows * colums == 16", "constraints[0]: 'rows * colums == 16': there is no"),
-        ("rows * columns == 16", "rows * columns == 15", "'rows * columns == 15' removes all 25 points"),
         ('minimise = "time"', 'minimise = "tim"', "objective.minimise: no metric 'tim'; did you mean 'time'?"),
-        ("topology.rows", "topology.row", "space.rows: fabrics.mesh.topology.row: unknown key; did you mean 'rows'?"),
         ("fabrics.mesh.topology.rows", "fabrics.mish.topology.rows", "space.rows: there is no fabric 'mish'; did you"),
         ("divisors_of = 16", "divisor_of = 16", "space.rows.divisor_of: unknown key; did you mean 'divisors_of'?"),
         ("[space]", "[spice]", "spice: unknown key; did you mean 'space'? (accepted: title, baseline, "),

@@ -186,7 +186,6 @@ def test_the_times_that_come_with_it_are_those_of_a_system() -> None:
     ("change", "said"),
     [
         (("3980", "-3980"), "mine.csv: line 3, column time_us: '-3980' cannot be used"),
-        (("time_us", "time_s"), "mine.csv: line 1: the column 'time_s' has another unit"),
         (("H100 node,1,8,all-g", "My node,1,8,all-g"), "mine.csv: line 4, column system: no system 'My node'"),
         (("1,8,all-g", "1,16,all-g"), "mine.csv: line 4: 16 ranks on 1 node of dgx-h100"),
     ],
@@ -201,8 +200,6 @@ def test_bad_input_ends_with_2_and_writes_nothing(table: Path, change: tuple[str
     [
         (("--system", "b100"), "--system: no measurements of 'b100' (accepted: a100-cluster, a100-node, "),
         (("--pattern", "all-reduc"), "--pattern: no operation 'all-reduc'; did you mean 'all-reduce'?"),
-        (("--system", "V100-node"), "--system: no measurements of 'V100-node' (accepted: "),
-        (("--system", "H100-nod"), "--system: no measurements of 'H100-nod'; did you mean 'h100-node'?"),
         (("--pattern", "scatter"), "--pattern: there are no measured times of scatter (accepted: all-gather, "),
         (
             ("--pattern", "sendrecv", "--system", "h200-node"),

@@ -25,7 +25,7 @@ from fredfw import (
     limits,
     units,
 )
-from fredfw.errors import InputError, Interrupted, LimitError, PluginError, SimulationError, UnknownNameError
+from fredfw.errors import InputError, Interrupted, PluginError, SimulationError, UnknownNameError
 from fredfw.experiment.store import Store
 from fredfw.experiment.study.results import StudyResult
 
@@ -427,9 +427,3 @@ def test_what_cannot_be_searched_is_an_error(changes: dict[str, Any], match: str
     with pytest.raises(InputError, match=match) as caught:
         ran(**changes)
     assert isinstance(caught.value, UnknownNameError) == ("did you mean" in match)
-
-
-def test_a_space_beyond_the_limit_is_refused_before_anything_runs() -> None:
-    with limits.allowed({"cells": 4}), pytest.raises(LimitError, match="5 cells are too many") as caught:
-        ran()
-    assert "--limit cells=5" in str(caught.value)
