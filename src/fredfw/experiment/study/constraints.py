@@ -39,6 +39,11 @@ _ARITHMETIC: Mapping[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Mod: operator.mod,
     ast.Pow: _power,
 }
+_SIGNS: Mapping[type[ast.AST], Callable[[Any], Any]] = {
+    ast.USub: operator.neg,
+    ast.UAdd: lambda term: term,
+    ast.Not: operator.not_,
+}
 _COMPARISONS: Mapping[type[ast.AST], Callable[[Any, Any], bool]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
@@ -107,22 +112,20 @@ def _term(node: ast.AST, known: frozenset[str], found: dict[str, None]) -> Term:
                 )
             found[name] = None
             return lambda values: _number(values[name])
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            term = inner(operand)
-            return lambda values: -term(values)
-        case ast.UnaryOp(op=ast.UAdd(), operand=operand):
-            return inner(operand)
-        case ast.UnaryOp(op=ast.Not(), operand=operand):
-            term = inner(operand)
-            return lambda values: not term(values)
+        case ast.UnaryOp(op=op, operand=operand) if type(op) in _SIGNS:
+            sign, term = _SIGNS[type(op)], inner(operand)
+            return lambda values: sign(term(values))
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
-            return _binary(_ARITHMETIC[type(op)], inner(left), inner(right))
+            operation, first, second = _ARITHMETIC[type(op)], inner(left), inner(right)
+            return lambda values: _number(operation(_operand(first(values)), _operand(second(values))))
         case ast.BoolOp(op=op, values=parts):
             terms = [inner(part) for part in parts]
             every = all if isinstance(op, ast.And) else any
             return lambda values: every(term(values) for term in terms)
         case ast.Compare(left=left, ops=ops, comparators=comparators) if all(type(op) in _COMPARISONS for op in ops):
-            return _chain(inner(left), [_COMPARISONS[type(op)] for op in ops], [inner(one) for one in comparators])
+            terms = [inner(one) for one in (left, *comparators)]
+            chain = list(zip([_COMPARISONS[type(op)] for op in ops], terms, terms[1:], strict=False))
+            return lambda values: all(compare(one(values), other(values)) for compare, one, other in chain)
         case ast.Tuple(elts=parts) | ast.List(elts=parts):
             terms = [inner(part) for part in parts]
             return lambda values: [term(values) for term in terms]
@@ -131,10 +134,6 @@ def _term(node: ast.AST, known: frozenset[str], found: dict[str, None]) -> Term:
             return lambda values: function(*(term(values) for term in terms))
     what = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else type(node).__name__
     raise InputError(f"{what} is not allowed", accepted=FORM)
-
-
-def _binary(operation: Callable[[Any, Any], Any], left: Term, right: Term) -> Term:
-    return lambda values: _number(operation(_operand(left(values)), _operand(right(values))))
 
 
 def _operand(value: Any) -> Any:
@@ -150,16 +149,3 @@ def _number(value: Any) -> Any:
     if isinstance(value, complex) or (isinstance(value, float) and not math.isfinite(value)):
         raise _UndefinedError("a number is not finite")
     return value
-
-
-def _chain(first: Term, comparisons: list[Callable[[Any, Any], bool]], terms: list[Term]) -> Term:
-    def holds(values: Mapping[str, Any]) -> bool:
-        left = first(values)
-        for compare, term in zip(comparisons, terms, strict=True):
-            right = term(values)
-            if not compare(left, right):
-                return False
-            left = right
-        return True
-
-    return holds

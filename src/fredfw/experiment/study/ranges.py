@@ -64,8 +64,8 @@ def _divisors(table: Mapping[str, Any]) -> list[int]:
     number = as_whole(table["divisors_of"], "divisors_of", 1)
     if number > _MOST_DIVIDED:
         raise InputError(f"{number} is too large", key="divisors_of", accepted=f"at most {_MOST_DIVIDED}")
-    least = as_whole(table["at_least"], "at_least", 1) if "at_least" in table else 1
-    most = as_whole(table["at_most"], "at_most", 1) if "at_most" in table else number
+    least = as_whole(table.get("at_least", 1), "at_least", 1)
+    most = as_whole(table.get("at_most", number), "at_most", 1)
     small = [one for one in range(1, math.isqrt(number) + 1) if number % one == 0]
     divisors = sorted({*small, *(number // one for one in small)})
     kept = [one for one in divisors if least <= one <= most]

@@ -66,9 +66,9 @@ class Study:
 def read(tables: Mapping[str, Any], content: Mapping[str, Any], file: str | None) -> Study:
     """Return what ``tables`` say of a search."""
     with placed(file=file):
-        dimensions = _dimensions(_table(tables.get("space"), "space"), content)
-        constants = _constants(_table(tables.get("constants", {}), "constants"), [one.name for one in dimensions])
-        objectives, limits = _objective(_table(tables.get("objective"), "objective"))
+        dimensions = _dimensions(as_table(tables.get("space"), "space"), content)
+        constants = _constants(as_table(tables.get("constants", {}), "constants"), [one.name for one in dimensions])
+        objectives, limits = _objective(as_table(tables.get("objective"), "objective"))
         return Study(
             dimensions=dimensions,
             constraints=_constraints(tables.get("constraints", []), dimensions, constants),
@@ -76,17 +76,11 @@ def read(tables: Mapping[str, Any], content: Mapping[str, Any], file: str | None
             objectives=objectives,
             limits=limits,
             sampler=tables.get("sampler", "grid"),
-            rungs=_rungs(_table(tables.get("rungs", {}), "rungs"), content),
+            rungs=_rungs(as_table(tables.get("rungs", {}), "rungs"), content),
             content=content,
             tables=tables,
             file=file,
         )
-
-
-def _table(value: object, key: str) -> Mapping[str, Any]:
-    if value is None:
-        raise InputError("is missing", key=key, accepted="a table")
-    return as_table(value, key)
 
 
 def _dimensions(tables: Mapping[str, Any], content: Mapping[str, Any]) -> tuple[Dimension, ...]:
@@ -179,7 +173,7 @@ def _objective(given: Mapping[str, Any]) -> tuple[tuple[Objective, ...], Mapping
         raise InputError(
             "names no metric", key="objective", accepted=f"minimise or maximise = one of {', '.join(METRICS)}"
         )
-    limits = _table(given.get("limits", {}), "objective.limits")
+    limits = as_table(given.get("limits", {}), "objective.limits")
     return tuple(found.values()), {name: _limit(name, value) for name, value in limits.items()}
 
 
@@ -209,14 +203,14 @@ def _rungs(given: Mapping[str, Any], content: Mapping[str, Any]) -> Mapping[str,
     found = {}
     for name, one in given.items():
         key = f"rungs.{name}"
-        table = _table(one, key)
+        table = as_table(one, key)
         check_keys(table, ("fidelity", "values"), key)
         if name in FIDELITIES:
             raise InputError("is the name of a fidelity", key=key, accepted="another name")
         fidelity = table.get("fidelity")
         if fidelity is not None:
             fidelity = checked(fidelity, f"{key}.fidelity")
-        values = _table(table.get("values", {}), f"{key}.values")
+        values = as_table(table.get("values", {}), f"{key}.values")
         with placed(key=f"{key}.values"):
             with_values(content, values)
         found[name] = Rung(name, fidelity, values)
