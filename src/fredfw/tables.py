@@ -43,9 +43,7 @@ def parse_json(text: str | bytes, *, accepted: str = "JSON") -> Any:
 def as_table(value: object, key: str, *, accepted: str = "a table") -> Mapping[str, Any]:
     """Return ``value``, whose dotted path is ``key``; raises ``InputError`` where it is not a table."""
     if not isinstance(value, Mapping):
-        raise InputError(
-            "is missing" if value is None else f"{shown(value)} is not a table", key=key or None, accepted=accepted
-        )
+        raise InputError(_wrong(value, "is not a table"), key=key or None, accepted=accepted)
     return value
 
 
@@ -70,7 +68,7 @@ def check_keys(table: Mapping[str, Any], known: Iterable[str], key: str, *, insi
 def as_text(value: object, key: str) -> str:
     """Return ``value``, which the key ``key`` has; raises ``InputError`` unless it is text."""
     if not isinstance(value, str):
-        raise InputError("is missing" if value is None else f"{shown(value)} is not text", key=key, accepted="text")
+        raise InputError(_wrong(value, "is not text"), key=key, accepted="text")
     return value
 
 

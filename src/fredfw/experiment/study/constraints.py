@@ -20,13 +20,9 @@ _LARGEST_POWER = 64
 Term: TypeAlias = Callable[[Mapping[str, Any]], Any]
 
 
-class _UndefinedError(Exception):
-    """A constraint has no value at a point, such as a division by zero; the text says why."""
-
-
 def _power(base: Any, exponent: Any) -> Any:
     if abs(exponent) > _LARGEST_POWER:
-        raise _UndefinedError(f"the power {exponent} is above {_LARGEST_POWER}")
+        raise ArithmeticError(f"the power {exponent} is above {_LARGEST_POWER}")
     return base**exponent
 
 
@@ -88,7 +84,7 @@ class Constraint:
         """Return whether it holds at ``values``, which have all of its names."""
         try:
             value = self._term(values)
-        except (_UndefinedError, ArithmeticError, TypeError, ValueError) as error:
+        except (ArithmeticError, TypeError, ValueError) as error:
             at = ", ".join(f"{name} = {values[name]!r}" for name in self.names)
             raise InputError(f"{self.text!r} has no value at {at}: {error}", accepted=FORM) from None
         if not isinstance(value, bool):
@@ -138,14 +134,14 @@ def _term(node: ast.AST, known: frozenset[str], found: dict[str, None]) -> Term:
 
 def _operand(value: Any) -> Any:
     if isinstance(value, str | list):
-        raise _UndefinedError(f"{value!r} is not a number")
+        raise ArithmeticError(f"{value!r} is not a number")
     return value
 
 
 def _number(value: Any) -> Any:
     """Return ``value``, unless it is a number that is beyond all reason, so that no power takes for ever."""
     if isinstance(value, int) and abs(value) > _LARGEST:
-        raise _UndefinedError("a number has more than 30 digits")
+        raise ArithmeticError("a number has more than 30 digits")
     if isinstance(value, complex) or (isinstance(value, float) and not math.isfinite(value)):
-        raise _UndefinedError("a number is not finite")
+        raise ArithmeticError("a number is not finite")
     return value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 
 from fredfw.errors import InputError, UnknownNameError, placed
 from fredfw.experiment.file.overrides import key_parts, with_values
@@ -22,11 +22,10 @@ from fredfw.units import Unit, parse
 
 @frozen
 class Rung:
-    """A way of running points that is not the experiment's own."""
+    """A way of running points."""
 
-    name: str  # in the experiment; that of the fidelity, where it is just that
-    fidelity: str | None  # one of ``FIDELITIES``, or ``None`` for the experiment's own
-    values: Mapping[str, Any]  # what it sets in the experiment, by path, whatever the point sets
+    fidelity: str | None = None  # one of ``FIDELITIES``, or ``None`` for the experiment's own
+    values: Mapping[str, Any] = field(factory=dict)  # what it sets in the experiment, by path, whatever the point sets
 
 
 @frozen(eq=False, kw_only=True)
@@ -39,28 +38,29 @@ class Study:
     objectives: tuple[Objective, ...]
     limits: Mapping[str, float]  # the most that is allowed of a metric, or the least where more is better
     sampler: object  # which points are run, as written
-    rungs: Mapping[str, Rung]
+    rungs: Mapping[str, Rung]  # by name: its own, and the fidelities
     content: Mapping[str, Any]  # the tables of the experiment without those of the search, which points set values in
     tables: Mapping[str, Any]  # those of the search, as written
     file: str | None  # where those were read from
 
-    def rung(self, name: str) -> Rung:
-        """Return the rung called ``name``, which a sampler asks for; raises ``UnknownNameError``."""
-        if name in self.rungs:
-            return self.rungs[name]
-        if name in FIDELITIES:
-            return Rung(name, name, {})
-        known = (*self.rungs, *FIDELITIES)
-        message = f"there is no rung {name!r}{hint(name, known)}"
-        raise UnknownNameError(message, file=self.file, key="sampler", accepted=", ".join(known))
+    def rung(self, name: str | None) -> Rung:
+        """Return what a sampler asks for, with ``None`` the experiment's own; raises ``UnknownNameError``."""
+        if name is None:
+            return Rung()
+        if name not in self.rungs:
+            message = f"there is no rung {name!r}{hint(name, tuple(self.rungs))}"
+            raise UnknownNameError(message, file=self.file, key="sampler", accepted=", ".join(self.rungs))
+        return self.rungs[name]
 
     def space(self, outline: AnyOutline) -> Space:
         """Return the points on the cells of ``outline``."""
-        cells = tuple(
-            CellSpace(one.name, fabric.name, _concerning(self.dimensions, {"workloads": one, "fabrics": fabric}))
-            for one, fabric in outline.cells
-        )
-        return Space(self.dimensions, cells, self.constraints, self.constants)
+        cells = []
+        for workload, fabric in outline.cells:
+            sections: Mapping[str, Section] = {"workloads": workload, "fabrics": fabric}
+            concerning = (any(_concerns(path, sections) for path in one.paths) for one in self.dimensions)
+            numbers = tuple(number for number, one in enumerate(concerning) if one)
+            cells.append(CellSpace(workload.name, fabric.name, numbers))
+        return Space(self.dimensions, tuple(cells), self.constraints, self.constants)
 
 
 def read(tables: Mapping[str, Any], content: Mapping[str, Any], file: str | None) -> Study:
@@ -116,15 +116,11 @@ def _constraints(
     return tuple(parsed)
 
 
-def _concerning(dimensions: Sequence[Dimension], sections: Mapping[str, Section]) -> tuple[int, ...]:
-    """Return the numbers of the dimensions that set something for the cell of ``sections``."""
-
-    def concerns(path: str) -> bool:
-        parts = key_parts(path)
-        section = sections.get(parts[0])
-        return section is None or len(parts) == 1 or section.is_called([parts[1]])
-
-    return tuple(number for number, one in enumerate(dimensions) if any(map(concerns, one.paths)))
+def _concerns(path: str, sections: Mapping[str, Section]) -> bool:
+    """Return whether ``path`` leads to something of the cell of ``sections``."""
+    parts = key_parts(path)
+    section = sections.get(parts[0])
+    return section is None or len(parts) == 1 or section.is_called([parts[1]])
 
 
 def _dimension(name: str, given: object) -> Dimension:
@@ -213,5 +209,5 @@ def _rungs(given: Mapping[str, Any], content: Mapping[str, Any]) -> Mapping[str,
         values = as_table(table.get("values", {}), f"{key}.values")
         with placed(key=f"{key}.values"):
             with_values(content, values)
-        found[name] = Rung(name, fidelity, values)
-    return found
+        found[name] = Rung(fidelity, values)
+    return found | {name: Rung(name) for name in FIDELITIES}

@@ -55,7 +55,7 @@ def search(experiment: Experiment, means: Means, fidelity: Choice | None = None)
                 else:
                     cells.append((one, spec))
             if fidelity is None and experiment.fidelity is None:
-                default = [spec for one, spec in cells if one.rung is None or study.rung(one.rung).fidelity is None]
+                default = [spec for one, spec in cells if study.rung(one.rung).fidelity is None]
                 choice = choose(default, (means.workers or here).transfers, stored(means.store, default))
                 if choice.fidelity != EXACT:  # all of them, also those that have been run
                     return search(experiment, means, choice)
@@ -107,13 +107,13 @@ class _Progress:
     def spec(self, trial: Trial) -> CellSpec | Failure:
         """Return what to run, or why the point is impossible."""
         study, point = self.study, self.space.points[trial.point]
-        rung = None if trial.rung is None else study.rung(trial.rung)
-        settings = self.space.settings(point) | (dict(rung.values) if rung else {})
+        rung = study.rung(trial.rung)
+        settings = {**self.space.settings(point), **rung.values}
         try:
             outline = reading.parse(with_values(study.content, settings), file=self.experiment.file)
             outline = outline.select(fabrics=[point.fabric], workloads=[point.workload])
             experiment = reading.configured(outline, self.plugins, trust_plugins=True)
-            fidelity = (rung and rung.fidelity) or self.fidelity.fidelity
+            fidelity = rung.fidelity or self.fidelity.fidelity
             return self.cells.spec(experiment, *experiment.cells[0], fidelity)
         except UnknownNameError as error:
             raise self._blamed(error) from None
