@@ -24,7 +24,12 @@ def compare(tables: Mapping[str, Any], **options: Any) -> Comparison:
 
 @contextmanager
 def refused(
-    key: str | None, message: str = "", *, file: str | None = None, error: type[InputError] = InputError
+    key: str | None,
+    message: str = "",
+    accepted: str = "",
+    *,
+    file: str | None = None,
+    error: type[InputError] = InputError,
 ) -> Iterator[pytest.ExceptionInfo[InputError]]:
     """Make sure that what is done inside is refused because of ``key``, with a message and what is accepted."""
     with pytest.raises(error) as caught:
@@ -33,3 +38,4 @@ def refused(
     assert (found.file, found.key) == (file, key), found
     assert message in found.message, found
     assert found.accepted, found
+    assert accepted in found.accepted, found
