@@ -378,30 +378,20 @@ def _items(text: str) -> list[Any]:
 
 
 def _read(text: str, hint: Any) -> Any:
+    """Return what ``text`` is in a field of the annotated type ``hint``."""
     value = from_toml(text)
-    if not isinstance(value, str) and _only_text(hint):
-        return text
-    if isinstance(value, str) and "," in value and value == text and _takes_list(hint):
-        return _items(text)
-    return value
+    members = get_args(hint) if get_origin(hint) in schema.UNIONS else (hint,)
+    if not isinstance(value, str):
+        return text if all(map(_is_text, members)) else value
+    kinds = [get_origin(one) or one for one in members]
+    listed = any(isinstance(kind, type) and issubclass(kind, Sequence | Set) and kind is not str for kind in kinds)
+    return _items(text) if listed and "," in value and value == text else value
 
 
-def _members(hint: Any) -> Sequence[Any]:
-    return get_args(hint) if get_origin(hint) in schema.UNIONS else (hint,)
-
-
-def _takes_list(hint: Any) -> bool:
-    kinds = [get_origin(one) or one for one in _members(hint)]
-    return any(isinstance(kind, type) and issubclass(kind, Sequence | Set) and kind is not str for kind in kinds)
-
-
-def _only_text(hint: Any) -> bool:
-    return all(
-        one in (File, Files, NoneType)
-        or (isinstance(one, type) and issubclass(one, str))
-        or (get_origin(one) is Literal and all(isinstance(choice, str) for choice in get_args(one)))
-        for one in _members(hint)
-    )
+def _is_text(hint: Any) -> bool:
+    if get_origin(hint) is Literal:
+        return all(isinstance(choice, str) for choice in get_args(hint))
+    return hint in (File, Files, NoneType) or (isinstance(hint, type) and issubclass(hint, str))
 
 
 def _plain(value: Any) -> Any:
