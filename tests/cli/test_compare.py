@@ -48,11 +48,6 @@ def test_a_report_says_how_to_make_it_again() -> None:
     assert succeeds("merge", TWO, "two.cells", "--report", "-").startswith("<!DOCTYPE html>")
 
 
-def test_a_dash_is_standard_output_in_place_of_the_table() -> None:
-    assert json.loads(succeeds("compare", TWO, "--json", "-"))["title"] == "Two speeds"
-    assert succeeds("compare", TWO, "--csv", "-", "--json", "out.json").startswith("workload,fabric,")
-
-
 # Between 1 and 4 GB/s, of 1 s and 9 s of computation: 2, 1.5, 1.25 s and 10, 9.5, 9.25 s.
 SWEEP = """
 title = "Many speeds"
@@ -129,12 +124,6 @@ def test_parts_of_a_matrix_are_compared_with_their_baselines(sweep: str) -> None
     assert len(rows) == 6
     line = refused("compare", sweep, "--fabric", "at 3 GB/s")
     assert line.startswith("sweep.toml: --fabric: no fabric 'at 3 GB/s'; did you mean 'at ")
-
-
-def test_cells_are_listed_for_scripts(sweep: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FREDFW_DISABLE_PLUGINS", "tiny")
-    lines = [line.split("\t") for line in succeeds("cells", sweep).splitlines()]
-    assert lines == [[f"net {s}", f"at {rate} GB/s"] for s in (1, 9) for rate in (1, 2, 4)]
 
 
 def test_cells_run_on_their_own_are_merged(sweep: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,14 +44,6 @@ def test_an_unknown_command_is_refused_with_the_nearest() -> None:
         assert line.startswith(f"no command '{wrong}'; did you mean '{right}'? (accepted: calibrate, ")
 
 
-def test_logs_go_to_standard_error() -> None:
-    result = fredfw("--log-level", "info", "--log-format", "json", "compare", TWO, "--json", "-")
-    json.loads(result.stdout)
-    entry = json.loads(result.stderr.splitlines()[-1])
-    assert (entry["event"], entry["level"], entry["cells"]) == ("compared", "info", 2)
-    assert fredfw("compare", TWO).stderr == ""
-
-
 def test_hook_calls_are_traced_where_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FREDFW_TRACE_HOOKS", "1")
     result = fredfw("plugins", "list")

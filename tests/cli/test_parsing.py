@@ -183,6 +183,7 @@ def test_a_number_without_a_unit_is_refused_on_the_line() -> None:
     numbers = {
         "fabrics.slow.topology.rate=450": "fabrics.slow.topology.rate: 450 has no unit",
         'fabrics.slow.topology={ name = "tiny", rate = 2e9 }': "fabrics.slow.topology.rate: 2000000000.0 has no unit",
+        'workloads.net.workload={ name = "step", seconds = 3 }': "workloads.net.workload.seconds: 3 has no unit",
         "npu.peak=1": "npu.peak: 1 has no unit",
     }
     for assignment, message in numbers.items():

@@ -182,17 +182,10 @@ def test_the_times_that_come_with_it_are_those_of_a_system() -> None:
     assert "H100 node" not in printed
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (("3980", "-3980"), "mine.csv: line 3, column time_us: '-3980' cannot be used"),
-        (("H100 node,1,8,all-g", "My node,1,8,all-g"), "mine.csv: line 4, column system: no system 'My node'"),
-        (("1,8,all-g", "1,16,all-g"), "mine.csv: line 4: 16 ranks on 1 node of dgx-h100"),
-    ],
-)
-def test_bad_input_ends_with_2_and_writes_nothing(table: Path, change: tuple[str, str], said: str) -> None:
-    table.write_text(TABLE.replace(*change))
-    assert said in refused("validate", "--data", "mine.csv", "--json", "out.json", "--plot", "out.png")
+def test_bad_input_ends_with_2_and_writes_nothing(table: Path) -> None:
+    table.write_text(TABLE.replace("3980", "-3980"))
+    told = refused("validate", "--data", "mine.csv", "--json", "out.json", "--plot", "out.png")
+    assert told.startswith("mine.csv: line 3, column time_us: '-3980' cannot be used")
 
 
 @pytest.mark.parametrize(

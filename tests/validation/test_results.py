@@ -9,8 +9,6 @@ from attrs import astuple, evolve
 from matplotlib.lines import Line2D
 from rich.console import Console
 
-from fredfw.experiment.results import Status
-from fredfw.report.plots import drawn
 from fredfw.validation import plots, report
 from fredfw.validation.points import CollectivePoint, Fold, Part, find_system
 from fredfw.validation.results import Prediction, Score, Validation, pooled
@@ -75,12 +73,6 @@ def test_fitted_points_and_those_held_out_are_never_scored_together(validation: 
     # The median of 10 and 30 us is 20 us: factors 2 and 2/3.
     assert both.pooled == pytest.approx(3**0.5 - 1)
     assert found["all-reduce", "above 32 MiB", Part.HELD_OUT].pooled == 0
-
-
-def test_what_a_number_is_follows_from_its_part(validation: Validation) -> None:
-    fitted, held, *_ = validation.predictions
-    assert (fitted.status, held.status) == (Status.CALIBRATED, Status.PREDICTED)
-    assert prediction(1, 1, 1, part=Part.UNFITTED).status is Status.SIMULATED
 
 
 def test_the_document_has_the_points_in_seconds(validation: Validation) -> None:
@@ -151,11 +143,6 @@ def test_the_picture_has_the_identity_and_a_panel_for_each_system(validation: Va
 
 def points_of(line: Line2D) -> list[tuple[float, float]]:
     return [(float(x), float(y)) for x, y in np.asarray(line.get_xydata())]
-
-
-def test_equal_results_give_equal_pictures(validation: Validation) -> None:
-    first, second = (drawn(plots.validation_figure(validation), "svg") for _ in range(2))
-    assert first == second
 
 
 @pytest.mark.parametrize(

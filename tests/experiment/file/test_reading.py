@@ -111,13 +111,6 @@ def test_a_changed_file_needs_a_new_framework(experiment: Path) -> None:
     assert trusting().run(experiment, workload="sum").seconds == pytest.approx(0.25)
 
 
-def test_nothing_is_loaded_where_nothing_is_configured(experiment: Path) -> None:
-    (experiment.parent / "fabrics" / "pair.py").unlink()
-    outline = Framework().outline(experiment)
-    assert outline.plugins == ("fabrics/pair.py",)
-    assert outline.select(workloads=["sum"]).plugins == outline.plugins
-
-
 def test_tables_without_a_file_are_relative_to_the_current_folder(
     experiment: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

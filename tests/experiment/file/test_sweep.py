@@ -245,12 +245,3 @@ def test_published_values_and_savings_stay_where_their_cells_do() -> None:
     ):
         part = whole.select(**chosen)  # type: ignore[arg-type]  # either of the two lists of names
         assert (len(part.references), len(part.savings)) == counts
-
-
-def test_selecting_what_is_not_there() -> None:
-    for chosen, key, message in (
-        ({"fabrics": ["mash 2"]}, "fabric", "no fabric 'mash 2'; did you mean 'mesh 2'?"),
-        ({"workloads": ["sum 1 M"]}, "workload", "no workload 'sum 1 M'; did you mean 'sum 1 MB'?"),
-    ):
-        with refused(key, message):
-            matrix().select(**chosen)  # type: ignore[arg-type]  # either of the two lists of names

@@ -233,14 +233,6 @@ def test_the_experiment_may_be_a_file_beside_the_study(tmp_path: Path) -> None:
         FRAMEWORK.load_experiment(file)
 
 
-def test_halving_goes_from_rung_to_rung() -> None:
-    result = ran(sampler={"name": "halving", "eta": 4.0})
-    assert [(one.rung, one.cells, one.results) for one in result.rungs] == [("compressed", 5, 5), ("exact", 2, 2)]
-    assert [one.rung for one in result.points].count("exact") == 2
-    assert [one.rank for one in result.points if one.rung == "compressed"] == [None] * 3
-    assert result.front[0].values == {"rows": 4, "columns": 4}
-
-
 @pytest.mark.parametrize(
     ("constraint", "rung", "key", "message"),
     [
@@ -274,6 +266,8 @@ def test_halving_may_begin_with_an_estimate_whose_error_is_told(tmp_path: Path) 
     rungs = [(one.rung, one.cells, one.results) for one in result.rungs]
     assert rungs == [("estimate", 5, 5), ("compressed", 3, 3), ("exact", 2, 2)]
     assert [one.rung for one in result.points if one.estimated] == ["estimate"] * 2
+    assert [one.rank for one in result.points if one.rung != "exact"] == [None] * 3
+    assert result.front[0].values == {"rows": 4, "columns": 4}
     # One collective alone takes exactly that.
     estimate = result.rungs[0].errors
     assert (estimate["compressed"].points, estimate["compressed"].largest) == (3, 0.0)
@@ -289,12 +283,6 @@ def test_all_points_are_compressed_where_one_has_too_many_transfers() -> None:
         found = ran()
     assert {one.rung for one in found.points} == {"compressed"}
     assert "--exact-limit is 1: compressed" in found.approximated
-
-
-def test_a_rung_of_the_study_may_be_an_estimate() -> None:
-    rungs = {"rough": {"fidelity": "estimate"}}
-    result = ran(sampler={"name": "halving", "rungs": ["rough"], "eta": 2.0}, rungs=rungs)
-    assert {(one.rung, one.estimated, one.final) for one in result.points} == {("rough", True, True)}
 
 
 def test_a_rung_of_the_study_sets_values() -> None:
