@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import pytest
 from attrs import define, frozen
-from experiments import FRAMEWORK, refused
+from experiments import FRAMEWORK
 
 from fredfw import (
     DeviceMesh,
@@ -93,7 +93,7 @@ class OddSearch(Search):
         self.asked += 1
         if self.fault == "raise":
             raise ZeroDivisionError
-        faults: dict[str, list[Any]] = {"point": [Trial(99)], "kind": [3], "rung": [Trial(0, "compresed")]}
+        faults: dict[str, list[Any]] = {"point": [Trial(99)], "kind": [3]}
         return faults.get(self.fault, [Trial(1), Trial(1)] if self.asked < 4 else [])
 
     def tell(self, told: Sequence[Told]) -> None:
@@ -233,30 +233,6 @@ def test_the_experiment_may_be_a_file_beside_the_study(tmp_path: Path) -> None:
         FRAMEWORK.load_experiment(file)
 
 
-@pytest.mark.parametrize(
-    ("constraint", "rung", "key", "message"),
-    [
-        ("rows > 99", "exact", "constraints[0]", "'rows > 99' removes all 25 points: the space is empty"),
-        ("rows == 1", "rough", "sampler", "there is no rung 'rough'"),
-    ],
-)
-def test_what_is_wrong_with_the_space_or_a_rung_names_the_file(
-    tmp_path: Path, constraint: str, rung: str, key: str, message: str
-) -> None:
-    file = tmp_path / "study.toml"
-    file.write_text(f"""
-        constraints = ["{constraint}"]
-        fabrics.mesh.topology = "mesh2d"
-        workloads.reduce.workload = {{ name = "microbenchmark", size = "1 MB" }}
-        space.rows = {{ path = "fabrics.mesh.topology.rows", divisors_of = 16 }}
-        space.columns = {{ path = "fabrics.mesh.topology.columns", divisors_of = 16 }}
-        objective.minimise = "time"
-        sampler = {{ name = "halving", rungs = ["{rung}"] }}
-    """)
-    with refused(key, message, file=str(file)):
-        FRAMEWORK.study(file)
-
-
 def test_halving_may_begin_with_an_estimate_whose_error_is_told(tmp_path: Path) -> None:
     changed = study(sampler={"name": "halving", "rungs": ["estimate", "compressed", "exact"], "eta": 2.0})
     with Store.open(tmp_path / "cells") as store:
@@ -382,11 +358,6 @@ def test_a_sampler_that_repeats_itself_runs_nothing_twice() -> None:
 def test_a_sampler_that_misbehaves_is_named(framework: Framework, fault: str, match: str) -> None:
     with pytest.raises(PluginError, match=match):
         framework.study(fragile(sampler={"name": "odd", "fault": fault}))
-
-
-def test_a_rung_that_there_is_not_is_an_error_with_the_nearest(framework: Framework) -> None:
-    with pytest.raises(UnknownNameError, match="no rung 'compresed'; did you mean 'compressed'"):
-        framework.study(fragile(sampler={"name": "odd", "fault": "rung"}))
 
 
 def limited(metric: str, limit: object) -> dict[str, Any]:
