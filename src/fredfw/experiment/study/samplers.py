@@ -32,11 +32,9 @@ class _Rounds(Search):
     done: int = field(default=0, init=False)  # rungs
 
     def ask(self) -> Sequence[Trial]:
-        """See ``Search.ask``."""
         return [Trial(point, rung) for rung in self.rungs[self.done : self.done + 1] for point in self.points]
 
     def tell(self, told: Sequence[Told]) -> None:
-        """See ``Search.tell``."""
         self.done += 1
         if self.done == len(self.rungs):
             return
