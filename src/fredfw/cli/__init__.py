@@ -191,14 +191,12 @@ _option = partial(option, callback=_remember, expose_value=False)  # of the sess
     "Log messages of this severity and above.",
     type=click.Choice(["debug", "info", "warning", "error"]),
     default="warning",
-    show_default=True,
 )
 @_option(
     "--log-format",
     "Form of the log on standard error: text or JSON lines.",
     type=click.Choice(["console", "json"]),
     default="console",
-    show_default=True,
 )
 def main() -> None:
     """How long does a training iteration take on this fabric, with these collective algorithms, and why?"""

@@ -62,12 +62,7 @@ def _slot(name: str, text: str) -> Option[Any]:
 @option("-i --stepbytes", "As in nccl-tests: the step between sizes.  [default: 1M]", "SIZE")
 @option("--group", "NPUs that take part, in rank order, such as 0-4,7.  [default: all]", "NPUS")
 @option(
-    "--algorithm",
-    "Collective algorithm; auto chooses the fastest one.",
-    "NAME",
-    completion.algorithms,
-    default="auto",
-    show_default=True,
+    "--algorithm", "Collective algorithm; auto chooses the fastest one.", "NAME", completion.algorithms, default="auto"
 )
 @option(
     "--option options", "A field of the algorithm; see --set.", "KEY=VALUE", completion.algorithm_fields, multiple=True
@@ -77,9 +72,8 @@ def _slot(name: str, text: str) -> Option[Any]:
     "How long auto looks; low ends where no algorithm can be 5 % faster.",
     type=click.Choice(["normal", "low"]),
     default="normal",
-    show_default=True,
 )
-@option("--root", "Root rank of a rooted pattern.", type=int, default=0, show_default=True)
+@option("--root", "Root rank of a rooted pattern.", type=int, default=0)
 @fidelity_options()
 @SENSITIVITY
 @JSON

@@ -16,7 +16,7 @@ from fredfw.errors import InputError, placed
 @click.command(short_help="Create a package for a new plugin.")
 @click.argument("kind")
 @click.argument("name")
-@option("--into", "Folder in which the package is created.", "DIR", default=".", show_default=True)
+@option("--into", "Folder in which the package is created.", "DIR", default=".")
 @click.pass_context
 def new(ctx: click.Context, kind: str, name: str, into: str) -> None:
     """Write a package with a plugin of KIND called NAME.

@@ -36,8 +36,12 @@ class Fidelity(click.Choice[str]):
 def option(
     names: str, text: str, metavar: str | None = None, complete: completion.Complete | None = None, **more: Any
 ) -> Option[Any]:
-    """Return an option: its names, with blanks between them, its help, and what else ``click.option`` takes."""
-    return click.option(*names.split(), help=text, metavar=metavar, shell_complete=complete, **more)
+    """Return an option: its names, with blanks between them, its help, and what else ``click.option`` takes.
+
+    The help says what its default is, unless it is a flag.
+    """
+    more |= {"help": text, "metavar": metavar, "show_default": not isinstance(more.get("default", False), bool)}
+    return click.option(*names.split(), shell_complete=complete, **more)
 
 
 def path_option(name: str, text: str) -> Option[Any]:
@@ -122,7 +126,7 @@ PROGRESS = option(
     "Show what runs, how much is done, and the elapsed and remaining time, where standard error is a terminal.",
     default=True,
 )
-JOBS = option("--jobs", "Processes that run cells.", type=click.IntRange(min=1), default=1, show_default=True)
+JOBS = option("--jobs", "Processes that run cells.", type=click.IntRange(min=1), default=1)
 EXECUTOR = option("--executor", "Run cells on a Dask scheduler instead: dask://HOST:PORT, or dask://local.", "ADDRESS")
 RUNNING = _together(
     path_option("store", "Keep the cells at PATH, and run none that is there.  [default: FILE with the ending .cells]"),

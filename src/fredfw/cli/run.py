@@ -39,13 +39,7 @@ from fredfw.errors import InputError
 @JSON
 @REPORT
 @EXPORT
-@option(
-    "--top",
-    "Number of tiers, and of steps of the critical path, to list.",
-    type=click.IntRange(min=1),
-    default=10,
-    show_default=True,
-)
+@option("--top", "Number of tiers, and of steps of the critical path, to list.", type=click.IntRange(min=1), default=10)
 @option("--why", "Print what limits the iteration: its critical path, and each tier by label.", is_flag=True)
 @option(
     "--what-if factor",
