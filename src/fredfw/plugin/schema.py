@@ -25,8 +25,7 @@ _PHRASES: Mapping[Any, str] = {bool: "true or false", int: "an integer", float: 
 class FieldInfo:
     """One configuration field, as the code that fills it and as people see it."""
 
-    name: str
-    """Key in a table of the experiment file, and of ``--set``."""
+    name: str  # key in a table of the experiment file, and of ``--set``
     attribute: attrs.Attribute[Any]
     hint: Any
 

@@ -51,12 +51,10 @@ class IterationPoint(Point):
 
     kind: ClassVar[str] = "iteration"
 
-    group: str
-    """The rows of the source that it belongs to."""
+    group: str  # the rows of the source that it belongs to
     npu: str
     """A preset of ``Npu``; ``""``: what its system has."""
-    workload: Mapping[str, Any] = field(hash=False)
-    """Fields of the workload ``transformer``."""
+    workload: Mapping[str, Any] = field(hash=False)  # fields of the workload ``transformer``
 
     @property
     def size_class(self) -> str:

@@ -32,8 +32,7 @@ class KernelPoint(Point):
 
     work: Gemm | Attention
     precision: str
-    fitted: bool = False
-    """Whether it is one of every other row of its kind and precision."""
+    fitted: bool = False  # whether it is one of every other row of its kind and precision
 
     @property
     def size_class(self) -> str:

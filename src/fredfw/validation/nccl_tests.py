@@ -47,8 +47,7 @@ class _Run:
     device: str = ""
     library: str = ""
     columns: list[str] = Factory(list)
-    started: bool = False
-    """Whether times were printed; what is a header comes from the next run then."""
+    started: bool = False  # whether times were printed; what is a header comes from the next run then
 
 
 def recognised(text: str) -> bool:

@@ -45,17 +45,13 @@ class System:
     """A machine, as one node or as several."""
 
     name: str
-    preset: str
-    """Of the topology ``cluster``."""
-    scale: str
-    """``node`` or ``cluster``."""
+    preset: str  # of the topology ``cluster``
+    scale: str  # ``node`` or ``cluster``
     title: str
-    names: tuple[str, ...] = field(default=(), converter=tuple)
-    """What tables call it, besides ``name`` and ``preset``."""
+    names: tuple[str, ...] = field(default=(), converter=tuple)  # what tables call it, besides ``name`` and ``preset``
+    # Name and fields of the transport that predicts it; empty for what its fabric brings.
     transport: Mapping[str, Any] = field(factory=dict, eq=False)
-    """Name and fields of the transport that predicts it; empty for what its fabric brings."""
-    fabric: FabricSpec | None = field(default=None, eq=False)
-    """What stands for it in place of a preset: the user's."""
+    fabric: FabricSpec | None = field(default=None, eq=False)  # what stands for it in place of a preset: the user's
 
 
 @cache
@@ -106,20 +102,14 @@ class Point:
     kind: ClassVar[str]
 
     system: System
-    source: str
-    """Who measured it."""
-    pattern: str
-    """What ran."""
+    source: str  # who measured it
+    pattern: str  # what ran
     nodes: int
-    ranks: int
-    """NPUs that took part, as many in each node."""
+    ranks: int  # NPUs that took part, as many in each node
     seconds: float
-    where: str = ""
-    """File and line, for messages."""
-    stated: str = ""
-    """What the table calls the system, where that is another one than the user says."""
-    table: str = ""
-    """The first 16 hexadecimal digits of the SHA-256 of its table."""
+    where: str = ""  # file and line, for messages
+    stated: str = ""  # what the table calls the system, where that is another one than the user says
+    table: str = ""  # the first 16 hexadecimal digits of the SHA-256 of its table
 
     @property
     def size_class(self) -> str:
@@ -148,10 +138,8 @@ class CollectivePoint(Point):
 
     kind: ClassVar[str] = "collective"
 
-    size: float
-    """Bytes, as nccl-tests counts them: the per-rank buffer, the larger of input and output."""
-    library: str = ""
-    """Its version, where that is known."""
+    size: float  # bytes, as nccl-tests counts them: the per-rank buffer, the larger of input and output
+    library: str = ""  # its version, where that is known
 
     @property
     def size_class(self) -> str:
@@ -188,12 +176,9 @@ def size_classes(points: Iterable[Point]) -> list[str]:
 class Part(StrEnum):
     """What a point is to a transport."""
 
-    FITTED = "fitted"
-    """Its constants were fitted to this and others."""
-    HELD_OUT = "held out"
-    """They were fitted to others."""
-    UNFITTED = "not fitted"
-    """It has no fitted constants."""
+    FITTED = "fitted"  # its constants were fitted to this and others
+    HELD_OUT = "held out"  # they were fitted to others
+    UNFITTED = "not fitted"  # it has no fitted constants
 
 
 EVEN_POWERS = "even powers of two"
@@ -211,11 +196,9 @@ class Fold:
     """A fit of a transport without the measurements of one source or system, which it predicts."""
 
     transport: str
-    by: str
-    """``source`` or ``system``."""
+    by: str  # ``source`` or ``system``
     name: str
-    fields: Mapping[str, Any]
-    """Of the transport, that make it use this fit."""
+    fields: Mapping[str, Any]  # of the transport, that make it use this fit
 
     def leaves_out(self, point: Point) -> bool:
         """Return whether the fit is without ``point``."""

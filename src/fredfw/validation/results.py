@@ -28,15 +28,11 @@ class Score:
     """Errors of predicted times; an error ``e`` is a factor of ``1 + e`` too long or too short."""
 
     points: int
-    ratio: float
-    """Median of predicted / measured."""
-    error: float
-    """Geometric mean error, ``exp(mean(|ln(predicted / measured)|)) - 1``."""
-    p90: float
-    """The error that nine of ten points do not exceed."""
+    ratio: float  # median of predicted / measured
+    error: float  # geometric mean error, ``exp(mean(|ln(predicted / measured)|)) - 1``
+    p90: float  # the error that nine of ten points do not exceed
     worst: float
-    absolute: float
-    """Mean absolute error, ``mean(|predicted / measured - 1|)``."""
+    absolute: float  # mean absolute error, ``mean(|predicted / measured - 1|)``
 
     @classmethod
     def of(cls, measured: Sequence[float], predicted: Sequence[float]) -> Score:
@@ -80,31 +76,24 @@ class Group:
 
     system: str
     pattern: str
-    sizes: str
-    """A class of sizes, or ``all``."""
+    sizes: str  # a class of sizes, or ``all``
     part: Part
     score: Score
-    ideal: float
-    """Geometric mean error of ``ideal``."""
-    pooled: float
-    """Geometric mean error of the median of all measurements of the same thing."""
+    ideal: float  # geometric mean error of ``ideal``
+    pooled: float  # geometric mean error of the median of all measurements of the same thing
 
 
 @frozen
 class Validation:
     """Points with their predictions."""
 
-    transports: Mapping[str, Mapping[str, Any]]
-    """Name and fields of what predicts each system, by system."""
+    transports: Mapping[str, Mapping[str, Any]]  # name and fields of what predicts each system, by system
     predictions: tuple[Prediction, ...]
+    # What fits without a system, or without a source, predict of it.
     left_out: Mapping[Fold, tuple[Prediction, ...]] = field(factory=dict)
-    """What fits without a system, or without a source, predict of it."""
-    unvalidated: tuple[str, ...] = ()
-    """Presets of machines that nothing was measured on."""
-    fidelity: str = EXACT
-    """How closely iterations of training were simulated."""
-    approximated: str = ""
-    """Why that is not ``exact``, where nobody has asked for it; empty otherwise."""
+    unvalidated: tuple[str, ...] = ()  # presets of machines that nothing was measured on
+    fidelity: str = EXACT  # how closely iterations of training were simulated
+    approximated: str = ""  # why that is not ``exact``, where nobody has asked for it; empty otherwise
 
     @property
     def transport(self) -> str:

@@ -37,16 +37,11 @@ _ACCEPTED = f"CSV with the columns {', '.join(REQUIRED)} (and {', '.join(OPTIONA
 class Reading:
     """How a table is read."""
 
-    system: str | None = None
-    """Name of that of all lines, instead of what they say."""
-    pattern: str | None = None
-    """Of nccl-tests' output that does not name its program."""
-    in_place: bool = False
-    """Whether times in place are wanted, where a line has both."""
-    presets: tuple[str, ...] = ()
-    """Of the topology ``cluster``, which may be systems."""
-    own: System | None = None
-    """The system of all lines, whatever they say."""
+    system: str | None = None  # name of that of all lines, instead of what they say
+    pattern: str | None = None  # of nccl-tests' output that does not name its program
+    in_place: bool = False  # whether times in place are wanted, where a line has both
+    presets: tuple[str, ...] = ()  # of the topology ``cluster``, which may be systems
+    own: System | None = None  # the system of all lines, whatever they say
 
 
 P = TypeVar("P", bound=Point)
