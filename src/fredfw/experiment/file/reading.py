@@ -15,7 +15,7 @@ from fredfw.collectives import CollectiveAlgorithm, Pattern
 from fredfw.errors import InputError, PluginError, UnknownNameError, UnsupportedError, nearest, placed
 from fredfw.experiment import jobs
 from fredfw.experiment.file import checks
-from fredfw.experiment.file.overrides import with_values
+from fredfw.experiment.file.overrides import expand, with_values
 from fredfw.experiment.file.spec import (
     AnyOutline,
     Calibration,
@@ -31,7 +31,6 @@ from fredfw.experiment.file.spec import (
     WorkloadSpec,
     npu_from,
 )
-from fredfw.experiment.file.sweep import expand
 from fredfw.experiment.naming import fill, listed
 from fredfw.fabric import SLOTS, MemoryTier, Prices
 from fredfw.fidelities import checked
