@@ -102,11 +102,13 @@ class Interrupted(KeyboardInterrupt):
 
 
 @contextmanager
-def placed(*, file: str | None = None, key: str | None = None) -> Iterator[None]:
-    """Add the place to an ``InputError`` that comes from inside, see ``InputError.at``."""
+def placed(*, file: str | None = None, key: str | None = None, anew: bool = False) -> Iterator[None]:
+    """Add the place to an ``InputError`` that comes from inside, see ``InputError.at``; ``anew``, for its own."""
     try:
         yield
     except InputError as error:
+        if anew:
+            error.file = error.key = None
         raise error.at(file=file, key=key) from None
 
 

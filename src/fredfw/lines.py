@@ -25,9 +25,13 @@ class Line:
     def __getitem__(self, column: str) -> str:
         return self.cells.get(column, "")
 
+    def place(self, column: str) -> str:
+        """Return where ``column`` of it is, for messages."""
+        return f"line {self.number}, column {column}"
+
     def refusal(self, column: str, message: str, accepted: str) -> InputError:
         """Return the error that says what is wrong in ``column``."""
-        return InputError(message, key=f"line {self.number}, column {column}", accepted=accepted)
+        return InputError(message, key=self.place(column), accepted=accepted)
 
     def quantity(self, column: str, accepted: str, fits: Callable[[float], bool] = lambda value: value > 0) -> float:
         """Return the number in ``column``; raises ``InputError`` where it is not one that ``fits``."""

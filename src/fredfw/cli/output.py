@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from fredfw.errors import InputError
+from fredfw.errors import InputError, placed
 from fredfw.files import resolved
 from fredfw.report.files import compressed, ensure_new_directory, ensure_writable, written_together
 from fredfw.terminal import printable
@@ -49,7 +49,7 @@ class Outputs:
             if path == STDOUT and sys.stdout is None:
                 accepted = "a path, or a standard output that is open"
                 raise InputError("standard output is closed", key=option, accepted=accepted)
-            with _blamed_on(option, path):
+            with placed(file=path, key=option, anew=True):
                 target = path if path == STDOUT else str(resolved(path, _OWN, "cannot be written"))
             if target in taken:
                 raise InputError(f"{path!r} is also the path of {taken[target]}", key=option, accepted=_OWN)
@@ -59,7 +59,7 @@ class Outputs:
         self.protect([*([source] if isinstance(source, str) else source), *(session.plugin_files if session else ())])
         for option, path in self._paths.items():
             if path != STDOUT:
-                with _blamed_on(option, path):
+                with placed(file=path, key=option, anew=True):
                     (ensure_new_directory if option in directories else ensure_writable)(path)
 
     def protect(self, files: Iterable[str | Path]) -> None:
@@ -108,14 +108,6 @@ class Outputs:
         """Print a report for people, unless standard output already holds one of the outputs."""
         if STDOUT not in self._paths.values():
             print_report(report())
-
-
-@contextmanager
-def _blamed_on(option: str, path: str) -> Iterator[None]:
-    try:
-        yield
-    except InputError as error:
-        raise InputError(error.message, file=path, key=option, accepted=error.accepted) from None
 
 
 def painter(option: str, figure: Callable[[], Callable[[T], Figure]], path: str) -> Callable[[T], bytes]:

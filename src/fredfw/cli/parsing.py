@@ -147,11 +147,8 @@ def check_units(experiment: Experiment, values: Mapping[str, Any]) -> None:
     for path, value in values.items():
         for parts, one in _leaves(key_parts(path), value):
             for plugin in _plugins_at(experiment, parts[:-1]):
-                try:
+                with placed(key=f"--set {'.'.join(parts)}", anew=True):
                     configure.check_units(type(plugin), {parts[-1]: one})
-                except InputError as error:
-                    key = f"--set {'.'.join(parts)}"
-                    raise InputError(error.message, key=key, accepted=error.accepted) from None
 
 
 def _leaves(parts: tuple[str, ...], value: Any) -> Iterator[tuple[tuple[str, ...], Any]]:

@@ -84,9 +84,8 @@ def _system(line: Line, reading: Reading) -> System:
     known = [name for name in npus.table() if name == called or name in words]
     if not known:
         message = f"no accelerator {given!r}{nearest(called, npus.table())}"
-        if reading.system:
-            raise UnknownNameError(message, key="--system", accepted=", ".join(npus.table()))
-        raise line.refusal("gpu", message, ", ".join(npus.table()))
+        key = "--system" if reading.system else line.place("gpu")
+        raise UnknownNameError(message, key=key, accepted=", ".join(npus.table()))
     name = max(known, key=len)
     return System(name, "", "accelerator", name.upper())
 

@@ -175,12 +175,8 @@ def system_of(line: Line, nodes: int, reading: Reading) -> System:
     """Return the machine of ``line``; raises ``InputError`` where none is called so."""
     if reading.own is not None:
         return reading.own
-    try:
+    with placed(key="--system" if reading.system else line.place("system")):
         return find_system(reading.system or line["system"], nodes, reading.presets)
-    except InputError as error:
-        if reading.system:
-            raise InputError(error.message, key="--system", accepted=error.accepted) from None
-        raise line.refusal("system", error.message, error.accepted or "") from None
 
 
 def _stated(line: Line, nodes: int, system: System, reading: Reading) -> str:

@@ -96,10 +96,8 @@ def _dimensions(tables: Mapping[str, Any], content: Mapping[str, Any]) -> tuple[
                 if all(one == theirs for one, theirs in zip(parts, key_parts(other), strict=False)):
                     raise InputError(f"{path} is set by {name!r}, too", key=key, accepted="one name for each path")
             taken[path] = dimension.name
-            try:
+            with placed(key=key, anew=True):
                 with_values(content, {path: dimension.values[0]})
-            except InputError as error:
-                raise type(error)(error.message, key=key, accepted=error.accepted) from None
     return dimensions
 
 
