@@ -76,7 +76,7 @@ class Space:
     @cached_property
     def count(self) -> int:
         """How many points there are; counted part by part, without a list of them."""
-        return sum(math.prod(map(len, self._parts(cell).values())) for cell in self.cells)
+        return sum(math.prod(map(len, parts.values())) for parts in self._parts)
 
     def check(self) -> None:
         """Make sure that there are points, and not more of them than cells are allowed."""
@@ -97,8 +97,7 @@ class Space:
     def points(self) -> tuple[Point, ...]:
         """All points, in order."""
         found: list[Point] = []
-        for cell in self.cells:
-            parts = self._parts(cell)
+        for cell, parts in zip(self.cells, self._parts, strict=True):
             choices = []
             for chosen in product(*parts.values()):
                 choice: list[int | None] = [None] * len(self.dimensions)
@@ -126,7 +125,11 @@ class Space:
             if one is not None:
                 yield dimension, dimension.values[one]
 
-    def _parts(self, cell: CellSpace) -> dict[tuple[int, ...], Sequence[tuple[int, ...]]]:
+    @cached_property
+    def _parts(self) -> list[dict[tuple[int, ...], Sequence[tuple[int, ...]]]]:
+        return [self._parts_of(cell) for cell in self.cells]
+
+    def _parts_of(self, cell: CellSpace) -> dict[tuple[int, ...], Sequence[tuple[int, ...]]]:
         """Return the choices that keep the constraints, apart for each set of dimensions that constraints connect.
 
         The points of the cell are the product of the parts.
