@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
@@ -25,7 +25,7 @@ from attrs import evolve
 
 from fredfw import Framework
 from fredfw.experiment.results import Cell
-from fredfw.experiment.run.cells import CellSpec, Outcome, SpecWriter, evaluate
+from fredfw.experiment.run.cells import CellSpec, Means, Run
 from fredfw.experiment.store import Store
 
 # 200 cells of some tenths of a second: a model on 64 NPUs, by its sequence length, on two fabrics.
@@ -60,8 +60,8 @@ def overhead(count: int, folder: Path) -> dict[str, Any]:
     experiment = framework.load_experiment(tables)
     cell = Cell.of(framework.run(experiment))
     workload, fabric = experiment.workloads[0], experiment.fabrics[0]
-    writer = SpecWriter(framework.plugins)
-    one = writer.spec(experiment, workload, fabric, "compressed")
+    means = Means(framework.plugins)
+    one = means.spec(experiment, workload, fabric, "compressed")
     specs = [evolve(one, key=f"{number:064x}") for number in range(count)]
     path = folder / "many.cells"
     found: dict[str, Any] = {"cells": count}
@@ -69,7 +69,7 @@ def overhead(count: int, folder: Path) -> dict[str, Any]:
         begun = time.perf_counter()
         with Store.open(path) as store:
             opened = time.perf_counter()
-            taken = list(intervals(specs, lambda _: cell, store))
+            taken = list(intervals(specs, lambda *_: cell, Means(framework.plugins, store)))
         total = time.perf_counter() - opened
         found |= {
             f"{name}_median_ms": round(1e3 * median(taken), 3),
@@ -79,17 +79,18 @@ def overhead(count: int, folder: Path) -> dict[str, Any]:
     taken = []
     for _ in range(min(count, 1000)):
         begun = time.perf_counter()
-        writer.spec(experiment, workload, fabric, "compressed")
+        means.spec(experiment, workload, fabric, "compressed")
         taken.append(time.perf_counter() - begun)
     return found | {"written_mean_ms": round(1e3 * mean(taken), 3), "MB": round(path.stat().st_size / 1e6, 1)}
 
 
-def intervals(specs: list[CellSpec], run: Callable[[CellSpec], Outcome], store: Store) -> Iterator[float]:
+def intervals(specs: list[CellSpec], run: Run, means: Means) -> Iterator[float]:
     last = time.perf_counter()
-    for _ in evaluate(specs, run, store=store):
-        now = time.perf_counter()
-        yield now - last
-        last = now
+    with means.outcomes(specs, run=run) as outcomes:
+        for _ in outcomes:
+            now = time.perf_counter()
+            yield now - last
+            last = now
 
 
 def compare(jobs: int, output: str) -> None:

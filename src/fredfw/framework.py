@@ -24,7 +24,7 @@ from fredfw.experiment.matrix import calibration, comparison, merge, sensitivity
 from fredfw.experiment.naming import listed
 from fredfw.experiment.progress import Log, Progress, silent
 from fredfw.experiment.results import Cell, CollectiveResult, Comparison, Effect, GraphResult, RunResult, WhatIf
-from fredfw.experiment.run.cells import Means, SpecWriter, keep, refused, workers
+from fredfw.experiment.run.cells import Means, refused, workers
 from fredfw.experiment.store import Store, opened
 from fredfw.experiment.why import critical_path
 from fredfw.fabric import Fabric, Topology
@@ -281,8 +281,8 @@ class Framework:
             runner = Runner(matrix, self.plugins, self._log)
             choice = self._choice(runner, matrix, row, column, fidelity)
             with opened(store) as cells:
-                writer = None if cells is None else SpecWriter(self.plugins)
-                spec = None if writer is None else writer.spec(matrix, row, column, choice.fidelity)
+                means = Means(self.plugins, cells)
+                spec = None if cells is None else means.spec(matrix, row, column, choice.fidelity)
                 try:
                     _check_cell(runner, matrix, row, column)
                     if tell:
@@ -290,10 +290,10 @@ class Framework:
                     result = runner.run(row, column, choice.fidelity, tell)
                 except InputError as error:
                     if spec is not None:  # that the two do not fit is kept, too
-                        keep(cells, spec, refused(row.name, column.name, error))
+                        means.keep(spec, refused(row.name, column.name, error))
                     raise
                 if spec is not None:
-                    keep(cells, spec, Cell.of(result))
+                    means.keep(spec, Cell.of(result))
             result = _explained(result, choice)
             if tell:
                 tell(1.0)

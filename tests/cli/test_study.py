@@ -8,7 +8,7 @@ import pytest
 from command_line import fredfw, refused, succeeds
 
 from fredfw.experiment.run import cells
-from fredfw.experiment.run.cells import CellRunner, CellSpec, Outcome
+from fredfw.experiment.run.cells import CellRunner, CellSpec, Outcome, Share
 
 STUDY = """
 title = "meshes of [16]"
@@ -100,12 +100,12 @@ def test_an_interrupt_prints_the_table_so_far(monkeypatch: pytest.MonkeyPatch) -
     run = CellRunner.run
     done = 0
 
-    def interrupted(self: CellRunner, spec: CellSpec) -> Outcome:
+    def interrupted(self: CellRunner, spec: CellSpec, *share: Share | None) -> Outcome:
         nonlocal done
         if done == 2:
             raise KeyboardInterrupt
         done += 1
-        return run(self, spec)
+        return run(self, spec, *share)
 
     with monkeypatch.context() as patch:
         patch.setattr(cells.CellRunner, "run", interrupted)

@@ -7,6 +7,7 @@ import pytest
 
 from fredfw import Framework, Npu
 from fredfw.errors import InputError
+from fredfw.experiment.run.cells import Means
 from fredfw.fabric import IdealTransport
 from fredfw.fidelities import ESTIMATE
 from fredfw.plugin.manager import PluginManager
@@ -25,7 +26,7 @@ def points() -> list[IterationPoint]:
 def iterations() -> Iterations:
     plugins = PluginManager.discover()
     # Exact, the largest has 600 million transfers.
-    return Iterations(plugins, Transports(plugins), fidelity="compressed")
+    return Iterations(Means(plugins), Transports(plugins), fidelity="compressed")
 
 
 def test_what_comes_with_the_product(points: list[IterationPoint]) -> None:
@@ -84,7 +85,7 @@ def test_eager_kernels_and_more_nodes_are_predicted(points: list[IterationPoint]
 def test_what_was_measured_did_fit(points: list[IterationPoint]) -> None:
     """By an estimate, 529.6 B parameters in shares of 640 GPUs with a microbatch of 4 take 85 GB of 80."""
     plugins = PluginManager.discover()
-    roughly = Iterations(plugins, Transports(plugins, IdealTransport.name), fidelity=ESTIMATE)
+    roughly = Iterations(Means(plugins), Transports(plugins, IdealTransport.name), fidelity=ESTIMATE)
     (largest,) = [one for one in points if one.group == "ZeRO-3 529.6B" and one.ranks == 640]
     assert roughly.seconds(largest) > 0
 

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fredfw.errors import SimulationError
 from fredfw.experiment.results import Failure
-from fredfw.experiment.run.cells import CellRunner, CellSpec, Outcome, workers
+from fredfw.experiment.run.cells import CellRunner, CellSpec, Means, Outcome, workers
 from fredfw.experiment.store import Store
 from fredfw.fabric import IdealTransport
 from fredfw.fidelities import ESTIMATE
@@ -37,9 +38,9 @@ def test_iterations_are_kept_in_a_store(
     ran = []
     run = CellRunner.run
 
-    def counted(self: CellRunner, spec: CellSpec) -> Outcome:
+    def counted(self: CellRunner, spec: CellSpec, *share: Any) -> Outcome:
         ran.append(spec)
-        return run(self, spec)
+        return run(self, spec, *share)
 
     monkeypatch.setattr(CellRunner, "run", counted)
     plain = validate(points, plugins)
@@ -77,11 +78,13 @@ def test_other_processes_say_the_same(points: list[IterationPoint], plugins: Plu
         assert validate(points, plugins, workers=others).to_json() == validate(points, plugins).to_json()
 
 
-def test_an_iteration_that_cannot_be_simulated(points: list[IterationPoint], plugins: PluginManager) -> None:
-    failing = Iterations(
-        plugins,
-        Transports(plugins, IdealTransport.name),
-        lambda specs: enumerate(Failure(one.workload, one.fabric, "too large", infeasible=True) for one in specs),
-    )
+def test_an_iteration_that_cannot_be_simulated(
+    points: list[IterationPoint], plugins: PluginManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_: CellRunner, spec: CellSpec, *_share: Any) -> Outcome:
+        return Failure(spec.workload, spec.fabric, "too large", infeasible=True)
+
+    monkeypatch.setattr(CellRunner, "run", fails)
+    failing = Iterations(Means(plugins), Transports(plugins, IdealTransport.name))
     with pytest.raises(SimulationError, match=r"\w+: line \d+ cannot be simulated: too large"):
         failing.seconds(points[0])

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 from attrs import field, frozen
 
@@ -16,16 +15,13 @@ from fredfw.errors import InputError, SimulationError
 from fredfw.experiment.cell.runner import describe
 from fredfw.experiment.file import reading
 from fredfw.experiment.results import Failure
-from fredfw.experiment.run.cells import CellRunner, CellSpec, Outcome, SpecWriter, evaluate
+from fredfw.experiment.run.cells import CellSpec, Means
 from fredfw.fidelities import EXACT
 from fredfw.lines import Line, lines
-from fredfw.plugin.manager import PluginManager
 from fredfw.validation.points import Part, Point
 from fredfw.validation.tables import Reading, system_of
 from fredfw.validation.transports import TOPOLOGY, Predictor, Transports
 
-Evaluator: TypeAlias = Callable[[Sequence[CellSpec]], Iterable[tuple[int, Outcome]]]
-"""Runs cells: (number among them, outcome) as they end."""
 PATTERN = "iteration"
 FITTED = (
     # The launch time of kernels, where the host sets the time; what an H100 sustains.
@@ -133,14 +129,11 @@ def _value(text: str) -> Any:
 
 
 class Iterations(Predictor):
-    """Simulates iterations of the workload ``transformer``; in this process, and without a store, by default."""
+    """Simulates iterations of the workload ``transformer``."""
 
-    def __init__(
-        self, plugins: PluginManager, transports: Transports, evaluator: Evaluator | None = None, fidelity: str = EXACT
-    ) -> None:
-        super().__init__(plugins, transports)
-        self._writer = SpecWriter(plugins)
-        self._evaluate = evaluator or partial(evaluate, run=CellRunner(plugins).run)
+    def __init__(self, means: Means, transports: Transports, fidelity: str = EXACT) -> None:
+        super().__init__(means.plugins, transports)
+        self._means = means
         self._fidelity = fidelity
         self._seconds: dict[tuple[Any, ...], float] = {}
 
@@ -153,12 +146,13 @@ class Iterations(Predictor):
 
     def prepare(self, points: Sequence[IterationPoint], tell: Callable[[IterationPoint], None]) -> None:
         """See ``Predictor.prepare``; an iteration is a cell."""
-        for number, outcome in self._evaluate([self.spec(point) for point in points]):
-            point = points[number]
-            if isinstance(outcome, Failure):
-                raise SimulationError(f"{point.where} cannot be simulated: {outcome.reason}")
-            self._seconds[point.same] = outcome.seconds
-            tell(point)
+        with self._means.outcomes([self.spec(point) for point in points]) as outcomes:
+            for number, outcome in outcomes:
+                point = points[number]
+                if isinstance(outcome, Failure):
+                    raise SimulationError(f"{point.where} cannot be simulated: {outcome.reason}")
+                self._seconds[point.same] = outcome.seconds
+                tell(point)
 
     def seconds(self, point: IterationPoint) -> float:
         """See ``Predictor.seconds``."""
@@ -193,4 +187,4 @@ class Iterations(Predictor):
             "workloads": {PATTERN: {"workload": workload}},
         }
         experiment = reading.configured(reading.parse(tables), self._plugins)
-        return self._writer.spec(experiment, experiment.workload(PATTERN), experiment.fabric("system"), self._fidelity)
+        return self._means.spec(experiment, *experiment.cells[0], self._fidelity)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 
 from fredfw.errors import InputError
 from fredfw.experiment.progress import Progress
-from fredfw.experiment.run.cells import CellRunner, Workers, choose, evaluate, stored
+from fredfw.experiment.run.cells import Means, Workers
 from fredfw.experiment.store import Store
 from fredfw.fabric import IdealTransport
 from fredfw.fidelities import EXACT
 from fredfw.plugin.manager import PluginManager
 from fredfw.simulation.fidelity import Choice
 from fredfw.validation.collectives import Collectives, presets
-from fredfw.validation.iterations import Evaluator, IterationPoint, Iterations
+from fredfw.validation.iterations import IterationPoint, Iterations
 from fredfw.validation.kernels import KernelPoint, KernelTimes
 from fredfw.validation.points import CollectivePoint, Part, Point, folds, systems
 from fredfw.validation.results import Prediction, Validation
@@ -22,13 +21,13 @@ from fredfw.validation.transports import Predictor, Transports
 
 
 def predictors(
-    plugins: PluginManager, transports: Transports, evaluator: Evaluator, fidelity: str = EXACT, *, bare: bool = False
+    means: Means, transports: Transports, fidelity: str = EXACT, *, bare: bool = False
 ) -> Mapping[str, Predictor]:
     """Return a predictor for each kind of points; ``fidelity`` is that of iterations."""
     return {
         KernelPoint.kind: KernelTimes(bare=bare),
-        CollectivePoint.kind: Collectives(plugins, transports),
-        IterationPoint.kind: Iterations(plugins, transports, evaluator, fidelity),
+        CollectivePoint.kind: Collectives(means.plugins, transports),
+        IterationPoint.kind: Iterations(means, transports, fidelity),
     }
 
 
@@ -59,14 +58,14 @@ def validate(
     if not points:
         raise InputError("there are no measured times to compare with", accepted="one or more")
     transports = Transports(plugins, transport)
-    evaluator: Evaluator = partial(evaluate, run=CellRunner(plugins).run, store=store, workers=workers)
-    checks = predictors(plugins, transports, evaluator)
+    means = Means(plugins, store, workers)
+    checks = predictors(means, transports)
     for point in points:
         checks[point.kind].check(point)
-    choice = Choice(fidelity) if fidelity is not None else _choice(points, plugins, transports, store, workers)
+    choice = Choice(fidelity) if fidelity is not None else _choice(points, means, transports)
     fidelity = choice.fidelity
-    usual = predictors(plugins, transports, evaluator, fidelity)
-    ideal = predictors(plugins, Transports(plugins, IdealTransport.name), evaluator, fidelity, bare=True)
+    usual = predictors(means, transports, fidelity)
+    ideal = predictors(means, Transports(plugins, IdealTransport.name), fidelity, bare=True)
     models = {point.system.name: usual[point.kind].model(point) for point in points}
     names = {system: model["name"] for system, model in models.items()}
     # Constants that are given have no fits without the measurements that ours were fitted to.
@@ -96,25 +95,19 @@ def validate(
         if not among_them:
             continue
         changed = Transports(plugins, transport, fields={fold.transport: fold.fields})
-        refitted = predictors(plugins, changed, evaluator, fidelity)
+        refitted = predictors(means, changed, fidelity)
         left_out[fold] = tuple(predicted(point, refitted, Part.HELD_OUT) for point in among_them)
     measured = {system.preset for system in (*systems().values(), *(point.system for point in points))}
     unvalidated = tuple(one for one in presets(plugins) if one not in measured) if len(collectives) else ()
     return Validation(models, tuple(found), left_out, unvalidated, fidelity, choice.reason)
 
 
-def _choice(
-    points: Sequence[Point],
-    plugins: PluginManager,
-    transports: Transports,
-    store: Store | None,
-    workers: Workers | None,
-) -> Choice:
+def _choice(points: Sequence[Point], means: Means, transports: Transports) -> Choice:
     """Return the fidelity of the iterations among ``points``: one for all of them."""
-    iterations = Iterations(plugins, transports)
+    iterations = Iterations(means, transports)
     found = {one.same: one for one in points if isinstance(one, IterationPoint)}.values()
     specs = [*map(iterations.spec, found)]
-    return choose(specs, (workers or CellRunner(plugins)).transfers, stored(store, specs), [one.where for one in found])
+    return means.choose(specs, names=[one.where for one in found])
 
 
 def _teller(progress: Progress | None, total: int) -> Callable[[Point], None]:

@@ -13,12 +13,10 @@ from fredfw import Framework, hookimpl, limits
 from fredfw.errors import InputError, LimitError, SimulationError
 from fredfw.experiment.results import Cell, Failure
 from fredfw.experiment.run.cells import (
-    CellRunner,
     CellSpec,
+    Means,
     Outcome,
-    SpecWriter,
     Workers,
-    evaluate,
     key_of,
     outcome,
     run_cell,
@@ -42,8 +40,8 @@ CONTENT: dict[str, Any] = {
 
 def specs(framework: Framework = FRAMEWORK, content: dict[str, Any] = CONTENT) -> list[CellSpec]:
     experiment = framework.load_experiment(content)
-    writer = SpecWriter(framework.plugins)
-    return [writer.spec(experiment, row, column, "exact") for row, column in experiment.cells]
+    means = Means(framework.plugins)
+    return [means.spec(experiment, row, column, "exact") for row, column in experiment.cells]
 
 
 def test_a_cell_that_was_sent_is_the_one_that_was_meant() -> None:
@@ -103,17 +101,20 @@ def test_the_environment_is_the_code_of_what_is_used(tmp_path: Path) -> None:
 def test_each_different_cell_is_run_once_and_what_is_stored_is_not(tmp_path: Path) -> None:
     ran: list[str] = []
 
-    def run(spec: CellSpec) -> Outcome:
+    def run(spec: CellSpec, _share: object) -> Outcome:
         ran.append(str(spec))
         return Failure(spec.workload, spec.fabric, "no", infeasible=spec.fabric != "star")
 
     cells = specs()
     with Store.open(tmp_path / "cells") as store:
-        found = dict(evaluate([*cells, *cells], run, store=store))
+        means = Means(FRAMEWORK.plugins, store)
+        with means.outcomes([*cells, *cells], run=run) as outcomes:
+            found = dict(outcomes)
         assert sorted(found) == list(range(12))
         assert sorted(ran) == sorted(str(one) for one in cells)
         ran.clear()
-        assert len(dict(evaluate(cells, run, store=store))) == 6
+        with means.outcomes(cells, run=run) as outcomes:
+            assert len(dict(outcomes)) == 6
     # A model that failed may succeed next time: it is not kept.
     assert ran == [str(one) for one in cells if one.fabric == "star"]
     assert store.hits == 4
@@ -132,9 +133,9 @@ def test_an_interrupt_keeps_what_has_ended_elsewhere(tmp_path: Path) -> None:
     cells = specs()
     others = Workers(Done(), 1, Setup.of(FRAMEWORK.plugins))
     with Store.open(tmp_path / "cells") as store:
-        outcomes = evaluate(cells, CellRunner(FRAMEWORK.plugins).run, store=store, workers=others, progress=interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            next(outcomes)
+        outcomes = Means(FRAMEWORK.plugins, store, others).outcomes(cells, interrupt)
+        with pytest.raises(KeyboardInterrupt), outcomes as found:
+            next(found)
         assert all(store.get(*one.identity) is not None for one in cells)
 
 

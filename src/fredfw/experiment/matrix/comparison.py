@@ -26,7 +26,7 @@ from fredfw.experiment.file.spec import (
     error_of,
 )
 from fredfw.experiment.results import Cell, Comparison, Failure, Row, Saving, SavingClaim, SavingGroup, Status, shared
-from fredfw.experiment.run.cells import InProcess, Means, Outcome, SpecWriter, choose, refused, stored
+from fredfw.experiment.run.cells import CellSpec, InProcess, Means, Outcome, refused
 from fredfw.fidelities import EXACT
 from fredfw.simulation.fidelity import Choice
 from fredfw.units import counted
@@ -54,14 +54,18 @@ def compare(experiment: Experiment, means: Means, *, fidelity: str | None = None
     cells = [(row, column) for column in _baselines_first(experiment) for row in experiment.workloads]
     unfit = {(row.name, column.name): error_of(row, column) for row, column in cells}
     wanted = [(row, column) for row, column in cells if unfit[row.name, column.name] is None]
-    here = InProcess(experiment, means.plugins, means.log, means.progress, len(cells))
-    writer = SpecWriter(means.plugins)
+    here = InProcess(experiment, means)
     asked = fidelity or experiment.fidelity
-    specs = [writer.spec(experiment, *one, asked or EXACT) for one in wanted]
-    known = stored(means.store, specs)
+    specs = [means.spec(experiment, *one, asked or EXACT) for one in wanted]
     if means.workers is None:
-        here.check({(one.workload, one.fabric): found for one, found in zip(specs, known, strict=True)}, strict=strict)
-    choice = choose(specs, (means.workers or here).transfers, known) if asked is None else Choice(asked)
+        here.check(specs, strict=strict)
+
+    def count(spec: CellSpec) -> int:
+        if means.progress:
+            means.progress(0, len(specs), f"transfers of {spec}")
+        return here.count(spec)
+
+    choice = means.choose(specs, count=count) if asked is None else Choice(asked)
     specs = [one.with_fidelity(choice.fidelity) for one in specs]
     found: dict[tuple[str, str], Cell] = {}
     failures = {key: refused(*key, error) for key, error in unfit.items() if error is not None}
@@ -73,7 +77,7 @@ def compare(experiment: Experiment, means: Means, *, fidelity: str | None = None
         return assemble(experiment, shown, counters, choice.reason, failures, stored=means.hits - before)
 
     try:
-        with means.outcomes(specs, here.run, here.step) as outcomes:
+        with means.outcomes(specs, means.progress, here.run) as outcomes:
             for number, one in outcomes:
                 row, column = wanted[number]
                 outcome = comparable(one)

@@ -21,7 +21,7 @@ from fredfw.experiment.results import (
     Sensitivity,
     WhatIf,
 )
-from fredfw.experiment.run.cells import InProcess, Means, SpecWriter
+from fredfw.experiment.run.cells import InProcess, Means
 from fredfw.fabric import Fabric, with_memories
 from fredfw.plugin.answers import built
 
@@ -58,9 +58,8 @@ def simulate(
     fidelity: str,
 ) -> list[Seconds]:
     """Return for each variation the iteration times of those of ``cells`` that it concerns; raises where one fails."""
-    writer = SpecWriter(means.plugins)
     nominal = [
-        writer.spec(experiment, row, column, fidelity)
+        means.spec(experiment, row, column, fidelity)
         for column in experiment.fabrics
         for row in experiment.workloads
         if (row.name, column.name) in cells
@@ -73,8 +72,7 @@ def simulate(
         if variation.fabric in (None, spec.fabric)
     ]
     found: list[dict[tuple[str, str], float]] = [{} for _ in variations]
-    run = InProcess(experiment, means.plugins, means.log).run
-    with means.outcomes([spec for _, spec in specs], run, means.progress) as outcomes:
+    with means.outcomes([spec for _, spec in specs], means.progress, InProcess(experiment, means).run) as outcomes:
         for place, result in outcomes:
             number, spec = specs[place]
             if not isinstance(result, Cell):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future
 from contextlib import closing, contextmanager
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -40,6 +40,9 @@ from fredfw.simulation.fidelity import Choice, chosen
 
 Outcome = Cell | Failure
 """What is known of a cell once it was run."""
+Share = Callable[[float], None]
+"""Told now and then which share of a cell is done."""
+Run = Callable[["CellSpec", Share | None], Outcome]
 # Cells that wait in an executor for each that it runs at once: enough that none of its processes waits.
 _AHEAD = 32
 # How many cells an executor runs at once where that is not known.
@@ -95,33 +98,6 @@ def tables(outline: AnyOutline, workload: WorkloadSection, fabric: FabricSection
     }
 
 
-class SpecWriter:
-    """Writes cells of experiments that ``plugins`` have configured as plain data."""
-
-    def __init__(self, plugins: PluginManager) -> None:
-        self._plugins = plugins
-        self._code = cache(plugins.code)
-
-    def spec(self, experiment: Experiment, workload: WorkloadSpec, fabric: FabricSpec, fidelity: str) -> CellSpec:
-        """Return what to run, and what decides the result."""
-        content = tables(experiment, workload, fabric)
-        used = [workload.workload, *fabric.configured]
-        types = {type(part) for one in used for part in configure.parts(one)}
-        if fabric.collectives is None:  # auto chooses from all of them
-            types.update(self._plugins.collectives)
-        files = configure.files([*used, fabric.npu or experiment.npu])
-        return CellSpec(
-            content=content,
-            workload=workload.name,
-            fabric=fabric.name,
-            fidelity=fidelity,
-            folder=str(experiment.folder.absolute()),
-            file=experiment.file,
-            key=key_of(content, fidelity),
-            environment=digest({"code": self._code(frozenset(types)), "files": files}),
-        )
-
-
 class CellRunner:
     """Runs cells that come as plain data in this process; what they share is kept."""
 
@@ -138,15 +114,11 @@ class CellRunner:
         runner = Runner(experiment, self._plugins, kept=self._kept, environment=spec.environment)
         return runner.count(*experiment.cells[0])
 
-    def transfers(self, specs: Sequence[CellSpec]) -> Iterator[int]:
-        """Yield the same of each of ``specs``."""
-        return map(self.count, specs)
-
     def _experiment(self, spec: CellSpec) -> Experiment:
         outline = reading.parse(spec.content, file=spec.file, folder=Path(spec.folder))
         return reading.configured(outline, self._plugins)
 
-    def run(self, spec: CellSpec) -> Outcome:
+    def run(self, spec: CellSpec, share: Share | None = None) -> Outcome:
         """Return the outcome of one cell; hooks are not told of estimates and variations."""
         hook = self._plugins.hook
 
@@ -161,7 +133,7 @@ class CellRunner:
                 return runner.estimate(*experiment.cells[0])
             hook.fredfw_before_run(experiment=experiment)
             try:
-                result = runner.run(*experiment.cells[0], spec.fidelity)
+                result = runner.run(*experiment.cells[0], spec.fidelity, share)
             except Exception as error:
                 hook.fredfw_on_run_error(experiment=experiment, error=error)
                 raise
@@ -262,117 +234,142 @@ class Means:
     progress: Progress | None = None
     log: Log = silent
 
+    @cached_property
+    def here(self) -> CellRunner:
+        """What runs them in this process."""
+        return CellRunner(self.plugins)
+
+    @cached_property
+    def _code(self) -> Callable[[frozenset[type]], Mapping[str, str]]:
+        return cache(self.plugins.code)
+
     @property
     def hits(self) -> int:
         """How many cells have come from the store."""
         return 0 if self.store is None else self.store.hits
 
+    def spec(self, experiment: Experiment, workload: WorkloadSpec, fabric: FabricSpec, fidelity: str) -> CellSpec:
+        """Return what to run, and what decides the result."""
+        content = tables(experiment, workload, fabric)
+        used = [workload.workload, *fabric.configured]
+        types = {type(part) for one in used for part in configure.parts(one)}
+        if fabric.collectives is None:  # auto chooses from all of them
+            types.update(self.plugins.collectives)
+        files = configure.files([*used, fabric.npu or experiment.npu])
+        return CellSpec(
+            content=content,
+            workload=workload.name,
+            fabric=fabric.name,
+            fidelity=fidelity,
+            folder=str(experiment.folder.absolute()),
+            file=experiment.file,
+            key=key_of(content, fidelity),
+            environment=digest({"code": self._code(frozenset(types)), "files": files}),
+        )
+
+    def stored(self, spec: CellSpec) -> Outcome | None:
+        """Return what the store knows of ``spec``, or of it compressed."""
+        if self.store is None:
+            return None
+        return self.store.get(*spec.identity) or self.store.get(*spec.with_fidelity(COMPRESSED).identity)
+
+    def keep(self, spec: CellSpec, result: Outcome) -> None:
+        """Store ``result``, unless it may be another one next time."""
+        if self.store is not None and (isinstance(result, Cell) or result.infeasible):
+            self.store.put(*spec.identity, result)
+
+    def choose(
+        self,
+        specs: Sequence[CellSpec],
+        *,
+        names: Sequence[str] = (),
+        count: Callable[[CellSpec], int] | None = None,
+    ) -> Choice:
+        """Return the fidelity of exact ``specs`` that nobody has asked one for, all of them the same, see ``chosen``.
+
+        What is stored of each says how many transfers it has; else ``count`` does, unless there are workers.
+        """
+        counts = [_transfers(self.stored(one)) for one in specs]
+        uncounted = [one for one, found in zip(specs, counts, strict=True) if found is None]
+        others = map(count or self.here.count, uncounted) if self.workers is None else self.workers.transfers(uncounted)
+        found = (next(others) if one is None else one for one in counts)
+        return chosen(zip(names or map(str, specs), found, strict=True))
+
     def outcomes(
-        self, specs: Sequence[CellSpec], run: Callable[[CellSpec], Outcome], progress: Progress | None
+        self, specs: Sequence[CellSpec], progress: Progress | None = None, run: Run | None = None
     ) -> closing[Generator[tuple[int, Outcome], None, None]]:
-        """Give what ``evaluate`` yields for ``specs``; ``progress`` is told of them."""
-        return closing(evaluate(specs, run, store=self.store, workers=self.workers, progress=progress))
+        """Give what yields (number in ``specs``, outcome) of each cell: first what is stored, then others as they end.
 
+        Each different cell is run once; where there are no workers, by ``run`` or what is ``here``. What is done is
+        stored before it is yielded, and stays stored whatever happens. ``progress`` is told of ``specs``.
+        """
+        return closing(self._outcomes(specs, progress, run or self.here.run))
 
-def evaluate(
-    specs: Sequence[CellSpec],
-    run: Callable[[CellSpec], Outcome],
-    *,
-    store: Store | None = None,
-    workers: Workers | None = None,
-    progress: Progress | None = None,
-) -> Generator[tuple[int, Outcome], None, None]:
-    """Yield (number in ``specs``, outcome) of each cell: first what ``store`` has, then the others as they end.
+    def _outcomes(
+        self, specs: Sequence[CellSpec], progress: Progress | None, run: Run
+    ) -> Generator[tuple[int, Outcome], None, None]:
+        waiting: dict[tuple[str, str], list[int]] = {}
+        done = 0
+        for number, spec in enumerate(specs):
+            found = None if self.store is None else self.store.get(*spec.identity)
+            if self.store is None or found is None:
+                waiting.setdefault(spec.identity, []).append(number)
+            else:
+                self.store.hits += 1
+                done += 1
+                yield number, found
 
-    Each different cell is run once, by ``run`` where there are no ``workers``. What is done is stored before it is
-    yielded, and stays stored whatever happens. ``progress`` is called with (cells done, cells in all, one that runs).
-    """
-    waiting: dict[tuple[str, str], list[int]] = {}
-    done = 0
-    for number, spec in enumerate(specs):
-        found = None if store is None else store.get(*spec.identity)
-        if store is None or found is None:
-            waiting.setdefault(spec.identity, []).append(number)
-        else:
-            store.hits += 1
-            done += 1
-            yield number, found
+        different = [numbers[0] for numbers in waiting.values()]
 
-    different = [numbers[0] for numbers in waiting.values()]
+        def tell(count: float, number: int) -> None:
+            if progress:
+                progress(done + count, len(specs), str(specs[number]))
 
-    def tell(count: int, number: int) -> None:
+        def here() -> Iterator[tuple[int, Outcome]]:
+            for count, number in enumerate(different):
+                tell(count, number)
+
+                def share(part: float, count: int = count, number: int = number) -> None:
+                    tell(count + part, number)
+
+                yield number, run(specs[number], share if progress else None)
+
+        ended = here() if self.workers is None else self._elsewhere(self.workers, specs, different, tell)
+        for first, result in ended:
+            self.keep(specs[first], result)
+            for number in waiting[specs[first].identity]:
+                yield number, result
         if progress:
-            progress(done + count, len(specs), str(specs[number]))
+            progress(len(specs), len(specs), "")
 
-    def here() -> Iterator[tuple[int, Outcome]]:
-        for count, number in enumerate(different):
-            tell(count, number)
-            yield number, run(specs[number])
-
-    ended = here() if workers is None else _elsewhere(specs, different, workers, store, tell)
-    for first, result in ended:
-        keep(store, specs[first], result)
-        for number in waiting[specs[first].identity]:
-            yield number, result
-    if progress:
-        progress(len(specs), len(specs), "")
-
-
-def keep(store: Store | None, spec: CellSpec, result: Outcome) -> None:
-    """Store ``result``, unless it may be another one next time."""
-    if store is not None and (isinstance(result, Cell) or result.infeasible):
-        store.put(*spec.identity, result)
-
-
-def _elsewhere(
-    specs: Sequence[CellSpec],
-    numbers: Sequence[int],
-    workers: Workers,
-    store: Store | None,
-    tell: Callable[[int, int], None],
-) -> Iterator[tuple[int, Outcome]]:
-    queue = list(reversed(numbers))
-    running: dict[Future[Outcome], int] = {}
-    ended: SimpleQueue[Future[Outcome]] = SimpleQueue()
-    count = 0
-    try:
-        while queue or running:
-            while queue and len(running) < workers.jobs * _AHEAD:
-                number = queue.pop()
-                future = workers.submit(specs[number])
-                running[future] = number
-                future.add_done_callback(ended.put)
-            tell(count, min(running.values()))
-            future = ended.get()
-            number = running.pop(future)
-            count += 1
-            try:
-                result = future.result()
-            except BrokenExecutor as error:  # the process has died of it
-                result = Failure(specs[number].workload, specs[number].fabric, str(error), infeasible=False)
-            yield number, result
-    finally:
-        # After an interrupt: what has ended meanwhile is not lost.
-        for future, number in running.items():
-            if not future.cancel() and future.done() and future.exception() is None:
-                keep(store, specs[number], future.result())
-
-
-def choose(
-    specs: Sequence[CellSpec],
-    count: Callable[[Sequence[CellSpec]], Iterable[int]],
-    known: Sequence[Outcome | None],
-    names: Sequence[str] = (),
-) -> Choice:
-    """Return the fidelity of exact ``specs`` that nobody has asked one for, all of them the same, see ``chosen``.
-
-    What is ``known`` of each, see ``stored``, says how many transfers it has; else ``count`` does.
-    """
-    counts = list(map(_transfers, known))
-    missing = [number for number, found in enumerate(counts) if found is None]
-    for number, found in zip(missing, count([specs[number] for number in missing]), strict=True):
-        counts[number] = found
-    return chosen(zip(names or map(str, specs), (one or 0 for one in counts), strict=True))
+    def _elsewhere(
+        self, workers: Workers, specs: Sequence[CellSpec], numbers: Sequence[int], tell: Callable[[float, int], None]
+    ) -> Iterator[tuple[int, Outcome]]:
+        queue = list(reversed(numbers))
+        running: dict[Future[Outcome], int] = {}
+        ended: SimpleQueue[Future[Outcome]] = SimpleQueue()
+        count = 0
+        try:
+            while queue or running:
+                while queue and len(running) < workers.jobs * _AHEAD:
+                    number = queue.pop()
+                    future = workers.submit(specs[number])
+                    running[future] = number
+                    future.add_done_callback(ended.put)
+                tell(count, min(running.values()))
+                future = ended.get()
+                number = running.pop(future)
+                count += 1
+                try:
+                    result = future.result()
+                except BrokenExecutor as error:  # the process has died of it
+                    result = Failure(specs[number].workload, specs[number].fabric, str(error), infeasible=False)
+                yield number, result
+        finally:
+            # After an interrupt: what has ended meanwhile is not lost.
+            for future, number in running.items():
+                if not future.cancel() and future.done() and future.exception() is None:
+                    self.keep(specs[number], future.result())
 
 
 def _transfers(known: Outcome | None) -> int | None:
@@ -381,59 +378,29 @@ def _transfers(known: Outcome | None) -> int | None:
     return None if known is None else 0
 
 
-def stored(store: Store | None, specs: Sequence[CellSpec]) -> list[Outcome | None]:
-    """Return what ``store`` knows of each of ``specs``, or of it compressed."""
-
-    def find(spec: CellSpec) -> Outcome | None:
-        found = None if store is None else store.get(*spec.identity)
-        if store is None or found is not None:
-            return found
-        return store.get(*spec.with_fidelity(COMPRESSED).identity)
-
-    return list(map(find, specs))
-
-
 # How many tasks and links are kept of cells whose transfers are counted before they run.
 _KEPT = 1_000_000
 
 
 class InProcess:
-    """Runs the cells of ``experiment``, one after the other; fabrics are let go when the next one is used.
+    """Runs the cells of ``experiment``, one after the other; fabrics are let go when the next one is used."""
 
-    ``progress`` is told how many of ``total`` cells are done, and which share of the one that runs.
-    """
-
-    def __init__(
-        self, experiment: Experiment, plugins: PluginManager, log: Log, progress: Progress | None = None, total: int = 0
-    ) -> None:
+    def __init__(self, experiment: Experiment, means: Means) -> None:
         self._experiment = self._matrix = experiment
-        self._plugins = plugins
-        self._log = log
-        self._progress = progress
-        self._total = total
-        self._step: tuple[float, str] = 0.0, ""
-        self._runner = Runner(experiment, plugins, log)
+        self._means = means
+        self._runner = Runner(experiment, means.plugins, means.log)
         self._latest: tuple[Variation | None, FabricSpec | None] = None, None
         self._untold: RunResult | None = None
         self._errors: dict[tuple[str, str], FredfwError] = {}
 
-    def step(self, done: float, _total: int, what: str) -> None:
-        """Take note that ``done`` cells are done, and ``what`` is run."""
-        self._step = done, what
-        self._share(0)
-
-    def _share(self, share: float) -> None:
-        done, what = self._step
-        if self._progress:
-            self._progress(done + share, self._total, what)
-
-    def check(self, known: Mapping[tuple[str, str], Outcome | None], *, strict: bool) -> None:
-        """Make sure, before anything runs, that there are the labels that the experiment names."""
+    def check(self, specs: Sequence[CellSpec], *, strict: bool) -> None:
+        """Make sure, before any of ``specs`` runs, that there are the labels that the experiment names."""
         experiment = self._experiment
         named = experiment.priorities is not None or any(one.part is not None for one in experiment.savings)
         named = named or any(map(labels_of_sharing, experiment.fabrics))
         if not strict and not named:
             return
+        known = {(one.workload, one.fabric): self._means.stored(one) for one in specs}
         causes: dict[tuple[str, str], Collection[str]] = {}
         for row, column in experiment.cells:
             try:
@@ -447,42 +414,42 @@ class InProcess:
                     raise
         check_causes(experiment, causes)
 
-    def transfers(self, specs: Sequence[CellSpec]) -> Iterator[int]:
-        """Yield about how many transfers each of ``specs`` has; 0 where one cannot be run."""
-        for spec in specs:
-            row, column = self._experiment.workload(spec.workload), self._experiment.fabric(spec.fabric)
-            self.step(0, len(specs), f"transfers of {spec}")
-            yield self._runner.count(row, column)
-            if self._runner.held > _KEPT:
-                self._runner.forget(column)
+    def count(self, spec: CellSpec) -> int:
+        """Return about how many transfers one cell has; 0 where it cannot be run."""
+        row, column = self._experiment.workload(spec.workload), self._experiment.fabric(spec.fabric)
+        found = self._runner.count(row, column)
+        if self._runner.held > _KEPT:
+            self._runner.forget(column)
+        return found
 
-    def run(self, spec: CellSpec) -> Outcome:
+    def run(self, spec: CellSpec, share: Share | None = None) -> Outcome:
         """Return the outcome of one cell."""
         variation, latest = self._latest
         if spec.variation != variation:
             self._matrix = changed(self._experiment, spec.variation)
-            self._runner, latest = Runner(self._matrix, self._plugins, self._log), None
+            self._runner, latest = Runner(self._matrix, self._means.plugins, self._means.log), None
         row, column = self._matrix.workload(spec.workload), self._matrix.fabric(spec.fabric)
         if latest is not None and latest is not column:
             self._runner.forget(latest)
         self._latest = spec.variation, column
-        return outcome(row.name, column.name, lambda: self._simulate(row, column, spec.fidelity))
 
-    def _simulate(self, row: WorkloadSpec, column: FabricSpec, fidelity: str) -> Cell:
-        try:
-            if fidelity == ESTIMATE:
-                return self._runner.estimate(row, column)
-            self._untold = self._runner.run(row, column, fidelity, self._share)
-        except FredfwError as error:
-            self._errors[row.name, column.name] = error
-            raise
-        return Cell.of(self._untold)
+        def simulate() -> Cell:
+            try:
+                if spec.fidelity == ESTIMATE:
+                    return self._runner.estimate(row, column)
+                self._untold = self._runner.run(row, column, spec.fidelity, share)
+            except FredfwError as error:
+                self._errors[row.name, column.name] = error
+                raise
+            return Cell.of(self._untold)
+
+        return outcome(row.name, column.name, simulate)
 
     def tell(self) -> None:
         """Call the hook after a run for the latest one, once what it gave is taken note of."""
         if self._untold is not None:
             result, self._untold = self._untold, None
-            self._plugins.hook.fredfw_after_run(result=result)
+            self._means.plugins.hook.fredfw_after_run(result=result)
 
     def error(self, failure: Failure) -> FredfwError:
         """Return the error that ``failure`` tells of."""

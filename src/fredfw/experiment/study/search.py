@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from attrs import Factory, define, evolve, field
+from attrs import define, evolve, field
 
 from fredfw.errors import InputError, Interrupted, UnknownNameError, placed
 from fredfw.experiment.cell.runner import describe
@@ -16,13 +16,12 @@ from fredfw.experiment.file.spec import Experiment, plain
 from fredfw.experiment.metrics import METRICS
 from fredfw.experiment.progress import Progress
 from fredfw.experiment.results import Cell, Failure, shared
-from fredfw.experiment.run.cells import CellRunner, CellSpec, Means, Outcome, SpecWriter, choose, refused, stored
+from fredfw.experiment.run.cells import CellSpec, Means, Outcome, refused
 from fredfw.experiment.study import samplers
 from fredfw.experiment.study.reading import Study
 from fredfw.experiment.study.results import Objective, RungCount, RungError, StudyPoint, StudyResult
 from fredfw.experiment.study.space import FABRIC, WORKLOAD, Space
 from fredfw.fidelities import ESTIMATE, EXACT
-from fredfw.plugin.manager import PluginManager
 from fredfw.plugin.sampler import SearchSpace, Told, Trial
 from fredfw.simulation.fidelity import Choice
 from fredfw.units import Unit, render
@@ -39,9 +38,8 @@ def search(experiment: Experiment, means: Means, fidelity: Choice | None = None)
         points.check()
         space = search_space(points, study.objectives)
     running = samplers.start(sampler, space)
-    here = CellRunner(means.plugins)
     before = means.hits
-    found = _Progress(experiment, study, points, means.plugins, fidelity or Choice(experiment.fidelity or EXACT))
+    found = _Progress(experiment, study, points, means, fidelity or Choice(experiment.fidelity or EXACT))
     try:
         while asked := samplers.ask(running, space):
             wanted = [one for one in dict.fromkeys(asked) if one not in found.outcomes]
@@ -56,12 +54,12 @@ def search(experiment: Experiment, means: Means, fidelity: Choice | None = None)
                     cells.append((one, spec))
             if fidelity is None and experiment.fidelity is None:
                 default = [spec for one, spec in cells if study.rung(one.rung).fidelity is None]
-                choice = choose(default, (means.workers or here).transfers, stored(means.store, default))
+                choice = means.choose(default)
                 if choice.fidelity != EXACT:  # all of them, also those that have been run
                     return search(experiment, means, choice)
             step = means.progress and _after(means.progress, len(found.outcomes))
             specs = [spec for _, spec in cells]
-            with means.outcomes(specs, here.run, step) as outcomes:
+            with means.outcomes(specs, step) as outcomes:
                 for number, outcome in outcomes:
                     found.add(cells[number][0], outcome)
             samplers.tell(running, [found.told(one) for one in asked])
@@ -98,11 +96,10 @@ class _Progress:
     experiment: Experiment
     study: Study
     space: Space
-    plugins: PluginManager
+    means: Means
     fidelity: Choice
     outcomes: dict[Trial, Outcome] = field(factory=dict)
     order: dict[str | None, None] = field(factory=dict)  # the rungs, as they were asked for first
-    cells: SpecWriter = field(default=Factory(lambda self: SpecWriter(self.plugins), takes_self=True))
 
     def spec(self, trial: Trial) -> CellSpec | Failure:
         """Return what to run, or why the point is impossible."""
@@ -112,9 +109,9 @@ class _Progress:
         try:
             outline = reading.parse(with_values(study.content, settings), file=self.experiment.file)
             outline = outline.select(fabrics=[point.fabric], workloads=[point.workload])
-            experiment = reading.configured(outline, self.plugins, trust_plugins=True)
+            experiment = reading.configured(outline, self.means.plugins, trust_plugins=True)
             fidelity = rung.fidelity or self.fidelity.fidelity
-            return self.cells.spec(experiment, *experiment.cells[0], fidelity)
+            return self.means.spec(experiment, *experiment.cells[0], fidelity)
         except UnknownNameError as error:
             raise self._blamed(error) from None
         except InputError as error:
