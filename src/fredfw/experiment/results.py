@@ -277,7 +277,7 @@ class CollectiveSweep:
         return sum(one.busbw for one in self.results) / len(self.results)
 
 
-@frozen(eq=False)
+@frozen(eq=False, kw_only=True)
 class GraphResult:
     """One task graph on a fabric."""
 
@@ -306,42 +306,26 @@ class GraphResult:
     spread: Spread | None = None
 
 
-@frozen(eq=False)
-class RunResult:
+@frozen(eq=False, kw_only=True)
+class RunResult(GraphResult):
     """One workload on one fabric: what ``GraphResult`` says of it, and more."""
 
     workload: str  #: Its name in the experiment.
     fabric_name: str  #: The fabric's name in the experiment.
-    fabric: Fabric
-    timeline: Timeline
-    placement: Any
-    seconds: float
-    breakdown: dict[str, float]
-    bytes_by_cause: dict[str, float]
-    link_bytes: FloatArray
-    energy: float
     memory: dict[str, float]  #: Bytes one NPU needs, by what they hold (may be empty).
-    algorithms: dict[str, str]
     #: The resolved configuration of topology, workload, placement, sharing, NPU, fidelity; plugin versions. Everything
     #: needed to make the numbers again; JSON-ready.
     provenance: dict[str, Any]
-    statistics: dict[str, int]
-    figures: dict[str, float] = field(factory=dict)
-    notes: tuple[str, ...] = ()
     work: Work | None = None  #: What the iteration trains, or ``None`` where the workload does not say.
     throughput: Throughput = field(factory=Throughput)  #: How much that is for its time.
-    link_bytes_by_label: dict[str, FloatArray] = field(factory=dict)
     omissions: tuple[str, ...] = ()  #: Those of the notes that say what the workload leaves out.
     #: Of the labels that the workload declares, in their order; empty for one that is free.
     colours: dict[str, str] = field(factory=dict)
-    demands: Demands | None = field(default=None, repr=False)
     critical_path: CriticalPath | None = None  #: What the time follows from, where that was asked for.
     what_if: WhatIf | None = None  #: What would make it shorter, where that was asked for.
     bill: Bill | None = None  #: What the network costs, item by item; ``None`` where nothing can be said.
-    samples: dict[str, Samples] = field(factory=dict, repr=False)
     #: What became of each of several jobs, in the order of the experiment; none where it is a single workload.
     jobs: tuple[JobResult, ...] = ()
-    spread: Spread | None = None
 
     @property
     def cost(self) -> float | None:

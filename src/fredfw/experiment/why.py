@@ -108,7 +108,7 @@ def tier_shares(result: RunResult) -> list[TierShare]:
     return sorted(tiers, key=lambda tier: -tier.hottest.utilization)
 
 
-def critical_path(result: RunResult | GraphResult) -> CriticalPath:
+def critical_path(result: GraphResult) -> CriticalPath:
     """Return the critical path of ``result``."""
     timeline, demands = result.timeline, result.demands
     graph = timeline.graph
