@@ -24,7 +24,7 @@ from fredfw.experiment.matrix import calibration, comparison, merge, sensitivity
 from fredfw.experiment.naming import listed
 from fredfw.experiment.progress import Log, Progress, silent
 from fredfw.experiment.results import Cell, CollectiveResult, Comparison, Effect, GraphResult, RunResult, WhatIf
-from fredfw.experiment.run.cells import Means, refused, workers
+from fredfw.experiment.run.cells import Means, observed, refused, workers
 from fredfw.experiment.store import Store, opened
 from fredfw.experiment.why import critical_path
 from fredfw.fabric import Fabric, Topology
@@ -277,7 +277,7 @@ class Framework:
         row, column = _cell(matrix, workload, fabric)
         what = f"{row.name} on {column.name}"
         tell: Callable[[float], None] | None = None if progress is None else lambda share: progress(share, 1, what)
-        with self._hooked(matrix):
+        with observed(self.plugins, matrix):
             runner = Runner(matrix, self.plugins, self._log)
             choice = self._choice(runner, matrix, row, column, fidelity)
             with opened(store) as cells:
@@ -372,7 +372,7 @@ class Framework:
             result = self.run(matrix, workload=workload, fabric=fabric, fidelity=fidelity)
         matrix = matrix.select(fabrics=[result.fabric_name], workloads=[result.workload])
         cells, used = [(result.workload, result.fabric_name)], result.provenance["fidelity"]
-        with self._hooked(matrix), self._means(store, jobs, executor, progress) as means:
+        with observed(self.plugins, matrix), self._means(store, jobs, executor, progress) as means:
             run = partial(sensitivities.simulate, matrix, means, cells=cells, fidelity=used)
             return sensitivities.of_run(matrix, critical_path(result), factor, run)
 
@@ -406,7 +406,7 @@ class Framework:
         share = None if sensitivity is None else sensitivities.check_share(sensitivity)
         matrix = self._matrix(experiment)
         matrix.check_matrix()
-        with self._hooked(matrix), self._means(store, jobs, executor, progress) as means:
+        with observed(self.plugins, matrix), self._means(store, jobs, executor, progress) as means:
             found = comparison.compare(matrix, means, fidelity=fidelity, strict=strict)
             if share is None:
                 return found
@@ -552,15 +552,6 @@ class Framework:
     ) -> Iterator[Means]:
         with opened(store) as cells, workers(jobs, executor, self.plugins) as others:
             yield Means(self.plugins, cells, others, progress, self._log)
-
-    @contextmanager
-    def _hooked(self, experiment: Experiment) -> Iterator[None]:
-        self.plugins.hook.fredfw_before_run(experiment=experiment)
-        try:
-            yield
-        except Exception as error:
-            self.plugins.hook.fredfw_on_run_error(experiment=experiment, error=error)
-            raise
 
 
 def _cell(experiment: Experiment, workload: str | None, fabric: str | None) -> tuple[WorkloadSpec, FabricSpec]:

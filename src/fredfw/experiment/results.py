@@ -15,6 +15,7 @@ import numpy as np
 from attrs import Factory, asdict, field, fields, frozen
 
 from fredfw.collectives import Schedule
+from fredfw.errors import InputError, SimulationError
 from fredfw.experiment.document import document
 from fredfw.fabric import Bill, Fabric
 from fredfw.simulation.bounds import Bound
@@ -453,6 +454,12 @@ class Failure:
         where = f"{self.key}: " if self.key else ""
         accepted = f" (accepted: {self.accepted})" if self.accepted else ""
         return f"{where}{' '.join(self.reason.split())}{accepted}"
+
+    def error(self, file: str | None) -> InputError | SimulationError:
+        """Return what is raised where the cell of the experiment in ``file`` must have a result."""
+        if self.infeasible:
+            return InputError(self.reason, file=file, key=self.key, accepted=self.accepted)
+        return SimulationError(f"{self.workload} on {self.fabric}: {self.reason}")
 
 
 class Status(StrEnum):

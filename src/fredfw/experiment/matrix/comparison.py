@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
 
 from attrs import evolve
 
-from fredfw.errors import InputError, Interrupted
-from fredfw.experiment.cell.runner import merged
-from fredfw.experiment.file.checks import check_causes
+from fredfw.errors import FredfwError, InputError, Interrupted
+from fredfw.experiment.cell.runner import Runner, merged
+from fredfw.experiment.file.checks import check_causes, labels_of_sharing
 from fredfw.experiment.file.spec import (
     AnyOutline,
     Experiment,
@@ -22,12 +22,24 @@ from fredfw.experiment.file.spec import (
     SavingReference,
     SavingSpec,
     WorkloadSection,
+    WorkloadSpec,
     covered,
     error_of,
 )
-from fredfw.experiment.results import Cell, Comparison, Failure, Row, Saving, SavingClaim, SavingGroup, Status, shared
-from fredfw.experiment.run.cells import CellSpec, InProcess, Means, Outcome, refused
-from fredfw.fidelities import EXACT
+from fredfw.experiment.results import (
+    Cell,
+    Comparison,
+    Failure,
+    Row,
+    RunResult,
+    Saving,
+    SavingClaim,
+    SavingGroup,
+    Status,
+    shared,
+)
+from fredfw.experiment.run.cells import CellSpec, Means, Outcome, Share, outcome, refused
+from fredfw.fidelities import ESTIMATE, EXACT
 from fredfw.simulation.fidelity import Choice
 from fredfw.units import counted
 from fredfw.workloads import Work
@@ -36,6 +48,8 @@ from fredfw.workloads.labels import COMPUTE
 # How near its target a calibrated cell must be.
 _STILL_FITS = 0.0005
 
+# How many tasks and links are kept of cells whose transfers are counted before they run.
+_KEPT = 1_000_000
 # How many times the bandwidth of the baseline's NPUs a fabric may have without a note; a sum may be rounded.
 _COMPARABLE = 2.0 * (1 + 1e-9)
 
@@ -54,7 +68,7 @@ def compare(experiment: Experiment, means: Means, *, fidelity: str | None = None
     cells = [(row, column) for column in _baselines_first(experiment) for row in experiment.workloads]
     unfit = {(row.name, column.name): error_of(row, column) for row, column in cells}
     wanted = [(row, column) for row, column in cells if unfit[row.name, column.name] is None]
-    here = InProcess(experiment, means)
+    here = _Here(experiment, means)
     asked = fidelity or experiment.fidelity
     specs = [means.spec(experiment, *one, asked or EXACT) for one in wanted]
     if means.workers is None:
@@ -97,6 +111,80 @@ def compare(experiment: Experiment, means: Means, *, fidelity: str | None = None
     if means.workers is not None:
         check_causes(experiment, {key: cell.breakdown for key, cell in found.items()})
     return comparison()
+
+
+class _Here:
+    """Runs the cells of ``experiment`` in this process; fabrics are let go when the next one is used."""
+
+    def __init__(self, experiment: Experiment, means: Means) -> None:
+        self._experiment = experiment
+        self._means = means
+        self._runner = Runner(experiment, means.plugins, means.log)
+        self._latest: FabricSpec | None = None
+        self._untold: RunResult | None = None
+        self._errors: dict[tuple[str, str], FredfwError] = {}
+
+    def check(self, specs: Sequence[CellSpec], *, strict: bool) -> None:
+        """Make sure, before any of ``specs`` runs, that there are the labels that the experiment names."""
+        experiment = self._experiment
+        named = experiment.priorities is not None or any(one.part is not None for one in experiment.savings)
+        named = named or any(map(labels_of_sharing, experiment.fabrics))
+        if not strict and not named:
+            return
+        known = {(one.workload, one.fabric): self._means.stored(one) for one in specs}
+        causes: dict[tuple[str, str], Collection[str]] = {}
+        for row, column in experiment.cells:
+            try:
+                if (error := error_of(row, column)) is not None:
+                    raise error
+                cell = known.get((row.name, column.name))
+                found = cell.breakdown if isinstance(cell, Cell) else self._runner.check(row, column)
+                causes[row.name, column.name] = found
+            except InputError:
+                if strict:
+                    raise
+        check_causes(experiment, causes)
+
+    def count(self, spec: CellSpec) -> int:
+        """Return about how many transfers one cell has; 0 where it cannot be run."""
+        row, column = self._cell(spec)
+        found = self._runner.count(row, column)
+        if self._runner.held > _KEPT:
+            self._runner.forget(column)
+        return found
+
+    def run(self, spec: CellSpec, share: Share | None) -> Outcome:
+        """Return the outcome of one cell."""
+        row, column = self._cell(spec)
+        if self._latest is not None and self._latest is not column:
+            self._runner.forget(self._latest)
+        self._latest = column
+
+        def simulate() -> Cell:
+            try:
+                if spec.fidelity == ESTIMATE:
+                    return self._runner.estimate(row, column)
+                self._untold = self._runner.run(row, column, spec.fidelity, share)
+            except FredfwError as error:
+                self._errors[row.name, column.name] = error
+                raise
+            return Cell.of(self._untold)
+
+        return outcome(row.name, column.name, simulate)
+
+    def _cell(self, spec: CellSpec) -> tuple[WorkloadSpec, FabricSpec]:
+        return self._experiment.workload(spec.workload), self._experiment.fabric(spec.fabric)
+
+    def tell(self) -> None:
+        """Call the hook after a run for the latest one, once what it gave is taken note of."""
+        if self._untold is not None:
+            result, self._untold = self._untold, None
+            self._means.plugins.hook.fredfw_after_run(result=result)
+
+    def error(self, failure: Failure) -> FredfwError:
+        """Return the error that ``failure`` tells of."""
+        known = self._errors.get((failure.workload, failure.fabric))
+        return failure.error(self._experiment.file) if known is None else known
 
 
 def _baselines_first(experiment: Experiment) -> list[FabricSpec]:
@@ -264,7 +352,7 @@ def speedup(baseline: Cell, cell: Cell, file: str | None = None) -> float:
     """Return how many times faster ``cell`` is than ``baseline``; raises ``InputError`` where one takes no time."""
     for one in map(comparable, (baseline, cell)):
         if isinstance(one, Failure):
-            raise InputError(one.reason, file=file, key=one.key, accepted=one.accepted)
+            raise one.error(file)
     return baseline.seconds / cell.seconds
 
 

@@ -49,8 +49,7 @@ def merge(outline: AnyOutline, stores: Sequence[Store]) -> Comparison:
         message = f"there is no result for {len(missing)} of {counted(len(outline.cells), 'cell')}: {listed(missing)}"
         raise InputError(message, file=outline.file, accepted=f"{FORM}, of every cell as the file is now")
     if not cells:
-        first = next(iter(failures.values()))
-        raise InputError(first.reason, file=outline.file, key=first.key, accepted=first.accepted)
+        raise next(iter(failures.values())).error(outline.file)
     causes = {key: cell.breakdown for key, cell in cells.items()}
     check_causes(outline, causes)
     counts = [(f"{row} on {column}", cell.provenance.get("transfers", 0)) for (row, column), cell in cells.items()]

@@ -21,7 +21,7 @@ from fredfw.experiment.results import (
     Sensitivity,
     WhatIf,
 )
-from fredfw.experiment.run.cells import InProcess, Means
+from fredfw.experiment.run.cells import Means
 from fredfw.fabric import Fabric, with_memories
 from fredfw.plugin.answers import built
 
@@ -72,7 +72,7 @@ def simulate(
         if variation.fabric in (None, spec.fabric)
     ]
     found: list[dict[tuple[str, str], float]] = [{} for _ in variations]
-    with means.outcomes([spec for _, spec in specs], means.progress, InProcess(experiment, means).run) as outcomes:
+    with means.outcomes([spec for _, spec in specs], means.progress) as outcomes:
         for place, result in outcomes:
             number, spec = specs[place]
             if not isinstance(result, Cell):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future
 from contextlib import closing, contextmanager
 from functools import cache, cached_property, partial
@@ -14,13 +14,12 @@ from attrs import asdict, evolve, frozen
 
 from fredfw import limits
 from fredfw.answers import explain
-from fredfw.errors import FredfwError, InputError, LimitError, SimulationError
+from fredfw.errors import FredfwError, InputError, LimitError
 from fredfw.experiment.cell.bench import Kept
 from fredfw.experiment.cell.runner import Runner
 from fredfw.experiment.cell.variation import Variation, changed
 from fredfw.experiment.document import digest
 from fredfw.experiment.file import reading
-from fredfw.experiment.file.checks import check_causes, labels_of_sharing
 from fredfw.experiment.file.spec import (
     AnyOutline,
     Experiment,
@@ -28,10 +27,9 @@ from fredfw.experiment.file.spec import (
     FabricSpec,
     WorkloadSection,
     WorkloadSpec,
-    error_of,
 )
 from fredfw.experiment.progress import Log, Progress, silent
-from fredfw.experiment.results import Cell, Failure, RunResult
+from fredfw.experiment.results import Cell, Failure
 from fredfw.experiment.store import Store
 from fredfw.fidelities import COMPRESSED, ESTIMATE
 from fredfw.plugin import configure
@@ -101,8 +99,9 @@ def tables(outline: AnyOutline, workload: WorkloadSection, fabric: FabricSection
 class CellRunner:
     """Runs cells that come as plain data in this process; what they share is kept."""
 
-    def __init__(self, plugins: PluginManager) -> None:
+    def __init__(self, plugins: PluginManager, log: Log = silent) -> None:
         self._plugins = plugins
+        self._log = log
         self._kept = Kept()
 
     def count(self, spec: CellSpec) -> int:
@@ -111,36 +110,42 @@ class CellRunner:
             experiment = self._experiment(spec)
         except FredfwError:  # to run it says why
             return 0
-        runner = Runner(experiment, self._plugins, kept=self._kept, environment=spec.environment)
-        return runner.count(*experiment.cells[0])
-
-    def _experiment(self, spec: CellSpec) -> Experiment:
-        outline = reading.parse(spec.content, file=spec.file, folder=Path(spec.folder))
-        return reading.configured(outline, self._plugins)
+        return self._runner(experiment, spec).count(*experiment.cells[0])
 
     def run(self, spec: CellSpec, share: Share | None = None) -> Outcome:
         """Return the outcome of one cell; hooks are not told of estimates and variations."""
-        hook = self._plugins.hook
 
         def simulate() -> Cell:
             experiment = self._experiment(spec)
-            if spec.variation is not None:
-                # Nothing of it is kept for others: what is written of it is what is written of the machine itself.
-                experiment = changed(experiment, spec.variation)
-                return Runner(experiment, self._plugins).cell(*experiment.cells[0], spec.fidelity)
-            runner = Runner(experiment, self._plugins, kept=self._kept, environment=spec.environment)
-            if spec.fidelity == ESTIMATE:
-                return runner.estimate(*experiment.cells[0])
-            hook.fredfw_before_run(experiment=experiment)
-            try:
-                result = runner.run(*experiment.cells[0], spec.fidelity, share)
-            except Exception as error:
-                hook.fredfw_on_run_error(experiment=experiment, error=error)
-                raise
-            hook.fredfw_after_run(result=result)
+            runner, cell = self._runner(experiment, spec), experiment.cells[0]
+            if spec.variation is not None or spec.fidelity == ESTIMATE:
+                return runner.cell(*cell, spec.fidelity)
+            with observed(self._plugins, experiment):
+                result = runner.run(*cell, spec.fidelity, share)
+            self._plugins.hook.fredfw_after_run(result=result)
             return Cell.of(result)
 
         return outcome(spec.workload, spec.fabric, simulate)
+
+    def _experiment(self, spec: CellSpec) -> Experiment:
+        outline = reading.parse(spec.content, file=spec.file, folder=Path(spec.folder))
+        return changed(reading.configured(outline, self._plugins), spec.variation)
+
+    def _runner(self, experiment: Experiment, spec: CellSpec) -> Runner:
+        # What is written of a machine that is changed is what is written of the machine itself.
+        environment = f"{spec.environment} {spec.variation!r}"
+        return Runner(experiment, self._plugins, self._log, kept=self._kept, environment=environment)
+
+
+@contextmanager
+def observed(plugins: PluginManager, experiment: Experiment) -> Iterator[None]:
+    """Tell hooks that ``experiment`` begins, and if it fails."""
+    plugins.hook.fredfw_before_run(experiment=experiment)
+    try:
+        yield
+    except Exception as error:
+        plugins.hook.fredfw_on_run_error(experiment=experiment, error=error)
+        raise
 
 
 def outcome(workload: str, fabric: str, simulate: Callable[[], Cell]) -> Outcome:
@@ -237,7 +242,7 @@ class Means:
     @cached_property
     def here(self) -> CellRunner:
         """What runs them in this process."""
-        return CellRunner(self.plugins)
+        return CellRunner(self.plugins, self.log)
 
     @cached_property
     def _code(self) -> Callable[[frozenset[type]], Mapping[str, str]]:
@@ -376,86 +381,3 @@ def _transfers(known: Outcome | None) -> int | None:
     if isinstance(known, Cell):
         return known.provenance.get("transfers")
     return None if known is None else 0
-
-
-# How many tasks and links are kept of cells whose transfers are counted before they run.
-_KEPT = 1_000_000
-
-
-class InProcess:
-    """Runs the cells of ``experiment``, one after the other; fabrics are let go when the next one is used."""
-
-    def __init__(self, experiment: Experiment, means: Means) -> None:
-        self._experiment = self._matrix = experiment
-        self._means = means
-        self._runner = Runner(experiment, means.plugins, means.log)
-        self._latest: tuple[Variation | None, FabricSpec | None] = None, None
-        self._untold: RunResult | None = None
-        self._errors: dict[tuple[str, str], FredfwError] = {}
-
-    def check(self, specs: Sequence[CellSpec], *, strict: bool) -> None:
-        """Make sure, before any of ``specs`` runs, that there are the labels that the experiment names."""
-        experiment = self._experiment
-        named = experiment.priorities is not None or any(one.part is not None for one in experiment.savings)
-        named = named or any(map(labels_of_sharing, experiment.fabrics))
-        if not strict and not named:
-            return
-        known = {(one.workload, one.fabric): self._means.stored(one) for one in specs}
-        causes: dict[tuple[str, str], Collection[str]] = {}
-        for row, column in experiment.cells:
-            try:
-                if (error := error_of(row, column)) is not None:
-                    raise error
-                cell = known.get((row.name, column.name))
-                found = cell.breakdown if isinstance(cell, Cell) else self._runner.check(row, column)
-                causes[row.name, column.name] = found
-            except InputError:
-                if strict:
-                    raise
-        check_causes(experiment, causes)
-
-    def count(self, spec: CellSpec) -> int:
-        """Return about how many transfers one cell has; 0 where it cannot be run."""
-        row, column = self._experiment.workload(spec.workload), self._experiment.fabric(spec.fabric)
-        found = self._runner.count(row, column)
-        if self._runner.held > _KEPT:
-            self._runner.forget(column)
-        return found
-
-    def run(self, spec: CellSpec, share: Share | None = None) -> Outcome:
-        """Return the outcome of one cell."""
-        variation, latest = self._latest
-        if spec.variation != variation:
-            self._matrix = changed(self._experiment, spec.variation)
-            self._runner, latest = Runner(self._matrix, self._means.plugins, self._means.log), None
-        row, column = self._matrix.workload(spec.workload), self._matrix.fabric(spec.fabric)
-        if latest is not None and latest is not column:
-            self._runner.forget(latest)
-        self._latest = spec.variation, column
-
-        def simulate() -> Cell:
-            try:
-                if spec.fidelity == ESTIMATE:
-                    return self._runner.estimate(row, column)
-                self._untold = self._runner.run(row, column, spec.fidelity, share)
-            except FredfwError as error:
-                self._errors[row.name, column.name] = error
-                raise
-            return Cell.of(self._untold)
-
-        return outcome(row.name, column.name, simulate)
-
-    def tell(self) -> None:
-        """Call the hook after a run for the latest one, once what it gave is taken note of."""
-        if self._untold is not None:
-            result, self._untold = self._untold, None
-            self._means.plugins.hook.fredfw_after_run(result=result)
-
-    def error(self, failure: Failure) -> FredfwError:
-        """Return the error that ``failure`` tells of."""
-        known = self._errors.get((failure.workload, failure.fabric))
-        if known is not None:
-            return known
-        if not failure.infeasible:
-            return SimulationError(f"{failure.workload} on {failure.fabric}: {failure.reason}")
-        return InputError(failure.reason, file=self._experiment.file, key=failure.key, accepted=failure.accepted)
