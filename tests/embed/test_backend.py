@@ -163,16 +163,6 @@ def test_the_fastest_algorithm_is_taken_unless_one_is_given() -> None:
         assert set(network.link_bytes()) == {"gradients"}
 
 
-def test_groups_run_side_by_side() -> None:
-    fabric = FRAMEWORK.topology("switch", npus=6, link_bandwidth="1 GB/s", link_latency=0).build()
-    network = Network(fabric)
-    request = CollectiveRequest(Pattern.ALL_REDUCE, 3, 3e9)
-    for group in ([0, 2, 4], np.array([1, 3, 5])):
-        network.collective(request, network.log(tuple(group)), group=group, algorithm="ring")
-    network.run_until_idle()
-    assert network.times == {(0, 2, 4): pytest.approx(4.0), (1, 3, 5): pytest.approx(4.0)}  # 2 x 2 steps of 1 GB
-
-
 def test_a_group_of_one_is_done_at_once() -> None:
     network = row()
     request = CollectiveRequest(Pattern.ALL_REDUCE, 1, 1e9)
@@ -235,17 +225,6 @@ def test_advance_stops_exactly_there() -> None:
         assert network.now == (0.5 if time == "0.5 s" else time)
     network.advance(network.now)  # no time at all
     assert network.now == 0.7
-
-
-def test_timers_run_in_order() -> None:
-    network = row()
-    network.schedule("2 s", network.log("second"))
-    network.schedule(1, network.log("first"))
-    network.schedule(2.0, network.log("third"))
-    assert network.next_event_time() == 1.0
-    network.run_until_idle()
-    assert network.ends == [("first", 1.0), ("second", 2.0), ("third", 2.0)]
-    assert network.next_event_time() == math.inf
 
 
 def test_at_one_moment_the_order_is_that_in_which_it_became_known() -> None:

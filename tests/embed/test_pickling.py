@@ -95,18 +95,6 @@ def test_a_copy_goes_on_as_the_original_does(scenario: str) -> None:
         }
 
 
-def test_handles_stay_valid_in_a_copy() -> None:
-    one = mesh(1, 2)
-    handle = one.send(0, 1, 1e9, on_complete=one.log("sent"))
-    one.advance(0.5)
-    other = copy.deepcopy(one)
-    other.cancel(handle)
-    other.run_until_idle()
-    assert other.ends == []
-    one.run_until_idle()
-    assert len(one.ends) == 1
-
-
 class Locked:
     """Cannot be pickled."""
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import simpy
 
-from fredfw import CollectiveRequest, Framework, Pattern
+from fredfw import Framework
 from fredfw.embed import NetworkBackend
 from fredfw.embed.simpy import Environment
 from fredfw.errors import DeadlockError, InputError
@@ -97,18 +97,6 @@ def test_a_receive_waits_for_the_message_with_its_tag() -> None:
     assert received == [("second", 2.0), ("first", 2.0)]
 
 
-def test_a_collective_is_one_event() -> None:
-    env = environment()
-    request = CollectiveRequest(Pattern.ALL_REDUCE, 4, 4e9)
-
-    def main() -> Process:
-        yield env.timeout(0.5)
-        yield env.network.collective(request, algorithm="ring")
-
-    run(env, main())
-    assert env.now == pytest.approx(0.5 + 2 * 3 * 1.0)  # 2 (n - 1) steps of size / n
-
-
 def test_what_is_cancelled_does_not_hold_the_clock() -> None:
     env = environment()
 
@@ -156,24 +144,6 @@ def test_at_one_moment_processes_come_first() -> None:
     env.run(until=2.0)
     assert order == [0, 1, 2]
     assert solves()["solves"] == 1  # for all three
-
-
-def test_links_fail_while_processes_wait() -> None:
-    env = environment()
-
-    def breaker() -> Process:
-        yield env.timeout(0.5)
-        env.network.backend.set_bandwidth(0, "0.5 GB/s")
-        yield env.timeout(0.5)
-        env.network.backend.fail_link(0)
-        yield env.timeout(1.0)
-        env.network.backend.restore_link(0)
-
-    env.process(breaker())
-    source = env.network.backend.fabric.sources[0]
-    message = env.network.send(env.network.backend.fabric.node_name(int(source)), 1, 1e9)
-    env.run(until=message)
-    assert env.now == pytest.approx(2.5)  # 0.5 GB by 0.5 s, 0.25 GB by 1 s, and 0.25 GB from 2 s on
 
 
 def test_flows_that_cannot_move_are_a_deadlock_and_a_server_is_not() -> None:

@@ -46,18 +46,6 @@ def test_networks_in_threads_say_what_they_say_alone() -> None:
     assert together == alone
 
 
-def test_a_network_may_go_from_thread_to_thread() -> None:
-    network = NetworkBackend(FRAMEWORK.topology("switch", npus=2, link_bandwidth="1 GB/s", link_latency=0).build())
-    ends: list[float] = []
-    network.send(0, 1, 4e9, on_complete=lambda: ends.append(network.now))
-    for time in (1.0, 2.0, 3.0, 5.0):
-        thread = threading.Thread(target=network.advance, args=(time,))
-        thread.start()
-        thread.join()
-        assert network.now == time
-    assert ends == [4.0]
-
-
 def test_a_second_thread_is_refused_while_the_first_steps() -> None:
     network = NetworkBackend(FRAMEWORK.topology("switch", npus=2).build(), plugins=FRAMEWORK.plugins)
     inside, leave = threading.Event(), threading.Event()

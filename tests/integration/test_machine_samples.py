@@ -45,29 +45,6 @@ def test_a_network_whose_values_are_to_be_done() -> None:
         built("astra-sim-network", "astra/network/inputs_dgx_v100_8gpu.yml")
 
 
-SYSTEMS = {
-    "dgx_v100_4gpu": [],
-    "hgx_h100_16gpu": ["preferred-dataset-splits", "peak-perf"],
-    "hgx_h100_8gpu": ["active-chunks-per-dimension"],
-    "tpu_v3_32_2dtorus": ["boost-mode"],
-}
-
-
-@pytest.mark.parametrize("name", SYSTEMS)
-def test_inputs_of_astra_sim_become_experiments(name: str, tmp_path: Path) -> None:
-    assert SAMPLES is not None
-    network = SAMPLES / "astra" / "network" / f"inputs_{name}.yml"
-    ranks = len(built("astra-sim-network", f"astra/network/inputs_{name}.yml").npus)
-    for rank in range(ranks):
-        (tmp_path / f"trace.{rank}.et").write_bytes(b"")
-    words = ["--network", network, "--system", SAMPLES / "astra" / "system" / f"inputs_{name}.json"]
-    words += ["--remote-memory", SAMPLES / "astra" / "remote_memory" / "no_memory_expansion.json"]
-    words += ["--workload", tmp_path / "trace", "--output", tmp_path / "experiment.toml"]
-    result = CliRunner().invoke(main, ["import", "astra-sim", *map(str, words)])
-    assert result.exit_code == 0, result.output
-    assert "# boost-mode: not read by ASTRA-sim any more" in (tmp_path / "experiment.toml").read_text()
-
-
 # 14 steps of 131,072 B at 50 x 2^30 B/s, 1 us and 10 ns each; two all-reduces of 4 ranks with a computation between.
 BY_HAND = {"T1D": 14 * (131_072 / (50 * 2**30) + 1.01e-6), "T2D": 2 * 6 * (262_144 / (50 * 2**30) + 1.01e-6) + 100e-6}
 

@@ -18,36 +18,29 @@ RING = FRAMEWORK.topology(
     "torus", dimensions=[RANKS], link_bandwidth=BANDWIDTH, link_latency=f"{LATENCY * 1e9} ns"
 ).build()
 STEP = CHUNK / BANDWIDTH + LATENCY
-EVERY = pytest.mark.parametrize(
-    ("fabric", "fidelity"),
-    [
-        *((RING, fidelity) for fidelity in SIMULATED),
-        (RING.with_defaults(transport=IdealTransport(rendezvous=True)), "exact"),
-    ],
-)
 
 
-def all_reduce(*, reduction: float = 0.0, late: float = 0.0) -> TaskGraph:
+def all_reduce() -> TaskGraph:
     """A ring all-reduce of ``RANKS`` chunks: each rank sends what it has received and, in the first half, reduced.
 
-    It sends one chunk at a time. Rank 0 begins ``late`` seconds after the others.
+    It sends one chunk at a time.
     """
     columns: dict[str, list[Any]] = {key: [] for key in ("rank", "kind", "peer", "bytes", "seconds")}
     after: list[list[int]] = []
 
-    def add(rank: int, kind: TaskKind, before: list[int], peer: int = -1, seconds: float = np.nan) -> int:
-        for column, value in zip(columns.values(), (rank, kind, peer, CHUNK, seconds), strict=True):
+    def add(rank: int, kind: TaskKind, before: list[int], peer: int = -1) -> int:
+        for column, value in zip(columns.values(), (rank, kind, peer, CHUNK, REDUCTION), strict=True):
             column.append(value)
         after.append(before)
         return len(after) - 1
 
     for rank in range(RANKS):
-        before = [add(rank, TaskKind.COMPUTE, [], seconds=late)] if rank == 0 and late else []
+        before: list[int] = []
         for step in range(2 * (RANKS - 1)):
             send = add(rank, TaskKind.SEND, before, (rank + 1) % RANKS)
             last = add(rank, TaskKind.RECEIVE, before, (rank - 1) % RANKS)
-            if reduction and step < RANKS - 1:
-                last = add(rank, TaskKind.COMPUTE, [last], seconds=reduction)
+            if step < RANKS - 1:
+                last = add(rank, TaskKind.COMPUTE, [last])
             before = [send, last]
     return TaskGraph.from_columns(
         RANKS,
@@ -57,27 +50,19 @@ def all_reduce(*, reduction: float = 0.0, late: float = 0.0) -> TaskGraph:
     )
 
 
-@EVERY
+@pytest.mark.parametrize(
+    ("fabric", "fidelity"),
+    [
+        *((RING, fidelity) for fidelity in SIMULATED),
+        (RING.with_defaults(transport=IdealTransport(rendezvous=True)), "exact"),
+    ],
+)
 def test_ring_of_messages_takes_its_closed_form(fabric: Fabric, fidelity: str) -> None:
-    result = FRAMEWORK.simulate_graph(all_reduce(reduction=REDUCTION), fabric, fidelity=fidelity)
+    result = FRAMEWORK.simulate_graph(all_reduce(), fabric, fidelity=fidelity)
     assert result.seconds == pytest.approx(14 * STEP + 7 * REDUCTION, rel=1e-9)
     assert result.seconds == pytest.approx(90.18e-6, abs=5e-10)
     assert result.breakdown == pytest.approx({"compute": 7 * REDUCTION, "bubble": 0.0, "communication": 14 * STEP})
     assert result.link_bytes.sum() == 14 * RANKS * CHUNK
-
-
-@EVERY
-def test_ring_of_messages_is_our_ring(fabric: Fabric, fidelity: str) -> None:
-    ours = FRAMEWORK.simulate_collective(fabric, "all-reduce", size=RANKS * CHUNK, algorithm="ring", fidelity=fidelity)
-    theirs = FRAMEWORK.simulate_graph(all_reduce(), fabric, fidelity=fidelity)
-    assert theirs.seconds == pytest.approx(ours.duration, rel=1e-12)
-    np.testing.assert_allclose(theirs.link_bytes, ours.link_bytes, rtol=1e-12)
-
-
-def test_late_rank_holds_up_those_that_wait_for_it() -> None:
-    """The chunk that begins at rank 0 goes from rank to rank, one step each, and that is all that waits."""
-    result = FRAMEWORK.simulate_graph(all_reduce(late=3e-6), RING, fidelity="exact")
-    assert result.seconds == pytest.approx(3e-6 + 14 * STEP, rel=1e-9)
 
 
 def test_sizes_of_pairs_are_conserved() -> None:

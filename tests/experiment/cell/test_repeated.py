@@ -47,12 +47,6 @@ def test_a_fabric_may_vary_as_nothing_else_does() -> None:
     assert still.seconds == row_of(None).seconds
 
 
-def test_one_straggler_slows_all_computation() -> None:
-    row, plain = row_of({"stragglers": {"npus": [1], "factor": 2.0}}), row_of(None)
-    assert row.breakdown["compute"] == pytest.approx(plain.breakdown["compute"] * 5 / 4)
-    assert plain.seconds < row.seconds <= 2 * plain.seconds
-
-
 @pytest.mark.parametrize(
     ("variation", "key"),
     [

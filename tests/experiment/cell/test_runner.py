@@ -218,36 +218,6 @@ def test_bytes_and_energy() -> None:
     assert run(mesh(link_energy=0), "microbenchmark").energy == 0.0
 
 
-@pytest.mark.parametrize("fidelity", ["compressed", "exact"])
-@pytest.mark.parametrize(
-    "workload",
-    [
-        {"name": "cnn", "model": "resnet-50"},
-        {**TINY, "mp": 2, "pp": 2, "microbatches": 4},
-        {**TINY, "mp": 2, "execution": "streaming"},
-    ],
-)
-def test_parts_add_up_and_so_do_bytes(workload: dict[str, Any], fidelity: str) -> None:
-    # A ring cannot send a pipeline's transfers.
-    result = run({**mesh(), "collectives": {"default": ["ring", "direct"]}}, workload, fidelity)
-    total = sum(result.timeline.breakdown_by_rank.values(), np.zeros(1))
-    np.testing.assert_allclose(total, result.seconds, rtol=1e-12)
-    assert sum(result.breakdown.values()) == pytest.approx(result.seconds, rel=1e-12)
-    assert sum(result.bytes_by_cause.values()) == pytest.approx(result.link_bytes.sum(), rel=1e-12)
-
-
-def test_npu_sets_the_roofline_and_compute_scale_is_a_factor() -> None:
-    def compute(peak: str, scale: float) -> float:
-        # Without local memory traffic to speak of.
-        npu = {"memory_bandwidth": 1e20, "peak": peak}
-        row = {"workload": {"name": "cnn", "model": "alexnet"}, "compute_scale": scale}
-        return run(mesh(), None, npu=npu, workloads={"w": row}).breakdown["compute"]
-
-    once = compute("1 TFLOP/s", 1.0)
-    assert compute("2 TFLOP/s", 1.0) == pytest.approx(once / 2, rel=1e-12)
-    assert compute("1 TFLOP/s", 0.25) == pytest.approx(once / 4, rel=1e-12)
-
-
 SLOW = mesh(rows=1, link_bandwidth="1 GB/s", link_latency=0, io_controllers=False)
 
 
@@ -311,27 +281,8 @@ def test_algorithms_and_their_options_are_in_the_provenance() -> None:
     assert provenance["selection"] == "first"
 
 
-def test_the_fastest_algorithm_is_chosen_where_that_is_asked_for() -> None:
-    # Both directions of all links instead of one outweigh the two hops across.
-    first, fastest = (
-        run({**mesh(), "collectives": {"selection": one, "all-reduce": ["ring", "direct"]}}, "microbenchmark")
-        for one in ("first", "fastest")
-    )
-    assert first.algorithms == {"collective all-reduce x4": "ring"}
-    assert fastest.algorithms == {"collective all-reduce x4": "direct"}
-    assert fastest.seconds < first.seconds
-
-
 VGG = {"name": "cnn", "model": "vgg-16"}
 STREAMING = {**TINY, "execution": "streaming"}
-
-
-def test_memory_is_stated() -> None:
-    memory = run(mesh(), VGG).memory
-    # 138,357,544 parameters (Simonyan & Zisserman 2015): FP16 weights and gradients, FP32 master copy and momentum.
-    parameters = 138_357_544
-    assert memory["weights"] == memory["gradients"] == 2 * parameters
-    assert memory["optimizer"] == 8 * parameters
 
 
 def test_a_stationary_run_that_does_not_fit_is_refused_with_the_numbers() -> None:
@@ -460,14 +411,6 @@ def test_check_and_run_refuse_the_same(fabric: dict[str, Any], workload: Any, ke
     assert texts[0] == texts[1]
 
 
-def test_an_algorithm_that_cannot_is_told_with_those_that_can() -> None:
-    with pytest.raises(UnsupportedError) as caught:
-        run({**mesh(), "collectives": {"default": "in-network"}}, "microbenchmark")
-    able = set(str(caught.value.accepted).split(", "))
-    assert {"direct", "hierarchical", "ring"} <= able
-    assert "in-network" not in able
-
-
 def test_a_router_without_trees_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
     def tree(*_: object) -> fredfw.Routes:
         raise UnsupportedError("no all-reduce tree")
@@ -477,12 +420,6 @@ def test_a_router_without_trees_is_told_as_such(monkeypatch: pytest.MonkeyPatch)
     fabric = {"topology": "fred", "router": "shortest-path", "collectives": {"default": "in-network"}}
     with pytest.raises(UnsupportedError, match=r"fabrics\.f\.router: no all-reduce tree"):
         run(fabric, "microbenchmark")
-
-
-def test_all_reduce_trees_of_shortest_paths_are_as_fast_as_those_of_fred() -> None:
-    fabric = {"topology": "fred", "collectives": {"default": "in-network"}}
-    shortest = run({**fabric, "router": "shortest-path"}, "microbenchmark")
-    assert shortest.seconds == pytest.approx(run(fabric, "microbenchmark").seconds, rel=1e-12)
 
 
 def test_check_simulates_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -495,16 +432,6 @@ def test_check_simulates_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fredfw.experiment.cell.bench.Executor", advance)
     experiment: Experiment = FRAMEWORK.load_experiment(content({"topology": "fred"}, {"name": "cnn"}))
     Runner(experiment, FRAMEWORK.plugins).check(experiment.workloads[0], experiment.fabrics[0])
-
-
-def test_a_runner_may_be_used_again() -> None:
-    experiment = FRAMEWORK.load_experiment(content(mesh(), {**TINY, "mp": 2}))
-    row, column = experiment.workloads[0], experiment.fabrics[0]
-    runner = Runner(experiment, FRAMEWORK.plugins)
-    one, other = (runner.run(row, column, "compressed") for _ in range(2))
-    assert one.seconds == other.seconds
-    assert one.link_bytes.tobytes() == other.link_bytes.tobytes()
-    assert one.statistics == other.statistics
 
 
 GATED: dict[str, Any] = {"topology": "gated", "collectives": {"default": "ring"}}

@@ -151,14 +151,6 @@ def test_a_cell_of_a_file_that_has_changed(tmp_path: Path, monkeypatch: pytest.M
     assert refused("store").message.startswith("has 2 results that differ")
 
 
-def test_missing_cells(store: str) -> None:
-    with closing(sqlite3.connect(store)) as database, database:
-        database.execute("DELETE FROM outcomes WHERE rowid IN (1, 6)")
-    error = refused(store)
-    assert error.file == "cells.toml"
-    assert error.message == "there is no result for 2 of 6 cells: sum on mesh 2, net on fred"
-
-
 def test_a_store_that_is_not_there(store: str) -> None:
     error = refused("stroe")
     assert (error.file, error.message) == ("stroe", "there is no such store")

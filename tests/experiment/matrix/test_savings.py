@@ -49,18 +49,6 @@ def test_the_mean_over_all_pairs() -> None:
     assert (one.workloads, one.part, one.by) == (("sum 1 GB", "sum 4 GB"), None, ())
 
 
-def test_one_group_per_value_of_a_fabric_or_a_workload() -> None:
-    groups = saving(by=["link_bandwidth"]).groups
-    assert [group.at for group in groups] == [{"link_bandwidth": f"{rate} GB/s"} for rate in (1, 2, 4)]
-    for group, rate in zip(groups, (1, 2, 4), strict=True):
-        assert group.saving == pytest.approx((share(1, rate) + share(4, rate)) / 2, rel=1e-9)
-        assert group.pairs == 2
-    assert [(group.at, group.pairs) for group in saving(by=["size"]).groups] == [
-        ({"size": "1 GB"}, 3),
-        ({"size": "4 GB"}, 3),
-    ]
-
-
 def test_one_group_per_pair_of_values() -> None:
     groups = saving(by=["size", "link_bandwidth"]).groups
     found = {(group.at["size"], group.at["link_bandwidth"]): group.saving for group in groups}
@@ -106,13 +94,6 @@ def test_a_claim_is_of_no_group() -> None:
     ]
     (claim,) = saving(by=["size", "link_bandwidth"], references=[{"saving": 0.5}]).claims
     assert claim.between == ()
-
-
-def test_a_part_of_the_iteration() -> None:
-    whole, part = saving(), saving(part="collective")
-    # A microbenchmark does nothing but its collective.
-    assert part.part == "collective"
-    assert part.groups == whole.groups
 
 
 def test_computation_saves_nothing_by_itself() -> None:
