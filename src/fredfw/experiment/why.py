@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
-from attrs import define, field, frozen
+from attrs import field, frozen
 
 from fredfw.experiment.cell.variation import ALPHAS, COMPUTE, LATENCY, bandwidths_of
 from fredfw.experiment.results import CriticalPath, GraphResult, PathStep, RunResult
@@ -116,89 +116,78 @@ def critical_path(result: GraphResult) -> CriticalPath:
     ranks = _ranks(timeline, path)
     limit_of = _limits(result.fabric)
     busy = result.link_bytes / result.fabric.bandwidths
-    found: dict[tuple[str, str], _Sum] = {}
+    alike: dict[tuple[str, str], list[PathStep]] = {}  # steps by kind, and name but for numbers
     by_rank: list[tuple[str, float]] = []
 
-    def of(pattern: str, kind: str) -> _Sum:
-        return found.setdefault((pattern, kind), _Sum())
+    def add(step: PathStep) -> None:
+        alike.setdefault((_NUMBER.sub("#", step.name), step.kind), []).append(step)
+
+    def wait(name: str, seconds: float) -> None:
+        add(PathStep(name, WAITING, 1, seconds, seconds, limits={WAITING: seconds}))
 
     for (span, seconds, waited), rank in zip(_seconds(timeline, path), ranks, strict=True):
         task = int(timeline.task[span])
         by_rank += ((str(rank), seconds), (str(rank), waited))
         if waited:
-            of(WAITING, WAITING).add(WAITING, 1, waited, {WAITING: waited}, waited)
-        alone, demand, limits = seconds, None, {COMPUTE: seconds}
-        kind = COMPUTE
+            wait(WAITING, waited)
+        alone, demand, kind = seconds, None, COMPUTE
+        limits = {COMPUTE: seconds}
         if graph.kinds[task] == TaskKind.WAIT:
             kind, limits = WAITING, {WAITING: seconds}
         elif not timeline.is_compute(span):
             kind, limits = graph.label(task), {NETWORK: seconds}
             demand = None if demands is None else demands.of(task, rank)
-        one = of(_NUMBER.sub("#", graph.names[task]), kind)
         if demand is not None:
-            one.algorithms[demand.algorithm] = None
-            one.ranks = max(one.ranks, demand.ranks)
             alone, limits = min(demand.seconds, seconds), _parts(demand, seconds, limit_of, busy)
-        one.add(graph.names[task], int(graph.repeats[task]), seconds, limits, alone, _begins(timeline, span))
+        add(
+            PathStep(
+                name=graph.names[task],
+                kind=kind,
+                count=int(graph.repeats[task]),
+                seconds=seconds,
+                alone=alone,
+                algorithm="" if demand is None else demand.algorithm,
+                ranks=0 if demand is None else demand.ranks,
+                limits=limits,
+                begins={_begins(timeline, span): 1},
+            )
+        )
     down = 0.0 if result.spread else result.seconds - timeline.duration
     if down:
-        of(RESTART, WAITING).add(RESTART, 1, down, {WAITING: down}, down)
-    steps = sorted((one.step(pattern, kind) for (pattern, kind), one in found.items()), key=_longest)
+        wait(RESTART, down)
+    steps = sorted((_joined(pattern, kind, ones) for (pattern, kind), ones in alike.items()), key=_longest)
     return CriticalPath(
         seconds=timeline.duration + down,
         length=len(path),
         steps=tuple(steps),
         by_kind=_totals((one.kind, one.seconds) for one in steps),
         by_limit=_totals(part for one in steps for part in one.limits.items()),
-        by_rank=_totals(iter(by_rank)),
+        by_rank=_totals(by_rank),
         crowded=math.fsum(one.seconds - one.alone for one in steps),
     )
 
 
-@define
-class _Sum:
-    """Steps with the same name but for numbers."""
-
-    names: set[str] = field(factory=set)
-    count: int = 0
-    seconds: list[float] = field(factory=list)
-    alone: list[float] = field(factory=list)
-    limits: list[tuple[str, float]] = field(factory=list)
-    begins: Counter[str] = field(factory=Counter)
-    algorithms: dict[str, None] = field(factory=dict)
-    ranks: int = 0
-
-    def add(
-        self, name: str, count: int, seconds: float, limits: Mapping[str, float], alone: float, begins: str = ""
-    ) -> None:
-        if len(self.names) < 2:
-            self.names.add(name)
-        self.count += count
-        self.seconds.append(seconds)
-        self.alone.append(alone)
-        self.limits += limits.items()
-        if begins:
-            self.begins[begins] += 1
-
-    def step(self, pattern: str, kind: str) -> PathStep:
-        return PathStep(
-            next(iter(self.names)) if len(self.names) == 1 else pattern,
-            kind,
-            self.count,
-            math.fsum(self.seconds),
-            math.fsum(self.alone),
-            " + ".join(self.algorithms),
-            self.ranks,
-            _totals(iter(self.limits)),
-            dict(sorted(self.begins.items())),
-        )
+def _joined(pattern: str, kind: str, steps: Sequence[PathStep]) -> PathStep:
+    """Return ``steps`` whose names differ in numbers alone as one."""
+    names = {one.name for one in steps}
+    return PathStep(
+        name=names.pop() if len(names) == 1 else pattern,
+        kind=kind,
+        count=sum(one.count for one in steps),
+        seconds=math.fsum(one.seconds for one in steps),
+        alone=math.fsum(one.alone for one in steps),
+        algorithm=" + ".join(dict.fromkeys(one.algorithm for one in steps if one.algorithm)),
+        ranks=max(one.ranks for one in steps),
+        limits=_totals(part for one in steps for part in one.limits.items()),
+        begins=dict(sorted(Counter(begin for one in steps for begin in one.begins).items())),
+    )
 
 
 def _longest(step: PathStep) -> tuple[float, str, str]:
     return -step.seconds, step.name, step.kind
 
 
-def _totals(parts: Iterator[tuple[str, float]]) -> dict[str, float]:
+def _totals(parts: Iterable[tuple[str, float]]) -> dict[str, float]:
     """Return the sum of each key that has any, the largest first."""
     found: dict[str, list[float]] = {}
     for name, seconds in parts:
