@@ -323,11 +323,7 @@ class NetworkBackend:
         Raises:
             InputError: There is no such link, or it has failed already.
         """
-        number = self._find_link(link)
-        if not self._links.up[number]:
-            raise InputError(f"{self.fabric.link_name(number)} has failed already", key="link", accepted="a live link")
-        self._links.up[number] = False
-        self._rewire(number, "failed")
+        self._turn(link, up=False)
 
     def restore_link(self, link: int | str | tuple[int, int]) -> None:
         """Open a failed link again; flows that wait for a way go on, those that have one stay on it.
@@ -335,11 +331,7 @@ class NetworkBackend:
         Raises:
             InputError: There is no such link, or it has not failed.
         """
-        number = self._find_link(link)
-        if self._links.up[number]:
-            raise InputError(f"{self.fabric.link_name(number)} has not failed", key="link", accepted="a failed link")
-        self._links.up[number] = True
-        self._rewire(number, "is back")
+        self._turn(link, up=True)
 
     def set_bandwidth(self, link: int | str | tuple[int, int], value: float | str) -> None:
         """Give a link another bandwidth, in bytes per second; a failed one has it when it is restored.
@@ -458,17 +450,15 @@ class NetworkBackend:
         key = algorithm if isinstance(algorithm, str) else (type(algorithm), str(algorithm))
         if key not in self._planners:
             auto = algorithm == "auto"
+            candidates: Mapping[Pattern | None, Sequence[CollectiveAlgorithm]]
+            if auto:
+                candidates = self._simulator.automatic(self._algorithms.values())
+            else:
+                candidates = {None: [self._algorithms[algorithm]() if isinstance(algorithm, str) else algorithm]}
             self._planners[key] = Planner(
-                self._simulator, self._candidates(algorithm), fastest=auto, worthwhile=auto, others=self._others
+                self._simulator, candidates, fastest=auto, worthwhile=auto, others=self._others
             )
         return self._planners[key]
-
-    def _candidates(
-        self, algorithm: CollectiveAlgorithm | str
-    ) -> Mapping[Pattern | None, Sequence[CollectiveAlgorithm]]:
-        if algorithm == "auto":
-            return self._simulator.automatic(self._algorithms.values())
-        return {None: [self._algorithms[algorithm]() if isinstance(algorithm, str) else algorithm]}
 
     def _others(self) -> list[CollectiveAlgorithm]:
         return [cls() for cls in self._algorithms.values()]
@@ -494,11 +484,17 @@ class NetworkBackend:
         accepted = f"a link from 0 to {count - 1}, its name{name}, or the numbers of the two nodes that it joins"
         raise InputError(f"{link!r} is not a link of {self.fabric.name!r}", key="link", accepted=accepted)
 
-    def _rewire(self, link: int, what: str) -> None:
-        """Have flows avoid the links that are down, now and later, and note it."""
-        rerouting = self._links.reroute(self._network, np.array([link]))
+    def _turn(self, link: int | str | tuple[int, int], *, up: bool) -> None:
+        """Open or close a link, have flows avoid those that are closed, now and later, and note it."""
+        number = self._find_link(link)
+        name = self.fabric.link_name(number)
+        if self._links.up[number] == up:
+            is_now, accepted = ("has not failed", "a failed link") if up else ("has failed already", "a live link")
+            raise InputError(f"{name} {is_now}", key="link", accepted=accepted)
+        self._links.up[number] = up
+        rerouting = self._links.reroute(self._network, np.array([number]))
         self._paths.use(self._links.router)
-        note = f"{self.now:g} s: link {self.fabric.link_name(link)} {what}"
+        note = f"{self.now:g} s: link {name} {'is back' if up else 'failed'}"
         if rerouting.moved:
             note += f"; {counted(rerouting.moved, 'flow')} under way took another path"
             if not isinstance(self._network.admission, AlwaysStart):
@@ -508,14 +504,17 @@ class NetworkBackend:
         self._notes.append(note)
 
     def __getstate__(self) -> dict[str, Any]:
-        callbacks = {
-            operation.what: operation.on_complete for operation in self._operations.values() if operation.on_complete
-        }
+        operations = [one for one in self._operations.values() if one.on_complete]
         try:
-            _Probe().dump(list(callbacks.values()))
+            _Probe().dump([one.on_complete for one in operations])
         except Exception:  # whatever an object's own methods raise
-            for what, callback in callbacks.items():
-                _check_picklable(what, callback)
+            for one in operations:
+                try:
+                    _Probe().dump(one.on_complete)
+                except Exception as error:
+                    message = f"the callback {one.on_complete!r} of {one.what} cannot be pickled: {error}"
+                    accepted = "functions of a module, methods of objects that can be pickled, partials of these"
+                    raise InputError(message, key="on_complete", accepted=accepted) from error
             raise
         return self.__dict__.copy()
 
@@ -529,17 +528,6 @@ class _Probe(pickle.Pickler):
     def persistent_id(self, obj: Any) -> int | None:
         """Return something for what is not to be looked into."""
         return 0 if isinstance(obj, NetworkBackend) else None
-
-
-def _check_picklable(what: str, callback: Callback) -> None:
-    try:
-        _Probe().dump(callback)
-    except Exception as error:
-        raise InputError(
-            f"the callback {callback!r} of {what} cannot be pickled: {error}",
-            key="on_complete",
-            accepted="functions of a module, methods of objects that can be pickled, partials of these",
-        ) from error
 
 
 def _nothing() -> None:

@@ -126,16 +126,14 @@ class Store:
         rows = self._select(_GET, key, environment)
         return _read(key, environment, *rows[0]) if rows else None
 
-    def find(self, key: str) -> list[tuple[str, Cell | Failure]]:
-        """Return what is stored of a cell in every environment, as (environment, outcome), ordered by environment."""
+    def find(self, key: str) -> list[Cell | Failure]:
+        """Return what is stored of a cell in every environment, ordered by environment."""
         self.flush()
-        found = []
-        for environment, digest, value in self._select(_FIND, key):
-            name = bytes(environment).decode(errors="replace")
-            outcome = _read(key, name, digest, value)
-            if outcome is not None:
-                found.append((name, outcome))
-        return found
+        entries = (
+            _read(key, bytes(environment).decode(errors="replace"), digest, value)
+            for environment, digest, value in self._select(_FIND, key)
+        )
+        return [one for one in entries if one is not None]
 
     def _select(self, query: str, *values: str) -> list[tuple[Any, ...]]:
         with self._database:

@@ -62,7 +62,7 @@ def fidelity_of(outline: AnyOutline, stores: Sequence[Store]) -> str:
 
     def count(fidelity: str) -> int:
         content = (tables(outline, row, column) for row, column in outline.cells)
-        return sum(any(True for store in stores for _ in store.find(key_of(one, fidelity))) for one in content)
+        return sum(any(store.find(key_of(one, fidelity)) for store in stores) for one in content)
 
     return outline.fidelity or max(SIMULATED, key=count)
 
@@ -72,7 +72,7 @@ def find(
 ) -> Outcome | None:
     """Return what ``stores`` have of a cell as ``outline`` describes it now, simulated as ``fidelity`` says."""
     key = key_of(tables(outline, workload, fabric), fidelity)
-    found = [outcome for store in stores for _, outcome in store.find(key)]
+    found = [outcome for store in stores for outcome in store.find(key)]
     if any(asdict(one) != asdict(found[0]) for one in found):
         message = f"has {len(found)} results that differ: of other plugins or files, or of another version of them"
         raise InputError(message, accepted="a store with one of them, or fredfw compare, which knows what is installed")
