@@ -233,13 +233,9 @@ class Part:
         """Return the ``(ranks,)`` NPU number of each of its ranks."""
         return places_within(placement, fabric, self.mesh, self.npus)
 
-    def placed(self) -> AbstractContextManager[None]:
-        """Return a context that adds the place of its workload to errors."""
-        return _placed(self.index)
-
     def asked(self, answer: Callable[[Workload, System], _T]) -> _T:
         """Return what its workload answers."""
-        with self.placed():
+        with _placed(self.index):
             return answer(self.job.workload, self.system)
 
     @property
@@ -275,7 +271,7 @@ def spilling(parts: Sequence[Part], npu: Npu, tiers: Sequence[MemoryTier]) -> tu
     found = []
     for part in parts:
         others = {name: size - _kept(part, name) for name, size in used.items()}
-        with part.placed():
+        with _placed(part.index):
             spilled = memories.spilled(part.memory, npu, tiers, part.mesh.ranks, others)
         for one in spilled:
             used[one.tier] += math.fsum(one.parts.values()) * part.mesh.ranks
@@ -337,36 +333,34 @@ def results_of(
     parts: Sequence[Part], together: Simulated, alone: Sequence[Simulated], npu: Npu, compute_scale: float
 ) -> tuple[JobResult, ...]:
     """Return what became of each job, in the order of the experiment; ``alone`` has each of ``parts`` by itself."""
-    pairs = sorted(zip(parts, alone, strict=True), key=lambda pair: pair[0].index)
-    return tuple(_result(part, together, own, npu, compute_scale) for part, own in pairs)
-
-
-def _result(part: Part, together: Simulated, alone: Simulated, npu: Npu, compute_scale: float) -> JobResult:
-    (everything, courses), (single, lonely) = together, alone
-    runs, prefix, work = courses[part.index], f"{part.name}/", part.work
-    times = [run.seconds for run in runs]
-    seconds, least = fmean(times), fmean(run.seconds for run in lonely[part.index])
-    causes = dict.fromkeys(cause for run in runs for cause in run.breakdown)
-    iterations = tuple(fmean(one) for one in zip(*(run.iterations for run in runs), strict=True))
-    return JobResult(
-        name=part.name,
-        workload=part.job.workload.name,
-        npus=tuple(part.npus.tolist()),
-        start=part.start,
-        seconds=seconds,
-        alone=least,
-        slowdown=seconds / least if least else 1.0,
-        iterations=iterations,
-        breakdown={cause: fmean(run.breakdown.get(cause, 0.0) for run in runs) for cause in causes},
-        bytes=sum(moved for label, moved in everything.bytes_by_cause.items() if label.startswith(prefix)),
-        bytes_alone=sum(single.bytes_by_cause.values()),
-        memory=part.memory.parts,
-        work=work,
-        throughput=Throughput.of(
-            work, seconds / len(iterations), npus=part.mesh.ranks, peak=npu.peak, compute_scale=compute_scale
-        ),
-        spread=Spread.of(times) if len(times) > 1 else None,
-    )
+    everything, courses = together
+    found = {}
+    for part, (single, lonely) in zip(parts, alone, strict=True):
+        runs, prefix, work = courses[part.index], f"{part.name}/", part.work
+        times = [run.seconds for run in runs]
+        seconds, least = fmean(times), fmean(run.seconds for run in lonely[part.index])
+        causes = dict.fromkeys(cause for run in runs for cause in run.breakdown)
+        iterations = tuple(fmean(one) for one in zip(*(run.iterations for run in runs), strict=True))
+        found[part.index] = JobResult(
+            name=part.name,
+            workload=part.job.workload.name,
+            npus=tuple(part.npus.tolist()),
+            start=part.start,
+            seconds=seconds,
+            alone=least,
+            slowdown=seconds / least if least else 1.0,
+            iterations=iterations,
+            breakdown={cause: fmean(run.breakdown.get(cause, 0.0) for run in runs) for cause in causes},
+            bytes=sum(moved for label, moved in everything.bytes_by_cause.items() if label.startswith(prefix)),
+            bytes_alone=sum(single.bytes_by_cause.values()),
+            memory=part.memory.parts,
+            work=work,
+            throughput=Throughput.of(
+                work, seconds / len(iterations), npus=part.mesh.ranks, peak=npu.peak, compute_scale=compute_scale
+            ),
+            spread=Spread.of(times) if len(times) > 1 else None,
+        )
+    return tuple(found[index] for index in sorted(found))
 
 
 def breakdown_of(parts: Sequence[Part], jobs: Sequence[JobResult], seconds: float) -> dict[str, float]:

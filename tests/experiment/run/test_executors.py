@@ -13,7 +13,7 @@ import pytest
 from experiments import refused
 
 from fredfw.errors import InputError
-from fredfw.experiment.run.executors import connect, processes
+from fredfw.experiment.run.executors import Processes, connect
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 
@@ -83,7 +83,7 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def two(calls: Any) -> Iterator[Executor]:
-    with processes(2) as executor:
+    with Processes(2) as executor:
         yield executor
 
 
@@ -145,7 +145,7 @@ def test_an_exception_ends_what_runs(calls: Any, tmp_path: Path) -> None:
     running: list[Future[Any]] = []
 
     def interrupted() -> None:
-        with processes(1) as executor:
+        with Processes(1) as executor:
             running.extend((executor.submit(calls.sleep, tmp_path / "begun"), executor.submit(calls.square, 1)))
             until(tmp_path / "begun")
             raise KeyboardInterrupt

@@ -70,7 +70,6 @@ class Runner:
         self._kept = kept
         self._environment = environment
         self._bench: dict[str, Bench] = {}
-        self._bills: dict[str, Bill | None] = {}
         self._cells: dict[str, dict[str, _Cell]] = {}  # by fabric and workload
         self._graphs: dict[tuple[str, System], TaskGraph] = {}
 
@@ -100,7 +99,6 @@ class Runner:
     def forget(self, fabric: FabricSpec) -> None:
         """Let go of all that is kept of ``fabric`` and its cells."""
         self._bench.pop(fabric.name, None)
-        self._bills.pop(fabric.name, None)
         self._cells.pop(fabric.name, None)
 
     def run(
@@ -365,10 +363,7 @@ class Runner:
         return self._bench[spec.name]
 
     def _bill(self, spec: FabricSpec) -> Bill | None:
-        if spec.name not in self._bills:
-            prices = self._experiment.prices_of(spec)
-            self._bills[spec.name] = billed(spec.topology, prices, self._bench_of(spec).fabric.network)
-        return self._bills[spec.name]
+        return billed(spec.topology, self._experiment.prices_of(spec), self._bench_of(spec).fabric.network)
 
     def _graph(self, spec: WorkloadSpec, system: System, workers: int) -> TaskGraph:
         def build() -> TaskGraph:

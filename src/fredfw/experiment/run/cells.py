@@ -222,9 +222,9 @@ def workers(jobs: int, executor: Executor | str | None, plugins: PluginManager) 
     if isinstance(executor, Executor):
         yield Workers(executor, _MANY if jobs == 1 else jobs, setup)
         return
-    from fredfw.experiment.run.executors import connect, processes
+    from fredfw.experiment.run.executors import Processes, connect
 
-    opened = processes(jobs) if executor is None else connect(executor)
+    opened = Processes(jobs) if executor is None else connect(executor)
     with opened as found:
         yield Workers(found, jobs if executor is None else _MANY, setup)
 

@@ -31,15 +31,6 @@ _PATIENCE = 5.0
 _PROCESSES = threading.Lock()
 
 
-def processes(jobs: int) -> Executor:
-    """Return an executor on ``jobs`` other processes of this machine, which start when there is work for them.
-
-    An interrupt from the keyboard does not reach them. Leaving its ``with`` block by an exception, or ``shutdown`` with
-    ``cancel_futures``, ends what they run at once.
-    """
-    return _Processes(jobs)
-
-
 def connect(address: str) -> Executor:
     """Return an executor on the workers of Dask at ``address``: ``dask://HOST:PORT``, or ``dask://local`` for new ones.
 
@@ -75,8 +66,13 @@ def _workers(text: str | None) -> int:
     return int(text)
 
 
-class _Processes(Executor):
-    """Threads that each have a process of their own: one that dies takes one task with it, and it is known which."""
+class Processes(Executor):
+    """Other processes of this machine, as many as ``jobs``, which start when there is work for them.
+
+    Each has a thread here: one that dies takes one task with it, and it is known which. An interrupt from the keyboard
+    does not reach them. Leaving the ``with`` block by an exception, or ``shutdown`` with ``cancel_futures``, ends what
+    they run at once.
+    """
 
     def __init__(self, jobs: int) -> None:
         # It would let interrupts through that the threads keep from their processes, were it to start later.
@@ -88,9 +84,11 @@ class _Processes(Executor):
         self._ended = False
 
     def submit(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """See ``Executor.submit``."""
         return self._threads.submit(self._run, function, args, kwargs)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """See ``Executor.shutdown``."""
         self._threads.shutdown(wait=False, cancel_futures=cancel_futures)
         if cancel_futures:
             with self._lock:
