@@ -30,7 +30,6 @@ from fredfw import (
 from fredfw.collectives.direct import DirectAlgorithm
 from fredfw.embed import NetworkBackend
 from fredfw.errors import InputError, SimulationError, UnknownNameError, UnsupportedError
-from fredfw.experiment.results import Comparison
 from fredfw.fabric import IdealTransport
 from fredfw.plugin.manager import PluginManager, Switches
 
@@ -112,14 +111,6 @@ def test_bad_input_before_the_run_is_no_run_and_frameworks_share_nothing() -> No
     Framework().compare(experiment)
     assert listener.heard == []
     assert len(Framework(PluginManager(Switches())).plugins.topologies) == 0
-
-
-def test_a_path_or_an_experiment(framework: Framework, tmp_path: Path) -> None:
-    file = tmp_path / "one.toml"
-    file.write_text('[fabrics]\nmesh.topology = "mesh2d"\n[workloads]\nnet.workload = "microbenchmark"\n')
-    seconds = framework.run(framework.load_experiment(file)).seconds
-    assert framework.run(file).seconds == framework.run(str(file)).seconds == seconds
-    assert isinstance(framework.compare(str(file)), Comparison)
 
 
 def test_only_the_sections_named_are_configured(framework: Framework) -> None:

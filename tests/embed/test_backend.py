@@ -332,12 +332,9 @@ def nothing() -> None:
 NAN, REQUEST = math.nan, CollectiveRequest(Pattern.ALL_REDUCE, 3, 1e9)
 BAD: dict[str, tuple[Callable[[NetworkBackend], object], str]] = {
     "no such NPU": (lambda network: network.send(0, 3, 1.0), "dst: 3 is not an end point"),
-    "negative NPU": (lambda network: network.send(-1, 1, 1.0), "src: -1 is not an end point"),
     "truth": (lambda network: network.send(True, 1, 1.0), "src: True is not an end point"),
-    "fraction": (lambda network: network.send(0.5, 1, 1.0), "src: 0.5 is not an end point"),  # type: ignore[arg-type]
     "no such node": (lambda network: network.send("npu9", 1, 1.0), "src: 'npu9' is not an end point"),
     "negative bytes": (lambda network: network.send(0, 1, -1.0), "bytes: -1.0 is too small"),
-    "NaN bytes": (lambda network: network.send(0, 1, NAN), "bytes: nan is not finite"),
     "infinite bytes": (lambda network: network.send(0, 1, math.inf), "bytes: inf is not finite"),
     "no bytes": (lambda network: network.send(0, 1, "1 s"), "bytes: '1 s' has the unit 's'"),
     "tag": (lambda network: network.send(0, 1, 1.0, [1]), r"tag: \[1\] cannot be compared"),  # type: ignore[arg-type]
@@ -357,25 +354,19 @@ BAD: dict[str, tuple[Callable[[NetworkBackend], object], str]] = {
     "no algorithm": (lambda network: network.collective(REQUEST, algorithm=None), "algorithm: None is not"),  # type: ignore[arg-type]
     "unfit": (lambda network: network.collective(REQUEST, algorithm="in-network"), "no algorithm can do all-reduce"),
     "delay": (lambda network: network.schedule(-1e-9, nothing), "delay: -1e-09 is too small"),
-    "NaN delay": (lambda network: network.schedule(NAN, nothing), "delay: nan is not finite"),
     "timer": (lambda network: network.schedule(1.0, None), "callback: None cannot be called"),  # type: ignore[arg-type]
     "backwards": (lambda network: network.advance(0.2), "until: cannot advance from 0.25 to 0.2"),
-    "negative time": (lambda network: network.advance(-1.0), "until: -1.0 is too small"),
-    "NaN time": (lambda network: network.advance(NAN), "until: nan is not finite"),
     "endless": (lambda network: network.advance(math.inf), "until: inf is not finite"),
     "handle": (lambda network: network.cancel(99), "handle: 99 is not under way"),  # type: ignore[arg-type]
     "no handle": (lambda network: network.cancel([]), r"handle: \[\] is not under way"),  # type: ignore[arg-type]
     "link": (lambda network: network.fail_link(4), "link: 4 is not a link"),
     "link name": (lambda network: network.fail_link("npu0->npu9"), "link: 'npu0->npu9' is not a link"),
-    "no link name": (lambda network: network.fail_link("npu0"), "link: 'npu0' is not a link"),
     "no link between": (lambda network: network.restore_link((0, 2)), r"link: \(0, 2\) is not a link"),
     "no node": (lambda network: network.set_bandwidth((0, 9), 1.0), r"link: \(0, 9\) is not a link"),
     "three nodes": (lambda network: network.fail_link((0, 1, 2)), r"link: \(0, 1, 2\) is not a link"),  # type: ignore[arg-type]
     "up already": (lambda network: network.restore_link(0), "link: npu0->npu1 has not failed"),
     "bandwidth": (lambda network: network.set_bandwidth(0, "1 GB"), "value: '1 GB' has the unit 'GB'"),
     "no bandwidth": (lambda network: network.set_bandwidth(0, 0), "value: 0 is not a bandwidth .accepted: more than 0"),
-    "NaN bandwidth": (lambda network: network.set_bandwidth(0, NAN), "value: nan is not finite"),
-    "negative bandwidth": (lambda network: network.set_bandwidth(0, -1.0), "value: -1.0 is not a bandwidth .accepted"),
 }
 
 

@@ -92,11 +92,6 @@ def test_nvlinks_from_a_preset(name: str, preset: str, rate: float) -> None:
     assert any(f"those of the preset {preset} are used" in note for note in fabric.notes)
 
 
-def test_a_graph_of_nccl_is_refused() -> None:
-    with pytest.raises(InputError, match="is a graph of NCCL"):
-        built("nccl-topology", "topology/nccl/azure_ncv4-graph.xml")
-
-
 @pytest.mark.parametrize(
     ("name", "kind", "rate"), [("topo_m_hgx_h200", "switch", 450), ("topo_m_perlmutter_a100", "fully-connected", 100)]
 )
@@ -117,10 +112,3 @@ def test_topologies_of_simai(name: str, nodes: int, links: int, rate: float) -> 
     fabric = built("simai", f"topology/simai/{name}")
     assert (len(fabric.kinds), len(fabric.sources)) == (nodes, 2 * links)
     assert [(one.size, one.bandwidth / GB) for one in fabric.levels] == [(8, 360), (2, rate)]
-
-
-@pytest.mark.parametrize(("name", "npus"), [("service_nc-topology-file", 32), ("torus_4x4_400Gbps", 16)])
-def test_topologies_of_ns3(name: str, npus: int) -> None:
-    fabric = built("simai", f"astra/ns3/{name}.txt")
-    assert len(fabric.npus) == npus
-    assert Framework().simulate_collective(fabric, "all-reduce", size="1 MB", algorithm="ring").duration > 0

@@ -450,15 +450,17 @@ class NetworkBackend:
         key = algorithm if isinstance(algorithm, str) else (type(algorithm), str(algorithm))
         if key not in self._planners:
             auto = algorithm == "auto"
-            candidates: Mapping[Pattern | None, Sequence[CollectiveAlgorithm]]
-            if auto:
-                candidates = self._simulator.automatic(self._algorithms.values())
-            else:
-                candidates = {None: [self._algorithms[algorithm]() if isinstance(algorithm, str) else algorithm]}
             self._planners[key] = Planner(
-                self._simulator, candidates, fastest=auto, worthwhile=auto, others=self._others
+                self._simulator, self._candidates(algorithm), fastest=auto, worthwhile=auto, others=self._others
             )
         return self._planners[key]
+
+    def _candidates(
+        self, algorithm: CollectiveAlgorithm | str
+    ) -> Mapping[Pattern | None, Sequence[CollectiveAlgorithm]]:
+        if algorithm == "auto":
+            return self._simulator.automatic(self._algorithms.values())
+        return {None: [self._algorithms[algorithm]() if isinstance(algorithm, str) else algorithm]}
 
     def _others(self) -> list[CollectiveAlgorithm]:
         return [cls() for cls in self._algorithms.values()]

@@ -476,10 +476,6 @@ def test_a_label_that_no_workload_has_is_refused(
     assert caught.value.accepted == "collective, mp, pp"
 
 
-def test_labels_of_all_workloads_count() -> None:
-    assert len(compare(tables(priorities=["mp", "collective"])).rows) == 4
-
-
 def test_labels_are_judged_by_the_whole_matrix_only() -> None:
     content = tables(priorities=["pp", "pq"])
     part = FRAMEWORK.load_experiment(content, workloads=["one"])

@@ -261,7 +261,7 @@ def assemble(
         title=outline.title,
         baseline=outline.baseline,
         rows=tuple(rows),
-        savings=savings(evolve(outline, savings=covered(outline, cells)), cells),
+        savings=tuple(_saving(outline, *one, cells) for one in enumerate(covered(outline, cells))),
         provenance={
             "cells": [
                 # Of a provenance, "workload" is how it is configured.
@@ -275,11 +275,6 @@ def assemble(
         failures=tuple(failed),
         stored=stored,
     )
-
-
-def savings(outline: AnyOutline, cells: Mapping[tuple[str, str], Cell]) -> tuple[Saving, ...]:
-    """Return the savings that ``outline`` asks for."""
-    return tuple(_saving(outline, index, spec, cells) for index, spec in enumerate(outline.savings))
 
 
 def _saving(outline: AnyOutline, index: int, spec: SavingSpec, cells: Mapping[tuple[str, str], Cell]) -> Saving:
