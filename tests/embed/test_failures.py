@@ -130,17 +130,6 @@ def test_what_begins_without_a_way_waits_for_one() -> None:
     )
 
 
-def test_a_message_goes_on_over_any_way_that_is_back() -> None:
-    network = mesh(2, 2)
-    network.send(0, 1, 1e9, on_complete=network.log("sent"))
-    network.fail_link("npu0->npu2")
-    network.fail_link("npu0->npu1")
-    network.advance(1.0)
-    network.restore_link("npu0->npu2")  # not the one that it was on
-    network.run_until_idle()
-    assert network.times == {"sent": pytest.approx(2.0)}
-
-
 def test_cancelling_what_is_stranded_ends_the_deadlock() -> None:
     network = mesh(1, 2)
     handle = network.send(0, 1, 1e9)
@@ -179,37 +168,6 @@ def test_a_ring_all_reduce_goes_on_over_the_detour(fidelity: str) -> None:
     network.run_until_idle()
     # Two steps with the latency of a link; half of the third and all others go round the other way, three links.
     assert network.times == {"done": pytest.approx(2 * (1 + LATENCY) + 4 * (1 + 3 * LATENCY), rel=1e-9)}
-
-
-@FIDELITIES
-def test_a_ring_all_reduce_whose_detour_is_in_the_way(fidelity: str) -> None:
-    network = mesh(2, 2, fidelity=fidelity)
-    group = [0, 2, 3, 1]  # 0 -> 2 -> 3 -> 1 -> 0, so that the detour of 1 -> 0 is against all others
-    network.collective(ALL_REDUCE, network.log("done"), algorithm="ring", group=group)
-    network.send(1, 3, 10e9, on_complete=network.log("beside"))  # on the first link of that detour
-    network.advance(2.5)
-    network.fail_link("npu1->npu0")
-    network.run_until_idle()
-    # Half a step at half the rate, then three steps at half the rate: 2.5 + 1 + 3 * 2. The message has sent 2.5 GB by
-    # then, 3.5 GB more until 9.5 s, and the last 4 GB alone.
-    assert network.times == {"done": pytest.approx(9.5), "beside": pytest.approx(13.5)}
-
-
-@FIDELITIES
-@pytest.mark.parametrize(("restored", "detours"), [(0.1, 1), (2.0, 3)], ids=["at once", "later"])
-def test_a_link_that_is_back_is_used_by_the_next_step(fidelity: str, restored: float, detours: int) -> None:
-    network = ring(4, LATENCY, fidelity=fidelity)
-    network.collective(ALL_REDUCE, network.log("done"), algorithm="ring")
-    step = 1 + LATENCY
-    network.advance(step + 0.5)
-    network.fail_link("npu0->npu1")
-    network.advance(step + 0.5 + restored)
-    network.restore_link("npu0->npu1")
-    network.run_until_idle()
-    # What has begun over the detour of three links ends there: half of the second step, or also the two that follow.
-    assert network.times == {"done": pytest.approx(6 * step + detours * 2 * LATENCY, rel=1e-9)}
-    carried = network.link_bytes()["all-reduce"]
-    assert carried.sum() == pytest.approx(24e9 + (detours - 0.5) * 2e9, rel=1e-9)
 
 
 @settings(deadline=None, max_examples=30)
@@ -270,24 +228,6 @@ def test_a_collective_without_a_way_waits() -> None:
 ALL_TO_ALL = CollectiveRequest(Pattern.ALL_TO_ALL, 3, 3e9)
 
 
-@FIDELITIES
-def test_links_of_flows_that_have_drained_hold_nobody(fidelity: str) -> None:
-    fabric = FRAMEWORK.topology("fully-connected", npus=4, link_bandwidth=1e9, link_latency=0).build()
-    network = Network(fabric, fidelity=fidelity)
-    for other in (1, 2, 3):
-        network.set_bandwidth((0, other), 10e9)
-    request = CollectiveRequest(Pattern.ALL_TO_ALL, 4, 4e9)
-    network.collective(request, network.log("done"), algorithm="direct")
-    network.advance(0.5)
-    for other in (1, 2, 3):
-        network.fail_link((0, other))  # what NPU 0 sends is there since 0.1 s
-    network.fail_link((1, 2))
-    network.run_until_idle()
-    # Half a chunk is left from 1 to 2, and shares the way over 3 with the halves of 1 to 3 and 3 to 2.
-    assert network.times == {"done": pytest.approx(1.5)}
-    assert not any("no path" in line for line in network.notes())
-
-
 @pytest.mark.parametrize("failing_first", [False, True])
 def test_what_has_a_way_begins_without_those_that_have_none(failing_first: bool) -> None:
     network = Network(FRAMEWORK.topology("switch", npus=3, link_bandwidth=1e9, link_latency=0).build())
@@ -303,23 +243,6 @@ def test_what_has_a_way_begins_without_those_that_have_none(failing_first: bool)
     network.run_until_idle()
     # NPU 1 sends two chunks of 1 GB at 0.1 GB/s; NPU 0 has time for its own from 15 s on.
     assert network.times == {"done": pytest.approx(20.0)}
-
-
-@FIDELITIES
-def test_a_step_waits_for_no_more_than_its_own_flows(fidelity: str) -> None:
-    fabric = FRAMEWORK.topology("switch", npus=3, link_bandwidth=1e9, link_latency=1).build()
-    network = Network(fabric, fidelity=fidelity)
-    request = CollectiveRequest(Pattern.ALL_GATHER, 3, 3e9)
-    network.collective(request, network.log("done"), algorithm="ring")
-    network.advance(2.0)
-    network.fail_link("npu0->switch0")  # the first step has drained, and arrives at 3 s
-    network.advance(2.5)
-    network.set_bandwidth("npu1->switch0", 0.1e9)
-    network.advance(10.0)
-    network.restore_link("npu0->switch0")
-    network.run_until_idle()
-    # NPU 1 sends the second step from 3 s to 13 s, NPU 0 from 10 s to 11 s; the latency is twice 1 s.
-    assert network.times == {"done": pytest.approx(15.0)}
 
 
 def test_a_message_without_bytes_waits_for_a_way_too() -> None:
