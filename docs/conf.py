@@ -21,11 +21,9 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     # Ours, in _ext.
-    "cli_reference",
     "gallery",
-    "kit_reference",
     "plugin_fields",
-    "titled_blocks",
+    "references",
 ]
 exclude_patterns = ["_ext", "_generated"]
 

@@ -232,9 +232,10 @@ def commands(command: click.Command, parent: click.Context | None = None) -> Ite
 
 def test_the_reference_of_the_command_line_is_complete(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT / "docs" / "_ext")
-    reference: Any = importlib.import_module("cli_reference")
-    assert reference.PLACE in (ROOT / "docs" / f"{reference.PAGE}.md").read_text(encoding="utf-8")
-    sections = dict(part.split("\n", 1) for part in f"\n{reference.reference()}".split("\n## ")[1:])
+    references: Any = importlib.import_module("references")
+    for page, (place, _) in references.PAGES.items():
+        assert place in (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    sections = dict(part.split("\n", 1) for part in f"\n{references.commands()}".split("\n## ")[1:])
     found = {context.command_path: context for context in commands(main)}
     # Those of first-party plugins are there as well.
     assert set(found) < set(sections)
