@@ -9,12 +9,11 @@ rounds, for other work on the machine makes them longer; ratios of the two are w
 from __future__ import annotations
 
 import argparse
-import os
-import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from benchmarks.processes import ROOT, measured
+
 COMMAND = ["-c", "from fredfw_command import main; main()"]
 
 
@@ -54,18 +53,8 @@ CASES = {
 
 def _cost(python: str, folder: Path, words: list[str]) -> tuple[float, float]:
     """Return the CPU seconds of a process, and its most memory in GB."""
-    # Compiled modules are kept, as those of an installed package are.
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    process = subprocess.Popen(
-        [python, *words], cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-    )
-    assert process.stderr is not None  # it is a pipe
-    errors = process.stderr.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode not in (0, 3):  # 3: some cells have no result, as in wrht
-        raise SystemExit(errors.decode())
-    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024 / 1e9
+    found = measured([python, *words], folder, accepted=(0, 3))  # 3: some cells have no result, as in wrht
+    return found["cpu"], found["memory"] / 1e9
 
 
 def main() -> None:

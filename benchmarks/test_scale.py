@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 import runpy
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.processes import measured
 
 HERE = Path(__file__).parent
 FAMILIES = runpy.run_path(str(HERE / "scale.py"))["FAMILIES"]
@@ -23,15 +23,12 @@ CASES = [(name, size) for name, family in FAMILIES.items() for size in family.si
 
 @pytest.mark.parametrize(("family", "size"), CASES)
 def test_scale(
-    benchmark: Any, request: pytest.FixtureRequest, grown: list[dict[str, Any]], tmp_path: Path, family: str, size: int
+    benchmark: Any, request: pytest.FixtureRequest, grown: list[dict[str, Any]], family: str, size: int
 ) -> None:
     if size in FAMILIES[family].long and not request.config.getoption("--long"):
         pytest.skip("takes long; run it with --long")
-    found = tmp_path / "found.json"
-    launcher = [sys.executable, "-S", str(HERE / "crosscheck" / "measure.py"), str(found)]
-    command = [*launcher, sys.executable, str(HERE / "scale.py"), family, str(size)]
-    benchmark.pedantic(subprocess.run, args=(command,), kwargs={"check": True}, rounds=1)
-    process = json.loads(found.read_text())
+    command = [sys.executable, HERE / "scale.py", family, size]
+    process = benchmark.pedantic(measured, args=(command,), rounds=1)
     row = {"process": process["seconds"], "memory": process["memory"], **json.loads(process["output"])}
     benchmark.extra_info.update(row)
     grown.append({"family": family, "unit": FAMILIES[family].unit, "size": size, **row})

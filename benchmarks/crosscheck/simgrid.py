@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 from attrs import frozen
 from benchmarks.crosscheck.cases import Case
+from benchmarks.processes import measured
 
 from fredfw.typing import FloatArray
 
@@ -32,18 +31,11 @@ class Run:
     seconds: float
     memory: int
 
-
-def measured(folder: Path, command: list[str]) -> Run:
-    """Run ``command``, which prints one end a line, in the root of the repository.
-
-    Raises:
-        CalledProcessError: It fails.
-    """
-    file = folder / "measured.json"
-    launcher = [sys.executable, "-S", str(HERE / "measure.py"), str(file)]
-    subprocess.run([*launcher, *command], check=True, cwd=HERE.parents[1])
-    found = json.loads(file.read_text())
-    return Run(np.array(found["output"].split(), dtype=float), found["seconds"], found["memory"])
+    @classmethod
+    def of(cls, command: list[str]) -> Run:
+        """Run ``command``, which prints one end a line; raises ``CalledProcessError`` where it fails."""
+        found = measured(command)
+        return cls(np.array(found["output"].split(), dtype=float), found["seconds"], found["memory"])
 
 
 def installed() -> bool:
@@ -85,4 +77,4 @@ class SimGrid:
         with file.open("w") as stream:
             case.write(stream)
         command = [str(self._program), str(file), rule, "--log=root.thresh:error"]
-        return measured(self._folder, command)
+        return Run.of(command)

@@ -20,7 +20,7 @@ import numpy as np
 from attrs import frozen
 from benchmarks.crosscheck import cases
 from benchmarks.crosscheck.cases import Case, Collectives
-from benchmarks.crosscheck.simgrid import MISSING, Run, SimGrid, installed, measured
+from benchmarks.crosscheck.simgrid import MISSING, Run, SimGrid, installed
 
 from fredfw import Fabric, Pattern
 from fredfw.typing import IntArray
@@ -122,11 +122,11 @@ def _cell(run: Run) -> str:
     return f"{run.seconds:9.2f} s {run.memory / 2**20:6.0f} MiB"
 
 
-def _compare(name: str, engines: list[SimGrid], folder: Path, rounds: int) -> bool:
+def _compare(name: str, engines: list[SimGrid], rounds: int) -> bool:
     """Print a line of the table; return whether the two agree."""
     case, chaotic = CONTESTS[name].case(), CONTESTS[name].chaotic
     command = [sys.executable, "-m", "benchmarks.crosscheck.speed", "--run", name]
-    ours = _fastest(rounds, partial(measured, folder, command))
+    ours = _fastest(rounds, partial(Run.of, command))
     cells, difference = [_cell(ours)], 0.0
     for engine in engines:
         theirs = _fastest(rounds, partial(engine.run, case, CONTESTS[name].rule))
@@ -158,7 +158,7 @@ def main() -> int:
         engines = [SimGrid(folder, tuned=tuned) for tuned in ((True, False) if options.untuned else (True,))]
         titles = ["fredfw", "SimGrid, tuned", "SimGrid as it comes"]
         print(f"{'':22}", f"{titles[0]:>22}", *(f"{title:>32}" for title in titles[1 : len(engines) + 1]))
-        failed = [name for name in names if not _compare(name, engines, folder, options.rounds)]
+        failed = [name for name in names if not _compare(name, engines, options.rounds)]
     return 1 if failed else 0
 
 
