@@ -112,9 +112,16 @@ def critical_path(result: GraphResult) -> CriticalPath:
     """Return the critical path of ``result``."""
     timeline, demands = result.timeline, result.demands
     graph = timeline.graph
-    path = _spans(timeline)
+    path = []  # spans, the last first
+    span = int(timeline.end.argmax()) if len(timeline) else -1
+    while span >= 0:
+        path.append(span)
+        span = int(timeline.trigger[span])
     ranks = _ranks(timeline, path)
-    limit_of = _limits(result.fabric)
+    parameters = np.full(len(result.fabric.bandwidths), "", dtype=object)
+    for name, links in bandwidths_of(result.fabric).items():
+        parameters[links] = name
+    limit_of: list[str] = parameters.tolist()
     busy = result.link_bytes / result.fabric.bandwidths
     alike: dict[tuple[str, str], list[PathStep]] = {}  # steps by kind, and name but for numbers
     by_rank: list[tuple[str, float]] = []
@@ -196,16 +203,6 @@ def _totals(parts: Iterable[tuple[str, float]]) -> dict[str, float]:
     return dict(sorted(((name, one) for name, one in sums.items() if one), key=lambda one: (-one[1], one[0])))
 
 
-def _spans(timeline: Timeline) -> list[int]:
-    """Return the spans of the path, the last first."""
-    path = []
-    span = int(timeline.end.argmax()) if len(timeline) else -1
-    while span >= 0:
-        path.append(span)
-        span = int(timeline.trigger[span])
-    return path
-
-
 def _seconds(timeline: Timeline, path: list[int]) -> Iterator[tuple[int, float, float]]:
     """Yield each span of ``path`` with its seconds, and those between the end of the one before and its start."""
     for place, span in enumerate(path):
@@ -224,15 +221,6 @@ def _begins(timeline: Timeline, span: int) -> str:
         alike = before is own or np.isin(own, before).all()
         return DEPENDENCY if alike else MEMBER
     return DEPENDENCY if int(timeline.task[trigger]) in timeline.graph.after(task) else BUSY
-
-
-def _limits(fabric: Fabric) -> list[str]:
-    """Return the parameter of each link."""
-    names = np.full(len(fabric.bandwidths), "", dtype=object)
-    for name, links in bandwidths_of(fabric).items():
-        names[links] = name
-    found: list[str] = names.tolist()
-    return found
 
 
 def _parts(demand: Demand, seconds: float, limit_of: list[str], busy: FloatArray) -> dict[str, float]:
