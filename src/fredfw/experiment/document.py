@@ -8,13 +8,15 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from attrs import asdict
+
 VERSION = 1
 
 
 def document(kind: str, content: Mapping[str, Any]) -> str:
-    """Return ``content`` as a JSON document of ``kind``, with keys in the order given."""
+    """Return ``content``, with attrs objects in it, as a JSON document of ``kind``; keys are in the order given."""
     whole = {"format": f"fredfw.{kind}", "version": VERSION, **content}
-    return json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False, default=asdict) + "\n"
 
 
 def digest(content: Mapping[str, Any]) -> str:

@@ -32,6 +32,12 @@ _CELL = (
 )
 _WORK, _THROUGHPUT = ([one.name for one in fields(cls)] for cls in (Work, Throughput))
 _MORE = "baseline_workload", "cost"
+_RUN = (
+    *("workload", "fabric", "seconds", "spread", "breakdown", "bytes_by_cause", "energy", "memory", "algorithms"),
+    *("placement", "injection_bandwidth", "links", "figures", "notes", "omissions", "colours", "work", "throughput"),
+    *("tiers", "critical_path", "what_if", "jobs", "cost", "bill", "statistics", "provenance"),
+)
+_ASKED = ("spread", "critical_path", "what_if", "jobs")  # left out where there are none
 _SPREAD = ("runs", "p50", "p99", "standard_error")  # columns where a row is of several runs
 _JOB = ("start", "seconds", "alone", "slowdown", "bytes")
 _JOB_SPREAD = ("p50", "p99")
@@ -77,39 +83,14 @@ def _of_job(row: Row, name: str, field: str) -> float | None:
 
 def run_to_json(result: RunResult) -> str:
     """Return ``result`` as JSON: all but the fabric and the timeline, whose spans are for the trace."""
-    content: dict[str, Any] = {
-        "workload": result.workload,
+    own: dict[str, Any] = {
         "fabric": result.fabric_name,
-        "seconds": result.seconds,
-        **_known("spread", result.spread),
-        "breakdown": result.breakdown,
-        "bytes_by_cause": result.bytes_by_cause,
-        "energy": result.energy,
-        "memory": result.memory,
-        "algorithms": result.algorithms,
         "placement": [int(npu) for npu in result.placement],
-        "injection_bandwidth": result.injection_bandwidth,
         "links": _links(result.fabric, result.link_bytes, result.seconds, result.link_bytes_by_label),
-        "figures": result.figures,
-        "notes": result.notes,
-        "omissions": result.omissions,
-        "colours": result.colours,
-        "work": None if result.work is None else asdict(result.work),
-        "throughput": asdict(result.throughput),
-        "tiers": [asdict(one) for one in tier_shares(result)],
-        **_known("critical_path", result.critical_path),
-        **_known("what_if", result.what_if),
-        **({"jobs": [asdict(one) for one in result.jobs]} if result.jobs else {}),
-        "cost": result.cost,
-        "bill": None if result.bill is None else asdict(result.bill),
-        "statistics": result.statistics,
-        "provenance": result.provenance,
+        "tiers": tier_shares(result),
     }
-    return document("run", content)
-
-
-def _known(name: str, part: Any) -> dict[str, Any]:
-    return {} if part is None else {name: asdict(part)}
+    content = {name: own[name] if name in own else getattr(result, name) for name in _RUN}
+    return document("run", {name: one for name, one in content.items() if one or name not in _ASKED})
 
 
 def _links(
@@ -127,7 +108,7 @@ def sweep_to_json(sweep: CollectiveSweep) -> str:
         entry["bound"]["binding"] = result.bound.binding
         entry["bound_ratio"] = result.bound_ratio
         if sweep.effects:
-            entry["sensitivity"] = [asdict(one) for one in sweep.effects[number]]
+            entry["sensitivity"] = sweep.effects[number]
         entry["links"] = _links(sweep.fabric, result.link_bytes, result.duration, {})
         entries.append(entry)
     return document(
@@ -159,7 +140,7 @@ def sweep_to_csv(sweep: CollectiveSweep) -> str:
 
 def listed(kind: str, items: Iterable[Any]) -> str:
     """Return attrs objects as JSON, one entry each of the list that is called as the ``kind`` of document is."""
-    return document(kind, {kind: [asdict(one) for one in items]})
+    return document(kind, {kind: list(items)})
 
 
 def to_csv(header: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
