@@ -18,7 +18,7 @@ from fredfw import Work
 from fredfw.errors import InputError
 from fredfw.experiment.results import Comparison, Row, Saving, SavingGroup, Status, Throughput
 from fredfw.report import charts, plots
-from fredfw.report.pictures import Bars, Curves, HeatMap, colours, importing
+from fredfw.report.pictures import Axis, Bars, Curves, HeatMap, colours, importing
 from fredfw.report.plots import FONTS
 
 
@@ -260,7 +260,7 @@ def test_a_map_may_be_over_a_field_of_each() -> None:
     rows = [on(of(first, "{size}", size=size), "ring {npus}", npus=npus) for size, npus in places]
     (chart,) = charts.charts(rows)
     assert isinstance(chart, HeatMap)
-    assert (chart.title, chart.down, chart.across) == ("", "size", "npus")
+    assert (chart.title, chart.down.name, chart.across.name) == ("", "size", "npus")
     assert set(chart.shades.values()) == {1.0}
     assert len(charts.charts(rows[:-4])) == 1
     assert isinstance(charts.charts(rows[:-4])[0], Curves)
@@ -337,25 +337,27 @@ def test_no_break_even_where_there_is_none(comparison: Comparison, sign: int) ->
 
 
 @pytest.mark.parametrize(
-    ("values", "places"),
+    ("values", "places", "log"),
     [
-        ((1024, 2048, 4096), (np.log10(1024), np.log10(2048), np.log10(4096))),
-        ((1, 2, 3), (1.0, 2.0, 3.0)),
-        ((4, 16, 64), (np.log10(4), np.log10(16), np.log10(64))),
-        (("1 kB", "1 MB"), (3.0, 6.0)),
-        (("1 MB", "2 MB"), (1e6, 2e6)),
-        ((0, 100), (0.0, 100.0)),
+        ((1024, 2048, 4096), (1024, 2048, 4096), True),
+        ((1, 2, 3), (1, 2, 3), False),
+        ((16, 4, 64), (4, 16, 64), True),
+        (("1 kB", "1 MB"), (1e3, 1e6), True),
+        (("1 MB", "2 MB"), (1e6, 2e6), False),
+        ((0, 100), (0, 100), False),
         # No numbers, or not of one kind.
-        (("linear", "snake"), (0.0, 1.0)),
-        (("1 MB", "1 MB/s"), (0.0, 1.0)),
-        ((1, "1 MB"), (0.0, 1.0)),
-        ((True, False), (0.0, 1.0)),
-        (([2, 2], [4]), (0.0, 1.0)),
-        (("1 GB", "1000 MB"), (0.0, 1.0)),
+        (("linear", "snake"), (0, 1), False),
+        (("1 MB", "1 MB/s"), (0, 1), False),
+        ((1, "1 MB"), (0, 1), False),
+        ((True, False), (0, 1), False),
+        (([2, 2], [4]), (0, 1), False),
+        (("1 GB", "1000 MB"), (0, 1), False),
     ],
 )
-def test_places(values: tuple[object, ...], places: tuple[float, ...]) -> None:
-    assert plots.placed(values).places.tolist() == pytest.approx(places)
+def test_places(values: tuple[object, ...], places: tuple[float, ...], *, log: bool) -> None:
+    axis = Axis.of_any("field", values)
+    assert list(axis.places.values()) == pytest.approx(places)
+    assert axis.log == log
 
 
 def test_values_stand_in_order_however_they_are_written(comparison: Comparison) -> None:

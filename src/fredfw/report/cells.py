@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from attrs import frozen
 
 from fredfw.experiment.file.spec import AnyOutline
-from fredfw.experiment.metrics import METRICS
+from fredfw.experiment.metrics import METRICS, Metric
 from fredfw.experiment.naming import as_written, unfilled
 from fredfw.experiment.results import Comparison, Failure, Row
 from fredfw.workloads.labels import BUBBLE, COMPUTE, OWN
@@ -19,6 +19,7 @@ Item: TypeAlias = Row | Failure
 KeyColumn: TypeAlias = tuple[str, Callable[[Item], str]]
 """A column that says which cell a row is: what stands over it, and in it."""
 KINDS = ("workload", "fabric")
+TIME = METRICS["time"]
 _ALIKE = 1e-4  # relative: not told apart by the digits of a table
 
 
@@ -163,26 +164,21 @@ def ordered(causes: Collection[str], declared: Iterable[Collection[str]]) -> tup
     return (*(one for one in first if one in causes), *sorted(set(causes).difference(first)))
 
 
-def training_rate(rows: Sequence[Row]) -> str | None:
-    """Return how rows that may train different amounts are compared, ``samples/s`` or ``tokens/s``.
+def training_rate(rows: Sequence[Row]) -> Metric | None:
+    """Return how rows that may train different amounts are compared, by samples or tokens per second.
 
     Tokens count where samples differ in length. ``None``: some row does not say what it trains.
     """
     lengths = {None if row.work is None else row.work.tokens_per_sample for row in rows}
-    rate = "samples/s" if len(lengths) == 1 or None in lengths else "tokens/s"
-    return None if any(METRICS[rate].of(row) is None for row in rows) else rate
+    rate = METRICS["samples/s" if len(lengths) == 1 or None in lengths else "tokens/s"]
+    return None if any(rate.of(row) is None for row in rows) else rate
 
 
-def uneven_rate(rows: Sequence[Row]) -> str | None:
-    """Return the ``training_rate`` of rows that train different amounts, whose times say little; ``None`` of others."""
+def measure(rows: Sequence[Row]) -> Metric:
+    """Return what tells most of ``rows``: their time, or ``training_rate`` where they train different amounts."""
     works = [row.work for row in rows]
     amounts = {None if one is None else (one.samples, one.tokens, one.model_flops) for one in works}
-    return training_rate(rows) if len(amounts) > 1 else None
-
-
-def rate_of(row: Row, rate: str) -> float:
-    """Return how much ``row`` trains in a second, in the unit that ``training_rate`` gave."""
-    return METRICS[rate].of(row) or 0.0
+    return (training_rate(rows) if len(amounts) > 1 else None) or TIME
 
 
 def best_cells(rows: Sequence[Row]) -> frozenset[tuple[str, str]]:
@@ -200,7 +196,7 @@ def best_cells(rows: Sequence[Row]) -> frozenset[tuple[str, str]]:
         else:
             races = [list(group.rows)]
         for race in ([row for row in one if not row.omissions] for one in races):
-            scores = [1.0 / row.seconds if rate is None else rate_of(row, rate) for row in race]
+            scores = [1.0 / row.seconds if rate is None else rate.of(row) or 0.0 for row in race]
             best = [row for row, score in zip(race, scores, strict=True) if score >= max(scores) * (1 - _ALIKE)]
             if len(best) < len(race):
                 found |= {(row.workload, row.fabric) for row in best}

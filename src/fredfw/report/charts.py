@@ -6,10 +6,13 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import chain, groupby
 from typing import Any
 
+from attrs import evolve
+
 from fredfw.experiment.metrics import METRICS, Metric, pareto, scores
 from fredfw.experiment.naming import as_written, fill, unfilled
-from fredfw.experiment.results import Row, Status
-from fredfw.report.cells import Group, best_cells, groups, rate_of, settings, uneven_rate
+from fredfw.experiment.results import Row, Saving, Status
+from fredfw.report.cells import TIME, Group, best_cells, groups, measure, settings
+from fredfw.report.comparison import saving_name
 from fredfw.report.pictures import (
     At,
     Axis,
@@ -20,10 +23,8 @@ from fredfw.report.pictures import (
     Dots,
     HeatMap,
     Picture,
-    Scale,
     Series,
     line_colour,
-    scale_of,
     spans,
 )
 from fredfw.report.runs import result_name
@@ -53,11 +54,11 @@ def charts(rows: Sequence[Row]) -> list[Picture]:
 
 def time_bars(title: str, rows: Sequence[Row], names: Sequence[str], best: _Best, *, end: float | None = None) -> Bars:
     """Return where the time of ``rows``, whose bars have ``names``, goes, on an axis up to ``end`` seconds."""
-    rate = uneven_rate(rows)
+    by = measure(rows)
     bars = []
     for name, row in zip(names, rows, strict=True):
         fitted = row.status is Status.CALIBRATED
-        bars.append(Bar(name, row.breakdown, _note(row, rate), _is_in(best, row), fitted, _published(row)))
+        bars.append(Bar(name, row.breakdown, _note(row, by), _is_in(best, row), fitted, _published(row)))
     return Bars(title, bars, [row.colours for row in rows], Axis(_TIME, "s"), end or _longest(rows))
 
 
@@ -99,6 +100,15 @@ def metric_axis(one: Metric, values: Iterable[float]) -> Axis:
     return Axis(one.name, one.unit, spans(values))
 
 
+def _value(row: Row, by: Metric) -> float:
+    return by.of(row) or 0.0
+
+
+def _value_axis(by: Metric, values: Iterable[float]) -> Axis:
+    axis = metric_axis(by, values)
+    return evolve(axis, name=_TIME) if by is TIME else axis
+
+
 def _published(row: Row) -> float | None:
     """Return the seconds at the published speed-up, if there is one."""
     if row.reference_speedup is None or row.speedup is None:
@@ -106,19 +116,10 @@ def _published(row: Row) -> float | None:
     return row.seconds * row.speedup / row.reference_speedup
 
 
-def _note(row: Row, rate: str | None) -> str:
-    if rate is not None:
-        return f"{rate_of(row, rate):.3g} {rate}"
+def _note(row: Row, by: Metric) -> str:
+    if by is not TIME:
+        return f"{_value(row, by):.3g} {by.name}"
     return render(row.seconds, Unit.SECONDS, 4) if row.speedup is None else f"{row.speedup:.2f}x"
-
-
-def _value(row: Row, rate: str | None) -> float:
-    """Return what is drawn of ``row``: seconds, or its rate."""
-    return row.seconds if rate is None else rate_of(row, rate)
-
-
-def _value_axis(rate: str | None, values: Iterable[float]) -> Axis:
-    return Axis(*((_TIME, "s") if rate is None else (rate, "")), spans(values))
 
 
 def _charts(group: Group, best: _Best) -> Sequence[Picture]:
@@ -130,15 +131,15 @@ def _charts(group: Group, best: _Best) -> Sequence[Picture]:
         return maps
     numeric = _numeric(rows, "workload") or _numeric(rows, "fabric")
     if numeric:
-        name, scale = max(numeric.items(), key=lambda one: len(one[1].numbers))  # the field with most values
-        curves = _curves(title, name, scale, rows)
+        field = max(numeric, key=lambda one: len(one.places))  # with most values
+        curves = _curves(title, field, rows)
         lines = sum(one.level is None for one in curves.series)
         if lines > 1 or spans([row.seconds for row in rows]):
             fabrics = list(dict.fromkeys(row.fabric for row in rows))
-            if lines <= _MOST_SERIES or len(fabrics) == 1 or name not in rows[0].workload_settings:
+            if lines <= _MOST_SERIES or len(fabrics) == 1 or field.name not in rows[0].workload_settings:
                 return [curves]
             of = [[row for row in rows if row.fabric == fabric] for fabric in fabrics]
-            return [_curves(part[0].fabric, name, scale, part, fabrics=False) for part in of]
+            return [_curves(part[0].fabric, field, part, fabrics=False) for part in of]
     if len({row.fabric for row in rows}) == 1:
         names = [", ".join(map(as_written, row.workload_settings.values())) or row.fabric for row in rows]
         swept = f"by {' and '.join(group.fields)}" if group.fields else ""
@@ -151,46 +152,55 @@ def _charts(group: Group, best: _Best) -> Sequence[Picture]:
     return list(chain.from_iterable(found))
 
 
+def saving_maps(savings: Iterable[Saving]) -> list[HeatMap]:
+    """Return a map of each of ``savings`` that goes by two fields: the first one down, the second one across."""
+    maps = []
+    for saving in (one for one in savings if len(one.by) == 2):
+        down, across = (Axis.of_any(name, (group.at[name] for group in saving.groups)) for name in saving.by)
+        places = ((as_written(group.at[down.name]), as_written(group.at[across.name])) for group in saving.groups)
+        values = dict(zip(places, (group.saving for group in saving.groups), strict=True))
+        maps.append(HeatMap(saving_name(saving), down, across, Axis("time saved"), values))
+    return maps
+
+
 def _settings(row: Row) -> dict[str, Any]:
     return {**row.fabric_settings, **row.workload_settings}
 
 
-def _numeric(rows: Sequence[Row], kind: str) -> dict[str, Scale]:
-    """Return the swept fields of workloads or fabrics that have a few values on one scale."""
+def _numeric(rows: Sequence[Row], kind: str) -> list[Axis]:
+    """Return the swept fields of workloads or fabrics that have a few values, all numbers."""
     found = [settings(row, kind) for row in rows]
-    scales = {
-        name: scale_of([one[name] for one in found if name in one])
-        for name in dict.fromkeys(chain.from_iterable(found))
-    }
-    return {name: one for name, one in scales.items() if one is not None and len(one.numbers) >= _FEW}
+    names = dict.fromkeys(chain.from_iterable(found))
+    axes = (Axis.of_numbers(name, [one[name] for one in found if name in one]) for name in names)
+    return [one for one in axes if one is not None and len(one.places) >= _FEW]
 
 
 def _maps(title: str, rows: Sequence[Row], best: _Best) -> list[HeatMap]:
     """Return a map for each value of all else, where two fields have many values each and each pair of them a row."""
-    scales = {**_numeric(rows, "fabric"), **_numeric(rows, "workload")}
-    long = [name for name, scale in scales.items() if len(scale.numbers) >= _GRID]
+    numeric = {one.name: one for kind in ("fabric", "workload") for one in _numeric(rows, kind)}
+    long = {name: one for name, one in numeric.items() if len(one.places) >= _GRID}
     if len(long) != 2:
         return []
     order = dict.fromkeys(name for row in rows for name in (*row.workload_settings, *row.fabric_settings))
-    down, across = sorted(long, key=list(order).index)
+    down, across = (long[name] for name in order if name in long)
     parts: dict[str, dict[At, Row]] = {}
     for row in rows:
         found = _settings(row)
-        if down not in found or across not in found:
+        if not long.keys() <= found.keys():
             return []
         others = [f"{key} {as_written(value)}" for key, value in found.items() if key not in long]
         others += [row.fabric if not row.fabric_settings else unfilled(row.fabric_template)]
-        parts.setdefault(", ".join(filter(None, others)), {})[as_written(found[down]), as_written(found[across])] = row
+        at = as_written(found[down.name]), as_written(found[across.name])
+        parts.setdefault(", ".join(filter(None, others)), {})[at] = row
     if sum(map(len, parts.values())) < len(rows):
         return []
-    lines, columns = (sorted(scales[name].numbers, key=scales[name].numbers.__getitem__) for name in (down, across))
-    rate = uneven_rate(rows)
+    by = measure(rows)
     maps = []
     for rest, cells in parts.items():
         name = " on ".join(filter(None, [title, rest if len(parts) > 1 else ""]))
-        values = {at: _value(row, rate) for at, row in cells.items()}
+        values = {at: _value(row, by) for at, row in cells.items()}
         strong = frozenset(at for at, row in cells.items() if _is_in(best, row))
-        maps.append(HeatMap(name, down, across, lines, columns, _value_axis(rate, values.values()), values, strong))
+        maps.append(HeatMap(name, down, across, _value_axis(by, values.values()), values, strong))
     return maps
 
 
@@ -201,7 +211,8 @@ def _bars(title: str, rows: Sequence[Row], names: Sequence[str], best: _Best, en
     return [time_bars(title, rows[place], names[place], best, end=end) for place in places]
 
 
-def _curves(title: str, field: str, scale: Scale, rows: Sequence[Row], *, fabrics: bool = True) -> Curves:
+def _curves(title: str, across: Axis, rows: Sequence[Row], *, fabrics: bool = True) -> Curves:
+    field = across.name
     series: dict[str, list[Row]] = {}
     others: dict[str, Row] = {}
     several = fabrics and len({row.fabric for row in rows}) > 1
@@ -223,16 +234,16 @@ def _curves(title: str, field: str, scale: Scale, rows: Sequence[Row], *, fabric
         else:
             others[name] = row
     drawn = [*chain.from_iterable(series.values()), *others.values()]
-    rate = uneven_rate(drawn)
+    by = measure(drawn)
 
     def place(row: Row) -> float:
-        return scale.numbers[as_written(_settings(row)[field])]
+        return across.places[as_written(_settings(row)[field])]
 
-    lines = [Series(name, sorted((place(row), _value(row, rate)) for row in one)) for name, one in series.items()]
-    lines += [Series(name, level=_value(row, rate)) for name, row in others.items()]
-    known = [(place(row), _published(row)) for row in chain.from_iterable(series.values()) if rate is None]
+    lines = [Series(name, sorted((place(row), _value(row, by)) for row in one)) for name, one in series.items()]
+    lines += [Series(name, level=_value(row, by)) for name, row in others.items()]
+    known = [(place(row), _published(row)) for row in chain.from_iterable(series.values()) if by is TIME]
     marks = [(at, value) for at, value in known if value is not None]
-    return Curves(title, Axis.of(field, scale), _value_axis(rate, (_value(row, rate) for row in drawn)), lines, marks)
+    return Curves(title, across, _value_axis(by, (_value(row, by) for row in drawn)), lines, marks)
 
 
 def _longest(rows: Sequence[Row]) -> float:

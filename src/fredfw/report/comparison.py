@@ -364,7 +364,7 @@ def _explained(name: str, meaning: str, status: Status) -> Said:
 
 def _best_meaning(rows: Sequence[Row]) -> str:
     found = groups(rows)
-    rates = {training_rate(group.rows) for group in found}
+    rates = {rate and rate.name for rate in (training_rate(group.rows) for group in found)}
     where = "of a workload" if is_swept(rows) and len(found) > 1 else "in a table"
     meanings = [f"the most {rate} {where}" for rate in ("samples/s", "tokens/s") if rate in rates]
     if None in rates:

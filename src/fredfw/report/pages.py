@@ -16,7 +16,7 @@ from fredfw.experiment.why import critical_path
 from fredfw.report.cells import best_cells, groups, items, key_columns
 from fredfw.report.charts import charts, metric_axis, time_bars, trade_offs
 from fredfw.report.comparison import MEANINGS, comparison_report, sensitivity_report
-from fredfw.report.pictures import Axis, Bar, Bars, Dot, Dots, scale_of
+from fredfw.report.pictures import Axis, Bar, Bars, Dot, Dots
 from fredfw.report.ranking import Ranking
 from fredfw.report.runs import TIER_COLUMNS, result_name, run_report, tier_cells, why_report
 from fredfw.report.shown import GAP, Code, Details, Heading, Line, Page, Part, Section, Table
@@ -254,21 +254,21 @@ def _study_pictures(study: StudyResult) -> list[Part]:
     if not shown:
         return []
     more = f"; one point of {step}" if step > 1 else ""
-    axes = [metric_axis(METRICS[name], [point.metrics[name] for point in shown]) for name in names[:2]]
-    if len(names) > 1:
-        (x, y), (across, up) = names[:2], axes
+    *others, up = (metric_axis(METRICS[name], [point.metrics[name] for point in shown]) for name in names[:2])
+    if others:
+        (x, y), (across,) = names[:2], others
         pairs = [Dot(one.metrics[x], one.metrics[y], _named(one), strong=id(one) in front) for one in shown]
         return [Dots(f"{y} over {x}; joined: no other point beats these{more}", across, up, pairs)]
-    (name,), (up,) = names, axes
+    (name,) = names
     found: list[Part] = []
     for dimension in study.numeric:
         values = [(point, point.values[dimension]) for point in shown if dimension in point.values]
-        scale = scale_of(value for _, value in values)
-        if scale is None or len(scale.numbers) < 2:
+        scale = Axis.of_numbers(dimension, (value for _, value in values))
+        if scale is None or len(scale.places) < 2:
             continue
-        dots = [Dot(scale.numbers[as_written(value)], one.metrics[name], _named(one)) for one, value in values]
+        dots = [Dot(scale.places[as_written(value)], one.metrics[name], _named(one)) for one, value in values]
         best = ", ".join(as_written(point.values[dimension]) for point in study.front if dimension in point.values)
-        found.append(Dots(f"{name} over {dimension}; best: {best}{more}", Axis.of(dimension, scale), up, dots))
+        found.append(Dots(f"{name} over {dimension}; best: {best}{more}", scale, up, dots))
     return found
 
 

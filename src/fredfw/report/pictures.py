@@ -34,27 +34,6 @@ At: TypeAlias = tuple[str, str]
 """A cell of a map: the value down and the value across, as written."""
 
 
-@frozen(eq=False)
-class Scale:
-    """Where the values of a swept field, numbers or quantities of one dimension in SI units, stand on an axis."""
-
-    numbers: dict[str, float]  # by the value as written
-    log: bool  # all are positive, and span a decade or more or grow by one factor, such as 1, 2, 4, 8
-
-
-def scale_of(values: Iterable[Any]) -> Scale | None:
-    """Return the scale of ``values``; ``None`` where they are not all numbers, or all quantities of one dimension."""
-    found = {as_written(value): _number(value) for value in values}
-    known = {text: one for text, one in found.items() if one is not None}
-    numbers = {text: number for text, (number, _) in known.items()}
-    places = sorted(set(numbers.values()))
-    if not places or len(places) < len(found) or len({unit for _, unit in known.values()}) > 1:
-        return None
-    factors = [after / before for before, after in pairwise(places) if before > 0]
-    geometric = len(factors) > 1 and max(factors) <= _ONE_FACTOR * min(factors)
-    return Scale(numbers, places[0] > 0 and (places[-1] >= _DECADE * places[0] or geometric))
-
-
 def _number(value: Any) -> tuple[float, Unit | None] | None:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value), None
@@ -80,12 +59,30 @@ class Axis:
     name: str
     unit: str = ""  # s, J, B, $, or another one that is not written
     log: bool = False
-    ticks: Mapping[float, str] = field(factory=dict)  # texts by place; round numbers where there are none
+    places: Mapping[str, float] = field(factory=dict)  # by what stands there, the least first; empty: round numbers
 
     @classmethod
-    def of(cls, name: str, scale: Scale) -> Axis:
-        """Return the axis of a swept field."""
-        return cls(name, log=scale.log, ticks={place: text for text, place in scale.numbers.items()})
+    def of_numbers(cls, name: str, values: Iterable[Any]) -> Axis | None:
+        """Return the axis of a swept field; ``None`` where values are not all numbers, or quantities of one dimension.
+
+        It is logarithmic where all are positive and span a decade or more, or grow by one factor, such as 1, 2, 4, 8.
+        """
+        found = {as_written(value): _number(value) for value in values}
+        known = {text: one for text, one in found.items() if one is not None}
+        numbers = {text: number for text, (number, _) in sorted(known.items(), key=lambda one: one[1][0])}
+        places = sorted(set(numbers.values()))
+        if not places or len(places) < len(found) or len({unit for _, unit in known.values()}) > 1:
+            return None
+        factors = [after / before for before, after in pairwise(places) if before > 0]
+        geometric = len(factors) > 1 and max(factors) <= _ONE_FACTOR * min(factors)
+        return cls(name, log=spans(places) or (places[0] > 0 and geometric), places=numbers)
+
+    @classmethod
+    def of_any(cls, name: str, values: Iterable[Any]) -> Axis:
+        """Return the axis of a swept field, likewise; what are no numbers stands in the order given."""
+        every = list(values)
+        texts = dict.fromkeys(map(as_written, every))
+        return cls.of_numbers(name, every) or cls(name, places={text: float(at) for at, text in enumerate(texts)})
 
     def text(self, value: float) -> str:
         """Return a number with its unit."""
@@ -200,10 +197,8 @@ class HeatMap(Picture):
     """A colour for each pair of values of two swept fields; less of seconds is better, and more of all else."""
 
     title: str  # what they have in common; may be empty
-    down: str  # name of the first field
-    across: str
-    rows: Sequence[str]  # the values of the first as written, from the least
-    columns: Sequence[str]
+    down: Axis  # the first field
+    across: Axis
     axis: Axis
     values: Mapping[At, float]  # those of cells without a result are missing
     best: frozenset[At] = frozenset()
@@ -220,7 +215,7 @@ class HeatMap(Picture):
     @property
     def blank(self) -> str:
         """What blank cells are, where there are some."""
-        return "; blank: no result" if len(self.values) < len(self.rows) * len(self.columns) else ""
+        return "; blank: no result" if len(self.values) < len(self.down.places) * len(self.across.places) else ""
 
     @property
     def caption(self) -> str:

@@ -10,7 +10,8 @@ import io
 import math
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from itertools import product
+from typing import Any
 
 import numpy as np
 from attrs import frozen
@@ -26,11 +27,9 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLoca
 
 from fredfw.errors import InputError
 from fredfw.experiment.file.spec import SavingSpec
-from fredfw.experiment.naming import as_written
 from fredfw.experiment.results import Comparison, Saving
 from fredfw.report.cells import exposed
-from fredfw.report.charts import charts
-from fredfw.report.comparison import saving_name
+from fredfw.report.charts import charts, saving_maps
 from fredfw.report.numbers import unit_for
 from fredfw.report.pictures import (
     LINES,
@@ -41,7 +40,6 @@ from fredfw.report.pictures import (
     Picture,
     colours as colours_of,
     line_colour,
-    scale_of,
     spans,
 )
 from fredfw.typing import FloatArray
@@ -87,7 +85,6 @@ _FEW_DECADES = 1000.0
 _SHORT = 7  # letters of what stands behind a bar
 
 # Of maps of savings.
-_FIELDS = 2
 _FEW_MAPS = 2  # panels that stand one below the other, in one column of a paper
 _MAPS_BESIDE = 2  # panels beside each other where there are more
 _CELL = (0.37, 0.22)  # inches, wide enough for a share such as -123 %
@@ -264,9 +261,9 @@ def _rulers(axes: Axes, picture: Curves, name: str) -> None:
     across, up = picture.across, picture.up
     if across.log:
         axes.set_xscale("log")
-    ticks = sorted(across.ticks.items())[:: math.ceil(len(across.ticks) / _MOST_TICKS)]
+    ticks = dict([*across.places.items()][:: math.ceil(len(across.places) / _MOST_TICKS)])
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_xticks([place for place, _ in ticks], [text for _, text in ticks])
+    axes.set_xticks([*ticks.values()], [*ticks])
     axes.set_xlabel(across.name, labelpad=1)
     if up.log:
         axes.set_yscale("log")
@@ -283,7 +280,7 @@ def _rulers(axes: Axes, picture: Curves, name: str) -> None:
 
 
 def _heat(picture: HeatMap) -> _Panel:
-    rows, columns, values = picture.rows, picture.columns, picture.values
+    rows, columns, values = list(picture.down.places), list(picture.across.places), picture.values
     above = _title_height(picture.title) + _LINE
 
     def draw(axes: Axes) -> None:
@@ -299,8 +296,8 @@ def _heat(picture: HeatMap) -> _Panel:
         axes.imshow(np.ma.masked_invalid(field), cmap="cividis", vmin=0, vmax=1, aspect="auto")
         axes.set_xticks(range(len(columns)), columns)
         axes.set_yticks(range(len(rows)), rows)
-        axes.set_xlabel(picture.across, labelpad=1)
-        axes.set_ylabel(picture.down)
+        axes.set_xlabel(picture.across.name, labelpad=1)
+        axes.set_ylabel(picture.down.name)
         axes.tick_params(length=0)
         title = filter(None, [textwrap.fill(picture.title, _PANEL_LETTERS), f"{name}{picture.blank}"])
         _title(axes, "\n".join(title))
@@ -354,15 +351,15 @@ def maps_figure(comparison: Comparison) -> Figure:
         InputError: There is no such saving.
     """
     check_maps(comparison.savings)
-    maps = [(saving, *_axes_of(saving)) for saving in comparison.savings if len(saving.by) == _FIELDS]
+    maps = saving_maps(comparison.savings)
     columns = 1 if len(maps) <= _FEW_MAPS else _MAPS_BESIDE
     rows = math.ceil(len(maps) / columns)
-    width = max(_WIDTH, _CELL[0] * max(len(across.texts) for _, _, across in maps) + _FRAME[0])
-    height = max(1.1, _CELL[1] * max(len(down.texts) for _, down, _ in maps)) + _FRAME[1]
+    width = max(_WIDTH, _CELL[0] * max(len(one.across.places) for one in maps) + _FRAME[0])
+    height = max(1.1, _CELL[1] * max(len(one.down.places) for one in maps)) + _FRAME[1]
     with rc_context(FONTS):
         figure = Figure(figsize=(width * columns, height * rows + 1.0), layout="constrained")
         panels: list[Axes] = list(figure.subplots(rows, columns, squeeze=False).flat)
-        colours = [_contours(axes, *one) for axes, one in zip(panels, maps, strict=False)][-1]
+        colours = [_contours(axes, one) for axes, one in zip(panels, maps, strict=False)][-1]
         for axes in panels[len(maps) :]:
             axes.set_axis_off()
         ticks = [math.log2(1 - share) for share in _TICKS]
@@ -378,67 +375,45 @@ def maps_figure(comparison: Comparison) -> Figure:
 
 def check_maps(savings: Iterable[Saving | SavingSpec]) -> None:
     """Make sure that there is something to draw; raises ``InputError`` if none of ``savings`` goes by two fields."""
-    if all(len(saving.by) != _FIELDS for saving in savings):
+    if all(len(saving.by) != 2 for saving in savings):
         accepted = "[[savings]] with by = [...] of two swept fields"
         raise InputError("there is no saving by two fields to draw", key="--map", accepted=accepted)
 
 
-class _Field(NamedTuple):
-    """The values of a swept field as written, by position, and where they stand on an axis."""
-
-    texts: list[str]
-    places: FloatArray
-
-
-def _axes_of(saving: Saving) -> tuple[_Field, _Field]:
-    down, across = (placed(group.at[name] for group in saving.groups) for name in saving.by)
-    return down, across
-
-
-def placed(values: Iterable[Any]) -> _Field:
-    """Return where ``values`` stand on an axis.
-
-    Numbers, and quantities of one unit, stand at their value, or at its logarithm where they span a decade or grow by
-    one factor; all else stands in the order given.
-    """
-    unique = {as_written(value): value for value in values}
-    scale = scale_of(unique.values())
-    if scale is None:
-        return _Field(list(unique), np.arange(len(unique), dtype=float))
-    places = {text: math.log10(number) if scale.log else number for text, number in scale.numbers.items()}
-    return _Field(sorted(places, key=places.__getitem__), np.array(sorted(places.values())))
-
-
-def _widened(centres: FloatArray) -> FloatArray:
-    """Return ``centres`` between the ends of their axis, half the way to a next value outside."""
+def _widened(places: Iterable[float]) -> FloatArray:
+    """Return ``places`` between the ends of their axis, half the way to a next value outside."""
+    centres = np.array([*places])
     first, last = np.diff(centres)[[0, -1]] / 2 if len(centres) > 1 else (0.5, 0.5)
     return np.array([centres[0] - first, *centres, centres[-1] + last])
 
 
-def _contours(axes: Axes, saving: Saving, down: _Field, across: _Field) -> ContourSet:
-    shares = np.full((len(down.texts), len(across.texts)), np.nan)
-    for group in saving.groups:
-        row, column = (as_written(group.at[name]) for name in saving.by)
-        shares[down.texts.index(row), across.texts.index(column)] = group.saving
+def _contours(axes: Axes, picture: HeatMap) -> ContourSet:
+    down, across = (
+        {text: math.log10(place) if axis.log else place for text, place in axis.places.items()}
+        for axis in (picture.down, picture.across)
+    )
+    shares = np.array([[picture.values.get((row, column), math.nan) for column in across] for row in down])
     # The outermost values go on to the ends, so that there is room for their numbers.
-    x, y = _widened(across.places), _widened(down.places)
+    x, y = _widened(across.values()), _widened(down.values())
     octaves = np.log2(np.maximum(1 - shares, 2.0 ** (-2 * _OCTAVES)))
     field = np.ma.masked_invalid(np.pad(octaves, 1, mode="edge"))
     levels = np.linspace(-_OCTAVES, _OCTAVES, 61)
     colours = axes.contourf(x, y, field, levels=levels, cmap=_BLUE_IS_SAVED, extend="both")
     if field.min() < 0 < field.max():
         axes.contour(x, y, field, levels=[0.0], colors="black", linewidths=1.5)
-    if len(across.texts) <= _NUMBERS:
-        for (row, column), share in np.ndenumerate(shares):
+    if len(across) <= _NUMBERS:
+        for (y_place, x_place), octave, share in zip(
+            product(down.values(), across.values()), octaves.flat, shares.flat, strict=True
+        ):
             if not math.isnan(share):
-                dark = abs(octaves[row, column]) > _DARK_OCTAVES
+                dark = abs(octave) > _DARK_OCTAVES
                 text = f"{share:.0%}" if share < _NEARLY_ALL else f"{share:.1%}"
                 look: dict[str, Any] = {"fontsize": SMALL - 0.5, "color": "white" if dark else "black", **_CENTRED}
                 edge = [] if dark else [withStroke(linewidth=1.5, foreground="white")]
-                axes.text(float(across.places[column]), float(down.places[row]), text, path_effects=edge, **look)
-    axes.set_xticks(across.places, across.texts, rotation=45, ha="right", rotation_mode="anchor")
-    axes.set_yticks(down.places, down.texts)
-    axes.set_ylabel(saving.by[0])
-    axes.set_xlabel(saving.by[1])
-    axes.set_title(textwrap.fill(saving_name(saving), _PANEL_LETTERS))
+                axes.text(x_place, y_place, text, path_effects=edge, **look)
+    axes.set_xticks([*across.values()], [*across], rotation=45, ha="right", rotation_mode="anchor")
+    axes.set_yticks([*down.values()], [*down])
+    axes.set_ylabel(picture.down.name)
+    axes.set_xlabel(picture.across.name)
+    axes.set_title(textwrap.fill(picture.title, _PANEL_LETTERS))
     return colours

@@ -11,8 +11,8 @@ from fredfw.experiment import metrics
 from fredfw.experiment.metrics import METRICS, Metric
 from fredfw.experiment.naming import as_written
 from fredfw.experiment.results import Row
-from fredfw.report.cells import Field, Item, fields_of, settings, uneven_rate
-from fredfw.report.pictures import scale_of
+from fredfw.report.cells import Field, Item, fields_of, measure, settings
+from fredfw.report.pictures import Axis
 from fredfw.units import counted
 
 
@@ -77,7 +77,7 @@ class Ranking:
         """Return the metric that the best of ``rows`` are best by."""
         if self._key in METRICS:
             return METRICS[self._key]
-        return METRICS[self.pareto[0] if self.pareto else (rows and uneven_rate(rows)) or "time"]
+        return METRICS[self.pareto[0]] if self.pareto else measure(rows)
 
 
 ALL = Ranking()
@@ -146,8 +146,5 @@ def _places(cells: Sequence[Item], fields: Sequence[Field]) -> list[float | None
         next((own[field.name] for field in fields if field.name in (own := settings(one, field.kind))), None)
         for one in cells
     ]
-    known = [value for value in found if value is not None]
-    scale = scale_of(known)
-    order = {text: float(place) for place, text in enumerate(dict.fromkeys(map(as_written, known)))}
-    places = order if scale is None else scale.numbers
+    places = Axis.of_any("", (value for value in found if value is not None)).places
     return [None if value is None else places[as_written(value)] for value in found]

@@ -65,7 +65,7 @@ def _curves(one: Curves) -> str:
     """Draw lines over an axis, and what was published."""
     across, up = one.across, one.up
     values = [*one.values, *(value for _, value in one.marks)]
-    frame = _Frame([*across.ticks], values if up.log else [0.0, *values], across, up)
+    frame = _Frame([*across.places.values()], values if up.log else [0.0, *values], across, up)
     for number, line in enumerate(one.series):
         colour = ink(line_colour(number))
         if line.level is not None:
@@ -87,7 +87,7 @@ def _dots(one: Dots) -> str:
     xs, ys = [dot.x for dot in one.dots], [dot.y for dot in one.dots]
     if one.diagonal:
         xs = ys = [*xs, *ys]
-    frame = _Frame(xs if across.log or across.ticks else [0.0, *xs], ys if up.log else [0.0, *ys], across, up)
+    frame = _Frame(xs if across.log or across.places else [0.0, *xs], ys if up.log else [0.0, *ys], across, up)
     if one.diagonal:
         low, high = min(xs), max(xs)
         frame.rule(frame.x(low), frame.y(low), frame.x(high), frame.y(high), dashed=True)
@@ -102,13 +102,14 @@ def _dots(one: Dots) -> str:
 
 def _heat(one: HeatMap) -> str:
     """Draw a map of colours."""
-    rows, columns, shades = one.rows, one.columns, one.shades
+    down, across, shades = one.down.name, one.across.name, one.shades
+    rows, columns = one.down.places, one.across.places
     square = 26.0
     height = square * len(rows) + _AXIS
     left = 30.0 + min(7.0 * max(map(len, rows)), _LABEL)
     wide = (_WIDTH - left - 8) / len(columns)
-    picture = _Canvas(height, f"{one.down} by {one.across}, as a map of colours")
-    picture.write(12, square * len(rows) / 2, one.down, anchor="middle", turned=True)
+    picture = _Canvas(height, f"{down} by {across}, as a map of colours")
+    picture.write(12, square * len(rows) / 2, down, anchor="middle", turned=True)
     for number, row in enumerate(rows):
         picture.write(left - 6, square * (number + 0.5) + 4, row, anchor="end")
         for index, column in enumerate(columns):
@@ -117,13 +118,13 @@ def _heat(one: HeatMap) -> str:
             text, shade = one.axis.text(one.values[row, column]), shades[row, column]
             parts = (round(low + (high - low) * shade) for low, high in zip(_WORST, _BEST, strict=True))
             at = left + wide * index
-            group = picture.group(f"{one.down} {row}, {one.across} {column}: {text}")
+            group = picture.group(f"{down} {row}, {across} {column}: {text}")
             picture.box(at, square * number, wide, square, into=group, fill="#{:02x}{:02x}{:02x}".format(*parts))
             letters = "#ffffff" if shade < _DARK else _BLACK
             picture.write(at + wide / 2, square * (number + 0.5) + 4, text, anchor="middle", into=group, fill=letters)
     for index, column in enumerate(columns):
         picture.write(left + wide * (index + 0.5), height - _AXIS + 16, column, anchor="middle")
-    picture.write(left + (_WIDTH - left) / 2, height - 6, one.across, anchor="middle")
+    picture.write(left + (_WIDTH - left) / 2, height - 6, across, anchor="middle")
     return picture.text()
 
 
@@ -208,9 +209,9 @@ class _Frame(_Canvas):
         right, bottom = _WIDTH - 12, _HEIGHT
         self.x = _placed(xs, _LEFT, right, log=across.log, margin=0.04)
         self.y = _placed(ys, bottom, 12, log=up.log, margin=0.06)
-        across_ticks = across.ticks or {one: across.text(one) for one in _ticks(min(xs), max(xs), log=across.log)}
-        step = math.ceil(len(across_ticks) / 8)
-        for place, text in sorted(across_ticks.items())[::step]:
+        rounded = {one: across.text(one) for one in _ticks(min(xs), max(xs), log=across.log)}
+        ticks = {place: text for text, place in across.places.items()} or rounded
+        for place, text in [*ticks.items()][:: math.ceil(len(ticks) / 8)]:
             self.rule(self.x(place), 12, self.x(place), bottom)
             self.write(self.x(place), bottom + 16, text, anchor="middle")
         for value in _ticks(min(ys), max(ys), log=up.log):
