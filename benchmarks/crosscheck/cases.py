@@ -89,22 +89,24 @@ class Collectives(Case):
         chunk: Bytes of a chunk; a rank's buffer has as many as there are ranks.
         pattern: What they do.
         algorithm: By which algorithm.
+        sizes: Of an all-to-all-v, ``(ranks, ranks)`` bytes from one to the other.
     """
 
     members: IntArray
     chunk: float = BANDWIDTH
     pattern: Pattern = Pattern.ALL_REDUCE
     algorithm: str = "ring"
+    sizes: FloatArray | None = None
 
     @property
     def size(self) -> float:
         """Bytes of a rank's buffer."""
-        return self.chunk * int(self.members.shape[1])
+        return self.chunk * int(self.members.shape[1]) if self.sizes is None else 0.0
 
     @cached_property
     def schedule(self) -> Schedule:
         """What each group does."""
-        request = CollectiveRequest(self.pattern, self.members.shape[1], self.size)
+        request = CollectiveRequest(self.pattern, self.members.shape[1], self.size, sizes=self.sizes)
         algorithm = FRAMEWORK.plugins.collectives.get(self.algorithm)()
         return algorithm.plan(request, self.fabric.view(self.members[0]))
 
@@ -121,7 +123,7 @@ class Collectives(Case):
 
     def ends(self, fidelity: str = "stepwise") -> FloatArray:
         """See ``Case.ends``; a group alone is asked for as users do."""
-        if len(self.members) == 1:
+        if len(self.members) == 1 and self.sizes is None:
             result = FRAMEWORK.simulate_collective(
                 self.fabric,
                 self.pattern,
@@ -170,38 +172,6 @@ class Together(Case):
         ends = [part.start(network, lowering, fidelity) for part in self.parts]
         network.advance()
         return np.concatenate(ends)
-
-
-@frozen(eq=False)
-class AllToAllV(Case):
-    """A direct all-to-all in which every pair has a size of its own.
-
-    Args:
-        fabric: The network.
-        sizes: ``(npus, npus)`` bytes from one to the other.
-    """
-
-    sizes: FloatArray
-
-    def groups(self) -> Iterator[tuple[float, list[Step]]]:
-        """See ``Case.groups``."""
-        one, other = np.nonzero(self.sizes)
-        yield 0.0, [Step(1, self.fabric.npus[one], self.fabric.npus[other], self.sizes[one, other])]
-
-    def ends(self, fidelity: str = "stepwise") -> FloatArray:
-        """See ``Case.ends``."""
-        request = CollectiveRequest(Pattern.ALL_TO_ALL, len(self.sizes), 0.0, sizes=self.sizes)
-        everyone = np.arange(len(self.sizes))
-        schedule = FRAMEWORK.plugins.collectives.get("direct")().plan(request, self.fabric.view(everyone))
-        network, ends = FlowNetwork(self.fabric, MaxMin()), np.full(1, np.nan)
-
-        def ended(groups: IntArray) -> None:
-            ends[groups] = network.now
-
-        groups = self.fabric.npus[everyone][None, :]
-        ScheduleRun(network, Lowering(self.fabric), schedule, groups, ended, fidelity=fidelity).start()
-        network.advance()
-        return ends
 
 
 @frozen(eq=False)

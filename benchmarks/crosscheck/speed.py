@@ -23,7 +23,7 @@ from benchmarks.crosscheck.cases import Case, Collectives
 from benchmarks.crosscheck.simgrid import MISSING, Run, SimGrid, installed
 
 from fredfw import Fabric, Pattern
-from fredfw.typing import IntArray
+from fredfw.typing import FloatArray, IntArray
 
 AGREEMENT = 1e-6
 
@@ -56,8 +56,8 @@ def _snake() -> Case:
     return Collectives(cases.fabric("torus", dimensions=[64, 64]), cases.snake(64, 64))
 
 
-def _all_to_all(on: Fabric) -> Case:
-    return Collectives(on, cases.everyone(on), pattern=Pattern.ALL_TO_ALL, algorithm="direct")
+def _all_to_all(on: Fabric, sizes: FloatArray | None = None) -> Case:
+    return Collectives(on, cases.everyone(on), pattern=Pattern.ALL_TO_ALL, algorithm="direct", sizes=sizes)
 
 
 def _arrivals(load: float) -> Case:
@@ -87,7 +87,7 @@ def _messages(count: int) -> Case:
 
 
 def _all_to_all_v(npus: int) -> Case:
-    return cases.AllToAllV(_fat_tree(npus, radix=8, routing="ecmp"), cases.random_sizes(npus, seed=6))
+    return _all_to_all(_fat_tree(npus, radix=8, routing="ecmp"), cases.random_sizes(npus, seed=6))
 
 
 CONTESTS = {
