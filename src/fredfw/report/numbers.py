@@ -13,8 +13,8 @@ NO_MFU = "MFU is omitted where compute_scale is below 1: computation may then ex
 TIME_UNITS = (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9))
 """With how many seconds each is."""
 _MOST_DECIMALS = 3
-_UNITS = {"J": Unit.JOULES, "B": Unit.BYTES}
-_MANY = 1000  # from here on there are no decimals
+MANY = 1000
+"""From here on there are no decimals."""
 
 
 def count(value: float) -> str:
@@ -35,11 +35,11 @@ def metric(one: Metric, cell: Measured) -> str:
     value = one.of(cell)
     if value is None:
         return "-"
-    if one.unit in _UNITS:
-        return render(value, _UNITS[one.unit])
+    if one.unit in ("J", "B"):
+        return render(value, Unit(one.unit))
     if not one.unit:
         return f"{100 * value:#.3g}"
-    return f"{value:,.0f}" if value >= _MANY else f"{value:#.4g}"
+    return f"{value:,.0f}" if value >= MANY else f"{value:#.4g}"
 
 
 def unit_for(largest: float, units: Sequence[tuple[str, float]] = TIME_UNITS) -> tuple[str, float]:

@@ -45,7 +45,14 @@ def comparison_page(comparison: Comparison, ranking: Ranking, command: str) -> P
     where = " on ".join(found[0] if len(found) == 1 else f"{len(found)} {kind}s" for kind, found in names.items())
     over = f" Speed-ups are over {rows[0].baseline}." if len({row.baseline for row in rows}) == 1 else ""
     failed, missing = len(comparison.failures), len(comparison.missing)
-    references = _references(rows)
+    made = comparison.provenance.get("cells", [])  # in the order of rows
+    named = list(zip(map(result_name, rows), made, strict=True)) if len(made) == len(rows) else []
+    published = [
+        (row.workload, row.fabric, f"{row.reference_speedup:g}", row.reference_source or "")
+        for row in rows
+        if row.reference_speedup is not None
+    ]
+    references = _table(("workload", "fabric", "published speed-up", "source"), published, right=(2,), keys=2)
     statuses = {row.status for row in rows} | ({Status.REFERENCE} if references else set())
     lead = [
         f"{where}: {counted(len(cells), 'cell')}.{over}",
@@ -66,7 +73,7 @@ def comparison_page(comparison: Comparison, ranking: Ranking, command: str) -> P
             Section("algorithms", "Algorithms", _algorithms(rows)),
             assumptions(statuses, {row.fidelity for row in rows}, _notes(rows)),
             Section("references", "References", references),
-            provenance(_provenances(comparison), comparison.statistics),
+            provenance(named, comparison.statistics),
             again(command),
         ),
     )
@@ -100,14 +107,21 @@ def study_page(study: StudyResult, command: str) -> Page:
     """Return the page of ``study``, which ``command`` makes again."""
     # Without the title, and without what came from a store, which differs from one time to the next.
     _, counted, *report = study_report(study, _TOP)[:-1]
+    best = study.best[:_TOP]
+    bars = [
+        Bar(_named(point), point.breakdown, render(point.seconds, Unit.SECONDS, 4), point.rank == 1)
+        for point in best
+        if point.breakdown and point.seconds is not None
+    ]
+    times = [Bars("Of the best points, the best first", bars, [study.colours])] if bars else []
     return Page(
         study.title,
         (),
         (
             Section("results", "Results", (counted, *report)),
             Section("pictures", "Pictures", _study_pictures(study)),
-            Section("time", "Where the time goes", _study_times(study.best[:_TOP], study.colours)),
-            busiest("point", ((_named(point), point.fabric, point.tiers) for point in study.best[:_TOP])),
+            Section("time", "Where the time goes", times),
+            busiest("point", ((_named(point), point.fabric, point.tiers) for point in best)),
             assumptions({Status.SIMULATED}, {one.rung for one in study.rungs}, ()),
             provenance([(study.title, study.provenance)]),
             again(command),
@@ -228,22 +242,6 @@ def _notes(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def _references(rows: Sequence[Row]) -> list[Part]:
-    found = [
-        (row.workload, row.fabric, f"{row.reference_speedup:g}", row.reference_source or "")
-        for row in rows
-        if row.reference_speedup is not None
-    ]
-    return _table(("workload", "fabric", "published speed-up", "source"), found, right=(2,), keys=2)
-
-
-def _provenances(comparison: Comparison) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return how each row was made, by name; a comparison lists that in the order of its rows."""
-    found = comparison.provenance.get("cells", [])
-    names = map(result_name, comparison.rows)
-    return list(zip(names, found, strict=True)) if len(found) == len(comparison.rows) else []
-
-
 def _study_pictures(study: StudyResult) -> list[Part]:
     """Return the objectives against each other, or the only one over each dimension whose values are numbers."""
     names = [one.metric for one in study.objectives]
@@ -274,12 +272,3 @@ def _study_pictures(study: StudyResult) -> list[Part]:
 
 def _named(point: StudyPoint) -> str:
     return ", ".join(f"{key} {as_written(value)}" for key, value in point.values.items()) or point.fabric
-
-
-def _study_times(points: Sequence[StudyPoint], declared: Mapping[str, str]) -> list[Part]:
-    bars = [
-        Bar(_named(point), point.breakdown, render(point.seconds, Unit.SECONDS, 4), point.rank == 1)
-        for point in points
-        if point.breakdown and point.seconds is not None
-    ]
-    return [Bars("Of the best points, the best first", bars, [declared])] if bars else []

@@ -9,13 +9,14 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import cycle, pairwise
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 from attrs import field, frozen
 
 from fredfw.errors import InputError
 from fredfw.experiment.naming import as_written
 from fredfw.report.cells import exposed, ordered
+from fredfw.report.numbers import MANY
 from fredfw.report.shown import Part
 from fredfw.units import Unit, parse, render
 from fredfw.workloads.labels import BUBBLE, COMPUTE
@@ -28,8 +29,6 @@ _OTHER_COLOURS = ("#D55E00", "#E69F00", "#009E73", "#CC79A7", "#F0E442", "#56B4E
 LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F4F24")
 _DECADE = 10.0
 _ONE_FACTOR = 1.01  # how far apart two factors may be that count as one
-_UNITS = {"s": Unit.SECONDS, "J": Unit.JOULES, "B": Unit.BYTES}
-_MANY = 1000  # from here on there are no decimals
 At: TypeAlias = tuple[str, str]
 """A cell of a map: the value down and the value across, as written."""
 
@@ -86,16 +85,16 @@ class Axis:
 
     def text(self, value: float) -> str:
         """Return a number with its unit."""
-        if self.unit in _UNITS:
-            return render(value, _UNITS[self.unit])
-        number = f"{value:,.3g}" if value < _MANY else f"{value:,.0f}"
+        if self.unit in ("s", "J", "B"):
+            return render(value, Unit(self.unit))
+        number = f"{value:,.3g}" if value < MANY else f"{value:,.0f}"
         return f"${number}" if self.unit == "$" else number
 
 
 class Picture(Part):
     """What a page draws."""
 
-    kind: ClassVar[str] = "picture"
+    kind = "picture"
 
 
 @frozen

@@ -10,6 +10,7 @@ import io
 import math
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -117,7 +118,8 @@ def comparison_figure(comparison: Comparison) -> Figure:
     pictures = charts(comparison.rows)
     known = colours_of([one for one in pictures if isinstance(one, Bars)])
     with rc_context(FONTS):
-        stacks = _stacked([*(_panel(one, known) for one in pictures), *_legend(pictures, known)])
+        panels: dict[type, Callable[[Any], _Panel]] = {Bars: partial(_bars, known), Curves: _curves, HeatMap: _heat}
+        stacks = _stacked([*(panels[type(one)](one) for one in pictures), *_legend(pictures, known)])
         height = max(sum(panel.height for panel in stack) for stack in stacks)
         title = textwrap.fill(comparison.title, TITLE_LETTERS * len(stacks))
         height += _LINE * (title.count("\n") + 1) + 2 * _MARGIN
@@ -177,15 +179,6 @@ class _Panel:
     draw: Callable[[Axes], None]
 
 
-def _panel(picture: Picture, colours: Mapping[str, str]) -> _Panel:
-    if isinstance(picture, Bars):
-        return _bars(picture, colours)
-    if isinstance(picture, Curves):
-        return _curves(picture)
-    assert isinstance(picture, HeatMap)  # as ``charts`` has it
-    return _heat(picture)
-
-
 def _scaled(axis: Axis, longest: float) -> tuple[str, float]:
     """Return the name of ``axis`` with the unit of its numbers, and that unit."""
     if axis.log or axis.unit != "s":
@@ -194,7 +187,7 @@ def _scaled(axis: Axis, longest: float) -> tuple[str, float]:
     return f"{axis.name} ({name})", unit
 
 
-def _bars(picture: Bars, colours: Mapping[str, str]) -> _Panel:
+def _bars(colours: Mapping[str, str], picture: Bars) -> _Panel:
     bars = picture.bars
     labels = [textwrap.fill(bar.name, _NAME, break_long_words=True) for bar in bars]
     lines = max(label.count("\n") + 1 for label in labels)
@@ -229,8 +222,7 @@ def _bars(picture: Bars, colours: Mapping[str, str]) -> _Panel:
 
 
 def _curves(picture: Curves) -> _Panel:
-    names = [one.name for one in picture.series if one.name]
-    names = names if len(names) > 1 else []
+    names = [name for name, _ in picture.legend]
     columns = _columns(names)
     above = _title_height(picture.title)
     below = _AXIS + _LINE * math.ceil(len(names) / columns)

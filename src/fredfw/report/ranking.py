@@ -66,10 +66,10 @@ class Ranking:
         shown: Sequence[Item] = cells
         said: list[str] = []
         if self.pareto:
-            shown = _front(shown, [METRICS[name] for name in self.pareto], said)
+            shown = _picked(shown, [METRICS[name] for name in self.pareto], said)
         chosen = self._chosen([one for one in shown if isinstance(one, Row)])
         if self.best:
-            shown = _best(shown, chosen, self.best, said)
+            shown = _picked(shown, [chosen], said, self.best)
         order = self.sort or (chosen.name if self.best or self.pareto else "")
         return _sorted(shown, order, said), said
 
@@ -99,24 +99,20 @@ def _compared(cells: Sequence[Item], chosen: Sequence[Metric], said: list[str]) 
     return whole
 
 
-def _front(cells: Sequence[Item], chosen: Sequence[Metric], said: list[str]) -> Sequence[Item]:
+def _picked(cells: Sequence[Item], chosen: Sequence[Metric], said: list[str], count: int = 0) -> Sequence[Item]:
+    """Return the ``count`` best of ``cells``, or those that no other one beats; all if none can be compared."""
     compared = _compared(cells, chosen, said)
     if not compared:
         return cells
+    scores = metrics.scores(compared, chosen, "--best" if count else "--pareto")
     names = " and ".join(one.name for one in chosen)
-    front = [compared[number] for number in metrics.pareto(metrics.scores(compared, chosen, "--pareto"))]
-    said.append(f"{len(front)} of {counted(len(cells), 'cell')}: no other one beats them in {names}")
-    return front
-
-
-def _best(cells: Sequence[Item], chosen: Metric, count: int, said: list[str]) -> Sequence[Item]:
-    compared = _compared(cells, [chosen], said)
-    if not compared:
-        return cells
-    scores = metrics.scores(compared, [chosen], "--best")
-    order = sorted(range(len(compared)), key=lambda number: scores[number])[:count]
-    said.append(f"the {len(order)} best of {counted(len(cells), 'cell')} by {chosen.name}")
-    return [compared[number] for number in sorted(order)]
+    if count:
+        numbers = sorted(range(len(compared)), key=lambda number: scores[number])[:count]
+        said.append(f"the {len(numbers)} best of {counted(len(cells), 'cell')} by {names}")
+    else:
+        numbers = metrics.pareto(scores)
+        said.append(f"{len(numbers)} of {counted(len(cells), 'cell')}: no other one beats them in {names}")
+    return [compared[number] for number in sorted(numbers)]
 
 
 def _sorted(cells: Sequence[Item], order: str, said: list[str]) -> list[Item]:

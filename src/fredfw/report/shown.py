@@ -7,7 +7,7 @@ meaning in a medium is escaped there.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from attrs import field, frozen
 
@@ -42,7 +42,10 @@ def text_of(said: Spans) -> str:
 class Part:
     """Something that is shown; rich draws it, too."""
 
-    kind: ClassVar[str]
+    @property
+    def kind(self) -> str:
+        """How a page draws it."""
+        return type(self).__name__.lower()
 
     def __rich__(self) -> RenderableType:
         from fredfw.report.layout import drawn
@@ -54,16 +57,12 @@ class Part:
 class Line(Part):
     """A line of text; one without any is a gap."""
 
-    kind: ClassVar[str] = "line"
-
     spans: Spans = field(converter=spans, default=())
 
 
 @frozen
 class Heading(Part):
     """Stands over what follows."""
-
-    kind: ClassVar[str] = "heading"
 
     spans: Spans = field(converter=spans)
 
@@ -83,8 +82,6 @@ def _numbers(numbers: Iterable[int]) -> frozenset[int]:
 class Table(Part):
     """A table, with a title over each column."""
 
-    kind: ClassVar[str] = "table"
-
     header: Sequence[str]
     rows: tuple[tuple[Spans, ...], ...] = field(converter=_cells)
     right: frozenset[int] = field(converter=_numbers, default=(), kw_only=True)  # the columns that hold numbers
@@ -97,16 +94,12 @@ class Table(Part):
 class Code(Part):
     """Text that is written as it is, such as a command."""
 
-    kind: ClassVar[str] = "code"
-
     text: str
 
 
 @frozen
 class Details(Part):
     """What a reader may open."""
-
-    kind: ClassVar[str] = "details"
 
     summary: str
     parts: Sequence[Part]

@@ -70,7 +70,11 @@ class _Trace:
         shown[chosen] = True
         self._ranks = [one[shown[one]].tolist() for one in self._timeline.ranks]
         self._start, self._end = (_nanoseconds(one).tolist() for one in (self._timeline.start, self._timeline.end))
-        _check_size(sum(map(len, self._ranks)))
+        try:
+            limits.check("events", sum(map(len, self._ranks)), key="ranks")
+        except LimitError as error:
+            accepted = f"fewer ranks, such as 0-7; {error.accepted}"
+            raise LimitError(error.message, key="ranks", accepted=accepted) from None
         self._members: dict[tuple[int, int], str] = {}
         self._waits = self._timeline.waits(chosen)
         self._free: dict[tuple[int, str], list[int]] = {}  # (NPU, thread name) -> end of the last span in each lane
@@ -172,14 +176,6 @@ class _Trace:
 
 def _nanoseconds(seconds: FloatArray) -> IntArray:
     return np.rint(seconds * _NS).astype(np.int64)
-
-
-def _check_size(slices: int) -> None:
-    """Raise ``LimitError`` where a trace of so many slices is too large."""
-    try:
-        limits.check("events", slices, key="ranks")
-    except LimitError as error:
-        raise LimitError(error.message, key="ranks", accepted=f"fewer ranks, such as 0-7; {error.accepted}") from None
 
 
 def _counters(result: RunResult, start: Sequence[int], end: Sequence[int]) -> Iterator[Event]:

@@ -32,7 +32,7 @@ def _visible(value: object) -> object:
 def _grouped(parts: Iterable[Part]) -> Iterator[tuple[str, Sequence[Part]]]:
     """Yield parts with their kind; lines that follow each other are one list, which a gap ends."""
     for kind, found in groupby(parts, lambda one: one.kind if one != Line() else ""):
-        if kind == Line.kind:
+        if kind == "line":
             yield kind, list(found)
         elif kind:
             yield from ((kind, [one]) for one in found)
