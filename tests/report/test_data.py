@@ -10,7 +10,7 @@ from attrs import evolve
 
 from fredfw import Work
 from fredfw.errors import UnsupportedError
-from fredfw.experiment.results import CollectiveSweep, Comparison, Failure, RunResult, Saving, Throughput
+from fredfw.experiment.results import CollectiveSweep, Comparison, Failure, RunResult, Throughput
 from fredfw.report import data
 from fredfw.report.cells import groups, ordered
 from fredfw.report.exporters import CsvExporter, HtmlExporter, JsonExporter, TraceExporter
@@ -23,8 +23,7 @@ def test_causes_come_as_most_are_declared_and_then_by_name() -> None:
 
 
 def test_comparison_as_json(comparison: Comparison) -> None:
-    text = comparison.to_json()
-    document = json.loads(text)
+    document = json.loads(comparison.to_json())
     assert list(document)[:5] == ["format", "version", "title", "baseline", "rows"]
     assert document["format"] == "fredfw.comparison"
     assert document["approximated"] == "net on mesh has many transfers"
@@ -32,7 +31,6 @@ def test_comparison_as_json(comparison: Comparison) -> None:
     for row, entry in zip(comparison.rows, document["rows"], strict=True):
         for key in ("workload", "fabric", "seconds", "speedup", "reference_speedup", "status", "breakdown", "figures"):
             assert entry[key] == getattr(row, key)
-    assert comparison.to_json() == text
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
@@ -40,15 +38,6 @@ def test_json_never_holds_a_number_that_is_none(comparison: Comparison, value: f
     rows = (evolve(comparison.rows[0], seconds=value), *comparison.rows[1:])
     with pytest.raises(ValueError, match="JSON compliant"):
         evolve(comparison, rows=rows).to_json()
-
-
-def test_savings_as_json(comparison: Comparison, savings: tuple[Saving, ...]) -> None:
-    document = json.loads(evolve(comparison, savings=savings).to_json())
-    each = document["savings"][1]
-    assert (each["name"], each["part"], each["by"]) == ("each", "dp", ["rate"])
-    found = {"saving": -0.079, "lowest": -0.079 - 0.1, "highest": -0.079 + 0.01, "pairs": 3}
-    reference = {"reference": -0.1, "reference_source": "another paper"}
-    assert each["groups"][1] == {"at": {"rate": "4 Tbps"}, **found, **reference}
 
 
 def test_comparison_as_csv(comparison: Comparison) -> None:

