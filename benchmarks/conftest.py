@@ -1,4 +1,4 @@
-"""The option ``--long``, and a table of what grows how, below the tests."""
+"""The option ``--long``, and tables of what was found, below the tests."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.crosscheck.simgrid import MISSING, SimGrid, installed
 
 # A case that takes less than this share of the largest one's time, or than these seconds, tells nothing of growth.
 _SHARE, _LEAST = 0.01, 0.02
 _GROWN = pytest.StashKey[list[dict[str, Any]]]()
+_AGREES = pytest.StashKey[list[str]]()
 _HEADER = ("size", "process", "in it", "memory", "flows", "events", "solves", "passes/solve", "most")
 
 
@@ -25,11 +27,38 @@ def grown(request: pytest.FixtureRequest) -> list[dict[str, Any]]:
     return request.config.stash.setdefault(_GROWN, [])
 
 
+@pytest.fixture
+def rows(request: pytest.FixtureRequest) -> list[str]:
+    """Lines of what SimGrid says."""
+    return request.config.stash.setdefault(_AGREES, [])
+
+
+@pytest.fixture(scope="session")
+def simgrid(tmp_path_factory: pytest.TempPathFactory) -> SimGrid:
+    return _simgrid(tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def tuned(tmp_path_factory: pytest.TempPathFactory) -> SimGrid:
+    return _simgrid(tmp_path_factory, tuned=True)
+
+
+def _simgrid(tmp_path_factory: pytest.TempPathFactory, *, tuned: bool = False) -> SimGrid:
+    """Return SimGrid, or skip and say how to get it."""
+    if not installed():
+        pytest.skip(MISSING)
+    return SimGrid(tmp_path_factory.mktemp("simgrid"), tuned=tuned)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    if rows := config.stash.get(_GROWN, []):
-        terminalreporter.section("scale")
-        for line in _table(rows):
-            terminalreporter.line(line)
+    sections = {
+        "crosscheck with SimGrid": config.stash.get(_AGREES, []),
+        "scale": list(_table(config.stash.get(_GROWN, []))),
+    }
+    for title, lines in sections.items():
+        if lines:
+            terminalreporter.section(title)
+            terminalreporter.write("\n".join([*lines, ""]))
 
 
 def _table(rows: list[dict[str, Any]]) -> Iterator[str]:

@@ -31,8 +31,15 @@ def _speed(name: str) -> list[str]:
 
 RING = ("collective", "all-reduce", "--topology", "fat-tree", "--set", "npus=4096", "--size", "100MB")
 LLAMA = ("run", str(ROOT / "benchmarks" / "llama-405b.toml"), "--workload", "llama", "--fabric", "dgx")
+FABRIC = ("--topology", "torus", "--set", "dimensions=32,32", "--algorithm", "torus-ring")
 CASES = {
+    # How long commands take to start.
+    "import numpy": ["-c", "import numpy"],
+    "import fredfw": ["-c", "import fredfw"],
     "help": _command("--help"),
+    "a typo": _command("compar"),
+    "plugins list": _command("plugins", "list"),
+    "all-reduce on 1,024 NPUs": _command("collective", "all-reduce", *FABRIC, "--size", "1MB"),
     "25 cells": _compare("fred-isca25"),
     "25 cells, compressed": _compare("fred-isca25", "--fidelity", "compressed"),
     "wrht": _compare("wrht"),
@@ -53,7 +60,9 @@ CASES = {
 
 def _cost(python: str, folder: Path, words: list[str]) -> tuple[float, float]:
     """Return the CPU seconds of a process, and its most memory in GB."""
-    found = measured([python, *words], folder, accepted=(0, 3))  # 3: some cells have no result, as in wrht
+    found = measured(
+        [python, *words], folder, accepted=(0, 2, 3)
+    )  # 2: the typo; 3: as in wrht, some cells have no result
     return found["cpu"], found["memory"] / 1e9
 
 
