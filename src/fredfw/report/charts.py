@@ -24,7 +24,7 @@ from fredfw.report.pictures import (
     HeatMap,
     Picture,
     Series,
-    line_colour,
+    coloured,
     spans,
 )
 from fredfw.report.runs import result_name
@@ -75,24 +75,20 @@ def trade_offs(rows: Sequence[Row]) -> list[Dots]:
     for names in _FRONTS:
         chosen = [METRICS[name] for name in names]
         for group in groups(rows):
-            known = [row for row in group.rows if all(one.of(row) is not None for one in chosen)]
-            if len(known) >= _FEW and all(len({one.of(row) for row in known}) > 1 for one in chosen):
-                found.append(_trade_off(group.name, known, chosen))
+            rows = [row for row in group.rows if all(one.of(row) is not None for one in chosen)]
+            if len(rows) < _FEW or any(len({one.of(row) for row in rows}) < 2 for one in chosen):
+                continue
+            front = pareto(scores(rows, chosen, "--report"))
+            colours = coloured(row.fabric_template for row in rows)
+            across, up = (metric_axis(one, [_value(row, one) for row in rows]) for one in chosen)
+            dots = []
+            for number, row in enumerate(rows):
+                x, y = (_value(row, one) for one in chosen)
+                name = f"{result_name(row)}: {across.text(x)}, {up.text(y)}"
+                dots.append(Dot(x, y, name, colours[row.fabric_template], number in front))
+            caption = f"{group.name}: {up.name} over {across.name}; joined: no other cell beats these in both"
+            found.append(Dots(caption, across, up, dots, list(colours.items()) if len(colours) > 1 else ()))
     return found
-
-
-def _trade_off(title: str, rows: Sequence[Row], chosen: Sequence[Metric]) -> Dots:
-    front = pareto(scores(rows, chosen, "--report"))
-    fabrics = list(dict.fromkeys(row.fabric_template for row in rows))
-    places, values = ([one.of(row) or 0.0 for row in rows] for one in chosen)
-    across, up = metric_axis(chosen[0], places), metric_axis(chosen[1], values)
-    dots = []
-    for number, (row, x, y) in enumerate(zip(rows, places, values, strict=True)):
-        name = f"{result_name(row)}: {across.text(x)}, {up.text(y)}"
-        dots.append(Dot(x, y, name, line_colour(fabrics.index(row.fabric_template)), number in front))
-    legend = [(name, line_colour(number)) for number, name in enumerate(fabrics)] if len(fabrics) > 1 else ()
-    caption = f"{title}: {up.name} over {across.name}; joined: no other cell beats these in both"
-    return Dots(caption, across, up, dots, legend)
 
 
 def metric_axis(one: Metric, values: Iterable[float]) -> Axis:

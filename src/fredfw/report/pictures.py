@@ -191,6 +191,11 @@ def line_colour(number: int) -> str:
     return LINES[number % len(LINES)]
 
 
+def coloured(names: Iterable[str]) -> dict[str, str]:
+    """Return a colour for each distinct name."""
+    return {name: line_colour(number) for number, name in enumerate(dict.fromkeys(names))}
+
+
 @frozen(eq=False)
 class HeatMap(Picture):
     """A colour for each pair of values of two swept fields; less of seconds is better, and more of all else."""

@@ -9,7 +9,7 @@ from fredfw.fabric import IdealTransport
 from fredfw.fidelities import ESTIMATE
 from fredfw.report.comparison import MEANINGS as STATUSES
 from fredfw.report.pages import MOST_DOTS, again
-from fredfw.report.pictures import Axis, Dot, Dots, line_colour
+from fredfw.report.pictures import Axis, Dot, Dots, coloured
 from fredfw.report.shown import GAP, Heading, Line, Page, Part, Section, Table, notes_of
 from fredfw.validation import sources
 from fredfw.validation.results import STATUS, Group, Prediction, Validation
@@ -136,20 +136,21 @@ def _pictures(predictions: Sequence[Prediction]) -> list[Part]:
     found: list[Part] = []
     for system, status in dict.fromkeys((one.point.system.title, one.status) for one in predictions):
         mine = [one for one in predictions if (one.point.system.title, one.status) == (system, status)]
-        patterns = list(dict.fromkeys(one.point.pattern for one in mine))
+        colours = coloured(one.point.pattern for one in mine)
         step = -(-len(mine) // MOST_DOTS)
         dots = [
             Dot(
                 one.point.seconds,
                 one.seconds,
                 f"{one.point.pattern}: measured {across.text(one.point.seconds)}, predicted {up.text(one.seconds)}",
-                line_colour(patterns.index(one.point.pattern)),
+                colours[one.point.pattern],
             )
             for one in mine[::step]
         ]
-        legend = [(name, line_colour(number)) for number, name in enumerate(patterns)]
         more = f"; one point of {step}" if step > 1 else ""
-        found.append(Dots(f"{system}, {status}; dashed: equal{more}", across, up, dots, legend, diagonal=True))
+        found.append(
+            Dots(f"{system}, {status}; dashed: equal{more}", across, up, dots, [*colours.items()], diagonal=True)
+        )
     return found
 
 

@@ -148,7 +148,6 @@ class _Canvas:
         return group
 
     def box(self, x: float, y: float, width: float, height: float, *, into: Element, **look: float | str) -> None:
-        """Draw a rectangle."""
         self._add("rect", into, x=x, y=y, width=max(width, 0.0), height=height, **look)
 
     def write(
@@ -163,7 +162,6 @@ class _Canvas:
         fill: str = _INK,
         into: Element | None = None,
     ) -> None:
-        """Write a line of text."""
         more = {"transform": f"rotate(-90 {_number(x)} {_number(y)})"} if turned else {}
         if weight != "normal":
             more["font-weight"] = weight
@@ -179,12 +177,10 @@ class _Canvas:
         self._add("line", x1=x, y1=y, x2=to_x, y2=to_y, **look)
 
     def path(self, points: Sequence[tuple[float, float]], colour: str, *, dashed: bool = False) -> None:
-        """Draw a line through ``points``."""
         look = {"fill": "none", "stroke": colour, "stroke_width": "1.8", **(_DASHES if dashed else {})}
         self._add("polyline", points=_joined(points), **look)
 
     def dot(self, x: float, y: float, radius: float, colour: str, *, into: Element | None = None) -> None:
-        """Draw a point."""
         self._add("circle", into, cx=x, cy=y, r=radius, fill=colour)
 
     def diamond(self, x: float, y: float) -> None:
@@ -193,7 +189,6 @@ class _Canvas:
         self._add("polygon", points=_joined(corners), fill="#ffffff", stroke=_BLACK)
 
     def text(self) -> str:
-        """Return the element; all text in it is escaped."""
         return tostring(self._root, encoding="unicode")
 
     def _add(self, tag: str, into: Element | None = None, /, **look: float | str) -> Element:
