@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
-from typing import Any, ClassVar, TypeAlias
+from typing import ClassVar
 
 from attrs import frozen
 
@@ -20,9 +18,6 @@ from fredfw.report.studies import study_to_csv
 from fredfw.report.trace import trace_to_json
 from fredfw.units import option
 
-_Forms: TypeAlias = Mapping[type, Callable[[Any], str]]
-"""What makes the content of a file, by the type of the result."""
-
 
 @frozen
 class JsonExporter(Exporter):
@@ -35,13 +30,13 @@ class JsonExporter(Exporter):
 
     def export(self, result: object) -> str:
         """See ``Exporter.export``."""
-        forms: _Forms = {
-            RunResult: data.run_to_json,
-            Comparison: Comparison.to_json,
-            CollectiveSweep: data.sweep_to_json,
-            StudyResult: StudyResult.to_json,
-        }
-        return _made(self, result, forms)
+        if isinstance(result, RunResult):
+            return data.run_to_json(result)
+        if isinstance(result, Comparison | StudyResult):
+            return result.to_json()
+        if isinstance(result, CollectiveSweep):
+            return data.sweep_to_json(result)
+        raise _unsupported(self, result)
 
 
 @frozen
@@ -55,12 +50,13 @@ class CsvExporter(Exporter):
 
     def export(self, result: object) -> str:
         """See ``Exporter.export``."""
-        forms: _Forms = {
-            Comparison: data.comparison_to_csv,
-            CollectiveSweep: data.sweep_to_csv,
-            StudyResult: study_to_csv,
-        }
-        return _made(self, result, forms)
+        if isinstance(result, Comparison):
+            return data.comparison_to_csv(result)
+        if isinstance(result, CollectiveSweep):
+            return data.sweep_to_csv(result)
+        if isinstance(result, StudyResult):
+            return study_to_csv(result)
+        raise _unsupported(self, result)
 
 
 @frozen
@@ -75,7 +71,9 @@ class TraceExporter(Exporter):
 
     def export(self, result: object) -> str:
         """See ``Exporter.export``."""
-        return _made(self, result, {RunResult: partial(trace_to_json, ranks=self.ranks)})
+        if isinstance(result, RunResult):
+            return trace_to_json(result, self.ranks)
+        raise _unsupported(self, result)
 
 
 @frozen
@@ -102,24 +100,20 @@ class HtmlExporter(Exporter):
         from fredfw.report import pages
         from fredfw.report.html.page import rendered
 
-        def compared(comparison: Comparison) -> str:
+        if isinstance(result, RunResult):
+            return rendered(pages.run_page(result, self.command))
+        if isinstance(result, Comparison):
             ranking = Ranking(self.sort, self.best, self.pareto)
-            ranking.check(fields_of(items(comparison)))
-            return rendered(pages.comparison_page(comparison, ranking, self.command))
-
+            ranking.check(fields_of(items(result)))
+            return rendered(pages.comparison_page(result, ranking, self.command))
+        if isinstance(result, StudyResult):
+            return rendered(pages.study_page(result, self.command))
         if hasattr(result, "page"):  # such as a validation, which says itself what its page is
             return rendered(result.page(self.command))
-        forms: _Forms = {
-            RunResult: lambda run: rendered(pages.run_page(run, self.command)),
-            Comparison: compared,
-            StudyResult: lambda study: rendered(pages.study_page(study, self.command)),
-        }
-        return _made(self, result, forms)
+        raise _unsupported(self, result)
 
 
-def _made(exporter: Exporter, result: object, forms: _Forms) -> str:
-    """Return what ``exporter`` makes of ``result`` by the form of its type."""
-    if type(result) not in forms:
-        message = f"exporter {exporter.name!r} has no form for a {type(result).__name__}"
-        raise UnsupportedError(message, accepted=", ".join(exporter.takes))
-    return forms[type(result)](result)
+def _unsupported(exporter: Exporter, result: object) -> UnsupportedError:
+    return UnsupportedError(
+        f"exporter {exporter.name!r} has no form for a {type(result).__name__}", accepted=", ".join(exporter.takes)
+    )
