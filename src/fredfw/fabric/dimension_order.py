@@ -90,26 +90,25 @@ class _Ways:
         place = self.place[sources]
         if self.lattice.switches and min(place.min(initial=0), self.place[destinations].min(initial=0)) < 0:
             raise UnsupportedError("the dimension-order router routes no messages of switches", accepted="NPUs")
-        runs = list[Series]()
-        if self.gate is not None:
-            self._pass_gates(runs, sources, destinations, self.gate[sources], self.lattice.links)
+        runs = self._at_gates(sources, destinations, self.lattice.links)
         for axis in axes:
             position = self.position[axis.number]
             start, end = position[sources], position[destinations]
             if (start == end).all():
                 continue
-            runs += axis.series(place, start, end)
+            runs += [run for run in axis.series(place, start, end) if run[2].any()]
             place = place + (end - start) * axis.stride
-        if self.gate is not None:
-            self._pass_gates(runs, sources, destinations, self.gate[destinations], self.lattice.links + self.gates)
+        runs += self._at_gates(destinations, sources, self.lattice.links + self.gates)
         offsets, numbers = _joined(runs, len(sources))
         return offsets, numbers if self.links is None else self.links[numbers]
 
-    @staticmethod
-    def _pass_gates(runs: list[Series], sources: IntArray, destinations: IntArray, gate: IntArray, first: int) -> None:
+    def _at_gates(self, nodes: IntArray, others: IntArray, first: int) -> list[Series[IntArray]]:
+        """Return the links between ``nodes`` that are gates and their NPUs, on the ways between them and ``others``."""
+        if self.gate is None:
+            return []
+        gate = self.gate[nodes]
         used = gate >= 0
-        if used.any():
-            runs.append((first + gate, 0, (used & (sources != destinations)).astype(np.intp)))
+        return [(first + gate, 1, 1 * (used & (nodes != others)))] if used.any() else []
 
     def walk_one(self, source: int, destination: int, axes: tuple[Axis, ...]) -> IntArray:
         """Return the links of the path of one pair of nodes, as ``walk`` does for many."""
@@ -123,7 +122,8 @@ class _Ways:
             stride, size = axis.stride, axis.size
             start, end = place // stride % size, goal // stride % size
             if start != end:
-                numbers += axis.hops(place, start, end)
+                for first, step, count in axis.series(place, start, end):
+                    numbers += range(first, first + step * count, step)
                 place += (end - start) * stride
         if gate is not None and source != destination and (leaves := gate.item(destination)) >= 0:
             numbers.append(self.lattice.links + self.gates + leaves)
@@ -196,7 +196,7 @@ def _not_a_product(fabric: Fabric) -> UnsupportedError:
     )
 
 
-def _joined(runs: list[Series], flows: int) -> tuple[IntArray, IntArray]:
+def _joined(runs: list[Series[IntArray]], flows: int) -> tuple[IntArray, IntArray]:
     """Return the offsets of ``flows`` and their links: of each, those of ``runs`` one after the other."""
     if not runs:
         return np.zeros(flows + 1, dtype=np.intp), np.zeros(0, dtype=np.intp)
@@ -217,7 +217,7 @@ def _joined(runs: list[Series], flows: int) -> tuple[IntArray, IntArray]:
     return offsets, np.cumsum(links, out=links)
 
 
-def _columns(runs: list[Series]) -> list[IntArray] | None:
+def _columns(runs: list[Series[IntArray]]) -> list[IntArray] | None:
     """Return the links of flows, first to last, if all have as many in each of ``runs``, and few; else ``None``."""
     columns: list[IntArray] = []
     for first, step, count in runs:

@@ -7,16 +7,18 @@ class of a dimension says in which order.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 from attrs import frozen
 
 from fredfw.typing import IntArray
 
-Series = tuple[IntArray, IntArray | int, IntArray]
-"""Of each flow, a run of links: the first, how much further the next one is, and how many there are."""
+N = TypeVar("N", int, IntArray)
+Series = tuple[N, N | int, N]
+"""Of each flow, or of one, a run of links: the first, how much further the next one is, and how many there are."""
 
 
 @frozen
@@ -50,12 +52,8 @@ class Axis(ABC):
         """Return the ``(links,)`` nodes that its links leave and enter."""
 
     @abstractmethod
-    def series(self, place: IntArray, start: IntArray, end: IntArray) -> list[Series]:
-        """Return the links from ``(F,)`` places at position ``start`` to position ``end``."""
-
-    @abstractmethod
-    def hops(self, place: int, start: int, end: int) -> Iterable[int]:
-        """Return the links from ``place`` at position ``start`` to another position, as ``series`` does for many."""
+    def series(self, place: N, start: N, end: N) -> list[Series[N]]:
+        """Return the links from one place at position ``start`` to position ``end``, or of many places likewise."""
 
 
 @frozen
@@ -81,43 +79,20 @@ class _Ring(Axis):
         down = place + np.where(position == 0, around, -self.stride)
         return np.concatenate([place, place]), np.concatenate([up, down])
 
-    def series(self, place: IntArray, start: IntArray, end: IntArray) -> list[Series]:
-        # Up to where the ring closes, and on from there.
+    def series(self, place: N, start: N, end: N) -> list[Series[N]]:
         ahead = end - start
         ahead += (ahead < 0) * self.size
-        if not self.two_way:
-            until = np.minimum(ahead, self.size - start)
-            first = self.first + place
-            return _wrapped(first, self.stride, until, first - start * self.stride, ahead - until)
-        down = 2 * ahead + (start & 1) > self.size  # half way round it is up from an even position
-        hops = np.where(down, self.size - ahead, ahead)
-        until = np.minimum(hops, np.where(down, start + 1, self.size - start))
-        step = np.where(down, -self.stride, self.stride)
+        down = (2 * ahead + (start & 1) > self.size) & self.two_way  # half way round it is up from an even position
+        hops = ahead + down * (self.size - 2 * ahead)
+        # To where the ring closes, and on from there.
+        room = self.size - start + down * (2 * start + 1 - self.size)
+        beyond = (hops - room) * (hops > room)
+        step = self.stride * (1 - 2 * down)
         first = self.first + place + down * self.npus
-        again = first + (np.where(down, self.size - 1, 0) - start) * self.stride
-        return _wrapped(first, step, until, again, hops - until)
-
-    def hops(self, place: int, start: int, end: int) -> Iterable[int]:
-        ahead, stride, size, first = (end - start) % self.size, self.stride, self.size, self.first + place
-        if self.two_way and 2 * ahead + (start & 1) > size:
-            first += self.npus
-            last = first - (size - ahead) * stride
-            if end <= start:
-                return range(first, last, -stride)
-            closes = first - (start + 1) * stride
-            around = size * stride
-            return (*range(first, closes, -stride), *range(closes + around, last + around, -stride))
-        last = first + ahead * stride
-        if end >= start:
-            return range(first, last, stride)
-        closes = first + (size - start) * stride
-        around = size * stride
-        return (*range(first, closes, stride), *range(closes - around, last - around, stride))
-
-
-def _wrapped(first: IntArray, step: IntArray | int, until: IntArray, again: IntArray, beyond: IntArray) -> list[Series]:
-    series: list[Series] = [(first, step, until)]
-    return [*series, (again, step, beyond)] if beyond.any() else series
+        return [
+            (first, step, hops - beyond),
+            (first + (down * (self.size - 1) - start) * self.stride, step, beyond),
+        ]
 
 
 @frozen
@@ -133,21 +108,12 @@ class _Line(Axis):
         far = near + self.stride
         return np.concatenate([near, far]), np.concatenate([far, near])
 
-    def series(self, place: IntArray, start: IntArray, end: IntArray) -> list[Series]:
-        ahead = end - start
-        way = np.sign(ahead)
+    def series(self, place: N, start: N, end: N) -> list[Series[N]]:
+        back = end < start
         # A place has that many places before it that have no link up.
         skipped = place // (self.size * self.stride) * self.stride
-        first = self.first + place - skipped + (way < 0) * (self.links // 2 - self.stride)
-        return [(first, way * self.stride, np.abs(ahead))]
-
-    def hops(self, place: int, start: int, end: int) -> Iterable[int]:
-        stride = self.stride
-        first = self.first + place - place // (self.size * stride) * stride
-        if end > start:
-            return range(first, first + (end - start) * stride, stride)
-        first += self.npus // self.size * (self.size - 1) - stride
-        return range(first, first + (end - start) * stride, -stride)
+        first = self.first + place - skipped + back * (self.links // 2 - self.stride)
+        return [(first, self.stride * (1 - 2 * back), abs(end - start))]
 
 
 @frozen
@@ -167,12 +133,8 @@ class _Direct(Axis):
         ends += place[:, None]
         return np.repeat(place, self.size - 1), ends.ravel()
 
-    def series(self, place: IntArray, start: IntArray, end: IntArray) -> list[Series]:
-        first = self.first + place * (self.size - 1) + end - (end > start)
-        return [(first, 0, (end != start).astype(np.intp))]
-
-    def hops(self, place: int, start: int, end: int) -> Iterable[int]:
-        return (self.first + place * (self.size - 1) + end - (end > start),)
+    def series(self, place: N, start: N, end: N) -> list[Series[N]]:
+        return [(self.first + place * (self.size - 1) + end - (end > start), 1, 1 * (end != start))]
 
 
 @frozen
@@ -192,13 +154,8 @@ class _Switch(Axis):
         switch = self.switch + place // (self.stride * self.size) * self.stride + place % self.stride
         return np.concatenate([place, switch]), np.concatenate([switch, place])
 
-    def series(self, place: IntArray, start: IntArray, end: IntArray) -> list[Series]:
-        apart = end - start
-        return [(self.first + place, self.npus + apart * self.stride, 2 * (apart != 0).astype(np.intp))]
-
-    def hops(self, place: int, start: int, end: int) -> Iterable[int]:
-        up = self.first + place
-        return up, up + self.npus + (end - start) * self.stride
+    def series(self, place: N, start: N, end: N) -> list[Series[N]]:
+        return [(self.first + place, self.npus + (end - start) * self.stride, 2 * (end != start))]
 
 
 @frozen
