@@ -61,6 +61,12 @@ def offsets(counts: IntArray | Sequence[int]) -> IntArray:
     return found
 
 
+def totals(groups: AnyArray, amounts: AnyArray, count: int) -> FloatArray:
+    """Return the sum of the ``(n,)`` amounts in each of ``count`` groups, of which each amount is in one."""
+    # NumPy counts in integers where there is nothing to add up, and its stub knows nothing else.
+    return np.bincount(groups, amounts, count).astype(np.float64, copy=False)
+
+
 def starts(*keys: AnyArray) -> IntArray:
     """Return where runs of equal ``(n,)`` values begin."""
     differs = np.zeros(len(keys[0]), dtype=bool)

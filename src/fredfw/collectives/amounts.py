@@ -20,10 +20,12 @@ What a rank sends to itself does not count.
 from __future__ import annotations
 
 import numpy as np
+from attrs import evolve
 
+from fredfw import arrays
 from fredfw.collectives.algorithm import CollectiveRequest
 from fredfw.collectives.pattern import Pattern
-from fredfw.collectives.schedule import Phase, Schedule
+from fredfw.collectives.schedule import Phase, Schedule, holders
 from fredfw.errors import ScheduleError
 from fredfw.typing import FloatArray, IntArray
 
@@ -90,8 +92,7 @@ def _bytes_of(schedule: Schedule, holder: IntArray, count: int) -> FloatArray:
     """Return the bytes of the chunks of each of ``count`` holders."""
     if isinstance(schedule.chunk_bytes, float):
         return np.bincount(holder, minlength=count).astype(np.float64) * schedule.chunk_bytes
-    # NumPy's stub knows ``bincount`` only without weights, as integers.
-    return np.bincount(holder, schedule.chunk_bytes, count).astype(np.float64, copy=False)
+    return arrays.totals(holder, schedule.chunk_bytes, count)
 
 
 def _differs(values: FloatArray, wanted: FloatArray | float) -> int | None:
@@ -111,19 +112,18 @@ def _check_moves(schedule: Schedule) -> None:
     ranks, pattern = schedule.ranks, schedule.pattern
     # Equal chunks are counted, which is exact; others are weighed.
     even = isinstance(schedule.chunk_bytes, float)
-    counted = Schedule(pattern, ranks, 1.0, schedule.chunks, (), schedule.owner, schedule.origin) if even else schedule
+    counted = evolve(schedule, chunk_bytes=1.0, phases=()) if even else schedule
     whole = counted.size
     sent, received, messages = _traffic(schedule)
-    must_send, must_receive = _needs(counted, schedule.root)
+    must_send, must_receive = _needs(counted)
     unit = schedule.chunk_bytes if isinstance(schedule.chunk_bytes, float) else 1.0
     slack = 0.5 if even else _TOLERANCE * whole
     for verb, moved, needed in (("sends", sent, must_send), ("receives", received, must_receive)):
         short = moved < needed - slack
         if short.any():
             rank = int(short.argmax())
-            least = np.broadcast_to(needed, ranks)[rank] * unit
             what = f"{verb} {moved[rank] * unit} bytes in all phases"
-            raise ScheduleError(f"rank {rank} {what}, and {pattern} needs at least {least}")
+            raise ScheduleError(f"rank {rank} {what}, and {pattern} needs at least {needed[rank] * unit}")
     if pattern is Pattern.ALL_REDUCE:
         least = 2 * (ranks - 1) * whole
         if messages < least - slack:
@@ -132,32 +132,20 @@ def _check_moves(schedule: Schedule) -> None:
             )
 
 
-def _needs(schedule: Schedule, root: int) -> tuple[FloatArray, FloatArray]:
-    """Return the ``(ranks,)`` bytes that each rank must at least send and receive; a single value is for all."""
-    ranks, whole = schedule.ranks, np.full(schedule.ranks, schedule.size)
-    at_root = np.arange(ranks) == root
-    none = own = np.zeros(ranks)
-    if schedule.pattern.owned and schedule.owner is not None:
-        own = _bytes_of(schedule, schedule.owner, ranks)
-    match schedule.pattern:
-        case Pattern.ALL_REDUCE:
-            return whole, whole
-        case Pattern.REDUCE_SCATTER:
-            return whole - own, own
-        case Pattern.ALL_GATHER:
-            return own, whole - own
-        case Pattern.ALL_TO_ALL:
-            pairs = _pairs(schedule).reshape(ranks, ranks)
-            stays = np.diagonal(pairs)
-            return pairs.sum(axis=1) - stays, pairs.sum(axis=0) - stays
-        case Pattern.GATHER:
-            return np.where(at_root, none, own), np.where(at_root, whole - own, none)
-        case Pattern.SCATTER:
-            return np.where(at_root, whole - own, none), np.where(at_root, none, own)
-        case Pattern.REDUCE:
-            return np.where(at_root, none, whole), np.where(at_root, whole, none)
-        case Pattern.BROADCAST | Pattern.POINT_TO_POINT:
-            return np.where(at_root, whole, none), np.where(at_root, none, whole)
+def _needs(schedule: Schedule) -> tuple[FloatArray, FloatArray]:
+    """Return the ``(ranks,)`` bytes that each rank must at least send and receive."""
+    ranks, sizes = schedule.ranks, np.broadcast_to(schedule.chunk_bytes, schedule.chunks)
+    before, after = holders(schedule)
+    starts, ends = (
+        np.full(ranks, schedule.size) if holder is None else arrays.totals(holder, sizes, ranks)
+        for holder in (before, after)
+    )
+    if before is None or after is None:
+        stays = starts if after is None else ends
+    else:
+        stays = arrays.totals(before, sizes * (before == after), ranks)
+    # What all end with is sent by who has it, and of what all start with a sum arrives.
+    return starts if after is None else starts - stays, ends if before is None else ends - stays
 
 
 def _traffic(schedule: Schedule) -> tuple[FloatArray, FloatArray, float]:
@@ -195,7 +183,7 @@ def _traffic(schedule: Schedule) -> tuple[FloatArray, FloatArray, float]:
                 streamed = np.flatnonzero(~alone)
                 _, first = np.unique(phase.stream[streamed] * ranks + end[streamed], return_index=True)
                 rows = np.concatenate([rows, streamed[first]])
-            np.add(total, np.bincount(end[rows], amounts[rows], ranks), out=total)
+            np.add(total, arrays.totals(end[rows], amounts[rows], ranks), out=total)
             messages += float(amounts[rows].sum())
     for total, found in zip(totals, known, strict=True):
         for column, each in found.values():

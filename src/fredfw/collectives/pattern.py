@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Literal
 
 from fredfw.errors import InputError, nearest
+
+Holder = Literal["all", "root", "owner", "origin"]
+"""Who has a chunk: all ranks, the root, the rank that it belongs to, or the one that sends it to that."""
 
 
 class Pattern(StrEnum):
@@ -29,18 +33,37 @@ class Pattern(StrEnum):
         return (ranks - 1) / ranks
 
     @property
+    def before(self) -> Holder:
+        """Who has a chunk, or a part of its sum, before."""
+        return _HOLDERS[self][0]
+
+    @property
+    def after(self) -> Holder:
+        """Who has it after."""
+        return _HOLDERS[self][1]
+
+    @property
     def rooted(self) -> bool:
         """Whether one rank is special."""
-        return self in _ROOTED
+        return "root" in _HOLDERS[self]
 
     @property
     def owned(self) -> bool:
         """Whether each chunk belongs to one rank, which starts or ends with it."""
-        return self in _OWNED
+        return "owner" in _HOLDERS[self]
 
 
-_ROOTED = frozenset({Pattern.BROADCAST, Pattern.REDUCE, Pattern.GATHER, Pattern.SCATTER, Pattern.POINT_TO_POINT})
-_OWNED = frozenset({Pattern.REDUCE_SCATTER, Pattern.ALL_GATHER, Pattern.ALL_TO_ALL, Pattern.GATHER, Pattern.SCATTER})
+_HOLDERS: dict[Pattern, tuple[Holder, Holder]] = {
+    Pattern.ALL_REDUCE: ("all", "all"),
+    Pattern.REDUCE_SCATTER: ("all", "owner"),
+    Pattern.ALL_GATHER: ("owner", "all"),
+    Pattern.ALL_TO_ALL: ("origin", "owner"),
+    Pattern.BROADCAST: ("root", "all"),
+    Pattern.REDUCE: ("all", "root"),
+    Pattern.GATHER: ("owner", "root"),
+    Pattern.SCATTER: ("root", "owner"),
+    Pattern.POINT_TO_POINT: ("root", "all"),  # of its two ranks
+}
 
 
 def pattern_of(name: Pattern | str) -> Pattern:

@@ -15,7 +15,7 @@ import numpy as np
 from attrs import evolve, field, frozen
 from numpy.typing import ArrayLike
 
-from fredfw import limits
+from fredfw import arrays, limits
 from fredfw.collectives.pattern import Pattern
 from fredfw.errors import ScheduleError
 from fredfw.typing import BoolArray, FloatArray, IntArray
@@ -258,8 +258,7 @@ class Schedule:
         if not isinstance(each, float):
             if not self._even(phase):
                 row, chunk = carried(phase, repetition)
-                # NumPy's stub knows ``bincount`` only without weights, as integers.
-                return np.bincount(row, each[chunk], len(phase)).astype(np.float64, copy=False)
+                return arrays.totals(row, each[chunk], len(phase))
             each = each[phase.base]
         return phase.count.astype(np.float64) * each
 
@@ -292,6 +291,15 @@ def carried(phase: Phase, repetition: int) -> tuple[IntArray, IntArray]:
     start = phase.offset + repetition * phase.stride
     chunk: IntArray = phase.base[row] + (start[row] + place) % phase.modulus[row]
     return row, chunk
+
+
+def holders(schedule: Schedule) -> tuple[IntArray | None, IntArray | None]:
+    """Return the ``(chunks,)`` ranks that have each chunk before and after; ``None`` where all have it."""
+    before, after = (
+        None if holder == "all" else np.broadcast_to(getattr(schedule, holder), schedule.chunks)
+        for holder in (schedule.pattern.before, schedule.pattern.after)
+    )
+    return before, after
 
 
 def turns(schedule: Schedule) -> list[int]:

@@ -7,31 +7,15 @@ of all ranks that started with it, each once.
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from fredfw.collectives.algorithm import CollectiveRequest
 from fredfw.collectives.amounts import check_sizes
-from fredfw.collectives.pattern import Pattern
-from fredfw.collectives.schedule import Phase, Schedule, carried
+from fredfw.collectives.schedule import Phase, Schedule, carried, holders
 from fredfw.errors import ScheduleError
 from fredfw.typing import BoolArray, IntArray
-
-_Place: TypeAlias = Literal["all", "root", "owner", "origin"]
-
-# Who holds a chunk before and after.
-_GOALS: dict[Pattern, tuple[_Place, _Place]] = {
-    Pattern.ALL_REDUCE: ("all", "all"),
-    Pattern.REDUCE_SCATTER: ("all", "owner"),
-    Pattern.ALL_GATHER: ("owner", "all"),
-    Pattern.ALL_TO_ALL: ("origin", "owner"),
-    Pattern.BROADCAST: ("root", "all"),
-    Pattern.REDUCE: ("all", "root"),
-    Pattern.GATHER: ("owner", "root"),
-    Pattern.SCATTER: ("root", "owner"),
-    Pattern.POINT_TO_POINT: ("root", "all"),  # of its two ranks
-}
 
 
 def check(schedule: Schedule, request: CollectiveRequest | None = None) -> None:
@@ -56,7 +40,11 @@ def check(schedule: Schedule, request: CollectiveRequest | None = None) -> None:
     check_sizes(schedule, request)
     if schedule.proof != "replay":
         return
-    start, end = (_place(schedule, place) for place in _GOALS[schedule.pattern])
+    ranks = np.arange(schedule.ranks)[:, None]
+    start, end = (
+        np.ones((schedule.ranks, schedule.chunks), dtype=bool) if holder is None else ranks == holder
+        for holder in holders(schedule)
+    )
     held = start[:, :, None] & np.eye(schedule.ranks, dtype=bool)[:, None, :]
     touched = np.zeros((2, len(schedule.phases), *start.shape), dtype=bool)
     for index, phase in enumerate(schedule.phases):
@@ -76,15 +64,6 @@ def check(schedule: Schedule, request: CollectiveRequest | None = None) -> None:
             f"after the last phase, rank {rank} has chunk {chunk} with the contributions of ranks {had.tolist()}; "
             f"{schedule.pattern} needs those of {wanted.tolist()}"
         )
-
-
-def _place(schedule: Schedule, place: _Place) -> BoolArray:
-    """Return the ``(ranks, chunks)`` array of who holds a chunk that is at ``place``."""
-    if place == "all":
-        return np.ones((schedule.ranks, schedule.chunks), dtype=bool)
-    holder: IntArray | int = getattr(schedule, place)
-    there: BoolArray = np.arange(schedule.ranks)[:, None] == np.broadcast_to(holder, schedule.chunks)
-    return there
 
 
 # What a repetition delivers: the ``(arrivals,)`` ranks where, which chunk, the ``(arrivals, contributors)`` whose

@@ -85,7 +85,7 @@ def _search(fabric: Fabric, roots: IntArray, leaves: IntArray) -> tuple[IntArray
         counts = np.repeat(ways[row, node], degree)[fresh]
         cell, of = np.unique(cell[fresh], return_inverse=True)
         row, node = np.divmod(cell, nodes)
-        hops[row, node], ways[row, node] = far, np.bincount(of, counts, len(cell))
+        hops[row, node], ways[row, node] = far, arrays.totals(of, counts, len(cell))
     return hops, ways
 
 
@@ -118,7 +118,7 @@ def _routes_back(
         longest = np.zeros(len(cell))
         np.maximum.at(longest, group, seconds[of] + fabric.latencies[links])
         flow, node = np.divmod(cell, nodes)
-        share, seconds = np.bincount(group, part, len(cell)).astype(np.float64, copy=False), longest
+        share, seconds = arrays.totals(group, part, len(cell)), longest
     flows, found, shares = (np.concatenate(column) for column in zip(_NO_STEP, *reversed(steps), strict=True))
     along = np.argsort(flows, kind="stable")  # the last step was found first
     return Routes(arrays.offsets(np.bincount(flows, minlength=count)), found[along], latencies, shares[along])

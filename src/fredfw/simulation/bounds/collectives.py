@@ -45,7 +45,7 @@ from functools import cached_property
 import numpy as np
 from attrs import frozen
 
-from fredfw.arrays import ranges
+from fredfw.arrays import ranges, totals
 from fredfw.collectives import CollectiveRequest, Pattern
 from fredfw.fabric import Fabric
 from fredfw.simulation.bounds.cuts import Cuts, Halves, Parts, across
@@ -57,10 +57,6 @@ PARTS = ("injection", "ejection", "cut", "latency")
 
 _EXACT = 1e-9  # relative; times that differ by less are equal
 
-_FROM_ROOT = (Pattern.BROADCAST, Pattern.SCATTER, Pattern.POINT_TO_POINT)
-_TO_ROOT = (Pattern.REDUCE, Pattern.GATHER)
-# All of S must get from one rank to another; in the other patterns it is a block of S / n.
-_WHOLE = (Pattern.ALL_REDUCE, Pattern.BROADCAST, Pattern.REDUCE, Pattern.POINT_TO_POINT)
 # Sums over parts: how often (G - 1) S is received by parts, and sent by them.
 _RECEIVED = {Pattern.ALL_REDUCE: 2, Pattern.REDUCE_SCATTER: 1, Pattern.REDUCE: 1}
 _SENT = {Pattern.ALL_REDUCE: 2, Pattern.ALL_GATHER: 1, Pattern.BROADCAST: 1}
@@ -212,11 +208,11 @@ class LowerBounds:
         ranks = np.arange(len(nodes))
         source = destination = start
         seconds = 0.0
-        if request.pattern not in _TO_ROOT:
+        if request.pattern.after != "root":
             there = np.where(_bytes_between(request, source, ranks) > 0, self._latency(nodes[source])[nodes], -1.0)
             destination = int(there.argmax())
             seconds = float(there[destination])
-        if request.pattern not in _FROM_ROOT:
+        if request.pattern.before != "root":
             back = self._latency(nodes[destination], reverse=True)[nodes]
             back = np.where(_bytes_between(request, ranks, destination) > 0, back, -1.0)
             source = int(back.argmax())
@@ -273,11 +269,11 @@ def _exchanged(sizes: FloatArray) -> FloatArray:
 def _bytes_between(request: CollectiveRequest, source: IntArray | int, destination: IntArray | int) -> FloatArray:
     """Return the bytes that must get from one rank to another, in whatever form and combined with whatever else."""
     wanted = np.not_equal(source, destination)
-    if request.pattern in _FROM_ROOT:
+    if request.pattern.before == "root":
         wanted &= np.equal(source, request.root)
-    elif request.pattern in _TO_ROOT:
+    elif request.pattern.after == "root":
         wanted &= np.equal(destination, request.root)
-    block = request.size if request.pattern in _WHOLE else request.size / request.ranks
+    block = request.size / request.ranks if request.pattern.owned else request.size
     return np.where(wanted, block if request.sizes is None else request.sizes[source, destination], 0.0)
 
 
@@ -296,9 +292,9 @@ def _bytes_across(request: CollectiveRequest, inside: IntArray, with_root: BoolA
             leave = enter = np.full(inside.shape, request.size)
     divides = (a > 0) & (b > 0)
     out, into = divides, divides
-    if request.pattern in _FROM_ROOT:
+    if request.pattern.before == "root":
         out, into = divides & with_root, divides & ~with_root
-    elif request.pattern in _TO_ROOT:
+    elif request.pattern.after == "root":
         out, into = divides & ~with_root, divides & with_root
     return np.where(out, leave, 0.0), np.where(into, enter, 0.0)
 
@@ -311,8 +307,7 @@ def _part_times(request: CollectiveRequest, parts: Parts) -> tuple[float, float]
         leave, enter = _bytes_across(request, inside, np.arange(count) == parts.part[request.root])
     else:
         pair = parts.part[:, None] * count + parts.part
-        # NumPy's stub knows ``bincount`` only without weights, as integers.
-        table = np.bincount(pair.ravel(), request.sizes.ravel(), count**2).reshape(count, count).astype(float)
+        table = totals(pair.ravel(), request.sizes.ravel(), count**2).reshape(count, count)
         leave, enter = (_exchanged(table).sum(axis=axis) for axis in (1, 0))
     sent, received = ((count - 1) * request.size * times.get(request.pattern, 0) for times in (_SENT, _RECEIVED))
     return (

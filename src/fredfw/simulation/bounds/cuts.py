@@ -15,6 +15,7 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
+from fredfw.arrays import totals
 from fredfw.fabric import Fabric
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
@@ -68,7 +69,7 @@ class _Partition:
         apart, bandwidths = start != end, fabric.bandwidths
         if not apart.all():
             start, end, bandwidths = start[apart], end[apart], bandwidths[apart]
-        leave, enter = (np.bincount(one, bandwidths, sets + 1).astype(float, copy=False)[:sets] for one in (start, end))
+        leave, enter = (totals(one, bandwidths, sets + 1)[:sets] for one in (start, end))
         return cls(fabric, label, enter, leave)
 
     def parts(self, nodes: IntArray) -> Parts:
@@ -149,8 +150,7 @@ def across(starts: IntArray, ends: IntArray, amounts: FloatArray, positions: int
     """
     crosses = starts != ends
     cells = starts[crosses].astype(np.intp) * positions + ends[crosses]
-    # Without amounts, ``bincount`` returns integers.
-    table = np.bincount(cells, amounts[crosses], positions**2).astype(float, copy=False).reshape(positions, positions)
+    table = totals(cells, amounts[crosses], positions**2).reshape(positions, positions)
     cut = np.arange(positions - 1)
     up, down = (one.cumsum(axis=0)[:, ::-1].cumsum(axis=1)[:, ::-1][cut, cut + 1] for one in (table, table.T))
     return up, down

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from attrs import frozen
 
+from fredfw.arrays import totals
 from fredfw.collectives import Schedule
 from fredfw.collectives.schedule import turns
 from fredfw.errors import LimitError
@@ -67,7 +68,7 @@ class Sketch:
                 merged[key] = unicasts, distinct, flow, len(np.unique(distinct // 2 % ranks)) == ranks
             unicasts, distinct, flow, reached = merged[key]
             times = phase.repeat if schedule.uniform(phase) else 1
-            volume = np.bincount(flow, schedule.row_bytes(phase)[unicasts], len(distinct)).astype(float)
+            volume = totals(flow, schedule.row_bytes(phase)[unicasts], len(distinct))
             volumes.append(volume * times)
             ends.append(distinct)
             counts.append(len(distinct))
@@ -90,7 +91,7 @@ class Sketch:
     @property
     def totals(self) -> FloatArray:
         """``(pairs,)`` bytes of all phases per byte of the request."""
-        return np.bincount(self.pair, self.volume, len(self.pairs)).astype(float)
+        return totals(self.pair, self.volume, len(self.pairs))
 
     def chain(self, seconds: FloatArray, draining: FloatArray) -> float:
         """Return what the phases take together at least, however far ranks get out of step.
@@ -225,11 +226,11 @@ class Floors:
         per_byte: FloatArray = np.zeros(count)
         busiest = 0.0
         for ends, rates in zip(np.divmod(sketch.pairs, ranks), (leave, enter), strict=True):
-            total = np.bincount(ends, sketch.totals, ranks).astype(float)
+            total = totals(ends, sketch.totals, ranks)
             busiest = max(busiest, float(seconds_of(total, rates).max()))
             if 0 < count * ranks <= _CELLS:
                 cells = sketch.phase * ranks + ends[sketch.pair]
-                each = np.bincount(cells, sketch.volume, count * ranks).astype(float).reshape(count, ranks)
+                each = totals(cells, sketch.volume, count * ranks).reshape(count, ranks)
                 per_byte = np.maximum(per_byte, seconds_of(each, rates).max(axis=1))
         np.maximum.at(per_byte, sketch.phase, sketch.volume / self._cap)
         sources, destinations = np.divmod(sketch.pairs, ranks)
@@ -412,4 +413,4 @@ def sums(routes: Routes, volumes: FloatArray, cells: IntArray, count: int) -> Fl
     weights = np.repeat(volumes, np.diff(routes.offsets))
     if routes.coefficients is not None:
         weights = weights * routes.coefficients
-    return np.bincount(cells, weights, count).astype(float)
+    return totals(cells, weights, count)

@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 from attrs import Factory, evolve, field, frozen
 
-from fredfw.arrays import is_real
+from fredfw.arrays import is_real, totals
 from fredfw.errors import InputError
 from fredfw.fabric import Fabric, NodeKind
 from fredfw.simulation import engine
@@ -91,7 +91,7 @@ class Incidence:
         weights = rates[self.flows]
         if self.coefficients is not None:
             weights = weights * self.coefficients
-        return np.bincount(self.links, weights=weights, minlength=links).astype(float)
+        return totals(self.links, weights, links)
 
 
 class SharingPolicy(ABC):

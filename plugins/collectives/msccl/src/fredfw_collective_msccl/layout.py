@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from attrs import frozen
@@ -24,8 +24,6 @@ COLLECTIVES = {
 """Patterns by MSCCL's word for them."""
 CUSTOM = "custom"
 WORDS = [*COLLECTIVES, CUSTOM]
-_SHARED = frozenset({Pattern.ALL_GATHER, Pattern.REDUCE_SCATTER, Pattern.ALL_TO_ALL})
-"""Patterns whose loop is that of all blocks together."""
 
 Slot = tuple[int, str, int]
 """GPU, buffer and offset of a chunk's place."""
@@ -49,9 +47,14 @@ class Layout:
         return self.pattern is not None and self.pattern.owned
 
     @property
+    def _shared(self) -> bool:
+        """Whether the loop is that of all blocks together."""
+        return self.pattern is not None and self.pattern.owned and not self.pattern.rooted
+
+    @property
     def block(self) -> int:
         """Chunks of the block of a rank, where the pattern has blocks."""
-        return self.loop // self.ranks if self.pattern in _SHARED else self.loop
+        return self.loop // self.ranks if self._shared else self.loop
 
     @property
     def whole(self) -> int:
@@ -65,7 +68,7 @@ class Layout:
 
     def check(self) -> None:
         """Raise ``InputError`` where the loop cannot be divided among GPUs."""
-        if self.pattern in _SHARED and self.loop % self.ranks:
+        if self._shared and self.loop % self.ranks:
             raise InputError(
                 f"{self.loop} chunks cannot be divided among {self.ranks} GPUs",
                 key="nchunksperloop",
@@ -101,42 +104,36 @@ class Layout:
     def end(self) -> Iterator[tuple[Slot, str, int, int]]:
         """Yield each place that must have a chunk after, in words, the chunk, and whose contributions as bits."""
         for gpu in range(self.ranks):
-            for offset, chunk in self._output(gpu):
+            for offset, chunk in enumerate(self._output(gpu)):
                 yield self.slot(gpu, "o", offset), f"output chunk {offset}", chunk, self._needed(chunk)
 
     def _needed(self, chunk: int) -> int:
-        match self.pattern:
-            case Pattern.ALL_REDUCE | Pattern.REDUCE_SCATTER | Pattern.REDUCE:
+        assert self.pattern is not None  # else nothing is
+        match self.pattern.before:
+            case "all":
                 return (1 << self.ranks) - 1
-            case Pattern.ALL_TO_ALL:
-                return 1 << chunk // self.whole
-            case Pattern.BROADCAST | Pattern.SCATTER:
+            case "root":
                 return 1 << self.root
-            case _:
+            case "owner":
                 return 1 << chunk // self.block
+            case "origin":
+                return 1 << chunk // self.whole
 
     def _input(self, gpu: int) -> range:
-        match self.pattern:
-            case Pattern.ALL_GATHER | Pattern.GATHER:
-                return range(gpu * self.block, (gpu + 1) * self.block)
-            case Pattern.ALL_TO_ALL:
-                return range(gpu * self.whole, (gpu + 1) * self.whole)
-            case Pattern.BROADCAST | Pattern.SCATTER if gpu != self.root:
+        match self.pattern and self.pattern.before:
+            case "root" if gpu != self.root:
                 return range(0)
+            case "owner":
+                return range(gpu * self.block, (gpu + 1) * self.block)
+            case "origin":
+                return range(gpu * self.whole, (gpu + 1) * self.whole)
             case _:
                 return range(self.whole)
 
-    def _output(self, gpu: int) -> Iterator[tuple[int, int]]:
-        match self.pattern:
-            case None:
-                return
-            case Pattern.REDUCE_SCATTER | Pattern.SCATTER:
-                yield from enumerate(range(gpu * self.block, (gpu + 1) * self.block))
-            case Pattern.ALL_TO_ALL:
-                for at in range(self.whole):
-                    origin, place = divmod(at, self.block)
-                    yield at, origin * self.whole + gpu * self.block + place
-            case Pattern.REDUCE | Pattern.GATHER if gpu != self.root:
-                return
-            case _:
-                yield from enumerate(range(self.whole))
+    def _output(self, gpu: int) -> Iterable[int]:
+        if self.pattern is None or (self.pattern.after == "root" and gpu != self.root):
+            return ()
+        if self.pattern.after != "owner":
+            return range(self.whole)
+        origins = range(0, self.chunks, self.whole)  # in an all-to-all, where what each sends begins
+        return (origin + gpu * self.block + place for origin in origins for place in range(self.block))
