@@ -62,6 +62,19 @@ def rounds(done: Proved) -> list[int]:
     return found
 
 
+def transfers(done: Proved) -> list[tuple[int, int, tuple[int, ...], bool]]:
+    """Return source and destination of each transfer, its chunks, and whether they are added."""
+    return [
+        (
+            one.source.item(0),
+            one.destination.item(0),
+            tuple(first + at for first, count in zip(one.offset, one.count, strict=True) for at in range(count)),
+            one.reduce.item(0),
+        )
+        for one in done.transfers
+    ]
+
+
 def pair(**more: int | str) -> str:
     """Return an all-reduce of two: each adds up one half, and sends it back."""
     return xml(

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from msccl_files import Block, pair, proof, rounds, simulated, step, xml
+from msccl_files import Block, pair, proof, rounds, simulated, step, transfers, xml
 
 from fredfw import CollectiveRequest, Pattern
 from fredfw.errors import InputError
@@ -14,7 +14,7 @@ def test_a_pair_sends_each_half_there_and_back() -> None:
     done = proof(pair())
     assert rounds(done) == [1, 1, 2, 2]
     assert done.layout.pattern is Pattern.ALL_REDUCE
-    assert [(one.source, one.destination, one.chunks, one.reduces) for one in done.transfers] == [
+    assert transfers(done) == [
         (0, 1, (1,), True),
         (1, 0, (0,), True),
         (1, 0, (1,), False),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msccl_files import proof, rounds, simulated
+from msccl_files import proof, rounds, simulated, transfers
 
 from fredfw import limits
 from fredfw.errors import InputError, LimitError
@@ -31,7 +31,7 @@ def _ops(content: dict[str, Any], gpu: int = 0) -> list[dict[str, Any]]:
 def test_reads_of_others_and_puts_are_transfers() -> None:
     done = proof(_pair())
     assert rounds(done) == [1, 2, 1, 2]
-    assert [(one.source, one.destination, one.chunks, one.reduces) for one in done.transfers] == [
+    assert transfers(done) == [
         (1, 0, (0,), True),
         (0, 1, (0,), False),
         (0, 1, (1,), True),
@@ -112,7 +112,7 @@ def _gather(*, get: bool, signal: str = "signal") -> dict[str, Any]:
 @pytest.mark.parametrize("get", [True, False])
 def test_both_ways_to_gather_take_a_round(get: bool, fidelity: str) -> None:
     done = proof(_gather(get=get))
-    assert [(one.source, one.destination, one.chunks) for one in done.transfers] in (
+    assert [one[:3] for one in transfers(done)] in (
         [(1, 0, (1,)), (0, 1, (0,))],
         [(0, 1, (0,)), (1, 0, (1,))],
     )

@@ -13,11 +13,11 @@ from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from attrs import define, field
 
-from fredfw import Pattern
+from fredfw import Pattern, Phase
 from fredfw.errors import InputError
 from fredfw_collective_msccl.layout import Layout, Slot
 from fredfw_collective_msccl.program import Place
-from fredfw_collective_msccl.transfers import Journal, Need, Transfer
+from fredfw_collective_msccl.transfers import Journal, Need
 
 Value: TypeAlias = tuple[int, int] | None
 """A chunk and the bits of its contributors; ``None`` where nobody knows what is there."""
@@ -163,7 +163,7 @@ class Machine(ABC, Generic[S]):
         ]
         self.names: list[Where] = []  # of the steps that have run, in that order
         self.memory = Memory(layout, sizes, self.names)
-        self.journal = Journal()
+        self.journal = Journal(numbered=layout.pattern is not None)
 
     @abstractmethod
     def hindered(self, runner: Runner[S]) -> str | None:
@@ -177,7 +177,7 @@ class Machine(ABC, Generic[S]):
     def unmatched(self) -> tuple[int, str] | None:
         """Return the number of a step that was to meet another, which has not come, and what it does."""
 
-    def transfers(self) -> list[Transfer]:
+    def transfers(self) -> Sequence[Phase]:
         """Run all steps; return the transfers that they make, of which every order of them makes the same.
 
         Raises:
@@ -194,7 +194,7 @@ class Machine(ABC, Generic[S]):
         if unmatched is not None:
             raise _error(self.names[unmatched[0]], unmatched[1])
         self._check_end()
-        return self.journal.transfers
+        return self.journal.phases
 
     def joined(self, past: Past, other: Past) -> Past:
         """Return what is so when both are."""

@@ -305,7 +305,7 @@ class Planned(Machine[Operation]):
             # A relaxed signal says when, and not that what was written before can be seen. What has been sent must have
             # arrived, as a signal that comes behind it says.
             seen = 0 if operation.name == "rlxsignal" else before
-            arrived = frozenset((self.journal.transfers[one].destination, one, True) for _, one, _ in needs)
+            arrived = frozenset((self.journal.ends[one][1], one, True) for _, one, _ in needs)
             for line in operation.lines:
                 self._signals[line].append(((seen, arrived), number))
         return before, needs

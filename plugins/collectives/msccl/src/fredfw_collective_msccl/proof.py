@@ -7,13 +7,12 @@ from functools import cached_property
 
 from attrs import frozen
 
-from fredfw import CollectiveRequest, Schedule, check
+from fredfw import CollectiveRequest, Pattern, Phase, Schedule, check
 from fredfw.errors import InputError, ScheduleError
 from fredfw_collective_msccl.layout import COLLECTIVES, Layout
 from fredfw_collective_msccl.plan import Plan, Planned
 from fredfw_collective_msccl.program import Program
 from fredfw_collective_msccl.running import Running
-from fredfw_collective_msccl.transfers import Transfer, schedule
 
 _REPLAYED = 1 << 22
 """Transfers x ranks x chunks that are replayed, which takes as many bytes several times."""
@@ -26,7 +25,7 @@ class Proved:
     file: str
     content: Program | Plan
     layout: Layout  # by the root that it works for
-    transfers: Sequence[Transfer]
+    transfers: Sequence[Phase]
 
     def refusal(self, request: CollectiveRequest) -> str | None:
         """Return why it cannot serve a ``request`` of its pattern, or ``None``."""
@@ -46,7 +45,24 @@ class Proved:
 
     def schedule(self, request: CollectiveRequest) -> Schedule:
         """Return what it does for a ``request`` that it does not refuse."""
-        return schedule(self.transfers, self.layout, request.pattern, request.size, says_all=self.says_all)
+        proof = "none" if self.layout.pattern is None else "replay" if self.says_all else "author"
+        return self._schedule(request.pattern, request.size, proof)
+
+    def _schedule(self, pattern: Pattern, size: float, proof: str) -> Schedule:
+        layout, chunks = self.layout, self.layout.chunks
+        if layout.pattern is None:
+            chunks = max([chunks, *(int(one.count.sum()) for one in self.transfers)])
+        return Schedule(
+            pattern,
+            layout.ranks,
+            size / layout.whole,
+            chunks,
+            self.transfers,
+            owner=layout.owner(),
+            origin=layout.origin(),
+            root=layout.root,
+            proof=proof,
+        )
 
     @cached_property
     def says_all(self) -> bool:
@@ -55,7 +71,7 @@ class Proved:
         if layout.pattern is None or len(self.transfers) * layout.ranks * layout.chunks > _REPLAYED:
             return False
         try:
-            check(schedule(self.transfers, layout, layout.pattern, float(layout.whole), says_all=True))
+            check(self._schedule(layout.pattern, float(layout.whole), "replay"))
         except ScheduleError:
             return False
         return True

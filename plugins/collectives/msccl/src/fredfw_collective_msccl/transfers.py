@@ -1,30 +1,16 @@
-"""Transfers that a run of a file makes, and what each waits for: what becomes a schedule."""
+"""Transfers that a run of a file makes, and what each waits for: the phases of a schedule."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from attrs import define, frozen
+from attrs import define
 
-from fredfw import Pattern, Phase, Schedule
-from fredfw_collective_msccl.layout import Layout
+from fredfw import Phase
 
 Need = tuple[int, int, bool]
 """A GPU, a transfer of it, and whether it must have received it; else it must have sent its bytes."""
-
-
-@frozen
-class Transfer:
-    """Numbered chunks that go from one GPU to another."""
-
-    source: int
-    destination: int
-    chunks: tuple[int, ...]
-    reduces: bool  # whether the destination adds what arrives
-    after: tuple[int, ...]  # transfers that must have arrived first
-    behind: tuple[int, ...]  # transfers whose bytes must have left first
-    room: tuple[int, ...]  # transfers that the destination must be done with first
 
 
 @define(eq=False)
@@ -37,10 +23,17 @@ class _Past:
 
 
 class Journal:
-    """The transfers of a run, in an order in which each comes after those that it waits for."""
+    """The transfers of a run, each a phase, in an order in which each comes after those that it waits for.
 
-    def __init__(self) -> None:
-        self.transfers: list[Transfer] = []
+    Args:
+        numbered: Whether chunks have numbers; others are only counted.
+    """
+
+    def __init__(self, *, numbered: bool) -> None:
+        self.phases: list[Phase] = []
+        self.ends: list[tuple[int, int]] = []
+        """Source and destination of each."""
+        self._numbered = numbered
         self._pasts: list[_Past] = []
 
     def add(
@@ -60,13 +53,24 @@ class Journal:
             past.there |= received << one
         past.arrived |= past.there
         for one in behind:
-            before = self.transfers[one]
-            if (before.source, before.destination) == (source, destination):  # on one path nobody overtakes
+            if self.ends[one] == (source, destination):  # on one path nobody overtakes
                 past.arrived |= self._pasts[one].arrived | 1 << one
-        waited = (tuple(sorted(ones)) for ones in (after, behind, room))
-        self.transfers.append(Transfer(source, destination, tuple(chunks), reduces, *waited))
+        first, count = _runs(chunks if self._numbered else range(len(chunks)))
+        self.phases.append(
+            Phase.of(
+                source,
+                destination,
+                first,
+                count=count,
+                reduce=reduces,
+                after=tuple(sorted(after)),
+                behind=tuple(sorted(behind)),
+                room=tuple(sorted(room)),
+            )
+        )
+        self.ends.append((source, destination))
         self._pasts.append(past)
-        return len(self.transfers) - 1
+        return len(self.phases) - 1
 
     def pruned(self, needs: Iterable[Need]) -> frozenset[Need]:
         """Return ``needs`` without those that others among them bring along."""
@@ -84,42 +88,6 @@ class Journal:
             gone |= past.gone
             there |= past.there | (past.arrived if received else 0)
         return _Past(gone | there, there, there)
-
-
-def schedule(
-    transfers: Sequence[Transfer], layout: Layout, pattern: Pattern, size: float, *, says_all: bool = False
-) -> Schedule:
-    """Return the schedule of ``transfers``, each a phase of its own, for buffers of ``size`` bytes.
-
-    It ``says_all`` where nothing happens to chunks but that they are sent, and then it can be replayed.
-    """
-    known = layout.pattern is not None
-    phases = []
-    for one in transfers:
-        first, count = _runs(one.chunks if known else range(len(one.chunks)))
-        phases.append(
-            Phase.of(
-                one.source,
-                one.destination,
-                first,
-                count=count,
-                reduce=one.reduces,
-                after=one.after,
-                behind=one.behind,
-                room=one.room,
-            )
-        )
-    return Schedule(
-        pattern,
-        layout.ranks,
-        size / layout.whole,
-        layout.chunks if known else max([layout.loop, *(len(one.chunks) for one in transfers)]),
-        phases,
-        owner=layout.owner(),
-        origin=layout.origin(),
-        root=layout.root,
-        proof=("replay" if says_all else "author") if known else "none",
-    )
 
 
 def _runs(chunks: Sequence[int]) -> tuple[list[int], list[int]]:
