@@ -86,29 +86,11 @@ class Routes:
         both = cls.concatenate([these, others])
         return both.select(np.arange(len(others)) + np.where(chosen, 0, len(these)))
 
-    @property
-    def slowest(self) -> float:
-        """The highest latency."""
-        return self.latencies.item() if len(self.latencies) == 1 else self._slowest
-
-    @cached_property
-    def _slowest(self) -> float:
-        return float(self.latencies.max(initial=0.0))
-
     @cached_property
     def local(self) -> BoolArray:
         """``(F,)`` whether a flow crosses no link."""
         local: BoolArray = self.offsets[1:] == self.offsets[:-1]
         return local
-
-    @property
-    def any_local(self) -> bool:
-        """Whether any flow crosses no link."""
-        return not len(self.links) if len(self.latencies) == 1 else self._any_local
-
-    @cached_property
-    def _any_local(self) -> bool:
-        return bool(self.local.any())
 
     def links_of(self, flows: IntArray) -> IntArray:
         """Return the links of ``(k,)`` ``flows``, one flow after the other."""
@@ -210,33 +192,6 @@ class FlowSet:
         """``(F,)`` whether a flow has nothing to send, or no link to send it over."""
         unhindered: BoolArray = (self.volumes <= 0) | self.routes.local
         return unhindered
-
-    @property
-    def sends(self) -> bool:
-        """Whether every flow has something to send over some link."""
-        if self.routes.any_local:
-            return False
-        return self.volumes.item() > 0 if len(self.volumes) == 1 else self._sends
-
-    @cached_property
-    def _sends(self) -> bool:
-        return bool((self.volumes > 0).all())
-
-    @property
-    def lag(self) -> float | None:
-        """Seconds from the drain of all flows to the delivery of all activities; ``None`` if these differ in it."""
-        if self.activities == 1:
-            return self.routes.slowest if len(self.volumes) else None
-        return self._lag
-
-    @cached_property
-    def _lag(self) -> float | None:
-        if not self.sizes.all():
-            return None
-        slowest = np.zeros(self.activities)
-        np.maximum.at(slowest, self.activity, self.routes.latencies)
-        low, high = slowest.min(initial=np.inf), slowest.max(initial=0.0)
-        return float(high) if low == high else None
 
     def routed(self, router: Router) -> Routes:
         """Return the routes by ``router``; raises ``UnsupportedError`` if there are none, or no ends are given."""
