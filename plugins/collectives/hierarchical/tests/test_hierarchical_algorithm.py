@@ -47,11 +47,6 @@ def effective(name: str, fields: dict[str, Any], **options: Any) -> float:
     return result.busbw / 1e9
 
 
-def test_four_levels() -> None:
-    group = filled(*(Level(size, "ring", 1.0) for size in (2, 3, 2, 2)), seed=0)
-    check(plan(Pattern.ALL_REDUCE, group, orders="opposite", chunks=2))
-
-
 @pytest.mark.parametrize("pattern", sorted(Hierarchical.patterns))
 @pytest.mark.parametrize(("order", "inner", "outer"), [("forward", 4 / 5, 3 / 20), ("reverse", 4 / 20, 3 / 4)])
 def test_bytes_per_rank_and_level(pattern: Pattern, order: str, inner: float, outer: float) -> None:
@@ -120,29 +115,7 @@ def test_it_refuses_a_group_without_levels() -> None:
         plan(Pattern.ALL_REDUCE, GroupView(6))
 
 
-@pytest.mark.parametrize("options", [{"chunks": 0}, {"orders": "sideways"}, {"shares": 0.5}])
-def test_options_are_checked(options: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match=next(iter(options))):
-        Hierarchical(**options)
-
-
 MIXED = (Level(4, "ring", 1.0), Level(8, "fully-connected", 1.0), Level(8, "switch", 1.0))
-
-
-def test_each_level_is_done_as_fits_its_kind() -> None:
-    phases = plan(Pattern.REDUCE_SCATTER, filled(*MIXED), steps="by-kind").phases
-    # Both ways round the ring in 3 steps, 7 others at once, and 3 steps of halving.
-    assert [(phase.channel, phase.repeat, len(phase) // 256) for phase in phases] == [
-        (0, 3, 2),
-        (1, 1, 7),
-        *[(2, 1, 1)] * 3,
-    ]
-    assert [phase.turn for phase in phases][2:] == [phases[2].turn] * 3
-
-
-def test_a_switch_whose_size_is_no_power_of_two_has_a_ring() -> None:
-    (phase,) = plan(Pattern.ALL_GATHER, filled(Level(6, "switch", 1.0)), steps="by-kind").phases
-    assert phase.repeat == 5
 
 
 def test_all_orders_load_all_levels_alike() -> None:

@@ -30,6 +30,7 @@ def plan(pattern: Pattern, n: int, size: float = 1.0, root: int = 0) -> Schedule
         (Pattern.ALL_GATHER, [([0], [1, 2, 3]), ([1], [0, 2, 3]), ([2], [0, 1, 3]), ([3], [0, 1, 2])]),
         (Pattern.GATHER, [([0], [1]), ([2], [1]), ([3], [1])]),
         (Pattern.SCATTER, [([1], [0]), ([1], [2]), ([1], [3])]),
+        (Pattern.ALL_TO_ALL, [([0, 1, 2, 3], [0, 1, 2, 3])] * 3),
     ],
 )
 def test_transfers_follow_each_other(pattern: Pattern, transfers: list[tuple[list[int], list[int]]]) -> None:
@@ -41,15 +42,8 @@ def test_transfers_follow_each_other(pattern: Pattern, transfers: list[tuple[lis
     each = 2.0 if pattern.owned else 8.0
     assert all((schedule.row_bytes(phase) == each).all() for phase in schedule.phases)
     streamed = [phase.stream is not None for phase in schedule.phases]
-    assert streamed == [pattern not in (Pattern.GATHER, Pattern.SCATTER)] * len(transfers)
-
-
-def test_all_to_all_is_permutations_in_series() -> None:
-    schedule = plan(Pattern.ALL_TO_ALL, 5)
-    for index, phase in enumerate(schedule.phases):
-        assert phase.source.tolist() == list(range(5))
-        assert ((phase.destination - phase.source) % 5 == index + 1).all()
-    assert len(schedule.phases) == 4
+    unicasts = pattern in (Pattern.GATHER, Pattern.SCATTER, Pattern.ALL_TO_ALL)
+    assert streamed == [not unicasts] * len(transfers)
 
 
 def test_all_to_all_v_leaves_out_pairs_without_bytes() -> None:

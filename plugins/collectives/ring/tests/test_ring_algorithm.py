@@ -9,7 +9,7 @@ from attrs import evolve
 import fredfw_collective_ring
 from fredfw import Framework
 from fredfw.collectives import CollectiveRequest, Pattern, Schedule, check
-from fredfw.errors import InputError, UnsupportedError
+from fredfw.errors import UnsupportedError
 from fredfw.fabric import GroupView, IdealTransport, Level
 from fredfw.testing import CollectiveTests
 from fredfw.testing.fabrics import filled
@@ -68,12 +68,6 @@ def test_a_ring_of_100000_ranks_is_two_phases() -> None:
     schedule = plan(Pattern.ALL_REDUCE, 100_000, 1e9)
     assert [(len(phase), phase.repeat) for phase in schedule.phases] == [(100_000, 99_999)] * 2
     assert isinstance(schedule.chunk_bytes, float)
-
-
-@pytest.mark.parametrize("chunks", [0, 1.5])
-def test_chunks_are_a_positive_whole_number(chunks: float) -> None:
-    with pytest.raises(InputError, match="chunks"):
-        Ring(chunks=chunks)  # type: ignore[arg-type]  # bad on purpose
 
 
 def nodes_of(inner: int, count: int, seed: int | None = None) -> GroupView:

@@ -48,14 +48,6 @@ def test_an_all_gather_goes_the_way_back() -> None:
     assert [phase.channel for phase in plan(rings, Pattern.ALL_GATHER, chunks=1).phases] == [1, 0]
 
 
-def test_a_stage_is_one_turn() -> None:
-    phases = plan(WORKED, chunks=2).phases
-    stages = [(phase.channel, phase.turn) for phase in phases]
-    # Two steps of halving or doubling each, and no turn has two stages.
-    assert stages[::2] == stages[1::2]
-    assert len(set(stages)) == 8
-
-
 @pytest.mark.parametrize(
     ("group", "reason"), [(GroupView(6), "not a full product"), (filled(Level(6, "switch", 1.0)), "along one level")]
 )

@@ -102,26 +102,8 @@ def test_positions_count_not_ranks() -> None:
         assert position[one.destination].tolist() == other.destination.tolist()
 
 
-def test_every_transfer_is_the_whole_vector() -> None:
-    schedule = plan(view(100, 3), size=5.0)
-    assert all((schedule.row_bytes(phase) == 5.0).all() for phase in schedule.phases)
-
-
 def evenly(k: int, spacing: int) -> IntArray:
     return np.arange(k) * spacing
-
-
-@pytest.mark.parametrize("k", [2, 4, 6, 8, 16, 22])
-def test_evenly_spaced_members_need_an_eighth_of_their_square(k: int) -> None:
-    assert exchange_wavelengths(evenly(k, 6), Level(6 * k, "ring", 1.0, lanes=64)) == -(-k * k // 8)
-
-
-@pytest.mark.parametrize("k", [3, 5, 7, 9])
-def test_the_rule_for_odd_numbers_is_one_more_than_their_links_carry(k: int) -> None:
-    x, y = np.nonzero(~np.eye(k, dtype=bool))
-    assert largest_load(6 * k, Phase.of(evenly(k, 6)[x], evenly(k, 6)[y], 0)) == (k * k - 1) // 8
-    needed = exchange_wavelengths(evenly(k, 6), Level(6 * k, "ring", 1.0, lanes=64))
-    assert needed == (k * k - 1) // 8 + 1 == -(-k * k // 8)
 
 
 @given(st.sets(st.integers(0, 59), min_size=2, max_size=16), st.sampled_from([59, 60]))
