@@ -16,7 +16,6 @@ from fredfw.fabric import (
     Level,
     NodeKind,
     OpenAdmission,
-    Routes,
     ShortestPathRouter,
     ValiantRouter,
 )
@@ -93,12 +92,6 @@ def test_links_between() -> None:
         lonely.links_between(np.array([0]), np.array([0]))
 
 
-def test_latencies_add_up_along_paths() -> None:
-    routes = build().paths(np.array([0, 0, 2, 3, 3]), np.array([0, 3, 4]))
-    assert isinstance(routes, Routes)
-    assert routes.latencies.tolist() == [0.0, 3.0, 4.0, 0.0]
-
-
 @pytest.mark.parametrize(
     ("group", "message"),
     [([], "empty"), ([0, 2], "NPU 2"), ([-1], "NPU -1"), ([1, 0, 1], "NPU 1 is repeated in the group")],
@@ -106,14 +99,6 @@ def test_latencies_add_up_along_paths() -> None:
 def test_a_group_must_name_npus_once(group: list[int], message: str) -> None:
     with pytest.raises(InputError, match=rf"^group: .*{message}.* \(accepted: "):
         build().view(group)
-
-
-def test_links_are_found_by_the_nodes_that_they_leave_and_enter() -> None:
-    fabric = build()
-    for (offsets, links), ends in ((fabric.leaving, fabric.sources), (fabric.entering, fabric.destinations)):
-        assert offsets.shape == (5,)
-        for node in range(4):
-            assert links[offsets[node] : offsets[node + 1]].tolist() == np.flatnonzero(ends == node).tolist()
 
 
 def test_what_is_derived_is_worked_out_once_for_a_fabric() -> None:
@@ -145,13 +130,6 @@ def test_groups_that_look_alike_share_the_view_that_each_would_have(size: int, d
             assert {fabric.view(groups[index]).key for index in indices} == {view.key}
 
 
-def test_views_carry_what_the_fabric_offers() -> None:
-    fabric = build(offers=Capabilities(reduces=True))
-    assert fabric.view().size == 2
-    assert fabric.view().levels == fabric.levels
-    assert fabric.view([1]).capabilities == Capabilities(reduces=True)
-
-
 def test_defaults_can_be_replaced() -> None:
     fabric, other = build(), ValiantRouter()
     assert fabric.with_defaults(router=other).defaults.router is other
@@ -175,8 +153,3 @@ def test_the_networkx_view_has_every_node_and_link() -> None:
     assert graph.nodes[3] == {"kind": "controller", "name": "controller0"}
     assert graph.number_of_edges() == 7
     assert graph.edges[0, 1, 6] == {"bandwidth": 1.0, "latency": 6.0, "energy": 0.5}
-
-
-@pytest.mark.parametrize("name", ["npus", "controllers", "leaving", "entering"])
-def test_what_is_cached_is_described_where_help_finds_it(name: str) -> None:
-    assert f"    {name}: " in (Fabric.__doc__ or "").partition("Attributes:")[2]

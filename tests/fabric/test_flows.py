@@ -15,14 +15,6 @@ def columns(routes: Routes) -> Any:
     return [None if one is None else one.tolist() for one in astuple(routes, recurse=False)]
 
 
-def test_routes_of_lists() -> None:
-    assert columns(ONE) == [[0, 2, 2], [3, 1], [2.0, 0.0], None]
-    assert len(ONE) == 2
-    empty = Routes.of([], [])
-    assert len(empty) == 0
-    assert empty.links.dtype == np.intp
-
-
 def test_concatenated_and_selected_routes_keep_their_order_and_coefficients() -> None:
     shares = [1.0, 1.0, 0.5, 0.25]
     assert columns(Routes.concatenate([ONE, OTHER])) == [[0, 2, 2, 4], [3, 1, 4, 5], [2.0, 0.0, 1.0], shares]
