@@ -231,7 +231,7 @@ def test_without_jinja2_the_exporter_is_listed_and_asked_before_anything_runs(
     context = click.Context(main)
     context.params["exports"] = [("html", str(tmp_path / "report.html"))]
     with pytest.raises(InputError, match=r"pip install 'fredfw\[report\]'"):
-        Exports(context, framework, ["run"])
+        Exports(context, framework, ["run"], (), ())
 
 
 def test_fifty_cells_are_less_than_two_megabytes() -> None:
