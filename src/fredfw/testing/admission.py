@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -235,7 +235,7 @@ class AdmissionCase(Deterministic[Topology, list[Asked], Play]):
                     continue  # they may be decomposed, and only collectives say into what
                 done = ended[number] = []
                 try:
-                    network.start(one.flows, partial(_note, done), checked=True)
+                    network.start(one.flows, done.extend, checked=True)
                 except RefusedError:
                     del ended[number]
             network.advance()
@@ -338,7 +338,3 @@ def _words(decision: Decision, *, setup: bool = True) -> str:
 def _given(asked: Iterable[Sequence[Asked]]) -> Iterator[object]:
     for flows in (one.flows for sets in asked for one in sets):
         yield from (flows.routes.offsets, flows.routes.links, flows.volumes, flows.activity, flows.caps)
-
-
-def _note(done: list[int], activities: IntArray) -> None:
-    done += activities.tolist()

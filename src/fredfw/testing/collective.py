@@ -10,7 +10,7 @@ import numpy as np
 from attrs import evolve, frozen
 
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Schedule, answers, check
-from fredfw.collectives.schedule import Phase, carried
+from fredfw.collectives.schedule import carried
 from fredfw.errors import ScheduleError, SimulationError, UnsupportedError
 from fredfw.fabric import Fabric, GroupView, IdealTransport, OpenAdmission, Operation
 from fredfw.fidelities import COMPRESSED, STEPWISE
@@ -354,28 +354,20 @@ def _hint(schedule: Schedule) -> str:
     """Return, for the author of a wrong schedule, where a phase passes on what arrives only at its end."""
     for index, phase in enumerate(schedule.phases):
         for repetition in range(phase.repeat):
-            cell = _passed_on(schedule, phase, repetition)
-            if cell is not None:
-                return (
-                    f"; phase {index} reads chunk {cell[1]} of rank {cell[0]} and writes it in the same repetition "
-                    f"({repetition}), where all reads come before the writes: what arrives is not in what is passed "
-                    "on, so that the contribution is lost; make it two phases, the second after the first"
-                )
+            row, chunk = carried(phase, repetition)
+            source, destination = phase.source[row], phase.destination[row]
+            arrives, leaves = (rank * schedule.chunks + chunk for rank in (destination, source))
+            for at in where(np.isin(leaves, arrives)):
+                origins = source[arrives == leaves[at]]
+                # Partners that exchange what they have both read and write it, as they should.
+                if (origins != destination[at]).all() and not (phase.stream is not None and phase.stream[row[at]] >= 0):
+                    return (
+                        f"; phase {index} reads chunk {chunk[at]} of rank {source[at]} and writes it in the same "
+                        f"repetition ({repetition}), where all reads come before the writes: what arrives is not in "
+                        "what is passed on, so that the contribution is lost; make it two phases, the second after "
+                        "the first"
+                    )
     return ""
-
-
-def _passed_on(schedule: Schedule, phase: Phase, repetition: int) -> tuple[int, int] | None:
-    """Return rank and chunk of something that arrives while it is sent on to somebody else than where it came from."""
-    row, chunk = carried(phase, repetition)
-    source, destination = phase.source[row], phase.destination[row]
-    arrives = destination * schedule.chunks + chunk
-    leaves = source * schedule.chunks + chunk
-    for at in where(np.isin(leaves, arrives)):
-        origins = source[arrives == leaves[at]]
-        # Partners that exchange what they have both read and write it, as they should.
-        if (origins != destination[at]).all() and not (phase.stream is not None and phase.stream[row[at]] >= 0):
-            return int(source[at]), int(chunk[at])
-    return None
 
 
 def simulate(
