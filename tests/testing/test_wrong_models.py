@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 import random
-import re
 from collections.abc import Sequence
 from itertools import count
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -20,14 +19,12 @@ from fredfw import (
     DeviceMesh,
     Fabric,
     GraphBuilder,
-    Incidence,
     MemoryUse,
     Pattern,
     Placement,
     Sampler,
     Search,
     SearchSpace,
-    SharingPolicy,
     System,
     TaskGraph,
     Told,
@@ -35,7 +32,6 @@ from fredfw import (
     Trial,
     Work,
     Workload,
-    max_min,
     units,
 )
 from fredfw.errors import UnsupportedError
@@ -43,16 +39,15 @@ from fredfw.fabric import IdealTransport
 from fredfw.testing import (
     check_placement,
     check_sampler,
-    check_sharing_policy,
     check_transport,
     check_workload,
 )
+from fredfw.testing.conformance import Case
 from fredfw.testing.placement import PlacementCase
 from fredfw.testing.sampler import SamplerCase
-from fredfw.testing.sharing import SharingCase
 from fredfw.testing.transport import TransportCase
 from fredfw.testing.workload import WorkloadCase
-from fredfw.typing import FloatArray, IntArray
+from fredfw.typing import IntArray
 
 
 @frozen
@@ -94,26 +89,6 @@ class Steps(Workload):
         if self.fault == "negative":
             return evolve(graph, flops=-graph.flops)
         return graph
-
-
-@pytest.mark.parametrize(
-    ("fault", "check", "expected"),
-    [
-        ("circle", "is_acyclic", "task 0 ('layer') depends on task 1, which does not come before it; add tasks with"),
-        ("ranks", "workers_fit_the_system", "mesh() says 4 workers, graph() has 5 ranks"),
-        ("idle", "all_ranks_take_part", "rank 3 has no part in any task (in all, 1 of 4 ranks)"),
-        ("negative", "amounts_are_not_negative", "task 0 ('layer') has flops -250000000000.0; finite, and not negat"),
-        ("memory", "memory_is_not_negative", "memory() says -1.0 bytes of weights"),
-        ("work", "work_and_notes_are_well_formed", "'steps' returned {'samples': 8}; expected a fredfw.Work or None"),
-        ("negative work", "work_and_notes_are_well_formed", "samples: -1.0 is too small"),
-        ("moody work", "work_and_notes_are_well_formed", "asked twice, it says Work(samples=0."),
-        ("notes", "work_and_notes_are_well_formed", "'steps' returned 'a note'; expected a tuple of texts"),
-        ("moody", "is_deterministic", "the graph is ["),
-        ("moody", "is_deterministic", "; it may depend on the fields and the system alone"),
-    ],
-)
-def test_wrong_workloads(fault: str, check: str, expected: str) -> None:
-    assert expected in found(WorkloadCase(subject=Steps(fault=fault)), check)
 
 
 @pytest.mark.parametrize(
@@ -162,82 +137,6 @@ class Wrong(Placement):
         return super().assign(fabric, mesh)
 
 
-@pytest.mark.parametrize(
-    ("fault", "check", "expected"),
-    [
-        ("twice", "no_npu_is_used_twice", "MP(1)-PP(1)-DP(1) on star of 8: NPU 0 is used twice; order() returns [0, "),
-        ("beyond", "no_npu_is_used_twice", "MP(1)-PP(1)-DP(1) on star of 8: order() returns [1, 2, 3, 4, 5, 6, 7, 8]"),
-        ("few", "no_npu_is_used_twice", "returns int64 of shape (0,); NPU numbers, one for each of 1 workers or more"),
-        ("moody", "is_deterministic", "on torus of 3x3: asked twice, where workers go is ["),
-        ("any", "too_many_workers_are_refused", "DP(9) is placed on star of 8 all the same; leave that to"),
-    ],
-)
-def test_wrong_placements(fault: str, check: str, expected: str) -> None:
-    assert expected in found(PlacementCase(subject=Wrong(fault)), check)
-
-
-@frozen
-class Unfair(SharingPolicy):
-    """Max-min, with one fault."""
-
-    name: ClassVar[str] = "unfair"
-
-    fault: str = units.option("none", help="which")
-
-    def rates(self, incidence: Incidence, capacities: FloatArray, fabric: Fabric) -> FloatArray:
-        rates = max_min(incidence, capacities)
-        finite = np.isfinite(rates)
-        match self.fault:
-            case "overload":
-                rates[finite] *= 1.5
-            case "waste":
-                rates[finite] *= 0.5
-            case "nobody":
-                rates[:] = 0.0
-            case "by number":
-                rates[finite] *= np.linspace(0.5, 1.0, len(rates))[finite]
-            case "negative":
-                rates[:1] = -1.0
-            case "spoiler":
-                capacities /= 2
-            case "moody":
-                return rates * np.random.uniform(0.9, 1.0)
-            case "caps":
-                rates[np.diff(incidence.offsets) == 0] = 7.0
-        return rates
-
-
-@frozen
-class Braked(Unfair):
-    """Flows slow each other down a little, wherever they are; but it says that they do not."""
-
-    name: ClassVar[str] = "braked"
-    local: ClassVar[bool] = True
-    max_min_in_class: ClassVar[bool] = True
-
-    def rates(self, incidence: Incidence, capacities: FloatArray, fabric: Fabric) -> FloatArray:
-        return max_min(incidence, capacities) / (1 + 1e-6 * len(incidence))
-
-
-@pytest.mark.parametrize(
-    ("policy", "check", "expected"),
-    [
-        (Unfair("overload"), "capacity_is_never_exceeded", "a flow loads a link with its rate times its coefficient"),
-        (Unfair("waste"), "no_capacity_is_wasted", "could be faster: no link on its way is full, it is below its cap"),
-        (Unfair("nobody"), "somebody_moves", "of .* flows on a star of 8, none has a rate; they would wait for ever"),
-        (Unfair("by number"), "order_does_not_matter", "where the same flows come in another order; rates must not"),
-        (Unfair("negative"), "rates_are_numbers", "one each, finite and not negative"),
-        (Unfair("caps"), "rates_are_numbers", "a flow without links runs at its cap, or at an infinite rate where it"),
-        (Unfair("spoiler"), "is_deterministic", r"rates\(\) changes the arrays it is given; copy what has to change"),
-        (Unfair("moody"), "is_deterministic", "asked twice, what flows get is .* a policy keeps nothing between cal"),
-        (Braked(), "is_local_if_it_says_so", "of [0-9]+ flows on a .* leave out `local = True`"),
-        (Braked(), "is_max_min_in_a_class_if_it_says_so", "all of one class, .* leave out `max_min_in_class = True`"),
-    ],
-)
-def test_wrong_sharing_policies(policy: SharingPolicy, check: str, expected: str) -> None:
-    assert re.search(expected, found(SharingCase(subject=policy), check), re.DOTALL)
-
-
 _COUNTER = count()
 
 
@@ -266,22 +165,6 @@ class Priced(Transport):
             case "hash":
                 return Costs(launch=float(hash(call.pattern) % 1000))
         return Costs(launch=1e-6, step=1e-6 * call.nodes, efficiency=0.5 if call.size < 1e6 else 1.0)
-
-
-@pytest.mark.parametrize(
-    ("fault", "check", "expected"),
-    [
-        ("negative", "costs_can_be_used", "returned step -1.0"),
-        ("endless", "costs_can_be_used", "returned launch inf"),
-        ("tiers", "costs_can_be_used", "returned step"),
-        ("refuses", "some_calls_have_costs", "are refused"),
-        ("speechless", "refusals_have_reasons", "is refused without a reason"),
-        ("drifts", "is_deterministic", "asked twice, what it costs is Costs("),
-        ("hash", "is_the_same_in_another_process", "what it costs differs in another process"),
-    ],
-)
-def test_wrong_transports(fault: str, check: str, expected: str) -> None:
-    assert expected in found(TransportCase(subject=Priced(fault)), check)
 
 
 @frozen
@@ -331,9 +214,38 @@ class AtOnce(Search):
             min(one.losses for one in told if one.losses is not None)
 
 
-@pytest.mark.parametrize(
-    ("fault", "check", "expected"),
-    [
+# By the case and the plugin that it is of: the fault, the check that finds it, and what that says.
+WRONG: dict[tuple[Any, Any], list[tuple[str, str, str]]] = {
+    (WorkloadCase, Steps): [
+        ("circle", "is_acyclic", "task 0 ('layer') depends on task 1, which does not come before it; add tasks with"),
+        ("ranks", "workers_fit_the_system", "mesh() says 4 workers, graph() has 5 ranks"),
+        ("idle", "all_ranks_take_part", "rank 3 has no part in any task (in all, 1 of 4 ranks)"),
+        ("negative", "amounts_are_not_negative", "task 0 ('layer') has flops -250000000000.0; finite, and not negat"),
+        ("memory", "memory_is_not_negative", "memory() says -1.0 bytes of weights"),
+        ("work", "work_and_notes_are_well_formed", "'steps' returned {'samples': 8}; expected a fredfw.Work or None"),
+        ("negative work", "work_and_notes_are_well_formed", "samples: -1.0 is too small"),
+        ("moody work", "work_and_notes_are_well_formed", "asked twice, it says Work(samples=0."),
+        ("notes", "work_and_notes_are_well_formed", "'steps' returned 'a note'; expected a tuple of texts"),
+        ("moody", "is_deterministic", "the graph is ["),
+        ("moody", "is_deterministic", "; it may depend on the fields and the system alone"),
+    ],
+    (PlacementCase, Wrong): [
+        ("twice", "no_npu_is_used_twice", "MP(1)-PP(1)-DP(1) on star of 8: NPU 0 is used twice; order() returns [0, "),
+        ("beyond", "no_npu_is_used_twice", "MP(1)-PP(1)-DP(1) on star of 8: order() returns [1, 2, 3, 4, 5, 6, 7, 8]"),
+        ("few", "no_npu_is_used_twice", "returns int64 of shape (0,); NPU numbers, one for each of 1 workers or more"),
+        ("moody", "is_deterministic", "on torus of 3x3: asked twice, where workers go is ["),
+        ("any", "too_many_workers_are_refused", "DP(9) is placed on star of 8 all the same; leave that to"),
+    ],
+    (TransportCase, Priced): [
+        ("negative", "costs_can_be_used", "returned step -1.0"),
+        ("endless", "costs_can_be_used", "returned launch inf"),
+        ("tiers", "costs_can_be_used", "returned step"),
+        ("refuses", "some_calls_have_costs", "are refused"),
+        ("speechless", "refusals_have_reasons", "is refused without a reason"),
+        ("drifts", "is_deterministic", "asked twice, what it costs is Costs("),
+        ("hash", "is_the_same_in_another_process", "what it costs differs in another process"),
+    ],
+    (SamplerCase, Everything): [
         ("endless", "asks_for_points", "it must end"),
         ("beyond", "asks_for_points", "asks for the point 1; expected the number of a point, from 0 to 0"),
         ("idle", "asks_for_points", "asks for none"),
@@ -343,9 +255,20 @@ class AtOnce(Search):
         ("chance", "is_deterministic", "what was told is kept in the Search, not in the Sampler"),
         ("hash", "is_the_same_in_another_process", "what it asks for differs in another process"),
     ],
+}
+
+
+@pytest.mark.parametrize(
+    ("case", "check", "expected"),
+    [
+        (case(subject=subject(fault=fault)), check, expected)
+        for (case, subject), rows in WRONG.items()
+        for fault, check, expected in rows
+    ],
+    ids=str,
 )
-def test_wrong_samplers(fault: str, check: str, expected: str) -> None:
-    assert expected in found(SamplerCase(subject=Everything(fault)), check)
+def test_wrong_ones_are_found(case: Case[Any], check: str, expected: str) -> None:
+    assert expected in found(case, check)
 
 
 @pytest.mark.slow
@@ -354,7 +277,6 @@ def test_sound_ones_pass() -> None:
     check_workload(Steps(), splits=splits, conserved=["flops", "bytes", "dp", "samples", "tokens"])
     check_workload(Steps(64), system=System(npus=64))
     check_placement(Wrong())
-    check_sharing_policy(Unfair())
     check_transport(IdealTransport())
     check_transport(Priced())
     check_sampler(Everything())
