@@ -301,12 +301,6 @@ def test_what_comes_or_goes_takes_its_parts_along() -> None:
         assert line.startswith("fredfw.Fabric: ")
 
 
-def test_only_the_unreleased_entries_count() -> None:
-    text = "# Changelog\n\n## [Unreleased]\n\n- `new`\n\n## [0.1.0] - some day\n\n- `old`\n"
-    assert unreleased(text).strip() == "- `new`"
-    assert unreleased("## [Unreleased]\n- `new`\n").strip() == "- `new`"
-
-
 def test_the_api_has_all_kinds_of_names() -> None:
     api = public_api()
     assert read(written(api)) == api

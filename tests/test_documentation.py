@@ -99,11 +99,6 @@ def collapsed(line: str) -> str:
     return " ".join(line.split())
 
 
-def test_readme_is_covered() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert {"console", "python", "toml"} <= {match[1] for match in BLOCK.finditer(text)}
-
-
 FABRICS: dict[str, Any] = {"mesh": {"topology": "mesh2d"}}
 WORKLOADS: dict[str, Any] = {"gradients": {"workload": {"name": "microbenchmark", "size": "1 MB"}}}
 SPACE: dict[str, Any] = {"space": {"fabrics.mesh.topology.rows": [1, 2]}, "objective": {"minimise": "time"}}

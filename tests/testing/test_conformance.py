@@ -102,29 +102,23 @@ def test_global_generators_are_seeded_and_put_back() -> None:
     assert (random.random(), np.random.random()) == expected
 
 
-def test_the_kit_has_what_it_says() -> None:
+def test_the_kit_is_documented(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sorted(testing.__all__) == testing.__all__
+    page = (DOCS / "testing.md").read_text(encoding="utf-8")
     for name in testing.__all__:
         assert getattr(testing, name).__doc__, name
+        assert name in page
     with pytest.raises(AttributeError, match="no attribute 'TopologyTest'"):
         testing.TopologyTest  # noqa: B018  (looking it up is what is tested)
-
-
-def test_every_check_is_in_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Every check is a test, and in the reference.
     monkeypatch.syspath_prepend(DOCS / "_ext")
     references: Any = importlib.import_module("references")
     common, *sections = references.checks().split("### ")[1:]
     found = {section.split("\n")[0]: section + common for section in sections}
     assert set(found) == {name for name in testing.__all__ if name.endswith("Tests")}
     for name, section in found.items():
-        checks = getattr(testing, name).checks
-        assert len(checks) > 4
-        for check in checks:
-            assert getattr(getattr(testing, name), f"test_{check.__name__}").__doc__ == check.__doc__ is not None
+        tests = getattr(testing, name)
+        assert len(tests.checks) > 4
+        for check in tests.checks:
+            assert getattr(tests, f"test_{check.__name__}").__doc__ == check.__doc__ is not None
             assert f"| `{check.__name__}` | {str(check.__doc__).replace('``', '`')} |" in section
-
-
-def test_every_class_and_call_is_on_the_page() -> None:
-    page = (DOCS / "testing.md").read_text(encoding="utf-8")
-    for name in testing.__all__:
-        assert name in page
