@@ -90,27 +90,6 @@ def test_what_a_case_has_found_out_serves_all_tests() -> None:
     assert [len(cls._kept_cases()) for cls in (Some, More)] == [1, 2]
 
 
-def test_a_module_that_checks_its_plugin_when_it_is_imported_does_so_twice_at_most(tmp_path: Path) -> None:
-    # Once itself, and once in the other process that imports it, which must not start a third.
-    script = """
-from attrs import frozen
-from fredfw.simulation import MaxMin
-from fredfw.testing import check_sharing_policy
-
-@frozen
-class Mine(MaxMin):
-    'The same.'
-
-with open("runs", "a") as runs:
-    runs.write("x")
-print("noise")
-check_sharing_policy(Mine())
-"""
-    (tmp_path / "mine.py").write_text(script, encoding="utf-8")
-    subprocess.run([sys.executable, "-c", "import mine"], cwd=tmp_path, check=True, timeout=50)
-    assert (tmp_path / "runs").read_text(encoding="utf-8") == "xx"
-
-
 def test_the_calls_need_no_pytest_and_fredfw_no_kit() -> None:
     script = """
 import sys

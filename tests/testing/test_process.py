@@ -17,6 +17,7 @@ pytestmark = pytest.mark.slow
 
 SCRIPT = """
 import os
+print("noise, which is no answer")
 from typing import ClassVar
 import numpy as np
 from attrs import frozen
@@ -46,6 +47,7 @@ def run(*arguments: str | Path, where: Path) -> str:
     """Return what a Python says as it ends, empty if nothing is wrong."""
     done = subprocess.run([sys.executable, *arguments], cwd=where, capture_output=True, text=True, check=False)
     assert bool(done.returncode) == bool(done.stderr), done.stderr
+    assert done.stdout.count("noise") == 1  # the other process does not print, nor start a third
     return done.stderr
 
 
