@@ -23,8 +23,8 @@ from fredfw.testing.process import Elsewhere
 from fredfw.testing.routes import RoutedCase
 from fredfw.typing import IntArray
 
-_NODES = ("kinds", "coordinates", "copies", "reduces")
-_ARRAYS = (*_NODES, "sources", "destinations", "bandwidths", "latencies", "energies", "tiers")
+_OF_NODES = "kinds", "coordinates", "copies", "reduces"
+_OF_LINKS = "sources", "destinations", "bandwidths", "latencies", "energies", "tiers"
 _TRIED = 16
 _Found = tuple[float, str]  # a figure, and where it was found
 
@@ -49,23 +49,17 @@ class TopologyCase(RoutedCase[Topology], Elsewhere[Topology]):
         """See ``Elsewhere.seen``."""
         fabric, routes = self.fabric, self.routes
         names = [fabric.node_name(node) for node in range(min(len(fabric.kinds), _TRIED))]
-        arrays = [getattr(fabric, name) for name in _ARRAYS]
-        return [*arrays, _said(fabric), names, routes.offsets, routes.links]
+        return [*_parts(fabric).values(), names, routes.offsets, routes.links]
 
     def build_is_pure(self) -> Faults:
         """Two builds, also of an equal instance, give equal fabrics and change nothing."""
         before = configure.unstructure(self.subject)
         for seed, topology in enumerate((self.subject, twin(self.subject))):
             with seeded(seed):
-                again = built(topology)
-            for name in _ARRAYS:
-                one, other = getattr(self.fabric, name), getattr(again, name)
-                if not np.array_equal(one, other):
-                    yield f"two builds differ in their {name}{_where(one, other)}; {_PURE}"
-            said = _said(again)
-            for name, one in _said(self.fabric).items():
-                if one != said[name]:
-                    yield f"two builds differ in their {name}: {one!r} and {said[name]!r}; {_PURE}"
+                again = _parts(built(topology))
+            for name, one in _parts(self.fabric).items():
+                if not np.array_equal(one, again[name]):
+                    yield f"two builds differ in their {name}{_where(one, again[name])}; {_PURE}"
         if configure.unstructure(self.subject) != before:
             yield f"build() changes the fields of the topology; {_PURE}"
 
@@ -173,10 +167,11 @@ class TopologyCase(RoutedCase[Topology], Elsewhere[Topology]):
 _PURE = "build() may depend on the fields alone: no random numbers without a fixed seed, nothing kept between calls"
 
 
-def _said(fabric: Fabric) -> dict[str, object]:
-    """Return what a fabric says beside its arrays."""
+def _parts(fabric: Fabric) -> dict[str, Any]:
+    """Return what a fabric has and says."""
     slots = [type(getattr(fabric.defaults, slot)).__name__ for slot in SLOTS]
-    return {"defaults": slots, "name": fabric.name, "levels": fabric.levels, "offers": fabric.offers}
+    said = {"defaults": slots, "name": fabric.name, "levels": fabric.levels, "offers": fabric.offers}
+    return {name: getattr(fabric, name) for name in (*_OF_NODES, *_OF_LINKS)} | said
 
 
 _ON_PURPOSE = "where that is on purpose, say why in expected_failures"
