@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
+from attrs import frozen
 
 from fredfw.testing import ConformanceError
 from fredfw.testing.conformance import Case, outcome
+
+T = TypeVar("T")
+
+
+def changed(cls: type[T], **members: Any) -> T:
+    """What is like an instance of ``cls``, but for some members of its class."""
+    made: type[T] = frozen(type(cls.__name__, (cls,), {"__doc__": cls.__doc__, **members}))
+    return made()
 
 
 def found(case: Case[Any], check: str) -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 from attrs import evolve, frozen
-from kit import failures, found
+from kit import changed, failures, found
 
 from fredfw import (
     CollectiveAlgorithm,
@@ -127,15 +126,6 @@ class OnLines(Rings):
 
 
 @frozen
-class Variants(Rings):
-    """Gives ``auto`` what it should not try."""
-
-    @classmethod
-    def variants(cls, pattern: Pattern) -> Sequence[CollectiveAlgorithm]:
-        return [cls(), cls()] if pattern is Pattern.ALL_GATHER else [cls("twice")]
-
-
-@frozen
 class Untrue(Rings):
     """Tells ``auto`` what is not so."""
 
@@ -152,17 +142,6 @@ class Untrue(Rings):
         small = request.size < 1.5e6 or self.about != "size"
         step = 1 if small and self.about != "reverse" else -1
         return rings(request.pattern, request.size, np.arange(request.ranks)[:, None], step=step)
-
-
-@frozen
-class WrongVariant(Rings):
-    """One of them does something wrong."""
-
-    patterns: ClassVar[frozenset[Pattern]] = frozenset({Pattern.ALL_REDUCE})
-
-    @classmethod
-    def variants(cls, pattern: Pattern) -> Sequence[CollectiveAlgorithm]:
-        return [cls(), cls("twice")]
 
 
 @frozen
@@ -220,24 +199,12 @@ class Empty(Rings):
         return None  # type: ignore[return-value]  # that is the fault
 
 
-@frozen
-class Undecided(CollectiveAlgorithm):
-    """Does not say what it is for."""
-
-    name: ClassVar[str] = "undecided"
-
-    def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
-        return rings(request.pattern, request.size, np.arange(request.ranks)[:, None])
-
-
-class Gathering(Rootless):
-    """Gathers likewise."""
-
-    patterns: ClassVar[frozenset[Pattern]] = frozenset({Pattern.REDUCE})
+def variants(*faults: str) -> classmethod[Rings, Any, list[Rings]]:
+    return classmethod(lambda cls, pattern: [cls(fault) for fault in faults])
 
 
 PROMISES, SERVED = "schedules_do_what_they_promise", "what_it_supports_is_served"
-VARIANTS, TOLD = "variants_are_valid", "what_auto_is_told_is_true"
+VARIANTS, TOLD, CONTRACT = "variants_are_valid", "what_auto_is_told_is_true", "keeps_the_contract"
 ROOT = "among 2 ranks without levels, root 1, 1e+06 B: root is 0, the request's is 1"
 
 
@@ -262,7 +229,7 @@ ROOT = "among 2 ranks without levels, root 1, 1e+06 B: root is 0, the request's 
         ),
         # All roots get one schedule, which is right for the first of them.
         (Rootless(), PROMISES, f"broadcast {ROOT}"),
-        (Gathering(), PROMISES, f"reduce {ROOT}"),
+        (changed(Rootless, patterns=frozenset({Pattern.REDUCE})), PROMISES, f"reduce {ROOT}"),
         (Rings("too few bytes"), PROMISES, "the chunks sum to 500000.0 bytes, not to the 1000000.0 of the request"),
         (Boastful(), SERVED, "scatter is in patterns, yet refused in every group of [1, 2, 3, "),
         (
@@ -283,8 +250,12 @@ ROOT = "among 2 ranks without levels, root 1, 1e+06 B: root is 0, the request's 
             "yet refused on star of 8, ring of 8, mesh of 4x2, torus of 3x3; give fabrics= on which it is served",
         ),
         (Rings("moody"), "is_deterministic", "it may depend on the request, the view and the fields alone"),
-        (Variants(), VARIANTS, "variants(all-gather) are ['rings', 'rings']; all of them must be different"),
-        (WrongVariant(), VARIANTS, "variant rings(fault=twice), all-reduce among 3 ranks without levels"),
+        (
+            changed(Rings, variants=variants("none", "none")),
+            VARIANTS,
+            "(all-gather) are ['rings', 'rings']; all of them must",
+        ),
+        (changed(Rings, variants=variants("none", "twice")), VARIANTS, "variant rings(fault=twice), all-"),
         (Untrue(), TOLD, "with twice the bytes the schedule is another one, although it says proportional"),
         (Untrue(about="view"), TOLD, "equivalent() returns an algorithm that writes another schedule"),
         (Untrue(about="pieces"), TOLD, "undivided() returns an algorithm that sends other bytes between ranks"),
@@ -293,7 +264,11 @@ ROOT = "among 2 ranks without levels, root 1, 1e+06 B: root is 0, the request's 
         (Capricious(), "more_bytes_are_not_faster", "with 2 times the bytes"),
         (Drifting(), "stepwise_takes_as_long", "all-reduce among 8 ranks on a star of 8, 1e+06 B: "),
         (Drifting(), "stepwise_takes_as_long", "have them take turns on a channel, or say in expected_failures why"),
-        (Undecided(), "keeps_the_contract", "Undecided has no patterns; define `patterns: ClassVar[frozenset[Pattern"),
+        (
+            changed(Rings, schedule=lambda self, one: None),
+            CONTRACT,
+            "defines schedule(one), which is called with (reque",
+        ),
     ],
 )
 def test_wrong_algorithms(algorithm: CollectiveAlgorithm, check: str, expected: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from attrs import frozen
-from kit import found
+from kit import changed, found
 
 from fredfw import Exporter, RunResult, units
 from fredfw.errors import UnsupportedError
@@ -57,13 +57,6 @@ class Seconds(Exporter):
 
 
 @frozen
-class Unknowing(Seconds):
-    """Takes what there is not."""
-
-    takes: ClassVar[tuple[str, ...]] = ("run", "picture")
-
-
-@frozen
 class Folder(Seconds):
     """Several files, with one fault or none."""
 
@@ -80,13 +73,6 @@ class Folder(Seconds):
             case "one":
                 return "text"
         return {"a.txt": Seconds.export(self, result), "b.txt": b""}
-
-
-@frozen
-class Dotless(Seconds):
-    """Has an ending without a dot."""
-
-    suffixes: ClassVar[tuple[str, ...]] = ("txt",)
 
 
 @frozen
@@ -109,13 +95,13 @@ class TestSound(ExporterTests):
         (Seconds("nothing"), "gives_text_or_bytes", "'seconds' returned None; expected text or bytes"),
         (Seconds("refuses"), "gives_text_or_bytes", "every result is refused; give results= that it exports"),
         (Seconds("surrogate"), "gives_text_or_bytes", "of a RunResult, the text cannot be written as UTF-8: surrog"),
-        (Unknowing(), "takes_are_kinds", "takes are ('run', 'picture'); a tuple of one or more of run, comparison"),
+        (changed(Seconds, takes=("run", "picture")), "takes_are_kinds", "takes are ('run', 'picture'); a tuple of one"),
         (Folder("outside"), "gives_text_or_bytes", "names a file '../all.txt'; expected the name of a file, without"),
         (Folder("none of them"), "gives_text_or_bytes", "returned {}; expected a table of files, by name"),
         (Folder("number"), "gives_text_or_bytes", "returned 1 for 'a.txt'; expected text or bytes"),
         (Folder("one"), "gives_text_or_bytes", "returned 'text'; expected a table of files, by name"),
         (Seconds("mute"), "refusals_have_reasons", "a RunResult is refused without a reason"),
-        (Dotless(), "suffixes_are_endings", "suffixes are ('txt',); a tuple of endings with the dot"),
+        (changed(Seconds, suffixes=("txt",)), "suffixes_are_endings", "suffixes are ('txt',); a tuple of endings wi"),
         (Seconds("moody"), "is_deterministic", "a Comparison: asked twice, the content is "),
         (Seconds("counts"), "is_deterministic", "a Comparison: asked twice, the content is "),
         (Shuffled(), "is_the_same_in_another_process", "the content differs in another process"),
