@@ -21,7 +21,6 @@ from fredfw.typing import FloatArray, IntArray
 # All pairs of so many NPUs, or as many pairs of more.
 _ALL_PAIRS = 64
 _SAMPLE = _ALL_PAIRS**2 // 2
-_CELLS = 1 << 21
 _Tree: TypeAlias = tuple[Operation, IntArray, IntArray]  # what a router is asked for: from these sources to these ends
 
 
@@ -171,30 +170,25 @@ class RoutedCase(Case[S], ABC):
     def routes_lead_from_source_to_destination(self) -> Faults:
         """What leaves the source arrives at the destination, and every node between passes on what it gets."""
         fabric, routes, (sources, destinations) = self.fabric, self.routes, self.pairs
-        nodes = len(fabric.kinds)
-        share = _shares(routes)
+        nodes, flow, share = len(fabric.kinds), _flows(routes), _shares(routes)
         if ((share <= 0) | (share > 1 + EXACT)).any():
             yield "a coefficient of a route is not in (0, 1]; it is the share of the flow on that link"
-        block = max(1, _CELLS // nodes)
-        for low in range(0, len(routes), block):
-            part = slice(routes.offsets[low], routes.offsets[min(low + block, len(routes))])
-            flow = _flows(routes)[part] - low
-            flows = min(block, len(routes) - low)
-            gone, come = (
-                np.bincount(flow * nodes + ends[routes.links[part]], share[part], flows * nodes).reshape(flows, nodes)
-                for ends in (fabric.sources, fabric.destinations)
+        near, far = fabric.sources[routes.links], fabric.destinations[routes.links]
+        first = np.arange(len(routes)) * nodes
+        places = np.concatenate([flow * nodes + near, flow * nodes + far, first + sources, first + destinations])
+        whole = np.ones(len(routes))
+        places, place = np.unique(places, return_inverse=True)
+        excess = np.bincount(place, np.concatenate([share, -share, -whole, whole]))
+        for wrong in where(np.abs(excess) > EXACT):
+            one, node = divmod(int(places[wrong]), nodes)
+            come, gone = (share[(flow == one) & (ends == node)].sum() for ends in (far, near))
+            role = "which must pass on what it gets"
+            if sources[one] != destinations[one] and node in (sources[one], destinations[one]):
+                role = "the source, which sends 1" if node == sources[one] else "the destination, which gets 1"
+            yield (
+                f"the route from {self.pair(one)} is {self.links(routes, one)}: {come:g} of the flow enters "
+                f"{fabric.node_name(node)} and {gone:g} leaves it, {role}"
             )
-            wanted = np.zeros((flows, nodes))
-            row = np.arange(flows)
-            wanted[row, sources[low : low + flows]] += 1
-            wanted[row, destinations[low : low + flows]] -= 1
-            for index, node in np.argwhere(np.abs(gone - come - wanted) > EXACT).tolist():
-                role = {1.0: "the source, which sends 1", -1.0: "the destination, which gets 1"}
-                yield (
-                    f"the route from {self.pair(low + index)} is {self.links(routes, low + index)}: "
-                    f"{come[index, node]:g} of the flow enters {fabric.node_name(node)} and {gone[index, node]:g} "
-                    f"leaves it, {role.get(wanted[index, node], 'which must pass on what it gets')}"
-                )
 
     def routes_have_no_loops(self) -> Faults:
         """No path of a route comes back to where it was; two paths of a split route may meet."""

@@ -367,14 +367,13 @@ def _endless(case: SharingCase) -> Iterator[tuple[StatefulSharing, Endless]]:
 
 def _ends(fabric: Fabric) -> list[tuple[int, int]]:
     """Return two pairs of NPUs whose flows have the last link in common; none where there are no such pairs."""
-    last: dict[int, tuple[int, int]] = {}
-    npu, *others = fabric.npus.tolist()
-    for source in others:
-        routes = fabric.defaults.router.route(fabric, np.array([source]), fabric.npus[:1])
-        link = int(routes.links[-1])
-        if link in last and len(routes.links) > 1:
-            return [last[link], (source, npu)]
-        last[link] = (source, npu)
+    npu, others = fabric.npus[0], fabric.npus[1:]
+    routes = fabric.defaults.router.route(fabric, others, np.full(len(others), npu))
+    last = routes.links[routes.offsets[1:] - 1]
+    for link in last[np.diff(routes.offsets) > 1]:
+        meeting = others[last == link][:2].tolist()
+        if len(meeting) == 2:
+            return [(source, int(npu)) for source in meeting]
     return []
 
 
