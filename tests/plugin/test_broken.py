@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from command_line import fails, fredfw, succeeds
 from plugins import Install, discover, topology, unknown, warned
 
+from fredfw.answers import explain
 from fredfw.errors import BrokenPluginError, InputError, PluginError, PluginWarning
 from fredfw.plugin.registry import FIRST_PARTY, Catalog
 
@@ -169,6 +171,29 @@ def test_a_plugin_is_blamed_for_the_name_of_its_distribution_or_entry_point(
     with pytest.raises(BrokenPluginError, match=r"fredfw-topology-dragonfly 1\.0.*ZeroDivisionError") as error:
         manager.topologies.get("dragonfly")
     assert "other" not in str(error.value)
+
+
+def test_a_damaged_installation_is_no_obstacle(install: Install) -> None:
+    file = install("acme", "x = 1")
+    metadata = next(file.parent.glob("*.dist-info")) / "METADATA"
+    metadata.write_text("Metadata-Version: 2.1\n")
+    importlib.invalidate_caches()
+    with pytest.warns(UserWarning, match=r"plugin 'acme' \(unnamed without a version, .*acme\.py\) implements no hook"):
+        discover("acme")
+
+
+def test_an_error_is_explained_with_the_line_of_the_plugin(install: Install) -> None:
+    file = install("acme", "import json\ndef read():\n    return json.loads('{')\n")
+    with pytest.raises(ValueError, match="Expecting") as caught:
+        importlib.import_module("acme").read()
+    text = explain(caught.value, "acme.sub", "another.py")
+    assert text.startswith("JSONDecodeError: Expecting property name")
+    assert text.endswith(f" (line 3 of {file})")  # not of json, where it was raised
+    assert explain(caught.value, "acme", str(file)).endswith(" (line 3)")
+    assert explain(caught.value, "other").endswith("(char 1)")
+    assert explain(KeyError(), "other") == "KeyError"
+    assert explain(KeyError("a\nb"), "other") == "KeyError: 'a\\nb'"
+    assert explain(ValueError("two\n  lines"), "other") == "ValueError: two lines"
 
 
 # --- on the command line

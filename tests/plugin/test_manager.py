@@ -7,6 +7,7 @@ import re
 import sys
 import types
 from collections.abc import Mapping
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,7 +20,7 @@ from fredfw.cli.compare import compare
 from fredfw.errors import BrokenPluginError, InputError, PluginError, PluginWarning, UnknownNameError
 from fredfw.fabric import ShortestPathRouter, Topology
 from fredfw.plugin.manager import PluginManager, Switches
-from fredfw.plugin.origin import code_digest
+from fredfw.plugin.origin import Plugin, code_digest
 from fredfw.plugin.registry import FIRST_PARTY, Catalog
 from fredfw.workloads import LinearPlacement
 
@@ -36,6 +37,12 @@ def test_an_installed_plugin_is_found(install: Install) -> None:
     bundle = "\nclass Bundle:\n    fredfw_topologies = staticmethod(fredfw_topologies)\n"
     install("other", topology("other-ring") + bundle, point="other:Bundle")
     assert discover("other").topologies.names() == ("other-ring",)
+    # Without its module it is located where it is installed; by hand, by its module.
+    file = install("third", "", point="third_that_is_not_there.inside")
+    (point,) = entry_points(group="fredfw", name="third")
+    assert Plugin(point.name, point.module, point.dist).location == str(file.parent)
+    assert str(Plugin("mine", __name__)) == f"plugin 'mine' (registered in process, {__file__})"
+    assert str(Plugin("mine", "no_such_module")) == "plugin 'mine' (registered in process)"
 
 
 COMMANDS = """
