@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import zip_longest
 from typing import ClassVar
 
 import numpy as np
@@ -216,14 +217,13 @@ class AdmissionCase(Deterministic[Topology, list[Asked], Play]):
             used = self.new().run(sets).admission
             for one in sets:
                 plays = [play.run([one]) for play in (self.new(), Play(used))]
-                first, second = ([_words(said, setup=False) for _, said, _ in play.decisions] for play in plays)
-                if first != second:
-                    differ = [pair for pair in zip(first, second, strict=False) if pair[0] != pair[1]]
-                    before, after = differ[0] if differ else (first[-1], second[-1])
-                    yield (
-                        f"alone, {one.name} get {before}, and {after} after others have come and gone; free in "
-                        "release() all that admit() takes"
-                    )
+                said = [[_words(decision, setup=False) for _, decision, _ in play.decisions] for play in plays]
+                for before, after in zip_longest(*said, fillvalue="nothing"):
+                    if before != after:
+                        yield (
+                            f"alone, {one.name} get {before}, and {after} after others have come and gone; free in "
+                            "release() all that admit() takes"
+                        )
 
     def everything_arrives(self) -> Faults:
         """In a simulation all flows that are not refused end, each once, whatever waits or is split."""

@@ -42,16 +42,12 @@ class Question:
 
 
 @frozen(eq=False)
-class Trial:
-    """The schedule of a request on a fabric, whose ``(ranks,)`` ``members`` are NPU numbers."""
+class Trial(Question):
+    """A question on a fabric, whose ``(ranks,)`` ``members`` are NPU numbers, and the schedule that answers it."""
 
     fabric: Fabric
     members: IntArray
-    question: Question
     schedule: Schedule
-
-    def __str__(self) -> str:
-        return str(self.question)
 
     @cached_property
     def run(self) -> tuple[float, FloatArray]:
@@ -113,7 +109,8 @@ class CollectiveCase(Deterministic[CollectiveAlgorithm, Question, Schedule]):
                 request = CollectiveRequest(pattern, len(members), _SIZE, root=1 if pattern.rooted and npus > 1 else 0)
                 question = Question(request, fabric.view(members), f"on a {fabric.name}")
                 if self.subject.refusal(request, question.view) is None:
-                    found.append(Trial(fabric, members, question, _plan(self.subject, question)))
+                    schedule = _plan(self.subject, question)
+                    found.append(Trial(request, question.view, question.place, fabric, members, schedule))
         return found
 
     def seen(self) -> Iterator[str]:
@@ -136,7 +133,7 @@ class CollectiveCase(Deterministic[CollectiveAlgorithm, Question, Schedule]):
         unknown = sorted(self.subject.served_patterns() - self.subject.patterns)
         if unknown:
             yield f"served_patterns() has {', '.join(unknown)}, which the class does not have in patterns"
-        tried = {one.question.request.pattern for one in self.trials}
+        tried = {one.request.pattern for one in self.trials}
         for pattern in sorted(self.subject.served_patterns()):
             reasons = dict.fromkeys(
                 refusal for one, refusal in self.replies if one.request.pattern is pattern and one.request.ranks > 1
@@ -236,7 +233,7 @@ class CollectiveCase(Deterministic[CollectiveAlgorithm, Question, Schedule]):
     def no_bound_is_beaten(self) -> Faults:
         """No schedule is faster than the links allow."""
         for trial in self.trials:
-            bound = lower_bound(trial.fabric, trial.question.request, trial.members).seconds
+            bound = lower_bound(trial.fabric, trial.request, trial.members).seconds
             if trial.seconds < bound * (1 - EXACT):
                 yield (
                     f"{trial}: {trial.seconds:g} s, although no algorithm takes less than {bound:g} s; does it move "
@@ -247,8 +244,8 @@ class CollectiveCase(Deterministic[CollectiveAlgorithm, Question, Schedule]):
         """With twice the bandwidth everywhere nothing takes longer."""
         for trial in self.trials:
             fabric = scaled(trial.fabric, 2.0)
-            question = evolve(trial.question, view=fabric.view(trial.members))
-            faster = simulate(fabric, _plan(self.subject, question), trial.members)[0]
+            schedule = _plan(self.subject, evolve(trial, view=fabric.view(trial.members)))
+            faster = simulate(fabric, schedule, trial.members)[0]
             if faster > trial.seconds * (1 + EXACT):
                 yield f"{trial}: {trial.seconds:g} s, and {faster:g} s with twice the bandwidth everywhere"
 
@@ -256,9 +253,9 @@ class CollectiveCase(Deterministic[CollectiveAlgorithm, Question, Schedule]):
         """Twice the size takes no less time, and half the size no more."""
         for trial in self.trials:
             for factor in (0.5, 2.0):
-                request = evolve(trial.question.request, size=trial.question.request.size * factor)
-                question = evolve(trial.question, request=request)
-                seconds = simulate(trial.fabric, _plan(self.subject, question), trial.members)[0]
+                request = evolve(trial.request, size=trial.request.size * factor)
+                schedule = _plan(self.subject, evolve(trial, request=request))
+                seconds = simulate(trial.fabric, schedule, trial.members)[0]
                 if (seconds - trial.seconds) * (factor - 1) < -EXACT * trial.seconds:
                     yield f"{trial}: {trial.seconds:g} s, and {seconds:g} s with {factor:g} times the bytes"
 
