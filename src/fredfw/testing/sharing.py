@@ -70,8 +70,9 @@ class Flows:
 
 @frozen(eq=False)
 class Endless:
-    """Flows on a fabric that never end."""
+    """Flows on a fabric that never end, which a policy with state shares."""
 
+    policy: StatefulSharing
     fabric: Fabric
     flows: ActiveFlows
 
@@ -83,8 +84,9 @@ class Endless:
         held = dynamics.rates(self.flows, self.fabric.bandwidths.copy(), now)
         return held.rates, held.until
 
-    def course(self, dynamics: Dynamics, now: float = 0.0) -> Iterator[FloatArray]:
-        """Yield the rates, question by question, as long as they change."""
+    def course(self, dynamics: Dynamics | None = None, now: float = 0.0) -> Iterator[FloatArray]:
+        """Yield the rates, question by question, as long as they change; by default in a new simulation."""
+        dynamics = dynamics or self.policy.begin(self.fabric)
         for _ in range(_QUESTIONS):
             rates, until = self.ask(dynamics, now)
             yield rates
@@ -219,8 +221,8 @@ class SharingCase(Deterministic[SharingPolicy, Flows, FloatArray]):
 
     def rates_in_time_fit_the_links(self) -> Faults:
         """A policy with state gives each flow a rate that is a number; no link carries more than its capacity."""
-        for policy, one in _endless(self):
-            for rates in one.course(policy.begin(one.fabric)):
+        for one in _endless(self):
+            for rates in one.course():
                 if rates.shape != (len(one.flows),) or not (np.isfinite(rates) & (rates >= 0)).all():
                     yield f"{one} get the rates {rates}; one each, finite and not negative"
                 load = one.flows.incidence.load(rates, len(one.fabric.bandwidths))
@@ -233,14 +235,11 @@ class SharingCase(Deterministic[SharingPolicy, Flows, FloatArray]):
     def order_does_not_matter_in_time(self) -> Faults:
         """With a policy with state, the same flows with other numbers get the same rates at all times."""
         random = np.random.default_rng(2)
-        for policy, one in _endless(self):
+        for one in _endless(self):
             order = random.permutation(len(one.flows))
-            flows = evolve(
-                one.flows, incidence=permuted(one.flows.incidence, order), latencies=one.flows.latencies[order]
-            )
-            other = Endless(one.fabric, flows)
-            courses = (each.course(policy.begin(one.fabric)) for each in (one, other))
-            for rates, again in zip(*courses, strict=False):
+            incidence, latencies = permuted(one.flows.incidence, order), one.flows.latencies[order]
+            other = evolve(one, flows=evolve(one.flows, incidence=incidence, latencies=latencies))
+            for rates, again in zip(one.course(), other.course(), strict=False):
                 if not np.allclose(again, rates[order], rtol=_ALIKE, atol=_ALIKE * rates.max()):
                     yield (
                         f"{one} get other rates where the same flows have other numbers; rates must not depend on "
@@ -249,11 +248,9 @@ class SharingCase(Deterministic[SharingPolicy, Flows, FloatArray]):
 
     def simulations_are_apart(self) -> Faults:
         """Of a policy with state, each simulation goes the same way, also while another one runs."""
-        for policy, one in _endless(self):
-            alone = list(one.course(policy.begin(one.fabric)))
-            for first, second, rates in zip(
-                *(one.course(policy.begin(one.fabric)) for _ in range(2)), alone, strict=False
-            ):
+        for one in _endless(self):
+            alone = list(one.course())
+            for first, second, rates in zip(one.course(), one.course(), alone, strict=False):
                 if not (np.array_equal(first, rates) and np.array_equal(second, rates)):
                     yield (
                         f"{one} get other rates in another simulation; begin() returns a state of its own each time, "
@@ -262,8 +259,8 @@ class SharingCase(Deterministic[SharingPolicy, Flows, FloatArray]):
 
     def a_copy_goes_on_alike(self) -> Faults:
         """The state of a simulation can be pickled, and what comes back goes on alike."""
-        for policy, one in _endless(self):
-            dynamics, now = policy.begin(one.fabric), 0.0
+        for one in _endless(self):
+            dynamics, now = one.policy.begin(one.fabric), 0.0
             for _ in range(_QUESTIONS // 2):
                 _, until = one.ask(dynamics, now)
                 now = until if math.isfinite(until) else now
@@ -277,17 +274,16 @@ class SharingCase(Deterministic[SharingPolicy, Flows, FloatArray]):
 
     def converges_if_it_says_so(self) -> Faults:
         """Where a policy with state says that it converges, two flows that meet come to within 2 % of ``rates``."""
-        for policy, fabric in _with_state(self):
-            ends = _ends(fabric)
+        for given in _endless(self):
+            policy, fabric, ends = given.policy, given.fabric, _ends(given.fabric)
             if not policy.converges or not ends:
                 continue
-            one, both = (Endless(fabric, _between(fabric, *np.array(pairs).T)) for pairs in (ends[:1], ends))
-            flows = both.flows
+            one, both = (evolve(given, flows=_between(fabric, *np.array(pairs).T)) for pairs in (ends[:1], ends))
             dynamics, now = policy.begin(fabric), 0.0
             for _ in range(_QUESTIONS):  # the first is there before the other
                 _, until = one.ask(dynamics, now)
                 now = until if until < math.inf else now + 1.0
-            stable = policy.rates(flows.incidence, fabric.bandwidths.copy(), fabric)
+            stable = policy.rates(both.flows.incidence, fabric.bandwidths.copy(), fabric)
             for _ in range(_PATIENCE // _WINDOW):
                 rates, now = both.mean(dynamics, now)
                 far = float(np.abs(rates / stable - 1).max())
@@ -350,19 +346,14 @@ def permuted(incidence: Incidence, order: IntArray) -> Incidence:
     )
 
 
-def _with_state(case: SharingCase) -> Iterator[tuple[StatefulSharing, Fabric]]:
-    policy: SharingPolicy = case.subject
-    if isinstance(policy, StatefulSharing):
-        for fabric in case.fabrics:
-            yield policy, fabric
-
-
-def _endless(case: SharingCase) -> Iterator[tuple[StatefulSharing, Endless]]:
+def _endless(case: SharingCase) -> Iterator[Endless]:
     """Yield flows between pairs of NPUs on each fabric; none for a policy without state."""
+    policy: SharingPolicy = case.subject
     random = np.random.default_rng(0)
-    for policy, fabric in _with_state(case):
-        sources, destinations = random.permuted(np.tile(fabric.npus, (8, 1)), axis=1)[:, :2].T
-        yield policy, Endless(fabric, _between(fabric, sources, destinations))
+    for fabric in case.fabrics:
+        if isinstance(policy, StatefulSharing):
+            sources, destinations = random.permuted(np.tile(fabric.npus, (8, 1)), axis=1)[:, :2].T
+            yield Endless(policy, fabric, _between(fabric, sources, destinations))
 
 
 def _ends(fabric: Fabric) -> list[tuple[int, int]]:
