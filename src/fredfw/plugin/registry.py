@@ -96,10 +96,6 @@ class Catalog(ABC, Generic[V]):
     def _summary(self, one: V) -> str:
         """Return what it is, in a line."""
 
-    @abstractmethod
-    def _module(self, one: V) -> str | None:
-        """Return the name of the module that defines it."""
-
     def __iter__(self) -> Iterator[V]:
         found = map(self._imported, self.names())
         return (one[1] for one in found if one is not None)
@@ -130,7 +126,7 @@ class Catalog(ABC, Generic[V]):
         if one is None or plugin.point is not None:
             location, description = plugin.location, plugin.description
         else:
-            location = module_file(self._module(one)) or module_file(plugin.module)
+            location = _file(one) or module_file(plugin.module)
             description = self._summary(one)
         return PluginInfo(self.kind, name, plugin.distribution, plugin.version, location, description)
 
@@ -234,7 +230,7 @@ class Catalog(ABC, Generic[V]):
     def _described(self, one: V, plugin: Plugin) -> str:
         """Return it in words, with its file where that is not the plugin's own."""
         text = getattr(one, "__qualname__", repr(one))
-        file = module_file(self._module(one))
+        file = _file(one)
         return text if file in (None, plugin.location) else f"{text} ({file})"
 
     def _only(self, name: str, rivals: list[tuple[Plugin, V | None]]) -> tuple[Plugin, V | None] | None:
@@ -310,9 +306,6 @@ class Registry(Catalog[type[T]]):
         # Its own docstring: that of the interface it derives from says nothing about it.
         return inspect.cleandoc(one.__doc__ or "").partition("\n")[0]
 
-    def _module(self, one: type[T]) -> str:
-        return one.__module__
-
 
 class Commands(Catalog["click.Command"]):
     """The commands of the command line that are registered, those of the core among them."""
@@ -337,9 +330,10 @@ class Commands(Catalog["click.Command"]):
     def _summary(self, one: click.Command) -> str:
         return one.get_short_help_str(limit=200)
 
-    def _module(self, one: click.Command) -> str | None:
-        module: str | None = getattr(one.callback, "__module__", None)
-        return module
+
+def _file(one: Any) -> str | None:
+    """Return the file that defines a class, or what a command calls."""
+    return module_file(getattr(one if isinstance(one, type) else one.callback, "__module__", None))
 
 
 def _switches(plugins: Sequence[Plugin]) -> str:
