@@ -11,32 +11,19 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from command_line import refused, succeeds
 
 import fredfw
 from fredfw import Framework, scaffold
-from fredfw.cli import main
 from fredfw.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[1]
 LONGEST = "abcdefghijklmnopqrstuvwxyz-01234"
 
 
-def new(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(main, ["new", *map(str, arguments)], catch_exceptions=False)
-
-
 def written(kind: str, name: str, into: Path) -> Path:
-    result = new(kind, name, "--into", into)
-    assert result.exit_code == 0, result.output
+    succeeds("new", kind, name, "--into", str(into))
     return into / f"fredfw-{kind}-{name}"
-
-
-def is_refused(*arguments: str | Path) -> str:
-    result = new(*arguments)
-    assert (result.exit_code, result.stdout) == (2, "")
-    (line,) = result.stderr.splitlines()
-    return str(line).removeprefix("fredfw: error: ")
 
 
 @pytest.mark.slow
@@ -99,8 +86,7 @@ def test_style_and_types_are_checked_with_our_versions() -> None:
 
 def test_it_says_what_it_wrote_and_what_comes_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    result = new("router", "my-own")
-    listed = {line[2:] for line in result.stdout.splitlines() if line.startswith("  ")}
+    listed = {line[2:] for line in succeeds("new", "router", "my-own").splitlines() if line.startswith("  ")}
     package = tmp_path / "fredfw-router-my-own"
     there = {path.relative_to(package).as_posix() for path in package.rglob("*") if path.is_file()}
     install = ["cd fredfw-router-my-own", 'python -m pip install --editable ".[test]"', "python -m pytest"]
@@ -129,7 +115,7 @@ def test_it_says_what_it_wrote_and_what_comes_next(tmp_path: Path, monkeypatch: 
     ],
 )
 def test_what_cannot_be_a_plugin(kind: str, name: str, message: str, tmp_path: Path) -> None:
-    assert is_refused(kind, name, "--into", tmp_path).startswith(message)
+    assert refused("new", kind, name, "--into", str(tmp_path)).startswith(message)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -137,7 +123,7 @@ def test_names_of_first_party_plugins_are_taken_even_where_they_are_not_installe
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FREDFW_PLUGINS", "core")
-    message = is_refused("collective", "ring", "--into", tmp_path)
+    message = refused("new", "collective", "ring", "--into", str(tmp_path))
     assert message.startswith("NAME: there is a collective 'ring' already, in fredfw-collective-ring (")
     assert written("topology", "ring", tmp_path).is_dir()  # a name is taken for its kind alone
 
@@ -146,16 +132,18 @@ def test_a_folder_with_something_in_it_is_left_alone(tmp_path: Path) -> None:
     package = tmp_path / "fredfw-topology-my-own"
     package.mkdir()
     (package / "notes.txt").write_text("mine")
-    assert "--into: is there already (accepted: " in is_refused("topology", "my-own", "--into", tmp_path)
+    assert "--into: is there already (accepted: " in refused("new", "topology", "my-own", "--into", str(tmp_path))
     assert [path.name for path in tmp_path.rglob("*")] == ["fredfw-topology-my-own", "notes.txt"]
     (package / "notes.txt").unlink()
     assert (written("topology", "my-own", tmp_path) / "tox.ini").is_file()
 
 
 def test_where_no_folder_can_be_made(tmp_path: Path) -> None:
-    assert "absent: --into: is not a folder (accepted: " in is_refused("topology", "x", "--into", tmp_path / "absent")
+    assert "absent: --into: is not a folder (accepted: " in refused(
+        "new", "topology", "x", "--into", str(tmp_path / "absent")
+    )
     (tmp_path / "fredfw-topology-x").write_text("a file")
-    assert "--into: is there already" in is_refused("topology", "x", "--into", tmp_path)
+    assert "--into: is there already" in refused("new", "topology", "x", "--into", str(tmp_path))
 
 
 def test_nothing_is_left_of_a_package_that_cannot_be_written(tmp_path: Path) -> None:
