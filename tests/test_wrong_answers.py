@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from command_line import fails, fredfw
 
-from fredfw.cli import main
 from fredfw.collectives import CollectiveRequest, Pattern
 from fredfw.embed import NetworkBackend
 from fredfw.errors import PluginError
@@ -160,9 +159,7 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def message(plugin: Path, *arguments: str) -> str:
-    result = CliRunner().invoke(main, ["--plugin", str(plugin), *arguments])
-    assert (result.exit_code, result.stdout) == (1, "")
-    (line,) = result.stderr.splitlines()
+    (line,) = fails("--plugin", str(plugin), *arguments, code=1).splitlines()
     start = f"fredfw: error: plugin 'answers.py' ({plugin}): "
     assert line.startswith(start)
     return line.removeprefix(start)
@@ -209,8 +206,8 @@ def test_an_experiment_names_the_plugin_at_fault(
 
 def test_a_plugin_that_fails_costs_no_other_cell(plugin: Path) -> None:
     Path("two.toml").write_text(EXPERIMENT.format(fabric='[fabrics.other]\ntopology = "mesh2d"', workload=REDUCE))
-    arguments = ["--plugin", str(plugin), "compare", "two.toml", "--json", "out.json", "--set"]
-    result = CliRunner().invoke(main, [*arguments, "fabrics.net.topology.names=raise"])
+    arguments = ["--plugin", str(plugin), "compare", "two.toml", "--json", "out.json"]
+    result = fredfw(*arguments, "--set", "fabrics.net.topology.names=raise")
     assert result.exit_code == 3, result.output
     document = json.loads(Path("out.json").read_text())
     assert [row["fabric"] for row in document["rows"]] == ["other"]
