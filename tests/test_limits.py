@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 import pytest
 from attrs import frozen
 from command_line import fails, succeeds
+from plugins import plugin
 
-from fredfw import Fabric, Framework, GraphBuilder, Topology, hookimpl, limits
+from fredfw import Fabric, Framework, GraphBuilder, Topology, limits
 from fredfw.errors import InputError, LimitError
 from fredfw.plugin.manager import PluginManager
 
@@ -106,13 +107,8 @@ def test_repetitions_are_counted_where_they_are_written_out() -> None:
 
 
 def test_what_another_plugin_makes_is_counted_once_it_is_there() -> None:
-    class Own:
-        @hookimpl
-        def fredfw_topologies(self) -> list[type[Topology]]:
-            return [Line]
-
     plugins = PluginManager.discover()
-    plugins.register(Own(), name="own")
+    plugins.register(plugin(fredfw_topologies=lambda: [Line]), "own")
     framework = Framework(plugins)
     with limits.allowed({"nodes": 5}), pytest.raises(InputError, match="6 nodes are too many"):
         framework.run(framework.load_experiment(experiment("line")))

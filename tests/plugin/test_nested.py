@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 from attrs import frozen
+from plugins import plugin
 
-from fredfw import Fabric, Framework, NodeKind, PluginManager, Topology, hookimpl, units
+from fredfw import Fabric, Framework, NodeKind, PluginManager, Topology, units
 from fredfw.cli import configured
 from fredfw.cli.parsing import check_units
 from fredfw.errors import InputError
@@ -43,15 +43,9 @@ class Doubled(Topology):
         )
 
 
-class Plugin:
-    @hookimpl
-    def fredfw_topologies(self) -> Sequence[type[Topology]]:
-        return [Doubled]
-
-
 def framework() -> Framework:
     manager = PluginManager.discover()
-    manager.register(Plugin(), "doubled")
+    manager.register(plugin(fredfw_topologies=lambda: [Doubled]), "doubled")
     return Framework(manager)
 
 
