@@ -86,7 +86,7 @@ class Endless:
 
     def course(self, dynamics: Dynamics | None = None, now: float = 0.0) -> Iterator[FloatArray]:
         """Yield the rates, question by question, as long as they change; by default in a new simulation."""
-        dynamics = dynamics or self.policy.begin(self.fabric)
+        dynamics = self.policy.begin(self.fabric) if dynamics is None else dynamics
         for _ in range(_QUESTIONS):
             rates, until = self.ask(dynamics, now)
             yield rates
