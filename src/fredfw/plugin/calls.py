@@ -51,10 +51,10 @@ class Calls:
         """Return what need not be imported to be known."""
         return self._announced.get(hook, ())
 
-    def imported(self, plugin: Plugin, load: Callable[[], T]) -> T | None:
+    def imported(self, plugin: Plugin, load: Callable[[], T]) -> tuple[T] | None:
         """Return what ``load`` imports; ``None`` where that fails and the plugin is left out."""
         try:
-            return load()
+            return (load(),)
         except FAILURES as error:
             cause = f"cannot be imported: {explain(error, plugin.module, plugin.location)}"
             if isinstance(error, ImportError) and (error.name or "").partition(".")[0] == "fredfw":

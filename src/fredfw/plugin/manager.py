@@ -122,16 +122,16 @@ class PluginManager:
         manager = cls(Switches.from_environment() if switches is None else switches)
         points = _installed(tuple(sys.path), tuple(map(_changed, sys.path)))
         # Sorted, so that the order of lifecycle hooks does not depend on the order of sys.path.
-        at_once = {_plugin(point): point for point in points.get(GROUP, ())}
-        when_used = [_plugin(point) for one in manager._catalogs for point in points.get(one.group, ())]
-        off = manager._switched_off(at_once, when_used)
-        for plugin in chain(at_once, when_used):
+        groups = (GROUP, *(one.group for one in manager._catalogs))
+        plugins = {_plugin(point): point for group in groups for point in points.get(group, ())}
+        off = manager._switched_off(plugins)
+        for plugin, point in plugins.items():
             if plugin in off:
                 manager._calls.switch_off(plugin)
-            elif plugin.point is not None:
+            elif plugin.hook is not None:
                 manager._calls.announce(plugin)
-            elif (implementation := manager._calls.imported(plugin, at_once[plugin].load)) is not None:
-                manager._add(plugin, implementation)
+            elif (implementation := manager._calls.imported(plugin, point.load)) is not None:
+                manager._add(plugin, *implementation)
         if manager.switches.strict:
             for catalog in manager._catalogs:
                 list(catalog)  # which imports everything
@@ -274,16 +274,17 @@ class PluginManager:
             self._owners[module] = best if best is not None and shared_names(best.module, module) else None
         return self._owners[module]
 
-    def _switched_off(self, at_once: Iterable[Plugin], when_used: Iterable[Plugin]) -> set[Plugin]:
+    def _switched_off(self, plugins: Iterable[Plugin]) -> set[Plugin]:
         """Return which plugins the switches leave out; what is imported when it is used goes with its distribution."""
         block, allow = self.switches.block, self.switches.allow
         if not block and allow is None:
             return set()
-        called = {plugin: {canonical(plugin.name), canonical(plugin.distribution or plugin.name)} for plugin in at_once}
+        called: dict[Plugin, set[str]] = {}
         shared: dict[str | None, set[str]] = {}
-        for plugin in when_used:
-            called[plugin] = shared.setdefault(plugin.distribution, {canonical(plugin.distribution or plugin.name)})
-            called[plugin].add(canonical(plugin.name))
+        for plugin in plugins:
+            names = {canonical(plugin.name), canonical(plugin.distribution or plugin.name)}
+            called[plugin] = names if plugin.hook is None else shared.setdefault(plugin.distribution, names)
+            called[plugin] |= names
         known = set(chain(*called.values()))
         for name in sorted(allow or ()):
             if canonical(name) not in known:
@@ -335,7 +336,7 @@ def _sorted(points: Iterable[EntryPoint]) -> list[EntryPoint]:
 
 def _plugin(point: EntryPoint) -> Plugin:
     name = CORE if point.module.partition(".")[0] == "fredfw" else point.name
-    return Plugin(name, point.module, point.dist, point=None if point.group == GROUP else point)
+    return Plugin(name, point.module, point.dist, point=point)
 
 
 @frozen

@@ -36,12 +36,18 @@ class Plugin:
     digest: str | None = None
     """Of the content, where it is a file that is not installed."""
     point: EntryPoint | None = None
-    """Of what is imported when it is used."""
+    """Where it is installed: its entry point."""
 
     @property
     def hook(self) -> str | None:
         """The hook that would register what is imported when it is used."""
-        return None if self.point is None else self.point.group.replace(".", "_", 1)
+        kind = "" if self.point is None else self.point.group.partition(".")[2]
+        return f"fredfw_{kind}" if kind else None
+
+    @property
+    def registered(self) -> str | None:
+        """The name that it would register that under."""
+        return None if self.point is None or self.hook is None else self.point.name
 
     @property
     def distribution(self) -> str | None:
@@ -131,7 +137,7 @@ class LeftOut:
 
     @name.default
     def _entry_point(self) -> str | None:
-        return None if self.plugin.point is None else self.plugin.point.name
+        return self.plugin.registered
 
     def __str__(self) -> str:
         return f"{self.plugin} {self.cause}"

@@ -123,7 +123,7 @@ class Catalog(ABC, Generic[V]):
     def info(self, name: str) -> PluginInfo:
         """Return where what is registered as ``name`` comes from; raises as ``get`` does."""
         plugin, one = self._entries().get(name) or self._look_up(name)
-        if one is None or plugin.point is not None:
+        if one is None or plugin.hook is not None:
             location, description = plugin.location, plugin.description
         else:
             location = _file(one) or module_file(plugin.module)
@@ -181,8 +181,7 @@ class Catalog(ABC, Generic[V]):
         if one is not None:
             return plugin, one
         assert plugin.point is not None  # as of all that is not imported yet
-        load = plugin.point.load
-        found = self._calls.imported(plugin, lambda: (load(),))
+        found = self._calls.imported(plugin, plugin.point.load)
         wrong = None if found is None else self._unfit(name, found[0], plugin)
         if wrong is not None:
             self._leave_out(plugin, wrong, name)
@@ -210,8 +209,7 @@ class Catalog(ABC, Generic[V]):
         if self._known is None:
             offered: dict[str, list[tuple[Plugin, V | None]]] = {}
             for plugin in self._calls.announced(self.hook):
-                if plugin.point is not None:
-                    offered.setdefault(plugin.point.name, []).append((plugin, None))
+                offered.setdefault(str(plugin.registered), []).append((plugin, None))
             for plugin, one in self._calls.ask(self.hook, self._fits, self.wanted):
                 stated = getattr(one, "name", None)
                 name = stated if isinstance(stated, str) and stated else None
