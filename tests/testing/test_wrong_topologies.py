@@ -67,45 +67,29 @@ class Loop(Topology):
                 raise NotImplementedError("later")
             case "no coordinates":
                 return evolve(fabric, coordinates=None)
-            case "boastful" | "unshared":
-                level = evolve(level, bandwidth=(3 if self.fault == "boastful" else 2) * level.bandwidth)
-            case "modest":
-                level = evolve(level, bandwidth=level.bandwidth / 2)
-            case "near":
-                level = evolve(level, latency=level.latency / 2)
-            case "far":
-                level = evolve(level, latency=level.latency * 2)
-            case "shuffled":
-                return evolve(fabric, coordinates=np.array([0, 3, 1, 5, 2, 4])[:, None])
-            case "line":
-                half_way = here // 2, self.npus - 1 - here // 2
-                zigzag = np.where(here % 2, half_way[1], half_way[0])
-                return evolve(fabric, levels=(evolve(level, kind="line"),), coordinates=zigzag[:, None])
-            case "switch":
-                level = evolve(level, kind="switch", latency=3e-6)
             case "clockwise":
-                return fabric.with_defaults(router=Clockwise())
-        return evolve(fabric, levels=(level,))
+                return fabric.with_defaults(router=Wrong("clockwise"))
+        places = PLACES.get(self.fault, here)[:, None]
+        return evolve(fabric, levels=(evolve(level, **LEVELS.get(self.fault, {})),), coordinates=places)
+
+
+# What a level of the ring of 6 says wrongly, and where NPUs are not.
+LEVELS: dict[str, dict[str, Any]] = {
+    "boastful": {"bandwidth": 300e9},
+    "unshared": {"bandwidth": 200e9},
+    "modest": {"bandwidth": 50e9},
+    "near": {"latency": 0.5e-6},
+    "far": {"latency": 2e-6},
+    "line": {"kind": "line"},
+    "switch": {"kind": "switch", "latency": 3e-6},
+}
+PLACES = {"shuffled": np.array([0, 3, 1, 5, 2, 4]), "line": np.array([0, 5, 1, 4, 2, 3])}
 
 
 def _only(fabric: Fabric, kept: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Fabric:
     """Return the fabric with some of its links."""
     columns = ("sources", "destinations", "bandwidths", "latencies", "energies")
     return evolve(fabric, **{name: getattr(fabric, name)[kept] for name in columns})
-
-
-@frozen
-class Clockwise(Router):
-    """Always the same way round the ring of 6, where the fabric promises both."""
-
-    name: ClassVar[str] = "clockwise"
-
-    def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
-        hops = (destinations - sources) % 6
-        return fabric.paths(*_csr([(one + np.arange(count)) % 6 for one, count in zip(sources, hops, strict=True)]))
-
-    def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
-        return ShortestPathRouter().tree(fabric, sources, destinations, operation)
 
 
 @frozen
@@ -228,6 +212,9 @@ class Wrong(Router):
         routes = ShortestPathRouter().route(fabric, sources, destinations)
         ways = np.split(routes.links, routes.offsets[1:-1])
         match self.fault:
+            case "clockwise":  # always the same way round the ring of 6
+                hops = (destinations - sources) % 6
+                ways = [(one + np.arange(count)) % 6 for one, count in zip(sources, hops, strict=True)]
             case "gap":
                 ways = [one[:-1] if len(one) > 1 else one for one in ways]
             case "detour":
