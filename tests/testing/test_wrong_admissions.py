@@ -19,6 +19,13 @@ from fredfw.testing.admission import AdmissionCase
 from fredfw.testing.fabrics import star
 
 EVER: list[FlowSet] = []
+ALWAYS: dict[str, Decision] = {
+    "early": Start(setup=-1e-6),
+    "apart": Decompose("streams are not carried"),
+    "mute": Refuse(" "),
+    "number": Refuse(42),  # type: ignore[arg-type]  # wrong on purpose
+    "maybe": Start(setup_once="maybe"),  # type: ignore[arg-type]  # as above
+}
 
 
 @frozen
@@ -46,23 +53,15 @@ class Gate(Admission):
         self._seen += 1
         EVER.append(flows)
         count = len(flows.volumes)
+        if self._fault in ALWAYS:
+            return ALWAYS[self._fault]
         match self._fault:
-            case "early":
-                return Start(setup=-1e-6)
             case "generous":
                 return Start(caps=np.full(count, 1e15))
             case "shut":
                 return Start(caps=np.zeros(count))
             case "nobody":
                 return Start() if active else Wait()
-            case "apart":
-                return Decompose("streams are not carried")
-            case "mute":
-                return Refuse(" ")
-            case "number":
-                return Refuse(42)  # type: ignore[arg-type]  # wrong on purpose
-            case "maybe":
-                return Start(setup_once="maybe")  # type: ignore[arg-type]  # as above
             case "loses" if count > 2:
                 return Split((np.arange(1), np.arange(2, count)))
             case "moody":

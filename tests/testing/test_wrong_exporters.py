@@ -63,16 +63,8 @@ class Folder(Seconds):
     directory: ClassVar[bool] = True
 
     def export(self, result: RunResult | Comparison) -> Any:
-        match self.fault:
-            case "outside":
-                return {"../all.txt": ""}
-            case "none of them":
-                return {}
-            case "number":
-                return {"a.txt": 1}
-            case "one":
-                return "text"
-        return {"a.txt": Seconds.export(self, result), "b.txt": b""}
+        wrong = {"outside": {"../all.txt": ""}, "none of them": {}, "number": {"a.txt": 1}, "one": "text"}
+        return wrong.get(self.fault, {"a.txt": Seconds.export(self, result), "b.txt": b""})
 
 
 @frozen
