@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import attrs
 import pytest
@@ -26,8 +26,6 @@ from fredfw.testing.transport import TransportCase
 from fredfw.testing.workload import SYSTEM, WorkloadCase
 from fredfw.workloads import DeviceMesh, Placement, System, Workload
 
-T = TypeVar("T", bound="type[_Tests]")
-
 
 class _Tests:
     """What all test classes have."""
@@ -40,6 +38,17 @@ class _Tests:
     _case: ClassVar[type[Case[Any]]]
     _subjects: ClassVar[str]
     _kept: ClassVar[list[Case[Any]]]
+
+    def __init_subclass__(cls, case: type[Case[Any]] | None = None, subjects: str = "") -> None:
+        """Add a test for each check of a ``case``, on one for each of the ``subjects`` that the class names."""
+        if case is None:
+            return
+        cls._case, cls._subjects, cls.checks = case, subjects, checks_of(case)
+        for check in cls.checks:
+            test = _test_of(check)
+            test.__name__ = f"test_{check.__name__}"
+            test.__qualname__ = f"{cls.__qualname__}.{test.__name__}"
+            setattr(cls, test.__name__, test)
 
     @classmethod
     def cases(cls) -> Iterator[Case[Any]]:
@@ -68,21 +77,6 @@ class _Tests:
             raise ConformanceError("; ".join(wrong))
 
 
-def _tests_of(case: type[Case[Any]], subjects: str) -> Callable[[T], T]:
-    """Add a test for each check of a ``case``, on one for each of the ``subjects`` that the class names."""
-
-    def add(cls: T) -> T:
-        cls._case, cls._subjects, cls.checks = case, subjects, checks_of(case)
-        for check in cls.checks:
-            test = _test_of(check)
-            test.__name__ = f"test_{check.__name__}"
-            test.__qualname__ = f"{cls.__qualname__}.{test.__name__}"
-            setattr(cls, test.__name__, test)
-        return cls
-
-    return add
-
-
 def _test_of(check: Check[Any]) -> Callable[[Any, Case[Any]], None]:
     def test(self: _Tests, case: Case[Any]) -> None:
         if check.__name__ in self.expected_failures:
@@ -96,22 +90,19 @@ def _test_of(check: Check[Any]) -> Callable[[Any, Case[Any]], None]:
     return test
 
 
-@_tests_of(TopologyCase, "topologies")
-class TopologyTests(_Tests):
+class TopologyTests(_Tests, case=TopologyCase, subjects="topologies"):
     """Tests of the configured ``topologies``."""
 
     topologies: ClassVar[Sequence[Topology]] = ()
 
 
-@_tests_of(AdmissionCase, "topologies")
-class AdmissionTests(_Tests):
+class AdmissionTests(_Tests, case=AdmissionCase, subjects="topologies"):
     """Tests of the admission of what the configured ``topologies`` build, on random flow sets."""
 
     topologies: ClassVar[Sequence[Topology]] = ()
 
 
-@_tests_of(RouterCase, "routers")
-class RouterTests(_Tests):
+class RouterTests(_Tests, case=RouterCase, subjects="routers"):
     """Tests of the configured ``routers``, each on every one of ``fabrics``."""
 
     routers: ClassVar[Sequence[Router]] = ()
@@ -127,8 +118,7 @@ class RouterTests(_Tests):
         )
 
 
-@_tests_of(CollectiveCase, "algorithms")
-class CollectiveTests(_Tests):
+class CollectiveTests(_Tests, case=CollectiveCase, subjects="algorithms"):
     """Tests of the configured ``algorithms``.
 
     Attributes:
@@ -141,8 +131,7 @@ class CollectiveTests(_Tests):
     fabrics: ClassVar[Sequence[Fabric]] = ()
 
 
-@_tests_of(WorkloadCase, "workloads")
-class WorkloadTests(_Tests):
+class WorkloadTests(_Tests, case=WorkloadCase, subjects="workloads"):
     """Tests of the configured ``workloads``, on the machine ``system``.
 
     Attributes:
@@ -165,8 +154,7 @@ class WorkloadTests(_Tests):
         )
 
 
-@_tests_of(PlacementCase, "placements")
-class PlacementTests(_Tests):
+class PlacementTests(_Tests, case=PlacementCase, subjects="placements"):
     """Tests of the configured ``placements``, each on every fabric.
 
     Attributes:
@@ -179,32 +167,28 @@ class PlacementTests(_Tests):
     meshes: ClassVar[Sequence[DeviceMesh]] = PARALLELISMS
 
 
-@_tests_of(SharingCase, "policies")
-class SharingPolicyTests(_Tests):
+class SharingPolicyTests(_Tests, case=SharingCase, subjects="policies"):
     """Tests of the configured ``policies``, on random flows on each of ``fabrics``, by default the kit's own."""
 
     policies: ClassVar[Sequence[SharingPolicy]] = ()
     fabrics: ClassVar[Sequence[Fabric]] = ()
 
 
-@_tests_of(TransportCase, "transports")
-class TransportTests(_Tests):
+class TransportTests(_Tests, case=TransportCase, subjects="transports"):
     """Tests of the configured ``transports``, on calls of all patterns on ``fabrics``, by default the kit's own."""
 
     transports: ClassVar[Sequence[Transport]] = ()
     fabrics: ClassVar[Sequence[Fabric]] = ()
 
 
-@_tests_of(ExporterCase, "exporters")
-class ExporterTests(_Tests):
+class ExporterTests(_Tests, case=ExporterCase, subjects="exporters"):
     """Tests of the configured ``exporters``, on ``results``, by default the kit's own."""
 
     exporters: ClassVar[Sequence[Exporter]] = ()
     results: ClassVar[Sequence[Result]] = ()
 
 
-@_tests_of(SamplerCase, "samplers")
-class SamplerTests(_Tests):
+class SamplerTests(_Tests, case=SamplerCase, subjects="samplers"):
     """Tests of the configured ``samplers``, each on searches of all ``spaces``, by default the kit's own."""
 
     samplers: ClassVar[Sequence[Sampler]] = ()
