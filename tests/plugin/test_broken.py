@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from command_line import fails, fredfw, succeeds
@@ -13,7 +12,8 @@ from plugins import Install, discover, topology, unknown, warned
 
 from fredfw.answers import explain
 from fredfw.errors import BrokenPluginError, InputError, PluginError, PluginWarning
-from fredfw.plugin.registry import FIRST_PARTY, Catalog
+from fredfw.plugin.manager import PluginManager
+from fredfw.plugin.registry import FIRST_PARTY
 
 HOOK = "from fredfw.plugin import hookimpl\n@hookimpl\ndef fredfw_"
 OTHER = "it is written for another version of fredfw, see docs/api-policy.md"
@@ -32,6 +32,9 @@ class Pair(Topology):
 @frozen
 class Works(Pair):
     name: ClassVar[str] = "works"
+@frozen
+class Also(Pair):
+    name: ClassVar[str] = "also"
 """
 GOOD = """
 @hookimpl
@@ -42,9 +45,10 @@ def fredfw_commands(): return [click.Command("wave", callback=lambda: click.echo
 
 
 def bad(base: str, body: str = "pass", *, hook: str = "topologies", frozen: str = "@frozen") -> str:
-    """The source of a plugin that registers a class."""
+    """The source of a plugin that registers a class, and a topology that is sound."""
     cls = f"{frozen}\nclass Bad({base}):\n    name = 'bad'\n    {body}\n"
-    return f"{HEAD}{cls}@hookimpl\ndef fredfw_{hook}(): return [Bad]"
+    registered = "[Bad, Also]" if hook == "topologies" else "[Bad]"
+    return f"{HEAD}{cls}@hookimpl\ndef fredfw_{hook}(): return {registered}"
 
 
 # Found when it is loaded.
@@ -109,23 +113,27 @@ def test_a_broken_plugin_is_left_out_alone(install: Install, source: str, cause:
     install("good", HEAD + GOOD)
     kind = next((one for one in ("collectives", "commands") if f"fredfw_{one}" in source), "topologies")
 
-    def look_up() -> Catalog[Any]:
-        found: Catalog[Any] = getattr(discover("bad", "good"), kind)
-        assert {"works", "direct", "wave"} & set(found.names())
-        return found
+    def look_up() -> PluginManager:
+        manager = discover("bad", "good")
+        names = getattr(manager, kind).names()
+        assert {"works", "direct", "wave"} & set(names)
+        assert ("also" in names) == ("Also]" in source)
+        return manager
 
-    catalog, warning = warned(look_up)
+    manager, warning = warned(look_up)
     assert warning.startswith(f"plugin 'bad' (bad 1.0, {file}) ")
     assert cause in warning
     assert warning.endswith("; it is left out")
     # What it may have provided is an error that repeats the cause ...
     with pytest.raises(BrokenPluginError, match=r"no \w+ 'bad'; plugin 'bad' ") as error:
-        catalog.get("bad")
+        getattr(manager, kind).get("bad")
     assert cause in str(error.value)
     assert isinstance(error.value, InputError)
     # ... and what it never would is not blamed on it.
     if kind == "topologies":
-        unknown(catalog, "torus")
+        unknown(manager.topologies, "torus")
+    if (source, cause) in JUNK:
+        unknown(manager.routers, "nothing")
     # In strict mode it is an error at once.
     with pytest.raises(PluginError, match=r"bad 1\.0, "):
         discover("bad", "good", strict=True)
