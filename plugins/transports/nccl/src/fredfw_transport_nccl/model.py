@@ -7,21 +7,7 @@ from collections.abc import Sequence
 from attrs import frozen
 
 from fredfw_transport_nccl.tables import LL, MICROSECOND, PROTOCOLS, SIMPLE, Fit, published
-from fredfw_transport_nccl.tuner import (
-    COLLNET,
-    NVLS_TREE,
-    PAT,
-    Machine,
-    expected,
-    has_pat,
-    hops,
-    message_rate,
-    protocol_of,
-    ring_hop,
-    ring_hops,
-    ring_rate,
-    tree_rate,
-)
+from fredfw_transport_nccl.tuner import COLLNET, NVLS_TREE, PAT, Machine, expected, protocol_of
 
 ROUND = frozenset({"all-reduce", "reduce-scatter", "all-gather"})
 """Patterns in which the data of a ring goes all the way round."""
@@ -61,14 +47,15 @@ def terms(machine: Machine, fit: Fit, pattern: str, algorithm: str, size: float,
 def _ring(machine: Machine, fit: Fit, pattern: str, size: float, steps: int) -> Terms:
     passes = 2 if pattern == "all-reduce" else 1
     factor, nic, _ = fit.between(machine.network)
+    rule, protocols = _protocols(machine, pattern, "ring", size, steps)
     ways = []
-    for protocol in _protocols(machine, pattern, "ring", size, steps):
-        inside, between = ring_hops(machine, protocol, steps, passes)
+    for protocol in protocols:
+        inside, between = machine.ring_hops(protocol, steps, passes)
         latency = inside * fit.hops[protocol] + between * factor
-        ways.append((protocol, _rule(machine), latency, ring_rate(machine, protocol, nic)))
-    if has_pat(machine, pattern):
+        ways.append((protocol, rule, latency, machine.ring_rate(protocol, nic)))
+    if machine.has_pat(pattern):
         # Its messages are others than a ring's, with the same bytes for each card.
-        inside, between = hops(machine, PAT)
+        inside, between = machine.hops(PAT)
         rate = machine.rate(nic) * published()["pat"]["share"]
         ways.append((SIMPLE, "PAT", inside + between * factor, rate))
     found = []
@@ -79,17 +66,15 @@ def _ring(machine: Machine, fit: Fit, pattern: str, size: float, steps: int) -> 
     return min(found, key=lambda cost: _alone(machine, cost, pattern, "ring", size))
 
 
-def _protocols(machine: Machine, pattern: str, algorithm: str, size: float, steps: int) -> Sequence[int]:
-    """Return the protocols of which the fastest is taken: in a node the one that the tuner expects to be that.
+def _protocols(machine: Machine, pattern: str, algorithm: str, size: float, steps: int) -> tuple[str, Sequence[int]]:
+    """Return what chooses a protocol, and those of which the fastest is taken.
 
-    Between nodes the latencies that its choice rests on are not those that were fitted. Times would fall where it
-    changes the protocol late.
+    In a node it is the one that the tuner expects to be that. Between nodes the latencies that its choice rests on are
+    not those that were fitted. Times would fall where it changes the protocol late.
     """
-    return range(len(PROTOCOLS)) if machine.nodes > 1 else (protocol_of(machine, pattern, algorithm, size, steps),)
-
-
-def _rule(machine: Machine) -> str:
-    return _FASTEST if machine.nodes > 1 else "tuner"
+    if machine.nodes > 1:
+        return _FASTEST, range(len(PROTOCOLS))
+    return "tuner", (protocol_of(machine, pattern, algorithm, size, steps),)
 
 
 _FASTEST, _ONLY = "fastest", "no other"
@@ -104,14 +89,15 @@ def _shares(machine: Machine, rate: float, link: float = 0.0) -> tuple[float, fl
 
 def _tree(machine: Machine, fit: Fit, size: float) -> Terms:
     factor, nic, _ = fit.between(machine.network)
+    rule, protocols = _protocols(machine, "all-reduce", "tree", size, 1)
     found = []
-    for protocol in _protocols(machine, "all-reduce", "tree", size, 1):
-        inside, between = hops(machine, "tree", protocol)
+    for protocol in protocols:
+        inside, between = machine.hops("tree", protocol)
         latency = inside * fit.hops[protocol] + between * factor
-        inside, between = _shares(machine, tree_rate(machine, protocol, size, nic), machine.lane)
+        inside, between = _shares(machine, machine.tree_rate(protocol, size, nic), machine.lane)
         # Of two nodes, each is the only one below the other, so that half as much goes up and down.
         between /= 2 if machine.nodes == 2 else 1
-        found.append(Terms(protocol, _rule(machine), fit.launch_of("all-reduce"), latency, inside, between))
+        found.append(Terms(protocol, rule, fit.launch_of("all-reduce"), latency, inside, between))
     return min(found, key=lambda cost: _alone(machine, cost, "all-reduce", "tree", size))
 
 
@@ -121,7 +107,7 @@ def _in_switches(machine: Machine, fit: Fit, algorithm: str) -> Terms:
     rate = machine.between_switches(algorithm, nic)
     inside, between = (many * rate for many in _sent(machine, algorithm))
     scale = fit.nvls if machine.channels else fit.hops[SIMPLE]
-    within, away = hops(machine, algorithm)
+    within, away = machine.hops(algorithm)
     latency = fit.launch_of("all-reduce") + within * scale + away * factor
     shares = inside / machine.link or 1.0, between / machine.each / machine.nic
     return Terms(SIMPLE, _ONLY, latency, 0.0, min(shares[0], 1.0), min(shares[1], 1.0))
@@ -142,10 +128,10 @@ def _messages(machine: Machine, fit: Fit, pattern: str, size: float, steps: int)
     most, found = published()["messages"]["ll"], []
     rule = _FASTEST if message <= most else f"above {most} B"
     for protocol in (LL, SIMPLE) if message <= most else (SIMPLE,):
-        inside, between = ring_hop(machine, protocol)
+        inside, between = machine.ring_hop(protocol)
         hop = inside * fit.hops[protocol] if machine.nodes == 1 else between * network
         # What bounds the few channels of a ring with LL does not bound messages to all, which have channels each.
-        rate = ring_rate(machine, protocol, nic) if machine.nodes == 1 else message_rate(machine, protocol, nic)
+        rate = machine.ring_rate(protocol, nic) if machine.nodes == 1 else machine.message_rate(protocol, nic)
         inside, between = _shares(machine, rate)
         if machine.nodes > 1:
             # Messages in a node, also those to the GPU of another rail, have its links' rate, not that of its cards.

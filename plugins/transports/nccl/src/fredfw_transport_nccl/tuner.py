@@ -19,7 +19,7 @@ COLLNET = "collnet"
 
 @frozen
 class Machine:
-    """The part of a machine that takes part in a call."""
+    """The part of a machine that takes part in a call, and how fast it does what NCCL does."""
 
     family: str  # of GPUs, as in ``published.toml``
     ranks: int  # how many take part
@@ -101,70 +101,63 @@ class Machine:
             channel = min(channel, speed * (2 if self.nodes == 2 else 1), table["most"][self.nodes > 2])
         return float(min(count * channel * GIGABYTE, most) * self.ranks / (2 * (self.ranks - 1)))
 
+    def has_pat(self, pattern: str) -> bool:
+        """Return whether NCCL may do ``pattern`` by parallel aggregated trees (PAT): with one GPU in each node."""
+        return pattern in ("all-gather", "reduce-scatter") and self.nodes == self.ranks > 1
 
-def ring_rate(machine: Machine, protocol: int, nic: float) -> float:
-    """Return the bytes per second of bus bandwidth of a ring."""
-    rate = message_rate(machine, protocol, nic)
-    return min(rate, machine.ll) if protocol == LL else rate
+    def ring_rate(self, protocol: int, nic: float) -> float:
+        """Return the bytes per second of bus bandwidth of a ring."""
+        rate = self.message_rate(protocol, nic)
+        return min(rate, self.ll) if protocol == LL else rate
 
+    def message_rate(self, protocol: int, nic: float) -> float:
+        """Return the same where every GPU sends messages of its own: LL sends as many bytes of flags as of payload."""
+        return self.rate(nic) * float(published()["ring"]["protocols"][protocol])
 
-def message_rate(machine: Machine, protocol: int, nic: float) -> float:
-    """Return the same where every GPU sends messages of its own: LL sends as many bytes of flags as of payload."""
-    return machine.rate(nic) * float(published()["ring"]["protocols"][protocol])
+    def tree_rate(self, protocol: int, size: float, nic: float) -> float:
+        """Return the bytes per second of bus bandwidth of a tree, which is half as many of the buffer."""
+        table = published()["tree"]
+        rate = self.rate(nic) * table["share"] * table["node" if self.nodes == 1 else "nodes"][protocol]
+        if protocol == LL:
+            rate = min(rate, self.ll)
+        exponent = math.floor(math.log2(size / 64)) if size >= 64 else -1
+        known = table["correction"][protocol]
+        return float(rate * known[exponent] if 0 <= exponent < len(known) else rate)
 
+    def ring_hop(self, protocol: int) -> tuple[float, float]:
+        """Return the seconds of one hop of a ring in a node, and between nodes."""
+        table = published()
+        inside = table[self.wire]["ring"][protocol]
+        if self.nodes > 1:
+            inside = max(inside, table["overhead"][self.facts["cpu"]] * (3 if protocol == SIMPLE else 1))
+        # With one GPU in a node, the latency of the network is not hidden.
+        between = table["network"]["tree" if self.each == 1 else "ring"][protocol]
+        return inside * MICROSECOND, between * MICROSECOND
 
-def tree_rate(machine: Machine, protocol: int, size: float, nic: float) -> float:
-    """Return the bytes per second of bus bandwidth of a tree, which is half as many of the buffer."""
-    table = published()["tree"]
-    rate = machine.rate(nic) * table["share"] * table["node" if machine.nodes == 1 else "nodes"][protocol]
-    if protocol == LL:
-        rate = min(rate, machine.ll)
-    exponent = math.floor(math.log2(size / 64)) if size >= 64 else -1
-    known = table["correction"][protocol]
-    return float(rate * known[exponent] if 0 <= exponent < len(known) else rate)
+    def ring_hops(self, protocol: int, steps: int, passes: int) -> tuple[float, float]:
+        """Return the seconds of all hops of a ring in nodes, and between nodes; in an all-reduce of two ``passes``."""
+        inside, between = self.ring_hop(protocol)
+        away = min(passes * (self.nodes - 1), steps)
+        return (steps - away) * inside, away * between
 
-
-def ring_hop(machine: Machine, protocol: int) -> tuple[float, float]:
-    """Return the seconds of one hop of a ring in a node, and between nodes."""
-    table = published()
-    inside = table[machine.wire]["ring"][protocol]
-    if machine.nodes > 1:
-        inside = max(inside, table["overhead"][machine.facts["cpu"]] * (3 if protocol == SIMPLE else 1))
-    # With one GPU in a node, the latency of the network is not hidden.
-    between = table["network"]["tree" if machine.each == 1 else "ring"][protocol]
-    return inside * MICROSECOND, between * MICROSECOND
-
-
-def ring_hops(machine: Machine, protocol: int, steps: int, passes: int) -> tuple[float, float]:
-    """Return the seconds of all hops of a ring in nodes, and between nodes; in an all-reduce of two ``passes``."""
-    inside, between = ring_hop(machine, protocol)
-    away = min(passes * (machine.nodes - 1), steps)
-    return (steps - away) * inside, away * between
-
-
-def has_pat(machine: Machine, pattern: str) -> bool:
-    """Return whether NCCL may do ``pattern`` by parallel aggregated trees (PAT): with one GPU in each node."""
-    return pattern in ("all-gather", "reduce-scatter") and machine.nodes == machine.ranks > 1
-
-
-def hops(machine: Machine, algorithm: str, protocol: int = SIMPLE) -> tuple[float, float]:
-    """Return the seconds of all hops in nodes, of GPUs or in switches, and between nodes, of all but rings."""
-    table = published()
-    link, network = table["link"], table["network"]
-    depth, others = math.floor(math.log2(machine.nodes)), machine.each - 1
-    if algorithm == PAT:
-        inside = table["pat"]["rank"] * machine.ranks
-        between = table["pat"]["hop"] * math.floor(math.log2(machine.ranks))
-    elif algorithm == "tree":
-        inside = 2 * others * table[machine.wire]["tree"][protocol]
-        between = 2 * depth * network["tree"][protocol]
-    elif algorithm == NVLS_TREE:
-        inside, between = link["nvls"], 2 * depth * network["nvls-tree"]
-    elif machine.channels:
-        inside, between = link["nvls"], network["nvls"]
-    else:
-        inside, between = 2 * (min(1, others) * link["collnet"] + others * link["collnet-each"]), network["collnet"]
-    return inside * MICROSECOND, between * MICROSECOND
+    def hops(self, algorithm: str, protocol: int = SIMPLE) -> tuple[float, float]:
+        """Return the seconds of all hops in nodes, of GPUs or in switches, and between nodes, of all but rings."""
+        table = published()
+        link, network = table["link"], table["network"]
+        depth, others = math.floor(math.log2(self.nodes)), self.each - 1
+        if algorithm == PAT:
+            inside = table["pat"]["rank"] * self.ranks
+            between = table["pat"]["hop"] * math.floor(math.log2(self.ranks))
+        elif algorithm == "tree":
+            inside = 2 * others * table[self.wire]["tree"][protocol]
+            between = 2 * depth * network["tree"][protocol]
+        elif algorithm == NVLS_TREE:
+            inside, between = link["nvls"], 2 * depth * network["nvls-tree"]
+        elif self.channels:
+            inside, between = link["nvls"], network["nvls"]
+        else:
+            inside, between = 2 * (min(1, others) * link["collnet"] + others * link["collnet-each"]), network["collnet"]
+        return inside * MICROSECOND, between * MICROSECOND
 
 
 def expected(machine: Machine, pattern: str, size: float, steps: int) -> dict[tuple[str, int], float]:
@@ -174,23 +167,23 @@ def expected(machine: Machine, pattern: str, size: float, steps: int) -> dict[tu
     nic = table["network"]["nic"]
     found = {}
     for protocol in range(len(PROTOCOLS)):
-        latency = table["base"]["ring"][protocol] * MICROSECOND + sum(ring_hops(machine, protocol, steps, passes))
+        latency = table["base"]["ring"][protocol] * MICROSECOND + sum(machine.ring_hops(protocol, steps, passes))
         if protocol == SIMPLE and machine.nodes > 1 and passes == 2:
             latency *= table["network"]["plateau"]
-        found["ring", protocol] = latency + size * steps / n / ring_rate(machine, protocol, nic)
+        found["ring", protocol] = latency + size * steps / n / machine.ring_rate(protocol, nic)
         if pattern == "all-reduce":
-            latency = table["base"]["tree"][protocol] * MICROSECOND + sum(hops(machine, "tree", protocol))
-            found["tree", protocol] = latency + 2 * size / tree_rate(machine, protocol, size, nic)
-    if has_pat(machine, pattern):
+            latency = table["base"]["tree"][protocol] * MICROSECOND + sum(machine.hops("tree", protocol))
+            found["tree", protocol] = latency + 2 * size / machine.tree_rate(protocol, size, nic)
+    if machine.has_pat(pattern):
         rate = machine.rate(nic) * table["pat"]["share"]
-        latency = table["pat"]["base"] * MICROSECOND + sum(hops(machine, PAT))
+        latency = table["pat"]["base"] * MICROSECOND + sum(machine.hops(PAT))
         found[PAT, SIMPLE] = latency + size * steps / n / rate
     if pattern == "all-reduce":
         if machine.nvls:
             found["in-network", SIMPLE] = table["link"]["nvls"] * MICROSECOND + size / machine.nvls
         for algorithm in (NVLS_TREE, COLLNET):
             if rate := machine.between_switches(algorithm, nic):
-                found[algorithm, SIMPLE] = sum(hops(machine, algorithm)) + size / rate
+                found[algorithm, SIMPLE] = sum(machine.hops(algorithm)) + size / rate
     return found
 
 
