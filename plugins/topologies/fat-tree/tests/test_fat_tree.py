@@ -238,8 +238,6 @@ def test_the_defaults_are_the_electrical_baseline_of_wrht() -> None:
     )
     assert fabric.name == "4096-NPU fat tree"
     assert fabric.offers == Capabilities()
-    assert not np.any([fabric.copies, fabric.reduces])
-    assert fabric.defaults.sharing is None
     assert fabric.defaults.router == SprayRouter()
     assert FatTree(routing="ecmp").build().defaults.router == EcmpRouter()
     assert len(FatTree().build().npus) == 64

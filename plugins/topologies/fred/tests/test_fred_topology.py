@@ -53,7 +53,6 @@ def test_variants_are_those_of_the_paper(
     assert (fabric.copies == (fabric.kinds == NodeKind.SWITCH)).all()
     assert (fabric.reduces == (fabric.kinds == NodeKind.SWITCH)).all()
     assert fabric.defaults.sharing == CircuitPreempt()
-    assert fabric.defaults.placement is None
 
 
 def test_controllers_are_spread_over_the_first_switches_and_names_follow_the_tree() -> None:

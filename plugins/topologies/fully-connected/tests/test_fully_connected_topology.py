@@ -16,8 +16,6 @@ def test_the_default() -> None:
     assert fabric.name == "5 NPUs, fully connected"
     assert np.bincount(fabric.sources, fabric.bandwidths).tolist() == [3e12] * 5
     assert fabric.levels == (Level(5, "fully-connected", 750e9, 20e-9),)
-    assert fabric.defaults.sharing is None
-    assert not any((fabric.offers.reduces, fabric.offers.multicasts, fabric.offers.circuits))
 
 
 @given(st.integers(1, 12))

@@ -51,10 +51,8 @@ def test_the_default_is_the_baseline_of_the_fred_paper() -> None:
     assert np.unique(fabric.latencies).tolist() == [20e-9]
     assert fabric.energies[~io] == pytest.approx(0.063e-12 * 8)
     assert not fabric.energies[io].any()
-    assert fabric.defaults.sharing is None
     assert fabric.defaults.placement == SnakePlacement()
     assert fabric.levels == (Level(4, "line", 750e9, 20e-9), Level(5, "line", 750e9, 20e-9))
-    assert not any((fabric.offers.reduces, fabric.offers.multicasts, fabric.offers.circuits))
 
 
 @given(SHAPES)

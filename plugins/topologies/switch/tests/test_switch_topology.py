@@ -25,9 +25,7 @@ def test_the_default() -> None:
     assert fabric.kinds.tolist() == [NodeKind.NPU] * 20 + [NodeKind.SWITCH]
     assert set(fabric.bandwidths.tolist()) == {3e12}
     assert fabric.levels == (Level(20, "switch", 3e12, 40e-9),)
-    assert fabric.defaults.sharing is None
     assert fabric.offers == Capabilities()
-    assert not np.any([fabric.copies, fabric.reduces])
 
 
 @given(st.integers(1, 12))

@@ -28,11 +28,9 @@ def test_the_default() -> None:
     fabric = Torus().build()
     assert fabric.name == "8x8 torus"
     assert (len(fabric.npus), len(fabric.kinds), len(fabric.sources)) == (64, 64, 256)
-    assert fabric.defaults.sharing is None
     assert fabric.levels == (Level(8, "ring", 750e9, 20e-9),) * 2
     assert fabric.energies == pytest.approx(0.063e-12 * 8)
     assert len(fabric.defaults.router.route(fabric, fabric.npus[:0], fabric.npus[:0])) == 0
-    assert not any((fabric.offers.reduces, fabric.offers.multicasts, fabric.offers.circuits))
 
 
 def test_dimensions_have_their_own_links() -> None:
