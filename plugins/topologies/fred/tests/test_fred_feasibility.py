@@ -108,14 +108,14 @@ def possible(m: int, ports: int, flows: frozenset[SwitchFlow]) -> bool:
 def test_the_conflicts_of_two_middle_switches_are_there_and_no_others() -> None:
     # Nothing routes the phases with a finding, tried in all ways; those without one are routed, and executed.
     answer = checked(2)
-    assert [name(one.strategy) for one in answer.findings[:2]] == ["MP(1)-DP(2)-PP(5)", "MP(5)-DP(2)-PP(1)"]
+    assert [name(one.parallelism) for one in answer.findings[:2]] == ["MP(1)-DP(2)-PP(5)", "MP(5)-DP(2)-PP(1)"]
     text = "L2.0: FRED_2(20): {0,5}->{0,5}, {1,6}->{1,6}, {2,7}->{2,7}, {3,8}->{3,8}, {4,9}->{4,9} cannot be routed"
     assert answer.findings[0].conflict.startswith(text)
     assert Counter(finding.phase for finding in answer.findings) == {DP: 29}
     assert (answer.routable, all(finding.proven for finding in answer.findings)) == (152 - 29, True)
     fabric = Fred(middle_switches=2).build()
     ports = Switching.of(fabric).circuits.ports.ports
-    stuck = {(finding.strategy, finding.phase) for finding in answer.findings}
+    stuck = {(finding.parallelism, finding.phase) for finding in answer.findings}
     for mesh in strategies(20):
         for phase, streams in phases(mesh):
             flows = asked(fabric, streams)
@@ -142,7 +142,9 @@ def test_a_placement_without_a_place_is_a_finding() -> None:
 
     one, *two = (DeviceMesh(axes) for axes in ({"pp": 1}, {"pp": 2}, {"pp": 2, "dp": 2}))
     answer = check(Fred().build(), Nowhere(), [one, *two])
-    assert answer.findings == tuple(Finding(each, NO_PLACE, "no place for two stages", proven=False) for each in two)
+    assert answer.findings == tuple(
+        Finding(NO_PLACE, "no place for two stages", proven=False, parallelism=each) for each in two
+    )
     assert (answer.strategies, answer.routable, answer.phases) == (3, 1, 0)
 
 
@@ -168,7 +170,7 @@ EXCHANGED = DeviceMesh({"mp": 3, "pp": 1, "dp": 5})
 
 def test_npu_order_stays_where_it_routes_and_other_strategies_get_another() -> None:
     fabric = fred()
-    stuck = {finding.strategy for finding in check(fabric, LinearPlacement(), strategies(20)).findings}
+    stuck = {finding.parallelism for finding in check(fabric, LinearPlacement(), strategies(20)).findings}
     for mesh in list(strategies(20))[::5]:
         if mesh not in stuck:
             assert RoutablePlacement().order(fabric, mesh).tolist() == list(range(20))
@@ -239,5 +241,5 @@ def test_every_strategy_of_small_wafers_has_a_place() -> None:
         bandwidths: Any = [1e12] * len(arity)
         fabric = fred(arity=arity, bandwidths=bandwidths)
         linear, routable = (check(fabric, one, strategies(6)) for one in (LinearPlacement(), RoutablePlacement()))
-        assert [name(finding.strategy) for finding in linear.findings] == ["MP(1)-DP(2)-PP(3)", "MP(3)-DP(2)-PP(1)"]
+        assert [name(finding.parallelism) for finding in linear.findings] == ["MP(1)-DP(2)-PP(3)", "MP(3)-DP(2)-PP(1)"]
         assert routable.findings == ()

@@ -148,7 +148,7 @@ def _routing_report(title: str, checks: Sequence[Check]) -> list[Any]:
         rows.append((one.m, one.placement, one.strategies, one.routable, *conflicts, unproven))
         if one.findings:
             found = one.findings[0]
-            examples.append((one.m, one.placement, name(found.strategy), found.phase, found.conflict))
+            examples.append((one.m, one.placement, name(found.parallelism), found.phase, found.conflict))
     columns = ["m", "placement", "strategies", "routable", *PHASES, "no place", "unproven"]
     smallest = examples or [("", "", "none", "", "")]
     return [
@@ -161,11 +161,7 @@ def _plain(checks: Sequence[Check]) -> list[dict[str, object]]:
     def plain(_instance: object, _attribute: object, value: object) -> object:
         return {axis: value.size(axis) for axis in (MP, DP, PP)} if isinstance(value, DeviceMesh) else value
 
-    documents = [asdict(one, value_serializer=plain) | {"routable": one.routable} for one in checks]
-    for document in documents:
-        for finding in document["findings"]:
-            finding["parallelism"] = finding.pop("strategy")
-    return documents
+    return [asdict(one, value_serializer=plain) | {"routable": one.routable} for one in checks]
 
 
 def _document(kind: str, content: dict[str, object]) -> str:

@@ -121,16 +121,16 @@ class Finding:
     """A phase of a strategy that cannot be routed.
 
     Args:
-        strategy: What was tried.
         phase: One of ``PHASES``, or ``NO_PLACE``.
         conflict: Where and why; with ``NO_PLACE`` what the placement says.
         proven: Whether there is no way (under this placement and port numbering), or just none was found.
+        parallelism: The strategy.
     """
 
-    strategy: DeviceMesh
     phase: str
     conflict: str
     proven: bool
+    parallelism: DeviceMesh
 
 
 @frozen
@@ -149,7 +149,7 @@ class Check:
     @property
     def routable(self) -> int:
         """Strategies without a finding."""
-        return self.strategies - len({finding.strategy for finding in self.findings})
+        return self.strategies - len({finding.parallelism for finding in self.findings})
 
 
 def check(fabric: Fabric, placement: Placement, meshes: Iterable[DeviceMesh]) -> Check:
@@ -167,11 +167,11 @@ def check(fabric: Fabric, placement: Placement, meshes: Iterable[DeviceMesh]) ->
         try:
             places = placement.assign(fabric, mesh)
         except UnsupportedError as error:
-            findings.append(Finding(mesh, NO_PLACE, str(error), proven=False))
+            findings.append(Finding(NO_PLACE, str(error), proven=False, parallelism=mesh))
             continue
         for phase, streams in phases(mesh):
             asked += 1
             conflict = switching.conflict(streams, np.asarray(places))
             if conflict is not None:
-                findings.append(Finding(mesh, phase, str(conflict), conflict.cause.proven))
+                findings.append(Finding(phase, str(conflict), conflict.cause.proven, mesh))
     return Check(switching.circuits.m, placement.name, tried, asked, tuple(findings))
