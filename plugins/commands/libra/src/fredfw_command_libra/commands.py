@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import click
@@ -43,44 +43,64 @@ def libra(ctx: click.Context, file: str, simulate: bool, evaluations: int | None
     outputs.show(lambda: _report(problem.title, found))
 
 
+def _split(shares: Iterable[float]) -> str:
+    return " ".join(f"{100 * share:.2f}" for share in shares)
+
+
+def _time(seconds: float | None) -> str:
+    return "-" if seconds is None else units.render(seconds, units.Unit.SECONDS, 4)
+
+
+def _times(gain: float | None) -> str:
+    return "-" if gain is None else f"{gain:.2f} x"
+
+
+_Columns = Sequence[tuple[str, Callable[[Any], str]]]
+"""Headings, and what stands below each for a design."""
+_CASE: _Columns = (
+    ("network", lambda one: one.network),
+    ("workload", lambda one: one.workload),
+    ("least", lambda one: one.objective.replace("-", " x ")),
+    ("GB/s", lambda one: f"{one.budget / 1e9:g}"),
+)
+_ANALYTIC: _Columns = (
+    *_CASE,
+    ("split (%)", lambda one: _split(one.split)),
+    ("iteration", lambda one: _time(one.seconds)),
+    ("over equal", lambda one: _times(one.gain)),
+    ("$ per NPU", lambda one: "-" if one.dollars is None else f"{one.dollars:,.0f}"),
+    ("gap", lambda one: "< 1e-06" if one.gap < 1e-6 else f"{one.gap:.0e}"),
+)
+_PUBLISHED: _Columns = (
+    *_CASE,
+    ("split (%)", lambda one: _split(one.split)),
+    ("published", lambda one: _split(one.published.split)),
+    ("apart", lambda one: f"{100 * one.published.distance:.2f}"),
+    ("objective", lambda one: f"{100 * (one.published.ratio - 1):+.3f} %"),
+    ("compute", lambda one: one.status),
+)
+_SIMULATED: _Columns = (
+    *_CASE,
+    ("split (%)", lambda one: _split(one.simulated.split)),
+    ("iteration", lambda one: _time(one.simulated.seconds)),
+    ("equal", lambda one: _time(one.simulated.equal)),
+    ("gain", lambda one: _times(one.simulated.gain)),
+    ("analytic loses", lambda one: f"{100 * one.simulated.loss:.1f} %"),
+    ("tried", lambda one: str(one.simulated.simulations)),
+)
+
+
 def _report(title: str, found: Sequence[Any]) -> list[Any]:
-    case = ["network", "workload", "least", "GB/s", "split (%)"]
-    rows = [
-        [*_case(one), _split(one.split), _time(one.seconds), _times(one.gain), _dollars(one), _gap(one.gap)]
-        for one in found
-    ]
-    report = table(title, [*case, "iteration", "over equal", "$ per NPU", "gap"], rows)
-    rows = [
-        [
-            *_case(one),
-            _split(one.split),
-            _split(one.published.split),
-            f"{100 * one.published.distance:.2f}",
-            f"{100 * (one.published.ratio - 1):+.3f} %",
-            one.status,
-        ]
-        for one in found
-        if one.published
-    ]
-    if rows:
-        title = "Beside published splits (objective: ours over that of the published split)"
-        report += table(title, [*case, "published", "apart", "objective", "compute"], rows)
-    rows = [
-        [
-            *_case(one),
-            _split(one.simulated.split),
-            _time(one.simulated.seconds),
-            "-" if one.simulated.equal is None else _time(one.simulated.equal),
-            _times(one.simulated.gain),
-            f"{100 * one.simulated.loss:.1f} %",
-            str(one.simulated.simulations),
-        ]
-        for one in found
-        if one.simulated
-    ]
-    if rows:
-        columns = [*case, "iteration", "equal", "gain", "analytic loses", "tried"]
-        report += table("Simulated, with contention and latencies", columns, rows)
+    published = "Beside published splits (objective: ours over that of the published split)"
+    report: list[Any] = []
+    for heading, columns, designs in (
+        (title, _ANALYTIC, found),
+        (published, _PUBLISHED, [one for one in found if one.published]),
+        ("Simulated, with contention and latencies", _SIMULATED, [one for one in found if one.simulated]),
+    ):
+        if designs:
+            rows = [[show(one) for _, show in columns] for one in designs]
+            report += table(heading, [name for name, _ in columns], rows)
     computes = [
         f"{one.workload}: {_time(one.compute)} of computation, fitted to a published split"
         for one in found
@@ -88,27 +108,3 @@ def _report(title: str, found: Sequence[Any]) -> list[Any]:
     ]
     notes = dict.fromkeys([*computes, *(note for one in found for note in one.notes)])
     return [*report, *(f"note: {note}" for note in notes)]
-
-
-def _case(one: Any) -> list[str]:
-    return [one.network, one.workload, one.objective.replace("-", " x "), f"{one.budget / 1e9:g}"]
-
-
-def _split(shares: Iterable[float]) -> str:
-    return " ".join(f"{100 * share:.2f}" for share in shares)
-
-
-def _time(seconds: float) -> str:
-    return units.render(seconds, units.Unit.SECONDS, 4)
-
-
-def _times(gain: float | None) -> str:
-    return "-" if gain is None else f"{gain:.2f} x"
-
-
-def _dollars(one: Any) -> str:
-    return "-" if one.dollars is None else f"{one.dollars:,.0f}"
-
-
-def _gap(gap: float) -> str:
-    return "< 1e-06" if gap < 1e-6 else f"{gap:.0e}"
