@@ -7,6 +7,7 @@ import networkx as nx
 import numpy as np
 import pytest
 from attrs import evolve
+from fabrics import everybody
 
 import fredfw_topology_dragonfly_plus
 from fredfw import Fabric, Level, MultipathRouter, Operation, Routes
@@ -22,10 +23,6 @@ def build(**fields: Any) -> Fabric:
 def carried(fabric: Fabric, routes: Routes) -> dict[str, float]:
     shares = np.ones(len(routes.links)) if routes.coefficients is None else routes.coefficients
     return {fabric.link_name(int(link)): float(share) for link, share in zip(routes.links, shares, strict=True)}
-
-
-def everybody(fabric: Fabric) -> tuple[Any, Any]:
-    return np.repeat(fabric.npus, len(fabric.npus)), np.tile(fabric.npus, len(fabric.npus))
 
 
 def test_the_default() -> None:

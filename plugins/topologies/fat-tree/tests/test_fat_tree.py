@@ -11,6 +11,7 @@ import networkx as nx
 import numpy as np
 import pytest
 from attrs import evolve
+from fabrics import Run, everybody
 from hypothesis import given, strategies as st
 
 import fredfw_topology_fat_tree
@@ -26,9 +27,7 @@ from fredfw import (
     Routes,
 )
 from fredfw.errors import InputError, UnsupportedError
-from fredfw.simulation import FlowNetwork, MaxMin
 from fredfw.testing import RouterTests, TopologyTests
-from fredfw.typing import IntArray
 from fredfw_topology_fat_tree import EcmpRouter, FatTree, SprayRouter
 from fredfw_topology_fat_tree.structure import pair_hash
 
@@ -47,21 +46,14 @@ def trees(draw: st.DrawFn) -> FatTree:
     return evolve(tree, npus=draw(st.integers(1, min(tree.capacity, 60))))
 
 
-def all_pairs(fabric: Fabric) -> tuple[IntArray, IntArray]:
-    return np.repeat(fabric.npus, len(fabric.npus)), np.tile(fabric.npus, len(fabric.npus))
-
-
 def exchange(fabric: Fabric, routes: Routes, volume: float) -> float:
-    network = FlowNetwork(fabric, MaxMin())
     count = len(routes)
-    network.start(FlowSet(routes, np.full(count, volume), np.zeros(count, dtype=np.intp), 1), lambda _: None)
-    network.advance()
-    return network.now
+    return Run(fabric, FlowSet(routes, np.full(count, volume), np.zeros(count, dtype=np.intp), 1)).last[0]
 
 
 @given(trees().map(FatTree.build))
 def test_an_ecmp_path_is_one_of_the_shortest(fabric: Fabric) -> None:
-    sources, destinations = all_pairs(fabric)
+    sources, destinations = everybody(fabric)
     routes = EcmpRouter().route(fabric, sources, destinations)
     lengths = dict(nx.all_pairs_shortest_path_length(nx.DiGraph(fabric.to_networkx())))
     assert routes.coefficients is None
@@ -76,7 +68,7 @@ def test_an_ecmp_path_is_one_of_the_shortest(fabric: Fabric) -> None:
 
 @given(trees().map(FatTree.build))
 def test_spraying_uses_all_shortest_paths_alike(fabric: Fabric) -> None:
-    sources, destinations = all_pairs(fabric)
+    sources, destinations = everybody(fabric)
     routes = SprayRouter().route(fabric, sources, destinations)
     assert routes.coefficients is not None
     graph = nx.DiGraph(fabric.to_networkx())

@@ -3,12 +3,12 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Sequence
-from functools import partial
 from typing import Any
 
 import networkx as nx
 import numpy as np
 import pytest
+from fabrics import Run
 from hypothesis import given, strategies as st
 
 from fredfw import (
@@ -24,7 +24,7 @@ from fredfw import (
 )
 from fredfw.errors import SimulationError
 from fredfw.simulation import CircuitPreempt, FlowNetwork, Lowering, ScheduleRun
-from fredfw.typing import FloatArray, IntArray
+from fredfw.typing import IntArray
 from fredfw_topology_fred import Fred
 from fredfw_topology_fred.circuits import POLICIES, Circuits, Conflict
 from fredfw_topology_fred.feasibility import Switching
@@ -75,31 +75,6 @@ def conflict(fabric: Fabric, *groups: Sequence[IntArray] | IntArray) -> Conflict
 def dealt(order: list[int], sizes: list[int]) -> list[IntArray]:
     """Groups of such sizes, as far as there are NPUs for them."""
     return [np.array(order[a:b]) for a, b in itertools.pairwise([0, *itertools.accumulate(sizes)]) if b <= 20]
-
-
-class Run:
-    """Flow sets that start at once, each on its own, and when each of their activities ended."""
-
-    def __init__(self, fabric: Fabric, *flow_sets: FlowSet) -> None:
-        self.network = FlowNetwork(fabric, CircuitPreempt())
-        self.ends = [np.zeros(flows.activities) for flows in flow_sets]
-        for flows, ends in zip(flow_sets, self.ends, strict=True):
-            self.network.start(flows, partial(self._ended, ends))
-        self.network.advance()
-        assert self.network.idle
-
-    def _ended(self, ends: FloatArray, activities: IntArray) -> None:
-        ends[activities] = self.network.now
-
-    @property
-    def told(self) -> tuple[dict[str, float], tuple[str, ...]]:
-        return dict(self.network.admission.figures()), self.network.admission.notes()
-
-    @property
-    def decisions(self) -> tuple[int, int, int]:
-        """How many flow sets waited, ran in parts, were replaced by unicasts."""
-        statistics = self.network.statistics
-        return statistics.waits, statistics.splits, statistics.decompositions
 
 
 NOTHING = (0, 0, 0)

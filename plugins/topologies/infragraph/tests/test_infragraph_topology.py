@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from fabrics import gigabytes
 
 import fredfw_topology_infragraph
 from fredfw import Fabric, File, Framework, Level
@@ -41,16 +42,12 @@ def refused(folder: Path, content: Any, key: str | None, message: str, **fields:
     assert caught.value.accepted
 
 
-def links(fabric: Fabric) -> dict[str, float]:
-    return {fabric.link_name(link): fabric.bandwidths[link] / 1e9 for link in range(0, len(fabric.sources), 2)}
-
-
 def test_devices_become_nodes_and_edges_links(tmp_path: Path) -> None:
     fabric = read(tmp_path, CLUSTER, **NVLINK)
     assert fabric.name == "two servers"
     npus = [fabric.node_name(node) for node in fabric.npus]
     assert npus == [f"server.{server}.xpu.{npu}" for server in range(2) for npu in range(4)]
-    found = links(fabric)
+    found = gigabytes(fabric, 2)
     assert len(found) == 2 * 4 * 3
     assert found["server.1.xpu.2->server.1.nvsw.0"] == 450
     assert found["server.1.xpu.2->server.1.nic.2"] == 64
@@ -76,7 +73,8 @@ def test_messages_between_servers_take_their_own_cards(tmp_path: Path) -> None:
 
 
 def test_json_is_read_too(tmp_path: Path) -> None:
-    assert links(read(tmp_path, json.dumps(CLUSTER), **NVLINK)) == links(read(tmp_path, CLUSTER, **NVLINK))
+    one, other = (gigabytes(read(tmp_path, content, **NVLINK)) for content in (json.dumps(CLUSTER), CLUSTER))
+    assert one == other
 
 
 CARD = """
@@ -95,7 +93,7 @@ def test_a_device_may_hold_devices(tmp_path: Path) -> None:
         server["edges"][1]["ep2"] = {"component": "card.bus"}
         content["edges"][0]["ep1"]["component"] = "card[0:4].port[-1]"
 
-    found = links(read(tmp_path, changed(nested), **NVLINK))
+    found = gigabytes(read(tmp_path, changed(nested), **NVLINK), 2)
     assert found["server.1.card.3.port.1->leaf.0.asic.0"] == 50
     assert found["server.0.card.2.port.0->server.0.card.2.bus.0"] == 64
     assert found["server.0.xpu.1->server.0.card.1.bus.0"] == 64
@@ -108,13 +106,13 @@ def test_a_ring_and_slices(tmp_path: Path) -> None:
 
     fabric = read(tmp_path, changed(ring), **NVLINK)
     pairs = [(f"server.{n}.xpu.{one}", f"server.{n}.xpu.{(one + 1) % 4}") for n in range(2) for one in range(4)]
-    assert [name for name in links(fabric) if ".nic." not in name] == ["->".join(pair) for pair in pairs]
+    assert [name for name in gigabytes(fabric, 2) if ".nic." not in name] == ["->".join(pair) for pair in pairs]
 
 
 def test_one_bandwidth_for_what_is_left(tmp_path: Path) -> None:
     fabric = read(tmp_path, CLUSTER, bandwidth="100 GB/s", bandwidths={"pcie": "32 GB/s"})
-    assert links(fabric)["server.0.xpu.0->server.0.nvsw.0"] == 100
-    assert links(fabric)["server.0.xpu.0->server.0.nic.0"] == 32
+    assert gigabytes(fabric, 2)["server.0.xpu.0->server.0.nvsw.0"] == 100
+    assert gigabytes(fabric, 2)["server.0.xpu.0->server.0.nic.0"] == 32
 
 
 def test_instances_that_differ_have_no_levels(tmp_path: Path) -> None:

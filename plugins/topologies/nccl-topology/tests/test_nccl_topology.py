@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fabrics import gigabytes
 
 import fredfw_topology_nccl_topology
 from fredfw import Fabric, File, Framework, Level
@@ -22,10 +23,6 @@ def read(folder: Path, text: str, **fields: Any) -> Fabric:
     return NcclTopology(File.at(file), **fields).build()
 
 
-def links(fabric: Fabric) -> dict[str, float]:
-    return {fabric.link_name(link): rate / GB for link, rate in enumerate(fabric.bandwidths.tolist())}
-
-
 def pair(gpus: str, cpu: str = 'vendor="GenuineIntel" familyid="6" modelid="85"') -> str:
     """Return a server whose two GPUs, on PCIe 3.0, hold ``gpus``, with {0} for the other's bus id."""
     parts = [
@@ -38,7 +35,7 @@ def pair(gpus: str, cpu: str = 'vendor="GenuineIntel" familyid="6" modelid="85"'
 
 def test_a_server_with_nvswitches(tmp_path: Path) -> None:
     fabric = read(tmp_path, SERVER)
-    found = links(fabric)
+    found = gigabytes(fabric)
     # NCCL: 20 GB/s an NVLink of sm 80, PCIe 4.0 x16 24 GB/s, PCIe 3.0 x16 12 GB/s, AMD sockets 16 GB/s.
     assert {name: rate for name, rate in found.items() if name.startswith("gpu")} == {
         "gpu0->nvswitch": 240,
@@ -73,15 +70,15 @@ def test_blackwell_names_no_switch(tmp_path: Path) -> None:
 
 def test_gpus_that_are_connected_directly(tmp_path: Path) -> None:
     fabric = read(tmp_path, pair('<nvlink target="{0}" count="2" tclass="0x030200"/>'))
-    assert links(fabric)["gpu0->gpu1"] == 40
-    assert links(fabric)["cpu0->cpu1"] == 10  # Intel from Skylake on
+    assert gigabytes(fabric)["gpu0->gpu1"] == 40
+    assert gigabytes(fabric)["cpu0->cpu1"] == 10  # Intel from Skylake on
     assert fabric.levels == (Level(2, "fully-connected", 40 * GB, 25e-9, name="node"),)
 
 
 def test_a_link_in_one_direction_goes_both_ways(tmp_path: Path) -> None:
     text = pair('<nvlink target="{0}" count="1" tclass="0x030200"/>').replace('target="aa"', 'target="cc"')
     fabric = read(tmp_path, text)
-    assert links(fabric)["gpu1->gpu0"] == 20
+    assert gigabytes(fabric)["gpu1->gpu0"] == 20
     assert any("NVLinks from gpu0 to gpu1 in one direction" in note for note in fabric.notes)
     assert any("NVLinks of gpu1 to cc are left out" in note for note in fabric.notes)
 
@@ -90,7 +87,7 @@ def test_links_that_lead_nowhere_are_noted(tmp_path: Path) -> None:
     text = pair('<nvlink target="{0}" count="1" tclass="0x068001"/><c2c bw="25000" count="2"/>')
     fabric = read(tmp_path, text)
     assert any("NVLinks of gpu0 to a CPU are left out" in note for note in fabric.notes)
-    assert 50 in links(fabric).values()  # C2C, in MB/s
+    assert 50 in gigabytes(fabric).values()  # C2C, in MB/s
     own = pair("").replace("<gpu", "<gpu ", 1)
     own = own.replace(
         '<gpu  dev="0" sm="70">', '<gpu dev="0" sm="70"><nvlink target="aa" count="12" tclass="0x030200"/>'
@@ -103,7 +100,7 @@ def test_links_that_lead_nowhere_are_noted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("gcn", "rate"), [("906", 24), ("910", 36), ("gfx90a", 36), ("gfx942", 48)])
 def test_xgmi(gcn: str, rate: float, tmp_path: Path) -> None:
     text = pair('<xgmi target="{0}" count="1" tclass="0x038000"/>').replace('sm="70"', f'sm="104" gcn="{gcn}"')
-    assert links(read(tmp_path, text))["gpu0->gpu1"] == rate
+    assert gigabytes(read(tmp_path, text))["gpu0->gpu1"] == rate
 
 
 TREE = """<system version="1"><cpu numaid="0" arch="x86_64" vendor="AuthenticAMD">
@@ -116,8 +113,8 @@ TREE = """<system version="1"><cpu numaid="0" arch="x86_64" vendor="AuthenticAMD
 def test_a_file_without_nvlinks(tmp_path: Path) -> None:
     fabric = read(tmp_path, TREE)
     assert len(fabric.npus) == 8
-    assert links(fabric)["gpu3->cpu0"] == 48
-    assert links(fabric)["eth0->cpu0"] == 12.5
+    assert gigabytes(fabric)["gpu3->cpu0"] == 48
+    assert gigabytes(fabric)["eth0->cpu0"] == 12.5
     assert not fabric.levels
     assert [note.partition("topo.xml")[2] for note in fabric.notes] == [
         " does not number all GPUs: they are in the order of the file",
@@ -127,8 +124,8 @@ def test_a_file_without_nvlinks(tmp_path: Path) -> None:
 
 def test_nvlinks_of_a_preset(tmp_path: Path) -> None:
     fabric = read(tmp_path, TREE, preset="dgx-h100")
-    assert links(fabric)["gpu3->nvswitch"] == 450
-    assert links(fabric)["gpu3->cpu0"] == 48
+    assert gigabytes(fabric)["gpu3->nvswitch"] == 450
+    assert gigabytes(fabric)["gpu3->cpu0"] == 48
     assert fabric.levels[0].size == 8
     assert fabric.offers.reduces
     assert fabric.notes[-1].endswith("has no NVLinks: those of the preset dgx-h100 are used")
@@ -158,7 +155,7 @@ def test_the_rates_are_those_of_nccl() -> None:
 
 def test_cpus_that_nccl_does_not_know(tmp_path: Path) -> None:
     fabric = read(tmp_path, pair("", cpu='vendor="Acme"'))
-    assert links(fabric)["cpu0->cpu1"] == 10
+    assert gigabytes(fabric)["cpu0->cpu1"] == 10
     assert any("NCCL knows no rate between cpu0 and cpu1" in note for note in fabric.notes)
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from experiments import refused
+from fabrics import gigabytes
 
 import fredfw_topology_nvidia_smi_topo
 from fredfw import Fabric, File, Framework, Level
@@ -21,13 +22,9 @@ def read(folder: Path, text: str, **fields: Any) -> Fabric:
     return NvidiaSmiTopo(File.at(file), **fields).build()
 
 
-def links(fabric: Fabric) -> dict[str, float]:
-    return {fabric.link_name(link): fabric.bandwidths[link] / GB for link in range(0, len(fabric.sources), 2)}
-
-
 def test_many_links_alike_lead_to_an_nvswitch(tmp_path: Path) -> None:
     fabric = read(tmp_path, SERVER)
-    assert links(fabric) == {
+    assert gigabytes(fabric, 2) == {
         **{f"GPU{number}->NVSwitch": 300 for number in range(4)},
         # NIC0 is beside GPU0, NIC1 beside GPU2; GPU1 and GPU3 are on the CPUs themselves.
         "PCIe0->CPU0": 24,
@@ -51,7 +48,7 @@ def test_many_links_alike_lead_to_an_nvswitch(tmp_path: Path) -> None:
 def test_few_links_lead_from_gpu_to_gpu(text: str, fields: dict[str, Any], tmp_path: Path) -> None:
     fabric = read(tmp_path, text, **fields)
     each = 300 if fields else 100
-    found = links(fabric)
+    found = gigabytes(fabric, 2)
     assert {name: rate for name, rate in found.items() if name.startswith("GPU0->GPU")} == dict.fromkeys(
         ("GPU0->GPU1", "GPU0->GPU2", "GPU0->GPU3"), each
     )
@@ -71,14 +68,14 @@ def test_links_that_differ_are_no_level(tmp_path: Path) -> None:
 
 def test_a_server_without_nvlinks(tmp_path: Path) -> None:
     fabric = read(tmp_path, "\tGPU0\tGPU1\nGPU0\tX\tPHB\nGPU1\tPHB\tX\n", pcie="12 GB/s")
-    assert links(fabric) == {"GPU0->CPU0": 12, "GPU1->CPU0": 12}
+    assert gigabytes(fabric, 2) == {"GPU0->CPU0": 12, "GPU1->CPU0": 12}
     assert fabric.notes[0].endswith("has no NVLinks: GPUs exchange over PCIe")
 
 
 def test_escapes_of_a_terminal_are_passed_over(tmp_path: Path) -> None:
     head, rest = SERVER.split("\n", 1)
     head = head.replace("GPU", "\x1b[4mGPU").replace("\t", "\x1b[0m\t")
-    assert links(read(tmp_path, f"$ nvidia-smi topo -m\n{head}\n{rest}")) == links(read(tmp_path, SERVER))
+    assert gigabytes(read(tmp_path, f"$ nvidia-smi topo -m\n{head}\n{rest}"), 2) == gigabytes(read(tmp_path, SERVER), 2)
 
 
 @pytest.mark.parametrize(
