@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
@@ -84,8 +84,19 @@ def fitted(family: str, without: str | None = None, file: File | None = None) ->
     Raises:
         InputError: There is no such family or source, or the file has other contents.
     """
+    written, source = _written(file), origin(family)
     try:
-        return _chosen(_written(file), family, without)
+        mine = written[source]["constants"]
+        if without is not None:
+            known = written[source].get("without", {})
+            if without not in known:
+                accepted = ", ".join(known) or "none"
+                raise InputError(f"there is no fit without {without!r}", key="without", accepted=accepted)
+            mine = known[without]
+        # A network that the family was not measured on is as it is with another one.
+        others = [written[other]["constants"] for other in families() if other != source and other in written]
+        networks = {name: one for entry in (*others, mine) for name, one in _networks(entry).items()}
+        return evolve(parse({**mine, "networks": networks}), own=frozenset(_networks(mine)))
     except (KeyError, TypeError, AttributeError) as error:
         message = f"has no constants of {family}, or not all of them: {error}"
         path = None if file is None else file.path
@@ -93,7 +104,7 @@ def fitted(family: str, without: str | None = None, file: File | None = None) ->
 
 
 def given_families(file: File) -> tuple[str, ...]:
-    """Return the families that such a file has constants of, one or more; raises ``InputError`` as ``given``."""
+    """Return the families that such a file has constants of, one or more; raises ``InputError``."""
     written = _written(file)
     found = tuple(family for family in families() if family in written)
     if not found:
@@ -122,22 +133,8 @@ def _written(file: File | None) -> Mapping[str, Any]:
         return parse_toml(file.text(), accepted=_ACCEPTED)
 
 
-def _chosen(written: Mapping[str, Any], family: str, without: str | None) -> Fit:
-    own = written[origin(family)]
-    if without is not None and without not in own.get("without", {}):
-        accepted = ", ".join(own.get("without", ())) or "none"
-        raise InputError(f"there is no fit without {without!r}", key="without", accepted=accepted)
-    mine = own["constants"] if without is None else own["without"][without]
-    # A network that the family was not measured on is as it is with another one.
-    constants = [written[other]["constants"] for other in families() if other != origin(family) and other in written]
-    others = {name: one for entry in constants for name, one in _networks(entry)}
-    networks = dict(_networks(mine))
-    return evolve(parse({**mine, "networks": {**others, **networks}}), own=frozenset(networks))
-
-
-def _networks(entry: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
-    found = entry.get("networks", {"infiniband": entry["network"]} if "network" in entry else {})
-    return dict(found).items()
+def _networks(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(entry.get("networks", {"infiniband": entry["network"]} if "network" in entry else {}))
 
 
 _ACCEPTED = "a file that the command 'fredfw nccl fit' wrote"
