@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from attrs import frozen
 
-from fredfw import Defaults, Dimension, Exporter, Fabric, Level, product_fabric
+from fredfw import Dimension, Exporter, Fabric, Level, product_fabric
 from fredfw.errors import UnsupportedError
 
 fredfw_contract = 2
@@ -52,25 +52,21 @@ def _text(fabric: Fabric) -> str:
         "topology": [_block(fabric, level) for level in levels],
         "npus_count": [str(level.size) for level in levels],
         "bandwidth": [repr(level.bandwidth / _GIGABYTE) for level in levels],
-        "latency": [f"{_of_link(level) * _NANOSECONDS:.15g}" for level in levels],
+        "latency": [f"{level.latency / (2 if level.kind == 'switch' else 1) * _NANOSECONDS:.15g}" for level in levels],
     }
     _check(fabric, levels)
     units = {"bandwidth": "  # GB/s of 2^30 B/s, each link and direction", "latency": "  # ns, each link"}
     # A comment must stay one.
     name = fabric.name.encode("unicode_escape").decode("ascii")
     lines = [f"# {name}, written by fredfw"]
-    left = _left_out(fabric.defaults, len(levels))
+    # What decides times and is not in the file.
+    router, known = fabric.defaults.router, _ROUTERS if len(levels) > 1 else _ROUTERS_OF_ONE
+    usual = router.name in known and router == type(router)()
+    left = [*([] if usual else [f"router {router.name}"]), *fabric.defaults.rules]
     if left:
         lines.append(f"# exported without its {', '.join(left)}")
     lines += [f"{key}: [ {', '.join(values)} ]{units.get(key, '')}" for key, values in columns.items()]
     return "\n".join(lines) + "\n"
-
-
-def _left_out(defaults: Defaults, dimensions: int) -> list[str]:
-    """Return what decides times and is not in the file."""
-    router = defaults.router
-    usual = router.name in (_ROUTERS if dimensions > 1 else _ROUTERS_OF_ONE) and router == type(router)()
-    return [*([] if usual else [f"router {router.name}"]), *defaults.rules]
 
 
 def _block(fabric: Fabric, level: Level) -> str:
@@ -83,10 +79,6 @@ def _block(fabric: Fabric, level: Level) -> str:
             accepted=_ACCEPTED,
         )
     return _BLOCKS[kind]
-
-
-def _of_link(level: Level) -> float:
-    return level.latency / 2 if level.kind == "switch" else level.latency
 
 
 def _check(fabric: Fabric, levels: Sequence[Level]) -> None:

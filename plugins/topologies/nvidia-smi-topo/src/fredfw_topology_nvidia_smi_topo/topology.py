@@ -128,7 +128,7 @@ class NvidiaSmiTopo(Topology):
 
     def build(self) -> Fabric:
         """Return the server."""
-        return _Server(self).fabric()
+        return _Server(self, self.matrix).fabric()
 
 
 @define
@@ -136,13 +136,10 @@ class _Server:
     """A fabric in the making: GPUs, the NVSwitch, then what PCIe connects, for shortest paths prefer lower numbers."""
 
     topology: NvidiaSmiTopo
+    matrix: Matrix
     kinds: list[NodeKind] = field(factory=list)
     names: list[str] = field(factory=list)
     links: list[tuple[int, int, float, float]] = field(factory=list)
-
-    @property
-    def matrix(self) -> Matrix:
-        return self.topology.matrix
 
     def fabric(self) -> Fabric:
         gpus = {name: self._add(NodeKind.NPU, name) for name in self.matrix.gpus}

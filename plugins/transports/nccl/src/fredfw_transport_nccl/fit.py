@@ -176,12 +176,12 @@ def _fit_stage(constants: dict[str, Any], free: Sequence[str], chosen: Sequence[
 
 
 def _mean(constants: Fit, chosen: Sequence[Measurement]) -> float:
-    return float(np.mean([_log(constants, one) for one in chosen]))
-
-
-def _log(constants: Fit, one: Measurement) -> float:
-    pattern = "point-to-point" if one.pattern == SEND else one.pattern
-    return abs(math.log(time(one.machine, constants, pattern, one.size) / one.seconds))
+    """Return the mean of |ln(predicted / measured)|."""
+    logs = []
+    for one in chosen:
+        pattern = "point-to-point" if one.pattern == SEND else one.pattern
+        logs.append(abs(math.log(time(one.machine, constants, pattern, one.size) / one.seconds)))
+    return float(np.mean(logs))
 
 
 def residuals(constants: Fit, measurements: Sequence[Measurement]) -> list[dict[str, Any]]:
