@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from fredfw import Fabric, FlowSet
+from fredfw import Fabric, FlowSet, Operation
 from fredfw.simulation import FlowNetwork
 from fredfw.simulation.sharing import sharing_of
 from fredfw.typing import FloatArray, IntArray
@@ -20,6 +20,17 @@ def everybody(fabric: Fabric) -> tuple[IntArray, IntArray]:
 def gigabytes(fabric: Fabric, every: int = 1) -> dict[str, float]:
     """Return the GB/s of each link by its name; with 2, of each cable, where its two links follow each other."""
     return {fabric.link_name(link): fabric.bandwidths[link] / 1e9 for link in range(0, len(fabric.sources), every)}
+
+
+def streams(fabric: Fabric, operation: Operation) -> IntArray:
+    """Return the streams on each link with every controller active for all NPUs."""
+    load = np.zeros(len(fabric.sources), dtype=np.intp)
+    for controller in fabric.controllers:
+        ends = np.array([controller]), fabric.npus
+        sources, destinations = ends if operation is Operation.MULTICAST else ends[::-1]
+        tree = fabric.defaults.router.tree(fabric, sources, destinations, operation)
+        load += np.bincount(tree.links, minlength=len(load))
+    return load
 
 
 class Run:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from attrs import evolve, frozen
+from fabrics import streams
 from hypothesis import given, strategies as st
 
 import fredfw_topology_fred
@@ -91,12 +92,7 @@ def test_in_network_may_be_set_apart_from_the_variant() -> None:
 @pytest.mark.parametrize(("variant", "rate"), [("A", 0.78125), ("B", 0.78125), ("C", 1.0), ("D", 1.0)])
 def test_io_rate_of_the_variants(variant: str, rate: float, operation: Operation) -> None:
     fabric = Fred(variant=variant).build()
-    load = np.zeros(len(fabric.sources), dtype=np.intp)
-    for controller in fabric.controllers:
-        ends = np.array([controller]), fabric.npus
-        sources, destinations = ends if operation is Operation.MULTICAST else ends[::-1]
-        links = fabric.defaults.router.tree(fabric, sources, destinations, operation).links
-        load += np.bincount(links, minlength=len(load))
+    load = streams(fabric, operation)
     # Into (out of) an L1 switch with 3 controllers: the streams of the 15 others, 1920 GB/s.
     inner = between(fabric, "L2", "L1") if operation is Operation.MULTICAST else between(fabric, "L1", "L2")
     assert load[inner].tolist() == [14, 14, 14, 15, 15]

@@ -7,6 +7,7 @@ import networkx as nx
 import numpy as np
 import pytest
 from attrs import evolve
+from fabrics import streams
 from hypothesis import given, strategies as st
 
 import fredfw_topology_mesh2d
@@ -24,17 +25,6 @@ def mesh(rows: int, columns: int) -> Fabric:
 
 def edges(fabric: Fabric, routes: Routes) -> list[tuple[int, int]]:
     return [(int(fabric.sources[link]), int(fabric.destinations[link])) for link in routes.links]
-
-
-def streams(fabric: Fabric, operation: Operation) -> Any:
-    """Streams per link with every controller active for all NPUs."""
-    load = np.zeros(len(fabric.sources), dtype=np.intp)
-    for controller in fabric.controllers:
-        ends = np.array([controller]), fabric.npus
-        sources, destinations = ends if operation is Operation.MULTICAST else ends[::-1]
-        tree = fabric.defaults.router.tree(fabric, sources, destinations, operation)
-        load += np.bincount(tree.links, minlength=len(load))
-    return load
 
 
 def test_the_default_is_the_baseline_of_the_fred_paper() -> None:
