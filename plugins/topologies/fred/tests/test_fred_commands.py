@@ -9,6 +9,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import networkx as nx
+import numpy as np
 import pytest
 from attrs import frozen
 from command_line import fails, refused, succeeds, words
@@ -190,14 +191,15 @@ class Box:
     fill: str
     title: str
 
+    @property
+    def span(self) -> tuple[float, float]:
+        extra = PIN if self.kind in ("input", "output") else 0
+        return min(self.west[1], self.east[1]) - extra, max(self.west[2], self.east[2]) + extra
+
 
 @frozen(slots=False)
 class Drawn:
-    text: str
-
-    @cached_property
-    def root(self) -> ET.Element:
-        return ET.fromstring(self.text)
+    root: ET.Element
 
     @cached_property
     def boxes(self) -> list[Box]:
@@ -261,7 +263,7 @@ def halves(ports: int) -> tuple[SwitchFlow, ...]:
 
 def example(m: int, ports: int, flows: tuple[SwitchFlow, ...]) -> tuple[SwitchConfiguration, Drawn]:
     configuration = FredSwitch(m, ports).route(flows)
-    return configuration, Drawn(draw(configuration))
+    return configuration, Drawn(ET.fromstring(draw(configuration)))
 
 
 @pytest.mark.parametrize(("m", "ports"), SIZES)
@@ -315,7 +317,7 @@ def test_nothing_is_on_top_of_anything_else(m: int, ports: int) -> None:
     _, drawn = example(m, ports, rotations(ports))
     columns: dict[float, list[tuple[float, float]]] = {}
     for box in drawn.boxes:
-        columns.setdefault(box.west[0], []).append(reaches(box))
+        columns.setdefault(box.west[0], []).append(box.span)
     assert all(right - left > PART for left, right in pairwise(sorted(columns)))
     for spans in columns.values():
         assert all(above[1] < below[0] for above, below in pairwise(sorted(spans)))
@@ -326,19 +328,10 @@ def test_nothing_is_on_top_of_anything_else(m: int, ports: int) -> None:
         left, base = float(text.attrib["x"]), float(text.attrib["y"])
         for points, _ in drawn.lines:
             for start, end in pairwise(points):
-                shares = [clip((x - start[0]) / (end[0] - start[0])) for x in (left, left + TITLE_WIDTH)]
+                shares = np.clip((np.array([left, left + TITLE_WIDTH]) - start[0]) / (end[0] - start[0]), 0, 1)
                 if shares[0] < shares[1]:  # passes below or above it
-                    heights = [start[1] + (end[1] - start[1]) * share for share in shares]
-                    assert max(heights) < base - 8 or min(heights) > base + 3
-
-
-def reaches(box: Box) -> tuple[float, float]:
-    extra = PIN if box.kind in ("input", "output") else 0
-    return min(box.west[1], box.east[1]) - extra, max(box.west[2], box.east[2]) + extra
-
-
-def clip(share: float) -> float:
-    return min(max(share, 0), 1)
+                    heights = start[1] + (end[1] - start[1]) * shares
+                    assert heights.max() < base - 8 or heights.min() > base + 3
 
 
 @pytest.mark.parametrize(("m", "ports"), [(2, 2), (2, 8), (3, 7), (3, 17), (2, 32), (4, 17)])
@@ -350,7 +343,7 @@ def test_legend_and_drawing_fit_the_page(m: int, ports: int, flows_on: Callable[
     assert drawn.root.attrib["viewBox"] == f"0 0 {drawn.root.attrib['width']} {drawn.root.attrib['height']}"
     drawing, legend = (group for group in drawn.root.findall(f"{SVG}g") if "transform" in group.attrib)
     head = float(drawing.attrib["transform"].removeprefix("translate(0 ").removesuffix(")"))
-    bottom = head + max(reaches(box)[1] for box in drawn.boxes)
+    bottom = head + max(box.span[1] for box in drawn.boxes)
     assert all(0 < box.west[0] < box.east[0] < width for box in drawn.boxes)
     down, scale = legend.attrib["transform"].removeprefix("translate(0 ").removesuffix(")").split(") scale(")
     texts = legend.findall(f"{SVG}text")
@@ -384,7 +377,7 @@ def test_the_picture_says_in_words_what_it_shows() -> None:
 
 @pytest.mark.parametrize(("m", "ports"), [(2, 2), (4, 3), (3, 8)])
 def test_an_idle_switch_is_drawn_in_grey(m: int, ports: int) -> None:
-    drawn = Drawn(draw(FredSwitch(m, ports).idle()))
+    drawn = Drawn(ET.fromstring(draw(FredSwitch(m, ports).idle())))
     assert drawn.root.findtext(f"{SVG}desc") == "Flows: none"
     assert {number for _, number in drawn.lines} == {None}
     assert {box.fill for box in drawn.boxes} == {"white"}
