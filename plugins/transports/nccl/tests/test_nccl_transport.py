@@ -252,13 +252,6 @@ def test_it_refuses_what_it_does_not_know(tmp_path: Path) -> None:
         Nccl(family="h100", constants=File.at(tmp_path / "some.toml"))
 
 
-@pytest.mark.parametrize("family", ["a100", "h100"])
-def test_the_family_is_that_whose_links_a_fabric_has(family: str) -> None:
-    fabric = node(family, 2)
-    same = fabric.with_defaults(transport=Nccl())
-    assert duration(same, "all-reduce", 1e6) == duration(fabric, "all-reduce", 1e6)
-
-
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
