@@ -85,14 +85,6 @@ def _column(values: Any, key: str, convert: Callable[[Any], T | None], form: str
     return column
 
 
-def _kind(value: Any) -> str | None:
-    return value if isinstance(value, str) and value in _KINDS else None
-
-
-def _npus(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 1 < value <= _MOST else None
-
-
 def _number(value: Any) -> float | None:
     if isinstance(value, str) and _NUMBER.fullmatch(value):
         value = float(value)
@@ -106,8 +98,11 @@ def _number(value: Any) -> float | None:
 
 
 _KEYS: dict[str, tuple[Callable[[Any], Any], str]] = {
-    "topology": (_kind, ", ".join(_KINDS)),
-    "npus_count": (_npus, "whole numbers of at least 2"),
+    "topology": (lambda value: value if isinstance(value, str) and value in _KINDS else None, ", ".join(_KINDS)),
+    "npus_count": (
+        lambda value: value if type(value) is int and 1 < value <= _MOST else None,
+        "whole numbers of at least 2",
+    ),
     "bandwidth": (lambda value: _number(value) or None, "numbers above 0, in GB/s of 2^30 B/s"),
     "latency": (_number, "numbers of at least 0, in ns"),
 }

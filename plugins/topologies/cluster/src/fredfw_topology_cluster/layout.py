@@ -10,7 +10,7 @@ from attrs import frozen
 from fredfw import Fabric
 from fredfw.typing import IntArray
 from fredfw_topology_cluster.network import Network
-from fredfw_topology_fat_tree import N
+from fredfw_topology_fat_tree.structure import N
 
 
 @frozen(eq=False)

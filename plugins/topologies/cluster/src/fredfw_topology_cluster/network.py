@@ -11,7 +11,8 @@ from attrs import frozen
 
 from fredfw import Level
 from fredfw.errors import InputError
-from fredfw_topology_fat_tree import XGFT, FatTree, N
+from fredfw_topology_fat_tree import XGFT, FatTree
+from fredfw_topology_fat_tree.structure import N
 
 Kind = Literal["rail-optimised", "rail-only", "fat-tree"]
 KINDS: tuple[Kind, ...] = "rail-optimised", "rail-only", "fat-tree"

@@ -15,7 +15,7 @@ from fredfw.errors import UnsupportedError
 from fredfw.typing import IntArray
 from fredfw_topology_cluster.layout import Layout
 from fredfw_topology_cluster.network import Network
-from fredfw_topology_fat_tree import N
+from fredfw_topology_fat_tree.structure import N
 
 
 @frozen
