@@ -27,6 +27,15 @@ if TYPE_CHECKING:
 _PATTERNS = tuple(Pattern)
 _MEMORY = "memory"
 LABELS = ("compute", *map(str, _PATTERNS), _MEMORY)
+# What nodes of each type become; all others are computations.
+_TASKS = {
+    NodeType.MEM_LOAD: TaskKind.LOAD,
+    NodeType.MEM_STORE: TaskKind.STORE,
+    NodeType.COMM_SEND: TaskKind.SEND,
+    NodeType.COMM_RECV: TaskKind.RECEIVE,
+    NodeType.COMM_COLL: TaskKind.COLLECTIVE,
+}
+_KINDS = np.array([int(_TASKS.get(one, TaskKind.COMPUTE)) for one in NodeType])
 _MOST = 2**32
 _LONG = 60  # characters of a name in an error; tracers put whole signatures there
 
@@ -112,14 +121,11 @@ def _columns(
     trace: Trace, rank: int, groups: Communicators, workload: Chakra, counts: _Counts
 ) -> tuple[dict[str, NDArray[Any]], IntArray]:
     """Return the nodes of a rank in the order in which they are issued, and that; dependencies are places in it."""
-    beyond = trace.types > max(NodeType)
-    _refuse(trace, np.arange(len(trace)), beyond, "is of type {}", _listed(NodeType), trace.types)
-    sends, receives = _are(trace, NodeType.COMM_SEND), _are(trace, NodeType.COMM_RECV)
-    calls = _are(trace, NodeType.COMM_COLL)
-    kind = np.full(len(trace), int(TaskKind.COMPUTE))
-    loads, stores = (_are(trace, one) for one in (NodeType.MEM_LOAD, NodeType.MEM_STORE))
-    kind[loads], kind[stores] = TaskKind.LOAD, TaskKind.STORE
-    kind[sends], kind[receives], kind[calls] = TaskKind.SEND, TaskKind.RECEIVE, TaskKind.COLLECTIVE
+    _refuse(trace, np.arange(len(trace)), ~trace.known, "is of type {}", _listed(NodeType), trace.types)
+    # What the CPU does beside computation only takes its time.
+    kind = np.where(trace.on_cpu, int(TaskKind.COMPUTE), _KINDS[trace.types])
+    calls, messages = kind == TaskKind.COLLECTIVE, np.isin(kind, (TaskKind.SEND, TaskKind.RECEIVE))
+    remote = np.isin(kind, (TaskKind.LOAD, TaskKind.STORE))
     pattern, communicator, factor = _calls(trace, np.flatnonzero(calls), rank, groups)
     sizes = np.array([len(one) for one in groups.members], dtype=np.intp)
     counts["alone"] += int((sizes[communicator[calls]] == 1).sum())
@@ -130,11 +136,10 @@ def _columns(
     computes = trace.types == NodeType.COMP
     flops = np.where(computes, trace.number("num_ops", 0.0), 0.0)
     moved = np.where(computes, trace.number("tensor_size", 0.0), 0.0)
-    messages, remote = sends | receives, loads | stores
     moved[remote] = _need(trace, "tensor_size", np.flatnonzero(remote))
     label = np.where(calls, pattern + 1, np.where(messages, 1 + _PATTERNS.index(Pattern.POINT_TO_POINT), 0))
     label = np.where(remote, LABELS.index(_MEMORY), label)
-    peer = _peers(trace, sends, receives, rank, groups.ranks)
+    peer = _peers(trace, kind, rank, groups.ranks)
     tag = np.zeros(len(trace), dtype=np.intp)
     tag[messages] = _whole(trace, "comm_tag", np.flatnonzero(messages))
     rooted = calls & ~np.isnan(trace.numbers[ROOT])
@@ -147,7 +152,7 @@ def _columns(
     columns = {
         "kind": kind,
         "counts": np.bincount(owners, minlength=len(trace)),
-        "seconds": _seconds(trace, calls | messages | remote, workload, counts),
+        "seconds": _seconds(trace, kind != TaskKind.COMPUTE, workload, counts),
         "flops": flops,
         "bytes": np.where(calls | messages, size, moved),
         "label": label,
@@ -159,12 +164,6 @@ def _columns(
     }
     columns = {name: values[order] for name, values in columns.items()}
     return {**columns, "dependencies": place[before][by_owner]}, order
-
-
-def _are(trace: Trace, kind: NodeType) -> BoolArray:
-    """Return ``(N,)`` whether nodes communicate so; what the CPU does beside it only takes its time."""
-    found: BoolArray = (trace.types == kind) & ~trace.on_cpu
-    return found
 
 
 def _node(trace: Trace, index: int) -> str:
@@ -234,13 +233,11 @@ def _calls(trace: Trace, which: IntArray, rank: int, groups: Communicators) -> t
     return pattern, communicator, factor
 
 
-def _peers(trace: Trace, sends: BoolArray, receives: BoolArray, rank: int, ranks: int) -> IntArray:
+def _peers(trace: Trace, kind: IntArray, rank: int, ranks: int) -> IntArray:
     """Return the rank at the other end of each message, -1 for other nodes."""
     peer = np.full(len(trace), -1)
-    for which, own, other in (
-        (np.flatnonzero(sends), "comm_src", "comm_dst"),
-        (np.flatnonzero(receives), "comm_dst", "comm_src"),
-    ):
+    for way, own, other in ((TaskKind.SEND, "comm_src", "comm_dst"), (TaskKind.RECEIVE, "comm_dst", "comm_src")):
+        which = np.flatnonzero(kind == way)
         _need(trace, other, which)
         peer[which] = _whole(trace, other, which)
         outside = (peer[which] < 0) | (peer[which] >= ranks)

@@ -108,6 +108,11 @@ class Trace:
         return np.where(np.isnan(values), default, values)
 
     @property
+    def known(self) -> BoolArray:
+        """``(N,)`` whether the type of a node is one of ``NodeType``."""
+        return np.isin(self.types, list(NodeType))
+
+    @property
     def on_cpu(self) -> BoolArray:
         """``(N,)`` whether a node is an operation of the CPU."""
         found: BoolArray = self.number("is_cpu_op", 0.0) != 0

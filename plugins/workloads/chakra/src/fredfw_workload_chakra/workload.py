@@ -113,7 +113,7 @@ def _described(file: File, listed: Groups) -> TraceInfo:
     trace = reading.read(file)
     types = {one.name: trace.types == one for one in NodeType}
     present = {name: chosen for name, chosen in types.items() if chosen.any()}
-    others = int((trace.types > max(NodeType)).sum())
+    others = int((~trace.known).sum())
     computes = types["COMP"]
     cpu, control = int(trace.on_cpu.sum()), int(trace.control.sum())
     data = len(trace.dependencies) - control
