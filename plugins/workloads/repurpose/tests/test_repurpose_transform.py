@@ -87,14 +87,6 @@ def test_samples_send_less_than_weights_alone() -> None:
     assert with_samples.crossing < rearranged(Problem(network, [4], 0.1)).crossing / 2
 
 
-def test_a_plan_in_the_order_of_its_workers_computes_the_same() -> None:
-    network = planted((32, 64, 16), 4, noise=0.3, seed=7).network
-    plan = rearranged(Problem(network, [4], 0.2))
-    samples = np.random.default_rng(8).standard_normal((20, 32))
-    ordered = plan.network.permuted(plan.orders).activations(samples[:, plan.orders[0]])[-1]
-    np.testing.assert_allclose(ordered, plan.network.activations(samples)[-1][:, plan.orders[-1]], rtol=0, atol=1e-12)
-
-
 def patches(images: FloatArray) -> FloatArray:
     """Return ``(images x 36, channels, 9)`` what a 3 x 3 kernel reads at each place of 8 x 8 pixels."""
     windows = np.lib.stride_tricks.sliding_window_view(images, (3, 3), axis=(2, 3))
