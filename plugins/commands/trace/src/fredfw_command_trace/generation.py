@@ -25,9 +25,7 @@ _COLUMNS = "rank", "label", "kind", "pattern", "communicator", "root", "peer"
 
 
 def generate(statistics: Statistics, ranks: int, seed: int = 0) -> TaskGraph:
-    """Return an iteration of so many ranks, the same for the same ``seed``; ``InputError`` if none, or too many."""
-    if ranks < 1:
-        raise InputError(f"{ranks} ranks", key="ranks", accepted="at least 1")
+    """Return an iteration of so many ranks, the same for the same ``seed``; ``InputError`` where they are too many."""
     limits.check("nodes", ranks, key="ranks")
     steps = sum(len(statistics.classes[one].parts) for one in statistics.sequence)
     limits.check("tasks", steps * -(-ranks // statistics.ranks), key="ranks")
