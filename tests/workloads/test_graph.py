@@ -259,18 +259,8 @@ def test_a_bucket_leaves_when_it_is_full() -> None:
     ]
 
 
-def test_no_capacity_reduces_each_layer_and_an_infinite_one_all() -> None:
-    assert [size for _, size, _ in all_reduces(reduced([4.0, 0.0, 2.0], 0.0))] == [4.0, 2.0]
-    assert all_reduces(reduced([4.0, 2.0, 0.0], math.inf)) == [("gradients down to 2", 6.0, ["backward 2"])]
-
-
 @given(sizes=st.lists(st.integers(0, 9).map(float)), capacity=st.sampled_from([0.0, 5.0, math.inf]))
 def test_all_gradients_are_reduced_once(sizes: list[float], capacity: float) -> None:
     buckets = [size for _, size, _ in all_reduces(reduced(sizes, capacity))]
     assert sum(buckets) == sum(sizes)
     assert all(size >= capacity for size in buckets[:-1])
-
-
-@pytest.mark.parametrize("capacity", [0.0, math.inf])
-def test_a_single_worker_reduces_nothing(capacity: float) -> None:
-    assert not all_reduces(reduced([4.0, 2.0], capacity, workers=1))

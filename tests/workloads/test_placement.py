@@ -16,10 +16,6 @@ def grid(*sizes: int) -> Fabric:
     return Fabric("grid", np.zeros(len(coordinates)), none, none, 1.0, 0.0, 0.0, levels, coordinates)
 
 
-def test_linear_is_npu_order() -> None:
-    assert LinearPlacement().assign(grid(5, 4), DeviceMesh({"dp": 18})).tolist() == list(range(18))
-
-
 def test_snake_on_a_mesh() -> None:
     expected = [0, 1, 2, 3, 4, 9, 8, 7, 6, 5, 10, 11, 12, 13, 14, 19, 18, 17, 16, 15]
     assert SnakePlacement().assign(grid(5, 4), DeviceMesh({"dp": 20})).tolist() == expected
@@ -62,11 +58,3 @@ def test_axes_may_be_nested_in_another_order() -> None:
 def test_axes_that_cannot_be_nested_are_refused(axes: tuple[str, ...], message: str) -> None:
     with pytest.raises(InputError, match=message):
         NestedPlacement(axes=axes).assign(grid(2, 2), DeviceMesh({"tp": 2, "dp": 2}))
-
-
-def test_replicas_of_a_stage_are_neighbours_as_in_megatron() -> None:
-    # Rank mp + 2 (pp + 2 dp) is on NPU mp + 2 (dp + 3 pp).
-    mesh = DeviceMesh({"mp": 2, "pp": 2, "dp": 3})
-    places = MegatronPlacement().assign(grid(5, 4), mesh)
-    assert places.tolist() == [0, 1, 6, 7, 2, 3, 8, 9, 4, 5, 10, 11]
-    assert places[mesh.groups("dp", pp=0)].tolist() == [[0, 2, 4], [1, 3, 5]]

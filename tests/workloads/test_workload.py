@@ -5,24 +5,8 @@ from typing import Any
 
 import pytest
 
-from fredfw import DeviceMesh, GraphBuilder, System, TaskGraph, Work, Workload
+from fredfw import Work
 from fredfw.errors import InputError
-
-
-class Old(Workload):
-    """Knows nothing of work and notes, as plugins that were written before there were any."""
-
-    def mesh(self, system: System) -> DeviceMesh:
-        return DeviceMesh({})
-
-    def graph(self, system: System) -> TaskGraph:
-        return GraphBuilder(1).build()
-
-
-def test_a_workload_says_nothing_unless_it_wants_to() -> None:
-    assert Old().work(System(npus=1)) is None
-    assert Old().notes(System(npus=1)) == ()
-    assert Old().omissions(System(npus=1)) == ()
 
 
 def test_work_is_kept_as_floats() -> None:
