@@ -70,7 +70,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("lines", "others"):
         Path(f"{name}.py").write_text(PLUGIN.format(name=name))
-    Path("a.0.trace").write_text("lines 0 0.5")
+    for name in "ab":
+        Path(f"{name}.0.trace").write_text("lines 0 0.5")
     Path("a.1.trace").write_bytes(gzip.compress(b"lines 1 1.5"))
     Path("layers.trace").write_text("lines 0 3")
     Path("unknown").write_text("rows 0 0.5")
@@ -114,18 +115,19 @@ def test_the_format_may_be_given() -> None:
         (["a.0.trace", "--format", "line"], "--format: no workload 'line'; did you mean 'lines'?"),
         (["a.0.trace", "--format", "{ name = 'lines', brokn = true }"], "--format.brokn: "),
         (["a.0.trace", "--json", "a.0.trace"], "--json: 'a.0.trace' is also the input"),
+        (
+            ["a.0.trace", "a.1.trace", "b.0.trace"],
+            "b.0.trace: is of rank 0, and so is a.0.trace (accepted: one file for each rank)",
+        ),
     ],
 )
 def test_bad_input_is_named(arguments: list[str], message: str) -> None:
     assert refused(*INFO, *arguments).startswith(message)
 
 
-def test_a_file_that_several_plugins_read_needs_a_format() -> None:
+def test_files_of_several_or_different_formats_are_refused() -> None:
     message = "a.0.trace: may be of the formats lines, others (accepted: --format with one of: "
     assert refused(*BOTH, "a.0.trace").startswith(message)
-
-
-def test_files_of_different_formats_are_refused() -> None:
     Path("others.py").write_text(PLUGIN.format(name="others").replace('b"lines "', 'b"others "'))
     Path("b.1.trace").write_text("others 1 0.5")
     message = "b.1.trace: is of the format others, and a.0.trace of lines: they are of different formats"
@@ -134,12 +136,6 @@ def test_files_of_different_formats_are_refused() -> None:
     Path("a.1.json.gz").write_bytes(gzip.compress(b'{"schemaVersion": 1, "traceEvents": []}'))
     for files in (("a.0.et", "a.1.json.gz"), ("a.1.json.gz", "a.0.et")):
         assert "they are of different formats (accepted: files of one format)" in refused(*INFO, *files)
-
-
-def test_two_files_of_a_rank_are_refused() -> None:
-    Path("b.0.trace").write_text("lines 0 0.5")
-    told = refused(*INFO, "a.0.trace", "a.1.trace", "b.0.trace")
-    assert told == "b.0.trace: is of rank 0, and so is a.0.trace (accepted: one file for each rank)"
 
 
 def test_a_wrong_answer_names_the_plugin() -> None:
