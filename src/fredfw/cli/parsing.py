@@ -212,9 +212,11 @@ def ask(method: Callable[..., T], plugin: object, *given: Any) -> T:
         PluginError: It fails, or does not answer what the interface says; names the plugin.
         FredfwError: What it raises on purpose.
     """
-    from fredfw.plugin import answers
+    from fredfw.answers import ANYTHING, Method
+    from fredfw.plugin.answers import CHECKED
 
-    return answers.ask(method, plugin, *given)
+    asked: Callable[..., T] = CHECKED.get(method) or Method(method, ANYTHING)  # type: ignore[assignment]  # by method
+    return asked(plugin, *given)
 
 
 def configured(cls: type[T], assignments: Iterable[str], option: str, *, plugins: PluginManager | None = None) -> T:

@@ -1,10 +1,10 @@
-"""What topologies and exporters must answer, and how commands ask any plugin."""
+"""What topologies and exporters must answer, and what commands may ask."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from fredfw import limits
 from fredfw.answers import ANYTHING, Asking, Kind, Method, brief, instance, or_none, sequence
@@ -15,8 +15,6 @@ from fredfw.workloads import Placement, System, TaskGraph, TraceWorkload, Worklo
 
 if TYPE_CHECKING:
     from fredfw.plugin.exporter import Content, Result
-
-T = TypeVar("T")
 
 _SLOTS: Mapping[str, Kind[Any]] = {
     "router": instance(Router),
@@ -69,21 +67,15 @@ def exported(exporter: Exporter, result: Result) -> Content | Mapping[str, Conte
     return content
 
 
-def ask(method: Callable[..., T], plugin: Any, *given: Any) -> T:
-    """Return what ``plugin`` answers to ``method`` of its interface; raises ``PluginError`` where it is not that."""
-    known: Callable[..., Any] = _CHECKED.get(method) or Method(method, ANYTHING)
-    answer: T = known(plugin, *given)
-    return answer
-
-
 def _graph(workload: Workload, system: System) -> TaskGraph:
     return workloads.graph(workload, system, workloads.mesh(workload, system).ranks)
 
 
-_CHECKED: Mapping[Any, Callable[..., Any]] = {
+CHECKED: Mapping[Any, Callable[..., Any]] = {
     Exporter.export: exported,
     Topology.build: built,
     TraceWorkload.info: workloads.infos,
     Workload.graph: _graph,
     Workload.notes: workloads.notes,
 }
+"""What asks a plugin, by a method of its interface, where more is known of the answer than that there is one."""
