@@ -24,7 +24,6 @@ from fredfw.fabric import (
     LiveRouter,
     Router,
     Routes,
-    ShortestPathRouter,
     Start,
 )
 from fredfw.simulation import FlowNetwork, Lowering, ScheduleRun
@@ -84,17 +83,6 @@ def test_bandwidths_that_cannot_be_change_nothing(links: list[int], values: list
     with pytest.raises(InputError):
         network.set_bandwidths(np.array(links), np.array(values))
     assert network.bandwidths.tolist() == [1.0]
-
-
-def test_the_live_router_counts_where_it_leaves_the_rule() -> None:
-    network = square(latency=0.0)
-    live = np.ones(8, dtype=bool)
-    live[0] = False
-    router = LiveRouter(ShortestPathRouter(), live)
-    routes = router.route(network, np.array([0, 1, 0, 2]), np.array([1, 3, 0, 0]))
-    assert np.diff(routes.offsets).tolist() == [3, 1, 0, 1]
-    assert routes.links.tolist() == [7, 6, 5, 1, 3]
-    assert router.left == 1
 
 
 def test_each_activity_is_in_a_repetition_of_its_own() -> None:

@@ -198,10 +198,6 @@ def test_sizes_of_pairs_are_sent_directly() -> None:
     assert [ranks.tolist() for ranks in timeline.ranks] == [[0, 1], [2, 3]]
 
 
-def test_empty_graph_takes_no_time() -> None:
-    assert simulate(GraphBuilder(1).build()).duration == 0.0
-
-
 def test_deadlock_names_who_waits_for_what() -> None:
     builder = GraphBuilder(2)
     reduce = builder.collective("reduce it", Pattern.ALL_REDUCE, [[0, 1]], 100.0, label="dp")
@@ -223,17 +219,6 @@ def test_sending_nothing_is_an_error() -> None:
     # Of more ranks than schedules are replayed for.
     with pytest.raises(ScheduleError, match=r"'silent' .* rank 0 sends 0\.0 bytes in all phases, .* at least 100\.0"):
         simulate(collective([range(33)]), algorithm=Silent())
-
-
-def test_no_algorithm_is_an_error_with_reasons() -> None:
-    class Picky(Gather):
-        name = "picky"
-
-        def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:
-            return "it is Sunday"
-
-    with pytest.raises(UnsupportedError, match="picky: it is Sunday"):
-        simulate(collective([[0, 1]]), algorithm=Picky())
 
 
 @st.composite

@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 import pytest
 from attrs import evolve
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from small import derived, flows, joined
 
 from fredfw import Framework
@@ -171,13 +171,6 @@ def test_whatever_happens_flows_end_when_the_policy_lets_them(
     check_same(policy, derived(policy), program)
 
 
-@pytest.mark.slow
-@settings(max_examples=10_000, deadline=None)
-@given(program=programs())
-def test_circuits_are_preempted_as_the_policy_says(program: tuple[FloatArray, list[Step]]) -> None:
-    check_same(CircuitPreempt(), derived(CircuitPreempt()), program)
-
-
 def check_same(policy: SharingPolicy, other: SharingPolicy, program: tuple[FloatArray, list[Step]]) -> None:
     expected, there = run(other, program)
     ends, moved = run(policy, program)
@@ -282,45 +275,6 @@ def test_the_piece_does_not_grow_with_the_flows_that_a_change_does_not_reach(cou
     settled()
     assert np.diff(solved).tolist() == [21, 20]
     assert solved[0] == count
-
-
-def test_flows_that_are_gone_leave_nothing_to_those_that_stay() -> None:
-    on, ends = network(MaxMin(), np.full(3, 1.0)), []
-    on.start(single([0], 2_000.0), lambda _: ends.append(on.now))
-    # Each is on the second link alone, for a second; some are also on the first.
-    for second in range(1_000):
-        one = single([1, 0] if second % 2 else [1], 0.5)
-        on.schedule(float(second), partial(on.start, one, nothing))
-    on.advance()
-    # 500 times it has half of its link for a second, until the other has its half byte.
-    assert ends == [pytest.approx(2_250.0)]
-
-
-# --- chains
-
-
-@pytest.mark.parametrize("length", [1, 2, 7, 40])
-def test_what_a_flow_leaves_behind_goes_down_a_chain_of_bottlenecks(length: int) -> None:
-    """Flow i crosses links i and i + 1; when the first flow is gone, every rate changes, by turns up and down."""
-    on, ends = network(MaxMin(), 1.0 + np.arange(length + 1.0)), dict[int, float]()
-    for flow in range(length):
-        on.start(single([flow, flow + 1], 1000.0), lambda _, flow=flow: ends.update({flow: on.now}))  # type: ignore[misc]
-    ticket = on.start(single([0], 1e9), nothing)
-    on.advance(1.0)
-    before = on.link_bytes()[""]
-    on.cancel(ticket)
-    on.advance(2.0)
-    after = on.link_bytes()[""] - before
-
-    def loads(first: float) -> list[float]:
-        rates = [first]
-        for link in range(1, length):
-            rates.append(1.0 + link - rates[-1])
-        return [a + b for a, b in zip([0.0, *rates], [*rates, 0.0], strict=True)]
-
-    # Of link i a flow has what the one before leaves, which is more than half; of link 0 half, then all.
-    assert before[1:] == pytest.approx(loads(0.5)[1:])
-    assert after == pytest.approx(loads(1.0))
 
 
 # --- when flows have drained

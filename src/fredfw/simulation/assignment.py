@@ -181,7 +181,10 @@ class Assignment:
     def table(self, task: int) -> Groups:
         """Return who takes part in ``task``."""
         index = self._members[task]
-        return kept(self._tables, index, lambda: self._on_nodes(self.graph.tables[index]))
+        known = self._tables.get(index)  # asked often
+        if known is None:
+            known = self._tables[index] = self._on_nodes(self.graph.tables[index])
+        return known
 
     def _on_nodes(self, members: IntArray) -> Groups:
         members = members if members.ndim == 2 else members[:, None]
