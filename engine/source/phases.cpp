@@ -173,9 +173,7 @@ class PhaseRun : public Run {
         let_go(index, groups);
         wait_less(schedule_.dependents[index], groups);
         if (!is_followed_early(index)) wait_less(schedule_.followers[index], groups);
-        Groups done;
-        for (int32_t group : groups)
-            if (!--left_[group]) done.push_back(group);
+        const Groups done = count_down(left_, groups);
         if (!done.empty()) finish(done);
     }
 
@@ -195,9 +193,7 @@ class PhaseRun : public Run {
             }
             std::vector<int32_t> &waiting = waiting_[dependent];
             if (waiting.empty()) waiting.assign(groups_, (int32_t)before);
-            Groups free;
-            for (int32_t group : groups)
-                if (!--waiting[group]) free.push_back(group);
+            const Groups free = count_down(waiting, groups);
             if (!free.empty()) ready(dependent, free);
         }
     }

@@ -91,9 +91,7 @@ class RankRun : public Run {
         for (int32_t activity : activities)
             add_nodes(index, one.items[activity], stage.parties->sources, nodes);
         if (lets_go_early(index)) {
-            Nodes free;
-            for (int32_t node : nodes)
-                if (!--stage.sending[node]) free.push_back(node);
+            Nodes free = count_down(stage.sending, nodes);
             std::sort(free.begin(), free.end());
             let_go(index, free);
         }
@@ -238,11 +236,7 @@ class RankRun : public Run {
                     todo.emplace_back(dependent, unhindered(dependent, through));
                     continue;
                 }
-                std::vector<int32_t> &missing = missing_of(dependent);
-                Nodes ready;
-                for (int32_t node : through)
-                    if (!--missing[node]) ready.push_back(node);
-                todo.emplace_back(dependent, unhindered(dependent, ready));
+                todo.emplace_back(dependent, unhindered(dependent, count_down(missing_of(dependent), through)));
             }
         }
     }
@@ -266,13 +260,7 @@ class RankRun : public Run {
                         through.push_back(node);
                         break;
                     }
-                    for (int32_t one : parties.starts[rank]) {
-                        const int64_t flow = flow_of(index, node, one);
-                        if (!--mine.absent[flow]) {
-                            mine.absent[flow] = (int32_t)parties.starters[one].size();
-                            starting.push_back((int32_t)flow);
-                        }
-                    }
+                    start_with(index, node, parties.starts[rank], starting);
                     // A sender may be ahead, and what it has sent is there already.
                     int32_t owed = (int32_t)sends;
                     for (int32_t one : receives) owed += mine.delivered[flow_of(index, node, one)] <= at;
@@ -307,18 +295,20 @@ class RankRun : public Run {
         std::vector<int32_t> &cramped = cramped_[index];
         if (cramped.empty()) cramped.assign(nodes_, (int32_t)phase.room.size());
         Nodes starting;
-        for (int32_t node : through) {
-            if (--cramped[node]) continue;
-            Stage &mine = stage(index);
-            for (int32_t one : mine.parties->receives[node % ranks_]) {
-                const int64_t flow = flow_of(index, node, one);
-                if (!--mine.absent[flow]) {
-                    mine.absent[flow] = (int32_t)mine.parties->starters[one].size();
-                    starting.push_back((int32_t)flow);
-                }
-            }
-        }
+        for (int32_t node : count_down(cramped, through))
+            start_with(index, node, stage(index).parties->receives[node % ranks_], starting);
         start_later(index, starting);
+    }
+
+    // Note that flows need not wait for a node any more; those that wait for nobody start.
+    void start_with(int32_t index, int32_t node, const Table::Row &flows, Nodes &starting) {
+        Stage &mine = *stages_[index];
+        for (int32_t one : flows) {
+            const int64_t flow = flow_of(index, node, one);
+            if (--mine.absent[flow]) continue;
+            mine.absent[flow] = (int32_t)mine.parties->starters[one].size();
+            starting.push_back((int32_t)flow);
+        }
     }
 
     void let_go(int32_t index, const Nodes &nodes) {
@@ -360,9 +350,7 @@ class RankRun : public Run {
         stages_[index]->unfinished -= (int64_t)nodes.size();
         if (!stages_[index]->unfinished) stages_[index].reset(), missing_[index] = {};
         if (channel_of_[index] >= 0 && schedule_.keeps) let_go(index, nodes);
-        Nodes through;
-        for (int32_t node : nodes)
-            if (!--left_[node]) through.push_back(node);
+        const Nodes through = count_down(left_, nodes);
         if (!through.empty()) report_later(through);
     }
 
@@ -573,10 +561,7 @@ class RankRun : public Run {
 
     // Note for each of nodes the end of a send or receive of its repetition.
     void owe_less(int32_t index, const Nodes &nodes) {
-        std::vector<int32_t> &pending = stages_[index]->pending;
-        Nodes free;
-        for (int32_t node : nodes)
-            if (!--pending[node]) free.push_back(node);
+        Nodes free = count_down(stages_[index]->pending, nodes);
         if (free.empty()) return;
         std::sort(free.begin(), free.end());
         if (lets_go_early(index)) free = await_turn(index, free);

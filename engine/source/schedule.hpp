@@ -20,6 +20,14 @@ inline std::vector<int32_t> count_up(int64_t count) {
     return numbers;
 }
 
+// Count down for each of some; return those that have come to 0.
+inline std::vector<int32_t> count_down(std::vector<int32_t> &left, const std::vector<int32_t> &some) {
+    std::vector<int32_t> over;
+    for (int32_t one : some)
+        if (!--left[one]) over.push_back(one);
+    return over;
+}
+
 // Rows of different lengths.
 struct Table {
     std::vector<int32_t> offset = {0}, value;

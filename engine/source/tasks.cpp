@@ -122,10 +122,7 @@ void Tasks::release(int32_t task, const Slots &slots, int64_t span) {
             if (came && !(missing_[dependent] -= came)) begin(dependent, span);
             continue;
         }
-        const Slots theirs = after(edge, slots);
-        Slots &missing = missing_of(dependent), free;
-        for (int32_t slot : theirs)
-            if (!--missing[slot]) free.push_back(slot);
+        const Slots free = count_down(missing_of(dependent), after(edge, slots));
         if (!free.empty()) ready(dependent, free, span);
     }
 }
