@@ -311,7 +311,7 @@ def test_a_rank_that_is_late_for_what_is_there_already_is_not_too_fast() -> None
     run = executor(builder.build(), SWITCH, DirectAlgorithm(), fidelity="exact")
     timeline = run.run()
     assert by_rank(timeline) == pytest.approx({("work", 1): 50.0, ("copy", 0): 1.0, ("copy", 1): 50.0})
-    assert not run.notes
+    assert not run.tasks.notes
 
 
 def staggered(

@@ -374,14 +374,12 @@ class Planner:
             "" if len(drafts) == len(names) else self._promising(drafts, Place((groups,)), request.size)
             for drafts, groups in zip(able, place.classes, strict=True)
         ]
-        alike: dict[tuple[Draft, ...], list[str]] = {}
-        served: dict[tuple[Draft, ...], tuple[str, ...]] = {}
+        alike: dict[tuple[Draft, ...], tuple[list[str], tuple[str, ...]]] = {}
         for name in sorted(names):
             by = tuple(name if name in one else other for one, other in zip(able, others, strict=True))
             drafts = tuple(one[which] for one, which in zip(able, by, strict=True))
-            alike.setdefault(drafts, []).append(name)
-            served.setdefault(drafts, by)
-        return [Entrant(alike[one], served[one], Floor(self._floors, one, place, request.size)) for one in alike]
+            alike.setdefault(drafts, ([], by))[0].append(name)
+        return [Entrant(*one, Floor(self._floors, drafts, place, request.size)) for drafts, one in alike.items()]
 
     def _promising(self, able: Mapping[str, Draft], place: Place, size: float) -> str:
         """Return which of the candidates ``able`` to serve the one class at ``place`` has the lowest bound."""

@@ -158,16 +158,16 @@ class Program(engine.Kept):
             share=[share for mine in of_tasks for share in mine],
         )
 
-    def written(self, names: Sequence[str], routes: Routes | None) -> bytes:
-        """Return its file, as ``fredfw_program`` in ``fredfw.h`` says; equal ones are equal.
+    def written(self, routes: Routes | None) -> bytes:
+        """Return its file, with ``routes`` of messages if any, as ``fredfw_program`` in ``fredfw.h`` says.
 
-        ``check_network`` holds of its network, tasks have ``names``, and messages ``routes`` if any.
+        ``check_network`` holds of its network. Equal ones are equal.
         """
         network = self._network
         setting, _arrays = network._setting()
         labels = list(network._labels)
         view = engine.ProgramView(setting, self.struct, npus=len(network.fabric.npus), labels=len(labels))
-        view.label, view.task = _texts(labels), _texts(names)
+        view.label, view.task = _texts(labels), _texts(self._tasks.graph.names)
         if type(network.sharing) is WeightedMaxMin:
             weights = engine.reals([answers.weight(network.sharing, label) for label in labels])
             view.weight = weights.ctypes.data

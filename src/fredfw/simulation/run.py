@@ -47,6 +47,11 @@ class Executor:
         pace: How fast computations are, where not all are as ``compute_seconds`` says.
         events: What happens to links meanwhile, if anything does.
         given: Whatever else ``Assignment`` takes.
+
+    Attributes:
+        tasks: What the tasks do on the fabric.
+        demands: What they ask of it.
+        progress: Tells how many participants have ended tasks, if somebody is told.
     """
 
     def __init__(
@@ -64,33 +69,19 @@ class Executor:
         fidelity = possible(fidelity, network)
         uneven = events is not None or (pace is not None and pace.jitter is not None)
         graph = graph if fidelity == COMPRESSED and not uneven else graph.expanded()
-        self._graph = graph
-        self._tasks = Assignment(graph, fidelity=fidelity, **given)
-        self.demands = Demands(self._tasks)
+        self.tasks = tasks = Assignment(graph, fidelity=fidelity, **given)
+        self.demands = Demands(tasks)
         self._network = network
         self._events = events
-        self._way = way_of(fidelity, network)
-        self._compute_seconds = compute_seconds
-        self._factors = None if pace is None else pace.factors(self._tasks)
-        self._streams = Streams(network, self._tasks)
+        way, factors = way_of(fidelity, network), None if pace is None else pace.factors(tasks)
+        self._by_rank = way in (engine.BY_RANK, engine.RENDEZVOUS)
+        self._write = partial(
+            Program, tasks, network=network, way=way, compute_seconds=compute_seconds, factors=factors
+        )
+        self._streams = Streams(network, tasks)
         self.progress = None if progress is None else partial(self._tell, progress)
         self._told = 0.0
-        self._total = sum(len(self._tasks.table(task).participants) for task in range(len(graph)))
-
-    @property
-    def algorithms(self) -> dict[str, str]:
-        """Those of each collective, by what it is."""
-        return self._tasks.algorithms
-
-    @property
-    def notes(self) -> dict[str, str]:
-        """What a reader of the result must know; the values."""
-        return self._tasks.notes
-
-    def check(self) -> None:
-        """Raise ``UnsupportedError`` unless there is an algorithm for every collective, and links for every stream."""
-        self._tasks.check_collectives()
-        self._tasks.check_streams()
+        self._total = sum(len(tasks.table(task).participants) for task in range(len(graph)))
 
     def run(self) -> Timeline:
         """Execute the graph from time 0 of the clock; ``DeadlockError`` where tasks are left that cannot end."""
@@ -105,7 +96,7 @@ class Executor:
         self._compare(record)
         ranks = (record.rank[first:last] for first, last in pairwise(record.rank_offset.tolist()))
         return Timeline(
-            graph=self._graph,
+            graph=self.tasks.graph,
             task=record.task,
             start=record.start,
             end=record.end,
@@ -116,26 +107,20 @@ class Executor:
 
     def exported(self, routes: Routes | None = None) -> bytes:
         """Return the graph and its network as a file for other programs, with the routes of messages; nothing runs."""
-        return self._program.written(self._graph.names, routes)
+        return self._program.written(routes)
 
     @cached_property
     def _program(self) -> Program:
-        return Program(
-            self._tasks,
-            network=self._network,
-            way=self._way,
-            compute_seconds=self._compute_seconds,
-            factors=self._factors,
-        )
+        return self._write()
 
     def flows(self, task: int, share: int, groups: IntArray) -> ScheduleFlows:
         """Return the flow sets of a share of ``task`` in ``(k,)`` ``groups``."""
-        nodes, by_rank = self._tasks.groups(task).part(groups).nodes, self._way in (engine.BY_RANK, engine.RENDEZVOUS)
-        return self._tasks.flows(task, self._program.shares[share], nodes, by_rank=by_rank)
+        nodes = self.tasks.groups(task).part(groups).nodes
+        return self.tasks.flows(task, self._program.shares[share], nodes, by_rank=self._by_rank)
 
     def stream(self, task: int, groups: IntArray, on_complete: Callable[[IntArray], None]) -> None:
         """Start the streams of a load or store in ``(k,)`` ``groups``, or have them wait for their memories."""
-        self._streams.start(task, self._tasks.table(task).part(groups), on_complete)
+        self._streams.start(task, self.tasks.table(task).part(groups), on_complete)
 
     def _tell(self, progress: Callable[[float], None], done: int) -> None:
         share = done / self._total
@@ -149,14 +134,14 @@ class Executor:
         rows = record.compared_task, record.compared_share, record.compared_began, record.compared_ended
         for task, number, began, ended in zip(*(row[order].tolist() for row in rows), strict=True):
             share = self._program.shares[number]
-            note = share.too_fast((ended - began) / self._tasks.repeats[task], ended)
+            note = share.too_fast((ended - began) / self.tasks.repeats[task], ended)
             if note is not None:
                 request = share.request
                 kind = f"{share.plan.algorithm} {request.pattern} {request.ranks} {request.size}"
-                self._tasks.notes.setdefault(kind, note)
+                self.tasks.notes.setdefault(kind, note)
 
     def _check_finished(self, record: engine.Record) -> None:
-        graph, tasks, ended = self._graph, self._tasks, record.ended.tolist()
+        graph, tasks, ended = self.tasks.graph, self.tasks, record.ended.tolist()
         unfinished = [task for task, count in enumerate(ended) if count < len(tasks.table(task).participants)]
         if not unfinished:
             return
@@ -171,16 +156,18 @@ class Executor:
         raise DeadlockError(f"{stuck} cannot finish:\n  " + "\n  ".join(lines))
 
     def _why(self, task: int, record: engine.Record) -> str:
-        before, spans = self._tasks.before(task), np.repeat(record.task, np.diff(record.rank_offset))
-        mine = self._tasks.table(task).participants
-        late = [np.setdiff1d(self._tasks.table(one).participants, record.rank[spans == one]) for one in before]
+        before, spans = self.tasks.before(task), np.repeat(record.task, np.diff(record.rank_offset))
+        mine = self.tasks.table(task).participants
+        late = [np.setdiff1d(self.tasks.table(one).participants, record.rank[spans == one]) for one in before]
         blocked = {rank for ranks in late for rank in np.intersect1d(mine, ranks).tolist()}
         if blocked:
-            names = [self._graph.names[one] for one in before]
+            names = [self.tasks.graph.names[one] for one in before]
             return f"waits for {', '.join(names[:_LISTED])} on rank {min(blocked)}"
-        if self._tasks.kinds[task] == RECEIVE:
-            send = self._tasks.partners[task]
-            return f"waits for {self._graph.names[send]}, the send of rank {self._tasks.table(send).participants[0]}"
+        if self.tasks.kinds[task] == RECEIVE:
+            send = self.tasks.partners[task]
+            return (
+                f"waits for {self.tasks.graph.names[send]}, the send of rank {self.tasks.table(send).participants[0]}"
+            )
         return "has started and does not end"
 
 

@@ -136,7 +136,8 @@ class Bench:
                 whole = iteration if how == fidelity else evolve(iteration, graph=iteration.graph.expanded())
                 executor = self._executor(whole, network, fidelity=how, progress=share, pace=pace, events=changes)
                 if not checked and run == 0:
-                    executor.check()
+                    executor.tasks.check_collectives()
+                    executor.tasks.check_streams()
                 timeline = executor.run()
                 if undisturbed(network):
                     break
@@ -174,7 +175,7 @@ class Bench:
             link_bytes=link_bytes,
             link_bytes_by_label=by_label,
             energy=float(link_bytes @ self.fabric.energies),
-            algorithms=dict(sorted(executor.algorithms.items())),
+            algorithms=dict(sorted(executor.tasks.algorithms.items())),
             statistics=network.statistics.as_dict(),
             figures=_figures(network),
             notes=(
@@ -185,7 +186,7 @@ class Bench:
                 *answers.notes_of_transport(self.fabric.defaults.transport, self.fabric),
                 *_notes(network),
                 *_unused(self.fabric, link_bytes),
-                *executor.notes.values(),
+                *executor.tasks.notes.values(),
             ),
             samples={} if network.dynamics is None else answers.samples(network.dynamics),
             demands=executor.demands,
