@@ -142,11 +142,6 @@ def test_repeated_block_takes_the_same_time_compressed_and_stepwise() -> None:
     assert (len(compressed), len(stepwise)) == (2, 10)
 
 
-def moments(timeline: Timeline) -> dict[str, float]:
-    """When each task has ended, by name; the tasks are of one span each."""
-    return {timeline.graph.names[task]: end for task, end in zip(timeline.task, timeline.end.tolist(), strict=True)}
-
-
 EVERY = pytest.mark.parametrize("fidelity", ["compressed", "stepwise", "exact", "per-rank-rendezvous"])
 
 
