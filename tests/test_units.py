@@ -26,8 +26,6 @@ BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 @pytest.mark.parametrize(
     ("text", "unit", "expected"),
     [
-        ("64 MiB", Unit.BYTES, 64 * 2**20),
-        ("1GB", Unit.BYTES, 1e9),
         ("8 Gb", Unit.BYTES, 1e9),
         ("8 bits", Unit.BYTES, 1),
         ("3 bytes", Unit.BYTES, 3),
@@ -41,12 +39,8 @@ BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
         ("1E3EB", Unit.BYTES, 1e21),
         ("4e2 Gbps", Unit.BYTES_PER_SECOND, 50e9),
         (".5e-1 pJ/bit", Unit.JOULES_PER_BYTE, 0.4e-12),
-        ("20 ns", Unit.SECONDS, 20e-9),
-        ("25us", Unit.SECONDS, 25e-6),
         ("0 s", Unit.SECONDS, 0),
-        ("750 GB/s", Unit.BYTES_PER_SECOND, 750e9),
         ("40 Gbps", Unit.BYTES_PER_SECOND, 5e9),
-        ("1 GiB/s", Unit.BYTES_PER_SECOND, 2**30),
         ("989.4 TFLOP/s", Unit.FLOPS, 989.4e12),
         ("1 PFLOPS", Unit.FLOPS, 1e15),
         ("0.063 pJ/bit", Unit.JOULES_PER_BYTE, 0.504e-12),

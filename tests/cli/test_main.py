@@ -57,15 +57,6 @@ def test_a_ragged_table_refused() -> None:
         table("Ragged", ["a", "b"], [(1, 2), (3,)])
 
 
-def test_switching_off_what_is_not_installed_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FREDFW_DISABLE_PLUGINS", "tinny")
-    result = fredfw("speed")
-    assert result.exit_code == 0
-    (line,) = result.stderr.splitlines()
-    assert line.startswith("fredfw: warning: no plugin 'tinny' is installed")
-    assert line.endswith("; did you mean 'tiny'?")
-
-
 def test_nothing_from_an_experiment_controls_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     escape = "\x1b]0;owned\x07\x9b31m\u202e"
     hostile = Path(TWO).read_text().replace('"a paper"', json.dumps(escape))

@@ -171,11 +171,6 @@ def test_a_report_has_errors_and_pictures() -> None:
         assert part in page
 
 
-def test_only_one_operation() -> None:
-    points = json.loads(succeeds("validate", "--data", "mine.csv", "--pattern", "all-gather", "--json", "-"))["points"]
-    assert [one["pattern"] for one in points] == ["all-gather"]
-
-
 def test_the_times_that_come_with_it_are_those_of_a_system() -> None:
     printed = succeeds("validate", "--system", "h200-node")
     assert "measured by azure-h200: Azure/AI-benchmarking-guide@8fd0c6e" in printed

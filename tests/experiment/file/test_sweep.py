@@ -177,8 +177,6 @@ def test_a_name_with_braces_and_no_sweep_is_a_name() -> None:
         (swept("m {colums}", sweep={"colums": [2]}), "fabrics.m 2.topology.colums", "did you mean 'columns'?"),
         (swept(sweep={"columns": [0]}), "fabrics.mesh 0.topology.columns", "0 is not a valid number"),
         (swept(baseline="line {columns}"), "fabrics.mesh 2.baseline", "no fabric 'line 2'"),
-        (swept(baseline="mesh {rows}"), "fabrics.mesh 2.baseline", "no fabric 'mesh {rows}'"),
-        (swept(baseline=2), "fabrics.mesh 2.baseline", "2 is not text"),
         ({**swept(), "baseline": "mesh {rows}"}, "baseline", "no fabric 'mesh {rows}'"),
     ],
 )

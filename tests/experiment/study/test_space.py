@@ -32,21 +32,6 @@ def space(
     )
 
 
-def powers(limit: int) -> tuple[int, ...]:
-    return tuple(2**one for one in range(limit.bit_length()))
-
-
-@pytest.mark.parametrize("exponent", range(1, 11))
-def test_splits_of_a_power_of_two_are_stars_and_bars(exponent: int) -> None:
-    """Three powers of two whose product is 2^n: (n + 1) (n + 2) / 2."""
-    npus = 2**exponent
-    one = space(
-        {name: powers(npus) for name in ("tp", "pp", "dp")}, ("tp * pp * dp == npus",), constants={"npus": npus}
-    )
-    assert one.combinations == (exponent + 1) ** 3
-    assert one.count == len(one.points) == (exponent + 1) * (exponent + 2) // 2
-
-
 CONDITIONS = ("a + b <= c", "a * d < 7", "b != c", "d % 2 == 0", "a == b", "c < limit", "a + b + c + d == 6")
 
 
