@@ -72,6 +72,7 @@ def test_an_unknown_name_is_named_with_the_nearest(text: str, name: str, near: s
 @pytest.mark.parametrize(
     "text",
     [
+        *(7, None, ["tp == 1"], True),
         *("__import__('os').system('true')", "open('x')", "().__class__", "[x for x in (1, 2)]", "lambda: 1"),
         *("tp if tp else 1", "(tp := 1) == 1", "f'{tp}' == '1'", "tp[0] == 1", "tp @ tp == 1", "tp | 1 == 1"),
         *("tp is tp", "min() == 1", "max(*tp) == 1", "{1: tp} == 1", "None == tp", "1j == tp", "b'x' == tp"),
@@ -79,7 +80,7 @@ def test_an_unknown_name_is_named_with_the_nearest(text: str, name: str, near: s
         *("(" * 300 + "1" + ")" * 300, "-" * 900 + "1 == tp", "tp == 1" + " " * 2000),
     ],
 )
-def test_what_is_not_arithmetic_is_refused(text: str) -> None:
+def test_what_is_not_arithmetic_is_refused(text: object) -> None:
     with pytest.raises(InputError):
         Constraint.parse(text, ["tp"])
 
@@ -88,12 +89,6 @@ def test_all_functions_are_listed_as_accepted() -> None:
     with pytest.raises(InputError, match="round is not allowed") as caught:
         Constraint.parse("round(tp) == 1", ["tp"])
     assert "min, max, abs" in str(caught.value.accepted)
-
-
-@pytest.mark.parametrize("value", [7, None, ["tp == 1"], True])
-def test_what_is_not_text_is_refused(value: object) -> None:
-    with pytest.raises(InputError, match="is not a constraint"):
-        Constraint.parse(value, ["tp"])
 
 
 @pytest.mark.parametrize(
