@@ -8,7 +8,6 @@ from attrs import evolve
 from fredfw.fabric import IdealTransport, Transport
 from fredfw.validation import points
 from fredfw.validation.points import (
-    EVEN_POWERS,
     CollectivePoint,
     Part,
     find_system,
@@ -19,6 +18,7 @@ from fredfw.validation.points import (
     systems,
 )
 
+EVEN_POWERS = "even powers of two"
 POINT = CollectivePoint(
     system=find_system("h100-node", 1),
     source="us",

@@ -181,10 +181,6 @@ class Part(StrEnum):
     UNFITTED = "not fitted"  # it has no fitted constants
 
 
-EVEN_POWERS = "even powers of two"
-"""The only ``sizes`` of a rule."""
-
-
 def is_even_power(size: float) -> bool:
     """Return whether ``size`` is 4^k bytes, as near as nccl-tests comes to it."""
     nearest = round(math.log2(size))
