@@ -54,12 +54,12 @@ class Study:
 
     def space(self, outline: AnyOutline) -> Space:
         """Return the points on the cells of ``outline``."""
+        paths = [list(map(key_parts, one.paths)) for one in self.dimensions]
         cells = []
         for workload, fabric in outline.cells:
             sections: Mapping[str, Section] = {"workloads": workload, "fabrics": fabric}
-            concerning = (any(_concerns(path, sections) for path in one.paths) for one in self.dimensions)
-            numbers = tuple(number for number, one in enumerate(concerning) if one)
-            cells.append(CellSpace(workload.name, fabric.name, numbers))
+            concerning = (number for number, own in enumerate(paths) if any(_concerns(one, sections) for one in own))
+            cells.append(CellSpace(workload.name, fabric.name, tuple(concerning)))
         return Space(self.dimensions, tuple(cells), self.constraints, self.constants)
 
 
@@ -114,9 +114,8 @@ def _constraints(
     return tuple(parsed)
 
 
-def _concerns(path: str, sections: Mapping[str, Section]) -> bool:
-    """Return whether ``path`` leads to something of the cell of ``sections``."""
-    parts = key_parts(path)
+def _concerns(parts: Sequence[str], sections: Mapping[str, Section]) -> bool:
+    """Return whether the path of ``parts`` leads to something of the cell of ``sections``."""
     section = sections.get(parts[0])
     return section is None or len(parts) == 1 or section.is_called([parts[1]])
 
