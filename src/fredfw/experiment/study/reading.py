@@ -87,15 +87,15 @@ def _dimensions(tables: Mapping[str, Any], content: Mapping[str, Any]) -> tuple[
     dimensions = tuple(_dimension(name, given) for name, given in tables.items())
     if not dimensions:
         raise InputError("names nothing to vary", key="space", accepted="one or more names, each with its values")
-    taken: dict[str, str] = {}
+    taken: dict[tuple[str, ...], str] = {}
     for dimension in dimensions:
         key = f"space.{dimension.name}"
         for path in dimension.paths:
             parts = key_parts(path)
             for other, name in taken.items():
-                if all(one == theirs for one, theirs in zip(parts, key_parts(other), strict=False)):
+                if all(one == theirs for one, theirs in zip(parts, other, strict=False)):
                     raise InputError(f"{path} is set by {name!r}, too", key=key, accepted="one name for each path")
-            taken[path] = dimension.name
+            taken[parts] = dimension.name
             with placed(key=key, anew=True):
                 with_values(content, {path: dimension.values[0]})
     return dimensions
@@ -138,7 +138,6 @@ def _dimension(name: str, given: object) -> Dimension:
             if len(key_parts(path)) == 1 and path == name:
                 accepted = f"{{ path = 'workloads.NAME.workload.{name}', ... }}"
                 raise InputError("says no path that it sets", accepted=accepted)
-            key_parts(path)
         return Dimension(name, tuple(paths), ranges.values_of(given))
 
 
