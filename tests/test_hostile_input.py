@@ -64,12 +64,6 @@ def test_a_path_that_no_file_can_have(path: str) -> None:
     ("table", "key", "value"),
     [
         ("fabrics.f.topology", "link_bandwidth", "1e-300 B/s"),
-        ("fabrics.f.topology", "link_bandwidth", "1e308 B/s"),
-        ("fabrics.f.topology", "link_latency", 1e200),
-        ("fabrics.f.topology", "link_energy", 1e308),
-        ("npu", "peak", 1e-308),
-        ("npu", "memory_bandwidth", "1e-200 B/s"),
-        ("workloads.w.workload", "size", 1e308),
         ("fabrics.f.topology", "npus", 10**400),
         ("fabrics.f.topology", "npus", 2**63),
         ("fabrics.f.topology", "npus", 1e22),
@@ -84,11 +78,6 @@ def test_a_number_that_cannot_be_computed_with_names_file_and_key(table: str, ke
     }
     with experiments.refused(f"{table}.{key}"):
         experiments.FRAMEWORK.load_experiment(content, values={f"{table}.{key}": value})
-
-
-@pytest.mark.parametrize("sizes", ["1:1e308:x10", "1e300:1.7e308:x2", "1e308:1e308:x2", "1:2:x1e-320"])
-def test_a_sweep_of_sizes_that_overflows(sizes: str) -> None:
-    assert "--sizes" in refused("collective", "all-reduce", "--topology", "switch", "--sizes", sizes)
 
 
 @pytest.mark.slow  # it starts several programs
