@@ -1,14 +1,11 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from pathlib import Path
 from typing import Any
 
 import pytest
 from experiments import refused
 
-from fredfw import Framework
-from fredfw.errors import InputError
 from fredfw.experiment.file.overrides import dotted, key_parts, with_values
 
 CONTENT: dict[str, Any] = {
@@ -96,18 +93,3 @@ def test_collectives_that_were_auto_become_a_table() -> None:
 def test_paths_that_lead_nowhere_are_refused(path: str, message: str) -> None:
     with refused(path, message):
         with_values(CONTENT, {path: 1})
-
-
-def test_results_say_which_value_was_used(tmp_path: Path) -> None:
-    framework = Framework()
-    values = {"fabrics.mesh.topology.rows": 1, "fabrics.mesh.topology.columns": 2, "npu.efficiency": 0.5}
-    content = {**CONTENT, "fabrics": {"mesh": {**CONTENT["fabrics"]["mesh"], "collectives": {"default": "ring"}}}}
-    store = tmp_path / "store"
-    result = framework.run(framework.load_experiment(content, values=values), store=store)
-    assert result.provenance["written"]["fabric"]["topology"] == {"name": "mesh2d", "rows": 1, "columns": 2}
-    assert result.provenance["npu"]["efficiency"] == 0.5
-    # The tables as they are describe another cell; with the same values it is theirs.
-    with pytest.raises(InputError, match=r"there is no result for 1 of 1 cell:"):
-        framework.merge(content, [store])
-    (row,) = framework.merge(content, [store], values=values).rows
-    assert row.seconds == result.seconds

@@ -94,14 +94,6 @@ def test_a_file_beside_the_experiment_is_used_and_recorded(experiment: Path) -> 
     assert str(experiment.parent) not in str(result.provenance)
 
 
-def test_the_same_file_may_be_loaded_again(experiment: Path) -> None:
-    framework = Framework()
-    framework.plugins.load_file(experiment.parent / "fabrics" / "pair.py")  # as with --plugin
-    first, again = (framework.run(experiment, workload="sum") for _ in range(2))
-    assert again.seconds == first.seconds
-    assert len(framework.compare(experiment).rows) == 2
-
-
 def test_a_changed_file_needs_a_new_framework(experiment: Path) -> None:
     framework = trusting()
     framework.load_experiment(experiment)

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,10 +22,6 @@ def plugins() -> PluginManager:
 
 def parse(tables: dict[str, Any], plugins: PluginManager, *, file: str | None = None) -> Experiment:
     return reading.configured(reading.parse(tables, file=file), plugins)
-
-
-def load(path: Path, plugins: PluginManager) -> Experiment:
-    return reading.configured(reading.load(path), plugins)
 
 
 def content(**changes: Any) -> dict[str, Any]:
@@ -138,13 +133,6 @@ def test_another_compute_scale(plugins: PluginManager) -> None:
     assert (experiment.workload("net").compute_scale, changed.workload("net").compute_scale) == (1.0, 3.0)
     with pytest.raises(UnknownNameError):
         experiment.with_compute_scale("nte", 3.0)
-
-
-def test_the_title_is_the_name_of_the_file(plugins: PluginManager, tmp_path: Path) -> None:
-    file = tmp_path / "wafer.toml"
-    file.write_text('[fabrics]\nmesh.topology = "mesh2d"\n[workloads]\nnet.workload = "microbenchmark"\n')
-    experiment = load(file, plugins)
-    assert (experiment.title, experiment.file) == ("wafer", str(file))
 
 
 BAD: list[tuple[dict[str, Any], str, str]] = [
