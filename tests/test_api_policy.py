@@ -206,7 +206,7 @@ def configuration_api() -> Api:
                 continue
             name = f"{registry.kind.replace(' ', '-')} {info.name}"
             api[name] = "registered name"
-            for one in schema.settings(registry.get(info.name)).values():
+            for one in schema.fields(registry.get(info.name)):
                 api[f"{name} {one.name}"] = f"field {one.type}{'' if one.required else f' = {one.default}'}"
     return api
 

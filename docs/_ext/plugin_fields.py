@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection
 
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -37,11 +36,11 @@ class PluginFields(SphinxDirective):
         section += nodes.title("", "", nodes.literal("", info.name))
         section += nodes.paragraph("", "", nodes.emphasis("", f"{info.distribution} {info.version}"))
         section += self.parse_text_to_nodes(inspect.getdoc(cls) or "")
-        fields = schema.settings(cls).values()
+        fields = schema.fields(cls)
         section += self._table(fields) if fields else nodes.paragraph("", "It has no fields.")
         return section
 
-    def _table(self, fields: Collection[FieldInfo]) -> nodes.Node:
+    def _table(self, fields: tuple[FieldInfo, ...]) -> nodes.Node:
         group = nodes.tgroup(cols=len(_COLUMNS))
         group += [nodes.colspec(colwidth=width) for width in _COLUMNS.values()]
         group += nodes.thead("", _row([nodes.paragraph("", name) for name in _COLUMNS]))
@@ -49,7 +48,7 @@ class PluginFields(SphinxDirective):
         return nodes.table("", group, classes=["plugin-fields"])
 
     def _cells(self, field: FieldInfo) -> list[nodes.Node]:
-        kind = f"{field.type}, {field.unit.value}" if field.unit else field.type
+        kind = f"{field.type}, {field.unit}" if field.unit else field.type
         default = nodes.strong("", "required") if field.default is None else nodes.literal("", field.default)
         # A unit already says what is accepted.
         meaning = field.help if field.unit else f"{field.help} ({field.accepted})"

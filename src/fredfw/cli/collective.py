@@ -103,7 +103,7 @@ def collective(
     framework = open_framework(ctx)
     # An exporter of a single collective has one to write where one size is asked for.
     kinds = ("sweep",) if len(sweep) > 1 else ("sweep", "collective")
-    outputs = Exports(ctx, framework, kinds, ("json", "csv"), ())
+    outputs = Exports(ctx, framework, kinds, ("json", "csv"))
     from fredfw.plugin import configure
     from fredfw.plugin.answers import built
 

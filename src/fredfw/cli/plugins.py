@@ -74,7 +74,7 @@ def show(ctx: click.Context, name: str) -> None:
         cls = registry.get(name)
         if index:
             click.echo()
-        print_report([*plugin_report(registry.info(name), inspect.getdoc(cls) or "", schema.settings(cls).values())])
+        print_report([*plugin_report(registry.info(name), inspect.getdoc(cls) or "", schema.fields(cls))])
     if name in manager.commands:
         command = manager.commands.get(name)
         if holders:

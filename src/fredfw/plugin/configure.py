@@ -139,7 +139,7 @@ def check_units(cls: type, values: Mapping[str, Any]) -> None:
     """Make sure that numbers that were typed have units, for 450 may mean GB/s or Gbps; 0 and bytes need none."""
     settings = schema.settings(cls)
     for key, value in values.items():
-        unit = settings[key].unit if key in settings else None
+        unit = settings[key].attribute.metadata.get("unit") if key in settings else None
         for one in value if isinstance(value, list) else [value]:
             if unit not in _SUGGESTED or isinstance(one, bool) or not isinstance(one, int | float):
                 continue

@@ -51,9 +51,10 @@ class FieldInfo:
         return type_text(self.hint)
 
     @property
-    def unit(self) -> units.Unit | None:
-        """What it is kept in."""
-        return self.attribute.metadata.get("unit")
+    def unit(self) -> str | None:
+        """SI unit it is kept in."""
+        unit = self.attribute.metadata.get("unit")
+        return None if unit is None else str(unit.value)
 
     @property
     def required(self) -> bool:
@@ -74,10 +75,16 @@ class FieldInfo:
             except Exception as error:  # it is code of the plugin
                 message = f"the default of {self.attribute.name!r} cannot be made: {explain(error, '')}"
                 raise PluginError(message) from error
-        if self.unit is not None and default is not None:
+        unit = self.attribute.metadata.get("unit")
+        if unit is not None and default is not None:
             # As many digits as a number may have been written with.
-            return default if isinstance(default, str) else units.render(default, self.unit, precision=12)
+            return default if isinstance(default, str) else units.render(default, unit, precision=12)
         return _written(default)
+
+
+def fields(cls: type) -> tuple[FieldInfo, ...]:
+    """Return the configuration fields of an attrs class, in the order of their declaration."""
+    return tuple(settings(cls).values())
 
 
 def _settings(cls: Any) -> Mapping[str, FieldInfo]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from fredfw.report.shown import GAP, Heading, Line, Part, Said, Span, Table
@@ -33,7 +33,7 @@ def plugin_origins_report(infos: Iterable[PluginInfo]) -> list[Part]:
     return [Table(("kind", "name", "distribution", "version", "location"), rows)]
 
 
-def plugin_report(info: PluginInfo, docstring: str, fields: Collection[FieldInfo]) -> list[Part]:
+def plugin_report(info: PluginInfo, docstring: str, fields: Sequence[FieldInfo]) -> list[Part]:
     """Return where one plugin comes from, what its docstring says, and a table of its configuration fields."""
     origin = f"{info.distribution} {info.version}" if info.distribution else "registered in process"
     title = Heading((Span(f"{info.kind} {info.name}"), Span(f"  ({origin})", "dim")))
@@ -45,8 +45,7 @@ def plugin_report(info: PluginInfo, docstring: str, fields: Collection[FieldInfo
         default = Span("required", "bold") if one.default is None else Span(one.default)
         # A unit already says what is accepted.
         accepted = "" if one.unit else f"({one.accepted})"
-        unit = one.unit.value if one.unit else "-"
-        rows.append((one.name, one.type, unit, default, f"{one.help} {accepted}".strip()))
+        rows.append((one.name, one.type, one.unit or "-", default, f"{one.help} {accepted}".strip()))
     return [*report, Table(("field", "type", "unit", "default", "meaning"), rows, folded=(4,))]
 
 

@@ -168,7 +168,7 @@ class Case(Generic[S]):
         missing = []
         if not cleandoc(cls.__doc__ or ""):
             missing.append(f"{cls.__qualname__} has no docstring; its first line is what lists and helps show")
-        silent = [one.name for one in schema.settings(cls).values() if not one.help.strip()]
+        silent = [one.name for one in schema.fields(cls) if not one.help.strip()]
         if silent:
             missing.append(
                 f"the fields {', '.join(silent)} do not say what they mean; declare them with help=..., as in "
