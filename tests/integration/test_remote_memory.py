@@ -1,7 +1,6 @@
 """ASTRA-sim's remote memory: its inputs, run here, against its formula and its queue."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,33 +21,6 @@ def access(number: int, kind: NodeType, size: int, *before: int) -> Node:
     return Node(number, kind.name, kind, before, attributes=attributes)
 
 
-Run = Callable[[str], float]
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> Run:
-    """Every rank loads 1 MB, computes for 7 us, and stores what its number says, all on four NPUs."""
-
-    def run(kind: str) -> float:
-        memory = {"memory-type": kind, "remote-mem-bw": 100, "remote-mem-latency": 250.5, "num-npus-per-node": 2}
-        (tmp_path / "memory.json").write_text(json.dumps(memory))
-        (tmp_path / "network.yml").write_text(NETWORK)
-        (tmp_path / "system.json").write_text('{"scheduling-policy": "LIFO"}')
-        for rank in range(4):
-            nodes = [
-                access(0, NodeType.MEM_LOAD, 10**6),
-                Node(1, "comp", NodeType.COMP, (0,), micros=7),
-                access(2, NodeType.MEM_STORE, 10**5 * (rank + 1), 1),
-            ]
-            (tmp_path / f"trace.{rank}.et").write_bytes(et.write(nodes))
-        output = tmp_path / "experiment.toml"
-        result = CliRunner().invoke(main, ["import", "astra-sim", str(tmp_path), "--output", str(output)])
-        assert result.exit_code == 0, result.output
-        return Framework().run(output).seconds
-
-    return run
-
-
 def queued(ranks: int, first: int) -> float:
     """Return when the last of ``ranks`` has stored, whose numbers begin with ``first``, by a queue of one memory."""
     free = 0.0
@@ -61,16 +33,24 @@ def queued(ranks: int, first: int) -> float:
     return free
 
 
-def test_each_npu_has_its_own_memory(run: Run) -> None:
-    # The last rank stores most: two transactions and the computation, one after the other.
-    expected = 2 * ALPHA + (1e6 + 4e5) * BETA + 7e-6
-    assert run("PER_NPU_MEMORY_EXPANSION") == pytest.approx(expected, rel=1e-9)
-
-
-def test_the_memory_of_a_node_serves_one_at_a_time(run: Run) -> None:
-    assert run("PER_NODE_MEMORY_EXPANSION") == pytest.approx(max(queued(2, 0), queued(2, 2)), rel=1e-9)
-
-
-def test_a_pool_serves_one_at_a_time(run: Run) -> None:
-    # Loads take 41 us; all that is stored comes meanwhile or behind the last computation.
-    assert run("MEMORY_POOL") == pytest.approx(queued(4, 0), rel=1e-9)
+@pytest.mark.parametrize(
+    ("kind", "together"), [("PER_NPU_MEMORY_EXPANSION", 1), ("PER_NODE_MEMORY_EXPANSION", 2), ("MEMORY_POOL", 4)]
+)
+def test_a_memory_serves_one_at_a_time(kind: str, together: int, tmp_path: Path) -> None:
+    """Every rank loads 1 MB, computes for 7 us, and stores what its number says, all on four NPUs."""
+    memory = {"memory-type": kind, "remote-mem-bw": 100, "remote-mem-latency": 250.5, "num-npus-per-node": 2}
+    (tmp_path / "memory.json").write_text(json.dumps(memory))
+    (tmp_path / "network.yml").write_text(NETWORK)
+    (tmp_path / "system.json").write_text('{"scheduling-policy": "LIFO"}')
+    for rank in range(4):
+        nodes = [
+            access(0, NodeType.MEM_LOAD, 10**6),
+            Node(1, "comp", NodeType.COMP, (0,), micros=7),
+            access(2, NodeType.MEM_STORE, 10**5 * (rank + 1), 1),
+        ]
+        (tmp_path / f"trace.{rank}.et").write_bytes(et.write(nodes))
+    output = tmp_path / "experiment.toml"
+    result = CliRunner().invoke(main, ["import", "astra-sim", str(tmp_path), "--output", str(output)])
+    assert result.exit_code == 0, result.output
+    expected = max(queued(together, first) for first in range(0, 4, together))
+    assert Framework().run(output).seconds == pytest.approx(expected, rel=1e-9)
