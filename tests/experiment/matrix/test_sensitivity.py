@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,7 +18,7 @@ from fredfw import Call, Costs, Fabric, NodeKind, Transport
 from fredfw.errors import PluginError, SimulationError, UnsupportedError
 from fredfw.experiment.cell.variation import ALPHAS, LATENCY, ScaledTransport, Variation, parameters, varied
 from fredfw.experiment.matrix.sensitivity import simulate
-from fredfw.experiment.results import Cell, Failure, Sensitivity
+from fredfw.experiment.results import Cell, Failure, Sensitivity, WhatIf
 from fredfw.experiment.run.cells import Means
 from fredfw.experiment.store import Store
 
@@ -201,34 +201,33 @@ class Counting(Store):
         super().put(key, environment, outcome)
 
 
-def test_runs_of_what_if_come_from_a_store_and_from_other_processes(tmp_path: Path) -> None:
-    matrix = FRAMEWORK.load_experiment(experiment({"one": 1e9}))
-    alone = FRAMEWORK.what_if(matrix, factor=4)
-    with Counting.open(tmp_path / "cells") as store:
-        first = FRAMEWORK.what_if(matrix, factor=4, store=store)
-        again = FRAMEWORK.what_if(matrix, factor=4, store=store)
+def better(**how: Any) -> WhatIf:
+    return FRAMEWORK.what_if(FRAMEWORK.load_experiment(experiment({"one": 1e9})), factor=4, **how)
+
+
+def varied_both(**how: Any) -> Sensitivity | None:
+    return compare({**experiment({"slow": 1e9, "fast": 2e9}), "baseline": "slow"}, sensitivity=0.2, **how).sensitivity
+
+
+@pytest.mark.parametrize(
+    ("found", "runs"),
+    [
         # Bandwidth and compute, each slightly and four times better. The cell itself is run, not kept.
-        assert (store.hits, store.puts) == (4, 4)
-        other = FRAMEWORK.what_if(matrix, factor=3, store=store)
-        assert (store.hits, store.puts) == (6, 6)
-    with ThreadPoolExecutor(2) as executor:
-        parallel = FRAMEWORK.what_if(matrix, factor=4, executor=executor)
-    assert alone == first == again == parallel != other
-
-
-def test_cells_of_sensitivities_come_from_a_store_and_from_other_processes(tmp_path: Path) -> None:
-    matrix = FRAMEWORK.load_experiment({**experiment({"slow": 1e9, "fast": 2e9}), "baseline": "slow"})
-    alone = FRAMEWORK.compare(matrix, sensitivity=0.2).sensitivity
-    assert alone is not None
-    with Counting.open(tmp_path / "cells") as store:
-        first = FRAMEWORK.compare(matrix, sensitivity=0.2, store=store).sensitivity
+        (better, 4),
         # Two cells, less and more bandwidth of each, and less and more compute of both.
-        assert (store.hits, store.puts) == (0, 2 + 4 + 4)
-        again = FRAMEWORK.compare(matrix, sensitivity=0.2, store=store).sensitivity
-        assert (store.hits, store.puts) == (10, 10)
+        (varied_both, 2 + 4 + 4),
+    ],
+)
+def test_runs_of_changed_machines_come_from_a_store_and_from_other_processes(
+    found: Callable[..., object], runs: int, tmp_path: Path
+) -> None:
+    alone = found()
+    with Counting.open(tmp_path / "cells") as store:
+        for hits in (0, runs):
+            assert found(store=store) == alone
+            assert (store.hits, store.puts) == (hits, runs)
     with ThreadPoolExecutor(2) as executor:
-        parallel = FRAMEWORK.compare(matrix, sensitivity=0.2, executor=executor).sensitivity
-    assert alone == first == again == parallel
+        assert found(executor=executor) == alone
 
 
 def test_a_variation_that_cannot_be_run_is_named() -> None:
