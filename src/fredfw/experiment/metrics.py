@@ -30,14 +30,6 @@ class Metric:
         return value if value is None or self.least else -value
 
 
-def _time_cost(cell: Measured) -> float | None:
-    return None if cell.cost is None else cell.seconds * cell.cost
-
-
-def _memory(cell: Measured) -> float | None:
-    return sum(cell.memory.values()) if cell.memory else None
-
-
 METRICS: Mapping[str, Metric] = MappingProxyType(
     {
         one.name: one
@@ -49,8 +41,8 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
             Metric("npu-seconds", "s", True, lambda cell: cell.throughput.npu_time),
             Metric("energy", "J", True, lambda cell: cell.energy),
             Metric("cost", "$", True, lambda cell: cell.cost),
-            Metric("time-cost", "$ s", True, _time_cost),
-            Metric("memory", "B", True, _memory),
+            Metric("time-cost", "$ s", True, lambda cell: None if cell.cost is None else cell.seconds * cell.cost),
+            Metric("memory", "B", True, lambda cell: sum(cell.memory.values()) if cell.memory else None),
         )
     }
 )
