@@ -154,25 +154,6 @@ def test_messages_end_as_flow_sets_do(case: Case) -> None:
         assert counts[name] == others[name]
 
 
-def test_thousands_of_messages_follow_each_other() -> None:
-    fabric = built("torus", 1.0, dimensions=[4])
-    network, ends = NetworkBackend(fabric, plugins=FRAMEWORK.plugins), list[float]()
-
-    def on(left: int) -> None:
-        ends.append(network.now)
-        if left:
-            network.send(left % 4, (left + 1) % 4, 0.25e9, on_complete=partial(on, left - 1))
-
-    # Many are drained and not delivered at a time: a quarter of a second on the link, a second on the way.
-    for number in range(300):
-        network.schedule(number / 4, partial(network.send, 0, 1, 0.25e9, None, partial(on, 7)))
-    network.run_until_idle()
-    assert len(ends) == 300 * 8
-    assert ends[0] == 1.25
-    assert network.statistics()["flows"] == 300 * 8
-    assert network.link_bytes()["send"].sum() == 300 * 8 * 0.25e9
-
-
 # --- which links they take
 
 
