@@ -31,7 +31,7 @@ from fredfw.fabric import Fabric, Topology
 from fredfw.fidelities import ESTIMATE, FIDELITIES, SIMULATED, called
 from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager, given_or_installed
-from fredfw.simulation.checks import check_fabric
+from fredfw.simulation.checks import check_fabric, members_of
 from fredfw.simulation.choice import CLOSE
 from fredfw.simulation.fidelity import Choice, chosen, transfers, transfers_of
 from fredfw.simulation.links import LinkEvent
@@ -109,7 +109,7 @@ class Framework:
             raise InputError(
                 f"{algorithm!r} is not a name", key="algorithm", accepted="a name; options are keyword arguments"
             )
-        members = _members(group, fabric)
+        members = members_of(group, fabric)
         request = CollectiveRequest(pattern_of(pattern), len(members), _size(size), root)
         choice = _allowed(called(fidelity), "the collective", transfers_of(request.pattern, request.ranks))
         bench = self._bench(fabric, algorithm, options, as_choice(auto_effort, CLOSE, "auto_effort"))
@@ -173,7 +173,7 @@ class Framework:
         if placement is None and graph.ranks > npus:
             message = f"a graph of {counted(graph.ranks, 'rank')}, and {fabric.name!r} has {counted(npus, 'NPU')}"
             raise InputError(message, key="graph", accepted=f"at most {counted(npus, 'rank')}")
-        places = np.arange(graph.ranks) if placement is None else _members(placement, fabric, key="placement")
+        places = np.arange(graph.ranks) if placement is None else members_of(placement, fabric, key="placement")
         if len(places) != graph.ranks:
             message = f"{counted(len(places), 'NPU')} for {counted(graph.ranks, 'rank')}"
             raise InputError(message, key="placement", accepted=str(graph.ranks))
@@ -584,26 +584,6 @@ def _size(value: float | str) -> float:
     if size <= 0:
         raise InputError(f"{value!r} is not a size", key="size", accepted="more than 0 bytes")
     return size
-
-
-def _members(group: object, fabric: Fabric, key: str = "group") -> IntArray:
-    npus = len(fabric.npus)
-    if group is None:
-        return np.arange(npus)
-    accepted = f"different NPUs from 0 to {npus - 1}"
-    # A set has no order of ranks.
-    if isinstance(group, str) or not isinstance(group, Sequence | np.ndarray) or not np.size(group):
-        raise InputError(f"{group!r} is not a {key}", key=key, accepted=accepted)
-    for npu in group:
-        if isinstance(npu, bool) or not isinstance(npu, int | np.integer):
-            raise InputError(f"{npu!r} is not the number of an NPU", key=key, accepted=accepted)
-        if not 0 <= npu < npus:
-            raise InputError(f"{fabric.name!r} has no NPU {npu}", key=key, accepted=accepted)
-    members = np.asarray(group, dtype=np.intp)
-    numbers, counts = np.unique(members, return_counts=True)
-    if (counts > 1).any():
-        raise InputError(f"NPU {numbers[counts > 1][0]} is named twice", key=key, accepted=accepted)
-    return members
 
 
 def _chosen(name: str | None, names: Sequence[str], kind: str, file: str | None) -> str:

@@ -325,9 +325,9 @@ BAD: dict[str, tuple[Callable[[NetworkBackend], object], str]] = {
     "receive callback": (lambda network: network.receive(0, 1, 1, None), "on_complete: None cannot be called"),  # type: ignore[arg-type]
     "request": (lambda network: network.collective("all-reduce"), "request: 'all-reduce' is not a request"),  # type: ignore[arg-type]
     "ranks": (lambda network: network.collective(REQUEST, group=[0, 1]), "group: a request for 3 ranks"),
-    "group": (lambda network: network.collective(REQUEST, group=[0, 1, 3]), "group: NPU 3 is not in"),
-    "twice": (lambda network: network.collective(REQUEST, group=[0, 1, 1]), "group: NPU 1 is repeated in the group"),
-    "fractions": (lambda network: network.collective(REQUEST, group=[0, 1, 0.5]), "group: .* is not a group"),  # type: ignore[list-item]
+    "group": (lambda network: network.collective(REQUEST, group=[0, 1, 3]), "group: .* has no NPU 3"),
+    "twice": (lambda network: network.collective(REQUEST, group=[0, 1, 1]), "group: NPU 1 is named twice"),
+    "fractions": (lambda network: network.collective(REQUEST, group=[0, 1, 0.5]), "group: 0.5 is not the number"),  # type: ignore[list-item]
     "algorithm": (lambda network: network.collective(REQUEST, algorithm="rign"), "algorithm: .* did you mean 'ring'"),
     "no algorithm": (lambda network: network.collective(REQUEST, algorithm=None), "algorithm: None is not"),  # type: ignore[arg-type]
     "unfit": (lambda network: network.collective(REQUEST, algorithm="in-network"), "no algorithm can do all-reduce"),

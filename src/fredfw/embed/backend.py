@@ -24,7 +24,7 @@ from fredfw.plugin.manager import PluginManager, given_or_installed
 from fredfw.plugin.registry import Registry
 from fredfw.simulation import Planner, ScheduleRun, SharingPolicy, Simulator
 from fredfw.simulation.answers import notes as admission_notes
-from fredfw.simulation.checks import check_fabric
+from fredfw.simulation.checks import check_fabric, members_of
 from fredfw.simulation.fidelity import Choice, chosen, notes as fidelity_notes, transfers_of
 from fredfw.simulation.links import LiveLinks
 from fredfw.simulation.messages import flows_of
@@ -428,13 +428,7 @@ class NetworkBackend:
         return node
 
     def _members(self, request: CollectiveRequest, group: object) -> IntArray:
-        if group is None:
-            members = np.arange(len(self.fabric.npus))
-        else:
-            if not isinstance(group, Sequence | np.ndarray) or not all(map(_is_number, group)):
-                raise InputError(f"{group!r} is not a group", key="group", accepted="numbers of NPUs")
-            members = np.asarray(list(group), dtype=np.intp)
-            self.fabric.view(members)  # which checks the numbers
+        members = members_of(group, self.fabric)
         if len(members) != request.ranks:
             message = f"a request for {counted(request.ranks, 'rank')} in a group of {len(members)}"
             raise InputError(message, key="group", accepted=counted(request.ranks, "NPU"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -19,6 +20,27 @@ def check_fabric(fabric: object) -> None:
     """Raise ``InputError`` if ``fabric`` is no ``Fabric``."""
     if not isinstance(fabric, Fabric):
         raise InputError(f"{fabric!r} is not a fabric", key="fabric", accepted="what a topology's build() returns")
+
+
+def members_of(group: object, fabric: Fabric, key: str = "group") -> IntArray:
+    """Return the numbers of NPUs of ``fabric`` that ``group`` has, all by default; raises ``InputError``."""
+    npus = len(fabric.npus)
+    if group is None:
+        return np.arange(npus)
+    accepted = f"different NPUs from 0 to {npus - 1}"
+    # A set has no order of ranks.
+    if isinstance(group, str) or not isinstance(group, Sequence | np.ndarray) or not np.size(group):
+        raise InputError(f"{group!r} is not a {key}", key=key, accepted=accepted)
+    for npu in group:
+        if isinstance(npu, bool) or not is_whole(npu):
+            raise InputError(f"{npu!r} is not the number of an NPU", key=key, accepted=accepted)
+        if not 0 <= npu < npus:
+            raise InputError(f"{fabric.name!r} has no NPU {npu}", key=key, accepted=accepted)
+    members = np.asarray(group, dtype=np.intp)
+    numbers, counts = np.unique(members, return_counts=True)
+    if (counts > 1).any():
+        raise InputError(f"NPU {numbers[counts > 1][0]} is named twice", key=key, accepted=accepted)
+    return members
 
 
 def check_sharing(sharing: object) -> None:
