@@ -210,6 +210,15 @@ def test_bars_are_labelled_with_samples_per_second_where_rows_train_different_am
     assert texts(axes) == ["1.6e+07 samples/s", "8e+05 samples/s"]
 
 
+def test_trade_offs_are_points_of_both_pairs_of_metrics_for_each_workload() -> None:
+    rows = training(on_mesh(mp=(1, 2, 4)), [16, 8, 4])
+    rows = tuple(evolve(row, cost=cost) for row, cost in zip(rows, (3.0, 2.0, 2.5), strict=True))
+    found = charts.trade_offs([*rows, *(evolve(row, workload_template="{pp}") for row in rows)])
+    names = [(one.across.name, one.up.name) for one in found]
+    assert names == [("cost", "time")] * 2 + [("npu-seconds", "samples/s")] * 2
+    assert [dot.strong for dot in found[0].dots] == [True, True, False]
+
+
 @pytest.mark.parametrize(("kind", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
 def test_formats(drawn: Comparison, kind: str, start: bytes) -> None:
     for figure in (plots.comparison_figure, plots.maps_figure):

@@ -75,14 +75,14 @@ def trade_offs(rows: Sequence[Row]) -> list[Dots]:
     for names in _FRONTS:
         chosen = [METRICS[name] for name in names]
         for group in groups(rows):
-            rows = [row for row in group.rows if all(one.of(row) is not None for one in chosen)]
-            if len(rows) < _FEW or any(len({one.of(row) for row in rows}) < 2 for one in chosen):
+            known = [row for row in group.rows if all(one.of(row) is not None for one in chosen)]
+            if len(known) < _FEW or any(len({one.of(row) for row in known}) < 2 for one in chosen):
                 continue
-            front = pareto(scores(rows, chosen, "--report"))
-            colours = coloured(row.fabric_template for row in rows)
-            across, up = (metric_axis(one, [_value(row, one) for row in rows]) for one in chosen)
+            front = pareto(scores(known, chosen, "--report"))
+            colours = coloured(row.fabric_template for row in known)
+            across, up = (metric_axis(one, [_value(row, one) for row in known]) for one in chosen)
             dots = []
-            for number, row in enumerate(rows):
+            for number, row in enumerate(known):
                 x, y = (_value(row, one) for one in chosen)
                 name = f"{result_name(row)}: {across.text(x)}, {up.text(y)}"
                 dots.append(Dot(x, y, name, colours[row.fabric_template], number in front))

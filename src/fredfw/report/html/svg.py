@@ -27,7 +27,7 @@ _WORST, _BEST = (20, 40, 90), (250, 220, 90)
 _DARK = 0.5
 
 
-def _bars(one: Bars) -> str:
+def _bars(one: Bars) -> _Canvas:
     """Draw stacked bars, one below the other, on an axis from 0 to their end."""
     axis, end = one.axis, one.end or 1.0
     height = _BAR * len(one.bars) + _AXIS
@@ -42,26 +42,28 @@ def _bars(one: Bars) -> str:
     for number, bar in enumerate(one.bars):
         top = _BAR * number
         group = picture.group(f"{bar.name}: {bar.note}".removesuffix(": "))
-        weight = "bold" if bar.strong else "normal"
-        picture.write(_LABEL - 8, top + 14, _cut(bar.name), anchor="end", into=group, weight=weight)
+        look = {"font_weight": "bold"} if bar.strong else {}
+        picture.write(_LABEL - 8, top + 14, _cut(bar.name), group, anchor="end", **look)
         left = 0.0
         for cause, colour in known.items():
             length = bar.parts.get(cause, 0.0)
             if length > 0:
                 at = place(left)
-                picture.box(at, top + 3, place(left + length) - at, _BAR - 6, into=group, fill=ink(colour))
+                wide = max(place(left + length) - at, 0.0)
+                picture.add("rect", group, x=at, y=top + 3, width=wide, height=_BAR - 6, fill=ink(colour))
                 left += length
         if bar.fitted:
             around: dict[str, float | str] = {"fill": "none", "stroke": _INK, "stroke_width": 2, **_DASHES}
-            picture.box(_LABEL, top + 3, place(left) - _LABEL, _BAR - 6, into=group, **around)
+            wide = max(place(left) - _LABEL, 0.0)
+            picture.add("rect", group, x=_LABEL, y=top + 3, width=wide, height=_BAR - 6, **around)
         if bar.mark is not None:
             picture.diamond(place(bar.mark), top + _BAR / 2)
         last = place(max(left, bar.mark or 0.0))
-        picture.write(last + 8, top + 14, bar.note, into=group, weight=weight)
-    return picture.text()
+        picture.write(last + 8, top + 14, bar.note, group, **look)
+    return picture
 
 
-def _curves(one: Curves) -> str:
+def _curves(one: Curves) -> _Canvas:
     """Draw lines over an axis, and what was published."""
     across, up = one.across, one.up
     values = [*one.values, *(value for _, value in one.marks)]
@@ -75,13 +77,13 @@ def _curves(one: Curves) -> str:
         points = [(frame.x(place), frame.y(value)) for place, value in line.points]
         frame.path(points, colour, dashed=number >= len(LINES))
         for x, y in points:
-            frame.dot(x, y, 3.2, colour)
+            frame.add("circle", cx=x, cy=y, r=3.2, fill=colour)
     for place, value in one.marks:
         frame.diamond(frame.x(place), frame.y(value))
-    return frame.text()
+    return frame
 
 
-def _dots(one: Dots) -> str:
+def _dots(one: Dots) -> _Canvas:
     """Draw points; with a line where both numbers are equal, if that is wanted."""
     across, up = one.across, one.up
     xs, ys = [dot.x for dot in one.dots], [dot.y for dot in one.dots]
@@ -96,11 +98,12 @@ def _dots(one: Dots) -> str:
         frame.path(front, _INK, dashed=True)
     for dot in one.dots:
         radius = 5.0 if dot.strong else 3.2
-        frame.dot(frame.x(dot.x), frame.y(dot.y), radius, ink(dot.colour), into=frame.group(dot.name))
-    return frame.text()
+        group = frame.group(dot.name)
+        frame.add("circle", group, cx=frame.x(dot.x), cy=frame.y(dot.y), r=radius, fill=ink(dot.colour))
+    return frame
 
 
-def _heat(one: HeatMap) -> str:
+def _heat(one: HeatMap) -> _Canvas:
     """Draw a map of colours."""
     down, across, shades = one.down.name, one.across.name, one.shades
     rows, columns = one.down.places, one.across.places
@@ -109,7 +112,7 @@ def _heat(one: HeatMap) -> str:
     left = 30.0 + min(7.0 * max(map(len, rows)), _LABEL)
     wide = (_WIDTH - left - 8) / len(columns)
     picture = _Canvas(height, f"{down} by {across}, as a map of colours")
-    picture.write(12, square * len(rows) / 2, down, anchor="middle", turned=True)
+    picture.write_upwards(12, square * len(rows) / 2, down)
     for number, row in enumerate(rows):
         picture.write(left - 6, square * (number + 0.5) + 4, row, anchor="end")
         for index, column in enumerate(columns):
@@ -119,13 +122,14 @@ def _heat(one: HeatMap) -> str:
             parts = (round(low + (high - low) * shade) for low, high in zip(_WORST, _BEST, strict=True))
             at = left + wide * index
             group = picture.group(f"{down} {row}, {across} {column}: {text}")
-            picture.box(at, square * number, wide, square, into=group, fill="#{:02x}{:02x}{:02x}".format(*parts))
+            fill = "#{:02x}{:02x}{:02x}".format(*parts)
+            picture.add("rect", group, x=at, y=square * number, width=wide, height=square, fill=fill)
             letters = "#ffffff" if shade < _DARK else _BLACK
-            picture.write(at + wide / 2, square * (number + 0.5) + 4, text, anchor="middle", into=group, fill=letters)
+            picture.write(at + wide / 2, square * (number + 0.5) + 4, text, group, anchor="middle", fill=letters)
     for index, column in enumerate(columns):
         picture.write(left + wide * (index + 0.5), height - _AXIS + 16, column, anchor="middle")
     picture.write(left + (_WIDTH - left) / 2, height - 6, across, anchor="middle")
-    return picture.text()
+    return picture
 
 
 def ink(colour: str) -> str:
@@ -139,33 +143,22 @@ class _Canvas:
     def __init__(self, height: float, label: str) -> None:
         box = f"0 0 {_number(_WIDTH)} {_number(height)}"
         about = {"xmlns": "http://www.w3.org/2000/svg", "viewBox": box, "role": "img", "aria-label": label}
-        self._root = Element("svg", {**about, "font-size": "12"})
+        self.root = Element("svg", {**about, "font-size": "12"})
 
     def group(self, title: str) -> Element:
         """Return a group that says ``title`` where it is pointed at."""
-        group = self._add("g")
+        group = self.add("g")
         SubElement(group, "title").text = _printable(title)
         return group
 
-    def box(self, x: float, y: float, width: float, height: float, *, into: Element, **look: float | str) -> None:
-        self._add("rect", into, x=x, y=y, width=max(width, 0.0), height=height, **look)
-
     def write(
-        self,
-        x: float,
-        y: float,
-        text: str,
-        *,
-        anchor: str = "start",
-        weight: str = "normal",
-        turned: bool = False,
-        fill: str = _INK,
-        into: Element | None = None,
+        self, x: float, y: float, text: str, into: Element | None = None, *, anchor: str = "start", **look: str
     ) -> None:
-        more = {"transform": f"rotate(-90 {_number(x)} {_number(y)})"} if turned else {}
-        if weight != "normal":
-            more["font-weight"] = weight
-        self._add("text", into, x=x, y=y, text_anchor=anchor, fill=fill, **more).text = _printable(text)
+        self.add("text", into, x=x, y=y, text_anchor=anchor, **{"fill": _INK, **look}).text = _printable(text)
+
+    def write_upwards(self, x: float, y: float, text: str) -> None:
+        turned = f"rotate(-90 {_number(x)} {_number(y)})"
+        self.write(x, y, text, anchor="middle", transform=turned)
 
     def rule(
         self, x: float, y: float, to_x: float, to_y: float, *, colour: str = "", width: float = 1, dashed: bool = False
@@ -174,26 +167,20 @@ class _Canvas:
         look = {"stroke_width": _number(width), **(_DASHES if dashed else {}), "stroke": colour or _INK}
         if not colour:
             look["stroke_opacity"] = "0.5" if dashed else "0.15"
-        self._add("line", x1=x, y1=y, x2=to_x, y2=to_y, **look)
+        self.add("line", x1=x, y1=y, x2=to_x, y2=to_y, **look)
 
     def path(self, points: Sequence[tuple[float, float]], colour: str, *, dashed: bool = False) -> None:
         look = {"fill": "none", "stroke": colour, "stroke_width": "1.8", **(_DASHES if dashed else {})}
-        self._add("polyline", points=_joined(points), **look)
-
-    def dot(self, x: float, y: float, radius: float, colour: str, *, into: Element | None = None) -> None:
-        self._add("circle", into, cx=x, cy=y, r=radius, fill=colour)
+        self.add("polyline", points=_joined(points), **look)
 
     def diamond(self, x: float, y: float) -> None:
         """Draw the mark of a published value."""
         corners = [(x + a, y + b) for a, b in ((0, -5), (5, 0), (0, 5), (-5, 0))]
-        self._add("polygon", points=_joined(corners), fill="#ffffff", stroke=_BLACK)
+        self.add("polygon", points=_joined(corners), fill="#ffffff", stroke=_BLACK)
 
-    def text(self) -> str:
-        return tostring(self._root, encoding="unicode")
-
-    def _add(self, tag: str, into: Element | None = None, /, **look: float | str) -> Element:
+    def add(self, tag: str, into: Element | None = None, /, **look: float | str) -> Element:
         written = {name.replace("_", "-"): one if isinstance(one, str) else _number(one) for name, one in look.items()}
-        return SubElement(self._root if into is None else into, tag, written)
+        return SubElement(self.root if into is None else into, tag, written)
 
 
 class _Frame(_Canvas):
@@ -213,7 +200,7 @@ class _Frame(_Canvas):
             self.rule(_LEFT, self.y(value), right, self.y(value))
             self.write(_LEFT - 6, self.y(value) + 4, up.text(value), anchor="end")
         self.write((_LEFT + right) / 2, bottom + 34, across.name, anchor="middle")
-        self.write(12, (12 + bottom) / 2, up.name, anchor="middle", turned=True)
+        self.write_upwards(12, (12 + bottom) / 2, up.name)
 
 
 def _placed(
@@ -260,9 +247,9 @@ def _joined(points: Iterable[tuple[float, float]]) -> str:
     return " ".join(f"{_number(x)},{_number(y)}" for x, y in points)
 
 
-_DRAW: dict[type, Callable[[Any], str]] = {Bars: _bars, Curves: _curves, Dots: _dots, HeatMap: _heat}
+_DRAW: dict[type, Callable[[Any], _Canvas]] = {Bars: _bars, Curves: _curves, Dots: _dots, HeatMap: _heat}
 
 
 def drawn(picture: Picture) -> str:
     """Return an SVG element; all text in it is escaped."""
-    return _DRAW[type(picture)](picture)
+    return tostring(_DRAW[type(picture)](picture).root, encoding="unicode")
