@@ -20,11 +20,16 @@ from fredfw.experiment.results import RunResult
 from fredfw.fabric.fabric import tiers_of
 from fredfw.report import trace
 from fredfw.report.exporters import TraceExporter
-from fredfw.report.trace import trace_events, trace_to_json
+from fredfw.report.trace import trace_to_json
+
+
+def trace_events(result: RunResult, ranks: str = "") -> list[dict[str, Any]]:
+    events: list[dict[str, Any]] = json.loads(trace_to_json(result, ranks))["traceEvents"]
+    return events
 
 
 def test_every_span_appears_on_the_npu_of_each_of_its_ranks(run: RunResult) -> None:
-    events = json.loads(trace_to_json(run))["traceEvents"]
+    events = trace_events(run)
     spans = [event for event in events if event["ph"] == "X" and event["cat"] != "exposed"]
     # Rank 0 is on NPU 1 and the other way round; "more" is of rank 1 alone.
     assert [(event["name"], event["pid"]) for event in spans] == [

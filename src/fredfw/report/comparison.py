@@ -120,15 +120,15 @@ class _Shown:
         """Return the title of ``group`` and its table."""
         rows = group.rows
         shared = tuple(note for note in rows[0].notes if all(note in row.notes for row in rows)) if rows else ()
-        unit, seconds, decimals = numbers.time_scale(row.seconds for row in rows)
-        said = [f"times in {unit}"]
+        scale = numbers.TimeScale.of(row.seconds for row in rows)
+        said = [f"times in {scale.unit}"]
         scales = {row.compute_scale for row in rows}
         if scales != {1.0} and len(scales) == 1:
             said.append(f"compute time is {scales.pop():.4g} of the roofline's")
         name = " ".join([group.name, *(self.notes[note] for note in shared)])
         title = Heading((Span(name), Span(f"  ({'; '.join(said)})", "dim")))
 
-        columns = self._columns(group, seconds, decimals)
+        columns = self._columns(group, scale)
         lines: list[list[Said]] = []
         for one in group.cells:
             cells: list[Said] = [text(one) for _, text in keys]
@@ -146,7 +146,7 @@ class _Shown:
         right = (number for number, (column, _) in enumerate(columns, len(keys)) if column not in _LEFT)
         return [title, Table(header, lines, right=right, keys=len(keys), alike=True)]
 
-    def _columns(self, group: Group, unit: float, decimals: int) -> list[_Column]:
+    def _columns(self, group: Group, scale: numbers.TimeScale) -> list[_Column]:
         """Return the columns of ``group`` behind its keys: those that say something of some row of all tables."""
         several = len(group.baseline_workloads) > 1, len(self.baselines) > 1
 
@@ -164,14 +164,14 @@ class _Shown:
             return _published(row.reference_speedup, row.reference_source, self.sources, ".2f")
 
         def cause(name: str, row: Row) -> str:
-            return numbers.part(row.breakdown.get(name, 0.0) / unit, decimals)
+            return scale.part(row.breakdown.get(name, 0.0))
 
         def runs(name: str, row: Row) -> str:
-            return percentile(row.spread, name, unit, decimals)
+            return percentile(row.spread, name, scale)
 
         columns: list[tuple[object, str, Callable[[Row], Said]]] = [
             ("npus" in self.differ, "NPUs", lambda row: str(row.npus)),
-            (True, "time", lambda row: Span(f"{row.seconds / unit:.{decimals}f}", _BEST if best(row) else "")),
+            (True, "time", lambda row: Span(scale.text(row.seconds), _BEST if best(row) else "")),
             *((True, name, partial(runs, name)) for name in self.spread),
             (True, "speed-up", speedup),
             (self.best, "best", lambda row: Span("best" if best(row) else "", _BEST)),

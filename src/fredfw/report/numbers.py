@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
+from attrs import frozen
+
 from fredfw.experiment.metrics import Measured, Metric
 from fredfw.units import Unit, render
 
@@ -47,17 +49,33 @@ def unit_for(largest: float, units: Sequence[tuple[str, float]] = TIME_UNITS) ->
     return next((one for one in units if largest >= one[1]), units[-1])
 
 
-def time_scale(seconds: Iterable[float]) -> tuple[str, float, int]:
-    """Return the unit for ``seconds``, that unit in seconds, and the decimals that all of them have.
+@frozen
+class TimeScale:
+    """How times are written that are added by eye: in one unit, with equal decimals."""
 
-    The longest time has four digits and the shortest at least three, all with equal decimals: parts are added by eye.
-    Where that would be more than three decimals, the unit is a smaller one.
-    """
-    times = list(seconds)
-    longest, shortest = max(times, default=0.0), min(times, default=0.0)
-    units = TIME_UNITS[TIME_UNITS.index(unit_for(longest)) :]
-    scales = [(name, unit, max(decimals(longest / unit), decimals(shortest / unit, 3))) for name, unit in units]
-    return next((scale for scale in scales if scale[2] <= _MOST_DECIMALS), scales[-1])
+    unit: str
+    seconds: float  # that it has
+    decimals: int
+
+    @classmethod
+    def of(cls, seconds: Iterable[float]) -> TimeScale:
+        """Return the scale on which the longest time has four digits and the shortest at least three.
+
+        Where that would be more than three decimals, the unit is a smaller one.
+        """
+        times = list(seconds)
+        longest, shortest = max(times, default=0.0), min(times, default=0.0)
+        units = TIME_UNITS[TIME_UNITS.index(unit_for(longest)) :]
+        scales = [cls(name, unit, max(decimals(longest / unit), decimals(shortest / unit, 3))) for name, unit in units]
+        return next((scale for scale in scales if scale.decimals <= _MOST_DECIMALS), scales[-1])
+
+    def text(self, seconds: float) -> str:
+        """Return a time without its unit."""
+        return f"{seconds / self.seconds:.{self.decimals}f}"
+
+    def part(self, seconds: float) -> str:
+        """Return a part of a time; nothing is a dash, so that what is there stands out."""
+        return self.text(seconds) if seconds else "-"
 
 
 def decimals(value: float, digits: int = 4) -> int:
@@ -70,8 +88,3 @@ def aligned(column: Sequence[float]) -> list[str]:
     """Return numbers with equal decimals: two, or as many as the smallest needs for four significant digits."""
     digits = max(2, decimals(min((value for value in column if value), default=1.0)))
     return [f"{value:.{digits}f}" for value in column]
-
-
-def part(value: float, digits: int) -> str:
-    """Return a part of a whole with ``digits`` decimals; nothing is a dash, so that what is there stands out."""
-    return f"{value:.{digits}f}" if value else "-"

@@ -10,7 +10,7 @@ from fredfw.experiment.why import BEGINNING, TierShare, tier_shares
 from fredfw.fabric import Bill
 from fredfw.report import numbers
 from fredfw.report.cells import exposed, ordered
-from fredfw.report.numbers import share
+from fredfw.report.numbers import TimeScale, share
 from fredfw.report.shown import GAP, Heading, Line, Part, Span, Table, notes_of
 from fredfw.units import Unit, counted, render
 from fredfw.workloads.labels import BUBBLE, COMPUTE, OWN, WAITING
@@ -91,14 +91,14 @@ def _training(result: RunResult) -> list[Part]:
 
 
 def _breakdown(result: RunResult) -> Table:
-    name, unit, decimals = numbers.time_scale([result.seconds])
+    scale = TimeScale.of([result.seconds])
     rows: list[Sequence[str | Span]] = []
     for cause in ordered(result.breakdown, [result.colours]):
         seconds = result.breakdown[cause]
-        rows.append((exposed(cause), numbers.part(seconds / unit, decimals), share(seconds, result.seconds)))
-    whole = "all jobs" if result.jobs else "iteration", f"{result.seconds / unit:.{decimals}f}", "100.0 %"
+        rows.append((exposed(cause), scale.part(seconds), share(seconds, result.seconds)))
+    whole = "all jobs" if result.jobs else "iteration", scale.text(result.seconds), "100.0 %"
     rows.append([Span(text, "bold") for text in whole])
-    return Table(("where the time goes", f"time ({name})", "share"), rows, right=(1, 2))
+    return Table(("where the time goes", f"time ({scale.unit})", "share"), rows, right=(1, 2))
 
 
 def tier_cells(tier: TierShare | TierLoad) -> list[str]:
@@ -129,26 +129,26 @@ def _bytes(result: RunResult) -> Table:
 def jobs_table(listed: Sequence[tuple[Sequence[str], JobResult]], places: Sequence[str] = ()) -> Table:
     """Return a table of jobs, each with a text for each of the first columns, ``places``."""
     jobs = [job for _, job in listed]
-    name, unit, decimals = numbers.time_scale([job.seconds for job in jobs])
+    scale = TimeScale.of(job.seconds for job in jobs)
     several = PERCENTILES if any(job.spread is not None for job in jobs) else ()
-    times = [f"start ({name})", f"time ({name})", *several, f"alone ({name})"]
+    times = [f"start ({scale.unit})", f"time ({scale.unit})", *several, f"alone ({scale.unit})"]
     columns = [*places, "job", "NPUs", *times, "slowdown", "iterations", COMPUTE, BUBBLE, "exposed", "bytes"]
     rows = []
     for place, job in listed:
         waited = sum(spent for cause, spent in job.breakdown.items() if cause not in OWN)
         parts = job.breakdown.get(COMPUTE, 0.0), job.breakdown.get(BUBBLE, 0.0), waited
-        runs = (percentile(job.spread, name, unit, decimals) for name in several)
-        row = [*place, job.name, str(len(job.npus)), numbers.part(job.start / unit, decimals)]
-        row += [f"{job.seconds / unit:.{decimals}f}", *runs, f"{job.alone / unit:.{decimals}f}", f"{job.slowdown:.3f}"]
-        row += [str(len(job.iterations)), *(numbers.part(part / unit, decimals) for part in parts), _moved(job.bytes)]
+        runs = (percentile(job.spread, name, scale) for name in several)
+        row = [*place, job.name, str(len(job.npus)), scale.part(job.start)]
+        row += [scale.text(job.seconds), *runs, scale.text(job.alone), f"{job.slowdown:.3f}"]
+        row += [str(len(job.iterations)), *map(scale.part, parts), _moved(job.bytes)]
         rows.append(row)
     words = len(places) + 1
     return Table(columns, rows, right=range(words, len(columns)), keys=words)
 
 
-def percentile(spread: Spread | None, name: str, unit: float, decimals: int) -> str:
+def percentile(spread: Spread | None, name: str, scale: TimeScale) -> str:
     """Return one of ``PERCENTILES``, or a dash where there is one run."""
-    return "-" if spread is None else f"{getattr(spread, name.lower()) / unit:.{decimals}f}"
+    return "-" if spread is None else scale.text(getattr(spread, name.lower()))
 
 
 def why_report(result: RunResult, top: int = 10) -> list[Part]:

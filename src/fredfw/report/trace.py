@@ -41,24 +41,16 @@ def trace_to_json(result: RunResult, ranks: str = "") -> str:
     Raises:
         InputError: There is no such rank; ``LimitError`` where there is too much to show.
     """
+    count = result.timeline.graph.ranks
+    chosen = parse_numbers(ranks, count, what="rank", key="ranks") if ranks else range(count)
     about = {
         "workload": result.workload,
         "fabric": result.fabric_name,
         "fidelity": result.provenance["fidelity"],
         "ranks": ranks or f"0-{len(result.placement) - 1}",
     }
-    document = {"displayTimeUnit": "ns", "otherData": about, "traceEvents": trace_events(result, ranks)}
+    document = {"displayTimeUnit": "ns", "otherData": about, "traceEvents": _Trace(result, sorted(chosen)).events()}
     return json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def trace_events(result: RunResult, ranks: str = "") -> list[Event]:
-    """Return the events of ``result``: metadata, slices by start, NPU and thread, flows, counters; times in us.
-
-    Arguments and errors are those of ``trace_to_json``.
-    """
-    count = result.timeline.graph.ranks
-    chosen = parse_numbers(ranks, count, what="rank", key="ranks") if ranks else range(count)
-    return _Trace(result, sorted(chosen)).events()
 
 
 class _Trace:
@@ -80,7 +72,7 @@ class _Trace:
         self._free: dict[tuple[int, str], list[int]] = {}  # (NPU, thread name) -> end of the last span in each lane
 
     def events(self) -> list[Event]:
-        """Return all events."""
+        """Return all events: metadata, slices by start, NPU and thread, flows, counters; times in us."""
         timeline = self._timeline
         lane_of: dict[tuple[int, int], tuple[str, int]] = {}  # thread name and lane, by span and rank
         for span in np.lexsort((timeline.end, timeline.start)).tolist():
