@@ -62,7 +62,7 @@ def ensure_new_directory(path: str | Path) -> None:
 def _probe(target: Path) -> None:
     """Make a file beside ``target``: permission bits say nothing about read-only mounts, quotas or root."""
     probe = _aside(target)
-    os.close(_create(probe))
+    probe.touch(exist_ok=False)
     probe.unlink()
 
 
@@ -103,7 +103,7 @@ def written_together(contents: Mapping[_Path, str | bytes], folders: Iterable[st
         asides = {path: _aside(targets[path]) for path in plain}
         for path, aside in asides.items():
             with _told(path):
-                with os.fdopen(_create(aside), "wb") as file:
+                with aside.open("xb") as file:
                     leftovers.callback(aside.unlink, missing_ok=True)
                     file.write(data[path])
                 if targets[path].exists():
@@ -190,7 +190,3 @@ def _is_special(target: Path) -> bool:
 
 def _aside(target: Path) -> Path:
     return target.with_name(f".fredfw-{os.getpid()}-{secrets.token_hex(8)}.tmp")
-
-
-def _create(path: Path) -> int:
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
