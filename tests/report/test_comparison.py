@@ -94,7 +94,8 @@ def _swept(comparison: Comparison, *fabrics: str) -> Comparison:
 
 
 def test_a_sweep_on_one_fabric_is_one_table_over_its_first_row(comparison: Comparison) -> None:
-    lines = words(shown(_swept(comparison, "mesh")))
+    swept = _swept(comparison, "mesh")
+    lines = words(shown(swept))
     assert [line[:6] for line in lines if line[:2] == ["mp", "pp"]] == [["mp", "pp", "time", "vs", "mp=1", "pp=1"]]
     assert [line[:4] for line in lines if len(line) > 4 and line[0].isdigit()] == [
         ["1", "1", "80.00", "1.000"],
@@ -103,11 +104,7 @@ def test_a_sweep_on_one_fabric_is_one_table_over_its_first_row(comparison: Compa
         ["2", "2", "20.00", "4.000"],
     ]
     assert any("mesh," in line for line in lines)  # said once, above the table
-
-
-def test_the_best_row_of_a_sweep_trains_the_most_in_a_second(comparison: Comparison) -> None:
-    swept = _swept(comparison, "mesh")
-    # Each doubling of mp or pp halves the time; the work shrinks to a third.
+    # The best row trains the most in a second: each doubling halves the time, and the work shrinks to a third.
     text = shown(swept, rows=trained(swept, [Work(9), Work(3), Work(3), Work(1)]))
     assert [line[:2] for line in words(text) if "best" in line] == [["1", "1"]]
     assert "best: the most samples/s in a table" in text

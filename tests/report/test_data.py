@@ -91,7 +91,12 @@ def test_run_as_json(run: RunResult) -> None:
     assert document["links"][0] == {**busiest, "bytes_by_label": {"dp": 100.0}}
     assert document["links"][1]["bytes_by_label"] == {"dp": 60.0, "mp": 90.0}
     assert document["provenance"] == run.provenance
-    assert (document["figures"], document["notes"]) == ({"wavelengths": 64.0}, ["a note"])
+    assert (document["figures"], document["notes"], document["work"]) == ({"wavelengths": 64.0}, ["a note"], None)
+    told = evolve(run, work=Work(8), throughput=Throughput(1.6, npu_time=10.0))
+    document = json.loads(data.run_to_json(told))
+    assert document["work"] == {"samples": 8.0, **dict.fromkeys(("tokens", "model_flops", "replicas", "microbatches"))}
+    rates = {"samples_per_second": 1.6, "tokens_per_second": None, "mfu": None, "npu_time": 10.0}
+    assert document["throughput"] == rates
 
 
 def test_cells_without_a_result_are_rows_of_the_csv_in_their_place(comparison: Comparison) -> None:
@@ -145,16 +150,6 @@ def test_what_is_known_of_some_rows_is_empty_in_the_others(comparison: Compariso
     columns = ("samples", "tokens", "model_flops", "samples_per_second", "tokens_per_second", "mfu", "npu_time")
     assert [float(first[name]) for name in columns] == [8, 800, 6e3, 4, 400, 0.75, 40]
     assert [second[name] for name in columns] == [""] * 7
-
-
-def test_what_a_run_trains_is_in_its_json(run: RunResult) -> None:
-    assert json.loads(data.run_to_json(run))["work"] is None
-    told = evolve(run, work=Work(8), throughput=Throughput(1.6, npu_time=10.0))
-    document = json.loads(data.run_to_json(told))
-    unknown = dict.fromkeys(("tokens", "model_flops", "replicas", "microbatches"))
-    assert document["work"] == {"samples": 8.0, **unknown}
-    rates = {"samples_per_second": 1.6, "tokens_per_second": None, "mfu": None, "npu_time": 10.0}
-    assert document["throughput"] == rates
 
 
 class TestExporters(ExporterTests):

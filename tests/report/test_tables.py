@@ -59,6 +59,7 @@ def test_run_report(run: RunResult) -> None:
     ):
         assert row in cells(text)
     assert "switch0->npu0" not in text  # of the third tier
+    assert "figures" not in printed(runs.run_report(evolve(run, figures={})))
 
 
 def test_sweeps_in_the_terms_of_nccl_tests(sweep: CollectiveSweep) -> None:
@@ -74,11 +75,7 @@ def test_sweeps_in_the_terms_of_nccl_tests(sweep: CollectiveSweep) -> None:
     assert ["1000000", "2", "-"] in rows
     assert ["1000000000", "3", "3.33333e+08"] in rows
     assert text.splitlines().count("note: split") == 1
-
-
-def test_nothing_is_said_of_figures_where_there_are_none(run: RunResult, sweep: CollectiveSweep) -> None:
-    assert "figures" not in printed(runs.run_report(evolve(run, figures={})))
-    plain = tuple(evolve(result, figures={}, notes=()) for result in sweep.results)
+    plain = tuple(evolve(result, figures={}) for result in sweep.results)
     assert printed(tables.sweep_report(evolve(sweep, results=plain))).count("size (B)") == 1
 
 
@@ -112,11 +109,9 @@ workload = { name = "microbenchmark", size = "8 GB" }
 """
 
 
-def test_nothing_is_said_that_was_not_asked_for(run: RunResult) -> None:
-    assert why_report(run) == []
-
-
 def test_the_first_line_says_what_limits_the_iteration(run: RunResult) -> None:
+    assert why_report(run) == []  # nothing was asked for
+    assert headline(CriticalPath(0.0, 0, (), {}, {}, {}, 0.0)) == "nothing limits this iteration: it takes no time"
     path = critical_path(run)
     # 2 s forward, 1 s more of rank 1, then "grads 2" until 5 s; nobody knows which links it used.
     assert path.by_kind == {"compute": 3.0, "dp": 2.0}
@@ -128,10 +123,6 @@ def test_the_first_line_says_what_limits_the_iteration(run: RunResult) -> None:
     # The link 2->1 at 50 B/s, and 2->0 at 100 B/s, over 5 s.
     assert [line.split()[-2:] for line in tiers] == [["40.0", "%"], ["30.0", "%"]]
     assert "... and 2 others, 60.0 %" in printed(why_report(evolve(run, critical_path=path), top=1), 200)
-
-
-def test_an_iteration_without_time_has_no_limit() -> None:
-    assert headline(CriticalPath(0.0, 0, (), {}, {}, {}, 0.0)) == "nothing limits this iteration: it takes no time"
 
 
 def test_the_command_prints_and_writes_what_was_asked_for(tmp_path: Path) -> None:
