@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 from fredfw.report.pictures import LINES, Axis, Bars, Curves, Dots, HeatMap, Picture, colours, line_colour
 
+_Place: TypeAlias = Callable[[float], float]
 _WIDTH = 640.0
 _LABEL = 190.0  # of bars
 _LETTERS = 27  # that fit there
@@ -67,19 +68,19 @@ def _curves(one: Curves) -> _Canvas:
     """Draw lines over an axis, and what was published."""
     across, up = one.across, one.up
     values = [*one.values, *(value for _, value in one.marks)]
-    frame = _Frame([*across.places.values()], values if up.log else [0.0, *values], across, up)
+    frame, at_x, at_y = _framed([*across.places.values()], values, across, up)
     for number, line in enumerate(one.series):
         colour = ink(line_colour(number))
         if line.level is not None:
-            y = frame.y(line.level)
+            y = at_y(line.level)
             frame.rule(_LEFT, y, _WIDTH - 12, y, colour=colour, width=1.5, dashed=True)
             continue
-        points = [(frame.x(place), frame.y(value)) for place, value in line.points]
+        points = [(at_x(place), at_y(value)) for place, value in line.points]
         frame.path(points, colour, dashed=number >= len(LINES))
         for x, y in points:
             frame.add("circle", cx=x, cy=y, r=3.2, fill=colour)
     for place, value in one.marks:
-        frame.diamond(frame.x(place), frame.y(value))
+        frame.diamond(at_x(place), at_y(value))
     return frame
 
 
@@ -89,17 +90,17 @@ def _dots(one: Dots) -> _Canvas:
     xs, ys = [dot.x for dot in one.dots], [dot.y for dot in one.dots]
     if one.diagonal:
         xs = ys = [*xs, *ys]
-    frame = _Frame(xs if across.log or across.places else [0.0, *xs], ys if up.log else [0.0, *ys], across, up)
+    frame, at_x, at_y = _framed(xs, ys, across, up)
     if one.diagonal:
         low, high = min(xs), max(xs)
-        frame.rule(frame.x(low), frame.y(low), frame.x(high), frame.y(high), dashed=True)
-    front = sorted((frame.x(dot.x), frame.y(dot.y)) for dot in one.dots if dot.strong)
+        frame.rule(at_x(low), at_y(low), at_x(high), at_y(high), dashed=True)
+    front = sorted((at_x(dot.x), at_y(dot.y)) for dot in one.dots if dot.strong)
     if front:
         frame.path(front, _INK, dashed=True)
     for dot in one.dots:
         radius = 5.0 if dot.strong else 3.2
         group = frame.group(dot.name)
-        frame.add("circle", group, cx=frame.x(dot.x), cy=frame.y(dot.y), r=radius, fill=ink(dot.colour))
+        frame.add("circle", group, cx=at_x(dot.x), cy=at_y(dot.y), r=radius, fill=ink(dot.colour))
     return frame
 
 
@@ -183,29 +184,27 @@ class _Canvas:
         return SubElement(self.root if into is None else into, tag, written)
 
 
-class _Frame(_Canvas):
-    """A picture with two axes."""
+def _framed(xs: Sequence[float], ys: Sequence[float], across: Axis, up: Axis) -> tuple[_Canvas, _Place, _Place]:
+    """Return a picture with two axes, and what turns numbers on each of them into places; round ones begin at 0."""
+    xs, ys = (one if axis.log or axis.places else [0.0, *one] for one, axis in ((xs, across), (ys, up)))
+    right, bottom = _WIDTH - 12, _HEIGHT
+    frame = _Canvas(_HEIGHT + _AXIS, f"{up.name} over {across.name}")
+    at_x = _placed(xs, _LEFT, right, log=across.log, margin=0.04)
+    at_y = _placed(ys, bottom, 12, log=up.log, margin=0.06)
+    rounded = {one: across.text(one) for one in _ticks(min(xs), max(xs), log=across.log)}
+    ticks = {place: text for text, place in across.places.items()} or rounded
+    for place, text in [*ticks.items()][:: math.ceil(len(ticks) / 8)]:
+        frame.rule(at_x(place), 12, at_x(place), bottom)
+        frame.write(at_x(place), bottom + 16, text, anchor="middle")
+    for value in _ticks(min(ys), max(ys), log=up.log):
+        frame.rule(_LEFT, at_y(value), right, at_y(value))
+        frame.write(_LEFT - 6, at_y(value) + 4, up.text(value), anchor="end")
+    frame.write((_LEFT + right) / 2, bottom + 34, across.name, anchor="middle")
+    frame.write_upwards(12, (12 + bottom) / 2, up.name)
+    return frame, at_x, at_y
 
-    def __init__(self, xs: Sequence[float], ys: Sequence[float], across: Axis, up: Axis) -> None:
-        super().__init__(_HEIGHT + _AXIS, f"{up.name} over {across.name}")
-        right, bottom = _WIDTH - 12, _HEIGHT
-        self.x = _placed(xs, _LEFT, right, log=across.log, margin=0.04)
-        self.y = _placed(ys, bottom, 12, log=up.log, margin=0.06)
-        rounded = {one: across.text(one) for one in _ticks(min(xs), max(xs), log=across.log)}
-        ticks = {place: text for text, place in across.places.items()} or rounded
-        for place, text in [*ticks.items()][:: math.ceil(len(ticks) / 8)]:
-            self.rule(self.x(place), 12, self.x(place), bottom)
-            self.write(self.x(place), bottom + 16, text, anchor="middle")
-        for value in _ticks(min(ys), max(ys), log=up.log):
-            self.rule(_LEFT, self.y(value), right, self.y(value))
-            self.write(_LEFT - 6, self.y(value) + 4, up.text(value), anchor="end")
-        self.write((_LEFT + right) / 2, bottom + 34, across.name, anchor="middle")
-        self.write_upwards(12, (12 + bottom) / 2, up.name)
 
-
-def _placed(
-    values: Sequence[float], start: float, end: float, *, log: bool, margin: float = 0.0
-) -> Callable[[float], float]:
+def _placed(values: Sequence[float], start: float, end: float, *, log: bool, margin: float = 0.0) -> _Place:
     """Return what turns a value into a place from ``start`` to ``end``."""
     form = math.log10 if log else float
     low, high = form(min(values)), form(max(values))
