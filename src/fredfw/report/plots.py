@@ -86,8 +86,6 @@ _FEW_DECADES = 1000.0
 _SHORT = 7  # letters of what stands behind a bar
 
 # Of maps of savings.
-_FEW_MAPS = 2  # panels that stand one below the other, in one column of a paper
-_MAPS_BESIDE = 2  # panels beside each other where there are more
 _CELL = (0.37, 0.22)  # inches, wide enough for a share such as -123 %
 _FRAME = (0.8, 0.95)  # inches around the cells
 _NUMBERS = 14  # columns of a map that has its shares written in it
@@ -144,6 +142,7 @@ def _draw(figure: Figure, column: int, stack: Sequence[_Panel]) -> None:
         box = (bottom + panel.below, panel.height - panel.above - panel.below)
         axes.set_position((0.5, box[0] / height, 0.5, box[1] / height))
         panel.draw(axes)
+        axes.set_title(panel.title or "", loc="left", fontweight="bold")
         drawn_panels.append((axes, box))
     # As far to the right as the longest of the names needs it.
     boxes = [(axes.bbox.x0, axes.yaxis.get_tightbbox(None)) for axes, _ in drawn_panels if axes.axison]
@@ -173,10 +172,20 @@ def _stacked(panels: Sequence[_Panel]) -> list[list[_Panel]]:
 class _Panel:
     """A part of the figure; lengths are inches."""
 
-    height: float  # in all
-    above: float  # that the title needs
-    below: float  # that the axis and the legend need
+    size: float  # of the axes, from the bottom to the top
+    below: float  # that the numbers and the legend need
     draw: Callable[[Axes], None]
+    title: str | None = None
+
+    @property
+    def above(self) -> float:
+        """What the title needs."""
+        return 0.0 if self.title is None else _LINE * len(self.title.splitlines()) + 2 * _MARGIN
+
+    @property
+    def height(self) -> float:
+        """Of all."""
+        return self.size + self.above + self.below
 
 
 def _scaled(axis: Axis, longest: float) -> tuple[str, float]:
@@ -191,7 +200,6 @@ def _bars(colours: Mapping[str, str], picture: Bars) -> _Panel:
     bars = picture.bars
     labels = [textwrap.fill(bar.name, _NAME, break_long_words=True) for bar in bars]
     lines = max(label.count("\n") + 1 for label in labels)
-    above = _title_height(picture.title)
 
     def draw(axes: Axes) -> None:
         name, one = _scaled(picture.axis, picture.end)
@@ -214,17 +222,15 @@ def _bars(colours: Mapping[str, str], picture: Bars) -> _Panel:
         short = all(len(bar.note) <= _SHORT for bar in bars)
         axes.set_xlim(0, (1.16 if short else 1.4) * picture.end / one)
         axes.set_xlabel(name, labelpad=1)
-        _title(axes, textwrap.fill(picture.title, _PANEL_LETTERS))
         axes.tick_params(axis="y", length=0)
         _plain(axes, axes.xaxis)
 
-    return _Panel(max(_BAR, _LINE * lines) * len(bars) + above + _AXIS, above, _AXIS, draw)
+    return _Panel(max(_BAR, _LINE * lines) * len(bars), _AXIS, draw, _wrapped(picture.title))
 
 
 def _curves(picture: Curves) -> _Panel:
     names = [name for name, _ in picture.legend]
     columns = _columns(names)
-    above = _title_height(picture.title)
     below = _AXIS + _LINE * math.ceil(len(names) / columns)
 
     def draw(axes: Axes) -> None:
@@ -245,7 +251,7 @@ def _curves(picture: Curves) -> _Panel:
             below_axis = (0.45, -_AXIS / _CURVES)
             axes.legend(loc="upper center", bbox_to_anchor=below_axis, ncols=columns, handlelength=1.8, **_LEGEND)
 
-    return _Panel(_CURVES + above + below, above, below, draw)
+    return _Panel(_CURVES, below, draw, _wrapped(picture.title))
 
 
 def _rulers(axes: Axes, picture: Curves, name: str) -> None:
@@ -266,17 +272,14 @@ def _rulers(axes: Axes, picture: Curves, name: str) -> None:
     else:
         axes.set_ylim(bottom=0)
     axes.set_ylabel(name)
-    if picture.title:
-        _title(axes, textwrap.fill(picture.title, _PANEL_LETTERS))
     _plain(axes, axes.xaxis, axes.yaxis)
 
 
 def _heat(picture: HeatMap) -> _Panel:
     rows, columns, values = list(picture.down.places), list(picture.across.places), picture.values
-    above = _title_height(picture.title) + _LINE
+    name, one = _scaled(picture.axis, max(values.values()))
 
     def draw(axes: Axes) -> None:
-        name, one = _scaled(picture.axis, max(values.values()))
         each = picture.axis.unit == "s" and picture.axis.log
         field = np.full((len(rows), len(columns)), np.nan)
         for at, shade in picture.shades.items():
@@ -291,10 +294,9 @@ def _heat(picture: HeatMap) -> _Panel:
         axes.set_xlabel(picture.across.name, labelpad=1)
         axes.set_ylabel(picture.down.name)
         axes.tick_params(length=0)
-        title = filter(None, [textwrap.fill(picture.title, _PANEL_LETTERS), f"{name}{picture.blank}"])
-        _title(axes, "\n".join(title))
 
-    return _Panel(_SQUARE * len(rows) + above + _AXIS, above, _AXIS, draw)
+    title = f"{_wrapped(picture.title)}\n{name}{picture.blank}".strip()
+    return _Panel(_SQUARE * len(rows), _AXIS, draw, title)
 
 
 def _legend(pictures: Sequence[Picture], colours: Mapping[str, str]) -> list[_Panel]:
@@ -313,7 +315,7 @@ def _legend(pictures: Sequence[Picture], colours: Mapping[str, str]) -> list[_Pa
         axes.legend(handles=handles, loc="center", ncols=columns, handlelength=1.4, **_LEGEND)
 
     height = _LINE * math.ceil(len(handles) / columns) + _MARGIN
-    return [_Panel(height, 0.0, 0.0, draw)] if handles else []
+    return [_Panel(height, 0.0, draw)] if handles else []
 
 
 def _columns(names: Sequence[str]) -> int:
@@ -321,12 +323,8 @@ def _columns(names: Sequence[str]) -> int:
     return max(1, min(4, _LEGEND_LETTERS // (max(map(len, names), default=0) + 5)))
 
 
-def _title_height(title: str) -> float:
-    return _LINE * len(textwrap.wrap(title, _PANEL_LETTERS)) + 2 * _MARGIN
-
-
-def _title(axes: Axes, title: str) -> None:
-    axes.set_title(title, loc="left", fontweight="bold")
+def _wrapped(title: str) -> str:
+    return textwrap.fill(title, _PANEL_LETTERS)
 
 
 def _plain(axes: Axes, *gridded: Ruler) -> None:
@@ -344,7 +342,7 @@ def maps_figure(comparison: Comparison) -> Figure:
     """
     check_maps(comparison.savings)
     maps = saving_maps(comparison.savings)
-    columns = 1 if len(maps) <= _FEW_MAPS else _MAPS_BESIDE
+    columns = 1 if len(maps) <= 2 else 2  # two stand one below the other, in one column of a paper
     rows = math.ceil(len(maps) / columns)
     width = max(_WIDTH, _CELL[0] * max(len(one.across.places) for one in maps) + _FRAME[0])
     height = max(1.1, _CELL[1] * max(len(one.down.places) for one in maps)) + _FRAME[1]
@@ -407,5 +405,5 @@ def _contours(axes: Axes, picture: HeatMap) -> ContourSet:
     axes.set_yticks([*down.values()], [*down])
     axes.set_ylabel(picture.down.name)
     axes.set_xlabel(picture.across.name)
-    axes.set_title(textwrap.fill(picture.title, _PANEL_LETTERS))
+    axes.set_title(_wrapped(picture.title))
     return colours
