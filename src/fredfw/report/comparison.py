@@ -89,10 +89,11 @@ class _Shown:
         self.cells = cells
         self.rows = rows = tuple(one for one in cells if isinstance(one, Row))
         self.notes = _marks((note for one in cells for note in _notes(one)), lambda place: f"({_letters(place)})")
-        published = [row.reference_source for row in rows]
+        self.references: list[str | None] = []  # sources of savings
         for saving in comparison.savings:
-            published += [group.reference_source for group in saving.groups]
-            published += [claim.source for claim in saving.claims]
+            self.references += [one.reference_source for one in saving.groups if one.reference is not None]
+            self.references += [one.source for one in saving.claims]
+        published = [*(row.reference_source for row in rows), *self.references]
         self.sources = _marks((source or "" for source in published), lambda place: f"[{place + 1}]")
         self.baselines = tuple(dict.fromkeys(row.baseline for row in rows))
         self.parts = causes(rows, timed=True)
@@ -312,8 +313,6 @@ def _footnotes(comparison: Comparison, shown: _Shown) -> list[Part]:
     found = {row.status for row in rows} if shown.status else set()
     waits = ", ".join(cause for cause in shown.parts if cause not in OWN)
     others = "another stage, the fullest experts, a slower NPU"
-    references = [group.reference for saving in comparison.savings for group in saving.groups]
-    compared = any(one is not None for one in references) or any(one.claims for one in comparison.savings)
     published = any(row.reference_speedup is not None for row in rows)
     cells = counted(len(rows) + len(comparison.failures), "cell")
     lines: list[tuple[object, Said]] = [
@@ -341,7 +340,7 @@ def _footnotes(comparison: Comparison, shown: _Shown) -> list[Part]:
         ),
         (published, _explained("published", "what others report", Status.REFERENCE)),
         (
-            compared,
+            shown.references,
             _explained("reference", "what the source gives, which need not be a publication", Status.REFERENCE),
         ),
         *((True, f"{mark} {text}") for text, mark in shown.sources.items()),
