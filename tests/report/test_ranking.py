@@ -31,10 +31,6 @@ def cells(comparison: Comparison) -> list[Row | Failure]:
     return [*rows[:2], failure, *rows[2:]]
 
 
-def names(ranking: Ranking, comparison: Comparison) -> list[str]:
-    return [one.workload for one in ranking.ranked(cells(comparison))[0]]
-
-
 @pytest.mark.parametrize(
     ("asked", "shown"),
     [
@@ -57,7 +53,7 @@ def names(ranking: Ranking, comparison: Comparison) -> list[str]:
     ],
 )
 def test_rows_that_are_shown(asked: dict[str, Any], shown: list[str], comparison: Comparison) -> None:
-    assert names(Ranking(**asked), comparison) == shown
+    assert [one.workload for one in Ranking(**asked).ranked(cells(comparison))[0]] == shown
 
 
 def test_rows_that_train_different_amounts_are_best_by_their_rate(comparison: Comparison) -> None:

@@ -86,21 +86,17 @@ def test_spans_of_one_thread_never_overlap(run: RunResult) -> None:
             assert all(before[1] <= after[0] for before, after in pairwise(sorted(spans)))
 
 
-def iteration(fidelity: str = "compressed", **fields: Any) -> RunResult:
+@pytest.fixture(scope="module", params=["compressed", "exact"])
+def trained(request: pytest.FixtureRequest) -> RunResult:
     """A transformer with tensor, pipeline and data parallelism on a tree: 12 ranks that wait for each other."""
     framework = fredfw.Framework()
     model = {"name": "transformer", "layers": 4, "hidden": 64, "sequence": 32, "heads": 4, "vocabulary": 100}
-    workload = {**model, "mp": 2, "dp": 3, "pp": 2, "global_batch": 12, "microbatches": 2, **fields}
+    workload = {**model, "mp": 2, "dp": 3, "pp": 2, "global_batch": 12, "microbatches": 2}
     tables = {
         "fabrics": {"f": {"topology": {"name": "fred", "arity": [3, 4], "io_controllers": 0}}},
         "workloads": {"w": {"workload": workload}},
     }
-    return framework.run(framework.load_experiment(tables), fidelity=fidelity)
-
-
-@pytest.fixture(scope="module", params=["compressed", "exact"])
-def trained(request: pytest.FixtureRequest) -> RunResult:
-    return iteration(request.param)
+    return framework.run(framework.load_experiment(tables), fidelity=request.param)
 
 
 def slices_of(events: list[dict[str, Any]]) -> dict[tuple[int, int], list[tuple[int, int]]]:
