@@ -22,7 +22,6 @@ extensions = [
     "sphinx.ext.napoleon",
     # Ours, in _ext.
     "gallery",
-    "plugin_fields",
     "references",
 ]
 exclude_patterns = ["_ext", "_generated"]

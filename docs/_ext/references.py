@@ -1,6 +1,7 @@
-"""Fills pages while Sphinx reads them: all commands, all checks of the conformance kit, names of files that are shown.
+"""Fills pages while Sphinx reads them: all commands, all checks of the conformance kit, the fields of all plugins.
 
-A code block that is a file, ````` ```python title="loop.py" `````, shows the file's name.
+The plugins of a kind stand where ````` ```{plugin-fields} topology ````` and its end are. A code block that is a file,
+````` ```python title="loop.py" `````, shows the file's name.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ import click
 
 from fredfw import PluginManager, testing
 from fredfw.cli import main
+from fredfw.plugin import schema
 from fredfw.plugin.manager import Switches
 
 if TYPE_CHECKING:  # the tests read this module without Sphinx
     from sphinx.application import Sphinx
 
+_FIELDS = re.compile(r"^```\{plugin-fields\} (.+)\n```$", re.MULTILINE)
 _TITLED = re.compile(r'^```(\w+) title="([^"]+)"$', re.MULTILINE)
 
 
@@ -67,6 +70,32 @@ def checks() -> str:
     return "\n".join(lines)
 
 
+def fields(kind: str) -> str:
+    """Return what the plugins of a kind do, and their fields, as ``fredfw plugins show`` has them, a section each."""
+    (registry,) = (one for one in PluginManager.discover(Switches(strict=True)).registries if one.kind == kind)
+    lines = []
+    for info in registry.infos():
+        cls = registry.get(info.name)
+        origin = f"*{info.distribution} {info.version}*"
+        anchor = f"({kind.replace(' ', '-')}-{info.name})="
+        lines += [anchor, f"### `{info.name}`", "", origin, "", inspect.getdoc(cls) or "", ""]
+        own = schema.fields(cls)
+        lines += ["| field | type | default | meaning |", "|---|---|---|---|"] if own else ["It has no fields."]
+        for one in own:
+            unit = f"{one.type}, {one.unit}" if one.unit else one.type
+            default = "**required**" if one.default is None else f"`{one.default}`"
+            # A unit already says what is accepted.
+            meaning = one.help if one.unit else f"{one.help} ({one.accepted})"
+            lines.append(f"| `{one.name}` | {_plain(unit)} | {default} | {_plain(meaning)} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _plain(text: str) -> str:
+    """Return text that Markdown shows as it is."""
+    return re.sub(r"([\\`*_{}\[\]<>|#$])", r"\\\1", text)
+
+
 PAGES = {
     "reference/cli": ("<!-- every command, from docs/_ext/references.py -->", commands),
     "reference/testing": ("<!-- every check, from docs/_ext/references.py -->", checks),
@@ -75,6 +104,7 @@ PAGES = {
 
 
 def _fill(_app: Sphinx, name: str, source: list[str]) -> None:
+    source[0] = _FIELDS.sub(lambda one: fields(one[1]), source[0])
     source[0] = _TITLED.sub(r"```{code-block} \1\n:caption: \2\n", source[0])
     if name in PAGES:
         place, reference = PAGES[name]
