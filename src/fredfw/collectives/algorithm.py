@@ -14,17 +14,15 @@ from fredfw import arrays, limits
 from fredfw.answers import brief
 from fredfw.collectives.pattern import Pattern, pattern_of
 from fredfw.collectives.schedule import Schedule
-from fredfw.errors import InputError, UnsupportedError
+from fredfw.errors import InputError, UnsupportedError, placed
 from fredfw.fabric.view import GroupView
 from fredfw.typing import FloatArray
 from fredfw.units import Unit, parse
 
 
 def _bytes(size: float | str) -> float:
-    try:
+    with placed(key="size"):
         return parse(size, Unit.BYTES)
-    except InputError as error:
-        raise error.at(key="size") from None
 
 
 def _matrix(sizes: object) -> FloatArray:

@@ -134,12 +134,9 @@ class LevelSteps:
             ScheduleError: Another pattern, a step algorithm that does not exist, or halving-doubling along a level
                 whose size is not a power of two.
         """
-        levels = len(self.steps)
-        whole = _schedule(pattern, size, self._grid, order, self.steps, way, channels=True)
-        if way > 0:
-            return whole
-        own = [place + levels * _is_ring(level) for place, level in enumerate(self.view.levels)]
-        return evolve(whole, phases=[evolve(phase, channel=own[phase.channel]) for phase in whole.phases])
+        levels = self.view.levels
+        channels = [place + len(levels) * (way < 0 and _is_ring(level)) for place, level in enumerate(levels)]
+        return _schedule(pattern, size, self._grid, order, self.steps, way, channels)
 
 
 def ring_schedule(
@@ -167,7 +164,8 @@ def ring_schedule(
         ScheduleError: Another pattern, or coordinates that are not a full product.
     """
     steps = ("ring",) * coordinates.shape[1]
-    return _schedule(pattern, size, _Grid.of(coordinates), order, steps, step, channels=channels)
+    numbers = range(len(steps)) if channels else None
+    return _schedule(pattern, size, _Grid.of(coordinates), order, steps, step, numbers)
 
 
 def balanced_shares(times: FloatArray) -> FloatArray:
@@ -223,8 +221,7 @@ def _schedule(
     order: Sequence[int] | None,
     steps: tuple[str, ...],
     way: int,
-    *,
-    channels: bool,
+    channels: Sequence[int] | None,
 ) -> Schedule:
     if pattern not in PATTERNS:
         raise ScheduleError(f"collectives over dimensions do not do {pattern}")
@@ -246,8 +243,8 @@ def _schedule(
         block //= sizes[dimension]
         line = _Line(sizes[dimension], grid, dimension, base, block, way)
         scatter, gather = _phases_of(steps[dimension], line, pattern, last=dimension == along[-1])
-        if channels:
-            scatter, gather = (_as_turn(stage, dimension, next(turns)) for stage in (scatter, gather))
+        if channels is not None:
+            scatter, gather = (_as_turn(stage, channels[dimension], next(turns)) for stage in (scatter, gather))
         scatters += scatter
         gathers[:0] = gather
         base = base + line.x * block

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from attrs import evolve, field, frozen
 
-from fredfw.errors import InputError, nearest
+from fredfw.errors import InputError, nearest, placed
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -119,10 +119,8 @@ def _priced(known: Price, entry: object, key: str, source: str) -> Price:
         if name not in _PARTS:
             message = f"unknown key{nearest(str(name), _PARTS)}"
             raise InputError(message, key=f"{key}.{name}", accepted=", ".join(_PARTS))
-    try:
+    with placed(key=key):
         return evolve(known, **entry, source=source, status=GIVEN)
-    except InputError as error:
-        raise error.at(key=key) from None
 
 
 @frozen

@@ -108,6 +108,18 @@ class GroupLinks:
         return self.ranks, self.nodes, content.digest()
 
     @property
+    def joined(self) -> bool:
+        """Whether a way leads from each rank to each other, over ranks and switches."""
+        ends = self.sources, self.destinations
+        for near, far in (ends, ends[::-1]):
+            reached, count = np.arange(self.nodes) == 0, 0
+            while count != (count := int(reached.sum())):
+                reached[far[reached[near]]] = True
+            if not reached[: self.ranks].all():
+                return False
+        return True
+
+    @property
     def direct(self) -> bool:
         """Whether there are no switches among the ranks."""
         return self.nodes == self.ranks

@@ -16,7 +16,7 @@ import numpy as np
 from attrs import evolve, frozen
 
 from fredfw import arrays
-from fredfw.errors import InputError
+from fredfw.errors import InputError, placed
 from fredfw.fabric.fabric import Fabric, NodeKind
 from fredfw.fabric.flows import Operation, Routes
 from fredfw.fabric.routing import merged, no_path, tree_of_paths
@@ -126,20 +126,20 @@ class MemoryNetwork:
     """The memories of a fabric, and how they are joined to its NPUs."""
 
     network: Fabric  # the fabric without them
-    joined: tuple[_Joined, ...]  # the tiers
+    joined: dict[str, _Joined]  # the tiers by name
 
     @property
     def tiers(self) -> tuple[MemoryTier, ...]:
         """The tiers, in the order in which they were given."""
-        return tuple(one.tier for one in self.joined)
+        return tuple(one.tier for one in self.joined.values())
 
     def tier(self, name: str) -> MemoryTier:
         """Return the tier ``name``; raises ``KeyError``."""
-        return self._named(name).tier
+        return self.joined[name].tier
 
     def serving(self, name: str) -> IntArray:
         """Return the ``(NPUs, k)`` nodes of the memories over which tier ``name`` stripes the data of each NPU."""
-        return self._named(name).serving
+        return self.joined[name].serving
 
     def leads(self, nodes: IntArray) -> bool:
         """Return whether one of ``nodes`` is a memory or a switch of theirs."""
@@ -168,9 +168,6 @@ class MemoryNetwork:
         paths = self._paths(fabric, *(one.ravel() for one in np.meshgrid(sources, destinations)))
         return tree_of_paths(fabric, paths, sources, destinations, operation)
 
-    def _named(self, name: str) -> _Joined:
-        return {one.tier.name: one for one in self.joined}[name]
-
     def _paths(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
         """Return the paths from memories to NPUs or back."""
         npus = np.full(len(fabric.kinds), -1)
@@ -178,7 +175,7 @@ class MemoryNetwork:
         counts = np.zeros(len(sources), dtype=np.intp)
         links: list[IntArray] = []
         order: list[IntArray] = []
-        for one in self.joined:
+        for one in self.joined.values():
             for memories, ends, ways in zip((sources, destinations), (destinations, sources), one.ways, strict=True):
                 serves = (one.serving[npus[ends]] == memories[:, None]) & (npus[ends] >= 0)[:, None]
                 pairs, slots = np.nonzero(serves)
@@ -216,14 +213,12 @@ class _Joining:
         self.links: list[tuple[int, int, float, float]] = []  # source, destination, bandwidth, latency
 
     def joined(self, tiers: Sequence[MemoryTier]) -> Fabric:
-        found = []
+        found: dict[str, _Joined] = {}
         for index, tier in enumerate(tiers):
-            try:
-                if tier.name in [one.name for one in tiers[:index]]:
+            with placed(key=f"memories[{index}]"):
+                if tier.name in found:
                     raise InputError(f"{tier.name!r} is the name of another tier", key="name", accepted="another name")
-                found.append(self._tier(tier))
-            except InputError as error:
-                raise error.at(key=f"memories[{index}]") from None
+                found[tier.name] = self._tier(tier)
         base, (kinds, names, able) = self.base, zip(*self.nodes, strict=True)
         names_of = "sources", "destinations", "bandwidths", "latencies"
         added = zip(names_of, zip(*self.links, strict=True), strict=True)
@@ -237,7 +232,7 @@ class _Joining:
             copies=np.append(base.copies, able),
             reduces=np.append(base.reduces, able),
             node_names=partial(_name, base, names),
-            memories=MemoryNetwork(base, tuple(found)),
+            memories=MemoryNetwork(base, found),
         )
 
     def _tier(self, tier: MemoryTier) -> _Joined:

@@ -13,7 +13,7 @@ of the parts but one for each byte per second between them. Packed spanning tree
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -153,36 +153,33 @@ class _Flow:
 
     def _path(self, end: int) -> tuple[int, list[int]] | None:
         """Return a node that has something left, and the links from it to ``end``, last first."""
-        onward = {end: -1}
-        queue = deque([end])
-        while queue:
-            here = queue.popleft()
-            for link in self.entering[here]:
-                tail = self._tails[link]
-                if tail in onward or self._free[link] <= self._slack:
-                    continue
-                onward[tail] = link
-                if self.full[tail] or self._supply[tail] > self._slack:
-                    links, at = [], tail
-                    while at != end:
-                        links.append(onward[at])
-                        at = self._tails[onward[at] ^ 1]
-                    return tail, links
-                queue.append(tail)
+        onward: dict[int, int] = {}
+        for node, link in self._backwards(end):
+            onward[node] = link
+            if self.full[node] or self._supply[node] > self._slack:
+                links, at = [], node
+                while at != end:
+                    links.append(onward[at])
+                    at = self._tails[onward[at] ^ 1]
+                return node, links
         return None
 
     def before(self, end: int) -> BoolArray:
         """Return the ``(nodes,)`` that could still send to ``end`` after ``reach``, with ``end`` itself."""
         seen = np.zeros(len(self.full), dtype=bool)
-        seen[end] = True
-        queue = deque([end])
+        seen[[end, *(node for node, _ in self._backwards(end))]] = True
+        return seen
+
+    def _backwards(self, end: int) -> Iterator[tuple[int, int]]:
+        """Yield each node that could still send to ``end``, the nearest first, and the link that it would send over."""
+        seen, queue = {end}, deque([end])
         while queue:
             for link in self.entering[queue.popleft()]:
                 tail = self._tails[link]
-                if not seen[tail] and self._free[link] > self._slack:
-                    seen[tail] = True
+                if tail not in seen and self._free[link] > self._slack:
+                    seen.add(tail)
                     queue.append(tail)
-        return seen
+                    yield tail, link
 
 
 def _order(flow: _Flow, ends: Sequence[int]) -> list[int]:

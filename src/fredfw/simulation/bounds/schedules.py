@@ -205,16 +205,15 @@ class Floors:
         self._cap = cap
         self._router = router
         self._bounds = bounds
-        self._unrouted: dict[Hashable, Steps] = {}
-        self._routed: dict[Hashable, Steps] = {}
+        self._alone: dict[Hashable, Steps] = {}
         self._together: dict[Hashable, float] = {}
 
     def alone(self, sketch: Sketch, members: IntArray, name: Hashable, *, routed: bool) -> Steps:
         """Return what ``routed`` or ``unrouted`` does; kept for the ``name`` of ``members``."""
-        known, find = (self._routed, self.routed) if routed else (self._unrouted, self.unrouted)
-        if (sketch, name) not in known:
-            known[sketch, name] = find(sketch, members)
-        return known[sketch, name]
+        key = sketch, name, routed
+        if key not in self._alone:
+            self._alone[key] = (self.routed if routed else self.unrouted)(sketch, members)
+        return self._alone[key]
 
     def unrouted(self, sketch: Sketch, members: IntArray) -> Steps:
         """Return what ``sketch`` takes at least among the NPUs numbered ``members``, over any routes.

@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 from attrs import Factory, evolve, field, frozen
 
-from fredfw.arrays import is_real, totals
+from fredfw import arrays
 from fredfw.errors import InputError
 from fredfw.fabric import Fabric, NodeKind
 from fredfw.simulation import engine
@@ -59,12 +59,10 @@ class Incidence:
         """Return the pairs of the flows where ``(F,)`` ``chosen`` is true."""
         if chosen.all():
             return self
-        lengths = self.offsets[1:] - self.offsets[:-1]
+        lengths = np.diff(self.offsets)
         pairs = np.repeat(chosen, lengths)
-        offsets = np.zeros(int(chosen.sum()) + 1, dtype=np.intp)
-        np.cumsum(lengths[chosen], out=offsets[1:])
         return Incidence(
-            offsets,
+            arrays.offsets(lengths[chosen]),
             self.links[pairs],
             None if self.coefficients is None else self.coefficients[pairs],
             None if self.caps is None else self.caps[chosen],
@@ -91,7 +89,7 @@ class Incidence:
         weights = rates[self.flows]
         if self.coefficients is not None:
             weights = weights * self.coefficients
-        return totals(self.links, weights, links)
+        return arrays.totals(self.links, weights, links)
 
 
 class SharingPolicy(ABC):
@@ -171,7 +169,7 @@ class WeightedMaxMin(SharingPolicy):
         for label, weight in self.weights.items():
             if not isinstance(label, str):
                 raise InputError(f"{label!r} is not a label", key="weights", accepted="text")
-            if not is_real(weight) or not 1e-6 <= weight <= 1e6:
+            if not arrays.is_real(weight) or not 1e-6 <= weight <= 1e6:
                 raise InputError(
                     f"{weight!r} is not a weight", key=f"weights.{label}", accepted="a number from 1e-06 to 1e+06"
                 )

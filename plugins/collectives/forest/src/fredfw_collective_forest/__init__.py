@@ -8,8 +8,9 @@ import numpy as np
 from attrs import evolve, frozen
 
 from fredfw import CollectiveAlgorithm, CollectiveRequest, GroupView, Pattern, Schedule, units
-from fredfw_collective_forest.graph import Network, joined
+from fredfw_collective_forest.graph import Network
 from fredfw_collective_forest.lockstep import Edges
+from fredfw_collective_forest.packing import components
 from fredfw_collective_forest.trees import MOST_ONE_ROOT, MOST_RANKS, MOST_ROOTS, MOST_SWITCHED, rooted, spanning
 
 fredfw_contract = 2
@@ -56,7 +57,7 @@ class Forest(CollectiveAlgorithm):
         network = Network.of(view.links)
         if request.pattern is Pattern.ALL_REDUCE and network.direct:
             one, other, _ = network.two_way()
-            if not joined(network.nodes, np.append(one, other), np.append(other, one)):
+            if any(components(network.nodes, list(zip(one.tolist(), other.tolist(), strict=True)))):
                 return "the members of the group are not joined among themselves by links both ways"
             return None
         most = MOST_ONE_ROOT if request.pattern.rooted else MOST_ROOTS
@@ -65,10 +66,7 @@ class Forest(CollectiveAlgorithm):
             return f"it finds out-trees for groups of up to {most}{' with switches' * (not network.direct)}"
         if not network.direct and not network.symmetric:
             return "the links to or from a switch among the group are not the same both ways"
-        ends = network.sources, network.destinations
-        if joined(network.nodes, *ends) and joined(network.nodes, *ends[::-1]):
-            return None
-        return "the members of the group are not joined among themselves"
+        return None if view.links.joined else "the members of the group are not joined among themselves"
 
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
         """See ``CollectiveAlgorithm.schedule``."""

@@ -8,7 +8,7 @@ neighbours, and trees grown link by link.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from math import gcd
 
@@ -63,25 +63,23 @@ class Flow:
         return sent
 
     def _path(self, source: int, end: int) -> list[int]:
-        before = {source: -1}
-        queue = deque([source])
-        while queue:
-            here = queue.popleft()
-            for link in self._leaving[here]:
-                there = self._heads[link]
-                if self._free[link] and there not in before:
-                    before[there] = link
-                    if there == end:
-                        links = []
-                        while there != source:
-                            links.append(before[there])
-                            there = self._heads[before[there] ^ 1]
-                        return links
-                    queue.append(there)
+        before: dict[int, int] = {}
+        for there, link in self._onwards(source):
+            before[there] = link
+            if there == end:
+                links, at = [], end
+                while at != source:
+                    links.append(before[at])
+                    at = self._heads[before[at] ^ 1]
+                return links
         return []
 
     def before_cut(self, source: int) -> set[int]:
         """Return the nodes that something more could still get to from ``source``."""
+        return {source, *(there for there, _ in self._onwards(source))}
+
+    def _onwards(self, source: int) -> Iterator[tuple[int, int]]:
+        """Yield each node that something more could get to from ``source``, the nearest first, and the link to it."""
         seen, queue = {source}, deque([source])
         while queue:
             for link in self._leaving[queue.popleft()]:
@@ -89,7 +87,7 @@ class Flow:
                 if self._free[link] and there not in seen:
                     seen.add(there)
                     queue.append(there)
-        return seen
+                    yield there, link
 
 
 def grow(nodes: int, ranks: int, capacities: Capacities, roots: Sequence[int]) -> Grove:

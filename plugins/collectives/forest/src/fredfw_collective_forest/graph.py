@@ -81,16 +81,6 @@ def _below(ratio: float) -> Fraction:
     return near if abs(float(near) - ratio) <= 1e-9 * ratio else Fraction(int(ratio * _FRACTION), _FRACTION)
 
 
-def joined(nodes: int, sources: IntArray, destinations: IntArray, start: int = 0) -> bool:
-    """Return whether all of ``nodes`` are reached from ``start`` over the links."""
-    seen = np.zeros(nodes, dtype=bool)
-    seen[start] = True
-    count = 0
-    while count != (count := int(seen.sum())):
-        seen[destinations[seen[sources]]] = True
-    return bool(seen.all())
-
-
 def centre(nodes: int, ends: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return the edges of a tree as (parent, child), from the root on; no other root gives a lower tree."""
     near: list[list[int]] = [[] for _ in range(nodes)]

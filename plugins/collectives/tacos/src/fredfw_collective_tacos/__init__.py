@@ -66,7 +66,7 @@ class Tacos(CollectiveAlgorithm):
         ways = _ways(_Named(view.links.key, view))
         if small and request.ranks > _SMALL_MIXED and not ways.alike:
             return f"with little effort it is done for up to {_SMALL_MIXED} where links differ"
-        return None if ways.joined else "the members of the group are not joined among themselves"
+        return None if view.links.joined else "the members of the group are not joined among themselves"
 
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
         """See ``CollectiveAlgorithm.schedule``."""

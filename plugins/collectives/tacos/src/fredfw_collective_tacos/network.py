@@ -68,20 +68,3 @@ class Ways:
     def alike(self) -> bool:
         """Whether a chunk takes as long on all of them, whatever its size."""
         return len(set(self.latency.tolist())) <= 1 and len(set(self.rate.tolist())) <= 1
-
-    @property
-    def joined(self) -> bool:
-        """Whether there is a way, over other ranks if need be, from each rank to each other."""
-        return all(
-            _reaches_all(self.ranks, *ends)
-            for ends in ((self.source, self.destination), (self.destination, self.source))
-        )
-
-
-def _reaches_all(ranks: int, source: IntArray, destination: IntArray) -> bool:
-    seen = np.zeros(ranks, dtype=bool)
-    seen[0] = True
-    count = 0
-    while count != (count := int(seen.sum())):
-        seen[destination[seen[source]]] = True
-    return bool(seen.all())
