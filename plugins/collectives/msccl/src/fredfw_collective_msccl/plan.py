@@ -16,9 +16,8 @@ from fredfw import limits
 from fredfw.errors import InputError
 from fredfw.tables import parse_json
 from fredfw_collective_msccl.layout import WORDS, Layout
-from fredfw_collective_msccl.machine import START, FaultError, Machine, Past, Runner, Value, Where
+from fredfw_collective_msccl.machine import START, FaultError, Machine, Need, Past, Runner, Value, Where
 from fredfw_collective_msccl.program import Place
-from fredfw_collective_msccl.transfers import Need
 
 _SIGNALS = frozenset({"signal", "rlxsignal", "pws", "pwsf"})
 _WAITS = frozenset({"wait", "rlxwait"})
