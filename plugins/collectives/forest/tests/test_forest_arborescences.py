@@ -27,28 +27,6 @@ def rate(grove: Grove) -> float:
     return float(grove.rate * len(grove.trees))
 
 
-def grid(*sizes: int, closed: bool = False) -> Capacities:
-    graph = nx.convert_node_labels_to_integers(nx.grid_graph(sizes, periodic=closed)).to_directed()
-    return dict.fromkeys(graph.edges, 1)
-
-
-@pytest.mark.parametrize(
-    ("ranks", "capacities", "unit", "published"),
-    [
-        (20, grid(4, 5), 750, 1578.947),
-        (9, grid(3, 3), 750, 1687.5),
-        (16, grid(4, 4, closed=True), 50, 213.333),
-        (8, grid(8, closed=True), 50, 114.286),
-    ],
-)
-def test_they_have_the_rate_of_the_authors_code(
-    ranks: int, capacities: Capacities, unit: float, published: float
-) -> None:
-    grove = grow(ranks, ranks, capacities, range(ranks))
-    assert proper(grove, ranks)
-    assert rate(grove) * unit == pytest.approx(published, rel=1e-5)
-
-
 @pytest.mark.parametrize(
     ("boxes", "published", "within"), [(1, 342.857, 1e-5), pytest.param(2, 346.667, 0.01, marks=pytest.mark.slow)]
 )

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import combinations
-from math import gcd
 
 import networkx as nx
 import pytest
@@ -13,34 +12,9 @@ from fredfw_collective_forest.packing import TooManyError, most, pack
 Ends = list[tuple[int, int]]
 
 
-def grid(*sizes: int, closed: bool = False) -> tuple[int, Ends]:
-    graph = nx.convert_node_labels_to_integers(nx.grid_graph(sizes, periodic=closed))
-    return len(graph), list(graph.edges)
-
-
 def spans(nodes: int, ends: Ends, tree: list[int]) -> bool:
     graph = nx.Graph([ends[edge] for edge in tree])
     return len(graph) == nodes and nx.is_tree(graph)
-
-
-@pytest.mark.parametrize(
-    ("graph", "trees"),
-    [
-        (grid(4, 5), 31),
-        (grid(4, 4), 8),
-        pytest.param(grid(8, 8), 16, marks=pytest.mark.slow),
-        (grid(4, 4, closed=True), 32),
-        (grid(3, 3, 3), 27),
-    ],
-)
-def test_trees_use_all_copies_of_the_links_of_a_grid(graph: tuple[int, Ends], trees: int) -> None:
-    nodes, ends = graph
-    common = gcd(nodes - 1, len(ends))
-    copies = (nodes - 1) // common
-    assert len(ends) // common == trees
-    found = pack(nodes, ends, [copies] * len(ends), trees)
-    assert all(spans(nodes, ends, tree) for tree in found)
-    assert Counter(edge for tree in found for edge in tree) == dict.fromkeys(range(len(ends)), copies)
 
 
 def partitions(nodes: list[int]) -> list[list[list[int]]]:

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import fredfw_collective_swing
-from fredfw import CollectiveRequest, Fabric, Framework, GroupView, Level, Pattern, check
+from fredfw import CollectiveRequest, Fabric, Framework, GroupView, Level, Pattern
 from fredfw.errors import UnsupportedError
 from fredfw.testing import CollectiveTests
-from fredfw.testing.fabrics import filled, views
+from fredfw.testing.fabrics import filled
 from fredfw_collective_swing import Swing
 
 S = 1e9
@@ -18,22 +18,6 @@ FRAMEWORK = Framework()
 
 def torus(*sizes: int, **fields: Any) -> Fabric:
     return FRAMEWORK.topology("torus", dimensions=list(sizes), link_bandwidth=1e9, **fields).build()
-
-
-@pytest.mark.parametrize("ranks", [6, 12, 20])
-@pytest.mark.parametrize("pattern", sorted(Swing.patterns))
-def test_even_dimensions_will_do(pattern: Pattern, ranks: int) -> None:
-    request = CollectiveRequest(pattern, ranks, 1e6)
-    found = 0
-    for _, view in views(ranks):
-        if view.coordinates is None:
-            continue
-        if all(level.size % 2 == 0 for level in view.levels):
-            check(Swing().plan(request, view), request)
-            found += 1
-        else:
-            assert "odd" in str(Swing().refusal(request, view))
-    assert found
 
 
 @pytest.mark.parametrize("sizes", [(6,), (12,), (22,), (6, 4), (6, 6), (2, 10, 6)])

@@ -68,15 +68,6 @@ def test_double_binary_steps_use_each_link_twice_at_most(n: int, chunks: int) ->
     assert duration("all-reduce", n, **options) <= steps * (ALPHA + 2 * SIZE / chunks / BANDWIDTH) * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("n", [7, *(pytest.param(n, marks=pytest.mark.slow) for n in (16, 33))])
-def test_double_binary_comes_close_to_the_bandwidth(n: int) -> None:
-    # Nobody can broadcast, or reduce, in less than S / B, nor do an all-reduce in less than 2 (n - 1) / n of it.
-    options: dict[str, Any] = {"alpha": 0.0, "shape": "double-binary", "chunks": 1000}
-    for pattern in ("broadcast", "reduce"):
-        assert 1 - 1e-9 <= duration(pattern, n, **options) * BANDWIDTH / SIZE < 1.01
-    assert 2 * (n - 1) / n <= duration("all-reduce", n, **options) * BANDWIDTH / SIZE < 2.02
-
-
 @pytest.mark.parametrize("n", [3, 4, 7, 8, 13, 22, 39, 1024])
 def test_no_rank_but_the_root_has_children_in_both_trees(n: int) -> None:
     root = n // 3
