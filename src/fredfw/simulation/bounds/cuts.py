@@ -53,42 +53,6 @@ class Halves:
         return float(np.concatenate([self.up[here:there], self.down[there:here]]).min(initial=np.inf))
 
 
-@frozen(eq=False)
-class _Partition:
-    """All nodes of a fabric divided into sets, of which a group makes those its parts that hold its ranks."""
-
-    fabric: Fabric  # the network
-    label: IntArray  # (nodes,) set of each node, sets for none
-    enter: FloatArray  # (sets,) bytes per second that links carry into each set
-    leave: FloatArray  # (sets,) bytes per second that links carry out of each set
-
-    @classmethod
-    def of(cls, fabric: Fabric, label: IntArray, sets: int) -> _Partition:
-        label = _narrow(label, sets)
-        start, end = label[fabric.sources], label[fabric.destinations]
-        apart, bandwidths = start != end, fabric.bandwidths
-        if not apart.all():
-            start, end, bandwidths = start[apart], end[apart], bandwidths[apart]
-        leave, enter = (totals(one, bandwidths, sets + 1)[:sets] for one in (start, end))
-        return cls(fabric, label, enter, leave)
-
-    def parts(self, nodes: IntArray) -> Parts:
-        """Return the sets that hold ``nodes`` of ranks."""
-        fabric, label = self.fabric, self.label
-        used = np.zeros(len(self.enter) + 1, dtype=bool)
-        used[label[nodes]] = True
-        enter, leave = self.enter[used[:-1]], self.leave[used[:-1]]
-        receive, send = float(enter.sum()), float(leave.sum())
-        offers = fabric.offered_to_some(nodes)
-        if offers.reduces or offers.multicasts:
-            other = ~used[label]
-            combining = other & fabric.reduces & offers.reduces
-            copying = other & fabric.copies & offers.multicasts
-            receive += _between(fabric, ~combining, combining)
-            send += _between(fabric, copying, ~copying)
-        return Parts((np.cumsum(used) - 1)[label[nodes]], enter, leave, receive, send)
-
-
 class Cuts:
     """The candidates of one fabric; what does not depend on the group is worked out once."""
 
@@ -98,7 +62,7 @@ class Cuts:
         # The last dimension is the number of the NPU, which is all there is to go by on a fabric without levels.
         self._positions = numbers if fabric.coordinates is None else np.hstack([fabric.coordinates, numbers])
         self._low, self._high = _extents(fabric, self._positions)
-        self._partitions: dict[tuple[int, ...], _Partition] = {}
+        self._sets: dict[tuple[int, ...], tuple[NDArray[Any], FloatArray, FloatArray]] = {}
 
     def ends(self, nodes: IntArray) -> Parts:
         """Return each rank as a part, with the other nodes that only lead to it."""
@@ -133,13 +97,36 @@ class Cuts:
         return cuts
 
     def _parts(self, dimensions: tuple[int, ...], nodes: IntArray) -> Parts:
-        if dimensions not in self._partitions:
-            low, high = self._low[:, dimensions], self._high[:, dimensions]
-            sizes = tuple(self._positions[:, dimensions].max(axis=0) + 1)
-            label, sets = np.ravel_multi_index(tuple(low.T), sizes), int(np.prod(sizes))
-            label = np.where((low == high).all(axis=1), label, sets)
-            self._partitions[dimensions] = _Partition.of(self._fabric, label, sets)
-        return self._partitions[dimensions].parts(nodes)
+        """Return the sets of nodes of equal position in ``dimensions`` that hold ``nodes`` of ranks."""
+        if dimensions not in self._sets:
+            self._sets[dimensions] = self._divided(dimensions)
+        fabric, (label, enter, leave) = self._fabric, self._sets[dimensions]
+        used = np.zeros(len(enter) + 1, dtype=bool)
+        used[label[nodes]] = True
+        enter, leave = enter[used[:-1]], leave[used[:-1]]
+        receive, send = float(enter.sum()), float(leave.sum())
+        offers = fabric.offered_to_some(nodes)
+        if offers.reduces or offers.multicasts:
+            other = ~used[label]
+            combining = other & fabric.reduces & offers.reduces
+            copying = other & fabric.copies & offers.multicasts
+            receive += _between(fabric, ~combining, combining)
+            send += _between(fabric, copying, ~copying)
+        return Parts((np.cumsum(used) - 1)[label[nodes]], enter, leave, receive, send)
+
+    def _divided(self, dimensions: tuple[int, ...]) -> tuple[NDArray[Any], FloatArray, FloatArray]:
+        """Return the set of each node, one more than there are for none, and what links carry into and out of each."""
+        low, high, fabric = self._low[:, dimensions], self._high[:, dimensions], self._fabric
+        sizes = tuple(self._positions[:, dimensions].max(axis=0) + 1)
+        sets = int(np.prod(sizes))
+        label = np.where((low == high).all(axis=1), np.ravel_multi_index(tuple(low.T), sizes), sets)
+        label = _narrow(label, sets)
+        start, end = label[fabric.sources], label[fabric.destinations]
+        apart, bandwidths = start != end, fabric.bandwidths
+        if not apart.all():
+            start, end, bandwidths = start[apart], end[apart], bandwidths[apart]
+        enter, leave = (totals(one, bandwidths, sets + 1)[:sets] for one in (end, start))
+        return label, enter, leave
 
 
 def across(starts: IntArray, ends: IntArray, amounts: FloatArray, positions: int) -> tuple[FloatArray, FloatArray]:
