@@ -7,7 +7,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from attrs import asdict, field, frozen
+from attrs import field, frozen
 
 from fredfw.experiment.document import document
 from fredfw.experiment.results import Status
@@ -137,13 +137,13 @@ class Validation:
                 "fidelity": self.fidelity,
                 "approximated": self.approximated,
                 "points": [one.facts() for one in self.predictions],
-                "scores": [asdict(one) for one in self.groups()],
+                "scores": self.groups(),
                 "left_out": [
                     {
                         "by": fold.by,
                         "name": fold.name,
                         "points": [one.facts() for one in predictions],
-                        "scores": [asdict(one) for one in self.groups_of(predictions)],
+                        "scores": self.groups_of(predictions),
                     }
                     for fold, predictions in self.left_out.items()
                 ],
