@@ -18,7 +18,7 @@ from fredfw.report.charts import charts, metric_axis, time_bars, trade_offs
 from fredfw.report.comparison import MEANINGS, comparison_report, sensitivity_report
 from fredfw.report.pictures import Axis, Bar, Bars, Dot, Dots
 from fredfw.report.ranking import Ranking
-from fredfw.report.runs import TIER_COLUMNS, result_name, run_report, tier_cells, why_report
+from fredfw.report.runs import result_name, run_report, tiers_table, why_report
 from fredfw.report.shown import GAP, Code, Details, Heading, Line, Page, Part, Section, Table
 from fredfw.report.studies import study_report
 from fredfw.units import Unit, counted, render
@@ -209,10 +209,10 @@ def busiest(what: str, cells: Iterable[tuple[str, str, Sequence[TierLoad]]]) -> 
     """Return the busiest tiers of ``cells``, which are (the name of ``what``, the fabric, its tiers)."""
     found = [((name, fabric), tier) for name, fabric, tiers in cells for tier in tiers]
     found.sort(key=lambda one: -one[1].highest)
-    rows = [(*names, *tier_cells(tier)) for names, tier in found[:_MOST_TIERS]]
-    parts = _table((what, "fabric", *TIER_COLUMNS), rows, right=(3, 4, 5, 6), keys=2)
-    if len(rows) < len(found):
-        parts.append(Line(f"the busiest {len(rows)} of {len(found)}; --json has the others"))
+    shown = found[:_MOST_TIERS]
+    parts: list[Part] = [tiers_table(shown, (what, "fabric"))] if shown else []
+    if len(shown) < len(found):
+        parts.append(Line(f"the busiest {len(shown)} of {len(found)}; --json has the others"))
     return Section("links", "Busiest tiers and links", parts)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from fredfw.experiment.metrics import METRICS
 from fredfw.experiment.results import CriticalPath, JobResult, Row, RunResult, Spread, TierLoad, WhatIf
@@ -15,7 +15,6 @@ from fredfw.report.shown import GAP, Heading, Line, Part, Span, Table, notes_of
 from fredfw.units import Unit, counted, render
 from fredfw.workloads.labels import BUBBLE, COMPUTE, OWN, WAITING
 
-TIER_COLUMNS = ("tier", "links", "bandwidth", "mean", "highest", "hottest link", "carries")
 PERCENTILES = "P50", "P99"
 """Columns of the times of several runs."""
 _LEAST = 0.01  # a smaller share limits nothing
@@ -37,8 +36,8 @@ def run_report(result: RunResult, top: int = 10) -> list[Part]:
     ]
     if result.link_bytes.any():
         title = Heading("utilisation of the links, and whose bytes the hottest of each tier carries")
-        tiers = Table(TIER_COLUMNS, map(tier_cells, tier_shares(result)[:top]), right=(1, 2, 3, 4))
-        report += [GAP, title, tiers, GAP, _bytes(result)]
+        tiers = [((), tier) for tier in tier_shares(result)[:top]]
+        report += [GAP, title, tiers_table(tiers), GAP, _bytes(result)]
     if result.energy:
         report += [GAP, Line(f"communication energy: {render(result.energy, Unit.JOULES)} per iteration")]
     if result.bill is not None:
@@ -101,17 +100,22 @@ def _breakdown(result: RunResult) -> Table:
     return Table(("where the time goes", f"time ({scale.unit})", "share"), rows, right=(1, 2))
 
 
-def tier_cells(tier: TierShare | TierLoad) -> list[str]:
-    """Return the cells of a tier of links below ``TIER_COLUMNS``, with whose bytes its hottest link carries."""
-    if isinstance(tier, TierLoad):
-        highest, hottest, carried, other = tier.highest, tier.hottest, tier.bytes_by_label, ""
-    else:
-        load = tier.hottest
-        highest, hottest, carried, other = load.utilization, load.name, load.bytes_by_label, _moved(load.bytes)
-    shares = sorted(carried.items(), key=lambda one: (-one[1], one[0]))
-    carries = ", ".join(f"{label} {_moved(moved)}" for label, moved in shares) or other
-    rate = render(tier.bandwidth, Unit.BYTES_PER_SECOND)
-    return [tier.name, str(tier.links), rate, share(tier.mean), share(highest), hottest, carries]
+def tiers_table(listed: Iterable[tuple[Sequence[str], TierShare | TierLoad]], places: Sequence[str] = ()) -> Table:
+    """Return a table of tiers of links, each with a text for each of the first columns, ``places``."""
+    rows = []
+    for place, tier in listed:
+        if isinstance(tier, TierLoad):
+            highest, hottest, carried, other = tier.highest, tier.hottest, tier.bytes_by_label, ""
+        else:
+            load = tier.hottest
+            highest, hottest, carried, other = load.utilization, load.name, load.bytes_by_label, _moved(load.bytes)
+        shares = sorted(carried.items(), key=lambda one: (-one[1], one[0]))
+        carries = ", ".join(f"{label} {_moved(moved)}" for label, moved in shares) or other
+        rate = render(tier.bandwidth, Unit.BYTES_PER_SECOND)
+        rows.append([*place, tier.name, str(tier.links), rate, share(tier.mean), share(highest), hottest, carries])
+    columns = [*places, "tier", "links", "bandwidth", "mean", "highest", "hottest link", "carries"]
+    first = len(places) + 1
+    return Table(columns, rows, right=range(first, first + 4), keys=len(places) or 1)
 
 
 def _moved(moved: float) -> str:
