@@ -43,16 +43,12 @@ class TestExpected(SharingPolicyTests):
 '''
 
 
-def run(tmp_path: Path, source: str, *options: str) -> list[str]:
-    (tmp_path / "test_policies.py").write_text(source, encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", *options, "test_policies.py"]
+def test_one_test_per_check_and_configuration(tmp_path: Path) -> None:
+    (tmp_path / "test_policies.py").write_text(MODULE, encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", "test_policies.py"]
     wide = {**os.environ, "COLUMNS": "300"}  # so that no line is cut
     done = subprocess.run(command, cwd=tmp_path, env=wide, capture_output=True, text=True, check=False)
-    return done.stdout.splitlines()
-
-
-def test_one_test_per_check_and_configuration(tmp_path: Path) -> None:
-    lines = run(tmp_path, MODULE)
+    lines = done.stdout.splitlines()
     at = "test_policies.py::Test"
 
     def reported(start: str) -> list[str]:
@@ -74,11 +70,6 @@ def test_one_test_per_check_and_configuration(tmp_path: Path) -> None:
     assert "there is no check 'no_capacity_is_lost'; did you mean 'no_capacity_is_wasted'?" in text
 
 
-def test_a_class_that_tests_nothing_is_an_error(tmp_path: Path) -> None:
-    lines = run(tmp_path, "from fredfw.testing import TopologyTests\n\nclass TestMine(TopologyTests):\n    pass\n")
-    assert any("TestMine names nothing to test; the docstring of its base class says how" in line for line in lines)
-
-
 def test_what_a_case_has_found_out_serves_all_tests() -> None:
     class Some(SharingPolicyTests):
         policies = [MaxMin()]  # noqa: RUF012  (as an author would write it)
@@ -86,8 +77,12 @@ def test_what_a_case_has_found_out_serves_all_tests() -> None:
     class More(Some):
         policies = [MaxMin(), MaxMin()]  # noqa: RUF012  (as above)
 
+    class Nothing(SharingPolicyTests): ...
+
     assert Some._kept_cases() is Some._kept_cases()
     assert [len(cls._kept_cases()) for cls in (Some, More)] == [1, 2]
+    with pytest.raises(ValueError, match="Nothing names nothing to test; the docstring of its base class says how"):
+        Nothing._kept_cases()
 
 
 def test_the_calls_need_no_pytest_and_fredfw_no_kit() -> None:

@@ -35,7 +35,7 @@ class Pair(fredfw.Topology):
         return fredfw.Fabric("pair", np.full(2, fredfw.NodeKind.NPU), [0, 1], [1, 0], bandwidth, 1e-6, 0.0)
 
 """
-FAULTS = {"process": "1e9 * os.getpid()", "hash seed": "1e9 + abs(hash('a')) % 10**6"}
+PROCESS, SEED = "1e9 * os.getpid()", "1e9 + abs(hash('a')) % 10**6"
 DIFFERS = "is_the_same_in_another_process: the fabric that is built differs in another process"
 
 
@@ -51,8 +51,7 @@ def run(*arguments: str | Path, where: Path) -> str:
     return done.stderr
 
 
-@pytest.mark.parametrize("bandwidth", FAULTS.values(), ids=FAULTS)
-@pytest.mark.parametrize("guard", ["", "if __name__ == '__main__': "], ids=["plain", "guarded"])
+@pytest.mark.parametrize(("bandwidth", "guard"), [(PROCESS, ""), (SEED, "if __name__ == '__main__': ")])
 def test_a_script_is_run_again(bandwidth: str, guard: str, tmp_path: Path) -> None:
     file = tmp_path / "pair.py"
     file.write_text(script(bandwidth, f"{guard}check_topology(Pair())"))
@@ -63,7 +62,7 @@ def test_a_module_that_is_run_is_imported(tmp_path: Path) -> None:
     package = tmp_path / "acme"
     package.mkdir()
     (package / "__init__.py").write_text("")
-    (package / "pair.py").write_text(script(FAULTS["process"], "check_topology(Pair())"))
+    (package / "pair.py").write_text(script(PROCESS, "check_topology(Pair())"))
     assert DIFFERS in run("-m", "acme.pair", where=tmp_path)
 
 
