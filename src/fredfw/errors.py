@@ -103,7 +103,7 @@ class Interrupted(KeyboardInterrupt):
 
 @contextmanager
 def placed(*, file: str | None = None, key: str | None = None, anew: bool = False) -> Iterator[None]:
-    """Add the place to an ``InputError`` that comes from inside, see ``InputError.at``; ``anew``, for its own."""
+    """Add the place to an ``InputError`` from inside, see ``InputError.at``; ``anew``: in place of what it has."""
     try:
         yield
     except InputError as error:
