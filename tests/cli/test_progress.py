@@ -143,20 +143,6 @@ def test_progress_is_shown_on_a_terminal() -> None:
     assert re.search(r"\d+% 0:00:\d\d left ", text), text
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["run", "two.toml", "--workload", "small", "--fabric", "mesh"],
-        ["collective", "all-reduce", "--topology", "switch", "--size", "1M"],
-        ["compare", "two.toml"],
-    ],
-)
-def test_nothing_is_shown_where_there_is_no_terminal(arguments: list[str]) -> None:
-    for more in ([], ["--no-progress"]):
-        result = fredfw(*arguments, *more)
-        assert (result.exit_code, result.stderr) == (0, "")
-
-
 def test_no_progress_switches_it_off(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = io.StringIO()
     monkeypatch.setattr(terminal, "isatty", lambda: True)

@@ -59,12 +59,9 @@ def entries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(points, "splits", lambda: given)
 
 
-def test_a_transport_without_rules_is_fitted_to_nothing() -> None:
-    assert part_of(POINT, IdealTransport()) is Part.UNFITTED
-
-
 @pytest.mark.usefixtures("entries")
-def test_what_no_rule_takes_is_held_out() -> None:
+def test_what_no_rule_takes_is_held_out_and_without_rules_nothing_is_fitted() -> None:
+    assert part_of(POINT, IdealTransport()) is Part.UNFITTED
     assert part_of(POINT, fitted("some")) is Part.FITTED
     assert part_of(evolve(POINT, size=2.0**21), fitted("some")) is Part.HELD_OUT
     assert part_of(evolve(POINT, pattern="all-to-all"), fitted("some")) is Part.HELD_OUT
