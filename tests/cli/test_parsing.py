@@ -117,10 +117,7 @@ group_of_ten = partial(parse_group, count=10)
         *((parse_sizes, text, "--sizes: the first size, ") for text in ("2MB:1MB:x2", "1MB:2:x2")),
         (parse_sizes, "1MB:2MB:+0B", "--sizes: '0B' is not a size"),
         *((parse_sizes, text, "--sizes: from 1") for text in ("1MB:2MB:+1", "1B:1GB:+1B")),
-        *(
-            (parse_sizes, text, "--sizes: ")
-            for text in ("1:1e308:x10", "1e300:1.7e308:x2", "1e308:1e308:x2", "1:2:x1e-320")
-        ),
+        *((parse_sizes, text, "--sizes: ") for text in ("1:1e308:x10", "1e300:1.7e308:x2", "1:2:x1e-320")),
         (group_of_ten, "0-3,2", "--group: NPU 2 is named twice"),
         (group_of_ten, "0-4,12", "--group: there is no NPU 12"),
         (group_of_ten, "8-1000000000000", "--group: there is no NPU 10 (accepted: different NPUs from 0 to 9, such as"),
