@@ -1,11 +1,11 @@
-"""What a shell is offered, through click's own classes for shells."""
+"""What a shell is offered, through the class that click has for shells."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
+from click.shell_completion import ShellComplete
 
 from fredfw.cli import main
 
@@ -93,19 +93,3 @@ def test_what_cannot_be_found_out_is_not_offered(line: str, capfd: pytest.Captur
 def test_paths_are_left_to_the_shell() -> None:
     for line in ("compare x", "compare two.toml --json x", "run two.toml --trace x", "merge two.toml x"):
         assert completed(line) == [("file", "x")]
-
-
-@pytest.mark.parametrize(
-    ("shell", "variables", "answer"),
-    [
-        (BashComplete, {"COMP_WORDS": "fredfw plugins show mesh", "COMP_CWORD": "3"}, "plain,mesh2d"),
-        (ZshComplete, {"COMP_WORDS": "fredfw plugins show mesh", "COMP_CWORD": "3"}, "plain\nmesh2d\n_"),
-        (FishComplete, {"COMP_WORDS": "fredfw plugins show ", "COMP_CWORD": "mesh"}, "plain,mesh2d"),
-    ],
-)
-def test_every_shell_is_answered(
-    shell: type[ShellComplete], variables: dict[str, str], answer: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    assert shell(main, {}, "fredfw", "_FREDFW_COMPLETE").complete() == answer
