@@ -99,18 +99,8 @@ def from_text(cls: type[T], texts: Mapping[str, str], *, key_prefix: str = "", r
     with _placed(key_prefix):
         check_units(cls, values)
         configured = _Reader(registries, None).build(cls, values)
-        _check_units_inside(configured, values)
+        check_units(cls, values, configured)  # once more, for what it holds
     return configured
-
-
-def _check_units_inside(configured: Any, values: Mapping[str, Any]) -> None:
-    """Check the units in tables that configure plugins in the fields of ``configured``."""
-    for key, value in values.items():
-        inner = getattr(configured, key, None)
-        if isinstance(value, Mapping) and attrs.has(type(inner)):
-            with _placed(key):
-                check_units(type(inner), value)
-                _check_units_inside(inner, value)
 
 
 def parts(plugin: Any) -> Iterator[Any]:
@@ -135,8 +125,11 @@ def files(plugins: Iterable[Any]) -> list[dict[str, Any]]:
     return list(found.values())
 
 
-def check_units(cls: type, values: Mapping[str, Any]) -> None:
-    """Make sure that numbers that were typed have units, for 450 may mean GB/s or Gbps; 0 and bytes need none."""
+def check_units(cls: type, values: Mapping[str, Any], configured: Any = None) -> None:
+    """Make sure that numbers that were typed have units, for 450 may mean GB/s or Gbps; 0 and bytes need none.
+
+    Those in tables, too, which configure plugins that ``configured`` holds.
+    """
     settings = schema.settings(cls)
     for key, value in values.items():
         unit = settings[key].attribute.metadata.get("unit") if key in settings else None
@@ -147,6 +140,10 @@ def check_units(cls: type, values: Mapping[str, Any]) -> None:
                 likely = _USUAL[0] <= one < _USUAL[1]
                 forms = " or ".join(f"{one:g}{suffix}" for suffix in _SUGGESTED[unit]) if likely else render(one, unit)
                 raise InputError(f"{one!r} has no unit", key=key, accepted=f"a number with its unit, such as {forms}")
+        inner = getattr(configured, key, None)
+        if isinstance(value, Mapping) and attrs.has(type(inner)):
+            with _placed(key):
+                check_units(type(inner), value, inner)
 
 
 def unstructure(instance: Any) -> dict[str, Any]:
