@@ -148,7 +148,7 @@ class ClusterRouter(Router):
             raise UnsupportedError(f"fabric {fabric.name!r} has no tree {where}", accepted=accepted)
         height = next(one for one in range(1, tree.height + 1) if len(np.unique(places // tree.below[one])) == 1)
         path = tree.hashed(places[:1], places[-1:])
-        rise = np.stack([tree.up(level, places, path) for level in range(height)], axis=1)
+        rise = np.stack([tree.up(level, places // tree.below[level], path) for level in range(height)], axis=1)
         cables = [(step, step.cables(npus, npus // layout.users)) for step in layout.steps]
         up, down = [step.up(numbers) for step, numbers in cables], [step.down(numbers) for step, numbers in cables]
         rising, falling = (

@@ -109,14 +109,14 @@ class XGFT:
             upper.append(self.first_nodes[level + 1] + subtree // children * width + top)
         return np.concatenate(lower + upper), np.concatenate(upper + lower)
 
-    def up(self, level: int, hosts: N, path: N) -> N:
-        """Return the link up from ``level`` on the way of each host to a switch; ``first_links[-1]`` more is that down.
+    def up(self, level: int, subtree: N, path: N) -> N:
+        """Return the link up from a subtree of ``level`` on the way to a switch; ``first_links[-1]`` more is that down.
 
         ``path`` is ``0 .. width[-1] - 1``: the number of the switch in the top level or, where a way turns before, of
         any above the one where it does.
         """
         width = self.width[level + 1]
-        return self.first_links[level] + hosts // self.below[level] * width + path // (self.width[-1] // width)
+        return self.first_links[level] + subtree * width + path // (self.width[-1] // width)
 
     def hashed(self, sources: N, destinations: N) -> N:
         """Return the path that each pair is sent along."""
@@ -136,17 +136,23 @@ class XGFT:
         used = np.empty(links.shape, dtype=bool)
         # Level by level, for arrays whose rows are short take far longer.
         for level, places in enumerate(self.below[:-1]):
-            links[:, level] = self.up(level, sources, path)
-            links[:, -1 - level] = self.first_links[-1] + self.up(level, destinations, path)
-            used[:, level] = used[:, -1 - level] = sources // places != destinations // places
+            start, end = sources // places, destinations // places
+            links[:, level] = up = self.up(level, start, path)
+            links[:, -1 - level] = self.first_links[-1] + up + (end - start) * self.width[level + 1]
+            used[:, level] = used[:, -1 - level] = start != end
         return links, used
 
     def climb(self, source: int, destination: int, path: int) -> list[int]:
         """Return the links of one shortest path, as ``walk`` does for many."""
         self._require_hosts(max(source, destination))
-        levels = [level for level, places in enumerate(self.below[:-1]) if source // places != destination // places]
-        up = [self.up(level, source, path) for level in levels]
-        return up + [self.first_links[-1] + self.up(level, destination, path) for level in reversed(levels)]
+        up, down = list[int](), list[int]()
+        for level, places in enumerate(self.below[:-1]):
+            start, end = source // places, destination // places
+            if start == end:
+                break
+            up.append(self.up(level, start, path))
+            down.append(self.first_links[-1] + self.up(level, end, path))
+        return up + down[::-1]
 
     def _require_hosts(self, highest: int) -> None:
         if highest >= self.hosts:
