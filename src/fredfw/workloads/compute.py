@@ -81,9 +81,7 @@ class Npu:
         Raises:
             InputError: There is no such accelerator, it has no rate for that precision, or an impossible value.
         """
-        known = npus.values(preset, precision)
-        if "efficiency" in fields:
-            known["compute"] = npus.MODELS[0]
+        known = npus.values(preset, precision, roofline="efficiency" in fields)
         model = dict(known.pop("kernels"))
         attention = AttentionModel(**model.pop("attention"))
         kernels = KernelModel(**model, attention=attention)

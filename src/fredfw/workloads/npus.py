@@ -28,10 +28,11 @@ def table() -> Mapping[str, Mapping[str, Any]]:
     return MappingProxyType(tomllib.loads(text))
 
 
-def values(preset: str, precision: str) -> dict[str, Any]:
+def values(preset: str, precision: str, *, roofline: bool) -> dict[str, Any]:
     """Return the fields of ``Npu`` that the accelerator ``preset`` has, quantities as text with units.
 
-    Constants of kernels that nothing was fitted to are those of the accelerator that it is ``like``.
+    Constants of kernels that nothing was fitted to are those of the accelerator that it is ``like``. It computes kernel
+    by kernel, or by a ``roofline``.
 
     Raises:
         UnknownNameError: There is no such accelerator; gives the nearest.
@@ -50,7 +51,8 @@ def values(preset: str, precision: str) -> dict[str, Any]:
     status = f"calibrated on {preset}" if like is None else f"extrapolated from {like}"
     if "extrapolated" in entry["kernels"] and precision == PRECISIONS[0]:
         status += f", {entry['kernels']['extrapolated']} extrapolated"
-    return {**fields, "compute": MODELS[1], "kernels": {**_kernels(presets, preset, precision), "status": status}}
+    kernels = {**_kernels(presets, preset, precision), "status": status}
+    return {**fields, "compute": MODELS[0 if roofline else 1], "kernels": kernels}
 
 
 def tables() -> frozenset[str]:

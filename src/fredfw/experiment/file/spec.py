@@ -232,9 +232,7 @@ def npu_from(table: Mapping[str, Any], key: str, folder: Path) -> Npu:
         preset = as_text(table["preset"], f"{key}.preset")
         precision = as_choice(table.get("precision", npus.PRECISIONS[0]), npus.PRECISIONS, f"{key}.precision")
         with placed(key=key):
-            known = npus.values(preset, precision)
-        if "efficiency" in given:  # of a roofline
-            known["compute"] = npus.MODELS[0]
+            known = npus.values(preset, precision, roofline="efficiency" in given)
         kernels = {**known["kernels"], **as_table(given.get("kernels", {}), f"{key}.kernels")}
         given = {**known, **given, "kernels": kernels}
     elif "kernel_tables" in given:
