@@ -85,9 +85,8 @@ class Dlrm(Workload):
     embedding_bytes: float = units.quantity(units.Unit.BYTES, 2, help="per number in the tables (default: FP16)")
 
     def __attrs_post_init__(self) -> None:
-        workers = self.dp or 1
-        self.samples(workers)
-        placed(self.shape, self.column_shards, workers)
+        placed(self.shape, self.column_shards, self.dp or 1)
+        self.samples(self.dp or 1)
 
     @property
     def shape(self) -> Shape:
