@@ -5,8 +5,10 @@ import pytest
 from small import star
 
 from fredfw.collectives import Pattern, Phase, Schedule
-from fredfw.fabric import Fabric
+from fredfw.fabric import Fabric, FlowSet
 from fredfw.simulation import Lowering
+from fredfw.simulation.schedules import ScheduleFlows
+from fredfw.typing import IntArray
 
 
 def hub(npus: int) -> Fabric:
@@ -18,9 +20,14 @@ def schedule(phase: Phase, chunk_bytes: float | list[float] = 10.0, chunks: int 
     return Schedule(Pattern.BROADCAST, 4, size, chunks, (phase,))
 
 
+def lowered(lowering: Lowering, schedule: Schedule, groups: IntArray, *, unicasts: bool = False) -> FlowSet:
+    """Return the flows of the only phase of a schedule, of all its repetitions."""
+    return ScheduleFlows(lowering, schedule, groups).of(0, -1, np.arange(len(groups)), unicasts=unicasts)
+
+
 def test_rows_between_the_same_ranks_are_one_flow() -> None:
     phase = Phase.of([0, 1, 0, 0], [1, 2, 1, 1], [0, 1, 2, 3], reduce=[False, False, False, True])
-    flows = Lowering(hub(4)).phase(schedule(phase), 0, np.arange(4)[None, :])
+    flows = lowered(Lowering(hub(4)), schedule(phase), np.arange(4)[None, :])
     # Two copies 0 -> 1 are one flow, the reduction 0 -> 1 is another.
     assert flows.volumes.tolist() == [20.0, 10.0, 10.0]
     assert flows.routes.links.tolist() == [0, 5, 1, 6, 0, 5]
@@ -29,7 +36,7 @@ def test_rows_between_the_same_ranks_are_one_flow() -> None:
 
 def test_every_group_is_an_activity() -> None:
     phase = Phase.of([0, 1], [1, 0], [0, 1])
-    flows = Lowering(hub(4)).phase(schedule(phase), 0, np.array([[0, 1], [3, 2]]))
+    flows = lowered(Lowering(hub(4)), schedule(phase), np.array([[0, 1], [3, 2]]))
     assert flows.activities == 2
     assert flows.activity.tolist() == [0, 0, 1, 1]
     assert flows.routes.links.tolist() == [0, 5, 1, 4, 3, 6, 2, 7]
@@ -37,7 +44,7 @@ def test_every_group_is_an_activity() -> None:
 
 def test_stream_is_one_flow_over_a_tree() -> None:
     phase = Phase.of([0, 0, 3], [1, 2, 1], [0, 0, 1], stream=[7, 7, -1])
-    flows = Lowering(hub(4)).phase(schedule(phase), 0, np.arange(4)[None, :])
+    flows = lowered(Lowering(hub(4)), schedule(phase), np.arange(4)[None, :])
     # The unicast 3 -> 1 comes first, then the multicast 0 -> {1, 2}, whose rows name the same chunk.
     assert flows.volumes.tolist() == [10.0, 10.0]
     assert flows.routes.links.tolist() == [3, 5, 0, 5, 6]
@@ -47,14 +54,14 @@ def test_built_once_and_scaled_by_bytes() -> None:
     lowering = Lowering(hub(4))
     group = np.arange(4)[None, :]
     phase = Phase.of([0, 1], [1, 0], [0, 1])
-    small, large = (lowering.phase(schedule(phase, size), 0, group) for size in (1.0, 2.0))
+    small, large = (lowered(lowering, schedule(phase, size), group) for size in (1.0, 2.0))
     assert small.routes is large.routes
     assert (large.volumes == 2 * small.volumes).all()
 
 
 def test_flows_apart_are_made_once() -> None:
     lowering, groups = Lowering(hub(4)), np.arange(4)[None, :]
-    whole = lowering.phase(schedule(Phase.of([0, 1, 2], [1, 2, 3], [0, 1, 2])), 0, groups)
+    whole = lowered(lowering, schedule(Phase.of([0, 1, 2], [1, 2, 3], [0, 1, 2])), groups)
     apart = lowering.each(whole, np.array([0, 2]))
     assert (apart.activities, apart.activity.tolist()) == (2, [0, 1])
     assert apart.routes.links.tolist() == whole.routes.select(np.array([0, 2])).links.tolist()
@@ -64,7 +71,7 @@ def test_flows_apart_are_made_once() -> None:
 
 def sent(phase: Phase, group: list[int], volume: float = 12.0) -> dict[tuple[int, int], tuple[float, float]]:
     """Bytes and latency of the unicasts of ``phase`` on a star of six, by source and destination."""
-    flows = Lowering(hub(6)).phase(schedule(phase, volume), 0, np.array([group]), unicasts=True)
+    flows = lowered(Lowering(hub(6)), schedule(phase, volume), np.array([group]), unicasts=True)
     assert (np.diff(flows.routes.offsets) == 2).all()
     up, down = flows.routes.links.reshape(-1, 2).T
     pairs = list(zip(up.tolist(), (down - 6).tolist(), strict=True))
@@ -106,7 +113,7 @@ def test_unicasts_of_groups_are_activities_and_built_once() -> None:
     lowering = Lowering(hub(6))
     phase = Phase.of([0, 1, 2], [1, 2, 0], 0, reduce=True, stream=[0, 0, 0])
     groups = np.array([[0, 1, 2], [5, 4, 3]])
-    small, large = (lowering.phase(schedule(phase, size), 0, groups, unicasts=True) for size in (1.0, 2.0))
+    small, large = (lowered(lowering, schedule(phase, size), groups, unicasts=True) for size in (1.0, 2.0))
     assert small.activity.tolist() == [0] * 6 + [1] * 6
     assert small.routes is large.routes
     # All that is sent is received: of every group as much as its three members send, on the way up and down.

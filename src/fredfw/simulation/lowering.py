@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property, partial
 from hashlib import sha256
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from attrs import evolve, frozen
@@ -20,6 +20,9 @@ from fredfw.simulation.engine import NativeLowered, NativeSchedule
 from fredfw.simulation.keeping import kept
 from fredfw.simulation.pricing import Load, Price, Pricing
 from fredfw.typing import BoolArray, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from fredfw.simulation.schedules import ScheduleFlows
 
 # How many flows the flow sets that are kept may have together.
 _CAPACITY = 4_000_000
@@ -116,48 +119,30 @@ class Lowering:
         self._last: tuple[IntArray, bytes] | None = None  # the groups that were asked for last, and their name
 
     def phase(
-        self,
-        schedule: Schedule,
-        index: int,
-        groups: IntArray,
-        *,
-        priority: int = 0,
-        label: str = "",
-        repetition: int | None = None,
-        times: int = 1,
-        unicasts: bool = False,
+        self, run: ScheduleFlows, index: int, groups: IntArray, repetition: int, *, unicasts: bool = False
     ) -> FlowSet:
-        """Return the flows of phase ``index`` of ``schedule`` in each of the ``(G, ranks)`` nodes ``groups``.
+        """Return the flows of phase ``index`` of a schedule in ``groups``, which are all of ``run`` or some.
 
-        Every group is an activity. As unicasts, every source of a stream of V bytes sends V to each destination but
-        itself. A stream whose n sources are its destinations, an all-reduce, is a reduce-scatter and then an all-gather
-        by direct exchange: V / n from each of them to each other in both steps. One flow set cannot hold the barrier
-        between the steps, so they are one flow of 2 V / n that pays its path's latency twice. Alone in the network that
-        is exact, for both steps have the same flows.
-
-        Args:
-            schedule: The schedule.
-            index: Which of its phases.
-            groups: Where.
-            priority: Class of the flows.
-            label: What their bytes are accounted to.
-            repetition: One repetition alone, or ``None`` for all of them, which must carry the same bytes.
-            times: How often each repetition is done.
-            unicasts: Whether the ends of streams do with unicasts what the network would do.
+        They are those of one repetition, or with -1 of all, which must carry the same bytes. Every group is an
+        activity. As unicasts, every source of a stream of V bytes sends V to each destination but itself. A stream
+        whose n sources are its destinations, an all-reduce, is a reduce-scatter and then an all-gather by direct
+        exchange: V / n from each of them to each other in both steps. One flow set cannot hold the barrier between the
+        steps, so they are one flow of 2 V / n that pays its path's latency twice. Alone in the network that is exact,
+        for both steps have the same flows.
         """
-        uniform = repetition is None or isinstance(schedule.chunk_bytes, float)
-        step = -1 if uniform else repetition
-        place = self._named(groups)
+        schedule, all_together = run.schedule, repetition < 0
+        step = -1 if isinstance(schedule.chunk_bytes, float) else repetition
         # Whether they go on matters only to admissions that set something up.
-        continues = self._reserves and repetition is not None and repetition > 0
-        key = (schedule, index, place, priority, label, step, repetition is None, times, unicasts, continues)
+        continues = self._reserves and repetition > 0
+        which = schedule, index, self._named(groups), step, all_together, unicasts, continues
+        key = *which, run.priority, run.label, run.times
         known = self._flow_sets.get(key)
         if known is not None:
             return known
         phase = schedule.phases[index]
         limits.check("flows", len(phase) * len(groups))
         routes, caps, again = self._phase_routes(schedule, index, groups, unicasts=unicasts)
-        volumes = self.ends(phase).volumes(schedule.row_bytes(phase, repetition or 0))
+        volumes = self.ends(phase).volumes(schedule.row_bytes(phase, max(repetition, 0)))
         if unicasts:
             exchange = _exchange(self.ends(phase))
             volumes = volumes[exchange.original] * exchange.share
@@ -167,10 +152,10 @@ class Lowering:
             volumes=np.tile(volumes, len(groups)),
             activity=kept(self._activities, size, lambda: np.repeat(np.arange(size[0]), size[1])),
             activities=len(groups),
-            repeat=times * (phase.repeat if repetition is None else 1),
+            repeat=run.times * (phase.repeat if all_together else 1),
             caps=caps,
-            priority=priority,
-            label=label,
+            priority=run.priority,
+            label=run.label,
             continues=continues,
             again=again,
         )

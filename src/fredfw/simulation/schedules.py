@@ -28,10 +28,10 @@ class ScheduleFlows:
     lowering: Lowering
     schedule: Schedule
     groups: IntArray  # (G, ranks) node of the fabric of each rank
-    by_rank: bool  # whether flows start one by one
-    priority: int
-    label: str
-    times: int  # the whole schedule is done
+    by_rank: bool = False  # whether flows start one by one
+    priority: int = 0  # class of the flows
+    label: str = ""  # what their bytes are accounted to
+    times: int = 1  # the whole schedule is done
 
     def of(self, phase: int, repetition: int, items: IntArray, *, unicasts: bool = False) -> FlowSet:
         """Return the flow set of ``items`` of a phase: flows, or groups where phases stay whole.
@@ -41,16 +41,7 @@ class ScheduleFlows:
         groups = self.groups
         if not self.by_rank and len(items) < len(groups):
             groups = groups[items]
-        flows = self.lowering.phase(
-            self.schedule,
-            phase,
-            groups,
-            priority=self.priority,
-            label=self.label,
-            repetition=None if repetition < 0 else repetition,
-            times=self.times,
-            unicasts=unicasts,
-        )
+        flows = self.lowering.phase(self, phase, groups, repetition, unicasts=unicasts)
         return self.lowering.each(flows, items) if self.by_rank and not unicasts else flows
 
     def unicasts(self, phase: int, repetition: int, items: IntArray, admission: Admission) -> Unicasts | None:
