@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -64,19 +63,3 @@ def test_a_case_that_needs_too_much_memory_is_a_failure(monkeypatch: pytest.Monk
     assert failure.startswith("vast 1: ")
     assert "MemoryError" in failure
     assert resource.getrlimit(resource.RLIMIT_AS) == usual
-
-
-def test_a_run_can_name_each_case_before_it_runs(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    told = []
-
-    def seen(_: Mutator) -> str:
-        told.append(capsys.readouterr().err)
-        return ""
-
-    moments = iter([0.0, 0.0, 1.0, 2.0])
-    monkeypatch.setitem(fuzzing.KINDS, "seen", seen)
-    monkeypatch.setattr(time, "monotonic", lambda: next(moments))
-    assert fuzzing.run(2.0, 3, ["seen"], verbose=True) == 0
-    assert told == ["seen 3000000\n", "seen 3000001\n"]

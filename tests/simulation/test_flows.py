@@ -289,17 +289,6 @@ def ends_of(on: FlowNetwork, *sets: FlowSet) -> list[tuple[float, int]]:
     return sorted(found.items())
 
 
-def test_flows_of_equal_rates_end_together_whatever_their_order() -> None:
-    on, ends = network(MaxMin(), np.array([3.0, 1.0])), []
-    for _ in range(3):
-        on.start(single([0], 0.1), lambda _: ends.append(on.now))
-    on.start(single([1], 10.0), nothing)
-    on.advance()
-    assert len(ends) == 3
-    assert len(set(ends)) == 1
-    assert on.statistics.events == 3 - 1  # the three together, and the other
-
-
 @pytest.mark.parametrize("together", [False, True])
 @pytest.mark.parametrize(
     ("bandwidth", "volumes", "moments"),
