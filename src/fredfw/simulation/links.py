@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 import math
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
@@ -180,7 +181,7 @@ class LinkEvents:
         self._events = tuple(events)
         self._fabric = fabric
         self._due: list[_Due] = []
-        self._numbers = 0
+        self._numbers = itertools.count()
         self._links = LiveLinks(fabric)
         self._failed: dict[int, float] = {}  # when each link did that is not back
         self._away = 0.0
@@ -191,7 +192,7 @@ class LinkEvents:
         self._rngs = [_generator(event, index, run) for index, event in enumerate(events)]
         for index, (event, links) in enumerate(zip(events, check(events, fabric), strict=True)):
             if event.at is not None:
-                self._push(event.at, index, links, event.action)
+                heapq.heappush(self._due, _Due(event.at, next(self._numbers), index, links, event.action))
             else:
                 for link in links:
                     self._draw(0.0, index, links[links == link], FAIL)
@@ -226,15 +227,12 @@ class LinkEvents:
             text += f"; no path was left for a time for {', '.join(sorted(self._stranded)[:_LISTED])}"
         return (text, *self._told[:_LISTED])
 
-    def _push(self, time: float, event: int, links: IntArray, action: str) -> None:
-        self._numbers += 1
-        heapq.heappush(self._due, _Due(time, self._numbers, event, links, action))
-
     def _draw(self, now: float, event: int, links: IntArray, action: str) -> None:
         one = self._events[event]
         mean = one.mtbf if action == FAIL else one.mttr
         if mean is not None:
-            self._push(now + mean * self._rngs[event].standard_exponential(), event, links, action)
+            time = now + mean * self._rngs[event].standard_exponential()
+            heapq.heappush(self._due, _Due(time, next(self._numbers), event, links, action))
 
     def _change(self, network: FlowNetwork, due: _Due) -> None:
         now, event, links = network.now, self._events[due.event], due.links

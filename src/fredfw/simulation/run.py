@@ -81,7 +81,6 @@ class Executor:
         self._streams = Streams(network, tasks)
         self.progress = None if progress is None else partial(self._tell, progress)
         self._told = 0.0
-        self._total = sum(len(tasks.table(task).participants) for task in range(len(graph)))
 
     def run(self) -> Timeline:
         """Execute the graph from time 0 of the clock; ``DeadlockError`` where tasks are left that cannot end."""
@@ -121,6 +120,10 @@ class Executor:
     def stream(self, task: int, groups: IntArray, on_complete: Callable[[IntArray], None]) -> None:
         """Start the streams of a load or store in ``(k,)`` ``groups``, or have them wait for their memories."""
         self._streams.start(task, self.tasks.table(task).part(groups), on_complete)
+
+    @cached_property
+    def _total(self) -> int:
+        return sum(len(self.tasks.table(task).participants) for task in range(len(self.tasks.graph)))
 
     def _tell(self, progress: Callable[[float], None], done: int) -> None:
         share = done / self._total
