@@ -50,7 +50,7 @@ def validate(
         points: What was measured.
         plugins: The topology, the algorithms, the transports.
         transport: As ``Transports`` takes it.
-        fidelity: How closely iterations are simulated; by default what their transfers allow, see ``choose``.
+        fidelity: How closely iterations are simulated; by default what their transfers allow, see ``Means.choose``.
         store: Has iterations of earlier runs, which are not simulated again, and takes those of this one.
         workers: Other processes that simulate iterations; this one by default.
         progress: Called with (predictions that are done, predictions, what is predicted) now and then.

@@ -57,7 +57,7 @@ _COMPARABLE = 2.0 * (1 + 1e-9)
 def compare(experiment: Experiment, means: Means, *, fidelity: str | None = None, strict: bool = False) -> Comparison:
     """Run every cell of ``experiment``; one that cannot be run costs no other.
 
-    All cells have one fidelity, see ``choose``. A fabric runs after those that its speed-ups refer to, so
+    All cells have one fidelity, see ``Means.choose``. A fabric runs after those that its speed-ups refer to, so
     that an interrupt leaves rows that are complete. A share of the running cell counts as a fraction for ``progress``.
 
     Raises:
