@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -26,7 +25,6 @@ from fredfw.experiment.progress import Log, Progress, silent
 from fredfw.experiment.results import Cell, CollectiveResult, Comparison, Effect, GraphResult, RunResult, WhatIf
 from fredfw.experiment.run.cells import Means, observed, refused, workers
 from fredfw.experiment.store import Store, opened
-from fredfw.experiment.why import critical_path
 from fredfw.fabric import Fabric, Topology
 from fredfw.fidelities import ESTIMATE, FIDELITIES, SIMULATED, called
 from fredfw.plugin import configure
@@ -371,10 +369,8 @@ class Framework:
         if result is None:
             result = self.run(matrix, workload=workload, fabric=fabric, fidelity=fidelity)
         matrix = matrix.select(fabrics=[result.fabric_name], workloads=[result.workload])
-        cells, used = [(result.workload, result.fabric_name)], result.provenance["fidelity"]
         with observed(self.plugins, matrix), self._means(store, jobs, executor, progress) as means:
-            run = partial(sensitivities.simulate, matrix, means, cells=cells, fidelity=used)
-            return sensitivities.of_run(matrix, critical_path(result), factor, run)
+            return sensitivities.of_run(matrix, result, factor, means)
 
     def compare(
         self,
@@ -410,9 +406,7 @@ class Framework:
             found = comparison.compare(matrix, means, fidelity=fidelity, strict=strict)
             if share is None:
                 return found
-            known = {(row.workload, row.fabric) for row in found.rows}
-            run = partial(sensitivities.simulate, matrix, means, cells=known, fidelity=found.rows[0].fidelity)
-            return evolve(found, sensitivity=sensitivities.of_comparison(matrix, found, share, run))
+            return evolve(found, sensitivity=sensitivities.of_comparison(matrix, found, share, means))
 
     def load_study(
         self, source: str | Path | Mapping[str, Any], *, values: Mapping[str, Any] | None = None

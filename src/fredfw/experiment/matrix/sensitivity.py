@@ -13,15 +13,16 @@ from fredfw.experiment.results import (
     Cell,
     CollectiveResult,
     Comparison,
-    CriticalPath,
     Effect,
     Flip,
     Improvement,
     Interval,
+    RunResult,
     Sensitivity,
     WhatIf,
 )
 from fredfw.experiment.run.cells import Means
+from fredfw.experiment.why import critical_path
 from fredfw.fabric import Fabric, with_memories
 from fredfw.plugin.answers import built
 
@@ -84,18 +85,18 @@ def simulate(
     return list(found)
 
 
-def of_run(
-    experiment: Experiment, path: CriticalPath, factor: float, run: Callable[[Sequence[Variation]], Sequence[Seconds]]
-) -> WhatIf:
-    """Return what each parameter would do to the time of a run if it were better."""
+def of_run(experiment: Experiment, result: RunResult, factor: float, means: Means) -> WhatIf:
+    """Return what each parameter would do to the time of ``result`` if it were better."""
     (spec,) = experiment.fabrics
+    path, cells = critical_path(result), [(result.workload, result.fabric_name)]
     names = *parameters(_machine(spec)), COMPUTE
     variations = [
         Variation(None if name == COMPUTE else spec.name, name, _better(name, times))
         for name in names
         for times in (_STEP, factor)
     ]
-    times = [next(iter(seconds.values())) for seconds in run(variations)]
+    runs = simulate(experiment, means, variations, cells=cells, fidelity=result.provenance["fidelity"])
+    times = [next(iter(seconds.values())) for seconds in runs]
     found = []
     for name, slightly, much in zip(names, times[::2], times[1::2], strict=True):
         on_path = math.fsum(
@@ -125,17 +126,13 @@ def _better(parameter: str, factor: float) -> float:
     return 1 / factor if parameter in (LATENCY, ALPHAS) else factor
 
 
-def of_comparison(
-    experiment: Experiment,
-    comparison: Comparison,
-    share: float,
-    run: Callable[[Sequence[Variation]], Sequence[Seconds]],
-) -> Sensitivity:
+def of_comparison(experiment: Experiment, comparison: Comparison, share: float, means: Means) -> Sensitivity:
     """Return how speed-ups change when one parameter of one fabric, or the NPUs of all, are changed."""
     nominal = {(row.workload, row.fabric): row.seconds for row in comparison.rows}
     used = {row.fabric for row in comparison.rows}
     variations = list(_variations(experiment, share, used))
-    found = [(one, {**nominal, **seconds}) for one, seconds in zip(variations, run(variations), strict=True)]
+    runs = simulate(experiment, means, variations, cells=nominal, fidelity=comparison.rows[0].fidelity)
+    found = [(one, {**nominal, **seconds}) for one, seconds in zip(variations, runs, strict=True)]
     return Sensitivity(
         share=share,
         effects=tuple(_effects(nominal, found)),
