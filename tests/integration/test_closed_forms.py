@@ -134,11 +134,5 @@ def test_auto_finds_the_trees_that_use_all_links_of_a_mesh() -> None:
     # An all-reduce takes S (n - 1) / (E B), which is 2 E B / n of bus bandwidth: 20 NPUs, 31 links.
     result = FRAMEWORK.simulate_collective(FRAMEWORK.topology("mesh2d", link_latency=0.0).build(), "all-reduce", size=S)
     assert result.algorithm == "forest"
-    assert result.busbw == pytest.approx(2 * 31 * 750e9 / 20, rel=0.01)
-
-
-def test_auto_takes_the_fastest_and_says_what_it_simulated() -> None:
-    result = FRAMEWORK.simulate_collective(fred("D"), "all-reduce", size=S)
-    assert result.algorithm == "in-network"
-    assert "in-network" in result.candidates
     assert result.duration == min(result.candidates.values())
+    assert result.busbw == pytest.approx(2 * 31 * 750e9 / 20, rel=0.01)
