@@ -156,38 +156,18 @@ def _traffic(schedule: Schedule) -> tuple[FloatArray, FloatArray, float]:
     ranks, messages = schedule.ranks, 0.0
     totals = np.zeros(ranks), np.zeros(ranks)
     sums = None if isinstance(schedule.chunk_bytes, float) else np.append(0.0, np.cumsum(schedule.chunk_bytes))
-    # Phases share columns, which are counted once; by identity, what every row of each column sends or receives.
-    known: tuple[dict[int, tuple[IntArray, float]], dict[int, tuple[IntArray, float]]] = {}, {}
-    apart: set[tuple[int, int]] = set()  # pairs of columns in which no rank sends to itself
     for phase in schedule.phases:
-        ends = phase.source, phase.destination
-        columns = id(phase.source), id(phase.destination)
-        even = sums is None and phase.stream is None and phase.count.strides == (0,) and len(phase) > 0
-        if not (even and columns in apart):
-            to_itself = phase.source == phase.destination
-        if even and (columns in apart or not to_itself.any()):
-            apart.add(columns)
-            each = float(phase.count[0]) * phase.repeat  # of all rows, as in most phases
-            for found, column in zip(known, ends, strict=True):
-                found[id(column)] = column, found.get(id(column), (column, 0.0))[1] + each
-            messages += len(phase) * each
-            continue
         amounts = _amounts(schedule, phase, sums)
         alone = np.ones(len(phase), dtype=bool) if phase.stream is None else phase.stream < 0
-        amounts[alone & to_itself] = 0.0
+        amounts[alone & (phase.source == phase.destination)] = 0.0
         messages -= float(amounts[alone].sum())  # which both of its ends count
-        for total, end in zip(totals, ends, strict=True):
-            rows = np.flatnonzero(alone)
-            if phase.stream is not None:
-                # A stream has each of its ends once, in however many rows.
-                streamed = np.flatnonzero(~alone)
-                _, first = np.unique(phase.stream[streamed] * ranks + end[streamed], return_index=True)
-                rows = np.concatenate([rows, streamed[first]])
+        for total, end in zip(totals, (phase.source, phase.destination), strict=True):
+            rows: IntArray | slice = slice(None)
+            if phase.stream is not None:  # it has each of its ends once, in however many rows
+                names = np.where(alone, ~np.arange(len(phase)), phase.stream * ranks + end)
+                rows = np.unique(names, return_index=True)[1]
             np.add(total, arrays.totals(end[rows], amounts[rows], ranks), out=total)
             messages += float(amounts[rows].sum())
-    for total, found in zip(totals, known, strict=True):
-        for column, each in found.values():
-            np.add(total, np.bincount(column, minlength=ranks) * each, out=total)
     return *totals, messages
 
 
