@@ -112,11 +112,6 @@ def test_a_ring_of_one_way_has_its_end_far_away() -> None:
     assert found.seconds == pytest.approx(5 * ALPHA + 1 / B)
 
 
-def test_the_largest_part_binds_and_the_first_of_equal_ones() -> None:
-    assert Bound(1.0, 2.0, 3.0, 2.5, 3.2).binding == "cut"
-    assert Bound(2.0, 2.0, 1.0, 2.0, 2.5).binding == "injection"
-
-
 def test_what_is_kept_for_later_calls_changes_nothing() -> None:
     fabric = around(5)
     bounds = LowerBounds(fabric)

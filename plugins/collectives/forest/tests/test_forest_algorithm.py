@@ -84,13 +84,6 @@ def test_pieces_are_the_best_with_latency() -> None:
     assert chosen < 846.1e-6
 
 
-@pytest.mark.parametrize("sizes", [[2, 4, 4], *(pytest.param(one, marks=pytest.mark.slow) for one in ([4, 8], [33]))])
-def test_all_reduces_on_larger_tori_do_what_they_promise(sizes: list[int]) -> None:
-    view = FRAMEWORK.topology("torus", dimensions=sizes).build().view()
-    request = CollectiveRequest(Pattern.ALL_REDUCE, view.size, 1e6)
-    check(Forest(pieces=2).plan(request, view), request)
-
-
 @pytest.mark.sampled
 @pytest.mark.parametrize("pattern", [Pattern.ALL_GATHER, Pattern.REDUCE_SCATTER, Pattern.BROADCAST, Pattern.REDUCE])
 @pytest.mark.parametrize(
@@ -166,16 +159,6 @@ def test_a_part_of_a_fabric_uses_the_links_among_its_members() -> None:
 def test_it_says_why_it_cannot(fabric: Fabric, group: list[int], reason: str) -> None:
     with pytest.raises(UnsupportedError, match=reason):
         Forest().plan(CollectiveRequest(Pattern.ALL_REDUCE, len(group), S), fabric.view(group))
-
-
-def test_groups_with_other_links_have_schedules_of_their_own() -> None:
-    # Two groups of three that look alike, one a ring, the other a line of fast links.
-    ring, line = [(0, 1, 1e9), (1, 2, 1e9), (0, 2, 1e9)], [(3, 4, 9e9), (4, 5, 9e9), (3, 5, 1e6)]
-    fabric = network(6, both_ways([*ring, *line, (2, 3, 1e6)]))
-    groups = np.arange(6).reshape(2, 3)
-    assert [len(alike) for _, alike in fabric.views(groups)] == [2]
-    assert [len(alike) for _, alike in fabric.views(groups, links=True)] == [1, 1]
-    assert [len(alike) for _, alike in mesh(4, 5).views(np.arange(20).reshape(4, 5), links=True)] == [4]
 
 
 class TestForest(CollectiveTests):

@@ -110,11 +110,6 @@ def test_many_ranks_are_few_phases() -> None:
     assert [(phase.channel, phase.repeat) for phase in schedule.phases] == [(0, 249), (1, 399), (1, 399), (0, 249)]
 
 
-def test_it_refuses_a_group_without_levels() -> None:
-    with pytest.raises(UnsupportedError, match="not a full product of positions"):
-        plan(Pattern.ALL_REDUCE, GroupView(6))
-
-
 MIXED = (Level(4, "ring", 1.0), Level(8, "fully-connected", 1.0), Level(8, "switch", 1.0))
 
 
