@@ -342,7 +342,9 @@ class _Line:
 def _phases_of(step: str, line: _Line, pattern: Pattern, *, last: bool) -> tuple[list[Phase], list[Phase]]:
     """Return the phases of the reduce-scatter and of the all-gather along ``line``, of which ``pattern`` has."""
     if step == "in-network" and last and pattern is Pattern.ALL_REDUCE:
-        return [_streamed_all_reduce(line)], []
+        # The network adds up what is left, and gives it to every rank of a line.
+        rank = line.grid.ranks
+        return [Phase.of(rank, rank, 0, base=line.base, count=line.whole, modulus=line.whole, stream=line.at(0))], []
     makers = _ring, _bidirectional_ring, _direct, _halving_doubling, _streamed
     make: Callable[..., list[Phase]] = dict(zip(STEPS, makers, strict=True))[step]
     scatter = [] if pattern is Pattern.ALL_GATHER else make(line, reduce=True)
@@ -419,12 +421,6 @@ def _streamed(line: _Line, *, reduce: bool) -> list[Phase]:
             source = owner[others]
             found.append(phase(source, rank[others], first, base=line.base[others], stream=source))
     return found
-
-
-def _streamed_all_reduce(line: _Line) -> Phase:
-    """Return the phase in which the network adds up what is left, and gives it to every rank of a line."""
-    rank = line.grid.ranks
-    return Phase.of(rank, rank, 0, base=line.base, count=line.whole, modulus=line.whole, stream=line.at(0))
 
 
 def _is_power_of_two(number: int) -> bool:

@@ -148,21 +148,21 @@ def _ways(fabric: Fabric) -> _Ways:
     nodes = np.empty(lattice.npus + lattice.switches, dtype=np.intp)
     nodes[place[fabric.npus]], nodes[lattice.npus :] = fabric.npus, switches
     links = _numbered(fabric, lattice, nodes)
-    if not len(attached):
-        return _Ways(lattice, place, _positions(lattice, place), None, 0, links)
-    (first_out, out), (first_in, into) = fabric.leaving, fabric.entering
-    if (np.diff(first_out)[attached] != 1).any() or (np.diff(first_in)[attached] != 1).any():
-        raise _not_a_product(fabric)
-    enter, leave = out[first_out[attached]], into[first_in[attached]]
-    doors = fabric.destinations[enter]
-    if (fabric.sources[leave] != doors).any() or (place[doors] < 0).any():
-        raise _not_a_product(fabric)
-    place[attached] = place[doors]
-    gate = np.full(len(place), -1)
-    gate[attached] = np.arange(len(attached))
-    inside = np.arange(lattice.links) if links is None else links
-    positions = _positions(lattice, place)
-    return _Ways(lattice, place, positions, gate, len(attached), np.concatenate([inside, enter, leave]))
+    gate = None
+    if len(attached):
+        (first_out, out), (first_in, into) = fabric.leaving, fabric.entering
+        if (np.diff(first_out)[attached] != 1).any() or (np.diff(first_in)[attached] != 1).any():
+            raise _not_a_product(fabric)
+        enter, leave = out[first_out[attached]], into[first_in[attached]]
+        doors = fabric.destinations[enter]
+        if (fabric.sources[leave] != doors).any() or (place[doors] < 0).any():
+            raise _not_a_product(fabric)
+        place[attached] = place[doors]
+        gate = np.full(len(place), -1)
+        gate[attached] = np.arange(len(attached))
+        links = np.concatenate([np.arange(lattice.links) if links is None else links, enter, leave])
+    position = np.stack([place // axis.stride % axis.size for axis in lattice.axes])
+    return _Ways(lattice, place, position, gate, len(attached), links)
 
 
 def _numbered(fabric: Fabric, lattice: Lattice, nodes: IntArray) -> IntArray | None:
@@ -183,10 +183,6 @@ def _numbered(fabric: Fabric, lattice: Lattice, nodes: IntArray) -> IntArray | N
         except InputError:
             raise _not_a_product(fabric) from None
     return None if counted else np.concatenate(ids)
-
-
-def _positions(lattice: Lattice, place: IntArray) -> IntArray:
-    return np.stack([place // axis.stride % axis.size for axis in lattice.axes])
 
 
 def _not_a_product(fabric: Fabric) -> UnsupportedError:
