@@ -45,7 +45,7 @@ from functools import cached_property
 import numpy as np
 from attrs import frozen
 
-from fredfw.arrays import ranges, totals
+from fredfw.arrays import rows_of, totals
 from fredfw.collectives import CollectiveRequest, Pattern
 from fredfw.fabric import Fabric
 from fredfw.simulation.bounds.cuts import Cuts, Halves, Parts, across
@@ -340,14 +340,13 @@ def _latencies(fabric: Fabric, node: int, *, reverse: bool = False) -> FloatArra
 
     Bellman-Ford, which goes on only from nodes that came closer: about one pass per hop.
     """
-    far, (offsets, order) = (fabric.sources, fabric.entering) if reverse else (fabric.destinations, fabric.leaving)
+    far, near = (fabric.sources, fabric.entering) if reverse else (fabric.destinations, fabric.leaving)
     seconds = np.full(len(fabric.kinds), np.inf)
     seconds[node] = 0.0
     latest = np.empty(len(seconds), dtype=np.intp)
     closer = np.array([node])
     while closer.size:
-        degree = offsets[closer + 1] - offsets[closer]
-        links = order[ranges(offsets[closer], degree)]
+        links, degree = rows_of(*near, closer)
         arrival, ends = np.repeat(seconds[closer], degree) + fabric.latencies[links], far[links]
         sooner = arrival < seconds[ends]
         arrival, ends = arrival[sooner], ends[sooner]
