@@ -14,7 +14,7 @@ from attrs import evolve
 
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern
 from fredfw.collectives.pattern import pattern_of
-from fredfw.errors import InputError, UnknownNameError, UnsupportedError, nearest
+from fredfw.errors import InputError, UnknownNameError, UnsupportedError, nearest, placed
 from fredfw.experiment.cell.bench import Bench, Iteration
 from fredfw.experiment.cell.runner import Runner
 from fredfw.experiment.file import checks, reading
@@ -571,10 +571,8 @@ def _explained(result: _Result, choice: Choice) -> _Result:
 
 
 def _size(value: float | str) -> float:
-    try:
+    with placed(key="size"):
         size = parse(value, Unit.BYTES)
-    except InputError as error:
-        raise error.at(key="size") from None
     if size <= 0:
         raise InputError(f"{value!r} is not a size", key="size", accepted="more than 0 bytes")
     return size
