@@ -46,14 +46,6 @@ def test_mesh() -> None:
     assert bound(fabric, "broadcast").ejection == pytest.approx(S / B / 2)
 
 
-def test_controllers_of_a_mesh_do_not_count() -> None:
-    for pattern in ("all-reduce", "all-to-all", "broadcast"):
-        alone, attached = (
-            bound(build("mesh2d", rows=4, columns=5, io_controllers=given), pattern) for given in (False, True)
-        )
-        assert attached == alone
-
-
 def test_latency_is_that_of_the_longest_of_the_shortest_paths() -> None:
     fabrics = {
         7 + 4: build("mesh2d", rows=8, columns=5, link_latency=1e-6),
