@@ -44,9 +44,7 @@ class DimensionOrderRouter(Router):
     def path(self, fabric: Fabric, source: int, destination: int) -> Routes:
         """See ``Router.path``."""
         ways = fabric.derived(_ways)
-        return fabric.path(
-            ways.walk_one(source, destination, ways.lattice.axes if self.order is None else self._axes(ways))
-        )
+        return fabric.path(ways.walk_one(source, destination, self._axes(ways)))
 
     def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
         """See ``Router.tree``; two of these paths with a common end never part and meet again, so they are a tree."""
