@@ -242,33 +242,24 @@ class _Joining:
         if count % each:
             message = f"{each} does not divide the {count} NPUs of {self.base.name!r}"
             raise InputError(message, key="npus", accepted=f"a divisor of {count}")
-        below = np.arange(count) // each
+        sharing = tier.sharing(count)
+        group, below = np.arange(count) // sharing, np.arange(count) // each
+        memories = self._nodes(NodeKind.MEMORY, tier.name, count // sharing * tier.memories).reshape(-1, tier.memories)
         if tier.scope == NPU:
-            memories = self._nodes(NodeKind.MEMORY, tier.name, count)
-            serving = memories[:, None]
-            hops = [self._both(memories, npus, tier.bandwidth, tier.latency)[:, :, None]]
-        elif tier.scope == NODE:
-            memories = self._nodes(NodeKind.MEMORY, tier.name, count // each)
-            switches = self._nodes(NodeKind.SWITCH, f"{tier.name}.switch", count // each, tier.in_network)
-            serving = memories[below, None]
-            hops = [
-                self._both(memories, switches, tier.bandwidth, tier.latency)[:, below, None],
-                self._both(switches[below], npus, tier.npu_bandwidth or tier.bandwidth)[:, :, None],
-            ]
+            hops = [self._both(memories[:, 0], npus, tier.bandwidth, tier.latency)[:, :, None]]
         else:
-            memories = self._nodes(NodeKind.MEMORY, tier.name, tier.memories)
-            above = self._nodes(NodeKind.SWITCH, f"{tier.name}.switch", 1, tier.in_network)
-            serving = memories[None, :]
-            hops = [self._both(memories, above, tier.bandwidth, tier.latency)[:, None, :]]
-            own = tier.npu_bandwidth or tier.bandwidth * tier.memories
-            if tier.npus is not None:
+            switches = self._nodes(NodeKind.SWITCH, f"{tier.name}.switch", len(memories), tier.in_network)
+            ends = memories.ravel(), np.repeat(switches, tier.memories)
+            hops = [self._both(*ends, tier.bandwidth, tier.latency).reshape(2, *memories.shape)[:, group]]
+            above, own = switches[group], tier.npu_bandwidth or tier.bandwidth * tier.memories
+            if tier.for_all and tier.npus is not None:
                 leaves = self._nodes(NodeKind.SWITCH, f"{tier.name}.leaf", count // each, tier.in_network)
-                hops.append(self._both(above, leaves, tier.switch_bandwidth or own * each)[:, below, None])
+                hops.append(self._both(switches, leaves, tier.switch_bandwidth or own * each)[:, below, None])
                 above = leaves[below]
             hops.append(self._both(above, npus, own)[:, :, None])
         # From the memory to the NPU; the way back has the last one first.
         down, up = np.stack(np.broadcast_arrays(*hops), axis=3)
-        return _Joined(tier, np.broadcast_to(serving, down.shape[:2]), np.stack([down, up[:, :, ::-1]]))
+        return _Joined(tier, memories[group], np.stack([down, up[:, :, ::-1]]))
 
     def _nodes(self, kind: NodeKind, name: str, count: int, able: bool = False) -> IntArray:
         first = len(self.base.kinds) + len(self.nodes)
