@@ -155,16 +155,16 @@ def test_weights_divide_links(
     assert WeightedMaxMin().rates(given, np.array([12.0, 30.0]), TWO) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("weights", ["dp", None, {5: 1.0}])
-def test_what_is_no_table_of_weights(weights: object) -> None:
-    with pytest.raises(InputError, match=r"^weights: .* is (refused|not a label)"):
-        WeightedMaxMin(weights)  # type: ignore[arg-type]  # that is the fault
-
-
-@pytest.mark.parametrize("weight", [0.0, -1.0, float("nan"), float("inf"), "heavy", None])
-def test_weights_that_are_none(weight: Any) -> None:
-    with pytest.raises(InputError, match=r"weights.dp: .* is not a weight"):
-        WeightedMaxMin({"dp": weight})
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        *((one, "^weights: .* is (refused|not a label)") for one in ("dp", None, {5: 1.0})),
+        *(({"dp": one}, "weights.dp: .* is not a weight") for one in (0.0, -1.0, np.nan, np.inf, "heavy", None)),
+    ],
+)
+def test_weights_that_are_none(weights: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        WeightedMaxMin(weights)
 
 
 def test_circuits_without_switches_are_noted() -> None:
