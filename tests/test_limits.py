@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pytest
 from attrs import frozen
 from command_line import fails, succeeds
-from plugins import plugin
+from given_plugins import plugin
 
 from fredfw import Fabric, Framework, GraphBuilder, Topology, limits
 from fredfw.errors import InputError, LimitError

@@ -9,7 +9,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from plugins import Install, topology
+from given_plugins import Install, topology
 
 LAZY = """
 [fredfw.topologies]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from command_line import fails, fredfw, succeeds
-from plugins import Install, discover, topology, unknown, warned
+from given_plugins import Install, discover, topology, unknown, warned
 
 from fredfw.answers import explain
 from fredfw.errors import BrokenPluginError, InputError, PluginError, PluginWarning

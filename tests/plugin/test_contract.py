@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import pytest
 from attrs import frozen
-from plugins import Install, discover, warned
+from given_plugins import Install, discover, warned
 
 import fredfw
 from fredfw import CollectiveAlgorithm, Pattern

@@ -6,7 +6,7 @@ import warnings
 from typing import Any
 
 import pytest
-from plugins import Install, discover, given, plugin
+from given_plugins import Install, discover, given, plugin
 
 from fredfw.errors import PluginError, PluginWarning, SimulationError
 from fredfw.plugin.manager import PluginManager

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import pytest
 from attrs import frozen
-from plugins import Install, Loop, discover, given, plugin, topology, unknown, warned
+from given_plugins import Install, Loop, discover, given, plugin, topology, unknown, warned
 
 import fredfw
 from fredfw.cli.compare import compare

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from attrs import frozen
-from plugins import plugin
+from given_plugins import plugin
 
 from fredfw import Fabric, Framework, NodeKind, PluginManager, Topology, units
 from fredfw.cli import configured

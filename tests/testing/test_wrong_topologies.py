@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from attrs import evolve, field, frozen
+from given_plugins import plugin
 from kit import failures, found
-from plugins import plugin
 
 import fredfw
 from fredfw import Capabilities, Fabric, Level, NodeKind, Operation, Router, Routes, ShortestPathRouter, Topology, units
