@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, assert_never
 
@@ -97,6 +97,7 @@ class Desk:
     def __init__(self, network: FlowNetwork) -> None:
         self._network = network
         self._admission = network.admission
+        self._takes_all = isinstance(network.admission, AlwaysStart)
         memories, links = network.fabric.memories, network.fabric.network.sources
         # Links that it decides about, which come first; flows over others, of memories, start at once.
         self._controlled = math.inf if memories is None else len(links)
@@ -110,10 +111,7 @@ class Desk:
             network._admit(request, flows, _AT_ONCE)
             return
         what, fabric = flows.label or "flows", network.fabric.name
-        active: tuple[FlowSet, ...] = ()
-        if not isinstance(self._admission, AlwaysStart):  # else what runs matters to nobody
-            active = tuple(one for one in network._active.values() if not self._is_outside(one))
-        decision = answers.decision(self._admission, flows, active)
+        decision = answers.decision(self._admission, flows, self._active())
         match decision:
             case Start():
                 network._admit(request, flows, decision)
@@ -151,6 +149,13 @@ class Desk:
             except BaseException:
                 self.waiting += waiting[place:]  # an error in one does not concern the others
                 raise
+
+    def _active(self) -> Sequence[FlowSet]:
+        """Return what runs on links that the admission knows, where that matters to it."""
+        if self._takes_all:
+            return ()
+        running = tuple(self._network._active.values())
+        return running if self._controlled == math.inf else tuple(one for one in running if not self._is_outside(one))
 
     def _is_outside(self, flows: FlowSet) -> bool:
         """Return whether ``flows`` go over links that the admission does not know."""

@@ -109,7 +109,7 @@ class Lowering:
         self._columns: dict[tuple[int, int, bool], Ends] = {}  # of phases whose rows are flows as they are
         self._between: dict[Hashable, BoolArray] = {}
         self._routes: dict[Hashable, Routes] = {}
-        self._spread: dict[Hashable, BoolArray] = {}
+        self._streams: dict[Hashable, tuple[BoolArray, Routes]] = {}
         self._flow_sets: dict[Hashable, FlowSet] = {}
         self._held = 0
         self._starts: dict[Routes, BoolArray | None] = {}
@@ -234,13 +234,13 @@ class Lowering:
         known = self._flow_sets.get(key)
         if known is not None:
             return known
-        spread = kept(self._spread, ends, lambda: self._unicasts_for(sources, destinations, operation))
+        spread, routes = kept(self._streams, ends, lambda: self._first_streams(sources, destinations, operation))
         again = partial(self._build_streams, sources, destinations, operation, spread)
         count = np.ones(len(sources), dtype=np.intp)
         for index in np.flatnonzero(spread).tolist():
             count[index] = max(len(sources[index]), len(destinations[index]))
         flow_set = FlowSet(
-            routes=kept(self._routes, ends, lambda: again(self.router)),
+            routes=routes,
             volumes=np.full(count.sum(), float(volume)),
             activity=np.repeat(mine, count),
             activities=int(mine.max(initial=-1)) + 1,
@@ -352,16 +352,18 @@ class Lowering:
                 parts.append(answers.tree(router, self.fabric, group[members], group[receivers], operation))
         return Routes.concatenate(parts)
 
-    def _unicasts_for(self, sources: Rows, destinations: Rows, operation: Operation) -> BoolArray:
-        """Return ``(G,)`` whether there must be unicasts in place of streams, as the network has no trees for them."""
-        spread = np.zeros(len(sources), dtype=bool)
+    def _first_streams(self, sources: Rows, destinations: Rows, operation: Operation) -> tuple[BoolArray, Routes]:
+        """Return ``(G,)`` which are unicasts in place of a stream, for want of a tree, and the routes of all."""
+        spread, parts = np.zeros(len(sources), dtype=bool), []
         for index, (one, other) in enumerate(zip(sources, destinations, strict=True)):
-            if max(len(one), len(other)) > 1:
-                try:
-                    answers.tree(self.router, self.fabric, one, other, operation)
-                except UnsupportedError:
-                    spread[index] = True
-        return spread
+            try:
+                parts.append(answers.tree(self.router, self.fabric, one, other, operation))
+            except UnsupportedError:
+                if max(len(one), len(other)) == 1:
+                    raise
+                spread[index] = True
+                parts.append(self._unicasts(one, other, self.router))
+        return spread, Routes.concatenate(parts)
 
     def _build_streams(
         self, sources: Rows, destinations: Rows, operation: Operation, spread: BoolArray, router: Router
@@ -369,12 +371,15 @@ class Lowering:
         parts = []
         for one, other, alone in zip(sources, destinations, spread.tolist(), strict=True):
             if alone:
-                count = max(len(one), len(other))
-                ends = (np.ascontiguousarray(np.broadcast_to(nodes, count)) for nodes in (one, other))
-                parts.append(answers.route(router, self.fabric, *ends))
+                parts.append(self._unicasts(one, other, router))
             else:
                 parts.append(answers.tree(router, self.fabric, one, other, operation))
         return Routes.concatenate(parts)
+
+    def _unicasts(self, sources: IntArray, destinations: IntArray, router: Router) -> Routes:
+        count = max(len(sources), len(destinations))
+        ends = (np.ascontiguousarray(np.broadcast_to(nodes, count)) for nodes in (sources, destinations))
+        return answers.route(router, self.fabric, *ends)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"fabric": self.fabric}

@@ -61,6 +61,8 @@ _EVENTS = 1 << 16
 _SHOWN = 1 << 5
 # Of so many runs of tasks the flow sets are at hand.
 _RUNS = 1 << 14
+# So many groups are there room for at once; most runs have fewer.
+_GROUPS = 1 << 6
 # How often in turn no flow may have a rate, while nothing else happens.
 _PATIENCE = 1_000_000
 # What belongs to the engine's part, which a copy has of its own.
@@ -481,11 +483,14 @@ class FlowNetwork:
             assert self._executor is not None  # a task graph runs
             task, share = ctypes.c_int64(), ctypes.c_int64()
             of_run = self._address, number, ctypes.byref(task), ctypes.byref(share)
-            groups = np.empty(self._code.errand(*of_run, 0, None), dtype=np.int64)
-            self._code.errand(*of_run, len(groups), groups.ctypes.data)
+            groups = np.empty(_GROUPS, dtype=np.int64)
+            count = self._code.errand(*of_run, len(groups), groups.ctypes.data)
+            if count > len(groups):
+                groups = np.empty(count, dtype=np.int64)
+                self._code.errand(*of_run, count, groups.ctypes.data)
             if len(self._graph_runs) >= _RUNS:
                 self._graph_runs.clear()
-            known = self._graph_runs[number] = self._executor.flows(task.value, share.value, groups)
+            known = self._graph_runs[number] = self._executor.flows(task.value, share.value, groups[:count])
         return known
 
     def _streamed(self, stream: int, groups: IntArray) -> None:
