@@ -7,19 +7,19 @@ from collections.abc import Sequence
 
 from fredfw.errors import InputError, nearest
 
-EXACT = "exact"
-"""Each rank waits for what it sends and receives itself."""
-COMPRESSED = "compressed"
-"""A phase of a group is one unit, and its repetitions are one volume."""
-ESTIMATE = "estimate"
-"""The longest path, each communication as if it were alone, see ``fredfw.simulation.estimate``."""
+EXACT, COMPRESSED, ESTIMATE = "exact", "compressed", "estimate"
+MEANINGS = {  # the least exact first
+    ESTIMATE: "no simulation: the longest path through the tasks, no communication hinders another",
+    COMPRESSED: "a phase of a group is one unit, and its repetitions are one volume",
+    EXACT: "each rank waits for what it sends and receives itself",
+}
 SIMULATED = EXACT, COMPRESSED
 """Those that simulate an iteration, with a timeline."""
 FIDELITIES = *SIMULATED, ESTIMATE
 RENDEZVOUS = "per-rank-rendezvous"
 """In calls until version 1: ``exact`` with a transport that has ``rendezvous``."""
 STEPWISE = "stepwise"
-"""In calls until version 1: ``exact`` with phases kept whole, as an admission may keep them."""
+"""In calls until version 1: ``exact`` with phases kept whole, which admissions and policies may need."""
 RENAMED = {
     "per-rank": f"{EXACT!r}",
     RENDEZVOUS: f"{EXACT!r}, and a transport with rendezvous = true",

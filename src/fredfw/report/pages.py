@@ -13,6 +13,7 @@ from fredfw.experiment.naming import as_written
 from fredfw.experiment.results import Comparison, Row, RunResult, Status, TierLoad
 from fredfw.experiment.study.results import StudyPoint, StudyResult
 from fredfw.experiment.why import critical_path
+from fredfw.fidelities import MEANINGS as FIDELITIES
 from fredfw.report.cells import best_cells, groups, items, key_columns
 from fredfw.report.charts import charts, metric_axis, time_bars, trade_offs
 from fredfw.report.comparison import MEANINGS, comparison_report, sensitivity_report
@@ -28,11 +29,6 @@ _MOST_TIERS = 30  # rows of tiers
 _TOP = 30
 MOST_DOTS = 1500
 """Of a picture, so that the file stays small."""
-_FIDELITIES = {
-    "estimate": "no simulation: the longest path through the tasks, no communication hinders another",
-    "compressed": "a phase of a group is one unit, and its repetitions are one volume",
-    "exact": "each rank waits for what it sends and receives itself",
-}
 
 
 def comparison_page(comparison: Comparison, ranking: Ranking, command: str) -> Page:
@@ -133,7 +129,7 @@ def assumptions(statuses: Iterable[Status], fidelities: Iterable[str], notes: It
     """Return what numbers are, how they were simulated, and what a reader must know."""
     found, how = set(statuses), set(fidelities)
     meanings = [(str(status), meaning) for status, meaning in MEANINGS.items() if status in found]
-    meanings += [(name, meaning) for name, meaning in _FIDELITIES.items() if name in how]
+    meanings += [(name, meaning) for name, meaning in FIDELITIES.items() if name in how]
     listed = [Line(note) for note in dict.fromkeys(notes)]
     parts = _table(("status or fidelity", "meaning"), meanings)
     parts += [Heading("Notes"), *listed] if listed else []
