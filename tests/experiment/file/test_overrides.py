@@ -36,7 +36,7 @@ def test_a_path_is_a_key_of_toml(path: str, parts: tuple[str, ...]) -> None:
     assert key_parts(dotted(parts)) == parts
 
 
-@pytest.mark.parametrize("path", ["", ".", "a.", "two rows.x", "a = 1\nb", "a]\n[b", '"a', ".".join("a" * 10_000)])
+@pytest.mark.parametrize("path", ["", ".", "a.", "two rows.x", "a = 1\nb", "a]\n[b", '"a', ".".join("a" * 2_000)])
 def test_other_paths_are_refused(path: str) -> None:
     with refused(None, "is not a path of keys"):
         key_parts(path)

@@ -208,6 +208,7 @@ def test_more_bytes_never_take_less_time(family: str, nodes: int) -> None:
         assert times == sorted(times)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("preset", ["dgx-a100", "dgx-h100", "p5", "mi300x"])
 @pytest.mark.parametrize(("pattern", "group"), [("all-to-all", range(32)), ("point-to-point", [3, 12])])
 def test_more_bytes_of_simulated_messages_take_more_time(preset: str, pattern: str, group: Sequence[int]) -> None:
@@ -294,6 +295,7 @@ SLOW, FAST = ({**INSIDE, "link_bandwidth": rate} for rate in ("225 GB/s", "900 G
 NVLINK, CARDS = "bandwidth of node.npu - node.switch", "bandwidth of leaf - node.npu"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("pattern", ["all-reduce", "all-gather"])
 @pytest.mark.parametrize("size", [1e6, 1e9])
 @pytest.mark.parametrize(
