@@ -12,6 +12,7 @@ import math
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -184,7 +185,11 @@ class TaskGraph:
         return np.unique(self.tables[self.members[task]])
 
     def expanded(self) -> TaskGraph:
-        """Return the same iteration with every repetition of every block written out."""
+        """Return the same iteration with every repetition of every block written out; the same graph each time."""
+        return self._expanded
+
+    @cached_property
+    def _expanded(self) -> TaskGraph:
         if (self.repeats == 1).all():
             return self
         limits.check("tasks", sum(self.repeats.tolist()))
