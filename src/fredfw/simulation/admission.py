@@ -166,6 +166,7 @@ class Desk:
         statistics = self._network._statistics
         statistics.waits += not request.waited
         request.waited = True
+        *_, joined = self._network._counts()
         # Between two repetitions, of which some are under way as one, it might not have had to wait.
-        statistics.met += request.flows.repeat > 1 or self._network._counts()[8] > 0
+        statistics.met += request.flows.repeat > 1 or joined > 0
         self.waiting.append(request)
