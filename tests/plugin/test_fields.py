@@ -23,7 +23,7 @@ PLAIN = ("text", "an integer", "a number")  # types, which are checked where a p
 @pytest.mark.parametrize("value", [object(), -1.5], ids=["object", "negative"])
 @pytest.mark.parametrize("plugin", PLUGINS.values(), ids=PLUGINS)
 def test_no_field_takes_anything(plugin: Any, value: object) -> None:
-    fields = schema.settings(plugin).values() if attrs.has(plugin) else ()
+    fields = schema.fields(plugin) if attrs.has(plugin) else ()
     for one in fields if not any(field.required for field in fields) else ():
         if one.accepted and not one.accepted.endswith(PLAIN):
             with pytest.raises(InputError, match=rf"(?s)^{re.escape(one.name)}\b.* \(accepted: "):

@@ -368,13 +368,15 @@ class Lowering:
     def _build_streams(
         self, sources: Rows, destinations: Rows, operation: Operation, spread: BoolArray, router: Router
     ) -> Routes:
-        parts = []
-        for one, other, alone in zip(sources, destinations, spread.tolist(), strict=True):
-            if alone:
-                parts.append(self._unicasts(one, other, router))
-            else:
-                parts.append(answers.tree(router, self.fabric, one, other, operation))
-        return Routes.concatenate(parts)
+        rows = zip(sources, destinations, spread.tolist(), strict=True)
+        return Routes.concatenate(
+            [
+                self._unicasts(one, other, router)
+                if alone
+                else answers.tree(router, self.fabric, one, other, operation)
+                for one, other, alone in rows
+            ]
+        )
 
     def _unicasts(self, sources: IntArray, destinations: IntArray, router: Router) -> Routes:
         count = max(len(sources), len(destinations))
