@@ -50,7 +50,7 @@ def local(workers: int) -> Executor:
         # Workers that start now or later do so on threads that this one begins, and are deaf to interrupts as it is.
         resource_tracker.ensure_running()
         cluster = _on_a_thread(
-            lambda: LocalCluster(  # type: ignore[no-untyped-call]
+            lambda: LocalCluster(
                 n_workers=workers,
                 threads_per_worker=1,
                 memory_limit=0,
@@ -58,7 +58,7 @@ def local(workers: int) -> Executor:
                 silence_logs=logging.CRITICAL,
             )
         ).result()
-        client = Client(cluster, set_as_default=False)  # type: ignore[no-untyped-call]
+        client = Client(cluster, set_as_default=False)
     return _Dask(client, cluster)
 
 
@@ -85,9 +85,7 @@ def remote(address: str, host: str, port: int) -> Executor:
 def _client(place: str) -> Any:
     """Return a client of the scheduler at ``place``."""
     # A server of another kind that waits for a request makes Dask wait for an answer, for ever.
-    return _on_a_thread(
-        lambda: Client(f"tcp://{place}", timeout=_PATIENCE, set_as_default=False)  # type: ignore[no-untyped-call]
-    ).result(_PATIENCE)
+    return _on_a_thread(lambda: Client(f"tcp://{place}", timeout=_PATIENCE, set_as_default=False)).result(_PATIENCE)
 
 
 def _on_a_thread(make: Callable[[], T]) -> Future[T]:
@@ -116,7 +114,7 @@ class _Dask(Executor):
         self._cluster = cluster
         # Tasks whose keys have a first part in common are a group, and those of a group wait at the scheduler.
         self._name = f"fredfw-{uuid4().hex}"
-        self._queue: Any = Queue(self._name, client=client)  # type: ignore[no-untyped-call]
+        self._queue: Any = Queue(self._name, client=client)
         self._numbers = count()
         self._running: dict[int, Future[Any]] = {}
         self._lost = False
@@ -202,4 +200,4 @@ def _answer(name: str, number: int, wanted: Mapping[str, str], task: bytes) -> N
         if wanted.get(one) != found.get(one):
             message = f"a worker of Dask on {platform.node()} has {one} {found.get(one)}, here it is {wanted.get(one)}"
             raise InputError(message, key="executor", accepted="workers with the same versions")
-    Queue(name).put((number, answer(task)))  # type: ignore[no-untyped-call]
+    Queue(name).put((number, answer(task)))
