@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import zlib
 from contextlib import suppress
 
@@ -53,6 +54,11 @@ def pytest_configure(config: pytest.Config) -> None:
         from fredfw.testing import CollectiveTests
 
         CollectiveTests.ranks = _RANKS
+
+
+def pytest_collection_finish() -> None:
+    """Keep what was collected, which stays to the end, from being looked through whenever there is garbage."""
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -521,7 +521,7 @@ class Framework:
             title=experiment.title,
             fabrics=len(experiment.fabrics),
             workloads=len(experiment.workloads),
-            plugins=self.plugins.versions(used=[type(part) for one in used for part in configure.parts(one)]),
+            plugins=self.plugins.versions(used=map(type, configure.parts(used))),
         )
 
     def _matrix(

@@ -158,7 +158,7 @@ def collective(
         "algorithm": {"name": algorithm, **asked},
         "root": given["root"],
         "fidelity": results[0].fidelity,
-        "files": configure.files(used),
+        "files": configure.files(configure.parts(used)),
     }
     done = CollectiveSweep(tuple(results), fabric, provenance, tuple(missing), tuple(effects))
     outputs.export({"sweep": done, "collective": results[0]}, complete=not missing)

@@ -103,25 +103,25 @@ def from_text(cls: type[T], texts: Mapping[str, str], *, key_prefix: str = "", r
     return configured
 
 
-def parts(plugin: Any) -> Iterator[Any]:
-    """Yield a configured plugin, and those that its fields hold."""
-    yield plugin
-    for one in attrs.fields(type(plugin)):
-        value = getattr(plugin, one.name)
-        for inner in value if isinstance(value, list | tuple) else [value]:
-            if attrs.has(type(inner)) and isinstance(getattr(type(inner), "name", None), str):
-                yield from parts(inner)
+def parts(plugins: Iterable[Any]) -> Iterator[Any]:
+    """Yield configured plugins, each with those that its fields hold."""
+    for plugin in plugins:
+        yield plugin
+        for one in attrs.fields(type(plugin)):
+            value = getattr(plugin, one.name)
+            for inner in value if isinstance(value, list | tuple) else [value]:
+                if attrs.has(type(inner)) and isinstance(getattr(type(inner), "name", None), str):
+                    yield from parts([inner])
 
 
 def files(plugins: Iterable[Any]) -> list[dict[str, Any]]:
-    """Return the path, or the list of paths, and the digest of each file that decides what ``plugins`` do."""
+    """Return the path, or the list of paths, and the digest of each file that is a field of one of ``plugins``."""
     found: dict[Any, dict[str, Any]] = {}
-    for plugin in plugins:
-        for one in chain.from_iterable(attrs.astuple(part, recurse=False) for part in parts(plugin)):
-            if isinstance(one, File):
-                found[one.path] = {"path": one.path, "sha256": one.digest}
-            elif isinstance(one, Files):
-                found[one.paths] = {"path": list(one.paths), "sha256": one.digest}
+    for one in chain.from_iterable(attrs.astuple(plugin, recurse=False) for plugin in plugins):
+        if isinstance(one, File):
+            found[one.path] = {"path": one.path, "sha256": one.digest}
+        elif isinstance(one, Files):
+            found[one.paths] = {"path": list(one.paths), "sha256": one.digest}
     return list(found.values())
 
 

@@ -32,7 +32,8 @@ def points(*, in_place: bool = False, whole: bool = False) -> list[Point]:
             found += rows if whole else iterations.few(rows)
         else:
             listed = tables.parse(text, name, reading)
-            found += [evolve(point, table=tables.digest(data)) for point in listed]
+            digest = tables.digest(data)
+            found += [evolve(point, table=digest) for point in listed]
     return found
 
 

@@ -59,7 +59,8 @@ def read(path: str, parse: Callable[[str, str], Sequence[P]]) -> list[P]:
     source = path.replace("\\", "/").rpartition("/")[2]
     with placed(file=path):
         points = parse(text, source)
-    return [evolve(point, where=f"{path}: {point.where}", table=digest(data)) for point in points]
+    known = digest(data)
+    return [evolve(point, where=f"{path}: {point.where}", table=known) for point in points]
 
 
 def digest(table: bytes) -> str:

@@ -15,6 +15,7 @@ from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern
 from fredfw.errors import SimulationError
 from fredfw.experiment.results import CollectiveResult, GraphResult, Spread
 from fredfw.fabric import Fabric, NodeKind, Routes
+from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager
 from fredfw.simulation import Executor, FlowNetwork, Planner, ScheduleRun, Simulator, answers
 from fredfw.simulation.assignment import Assignment
@@ -74,7 +75,7 @@ class Bench:
         candidates = collectives
         if candidates is None:
             candidates = self.simulator.automatic(plugins.collectives)
-        self.algorithms = [one for listed in candidates.values() for one in listed]
+        self.algorithms = [*configure.parts(one for listed in candidates.values() for one in listed)]
         self.planner = Planner(
             self.simulator,
             candidates,

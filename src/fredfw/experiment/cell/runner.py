@@ -382,7 +382,7 @@ class Runner:
         slots = {**attrs.asdict(bench.fabric.defaults, recurse=False), "sharing": bench.simulator.sharing}
         slots["placement"] = cell.placement
         ratio_error = simulation_answers.ratio_error(bench.fabric.defaults.transport, bench.fabric.network)
-        used: list[Any] = [fabric.topology, *slots.values(), workload.workload, *bench.algorithms]
+        used = [*configure.parts([fabric.topology, *slots.values(), workload.workload]), *bench.algorithms]
         return {
             "written": {"fabric": fabric.written, "workload": workload.written},
             "topology": describe(fabric.topology),
@@ -408,7 +408,7 @@ class Runner:
             "transfers": cell.transfers,
             **experiment.varied(fabric),
             "files": configure.files([*used, cell.npu]),
-            "versions": self._plugins.versions(used=[type(part) for one in used for part in configure.parts(one)]),
+            "versions": self._plugins.versions(used=map(type, used)),
         }
 
 

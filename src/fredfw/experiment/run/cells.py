@@ -256,8 +256,8 @@ class Means:
     def spec(self, experiment: Experiment, workload: WorkloadSpec, fabric: FabricSpec, fidelity: str) -> CellSpec:
         """Return what to run, and what decides the result."""
         content = tables(experiment, workload, fabric)
-        used = [workload.workload, *fabric.configured]
-        types = {type(part) for one in used for part in configure.parts(one)}
+        used = [*configure.parts([workload.workload, *fabric.configured])]
+        types = set(map(type, used))
         if fabric.collectives is None:  # auto chooses from all of them
             types.update(self.plugins.collectives)
         files = configure.files([*used, fabric.npu or experiment.npu])
