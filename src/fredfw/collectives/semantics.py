@@ -140,10 +140,13 @@ def _check_races(schedule: Schedule, reads: BoolArray, writes: BoolArray) -> Non
             ordered[:, index] |= ordered[:, before]
         for before in phase.behind:  # which may be under way still, but not what it has waited for
             ordered[:, index] |= ordered[:, before] & (np.arange(phases) != before)
+    apart = ~ordered & ~ordered.T
+    if not apart.any():
+        return
     # A product of floats, because NumPy has a fast one only for them; it counts the cells in common.
     written = writes.reshape(phases, schedule.ranks * schedule.chunks).astype(np.float32)
     touched = (reads | writes).reshape(written.shape).astype(np.float32)
-    for one, other in np.argwhere((written @ touched.T > 0) & ~ordered & ~ordered.T):
+    for one, other in np.argwhere((written @ touched.T > 0) & apart):
         rank, chunk = np.argwhere(writes[one] & (reads | writes)[other])[0]
         raise ScheduleError(
             f"phases {min(one, other)} and {max(one, other)} are not ordered, "

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from attrs import evolve, frozen
@@ -160,12 +162,13 @@ class Machine:
         return inside * MICROSECOND, between * MICROSECOND
 
 
-def expected(machine: Machine, pattern: str, size: float, steps: int) -> dict[tuple[str, int], float]:
+@lru_cache(maxsize=10_000)  # a fit asks the same for each try of its constants
+def expected(machine: Machine, pattern: str, size: float, steps: int) -> Mapping[tuple[str, int], float]:
     """Return the seconds that the tuner expects, by algorithm and protocol; a ring has so many ``steps``."""
     table, n = published(), machine.ranks
     passes = 2 if pattern == "all-reduce" else 1
     nic = table["network"]["nic"]
-    found = {}
+    found: dict[tuple[str, int], float] = {}
     for protocol in range(len(PROTOCOLS)):
         latency = table["base"]["ring"][protocol] * MICROSECOND + sum(machine.ring_hops(protocol, steps, passes))
         if protocol == SIMPLE and machine.nodes > 1 and passes == 2:
