@@ -21,8 +21,8 @@ with suppress(ImportError):  # the tests of third-party packages run without it
 _CORE = "test_is_the_same_in_another_process", "test_variants_are_valid"
 # Of what a kit checks, and of tests that are marked so, the default tests run the first case and one in so many others.
 _SAMPLE = 4
-# Groups for which the default tests replay schedules: those of 12 to 17 ranks take most of the time.
-_RANKS = (1, 2, 3, 4, 5, 6, 8, 9)
+# Groups for which the default tests replay schedules: one of each kind, for larger ones take most of the time.
+_RANKS = (1, 2, 3, 4, 6, 8)
 # Blocks of commands that take a second or more each; what they show is tested elsewhere, too.
 _LONG = {
     "docs/comet.md": (0,),
@@ -34,6 +34,7 @@ _LONG = {
     "docs/how-to/report.md": (0,),
     "docs/how-to/stores.md": (0,),
     "docs/how-to/why.md": (1,),
+    "docs/index.md": (1,),
     "docs/inference.md": (0,),
     "docs/jobs.md": (1,),
     "docs/python.md": (1,),
