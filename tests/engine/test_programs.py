@@ -66,9 +66,9 @@ def refused(file: bytes) -> str:
 
 def run(file: bytes) -> tuple[engine.Record, dict[str, bytes]]:
     """Run a file, as a program in C does; return what it records, and the bytes on links by label."""
-    code, notice = engine.library(), engine.Notice()
+    code, notice = engine.library(), engine.STRUCTURES["notice"]()
     address = read(file)
-    view = engine.ProgramView.from_address(address)
+    view = engine.STRUCTURES["program"].from_address(address)
     network = code.made(code.program_network(address))
     try:
         code.tasks_start(network, ctypes.addressof(view.graph))
@@ -81,7 +81,8 @@ def run(file: bytes) -> tuple[engine.Record, dict[str, bytes]]:
         code.tasks_record(network, ctypes.byref(record.view()))
         loads, present = np.zeros((view.labels, view.setting.links)), np.zeros(view.labels, dtype=np.uint8)
         code.link_bytes(network, view.labels, loads.ctypes.data, present.ctypes.data)
-        names = [view.label[label].decode() for label in range(view.labels)]
+        labels = (ctypes.c_char_p * view.labels).from_address(view.label)
+        names = [label.decode() for label in labels if label is not None]
         return record, {name: loads[row].tobytes() for row, name in enumerate(names) if present[row]}
     finally:
         code.network_free(network)
@@ -134,7 +135,7 @@ def test_routes_are_those_of_messages_between_all_npus() -> None:
     framework = Framework()
     experiment = framework.load_experiment(content(TORUS), workloads=["reduce"])
     address = read(framework.export_program(experiment, workload="reduce", routes=True))
-    view = engine.ProgramView.from_address(address)
+    view = engine.STRUCTURES["program"].from_address(address)
     fabric = framework.run(experiment, workload="reduce").fabric
     npus = fabric.npus
     expected = fabric.defaults.router.route(fabric, np.repeat(npus, len(npus)), np.tile(npus, len(npus)))
@@ -143,7 +144,7 @@ def test_routes_are_those_of_messages_between_all_npus() -> None:
     assert list(links) == expected.links.tolist()
     engine.library().program_free(address)
     address = read(framework.export_program(experiment, workload="reduce"))
-    assert engine.ProgramView.from_address(address).routes.count == 0
+    assert engine.STRUCTURES["program"].from_address(address).routes.count == 0
     engine.library().program_free(address)
 
 

@@ -27,7 +27,7 @@ from fredfw.workloads import GraphBuilder
 FRAMEWORK = Framework()
 # How long the arrays are, as the header says; those of offsets have one more.
 ROWS = {
-    "Graph": {
+    "graph": {
         "participant_offset": "tables",
         "participant": "participants",
         "slot": "slots",
@@ -42,7 +42,7 @@ ROWS = {
         "share": "task_shares",
         "factors": "factor_count",
     },
-    "PhaseView": {
+    "phase": {
         **{name: f"{name}_count" for name in ("after", "behind", "room")},
         **dict.fromkeys(("source", "destination"), "unicasts"),
         **dict.fromkeys(("stream_source_offset", "stream_destination_offset"), "streams"),
@@ -52,10 +52,10 @@ ROWS = {
         **dict.fromkeys(("base", "offset", "stride", "modulus", "chunks", "row_flow"), "rows"),
         "chunk_bytes": "chunk_count",
     },
-    "RoutesView": {"offset": "count", "link": "pairs", "latency": "count", "coefficient": "pairs"},
-    "FlowsView": {"caps": "routes.count"},
-    "Cargo": {"volumes": "routes.count", "caps": "routes.count", "activity": "routes.count"},
-    "Setting": {"bandwidth": "links", "source": "links", "destination": "links"},
+    "routes": {"offset": "count", "link": "pairs", "latency": "count", "coefficient": "pairs"},
+    "flows": {"caps": "routes.count"},
+    "cargo": {"volumes": "routes.count", "caps": "routes.count", "activity": "routes.count"},
+    "setting": {"bandwidth": "links", "source": "links", "destination": "links"},
 }
 REALS = ["seconds", "factors", "volumes", "chunk_bytes", "latency", "coefficient", "caps", "bandwidth"]
 WRONG: dict[bool, tuple[float, ...]] = {False: (2**62, -(2**63)), True: (math.nan, -1.0)}
@@ -85,7 +85,7 @@ def column(struct: ctypes.Structure, name: str) -> Any:
     rows: Any = struct
     for part in ROWS[kind].get(name, "tasks").split("."):  # the others are of tasks, and any value may be right
         rows = getattr(rows, part)
-    has_end = name.endswith("offset") and (kind, name) != ("PhaseView", "offset")
+    has_end = name.endswith("offset") and (kind, name) != ("phase", "offset")
     number: Any = ctypes.c_double if name in REALS else ctypes.c_int64
     return (number * (rows + has_end)).from_address(address) if address and rows else None
 
@@ -121,7 +121,7 @@ class Spy:
 
     def _damage(self, struct: ctypes.Structure, name: str, arguments: tuple[Any, ...]) -> None:
         kind, array = type(struct).__name__, column(struct, name)
-        unread = isinstance(struct, engine.Setting) and name != "bandwidth" and struct.sharing != engine.CIRCUIT_PREEMPT
+        unread = kind == "setting" and name != "bandwidth" and struct.sharing != engine.CIRCUIT_PREEMPT
         if array is None or unread:
             return
         self.met.add(f"{kind}.{name}")

@@ -132,18 +132,18 @@ class Case:
 
     # --- programs
 
-    def routes(self, count: int) -> engine.RoutesView:
+    def routes(self, count: int) -> ctypes.Structure:
         rows = [self.some(3, self.links) for _ in range(count)]
         offsets = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
         link, pairs = self.array(joined(rows), np.int64, own=True)
-        view = engine.RoutesView(self.count(count), self.count(pairs), self.ints(offsets.tolist()), link)
+        view = engine.STRUCTURES["routes"](self.count(count), self.count(pairs), self.ints(offsets.tolist()), link)
         self.set(view, latency=self.each(count, 0.0, 0.5))
         if self.random.random() < 0.2:
             self.set(view, coefficient=self.each(len(joined(rows)), 0.5, 1.0, 2.0))
         return view
 
-    def setting(self) -> engine.Setting:
-        random, setting, nodes = self.random, engine.Setting(), self.nodes
+    def setting(self) -> ctypes.Structure:
+        random, setting, nodes = self.random, engine.STRUCTURES["setting"](), self.nodes
         self.set(setting, links=self.links, nodes=nodes, bandwidth=self.each(self.links, 0.0, 50.0, 100.0, 100.0))
         self.set(setting, source=self.below(self.links, nodes), destination=self.below(self.links, nodes))
         if random.random() < 0.9:
@@ -161,7 +161,7 @@ class Case:
         counts: list[int] = []
         first: dict[tuple[int, int], int] = {}
         for index in range(random.randint(0, 4)):
-            view, channel = engine.PhaseView(), random.choice((-1, -1, 0, 1))
+            view, channel = engine.STRUCTURES["phase"](), random.choice((-1, -1, 0, 1))
             turn = first.setdefault((channel, random.randrange(2)), index) if channel >= 0 else -1
             self.set(view, INTS, repeat=random.choice((1, 1, 2, 3, 50, 2**31 - 1)), channel=channel, turn=turn)
             for name in ("after", "behind", "room"):
@@ -177,7 +177,7 @@ class Case:
             self.volumes(view, unicasts + streams)
             views.append(view)
             counts.append(unicasts + streams)
-        phases = (engine.PhaseView * max(len(views), 1))(*views)
+        phases = (engine.STRUCTURES["phase"] * max(len(views), 1))(*views)
         flags = random.randrange(4)
         address = code().fredfw_schedule_new(self.count(ranks), self.count(len(views)), phases, flags)
         self.kept.append(counts)
@@ -185,7 +185,7 @@ class Case:
         self.counts = counts
         return made
 
-    def volumes(self, view: engine.PhaseView, flows: int) -> None:
+    def volumes(self, view: ctypes.Structure, flows: int) -> None:
         random = self.random
         if random.random() < 0.7:
             sizes = self.each(random.choice((1, flows)), 0.0, 1.0, 100.0, 100.0)
@@ -207,13 +207,13 @@ class Case:
         views = []
         for flows in self.counts:
             count = flows * groups
-            view = engine.FlowsView(self.routes(count))
+            view = engine.STRUCTURES["flows"](self.routes(count))
             if self.random.random() < 0.2:
                 self.set(view, caps=self.each(count, 30.0, math.inf))
             if self.random.random() < 0.2:
                 view.open = self.array(self.below(count, 2), np.uint8)[0]
             views.append(view)
-        structs = (engine.FlowsView * max(len(views), 1))(*views)
+        structs = (engine.STRUCTURES["flows"] * max(len(views), 1))(*views)
         made = code().fredfw_lowered_new(
             schedule,
             self.count(groups, (*COUNTS, 0, 1, 7)),
@@ -234,9 +234,9 @@ class Case:
             where.append(address)
         return address
 
-    def cargo(self, ticket: int, count: int, run: tuple[int, int, int] | None = None) -> engine.Cargo:
+    def cargo(self, ticket: int, count: int, run: tuple[int, int, int] | None = None) -> ctypes.Structure:
         random = self.random
-        cargo = engine.Cargo(routes=self.routes(count), flow=-1)
+        cargo = engine.STRUCTURES["cargo"](routes=self.routes(count), flow=-1)
         if ticket and count and random.random() < 0.3:
             cargo.flow = self.count(random.randrange(count), INTS)
         self.set(cargo, volumes=self.each(max(count, 1), 0.0, 1.0, 100.0))
@@ -254,11 +254,11 @@ class Case:
         cargo.run, cargo.carry = run[:2] if run else (self.count(1, INTS), self.count(0, INTS))
         return cargo
 
-    def graph(self, *, alone: bool = False) -> engine.Graph:
+    def graph(self, *, alone: bool = False) -> ctypes.Structure:
         """Return a task graph; one that runs alone has no loads and stores, which somebody serves."""
         random, ranks = self.random, 4
         way = random.randrange(4)
-        graph = engine.Graph(ranks=self.count(ranks), way=self.count(way, INTS), tables=self.count(2))
+        graph = engine.STRUCTURES["graph"](ranks=self.count(ranks), way=self.count(way, INTS), tables=self.count(2))
         participants = [sorted(random.sample(range(ranks), random.randint(1, ranks))) for _ in range(2)]
         shapes = [(random.randint(1, 2), random.randint(1, len(one))) for one in participants]
         slots = [
@@ -369,7 +369,7 @@ class Case:
         return result
 
     def step(self, address: int) -> None:
-        notice, now = engine.Notice(), code().fredfw_now(address).contents.value
+        notice, now = engine.STRUCTURES["notice"](), code().fredfw_now(address).contents.value
         until = self.real(self.random.choice((math.inf, now + 0.3, now + 5.0)))
         for _ in range(self.random.randint(1, 25)):
             what = self.call("step", address, until, self.random.choice((0, 1, 5, 200)), ctypes.byref(notice))
@@ -379,10 +379,10 @@ class Case:
         if until < math.inf and self.random.random() < 0.3:
             self.call("pass", address, until)
 
-    def answer(self, address: int, what: int, notice: engine.Notice) -> None:
+    def answer(self, address: int, what: int, notice: ctypes.Structure) -> None:
         random, whose, detail = self.random, notice.whose, notice.detail
-        items = np.array(notice.list[: notice.count], dtype=np.int64)
-        self.results.append((whose, detail, items.tolist(), notice.others[: notice.other_count]))
+        items, others = engine.read(notice.list, notice.count), engine.read(notice.others, notice.other_count)
+        self.results.append((whose, detail, items.tolist(), others.tolist()))
         if what == engine.ASK:
             carry = self.count(whose, INTS), self.count(detail, INTS)
             if random.random() < 0.6:
@@ -394,7 +394,7 @@ class Case:
                     given, length = self.array(chosen, np.int64, own=True)
                     self.call("tell", address, *carry, name == "ended", self.count(length), given)
         elif what == engine.ROUTE:
-            batch = engine.Batch()
+            batch = engine.STRUCTURES["batch"]()
             if self.call("describe", address, self.count(whose, INTS), ctypes.byref(batch)) == 0:
                 routes = self.routes(self.flows.get(batch.ticket, 1))
                 given, length = self.array(items.tolist() * random.choice((1, 1, 2)), np.int64, own=True)
@@ -415,7 +415,7 @@ class Case:
         name = random.choice((*self.runs, *INTS)) if self.runs else random.choice(INTS)
         number, real = random.choice(INTS), random.choice((*REALS, 0.5, 0.5))
         reals, ints = (ctypes.c_double * 64)(), (ctypes.c_int64 * 64)()
-        columns = engine.Columns()
+        columns = engine.STRUCTURES["columns"]()
         if random.random() < 0.5:
             columns.left = ctypes.addressof(reals)
         values = self.reals(self.each(self.links, 0.0, 50.0, 100.0))
@@ -429,7 +429,7 @@ class Case:
             lambda: self.call("link_bytes", address, 3, reals, ints),
             lambda: self.call("stalled", address, 64, ints),
             lambda: self.call("held", address, random.choice((0, 20)), ints, reals, (ctypes.c_int64 * 64)()),
-            lambda: self.call("hear", address, number, ctypes.byref(engine.Notice())),
+            lambda: self.call("hear", address, number, ctypes.byref(engine.STRUCTURES["notice"]())),
             lambda: [self.call(one, address) for one in ("next", "is_idle", "begin")],
             lambda: self.call("pass", address, real),
             lambda: self.call("assign", address, random.choice((0, 1, *COUNTS)), reals, real),
@@ -450,7 +450,7 @@ class Case:
             self.call("withdraw", address, self.random.choice((timer, number)))
 
     def reroute(self, address: int, number: int) -> None:
-        ints, moved, batch = (ctypes.c_int64 * 64)(), ctypes.c_int64(), engine.Batch()
+        ints, moved, batch = (ctypes.c_int64 * 64)(), ctypes.c_int64(), engine.STRUCTURES["batch"]()
         routes = self.routes(self.random.randint(0, 3))
         number = self.random.choice((*ints[: max(self.call("batches", address, 64, ints), 0)], number))
         if self.call("describe", address, number, ctypes.byref(batch)) == 0 and batch.ticket in self.flows:
@@ -514,10 +514,10 @@ class Case:
         """Write a program, damage what is written or not, and run what is read."""
         random, setting, graph = self.random, self.setting(), self.graph(alone=True)
         setting.sharing, setting.open = self.count(random.randrange(3), INTS), not self.hit()
-        view = engine.ProgramView(setting, graph, npus=self.count(4), labels=self.count(1))
+        view = engine.STRUCTURES["program"](setting, graph, npus=self.count(4), labels=self.count(1))
         names = (ctypes.c_char_p * 10)(*[b"a name"] * 10)
         self.kept.append(names)
-        view.label, view.task = names, names
+        view.label = view.task = ctypes.addressof(names)
         view.weight = self.reals([2.0]) if random.random() < 0.5 else None
         if random.random() < 0.5:
             view.routes = self.routes(16)
@@ -545,7 +545,7 @@ class Case:
         self.programs.append(program)
         address = self.made(code().fredfw_program_network(program), self.networks)
         assert address is not None, "a program that was read has no network"
-        started = self.call("tasks_start", address, program + engine.ProgramView.graph.offset)
+        started = self.call("tasks_start", address, program + engine.STRUCTURES["program"].graph.offset)
         assert started == 0, "a program that was read does not start"
         self.step(address)
         return True

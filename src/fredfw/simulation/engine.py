@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import weakref
 from collections.abc import Sequence, Sized
-from ctypes import POINTER, Structure, c_char_p, c_double, c_int32, c_int64, c_void_p
+from ctypes import POINTER, Structure, c_char_p, c_double, c_int64, c_void_p
 from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+import fredfw_engine
 from fredfw.collectives import Schedule
 from fredfw.collectives.schedule import turns
 from fredfw.errors import SimulationError
@@ -26,68 +28,44 @@ OVER, TIMER, ENDED, DRAINED, CLOSED, ASK, RUN_ENDED, ROUTE, STREAM, RATES, MORE 
 MAX_MIN, STRICT_LINKS, CIRCUIT_PREEMPT, FOREIGN = range(4)
 COMPRESSED, STEPWISE, BY_RANK, RENDEZVOUS = range(4)
 
-_numbers, _reals = POINTER(c_int64), POINTER(c_double)
+# What declarations of fredfw.h are for ctypes. All pointers are addresses, but for what functions return.
+_PLAIN = {"int64_t": c_int64, "double": c_double, "void": None}
+_RETURNED = {"const char *": c_char_p, "const double *": POINTER(c_double)}
+_STRUCTURE = re.compile(r"typedef struct fredfw_(\w+) \{(.*?)\}", re.DOTALL)
+_FUNCTION = re.compile(r"FREDFW_API ([^;]*?)\bfredfw_(\w+)\((.*?)\);", re.DOTALL)
 
 
-def _of(kind: type, names: str) -> list[tuple[str, type]]:
-    return [(name, kind) for name in names.split()]
+def _check_version(version: int) -> None:
+    if version != ABI:
+        raise ImportError(f"fredfw-engine is of version {version}, and fredfw needs {ABI}: install both again")
 
 
-class RoutesView(Structure):
-    """Routes as the engine reads them."""
+def _read_header() -> tuple[dict[str, type[Structure]], dict[str, tuple[Any, ...]]]:
+    """Return the structures of ``fredfw.h``, and what its functions return and take, by name without ``fredfw_``."""
+    header = (fredfw_engine.INCLUDE / "fredfw.h").read_text("utf-8")
+    _check_version(int(header.partition("#define FREDFW_ABI ")[2].split()[0]))
+    header = re.sub(r"/\*.*?\*/|^#[^\n]*", "", header, flags=re.DOTALL | re.MULTILINE)
+    kinds: dict[str, Any] = dict(_PLAIN)
 
-    _fields_ = [*_of(c_int64, "count pairs"), *_of(c_void_p, "offset link latency coefficient")]
+    def kind(declaration: str) -> Any:
+        return c_void_p if "*" in declaration else kinds[declaration.removeprefix("const ").split()[0]]
 
-
-class FlowsView(Structure):
-    """Flows of a phase in all groups as the engine reads them."""
-
-    _fields_ = [("routes", RoutesView), *_of(c_void_p, "caps open")]
-
-
-class PhaseView(Structure):
-    """A phase as the engine reads it."""
-
-    _fields_ = [
-        *_of(c_int64, "repeat channel turn after_count behind_count room_count"),
-        *_of(c_void_p, "after behind room"),
-        *_of(c_int64, "unicasts streams stream_sources stream_destinations"),
-        *_of(c_void_p, "source destination"),
-        *_of(c_void_p, "stream_source_offset stream_source stream_destination_offset stream_destination"),
-        *_of(c_int64, "volume_count"),
-        *_of(c_void_p, "volumes"),
-        *_of(c_int64, "rows chunk_count"),
-        *_of(c_void_p, "base offset stride modulus chunks row_flow chunk_bytes"),
-        ("turn_bytes", c_double),
-    ]
+    structures = {}
+    for name, body in _STRUCTURE.findall(header):
+        fields = []
+        for declaration in body.split(";")[:-1]:
+            first, *others = declaration.strip().split(",")
+            own = first.rpartition(" ")[0]  # what all of them have in common
+            fields += [(re.findall(r"\w+", one)[-1], kind(f"{own} {one}")) for one in (first, *others)]
+        structures[name] = kinds[f"fredfw_{name}"] = type(name, (Structure,), {"_fields_": fields})
+    functions = {}
+    for result, name, arguments in _FUNCTION.findall(header):
+        taken = [kind(one.strip()) for one in arguments.split(",") if one != "void"]
+        functions[name] = (_RETURNED.get(result) or kind(result), *taken)
+    return structures, functions
 
 
-class Setting(Structure):
-    """What a network is made of."""
-
-    _fields_ = [
-        *_of(c_int64, "links nodes"),
-        *_of(c_void_p, "bandwidth source destination is_switch"),
-        *_of(c_int64, "sharing local open starts_streams"),
-    ]
-
-
-class Graph(Structure):
-    """A task graph."""
-
-    _fields_ = [
-        *_of(c_int64, "ranks way tables participants slots"),
-        *_of(c_void_p, "participant_offset participant groups group_size slot"),
-        *_of(c_int64, "tasks edges"),
-        *_of(c_void_p, "kind members label priority partner whole times seconds"),
-        *_of(c_void_p, "edge_offset edge_task edge_map edge_count"),
-        *_of(c_int64, "maps map_slots"),
-        *_of(c_void_p, "map_offset map"),
-        *_of(c_int64, "shares share_groups task_shares"),
-        *_of(c_void_p, "share_lowered share_group_offset share_group share_offset share"),
-        *_of(c_int64, "factor_count"),
-        *_of(c_void_p, "factor_offset factors"),
-    ]
+STRUCTURES, FUNCTIONS = _read_header()
 
 
 class Record:
@@ -104,123 +82,17 @@ class Record:
         self.compared_task, self.compared_share = np.empty(compared, dtype=np.intp), np.empty(compared, dtype=np.intp)
         self.compared_began, self.compared_ended = np.empty(compared), np.empty(compared)
 
-    def view(self) -> ctypes.Array[c_void_p]:
+    def view(self) -> Structure:
         """Return it as the engine fills it: where each column begins."""
-        names = ["task", "trigger", "rank_offset", "rank", "start", "end", "ended"]
-        names += ["compared_task", "compared_share", "compared_began", "compared_ended"]
-        return (c_void_p * len(names))(*(getattr(self, name).ctypes.data for name in names))
-
-
-class Notice(Structure):
-    """What a step says that there is to do."""
-
-    _fields_ = [*_of(c_int64, "what whose detail count other_count"), *_of(_numbers, "list others")]
-
-
-class Cargo(Structure):
-    """Flows that are let in together."""
-
-    _fields_ = [
-        ("routes", RoutesView),
-        ("flow", c_int64),
-        *_of(c_void_p, "volumes caps activity"),
-        *_of(c_int64, "activities repeat"),
-        *_of(c_double, "first_setup setup"),
-        *_of(c_int64, "priority label takes_turns ticket run carry token hears_drain"),
-    ]
-
-
-class Batch(Structure):
-    """Flows that are under way."""
-
-    _fields_ = [
-        *_of(c_int64, "ticket run carry phase repetition label is_crossing count"),
-        ("items", POINTER(c_int32)),
-    ]
-
-
-class Columns(Structure):
-    """Where the engine writes what it knows of the flows that drain."""
-
-    _fields_ = _of(c_void_p, "offset link coefficient cap priority label name birth size left latency")
-
-
-class ProgramView(Structure):
-    """A task graph and its network, for a file."""
-
-    _fields_ = [
-        ("setting", Setting),
-        ("graph", Graph),
-        ("npus", c_int64),
-        ("routes", RoutesView),
-        ("labels", c_int64),
-        *_of(POINTER(c_char_p), "label task"),
-        ("weight", c_void_p),
-    ]
-
-
-FUNCTIONS: dict[str, tuple[Any, ...]] = {  # what each returns, and takes
-    "abi": (c_int64,),
-    "error": (c_char_p,),
-    "max_min": (c_int64, c_int64, c_int64, *[c_void_p] * 5),
-    "schedule_new": (c_void_p, c_int64, c_int64, c_void_p, c_int64),
-    "schedule_free": (None, c_void_p),
-    "lowered_new": (c_void_p, c_void_p, c_int64, c_double, c_int64, c_int64, c_void_p),
-    "lowered_free": (None, c_void_p),
-    "network_new": (c_void_p, c_void_p),
-    "network_free": (None, c_void_p),
-    "save": (c_int64, c_void_p, c_int64, c_void_p),
-    "load": (c_int64, c_void_p, c_int64, c_void_p),
-    "step": (c_int64, c_void_p, c_double, c_int64, c_void_p),
-    "hear": (c_int64, c_void_p, c_int64, c_void_p),
-    "next": (c_double, c_void_p),
-    "now": (_reals, c_void_p),
-    "pass": (c_int64, c_void_p, c_double),
-    "begin": (c_int64, c_void_p),
-    "is_idle": (c_int64, c_void_p),
-    "timer": (c_int64, c_void_p, c_double, c_int64),
-    "withdraw": (c_int64, c_void_p, c_int64),
-    "admit": (c_int64, c_void_p, c_void_p),
-    "tell": (c_int64, c_void_p, *[c_int64] * 4, c_void_p),
-    "cancel": (c_int64, c_void_p, c_int64),
-    "stalled": (c_int64, c_void_p, c_int64, c_void_p),
-    "link_bytes": (c_int64, c_void_p, c_int64, c_void_p, c_void_p),
-    "statistics": (c_int64, c_void_p, c_void_p),
-    "weigh": (c_int64, c_void_p, c_int64, c_double),
-    "set_bandwidths": (c_int64, c_void_p, c_void_p),
-    "batches": (c_int64, c_void_p, c_int64, c_void_p),
-    "describe": (c_int64, c_void_p, c_int64, c_void_p),
-    "reroute": (c_int64, c_void_p, c_int64, c_void_p, _numbers),
-    "route_repetitions": (c_int64, c_void_p),
-    "go_on": (c_int64, c_void_p, c_int64, c_int64, c_void_p, c_void_p),
-    "held": (c_int64, c_void_p, c_int64, c_void_p, c_void_p, c_void_p),
-    "count_flows": (c_int64, c_void_p, c_void_p),
-    "list_flows": (c_int64, c_void_p, c_void_p),
-    "assign": (c_int64, c_void_p, c_int64, c_void_p, c_double),
-    "tasks_start": (c_int64, c_void_p, c_void_p),
-    "streamed": (c_int64, c_void_p, c_int64, c_int64, c_void_p),
-    "tasks_count": (c_int64, c_void_p, c_void_p),
-    "tasks_record": (c_int64, c_void_p, c_void_p),
-    "errand": (c_int64, c_void_p, c_int64, _numbers, _numbers, c_int64, c_void_p),
-    "program_write": (c_int64, c_void_p, c_int64, c_void_p),
-    "program_read": (c_void_p, c_int64, c_void_p),
-    "program_free": (None, c_void_p),
-    "program_network": (c_void_p, c_void_p),
-    "run_new": (c_int64, c_void_p, c_void_p, *[c_int64] * 4),
-    "run_start": (c_int64, c_void_p, c_int64),
-    "run_cancel": (c_int64, c_void_p, c_int64),
-}
+        return STRUCTURES["record"](**{name: address(column) for name, column in vars(self).items()})
 
 
 class Library:
     """The functions of the engine, by their names without ``fredfw_``; one that is refused raises."""
 
     def __init__(self) -> None:
-        import fredfw_engine
-
         code = ctypes.CDLL(str(fredfw_engine.library()))
-        if (version := code.fredfw_abi()) != ABI:  # before a function is asked for that another version lacks
-            raise ImportError(f"fredfw-engine is of version {version}, and fredfw needs {ABI}: install both again")
+        _check_version(code.fredfw_abi())  # before a function is asked for that another version lacks
         for name, (result, *arguments) in FUNCTIONS.items():
             function = getattr(code, f"fredfw_{name}")
             function.restype, function.argtypes = result, arguments
@@ -274,6 +146,11 @@ def address(array: NDArray[Any] | None) -> int | None:
     return None if array is None else array.ctypes.data
 
 
+def read(address: int | None, count: int, kind: type[ctypes.c_int32 | ctypes.c_int64] = c_int64) -> IntArray:
+    """Return a copy of so many numbers of the engine's; where there are none, it need have no address."""
+    return np.array((kind * count).from_address(address or 0)[:], dtype=np.intp)
+
+
 class Kept:
     """What the engine reads as long as this is there."""
 
@@ -296,7 +173,7 @@ class View(Kept):
 
     def __init__(self, routes: Routes) -> None:
         super().__init__()
-        self.struct = RoutesView(len(routes), len(routes.links), latency=self.keep(reals(routes.latencies)))
+        self.struct = STRUCTURES["routes"](len(routes), len(routes.links), latency=self.keep(reals(routes.latencies)))
         self.put(self.struct, offset=routes.offsets, link=routes.links)
         if routes.coefficients is not None:
             self.struct.coefficient = self.keep(reals(routes.coefficients))
@@ -309,7 +186,9 @@ class Load(Kept):
         super().__init__()
         view = View(flows.routes)
         self._kept.append(view)
-        self.cargo = Cargo(routes=view.struct, flow=-1, volumes=self.keep(reals(flows.volumes)), caps=self.keep(caps))
+        self.cargo = STRUCTURES["cargo"](
+            routes=view.struct, flow=-1, volumes=self.keep(reals(flows.volumes)), caps=self.keep(caps)
+        )
         self.put(self.cargo, activity=flows.activity)
         self.cargo.activities, self.cargo.repeat = flows.activities, flows.repeat
         self.cargo.priority, self.cargo.takes_turns = flows.priority, flows.takes_turns
@@ -336,7 +215,7 @@ class NativeSchedule(Kept):
     def __init__(self, schedule: Schedule, ends: Sequence[Any]) -> None:
         super().__init__()
         chunks = np.broadcast_to(reals(schedule.chunk_bytes), schedule.chunks)
-        phases = (PhaseView * max(len(schedule.phases), 1))()
+        phases = (STRUCTURES["phase"] * max(len(schedule.phases), 1))()
         for struct, phase, rows, turn in zip(phases, schedule.phases, ends, turns(schedule), strict=False):
             struct.repeat, struct.channel, struct.turn = phase.repeat, phase.channel, turn
             for name in ("after", "behind", "room"):
@@ -388,7 +267,7 @@ class NativeLowered(Kept):
         phases: Sequence[tuple[Routes, FloatArray | None, BoolArray | None]],
     ) -> None:
         super().__init__()
-        structs = (FlowsView * max(len(phases), 1))()
+        structs = (STRUCTURES["flows"] * max(len(phases), 1))()
         self._kept.append(schedule)
         for struct, (routes, caps, starts) in zip(structs, phases, strict=False):
             view = View(routes)

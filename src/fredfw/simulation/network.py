@@ -119,10 +119,10 @@ class FlowNetwork:
         self._address = code.made(code.network_new(ctypes.byref(setting)))
         weakref.finalize(self, code.network_free, self._address)
         self._now = code.now(self._address).contents
-        self._cargo, self._notice = engine.Cargo(), engine.Notice()
+        self._cargo, self._notice = engine.STRUCTURES["cargo"](), engine.STRUCTURES["notice"]()
         self._cargo_address, self._notice_address = ctypes.addressof(self._cargo), ctypes.addressof(self._notice)
 
-    def _setting(self) -> tuple[engine.Setting, object]:
+    def _setting(self) -> tuple[ctypes.Structure, object]:
         fabric = self.fabric
         columns = (
             engine.reals(fabric.bandwidths),
@@ -130,7 +130,9 @@ class FlowNetwork:
             engine.numbers(fabric.destinations),
             np.ascontiguousarray(fabric.kinds == NodeKind.SWITCH, dtype=np.uint8),
         )
-        setting = engine.Setting(len(fabric.bandwidths), len(fabric.kinds), *(one.ctypes.data for one in columns))
+        setting = engine.STRUCTURES["setting"](
+            len(fabric.bandwidths), len(fabric.kinds), *(one.ctypes.data for one in columns)
+        )
         setting.sharing, setting.local = NATIVE.get(type(self.sharing), engine.FOREIGN), self.sharing.local
         setting.open = type(self.admission) is AlwaysStart
         setting.starts_streams = isinstance(self.admission, AlwaysStart)
@@ -372,15 +374,15 @@ class FlowNetwork:
         rows = sorted(zip(*(column[:count].tolist() for column in (first, labels, times)), strict=True))
         return {names[label]: (since, often) for since, label, often in rows}
 
-    def _described(self, batch: int) -> engine.Batch:
-        found = engine.Batch()
+    def _described(self, batch: int) -> ctypes.Structure:
+        found = engine.STRUCTURES["batch"]()
         self._code.describe(self._address, batch, ctypes.byref(found))
         return found
 
-    def _flows_of(self, batch: engine.Batch) -> FlowSet:
+    def _flows_of(self, batch: ctypes.Structure) -> FlowSet:
         """Return the flow set of a batch, with the ways that it was asked for with."""
         if batch.run >= 0:
-            items = np.array(batch.items[: batch.count], dtype=np.intp)
+            items = engine.read(batch.items, batch.count, ctypes.c_int32)
             return self._flows_of_run(batch.run).of(batch.phase, batch.repetition, items)
         if batch.ticket in self._requests:
             return self._requests[batch.ticket].flows
@@ -408,7 +410,7 @@ class FlowNetwork:
 
     # --- a task graph
 
-    def _run_graph(self, executor: Executor, graph: engine.Graph) -> None:
+    def _run_graph(self, executor: Executor, graph: ctypes.Structure) -> None:
         """Start the task graph of ``executor``, whose arrays stay as they are until it is over."""
         self._executor, self._tasks = executor, int(graph.tasks)
         with self._heard():
@@ -453,7 +455,7 @@ class FlowNetwork:
             self._arrays.pop(notice.whose, None)  # a copy has its own
             self._desk.close(self._active.pop(notice.whose))
         elif what == engine.ASK:
-            phase, repetition, hears = notice.others[:3]
+            phase, repetition, hears = engine.read(notice.others, notice.other_count).tolist()
             self._ask((notice.whose, notice.detail), phase, repetition, self._list(), hears_drain=bool(hears))
         elif what == engine.RUN_ENDED:
             self._runs[notice.whose].ended(self._list())
@@ -498,8 +500,7 @@ class FlowNetwork:
         self._code.streamed(self._address, stream, len(groups), groups.ctypes.data)
 
     def _list(self) -> IntArray:
-        notice = self._notice
-        return np.array(notice.list[: notice.count], dtype=np.intp)
+        return engine.read(self._notice.list, self._notice.count)
 
     def _ended(self, number: int, is_over: int) -> None:
         message = self._sent.pop(number, None)
@@ -605,14 +606,14 @@ class FlowNetwork:
         flows, pairs, weighted, changes = self._read(self._code.count_flows, 4)
         left = np.empty(flows)
         if self._known is not None and self._known[0] == changes:
-            self._code.list_flows(self._address, ctypes.byref(engine.Columns(left=left.ctypes.data)))
+            self._code.list_flows(self._address, ctypes.byref(engine.STRUCTURES["columns"](left=left.ctypes.data)))
             return evolve(self._known[1], remaining=left)
         offsets, links = np.empty(flows + 1, dtype=np.intp), np.empty(pairs, dtype=np.intp)
         coefficients = np.empty(pairs) if weighted else None
         caps, births, sizes, latencies = np.empty(flows), np.empty(flows), np.empty(flows), np.empty(flows)
         priorities, labels, names = (np.empty(flows, dtype=np.intp) for _ in range(3))
         arrays = offsets, links, coefficients, caps, priorities, labels, names, births, sizes, left, latencies
-        self._code.list_flows(self._address, ctypes.byref(engine.Columns(*map(engine.address, arrays))))
+        self._code.list_flows(self._address, ctypes.byref(engine.STRUCTURES["columns"](*map(engine.address, arrays))))
         texts = list(self._labels)
         weights = np.array([answers.weight(self.sharing, text) for text in texts] or [1.0])[labels]
         found = ActiveFlows(

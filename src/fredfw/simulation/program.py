@@ -46,7 +46,7 @@ class Program(engine.Kept):
         graph, count = tasks.graph, len(tasks.graph)
         self._tables = [tasks.table(task) for task in range(count)]
         by_rank = way in (engine.BY_RANK, engine.RENDEZVOUS)
-        struct = self.struct = engine.Graph(ranks=graph.ranks, way=way, tasks=count)
+        struct = self.struct = engine.STRUCTURES["graph"](ranks=graph.ranks, way=way, tasks=count)
         self._set_tables()
         self.put(
             struct,
@@ -166,8 +166,9 @@ class Program(engine.Kept):
         network = self._network
         setting, _arrays = network._setting()
         labels = list(network._labels)
-        view = engine.ProgramView(setting, self.struct, npus=len(network.fabric.npus), labels=len(labels))
-        view.label, view.task = _texts(labels), _texts(self._tasks.graph.names)
+        view = engine.STRUCTURES["program"](setting, self.struct, npus=len(network.fabric.npus), labels=len(labels))
+        texts = [_texts(labels), _texts(self._tasks.graph.names)]  # which the view has the addresses of
+        view.label, view.task = map(ctypes.addressof, texts)
         if type(network.sharing) is WeightedMaxMin:
             weights = engine.reals([answers.weight(network.sharing, label) for label in labels])
             view.weight = weights.ctypes.data
