@@ -47,6 +47,7 @@ class Ends:
     reduces: BoolArray  # (unicasts,) whether the destination reduces what it receives
     streams: tuple[tuple[IntArray, IntArray], ...] = ()  # sources and destinations
     flow: IntArray | None = None  # (rows,) flow that each row of the phase belongs to; None if each is one
+    steps: IntArray | None = None  # (unicasts,) how often the latency is paid; None for once
 
     def __len__(self) -> int:
         return len(self.sources) + len(self.streams)
@@ -75,24 +76,29 @@ class Ends:
     @cached_property
     def load(self) -> Load:
         """What they ask of those that send and receive."""
-        once = np.ones(len(self.sources), dtype=np.intp)
-        return Load.of(self.sources, self.destinations, self.reduces, once, len(self.streams))
+        steps = np.ones(len(self.sources), dtype=np.intp) if self.steps is None else self.steps
+        return Load.of(self.sources, self.destinations, self.reduces, steps, len(self.streams))
 
+    def exchanged(self) -> tuple[Ends, IntArray, FloatArray]:
+        """Return unicasts in place of streams, too, see ``Lowering.phase``.
 
-@frozen(eq=False)
-class _Exchange:
-    """The ``(flows,)`` of a phase whose streams are replaced by unicasts among their ends."""
-
-    sources: IntArray
-    destinations: IntArray
-    original: IntArray  # flow of the phase that each replaces; its own unicasts replace themselves
-    share: FloatArray  # of that one's bytes
-    steps: IntArray  # how often the latency is paid
-    reduces: BoolArray  # whether the destination reduces what it receives
-
-    @cached_property
-    def load(self) -> Load:
-        return Load.of(self.sources, self.destinations, self.reduces, self.steps, 0)
+        Beside them, the flow that each is for, and its share of that one's bytes.
+        """
+        own = len(self.sources)
+        once = np.ones(own, dtype=np.intp)
+        parts: list[tuple[Any, ...]] = [
+            (self.sources, self.destinations, self.reduces, once, np.arange(own), np.ones(own))
+        ]
+        for number, (members, receivers) in enumerate(self.streams, start=own):
+            sources, destinations = np.repeat(members, len(receivers)), np.tile(receivers, len(members))
+            distinct = sources != destinations
+            count = int(distinct.sum())
+            everybody = np.array_equal(members, receivers)
+            share = np.full(count, 2.0 / len(members) if everybody else 1.0)
+            steps, reduces = np.full(count, 2 if everybody else 1), np.full(count, len(members) > 1)
+            parts.append((sources[distinct], destinations[distinct], reduces, steps, np.full(count, number), share))
+        sources, destinations, reduces, steps, original, share = map(np.concatenate, zip(*parts, strict=True))
+        return Ends(sources, destinations, reduces, steps=steps), original, share
 
 
 class Lowering:
@@ -144,8 +150,8 @@ class Lowering:
         routes, caps, again = self._phase_routes(schedule, index, groups, unicasts=unicasts)
         volumes = self.ends(phase).volumes(schedule.row_bytes(phase, max(repetition, 0)))
         if unicasts:
-            exchange = _exchange(self.ends(phase))
-            volumes = volumes[exchange.original] * exchange.share
+            _, original, share = self.ends(phase).exchanged()
+            volumes = volumes[original] * share
         size = len(groups), len(volumes)
         flow_set = FlowSet(
             routes=routes,
@@ -166,17 +172,15 @@ class Lowering:
     ) -> tuple[Routes, FloatArray | None, Callable[[Router], Routes]]:
         """Return the routes of a phase, the rates that its flows do not exceed, if any, and what routes it again."""
         rows, price = self.ends(schedule.phases[index]), self.price(schedule, groups)
-        exchange = _exchange(rows) if unicasts else None
-        build = partial(self._build_routes, rows, groups)
-        if exchange is not None:
-            build = partial(self._build_exchange, exchange, groups)
         key = rows.key, self._named(groups), unicasts
+        if unicasts:
+            rows, _, _ = rows.exchanged()
+        build = partial(self._build_routes, rows, groups)
         routes = kept(self._routes, key, lambda: build(self.router))
         if price is None:
             return routes, None, build
-        load = (exchange or rows).load
-        priced = kept(self._routes, (*key, price), lambda: price.routes(routes, load))
-        return priced, price.caps(priced, load), partial(price.routed, build, load)
+        priced = kept(self._routes, (*key, price), lambda: price.routes(routes, rows.load))
+        return priced, price.caps(priced, rows.load), partial(price.routed, build, rows.load)
 
     def lowered(self, schedule: Schedule, groups: IntArray) -> NativeLowered:
         """Return ``schedule`` in ``(G, ranks)`` ``groups`` for the engine, the same object while it is at hand."""
@@ -293,10 +297,6 @@ class Lowering:
         steps, inside, outside = np.max(ways, axis=0).tolist() if ways else (0, 0.0, 0.0)
         return self.pricing.of(schedule, groups, int(steps), (inside, outside))
 
-    def replaced(self, phase: Phase) -> IntArray:
-        """Return for each of the unicasts that replace the streams of ``phase`` in a group the flow that it is for."""
-        return _exchange(self.ends(phase)).original
-
     def _named(self, groups: IntArray) -> Hashable:
         """Return a name of ``groups``, which are often the same for one phase after the other."""
         if groups.size <= _FEW:
@@ -334,15 +334,13 @@ class Lowering:
             self._columns[columns] = ends
         return ends
 
-    def _build_exchange(self, exchange: _Exchange, groups: IntArray, router: Router) -> Routes:
-        sources, destinations = groups[:, exchange.sources], groups[:, exchange.destinations]
-        once = answers.route(router, self.fabric, sources.ravel(), destinations.ravel())
-        return evolve(once, latencies=once.latencies * np.tile(exchange.steps, len(groups)))
-
     def _build_routes(self, rows: Ends, groups: IntArray, router: Router) -> Routes:
         sources, destinations = rows.sources, rows.destinations
         if not rows.streams:
-            return answers.route(router, self.fabric, groups[:, sources].ravel(), groups[:, destinations].ravel())
+            once = answers.route(router, self.fabric, groups[:, sources].ravel(), groups[:, destinations].ravel())
+            if rows.steps is None:
+                return once
+            return evolve(once, latencies=once.latencies * np.tile(rows.steps, len(groups)))
         parts = []
         for group in groups:
             if len(sources):
@@ -432,18 +430,3 @@ def digest(*arrays: IntArray) -> bytes:
         content.update(f"{array.shape}".encode())
         content.update(np.ascontiguousarray(array).data)
     return content.digest()
-
-
-def _exchange(rows: Ends) -> _Exchange:
-    own = len(rows.sources)
-    once = np.ones(own, dtype=np.intp)
-    parts: list[tuple[Any, ...]] = [(rows.sources, rows.destinations, np.arange(own), np.ones(own), once, rows.reduces)]
-    for number, (members, receivers) in enumerate(rows.streams, start=own):
-        sources, destinations = np.repeat(members, len(receivers)), np.tile(receivers, len(members))
-        distinct = sources != destinations
-        count = int(distinct.sum())
-        everybody = np.array_equal(members, receivers)
-        share = np.full(count, 2.0 / len(members) if everybody else 1.0)
-        steps, reduces = np.full(count, 2 if everybody else 1), np.full(count, len(members) > 1)
-        parts.append((sources[distinct], destinations[distinct], np.full(count, number), share, steps, reduces))
-    return _Exchange(*map(np.concatenate, zip(*parts, strict=True)))

@@ -56,7 +56,7 @@ class ScheduleFlows:
         """Return what its ends do in place of the one stream that the network cannot carry."""
         ends = self.lowering.ends(self.schedule.phases[phase])
         group, flow = divmod(int(items[0]), len(ends))
-        replaced = self.lowering.replaced(self.schedule.phases[phase])
+        _, replaced, _ = ends.exchanged()
         chosen = np.flatnonzero(replaced == flow) + group * len(replaced)
         whole = self.of(phase, repetition, items, unicasts=True)
         return evolve(self.lowering.each(whole, chosen), activity=np.zeros(len(chosen), dtype=np.intp), activities=1)
