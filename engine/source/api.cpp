@@ -98,11 +98,11 @@ template <class Any, class Function> auto with(Any *network, Function function) 
 }
 
 // Check a part, and say where it is.
-template <class Function> auto within(const char *what, int64_t row, Function function) -> decltype(function()) {
+template <class Function> void within(const char *what, int64_t row, Function function, const char *join = ".") {
     try {
-        return function();
+        function();
     } catch (const Refused &refused) {
-        throw Refused{at(what, row) + "." + refused.what};
+        throw Refused{at(what, row) + join + refused.what};
     }
 }
 
@@ -181,7 +181,7 @@ void check_time(const char *what, double value, double least) {
                                                number(least) + " or more");
 }
 
-Routes checked(const fredfw_routes &routes, int64_t links, int64_t flow = -1) {
+void check_routes(const fredfw_routes &routes, int64_t links, int64_t flow = -1) {
     check_count("count", routes.count), check_count("pairs", routes.pairs);
     check_array("offset", routes.offset, 1), check_array("latency", routes.latency, routes.count);
     if (flow < 0) {
@@ -201,10 +201,6 @@ Routes checked(const fredfw_routes &routes, int64_t links, int64_t flow = -1) {
         check_amount("latency", routes.latency[flow]);
         if (routes.coefficient) check_factors("coefficient", routes.coefficient + first, last - first);
     }
-    Routes view;
-    view.offset = routes.offset, view.link = routes.link, view.latency = routes.latency;
-    view.coefficient = routes.coefficient, view.count = routes.count;
-    return view;
 }
 
 std::vector<int32_t> narrow(const char *what, const int64_t *values, int64_t count, int64_t limit) {
@@ -213,17 +209,82 @@ std::vector<int32_t> narrow(const char *what, const int64_t *values, int64_t cou
 }
 
 // Ranks at an end of each stream, of which there is one at least.
-Table ends(const char *offsets, const int64_t *offset, const char *what, const int64_t *value, int64_t streams, int64_t count,
-           int64_t ranks) {
+void check_ends(const char *offsets, const int64_t *offset, const char *what, const int64_t *value, int64_t streams,
+                int64_t count, int64_t ranks) {
     check_count(what, count);
     check_offsets(offsets, offset, streams, count);
     for (int64_t one = 0; one < streams; one++)
         require(offset[one + 1] > offset[one], at(offsets, one) + ": a stream without a rank");
     check_numbers(what, value, count, ranks);
-    Table table;
-    table.offset.assign(offset, offset + streams + 1);
-    table.value.assign(value, value + count);
-    return table;
+}
+
+void check_phase(const fredfw_phase &phase, int64_t index, const std::vector<Phase> &all, int64_t ranks) {
+    check_count("repeat", phase.repeat, 1);
+    check_count("channel", phase.channel, -1), check_count("turn", phase.turn, -1, index);
+    require(phase.channel < 0 ? phase.turn < 0
+                              : phase.turn >= 0 && all[phase.turn].channel == phase.channel &&
+                                    all[phase.turn].turn == phase.turn,
+            "turn is " + std::to_string(phase.turn) + ", which is no first phase of its channel");
+    check_numbers("after", phase.after, phase.after_count, index);
+    check_numbers("behind", phase.behind, phase.behind_count, index);
+    check_numbers("room", phase.room, phase.room_count, index);
+    check_numbers("source", phase.source, phase.unicasts, ranks);
+    check_numbers("destination", phase.destination, phase.unicasts, ranks);
+    check_count("streams", phase.streams, 0, MOST - phase.unicasts);
+    const int64_t flows = phase.unicasts + phase.streams;
+    if (phase.streams) {
+        check_ends("stream_source_offset", phase.stream_source_offset, "stream_source", phase.stream_source, phase.streams,
+                   phase.stream_sources, ranks);
+        check_ends("stream_destination_offset", phase.stream_destination_offset, "stream_destination",
+                   phase.stream_destination, phase.streams, phase.stream_destinations, ranks);
+    }
+    check_amount("turn_bytes", phase.turn_bytes);
+    if (phase.volumes) {
+        require(phase.volume_count == flows || phase.volume_count == 1,
+                "volume_count is " + std::to_string(phase.volume_count) + ", accepted are 1 and " + std::to_string(flows));
+        check_amounts("volumes", phase.volumes, phase.volume_count);
+        return;
+    }
+    check_count("rows", phase.rows, flows ? 1 : 0), check_count("chunk_count", phase.chunk_count);
+    require(phase.row_flow || phase.rows == flows,
+            "rows is " + std::to_string(phase.rows) + ", and there are " + std::to_string(flows) + " flows");
+    if (phase.row_flow) check_numbers("row_flow", phase.row_flow, phase.rows, flows);
+    check_amounts("chunk_bytes", phase.chunk_bytes, phase.chunk_count);
+    for (const auto &[name, column] :
+         {std::pair<const char *, const int64_t *>{"base", phase.base}, {"offset", phase.offset},
+          {"stride", phase.stride}, {"modulus", phase.modulus}, {"chunks", phase.chunks}})
+        check_array(name, column, phase.rows);
+    for (int64_t row = 0; row < phase.rows; row++) {
+        check_number(at("modulus", row), phase.modulus[row], 1, phase.chunk_count);
+        check_number(at("base", row), phase.base[row], 0, phase.chunk_count - phase.modulus[row]);
+        check_number(at("chunks", row), phase.chunks[row], 1, phase.modulus[row]);
+        check_number(at("offset", row), phase.offset[row], -MOST, MOST);
+        check_number(at("stride", row), phase.stride[row], -MOST, MOST);
+    }
+}
+
+// Finish a schedule, if it is possible.
+void finish(Schedule &schedule) {
+    check_count("ranks", schedule.ranks, 1);
+    for (size_t index = 0; index < schedule.phases.size(); index++)
+        within("phases", (int64_t)index,
+               [&] { check_phase(schedule.phases[index], (int64_t)index, schedule.phases, schedule.ranks); });
+    schedule.finish();
+}
+
+void check_lowered(const Lowered &lowered) {
+    check_count("groups", lowered.groups, 1, MOST / lowered.schedule->ranks), check_count("links", lowered.links);
+    check_amount("launch", lowered.launch);
+    const std::vector<Phase> &phases = lowered.schedule->phases;
+    check_count("phase_count", (int64_t)lowered.phases.size(), (int64_t)phases.size(), (int64_t)phases.size());
+    for (size_t index = 0; index < phases.size(); index++)
+        within("phases", (int64_t)index, [&] {
+            const fredfw_flows &flows = lowered.phases[index];
+            const int64_t count = lowered.groups * phases[index].flows;
+            check_routes(flows.routes, lowered.links);
+            check_count("count", flows.routes.count, count, count);
+            if (flows.caps) check_rates("caps", flows.caps, count);
+        });
 }
 
 Run &running(fredfw_network *network, int64_t name, bool from_outside = false) {
@@ -285,65 +346,14 @@ int64_t fredfw_max_min(int64_t flows, int64_t links, const int64_t *offset, cons
 
 fredfw_schedule *fredfw_schedule_new(int64_t ranks, int64_t count, const fredfw_phase *phases, int64_t flags) {
     return guard_made([&]() -> fredfw_schedule * {
-        check_count("ranks", ranks, 1), check_count("phases", count);
+        check_count("phases", count);
         check_room("phases", (double)count, sizeof(Phase) + 4 * sizeof(std::vector<int32_t>));
         check_array("phases", phases, count);
         auto made = std::make_shared<Schedule>();
-        made->ranks = ranks;
-        made->smallest_first = flags & FREDFW_SMALLEST_FIRST, made->keeps = !(flags & FREDFW_RELEASES_DRAINED);
+        made->ranks = ranks, made->flags = flags;
         made->phases.resize(count);
-        for (int64_t index = 0; index < count; index++)
-            within("phases", index, [&] {
-                const fredfw_phase &from = phases[index];
-                Phase &to = made->phases[index];
-                check_count("repeat", from.repeat, 1);
-                check_count("channel", from.channel, -1), check_count("turn", from.turn, -1, index);
-                require(from.channel < 0 ? from.turn < 0
-                                         : from.turn >= 0 && phases[from.turn].channel == from.channel &&
-                                               phases[from.turn].turn == from.turn,
-                        "turn is " + std::to_string(from.turn) + ", which is no first phase of its channel");
-                static_cast<fredfw_phase &>(to) = from;
-                to.after = narrow("after", from.after, from.after_count, index);
-                to.behind = narrow("behind", from.behind, from.behind_count, index);
-                to.room = narrow("room", from.room, from.room_count, index);
-                check_numbers("source", from.source, from.unicasts, ranks);
-                check_numbers("destination", from.destination, from.unicasts, ranks);
-                check_count("streams", from.streams, 0, MOST - from.unicasts);
-                to.flows = from.unicasts + from.streams;
-                if (from.streams) {
-                    to.stream_sources = ends("stream_source_offset", from.stream_source_offset, "stream_source",
-                                             from.stream_source, from.streams, from.stream_sources, ranks);
-                    to.stream_destinations =
-                        ends("stream_destination_offset", from.stream_destination_offset, "stream_destination",
-                             from.stream_destination, from.streams, from.stream_destinations, ranks);
-                }
-                check_amount("turn_bytes", from.turn_bytes);
-                if (from.volumes) {
-                    require(from.volume_count == to.flows || from.volume_count == 1,
-                            "volume_count is " + std::to_string(from.volume_count) + ", accepted are 1 and " +
-                                std::to_string(to.flows));
-                    check_amounts("volumes", from.volumes, from.volume_count);
-                    to.rows = to.chunk_count = 0;
-                    return;
-                }
-                check_count("rows", from.rows, to.flows ? 1 : 0), check_count("chunk_count", from.chunk_count);
-                require(from.row_flow || from.rows == to.flows, "rows is " + std::to_string(from.rows) + ", and there are " +
-                                                                    std::to_string(to.flows) + " flows");
-                if (from.row_flow) check_numbers("row_flow", from.row_flow, from.rows, to.flows);
-                check_amounts("chunk_bytes", from.chunk_bytes, from.chunk_count);
-                for (const auto &[name, column] :
-                     {std::pair<const char *, const int64_t *>{"base", from.base}, {"offset", from.offset},
-                      {"stride", from.stride}, {"modulus", from.modulus}, {"chunks", from.chunks}})
-                    check_array(name, column, from.rows);
-                for (int64_t row = 0; row < from.rows; row++) {
-                    check_number(at("modulus", row), from.modulus[row], 1, from.chunk_count);
-                    check_number(at("base", row), from.base[row], 0, from.chunk_count - from.modulus[row]);
-                    check_number(at("chunks", row), from.chunks[row], 1, from.modulus[row]);
-                    check_number(at("offset", row), from.offset[row], -MOST, MOST);
-                    check_number(at("stride", row), from.stride[row], -MOST, MOST);
-                }
-            });
-        made->finish();
+        for (int64_t index = 0; index < count; index++) static_cast<fredfw_phase &>(made->phases[index]) = phases[index];
+        finish(*made);
         return new fredfw_schedule{made};
     });
 }
@@ -354,22 +364,11 @@ fredfw_lowered *fredfw_lowered_new(const fredfw_schedule *schedule, int64_t grou
                                    int64_t count, const fredfw_flows *phases) {
     return guard_made([&]() -> fredfw_lowered * {
         require(schedule != nullptr, "schedule: there is none");
-        check_count("groups", groups, 1, MOST / schedule->schedule->ranks), check_count("links", links);
-        check_amount("launch", launch);
-        const std::vector<Phase> &given = schedule->schedule->phases;
-        check_count("phase_count", count, (int64_t)given.size(), (int64_t)given.size());
-        check_array("phases", phases, count);
+        check_count("phase_count", count), check_array("phases", phases, count);
         auto made = std::make_shared<Lowered>();
         made->schedule = schedule->schedule, made->groups = groups, made->launch = launch, made->links = links;
-        for (int64_t index = 0; index < count; index++)
-            within("phases", index, [&] {
-                Lowered::Flows flows;
-                flows.routes = checked(phases[index].routes, links);
-                check_count("count", flows.routes.count, groups * given[index].flows, groups * given[index].flows);
-                flows.caps = phases[index].caps, flows.open = phases[index].open;
-                if (flows.caps) check_rates("caps", flows.caps, flows.routes.count);
-                made->phases.push_back(flows);
-            });
+        made->phases.assign(phases, phases + count);
+        check_lowered(*made);
         return new fredfw_lowered{made};
     });
 }
@@ -396,7 +395,7 @@ fredfw_network *fredfw_network_new(const fredfw_setting *given) {
 
 namespace {
 
-const uint64_t SAVED = 0x0008776664657266;  // fredfw, and the version
+const uint64_t SAVED = 0x0009776664657266;  // fredfw, and the version
 
 // What must be the same where something is saved and where it is read.
 std::vector<int64_t> setting_of(const fredfw_network *network) {
@@ -513,7 +512,8 @@ int64_t fredfw_admit(fredfw_network *network, const fredfw_cargo *given) {
         require(given != nullptr, "cargo: there is none");
         Cargo cargo;
         check_count("flow", given->flow, -1);
-        cargo.routes = checked(given->routes, network->links, given->flow);
+        check_routes(given->routes, network->links, given->flow);
+        cargo.routes = given->routes;
         cargo.count = given->flow < 0 ? cargo.routes.count : 1;
         check_amounts("volumes", given->volumes, cargo.count);
         if (given->caps) check_rates("caps", given->caps, cargo.count);
@@ -660,10 +660,10 @@ int64_t fredfw_reroute(fredfw_network *network, int64_t batch, const fredfw_rout
     return with(network, [&]() -> int64_t {
         const int64_t flows = known_batch(network, batch).cargo.count;
         check_array("routes", routes, 1), check_array("moved", moved, 1);
-        const Routes view = checked(*routes, network->links);
-        check_count("count", view.count, flows, flows);
+        check_routes(*routes, network->links);
+        check_count("count", routes->count, flows, flows);
         bool stranded = false;
-        network->network.reroute(batch, view, *moved, stranded);
+        network->network.reroute(batch, *routes, *moved, stranded);
         return stranded;
     });
 }
@@ -680,8 +680,8 @@ int64_t fredfw_go_on(fredfw_network *network, int64_t batch, int64_t count, cons
     return with(network, [&] {
         const Batch &mine = known_batch(network, batch);
         check_array("routes", routes, 1);
-        const Routes view = checked(*routes, network->links);
-        check_count("count", view.count, mine.cargo.count, mine.cargo.count);
+        check_routes(*routes, network->links);
+        check_count("count", routes->count, mine.cargo.count, mine.cargo.count);
         const std::vector<int32_t> given = narrow("activities", activities, count, mine.cargo.activities);
         std::vector<uint8_t> asked = mine.laps ? mine.laps->asked : std::vector<uint8_t>();
         asked.resize(mine.cargo.activities, 0);
@@ -690,7 +690,7 @@ int64_t fredfw_go_on(fredfw_network *network, int64_t batch, int64_t count, cons
                                            ", of which nobody has asked where it goes");
             asked[given[one]] = 0;
         }
-        if (!given.empty()) network->network.go_on(batch, given, &view);
+        if (!given.empty()) network->network.go_on(batch, given, routes);
     });
 }
 
@@ -940,15 +940,9 @@ struct Head {
 
 // What was read, and what was made of it.
 struct OwnProgram : StoredProgram {
-    std::vector<std::unique_ptr<fredfw_schedule>> schedules_made;
-    std::vector<std::unique_ptr<fredfw_lowered>> lowered_made;
+    std::deque<fredfw_lowered> made;
     std::vector<const fredfw_lowered *> shares;
 };
-
-template <class Made> std::unique_ptr<Made> kept(const char *what, size_t row, Made *made) {
-    require(made != nullptr, at(what, (int64_t)row) + ": " + told);
-    return std::unique_ptr<Made>(made);
-}
 
 // A network that starts nothing, of a program that was not checked yet.
 std::unique_ptr<fredfw_network> network_of(const fredfw_program &program) {
@@ -980,7 +974,7 @@ void check_program(const fredfw_program &program) {
     if (program.routes.count) {
         const int64_t pairs = program.npus * program.npus;
         check_count("routes", program.routes.count, pairs, pairs);
-        checked(program.routes, program.setting.links);
+        check_routes(program.routes, program.setting.links);
     }
 }
 
@@ -1033,23 +1027,18 @@ const fredfw_program *fredfw_program_read(int64_t count, const uint8_t *bytes) {
         } catch (const std::runtime_error &) {
             throw Refused{"program: its counts are not those of what it holds"};
         }
-        for (size_t one = 0; one < made->schedules.size(); one++) {
-            const GivenSchedule &given = made->schedules[one];
-            const int64_t phases = (int64_t)given.phases.size();
-            made->schedules_made.push_back(kept(
-                "schedules", one, fredfw_schedule_new(given.ranks, phases, given.phases.data(), given.flags)));
-        }
-        for (size_t one = 0; one < made->lowered.size(); one++) {
-            const GivenLowered &given = made->lowered[one];
-            check_number(at("lowered", (int64_t)one), given.schedule, 0, (int64_t)made->schedules.size() - 1);
-            const fredfw_schedule *schedule = made->schedules_made[(size_t)given.schedule].get();
-            made->lowered_made.push_back(
-                kept("lowered", one, fredfw_lowered_new(schedule, given.groups, given.launch, given.links,
-                                                        (int64_t)given.phases.size(), given.phases.data())));
+        const int64_t schedules = (int64_t)made->schedules.size(), lowered = (int64_t)made->lowered.size();
+        for (int64_t one = 0; one < schedules; one++)
+            within("schedules", one, [&] { finish(*made->schedules[one]); }, ": ");
+        for (int64_t one = 0; one < lowered; one++) {
+            check_number(at("lowered", one), made->schedule_of[one], 0, schedules - 1);
+            made->lowered[one]->schedule = made->schedules[made->schedule_of[one]];
+            within("lowered", one, [&] { check_lowered(*made->lowered[one]); }, ": ");
+            made->made.push_back({made->lowered[one]});
         }
         check_count("shares", made->graph.shares, (int64_t)made->lowered_of.size(), (int64_t)made->lowered_of.size());
-        check_numbers("lowered", made->lowered_of.data(), made->graph.shares, (int64_t)made->lowered.size());
-        for (const int64_t one : made->lowered_of) made->shares.push_back(made->lowered_made[(size_t)one].get());
+        check_numbers("lowered", made->lowered_of.data(), made->graph.shares, lowered);
+        for (const int64_t one : made->lowered_of) made->shares.push_back(&made->made[one]);
         made->graph.share_lowered = made->shares.data();
         check_program(*made);
         return made.release();

@@ -39,28 +39,35 @@ class Archive {
 
     template <class... Parts> void operator()(Parts &...parts) { (part(parts), ...); }
 
-    // An array of somebody else, or none; returns how long it is.
-    template <class T> int64_t array(const T *&values, int64_t count) {
-        int64_t number = values ? 0 : -1;
+    // One that an array may be as long as, and one more.
+    void count(int64_t &value) {
+        part(value);
+        check(value >= 0 && value < INT32_MAX);
+    }
+
+    // An array of somebody else that is as long as it must be, or none.
+    template <class T> void column(const T *&values, int64_t count) {
+        int64_t number = values ? 0 : -1, found = count;
         std::pair<const void *, size_t> bytes(values, (size_t)count * sizeof(T));
         if (!reads_ && values && count) {
-            const auto found = arrays_.find(bytes);
-            number = found == arrays_.end() ? (int64_t)arrays_.size() : found->second;
+            const auto known = arrays_.find(bytes);
+            number = known == arrays_.end() ? (int64_t)arrays_.size() : known->second;
         }
-        part(number), part(count);
+        part(number), part(found);
         if (number < 0) {
             values = nullptr;
-            return 0;
+            return;
         }
+        check(found == count);
         if (!reads_) {
             if (!count || arrays_.emplace(bytes, number).second) put(values, (size_t)count * sizeof(T));
-            return count;
+            return;
         }
         if (count && number < (int64_t)read_.size()) {
             bytes = read_[number];
             check((size_t)count == bytes.second / sizeof(T) && bytes.second % sizeof(T) == 0);
             values = (const T *)bytes.first;
-            return count;
+            return;
         }
         check((size_t)count <= left_ / sizeof(T));
         auto block = std::shared_ptr<std::vector<T>>(new std::vector<T>((size_t)count + 1));
@@ -68,7 +75,13 @@ class Archive {
         values = block->data();
         arena->blocks.push_back(block);
         if (count) read_.emplace_back(values, (size_t)count * sizeof(T));
-        return count;
+    }
+
+    // Parts, of which each takes so many bytes at least.
+    template <class Parts> void each(Parts &parts, size_t least = 1) {
+        const int64_t count = size_of(parts.size(), least);
+        if (reads_) parts.clear(), parts.resize((size_t)count);
+        for (auto &one : parts) part(one);
     }
 
     // How many things there are, each of so many bytes at least.
@@ -108,8 +121,10 @@ class Archive {
     template <class T> void part(T &one) {
         if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>) {
             reads_ ? get(&one, sizeof(T)) : put(&one, sizeof(T));
-        } else {
+        } else if constexpr (HasParts<T>::value) {
             one.io(*this);
+        } else {
+            io(*this, one);
         }
     }
 
@@ -124,12 +139,6 @@ class Archive {
     }
 
     template <class T> void part(std::deque<T> &values) { each(values); }
-
-    template <class Values> void each(Values &values) {
-        const int64_t count = size_of(values.size());
-        if (reads_) values.clear(), values.resize((size_t)count);
-        for (auto &one : values) part(one);
-    }
 
     template <class A, class B> void part(std::pair<A, B> &both) { (*this)(both.first, both.second); }
 

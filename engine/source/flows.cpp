@@ -21,13 +21,6 @@ const double AHEAD = 1.25;
 
 }  // namespace
 
-void Routes::io(Archive &archive) {
-    archive(count);
-    archive.array(offset, offset ? count + 1 : 0);
-    const int64_t pairs = offset ? offset[count] : 0;
-    archive.array(link, pairs), archive.array(latency, count), archive.array(coefficient, coefficient ? pairs : 0);
-}
-
 void Flows::io(Archive &archive) {
     archive(active, changes, bytes, remaining, since, rate, finish, cap, scale, birth, start, name);
     archive(length, bottleneck, place, mark, priority, member, batch, draining);

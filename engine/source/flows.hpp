@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "archive.hpp"
+#include "fredfw.h"
 
 namespace fredfw {
 
@@ -23,15 +24,7 @@ constexpr double LEAST = std::numeric_limits<double>::min();
 enum Sharing : int32_t { MAX_MIN = 0, STRICT_LINKS = 1, CIRCUIT_PREEMPT = 2, FOREIGN = 3 };
 
 // The links of some flows, in memory of somebody else: flow f has link[offset[f]] to link[offset[f + 1] - 1].
-struct Routes {
-    const int64_t *offset = nullptr, *link = nullptr;
-    const double *latency = nullptr;      // seconds from the last byte's departure to its delivery
-    const double *coefficient = nullptr;  // share of the rate that each link carries; null where all are 1
-    int64_t count = 0;
-
-    int64_t length(int64_t flow) const { return offset[flow + 1] - offset[flow]; }
-    void io(Archive &archive);
-};
+using Routes = fredfw_routes;
 
 // Progressive filling of flows that are laid out one after the other; keeps its memory.
 class Filling {

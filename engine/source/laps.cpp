@@ -27,8 +27,8 @@ void replay(const Batch &batch, const std::vector<int32_t> &which, const std::ve
     transfer.assign(which.size(), INF), left.assign(which.size(), 0.0);
     for (size_t one = 0; one < which.size(); one++) {
         const double volume = batch.cargo.volume(which[one]);
-        const bool alone = volume <= LEAST || (!batch.routes().length(batch.route(which[one])) &&
-                                               std::isinf(batch.cargo.cap(which[one])));
+        const int64_t *offset = batch.routes().offset + batch.route(which[one]);
+        const bool alone = volume <= LEAST || (offset[0] == offset[1] && std::isinf(batch.cargo.cap(which[one])));
         if (alone) {
             transfer[one] = 0.0;
             continue;

@@ -49,8 +49,8 @@ void OwnRoutes::add(const Routes &from, int64_t flow) {
 
 void OwnRoutes::bind() {
     if (offset.empty()) offset.push_back(0);
-    view = {offset.data(), link.data(), latency.data(), coefficient.empty() ? nullptr : coefficient.data(),
-            (int64_t)latency.size()};
+    view = {(int64_t)latency.size(), (int64_t)link.size(), offset.data(), link.data(), latency.data(),
+            coefficient.empty() ? nullptr : coefficient.data()};
 }
 
 Network::Network(const fredfw_setting &setting)
@@ -68,8 +68,8 @@ void Cargo::io(Archive &archive) {
     archive(routes, members, count, period, block, activities, repeat, first_setup, setup, priority, label);
     archive(takes_turns, in_order, own);
     const int64_t places = members.empty() ? count : routes.count;
-    archive.array(volumes, own ? 0 : period ? period : places);
-    archive.array(caps, caps ? places : 0), archive.array(activity, activity ? places : 0);
+    archive.column(volumes, own ? 0 : period ? period : places);
+    archive.column(caps, places), archive.column(activity, places);
     if (own) volumes = own->data();
 }
 
@@ -274,7 +274,7 @@ void Network::lay(int64_t number, int64_t flow, double volume, std::vector<int32
     const Routes &routes = batch.routes();
     const int64_t route = batch.route(flow);
     const double cap = batch.cargo.cap(flow), weight = batch.weight;
-    const bool is_free = volume <= LEAST || (!routes.length(route) && std::isinf(cap));
+    const bool is_free = volume <= LEAST || (routes.offset[route] == routes.offset[route + 1] && std::isinf(cap));
     if (is_free && !(closed && crosses_closed(routes, route))) {
         free.push_back((int32_t)flow);
         return;

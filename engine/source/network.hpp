@@ -27,7 +27,7 @@ struct Notice {
 
 // What a batch is made of; arrays belong to somebody else and stay as long as the batch.
 struct Cargo {
-    Routes routes;
+    Routes routes{};
     std::vector<int32_t> members;      // which flows of the arrays; all where it is empty
     int64_t count = 0;                 // of flows
     const double *volumes = nullptr;   // bytes of a repetition
@@ -107,7 +107,7 @@ struct Batch {
 struct OwnRoutes {
     std::vector<int64_t> offset, link;
     std::vector<double> latency, coefficient;
-    Routes view;
+    Routes view{};
     void add(const Routes &from, int64_t flow);
     void bind();
     void io(Archive &archive);

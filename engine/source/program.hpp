@@ -10,24 +10,12 @@
 
 namespace fredfw {
 
-// A schedule, and a schedule in groups, as the caller gives them.
-struct GivenSchedule {
-    int64_t ranks = 0, flags = 0;
-    std::vector<fredfw_phase> phases;
-};
-
-struct GivenLowered {
-    int64_t schedule = 0, groups = 0, links = 0;  // the number of the schedule
-    double launch = 0.0;
-    std::vector<fredfw_flows> phases;
-};
-
 // What is written and read: a program whose shares have numbers instead of addresses. Its arrays are the caller's where it
-// is written, and its own where it was read.
+// is written, and its own where it was read; nobody has checked these yet.
 struct StoredProgram : fredfw_program {
-    std::vector<GivenSchedule> schedules;
-    std::vector<GivenLowered> lowered;
-    std::vector<int64_t> lowered_of;  // each share
+    std::vector<std::shared_ptr<Schedule>> schedules;
+    std::vector<std::shared_ptr<Lowered>> lowered;
+    std::vector<int64_t> schedule_of, lowered_of;  // of what was lowered, and of shares
     std::deque<std::string> names;
     std::vector<const char *> labels_, tasks_;
     std::shared_ptr<Arena> arena;

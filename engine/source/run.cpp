@@ -13,7 +13,7 @@ void Run::drop_carry(int64_t number) {
 
 void Run::let_in(int64_t number, bool asks, bool hears_drain) {
     if (!asks) {
-        const Lowered::Flows &flows = lowered_->phases[carries_[number].phase];
+        const fredfw_flows &flows = lowered_->phases[carries_[number].phase];
         Cargo made = cargo(carries_[number]);
         made.routes = flows.routes, made.caps = flows.caps;
         made.label = label, made.priority = priority;

@@ -24,21 +24,46 @@ Table Table::turned(const Table &table, int64_t rows) {
     return other;
 }
 
-void Phase::io(Archive &archive) {
-    archive(repeat, channel, turn, turn_bytes, unicasts, volume_count, rows, chunk_count);
-    archive(after, behind, room, flows, stream_sources, stream_destinations);
-    archive.array(source, unicasts), archive.array(destination, unicasts);
-    archive.array(volumes, volume_count), archive.array(chunk_bytes, chunk_count);
-    for (auto *one : {&base, &offset, &stride, &modulus, &chunks, &row_flow}) archive.array(*one, rows);
+void io(Archive &archive, fredfw_routes &routes) {
+    archive.count(routes.count), archive.count(routes.pairs);
+    archive.column(routes.offset, routes.count + 1), archive.column(routes.link, routes.pairs);
+    archive.column(routes.latency, routes.count), archive.column(routes.coefficient, routes.pairs);
 }
 
-void Schedule::io(Archive &archive) {
-    archive(ranks, phases, smallest_first, keeps);
-    if (archive.reads()) finish();
+void io(Archive &archive, fredfw_phase &phase) {
+    archive(phase.repeat, phase.channel, phase.turn, phase.turn_bytes);
+    for (int64_t *one : {&phase.after_count, &phase.behind_count, &phase.room_count, &phase.unicasts, &phase.streams,
+                         &phase.stream_sources, &phase.stream_destinations, &phase.volume_count, &phase.rows,
+                         &phase.chunk_count})
+        archive.count(*one);
+    archive.column(phase.after, phase.after_count), archive.column(phase.behind, phase.behind_count);
+    archive.column(phase.room, phase.room_count);
+    archive.column(phase.source, phase.unicasts), archive.column(phase.destination, phase.unicasts);
+    const int64_t offsets = phase.streams ? phase.streams + 1 : 0;
+    archive.column(phase.stream_source_offset, offsets), archive.column(phase.stream_destination_offset, offsets);
+    archive.column(phase.stream_source, phase.stream_sources);
+    archive.column(phase.stream_destination, phase.stream_destinations);
+    archive.column(phase.volumes, phase.volume_count), archive.column(phase.chunk_bytes, phase.chunk_count);
+    for (auto *one : {&phase.base, &phase.offset, &phase.stride, &phase.modulus, &phase.chunks, &phase.row_flow})
+        archive.column(*one, phase.rows);
+}
+
+void io(Archive &archive, fredfw_flows &flows) {
+    archive(flows.routes);
+    archive.column(flows.caps, flows.routes.count), archive.column(flows.open, flows.routes.count);
 }
 
 void Schedule::finish() {
     const size_t count = phases.size();
+    smallest_first = flags & FREDFW_SMALLEST_FIRST, keeps = !(flags & FREDFW_RELEASES_DRAINED);
+    for (Phase &phase : phases) {
+        const fredfw_phase &from = phase;
+        phase.after.assign(from.after, from.after + from.after_count);
+        phase.behind.assign(from.behind, from.behind + from.behind_count);
+        phase.room.assign(from.room, from.room + from.room_count);
+        phase.flows = phase.unicasts + phase.streams;
+        if (phase.volumes) phase.rows = phase.chunk_count = 0;
+    }
     dependents.assign(count, {}), followers.assign(count, {}), goes_on.assign(count, {}), admits.assign(count, {});
     for (size_t one = 0; one < count; one++) {
         steps += phases[one].repeat;
@@ -60,11 +85,12 @@ std::shared_ptr<const Parties> Schedule::parties(int64_t index, bool rendezvous)
     auto made = std::make_shared<Parties>();
     for (int side = 0; side < 2; side++) {
         Table &table = side ? made->destinations : made->sources;
-        const Table &streams = side ? phase.stream_destinations : phase.stream_sources;
         const int64_t *alone = side ? phase.destination : phase.source;
+        const int64_t *together = side ? phase.stream_destination : phase.stream_source;
+        const int64_t *offset = side ? phase.stream_destination_offset : phase.stream_source_offset;
         for (int64_t flow = 0; flow < phase.unicasts; flow++) table.add(alone + flow, alone + flow + 1);
-        for (int64_t stream = 0; stream < phase.flows - phase.unicasts; stream++)
-            table.add(streams[stream].begin(), streams[stream].end());
+        for (int64_t stream = 0; stream < phase.streams; stream++)
+            table.add(together + offset[stream], together + offset[stream + 1]);
     }
     made->sends = Table::turned(made->sources, ranks), made->receives = Table::turned(made->destinations, ranks);
     if (rendezvous) {

@@ -53,28 +53,38 @@ struct Parties {
     Table sends, receives, starts;          // flows, of each rank
 };
 
-// What the caller says of it, who keeps the arrays; its lists of phases and of ranks are here as others.
+// What the caller says of it, who keeps the arrays; its lists of phases are here as others.
 struct Phase : fredfw_phase {
     std::vector<int32_t> after, behind, room;
-    Table stream_sources, stream_destinations;
     int64_t flows = 0;
     Table rows_of;  // of each flow, made when it is needed
 
     bool uniform() const { return volumes || !rows; }  // whether all repetitions are alike
     double volume(int64_t flow) const { return volumes[volume_count == 1 ? 0 : flow]; }
     size_t waits() const { return after.size() + behind.size(); }
-    void io(Archive &archive);
 };
+
+// What callers give; see fredfw.h.
+void io(Archive &archive, fredfw_routes &routes);
+void io(Archive &archive, fredfw_phase &phase);
+void io(Archive &archive, fredfw_flows &flows);
 
 class Schedule {
   public:
-    int64_t ranks = 0;
+    int64_t ranks = 0, flags = 0;
     std::vector<Phase> phases;
     bool smallest_first = false, keeps = true;  // the policy; whether a turn keeps its channel until it is delivered
     int64_t steps = 0;
 
-    void finish();  // after all phases are there
-    void io(Archive &archive);
+    void finish();  // after all that the caller gives is there, and possible
+    void given(Archive &archive) {
+        archive(ranks, flags);
+        archive.each(phases, sizeof(fredfw_phase));
+    }
+    void io(Archive &archive) {
+        given(archive);
+        if (archive.reads()) finish();
+    }
     std::shared_ptr<const Parties> parties(int64_t phase, bool rendezvous);
     double volume(int64_t phase, int64_t repetition, int64_t flow);
     // Whether a phase is done before another begins, directly or through others; false where they are too many to know.
@@ -99,23 +109,21 @@ class Fold;
 
 // A schedule in groups of a fabric: node n of group g is group * ranks + rank, flow f of a phase is group * flows + f.
 struct Lowered {
-    struct Flows {
-        Routes routes;
-        const double *caps = nullptr;
-        const uint8_t *open = nullptr;  // whether each starts whatever runs
-        void io(Archive &archive) {
-            archive(routes);
-            archive.array(caps, caps ? routes.count : 0), archive.array(open, open ? routes.count : 0);
-        }
-    };
     std::shared_ptr<Schedule> schedule;
     int64_t groups = 0, links = 0;  // of the fabric
     double launch = 0.0;            // seconds before the first flow
-    std::vector<Flows> phases;
+    std::vector<fredfw_flows> phases;
     // Of some of the groups, by rendezvous, on links that are as they were; null where flows may meet.
     std::map<std::vector<int32_t>, std::shared_ptr<Fold>> folds[2];
     std::mutex mutex;  // of those
-    void io(Archive &archive) { archive(schedule, groups, links, launch, phases); }
+    void given(Archive &archive) {
+        archive(groups, links, launch);
+        archive.each(phases, sizeof(fredfw_flows));
+    }
+    void io(Archive &archive) {
+        archive(schedule);
+        given(archive);
+    }
 };
 
 }  // namespace fredfw
