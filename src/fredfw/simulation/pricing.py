@@ -6,14 +6,15 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from attrs import evolve, frozen
+from attrs import evolve, field, fields, frozen
 
 from fredfw.collectives import Schedule
 from fredfw.errors import InputError, UnsupportedError
-from fredfw.fabric import Call, Fabric, FlowSet, IdealTransport, Router, Routes
+from fredfw.fabric import Call, Costs, Fabric, FlowSet, IdealTransport, Router, Routes
+from fredfw.fabric.transport import ByTier
 from fredfw.simulation import answers
 from fredfw.simulation.keeping import kept
-from fredfw.typing import BoolArray, FloatArray, IntArray
+from fredfw.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 
 @frozen(eq=False)
@@ -39,20 +40,11 @@ class Load:
         )
 
 
-@frozen(eq=False)
-class Price:
-    """The costs of one call on one fabric, as arrays."""
+@frozen(kw_only=True)
+class Price(Costs):
+    """The costs of one call on one fabric."""
 
-    fabric: Fabric
-    launch: float  # seconds before the first flow starts
-    step: FloatArray  # (tiers,) seconds of each step
-    message: FloatArray  # (tiers,) seconds of each message
-    efficiency: FloatArray  # (tiers,) bytes of payload for each byte on a link
-    cap: FloatArray  # (tiers,) bytes per second that no flow exceeds
-    reduction: float  # bytes per second that an NPU reduces
-    free: bool  # whether nothing costs anything but launching
-    seconds: float | None  # what the call takes alone, if the transport knows
-    protocol: str  # as of Costs
+    fabric: Fabric = field(eq=False)
 
     def routes(self, routes: Routes, load: Load) -> Routes:
         """Return ``F`` routes in groups of flows with ``load``, with what their steps cost."""
@@ -60,8 +52,8 @@ class Price:
             return routes
         latencies = routes.latencies + self.added(routes, load)
         coefficients = routes.coefficients
-        if (self.efficiency != 1).any():
-            wire = 1 / self.efficiency[self.fabric.tiers[routes.links]]
+        if np.not_equal(self.efficiency, 1).any():
+            wire = 1 / _of_tiers(self.efficiency, self.fabric.tiers[routes.links])
             coefficients = wire if coefficients is None else coefficients * wire
         return evolve(routes, latencies=latencies, coefficients=coefficients)
 
@@ -75,18 +67,20 @@ class Price:
         tier, used = _tiers(self.fabric, routes), ~routes.local
         added = np.zeros(len(routes))
         added[used] = np.tile(load.steps, groups)[used] * (
-            self.step[tier[used]] + self.message[tier[used]] * np.tile(load.messages, groups)[used]
+            _of_tiers(self.step, tier[used])
+            + _of_tiers(self.message, tier[used]) * np.tile(load.messages, groups)[used]
         )
         return added
 
     def caps(self, routes: Routes, load: Load) -> FloatArray | None:
         """Return the ``(F,)`` rates that these flows do not exceed, or ``None``."""
-        if np.isinf(self.cap).all() and np.isinf(self.reduction):
+        reduction = float(self.reduction)
+        if np.isinf(np.asarray(self.cap, dtype=float)).all() and np.isinf(reduction):
             return None
-        caps: FloatArray = np.where(routes.local, np.inf, self.cap[_tiers(self.fabric, routes)])
-        if np.isfinite(self.reduction):
+        caps: FloatArray = np.where(routes.local, np.inf, _of_tiers(self.cap, _tiers(self.fabric, routes)))
+        if np.isfinite(reduction):
             reductions = np.tile(load.reductions, len(routes) // max(len(load.reductions), 1))
-            np.minimum(caps, self.reduction / np.maximum(reductions, 1), out=caps, where=reductions > 0)
+            np.minimum(caps, reduction / np.maximum(reductions, 1), out=caps, where=reductions > 0)
         return caps
 
 
@@ -161,23 +155,13 @@ class Pricing:
             costs = answers.costs(self._transport, call, self._fabric)
         except UnsupportedError as error:
             raise error.at(key="transport") from None
-        count = int(self._fabric.tiers.max(initial=0)) + 1
+        return Price(fabric=self._fabric, **{one.name: getattr(costs, one.name) for one in fields(Costs)})
 
-        def tiers(values: float | tuple[float, ...]) -> FloatArray:
-            return np.broadcast_to(np.asarray(values, dtype=float), count)
 
-        return Price(
-            self._fabric,
-            float(costs.launch),
-            tiers(costs.step),
-            tiers(costs.message),
-            tiers(costs.efficiency),
-            tiers(costs.cap),
-            float(costs.reduction),
-            costs.free,
-            costs.seconds,
-            costs.protocol,
-        )
+def _of_tiers(values: ByTier, tiers: AnyArray) -> FloatArray:
+    """Return the value of each of ``(n,)`` tiers."""
+    known = np.asarray(values, dtype=float)
+    return known[tiers] if known.ndim else np.broadcast_to(known, len(tiers))
 
 
 def _tiers(fabric: Fabric, routes: Routes) -> IntArray:
