@@ -7,7 +7,6 @@ import itertools
 import math
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
-from typing import NamedTuple
 
 import numpy as np
 from attrs import frozen
@@ -164,23 +163,14 @@ def check(events: Sequence[LinkEvent], fabric: Fabric) -> list[IntArray]:
     return found
 
 
-class _Due(NamedTuple):
-    """A change that is due; at equal times in the order in which they became known."""
-
-    time: float
-    number: int
-    event: int
-    links: IntArray
-    action: str
-
-
 class LinkEvents:
     """What happens to the links of one run, counted from 0: each draws times of its own."""
 
     def __init__(self, events: Sequence[LinkEvent], fabric: Fabric, run: int = 0) -> None:
         self._events = tuple(events)
         self._fabric = fabric
-        self._due: list[_Due] = []
+        # What is due: when, in which order it became known, the number of the event, links, and what happens to them.
+        self._due: list[tuple[float, int, int, IntArray, str]] = []
         self._numbers = itertools.count()
         self._links = LiveLinks(fabric)
         self._failed: dict[int, float] = {}  # when each link did that is not back
@@ -192,7 +182,7 @@ class LinkEvents:
         self._rngs = [_generator(event, index, run) for index, event in enumerate(events)]
         for index, (event, links) in enumerate(zip(events, check(events, fabric), strict=True)):
             if event.at is not None:
-                heapq.heappush(self._due, _Due(event.at, next(self._numbers), index, links, event.action))
+                heapq.heappush(self._due, (event.at, next(self._numbers), index, links, event.action))
             else:
                 for link in links:
                     self._draw(0.0, index, links[links == link], FAIL)
@@ -201,13 +191,14 @@ class LinkEvents:
         """Let everything happen on ``network``, and change its links meanwhile."""
         idle = 0
         while self._due:
-            network.advance(self._due[0].time)
+            network.advance(self._due[0][0])
             stands = network.next_event_time() == math.inf
             idle = idle + 1 if stands else 0
-            scripted = any(self._events[due.event].at is not None for due in self._due)
+            scripted = any(self._events[event].at is not None for _, _, event, *_ in self._due)
             if network.idle or idle > _PATIENCE or (stands and self._links.up.all() and not scripted):
                 break
-            self._change(network, heapq.heappop(self._due))
+            _, _, number, links, action = heapq.heappop(self._due)
+            self._change(network, number, links, action)
         network.advance()
 
     @property
@@ -232,23 +223,23 @@ class LinkEvents:
         mean = one.mtbf if action == FAIL else one.mttr
         if mean is not None:
             time = now + mean * self._rngs[event].standard_exponential()
-            heapq.heappush(self._due, _Due(time, next(self._numbers), event, links, action))
+            heapq.heappush(self._due, (time, next(self._numbers), event, links, action))
 
-    def _change(self, network: FlowNetwork, due: _Due) -> None:
-        now, event, links = network.now, self._events[due.event], due.links
-        if due.action == DEGRADE:
+    def _change(self, network: FlowNetwork, number: int, links: IntArray, action: str) -> None:
+        now, event = network.now, self._events[number]
+        if action == DEGRADE:
             assert event.factor is not None
             self._links.bandwidths[links] = self._fabric.bandwidths[links] * event.factor
         else:
-            self._links.up[links] = due.action == RESTORE
-            if due.action == RESTORE:
+            self._links.up[links] = action == RESTORE
+            if action == RESTORE:
                 self._links.bandwidths[links] = self._fabric.bandwidths[links]
         for link in links.tolist():
-            if due.action == FAIL:
+            if action == FAIL:
                 self._failed.setdefault(link, now)
-            elif due.action == RESTORE:
+            elif action == RESTORE:
                 self._away += now - self._failed.pop(link, now)
-        self._counts[due.action] += len(links)
+        self._counts[action] += len(links)
         rerouting = self._links.reroute(network, links)
         self._moved += rerouting.moved
         self._stranded.update(rerouting.stranded)
@@ -256,9 +247,9 @@ class LinkEvents:
             what = event.links if len(links) == 1 else f"{event.links} ({counted(len(links), 'link')})"
             moved = f"; {counted(rerouting.moved, 'flow')} under way took another path" if rerouting.moved else ""
             stranded = f"; no path is left for {', '.join(rerouting.stranded)}" if rerouting.stranded else ""
-            self._told.append(f"{render(now, Unit.SECONDS, 4)}: {due.action} {what}{moved}{stranded}")
+            self._told.append(f"{render(now, Unit.SECONDS, 4)}: {action} {what}{moved}{stranded}")
         else:
-            self._draw(now, due.event, links, RESTORE if due.action == FAIL else FAIL)
+            self._draw(now, number, links, RESTORE if action == FAIL else FAIL)
 
 
 class LiveLinks:
