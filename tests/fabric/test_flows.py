@@ -69,7 +69,7 @@ def test_selections_are_kept_while_there_is_room() -> None:
     assert all(routes.select(np.array([flow])) is alone[flow] for flow in range(count))
     for half in halves:
         routes.select(half)
-    kept = routes._selections.known.values()
+    kept = routes._selections._values.values()
     assert sum(len(one.links) + len(one) + 64 for one in kept) <= 2**18 + 2 * 66 * count
     assert routes.select(halves[0]) is not selected[0]
     np.testing.assert_array_equal(routes.select(halves[0]).links, halves[0])

@@ -8,10 +8,11 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-from attrs import define, evolve, field, frozen
+from attrs import evolve, frozen
 
 from fredfw import arrays
 from fredfw.errors import UnsupportedError
+from fredfw.keeping import Latest
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -101,8 +102,8 @@ class Routes:
     # Rates are remembered by the identity of routes, so a selection is made once, as long as there is room. There is
     # for each flow alone, which is what comes again most.
     @cached_property
-    def _selections(self) -> _Selections:
-        return _Selections(_ROOM + 2 * (len(self.links) + (1 + _OVERHEAD) * len(self)))
+    def _selections(self) -> Latest[bytes, Routes]:
+        return Latest(_ROOM + 2 * (len(self.links) + (1 + _OVERHEAD) * len(self)), _size, least=0)
 
     def select(self, flows: IntArray) -> Routes:
         """Return the routes of ``(k,)`` ``flows`` alone, in that order.
@@ -110,33 +111,14 @@ class Routes:
         It is the same object as the last time, unless many other flows have been selected since.
         """
         key = flows.tobytes()
-        known = self._selections.known.get(key)
+        known = self._selections.known(key)
         if known is None:
             counts = self.offsets[flows + 1] - self.offsets[flows]
             pairs = arrays.ranges(self.offsets[flows], counts)
             coefficients = None if self.coefficients is None else self.coefficients[pairs]
-            known = Routes(arrays.offsets(counts), self.links[pairs], self.latencies[flows], coefficients)
-            self._selections.keep(key, known)
+            part = Routes(arrays.offsets(counts), self.links[pairs], self.latencies[flows], coefficients)
+            known = self._selections.keep(key, part)
         return known
-
-
-@define
-class _Selections:
-    """Selections of routes, the oldest first.
-
-    Args:
-        room: For how many numbers there is still room.
-    """
-
-    room: int
-    known: dict[bytes, Routes] = field(factory=dict)
-
-    def keep(self, key: bytes, routes: Routes) -> None:
-        """Keep a selection, and as many of the others as there is room for."""
-        self.known[key] = routes
-        self.room -= _size(routes)
-        while self.room < 0:
-            self.room += _size(self.known.pop(next(iter(self.known))))
 
 
 def _size(routes: Routes) -> int:

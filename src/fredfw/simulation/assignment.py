@@ -12,9 +12,9 @@ from fredfw.collectives import CollectiveRequest, Schedule
 from fredfw.errors import InputError, UnknownNameError, nearest
 from fredfw.fabric import Fabric, FlowSet, MemoryTier, Operation
 from fredfw.fidelities import COMPRESSED
+from fredfw.keeping import kept
 from fredfw.simulation.bounds import LowerBounds
 from fredfw.simulation.choice import Plan, Planner, too_fast
-from fredfw.simulation.keeping import kept
 from fredfw.simulation.schedules import ScheduleFlows
 from fredfw.typing import IntArray
 from fredfw.workloads import Kernels, TaskGraph, TaskKind

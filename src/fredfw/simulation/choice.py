@@ -18,10 +18,10 @@ from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, 
 from fredfw.errors import LimitError, RefusedError, ScheduleError, UnsupportedError
 from fredfw.fabric import GroupView
 from fredfw.fidelities import COMPRESSED
+from fredfw.keeping import kept
 from fredfw.simulation import answers as asked
 from fredfw.simulation.bounds.schedules import NOTHING, Draft, Floor, Floors, Place, Sketch
 from fredfw.simulation.fidelity import is_exact, undisturbed
-from fredfw.simulation.keeping import kept
 from fredfw.simulation.network import FlowNetwork
 from fredfw.simulation.schedules import ScheduleRun
 from fredfw.simulation.sharing import StatefulSharing

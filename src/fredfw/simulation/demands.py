@@ -17,10 +17,10 @@ from fredfw.collectives import Schedule
 from fredfw.collectives.schedule import turns
 from fredfw.fabric import AlwaysStart, Decompose, Fabric, FlowSet, Split, Start
 from fredfw.fabric.fabric import tiers_of
+from fredfw.keeping import kept
 from fredfw.simulation import answers
 from fredfw.simulation.assignment import COMPUTE, RECEIVE, SEND, STREAMS, WAIT, Assignment, Groups, Share
 from fredfw.simulation.bounds.schedules import sums
-from fredfw.simulation.keeping import kept
 from fredfw.typing import FloatArray, IntArray
 
 Bound = tuple[int, ...]

@@ -245,6 +245,7 @@ class NativeSchedule(Kept):
         for struct in phases:
             if struct.turn >= 0:
                 struct.turn_bytes = phases[struct.turn].turn_bytes
+        self.ranks = schedule.ranks
         flags = (schedule.policy == "smallest-first") + 2 * (schedule.release == "drained")
         code = library()
         self.address = code.made(code.schedule_new(schedule.ranks, len(schedule.phases), phases, flags))
@@ -269,6 +270,7 @@ class NativeLowered(Kept):
         super().__init__()
         structs = (STRUCTURES["flows"] * max(len(phases), 1))()
         self._kept.append(schedule)
+        self.nodes = groups * schedule.ranks
         for struct, (routes, caps, starts) in zip(structs, phases, strict=False):
             view = View(routes)
             self._kept.append(view)

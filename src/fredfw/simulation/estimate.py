@@ -15,8 +15,8 @@ import numpy as np
 from attrs import define, field, frozen
 
 from fredfw.errors import SimulationError
+from fredfw.keeping import kept
 from fredfw.simulation.assignment import COMPUTE, RECEIVE, STREAMS, TRANSFER, Assignment, Groups
-from fredfw.simulation.keeping import kept
 from fredfw.simulation.record import Statistics
 from fredfw.simulation.run import Streams
 from fredfw.simulation.schedules import ScheduleRun

@@ -7,6 +7,7 @@ from functools import cached_property, partial
 from hashlib import sha256
 from itertools import chain
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 from attrs import evolve, frozen
@@ -15,9 +16,9 @@ from fredfw import limits
 from fredfw.collectives import Phase, Schedule
 from fredfw.errors import UnsupportedError
 from fredfw.fabric import Fabric, FlowSet, OpenAdmission, Operation, Router, Routes, answers
+from fredfw.keeping import Latest, kept
 from fredfw.simulation import answers as asked
 from fredfw.simulation.engine import NativeLowered, NativeSchedule
-from fredfw.simulation.keeping import kept
 from fredfw.simulation.pricing import Load, Price, Pricing
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
@@ -116,12 +117,12 @@ class Lowering:
         self._between: dict[Hashable, BoolArray] = {}
         self._routes: dict[Hashable, Routes] = {}
         self._streams: dict[Hashable, tuple[BoolArray, Routes]] = {}
-        self._flow_sets: dict[Hashable, FlowSet] = {}
-        self._held = 0
+        self._flow_sets: Latest[Hashable, FlowSet] = Latest(_CAPACITY, lambda flows: len(flows.volumes))
         self._starts: dict[Routes, BoolArray | None] = {}
-        self._native: dict[Schedule, NativeSchedule] = {}
-        self._lowered: dict[Hashable, NativeLowered] = {}
-        self._lowered_nodes = 0
+        self._native: WeakValueDictionary[Schedule, NativeSchedule] = WeakValueDictionary()  # of what is lowered
+        self._lowered: Latest[Hashable, NativeLowered] = Latest(
+            _BUILT_NODES, lambda one: max(one.nodes, _LEAST_NODES), least=_BUILT
+        )
         self._last: tuple[IntArray, bytes] | None = None  # the groups that were asked for last, and their name
 
     def phase(
@@ -142,7 +143,7 @@ class Lowering:
         continues = self._reserves and repetition > 0
         which = schedule, index, self._named(groups), step, all_together, unicasts, continues
         key = *which, run.priority, run.label, run.times
-        known = self._flow_sets.get(key)
+        known = self._flow_sets.known(key)
         if known is not None:
             return known
         phase = schedule.phases[index]
@@ -165,7 +166,7 @@ class Lowering:
             continues=continues,
             again=again,
         )
-        return self._remember(key, flow_set)
+        return self._flow_sets.keep(key, flow_set)
 
     def _phase_routes(
         self, schedule: Schedule, index: int, groups: IntArray, *, unicasts: bool = False
@@ -184,21 +185,11 @@ class Lowering:
 
     def lowered(self, schedule: Schedule, groups: IntArray) -> NativeLowered:
         """Return ``schedule`` in ``(G, ranks)`` ``groups`` for the engine, the same object while it is at hand."""
-        key = schedule, self._named(groups)
-        if key not in self._lowered:
-            nodes = max(groups.size, _LEAST_NODES)
-            if len(self._lowered) >= _BUILT and self._lowered_nodes + nodes > _BUILT_NODES:
-                self._lowered.clear()
-                self._native.clear()
-                self._lowered_nodes = 0
-            self._lowered[key] = self._lower(schedule, groups)
-            self._lowered_nodes += nodes
-        return self._lowered[key]
+        return self._lowered.get((schedule, self._named(groups)), partial(self._lower, schedule, groups))
 
     def _lower(self, schedule: Schedule, groups: IntArray) -> NativeLowered:
-        native = kept(
-            self._native, schedule, lambda: NativeSchedule(schedule, [self.ends(phase) for phase in schedule.phases])
-        )
+        native = self._native.get(schedule) or NativeSchedule(schedule, [self.ends(phase) for phase in schedule.phases])
+        self._native[schedule] = native
         limits.check("flows", max((len(phase) for phase in schedule.phases), default=0) * len(groups))
         phases = []
         for index in range(len(schedule.phases)):
@@ -235,7 +226,7 @@ class Lowering:
         mine = np.arange(len(sources)) if activity is None else activity
         ends = self._rows_named(sources), self._rows_named(destinations), operation
         key = (*ends, mine.tobytes(), volume, priority, label, times)
-        known = self._flow_sets.get(key)
+        known = self._flow_sets.known(key)
         if known is not None:
             return known
         spread, routes = kept(self._streams, ends, lambda: self._first_streams(sources, destinations, operation))
@@ -253,12 +244,12 @@ class Lowering:
             label=label,
             again=again,
         )
-        return self._remember(key, flow_set)
+        return self._flow_sets.keep(key, flow_set)
 
     def each(self, whole: FlowSet, flows: IntArray) -> FlowSet:
         """Return ``(k,)`` ``flows`` of ``whole``, each an activity of its own."""
         key = whole, flows.tobytes()
-        known = self._flow_sets.get(key)
+        known = self._flow_sets.known(key)
         if known is not None:
             return known
         every = len(flows) == len(whole.volumes)
@@ -272,7 +263,7 @@ class Lowering:
             again=partial(_some, whole, flows),
         )
         # Large sets that are not whole seldom come again.
-        return self._remember(key, apart) if every or len(flows) <= _FEW else apart
+        return self._flow_sets.keep(key, apart) if every or len(flows) <= _FEW else apart
 
     def price(self, schedule: Schedule, groups: IntArray) -> Price | None:
         """Return what ``schedule`` costs in ``groups``, see ``Pricing.of``, which is asked once."""
@@ -309,14 +300,6 @@ class Lowering:
         if isinstance(rows, np.ndarray):
             return self._named(rows)
         return digest(np.array([len(one) for one in rows]), *rows)
-
-    def _remember(self, key: Hashable, flow_set: FlowSet) -> FlowSet:
-        if self._held + len(flow_set.volumes) > _CAPACITY:
-            self._flow_sets.clear()
-            self._held = 0
-        self._flow_sets[key] = flow_set
-        self._held += len(flow_set.volumes)
-        return flow_set
 
     def ends(self, phase: Phase) -> Ends:
         """Return the ends of the flows of ``phase``, in the order in which ``phase()`` has them in each group."""

@@ -12,8 +12,8 @@ from fredfw.collectives import Schedule
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.fabric import Call, Costs, Fabric, FlowSet, IdealTransport, Router, Routes
 from fredfw.fabric.transport import ByTier
+from fredfw.keeping import kept
 from fredfw.simulation import answers
-from fredfw.simulation.keeping import kept
 from fredfw.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 

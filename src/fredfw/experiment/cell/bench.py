@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 from attrs import evolve, frozen
@@ -15,6 +13,7 @@ from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern
 from fredfw.errors import SimulationError
 from fredfw.experiment.results import CollectiveResult, GraphResult, Spread
 from fredfw.fabric import Fabric, NodeKind, Routes
+from fredfw.keeping import Latest
 from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager
 from fredfw.simulation import Executor, FlowNetwork, Planner, ScheduleRun, Simulator, answers
@@ -30,7 +29,6 @@ from fredfw.units import Unit, render
 from fredfw.workloads import Kernels, TaskGraph
 from fredfw.workloads.labels import WAITING
 
-_T = TypeVar("_T")
 # Of what cells share, fabrics, and tasks of all graphs together: a sweep comes back to them, and both can be large.
 _FABRICS_KEPT = 4
 _TASKS_KEPT = 1_000_000
@@ -307,33 +305,12 @@ def _told(seconds: float) -> str:
     return render(seconds, Unit.SECONDS, 4)
 
 
-class Latest(Generic[_T]):
-    """The values that were asked for last, whose sizes add up to at most ``room``; the last one always."""
-
-    def __init__(self, room: int, size: Callable[[_T], int]) -> None:
-        self._room = room
-        self._size = size
-        self._values: OrderedDict[str, _T] = OrderedDict()
-
-    def get(self, environment: str, what: object, make: Callable[[], _T]) -> _T:
-        """Return the value of what is written in ``what``, JSON-ready, in ``environment``."""
-        key = json.dumps([environment, what])
-        if key not in self._values:
-            self._values[key] = made = make()
-            self._room -= self._size(made)
-            while self._room < 0 and len(self._values) > 1:
-                _, oldest = self._values.popitem(last=False)
-                self._room += self._size(oldest)
-        self._values.move_to_end(key)
-        return self._values[key]
-
-
 class Kept:
-    """Fabrics and graphs that cells of several experiments share: those that were used last."""
+    """Fabrics and graphs that cells of several experiments share: those that were used last, by what is written."""
 
     def __init__(self) -> None:
-        self.benches = Latest[Bench](_FABRICS_KEPT, lambda _: 1)
-        self.graphs = Latest[TaskGraph](_TASKS_KEPT, len)
+        self.benches = Latest[str, Bench](_FABRICS_KEPT, lambda _: 1)
+        self.graphs = Latest[str, TaskGraph](_TASKS_KEPT, len)
 
 
 def _check_account(name: str, parts: Mapping[str, FloatArray], duration: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from time import perf_counter
@@ -358,8 +359,8 @@ class Runner:
 
         if spec.name not in self._bench:
             kept = self._kept
-            what = spec.name, spec.written
-            self._bench[spec.name] = build() if kept is None else kept.benches.get(self._environment, what, build)
+            what = self._environment, spec.name, spec.written
+            self._bench[spec.name] = build() if kept is None else kept.benches.get(json.dumps(what), build)
         return self._bench[spec.name]
 
     def _bill(self, spec: FabricSpec) -> Bill | None:
@@ -373,8 +374,8 @@ class Runner:
         key = spec.name, alike
         if key not in self._graphs:
             kept = self._kept
-            what = spec.written, attrs.asdict(alike), workers
-            self._graphs[key] = build() if kept is None else kept.graphs.get(self._environment, what, build)
+            what = self._environment, spec.written, attrs.asdict(alike), workers
+            self._graphs[key] = build() if kept is None else kept.graphs.get(json.dumps(what), build)
         return self._graphs[key]
 
     def _provenance(self, workload: WorkloadSpec, fabric: FabricSpec, cell: _Cell, fidelity: str) -> dict[str, Any]:
