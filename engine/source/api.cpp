@@ -1121,10 +1121,7 @@ int64_t fredfw_run_new(fredfw_network *network, const fredfw_lowered *lowered, i
         if (way >= FREDFW_BY_RANK) check_room("ranks", groups * (double)schedule.ranks, 60);
         else check_room("groups", groups, 16 + 13 * (schedule.channels.empty() ? 0.0 : phases));
         Network &net = network->network;
-        if (way >= FREDFW_BY_RANK)
-            return net.add(rank_run(net, lowered->lowered, {}, (int32_t)label, (int32_t)priority, way == FREDFW_RENDEZVOUS));
-        return net.add(
-            phase_run(net, lowered->lowered, {}, (int32_t)label, (int32_t)priority, way == FREDFW_STEPWISE, times));
+        return net.add(made_run(net, lowered->lowered, {}, (int32_t)label, (int32_t)priority, way, times));
     });
 }
 

@@ -57,8 +57,7 @@ Network::Network(const fredfw_setting &setting)
     : flows(setting.links, setting.bandwidth, (Sharing)setting.sharing, setting.nodes, setting.source,
             setting.destination, setting.is_switch),
       open(setting.open), local(setting.local), foreign(setting.sharing == FOREIGN),
-      starts_streams(setting.starts_streams), held_until(INF), is_closed_(setting.links, 0),
-      meetings_(setting.links) {
+      starts_streams(setting.starts_streams), held_until(INF), is_closed_(setting.links, 0) {
     for (int64_t link = 0; link < setting.links; link++) closed |= is_closed_[link] = setting.bandwidth[link] == 0;
 }
 
@@ -621,7 +620,7 @@ const double TOGETHER = 1e-9;
 void Network::list_user(int64_t number) {
     batches_[number].is_listed = true;
     batches_[number].cargo.each_link([&](int64_t link, int64_t) {
-        std::vector<int32_t> &users = meetings_.users_[link];
+        std::vector<int32_t> &users = meetings_.users[link];
         if (users.empty() || users.back() != number) users.push_back((int32_t)number);
     });
 }
@@ -629,7 +628,7 @@ void Network::list_user(int64_t number) {
 void Network::unlist_user(int64_t number) {
     batches_[number].is_listed = false;
     batches_[number].cargo.each_link([&](int64_t link, int64_t) {
-        std::vector<int32_t> &users = meetings_.users_[link];
+        std::vector<int32_t> &users = meetings_.users[link];
         const auto mine = std::find(users.begin(), users.end(), (int32_t)number);
         if (mine == users.end()) return;
         *mine = users.back();
@@ -641,20 +640,20 @@ void Network::enter(int64_t number) {
     Batch &batch = batches_[number];
     const Cargo &cargo = batch.cargo;
     Meetings &m = meetings_;
-    if (m.here_ && (m.compressed || cargo.repeat > 1)) {
+    if (m.here && (m.compressed || cargo.repeat > 1)) {
         std::vector<int64_t> met;
         const auto meet = [&](int64_t one) {
             if (std::exchange(batches_[one].met_by, batch.serial) != batch.serial) met.push_back(one);
         };
         if (!cargo.takes_turns) {
-            m.users_.resize(m.links_);
+            m.users.resize(is_closed_.size());
             for (int64_t one = batch.before; one >= 0 && !batches_[one].is_listed; one = batches_[one].before)
                 list_user(one);
             cargo.each_link([&](int64_t link, int64_t) {
-                for (int32_t one : m.users_[link]) meet(one);
+                for (int32_t one : m.users[link]) meet(one);
             });
         }
-        if (cargo.takes_turns || m.turning_ || !local)
+        if (cargo.takes_turns || m.turning || !local)
             for (int64_t one = oldest_; one >= 0; one = batches_[one].after)
                 if (cargo.takes_turns || batches_[one].cargo.takes_turns ||  // other parts are on their way soon
                     (!local && batches_[one].cargo.priority != cargo.priority))
@@ -665,8 +664,8 @@ void Network::enter(int64_t number) {
             const bool turns = cargo.takes_turns || other.cargo.takes_turns;
             if (batch.entered == other.entered && cargo.first_setup == other.cargo.first_setup &&
                 cargo.setup == other.cargo.setup && cargo.repeat == other.cargo.repeat && !turns) {
-                const int64_t pair = ++m.numbers_;
-                m.pairs_[pair] = {};
+                const int64_t pair = ++m.numbers;
+                m.pairs[pair] = {};
                 batch.partners.push_back(pair), other.partners.push_back(pair);
             } else if (other.latest == now) {
                 other.guests++;
@@ -676,22 +675,22 @@ void Network::enter(int64_t number) {
             }
         }
     }
-    m.here_++;
+    m.here++;
     m.compressed += cargo.repeat > 1;
-    m.turning_ += cargo.takes_turns;
+    m.turning += cargo.takes_turns;
 }
 
 void Network::leave(int64_t number) {
     Batch &batch = batches_[number];
     const Cargo &cargo = batch.cargo;
     Meetings &m = meetings_;
-    m.here_--;
+    m.here--;
     m.compressed -= cargo.repeat > 1;
-    m.turning_ -= cargo.takes_turns;
+    m.turning -= cargo.takes_turns;
     if (batch.is_listed) unlist_user(number);
     if (cargo.repeat == 1 && !batch.guests && batch.partners.empty()) return;  // it has met nothing that matters
     if (!cargo.count || batch.end.empty() || std::isnan(batch.since)) {
-        for (int64_t pair : batch.partners) m.pairs_.erase(pair);
+        for (int64_t pair : batch.partners) m.pairs.erase(pair);
         return;
     }
     double low = INF, high = -INF;
@@ -703,12 +702,12 @@ void Network::leave(int64_t number) {
     if (high > batch.latest + slack) statistics.met += batch.guests;  // else they came when it had just ended
     if (cargo.repeat > 1 && high - low > slack) statistics.met += meets_inside(batch, slack);
     for (int64_t number_of_pair : batch.partners) {
-        const auto found = m.pairs_.find(number_of_pair);
-        if (found == m.pairs_.end()) continue;
+        const auto found = m.pairs.find(number_of_pair);
+        if (found == m.pairs.end()) continue;
         Meetings::Pair &pair = found->second;
         if (pair.first_left) {
             statistics.met += std::max(high, pair.high) - std::min(low, pair.low) > slack;
-            m.pairs_.erase(found);
+            m.pairs.erase(found);
         } else {
             pair = {true, low, high};
         }

@@ -120,26 +120,17 @@ struct Statistics {
 
 // Counts where batches meet out of step while repetitions are simulated as one. Repetitions of a phase that is alone on its
 // links take as long one by one as all at once, and so do phases that start together, repeat as often and end together.
-class Meetings {
-  public:
-    explicit Meetings(int64_t links) : links_(links) {}
-    int64_t compressed = 0;  // batches that are here with several repetitions
-
-    void io(Archive &archive) {
-        archive(compressed, here_, turning_, users_, pairs_, numbers_);
-    }
-
-  private:
-    friend class Network;
+struct Meetings {
     struct Pair {
         bool first_left = false;
         double low = 0.0, high = 0.0;
         void io(Archive &archive) { archive(first_left, low, high); }
     };
-    int64_t links_, here_ = 0, turning_ = 0;
-    std::vector<std::vector<int32_t>> users_;  // batches on each link, but for those that came since somebody asked
-    std::unordered_map<int64_t, Pair> pairs_;
-    int64_t numbers_ = 0;
+    int64_t compressed = 0, here = 0, turning = 0;  // batches: with several repetitions, all, and those that take turns
+    std::vector<std::vector<int32_t>> users;  // batches on each link, but for those that came since somebody asked
+    std::unordered_map<int64_t, Pair> pairs;
+    int64_t numbers = 0;
+    void io(Archive &archive) { archive(compressed, here, turning, users, pairs, numbers); }
 };
 
 class Network {

@@ -112,6 +112,13 @@ std::unique_ptr<Run> rank_run(Network &network, std::shared_ptr<Lowered> lowered
 // follow each other where it is stepwise.
 std::unique_ptr<Run> phase_run(Network &network, std::shared_ptr<Lowered> lowered, std::vector<int32_t> which,
                                int32_t label, int32_t priority, bool stepwise, int64_t times);
+// One of these, by the way of fredfw_run_new.
+inline std::unique_ptr<Run> made_run(Network &network, std::shared_ptr<Lowered> lowered, std::vector<int32_t> which,
+                                     int32_t label, int32_t priority, int64_t way, int64_t times) {
+    if (way >= FREDFW_BY_RANK)
+        return rank_run(network, std::move(lowered), std::move(which), label, priority, way == FREDFW_RENDEZVOUS);
+    return phase_run(network, std::move(lowered), std::move(which), label, priority, way == FREDFW_STEPWISE, times);
+}
 
 // Write a run, or read one; there may be none.
 void save_run(Archive &archive, Network &network, std::unique_ptr<Run> &run);

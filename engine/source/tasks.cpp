@@ -209,14 +209,11 @@ void Tasks::gather(int32_t task, const Slots &slots, int64_t trigger) {
 
 Run &Tasks::new_run(int32_t task, int64_t share, const std::vector<int32_t> &groups, int64_t trigger) {
     const Share &mine = shares[share];
-    const int32_t label = (int32_t)graph.label[task], priority = (int32_t)graph.priority[task];
     std::vector<int32_t> which;
     if (groups.size() < mine.served.size())
         for (int32_t group : groups) which.push_back(mine.place[group]);
-    std::unique_ptr<Run> run =
-        by_rank() ? rank_run(network_, mine.lowered, std::move(which), label, priority, rendezvous())
-                  : phase_run(network_, mine.lowered, std::move(which), label, priority, graph.way == FREDFW_STEPWISE,
-                              graph.times[task]);
+    std::unique_ptr<Run> run = made_run(network_, mine.lowered, std::move(which), (int32_t)graph.label[task],
+                                        (int32_t)graph.priority[task], graph.way, graph.times[task]);
     run->errand = {task, share, trigger, network_.now, groups};
     return *network_.find_run(network_.add(std::move(run)));
 }
