@@ -15,7 +15,7 @@ from fredfw.fabric.admission import (
 from fredfw.fabric.cost import Bill, BillItem, Price, Prices, scopes_of_dimensions
 from fredfw.fabric.dimension_order import DimensionOrderRouter
 from fredfw.fabric.dimensions import Dimension, product_fabric, with_servers
-from fredfw.fabric.fabric import SLOTS, Capabilities, Defaults, Fabric, Level, NodeKind, Topology
+from fredfw.fabric.fabric import SLOTS, Defaults, Fabric, NodeKind, Topology
 from fredfw.fabric.flows import FlowSet, Operation, Routes
 from fredfw.fabric.links import GroupLinks
 from fredfw.fabric.memories import MemoryTier, with_memories
@@ -23,7 +23,7 @@ from fredfw.fabric.multipath import MultipathRouter
 from fredfw.fabric.routing import LiveRouter, Router, ShortestPathRouter
 from fredfw.fabric.transport import Call, Costs, IdealTransport, Transport
 from fredfw.fabric.valiant import ValiantRouter
-from fredfw.fabric.view import GroupView
+from fredfw.fabric.view import Capabilities, GroupView, Level
 
 __all__ = [
     "SLOTS",

@@ -18,8 +18,6 @@ from fredfw.typing import BoolArray, FloatArray, IntArray
 if TYPE_CHECKING:
     from fredfw.fabric.fabric import Fabric
 
-__all__ = ["SCOPES", "Bill", "BillItem", "Price", "Prices", "scopes_of_dimensions"]
-
 SCOPES = "inter-chiplet", "inter-package", "inter-node", "inter-pod"
 """What links join, the innermost first, as in LIBRA."""
 _MOST = 1e9

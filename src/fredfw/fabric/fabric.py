@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from fredfw.simulation.sharing import SharingPolicy
     from fredfw.workloads.placement import Placement
 
-__all__ = ["SLOTS", "Capabilities", "Defaults", "Fabric", "Level", "NodeKind", "Topology"]
-
 _T = TypeVar("_T")
 _ROUNDING = 1e-9
 _FIRST = np.zeros(1, dtype=np.intp)

@@ -23,8 +23,6 @@ from fredfw.fabric.routing import merged, no_path, tree_of_paths
 from fredfw.typing import IntArray
 from fredfw.units import Unit, bandwidth, choice, count, duration, flag, option, quantity
 
-__all__ = ["MemoryNetwork", "MemoryTier", "with_memories"]
-
 SHARED, ONE_AT_A_TIME = "shared", "one-at-a-time"
 NPU, NODE, FABRIC = "npu", "node", "fabric"
 

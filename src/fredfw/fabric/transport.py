@@ -14,8 +14,6 @@ from fredfw.units import flag
 if TYPE_CHECKING:
     from fredfw.fabric.fabric import Fabric
 
-__all__ = ["Call", "Costs", "IdealTransport", "Transport"]
-
 ByTier = float | tuple[float, ...]
 """One number for all tiers of a fabric, or one for each, innermost first."""
 

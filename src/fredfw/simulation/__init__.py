@@ -1,12 +1,11 @@
 """The flow-level simulation: bandwidth sharing, the event engine, and the execution of task graphs on it."""
 
 from fredfw.simulation.bounds import Bound, LowerBounds, lower_bound
-from fredfw.simulation.choice import Plan, Planner
+from fredfw.simulation.choice import Planner
 from fredfw.simulation.links import LinkEvent
 from fredfw.simulation.lowering import Lowering
 from fredfw.simulation.network import FlowNetwork
 from fredfw.simulation.record import Statistics, Timeline
-from fredfw.simulation.rerouting import Rerouting
 from fredfw.simulation.run import Executor
 from fredfw.simulation.schedules import ScheduleRun
 from fredfw.simulation.sharing import (
@@ -40,9 +39,7 @@ __all__ = [
     "LowerBounds",
     "Lowering",
     "MaxMin",
-    "Plan",
     "Planner",
-    "Rerouting",
     "Samples",
     "ScheduleRun",
     "SharingPolicy",
