@@ -178,24 +178,15 @@ def _flag(transport: Transport, name: str) -> bool:
 def _check_costs(asked: Asking, answer: Costs, _: Transport, call: Call, fabric: Fabric) -> None:
     del call
     tiers = int(fabric.tiers.max(initial=0)) + 1
-    for name, least, positive in (
-        ("launch", 0.0, False),
-        ("step", 0.0, False),
-        ("message", 0.0, False),
-        ("efficiency", 0.0, True),
-        ("cap", 0.0, True),
-        ("reduction", 0.0, True),
-    ):
+    for name in ("launch", "step", "message", "efficiency", "cap", "reduction"):
         value: object = getattr(answer, name)
-        by_tier = isinstance(value, tuple) and name not in ("launch", "reduction")
-        numbers = value if by_tier and isinstance(value, tuple) else (value,)
-        if by_tier and len(numbers) != tiers:
+        numbers = value if isinstance(value, tuple) and name not in ("launch", "reduction") else (value,)
+        if numbers is value and len(numbers) != tiers:
             raise asked.wrong(f"returned {name} {brief(value)}", f"one number, or {tiers}, one for each tier")
-        finite = name in ("launch", "step", "message")
-        accepted = "seconds, finite and not negative" if finite else "a number above 0"
+        seconds = name in ("launch", "step", "message")
+        accepted = "seconds, finite and not negative" if seconds else "a number above 0"
         for one in numbers:
-            fits = isinstance(one, Real) and (float(one) > least if positive else float(one) >= least)
-            if not fits or (finite and not math.isfinite(float(one))):
+            if not isinstance(one, Real) or not (0 <= float(one) < math.inf if seconds else float(one) > 0):
                 raise asked.wrong(f"returned {name} {brief(value)}", accepted)
             if name == "efficiency" and float(one) > 1:
                 raise asked.wrong(f"returned {name} {brief(value)}", "above 0, and at most 1")
