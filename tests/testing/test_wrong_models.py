@@ -43,9 +43,7 @@ from fredfw.testing import (
     check_workload,
 )
 from fredfw.testing.conformance import Case
-from fredfw.testing.placement import PlacementCase
-from fredfw.testing.sampler import SamplerCase
-from fredfw.testing.transport import TransportCase
+from fredfw.testing.models import PlacementCase, SamplerCase, TransportCase
 from fredfw.testing.workload import WorkloadCase
 from fredfw.typing import IntArray
 

@@ -20,33 +20,22 @@ reason; the kit is strict about them: an empty reason, or a check that holds aft
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from fredfw.testing.admission import check_admission
-from fredfw.testing.collective import check_collective
+from fredfw.testing.admission import AdmissionTests, check_admission
+from fredfw.testing.collective import CollectiveTests, check_collective
 from fredfw.testing.conformance import ConformanceError
-from fredfw.testing.exporter import check_exporter
-from fredfw.testing.placement import check_placement
-from fredfw.testing.routes import check_router
-from fredfw.testing.sampler import check_sampler
-from fredfw.testing.sharing import check_sharing_policy
-from fredfw.testing.topology import check_topology
-from fredfw.testing.transport import check_transport
-from fredfw.testing.workload import check_workload
-
-if TYPE_CHECKING:
-    from fredfw.testing.classes import (
-        AdmissionTests,
-        CollectiveTests,
-        ExporterTests,
-        PlacementTests,
-        RouterTests,
-        SamplerTests,
-        SharingPolicyTests,
-        TopologyTests,
-        TransportTests,
-        WorkloadTests,
-    )
+from fredfw.testing.exporter import ExporterTests, check_exporter
+from fredfw.testing.models import (
+    PlacementTests,
+    SamplerTests,
+    TransportTests,
+    check_placement,
+    check_sampler,
+    check_transport,
+)
+from fredfw.testing.routes import RouterTests, check_router
+from fredfw.testing.sharing import SharingPolicyTests, check_sharing_policy
+from fredfw.testing.topology import TopologyTests, check_topology
+from fredfw.testing.workload import WorkloadTests, check_workload
 
 __all__ = [
     "AdmissionTests",
@@ -71,12 +60,3 @@ __all__ = [
     "check_transport",
     "check_workload",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """Import the classes when they are asked for: they need pytest, the calls do not."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from fredfw.testing import classes
-
-    return getattr(classes, name)

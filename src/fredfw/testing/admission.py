@@ -27,7 +27,7 @@ from fredfw.fabric import (
 )
 from fredfw.plugin.answers import built
 from fredfw.simulation import FlowNetwork, answers
-from fredfw.testing.conformance import EXACT, NOTHING, Faults, check_all, where
+from fredfw.testing.conformance import EXACT, NOTHING, Faults, _Tests, check_all, where
 from fredfw.testing.process import Deterministic, digest
 from fredfw.testing.routes import offered_trees
 from fredfw.typing import BoolArray, IntArray
@@ -260,6 +260,12 @@ class AdmissionCase(Deterministic[Topology, list[Asked], Play]):
         yield from super().is_deterministic()
         if digest(_given(self.asked)) != digest(_given(evolve(self).asked)):
             yield "admit() changes the flows it is given; copy what has to change"
+
+
+class AdmissionTests(_Tests, case=AdmissionCase, subjects="topologies"):
+    """Tests of the admission of what the configured ``topologies`` build, on random flow sets."""
+
+    topologies: ClassVar[Sequence[Topology]] = ()
 
 
 def check_admission(

@@ -15,7 +15,7 @@ from fredfw.errors import ScheduleError, SimulationError, UnsupportedError
 from fredfw.fabric import Fabric, GroupView, IdealTransport, OpenAdmission, Operation
 from fredfw.fidelities import COMPRESSED, STEPWISE
 from fredfw.simulation import FlowNetwork, Lowering, ScheduleRun, lower_bound
-from fredfw.testing.conformance import EXACT, NOTHING, ConformanceError, Faults, check_all, otherwise, where
+from fredfw.testing.conformance import EXACT, NOTHING, ConformanceError, Faults, _Tests, check_all, otherwise, where
 from fredfw.testing.fabrics import standard, views
 from fredfw.testing.process import Deterministic
 from fredfw.typing import FloatArray, IntArray
@@ -269,6 +269,19 @@ def _pair_bytes(schedule: Schedule) -> FloatArray:
             rows = schedule.row_bytes(phase, repetition)[alone]
             np.add.at(table, (phase.source[alone], phase.destination[alone]), rows)
     return table
+
+
+class CollectiveTests(_Tests, case=CollectiveCase, subjects="algorithms"):
+    """Tests of the configured ``algorithms``.
+
+    Attributes:
+        ranks: Group sizes for which schedules are replayed.
+        fabrics: Small fabrics on which they are simulated; the kit's own where none are given.
+    """
+
+    algorithms: ClassVar[Sequence[CollectiveAlgorithm]] = ()
+    ranks: ClassVar[Sequence[int]] = RANKS
+    fabrics: ClassVar[Sequence[Fabric]] = ()
 
 
 def check_collective(

@@ -13,7 +13,7 @@ from functools import cache
 from inspect import cleandoc, getfile, isfunction
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
 
 import attrs
 import numpy as np
@@ -23,6 +23,9 @@ from fredfw.errors import PluginError, nearest
 from fredfw.plugin import configure, schema
 from fredfw.plugin.manager import PluginManager, Registry
 from fredfw.typing import BoolArray
+
+if TYPE_CHECKING:  # the calls need no pytest, and the classes are there without it
+    import pytest
 
 C = TypeVar("C")
 S = TypeVar("S")
@@ -236,3 +239,68 @@ def _toml(value: Any) -> str:
     if isinstance(value, Sequence):
         return "[" + ", ".join(map(_toml, value)) + "]"
     return repr(value)
+
+
+class _Tests:
+    """What all test classes have."""
+
+    plugin: object = None
+    """The module whose hooks register what is tested; ``None`` if that is not to be checked."""
+    expected_failures: ClassVar[Mapping[str, str]] = NOTHING
+    """By the name of a check, the reason why it cannot hold, for all that the class tests."""
+    checks: ClassVar[Sequence[Check[Any]]] = ()
+    _case: ClassVar[type[Case[Any]]]
+    _subjects: ClassVar[str]
+    _kept: ClassVar[list[Case[Any]]]
+
+    def __init_subclass__(cls, case: type[Case[Any]] | None = None, subjects: str = "") -> None:
+        """Add a test for each check of a ``case``, on one for each of the ``subjects`` that the class names."""
+        if case is None:
+            return
+        cls._case, cls._subjects, cls.checks = case, subjects, checks_of(case)
+        for check in cls.checks:
+            test = _test_of(check)
+            test.__name__ = f"test_{check.__name__}"
+            test.__qualname__ = f"{cls.__qualname__}.{test.__name__}"
+            setattr(cls, test.__name__, test)
+
+    @classmethod
+    def cases(cls) -> Iterator[Case[Any]]:
+        """Yield what the tests are run on."""
+        given = {one.name: getattr(cls, one.name) for one in attrs.fields(cls._case) if one.name != "subject"}
+        return (cls._case(subject=one, **given) for one in getattr(cls, cls._subjects))
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        """Run every test on every case."""
+        if "case" in metafunc.fixturenames:
+            metafunc.parametrize("case", self._kept_cases(), ids=str)
+
+    @classmethod
+    def _kept_cases(cls) -> list[Case[Any]]:
+        """Return the cases, always the same: what one has found out serves all tests."""
+        if "_kept" not in vars(cls):
+            cls._kept = list(cls.cases())
+        if not cls._kept:
+            raise ValueError(f"{cls.__qualname__} names nothing to test; the docstring of its base class says how")
+        return cls._kept
+
+    def test_expected_failures(self) -> None:
+        """All expected failures are of checks that there are, and have a reason."""
+        wrong = list(misuses(self.checks, self.expected_failures))
+        if wrong:
+            raise ConformanceError("; ".join(wrong))
+
+
+def _test_of(check: Check[Any]) -> Callable[[Any, Case[Any]], None]:
+    def test(self: _Tests, case: Case[Any]) -> None:
+        import pytest
+
+        if check.__name__ in self.expected_failures:
+            if outcome(check, case):
+                pytest.xfail(self.expected_failures[check.__name__])
+            pytest.fail(f"{check.__name__} {PASSES}")
+        for fault in check(case):
+            raise ConformanceError(fault)
+
+    test.__doc__ = check.__doc__
+    return test

@@ -20,7 +20,7 @@ from fredfw.plugin import hookimpl
 from fredfw.plugin.answers import exported
 from fredfw.plugin.exporter import KINDS, Content, Exporter
 from fredfw.plugin.manager import PluginManager, Switches
-from fredfw.testing.conformance import NOTHING, Faults, check_all, otherwise
+from fredfw.testing.conformance import NOTHING, Faults, _Tests, check_all, otherwise
 from fredfw.testing.fabrics import grid, star
 from fredfw.testing.process import Deterministic, digest
 from fredfw.units import option
@@ -187,6 +187,13 @@ class ExporterCase(Deterministic[Exporter, Result, Content | Mapping[str, Conten
             self.answer(result)
             if digest(_inside(result)) != before:
                 yield f"export() changes the {type(result).__name__} that it is given; copy what has to change"
+
+
+class ExporterTests(_Tests, case=ExporterCase, subjects="exporters"):
+    """Tests of the configured ``exporters``, on ``results``, by default the kit's own."""
+
+    exporters: ClassVar[Sequence[Exporter]] = ()
+    results: ClassVar[Sequence[Result]] = ()
 
 
 def check_exporter(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import networkx as nx
 import numpy as np
@@ -15,7 +14,7 @@ from attrs import frozen
 from fredfw.answers import speaks_for
 from fredfw.errors import UnsupportedError
 from fredfw.fabric import Capabilities, Fabric, NodeKind, Operation, Router, Routes
-from fredfw.testing.conformance import EXACT, NOTHING, Case, Faults, S, check_all, describe, seeded, where
+from fredfw.testing.conformance import EXACT, NOTHING, Case, Faults, S, _Tests, check_all, describe, seeded, where
 from fredfw.typing import FloatArray, IntArray
 
 # All pairs of so many NPUs, or as many pairs of more.
@@ -53,18 +52,18 @@ def examine(
 
 
 @frozen(eq=False, kw_only=True)
-class RoutedCase(Case[S], ABC):
+class RoutedCase(Case[S]):
     """A case with a fabric and a router on it."""
 
     @property
-    @abstractmethod
     def fabric(self) -> Fabric:
         """The network."""
+        raise NotImplementedError
 
     @property
-    @abstractmethod
     def router(self) -> Router:
-        """What is asked for routes on it."""
+        """What is asked for routes on it, by default its own."""
+        return self.fabric.defaults.router
 
     @cached_property
     def pairs(self) -> tuple[IntArray, IntArray]:
@@ -311,6 +310,22 @@ class RouterCase(RoutedCase[Router]):
 
     def __str__(self) -> str:
         return f"{describe(self.subject)} on {self.fabric.name}"
+
+
+class RouterTests(_Tests, case=RouterCase, subjects="routers"):
+    """Tests of the configured ``routers``, each on every one of ``fabrics``."""
+
+    routers: ClassVar[Sequence[Router]] = ()
+    fabrics: ClassVar[Sequence[Fabric]] = ()
+
+    @classmethod
+    def cases(cls) -> Iterator[RouterCase]:
+        """Yield every router on every fabric."""
+        return (
+            RouterCase(subject=router, fabric=fabric, plugin=cls.plugin)
+            for router in cls.routers
+            for fabric in cls.fabrics
+        )
 
 
 def check_router(

@@ -14,7 +14,7 @@ from attrs import evolve, frozen
 from fredfw import arrays
 from fredfw.fabric import Fabric
 from fredfw.simulation import ActiveFlows, Dynamics, Incidence, SharingPolicy, StatefulSharing, answers, max_min
-from fredfw.testing.conformance import EXACT, NOTHING, ConformanceError, Faults, check_all, otherwise, where
+from fredfw.testing.conformance import EXACT, NOTHING, ConformanceError, Faults, _Tests, check_all, otherwise, where
 from fredfw.testing.fabrics import standard
 from fredfw.testing.process import Deterministic, digest
 from fredfw.typing import BoolArray, FloatArray, IntArray
@@ -294,6 +294,13 @@ class SharingCase(Deterministic[SharingPolicy, Flows, FloatArray]):
                     f"{both} are still {100 * far:.3g} % away from what rates() returns for them, after up to "
                     f"{_PATIENCE} questions; leave out `converges = True`, or have rates() return what they come to"
                 )
+
+
+class SharingPolicyTests(_Tests, case=SharingCase, subjects="policies"):
+    """Tests of the configured ``policies``, on random flows on each of ``fabrics``, by default the kit's own."""
+
+    policies: ClassVar[Sequence[SharingPolicy]] = ()
+    fabrics: ClassVar[Sequence[Fabric]] = ()
 
 
 def check_sharing_policy(

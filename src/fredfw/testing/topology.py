@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from operator import itemgetter
 from typing import Any, ClassVar
@@ -12,13 +12,13 @@ import numpy as np
 from attrs import frozen
 
 from fredfw.collectives import CollectiveRequest, Pattern, ring_schedule
-from fredfw.fabric import SLOTS, Fabric, NodeKind, Router, Topology
+from fredfw.fabric import SLOTS, Fabric, NodeKind, Topology
 from fredfw.plugin import configure
 from fredfw.plugin.answers import built
 from fredfw.simulation import Incidence, answers, lower_bound
 from fredfw.simulation.sharing import sharing_of
 from fredfw.testing.collective import simulate
-from fredfw.testing.conformance import EXACT, NOTHING, Faults, check_all, seeded, twin, where
+from fredfw.testing.conformance import EXACT, NOTHING, Faults, _Tests, check_all, seeded, twin, where
 from fredfw.testing.process import Elsewhere
 from fredfw.testing.routes import RoutedCase
 from fredfw.typing import IntArray
@@ -39,11 +39,6 @@ class TopologyCase(RoutedCase[Topology], Elsewhere[Topology]):
     def fabric(self) -> Fabric:
         """What it builds."""
         return built(self.subject)
-
-    @property
-    def router(self) -> Router:
-        """The fabric's own."""
-        return self.fabric.defaults.router
 
     def seen(self) -> list[object]:
         """See ``Elsewhere.seen``."""
@@ -175,6 +170,12 @@ def _parts(fabric: Fabric) -> dict[str, Any]:
 
 
 _ON_PURPOSE = "where that is on purpose, say why in expected_failures"
+
+
+class TopologyTests(_Tests, case=TopologyCase, subjects="topologies"):
+    """Tests of the configured ``topologies``."""
+
+    topologies: ClassVar[Sequence[Topology]] = ()
 
 
 def check_topology(

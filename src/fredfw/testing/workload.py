@@ -12,7 +12,7 @@ from attrs import asdict, frozen
 from fredfw.collectives.direct import DirectAlgorithm
 from fredfw.errors import InputError
 from fredfw.simulation import Executor, Planner, Simulator, Timeline
-from fredfw.testing.conformance import EXACT, NOTHING, Faults, check_all, describe, where
+from fredfw.testing.conformance import EXACT, NOTHING, Faults, _Tests, check_all, describe, where
 from fredfw.testing.fabrics import star
 from fredfw.testing.process import Deterministic
 from fredfw.workloads import Npu, System, TaskGraph, TaskKind, Workload, answers
@@ -169,6 +169,29 @@ def totals(graph: TaskGraph) -> dict[str, float]:
             label = graph.label(task)
             sums[label] = sums.get(label, 0.0) + size
     return sums
+
+
+class WorkloadTests(_Tests, case=WorkloadCase, subjects="workloads"):
+    """Tests of the configured ``workloads``, on the machine ``system``.
+
+    Attributes:
+        conserved: Totals on which all ``workloads`` must agree, because they are the same work split in different ways:
+            ``flops``, ``bytes`` (of local memory), labels of communication, or fields of ``Work`` such as ``samples``;
+            none if they are different work.
+    """
+
+    workloads: ClassVar[Sequence[Workload]] = ()
+    system: ClassVar[System] = SYSTEM
+    conserved: ClassVar[Sequence[str]] = ()
+
+    @classmethod
+    def cases(cls) -> Iterator[WorkloadCase]:
+        """Yield every workload, beside all that do the same work."""
+        splits = cls.workloads if cls.conserved else ()
+        return (
+            WorkloadCase(subject=one, plugin=cls.plugin, system=cls.system, splits=splits, conserved=cls.conserved)
+            for one in cls.workloads
+        )
 
 
 def check_workload(
