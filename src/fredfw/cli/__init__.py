@@ -13,7 +13,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import cache
 from importlib.metadata import EntryPoint, distribution
 from typing import Any
 
@@ -25,7 +25,7 @@ from fredfw.cli.measured import Measured, measured
 from fredfw.cli.options import option
 from fredfw.cli.output import Outputs, log_traceback, print_report, table
 from fredfw.cli.parsing import ask, chosen, configured, limits_of
-from fredfw.cli.session import open_framework, session
+from fredfw.cli.session import open_framework, plugins_of
 from fredfw.errors import FredfwError, InputError, PluginWarning, UnknownNameError
 from fredfw.terminal import printable
 from fredfw_command import INTERRUPTED
@@ -47,16 +47,12 @@ __all__ = [
 class _Failure(click.ClickException):
     """Why a command ends, as one message."""
 
+    def __init__(self, message: str, exit_code: int = 1) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code  # type: ignore[misc]  # click declares it for classes, and reads it so
+
     def show(self, file: Any = None) -> None:
         click.echo(printable(f"fredfw: {self.message}"), err=file is None, file=file)
-
-
-class _BadInput(_Failure):
-    exit_code = 2
-
-
-class _Interrupted(_Failure):
-    exit_code = INTERRUPTED
 
 
 @contextmanager
@@ -76,13 +72,13 @@ def _reported() -> Iterator[None]:
         try:
             yield
         except InputError as error:
-            raise _BadInput(f"error: {error}") from error
+            raise _Failure(f"error: {error}", 2) from error
         except FredfwError as error:
             if error.__cause__ is not None:
                 log_traceback(error)
             raise _Failure(f"error: {error}") from error
         except KeyboardInterrupt as error:
-            raise _Interrupted(f"interrupted: {error}" if str(error) else "interrupted") from error
+            raise _Failure(f"interrupted: {error}" if str(error) else "interrupted", INTERRUPTED) from error
         except MemoryError as error:
             raise _Failure(f"error: there is not enough memory{f': {error}' if str(error) else ''}") from error
         except OSError as error:
@@ -110,7 +106,7 @@ class _Group(click.Group):
     """The core's commands, and those of plugins where a name is not among them; each is imported when it is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        others = quietly(lambda: [*session(ctx).plugins.commands.names()]) if ctx.resilient_parsing else ()
+        others = quietly(lambda: [*plugins_of(ctx).commands.names()]) if ctx.resilient_parsing else ()
         return sorted({*_own_commands(), *others})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -118,9 +114,9 @@ class _Group(click.Group):
             command: click.Command = _own_commands()[cmd_name].load()
             return command
         if ctx.resilient_parsing:
-            return next(iter(quietly(lambda: [session(ctx).plugins.commands.get(cmd_name)])), None)
+            return next(iter(quietly(lambda: [plugins_of(ctx).commands.get(cmd_name)])), None)
         try:
-            return session(ctx).plugins.commands.get(cmd_name)
+            return plugins_of(ctx).commands.get(cmd_name)
         except UnknownNameError as error:
             error.accepted = _NOW.get(cmd_name, error.accepted)
             raise
@@ -128,7 +124,7 @@ class _Group(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_commands(ctx, formatter)
         try:
-            commands = session(ctx).plugins.commands
+            commands = plugins_of(ctx).commands
             rows = [
                 (info.name, f"{info.description}  [{info.distribution or '--plugin'}]")
                 for info in commands.infos()
@@ -146,7 +142,7 @@ class _Group(click.Group):
             return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with _reported(), limits_of(session(ctx).limit_texts):
+        with _reported(), limits_of(ctx.params["limit_texts"]):
             result = super().invoke(ctx)
             if sys.stdout is not None:  # it is where a shell closed it
                 # Flush what a plugin's command printed: click handles a closed pipe quietly, Python's exit does not.
@@ -154,49 +150,42 @@ class _Group(click.Group):
         return result
 
 
-def _remember(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
-    setattr(session(ctx), str(parameter.name), value)
-
-
-_option = partial(option, callback=_remember, expose_value=False)  # of the session
-
-
 # Some are eager, so that --help after them knows the commands of plugins.
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="fredfw", prog_name="fredfw")
-@_option(
+@option(
     "--plugin plugin_files",
     "Load the plugins in a Python file as well; may be repeated.",
     "FILE",
     multiple=True,
     is_eager=True,
 )
-@_option(
+@option(
     "--strict-plugins", "Treat a plugin that does not work as an error, not as a warning.", is_flag=True, is_eager=True
 )
-@_option(
+@option(
     "--trust-plugins",
     "Execute the plugin files that an experiment names. Without this flag, such an experiment is refused.",
     is_flag=True,
 )
-@_option(
+@option(
     "--limit limit_texts",
     "Change a limit: input that asks for more than COUNT of NAME is refused. "
     f"NAME is one of {', '.join(limits.DEFAULTS)}. May be repeated.",
     "NAME=COUNT",
     multiple=True,
 )
-@_option(
+@option(
     "--log-level",
     "Log messages of this severity and above.",
     type=click.Choice(["debug", "info", "warning", "error"]),
     default="warning",
 )
-@_option(
+@option(
     "--log-format",
     "Form of the log on standard error: text or JSON lines.",
     type=click.Choice(["console", "json"]),
     default="console",
 )
-def main() -> None:
+def main(**_options: Any) -> None:
     """How long does a training iteration take on this fabric, with these collective algorithms, and why?"""

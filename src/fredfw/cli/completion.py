@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from fredfw.cli.session import session
+from fredfw.cli.session import plugins_of
 
 if TYPE_CHECKING:
     from fredfw.experiment.file.spec import AnyOutline
-    from fredfw.plugin.manager import PluginManager
 
 T = TypeVar("T")
 Items = list[CompletionItem]
@@ -50,10 +49,6 @@ def quietly(ask: Callable[[], Iterable[T]]) -> list[T]:
     return []
 
 
-def _plugins(ctx: click.Context) -> PluginManager:
-    return session(ctx).plugins
-
-
 def _outline(ctx: click.Context) -> AnyOutline:
     """Return the outline of the FILE on the line; no code of its plugins runs."""
     from fredfw.experiment.file import reading
@@ -69,7 +64,7 @@ def _patterns(_ctx: click.Context) -> Iterable[str]:
 
 
 def _plugin_names(ctx: click.Context) -> Iterable[str]:
-    manager = _plugins(ctx)
+    manager = plugins_of(ctx)
     names = {name for registry in manager.registries for name in registry.names()}
     return sorted(names.union(manager.commands.names()))
 
@@ -85,7 +80,7 @@ def _paths(ctx: click.Context) -> Iterator[str]:
     from fredfw.experiment.file.overrides import dotted
     from fredfw.workloads import Npu
 
-    outline, manager = _outline(ctx), _plugins(ctx)
+    outline, manager = _outline(ctx), plugins_of(ctx)
     registries = {**manager.slots, "topology": manager.topologies, "workload": manager.workloads}
     sections: dict[tuple[str, str], Any] = {("fabrics", one.template): one for one in outline.fabrics}
     sections |= {("workloads", one.template): one for one in outline.workloads}
@@ -126,21 +121,21 @@ def metrics(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> 
 
 def exporters(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> Items:
     """Complete both values of ``--export``: the name of an exporter, and a path."""
-    names = _completing(lambda ctx: _plugins(ctx).exporters.names())(ctx, parameter, incomplete)
+    names = _completing(lambda ctx: plugins_of(ctx).exporters.names())(ctx, parameter, incomplete)
     return [*names, CompletionItem(incomplete, type="file")]
 
 
 def slot(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> Items:
     """Complete the name of what fills the slot that the option is called after."""
-    return _completing(lambda ctx: _plugins(ctx).slots[str(parameter.name)].names())(ctx, parameter, incomplete)
+    return _completing(lambda ctx: plugins_of(ctx).slots[str(parameter.name)].names())(ctx, parameter, incomplete)
 
 
 patterns = _completing(_patterns)
-topologies = _completing(lambda ctx: _plugins(ctx).topologies.names())
-algorithms = _completing(lambda ctx: ("auto", *_plugins(ctx).collectives.names()))
+topologies = _completing(lambda ctx: plugins_of(ctx).topologies.names())
+algorithms = _completing(lambda ctx: ("auto", *plugins_of(ctx).collectives.names()))
 plugin_names = _completing(_plugin_names)
-topology_fields = _completing(lambda ctx: _fields(_plugins(ctx).topologies.get(ctx.params["topology"])))
-algorithm_fields = _completing(lambda ctx: _fields(_plugins(ctx).collectives.get(ctx.params["algorithm"])))
+topology_fields = _completing(lambda ctx: _fields(plugins_of(ctx).topologies.get(ctx.params["topology"])))
+algorithm_fields = _completing(lambda ctx: _fields(plugins_of(ctx).collectives.get(ctx.params["algorithm"])))
 fabrics = _completing(lambda ctx: _names(_outline(ctx).fabrics))
 workloads = _completing(lambda ctx: _names(_outline(ctx).workloads))
 paths = _completing(_paths)

@@ -28,6 +28,7 @@ def export_program(
     fidelity: str | None,
     routes: bool,
     output: str,
+    exact_limit: int | None,  # noqa: ARG001  (it is in force)
 ) -> None:
     """Write one workload on one fabric of the experiment FILE for programs in C and C++.
 

@@ -13,7 +13,6 @@ from click.core import ParameterSource
 
 from fredfw.cli.output import STDOUT, Outputs
 from fredfw.cli.parsing import chosen
-from fredfw.cli.session import session
 from fredfw.errors import InputError
 
 if TYPE_CHECKING:
@@ -109,9 +108,7 @@ def called(ctx: click.Context) -> str:
             words.append(str(one.info_name))
         for param in sorted(one.command.params, key=lambda param: isinstance(param, click.Option)):
             if one.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE:
-                # The session has what is given before the command.
-                value = one.params[param.name] if param.name in one.params else getattr(session(ctx), str(param.name))
-                words += _words(param, value)
+                words += _words(param, one.params[str(param.name)])
     return shlex.join(words)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from fredfw.cli.options import option
-from fredfw.cli.session import session
+from fredfw.cli.session import plugins_of
 from fredfw.errors import InputError, placed
 
 
@@ -28,7 +28,7 @@ def new(ctx: click.Context, kind: str, name: str, into: str) -> None:
     from fredfw.plugin.registry import FIRST_PARTY, Catalog
 
     scaffold.check(kind, name)
-    plugins = session(ctx).plugins
+    plugins = plugins_of(ctx)
     registered = scaffold.REGISTERED_AS.get(kind, kind)
     catalogs: tuple[Catalog[Any], ...] = (*plugins.registries, plugins.commands)
     (registry,) = (one for one in catalogs if one.kind == registered)

@@ -11,7 +11,6 @@ import click
 
 from fredfw import limits
 from fredfw.cli import completion
-from fredfw.cli.session import session
 from fredfw.fidelities import FIDELITIES, RENAMED, SIMULATED
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -90,7 +89,6 @@ def fidelity(*, estimates: bool = False) -> Option[Any]:
             f"[default: {limits.DEFAULTS['exact']:,}, which take about a minute]",
             "COUNT",
             type=click.IntRange(min=1),
-            expose_value=False,
             callback=_limit_exact,
         ),
     )
@@ -107,10 +105,10 @@ def _together(*options: Option[Any]) -> Option[Any]:
     return add
 
 
-def _limit_exact(ctx: click.Context, _param: click.Parameter, value: int | None) -> None:
+def _limit_exact(ctx: click.Context, _param: click.Parameter, value: int | None) -> int | None:
     if value is not None:
-        session(ctx).exact_limit = value
         ctx.with_resource(limits.allowed({"exact": value}))
+    return value
 
 
 SENSITIVITY = option(

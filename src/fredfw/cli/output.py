@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import RenderableType
 
-    from fredfw.cli.session import Session
     from fredfw.plugin.exporter import Content
 
 T = TypeVar("T")
@@ -55,8 +54,8 @@ class Outputs:
                 raise InputError(f"{path!r} is also the path of {taken[target]}", key=option, accepted=_OWN)
             taken[target] = option
         context = click.get_current_context(silent=True)
-        session: Session | None = context.find_root().obj if context else None
-        self.protect([*([source] if isinstance(source, str) else source), *(session.plugin_files if session else ())])
+        plugin_files = context.find_root().params.get("plugin_files", ()) if context else ()
+        self.protect([*([source] if isinstance(source, str) else source), *plugin_files])
         for option, path in self._paths.items():
             if path != STDOUT:
                 with placed(file=path, key=option, anew=True):

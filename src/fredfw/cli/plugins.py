@@ -13,7 +13,7 @@ import click
 from fredfw.cli.completion import plugin_names
 from fredfw.cli.options import option, path_option
 from fredfw.cli.output import Outputs, print_report
-from fredfw.cli.session import session
+from fredfw.cli.session import plugins_of
 from fredfw.errors import UnknownNameError, nearest
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def plugins() -> None:
 def list_(ctx: click.Context, kind: str | None, is_long: bool, json_path: str | None) -> None:
     """List all plugins: kind, name and a line of description, as wide as the terminal."""
     outputs = Outputs({"--json": json_path})
-    manager = session(ctx).plugins
+    manager = plugins_of(ctx)
     catalogs: list[Catalog[Any]] = [*manager.registries, manager.commands]
     infos = [info for one in catalogs if kind in (None, one.kind.replace(" ", "-")) for info in one.infos()]
     outputs.write({"--json": lambda: _json(infos)})
@@ -62,7 +62,7 @@ def _json(infos: Sequence[PluginInfo]) -> str:
 @click.pass_context
 def show(ctx: click.Context, name: str) -> None:
     """Show what the plugin NAME does and its configuration fields; all of them, if several kinds have one."""
-    manager = session(ctx).plugins
+    manager = plugins_of(ctx)
     holders = [registry for registry in manager.registries if name in registry]
     if not holders and name not in manager.commands:
         known = sorted(set(chain(*(registry.names() for registry in manager.registries), manager.commands.names())))

@@ -1,12 +1,10 @@
-"""What one call of the command line has in common: the options before the command's name, and the plugins."""
+"""What the commands of one call of the command line have in common: the plugins, and the framework."""
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import click
-from attrs import define
 
 from fredfw.cli.output import configure_logging, log
 from fredfw.errors import placed
@@ -16,37 +14,24 @@ if TYPE_CHECKING:
     from fredfw.framework import Framework
     from fredfw.plugin.manager import PluginManager
 
+_PLUGINS = f"{__name__}.plugins"
 
-@define
-class Session:
-    """One call of the command line, with what its options were given."""
 
-    log_level: str = "warning"
-    log_format: str = "console"
-    plugin_files: tuple[str, ...] = ()
-    strict_plugins: bool = False
-    trust_plugins: bool = False
-    limit_texts: tuple[str, ...] = ()
-    exact_limit: int | None = None
-
-    @cached_property
-    def plugins(self) -> PluginManager:
-        """All plugins: discovered at the first use, as many commands and their help need none."""
+def plugins_of(ctx: click.Context) -> PluginManager:
+    """Return all plugins: discovered at the first use, as many commands and their help need none."""
+    if _PLUGINS not in ctx.meta:
         from fredfw.plugin.manager import PluginManager, Switches
 
-        switches = Switches.from_environment(
-            strict=self.strict_plugins, trace=lambda call: click.echo(printable(call), err=True)
-        )
+        given = ctx.find_root().params
+        strict = given.get("strict_plugins", False)
+        switches = Switches.from_environment(strict=strict, trace=lambda call: click.echo(printable(call), err=True))
         plugins = PluginManager.discover(switches)
-        for file in self.plugin_files:
+        for file in given.get("plugin_files", ()):
             with placed(key="--plugin"):
                 plugins.load_file(file)
-        return plugins
-
-
-def session(ctx: click.Context) -> Session:
-    """Return the session that the command of ``ctx`` belongs to."""
-    return ctx.find_root().ensure_object(Session)
+        ctx.meta[_PLUGINS] = plugins
+    found: PluginManager = ctx.meta[_PLUGINS]
+    return found
 
 
 def open_framework(ctx: click.Context) -> Framework:
@@ -61,6 +46,6 @@ def open_framework(ctx: click.Context) -> Framework:
     """
     from fredfw.framework import Framework
 
-    this = session(ctx)
-    configure_logging(this.log_level, this.log_format)
-    return Framework(this.plugins, trust_plugins=this.trust_plugins, log=log)
+    given = ctx.find_root().params
+    configure_logging(given.get("log_level", "warning"), given.get("log_format", "console"))
+    return Framework(plugins_of(ctx), trust_plugins=given.get("trust_plugins", False), log=log)
