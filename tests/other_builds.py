@@ -32,7 +32,8 @@ DAMAGED = 20_000
 def build(folder: Path, compiler: list[str] | None, *flags: str) -> Path:
     """Return the library that ``compiler``, or else ziglang, makes in a new ``folder``."""
     folder.mkdir(parents=True, exist_ok=True)
-    return hatch_build.build(ROOT / "engine", folder, compiler, *flags)
+    library: Path = hatch_build.build(ROOT / "engine", folder, compiler, *flags)
+    return library
 
 
 def compilers(folder: Path) -> None:

@@ -3,8 +3,10 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
+from fredfw import Framework
 from fredfw.errors import InputError
 from fredfw.experiment.cell.bench import Bench
+from fredfw.experiment.run.cells import Means
 from fredfw.plugin.manager import PluginManager
 from fredfw.validation.collectives import Collectives, presets
 from fredfw.validation.points import CollectivePoint, System, find_system
@@ -89,12 +91,22 @@ def test_ranks_that_do_not_fit_a_node_are_refused_before_anything_runs(
 ) -> None:
     monkeypatch.setattr(Collectives, "seconds", None)
     with pytest.raises(InputError, match=r"mine.csv: line 7: 16 ranks on 1 node of dgx-h100 .*at most 8 on each"):
-        validate([point("all-reduce", 1, 8), point("all-reduce", 1, 16)], plugins)
+        validate([point("all-reduce", 1, 8), point("all-reduce", 1, 16)], Means(plugins))
+
+
+def test_nodes_count_on_a_fabric_of_the_users(collectives: Collectives) -> None:
+    two = {"name": "cluster", "preset": "dgx-h100", "nodes": 2}
+    experiment = {"fabrics": {"mine": {"topology": two}}, "workloads": {"w": {"workload": "microbenchmark"}}}
+    (fabric,) = Framework().load_experiment(experiment).fabrics
+    mine = System("mine", "", "cluster", "mine", fabric=fabric)
+    inside, between = (evolve(point("all-reduce", nodes, 2), system=mine) for nodes in (1, 2))
+    assert collectives.seconds(inside) == pytest.approx(GIB / 450e9, rel=1e-3)
+    assert collectives.seconds(between) == pytest.approx(GIB / 50e9, rel=1e-3)
 
 
 def test_nothing_to_compare_with_is_refused(plugins: PluginManager) -> None:
     with pytest.raises(InputError, match="there are no measured times"):
-        validate([], plugins)
+        validate([], Means(plugins))
 
 
 def test_a_fabric_that_cannot_be_built_names_the_line(collectives: Collectives) -> None:

@@ -43,13 +43,13 @@ def test_iterations_are_kept_in_a_store(
         return run(self, spec, *share)
 
     monkeypatch.setattr(CellRunner, "run", counted)
-    plain = validate(points, plugins)
+    plain = validate(points, Means(plugins))
     assert len(ran) == 6  # by the transport and by ``ideal``
     told: list[tuple[float, int]] = []
     with Store.open(tmp_path / "iterations.cells") as store:
-        first = validate(points, plugins, store=store, progress=lambda done, total, _: told.append((done, total)))
+        first = validate(points, Means(plugins, store, progress=lambda done, total, _: told.append((done, total))))
         assert len(ran) == 12
-        again = validate(points, plugins, store=store)
+        again = validate(points, Means(plugins, store))
     assert len(ran) == 12
     assert plain.to_json() == first.to_json() == again.to_json()
     # Each is simulated twice, and then compared.
@@ -57,7 +57,7 @@ def test_iterations_are_kept_in_a_store(
 
 
 def test_estimates_are_close(points: list[IterationPoint], plugins: PluginManager) -> None:
-    found, simulated = validate(points, plugins, fidelity=ESTIMATE), validate(points, plugins)
+    found, simulated = validate(points, Means(plugins), fidelity=ESTIMATE), validate(points, Means(plugins))
     assert found.fidelity == ESTIMATE
     for one, other in zip(found.predictions, simulated.predictions, strict=True):
         # It leaves out what one communication does to another.
@@ -67,7 +67,7 @@ def test_estimates_are_close(points: list[IterationPoint], plugins: PluginManage
 
 
 def test_a_transport_has_cells_of_its_own(points: list[IterationPoint], plugins: PluginManager) -> None:
-    found = validate(points[:1], plugins, transport={"name": "alpha-beta", "launch": "1 ms"})
+    found = validate(points[:1], Means(plugins), transport={"name": "alpha-beta", "launch": "1 ms"})
     (one,) = found.predictions
     assert one.seconds > one.ideal
 
@@ -75,7 +75,7 @@ def test_a_transport_has_cells_of_its_own(points: list[IterationPoint], plugins:
 @pytest.mark.slow  # starts two processes
 def test_other_processes_say_the_same(points: list[IterationPoint], plugins: PluginManager) -> None:
     with workers(2, None, plugins) as others:
-        assert validate(points, plugins, workers=others).to_json() == validate(points, plugins).to_json()
+        assert validate(points, Means(plugins, workers=others)).to_json() == validate(points, Means(plugins)).to_json()
 
 
 def test_an_iteration_that_cannot_be_simulated(

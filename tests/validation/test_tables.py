@@ -7,7 +7,7 @@ import pytest
 
 from fredfw.errors import InputError
 from fredfw.validation import sources
-from fredfw.validation.points import SIZE_CLASSES, CollectivePoint
+from fredfw.validation.points import SIZE_CLASSES, CollectivePoint, packaged
 from fredfw.validation.sources import read
 from fredfw.validation.tables import Reading, parse
 
@@ -167,7 +167,7 @@ def test_the_tables_of_the_product_have_what_their_sources_published() -> None:
     names = "aiconfigurator", "aiconfigurator-b200", "aws", "azure", "azure-h200", "echo", "vtrain", "xxrjun"
     assert counts == dict(zip(names, (1179, 1008, 33, 48, 24, 163, 154, 300), strict=True))
     assert {one.size_class for one in points} == set(SIZE_CLASSES)
-    assert all("@" in one["cite"] or "arXiv" in one["cite"] for one in sources.known().values())
+    assert all("@" in one["cite"] or "arXiv" in one["cite"] for one in packaged(sources.SOURCES).values())
     # Four sources about the same thing, as each of them has it.
     found = {
         one.source: one.seconds

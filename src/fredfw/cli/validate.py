@@ -94,7 +94,7 @@ def validate(ctx: click.Context, /, files: tuple[str, ...], system: str | None, 
     outputs = Exports(ctx, framework, ("validation",), ("report",), [*files, fabric_path, store_path], own=makers)
     plugins = framework.plugins
     own = None if fabric_path is None else _own(framework, fabric_path, files, system)
-    from fredfw.experiment.run.cells import workers
+    from fredfw.experiment.run.cells import Means, workers
     from fredfw.experiment.store import opened
     from fredfw.plugin import configure
     from fredfw.validation import report, sources
@@ -105,10 +105,10 @@ def validate(ctx: click.Context, /, files: tuple[str, ...], system: str | None, 
     reading = Reading(system, given["pattern"], given["in_place"], presets(plugins) if files else (), own)
     points = sources.chosen(files, reading, whole=given["whole"])
     transport = None if given["transport"] is None else configure.from_toml(given["transport"])
-    how = {"transport": transport, "fidelity": given["fidelity"]}
     others = workers(given["jobs"], given["executor"], plugins)
     with progress_bar(progress) as step, opened(store_path) as store, others as running:
-        validation = predict(points, plugins, **how, store=store, workers=running, progress=step)
+        means = Means(plugins, store, running, step)
+        validation = predict(points, means, transport=transport, fidelity=given["fidelity"])
     log("validated", points=len(points), transport=validation.transport)
     outputs.export({"validation": validation})
     outputs.show(

@@ -29,12 +29,11 @@ _USUAL: tuple[str | dict[str, Any], ...] = (
 
 
 class Collectives(Predictor):
-    """Simulates each different collective once, and keeps what simulations on one fabric share."""
+    """Simulates collectives, and keeps what simulations on one fabric share."""
 
     def __init__(self, plugins: PluginManager, transports: Transports) -> None:
         super().__init__(plugins, transports)
         self._benches: dict[tuple[str, int, str], Bench] = {}
-        self._seconds: dict[tuple[Any, ...], float] = {}
 
     def check(self, point: CollectivePoint) -> None:
         """Make sure that ``point`` fits the fabric of its system."""
@@ -49,18 +48,13 @@ class Collectives(Predictor):
         if point.ranks > each * point.nodes:
             raise InputError(message, key=point.where, accepted=f"at most {each} on each")
 
-    def seconds(self, point: CollectivePoint) -> float:
-        """See ``Predictor.seconds``; raises ``UnsupportedError`` where no algorithm can do it."""
-        bench = self._bench(point)
-        key = id(bench), point.ranks, point.pattern, point.size
-        if key not in self._seconds:
-            group = self._group(point)
-            if point.pattern == SENDRECV:
-                group = _farthest(group, point.ranks // point.nodes)
-            request = CollectiveRequest(pattern_of(point.pattern), len(group), point.size)
-            with placed(key=point.where):
-                self._seconds[key] = bench.collective(request, group, EXACT).duration
-        return self._seconds[key]
+    def _predicted(self, point: CollectivePoint) -> float:
+        bench, group = self._bench(point), self._group(point)
+        if point.pattern == SENDRECV:
+            group = _farthest(group, point.ranks // point.nodes)
+        request = CollectiveRequest(pattern_of(point.pattern), len(group), point.size)
+        with placed(key=point.where):
+            return bench.collective(request, group, EXACT).duration
 
     def _bench(self, point: CollectivePoint) -> Bench:
         transport = self._transports.of(point)

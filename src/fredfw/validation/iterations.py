@@ -135,7 +135,6 @@ class Iterations(Predictor):
         super().__init__(means.plugins, transports)
         self._means = means
         self._fidelity = fidelity
-        self._seconds: dict[tuple[Any, ...], float] = {}
 
     def check(self, point: IterationPoint) -> None:
         """Make sure that ``point`` is a workload, and has an accelerator that is known."""
@@ -151,14 +150,12 @@ class Iterations(Predictor):
                 point = points[number]
                 if isinstance(outcome, Failure):
                     raise SimulationError(f"{point.where} cannot be simulated: {outcome.reason}")
-                self._seconds[point.same] = outcome.seconds
+                self._known[point.same] = outcome.seconds
                 tell(point)
 
-    def seconds(self, point: IterationPoint) -> float:
-        """See ``Predictor.seconds``."""
-        if point.same not in self._seconds:
-            self.prepare([point], lambda _: None)
-        return self._seconds[point.same]
+    def _predicted(self, point: IterationPoint) -> float:
+        self.prepare([point], lambda _: None)
+        return self._known[point.same]
 
     def part(self, point: IterationPoint) -> Part:
         """See ``Predictor.part``: the launch time of kernels was fitted to some."""

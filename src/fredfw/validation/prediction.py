@@ -6,11 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from fredfw.errors import InputError
 from fredfw.experiment.progress import Progress
-from fredfw.experiment.run.cells import Means, Workers
-from fredfw.experiment.store import Store
+from fredfw.experiment.run.cells import Means
 from fredfw.fabric import IdealTransport
 from fredfw.fidelities import EXACT
-from fredfw.plugin.manager import PluginManager
 from fredfw.simulation.fidelity import Choice
 from fredfw.validation.collectives import Collectives, presets
 from fredfw.validation.iterations import IterationPoint, Iterations
@@ -32,14 +30,7 @@ def predictors(
 
 
 def validate(
-    points: Sequence[Point],
-    plugins: PluginManager,
-    *,
-    transport: object = None,
-    fidelity: str | None = None,
-    store: Store | None = None,
-    workers: Workers | None = None,
-    progress: Progress | None = None,
+    points: Sequence[Point], means: Means, *, transport: object = None, fidelity: str | None = None
 ) -> Validation:
     """Predict every one of ``points``, by a transport and by ``ideal``.
 
@@ -48,17 +39,15 @@ def validate(
 
     Args:
         points: What was measured.
-        plugins: The topology, the algorithms, the transports.
+        means: Has the topology, the algorithms and the transports. Its store and its workers are for iterations; its
+            progress is called with (predictions that are done, predictions, what is predicted) now and then.
         transport: As ``Transports`` takes it.
         fidelity: How closely iterations are simulated; by default what their transfers allow, see ``Means.choose``.
-        store: Has iterations of earlier runs, which are not simulated again, and takes those of this one.
-        workers: Other processes that simulate iterations; this one by default.
-        progress: Called with (predictions that are done, predictions, what is predicted) now and then.
     """
     if not points:
         raise InputError("there are no measured times to compare with", accepted="one or more")
+    plugins = means.plugins
     transports = Transports(plugins, transport)
-    means = Means(plugins, store, workers)
     checks = predictors(means, transports)
     for point in points:
         checks[point.kind].check(point)
@@ -77,7 +66,7 @@ def validate(
     }
     others = [one for one in points if names[one.system.name] != IdealTransport.name]
     iterations = sum(one.kind == IterationPoint.kind for one in (*points, *others))
-    tell = _teller(progress, iterations + len(points) + sum(map(len, without.values())))
+    tell = _teller(means.progress, iterations + len(points) + sum(map(len, without.values())))
     for among, wanted in ((ideal, points), (usual, others)):
         for kind, predictor in among.items():
             predictor.prepare([point for point in wanted if point.kind == kind], tell)

@@ -11,8 +11,9 @@ from fredfw.report.comparison import MEANINGS as STATUSES
 from fredfw.report.pages import MOST_DOTS, again
 from fredfw.report.pictures import Axis, Dot, Dots, coloured
 from fredfw.report.shown import GAP, Heading, Line, Page, Part, Section, Table, notes_of
-from fredfw.validation import sources
+from fredfw.validation.points import packaged
 from fredfw.validation.results import STATUS, Group, Prediction, Validation
+from fredfw.validation.sources import SOURCES
 
 _KEYS = "system", "operation", "sizes", "status"
 _ERRORS = "points", "ratio", "error %", "P90 %", "worst %", "mean %", "pooled %", "ideal %"
@@ -122,7 +123,7 @@ def _meanings(validation: Validation) -> list[tuple[str, str]]:
 
 def _cited(validation: Validation) -> list[tuple[str, str]]:
     """Return the sources of its points, and how to cite them, where that is known."""
-    known = sources.known()
+    known = packaged(SOURCES)
     names = dict.fromkeys(one.point.source for one in validation.predictions)
     return [(name, known[name]["cite"] if name in known else "") for name in names]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib.resources import files
 
 from attrs import evolve
@@ -12,19 +12,16 @@ from fredfw.validation import iterations, kernels, tables
 from fredfw.validation.points import CollectivePoint, Point, packaged, suggestion
 from fredfw.workloads import kernel_tables
 
+SOURCES = "data/sources.toml"
+"""The table that says who measured what, by name."""
 _DATA = files(__package__).joinpath("data")
-
-
-def known() -> Mapping[str, Mapping[str, str]]:
-    """Return what ``data/sources.toml`` says of each source, by name."""
-    return packaged("data/sources.toml")
 
 
 def points(*, in_place: bool = False, whole: bool = False) -> list[Point]:
     """Return the measured times that come with the product; where ``whole``, also iterations that take long."""
     reading = tables.Reading(in_place=in_place)
     found: list[Point] = []
-    for name, source in known().items():
+    for name, source in packaged(SOURCES).items():
         data = _DATA.joinpath(source["table"]).read_bytes()
         text = data.decode("utf-8")
         if iterations.recognised(text):

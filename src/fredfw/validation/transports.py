@@ -66,6 +66,7 @@ class Predictor:
     def __init__(self, plugins: PluginManager, transports: Transports) -> None:
         self._plugins = plugins
         self._transports = transports
+        self._known: dict[tuple[Any, ...], float] = {}  # seconds, by ``Point.same``
 
     def check(self, point: Any) -> None:
         """Make sure that ``point`` can be predicted, without predicting it; raises ``InputError``."""
@@ -74,7 +75,16 @@ class Predictor:
         """Work out those of ``points`` that take long, several at once where that is wanted; ``tell`` of each."""
 
     def seconds(self, point: Any) -> float:
-        """Return how long ``point`` takes; equal points are worked out once."""
+        """Return how long ``point`` takes; equal points are worked out once.
+
+        Raises:
+            UnsupportedError: No algorithm can do it.
+        """
+        if point.same not in self._known:
+            self._known[point.same] = self._predicted(point)
+        return self._known[point.same]
+
+    def _predicted(self, point: Any) -> float:
         raise NotImplementedError
 
     def model(self, point: Any) -> Mapping[str, Any]:

@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from fredfw import File, Framework
 from fredfw.errors import InputError
+from fredfw.experiment.run.cells import Means
 from fredfw.plugin.manager import PluginManager
 from fredfw.validation import sources
 from fredfw.validation.points import Part
@@ -194,7 +195,7 @@ def test_a_table_is_known_by_what_is_in_it(tmp_path: Path) -> None:
     fitted(one, "--output", output)
 
     def parts(path: Path, **fields: object) -> dict[Part, int]:
-        found = validate(sources.read(str(path)), PluginManager.discover(), transport={"name": "nccl", **fields})
+        found = validate(sources.read(str(path)), Means(PluginManager.discover()), transport={"name": "nccl", **fields})
         return Counter(one.part for one in found.predictions)
 
     for path in (one, renamed):
