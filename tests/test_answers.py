@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import sys
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -53,7 +54,8 @@ def test_who_registered_it_is_named() -> None:
     class Registered(Thing): ...
 
     Registered.__module__ = "acme_answers.sub"
-    introduce(Registered, Owner())
+    owner: Any = Owner()
+    introduce(Registered, owner)
     assert whose(Registered) == "plugin 'mine'"
     assert whose(Thing) == HERE
     helper = type("Helper", (), {"__module__": "acme_answers.other"})

@@ -11,12 +11,15 @@ from functools import partial
 from itertools import takewhile
 from numbers import Real
 from types import TracebackType
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
 from attrs import frozen
 
 from fredfw.errors import FredfwError, PluginError
+
+if TYPE_CHECKING:
+    from fredfw.plugin.origin import Plugin
 
 P = ParamSpec("P")
 S = TypeVar("S")
@@ -26,18 +29,6 @@ T = TypeVar("T")
 FAILURES = (Exception, SystemExit)
 # Arrays of so many values are shown whole.
 _SHOWN = 4
-
-
-class Owner(Protocol):
-    """A plugin that registers classes; its text names it."""
-
-    @property
-    def location(self) -> str | None:
-        """The file that its text names."""
-
-    @property
-    def by_hand(self) -> bool:
-        """Whether it is not part of an installed package."""
 
 
 def speaks_for(cls: type, claim: str, method: str) -> bool:
@@ -50,10 +41,10 @@ def speaks_for(cls: type, claim: str, method: str) -> bool:
     return False
 
 
-_owners: WeakKeyDictionary[type, Owner] = WeakKeyDictionary()
+_owners: WeakKeyDictionary[type, Plugin] = WeakKeyDictionary()
 
 
-def introduce(cls: type, owner: Owner) -> None:
+def introduce(cls: type, owner: Plugin) -> None:
     """Note whose ``cls`` is, for messages."""
     _owners[cls] = owner
 
@@ -217,7 +208,7 @@ def whose(author: Any) -> str:
     return f"module {author.__module__!r} ({file})" if file else f"module {author.__module__!r}"
 
 
-def _owner(author: Any) -> Owner | None:
+def _owner(author: Any) -> Plugin | None:
     """Return who registered ``author``, or else what is nearest to it in its package."""
     if author in _owners:
         return _owners[author]

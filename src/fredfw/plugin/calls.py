@@ -8,7 +8,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import pluggy
 
@@ -16,10 +16,6 @@ from fredfw.answers import FAILURES, explain
 from fredfw.errors import FredfwError, PluginError, PluginWarning, nearest
 from fredfw.plugin import contract, spec
 from fredfw.plugin.origin import LeftOut, Plugin
-
-if TYPE_CHECKING:
-    from fredfw.experiment.file.spec import Experiment
-    from fredfw.experiment.results import RunResult
 
 T = TypeVar("T")
 
@@ -130,25 +126,6 @@ class Calls:
         for owner in owners:
             others = [other for other in owners if other is not owner]
             yield self._plugins[id(owner)], self._pluggy.subset_hook_caller(hook, others)
-
-
-class LifecycleHooks:
-    """Calls the hooks around a run, as ``fredfw.plugin.spec`` describes them."""
-
-    def __init__(self, calls: Calls) -> None:
-        self._calls = calls
-
-    def fredfw_before_run(self, *, experiment: Experiment) -> None:
-        """Call the hook of all plugins."""
-        self._calls.tell("fredfw_before_run", experiment=experiment)
-
-    def fredfw_after_run(self, *, result: RunResult) -> None:
-        """Call the hook of all plugins."""
-        self._calls.tell("fredfw_after_run", result=result)
-
-    def fredfw_on_run_error(self, *, experiment: Experiment, error: Exception) -> None:
-        """Call the hook of all plugins, which cannot hide ``error``."""
-        self._calls.tell("fredfw_on_run_error", fatal=False, experiment=experiment, error=error)
 
 
 def _failure(plugin: Plugin, hook: str, error: BaseException) -> LeftOut:

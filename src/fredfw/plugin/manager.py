@@ -10,10 +10,11 @@ import sys
 import warnings
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.machinery import SourceFileLoader
 from itertools import chain
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from attrs import evolve, frozen
@@ -22,7 +23,7 @@ from fredfw import limits
 from fredfw.answers import shared_names
 from fredfw.errors import InputError, PluginWarning, UnknownNameError, nearest
 from fredfw.files import resolved
-from fredfw.plugin.calls import Calls, LifecycleHooks
+from fredfw.plugin.calls import Calls
 from fredfw.plugin.origin import CORE, LeftOut, Plugin, canonical, code_digest
 from fredfw.plugin.registry import Catalog, Commands, PluginInfo, Registry
 
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from fredfw.simulation.sharing import SharingPolicy
     from fredfw.workloads import Placement, Workload
 
-__all__ = ["Commands", "LeftOut", "LifecycleHooks", "PluginInfo", "PluginManager", "Registry", "Switches"]
+__all__ = ["Commands", "LeftOut", "PluginInfo", "PluginManager", "Registry", "Switches"]
 
 GROUP = "fredfw"
 """Entry points of modules whose functions implement hooks, which are imported at once."""
@@ -89,7 +90,11 @@ class PluginManager:
         self._calls = calls = Calls(strict=switches.strict, trace=switches.trace)
         self._files: dict[Path, str] = {}  # digests of those that are loaded
         self._owners: dict[str, Plugin | None] = {}  # by module, for all plugins that there are now
-        self.hook = LifecycleHooks(calls)
+        self.hook = SimpleNamespace(
+            fredfw_before_run=partial(calls.tell, "fredfw_before_run"),
+            fredfw_after_run=partial(calls.tell, "fredfw_after_run"),
+            fredfw_on_run_error=partial(calls.tell, "fredfw_on_run_error", fatal=False),  # it cannot hide the error
+        )
         """The hooks around a run; plugins are called in the reverse order of the names of their entry points."""
         self.topologies: Registry[Topology] = Registry(calls, "topology", "topologies", "Topology")
         self.routers: Registry[Router] = Registry(calls, "router", "routers", "Router")

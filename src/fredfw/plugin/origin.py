@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attrs import field, frozen
+from attrs import Factory, frozen
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution, EntryPoint
@@ -126,18 +126,10 @@ class LeftOut:
     """Why, as the end of a sentence that starts with the plugin."""
     broken: bool = True
     """Whether it was to be used."""
-    hook: str | None = field()
+    hook: str | None = Factory(lambda self: self.plugin.hook, takes_self=True)
     """The only hook that is affected."""
-    name: str | None = field()
+    name: str | None = Factory(lambda self: self.plugin.registered, takes_self=True)
     """The only name that it fails to register, where that is known."""
-
-    @hook.default
-    def _of_entry_point(self) -> str | None:
-        return self.plugin.hook
-
-    @name.default
-    def _entry_point(self) -> str | None:
-        return self.plugin.registered
 
     def __str__(self) -> str:
         return f"{self.plugin} {self.cause}"

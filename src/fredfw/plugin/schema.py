@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from enum import Enum
 from functools import lru_cache
@@ -79,7 +80,7 @@ class FieldInfo:
         if unit is not None and default is not None:
             # As many digits as a number may have been written with.
             return default if isinstance(default, str) else units.render(default, unit, precision=12)
-        return _written(default)
+        return written(default)
 
 
 def fields(cls: type) -> tuple[FieldInfo, ...]:
@@ -166,16 +167,20 @@ def _limits(validator: Any) -> Iterator[str]:
         yield from _limits(part)
 
 
-def _written(value: Any) -> str:
-    """Return a default as it would be written in TOML; ``none`` where it would be left out."""
+def written(value: Any) -> str:
+    """Return a plain value as it would be written in TOML; ``none`` where it would be left out."""
     if value is None:
         return "none"
     if isinstance(value, Enum):
-        return _written(value.value)
+        return written(value.value)
     if isinstance(value, bool | str):
         return json.dumps(value, ensure_ascii=False)
     if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{key} = {_written(one)}' for key, one in value.items())}}}"
+        return f"{{{', '.join(f'{_key(key)} = {written(one)}' for key, one in value.items())}}}"
     if isinstance(value, Sequence | Set):
-        return f"[{', '.join(_written(one) for one in value)}]"
+        return f"[{', '.join(written(one) for one in value)}]"
     return str(value)
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch("[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)

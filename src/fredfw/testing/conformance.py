@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import re
 import tomllib
@@ -187,7 +186,7 @@ class Case(Generic[S]):
         text = ""
         for key, value in plain.items():
             if value is not None:
-                text += f"{json.dumps(key)} = {_toml(value)}\n"
+                text += f"{key} = {schema.written(value)}\n"
             elif settings[key].attribute.default is not None:
                 yield f"field {key!r} is None, which TOML cannot say, and None is not its default"
         again = made(cls, tomllib.loads(text))
@@ -229,16 +228,6 @@ def twin(subject: S) -> S:
 def made(cls: type[S], fields: Mapping[str, Any]) -> S:
     """Return an instance with these ``fields``, in which plugins are named as in an experiment."""
     return configure.build(cls, fields, registries=installed)
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, bool | str):
-        return json.dumps(value)  # the escapes of JSON are those of TOML
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{json.dumps(key)} = {_toml(one)}" for key, one in value.items()) + "}"
-    if isinstance(value, Sequence):
-        return "[" + ", ".join(map(_toml, value)) + "]"
-    return repr(value)
 
 
 class _Tests:
