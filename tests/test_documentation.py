@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import pkgutil
 import re
 import runpy
 import shlex
@@ -13,6 +14,7 @@ import tomllib
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import click
@@ -242,3 +244,19 @@ def test_the_reference_of_the_command_line_is_complete(monkeypatch: pytest.Monke
             if isinstance(option, click.Option):
                 for name in (*option.opts, *option.secondary_opts):
                     assert (option.help or "").replace("|", "\\|") in listed[name]
+
+
+def test_methods_are_documented_where_they_are_or_in_what_they_override() -> None:
+    packages = ["fredfw", *(one.parent.name for one in ROOT.glob("plugins/*/*/src/*/__init__.py"))]
+    places = [(path, f"{one}.") for one in packages for path in importlib.import_module(one).__path__]
+    modules = {one.name for path, prefix in places for one in pkgutil.walk_packages([path], prefix)}.union(packages)
+    classes = {one for name in modules for one in vars(importlib.import_module(name)).values() if inspect.isclass(one)}
+    silent = [
+        f"{cls.__module__}.{cls.__qualname__}.{name}"
+        for cls in classes
+        if cls.__module__ in modules and not cls.__name__.startswith("_")
+        for name, one in vars(cls).items()
+        if not name.startswith("_") and isinstance(one, FunctionType | property | classmethod | staticmethod)
+        if not inspect.getdoc(getattr(cls, name))
+    ]
+    assert not silent

@@ -111,7 +111,6 @@ class Collectives(Case):
         return algorithm.plan(request, self.fabric.view(self.members[0]))
 
     def groups(self) -> Iterator[tuple[float, list[Step]]]:
-        """See ``Case.groups``."""
         for nodes in self.fabric.npus[self.members]:
             yield (
                 0.0,
@@ -162,12 +161,10 @@ class Together(Case):
     parts: tuple[Collectives, ...]
 
     def groups(self) -> Iterator[tuple[float, list[Step]]]:
-        """See ``Case.groups``."""
         for part in self.parts:
             yield from part.groups()
 
     def ends(self, fidelity: str = "stepwise") -> FloatArray:
-        """See ``Case.ends``."""
         network, lowering = FlowNetwork(self.fabric, MaxMin()), Lowering(self.fabric)
         ends = [part.start(network, lowering, fidelity) for part in self.parts]
         network.advance()
@@ -192,7 +189,6 @@ class Flows(Case):
     volumes: FloatArray
 
     def groups(self) -> Iterator[tuple[float, list[Step]]]:
-        """See ``Case.groups``."""
         for flow, start in enumerate(self.starts.tolist()):
             one = slice(flow, flow + 1)
             yield start, [Step(1, self.sources[one], self.destinations[one], self.volumes[one])]

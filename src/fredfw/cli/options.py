@@ -26,7 +26,6 @@ class Fidelity(click.Choice[str]):
         super().__init__(FIDELITIES if estimates else SIMULATED)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """See ``click.Choice``."""
         if value in RENAMED:
             self.fail(f"{value!r} is now {RENAMED[value]}", param, ctx)
         return super().convert(value, param, ctx)
@@ -167,7 +166,7 @@ class OptionalValues(click.Command):
     """A command that takes ``--option=-5`` for a number, though the option may be without one."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """See ``click.Command.parse_args``."""
+        """Parse ``args`` in which such numbers are told from options."""
         options = [one for one in self.params if isinstance(one, click.Option) and not one.is_flag]
         given = tuple(f"{one.opts[0]}=-" for one in options if isinstance(one.flag_value, int | float))
         # click takes what begins with "-" for the next option, even where it is in one word with this one.

@@ -280,7 +280,6 @@ class Registry(Catalog[type[T]]):
         return isinstance(one, type)
 
     def wrong(self, one: type) -> str | None:
-        """See ``Catalog.wrong``."""
         if not issubclass(one, self.interface):
             return f"is not a subclass of {self.interface.__name__}"
         if undefined := sorted(getattr(one, "__abstractmethods__", ())):
@@ -321,7 +320,6 @@ class Commands(Catalog["click.Command"]):
         return isinstance(one, click.Command)
 
     def wrong(self, one: click.Command) -> str | None:
-        """See ``Catalog.wrong``."""
         del one
         return None  # one that has a name needs nothing more
 

@@ -139,11 +139,9 @@ class AdmissionCase(Deterministic[Topology, list[Asked], Play]):
         return self.new().run(question)
 
     def words(self, question: list[Asked]) -> str:
-        """See ``Deterministic.words``."""
         return f"{len(question)} flow sets"
 
     def parts(self, answer: Play) -> list[str]:
-        """See ``Deterministic.parts``."""
         return answer.log
 
     @property

@@ -86,11 +86,9 @@ class CollectiveCase(Deterministic[CollectiveAlgorithm, Question, Schedule]):
         return [(one, self.subject.refusal(one.request, one.view)) for one in self.asked]
 
     def answer(self, question: Question) -> Schedule:
-        """See ``Deterministic.answer``."""
         return _plan(self.subject, question)
 
     def parts(self, answer: Schedule) -> list[str]:
-        """See ``Deterministic.parts``."""
         return [answer.key]
 
     @cached_property

@@ -142,7 +142,6 @@ class ExporterCase(Deterministic[Exporter, Result, Content | Mapping[str, Conten
             return None
 
     def words(self, question: Result) -> str:
-        """See ``Deterministic.words``."""
         return f"a {type(question).__name__}"
 
     def takes_are_kinds(self) -> Faults:

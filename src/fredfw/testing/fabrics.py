@@ -42,13 +42,11 @@ class StarRouter(Router):
     name: ClassVar[str] = "star"
 
     def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
-        """See ``Router.route``."""
         ways = np.stack([2 * sources, 2 * destinations + 1], axis=1)
         apart = sources != destinations
         return fabric.paths(np.concatenate([[0], np.cumsum(2 * apart)]), ways[apart].ravel())
 
     def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
-        """See ``Router.tree``."""
         if operation is Operation.MULTICAST:
             destinations = destinations[destinations != sources[0]]
         links = np.concatenate([2 * sources, 2 * destinations + 1])

@@ -41,7 +41,6 @@ class PlacementCase(Deterministic[Placement, tuple[Fabric, DeviceMesh], IntArray
 
     @property
     def asked(self) -> list[tuple[Fabric, DeviceMesh]]:
-        """See ``Deterministic.asked``."""
         return [one for one in product(self.fabrics, self.meshes) if one[1].ranks <= len(one[0].npus)]
 
     def answer(self, question: tuple[Fabric, DeviceMesh]) -> IntArray | str:
@@ -52,7 +51,6 @@ class PlacementCase(Deterministic[Placement, tuple[Fabric, DeviceMesh], IntArray
             return str(error)
 
     def words(self, question: tuple[Fabric, DeviceMesh]) -> str:
-        """See ``Deterministic.words``."""
         fabric, mesh = question
         return f"{mesh} on {fabric.name}"
 
@@ -134,7 +132,6 @@ class TransportCase(Deterministic[Transport, tuple[Call, Fabric], Costs | None])
             return None
 
     def words(self, question: tuple[Call, Fabric]) -> str:
-        """See ``Deterministic.words``."""
         call, fabric = question
         return f"{call} on a {fabric.name}"
 
@@ -225,15 +222,12 @@ class SamplerCase(Deterministic[Sampler, SearchSpace, list[Trial]]):
 
     @property
     def asked(self) -> Sequence[SearchSpace]:
-        """See ``Deterministic.asked``."""
         return self.spaces
 
     def words(self, question: SearchSpace) -> str:
-        """See ``Deterministic.words``."""
         return f"a search of {len(question)} points"
 
     def answer(self, question: SearchSpace) -> list[Trial]:
-        """See ``Deterministic.answer``."""
         return search(self.subject, question)
 
     def asks_for_points(self) -> Faults:

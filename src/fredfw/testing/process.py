@@ -94,7 +94,6 @@ class Deterministic(Elsewhere[S], Generic[S, Q, A]):
         return [answer]
 
     def seen(self) -> Iterable[object]:
-        """See ``Elsewhere.seen``."""
         return chain.from_iterable(self.parts(answer) for _, answer in self.answers)
 
     def is_deterministic(self) -> Faults:

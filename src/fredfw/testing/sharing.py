@@ -119,7 +119,6 @@ class SharingCase(Deterministic[SharingPolicy, Flows, FloatArray]):
 
     @cached_property
     def asked(self) -> list[Flows]:
-        """See ``Deterministic.asked``."""
         return [flows for fabric in self.fabrics for flows in _flows(fabric)]
 
     def answer(self, question: Flows) -> FloatArray:

@@ -41,7 +41,6 @@ class TopologyCase(RoutedCase[Topology], Elsewhere[Topology]):
         return built(self.subject)
 
     def seen(self) -> list[object]:
-        """See ``Elsewhere.seen``."""
         fabric, routes = self.fabric, self.routes
         names = [fabric.node_name(node) for node in range(min(len(fabric.kinds), _TRIED))]
         return [*_parts(fabric).values(), names, routes.offsets, routes.links]

@@ -35,15 +35,12 @@ class WorkloadCase(Deterministic[Workload, System, TaskGraph]):
 
     @property
     def asked(self) -> list[System]:
-        """See ``Deterministic.asked``."""
         return [self.system]
 
     def answer(self, question: System) -> TaskGraph:
-        """See ``Deterministic.answer``."""
         return self.subject.graph(question)
 
     def parts(self, answer: TaskGraph) -> Iterator[object]:
-        """See ``Deterministic.parts``."""
         amounts = "kinds", "labels", "flops", "bytes", "seconds", "members", "controllers", "memories", "roots"
         order = "partners", "dependency_offsets", "dependencies", "blocks", "repeats", "splits"
         yield from (getattr(answer, name) for name in (*amounts, *order))

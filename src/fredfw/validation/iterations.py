@@ -59,7 +59,6 @@ class IterationPoint(Point):
 
     @property
     def same(self) -> tuple[Any, ...]:
-        """See ``Point.same``."""
         return self.kind, self.system.name, self.npu, *self.workload.items()
 
     @property
@@ -75,7 +74,6 @@ class IterationPoint(Point):
         return int(of["pp"] * of["interleave"] * of["global_batch"] // of["dp"] // of["micro_batch"])
 
     def facts(self) -> dict[str, Any]:
-        """See ``Point.facts``."""
         return {**super().facts(), "set": self.group, "npu": self.npu, "workload": dict(self.workload)}
 
 

@@ -49,11 +49,9 @@ class KernelPoint(Point):
 
     @property
     def same(self) -> tuple[Any, ...]:
-        """See ``Point.same``."""
         return self.kind, self.system.name, self.work, self.precision
 
     def facts(self) -> dict[str, Any]:
-        """See ``Point.facts``."""
         return {**super().facts(), "precision": self.precision, **asdict(self.work)}
 
 
@@ -101,14 +99,12 @@ class KernelTimes(Predictor):
         _npu(point.system.name, point.precision)
 
     def seconds(self, point: KernelPoint) -> float:
-        """See ``Predictor.seconds``."""
         npu, work = _npu(point.system.name, point.precision), point.work
         if self._bare:
             return max(work.flops / npu.peak, work.moved / npu.memory_bandwidth)
         return npu.kernels.seconds(work, npu.peak, npu.memory_bandwidth)
 
     def model(self, point: KernelPoint) -> Mapping[str, Any]:
-        """See ``Predictor.model``."""
         return {"name": "kernels", "status": _npu(point.system.name, point.precision).kernels.status}
 
     def part(self, point: KernelPoint) -> Part:

@@ -153,7 +153,6 @@ class CollectivePoint(Point):
 
     @property
     def same(self) -> tuple[Any, ...]:
-        """See ``Point.same``."""
         return self.kind, self.system.name, self.pattern, self.nodes, self.ranks, self.size
 
     def facts(self) -> dict[str, Any]:
