@@ -32,7 +32,6 @@ class DirectAlgorithm(CollectiveAlgorithm):
         return limits.excess("flows", pairs) or super().refusal(request, view)
 
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
-        """See ``CollectiveAlgorithm.schedule``."""
         del view
         match request.pattern:
             case Pattern.ALL_REDUCE:

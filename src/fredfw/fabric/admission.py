@@ -135,12 +135,10 @@ class AlwaysStart(Admission):
     flow_by_flow: ClassVar[bool] = True
 
     def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
-        """See ``Admission.admit``."""
         del flows, active
         return Start()
 
     def compatible(self, together: Sequence[FlowSet]) -> bool:
-        """See ``Admission.compatible``."""
         del together
         return True
 
@@ -172,6 +170,5 @@ class OpenAdmission(AdmissionPolicy):
     name: ClassVar[str] = "open"
 
     def begin(self, fabric: Fabric) -> Admission:
-        """See ``AdmissionPolicy.begin``."""
         del fabric
         return AlwaysStart()

@@ -37,12 +37,10 @@ class DimensionOrderRouter(Router):
     )
 
     def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
-        """See ``Router.route``."""
         ways = fabric.derived(_ways)
         return fabric.paths(*ways.walk(sources, destinations, self._axes(ways)))
 
     def path(self, fabric: Fabric, source: int, destination: int) -> Routes:
-        """See ``Router.path``."""
         ways = fabric.derived(_ways)
         return fabric.path(ways.walk_one(source, destination, self._axes(ways)))
 

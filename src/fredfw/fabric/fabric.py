@@ -229,17 +229,14 @@ class Fabric:
     # What is cached has its docstring in the class's too, for attrs replaces these by slots without one.
     @cached_property
     def npus(self) -> IntArray:
-        """See ``Fabric``."""
         return np.flatnonzero(self.kinds == NodeKind.NPU)
 
     @cached_property
     def controllers(self) -> IntArray:
-        """See ``Fabric``."""
         return np.flatnonzero(self.kinds == NodeKind.CONTROLLER)
 
     @cached_property
     def servers(self) -> IntArray:
-        """See ``Fabric``."""
         if self.memories is not None:
             # A memory network joins all servers, and is none.
             part = self.network.servers
@@ -251,12 +248,10 @@ class Fabric:
 
     @cached_property
     def leaving(self) -> tuple[IntArray, IntArray]:
-        """See ``Fabric``."""
         return _grouped(self.sources, len(self.kinds))
 
     @cached_property
     def entering(self) -> tuple[IntArray, IntArray]:
-        """See ``Fabric``."""
         return _grouped(self.destinations, len(self.kinds))
 
     @cached_property

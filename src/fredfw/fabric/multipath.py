@@ -63,7 +63,6 @@ class MultipathRouter(Router):
         return merged(parts, found)
 
     def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
-        """See ``Router.tree``."""
         return ShortestPathRouter().tree(fabric, sources, destinations, operation)
 
 

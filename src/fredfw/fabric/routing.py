@@ -169,7 +169,6 @@ class LiveRouter(Router):
         return len(self._left)
 
     def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
-        """See ``Router.route``."""
         ruled = answers.route(self.rule, fabric, sources, destinations)
         flows = np.unique(np.repeat(np.arange(len(ruled)), np.diff(ruled.offsets))[~self._live[ruled.links]])
         if not len(flows):
@@ -183,13 +182,11 @@ class LiveRouter(Router):
         return merged([self._of_whole(around), ruled.select(others)], [flows, others])
 
     def path(self, fabric: Fabric, source: int, destination: int) -> Routes:
-        """See ``Router.path``."""
         ruled = answers.path(self.rule, fabric, source, destination)
         find = partial(ShortestPathRouter().path, source=source, destination=destination)
         return self._around(fabric, ruled, find, (source, destination))
 
     def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
-        """See ``Router.tree``."""
         ruled = answers.tree(self.rule, fabric, sources, destinations, operation)
         find = partial(ShortestPathRouter().tree, sources=sources, destinations=destinations, operation=operation)
         return self._around(fabric, ruled, find, (sources.tobytes(), destinations.tobytes(), operation))

@@ -151,6 +151,5 @@ class IdealTransport(Transport):
     rendezvous: bool = flag(False, help="whether a transfer starts only when its receivers are ready, too")
 
     def costs(self, call: Call, fabric: Fabric) -> Costs:
-        """See ``Transport.costs``."""
         del call, fabric
         return Costs()

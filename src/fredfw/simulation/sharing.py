@@ -144,7 +144,6 @@ class MaxMin(SharingPolicy):
     max_min_in_class: ClassVar[bool] = True
 
     def rates(self, incidence: Incidence, capacities: FloatArray, fabric: Fabric) -> FloatArray:
-        """See ``SharingPolicy.rates``."""
         del fabric
         return max_min(incidence, capacities)
 
@@ -175,16 +174,13 @@ class WeightedMaxMin(SharingPolicy):
                 )
 
     def weight(self, label: str) -> float:
-        """See ``SharingPolicy.weight``."""
         own = label.partition("/")[2]
         return float(self.weights.get(label, self.weights.get(own, self.default)))
 
     def labels(self) -> Sequence[str]:
-        """See ``SharingPolicy.labels``."""
         return tuple(self.weights)
 
     def rates(self, incidence: Incidence, capacities: FloatArray, fabric: Fabric) -> FloatArray:
-        """See ``SharingPolicy.rates``."""
         del fabric
         weights = incidence.weights
         if weights is None:
@@ -205,7 +201,6 @@ class StrictLinks(SharingPolicy):
     max_min_in_class: ClassVar[bool] = True
 
     def rates(self, incidence: Incidence, capacities: FloatArray, fabric: Fabric) -> FloatArray:
-        """See ``SharingPolicy.rates``."""
         del fabric
         rates = np.zeros(len(incidence))
         left = capacities
@@ -231,7 +226,6 @@ class CircuitPreempt(SharingPolicy):
     max_min_in_class: ClassVar[bool] = True
 
     def rates(self, incidence: Incidence, capacities: FloatArray, fabric: Fabric) -> FloatArray:
-        """See ``SharingPolicy.rates``."""
         classes = np.unique(incidence.priorities)
         if len(classes) < 2:
             return max_min(incidence, capacities)
@@ -255,7 +249,6 @@ class CircuitPreempt(SharingPolicy):
         return rates
 
     def notes(self, fabric: Fabric) -> tuple[str, ...]:
-        """See ``SharingPolicy.notes``."""
         if (fabric.kinds == NodeKind.SWITCH).any():
             return ()
         return (f"{fabric.name!r} has no switches, so {self.name} shares links max-min fair, whatever the priorities",)

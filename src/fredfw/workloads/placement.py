@@ -86,7 +86,6 @@ class LinearPlacement(Placement):
     name: ClassVar[str] = "linear"
 
     def order(self, fabric: Fabric, mesh: DeviceMesh) -> IntArray:
-        """See ``Placement.order``."""
         del mesh
         return np.arange(len(fabric.npus))
 
@@ -103,7 +102,6 @@ class MegatronPlacement(Placement):
     name: ClassVar[str] = "megatron"
 
     def order(self, fabric: Fabric, mesh: DeviceMesh) -> IntArray:
-        """See ``Placement.order``."""
         del fabric
         return np.argsort(mesh.groups(*(axis for axis in mesh.axes if axis != "pp")).ravel())
 
@@ -148,7 +146,6 @@ class SnakePlacement(Placement):
     name: ClassVar[str] = "snake"
 
     def order(self, fabric: Fabric, mesh: DeviceMesh) -> IntArray:
-        """See ``Placement.order``."""
         del mesh
         if fabric.coordinates is None:
             return np.arange(len(fabric.npus))
