@@ -12,11 +12,12 @@ import json
 import resource
 import sys
 import time
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from fredfw import Framework, Pattern, TaskGraph, TaskKind
+from fredfw.typing import FloatArray
 
 GROUP = 8
 COMPUTATIONS = 8
@@ -75,13 +76,13 @@ def columns(nodes: int, ranks: int, *, stride: int = 1) -> dict[str, Any]:
 def run(nodes: int, ranks: int, *, attribution: bool = True, fidelity: str = "compressed") -> dict[str, Any]:
     """Build and simulate a trace; return what it took."""
     given = columns(nodes, ranks)
-    begun = _Clocks.read()
+    begun = _clocks()
     graph = TaskGraph.from_columns(**given)
-    built, memory = begun.passed(), _peak()
+    built, memory = _clocks() - begun, _peak()
     del given
     framework = Framework()
     fabric = framework.topology("torus", dimensions=[ranks], link_bandwidth="50 GB/s").build()
-    begun = _Clocks.read()
+    begun = _clocks()
     result = framework.simulate_graph(
         graph,
         fabric,
@@ -89,35 +90,24 @@ def run(nodes: int, ranks: int, *, attribution: bool = True, fidelity: str = "co
         attribution=attribution,
         fidelity=fidelity,
     )
-    seconds = begun.passed()
+    seconds = _clocks() - begun
     return {
         "nodes": nodes,
         "ranks": ranks,
         "tasks": len(graph),
-        "built": built.wall,
-        "built_cpu": built.processor,
+        "built": round(built[0], 2),
+        "built_cpu": round(built[1], 2),
         "built_mib": memory,
-        "seconds": seconds.wall,
-        "cpu": seconds.processor,
+        "seconds": round(seconds[0], 2),
+        "cpu": round(seconds[1], 2),
         "mib": _peak(),
         "iteration": result.seconds,
     }
 
 
-class _Clocks(NamedTuple):
-    """Seconds of a clock, and of the processor, which others at work disturb less."""
-
-    wall: float
-    processor: float
-
-    @classmethod
-    def read(cls) -> _Clocks:
-        return cls(time.perf_counter(), time.process_time())
-
-    def passed(self) -> _Clocks:
-        """Return what has passed since then."""
-        now = self.read()
-        return _Clocks(round(now.wall - self.wall, 2), round(now.processor - self.processor, 2))
+def _clocks() -> FloatArray:
+    """Return the seconds of a clock, and of the processor, which others at work disturb less."""
+    return np.array([time.perf_counter(), time.process_time()])
 
 
 def _peak() -> int:

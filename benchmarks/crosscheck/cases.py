@@ -132,10 +132,7 @@ class Collectives(Case):
                 fidelity=fidelity,
             )
             return np.array([result.duration])
-        network = FlowNetwork(self.fabric, MaxMin())
-        ends = self.start(network, Lowering(self.fabric), fidelity)
-        network.advance()
-        return ends
+        return Together(self.fabric, (self,)).ends(fidelity)
 
     def start(self, network: FlowNetwork, lowering: Lowering, fidelity: str) -> FloatArray:
         """Start all groups now; return their ends, which are known when they have ended."""
