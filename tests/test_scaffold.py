@@ -71,15 +71,6 @@ def test_every_template_is_used() -> None:
     assert templates == {f"{name}.tmpl" for name in ours}
 
 
-def test_style_and_types_are_checked_with_our_versions() -> None:
-    pins = [
-        sorted(re.findall(r"^ *((?:ruff|mypy)==\S+)$", text, re.MULTILINE))
-        for text in ((ROOT / "tox.ini").read_text(), scaffold.render("topology", "my-own")["tox.ini"])
-    ]
-    assert len(pins[0]) == 2
-    assert pins[0] == pins[1]
-
-
 def test_it_says_what_it_wrote_and_what_comes_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     listed = {line[2:] for line in succeeds("new", "router", "my-own").splitlines() if line.startswith("  ")}
