@@ -12,7 +12,7 @@ from functools import cached_property, partial
 from typing import Any, TextIO
 
 import numpy as np
-from attrs import evolve, frozen
+from attrs import Factory, evolve, frozen
 
 from fredfw import CollectiveRequest, Fabric, Framework, Pattern, Schedule
 from fredfw.embed import NetworkBackend
@@ -85,14 +85,14 @@ class Collectives(Case):
 
     Args:
         fabric: The network.
-        members: ``(groups, ranks)`` NPU numbers.
+        members: ``(groups, ranks)`` NPU numbers; one group of all by default.
         chunk: Bytes of a chunk; a rank's buffer has as many as there are ranks.
         pattern: What they do.
         algorithm: By which algorithm.
         sizes: Of an all-to-all-v, ``(ranks, ranks)`` bytes from one to the other.
     """
 
-    members: IntArray
+    members: IntArray = Factory(lambda self: np.arange(len(self.fabric.npus))[None, :], takes_self=True)
     chunk: float = BANDWIDTH
     pattern: Pattern = Pattern.ALL_REDUCE
     algorithm: str = "ring"
@@ -282,9 +282,9 @@ def uneven(on: Fabric, seed: int) -> Fabric:
     return evolve(on, bandwidths=on.bandwidths * random.uniform(0.5, 1.0, size=len(on.bandwidths)))
 
 
-def everyone(on: Fabric) -> IntArray:
-    """Return one group of all NPUs of ``on``, ``(1, ranks)``."""
-    return np.arange(len(on.npus))[None, :]
+def all_to_all(on: Fabric, sizes: FloatArray | None = None) -> Collectives:
+    """Return an all-to-all among all NPUs, each to each at once."""
+    return Collectives(on, pattern=Pattern.ALL_TO_ALL, algorithm="direct", sizes=sizes)
 
 
 def snake(rows: int, columns: int) -> IntArray:

@@ -23,7 +23,7 @@ from benchmarks.crosscheck.cases import Case, Collectives
 from benchmarks.crosscheck.simgrid import MISSING, Run, SimGrid, installed
 
 from fredfw import Fabric, Pattern
-from fredfw.typing import FloatArray, IntArray
+from fredfw.typing import IntArray
 
 AGREEMENT = 1e-6
 
@@ -48,16 +48,11 @@ class Contest:
 
 
 def _ring() -> Case:
-    on = cases.fabric("torus", dimensions=[1024])
-    return Collectives(on, cases.everyone(on))
+    return Collectives(cases.fabric("torus", dimensions=[1024]))
 
 
 def _snake() -> Case:
     return Collectives(cases.fabric("torus", dimensions=[64, 64]), cases.snake(64, 64))
-
-
-def _all_to_all(on: Fabric, sizes: FloatArray | None = None) -> Case:
-    return Collectives(on, cases.everyone(on), pattern=Pattern.ALL_TO_ALL, algorithm="direct", sizes=sizes)
 
 
 def _arrivals(load: float) -> Case:
@@ -87,7 +82,7 @@ def _messages(count: int) -> Case:
 
 
 def _all_to_all_v(npus: int) -> Case:
-    return _all_to_all(_fat_tree(npus, radix=8, routing="ecmp"), cases.random_sizes(npus, seed=6))
+    return cases.all_to_all(_fat_tree(npus, radix=8, routing="ecmp"), cases.random_sizes(npus, seed=6))
 
 
 CONTESTS = {
@@ -95,9 +90,9 @@ CONTESTS = {
     "ring-1024-stepwise": Contest(_ring, fidelity="stepwise"),
     "snake-64x64": Contest(_snake, long=True),
     "snake-64x64-stepwise": Contest(_snake, fidelity="stepwise", long=True),
-    "all-to-all-16x16": Contest(lambda: _all_to_all(cases.mesh(16, 16))),
-    "all-to-all-ecmp-128": Contest(lambda: _all_to_all(_fat_tree(128, routing="ecmp"))),
-    "all-to-all-ecmp-256": Contest(lambda: _all_to_all(_fat_tree(256, routing="ecmp")), long=True),
+    "all-to-all-16x16": Contest(lambda: cases.all_to_all(cases.mesh(16, 16))),
+    "all-to-all-ecmp-128": Contest(lambda: cases.all_to_all(_fat_tree(128, routing="ecmp"))),
+    "all-to-all-ecmp-256": Contest(lambda: cases.all_to_all(_fat_tree(256, routing="ecmp")), long=True),
     "all-to-all-v-64": Contest(lambda: _all_to_all_v(64)),
     "all-to-all-v-128": Contest(lambda: _all_to_all_v(128), long=True),
     "shuffled-256": Contest(lambda: _shuffled(256), fidelity="stepwise"),

@@ -25,26 +25,18 @@ EQUALLY_FAR = cases.fabric("switch", latency=0.25, npus=16)
 
 # Latency is either absent, or the same on all paths that share a link: SimGrid's shares go by 1 / latency.
 COLLECTIVES: dict[str, Collectives] = {
-    "ring on a ring of 64": Collectives(RING, cases.everyone(RING)),
-    "ring on a switch of 16, 0.5 s of latency": Collectives(EQUALLY_FAR, cases.everyone(EQUALLY_FAR)),
+    "ring on a ring of 64": Collectives(RING),
+    "ring on a switch of 16, 0.5 s of latency": Collectives(EQUALLY_FAR),
     "ring on an 8x8 mesh, snake": Collectives(MESH, cases.snake(8, 8)),
-    "ring on an 8x8 mesh, row by row": Collectives(MESH, cases.everyone(MESH)),
+    "ring on an 8x8 mesh, row by row": Collectives(MESH),
     "ring on an 8x8 mesh, at random": Collectives(MESH, cases.shuffled(64, 1, seed=1)),
-    "halving-doubling on an 8x8 mesh": Collectives(MESH, cases.everyone(MESH), algorithm="recursive-halving-doubling"),
-    "hierarchical on an 8x8 mesh": Collectives(MESH, cases.everyone(MESH), algorithm="hierarchical"),
-    "hierarchical on an uneven 8x8 mesh": Collectives(UNEVEN, cases.everyone(UNEVEN), algorithm="hierarchical"),
-    "bruck all-to-all on an 8x8 torus": Collectives(
-        TORUS, cases.everyone(TORUS), pattern=Pattern.ALL_TO_ALL, algorithm="bruck"
-    ),
-    "all-to-all on a switch of 64": Collectives(
-        SWITCH, cases.everyone(SWITCH), pattern=Pattern.ALL_TO_ALL, algorithm="direct"
-    ),
-    "all-to-all on a switch of 16, 0.5 s of latency": Collectives(
-        EQUALLY_FAR, cases.everyone(EQUALLY_FAR), pattern=Pattern.ALL_TO_ALL, algorithm="direct"
-    ),
-    "all-to-all on an 8x8 mesh": Collectives(
-        MESH, cases.everyone(MESH), pattern=Pattern.ALL_TO_ALL, algorithm="direct"
-    ),
+    "halving-doubling on an 8x8 mesh": Collectives(MESH, algorithm="recursive-halving-doubling"),
+    "hierarchical on an 8x8 mesh": Collectives(MESH, algorithm="hierarchical"),
+    "hierarchical on an uneven 8x8 mesh": Collectives(UNEVEN, algorithm="hierarchical"),
+    "bruck all-to-all on an 8x8 torus": Collectives(TORUS, pattern=Pattern.ALL_TO_ALL, algorithm="bruck"),
+    "all-to-all on a switch of 64": cases.all_to_all(SWITCH),
+    "all-to-all on a switch of 16, 0.5 s of latency": cases.all_to_all(EQUALLY_FAR),
+    "all-to-all on an 8x8 mesh": cases.all_to_all(MESH),
     "ring on an uneven 8x8 mesh, at random": Collectives(UNEVEN, cases.shuffled(64, 1, seed=1)),
     "16 rings of 4 on an 8x8 mesh, at random": Collectives(MESH, cases.shuffled(64, 16, seed=2)),
     "8 rings of 8 on an 8x8 torus, at random": Collectives(TORUS, cases.shuffled(64, 8, seed=4)),
@@ -90,11 +82,11 @@ LONG = {
 RANKS = COLLECTIVES | {
     "4 rings of 5 along the columns of a 5x4 mesh, 1 GB": Collectives(SMALL, np.arange(20).reshape(5, 4).T, chunk=2e8),
     "4 rings of 5 of consecutive ids on a 5x4 mesh, 1 GB": Collectives(SMALL, np.arange(20).reshape(4, 5), chunk=2e8),
-    "ring of 128 over a two-level tree": Collectives(LONG[16], cases.everyone(LONG[16]), chunk=1e7),
-    "ring of 256 over a two-level tree": Collectives(LONG[32], cases.everyone(LONG[32]), chunk=1e7),
+    "ring of 128 over a two-level tree": Collectives(LONG[16], chunk=1e7),
+    "ring of 256 over a two-level tree": Collectives(LONG[32], chunk=1e7),
     "4 shuffled rings of 32 over a two-level tree": Collectives(LONG[16], cases.shuffled(128, 4, seed=12), chunk=1e7),
     "ring on a switch of 16, various latencies": Collectives(
-        various := evolve(EQUALLY_FAR, latencies=np.random.default_rng(12).uniform(0, 0.5, 32)), cases.everyone(various)
+        evolve(EQUALLY_FAR, latencies=np.random.default_rng(12).uniform(0, 0.5, 32))
     ),
 }
 

@@ -88,9 +88,10 @@ class Catalog(ABC, Generic[V]):
     def _fits(self, one: object) -> bool:
         """Return whether it is one of ``wanted``."""
 
-    @abstractmethod
     def wrong(self, one: Any) -> str | None:
         """Return how one that fits breaks the contract, as the end of a sentence, or ``None``."""
+        del one
+        return None
 
     @abstractmethod
     def _summary(self, one: V) -> str:
@@ -318,10 +319,6 @@ class Commands(Catalog["click.Command"]):
         import click  # costs nothing here: the code that made the command has imported it
 
         return isinstance(one, click.Command)
-
-    def wrong(self, one: click.Command) -> str | None:
-        del one
-        return None  # one that has a name needs nothing more
 
     def _summary(self, one: click.Command) -> str:
         return one.get_short_help_str(limit=200)

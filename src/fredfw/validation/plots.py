@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import cycle
 from typing import Any
 
 from matplotlib import rc_context
@@ -14,7 +15,7 @@ from matplotlib.lines import Line2D
 from fredfw.report.pictures import LINES
 from fredfw.report.plots import FONTS, SMALL, TITLE
 from fredfw.validation.points import CollectivePoint, Part, pattern_of
-from fredfw.validation.results import Prediction, Validation
+from fredfw.validation.results import Prediction, Validation, grouped
 from fredfw.validation.tables import PATTERNS
 
 _COLOURS = (*LINES, "#999999")
@@ -29,9 +30,7 @@ def validation_figure(validation: Validation) -> Figure:
     The first panel has logarithmic axes and the line where both are equal; a hollow marker is a fitted point. The
     others show the collectives among the most ranks of a system: measured times as markers, predicted ones as lines.
     """
-    by_system: dict[str, list[Prediction]] = {}
-    for one in validation.predictions:
-        by_system.setdefault(one.point.system.title, []).append(one)
+    by_system = grouped(validation.predictions, lambda one: one.point.system.title)
     timed = {
         title: chosen
         for title, listed in by_system.items()
@@ -57,7 +56,7 @@ def _against(axes: Axes, by_system: dict[str, list[Prediction]]) -> None:
     times = [seconds for one in every for seconds in (one.point.seconds, one.seconds) if seconds > 0]
     ends = min(times) / 2, max(times) * 2
     axes.plot(ends, ends, color="black", linewidth=0.8, label="equal")
-    for colour, (title, listed) in zip(_cycled(len(by_system)), by_system.items(), strict=True):
+    for colour, (title, listed) in zip(cycle(_COLOURS), by_system.items(), strict=False):
         for fitted in (False, True):
             chosen = [one for one in listed if (one.part is Part.FITTED) is fitted]
             if not chosen:
@@ -77,12 +76,13 @@ def _against(axes: Axes, by_system: dict[str, list[Prediction]]) -> None:
 
 def _busbw(axes: Axes, title: str, listed: Sequence[Prediction]) -> None:
     ranks = max(one.point.ranks for one in listed)
-    curves: dict[str, list[tuple[CollectivePoint, float]]] = {}
-    for one in listed:
-        if isinstance(one.point, CollectivePoint) and one.point.ranks == ranks:
-            curves.setdefault(one.point.pattern, []).append((one.point, one.seconds))
-    for pattern, points in curves.items():
-        colour = _cycled(len(PATTERNS))[PATTERNS.index(pattern)]
+    drawn = [
+        (one.point, one.seconds)
+        for one in listed
+        if isinstance(one.point, CollectivePoint) and one.point.ranks == ranks
+    ]
+    for pattern, points in grouped(drawn, lambda one: one[0].pattern).items():
+        colour = _COLOURS[PATTERNS.index(pattern) % len(_COLOURS)]
         factor = pattern_of(pattern).bus_factor(ranks)
         measured = [(point.size, factor * point.size / point.seconds / 1e9) for point, _ in points]
         axes.plot(*zip(*measured, strict=True), **_MARKER, color=colour)
@@ -95,7 +95,3 @@ def _busbw(axes: Axes, title: str, listed: Sequence[Prediction]) -> None:
         Line2D([], [], color="black", linewidth=0.9, label="predicted"),
     ]
     axes.legend(handles=[*kinds, *axes.get_legend_handles_labels()[0]], fontsize=SMALL, frameon=False)
-
-
-def _cycled(count: int) -> list[str]:
-    return [_COLOURS[index % len(_COLOURS)] for index in range(count)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 
 from fredfw.errors import InputError
 from fredfw.experiment.progress import Progress
@@ -101,12 +102,10 @@ def _choice(points: Sequence[Point], means: Means, transports: Transports) -> Ch
 
 def _teller(progress: Progress | None, total: int) -> Callable[[Point], None]:
     """Return what is called before each of ``total`` points is predicted."""
-    done = 0
+    done = count()
 
     def tell(point: Point) -> None:
-        nonlocal done
         if progress:
-            progress(done, total, f"{point.pattern} on {point.system.title}")
-        done += 1
+            progress(next(done), total, f"{point.pattern} on {point.system.title}")
 
     return tell

@@ -158,7 +158,7 @@ def pooled(points: Iterable[Point]) -> Mapping[tuple[Any, ...], float]:
 
     Its error is what the measurements leave to any model: none that does not know who measured can be nearer to them.
     """
-    return {same: median(one.seconds for one in equal) for same, equal in _by(points, lambda one: one.same).items()}
+    return {same: median(one.seconds for one in equal) for same, equal in grouped(points, lambda one: one.same).items()}
 
 
 def _groups(
@@ -168,7 +168,9 @@ def _groups(
     order = list(systems())
     ordered = sorted(predictions, key=lambda one: _place(one.point, order))
     found = []
-    for (system, pattern), together in _by(ordered, lambda one: (one.point.system.title, one.point.pattern)).items():
+    for (system, pattern), together in grouped(
+        ordered, lambda one: (one.point.system.title, one.point.pattern)
+    ).items():
         classes = size_classes(one.point for one in together) if by_size else [ALL]
         for sizes in [*classes, *([ALL] if len(classes) > 1 else [])]:
             among = [one for one in together if sizes in (ALL, one.point.size_class)]
@@ -189,7 +191,8 @@ def _place(point: Point, order: Sequence[str]) -> tuple[int, str]:
     return order.index(name) if name in order else len(order), point.pattern
 
 
-def _by(values: Iterable[V], key: Callable[[V], K]) -> dict[K, list[V]]:
+def grouped(values: Iterable[V], key: Callable[[V], K]) -> dict[K, list[V]]:
+    """Return ``values`` by their ``key``, in the order of the first of each."""
     found: dict[K, list[V]] = {}
     for value in values:
         found.setdefault(key(value), []).append(value)
