@@ -60,21 +60,15 @@ class System:
     """What becomes of the ``table`` of a system file on a network of ``blocks``.
 
     Raises ``InputError`` with the key.
-
-    Attributes:
-        collectives: Algorithms by pattern, as values of an experiment.
-        npu: The table ``[npu]``.
-        mode: Where compute times come from: ``roofline`` or ``replay``.
-        step: Nanoseconds that each step takes longer.
-        remarks: Key and what becomes of it, for what is left out or done in another way.
     """
 
     table: Mapping[str, Any]
     blocks: Sequence[Block]
-    collectives: dict[str, list[Any]] = field(factory=dict)
-    npu: dict[str, str] = field(factory=dict)
-    mode: str = "replay"
-    step: float = _ENDPOINT_DELAY
+    collectives: dict[str, list[Any]] = field(factory=dict)  # algorithms by pattern, as values of an experiment
+    npu: dict[str, str] = field(factory=dict)  # the table ``[npu]``
+    mode: str = "replay"  # where compute times come from: ``roofline`` or ``replay``
+    step: float = _ENDPOINT_DELAY  # nanoseconds that each step takes longer
+    # key and what becomes of it, for what is left out or done in another way
     remarks: list[tuple[str, str]] = field(factory=list)
 
     def __attrs_post_init__(self) -> None:

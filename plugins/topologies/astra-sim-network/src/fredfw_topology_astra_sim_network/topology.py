@@ -33,19 +33,12 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 @frozen
 class Block:
-    """One dimension, as the file has it.
+    """One dimension, as the file has it."""
 
-    Args:
-        topology: ``Ring``, ``FullyConnected`` or ``Switch``.
-        npus: Positions.
-        bandwidth: Of each link and direction, in units of 2^30 bytes per second.
-        latency: Nanoseconds of a link; a message through a switch takes two.
-    """
-
-    topology: str
-    npus: int
-    bandwidth: float
-    latency: float
+    topology: str  # ``Ring``, ``FullyConnected`` or ``Switch``
+    npus: int  # positions
+    bandwidth: float  # of each link and direction, in units of 2^30 bytes per second
+    latency: float  # nanoseconds of a link; a message through a switch takes two
 
     @property
     def dimension(self) -> Dimension:

@@ -15,21 +15,13 @@ from fredfw_topology_fat_tree.structure import N
 
 @frozen(eq=False)
 class Step:
-    """Cables that are a part of the way from NPUs to their leaves; links up first, then those down.
+    """Cables that are a part of the way from NPUs to their leaves; links up first, then those down."""
 
-    Args:
-        lower: ``(cables,)`` node at the end of the NPUs.
-        upper: ``(cables,)`` node at the end of the leaves.
-        first: Id of the first link up.
-        npus: How many NPUs share a cable.
-        by_nic: Whether there is a cable for each NIC instead.
-    """
-
-    lower: IntArray
-    upper: IntArray
-    first: int
-    npus: int = 1
-    by_nic: bool = False
+    lower: IntArray  # ``(cables,)`` node at the end of the NPUs
+    upper: IntArray  # ``(cables,)`` node at the end of the leaves
+    first: int  # id of the first link up
+    npus: int = 1  # how many NPUs share a cable
+    by_nic: bool = False  # whether there is a cable for each NIC instead
 
     def cables(self, npus: N, nics: N) -> N:
         """Return the numbers of the cables that NPUs use with their NICs."""
@@ -51,16 +43,11 @@ class Layout:
     Nodes are those of the first node, of the second, and so on; then the PCIe switches (or CPUs) with a root each, the
     network cards (NICs), and the switches tree by tree. Links come in the same order. NPUs, NICs and PCIe switches are
     numbered node by node. A NIC of one NPU without such a switch is part of the NPU.
-
-    Args:
-        inside: The fabric of one node.
-        network: What connects the NICs.
-        sharing: NPUs that share a PCIe switch on the way to their NICs; 0 without such switches.
     """
 
-    inside: Fabric
-    network: Network
-    sharing: int
+    inside: Fabric  # the fabric of one node
+    network: Network  # what connects the NICs
+    sharing: int  # NPUs that share a PCIe switch on the way to their NICs; 0 without such switches
 
     @property
     def npus(self) -> int:

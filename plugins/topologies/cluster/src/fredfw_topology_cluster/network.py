@@ -27,24 +27,15 @@ class Network:
 
     Where packets are sprayed over all shortest paths, the links up of a switch carry the same, and so do all spines (or
     cores) above the same leaves. Such links are one with their bandwidth together, and such switches are one.
-
-    Args:
-        nodes: How many there are.
-        nics: Of a node.
-        rails: Groups of NICs that have leaves of their own; they divide the NICs.
-        trees: 1, or ``rails`` where rails are not connected.
-        pod: Nodes of a pod.
-        tree: The structure of each tree.
-        bundles: ``(height,)`` links that a link from a host, from a leaf, and so on stands for.
     """
 
-    nodes: int
-    nics: int
-    rails: int
-    trees: int
-    pod: int
-    tree: XGFT
-    bundles: tuple[int, ...]
+    nodes: int  # how many there are
+    nics: int  # of a node
+    rails: int  # groups of NICs that have leaves of their own; they divide the NICs
+    trees: int  # 1, or ``rails`` where rails are not connected
+    pod: int  # nodes of a pod
+    tree: XGFT  # the structure of each tree
+    bundles: tuple[int, ...]  # ``(height,)`` links that a link from a host, from a leaf, and so on stands for
 
     @classmethod
     def of(

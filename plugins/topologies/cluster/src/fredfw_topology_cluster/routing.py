@@ -25,22 +25,15 @@ class ClusterRouter(Router):
     An NPU with several NICs sends the same share through each. Of several shortest paths between two NICs a hash of the
     two chooses one (equal-cost multi-path, ECMP). With ``pxn``, and where rails are not connected, a flow to another
     rail first goes to an NPU of its own node that is on that rail.
-
-    Args:
-        node: The inside of each node.
-        network: What connects the NICs.
-        sharing: As of ``Layout``.
-        pxn: Whether flows change rails inside of their node although rails are connected.
-        sharp: Whether the switches between nodes combine and copy streams.
     """
 
     name: ClassVar[str] = "cluster"
 
-    node: Topology
-    network: Network
-    sharing: int
-    pxn: bool
-    sharp: bool
+    node: Topology  # the inside of each node
+    network: Network  # what connects the NICs
+    sharing: int  # as of ``Layout``
+    pxn: bool  # whether flows change rails inside of their node although rails are connected
+    sharp: bool  # whether the switches between nodes combine and copy streams
 
     @cached_property
     def layout(self) -> Layout:

@@ -19,20 +19,13 @@ class Structure:
     their number among the cables between the two. The two directions of a cable have one number. With spines, the links
     inside groups are those up by leaf and spine, then those down in the same order. Without, they are those between
     leaves, by the leaf they leave and the one they enter.
-
-    Args:
-        npus: Per leaf.
-        leaves: Per group.
-        spines: Per group; 0 where each two leaves of a group are joined and have the cables.
-        groups: How many.
-        cables: Between each two groups; 1 or more, also where there is one group.
     """
 
-    npus: int
-    leaves: int
-    spines: int
-    groups: int
-    cables: int
+    npus: int  # per leaf
+    leaves: int  # per group
+    spines: int  # per group; 0 where each two leaves of a group are joined and have the cables
+    groups: int  # how many
+    cables: int  # between each two groups; 1 or more, also where there is one group
 
     @classmethod
     def of(cls, fabric: Fabric) -> Structure:

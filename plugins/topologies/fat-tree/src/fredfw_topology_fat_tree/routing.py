@@ -95,19 +95,12 @@ class SprayRouter(_UpDown):
 
 @frozen(eq=False)
 class _Fan:
-    """What is the same for all sprayed flows that turn at one level.
+    """What is the same for all sprayed flows that turn at one level."""
 
-    Args:
-        width: ``(2 level,)`` links that a flow has up from each level, then down.
-        place: ``(2 level,)`` where those are in a row of all levels.
-        within: Of each link, its number among those of the same level.
-        shares: Of each link.
-    """
-
-    width: IntArray
-    place: IntArray
-    within: IntArray
-    shares: FloatArray
+    width: IntArray  # ``(2 level,)`` links that a flow has up from each level, then down
+    place: IntArray  # ``(2 level,)`` where those are in a row of all levels
+    within: IntArray  # of each link, its number among those of the same level
+    shares: FloatArray  # of each link
 
 
 def _fans(fabric: Fabric) -> list[_Fan]:

@@ -30,16 +30,12 @@ class XGFT:
     Nodes are the hosts, then the switches level by level, those of a subtree side by side; links are those up, level by
     level, then those down in the same order. So the links between a subtree and all tops of the one above are a run of
     numbers, and a shortest path is the number of the switch at which it turns.
-
-    Args:
-        hosts: How many there are.
-        children: ``(height,)`` subtrees of level ``i`` in one of level ``i + 1``; in the last one, as many as needed.
-        parents: ``(height,)`` links up from a host, from a switch of level 1, and so on.
     """
 
-    hosts: int
+    hosts: int  # how many there are
+    # ``(height,)`` subtrees of level ``i`` in one of level ``i + 1``; in the last one, as many as needed
     children: tuple[int, ...]
-    parents: tuple[int, ...]
+    parents: tuple[int, ...]  # ``(height,)`` links up from a host, from a switch of level 1, and so on
 
     @classmethod
     def of(cls, fabric: Fabric) -> XGFT:

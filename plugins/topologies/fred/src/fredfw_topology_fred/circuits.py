@@ -47,22 +47,14 @@ class PortMap:
     5 x 4 on L2 (FRED, ISCA 2025). A stream that goes up takes the port with the number of the first NPU below that
     contributes to it, one that comes down that of the first NPU that receives it, so streams that share no NPU share no
     port.
-
-    Args:
-        parent: ``(nodes,)`` switch above each node, -1 for the root.
-        first: ``(nodes,)`` first port of each node at its parent.
-        below: ``(nodes,)`` NPUs below each node, itself included; 1 for a controller.
-        ports: ``(nodes,)`` ports of each switch, 0 for other nodes.
-        sources: ``(links,)`` node each link leaves.
-        destinations: ``(links,)`` node each link enters.
     """
 
-    parent: tuple[int, ...]
-    first: tuple[int, ...]
-    below: tuple[int, ...]
-    ports: tuple[int, ...]
-    sources: IntArray
-    destinations: IntArray
+    parent: tuple[int, ...]  # ``(nodes,)`` switch above each node, -1 for the root
+    first: tuple[int, ...]  # ``(nodes,)`` first port of each node at its parent
+    below: tuple[int, ...]  # ``(nodes,)`` NPUs below each node, itself included; 1 for a controller
+    ports: tuple[int, ...]  # ``(nodes,)`` ports of each switch, 0 for other nodes
+    sources: IntArray  # ``(links,)`` node each link leaves
+    destinations: IntArray  # ``(links,)`` node each link enters
 
     @classmethod
     def of(cls, kinds: ArrayLike, parents: ArrayLike, sources: IntArray, destinations: IntArray) -> PortMap:
@@ -140,21 +132,14 @@ class Conflict:
 
 @define(eq=False)
 class Circuits(AdmissionPolicy):
-    """The switches of one fabric; remembers every set of flows that it has routed.
-
-    Args:
-        m: Middle switches of each FRED switch.
-        ports: Their ports.
-        node_name: Name of a node.
-        policy: One of ``POLICIES``.
-    """
+    """The switches of one fabric; remembers every set of flows that it has routed."""
 
     name: ClassVar[str] = "circuits"
 
-    m: int
-    ports: PortMap
-    node_name: Callable[[int], str]
-    policy: str
+    m: int  # middle switches of each FRED switch
+    ports: PortMap  # their ports
+    node_name: Callable[[int], str]  # name of a node
+    policy: str  # one of ``POLICIES``
     _known: dict[Routes, tuple[tuple[SwitchFlows, ...], BoolArray, bool]] = field(factory=dict, init=False)
     _together: dict[tuple[Routes, ...], Conflict | None] = field(factory=dict, init=False)
     _routed: dict[tuple[int, frozenset[SwitchFlow]], RoutingConflict | None] = field(factory=dict, init=False)

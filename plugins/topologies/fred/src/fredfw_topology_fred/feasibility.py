@@ -118,19 +118,12 @@ class Switching:
 
 @frozen
 class Finding:
-    """A phase of a strategy that cannot be routed.
+    """A phase of a strategy that cannot be routed."""
 
-    Args:
-        phase: One of ``PHASES``, or ``NO_PLACE``.
-        conflict: Where and why; with ``NO_PLACE`` what the placement says.
-        proven: Whether there is no way (under this placement and port numbering), or just none was found.
-        parallelism: The strategy.
-    """
-
-    phase: str
-    conflict: str
-    proven: bool
-    parallelism: DeviceMesh
+    phase: str  # one of ``PHASES``, or ``NO_PLACE``
+    conflict: str  # where and why; with ``NO_PLACE`` what the placement says
+    proven: bool  # whether there is no way (under this placement and port numbering), or just none was found
+    parallelism: DeviceMesh  # the strategy
 
 
 @frozen

@@ -111,31 +111,18 @@ def density(chiplet: Chiplet) -> float:
 
 @frozen
 class SwitchRow:
-    """The switches of one kind, and what each is made of.
+    """The switches of one kind, and what each is made of."""
 
-    Args:
-        level: 1 for the switches above the NPUs, and so on.
-        switches: How many there are.
-        down: Ports to the children: one per NPU below.
-        up: Ports to the parent: as many, none at the root.
-        controllers: Ports to I/O controllers, only at level 1.
-        planes: Parts of a switch that share no port.
-        slices: Chiplets of a plane, between which each of its ports is cut.
-        chiplet: The chiplet, all of whose ports a plane has.
-        chiplets: How many make one switch.
-        chiplet_ports: Of each chiplet, as are ``chiplet_area`` in mm2 and ``chiplet_power`` in W.
-    """
-
-    level: int
-    switches: int
-    down: Ports
-    up: Ports
-    controllers: Ports
-    planes: int
-    slices: int
-    chiplet: Chiplet
-    chiplets: Figure
-    chiplet_ports: Figure
+    level: int  # 1 for the switches above the NPUs, and so on
+    switches: int  # how many there are
+    down: Ports  # ports to the children: one per NPU below
+    up: Ports  # ports to the parent: as many, none at the root
+    controllers: Ports  # ports to I/O controllers, only at level 1
+    planes: int  # parts of a switch that share no port
+    slices: int  # chiplets of a plane, between which each of its ports is cut
+    chiplet: Chiplet  # the chiplet, all of whose ports a plane has
+    chiplets: Figure  # how many make one switch
+    chiplet_ports: Figure  # of each chiplet, as are ``chiplet_area`` in mm2 and ``chiplet_power`` in W
     chiplet_area: Figure
     chiplet_power: Figure
 
@@ -167,23 +154,15 @@ class SwitchRow:
 
 @frozen
 class Hardware:
-    """The switches of a wafer, and what they all have: chiplets, mm2, W.
+    """The switches of a wafer, and what they all have: chiplets, mm2, W."""
 
-    Args:
-        rows: One per kind of switch: level by level, at level 1 those with more I/O controllers first.
-        chiplets: How many.
-        area: Of the chiplets.
-        chiplet_power: Of the chiplets.
-        wire_power: Of the wires and whatever else the fabric adds.
-        power: Of all that.
-    """
-
+    # one per kind of switch: level by level, at level 1 those with more I/O controllers first
     rows: tuple[SwitchRow, ...]
-    chiplets: Figure
-    area: Figure
-    chiplet_power: Figure
-    wire_power: Figure
-    power: Figure
+    chiplets: Figure  # how many
+    area: Figure  # of the chiplets
+    chiplet_power: Figure  # of the chiplets
+    wire_power: Figure  # of the wires and whatever else the fabric adds
+    power: Figure  # of all that
 
     @property
     def area_share(self) -> Figure:

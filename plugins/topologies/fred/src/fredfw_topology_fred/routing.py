@@ -63,17 +63,11 @@ class UpDownRouter(Router):
 
 @frozen(eq=False)
 class _Tree:
-    """The tree seen from its root; ``D`` is the largest depth of a node, the root's being 0.
+    """The tree seen from its root; ``D`` is the largest depth of a node, the root's being 0."""
 
-    Args:
-        line: ``(nodes, D + 1)`` ancestor at each depth, the node itself at its own depth, -1 below.
-        up: ``(nodes, D + 1)`` link from that ancestor to its parent, -1 at the root and below the node.
-        down: ``(nodes, D + 1)`` link from the parent of that ancestor to it, likewise.
-    """
-
-    line: IntArray
-    up: IntArray
-    down: IntArray
+    line: IntArray  # ``(nodes, D + 1)`` ancestor at each depth, the node itself at its own depth, -1 below
+    up: IntArray  # ``(nodes, D + 1)`` link from that ancestor to its parent, -1 at the root and below the node
+    down: IntArray  # ``(nodes, D + 1)`` link from the parent of that ancestor to it, likewise
 
     @classmethod
     def of(cls, fabric: Fabric) -> _Tree:

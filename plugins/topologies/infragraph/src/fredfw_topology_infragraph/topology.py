@@ -69,16 +69,11 @@ class _Device:
 
 @define
 class Infrastructure:
-    """What a file describes.
+    """What a file describes."""
 
-    Attributes:
-        name: Of the infrastructure, may be empty.
-        nodes: Kind of each node by its name, such as ``server.0.xpu.1``.
-        edges: The link of each pair of nodes, and whether it is inside an instance.
-    """
-
-    name: str = ""
-    nodes: dict[str, str] = field(factory=dict)
+    name: str = ""  # of the infrastructure, may be empty
+    nodes: dict[str, str] = field(factory=dict)  # kind of each node by its name, such as ``server.0.xpu.1``
+    # the link of each pair of nodes, and whether it is inside an instance
     edges: dict[tuple[str, str], tuple[Link, bool]] = field(factory=dict)
     _devices: dict[str, _Device] = field(factory=dict)
 

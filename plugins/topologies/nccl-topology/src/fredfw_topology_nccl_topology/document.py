@@ -29,19 +29,12 @@ SWITCH, CPU = "NVSwitch", "a CPU"
 
 @frozen
 class Device:
-    """A CPU, a PCIe device, or a network card without one.
+    """A CPU, a PCIe device, or a network card without one."""
 
-    Args:
-        kind: ``cpu``, ``bridge``, ``gpu``, ``nic`` or ``other``.
-        name: For messages: its bus id, the number of the CPU, or the ports of the card.
-        element: All that the file says of it.
-        parent: Index of what it is attached to, or ``None``.
-    """
-
-    kind: str
-    name: str
-    element: Element
-    parent: int | None
+    kind: str  # ``cpu``, ``bridge``, ``gpu``, ``nic`` or ``other``
+    name: str  # for messages: its bus id, the number of the CPU, or the ports of the card
+    element: Element  # all that the file says of it
+    parent: int | None  # index of what it is attached to, or ``None``
 
     @property
     def gpu(self) -> Element:

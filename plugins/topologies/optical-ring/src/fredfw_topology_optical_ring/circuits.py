@@ -81,17 +81,11 @@ def _sweep(start: IntArray, hops: IntArray, links: int) -> IntArray:
 
 @frozen(eq=False)
 class Circuits:
-    """``C`` circuits, one for each of the flows of ``routes`` that have any links; keeps the routes alive.
+    """``C`` circuits, one for each of the flows of ``routes`` that have any links; keeps the routes alive."""
 
-    Args:
-        routes: Links as ``ring_links`` numbers them.
-        nodes: Size of the ring.
-        inherited: Their colours, where they have some already.
-    """
-
-    routes: Routes
-    nodes: int
-    inherited: IntArray | None = None
+    routes: Routes  # links as ``ring_links`` numbers them
+    nodes: int  # size of the ring
+    inherited: IntArray | None = None  # their colours, where they have some already
     _caps: dict[float, FloatArray] = field(factory=dict, init=False)
 
     def __len__(self) -> int:

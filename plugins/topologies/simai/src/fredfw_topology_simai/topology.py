@@ -37,20 +37,13 @@ _MOST = 1 << 31
 
 @frozen
 class Listing:
-    """What a file has.
+    """What a file has."""
 
-    Args:
-        nodes: How many there are.
-        per_server: GPUs of a server; 0 in a file for ns-3.
-        nvswitches: Their numbers.
-        switches: Numbers of the others.
-        links: Both ends, bytes per second, seconds and error rate of each, which goes both ways.
-    """
-
-    nodes: int
-    per_server: int
-    nvswitches: tuple[int, ...]
-    switches: tuple[int, ...]
+    nodes: int  # how many there are
+    per_server: int  # GPUs of a server; 0 in a file for ns-3
+    nvswitches: tuple[int, ...]  # their numbers
+    switches: tuple[int, ...]  # numbers of the others
+    # both ends, bytes per second, seconds and error rate of each, which goes both ways
     links: tuple[tuple[int, int, float, float, float], ...]
 
 

@@ -16,18 +16,12 @@ class Search:
 
     Within ``limit`` steps the search is exact: where it finds nothing there is nothing. What comes after has only the
     greedy order left, for it may not go back, and ``exhausted`` is set when that fails.
-
-    Args:
-        colours: How many there are; they are interchangeable.
-        limit: Steps for all graphs together.
-        steps: Colours tried so far.
-        exhausted: Whether any graph was given up.
     """
 
-    colours: int
-    limit: int = STEPS
-    steps: int = field(default=0, init=False)
-    exhausted: bool = field(default=False, init=False)
+    colours: int  # how many there are; they are interchangeable
+    limit: int = STEPS  # steps for all graphs together
+    steps: int = field(default=0, init=False)  # colours tried so far
+    exhausted: bool = field(default=False, init=False)  # whether any graph was given up
 
     def colour(self, conflicts: Sequence[int], clashes: Sequence[int]) -> list[int] | None:
         """Return the colour of each vertex, or ``None`` if there is no colouring (or none was found in time).

@@ -91,24 +91,15 @@ class SwitchConfiguration:
     Inputs ``2i`` and ``2i + 1`` enter microswitch ``i`` of the first stage, outputs likewise leave the last one; with
     an odd number of ports the last one has a demultiplexer and a multiplexer instead. Port ``i`` of every middle switch
     is joined to microswitch ``i`` on both sides. A switch of two ports is one RD microswitch.
-
-    Args:
-        m: Number of middle switches.
-        ports: P.
-        flows: What is carried.
-        carriers: Middle switch that carries each flow; empty where ``ports`` is 2.
-        middles: The middle switches, ``None`` for one that carries nothing.
-        steps: Colours that were tried to find this, in all conflict graphs together.
-        exact: Whether the search stayed within its bound; beyond, it is a heuristic.
     """
 
-    m: int
-    ports: int
-    flows: tuple[SwitchFlow, ...]
-    carriers: tuple[int, ...] = ()
-    middles: tuple[SwitchConfiguration | None, ...] = ()
-    steps: int = 0
-    exact: bool = True
+    m: int  # number of middle switches
+    ports: int  # P
+    flows: tuple[SwitchFlow, ...]  # what is carried
+    carriers: tuple[int, ...] = ()  # middle switch that carries each flow; empty where ``ports`` is 2
+    middles: tuple[SwitchConfiguration | None, ...] = ()  # the middle switches, ``None`` for one that carries nothing
+    steps: int = 0  # colours that were tried to find this, in all conflict graphs together
+    exact: bool = True  # whether the search stayed within its bound; beyond, it is a heuristic
 
     @cached_property
     def crosspoints(self) -> tuple[frozenset[int], frozenset[int]]:

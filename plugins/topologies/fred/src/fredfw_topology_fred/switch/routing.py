@@ -56,21 +56,13 @@ class RoutingConflict(SimulationError):  # noqa: N818  (the paper's word for it)
 
 @frozen
 class Microswitches:
-    """How many of each part a switch has, sub-switches included.
+    """How many of each part a switch has, sub-switches included."""
 
-    Args:
-        r: Microswitches that reduce their two inputs, each with a line to every middle switch.
-        d: Microswitches that copy to their two outputs, each with a line from every middle switch.
-        rd: 2 x 2 microswitches that do both, where the recursion ends.
-        multiplexers: Of odd output ports.
-        demultiplexers: Of odd input ports.
-    """
-
-    r: int
-    d: int
-    rd: int
-    multiplexers: int
-    demultiplexers: int
+    r: int  # microswitches that reduce their two inputs, each with a line to every middle switch
+    d: int  # microswitches that copy to their two outputs, each with a line from every middle switch
+    rd: int  # 2 x 2 microswitches that do both, where the recursion ends
+    multiplexers: int  # of odd output ports
+    demultiplexers: int  # of odd input ports
 
 
 @frozen
