@@ -8,7 +8,7 @@ from functools import cached_property, reduce
 from operator import add, index
 from typing import Any
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
 from fredfw.errors import InputError
 
@@ -153,25 +153,6 @@ class SwitchConfiguration:
             for port, middle in feeds.items():
                 outputs[port] = arrived[middle][microswitch]
         return outputs
-
-    def without(self, flow: SwitchFlow) -> SwitchConfiguration:
-        """Return the configuration without ``flow``, all others where they are; raises ``InvalidFlowError``."""
-        if flow not in self.flows:
-            raise InvalidFlowError(f"flow {flow} is not carried", key="flow", accepted="one of ``flows``")
-        at = self.flows.index(flow)
-        flows = self.flows[:at] + self.flows[at + 1 :]
-        if self.ports == 2:
-            return evolve(self, flows=flows)
-        carrier = self.carriers[at]
-        middle = self.middles[carrier]
-        assert middle is not None  # it carries ``flow``
-        rest = middle.without(flow.inside()) if len(middle.flows) > 1 else None
-        return evolve(
-            self,
-            flows=flows,
-            carriers=self.carriers[:at] + self.carriers[at + 1 :],
-            middles=(*self.middles[:carrier], rest, *self.middles[carrier + 1 :]),
-        )
 
 
 _NONE: frozenset[int] = frozenset()

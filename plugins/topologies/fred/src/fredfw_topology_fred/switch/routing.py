@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from attrs import define, evolve, field, frozen
 
-from fredfw.errors import InputError, SimulationError
+from fredfw.errors import SimulationError
 from fredfw.units import whole
 from fredfw_topology_fred.switch.colouring import Search
 from fredfw_topology_fred.switch.configuration import SwitchConfiguration, SwitchFlow, check
@@ -33,7 +33,7 @@ class RoutingConflict(SimulationError):  # noqa: N818  (the paper's word for it)
         core: Flows that cannot be routed together; as few as the search's bound allows, so mostly the rest routes if
             any of them is left out.
         place: The middle switches on the way to where the recursion got stuck, outermost first.
-        proven: Whether there is no way; ``False`` if the search was cut short, or others were not to be moved.
+        proven: Whether there is no way; ``False`` if the search was cut short.
 
     Attributes:
         depth: How many switches ``place`` has.
@@ -122,24 +122,6 @@ class FredSwitch:
         stuck = search.reduced(self.ports, found)
         raise RoutingConflict(self.m, self.ports, stuck.core, place=stuck.place, proven=proven)
 
-    def add(self, configuration: SwitchConfiguration, flow: SwitchFlow) -> SwitchConfiguration:
-        """Return ``configuration`` with ``flow`` added while all others stay where they are (online routing).
-
-        Raises:
-            InputError: The configuration is one of another switch.
-            InvalidFlowError: As for ``route``.
-            RoutingConflict: That needs a rearrangement, which may exist (``proven`` is false); ``core`` has the flows
-                in the way, at whatever depth, and ``flow``.
-        """
-        if (configuration.m, configuration.ports) != (self.m, self.ports):
-            message = f"a configuration of FRED_{configuration.m}({configuration.ports})"
-            raise InputError(message, key="configuration", accepted=f"one of {self}")
-        check((*configuration.flows, flow), self.ports)
-        added = _added(configuration, flow)
-        if isinstance(added, SwitchConfiguration):
-            return added
-        raise RoutingConflict(self.m, self.ports, (*added, flow))
-
     def idle(self) -> SwitchConfiguration:
         """Return the configuration that carries nothing."""
         return SwitchConfiguration(self.m, self.ports, (), (), (None,) * self.m if self.ports > 2 else ())
@@ -186,30 +168,6 @@ class FredSwitch:
 
     def __str__(self) -> str:
         return f"FRED_{self.m}({self.ports})"
-
-
-def _added(configuration: SwitchConfiguration, flow: SwitchFlow) -> SwitchConfiguration | tuple[SwitchFlow, ...]:
-    """Return the configuration with ``flow``, or the flows that are in its way."""
-    flows = (*configuration.flows, flow)
-    if configuration.ports == 2:
-        return evolve(configuration, flows=flows)
-    inner = flow.inside()
-    carried_by = dict(zip(configuration.flows, configuration.carriers, strict=True))
-    blocking = {one for one in configuration.flows if one.inside().meets(inner)}
-    taken = {carried_by[one] for one in blocking}
-    for carrier, middle in enumerate(configuration.middles):
-        if carrier in taken:
-            continue
-        carried = _added(middle or FredSwitch(configuration.m, _middle(configuration.ports)).idle(), inner)
-        if isinstance(carried, SwitchConfiguration):
-            return evolve(
-                configuration,
-                flows=flows,
-                carriers=(*configuration.carriers, carrier),
-                middles=(*configuration.middles[:carrier], carried, *configuration.middles[carrier + 1 :]),
-            )
-        blocking.update(one for one in configuration.flows if carried_by[one] == carrier and one.inside() in carried)
-    return tuple(one for one in configuration.flows if one in blocking)
 
 
 @define
