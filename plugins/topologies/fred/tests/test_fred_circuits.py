@@ -27,7 +27,6 @@ from fredfw.simulation import CircuitPreempt, FlowNetwork, Lowering, ScheduleRun
 from fredfw.typing import IntArray
 from fredfw_topology_fred import Fred
 from fredfw_topology_fred.circuits import POLICIES, Circuits, Conflict
-from fredfw_topology_fred.feasibility import Switching
 
 # The DP groups of MP(1)-DP(2)-PP(5): NPUs {i, i + 5}. All of them cross L2, whose port i is that of NPU i and whose
 # microswitch i // 2 is that of ports 2j and 2j + 1, so the groups are at its microswitches
@@ -50,7 +49,7 @@ def fred(m: int = 2, policy: str = "block", **fields: Any) -> Fabric:
 
 
 def circuits(fabric: Fabric) -> Circuits:
-    return Switching.of(fabric).circuits
+    return Circuits.of(fabric)
 
 
 def flow_set(routes: Routes, **fields: Any) -> FlowSet:

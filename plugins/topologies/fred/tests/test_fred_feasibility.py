@@ -25,8 +25,8 @@ from fredfw_topology_fred.feasibility import (
     Check,
     Finding,
     Stream,
-    Switching,
     check,
+    conflict_finder,
     name,
     phases,
     strategies,
@@ -79,7 +79,7 @@ def asked(fabric: Fabric, streams: tuple[Stream, ...]) -> dict[int, list[SwitchF
     for sources, destinations in streams:
         operation = Operation.MULTICAST if len(sources) == 1 else Operation.ALL_REDUCE
         tree = fabric.defaults.router.tree(fabric, np.array(sources), np.array(destinations), operation)
-        for switch, carried in Switching.of(fabric).circuits.streams(tree)[0].items():
+        for switch, carried in Circuits.of(fabric).streams(tree)[0].items():
             flows.setdefault(switch, []).extend(carried)
     return flows
 
@@ -114,7 +114,7 @@ def test_the_conflicts_of_two_middle_switches_are_there_and_no_others() -> None:
     assert Counter(finding.phase for finding in answer.findings) == {DP: 29}
     assert (answer.routable, all(finding.proven for finding in answer.findings)) == (152 - 29, True)
     fabric = Fred(middle_switches=2).build()
-    ports = Switching.of(fabric).circuits.ports.ports
+    ports = Circuits.of(fabric).ports.ports
     stuck = {(finding.parallelism, finding.phase) for finding in answer.findings}
     for mesh in strategies(20):
         for phase, streams in phases(mesh):
@@ -159,8 +159,8 @@ def fred(m: int = 2, **fields: Any) -> Fabric:
 
 
 def conflicts(fabric: Fabric, mesh: DeviceMesh, order: Any) -> list[str]:
-    switching = Switching.of(fabric)
-    return [name for name, streams in phases(mesh) if switching.conflict(streams, np.asarray(order)) is not None]
+    conflict_of = conflict_finder(fabric)
+    return [name for name, streams in phases(mesh) if conflict_of(streams, np.asarray(order)) is not None]
 
 
 # What two middle switches cannot route in NPU order, and the way in which the search finds a place.
@@ -222,7 +222,7 @@ class Picky(Circuits):
 
 def picky(*ports: int) -> Fabric:
     fabric = fred(arity=(4,), io_controllers=0)
-    known = Switching.of(fabric).circuits
+    known = Circuits.of(fabric)
     return fabric.with_defaults(admission=Picky(2, known.ports, known.node_name, "block", frozenset(ports)))
 
 

@@ -18,7 +18,7 @@ from fredfw.errors import InputError, UnsupportedError
 from fredfw.testing import AdmissionTests, PlacementTests, RouterTests, TopologyTests
 from fredfw_topology_fred import Fred, FredSwitch, RoutablePlacement, RoutingConflict, SwitchFlow, UpDownRouter
 from fredfw_topology_fred.circuits import Circuits
-from fredfw_topology_fred.feasibility import Switching, phases, strategies
+from fredfw_topology_fred.feasibility import phases, strategies
 
 
 def between(fabric: Fabric, source: str, destination: str) -> Any:
@@ -157,7 +157,7 @@ Cable = tuple[int, int]
 
 
 def circuits(fabric: Fabric) -> Circuits:
-    return Switching.of(fabric).circuits
+    return Circuits.of(fabric)
 
 
 def wafer(arity: tuple[int, ...] = (4, 5), controllers: int = 0, m: int = 3) -> Fabric:

@@ -22,6 +22,7 @@ from fredfw import (
     Start,
     Wait,
 )
+from fredfw.errors import UnsupportedError
 from fredfw.typing import BoolArray, IntArray
 from fredfw.units import counted
 from fredfw_topology_fred.switch import FredSwitch, RoutingConflict, SwitchFlow
@@ -143,6 +144,14 @@ class Circuits(AdmissionPolicy):
     _known: dict[Routes, tuple[tuple[SwitchFlows, ...], BoolArray, bool]] = field(factory=dict, init=False)
     _together: dict[tuple[Routes, ...], Conflict | None] = field(factory=dict, init=False)
     _routed: dict[tuple[int, frozenset[SwitchFlow]], RoutingConflict | None] = field(factory=dict, init=False)
+
+    @classmethod
+    def of(cls, fabric: Fabric) -> Circuits:
+        """Return those of ``fabric``; raises ``UnsupportedError`` where its switches are not FRED's."""
+        if not isinstance(fabric.defaults.admission, Circuits):
+            message = f"fabric {fabric.name!r} has no FRED switches"
+            raise UnsupportedError(message, accepted="a fabric of topology 'fred'")
+        return fabric.defaults.admission
 
     def streams(self, routes: Routes) -> tuple[SwitchFlows, ...]:
         """Return what each of ``routes`` asks of the switches."""

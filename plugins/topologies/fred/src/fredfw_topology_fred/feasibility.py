@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from itertools import takewhile
 from typing import NamedTuple
 
 import numpy as np
-from attrs import field, frozen
+from attrs import frozen
 
 from fredfw import DeviceMesh, Fabric, Operation, Placement
 from fredfw.errors import UnsupportedError
@@ -80,40 +81,31 @@ NO_PLACE = "no place"
 """Stands for a phase where the placement has no place for the strategy."""
 
 
-@frozen(eq=False)
-class Switching:
-    """The switches of one fabric, asked about streams between NPUs; remembers the way of every stream."""
+def conflict_finder(fabric: Fabric) -> Callable[[Iterable[Stream], IntArray], Conflict | None]:
+    """Return what finds a conflict among streams with rank ``r`` on NPU ``places[r]``, or ``None`` if they can all run.
 
-    fabric: Fabric
-    circuits: Circuits
-    _ways: dict[tuple[bytes, bytes], SwitchFlows] = field(factory=dict, init=False)
+    It remembers the way of every stream. Raises ``UnsupportedError`` where the switches of ``fabric`` are not FRED's.
+    """
+    circuits, router = Circuits.of(fabric), fabric.defaults.router
 
-    @classmethod
-    def of(cls, fabric: Fabric) -> Switching:
-        """Return the switches of ``fabric``; raises ``UnsupportedError`` where they are not FRED's."""
-        if not isinstance(fabric.defaults.admission, Circuits):
-            message = f"fabric {fabric.name!r} has no FRED switches"
-            raise UnsupportedError(message, accepted="a fabric of topology 'fred'")
-        return cls(fabric, fabric.defaults.admission)
+    @cache
+    def way(sources: tuple[int, ...], destinations: tuple[int, ...]) -> SwitchFlows:
+        ends = np.array(sources), np.array(destinations)
+        if len(sources) == len(destinations) == 1:
+            routes = router.route(fabric, *ends)
+        else:
+            operation = Operation.MULTICAST if len(sources) == 1 else Operation.ALL_REDUCE
+            routes = router.tree(fabric, *ends, operation)
+        return circuits.ports.flows(routes)[0]
 
-    def conflict(self, streams: Iterable[Stream], places: IntArray) -> Conflict | None:
-        """Return a conflict among ``streams`` with rank ``r`` on NPU ``places[r]``, or ``None`` if they can all run."""
-        nodes = self.fabric.npus[places]
-        return self.circuits.conflict_among(
-            self._way(nodes[list(stream.sources)], nodes[list(stream.destinations)]) for stream in streams
+    def conflict(streams: Iterable[Stream], places: IntArray) -> Conflict | None:
+        nodes = fabric.npus[places].tolist()
+        return circuits.conflict_among(
+            way(tuple(nodes[one] for one in stream.sources), tuple(nodes[one] for one in stream.destinations))
+            for stream in streams
         )
 
-    def _way(self, sources: IntArray, destinations: IntArray) -> SwitchFlows:
-        key = sources.tobytes(), destinations.tobytes()
-        if key not in self._ways:
-            router = self.fabric.defaults.router
-            if len(sources) == len(destinations) == 1:
-                routes = router.route(self.fabric, sources, destinations)
-            else:
-                operation = Operation.MULTICAST if len(sources) == 1 else Operation.ALL_REDUCE
-                routes = router.tree(self.fabric, sources, destinations, operation)
-            (self._ways[key],) = self.circuits.ports.flows(routes)
-        return self._ways[key]
+    return conflict
 
 
 @frozen
@@ -152,7 +144,7 @@ def check(fabric: Fabric, placement: Placement, meshes: Iterable[DeviceMesh]) ->
         UnsupportedError: The fabric is not made of FRED switches.
         InputError: A strategy has more workers than the fabric has NPUs.
     """
-    switching = Switching.of(fabric)
+    conflict_of = conflict_finder(fabric)
     findings: list[Finding] = []
     tried = asked = 0
     for mesh in meshes:
@@ -164,7 +156,7 @@ def check(fabric: Fabric, placement: Placement, meshes: Iterable[DeviceMesh]) ->
             continue
         for phase, streams in phases(mesh):
             asked += 1
-            conflict = switching.conflict(streams, np.asarray(places))
+            conflict = conflict_of(streams, np.asarray(places))
             if conflict is not None:
                 findings.append(Finding(phase, str(conflict), conflict.cause.proven, mesh))
-    return Check(switching.circuits.m, placement.name, tried, asked, tuple(findings))
+    return Check(Circuits.of(fabric).m, placement.name, tried, asked, tuple(findings))

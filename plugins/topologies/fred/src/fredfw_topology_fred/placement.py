@@ -13,7 +13,7 @@ from attrs import frozen
 from fredfw import DeviceMesh, Fabric, Placement, units
 from fredfw.errors import UnsupportedError
 from fredfw.typing import IntArray
-from fredfw_topology_fred.feasibility import Switching, phases
+from fredfw_topology_fred.feasibility import conflict_finder, phases
 
 # How many orders are few enough to try them all.
 _EXHAUSTIVE = 5040
@@ -36,32 +36,31 @@ class RoutablePlacement(Placement):
 
     def order(self, fabric: Fabric, mesh: DeviceMesh) -> IntArray:
         """See ``Placement.order``; raises ``UnsupportedError`` where no such placement was found."""
-        switching = Switching.of(fabric)
-        asked = list(phases(mesh))
+        conflict_of, asked = conflict_finder(fabric), list(phases(mesh))
 
-        def conflicts(order: IntArray) -> int:
-            return sum(switching.conflict(streams, order) is not None for _, streams in asked)
+        def count(order: IntArray) -> int:
+            return sum(conflict_of(streams, order) is not None for _, streams in asked)
 
         npus = len(fabric.npus)
         best, left = np.arange(npus), len(asked) + 1
         for order in _nestings(mesh, npus):
-            found = conflicts(order)
+            found = count(order)
             if found < left:
                 best, left = order, found
             if not left:
                 return best
         if perm(npus, mesh.ranks) <= _EXHAUSTIVE:
             for places in permutations(range(npus), mesh.ranks):
-                if not conflicts(np.array(places)):
+                if not count(np.array(places)):
                     return np.array(places)
             raise self._nothing(fabric, mesh, "there is no placement")
-        best, left = self._exchanged(best, left, mesh.ranks, conflicts)
+        best, left = self._exchanged(best, left, mesh.ranks, count)
         if left:
             raise self._nothing(fabric, mesh, f"no placement found in {self.exchanges} exchanges")
         return best
 
     def _exchanged(
-        self, order: IntArray, left: int, workers: int, conflicts: Callable[[IntArray], int]
+        self, order: IntArray, left: int, workers: int, count: Callable[[IntArray], int]
     ) -> tuple[IntArray, int]:
         """Return what exchanges make of ``order``, with the number of phases that still conflict."""
         random = np.random.default_rng(self.seed)
@@ -71,7 +70,7 @@ class RoutablePlacement(Placement):
             one, other = int(random.integers(workers)), int(random.integers(len(order)))
             changed = order.copy()
             changed[[one, other]] = order[[other, one]]
-            found = conflicts(changed)
+            found = count(changed)
             if found <= left:
                 order, left = changed, found
         return order, left
