@@ -10,7 +10,7 @@ import numpy as np
 from attrs import frozen
 
 from fredfw import units
-from fredfw.errors import InputError, nearest
+from fredfw.errors import InputError, nearest, placed
 from fredfw.typing import FloatArray
 
 FORM = (
@@ -53,10 +53,8 @@ def read(texts: Sequence[str], names: Mapping[str, int], count: int, *, key: str
     """
     found: list[Constraint] = []
     for index, text in enumerate(texts):
-        try:
+        with placed(key=f"{key}[{index}]"):
             found += _read(text, names, count)
-        except InputError as error:
-            raise error.at(key=f"{key}[{index}]") from None
     return tuple(found)
 
 

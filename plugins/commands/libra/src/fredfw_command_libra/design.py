@@ -11,7 +11,7 @@ import scipy  # its parts load when they are used
 from attrs import define, evolve, field, frozen
 
 from fredfw import DeviceMesh, Framework, GraphBuilder, TaskGraph
-from fredfw.errors import InputError
+from fredfw.errors import InputError, placed
 from fredfw.typing import FloatArray
 from fredfw_command_libra.constraints import Constraint
 from fredfw_command_libra.model import Demand
@@ -82,7 +82,7 @@ def designs(
     Raises:
         InputError: A workload does not fit a network, constraints contradict each other, or a price is missing.
     """
-    try:
+    with placed(file=problem.file):
         jobs = [_calibrated(job, problem) for job in problem.jobs]
         groups = [(_GROUP, jobs)] if problem.group else [(job.name, [job]) for job in jobs]
         for network in problem.networks.values():
@@ -92,8 +92,6 @@ def designs(
                     for objective in problem.objectives:
                         case = _Case(problem, network, name, objective, budget, parts, framework)
                         yield case.design(evaluations if simulate else 0)
-    except InputError as error:
-        raise error.at(file=problem.file) from None
 
 
 def _programme(parts: Sequence[tuple[Job, Demand]], network: Network, budget: float) -> Programme:

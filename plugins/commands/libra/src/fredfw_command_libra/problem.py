@@ -11,7 +11,7 @@ import numpy as np
 from attrs import field, frozen
 
 from fredfw import Bill, Experiment, Fabric, File, Framework, Npu, Pattern, Prices, Topology, Workload, units
-from fredfw.errors import InputError, nearest
+from fredfw.errors import InputError, nearest, placed
 from fredfw.tables import as_choice, as_flag, as_quantity, as_table, as_tables, as_whole, check_keys, parse_toml
 from fredfw.typing import FloatArray
 from fredfw_command_libra import constraints
@@ -74,12 +74,10 @@ class Job:
 
     def demand(self, network: Network) -> Demand:
         """Return what it asks of ``network``; raises ``InputError``."""
-        try:
+        with placed(key=f"workloads.{self.name}"):
             if self.workload is None:
                 return demand(self.collectives, self.axes, self.compute, network.sizes)
             return demand_of_graph(self.workload, network.fabric(np.ones(len(network.sizes))), self.npu)
-        except InputError as error:
-            raise error.at(key=f"workloads.{self.name}") from None
 
 
 @frozen(eq=False)
@@ -153,7 +151,7 @@ class _Reader:
     def network(self, name: str, table: Mapping[str, Any], prices: Prices, texts: Sequence[Any]) -> Network:
         key = f"networks.{name}"
         check_keys(table, ("dimensions", "names", "latencies", "scopes", "fabric"), key)
-        try:
+        with placed(key=key):
             if "fabric" in table:
                 topology: Any = self.experiment(key).fabric(str(table["fabric"])).topology
             else:
@@ -163,8 +161,6 @@ class _Reader:
                 topology = self.framework.topology(
                     "multi-dimensional", **{"latencies": "500 ns", **given}, bandwidths="1 GB/s"
                 )
-        except InputError as error:
-            raise error.at(key=key) from None
         if getattr(topology, "name", None) != "multi-dimensional":
             message = f"the topology {topology.name!r} has no dimensions whose bandwidths can be chosen"
             raise InputError(message, key=f"{key}.fabric", accepted="a fabric with the topology multi-dimensional")

@@ -10,7 +10,7 @@ import numpy as np
 from attrs import define, evolve, frozen
 
 from fredfw import ActiveFlows, Dynamics, Fabric, HeldRates, Incidence, Samples, StatefulSharing, max_min, units
-from fredfw.errors import DeadlockError, InputError, UnsupportedError
+from fredfw.errors import DeadlockError, InputError, UnsupportedError, placed
 from fredfw.typing import BoolArray, FloatArray, IntArray
 from fredfw_sharing_roce.paths import Paths
 from fredfw_sharing_roce.records import Records
@@ -30,10 +30,8 @@ def _starts(value: Any) -> tuple[float, ...] | None:
         return None
     accepted = f"{units.accepted(units.Unit.BYTES_PER_SECOND)}, more than 0, or a list of them"
     listed = value if isinstance(value, list | tuple) else (value,)
-    try:
+    with placed(key="start"):
         rates = tuple(units.parse(one, units.Unit.BYTES_PER_SECOND) for one in listed)
-    except InputError as error:
-        raise error.at(key="start") from None
     if not rates or min(rates) <= 0:
         raise InputError(f"{value!r} is not a rate", key="start", accepted=accepted)
     return rates
@@ -181,9 +179,10 @@ class Fluid(StatefulSharing):
         del rate, rtt
         return {}
 
-    @abstractmethod
     def signal(self, queues: FloatArray, carried: FloatArray, capacities: FloatArray) -> FloatArray:
-        """Return the ``(links,)`` signal of links with ``queues`` bytes that carry so many bytes per second."""
+        """Return the ``(links,)`` signal of links with ``queues`` bytes that carry so many per second; 0 by default."""
+        del carried, capacities
+        return np.zeros(len(queues))
 
     @abstractmethod
     def advance(self, state: State, feedback: Feedback, elapsed: float) -> None:

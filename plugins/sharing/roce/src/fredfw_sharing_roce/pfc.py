@@ -34,11 +34,6 @@ class Pfc(Fluid):
         if self.xon >= self.xoff:
             raise InputError(f"{self.xon:g} B is not less than xoff", key="xon", accepted=f"less than {self.xoff:g} B")
 
-    def signal(self, queues: FloatArray, carried: FloatArray, capacities: FloatArray) -> FloatArray:
-        """Return zeros: senders hear of nothing."""
-        del carried, capacities
-        return np.zeros(len(queues))
-
     def advance(self, state: State, feedback: Feedback, elapsed: float) -> None:
         """See ``Fluid.advance``; rates stay those of links."""
         del elapsed
@@ -49,30 +44,24 @@ class Pfc(Fluid):
         return (buffered > self.xoff) | (paused & (buffered >= self.xon))
 
     def deadlock(self, paths: Paths, backlog: FloatArray, paused: BoolArray) -> list[int]:
-        """See ``Fluid.deadlock``."""
-        return _cycle(paths, backlog, paused, self.xon)
+        """See ``Fluid.deadlock``: links of which each waits for the next, and the last for the first.
 
-
-def _cycle(paths: Paths, backlog: FloatArray, paused: BoolArray, xon: float) -> list[int]:
-    """Return links of which each waits for the next, and the last for the first; none where no such links are paused.
-
-    A paused link goes on once less than ``xon`` bytes that came over it wait. Those that wait for a link which never
-    goes on never leave. The links that never go on are the largest set of paused ones in which each has ``xon`` bytes
-    or more that wait for others of the set; ``(P,)`` bytes of each flow wait for each link.
-    """
-    stuck = paused
-    later = paths.later
-    before, after, waiting = paths.links[later - 1], paths.links[later], (paths.coefficients * backlog)[later]
-    while stuck.any():
-        held = np.bincount(before, waiting * stuck[after], paths.count)
-        kept = stuck & (held >= xon)
-        if np.array_equal(kept, stuck):
-            break
-        stuck = kept
-    else:
-        return []
-    found: list[int] = [int(stuck.argmax())]
-    while len(set(found)) == len(found):  # to the link for which most of what came over the last one waits
-        mine = (before == found[-1]) & stuck[after]
-        found.append(int(np.bincount(after[mine], waiting[mine], paths.count).argmax()))
-    return found[found.index(found[-1]) : -1]
+        A paused link goes on once less than ``xon`` bytes that came over it wait. Those that wait for a link which
+        never goes on never leave. The links that never go on are the largest set of paused ones in which each has
+        ``xon`` bytes or more that wait for others of the set.
+        """
+        stuck, later = paused, paths.later
+        before, after, waiting = paths.links[later - 1], paths.links[later], (paths.coefficients * backlog)[later]
+        while stuck.any():
+            held = np.bincount(before, waiting * stuck[after], paths.count)
+            kept = stuck & (held >= self.xon)
+            if np.array_equal(kept, stuck):
+                break
+            stuck = kept
+        else:
+            return []
+        found: list[int] = [int(stuck.argmax())]
+        while len(set(found)) == len(found):  # to the link for which most of what came over the last one waits
+            mine = (before == found[-1]) & stuck[after]
+            found.append(int(np.bincount(after[mine], waiting[mine], paths.count).argmax()))
+        return found[found.index(found[-1]) : -1]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import frozen
 
 from fredfw import File
-from fredfw.errors import InputError
+from fredfw.errors import InputError, placed
 from fredfw.tables import parse_json
 
 if TYPE_CHECKING:
@@ -131,11 +131,9 @@ def traces(workload: str) -> dict[int, Path]:
 @contextmanager
 def opened(path: str, option: str) -> Iterator[bytes]:
     """Give what is in the file that ``option`` names, which errors inside name, too; raises as ``File`` does."""
-    try:
+    with placed(key=option):
         file = File.at(path)
         content = file.read()
-    except InputError as error:
-        raise error.at(key=option) from None
     with file.named():
         yield content
 

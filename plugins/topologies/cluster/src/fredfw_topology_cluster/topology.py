@@ -25,7 +25,7 @@ from fredfw import (
     limits,
     units,
 )
-from fredfw.errors import InputError
+from fredfw.errors import InputError, placed
 from fredfw.typing import FloatArray, IntArray
 from fredfw.units import counted
 from fredfw_topology_cluster import presets
@@ -145,10 +145,8 @@ class Cluster(Topology):
 
     @cached_property
     def _inside(self) -> Fabric:
-        try:
+        with placed(key="node"):
             inside: Fabric = self._given("node").build()
-        except InputError as error:
-            raise error.at(key="node") from None
         return inside
 
     @property

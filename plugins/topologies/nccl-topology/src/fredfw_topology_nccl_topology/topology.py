@@ -11,7 +11,7 @@ import numpy as np
 from attrs import define, field, frozen
 
 from fredfw import Capabilities, Fabric, File, Level, NodeKind, Topology, units
-from fredfw.errors import InputError
+from fredfw.errors import InputError, placed
 from fredfw_topology_cluster import Cluster
 from fredfw_topology_nccl_topology import rates
 from fredfw_topology_nccl_topology.document import CPU, SWITCH, Device, read
@@ -53,10 +53,8 @@ class NcclTopology(Topology):
         """The server in the file."""
         inside = None
         if self.preset is not None:
-            try:
+            with placed(key="preset", anew=True):
                 inside = Cluster(preset=self.preset, nodes=1).build()
-            except InputError as error:
-                raise InputError(error.message, key="preset", accepted=error.accepted) from None
         with self.file.named():
             return _Server(self, *read(self.file.read())).fabric(inside)
 
