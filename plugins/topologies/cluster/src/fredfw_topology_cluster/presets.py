@@ -8,10 +8,8 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import Any
 
-from attrs import Attribute
-
 from fredfw import Topology, Transport, units
-from fredfw.tables import as_choice, parse_toml
+from fredfw.tables import parse_toml
 from fredfw_topology_fully_connected import FullyConnected
 from fredfw_topology_switch import Switch
 from fredfw_topology_torus import Torus
@@ -30,19 +28,6 @@ def table() -> Mapping[str, Mapping[str, Any]]:
         return {**whole(entry["like"]), "uncertain": [], **entry} if "like" in entry else entry
 
     return MappingProxyType({name: whole(name) for name in entries})
-
-
-class Known:
-    """A validator of the names of presets."""
-
-    @property
-    def accepted(self) -> str:
-        """All of them."""
-        return ", ".join(table())
-
-    def __call__(self, _instance: object, attribute: Attribute[Any], value: Any) -> None:
-        """Refuse what is not the name of a preset."""
-        as_choice(value, table(), attribute.name)
 
 
 @cache

@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
-from attrs import evolve, frozen, validators
+from attrs import evolve, frozen
 
 from fredfw import (
     Bill,
@@ -29,7 +29,7 @@ from fredfw.errors import InputError, placed
 from fredfw.typing import FloatArray, IntArray
 from fredfw.units import counted
 from fredfw_topology_cluster import presets
-from fredfw_topology_cluster.layout import Layout, Step
+from fredfw_topology_cluster.layout import Layout
 from fredfw_topology_cluster.network import KINDS, Kind, Network
 from fredfw_topology_cluster.routing import ClusterRouter
 from fredfw_transport_nccl import Nccl
@@ -74,8 +74,8 @@ class Cluster(Topology):
 
     name: ClassVar[str] = "cluster"
 
-    preset: str = units.option(
-        "dgx-h100", validator=presets.Known(), help="name of the machine that other fields have their values from"
+    preset: str = units.choice(
+        presets.table(), "dgx-h100", help="name of the machine that other fields have their values from"
     )
     nodes: int = units.count(16, help="number of nodes")
     node: Topology | None = units.option(  # noqa: RUF009  (declares a field, as those below do)
@@ -93,8 +93,8 @@ class Cluster(Topology):
     )
     pcie_latency: float = units.duration(0.0, help="latency from an NPU through that switch to a NIC, each way")
     pcie_npus: int = units.count(1, help="NPUs that share such a switch and its bandwidth")
-    network: Kind | None = units.option(  # noqa: RUF009  (as above)
-        None, validator=validators.optional(units.one_of(*KINDS)), help="how NICs are connected; default: the preset's"
+    network: Kind | None = units.choice(  # noqa: RUF009  (as above)
+        KINDS, None, help="how NICs are connected; default: the preset's"
     )
     rails: int | None = units.count(
         None,
@@ -297,22 +297,18 @@ class Cluster(Topology):
 
     def _outside(self, layout: Layout) -> tuple[tuple[IntArray, IntArray], FloatArray, FloatArray]:
         """Return the ends, the bandwidths and the latencies of the links that are not inside of nodes."""
-        nic = self._cards[1]
-        sources, destinations, bandwidths, latencies = [], [], [], []
-
-        def add(step: Step, bandwidth: float, latency: float) -> None:
-            sources.extend([step.lower, step.upper])
-            destinations.extend([step.upper, step.lower])
-            bandwidths.append(np.full(2 * len(step.lower), bandwidth))
-            latencies.append(np.full(2 * len(step.lower), latency))
-
+        nic, steps = self._cards[1], layout.steps
         rates = (nic,) if self.pcie is None else (self.pcie, self.pcie, nic)
-        for step, rate, latency in zip(layout.steps, rates, (self.pcie_latency, 0.0, 0.0), strict=False):
-            add(step, rate, latency)
         near, far, level = layout.trunk_ends()
+        ends = (
+            np.concatenate([*(end for step in steps for end in (step.lower, step.upper)), near]),
+            np.concatenate([*(end for step in steps for end in (step.upper, step.lower)), far]),
+        )
+        bandwidths = [np.full(2 * len(step.lower), rate) for step, rate in zip(steps, rates, strict=False)]
         bandwidths.append(nic * np.array(layout.network.bundles)[level])
+        lags = zip(steps, (self.pcie_latency, 0.0, 0.0), strict=False)
+        latencies = [np.full(2 * len(step.lower), lag) for step, lag in lags]
         latencies.append(np.where(level == 0, self.nic_latency, self.link_latency))
-        ends = np.concatenate([*sources, near]), np.concatenate([*destinations, far])
         return ends, np.concatenate(bandwidths), np.concatenate(latencies)
 
 
