@@ -81,7 +81,7 @@ class Feedback:
         self.capacities = np.zeros(links)  # ``(links,)`` bytes per second
         self.waits = np.zeros(links)  # ``(links,)`` seconds that a packet waits for each link now
         self.step = step
-        self.paths = Paths.of(np.zeros(1, dtype=np.intp), np.zeros(0, dtype=np.intp), None, links)
+        self.paths = Paths(np.zeros(1, dtype=np.intp), np.zeros(0, dtype=np.intp), None, links)
         self.signals, self.rates = History(links), History(0)
 
     def rate(self, delay: FloatArray) -> FloatArray:
@@ -320,7 +320,7 @@ class FluidDynamics(Dynamics):
         known[known] = self._ids[places[known]] == flows.ids[known]
         kept = places[known]
         incidence = flows.incidence
-        paths = feedback.paths = Paths.of(incidence.offsets, incidence.links, incidence.coefficients, len(capacities))
+        paths = feedback.paths = Paths(incidence.offsets, incidence.links, incidence.coefficients, len(capacities))
         mine = known[paths.flows]  # pairs of flows that stay
         from_pairs = (old.offsets[:-1][kept])[np.cumsum(known)[paths.flows[mine]] - 1] + paths.places[mine]
         for name in ("_backlog", "_coming"):

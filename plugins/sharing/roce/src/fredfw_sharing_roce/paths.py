@@ -5,44 +5,26 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
-from attrs import frozen
 
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
 
-@frozen(eq=False, slots=False)
 class Paths:
-    """``P`` pairs of ``F`` flows and links, grouped by flow, in the order in which the flow crosses them."""
+    """``P`` pairs of ``F`` flows and links, grouped by flow, in the order in which the flow crosses them.
 
-    offsets: IntArray  # ``(F + 1,)`` start of each flow's pairs
-    links: IntArray  # ``(P,)`` link of each pair
-    coefficients: FloatArray  # ``(P,)`` share of the flow on that link
-    count: int  # links of the fabric
-    flows: IntArray  # ``(P,)`` flow of each pair
-    places: IntArray  # ``(P,)`` number of the pair among those of its flow
+    Flow ``f`` has the pairs from ``offsets[f]`` on. ``coefficients`` are its shares on these links, ``None`` for 1.
+    The fabric has ``count`` links.
+    """
 
-    @classmethod
-    def of(cls, offsets: IntArray, links: IntArray, coefficients: FloatArray | None, count: int) -> Paths:
-        """Return the paths of flows, of which ``coefficients`` is ``None`` for 1."""
+    def __init__(self, offsets: IntArray, links: IntArray, coefficients: FloatArray | None, count: int) -> None:
+        self.offsets, self.links, self.count = offsets, links, count
+        self.coefficients = np.ones(len(links)) if coefficients is None else coefficients
         lengths = np.diff(offsets)
-        flows = np.repeat(np.arange(len(lengths)), lengths)
-        shares = np.ones(len(links)) if coefficients is None else coefficients
-        return cls(offsets, links, shares, count, flows, np.arange(len(links)) - offsets[:-1][flows])
-
-    @cached_property
-    def bare(self) -> BoolArray:
-        """``(F,)`` flows without links."""
-        return np.equal(self.offsets[1:], self.offsets[:-1])
-
-    @cached_property
-    def first(self) -> IntArray:
-        """``(f,)`` first pair of each flow that has links."""
-        return self.offsets[:-1][~self.bare]
-
-    @cached_property
-    def last(self) -> IntArray:
-        """``(f,)`` last pair of each flow that has links."""
-        return self.offsets[1:][~self.bare] - 1
+        self.flows = np.repeat(np.arange(len(lengths)), lengths)  # ``(P,)`` flow of each pair
+        self.places = np.arange(len(links)) - offsets[:-1][self.flows]  # ``(P,)`` its number among those of its flow
+        self.bare: BoolArray = lengths == 0  # ``(F,)`` flows without links
+        self.first, self.last = offsets[:-1][~self.bare], offsets[1:][~self.bare] - 1  # pairs of flows with links
+        self.later = np.flatnonzero(self.places > 0)  # pairs that are not the first of their flow
 
     @cached_property
     def _groups(self) -> tuple[tuple[IntArray, IntArray, IntArray], ...]:
@@ -55,11 +37,6 @@ class Paths:
             fed = later[levels[later - 1] < level]
             groups.append((pairs, fed, fed - 1))
         return tuple(groups)
-
-    @cached_property
-    def later(self) -> IntArray:
-        """Pairs that are not the first of their flow."""
-        return np.flatnonzero(self.places > 0)
 
     @cached_property
     def _late(self) -> IntArray:

@@ -7,7 +7,6 @@ from functools import cached_property
 from heapq import heappop, heappush
 
 import numpy as np
-from attrs import field, frozen
 
 from fredfw import Routes
 from fredfw.typing import FloatArray, IntArray
@@ -79,46 +78,26 @@ def _sweep(start: IntArray, hops: IntArray, links: int) -> IntArray:
     return colours
 
 
-@frozen(eq=False)
 class Circuits:
-    """``C`` circuits, one for each of the flows of ``routes`` that have any links; keeps the routes alive."""
+    """``C`` circuits, one for each of the flows of ``routes`` that have any links; keeps the routes alive.
 
-    routes: Routes  # links as ``ring_links`` numbers them
-    nodes: int  # size of the ring
-    inherited: IntArray | None = None  # their colours, where they have some already
-    _caps: dict[float, FloatArray] = field(factory=dict, init=False)
+    Links are numbered as by ``ring_links``; ``inherited`` are the colours of circuits that have some already.
+    """
+
+    def __init__(self, routes: Routes, nodes: int, inherited: IntArray | None = None) -> None:
+        self.routes, self.nodes, self._inherited = routes, nodes, inherited
+        lengths = np.diff(routes.offsets)
+        self.flows = np.flatnonzero(lengths)  # ``(C,)`` flow of each circuit
+        self.hops = lengths[self.flows]  # ``(C,)`` links of each circuit
+        self.circuit = np.repeat(np.arange(len(self)), self.hops)  # of each entry of the routes' links
+        self._first = routes.links[routes.offsets[self.flows]]
+        self.direction = self._first // nodes  # ``(C,)`` 0 clockwise, 1 counter-clockwise
+        # ``(C,)`` lowest link of each arc, counted within its direction and around the ring
+        self.start = (self._first - np.where(self.direction == 1, self.hops - 1, 0)) % nodes
+        self._caps: dict[float, FloatArray] = {}
 
     def __len__(self) -> int:
         return len(self.flows)
-
-    @cached_property
-    def flows(self) -> IntArray:
-        """``(C,)`` flow of each circuit."""
-        return np.flatnonzero(np.diff(self.routes.offsets))
-
-    @cached_property
-    def hops(self) -> IntArray:
-        """``(C,)`` links of each circuit."""
-        return np.diff(self.routes.offsets)[self.flows]
-
-    @cached_property
-    def circuit(self) -> IntArray:
-        """``(nnz,)`` circuit that each entry of the routes' links belongs to."""
-        return np.repeat(np.arange(len(self)), self.hops)
-
-    @cached_property
-    def _first(self) -> IntArray:
-        return self.routes.links[self.routes.offsets[self.flows]]
-
-    @cached_property
-    def direction(self) -> IntArray:
-        """``(C,)`` 0 clockwise, 1 counter-clockwise."""
-        return self._first // self.nodes
-
-    @cached_property
-    def start(self) -> IntArray:
-        """``(C,)`` lowest link of each arc, counted within its direction and around the ring."""
-        return (self._first - np.where(self.direction == 1, self.hops - 1, 0)) % self.nodes
 
     @cached_property
     def are_arcs(self) -> bool:
@@ -133,8 +112,8 @@ class Circuits:
     @cached_property
     def colour(self) -> IntArray:
         """``(C,)`` numbers from 0 in each direction; circuits with the same one share no link."""
-        if self.inherited is not None:
-            return self.inherited
+        if self._inherited is not None:
+            return self._inherited
         found = np.zeros(len(self), dtype=np.intp)
         for direction in (0, 1):
             chosen = self.direction == direction
