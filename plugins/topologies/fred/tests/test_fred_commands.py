@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from functools import cached_property, partial
 from itertools import pairwise
+from math import ceil, log2
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -170,7 +172,6 @@ def test_bad_input(arguments: list[str], message: str) -> None:
 
 
 SIZES = [(m, ports) for m in (2, 3, 4) for ports in (2, 3, 4, 5, 8, 13)] + [(2, 32)]
-NAMES = {"demultiplexer": "demux", "multiplexer": "mux"}
 SVG = "{http://www.w3.org/2000/svg}"
 
 PIN, PART, TITLE_WIDTH = 9, 40, 70
@@ -267,13 +268,32 @@ def example(m: int, ports: int, flows: tuple[SwitchFlow, ...]) -> tuple[SwitchCo
 
 
 @pytest.mark.parametrize(("m", "ports"), SIZES)
-def test_the_lines_join_the_parts_of_the_switch(m: int, ports: int) -> None:
-    graph = FredSwitch(m, ports).to_networkx()
+def test_the_lines_join_the_parts_that_are_counted_and_every_pair_of_ports(m: int, ports: int) -> None:
     _, drawn = example(m, ports, halves(ports))
-    kinds = {node: NAMES.get(kind, kind) for node, kind in nx.get_node_attributes(graph, "kind").items()}
-    assert sorted((box.name, box.kind) for box in drawn.boxes) == sorted(kinds.items())
+    graph, kinds = drawn.graph(), {box.name: box.kind for box in drawn.boxes}
+    assert (len(kinds), set(kinds)) == (len(drawn.boxes), set(graph))
     assert len(drawn.lines) == graph.number_of_edges()
-    assert set(drawn.graph().edges) == set(graph.edges)
+    parts = FredSwitch(m, ports).microswitches
+    counts = {"input": ports, "output": ports, "R": parts.r, "D": parts.d, "RD": parts.rd}
+    counts |= {"mux": parts.multiplexers, "demux": parts.demultiplexers}
+    assert Counter(kinds.values()) == +Counter(counts)
+    degrees = {"input": (0, 1), "output": (1, 0), "R": (2, m), "D": (m, 2), "RD": (2, 2)}
+    degrees |= {"mux": (m, 1), "demux": (1, m)}
+    assert {node: (graph.in_degree(node), graph.out_degree(node)) for node in graph} == {
+        node: degrees[kind] for node, kind in kinds.items()
+    }
+    # There is one way for each choice of a middle switch at each level, and all are equally long.
+    depth = ceil(log2(ports)) - 1
+    order = list(nx.topological_sort(graph))
+    for source in range(ports):
+        ways: Counter[tuple[str, int]] = Counter({(f"in{source}", 0): 1})
+        for node in order:
+            for at, length in [(at, length) for at, length in ways if at == node]:
+                for successor in graph.successors(node):
+                    ways[successor, length + 1] += ways[at, length]
+        assert {key: count for key, count in ways.items() if kinds[key[0]] == "output"} == {
+            (f"out{port}", 2 * depth + 2): m**depth for port in range(ports)
+        }
 
 
 @pytest.mark.parametrize(("m", "ports"), [(2, 2), (2, 3), (2, 8), (3, 7), (4, 9)])

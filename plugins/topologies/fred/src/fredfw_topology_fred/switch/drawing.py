@@ -155,8 +155,7 @@ class _Picture:
     ) -> list[float]:
         """Draw a switch whose upper left corner is at ``left``, ``top``; return y of each port, alike on both sides.
 
-        ``flow_of`` is the number of each of its flows in the whole picture. ``path`` has the middle switches that it is
-        in, as in the names of the networkx view.
+        ``flow_of`` is the number of each of its flows in the whole picture, ``path`` the middle switches that it is in.
         """
         m, ports = self.m, configuration.ports
         width, height = _size(m, ports)
@@ -220,8 +219,8 @@ class _Picture:
     ) -> None:
         """Draw a microswitch, multiplexer or demultiplexer whose left side has its middle at ``left``, ``y``.
 
-        Its ``kind`` is written on it as long as it only passes values on; its ``name`` is that in the networkx view.
-        ``jobs`` are the letters of what it does to a flow at both its ports, and the flows at the ports of that side.
+        Its ``kind`` is written on it as long as it only passes values on. ``jobs`` are the letters of what it does to a
+        flow at both its ports, and the flows at the ports of that side.
         """
         height = _box(self.m)
         at = {job: [users.get(port) for port in ports] for job, users in jobs.items()}

@@ -8,10 +8,9 @@ of the outer graph, and the search goes on. A set that contains an impossible on
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property, partial, reduce
 from operator import or_
-from typing import TYPE_CHECKING
 
 from attrs import define, evolve, field, frozen
 
@@ -19,9 +18,6 @@ from fredfw.errors import SimulationError
 from fredfw.units import whole
 from fredfw_topology_fred.switch.colouring import Search
 from fredfw_topology_fred.switch.configuration import SwitchConfiguration, SwitchFlow, check
-
-if TYPE_CHECKING:
-    import networkx
 
 
 class RoutingConflict(SimulationError):  # noqa: N818  (the paper's word for it)
@@ -99,11 +95,6 @@ class FredSwitch:
             demultiplexers=odd + self.m * inner.demultiplexers,
         )
 
-    @property
-    def stages(self) -> int:
-        """Microswitches on the way from a port to another, the longest way: two per level of recursion and an RD."""
-        return 1 if self.middle is None else 2 + self.middle.stages
-
     def route(self, flows: Iterable[SwitchFlow]) -> SwitchConfiguration:
         """Return a configuration that carries ``flows`` together.
 
@@ -125,46 +116,6 @@ class FredSwitch:
     def idle(self) -> SwitchConfiguration:
         """Return the configuration that carries nothing."""
         return SwitchConfiguration(self.m, self.ports, (), (), (None,) * self.m if self.ports > 2 else ())
-
-    def to_networkx(self) -> networkx.DiGraph[str]:
-        """Return the parts and the lines between them, from ``in0`` .. to ``out0`` ..; nodes have a ``kind``.
-
-        Kinds are ``input``, ``output``, ``R``, ``D``, ``RD``, ``demultiplexer`` and ``multiplexer``. The names of the
-        parts of middle switch ``c`` start with ``c/``.
-        """
-        import networkx as nx
-
-        graph: networkx.DiGraph[str] = nx.DiGraph(name=str(self))
-        entries, exits = [f"in{port}" for port in range(self.ports)], [f"out{port}" for port in range(self.ports)]
-        graph.add_nodes_from(entries, kind="input")
-        graph.add_nodes_from(exits, kind="output")
-        for name, kind, sources, targets in self._parts("", entries, exits):
-            graph.add_node(name, kind=kind)
-            graph.add_edges_from((source, name) for source in sources)
-            graph.add_edges_from((name, target) for target in targets)
-        return graph
-
-    def _parts(
-        self, prefix: str, entries: list[str], exits: list[str]
-    ) -> Iterator[tuple[str, str, list[str], list[str]]]:
-        """Yield name, kind, known predecessors and known successors of every part between ``entries`` and ``exits``."""
-        if self.middle is None:
-            yield f"{prefix}RD", "RD", entries, exits
-            return
-        first, last = [], []
-        for at in range(self.ports // 2):
-            pair = slice(2 * at, 2 * at + 2)
-            first.append(f"{prefix}R{at}")
-            last.append(f"{prefix}D{at}")
-            yield first[-1], "R", entries[pair], []
-            yield last[-1], "D", [], exits[pair]
-        if self.ports % 2:
-            first.append(f"{prefix}demux")
-            last.append(f"{prefix}mux")
-            yield first[-1], "demultiplexer", entries[-1:], []
-            yield last[-1], "multiplexer", [], exits[-1:]
-        for middle in range(self.m):
-            yield from self.middle._parts(f"{prefix}{middle}/", first, last)
 
     def __str__(self) -> str:
         return f"FRED_{self.m}({self.ports})"
