@@ -55,8 +55,7 @@ def _times(gain: float | None) -> str:
     return "-" if gain is None else f"{gain:.2f} x"
 
 
-_Columns = Sequence[tuple[str, Callable[[Any], str]]]
-"""Headings, and what stands below each for a design."""
+_Columns = Sequence[tuple[str, Callable[[Any], str]]]  # headings, and what stands below each for a design
 _CASE: _Columns = (
     ("network", lambda one: one.network),
     ("workload", lambda one: one.workload),

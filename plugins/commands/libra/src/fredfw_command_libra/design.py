@@ -20,8 +20,7 @@ from fredfw_command_libra.solve import Optimum, Programme, cheapest, fastest
 
 _STEPS = 0.5, 0.2, 0.08, 0.03
 """Shares of the smaller of two bandwidths that move from one to the other, one after the other."""
-_LEAST = 1e-3
-"""Share of the budget that a dimension has at least in a simulation."""
+_LEAST = 1e-3  # share of the budget that a dimension has at least in a simulation
 _EXACT = 1e-9
 _GROUP = "all"
 _SHORTEST, _LONGEST = 1e-9, 1e6

@@ -12,8 +12,7 @@ from fredfw import Fabric, Npu, Pattern, System, TaskGraph, TaskKind, Workload
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.typing import FloatArray, IntArray
 
-PATTERNS = Pattern.ALL_REDUCE, Pattern.REDUCE_SCATTER, Pattern.ALL_GATHER, Pattern.ALL_TO_ALL
-"""What the model knows."""
+PATTERNS = Pattern.ALL_REDUCE, Pattern.REDUCE_SCATTER, Pattern.ALL_GATHER, Pattern.ALL_TO_ALL  # what the model knows
 
 
 @frozen

@@ -21,15 +21,12 @@ from fredfw.errors import InputError, SimulationError
 from fredfw.typing import FloatArray
 from fredfw_command_libra.constraints import Constraint
 
-_GAP = 1e-8
-"""Relative distance of the bounds that is small enough."""
+_GAP = 1e-8  # relative distance of the bounds that is small enough
 _TOLERANCES = 1e-10, 1e-9, 1e-8
 """Of a linear programme: the next one where the solver ends without a verdict, as that of SciPy 1.18 does at times."""
-_MOST = 200
-"""Linear programmes."""
+_MOST = 200  # linear programmes
 _TINY = 1e-9
-_INFEASIBLE = 2
-"""What SciPy says of a linear programme without a solution."""
+_INFEASIBLE = 2  # what SciPy says of a linear programme without a solution
 NO_PRICES = "dollars per GB/s for all scopes of the dimensions"
 
 

@@ -26,10 +26,8 @@ _KINDS = TaskKind.COMPUTE, TaskKind.COLLECTIVE, TaskKind.SEND, TaskKind.RECEIVE
 _FACTOR = 2.0
 # At most so many quantiles are kept of a class.
 _QUANTILES = 32
-CONTEXT = 8
-"""What comes next, and what it depends on, depends on so many events before."""
-NOTHING = -1
-"""Stands for the class of an event before the first one."""
+CONTEXT = 8  # what comes next, and what it depends on, depends on so many events before
+NOTHING = -1  # stands for the class of an event before the first one
 Dependencies: TypeAlias = tuple[tuple[int, int], ...]
 
 
@@ -188,8 +186,7 @@ def fit(graph: TaskGraph) -> Statistics:
     return _fitted(steps, roles, order)
 
 
-Event = tuple[tuple[int, int], ...]
-"""Roles that take part, each with the place of its step."""
+Event = tuple[tuple[int, int], ...]  # roles that take part, each with the place of its step
 
 
 def _roles(steps: Sequence[Sequence[Step]]) -> list[int]:

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 fredfw_contract = 2
 
-_REFUSED = 100
-"""How many suggestions in a row may be outside of the space."""
+_REFUSED = 100  # how many suggestions in a row may be outside of the space
 
 
 @frozen
@@ -61,10 +60,8 @@ class _Search(Search):
     space: SearchSpace
     study: optuna.Study
     random: random.Random
-    asked: dict[int, optuna.Trial] = field(factory=dict)
-    """Of the points that were asked for and not told yet."""
-    known: set[int] = field(factory=set)
-    """Points that were asked for."""
+    asked: dict[int, optuna.Trial] = field(factory=dict)  # of the points that were asked for and not told yet
+    known: set[int] = field(factory=set)  # points that were asked for
 
     def ask(self) -> Sequence[Trial]:
         """See ``Search.ask``."""

@@ -62,8 +62,7 @@ def read_table(content: bytes) -> Mapping[str, Any]:
 
 
 _TRACE = re.compile(r"(?P<prefix>.+)\.\d+\.et")
-_LARGEST = 1 << 24
-"""Bytes of a configuration file; what is larger is not looked into."""
+_LARGEST = 1 << 24  # bytes of a configuration file; what is larger is not looked into
 _SYSTEM = {"scheduling-policy", "collective-optimization", "preferred-dataset-splits", "endpoint-delay", "peak-perf"}
 _OPTIONS = {
     part: f"--{part.replace('_', '-')}" for part in ("network", "system", "remote_memory", "groups", "workload")

@@ -22,10 +22,8 @@ _IMPLEMENTATIONS = (
 _STEPS = {"ring": "ring", "direct": "direct", "halvingdoubling": "halving-doubling"}
 _SPLITS = "preferred-dataset-splits"
 _ACTIVE = "active-chunks-per-dimension"
-_ENDPOINT_DELAY = 10
-"""Nanoseconds, where the file does not say."""
-_LEAST, _MOST = 1e-80, 1e80
-"""What an experiment accepts as a quantity under any prefix."""
+_ENDPOINT_DELAY = 10  # nanoseconds, where the file does not say
+_LEAST, _MOST = 1e-80, 1e80  # what an experiment accepts as a quantity under any prefix
 
 _NO_COUNTERPART = {
     "reductions take no time here, unless the transport says a rate": ("local-reduction-delay",),

@@ -17,10 +17,8 @@ from fredfw_topology_astra_sim_network.inputs import read_yaml
 
 T = TypeVar("T")
 
-GIGABYTE = 2**30
-"""Bytes of what ASTRA-sim calls GB."""
-_NANOSECONDS = 1e9
-"""In a second: divided by these, decimal numbers stay what they are."""
+GIGABYTE = 2**30  # bytes of what ASTRA-sim calls GB
+_NANOSECONDS = 1e9  # in a second: divided by these, decimal numbers stay what they are
 _KINDS: dict[str, Literal["ring", "fully-connected", "switch"]] = {
     "Ring": "ring",
     "FullyConnected": "fully-connected",

@@ -158,5 +158,4 @@ def _real(*levels: Level) -> tuple[Level, ...]:
     return tuple(level for level in levels if level.size > 1)
 
 
-_ROUNDING = 1e-9
-"""Links: what a ratio that is not exact in binary adds to a whole number of them."""
+_ROUNDING = 1e-9  # links: what a ratio that is not exact in binary adds to a whole number of them

@@ -14,8 +14,7 @@ from fredfw import Fabric, NodeKind
 from fredfw.errors import UnsupportedError
 from fredfw.typing import BoolArray, IntArray
 
-N = TypeVar("N", int, IntArray)
-"""A number, or an array of them."""
+N = TypeVar("N", int, IntArray)  # a number, or an array of them
 
 
 @frozen

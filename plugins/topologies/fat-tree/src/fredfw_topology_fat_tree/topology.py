@@ -19,8 +19,7 @@ from fredfw_topology_fat_tree.structure import XGFT
 ROUTERS: dict[str, type[Router]] = {one.name: one for one in (EcmpRouter, SprayRouter)}
 DEFAULT_NPUS = 64
 """NPUs of a tree that has room for more, unless told otherwise: a whole fat tree of usual switches has thousands."""
-_MOST = 32
-"""Levels; NumPy has arrays of so many dimensions in all its versions."""
+_MOST = 32  # levels; NumPy has arrays of so many dimensions in all its versions
 
 
 @frozen
@@ -151,8 +150,7 @@ class FatTree(Topology):
         )
 
 
-_DIGITS = 1e-5
-"""Relative accuracy of a given oversubscription, so that 1.66667 is 5 / 3."""
+_DIGITS = 1e-5  # relative accuracy of a given oversubscription, so that 1.66667 is 5 / 3
 
 
 def _node_name(first: tuple[int, ...], node: int) -> str:

@@ -35,8 +35,7 @@ POLICIES: Mapping[str, str] = {
 """What may be done about a routing conflict (FRED, ISCA 2025, section on the FRED switch)."""
 
 
-SwitchFlows = Mapping[int, tuple[SwitchFlow, ...]]
-"""What one route asks of each switch node that it passes."""
+SwitchFlows = Mapping[int, tuple[SwitchFlow, ...]]  # what one route asks of each switch node that it passes
 
 
 @frozen(eq=False)

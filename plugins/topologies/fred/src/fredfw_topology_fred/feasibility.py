@@ -16,8 +16,7 @@ from fredfw.typing import IntArray
 from fredfw_topology_fred.circuits import Circuits, Conflict, SwitchFlows
 
 MP, DP, PP, MP_AND_DP = "mp", "dp", "pp", "mp+dp"
-PHASES = (MP, DP, PP, MP_AND_DP)
-"""Names of the phases, in the order in which they are tried."""
+PHASES = (MP, DP, PP, MP_AND_DP)  # names of the phases, in the order in which they are tried
 
 
 class Stream(NamedTuple):
@@ -77,8 +76,7 @@ def _divisors(number: int) -> list[int]:
     return [one for one in range(1, number + 1) if number % one == 0]
 
 
-NO_PLACE = "no place"
-"""Stands for a phase where the placement has no place for the strategy."""
+NO_PLACE = "no place"  # stands for a phase where the placement has no place for the strategy
 
 
 def conflict_finder(fabric: Fabric) -> Callable[[Iterable[Stream], IntArray], Conflict | None]:

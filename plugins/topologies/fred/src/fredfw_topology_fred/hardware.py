@@ -21,19 +21,13 @@ from fredfw import units
 from fredfw.errors import InputError
 from fredfw_topology_fred.topology import PAPER_POWER, Fred
 
-WAFER_AREA = 70_000.0
-"""mm2 of the paper's wafer."""
-WAFER_POWER = 15_000.0
-"""W of the paper's wafer."""
+WAFER_AREA = 70_000.0  # mm2 of the paper's wafer
+WAFER_POWER = 15_000.0  # W of the paper's wafer
 PAPER = "FRED, ISCA 2025"
-PAPER_CHIPLETS = 35
-"""Chiplets of the paper's fabric."""
-PAPER_AREA = 25_195.0
-"""mm2 of them."""
-PORT_LIMIT = 600e9
-"""B/s of the widest port of a published chiplet: an NPU's 3 TB/s over the 5 chiplets of an L1 switch."""
-CHIPLET_LIMIT = 6e12
-"""B/s through the largest published chiplet: the 20 x 3 TB/s of the L2 switch over its 10 chiplets."""
+PAPER_CHIPLETS = 35  # chiplets of the paper's fabric
+PAPER_AREA = 25_195.0  # mm2 of them
+PORT_LIMIT = 600e9  # B/s of the widest port of a published chiplet: an NPU's 3 TB/s over the 5 chiplets of an L1 switch
+CHIPLET_LIMIT = 6e12  # B/s through the largest published chiplet: the 20 x 3 TB/s of the L2 switch over its 10 chiplets
 
 
 class FigureStatus(StrEnum):
@@ -92,16 +86,12 @@ class Chiplet:
 
 
 _GATE = 128e9 / 5  # B/s of an I/O controller's port on each of the 5 chiplets of an L1 switch
-L1_FOUR = Chiplet.of(Ports(8, PORT_LIMIT), Ports(4, _GATE))
-"""FRED_3(12), of the L1 switches with 4 I/O controllers."""
-L1_THREE = Chiplet.of(Ports(8, PORT_LIMIT), Ports(3, _GATE))
-"""The same of the L1 switches with 3 I/O controllers."""
+L1_FOUR = Chiplet.of(Ports(8, PORT_LIMIT), Ports(4, _GATE))  # FRED_3(12), of the L1 switches with 4 I/O controllers
+L1_THREE = Chiplet.of(Ports(8, PORT_LIMIT), Ports(3, _GATE))  # the same of the L1 switches with 3 I/O controllers
 L2 = Chiplet.of(Ports(10, PORT_LIMIT))
 """Of the L2 switch. That it has 10 ports is derived: 10 chiplets for 20 ports of 3 TB/s."""
-PAPER_AREAS: Mapping[Chiplet, float] = {L1_FOUR: 685.0, L1_THREE: 678.0, L2: 814.0}
-"""mm2 of each."""
-L1_FOUR_POWER = 3.75
-"""W of a FRED_3(12), the only chiplet whose power we know."""
+PAPER_AREAS: Mapping[Chiplet, float] = {L1_FOUR: 685.0, L1_THREE: 678.0, L2: 814.0}  # mm2 of each
+L1_FOUR_POWER = 3.75  # W of a FRED_3(12), the only chiplet whose power we know
 
 
 def density(chiplet: Chiplet) -> float:

@@ -28,12 +28,10 @@ from fredfw.errors import InputError
 from fredfw_topology_fred.circuits import POLICIES, Circuits, PortMap
 from fredfw_topology_fred.routing import UpDownRouter
 
-NPU_BANDWIDTH = 3e12
-"""B/s from an NPU to its L1 switch and back (FRED, ISCA 2025)."""
+NPU_BANDWIDTH = 3e12  # B/s from an NPU to its L1 switch and back (FRED, ISCA 2025)
 PAPER_POWER = 179.35
 """W of the paper's fabric: 35 chiplets and whatever else it adds to the wafer, mainly wires (FRED, ISCA 2025)."""
-_MOST = 32
-"""Switch levels; NumPy has arrays of so many dimensions in all its versions."""
+_MOST = 32  # switch levels; NumPy has arrays of so many dimensions in all its versions
 
 
 VARIANTS: Mapping[str, tuple[float, bool]] = {

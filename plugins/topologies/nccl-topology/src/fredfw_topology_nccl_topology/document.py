@@ -23,8 +23,7 @@ _SHOWN = 60
 _LARGEST = 1e12
 
 
-SWITCH, CPU = "NVSwitch", "a CPU"
-"""Targets of NVLinks that are no GPU."""
+SWITCH, CPU = "NVSwitch", "a CPU"  # targets of NVLinks that are no GPU
 
 
 @frozen

@@ -17,8 +17,7 @@ from fredfw_topology_nccl_topology import rates
 from fredfw_topology_nccl_topology.document import CPU, SWITCH, Device, read
 
 _UNKNOWN_CPU = 10e9
-_NVLS = 90
-"""Compute capability of the GPUs whose NVSwitches combine and copy streams."""
+_NVLS = 90  # compute capability of the GPUs whose NVSwitches combine and copy streams
 
 
 @frozen

@@ -90,8 +90,7 @@ def _checked(
     return Matrix(tuple(gpus), cards, names, cells, affinity)
 
 
-_MOST_LINKS = 18
-"""NVLinks of a GPU, up to Blackwell. More to all others together means that there are NVSwitches."""
+_MOST_LINKS = 18  # NVLinks of a GPU, up to Blackwell. More to all others together means that there are NVSwitches.
 
 
 @frozen

@@ -14,8 +14,7 @@ from fredfw.typing import IntArray
 
 fredfw_contract = 2
 
-_MOST = 32
-"""Dimensions; NumPy has arrays of so many in all its versions."""
+_MOST = 32  # dimensions; NumPy has arrays of so many in all its versions
 
 
 @frozen

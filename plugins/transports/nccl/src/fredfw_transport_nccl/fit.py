@@ -38,11 +38,9 @@ _START: Mapping[str, Any] = {
     "networks": {},
 }
 """What the search starts from, and what is not fitted has; microseconds, factors and shares."""
-_LATENCY = 2**20
-"""Bytes of buffers up to which times between nodes are made of latencies."""
+_LATENCY = 2**20  # bytes of buffers up to which times between nodes are made of latencies
 _NETWORK = {"hops": 1.0, "nic": 1.0}
-SEND = "sendrecv"
-"""What tables call messages from each rank to the next."""
+SEND = "sendrecv"  # what tables call messages from each rank to the next
 
 
 def _shares(path: str) -> bool:

@@ -77,8 +77,7 @@ def _protocols(machine: Machine, pattern: str, algorithm: str, size: float, step
     return "tuner", (protocol_of(machine, pattern, algorithm, size, steps),)
 
 
-_FASTEST, _ONLY = "fastest", "no other"
-"""What chooses a protocol, beside the tuner and the size of a message."""
+_FASTEST, _ONLY = "fastest", "no other"  # what chooses a protocol, beside the tuner and the size of a message
 
 
 def _shares(machine: Machine, rate: float, link: float = 0.0) -> tuple[float, float]:

@@ -11,10 +11,8 @@ from attrs import evolve, frozen
 
 from fredfw_transport_nccl.tables import GIGABYTE, LL, MICROSECOND, PROTOCOLS, SIMPLE, published
 
-NVLS_TREE = "nvls-tree"
-"""The algorithm that reduces in the switches of nodes, and by trees between them."""
-PAT = "pat"
-"""The algorithm of parallel aggregated trees."""
+NVLS_TREE = "nvls-tree"  # the algorithm that reduces in the switches of nodes, and by trees between them
+PAT = "pat"  # the algorithm of parallel aggregated trees
 COLLNET = "collnet"
 """The algorithm that reduces in the switches of nodes where they can, and in those between them (SHARP)."""
 

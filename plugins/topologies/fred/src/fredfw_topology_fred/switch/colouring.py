@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from attrs import define, field
 
-STEPS = 200_000
-"""Colours that one search may try, a few seconds' worth; a dozen flows never need that many."""
+STEPS = 200_000  # colours that one search may try, a few seconds' worth; a dozen flows never need that many
 
 
 @define

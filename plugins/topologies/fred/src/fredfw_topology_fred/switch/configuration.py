@@ -80,8 +80,7 @@ def check(flows: Sequence[SwitchFlow], ports: int) -> None:
                 taken[port] = flow
 
 
-Value = Any
-"""Whatever can be added with ``+``."""
+Value = Any  # whatever can be added with ``+``
 
 
 @frozen(eq=False)

@@ -20,8 +20,7 @@ PALETTE = (
     ("#000000", "white"),
     ("#F0E442", "black"),
 )
-DASHES = ("none", "10 5", "3 4", "12 4 3 4")
-"""One for each time that the palette is used up."""
+DASHES = ("none", "10 5", "3 4", "12 4 3 4")  # one for each time that the palette is used up
 
 PAPER, GREY, INK = "white", "#B0B0B0", "#333333"
 FONT, SMALL = 12, 10
