@@ -94,7 +94,6 @@ def designs(
 
 
 def _programme(parts: Sequence[tuple[Job, Demand]], network: Network, budget: float) -> Programme:
-    """Return the convex programme of the weighted sum of some workloads' times."""
     return Programme(
         messages=np.concatenate([demand.messages for _, demand in parts]),
         weights=np.concatenate([job.weight * demand.counts for job, demand in parts]),

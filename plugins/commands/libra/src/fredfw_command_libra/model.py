@@ -124,7 +124,6 @@ def demand_of_graph(workload: Workload, fabric: Fabric, npu: Npu) -> Demand:
 
 
 def _extent(fabric: Fabric, group: IntArray) -> list[int]:
-    """Return the positions of a group in each dimension."""
     if fabric.coordinates is None:
         raise UnsupportedError("the fabric has no dimensions", accepted="a product of dimensions")
     parts = [len(np.unique(column)) for column in fabric.coordinates[group].T]

@@ -288,7 +288,6 @@ def _budget(value: object, key: str) -> float:
 
 
 def _named(content: Mapping[str, Any], key: str) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return each table in the table ``key``, and its name."""
     tables = as_table(content.get(key, {}), key)
     if not tables:
         raise InputError(f"there are no {key}", key=key, accepted=f"at least one table [{key}.NAME]")

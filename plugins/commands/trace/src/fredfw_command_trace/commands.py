@@ -14,7 +14,6 @@ _FILES = click.argument("files", nargs=-1, required=True, metavar="FILE...", typ
 
 
 def _formats(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Complete the name of a workload that reads traces."""
     from fredfw_command_trace.reading import readers
 
     with suppress(Exception):

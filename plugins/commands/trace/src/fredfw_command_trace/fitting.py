@@ -204,7 +204,6 @@ def _roles(steps: Sequence[Sequence[Step]]) -> list[int]:
 
 
 def _company(step: Step) -> tuple[int, ...]:
-    """Return the ranks that a step has to do with."""
     return step.members or ((step.peer,) if step.peer >= 0 else ())
 
 
@@ -274,7 +273,6 @@ def _in_order(steps: Sequence[Sequence[Step]], roles: Sequence[int]) -> list[Eve
 
 
 def _fitted(steps: Sequence[Sequence[Step]], roles: Sequence[int], order: Sequence[Event]) -> Statistics:
-    """Return the statistics of events in their order."""
     ranks: defaultdict[int, list[int]] = defaultdict(list)
     for rank, role in enumerate(roles):
         ranks[role].append(rank)

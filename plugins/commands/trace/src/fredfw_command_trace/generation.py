@@ -120,7 +120,6 @@ class _Generation:
         return self._pairs[part]
 
     def _add(self, number: int, values: list[float]) -> None:
-        """Add the nodes of an event of class ``number``."""
         cls = self._statistics.classes[number]
         for part in cls.parts:
             members, kind = self._members[part.role], part.kind
@@ -160,7 +159,6 @@ class _Generation:
         return sorted(found)
 
     def _groups_of(self, part: Part) -> dict[int, int]:
-        """Return the communicator of each rank of ``part``."""
         fitted, found = self._statistics.ranks, {}
         for rank, copy, group in self._copies(part, part.groups) if part.groups else ():
             grows = group in self._growing

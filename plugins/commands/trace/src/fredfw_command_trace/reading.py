@@ -86,7 +86,6 @@ def _found(files: Sequence[str], known: Mapping[str, type[TraceWorkload]], accep
 
 
 def _recognising(file: str, known: Mapping[str, type[TraceWorkload]]) -> list[str]:
-    """Return the names of those of ``known`` that recognise ``file``."""
     name, head = PurePath(file).name, _head(file)
     return [one for one, reader in known.items() if ask(TraceWorkload.recognises, reader, name, head)]
 

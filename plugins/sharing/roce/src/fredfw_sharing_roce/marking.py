@@ -45,7 +45,6 @@ class Marking(Fluid):
     pmax: float | None = units.option(None, help="share marked at kmax; default: published")
 
     def __attrs_post_init__(self) -> None:
-        """Refuse thresholds that do not fit each other; raises ``InputError``."""
         for key in ("kmin", "kmax", "pmax") if self.thresholds == _BY_RATE else ():
             value = getattr(self, key)
             if value is not None:

@@ -30,7 +30,6 @@ class Pfc(Fluid):
     xon: float = units.quantity(units.Unit.BYTES, 256e3, help="bytes below which it is no longer paused")
 
     def __attrs_post_init__(self) -> None:
-        """Refuse thresholds that are not in order; raises ``InputError``."""
         if self.xon >= self.xoff:
             raise InputError(f"{self.xon:g} B is not less than xoff", key="xon", accepted=f"less than {self.xoff:g} B")
 

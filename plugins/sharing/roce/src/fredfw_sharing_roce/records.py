@@ -71,7 +71,6 @@ class Records:
         return queues | pauses
 
     def _most(self, amounts: FloatArray) -> list[int]:
-        """Return the few links that have most, and more than rounding."""
         order = np.argsort(-amounts, kind="stable")[:_BUSIEST]
         return [int(link) for link in order if amounts[link] > _ROUNDING]
 

@@ -48,7 +48,6 @@ class Timely(Fluid):
     least: float = units.bandwidth("10 Mb/s", help="rate below which no flow goes")
 
     def __attrs_post_init__(self) -> None:
-        """Refuse numbers that do not fit each other; raises ``InputError``."""
         if self.high <= self.low:
             raise InputError(f"{self.high:g} s is not more than low", key="high", accepted=f"more than {self.low:g} s")
         if self.decrease is not None and not 0 < self.decrease <= 1:

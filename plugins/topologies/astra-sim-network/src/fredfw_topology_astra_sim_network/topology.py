@@ -113,7 +113,6 @@ class AstraSimNetwork(Topology):
     file: File = units.file(help="YAML file with the keys topology, npus_count, bandwidth and latency")
 
     def __attrs_post_init__(self) -> None:
-        """Read the file; raises ``InputError`` as ``read`` does."""
         _ = self.blocks
 
     @cached_property

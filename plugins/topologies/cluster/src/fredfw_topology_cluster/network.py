@@ -105,7 +105,6 @@ class Network:
 
     @property
     def _up(self) -> int:
-        """Links up of a leaf."""
         return self.tree.parents[1] * self.bundles[1]
 
     def places(self, ports: N) -> tuple[N, N]:

@@ -122,7 +122,6 @@ class Cluster(Topology):
     )
 
     def __attrs_post_init__(self) -> None:
-        """Refuse what does not fit together."""
         if self.pcie is None and (self.pcie_npus > 1 or self.pcie_latency):
             key = "pcie_npus" if self.pcie_npus > 1 else "pcie_latency"
             raise InputError("there is no PCIe switch", key=key, accepted="with its bandwidth, pcie")
@@ -139,7 +138,6 @@ class Cluster(Topology):
         _ = self.router  # which refuses networks that do not fit
 
     def _given(self, key: str) -> Any:
-        """Return the value of a field, or the preset's where it is not given."""
         value = getattr(self, key)
         return presets.values(self.preset)[key] if value is None else value
 
@@ -296,7 +294,6 @@ class Cluster(Topology):
         return layout.network.levels(rate, nic, self.pcie_latency + self.nic_latency, self.link_latency)
 
     def _outside(self, layout: Layout) -> tuple[tuple[IntArray, IntArray], FloatArray, FloatArray]:
-        """Return the ends, the bandwidths and the latencies of the links that are not inside of nodes."""
         nic, steps = self._cards[1], layout.steps
         rates = (nic,) if self.pcie is None else (self.pcie, self.pcie, nic)
         near, far, level = layout.trunk_ends()

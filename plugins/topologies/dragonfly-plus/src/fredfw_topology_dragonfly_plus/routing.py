@@ -50,7 +50,6 @@ class DragonflyPlusRouter(Router):
 
 
 def _inside(fabric: Fabric, dragonfly: Structure, sources: IntArray, destinations: IntArray) -> Routes:
-    """Return routes inside a group."""
     start, end = sources // dragonfly.npus, destinations // dragonfly.npus
     apart, far = (sources != destinations)[:, None], (start != end)[:, None]
     if dragonfly.spines:
@@ -64,7 +63,6 @@ def _inside(fabric: Fabric, dragonfly: Structure, sources: IntArray, destination
 
 
 def _across(fabric: Fabric, dragonfly: Structure, sources: IntArray, destinations: IntArray) -> Routes:
-    """Return routes from group to group."""
     start, end = sources // dragonfly.npus, destinations // dragonfly.npus
     group, other = (start // dragonfly.leaves)[:, None], (end // dragonfly.leaves)[:, None]
     number = np.arange(dragonfly.cables)

@@ -46,7 +46,6 @@ class DragonflyPlus(Topology):
     link_energy: float = units.energy(0.0, help="energy per byte and link")
 
     def __attrs_post_init__(self) -> None:
-        """Refuse more groups than can all be joined."""
         gateways = self.spines or self.leaves
         if self.groups is not None and self.groups > gateways * self.cables + 1:
             message = f"{self.groups} groups, of which each has {gateways} x {self.cables} cables to others"

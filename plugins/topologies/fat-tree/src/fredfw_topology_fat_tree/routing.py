@@ -117,6 +117,5 @@ def _fans(fabric: Fabric) -> list[_Fan]:
 
 
 def _paths(fabric: Fabric, tree: XGFT, sources: IntArray, destinations: IntArray, path: IntArray) -> Routes:
-    """Return one path per pair, the one numbered ``path``."""
     links, used = tree.walk(sources, destinations, path)
     return fabric.paths(np.concatenate([[0], np.cumsum(used.sum(axis=1))]), links[used])

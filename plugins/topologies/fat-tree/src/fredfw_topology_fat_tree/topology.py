@@ -61,7 +61,6 @@ class FatTree(Topology):
     )
 
     def __attrs_post_init__(self) -> None:
-        """Refuse too many levels, ports that cannot be divided as asked, and more NPUs than places."""
         if self.levels > _MOST:
             raise InputError(f"{self.levels} levels of switches", key="levels", accepted=f"2 to {_MOST}")
         if self.levels > 2 and self.radix % 2:

@@ -75,7 +75,6 @@ class Fred(Topology):
     on_conflict: str = units.choice(POLICIES, "block", help="what is done where a switch cannot route streams together")
 
     def __attrs_post_init__(self) -> None:
-        """Refuse trees that are too deep, and bandwidths that are not one for each level."""
         depth = len(self.arity)
         if depth > _MOST:
             raise InputError(f"{depth} switch levels", key="arity", accepted=f"1 to {_MOST} of them")

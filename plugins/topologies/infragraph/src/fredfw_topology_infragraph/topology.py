@@ -236,7 +236,6 @@ def _endpoint(edge: Mapping[str, Any], key: str, place: str, known: Sequence[str
 
 
 def _part(text: str, place: str) -> tuple[str, str]:
-    """Return a name and the slice behind it."""
     match = _PART.fullmatch(text)
     if match is None:
         raise _wrong(place, f"{text[:_SHOWN]!r} is not a name with a slice", "such as nic[0] or xpu[0:4]")
@@ -275,7 +274,6 @@ def _name(table: Mapping[str, Any], known: Mapping[str, Any], place: str, what: 
 
 
 def _known(name: str, known: Mapping[str, Any], place: str, what: str) -> str:
-    """Return ``name``, which must be ``known``."""
     if name not in known:
         accepted = ", ".join(known) or f"a {what} that the file defines"
         raise _wrong(place, f"there is no {what} {name[:_SHOWN]!r}{nearest(name, known)}", accepted)
@@ -347,7 +345,6 @@ class InfraGraph(Topology):
     )
 
     def __attrs_post_init__(self) -> None:
-        """Read the file; raises ``InputError`` for it, a link without bandwidth, and a name that no link has."""
         _ = self.fabric
 
     @cached_property

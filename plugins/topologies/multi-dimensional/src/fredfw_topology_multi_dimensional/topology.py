@@ -107,7 +107,6 @@ class MultiDimensional(Topology):
     )
 
     def __attrs_post_init__(self) -> None:
-        """Refuse both or neither of the bandwidths, no latencies, and lists of other lengths."""
         count, own = len(self.dimensions), self.dimensions != _THEMIS
         form = f"bandwidths (of an NPU) or link_bandwidths (of a link): one value for all, or {count}"
         if self.bandwidths is not None and self.link_bandwidths is not None:

@@ -44,7 +44,6 @@ class NcclTopology(Topology):
     pcie_latency: float = units.duration(0.0, help="latency of a PCIe link, and of one between CPUs; no file has it")
 
     def __attrs_post_init__(self) -> None:
-        """Read the file; raises ``InputError`` as ``document.read`` does, and where the preset does not fit it."""
         _ = self.fabric
 
     @cached_property
@@ -130,7 +129,6 @@ class _Server:
         return len(self.kinds) - 1
 
     def _gpus(self) -> list[Device]:
-        """Return the GPUs in the order of their numbers."""
         found = [one for one in self.devices if one.kind == "gpu"]
         numbers = [one.whole(one.gpu, "dev", -1) for one in found]
         if min(numbers, default=0) < 0:
@@ -197,7 +195,6 @@ class _Server:
         return active
 
     def _pcie(self, node: dict[str, int]) -> None:
-        """Add CPUs, PCIe switches and network cards, and the links between them."""
         latency = self.topology.pcie_latency
         place, root = list[int](), list[int]()  # node of each device, and of the CPU that it is attached to
         cpus = list[tuple[int, str, float | None]]()

@@ -140,7 +140,6 @@ class NodeLink(Topology):
     ignore: tuple[str, ...] = units.option((), help="attributes of nodes, edges and of the graph that are passed over")
 
     def __attrs_post_init__(self) -> None:
-        """Read the file; raises ``InputError`` that names file, place, value and what is accepted."""
         _ = self.fabric
 
     @cached_property

@@ -116,7 +116,6 @@ class NvidiaSmiTopo(Topology):
     cpus: float = units.bandwidth("16 GB/s", help="between two CPUs, per direction")
 
     def __attrs_post_init__(self) -> None:
-        """Read the file; raises ``InputError`` as ``read`` does, with the file."""
         _ = self.matrix
 
     @cached_property

@@ -148,7 +148,6 @@ class Simai(Topology):
     file: File = units.file(help="topology file of SimAI, or of ASTRA-sim for ns-3")
 
     def __attrs_post_init__(self) -> None:
-        """Read the file; raises ``InputError`` as ``read`` does, and where no node is an NPU."""
         if not len(self._npus):
             raise InputError("all nodes are switches", file=self.file.path, accepted="one node or more that is not")
 

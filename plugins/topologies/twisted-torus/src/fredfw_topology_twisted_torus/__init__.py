@@ -45,7 +45,6 @@ class TwistedTorus(Topology):
     link_energy: float = units.energy("0.063 pJ/bit", help="energy per byte and link")
 
     def __attrs_post_init__(self) -> None:
-        """Refuse sizes that are not k and 2 k."""
         short = min(self.dimensions)
         if set(self.dimensions) != {short, 2 * short} or len(self.dimensions) > _MOST:
             sizes = f"sizes of k and 2 k, both at least once, such as [4, 4, 8] or [{short}, {2 * short}]"

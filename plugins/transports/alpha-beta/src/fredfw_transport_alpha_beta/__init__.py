@@ -14,7 +14,6 @@ fredfw_contract = 2
 
 
 def _listed(value: Any) -> Any:
-    """Return one value, or a list of them, as a tuple."""
     return tuple(value) if isinstance(value, list | tuple) else (value,)
 
 
@@ -43,7 +42,6 @@ class AlphaBeta(Transport):
     reduction: float | None = units.bandwidth(None, help="rate at which an NPU reduces what it receives; default: any")
 
     def __attrs_post_init__(self) -> None:
-        """Refuse a list without values; raises ``InputError``."""
         if not self.efficiency:
             raise InputError("there are none", key="efficiency", accepted="a number, or a list of one for each tier")
 

@@ -40,7 +40,6 @@ class Measured(Transport):
     file: File = units.file(help="the table")
 
     def __attrs_post_init__(self) -> None:
-        """Read the table; raises ``InputError``."""
         _ = self.table
 
     @cached_property

@@ -44,7 +44,6 @@ SEND = "sendrecv"  # what tables call messages from each rank to the next
 
 
 def _shares(path: str) -> bool:
-    """Return whether a constant is at most 1."""
     return path in ("messages", "sends") or path.endswith((".nic", ".sends"))
 
 
@@ -174,7 +173,6 @@ def _fit_stage(constants: dict[str, Any], free: Sequence[str], chosen: Sequence[
 
 
 def _mean(constants: Fit, chosen: Sequence[Measurement]) -> float:
-    """Return the mean of |ln(predicted / measured)|."""
     logs = []
     for one in chosen:
         pattern = "point-to-point" if one.pattern == SEND else one.pattern

@@ -65,7 +65,6 @@ class Nccl(Transport):
     )
 
     def __attrs_post_init__(self) -> None:
-        """Read the constants; raises ``InputError`` as ``tables.fitted``."""
         if self.family is not None:
             known: Sequence[str] = (self.family,)
         else:

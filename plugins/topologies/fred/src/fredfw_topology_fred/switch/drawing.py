@@ -101,7 +101,6 @@ def _arrow(flow: SwitchFlow) -> str:
 
 
 def _stroke(number: int) -> dict[str, str]:
-    """Return the line style of a flow."""
     return {
         "stroke": PALETTE[number % len(PALETTE)][0],
         "stroke-dasharray": DASHES[number // len(PALETTE) % len(DASHES)],
