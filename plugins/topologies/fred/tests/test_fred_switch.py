@@ -20,7 +20,7 @@ from fredfw_topology_fred.switch import (
     SwitchFlow,
     routing,
 )
-from fredfw_topology_fred.switch.colouring import Search
+from fredfw_topology_fred.switch.routing import Search
 
 SIZES = [(m, ports) for m in (2, 3, 4) for ports in (2, 3, 4, 5, 7, 8, 13, 16, 17)]
 

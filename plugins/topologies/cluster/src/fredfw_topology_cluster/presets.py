@@ -8,7 +8,7 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import Any
 
-from fredfw import Topology, Transport, units
+from fredfw import Transport, units
 from fredfw.tables import parse_toml
 from fredfw_topology_fully_connected import FullyConnected
 from fredfw_topology_switch import Switch
@@ -34,8 +34,9 @@ def table() -> Mapping[str, Mapping[str, Any]]:
 def values(name: str) -> dict[str, Any]:
     """Return the value of each field that the preset ``name`` has, in SI units."""
     entry = table()[name]
+    inside = dict(entry["node"])
     return {
-        "node": _inside(entry["node"]),
+        "node": _INSIDES[inside.pop("name")](**inside),
         "nics": entry["nics"],
         "nic": units.parse(entry["nic"], units.Unit.BYTES_PER_SECOND),
         "network": entry["network"],
@@ -50,8 +51,3 @@ def brings(name: str) -> tuple[Transport | None, str]:
     entry = table()[name]
     fields = entry.get("transport")
     return None if fields is None else Nccl(**fields), entry["npu"]
-
-
-def _inside(node: Mapping[str, Any]) -> Topology:
-    inside: Topology = _INSIDES[node["name"]](**{key: value for key, value in node.items() if key != "name"})
-    return inside

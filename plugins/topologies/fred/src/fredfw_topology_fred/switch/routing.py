@@ -16,8 +16,9 @@ from attrs import define, evolve, field, frozen
 
 from fredfw.errors import SimulationError
 from fredfw.units import whole
-from fredfw_topology_fred.switch.colouring import Search
 from fredfw_topology_fred.switch.configuration import SwitchConfiguration, SwitchFlow, check
+
+STEPS = 200_000  # colours that one search may try, a few seconds' worth; a dozen flows never need that many
 
 
 class RoutingConflict(SimulationError):  # noqa: N818  (the paper's word for it)
@@ -105,11 +106,11 @@ class FredSwitch:
         """
         listed = tuple(flows)
         check(listed, self.ports)
-        search = _Routing(Search(self.m))
+        search = Search(self.m)
         found = search.attempt(self.ports, listed)
         if isinstance(found, SwitchConfiguration):
-            return evolve(found, steps=search.colours.steps, exact=not search.colours.exhausted)
-        proven = not search.colours.exhausted
+            return evolve(found, steps=search.steps, exact=not search.exhausted)
+        proven = not search.exhausted
         stuck = search.reduced(self.ports, found)
         raise RoutingConflict(self.m, self.ports, stuck.core, place=stuck.place, proven=proven)
 
@@ -122,23 +123,64 @@ class FredSwitch:
 
 
 @define
-class _Stuck:
-    """Flows that cannot be carried together, and the middle switches on the way to where that shows."""
+class Search:
+    """Routes flows, and to do so colours graphs by DSATUR with backtracking.
 
-    core: tuple[SwitchFlow, ...]
-    place: tuple[int, ...] = ()
+    That takes the vertex with the fewest colours left first (Brelaz, 1979). Within ``limit`` steps the search is exact:
+    where it finds nothing there is nothing. What comes after has only the greedy order left, for it may not go back,
+    and ``exhausted`` is set when that fails.
+    """
 
-
-@define
-class _Routing:
-    """One search; what is known about a middle switch holds for all switches of its size."""
-
-    colours: Search
+    colours: int  # how many there are; they are interchangeable
+    limit: int = STEPS  # steps for all graphs together
+    steps: int = field(default=0, init=False)  # colours tried so far
+    exhausted: bool = field(default=False, init=False)  # whether any graph was given up
+    # what is known about a middle switch, which holds for all switches of its size
     _known: dict[tuple[int, frozenset[SwitchFlow]], SwitchConfiguration | _Stuck] = field(factory=dict, init=False)
+
+    def colour(self, conflicts: Sequence[int], clashes: Sequence[int]) -> list[int] | None:
+        """Return the colour of each vertex, or ``None`` if there is no colouring (or none was found in time).
+
+        ``conflicts`` are the neighbours of each vertex, ``clashes`` sets of two or more vertices that may not all have
+        one colour, both as bit masks.
+        """
+        count = len(conflicts)
+        classes = [0] * self.colours  # vertices of each colour, as bit masks
+        colour_of = [-1] * count
+        degrees = [mask.bit_count() for mask in conflicts]
+        concerning = [[clash for clash in clashes if clash >> vertex & 1] for vertex in range(count)]
+
+        def extend(left: int, used: int, banned: list[int]) -> bool:
+            """Colour the vertices of the mask ``left``; ``banned`` has the colours each may not take, as bit masks."""
+            if not left:
+                return True
+            # Unused colours are equivalent, so only one of them need be tried.
+            choices = (1 << min(used + 1, self.colours)) - 1
+            vertex = min(_bits(left), key=lambda one: ((choices & ~banned[one]).bit_count(), -degrees[one]))
+            for colour in _bits(choices & ~banned[vertex]):
+                self.steps += 1
+                classes[colour] |= 1 << vertex
+                colour_of[vertex] = colour
+                after = banned.copy()
+                for neighbour in _bits(conflicts[vertex] & left):
+                    after[neighbour] |= 1 << colour
+                for clash in concerning[vertex]:
+                    rest = clash & ~classes[colour]
+                    if rest & (rest - 1) == 0:  # one is left, and must take another colour
+                        after[rest.bit_length() - 1] |= 1 << colour
+                if extend(left & ~(1 << vertex), max(used, colour + 1), after):
+                    return True
+                classes[colour] &= ~(1 << vertex)
+                if self.steps >= self.limit:
+                    self.exhausted = True
+                    return False
+            return False
+
+        return colour_of if extend((1 << count) - 1, 0, [0] * count) else None
 
     def attempt(self, ports: int, flows: tuple[SwitchFlow, ...]) -> SwitchConfiguration | _Stuck:
         """Return a configuration of ``flows``, or all of them where there is none."""
-        m = self.colours.colours
+        m = self.colours
         if ports == 2:
             return SwitchConfiguration(m, ports, flows)
         inner = [flow.inside() for flow in flows]
@@ -146,7 +188,7 @@ class _Routing:
         clashes: list[int] = []
         place: tuple[int, ...] = ()
         while True:
-            carriers = self.colours.colour(conflicts, clashes)
+            carriers = self.colour(conflicts, clashes)
             if carriers is None:
                 return _Stuck(flows, place)
             middles: list[SwitchConfiguration | None] = []
@@ -169,7 +211,7 @@ class _Routing:
         for flow in stuck.core:
             rest = tuple(one for one in stuck.core if one != flow)
             fewer = self.attempt(ports, rest)
-            if self.colours.exhausted:
+            if self.exhausted:
                 break
             if isinstance(fewer, _Stuck):
                 stuck = _Stuck(rest, fewer.place)
@@ -184,6 +226,14 @@ class _Routing:
         return self._known[key]
 
 
+@define
+class _Stuck:
+    """Flows that cannot be carried together, and the middle switches on the way to where that shows."""
+
+    core: tuple[SwitchFlow, ...]
+    place: tuple[int, ...] = ()
+
+
 def _middle(ports: int) -> int:
     return -(-ports // 2)
 
@@ -196,3 +246,12 @@ def _conflicts(inner: Sequence[SwitchFlow]) -> list[int]:
         for line in used:
             users[line] |= 1 << at
     return [reduce(or_, (users[line] for line in used)) & ~(1 << at) for at, used in enumerate(lines)]
+
+
+def _bits(mask: int) -> list[int]:
+    bits = []
+    while mask:
+        low = mask & -mask
+        bits.append(low.bit_length() - 1)
+        mask ^= low
+    return bits
