@@ -76,11 +76,7 @@ def fabric_name(cluster: str, bandwidth: float | None) -> str:
 
 
 def load(path: str) -> Problem:
-    """Read the file at ``path``.
-
-    Raises:
-        InputError: It cannot be read, or says what cannot be used; names file, key and value.
-    """
+    """Read the file at ``path``; raises ``InputError`` that names file, key and value of what cannot be used."""
     file = File.at(path)
     with file.named():
         return _problem(parse_toml(file.text()), path)

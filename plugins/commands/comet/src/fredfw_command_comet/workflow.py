@@ -94,8 +94,7 @@ class Findings:
 def explore(problem: Problem, framework: Framework, *, jobs: int = 1, store: str | None = None) -> Findings:
     """Run every split of ``problem`` on every cluster: without expanded memory, and with it where it is needed.
 
-    Raises:
-        InputError: The file says what cannot be used, or no split fits any cluster even with expanded memory.
+    Raises ``InputError`` where the file says what cannot be used, or no split fits any cluster even with more memory.
     """
     try:
         experiment = framework.load_experiment(problem.tables([None]))

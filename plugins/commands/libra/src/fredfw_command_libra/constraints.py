@@ -48,8 +48,7 @@ class Constraint:
 def read(texts: Sequence[str], names: Mapping[str, int], count: int, *, key: str) -> tuple[Constraint, ...]:
     """Return the constraints that ``texts`` say of ``count`` dimensions, of which ``names`` mean each a number.
 
-    Raises:
-        InputError: A text is not a linear comparison, or names something else.
+    Raises ``InputError`` where a text is not a linear comparison, or names something else.
     """
     found: list[Constraint] = []
     for index, text in enumerate(texts):

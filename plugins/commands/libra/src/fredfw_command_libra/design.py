@@ -78,8 +78,7 @@ def designs(
 ) -> Iterator[Design]:
     """Yield the best splits, network by network; a search may simulate so many.
 
-    Raises:
-        InputError: A workload does not fit a network, constraints contradict each other, or a price is missing.
+    Raises ``InputError`` where a workload does not fit, constraints contradict each other, or a price is missing.
     """
     with placed(file=problem.file):
         jobs = [_calibrated(job, problem) for job in problem.jobs]

@@ -52,8 +52,7 @@ def messages(pattern: Pattern, size: float, parts: Sequence[int]) -> list[float]
 def placed(axes: Mapping[str, int], sizes: Sequence[int]) -> dict[str, tuple[int, ...]]:
     """Return how many positions each axis has in each dimension: the first axis takes the first dimensions.
 
-    Raises:
-        InputError: The axes do not fill the dimensions so that each axis has whole parts of them.
+    Raises ``InputError`` where they do not fill the dimensions so that each axis has whole parts of them.
     """
     left, found = list(sizes), {}
     npus = math.prod(sizes)

@@ -107,11 +107,7 @@ class Problem:
 
 
 def load(path: str, framework: Framework) -> Problem:
-    """Read the file at ``path``.
-
-    Raises:
-        InputError: It cannot be read, or says what cannot be used; names file, key and value.
-    """
+    """Read the file at ``path``; raises ``InputError`` that names file, key and value of what cannot be used."""
     file = File.at(path)
     with file.named():
         return _Reader(parse_toml(file.text()), file, framework).problem()

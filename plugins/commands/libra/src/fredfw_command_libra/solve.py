@@ -75,11 +75,7 @@ class Optimum:
 
 
 def fastest(programme: Programme) -> Optimum:
-    """Return the bandwidths of the least time, in seconds.
-
-    Raises:
-        InputError: No bandwidths meet the constraints; names those that contradict each other.
-    """
+    """Return the bandwidths of the least time, in seconds; raises as ``feasible``."""
     best = feasible(programme)
     tangents = _Tangents.at(programme, best, 1.0)
     value, bound = programme.seconds(best * programme.budget), programme.fixed
@@ -96,8 +92,7 @@ def fastest(programme: Programme) -> Optimum:
 def cheapest(programme: Programme) -> Optimum:
     """Return the bandwidths of the least time x cost, in seconds x dollars of an NPU.
 
-    Raises:
-        InputError: As ``fastest`` does, or a dimension has no price.
+    Raises ``InputError`` as ``feasible``, and where a dimension has no price.
     """
     best = feasible(programme)
     if programme.prices is None or not programme.prices.max() > 0:
@@ -133,9 +128,7 @@ def cheapest(programme: Programme) -> Optimum:
 def feasible(programme: Programme) -> FloatArray:
     """Return ``(dimensions,)`` shares of the budget that meet the constraints, the least of them as large as can be.
 
-    Raises:
-        InputError: There are none; names the constraints that contradict each other, or that leave nothing for a
-            dimension with traffic.
+    Raises ``InputError`` that names contradicting ones, or those that leave nothing for a dimension with traffic.
     """
     found = _levelled(programme, programme.constraints)
     if found is not None and found[1] > _TINY:

@@ -170,9 +170,7 @@ def _order(graph: TaskGraph) -> list[int]:
 def fit(graph: TaskGraph) -> Statistics:
     """Return the statistics of ``graph``.
 
-    Raises:
-        InputError: It has nothing in it.
-        UnsupportedError: It has other tasks than computations, collectives, sends and receives.
+    Raises ``InputError`` where it is empty, ``UnsupportedError`` for more than computations and communication.
     """
     steps = programs(graph)
     if not any(steps):

@@ -25,9 +25,7 @@ def readers(plugins: PluginManager) -> list[type[TraceWorkload]]:
 def opened(files: Sequence[str], given: str | None, plugins: PluginManager) -> TraceWorkload:
     """Return the workload that reads ``files``: what ``--format`` was ``given``, or what plugins recognise.
 
-    Raises:
-        InputError: No workload reads such files, several do, they are of different formats, or a field has an
-            impossible value.
+    Raises ``InputError`` where it is not exactly one, or a field has an impossible value.
     """
     known = {one.name: one for one in readers(plugins)}
     accepted = ", ".join(known) or "none is installed"
@@ -44,9 +42,7 @@ def opened(files: Sequence[str], given: str | None, plugins: PluginManager) -> T
 def infos(workload: TraceWorkload) -> tuple[TraceInfo, ...]:
     """Return what the files of ``workload`` hold.
 
-    Raises:
-        InputError: A file cannot be read, or two are of the same rank.
-        PluginError: The plugin fails, or does not return that.
+    Raises ``InputError`` where one cannot be read, or two are of the same rank, ``PluginError`` where the plugin fails.
     """
     found = ask(TraceWorkload.info, workload)
     of_rank: dict[int, str] = {}

@@ -36,11 +36,7 @@ class AstraSimNetworkExporter(Exporter):
     suffixes: ClassVar[tuple[str, ...]] = (".yml", ".yaml")
 
     def export(self, result: Any) -> str:
-        """Return the YAML.
-
-        Raises:
-            UnsupportedError: The network is not such a product.
-        """
+        """Return the YAML; raises ``UnsupportedError`` where the network is not such a product."""
         return _text(result.fabric)
 
 

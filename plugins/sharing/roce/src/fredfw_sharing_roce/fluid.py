@@ -160,11 +160,7 @@ class Fluid(StatefulSharing):
     )
 
     def begin(self, fabric: Fabric) -> Dynamics:
-        """See ``StatefulSharing.begin``.
-
-        Raises:
-            UnsupportedError: Neither the fabric nor ``delay`` says how late senders hear of queues.
-        """
+        """See ``StatefulSharing.begin``; raises ``UnsupportedError`` without a delay of any kind."""
         if self.hears and self.delay is None and not fabric.latencies.any():
             raise UnsupportedError(
                 f"is not given, and links of fabric {fabric.name!r} have no latency: nothing says how late senders of "

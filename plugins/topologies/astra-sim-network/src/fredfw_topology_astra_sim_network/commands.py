@@ -28,11 +28,8 @@ _MEMORIES = _NO_MEMORY, *_SCOPES
 def experiment(inputs: Inputs, title: str, folder: Path) -> tuple[str, list[tuple[str, str]]]:
     """Return the experiment that ``inputs`` describe as TOML, with paths relative to ``folder``, where it will be.
 
-    And key of an input, and what becomes of it, for what is left out or done in another way.
-
-    Raises:
-        InputError: A file cannot be read or has a value that is not accepted, or a rank has no trace; names file, key,
-            value and what is accepted.
+    And key of an input, and what becomes of it, for what is left out or done in another way. Raises ``InputError`` that
+    names file, key, value and what is accepted.
     """
     with opened(inputs.network, "--network") as content:
         blocks = read(content)

@@ -88,9 +88,7 @@ class Inputs:
 def find(folder: str | None, named: Mapping[str, str | None]) -> Inputs:
     """Return the files that are ``named`` by parts of ``Inputs``, and for the others those right in ``folder``.
 
-    Raises:
-        InputError: The folder cannot be read, one of its files is not what its ending says, a part that is needed is
-            not there, or the folder has several files for one part.
+    Raises ``InputError`` where a file cannot be read, or there is none or more than one for a part that is needed.
     """
     chosen: dict[str, str] = {part: path for part, path in named.items() if path is not None}
     missing = [part for part in _OPTIONS if part not in chosen]

@@ -121,10 +121,7 @@ class XGFT:
     def walk(self, sources: IntArray, destinations: IntArray, path: IntArray) -> tuple[IntArray, BoolArray]:
         """Return the ``(F, 2 height)`` links of one shortest path from each host to another, and which of them it has.
 
-        Links up come by level, then those down from the top.
-
-        Raises:
-            UnsupportedError: A node that is not a host.
+        Links up come by level, then those down from the top. Raises ``UnsupportedError`` for nodes that are no hosts.
         """
         self._require_hosts(max(sources.max(initial=0), destinations.max(initial=0)))
         links = np.empty((len(sources), 2 * self.height), dtype=np.intp)

@@ -138,9 +138,7 @@ class Check:
 def check(fabric: Fabric, placement: Placement, meshes: Iterable[DeviceMesh]) -> Check:
     """Route every phase of every strategy of ``meshes`` on ``fabric`` under ``placement``.
 
-    Raises:
-        UnsupportedError: The fabric is not made of FRED switches.
-        InputError: A strategy has more workers than the fabric has NPUs.
+    Raises ``UnsupportedError`` without FRED switches, ``InputError`` where workers are more than NPUs.
     """
     conflict_of = conflict_finder(fabric)
     findings: list[Finding] = []

@@ -93,8 +93,7 @@ class Device:
 def read(content: bytes) -> tuple[list[Device], set[str]]:
     """Return the devices in a topology file, parents before children, and names of elements that are not used.
 
-    Raises:
-        InputError: It is something else, or a device has no name of its own.
+    Raises ``InputError`` where it is something else, or a device has no name of its own.
     """
     try:
         root = defusedxml.ElementTree.fromstring(content, forbid_dtd=True)

@@ -81,8 +81,7 @@ class _Table:
     def seconds(self, pattern: str, ranks: int, nodes: int, size: float) -> float:
         """Return the time of a call; between two sizes, its logarithm is linear in that of the size.
 
-        Raises:
-            InputError: The table has no such pattern, ranks and nodes, or the size is beyond its sizes.
+        Raises ``InputError`` where the table has no such pattern, ranks and nodes, or the size is beyond its sizes.
         """
         curve = self.curves.get((pattern, ranks, nodes))
         if curve is None:
@@ -107,9 +106,7 @@ class _Table:
 def _read(file: File) -> _Table:
     """Return the table in a CSV file; of several times for one size, the median.
 
-    Raises:
-        InputError: It cannot be read, lacks a column, or has a value that is not a number above 0 or a pattern; names
-            line and column.
+    Raises ``InputError`` that names line and column of what cannot be used.
     """
     reader = csv.DictReader(file.text().splitlines())
     _check_header(reader.fieldnames or ())

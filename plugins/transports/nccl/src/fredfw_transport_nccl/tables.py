@@ -79,10 +79,7 @@ def origin(family: str) -> str:
 def fitted(family: str, without: str | None = None, file: File | None = None) -> Fit:
     """Return what the package, or a ``file`` that ``fredfw nccl fit`` wrote, has for a family.
 
-    It is fitted to all sources, or to all but one.
-
-    Raises:
-        InputError: There is no such family or source, or the file has other contents.
+    It is fitted to all sources, or to all but one. Raises ``InputError`` where it has not what is asked for.
     """
     written, source = _written(file), origin(family)
     try:
