@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import product
+from operator import mul, truediv
 from typing import Any, ClassVar
 
 import numpy as np
-from attrs import Attribute, Converter, Factory, define, field, frozen
+from attrs import Attribute, Converter, Factory, field, frozen
 
 from fredfw import Defaults, Fabric, File, MultipathRouter, NodeKind, Topology, limits, units, with_servers
 from fredfw.errors import InputError, nearest
@@ -67,26 +68,17 @@ class _Device:
     edges: list[Any]
 
 
-@define
 class Infrastructure:
-    """What a file describes."""
+    """What a file describes; raises ``InputError`` that names key and value where it is none."""
 
-    name: str = ""  # of the infrastructure, may be empty
-    nodes: dict[str, str] = field(factory=dict)  # kind of each node by its name, such as ``server.0.xpu.1``
-    # the link of each pair of nodes, and whether it is inside an instance
-    edges: dict[tuple[str, str], tuple[Link, bool]] = field(factory=dict)
-    _devices: dict[str, _Device] = field(factory=dict)
-
-    @classmethod
-    def read(cls, content: bytes) -> Infrastructure:
-        """Return what is in a file; raises ``InputError`` that names key and value."""
+    def __init__(self, content: bytes) -> None:
         table = _load(content)
         check_keys(table, _OF_FILE, "")
-        found = cls(as_text(table.get("name", ""), "name"))
-        found._fill(table)
-        return found
-
-    def _fill(self, table: Mapping[str, Any]) -> None:
+        self.name = as_text(table.get("name", ""), "name")  # may be empty
+        self.nodes: dict[str, str] = {}  # kind of each node by its name, such as ``server.0.xpu.1``
+        # the link of each pair of nodes, and whether it is inside an instance
+        self.edges: dict[tuple[str, str], tuple[Link, bool]] = {}
+        self._devices: dict[str, _Device] = {}
         for place, one in _entries(table, "devices", ""):
             check_keys(one, _OF_DEVICE, place)
             self._devices[_name(one, self._devices, place, "devices")] = _device(one, place)
@@ -199,32 +191,33 @@ def _links(table: Mapping[str, Any], place: str) -> dict[str, Link]:
         inside = f"{where}.physical"
         as_table(physical, inside)
         check_keys(physical, ("bandwidth", "latency"), inside)
-        rate, unit = _quantity(physical, "bandwidth", tuple(_BANDWIDTHS), inside)
-        lag, part = _quantity(physical, "latency", tuple(_LATENCIES), inside)
-        if rate == 0:
+        bandwidth = _quantity(physical, "bandwidth", _BANDWIDTHS, mul, inside)
+        latency = _quantity(physical, "latency", _LATENCIES, truediv, inside)
+        if bandwidth == 0:
             raise _wrong(f"{inside}.bandwidth", "is 0", "more than 0")
-        bandwidth = None if rate is None else rate * _BANDWIDTHS[unit]
-        links[name] = Link(name, bandwidth, None if lag is None else lag / _LATENCIES[part])
+        links[name] = Link(name, bandwidth, latency)
     return links
 
 
-def _quantity(table: Mapping[str, Any], key: str, units: Sequence[str], place: str) -> tuple[float | None, str]:
-    """Return a value, or ``None`` where the file does not say, and its unit."""
+def _quantity(
+    table: Mapping[str, Any], key: str, units: Mapping[str, float], convert: Callable[[float, float], float], place: str
+) -> float | None:
+    """Return a value in SI units, or ``None`` where the file does not say."""
     given = table.get(key)
     if given is None:
-        return None, ""
+        return None
     place, accepted = f"{place}.{key}", f"one of {', '.join(units)}"
     as_table(given, place, accepted=accepted)
     found = [unit for unit in given if unit != "choice"]
     if found == [_TRANSFERS] and key == "bandwidth":
-        return None, ""  # it says nothing without the number of lanes
+        return None  # it says nothing without the number of lanes
     check_keys(given, ("choice", *units), place)
     if len(found) != 1 or given.get("choice", found[0]) != found[0]:
         raise _wrong(place, f"has {len(found)} values for one choice", accepted)
     value = given[found[0]]
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _MOST:
         raise _wrong(f"{place}.{found[0]}", f"{shown(value)} is refused", "a number of at least 0")
-    return float(value), found[0]
+    return convert(float(value), units[found[0]])
 
 
 def _endpoint(edge: Mapping[str, Any], key: str, place: str, known: Sequence[str]) -> Mapping[str, Any]:
@@ -351,7 +344,7 @@ class InfraGraph(Topology):
     def fabric(self) -> Fabric:
         """The network of the file."""
         with self.file.named():
-            found = Infrastructure.read(self.file.read())
+            found = Infrastructure(self.file.read())
             if "xpu" not in found.nodes.values():
                 raise InputError("there is no xpu", accepted="an instance with components xpu")
         links = [link for link, _ in found.edges.values()]
