@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import scipy  # its parts load when they are used
-from attrs import define, field, frozen
+from attrs import frozen
 
 from fredfw.errors import InputError, SimulationError
 from fredfw.typing import FloatArray
@@ -77,7 +77,7 @@ class Optimum:
 def fastest(programme: Programme) -> Optimum:
     """Return the bandwidths of the least time, in seconds; raises as ``feasible``."""
     best = feasible(programme)
-    tangents = _Tangents.at(programme, best, 1.0)
+    tangents = _Tangents(programme, best, 1.0)
     value, bound = programme.seconds(best * programme.budget), programme.fixed
     while value - bound > _GAP * value and tangents.solved < _MOST:
         shares, lower, _ = tangents.solve()
@@ -100,7 +100,7 @@ def cheapest(programme: Programme) -> Optimum:
     scale = float(programme.prices.max())
     prices = programme.prices / scale  # linear programmes are solved to an absolute accuracy
     cost = float(prices @ best)
-    tangents = _Tangents.at(programme, best, cost / max(_costs(programme, prices, 0 * prices)[0], _TINY))
+    tangents = _Tangents(programme, best, cost / max(_costs(programme, prices, 0 * prices)[0], _TINY))
     low, high = _costs(programme, prices, tangents.lowest)
     margin = _TINY * high
     if high - low <= 2 * margin:  # each split costs the same
@@ -147,24 +147,18 @@ def feasible(programme: Programme) -> FloatArray:
     )
 
 
-@define(eq=False)
 class _Tangents:
     """A linear programme in the shares of the budget and the times of collectives, whose cuts grow."""
 
-    programme: Programme  # what it is about
-    lowest: FloatArray  # ``(dimensions,)`` shares that no better solution is below
-    scale: float  # seconds that times are multiples of
-    cuts: list[tuple[FloatArray, str, float]] = field(factory=list)
-    solved: int = 0
-
-    @classmethod
-    def at(cls, programme: Programme, shares: FloatArray, worse: float) -> _Tangents:
-        """Return the tangents at ``shares``; what is looked for has at most ``worse`` times their time."""
-        seconds = programme.seconds(shares * programme.budget) or 1.0
+    def __init__(self, programme: Programme, shares: FloatArray, worse: float) -> None:
+        """Begin with the tangents at ``shares``; what is looked for has at most ``worse`` times their time."""
+        self.programme, self.solved = programme, 0
+        self.scale = programme.seconds(shares * programme.budget) or 1.0  # seconds that times are multiples of
+        self.cuts: list[tuple[FloatArray, str, float]] = []
         needs = (programme.weights[:, None] * programme.messages).max(axis=0, initial=0.0)
-        found = cls(programme, np.minimum(needs / (programme.budget * seconds * worse), shares), seconds)
-        found._add(shares)
-        return found
+        # ``(dimensions,)`` shares that no better solution is below
+        self.lowest = np.minimum(needs / (programme.budget * self.scale * worse), shares)
+        self._add(shares)
 
     def cut(self, shares: FloatArray, best: FloatArray) -> Sequence[FloatArray]:
         """Add tangents at ``shares`` and half way from ``best``, which is rarely a corner; return the two."""

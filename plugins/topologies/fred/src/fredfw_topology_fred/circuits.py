@@ -7,7 +7,6 @@ from typing import ClassVar
 
 import numpy as np
 from attrs import define, field, frozen
-from numpy.typing import ArrayLike
 
 from fredfw import (
     Admission,
@@ -38,7 +37,6 @@ POLICIES: Mapping[str, str] = {
 SwitchFlows = Mapping[int, tuple[SwitchFlow, ...]]  # what one route asks of each switch node that it passes
 
 
-@frozen(eq=False)
 class PortMap:
     """The ports of every logical switch of a tree of switches.
 
@@ -49,37 +47,25 @@ class PortMap:
     port.
     """
 
-    parent: tuple[int, ...]  # ``(nodes,)`` switch above each node, -1 for the root
-    first: tuple[int, ...]  # ``(nodes,)`` first port of each node at its parent
-    below: tuple[int, ...]  # ``(nodes,)`` NPUs below each node, itself included; 1 for a controller
-    ports: tuple[int, ...]  # ``(nodes,)`` ports of each switch, 0 for other nodes
-    sources: IntArray  # ``(links,)`` node each link leaves
-    destinations: IntArray  # ``(links,)`` node each link enters
-
-    @classmethod
-    def of(cls, kinds: ArrayLike, parents: ArrayLike, sources: IntArray, destinations: IntArray) -> PortMap:
-        """Derive it from the ``(nodes,)`` kinds and parents of a tree in which every switch follows its children."""
-        kind, parent = np.asarray(kinds), np.asarray(parents)
-        below = np.where(kind == NodeKind.SWITCH, 0, 1)
-        order = np.flatnonzero(kind != NodeKind.CONTROLLER)
-        for node in order[:-1]:
-            below[parent[node]] += below[node]
-        first, ports = np.zeros((2, len(kind)), dtype=np.intp)
-        for node in order[:-1]:
-            first[node] = ports[parent[node]]
-            ports[parent[node]] += below[node]
-        ports[order[:-1]] += np.where(kind[order[:-1]] == NodeKind.SWITCH, below[order[:-1]], 0)
-        for node in np.flatnonzero(kind == NodeKind.CONTROLLER):
-            first[node] = ports[parent[node]]
-            ports[parent[node]] += 1
-        return cls(
-            tuple(parent.tolist()),
-            tuple(first.tolist()),
-            tuple(below.tolist()),
-            tuple(ports.tolist()),
-            sources,
-            destinations,
-        )
+    def __init__(self, kinds: IntArray, parents: IntArray, sources: IntArray, destinations: IntArray) -> None:
+        """Derive it from the ``(nodes,)`` kinds and parents, and the ends of links, of a tree with children first."""
+        self.sources, self.destinations = sources, destinations
+        kind = kinds.tolist()
+        self.parent: list[int] = parents.tolist()  # switch above each node, -1 for the root
+        self.below = [0 if one == NodeKind.SWITCH else 1 for one in kind]  # NPUs below each node, or itself
+        self.ports = [0] * len(kind)  # of each switch, 0 for other nodes
+        self.first = [0] * len(kind)  # first port of each node at its parent
+        *tree, _ = (node for node, one in enumerate(kind) if one != NodeKind.CONTROLLER)
+        for node in tree:
+            above = self.parent[node]
+            self.ports[node] += self.below[node] if self.ports[node] else 0  # towards the parent
+            self.first[node] = self.ports[above]
+            self.ports[above] += self.below[node]
+            self.below[above] += self.below[node]
+        for node, one in enumerate(kind):
+            if one == NodeKind.CONTROLLER:
+                self.first[node] = self.ports[self.parent[node]]
+                self.ports[self.parent[node]] += 1
 
     def flows(self, routes: Routes) -> tuple[SwitchFlows, ...]:
         """Return, for each route, its flows at every switch it passes.

@@ -25,7 +25,7 @@ class UpDownRouter(Router):
 
     def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
         """See ``Router.route``."""
-        tree = fabric.derived(_Tree.of)
+        tree = fabric.derived(_Tree)
         up, down = tree.ways(sources, destinations, _shared(tree.line[sources], tree.line[destinations]))
         ways = np.hstack([up[:, ::-1], down])
         used = ways >= 0
@@ -33,7 +33,7 @@ class UpDownRouter(Router):
 
     def path(self, fabric: Fabric, source: int, destination: int) -> Routes:
         """See ``Router.path``."""
-        tree = fabric.derived(_Tree.of)
+        tree = fabric.derived(_Tree)
         lines = zip(tree.line[source].tolist(), tree.line[destination].tolist(), strict=True)
         shared = sum(one == other >= 0 for one, other in lines)
         ways = tree.up[source, shared:].tolist()[::-1] + tree.down[destination, shared:].tolist()
@@ -41,7 +41,7 @@ class UpDownRouter(Router):
 
     def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
         """See ``Router.tree``."""
-        tree = fabric.derived(_Tree.of)
+        tree = fabric.derived(_Tree)
         if operation is Operation.MULTICAST:
             destinations = destinations[destinations != sources[0]]
         line, other = tree.line[sources], tree.line[destinations]
@@ -61,17 +61,10 @@ class UpDownRouter(Router):
         return fabric.tree(up[up >= 0], down[down >= 0], latency)
 
 
-@frozen(eq=False)
 class _Tree:
     """The tree seen from its root; ``D`` is the largest depth of a node, the root's being 0."""
 
-    line: IntArray  # ``(nodes, D + 1)`` ancestor at each depth, the node itself at its own depth, -1 below
-    up: IntArray  # ``(nodes, D + 1)`` link from that ancestor to its parent, -1 at the root and below the node
-    down: IntArray  # ``(nodes, D + 1)`` link from the parent of that ancestor to it, likewise
-
-    @classmethod
-    def of(cls, fabric: Fabric) -> _Tree:
-        """Derive it from the links."""
+    def __init__(self, fabric: Fabric) -> None:
         nodes = len(fabric.kinds)
         switches = np.flatnonzero(fabric.kinds == NodeKind.SWITCH)
         seen = np.zeros(nodes, dtype=bool)
@@ -89,14 +82,16 @@ class _Tree:
         if not seen.all() or len(fabric.sources) != 2 * (nodes - 1):
             message = f"the up-down router cannot route fabric {fabric.name!r}"
             raise UnsupportedError(message, accepted="a tree of switches")
-        line, up, down = np.full((3, nodes, len(tiers) - 1), -1)
-        line[tiers[0], 0] = tiers[0]
+        # ``(nodes, D + 1)`` ancestor at each depth, the node itself at its own; link from that ancestor to its parent,
+        # and the one back; all -1 below the node, and links -1 at the root
+        self.line, self.up, self.down = np.full((3, nodes, len(tiers) - 1), -1)
+        self.line[tiers[0], 0] = tiers[0]
         for depth, tier in enumerate(tiers[1:-1], start=1):
             above = parent[tier]
-            for table, own in ((line, tier), (up, fabric.links_between(tier, above)), (down, downlink[tier])):
+            uplink = fabric.links_between(tier, above)
+            for table, own in ((self.line, tier), (self.up, uplink), (self.down, downlink[tier])):
                 table[tier] = table[above]
                 table[tier, depth] = own
-        return cls(line, up, down)
 
     def ways(self, sources: IntArray, destinations: IntArray, shared: IntArray) -> tuple[IntArray, IntArray]:
         """Return the ``(F, D + 1)`` links up from and down to below the ``(F,)`` ``shared`` ancestors, by depth."""

@@ -126,7 +126,7 @@ class Fred(Topology):
         in_network = VARIANTS[self.variant][1] if self.in_network is None else self.in_network
         sources = np.concatenate([child, parent, gates, doors])
         destinations = np.concatenate([parent, child, doors, gates])
-        ports = PortMap.of(kinds, np.concatenate([parent, [-1], doors]), sources, destinations)
+        ports = PortMap(kinds, np.concatenate([parent, [-1], doors]), sources, destinations)
         names = partial(_node_name, tuple(int(one) for one in first))
         return Fabric(
             name=f"FRED-{self.variant}",
