@@ -35,41 +35,33 @@ _SIMAI, _NS3 = 6, 3
 _MOST = 1 << 31
 
 
-@frozen
 class Listing:
-    """What a file has."""
+    """What a topology file has; raises ``InputError`` that names line, value and what is accepted."""
 
-    nodes: int  # how many there are
-    per_server: int  # GPUs of a server; 0 in a file for ns-3
-    nvswitches: tuple[int, ...]  # their numbers
-    switches: tuple[int, ...]  # numbers of the others
-    # both ends, bytes per second, seconds and error rate of each, which goes both ways
-    links: tuple[tuple[int, int, float, float, float], ...]
-
-
-def read(text: str) -> Listing:
-    """Return what is in a topology file; raises ``InputError`` that names line, value and what is accepted."""
-    lines = [(number, words) for number, line in enumerate(text.splitlines(), 1) if (words := line.split())]
-    if not lines:
-        raise InputError("is empty", accepted=_FORM)
-    number, head = lines[0]
-    if len(head) not in (_SIMAI, _NS3):
-        raise _wrong(number, f"{len(head)} values, not {_SIMAI} or {_NS3}")
-    counts = [_whole(word, number, _MOST) for word in head[:5]]
-    nodes, links = counts[0], counts[-1]
-    per_server, nvswitches, others = (counts[1], counts[2], counts[3]) if len(head) == _SIMAI else (0, 0, counts[1])
-    listed: list[int] = []
-    place = 1
-    while len(listed) < nvswitches + others and place < len(lines):
-        number, words = lines[place]
-        listed += [_whole(word, number, nodes) for word in words]
-        place += 1
-    if len(listed) != nvswitches + others or len(set(listed)) < len(listed):
-        raise _wrong(number, f"{len(set(listed))} different switches, not {nvswitches + others}")
-    found = tuple(_link(words, number, nodes) for number, words in lines[place:])
-    if len(found) != links:
-        raise InputError(f"{len(found)} links, and the first line says {links}", accepted=_FORM)
-    return Listing(nodes, per_server, tuple(listed[:nvswitches]), tuple(listed[nvswitches:]), found)
+    def __init__(self, text: str) -> None:
+        lines = [(number, words) for number, line in enumerate(text.splitlines(), 1) if (words := line.split())]
+        if not lines:
+            raise InputError("is empty", accepted=_FORM)
+        number, head = lines[0]
+        if len(head) not in (_SIMAI, _NS3):
+            raise _wrong(number, f"{len(head)} values, not {_SIMAI} or {_NS3}")
+        counts = [_whole(word, number, _MOST) for word in head[:5]]
+        self.nodes, links = counts[0], counts[-1]
+        # GPUs of a server, 0 in a file for ns-3; and how many NVSwitches and other switches there are
+        self.per_server, nvswitches, others = counts[1:4] if len(head) == _SIMAI else (0, 0, counts[1])
+        listed: list[int] = []
+        place = 1
+        while len(listed) < nvswitches + others and place < len(lines):
+            number, words = lines[place]
+            listed += [_whole(word, number, self.nodes) for word in words]
+            place += 1
+        if len(listed) != nvswitches + others or len(set(listed)) < len(listed):
+            raise _wrong(number, f"{len(set(listed))} different switches, not {nvswitches + others}")
+        self.nvswitches, self.switches = listed[:nvswitches], listed[nvswitches:]
+        # both ends, bytes per second, seconds and error rate of each, which goes both ways
+        self.links = [_link(words, number, self.nodes) for number, words in lines[place:]]
+        if len(self.links) != links:
+            raise InputError(f"{len(self.links)} links, and the first line says {links}", accepted=_FORM)
 
 
 def _link(words: list[str], number: int, nodes: int) -> tuple[int, int, float, float, float]:
@@ -155,7 +147,7 @@ class Simai(Topology):
     def listing(self) -> Listing:
         """What the file has."""
         with self.file.named():
-            found = read(self.file.text())
+            found = Listing(self.file.text())
         limits.check("nodes", found.nodes)
         limits.check("links", 2 * len(found.links))
         return found

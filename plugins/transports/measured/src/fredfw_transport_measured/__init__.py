@@ -46,7 +46,7 @@ class Measured(Transport):
     def table(self) -> _Table:
         """The table in the file."""
         with self.file.named():
-            return _read(self.file)
+            return _Table(self.file)
 
     def algorithms(self, pattern: str) -> Sequence[str] | None:
         """See ``Transport.algorithms``."""
@@ -70,13 +70,29 @@ class Measured(Transport):
         return Costs(cap=(inside, *(between,) * int(fabric.tiers.max(initial=0))), seconds=seconds)
 
 
-@frozen
 class _Table:
-    """Measured times."""
+    """The measured times in a CSV file; of several times for one size, the median.
 
-    file: str  # where they are from
-    # by pattern, ranks and nodes: sizes in bytes, ascending, and the seconds of each
-    curves: Mapping[tuple[str, int, int], tuple[tuple[float, ...], tuple[float, ...]]]
+    Raises ``InputError`` that names line and column of what cannot be used.
+    """
+
+    def __init__(self, file: File) -> None:
+        self.file = file.path
+        reader = csv.DictReader(file.text().splitlines())
+        _check_header(reader.fieldnames or ())
+        times: dict[tuple[str, int, int], dict[float, list[float]]] = {}
+        for row in reader:
+            with placed(key=f"line {reader.line_num}"):
+                ranks, nodes = (int(_number(row, key, whole=True)) for key in ("ranks", "nodes"))
+                size, time = (_number(row, key) for key in ("size_B", "time_us"))
+                pattern = _pattern(row)
+            curve = times.setdefault((pattern, ranks, nodes), {})
+            curve.setdefault(size, []).append(time * _MICROSECOND)
+        if not times:
+            raise InputError("has no rows", accepted="one or more")
+        curves = {key: dict(sorted(curve.items())) for key, curve in times.items()}
+        # By pattern, ranks and nodes: sizes in bytes, ascending, and the seconds of each.
+        self.curves = {key: (list(curve), [*map(median, curve.values())]) for key, curve in curves.items()}
 
     def seconds(self, pattern: str, ranks: int, nodes: int, size: float) -> float:
         """Return the time of a call; between two sizes, its logarithm is linear in that of the size.
@@ -101,27 +117,6 @@ class _Table:
         below = above - 1
         share = math.log(size / sizes[below]) / math.log(sizes[above] / sizes[below])
         return float(seconds[below] * (seconds[above] / seconds[below]) ** share)
-
-
-def _read(file: File) -> _Table:
-    """Return the table in a CSV file; of several times for one size, the median.
-
-    Raises ``InputError`` that names line and column of what cannot be used.
-    """
-    reader = csv.DictReader(file.text().splitlines())
-    _check_header(reader.fieldnames or ())
-    times: dict[tuple[str, int, int], dict[float, list[float]]] = {}
-    for row in reader:
-        with placed(key=f"line {reader.line_num}"):
-            ranks, nodes = (int(_number(row, key, whole=True)) for key in ("ranks", "nodes"))
-            size, time = (_number(row, key) for key in ("size_B", "time_us"))
-            pattern = _pattern(row)
-        curve = times.setdefault((pattern, ranks, nodes), {})
-        curve.setdefault(size, []).append(time * _MICROSECOND)
-    if not times:
-        raise InputError("has no rows", accepted="one or more")
-    curves = {key: {size: median(curve[size]) for size in sorted(curve)} for key, curve in times.items()}
-    return _Table(file.path, {key: (tuple(curve), tuple(curve.values())) for key, curve in curves.items()})
 
 
 def _check_header(header: Sequence[str]) -> None:

@@ -94,11 +94,11 @@ class Nccl(Transport):
 
     def settled(self, fabric: Fabric) -> Nccl:
         """See ``Transport.settled``: the family that the links of ``fabric`` are of."""
-        return evolve(self, family=_family(fabric.derived(_server))[0]) if self.family is None else self
+        return evolve(self, family=_family(fabric.derived(_Server))[0]) if self.family is None else self
 
     def notes(self, fabric: Fabric) -> Sequence[str]:
         """See ``Transport.notes``: whose constants are used, and which of them nothing was fitted to."""
-        server = fabric.derived(_server)
+        server = fabric.derived(_Server)
         family, same = _family(server) if self.family is None else (self.family, True)
         fit, source, far = self.fit(family), origin(family), []
         if not same:
@@ -119,7 +119,7 @@ class Nccl(Transport):
 
     def ratio_error(self, fabric: Fabric) -> float | None:
         """See ``Transport.ratio_error``: of pairs of what was held out."""
-        return ratio_error(self.constants, self.family or _family(fabric.derived(_server))[0])
+        return ratio_error(self.constants, self.family or _family(fabric.derived(_Server))[0])
 
     def fitted_to(self) -> Sequence[str]:
         """See ``Transport.fitted_to``."""
@@ -127,13 +127,13 @@ class Nccl(Transport):
 
     def machine(self, fabric: Fabric, ranks: int, nodes: int) -> Machine:
         """Return what a call of so many ranks in so many nodes of ``fabric`` runs on."""
-        known = fabric.derived(_server)
+        known = fabric.derived(_Server)
         family = self.family or _family(known)[0]
         return Machine(family, ranks, nodes, known.link, known.nic, known.reduces, self.network, known.lane)
 
     def costs(self, call: Call, fabric: Fabric) -> Costs:
         """See ``Transport.costs``; a step is as long on all tiers, and has the latency of links in it."""
-        known, machine = fabric.derived(_server), self.machine(fabric, max(call.ranks, 2), call.nodes)
+        known, machine = fabric.derived(_Server), self.machine(fabric, max(call.ranks, 2), call.nodes)
         algorithm, steps = call.algorithm, call.steps
         if algorithm == "hierarchical" and call.switched:
             algorithm = COLLNET if machine.between_switches(COLLNET, 1.0) else NVLS_TREE
@@ -160,43 +160,28 @@ def _family(server: _Server) -> tuple[str, bool]:
     return name, abs(server.link / sheet - 1) <= _SAME
 
 
-@frozen
 class _Server:
     """What a server of a fabric has."""
 
-    link: float  # bytes per second that an NPU sends inside of it
-    lane: float  # bytes per second that it sends to one other NPU there
-    nic: float  # bytes per second that an NPU sends out of it while all others do
-    latency: float  # seconds from an NPU to another one inside of it
-    away: float  # seconds to the nearest one in another server
-    reduces: bool  # whether its switches combine and copy streams
-    switched: bool  # whether all that NPUs send inside of it goes through switches
-    several: bool  # whether there are others
-
-
-def _server(fabric: Fabric) -> _Server:
-    inside = fabric.tiers == 0
-    nodes = len(fabric.kinds)
-    sent = [
-        np.bincount(fabric.sources[part], fabric.bandwidths[part], nodes)[fabric.npus] for part in (inside, ~inside)
-    ]
-    each = int(np.bincount(fabric.servers[fabric.npus]).max(initial=1))
-    # The levels of a fabric say best what an NPU sends while all do: those of a server come first.
-    sizes = np.cumprod([level.size for level in fabric.levels])
-    within = int((sizes <= each).sum())
-    outer = fabric.levels[within] if within < len(fabric.levels) else None
-    inner = fabric.levels[0] if within else None
-    link, nic = (float(rates.min()) for rates in sent)
-    if outer is not None:
-        nic = outer.bandwidth
-    lanes = fabric.bandwidths[inside & np.isin(fabric.sources, fabric.npus) & np.isin(fabric.destinations, fabric.npus)]
-    return _Server(
-        link=link if link else nic,
-        lane=float(lanes.min(initial=link if link else nic)),
-        nic=nic if nic else link,
-        latency=inner.latency if inner else 0.0,
-        away=outer.latency if outer else 0.0,
-        reduces=fabric.offers.reduces and fabric.offers.multicasts,
-        several=bool(fabric.servers[fabric.npus].max(initial=0)),
-        switched=not len(lanes),
-    )
+    def __init__(self, fabric: Fabric) -> None:
+        inside, npus = fabric.tiers == 0, fabric.npus
+        link, nic = (
+            float(np.bincount(fabric.sources[part], fabric.bandwidths[part], len(fabric.kinds))[npus].min())
+            for part in (inside, ~inside)
+        )
+        each = int(np.bincount(fabric.servers[npus]).max(initial=1))
+        # The levels of a fabric say best what an NPU sends while all do: those of a server come first.
+        sizes = np.cumprod([level.size for level in fabric.levels])
+        within = int((sizes <= each).sum())
+        inner, outer = fabric.levels[:within], fabric.levels[within:]
+        if outer:
+            nic = outer[0].bandwidth
+        lanes = fabric.bandwidths[inside & np.isin(fabric.sources, npus) & np.isin(fabric.destinations, npus)]
+        self.link = link or nic  # bytes per second that an NPU sends inside of it
+        self.lane = float(lanes.min(initial=self.link))  # bytes per second that it sends to one other NPU there
+        self.nic = nic or link  # bytes per second that an NPU sends out of it while all others do
+        self.latency = inner[0].latency if inner else 0.0  # seconds from an NPU to another one inside of it
+        self.away = outer[0].latency if outer else 0.0  # seconds to the nearest one in another server
+        self.reduces = fabric.offers.reduces and fabric.offers.multicasts  # whether switches combine and copy streams
+        self.switched = not len(lanes)  # whether all that NPUs send inside of it goes through switches
+        self.several = bool(fabric.servers[npus].max(initial=0))  # whether there are others
