@@ -12,7 +12,7 @@ from experiments import refused
 from fredfw import Framework, Npu, System
 from fredfw.cli import main
 from fredfw.errors import InputError
-from fredfw_command_comet.problem import load
+from fredfw_command_comet.problem import Problem
 from fredfw_command_comet.workflow import Case, Findings, explore
 
 SMALL = """
@@ -59,7 +59,7 @@ def written(tmp_path: Path, text: str = SMALL) -> str:
 
 
 def found(tmp_path: Path, text: str = SMALL) -> Findings:
-    return explore(load(written(tmp_path, text)), Framework())
+    return explore(Problem(written(tmp_path, text)), Framework())
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +103,7 @@ def test_expanded_memory_moves_at_the_hybrid_bandwidth(small: Findings) -> None:
 
 
 def test_cells_are_those_of_an_experiment(small: Findings, tmp_path: Path) -> None:
-    framework, problem = Framework(), load(written(tmp_path))
+    framework, problem = Framework(), Problem(written(tmp_path))
     experiment = framework.load_experiment(problem.tables([200e9]))
     assert experiment.fabrics[0].npu == Npu(
         peak=1e14, memory=3e8, memory_bandwidth=1e12, expanded_memory=1.5e8, expanded_memory_bandwidth=2e11
@@ -208,7 +208,7 @@ def test_a_missing_table_is_named(tmp_path: Path, table: str, key: str) -> None:
 
 def test_the_case_of_1024_npus_fits_as_its_page_says() -> None:
     path = Path(__file__).parents[4] / "experiments" / "comet.toml"
-    problem = load(str(path))
+    problem = Problem(str(path))
     experiment = Framework().load_experiment(problem.tables([None]), fabrics=["cluster"])
     column = experiment.fabric("cluster")
     total = {

@@ -17,7 +17,7 @@ from fredfw.errors import InputError
 from fredfw.typing import FloatArray
 from fredfw_command_libra import constraints
 from fredfw_command_libra.design import Design, designs, search
-from fredfw_command_libra.problem import load
+from fredfw_command_libra.problem import Problem
 
 SMALL = """
 budget = "100 GB/s"
@@ -42,7 +42,7 @@ def written(tmp_path: Path, text: str = SMALL) -> str:
 
 def solved(tmp_path: Path, text: str, **options: Any) -> list[Design]:
     framework = Framework()
-    return list(designs(load(written(tmp_path, text), framework), framework, **options))
+    return list(designs(Problem(written(tmp_path, text), framework), framework, **options))
 
 
 def test_a_file_gives_a_split(tmp_path: Path) -> None:

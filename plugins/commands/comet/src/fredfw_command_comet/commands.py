@@ -10,7 +10,7 @@ from attrs import asdict
 
 from fredfw import units
 from fredfw.cli import Outputs, open_framework, table
-from fredfw_command_comet.problem import BASE, Problem, load
+from fredfw_command_comet.problem import BASE, Problem
 from fredfw_command_comet.workflow import Best, Case, Findings, Time, explore
 
 
@@ -28,7 +28,7 @@ def comet(ctx: click.Context, file: str, jobs: int, store: str | None, json_path
     """
     outputs = Outputs({"--json": json_path}, source=[file, *([] if store is None else [store])])
     framework = open_framework(ctx)
-    problem = load(file)
+    problem = Problem(file)
     findings = explore(problem, framework, jobs=jobs, store=store)
     outputs.write({"--json": lambda: _document(problem, findings)})
     outputs.show(lambda: _report(problem, findings))

@@ -26,19 +26,40 @@ class Published:
     source: str = ""
 
 
-@frozen(eq=False)
 class Problem:
-    """What a file asks."""
+    """What a file asks; raises ``InputError`` that names file, key and value of what cannot be used."""
 
-    title: str
-    path: str
-    workload: Mapping[str, Any]  # table of a workload, without the swept fields
-    sweep: Mapping[str, Any]  # values by field of the workload: the splits
-    clusters: Mapping[str, Mapping[str, Any]]  # table of a fabric by name, that of ``cluster`` first
-    memory: float  # bytes of expanded memory
-    bandwidths: tuple[float, ...]  # bytes per second of expanded memory, slowest first
-    published: Published  # what stands beside our values
-    assumed: tuple[str, ...]  # what the file says that no source states
+    def __init__(self, path: str) -> None:
+        file = File.at(path)
+        self.path = path
+        with file.named():
+            self._read(parse_toml(file.text()))
+
+    def _read(self, content: Mapping[str, Any]) -> None:
+        check_keys(content, _TOP, "")
+        # Table of a workload without the swept fields, and values by swept field: the splits.
+        self.workload, cluster, self.sweep = (_table(content, key) for key in ("workload", BASE, "sweep"))
+        check_keys(cluster, _CLUSTER, BASE)
+        self.clusters = {BASE: cluster}  # table of a fabric by name
+        for name, changes in _table(content, "clusters", required=False).items():
+            if name == BASE:
+                raise InputError("is the name of the first cluster", key=f"clusters.{name}", accepted="another name")
+            as_table(changes, f"clusters.{name}", accepted="a table of changes")
+            check_keys(changes, _CLUSTER, f"clusters.{name}")
+            self.clusters[name] = _merged(cluster, changes)
+        for name, one in self.clusters.items():
+            npu = one.get("npu", {})
+            for key in ("expanded_memory", "expanded_memory_bandwidth"):
+                if isinstance(npu, Mapping) and key in npu:
+                    place = BASE if name == BASE else f"clusters.{name}"
+                    raise InputError("is given in another place", key=f"{place}.npu.{key}", accepted="[expansion]")
+        # Bytes of expanded memory, and bytes per second, slowest first.
+        self.memory, self.bandwidths = _expansion(_table(content, "expansion"))
+        self.title = as_text(content.get("title", self.path), "title")
+        self.assumed = content.get("assumed", [])  # what the file says that no source states
+        if not isinstance(self.assumed, list) or not all(isinstance(one, str) for one in self.assumed):
+            raise InputError(f"{self.assumed!r} is not a list of texts", key="assumed", accepted="a list of texts")
+        self.published = _published(_table(content, "published", required=False))  # what stands beside our values
 
     def tables(self, bandwidths: Sequence[float | None]) -> dict[str, Any]:
         """Return an experiment: all splits on all clusters, each with expanded memory of these bandwidths or none."""
@@ -73,40 +94,6 @@ class Problem:
 def fabric_name(cluster: str, bandwidth: float | None) -> str:
     """Return what ``Problem.tables`` calls a cluster with expanded memory, or without."""
     return cluster if bandwidth is None else f"{cluster} + {units.render(bandwidth, units.Unit.BYTES_PER_SECOND)}"
-
-
-def load(path: str) -> Problem:
-    """Read the file at ``path``; raises ``InputError`` that names file, key and value of what cannot be used."""
-    file = File.at(path)
-    with file.named():
-        return _problem(parse_toml(file.text()), path)
-
-
-def _problem(content: Mapping[str, Any], path: str) -> Problem:
-    check_keys(content, _TOP, "")
-    workload, cluster = _table(content, "workload"), _table(content, BASE)
-    sweep = _table(content, "sweep")
-    check_keys(cluster, _CLUSTER, BASE)
-    clusters = {BASE: cluster}
-    for name, changes in _table(content, "clusters", required=False).items():
-        if name == BASE:
-            raise InputError("is the name of the first cluster", key=f"clusters.{name}", accepted="another name")
-        as_table(changes, f"clusters.{name}", accepted="a table of changes")
-        check_keys(changes, _CLUSTER, f"clusters.{name}")
-        clusters[name] = _merged(cluster, changes)
-    for name, one in clusters.items():
-        npu = one.get("npu", {})
-        for key in ("expanded_memory", "expanded_memory_bandwidth"):
-            if isinstance(npu, Mapping) and key in npu:
-                place = BASE if name == BASE else f"clusters.{name}"
-                raise InputError("is given in another place", key=f"{place}.npu.{key}", accepted="[expansion]")
-    memory, bandwidths = _expansion(_table(content, "expansion"))
-    title = as_text(content.get("title", path), "title")
-    assumed = content.get("assumed", [])
-    if not isinstance(assumed, list) or not all(isinstance(one, str) for one in assumed):
-        raise InputError(f"{assumed!r} is not a list of texts", key="assumed", accepted="a list of texts")
-    published = _published(_table(content, "published", required=False))
-    return Problem(title, path, workload, sweep, clusters, memory, bandwidths, published, tuple(assumed))
 
 
 def _expansion(table: Mapping[str, Any]) -> tuple[float, tuple[float, ...]]:

@@ -30,13 +30,13 @@ def libra(ctx: click.Context, file: str, simulate: bool, evaluations: int | None
     """Find the bandwidth of each dimension of a network, under a budget, for the workloads of FILE."""
     # Imported here: SciPy takes long to load, and the help of all commands needs none of it.
     from fredfw_command_libra.design import designs
-    from fredfw_command_libra.problem import load
+    from fredfw_command_libra.problem import Problem
 
     if evaluations is not None and not simulate:
         raise InputError("there is nothing to simulate", key="--evaluations", accepted="with --simulate")
     outputs = Outputs({"--json": json_path}, source=[file])
     framework = open_framework(ctx)
-    problem = load(file, framework)
+    problem = Problem(file, framework)
     found = list(designs(problem, framework, simulate=simulate, evaluations=evaluations or _EVALUATIONS))
     document = {"format": "fredfw-libra", "version": 1, "title": problem.title}
     outputs.write({"--json": lambda: json.dumps(document | {"designs": [asdict(one) for one in found]}, indent=2)})

@@ -91,70 +91,52 @@ class Reference:
     source: str
 
 
-@frozen(eq=False)
 class Problem:
-    """What a file asks."""
+    """What a file asks; raises ``InputError`` that names file, key and value of what cannot be used."""
 
-    title: str
-    networks: Mapping[str, Network]  # each gets splits of its own
-    jobs: tuple[Job, ...]  # the workloads
-    budgets: tuple[float, ...]  # bytes per second of an NPU, in all dimensions together
-    objectives: tuple[str, ...]  # of ``OBJECTIVES``
-    group: bool  # whether all workloads share one split, for the weighted sum of their times
-    algorithm: Any  # what simulations use, as ``collectives`` of an experiment
-    references: tuple[Reference, ...]
-    file: str
+    def __init__(self, path: str, framework: Framework) -> None:
+        file = File.at(path)
+        self.file, self._folder, self._framework = file.path, file.location.parent, framework
+        self._experiments: dict[str, Experiment] = {}
+        with file.named():
+            self._read(parse_toml(file.text()))
 
-
-def load(path: str, framework: Framework) -> Problem:
-    """Read the file at ``path``; raises ``InputError`` that names file, key and value of what cannot be used."""
-    file = File.at(path)
-    with file.named():
-        return _Reader(parse_toml(file.text()), file, framework).problem()
-
-
-@frozen(eq=False)
-class _Reader:
-    content: Mapping[str, Any]
-    file: File
-    framework: Framework
-    experiments: dict[str, Experiment] = field(factory=dict)
-
-    def problem(self) -> Problem:
-        content = self.content
+    def _read(self, content: Mapping[str, Any]) -> None:
         check_keys(content, (*_SETTINGS, "networks", "workloads", "references"), "")
+        self._experiment = content.get("experiment")
         prices = Prices.read(as_table(content.get("prices", {}), "prices"))
         texts = _list(content.get("constraints", []))
-        networks = {name: self.network(name, one, prices, texts) for name, one in _named(content, "networks")}
+        # Each gets splits of its own.
+        self.networks = {name: self._network(name, one, prices, texts) for name, one in _named(content, "networks")}
         numbered = isinstance(content.get("budget"), list)
-        budgets = tuple(
+        self.budgets = [  # bytes per second of an NPU, in all dimensions together
             _budget(one, f"budget[{number}]" if numbered else "budget")
             for number, one in enumerate(_list(content.get("budget", [])))
-        )
-        if not budgets:
+        ]
+        if not self.budgets:
             raise InputError("is missing", key="budget", accepted="a bandwidth of an NPU such as '1000 GB/s'")
-        objectives = tuple(as_choice(one, OBJECTIVES, "objective") for one in _list(content.get("objective", "time")))
-        if not objectives:
+        self.objectives = [as_choice(one, OBJECTIVES, "objective") for one in _list(content.get("objective", "time"))]
+        if not self.objectives:
             raise InputError("names no objective", key="objective", accepted=", ".join(OBJECTIVES))
-        jobs = tuple(self.job(name, one, networks) for name, one in _named(content, "workloads"))
+        self.jobs = [self._job(name, one) for name, one in _named(content, "workloads")]
         listed = as_tables(_list(content.get("references", [])), "references")
-        references = tuple(_reference(one, key, networks, jobs) for key, one in listed)
-        group = as_flag(content.get("group", False), "group")
-        title = str(content.get("title", self.file.path))
-        algorithm = content.get("algorithm", ALGORITHM)
-        return Problem(title, networks, jobs, budgets, objectives, group, algorithm, references, self.file.path)
+        self.references = [_reference(one, key, self.networks, self.jobs) for key, one in listed]
+        # Whether all workloads share one split, for the weighted sum of their times.
+        self.group = as_flag(content.get("group", False), "group")
+        self.title = str(content.get("title", self.file))
+        self.algorithm = content.get("algorithm", ALGORITHM)  # what simulations use, as collectives of an experiment
 
-    def network(self, name: str, table: Mapping[str, Any], prices: Prices, texts: Sequence[Any]) -> Network:
+    def _network(self, name: str, table: Mapping[str, Any], prices: Prices, texts: Sequence[Any]) -> Network:
         key = f"networks.{name}"
         check_keys(table, ("dimensions", "names", "latencies", "scopes", "fabric"), key)
         with placed(key=key):
             if "fabric" in table:
-                topology: Any = self.experiment(key).fabric(str(table["fabric"])).topology
+                topology: Any = self._loaded(key).fabric(str(table["fabric"])).topology
             else:
                 if "dimensions" not in table:
                     raise InputError("is missing", key="dimensions", accepted="a list such as ['ring 8', 'switch 16']")
                 given = {one: table[one] for one in ("dimensions", "names", "latencies") if one in table}
-                topology = self.framework.topology(
+                topology = self._framework.topology(
                     "multi-dimensional", **{"latencies": "500 ns", **given}, bandwidths="1 GB/s"
                 )
         if getattr(topology, "name", None) != "multi-dimensional":
@@ -170,15 +152,15 @@ class _Reader:
         read = constraints.read(texts, names, count, key="constraints")
         return Network(name, topology, _prices(topology, prices), read)
 
-    def experiment(self, key: str) -> Experiment:
-        path = self.content.get("experiment")
+    def _loaded(self, key: str) -> Experiment:
+        path = self._experiment
         if not isinstance(path, str):
             raise InputError("there is no experiment", key="experiment", accepted=f"the file that {key} is from")
-        if path not in self.experiments:
-            self.experiments[path] = self.framework.load_experiment(self.file.location.parent / path)
-        return self.experiments[path]
+        if path not in self._experiments:
+            self._experiments[path] = self._framework.load_experiment(self._folder / path)
+        return self._experiments[path]
 
-    def job(self, name: str, table: Mapping[str, Any], networks: Mapping[str, Network]) -> Job:
+    def _job(self, name: str, table: Mapping[str, Any]) -> Job:
         key = f"workloads.{name}"
         check_keys(table, ("weight", "compute", "axes", "collectives", "workload", "calibration"), key)
         weight = _positive(table.get("weight", 1.0), "weight", key)
@@ -186,7 +168,7 @@ class _Reader:
             for other in ("axes", "collectives", "compute", "calibration"):
                 if other in table:
                     raise InputError("the workload says this itself", key=f"{key}.{other}", accepted="one of the two")
-            experiment = self.experiment(key)
+            experiment = self._loaded(key)
             spec = experiment.workload(str(table["workload"]))
             if spec.compute_scale != 1:
                 message = f"{spec.name!r} has the compute_scale {spec.compute_scale:g}, which is not used here"
@@ -203,7 +185,7 @@ class _Reader:
         compute = as_quantity(table.get("compute", 0), units.Unit.SECONDS, f"{key}.compute")
         calibration = None
         if "calibration" in table:
-            calibration = _calibration(table["calibration"], f"{key}.calibration", networks)
+            calibration = _calibration(table["calibration"], f"{key}.calibration", self.networks)
         return Job(name, weight, compute, dict(axes), collectives, calibration=calibration)
 
 
