@@ -15,7 +15,7 @@ import click
 from fredfw.cli import Outputs, table
 from fredfw.errors import InputError
 from fredfw.tables import as_choice
-from fredfw_topology_astra_sim_network.inputs import Inputs, find, opened, read_table, traces
+from fredfw_topology_astra_sim_network.inputs import find, opened, read_table, traces
 from fredfw_topology_astra_sim_network.system import PATTERNS, System, number, written
 from fredfw_topology_astra_sim_network.topology import read
 
@@ -25,41 +25,41 @@ _SCOPES = {"PER_NPU_MEMORY_EXPANSION": "npu", _PER_NODE: "node", "MEMORY_POOL": 
 _MEMORIES = _NO_MEMORY, *_SCOPES
 
 
-def experiment(inputs: Inputs, title: str, folder: Path) -> tuple[str, list[tuple[str, str]]]:
+def experiment(inputs: Mapping[str, str], title: str, folder: Path) -> tuple[str, list[tuple[str, str]]]:
     """Return the experiment that ``inputs`` describe as TOML, with paths relative to ``folder``, where it will be.
 
     And key of an input, and what becomes of it, for what is left out or done in another way. Raises ``InputError`` that
     names file, key, value and what is accepted.
     """
-    with opened(inputs.network, "--network") as content:
+    with opened(inputs["network"], "--network") as content:
         blocks = read(content)
-    with opened(inputs.system, "--system") as content:
+    with opened(inputs["system"], "--system") as content:
         system = System(read_table(content), blocks)
     npus = math.prod(block.npus for block in blocks)
-    ranks = traces(inputs.workload)
+    ranks = traces(inputs["workload"])
     missing = next((rank for rank in range(npus) if rank not in ranks), None)
-    where = {"file": inputs.workload, "key": "--workload"}
+    where = {"file": inputs["workload"], "key": "--workload"}
     if missing is not None:
-        message = f"there is no file {Path(inputs.workload).name}.{missing}.et"
+        message = f"there is no file {Path(inputs['workload']).name}.{missing}.et"
         raise InputError(message, **where, accepted=f"one for each of {npus} NPUs")
     if len(ranks) > npus:
         message = f"there are traces of {len(ranks)} ranks, and the network has {npus} NPUs"
         raise InputError(message, **where, accepted=f"traces of {npus} ranks")
-    prefix = Path(_relative(inputs.workload, folder))
+    prefix = Path(_relative(inputs["workload"], folder))
     traces_of = (prefix.parent / f"{glob.escape(prefix.name)}.*.et").as_posix()
     workload: dict[str, Any] = {"name": "chakra", "traces": traces_of}
-    if inputs.groups is not None:
-        with opened(inputs.groups, "--groups") as content:
+    if "groups" in inputs:
+        with opened(inputs["groups"], "--groups") as content:
             read_table(content)
-        workload["comm_groups"] = _relative(inputs.groups, folder)
+        workload["comm_groups"] = _relative(inputs["groups"], folder)
     workload["mode"] = system.mode
     if len(blocks) > 1:
         workload["dimensions"] = [block.npus for block in blocks]
     memories = []
-    if inputs.remote_memory is not None:
-        with opened(inputs.remote_memory, "--remote-memory") as content:
+    if "remote_memory" in inputs:
+        with opened(inputs["remote_memory"], "--remote-memory") as content:
             memories = _memories(read_table(content), npus)
-    topology = {"name": "astra-sim-network", "file": _relative(inputs.network, folder)}
+    topology = {"name": "astra-sim-network", "file": _relative(inputs["network"], folder)}
     return _text(title, topology, system, workload, memories), system.remarks
 
 
@@ -158,10 +158,9 @@ def astra_sim(directory: str | None, output: str, overwrite: bool, **named: str 
     if output != _STDOUT and not overwrite and os.path.lexists(output):
         raise InputError("exists already", file=output, key="--output", accepted="a new file, or --overwrite")
     inputs = find(directory, named)
-    sources = [inputs.network, inputs.system, *filter(None, (inputs.groups, inputs.remote_memory))]
-    outputs = Outputs({"--output": output}, source=sources)
+    outputs = Outputs({"--output": output}, source=[path for part, path in inputs.items() if part != "workload"])
     folder = Path() if output == _STDOUT else Path(output).parent
-    text, remarks = experiment(inputs, Path(directory or inputs.workload).resolve().name, folder)
+    text, remarks = experiment(inputs, Path(directory or inputs["workload"]).resolve().name, folder)
     outputs.write({"--output": lambda: text})
     if remarks:
         outputs.show(lambda: table("Left out, or done in another way", ("key", "what becomes of it"), remarks))

@@ -9,8 +9,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attrs import frozen
-
 from fredfw import File
 from fredfw.errors import InputError, placed
 from fredfw.tables import parse_json
@@ -74,21 +72,11 @@ _WHAT = {
 }
 
 
-@frozen
-class Inputs:
-    """The files of one run; ``workload`` is the path before ``.0.et`` of the traces."""
+def find(folder: str | None, named: Mapping[str, str | None]) -> dict[str, str]:
+    """Return the files that are ``named`` by the parts of a run, and for the others those right in ``folder``.
 
-    network: str
-    system: str
-    workload: str
-    groups: str | None = None
-    remote_memory: str | None = None
-
-
-def find(folder: str | None, named: Mapping[str, str | None]) -> Inputs:
-    """Return the files that are ``named`` by parts of ``Inputs``, and for the others those right in ``folder``.
-
-    Raises ``InputError`` where a file cannot be read, or there is none or more than one for a part that is needed.
+    That of the ``workload`` is the path before ``.0.et`` of the traces. Raises ``InputError`` where a file cannot be
+    read, or there is none or more than one for a part that is needed.
     """
     chosen: dict[str, str] = {part: path for part, path in named.items() if path is not None}
     missing = [part for part in _OPTIONS if part not in chosen]
@@ -108,7 +96,7 @@ def find(folder: str | None, named: Mapping[str, str | None]) -> Inputs:
         if part not in chosen:
             where = "is not named" if folder is None else "is not in the folder"
             raise InputError(where, file=folder, key=_OPTIONS[part], accepted=what)
-    return Inputs(**chosen)
+    return chosen
 
 
 def traces(workload: str) -> dict[int, Path]:
@@ -136,7 +124,7 @@ def opened(path: str, option: str) -> Iterator[bytes]:
 
 
 def _parts(folder: str) -> Iterator[tuple[str, str]]:
-    """Yield which part of ``Inputs`` a file in ``folder`` is, and its path; other files are passed over."""
+    """Yield which part of a run a file in ``folder`` is, and its path; other files are passed over."""
     for path in _listed(Path(folder), key="DIR"):
         match = _TRACE.fullmatch(path.name)
         if match:

@@ -6,8 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attrs import define, field
-
 from fredfw.errors import InputError, nearest
 from fredfw.tables import as_choice, as_whole
 from fredfw_topology_astra_sim_network.topology import Block
@@ -53,24 +51,16 @@ _MAPPED = (
 )
 
 
-@define
 class System:
-    """What becomes of the ``table`` of a system file on a network of ``blocks``.
+    """What becomes of the ``table`` of a system file on a network of ``blocks``; raises ``InputError`` with the key."""
 
-    Raises ``InputError`` with the key.
-    """
-
-    table: Mapping[str, Any]
-    blocks: Sequence[Block]
-    collectives: dict[str, list[Any]] = field(factory=dict)  # algorithms by pattern, as values of an experiment
-    npu: dict[str, str] = field(factory=dict)  # the table ``[npu]``
-    mode: str = "replay"  # where compute times come from: ``roofline`` or ``replay``
-    step: float = _ENDPOINT_DELAY  # nanoseconds that each step takes longer
-    # key and what becomes of it, for what is left out or done in another way
-    remarks: list[tuple[str, str]] = field(factory=list)
-
-    def __attrs_post_init__(self) -> None:
-        remarks = self.remarks
+    def __init__(self, table: Mapping[str, Any], blocks: Sequence[Block]) -> None:
+        self.table, self.blocks = table, blocks
+        self.collectives: dict[str, list[Any]] = {}  # algorithms by pattern, as values of an experiment
+        self.npu: dict[str, str] = {}  # the table ``[npu]``
+        self.mode = "replay"  # where compute times come from: ``roofline`` or ``replay``
+        # key and what becomes of it, for what is left out or done in another way
+        self.remarks = remarks = list[tuple[str, str]]()
         splits, active = (as_whole(self.table.get(key, 1), key, 1) for key in (_SPLITS, _ACTIVE))
         for pattern in PATTERNS:
             self.collectives[pattern] = self._algorithms(pattern, splits)
@@ -85,7 +75,7 @@ class System:
         if policy is not None:
             rule = f"left out: collectives that are ready share the links, in no order such as {policy}"
             remarks.append(("scheduling-policy", rule))
-        self.step = number(self.table, "endpoint-delay", _ENDPOINT_DELAY)
+        self.step = number(self.table, "endpoint-delay", _ENDPOINT_DELAY)  # nanoseconds that each step takes longer
         if "endpoint-delay" not in self.table:
             remarks.append(("endpoint-delay", f"not in the file: {_ENDPOINT_DELAY} ns, as in ASTRA-sim"))
         self._compute()
