@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from attrs import define, field, frozen
+from attrs import define, field
 
 from fredfw import Admission, AdmissionPolicy, Fabric, FlowSet, Refuse, Routes, Split, Start, Wait
 from fredfw.typing import BoolArray, IntArray
@@ -18,24 +17,14 @@ if TYPE_CHECKING:
     from fredfw_topology_optical_ring.topology import OpticalRing
 
 
-@frozen(eq=False)
 class Assignment:
-    """``C`` circuits, the ``(C, stripes)`` wavelengths of each, and numbers of all pairs of link and wavelength."""
+    """The ``(C, stripes)`` wavelengths ``lanes`` of ``C`` circuits, where there are so ``many`` in each direction."""
 
-    circuits: Circuits
-    lanes: IntArray
-    cells: IntArray
-
-    @cached_property
-    def stripes(self) -> int:
-        """Wavelengths of each circuit."""
-        return int(self.lanes.shape[1])
-
-    @cached_property
-    def pairs(self) -> tuple[IntArray, IntArray]:
-        """Direction and wavelength of each pair of these that occurs, once."""
-        width = int(self.lanes.max()) + 1
-        return np.divmod(np.unique(self.circuits.direction[:, None] * width + self.lanes), width)
+    def __init__(self, circuits: Circuits, lanes: IntArray, many: int) -> None:
+        self.circuits, self.lanes, self.stripes = circuits, lanes, int(lanes.shape[1])
+        # Direction and wavelength of each pair of these that occurs, once; numbers of all pairs of link and wavelength.
+        self.pairs = np.divmod(np.unique(circuits.direction[:, None] * many + lanes), many)
+        self.cells = ((circuits.routes.links * many)[:, None] + lanes[circuits.circuit]).ravel()
 
 
 class Spectrum:
@@ -47,6 +36,7 @@ class Spectrum:
         # How many assignments have a wavelength, anywhere; and whether it is in use, link by link.
         self._users = np.zeros((2, lanes), dtype=np.intp)
         self._busy = np.zeros((2 * nodes, lanes), dtype=bool)
+        self._flat = self._busy.reshape(-1)
         # What was set up last on each wavelength of each link, by a number; and that which is whole, by its arcs.
         self._latest = np.zeros(2 * nodes * lanes, dtype=np.int32)
         self._count = 0
@@ -65,10 +55,10 @@ class Spectrum:
         """
         if self.load.any():
             lanes = self._lanes_beside_others(circuits, stripe=stripe)
-            return None if lanes is None else self._assignment(circuits, lanes)
+            return None if lanes is None else Assignment(circuits, lanes, self._lanes)
         if circuits not in self._alone:
             lanes = _by_colour(circuits, [np.arange(self._lanes)] * 2, stripe=stripe)
-            self._alone[circuits] = self._assignment(circuits, lanes)
+            self._alone[circuits] = Assignment(circuits, lanes, self._lanes)
         return self._alone[circuits]
 
     def standing(self, circuits: Circuits) -> Assignment | None:
@@ -96,10 +86,6 @@ class Spectrum:
         self._users[assignment.pairs] -= 1
         self.load -= assignment.circuits.load
 
-    @property
-    def _flat(self) -> BoolArray:
-        return self._busy.reshape(-1)
-
     def _lanes_beside_others(self, circuits: Circuits, *, stripe: bool) -> IntArray | None:
         # Of each direction, those that are free on all links that the circuits use.
         both = zip(np.split(circuits.load > 0, 2), np.split(self._busy, 2), strict=True)
@@ -120,10 +106,6 @@ class Spectrum:
             busy[links, lane] = True
             lanes[one] = lane
         return lanes
-
-    def _assignment(self, circuits: Circuits, lanes: IntArray) -> Assignment:
-        cells = (circuits.routes.links * self._lanes)[:, None] + lanes[circuits.circuit]
-        return Assignment(circuits, lanes, cells.ravel())
 
 
 def _by_colour(circuits: Circuits, free: Sequence[IntArray], *, stripe: bool) -> IntArray:
