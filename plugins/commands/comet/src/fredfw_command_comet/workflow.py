@@ -45,13 +45,20 @@ class Case:
         return "-".join(f"{key.upper()}{value}" for key, value in self.split.items())
 
 
-@frozen(eq=False)
 class Best:
     """The fastest splits on a cluster."""
 
-    cluster: str
-    local: Case | None  # the fastest one without expanded memory, if any fits
-    expanded: Mapping[float, Case]  # the fastest one for each bandwidth of expanded memory, where any fits
+    def __init__(self, cluster: str, problem: Problem, cases: tuple[Case, ...]) -> None:
+        self.cluster = cluster
+        own = [one for one in cases if one.cluster == cluster]
+        local = [(one.local.seconds, number) for number, one in enumerate(own) if one.local is not None]
+        # The fastest one without expanded memory, if any fits, and for each bandwidth of it.
+        self.local = own[min(local)[1]] if local else None
+        self.expanded: dict[float, Case] = {}
+        for bandwidth in problem.bandwidths:
+            timed = [one for one in own if bandwidth in one.expanded]
+            if timed:
+                self.expanded[bandwidth] = min(timed, key=lambda one: one.expanded[bandwidth].seconds)
 
     def gain(self, bandwidth: float) -> float | None:
         """Return how many times shorter expanded memory makes the iteration, if there is one without."""
@@ -120,7 +127,7 @@ def explore(problem: Problem, framework: Framework, *, jobs: int = 1, store: str
     except InputError as error:
         raise (error if error.file == problem.path else problem.blamed(error)) from None
     found = tuple(_timed(case, workload, problem, times) for (_, workload), case in cases.items())
-    return Findings(found, tuple(_best(name, problem, found) for name in problem.clusters))
+    return Findings(found, tuple(Best(name, problem, found) for name in problem.clusters))
 
 
 def _estimated(experiment: Experiment, problem: Problem, workload: str, fabric: str) -> Case:
@@ -156,17 +163,6 @@ def _timed(case: Case, workload: str, problem: Problem, times: Mapping[tuple[str
     return attrs.evolve(
         case, local=expanded[problem.bandwidths[0]] if case.fits == "local" else None, expanded=expanded
     )
-
-
-def _best(cluster: str, problem: Problem, cases: tuple[Case, ...]) -> Best:
-    own = [one for one in cases if one.cluster == cluster]
-    local = [(one.local.seconds, number) for number, one in enumerate(own) if one.local is not None]
-    expanded = {}
-    for bandwidth in problem.bandwidths:
-        timed = [one for one in own if bandwidth in one.expanded]
-        if timed:
-            expanded[bandwidth] = min(timed, key=lambda one: one.expanded[bandwidth].seconds)
-    return Best(cluster, own[min(local)[1]] if local else None, expanded)
 
 
 def _nothing_fits(problem: Problem, cases: list[Case]) -> InputError:

@@ -9,7 +9,7 @@ from attrs import frozen
 
 from fredfw import Fabric, Operation, Router, Routes
 from fredfw.errors import UnsupportedError
-from fredfw.typing import FloatArray, IntArray
+from fredfw.typing import IntArray
 from fredfw_topology_fat_tree.structure import XGFT
 
 
@@ -93,27 +93,23 @@ class SprayRouter(_UpDown):
         return Routes(np.array([0, len(links)]), links, seconds.sum(keepdims=True), fan.shares)
 
 
-@frozen(eq=False)
 class _Fan:
     """What is the same for all sprayed flows that turn at one level."""
 
-    width: IntArray  # ``(2 level,)`` links that a flow has up from each level, then down
-    place: IntArray  # ``(2 level,)`` where those are in a row of all levels
-    within: IntArray  # of each link, its number among those of the same level
-    shares: FloatArray  # of each link
+    def __init__(self, tree: XGFT, level: int) -> None:
+        steps = np.arange(level)
+        # ``(2 level,)`` links that a flow has up from each level, then down; and where those are in a row of all levels
+        self.width = np.array([*tree.width[1 : level + 1], *tree.width[level:0:-1]], dtype=np.intp)
+        self.place = np.concatenate([steps, 2 * tree.height - level + steps])
+        # of each link, its number among those of the same level, and its share
+        self.within = np.arange(self.width.sum()) - np.repeat(np.cumsum(self.width) - self.width, self.width)
+        self.shares = np.repeat(1 / self.width, self.width)
 
 
 def _fans(fabric: Fabric) -> list[_Fan]:
     """Return the fans of flows that turn at each level, from that of the hosts on."""
     tree = fabric.derived(XGFT.of)
-    fans = []
-    for level in range(tree.height + 1):
-        width = np.array([*tree.width[1 : level + 1], *tree.width[level:0:-1]], dtype=np.intp)
-        steps = np.arange(level)
-        place = np.concatenate([steps, 2 * tree.height - level + steps])
-        within = np.arange(width.sum()) - np.repeat(np.cumsum(width) - width, width)
-        fans.append(_Fan(width, place, within, np.repeat(1 / width, width)))
-    return fans
+    return [_Fan(tree, level) for level in range(tree.height + 1)]
 
 
 def _paths(fabric: Fabric, tree: XGFT, sources: IntArray, destinations: IntArray, path: IntArray) -> Routes:
