@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from attrs import frozen
 
 from fredfw import Fabric, NodeKind
 from fredfw.errors import UnsupportedError
 from fredfw.typing import FloatArray, IntArray
 
 
-@frozen
 class Structure:
     """The switches of a dragonfly(+) and the cables between them.
 
@@ -21,11 +19,17 @@ class Structure:
     leaves, by the leaf they leave and the one they enter.
     """
 
-    npus: int  # per leaf
-    leaves: int  # per group
-    spines: int  # per group; 0 where each two leaves of a group are joined and have the cables
-    groups: int  # how many
-    cables: int  # between each two groups; 1 or more, also where there is one group
+    def __init__(self, npus: int, leaves: int, spines: int, groups: int, cables: int) -> None:
+        self.npus = npus  # per leaf
+        self.leaves, self.all_leaves = leaves, leaves * groups  # per group, and of all groups
+        self.all_npus = npus * self.all_leaves
+        self.spines = spines  # per group; 0 where each two leaves of a group are joined and have the cables
+        self.gateways = spines or leaves  # switches of a group that have cables
+        self.groups = groups
+        self.cables = cables  # between each two groups; 1 or more, also where there is one group
+        self.nodes = self.all_npus + self.all_leaves + spines * groups
+        self.local_links = self.all_leaves * (2 * spines if spines else leaves - 1)  # inside all groups
+        self.links = 2 * self.all_npus + self.local_links + groups * (groups - 1) * cables
 
     @classmethod
     def of(cls, fabric: Fabric) -> Structure:
@@ -45,36 +49,6 @@ class Structure:
                     return one
         message = f"the dragonfly-plus-minimal router cannot route fabric {fabric.name!r}"
         raise UnsupportedError(message, accepted="the topology dragonfly-plus")
-
-    @property
-    def all_leaves(self) -> int:
-        """Leaves of all groups."""
-        return self.leaves * self.groups
-
-    @property
-    def all_npus(self) -> int:
-        """NPUs of all leaves."""
-        return self.npus * self.all_leaves
-
-    @property
-    def nodes(self) -> int:
-        """Number of nodes."""
-        return self.all_npus + self.all_leaves + self.spines * self.groups
-
-    @property
-    def gateways(self) -> int:
-        """Switches of a group that have cables: the spines, or else the leaves."""
-        return self.spines or self.leaves
-
-    @property
-    def local_links(self) -> int:
-        """Links inside all groups."""
-        return self.all_leaves * (2 * self.spines if self.spines else self.leaves - 1)
-
-    @property
-    def links(self) -> int:
-        """Number of links."""
-        return 2 * self.all_npus + self.local_links + self.groups * (self.groups - 1) * self.cables
 
     def kinds(self) -> IntArray:
         """Return the ``(nodes,)`` kinds."""
