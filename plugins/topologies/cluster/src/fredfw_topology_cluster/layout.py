@@ -36,7 +36,6 @@ class Step:
         return self.first + len(self.lower) + numbers
 
 
-@frozen(eq=False)
 class Layout:
     """A cluster's nodes and links.
 
@@ -45,24 +44,13 @@ class Layout:
     numbered node by node. A NIC of one NPU without such a switch is part of the NPU.
     """
 
-    inside: Fabric  # the fabric of one node
-    network: Network  # what connects the NICs
-    sharing: int  # NPUs that share a PCIe switch on the way to their NICs; 0 without such switches
-
-    @property
-    def npus(self) -> int:
-        """NPUs of a node."""
-        return len(self.inside.npus)
-
-    @property
-    def own(self) -> int:
-        """NICs that an NPU has, or 1 where it shares one."""
-        return max(1, self.network.nics // self.npus)
-
-    @property
-    def users(self) -> int:
-        """NPUs that share a NIC, or 1."""
-        return max(1, self.npus // self.network.nics)
+    def __init__(self, inside: Fabric, network: Network, sharing: int) -> None:
+        self.inside, self.network = inside, network  # of one node, and between their NICs
+        self.sharing = sharing  # NPUs that share a PCIe switch on the way to their NICs; 0 without such switches
+        self.npus = len(inside.npus)  # of a node
+        self.own = max(1, network.nics // self.npus)  # NICs that an NPU has, or 1 where it shares one
+        self.users = max(1, self.npus // network.nics)  # NPUs that share a NIC, or 1
+        self.switches = network.tree.first_nodes[-1] - network.tree.hosts  # of a tree
 
     @property
     def most(self) -> tuple[int, int]:
@@ -72,11 +60,6 @@ class Layout:
         nodes = network.nodes * len(self.inside.kinds) + 2 * npus + nics + network.trees * self.switches
         links = network.nodes * len(self.inside.sources) + 4 * npus + 2 * nics
         return nodes, links + 2 * network.trees * tree.first_links[-1]
-
-    @property
-    def switches(self) -> int:
-        """Switches of a tree."""
-        return self.network.tree.first_nodes[-1] - self.network.tree.hosts
 
     @cached_property
     def numbers(self) -> IntArray:
