@@ -24,24 +24,18 @@ ALGORITHM = {"name": "hierarchical", "chunks": 64, "steps": "by-kind", "release"
 _SETTINGS = "title", "experiment", "budget", "objective", "constraints", "group", "prices", "algorithm"
 
 
-@frozen(eq=False)
 class Network:
     """A product of dimensions whose bandwidths are to be found."""
 
-    name: str  # in the file
-    topology: Any  # ``multi-dimensional``, with any bandwidths
-    prices: FloatArray | None  # ``(dimensions,)`` dollars of a byte per second of an NPU, if each is known
-    constraints: tuple[Constraint, ...]  # those of the file, for these dimensions
-
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """Kind and size of each dimension."""
-        return tuple(self.topology.dimensions)
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Size of each dimension."""
-        return tuple(int(one.split()[1]) for one in self.kinds)
+    def __init__(
+        self, name: str, topology: Any, prices: FloatArray | None, constraints: tuple[Constraint, ...]
+    ) -> None:
+        self.name = name  # in the file
+        self.topology = topology  # ``multi-dimensional``, with any bandwidths
+        self.kinds = tuple(topology.dimensions)  # kind and size of each dimension
+        self.sizes = tuple(int(one.split()[1]) for one in self.kinds)
+        self.prices = prices  # ``(dimensions,)`` dollars of a byte per second of an NPU, if each is known
+        self.constraints = constraints  # those of the file, for these dimensions
 
     def fabric(self, bandwidths: FloatArray) -> Fabric:
         """Return the network with ``(dimensions,)`` bytes per second of an NPU."""

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from xml.etree.ElementTree import Element  # holds what defusedxml parses
 
 import defusedxml.ElementTree
-from attrs import frozen
 from defusedxml import DefusedXmlException
 
 from fredfw.errors import InputError
@@ -26,30 +25,21 @@ _LARGEST = 1e12
 SWITCH, CPU = "NVSwitch", "a CPU"  # targets of NVLinks that are no GPU
 
 
-@frozen
 class Device:
     """A CPU, a PCIe device, or a network card without one."""
 
-    kind: str  # ``cpu``, ``bridge``, ``gpu``, ``nic`` or ``other``
-    name: str  # for messages: its bus id, the number of the CPU, or the ports of the card
-    element: Element  # all that the file says of it
-    parent: int | None  # index of what it is attached to, or ``None``
-
-    @property
-    def gpu(self) -> Element:
-        """What is known of a GPU, if anything is."""
-        found = self.element.find("gpu")
-        return Element("gpu") if found is None else found
+    def __init__(self, element: Element, number: int, parent: int | None) -> None:
+        self.element, self.parent = element, parent  # all that the file says of it; index of what it is attached to
+        self.kind = _pci_kind(element) if element.tag == "pci" else element.tag  # or ``cpu`` or ``nic``
+        self.name = _name(element, number)  # for messages: its bus id, the number of the CPU, or the ports of the card
+        found = element.find("gpu")
+        self.gpu = Element("gpu") if found is None else found  # what is known of a GPU, if anything is
+        self.gcn = self.gpu.get("gcn", "")  # architecture of an AMD accelerator
 
     @property
     def sm(self) -> int:
         """Compute capability of a GPU, such as 80; 0 where it is not known."""
         return self.whole(self.gpu, "sm")
-
-    @property
-    def gcn(self) -> str:
-        """Architecture of an AMD accelerator."""
-        return self.gpu.get("gcn", "")
 
     @property
     def c2c(self) -> float:
@@ -111,11 +101,10 @@ def read(content: bytes) -> tuple[list[Device], set[str]]:
         if element.tag not in _USED:
             unused.add(element.tag)
             continue
-        kind = _pci_kind(element) if element.tag == "pci" else element.tag
-        device = Device(kind, _name(element, len(devices)), element, parent)
+        device = Device(element, len(devices), parent)
         if device.name in devices:
             raise _wrong(device.name, "is there twice", "devices with different bus ids")
-        nested = _USED if kind in ("cpu", "bridge", "other") else ("pci",)
+        nested = _USED if device.kind in ("cpu", "bridge", "other") else ("pci",)
         pending += [(one, len(devices)) for one in reversed(element) if one.tag in nested]
         if element.tag == "pci":
             unused |= {one.tag for one in element} - {"pci", "gpu", "nic", "pcilink"}
