@@ -68,11 +68,8 @@ class OpticalRing(Topology):
         powers = [key for key in ("laser_power", "receiver_sensitivity") if getattr(self, key) is not None]
         losses = [key for key in ("coupler_loss", "drop_loss", "node_loss", "fibre_loss") if getattr(self, key)]
         if self.budget is None and (alone := powers + losses):
-            message, accepted = (
-                f"{getattr(self, alone[0])!r} alone bounds no arc",
-                "laser_power and receiver_sensitivity",
-            )
-            raise InputError(message, key=alone[0], accepted=f"{accepted} as well")
+            message = f"{getattr(self, alone[0])!r} alone bounds no arc"
+            raise InputError(message, key=alone[0], accepted="laser_power and receiver_sensitivity as well")
         lost = self.too_much(1)
         if lost is not None:
             message = f"an arc of one hop loses {lost:g} dB, laser and receiver have {self.budget:g} dB between them"
