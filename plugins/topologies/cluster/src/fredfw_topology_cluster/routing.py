@@ -13,8 +13,7 @@ from attrs import evolve, frozen
 from fredfw import Fabric, Operation, Router, Routes, Topology
 from fredfw.errors import UnsupportedError
 from fredfw.typing import IntArray
-from fredfw_topology_cluster.layout import Layout
-from fredfw_topology_cluster.network import Network
+from fredfw_topology_cluster.network import Layout, Network
 from fredfw_topology_fat_tree.structure import N
 
 

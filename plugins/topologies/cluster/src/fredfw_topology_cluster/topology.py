@@ -29,8 +29,7 @@ from fredfw.errors import InputError, placed
 from fredfw.typing import FloatArray, IntArray
 from fredfw.units import counted
 from fredfw_topology_cluster import presets
-from fredfw_topology_cluster.layout import Layout
-from fredfw_topology_cluster.network import KINDS, Kind, Network
+from fredfw_topology_cluster.network import KINDS, Kind, Layout, Network
 from fredfw_topology_cluster.routing import ClusterRouter
 from fredfw_transport_nccl import Nccl
 
