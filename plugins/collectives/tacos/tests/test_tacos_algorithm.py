@@ -10,8 +10,7 @@ from fredfw.errors import UnsupportedError
 from fredfw.simulation import lower_bound
 from fredfw.testing import CollectiveTests
 from fredfw_collective_tacos import Tacos
-from fredfw_collective_tacos.network import Ways
-from fredfw_collective_tacos.synthesis import best, in_link_bound
+from fredfw_collective_tacos.synthesis import Ways, best, in_link_bound
 
 FRAMEWORK = Framework()
 GIB, MIB = 2**30, 2**20

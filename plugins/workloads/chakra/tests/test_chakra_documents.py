@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fredfw.errors import InputError
-from fredfw_workload_chakra import documents
+from fredfw_workload_chakra import reading
 from fredfw_workload_chakra.trace import Collective, NodeType
 
 
@@ -22,7 +22,7 @@ def test_the_form_of_the_feeder() -> None:
         "is_cpu_op": True,
     }
     every = {"Id": 217, "Name": "all", "NodeType": 7, "data_deps": [216], "comm_type": 0, "comm_size": 64}
-    trace = documents.read(json.dumps({"workload_graph": [copy, every], "workload_name": "w", "ngpus": 8}))
+    trace = reading.parsed(json.dumps({"workload_graph": [copy, every], "workload_name": "w", "ngpus": 8}))
     assert trace.ids.tolist() == [216, 217]
     assert trace.types.tolist() == [NodeType.COMP, NodeType.COMM_COLL]
     assert trace.micros.tolist() == [318, 0]
@@ -46,7 +46,7 @@ def test_the_form_of_protocol_buffers_is_objects_one_after_the_other() -> None:
         {"name": "first", "type": "METADATA_NODE", "inputs": {"values": '[{"pg_name": "1", "ranks": [0, 1]}]'}},
         {**send, "durationMicros": "7", "attr": attributes},
     ]
-    trace = documents.read("\n".join(json.dumps(one, indent=1) for one in objects))
+    trace = reading.parsed("\n".join(json.dumps(one, indent=1) for one in objects))
     assert trace.metadata == {"schema": "s", "version": "0.0.4"}
     assert trace.ids.tolist() == [0, 1]
     assert trace.types.tolist() == [NodeType.METADATA, NodeType.COMM_SEND]
@@ -61,7 +61,7 @@ def test_the_form_of_protocol_buffers_is_objects_one_after_the_other() -> None:
 def test_the_form_of_stage() -> None:
     product = {"id": 1, "name": "mm", "node_type": "comp_node", "num_ops": 10, "tensor_size": 20, "data_deps": []}
     reduced = {"id": 2, "name": "ar", "node_type": "COMM_COLL_NODE", "data_deps": [1], "comm_type": "ALL_REDUCE"}
-    trace = documents.read(json.dumps({"nodes": [product, {**reduced, "comm_size": 4, "comm_group": "3"}]}))
+    trace = reading.parsed(json.dumps({"nodes": [product, {**reduced, "comm_size": 4, "comm_group": "3"}]}))
     assert trace.types.tolist() == [NodeType.COMP, NodeType.COMM_COLL]
     assert trace.numbers["num_ops"][0] == 10
     assert trace.numbers["comm_type"][1] == Collective.ALL_REDUCE
@@ -93,6 +93,6 @@ def node(**changed: Any) -> str:
 )
 def test_other_json_is_refused_with_its_place(text: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
-        documents.read(text)
+        reading.parsed(text)
     assert str(caught.value).startswith(message)
     assert caught.value.accepted

@@ -11,7 +11,7 @@ from fredfw.errors import InputError
 from fredfw.testing import WorkloadTests
 from fredfw.workloads import System, TaskKind
 from fredfw_workload_cnn import Cnn
-from fredfw_workload_cnn.networks import Walk
+from fredfw_workload_cnn.workload import Walk
 
 WAFER = System(npus=20, controllers=18)
 

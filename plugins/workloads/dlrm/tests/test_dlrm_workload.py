@@ -11,7 +11,7 @@ from fredfw.errors import InputError
 from fredfw.testing import WorkloadTests
 from fredfw.workloads import System, TaskGraph, TaskKind
 from fredfw_workload_dlrm import Dlrm
-from fredfw_workload_dlrm.model import PRESETS
+from fredfw_workload_dlrm.workload import PRESETS
 
 SYSTEM = System(npus=4)
 

@@ -11,7 +11,7 @@ from fredfw.errors import InputError
 from fredfw.testing import WorkloadTests
 from fredfw.workloads import System, TaskKind
 from fredfw_workload_gnmt import Gnmt
-from fredfw_workload_gnmt.model import PRESETS, Shape
+from fredfw_workload_gnmt.workload import PRESETS, Shape
 
 SYSTEM = System(npus=4)
 SMALL = Shape(encoder_layers=3, decoder_layers=2, hidden=2, vocabulary=7, sequence=5)

@@ -8,10 +8,17 @@ import numpy as np
 from attrs import evolve, frozen
 
 from fredfw import CollectiveAlgorithm, CollectiveRequest, GroupView, Pattern, Schedule, units
-from fredfw_collective_forest.graph import Network
 from fredfw_collective_forest.lockstep import Edges
 from fredfw_collective_forest.packing import components
-from fredfw_collective_forest.trees import MOST_ONE_ROOT, MOST_RANKS, MOST_ROOTS, MOST_SWITCHED, rooted, spanning
+from fredfw_collective_forest.trees import (
+    MOST_ONE_ROOT,
+    MOST_RANKS,
+    MOST_ROOTS,
+    MOST_SWITCHED,
+    Network,
+    rooted,
+    spanning,
+)
 
 fredfw_contract = 2
 

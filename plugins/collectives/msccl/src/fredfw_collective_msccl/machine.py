@@ -16,8 +16,7 @@ from attrs import define, field
 
 from fredfw import Pattern, Phase
 from fredfw.errors import InputError
-from fredfw_collective_msccl.layout import Layout, Slot
-from fredfw_collective_msccl.program import Place
+from fredfw_collective_msccl.program import Layout, Place, Slot
 
 Value: TypeAlias = tuple[int, int] | None
 """A chunk and the bits of its contributors; ``None`` where nobody knows what is there."""

@@ -15,9 +15,8 @@ from attrs import define, frozen
 from fredfw import limits
 from fredfw.errors import InputError
 from fredfw.tables import parse_json
-from fredfw_collective_msccl.layout import WORDS, Layout
 from fredfw_collective_msccl.machine import START, FaultError, Machine, Need, Past, Runner, Value, Where
-from fredfw_collective_msccl.program import Place
+from fredfw_collective_msccl.program import WORDS, Layout, Place
 
 _SIGNALS = frozenset({"signal", "rlxsignal", "pws", "pwsf"})
 _WAITS = frozenset({"wait", "rlxwait"})

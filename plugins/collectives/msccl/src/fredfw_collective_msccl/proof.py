@@ -9,9 +9,8 @@ from attrs import frozen
 
 from fredfw import CollectiveRequest, Pattern, Phase, Schedule, check
 from fredfw.errors import InputError, ScheduleError
-from fredfw_collective_msccl.layout import COLLECTIVES, Layout
 from fredfw_collective_msccl.plan import Plan, Planned
-from fredfw_collective_msccl.program import Program
+from fredfw_collective_msccl.program import COLLECTIVES, Layout, Program
 from fredfw_collective_msccl.running import Running
 
 _REPLAYED = 1 << 22

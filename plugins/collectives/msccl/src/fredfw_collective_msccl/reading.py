@@ -10,9 +10,8 @@ from defusedxml.ElementTree import fromstring
 
 from fredfw import limits
 from fredfw.errors import InputError
-from fredfw_collective_msccl.layout import WORDS
 from fredfw_collective_msccl.machine import Where
-from fredfw_collective_msccl.program import PROTOCOLS, RECEIVES, SENDS, TYPES, Block, Gpu, Place, Program, Step
+from fredfw_collective_msccl.program import PROTOCOLS, RECEIVES, SENDS, TYPES, WORDS, Block, Gpu, Place, Program, Step
 
 MOST_CHUNKS = 72
 """Chunks of a step (MSCCL_MAX_COUNT of msccl-executor-nccl's src/include/msccl/msccl_struct.h)."""

@@ -12,9 +12,8 @@ from typing import NamedTuple
 
 from attrs import define, field
 
-from fredfw_collective_msccl.layout import Layout
 from fredfw_collective_msccl.machine import FaultError, Machine, Need, Past, Runner, Value
-from fredfw_collective_msccl.program import LOADS, RECEIVES, REDUCES, SENDS, SLOTS, STORES, Program, Step
+from fredfw_collective_msccl.program import LOADS, RECEIVES, REDUCES, SENDS, SLOTS, STORES, Layout, Program, Step
 
 
 class _Send(NamedTuple):

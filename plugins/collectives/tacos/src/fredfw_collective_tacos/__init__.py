@@ -11,9 +11,8 @@ from attrs import field, frozen
 
 from fredfw import CollectiveAlgorithm, CollectiveRequest, GroupView, Pattern, Schedule, limits, sequence, units
 from fredfw.typing import FloatArray
-from fredfw_collective_tacos.network import Ways
 from fredfw_collective_tacos.phases import gathered, scattered
-from fredfw_collective_tacos.synthesis import Synthesis, best
+from fredfw_collective_tacos.synthesis import Synthesis, Ways, best
 
 fredfw_contract = 2
 

@@ -12,8 +12,7 @@ from attrs import evolve
 
 from fredfw import Pattern, Phase, Schedule
 from fredfw.typing import FloatArray, IntArray
-from fredfw_collective_tacos.network import Ways
-from fredfw_collective_tacos.synthesis import Synthesis
+from fredfw_collective_tacos.synthesis import Synthesis, Ways
 
 
 def gathered(ways: Ways, found: Synthesis, seconds: FloatArray, chunks: int, size: float) -> Schedule:

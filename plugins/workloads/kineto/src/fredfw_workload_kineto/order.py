@@ -21,8 +21,7 @@ import numpy as np
 from attrs import define, field, frozen
 
 from fredfw.typing import FloatArray
-from fredfw_workload_kineto.calls import Call
-from fredfw_workload_kineto.operations import Operation, Operations
+from fredfw_workload_kineto.operations import Call, Operation, Operations
 
 WAITS, OBSERVED = "waits", "observed"
 COMPUTE, HOST = "compute", "host"

@@ -25,8 +25,7 @@ from fredfw import (
     units,
 )
 from fredfw.errors import InputError, placed
-from fredfw_workload_kineto.calls import NAME, Call
-from fredfw_workload_kineto.operations import COMMUNICATION, Operations, only_step, operations
+from fredfw_workload_kineto.operations import COMMUNICATION, NAME, Call, Operations, only_step, operations
 from fredfw_workload_kineto.order import COMPUTE, OBSERVED, WAITS, Node, Order, nodes, union
 from fredfw_workload_kineto.reading import read, recognised
 

@@ -15,8 +15,7 @@ import numpy as np
 from fredfw.errors import InputError
 from fredfw.typing import FloatArray, IntArray
 from fredfw_workload_repurpose.partition import Partition, Workers, components, contiguous, spectral
-from fredfw_workload_repurpose.plan import Plan
-from fredfw_workload_repurpose.problem import Problem
+from fredfw_workload_repurpose.plan import Plan, Problem
 from fredfw_workload_repurpose.pruning import Pruned, Pruner, Selection, members, sent
 
 _GAIN = 1e-3
