@@ -16,7 +16,7 @@ from fredfw.errors import InputError
 from fredfw.typing import FloatArray
 from fredfw.workloads import System, TaskGraph, TaskKind
 from fredfw_workload_transformer import Transformer
-from fredfw_workload_transformer.costs import Way
+from fredfw_workload_transformer.model import Way
 from fredfw_workload_transformer.stationary import in_flight, order
 
 SYSTEM = System(npus=64)

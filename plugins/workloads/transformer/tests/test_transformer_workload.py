@@ -15,7 +15,7 @@ from fredfw.errors import InputError
 from fredfw.fabric import MemoryTier
 from fredfw.workloads import System, TaskGraph, TaskKind, Work
 from fredfw_workload_transformer import Transformer
-from fredfw_workload_transformer.costs import Way
+from fredfw_workload_transformer.model import Way
 from fredfw_workload_transformer.stationary import order
 from fredfw_workload_transformer.workload import filling
 

@@ -10,8 +10,8 @@ from attrs import evolve, frozen
 
 from fredfw import DeviceMesh, File, Files, System, TaskGraph, TraceCalls, TraceInfo, TraceWorkload, units
 from fredfw.units import counted
-from fredfw_workload_chakra import communicators, graph, reading
-from fredfw_workload_chakra.communicators import ALL, Groups
+from fredfw_workload_chakra import graph, reading
+from fredfw_workload_chakra.graph import ALL, Groups
 from fredfw_workload_chakra.trace import PATTERNS, Collective, NodeType, Trace
 
 _FORMS = (b'"workload_graph"', b'"node_type"', b'"COMP_NODE"', b'"ctrlDeps"', b'"ctrl_deps"', b'"durationMicros"')
@@ -71,14 +71,14 @@ class Chakra(TraceWorkload):
 
     def info(self) -> tuple[TraceInfo, ...]:
         """See ``TraceWorkload.info``."""
-        listed = communicators.listed(self.comm_groups)
+        listed = graph.listed(self.comm_groups)
         return tuple(_described(file, listed) for file in self.traces.files)
 
     def mesh(self, system: System) -> DeviceMesh:
         """Return one axis with as many ranks as there are files; communicators are those of ``comm_groups``."""
         del system
         ranks = len(reading.by_rank(self.traces.files))
-        listed = communicators.listed(self.comm_groups)
+        listed = graph.listed(self.comm_groups)
         known = {name: np.array([group]) for name, group in listed.items() if max(group) < ranks}
         return DeviceMesh({"rank": ranks}, known)
 
@@ -129,7 +129,7 @@ def _described(file: File, listed: Groups) -> TraceInfo:
         nodes={name: int(chosen.sum()) for name, chosen in present.items()} | ({"unknown": others} if others else {}),
         seconds={name: float(trace.seconds[chosen].sum()) for name, chosen in present.items()},
         calls=_calls(trace),
-        communicators={**communicators.within(trace), **listed},
+        communicators={**graph.within(trace), **listed},
         dependencies=len(trace.dependencies),
         dangling=int((~np.isin(trace.dependencies, trace.ids)).sum()),
         flops=float(np.nansum(trace.numbers["num_ops"][computes])),

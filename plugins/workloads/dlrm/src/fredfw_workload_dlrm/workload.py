@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import attrs
 import numpy as np
-from attrs import define, field, frozen
+from attrs import frozen
 
 from fredfw import (
     DeviceMesh,
@@ -286,25 +286,19 @@ class Dlrm(Workload):
         return samples_per_replica(self.global_batch, workers, self.minibatch, _MINIBATCH)
 
 
-@define
 class _Iteration:
     """Builds the tasks of an iteration."""
 
-    workload: Dlrm
-    workers: int
-    _samples: int = field(init=False)  # of each worker
-    _widths: IntArray = field(init=False)  # `(workers,)` numbers that each worker's pieces of tables give for a sample
-    _builder: GraphBuilder = field(init=False)
-    _buckets: GradientBuckets = field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        workload = self.workload
-        self._widths, _ = placed(workload.shape, workload.column_shards, self.workers)
-        self._samples = workload.samples(self.workers)
-        self._builder = GraphBuilder(self.workers)
+    def __init__(self, workload: Dlrm, workers: int) -> None:
+        self.workload = workload
+        self.workers = workers
+        # `(workers,)` numbers that each worker's pieces of tables give for a sample
+        self._widths, _ = placed(workload.shape, workload.column_shards, workers)
+        self._samples = workload.samples(workers)
+        self._builder = GraphBuilder(workers)
         # Without overlap, only the end of the backward pass fills the bucket.
         capacity = workload.bucket if workload.overlap_dp else math.inf
-        self._buckets = GradientBuckets(self._builder, np.arange(self.workers), capacity)
+        self._buckets = GradientBuckets(self._builder, np.arange(workers), capacity)
 
     def graph(self) -> TaskGraph:
         """Return the iteration.

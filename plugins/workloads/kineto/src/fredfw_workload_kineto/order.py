@@ -39,34 +39,30 @@ def union(intervals: Iterable[tuple[float, float]], gap: float = 0.0) -> FloatAr
     return np.column_stack((ordered[np.append(0, apart), 0], ends[np.append(apart - 1, len(ends) - 1)]))
 
 
-@define
 class Order:
     """What the communication of one rank waits for, and what waits for it; operations by their place."""
 
-    work: Operations
-    rule: str  # `waits`, or `observed`: whatever ended before something began comes before it
-    gap: float  # microseconds that a stream may be idle without having waited for anything
-    # for each call the moment of the trace, in microseconds, up to which computation comes before it
-    points: dict[int, float] = field(init=False)
-    after: dict[int, set[int]] = field(factory=dict, init=False)  # for each call the calls that it waits for
-    # calls that computation waits for, by the moment of the trace when it went on
-    awaited: dict[float, set[int]] = field(factory=dict, init=False)
-    open: set[int] = field(init=False)  # calls that nothing waits for
-
-    def __attrs_post_init__(self) -> None:
-        listed = self.work.listed
-        calls = [place for place, _ in self.work.calls]
+    def __init__(self, work: Operations, rule: str, gap: float) -> None:
+        self.work = work
+        self.rule = rule  # `waits`, or `observed`: whatever ended before something began comes before it
+        self.gap = gap  # microseconds that a stream may be idle without having waited for anything
+        listed = work.listed
+        calls = [place for place, _ in work.calls]
         computing = [place for place, one in enumerate(listed) if one.call is None]
-        self.after, self.open = {place: set() for place in calls}, set(calls)
+        self.after: dict[int, set[int]] = {place: set() for place in calls}  # for each call those that it waits for
+        # Calls that computation waits for, by the moment of the trace when it went on.
+        self.awaited: dict[float, set[int]] = {}
+        self.open = set(calls)  # those that nothing waits for
         before = self._streams()
-        for source, waiter in self.work.waits:
+        for source, waiter in work.waits:
             if listed[source].call is not None:
                 self._wait(waiter, source)
-        if self.rule == OBSERVED or not self.work.waits:
+        if rule == OBSERVED or not work.waits:
             self._by_times(calls, computing, before)
+        # For each call the moment of the trace, in microseconds, up to which computation comes before it.
         self.points = self._points(calls, computing)
         starts = [listed[place].start for place in computing]
-        for boundary in self.work.boundaries:
+        for boundary in work.boundaries:
             number = bisect_left(starts, boundary)
             for place in calls if number < len(starts) else ():
                 if place in self.open and listed[place].end <= starts[number]:

@@ -6,10 +6,9 @@ functions that it is compared with, and the ``Plan`` says who holds what, what c
 
 from __future__ import annotations
 
-from fredfw_workload_repurpose.network import Layer, Network
+from fredfw_workload_repurpose.network import Layer, Network, Planted, Weights, planted, read, write
 from fredfw_workload_repurpose.plan import Plan, Problem, draw
 from fredfw_workload_repurpose.transform import at_random, by_magnitude, clustered, in_order, partitioned, rearranged
-from fredfw_workload_repurpose.weights import Planted, Weights, planted, read, write
 from fredfw_workload_repurpose.workload import Repurpose
 
 __all__ = [

@@ -13,9 +13,9 @@ from attrs import frozen
 from fredfw import DeviceMesh, File, GraphBuilder, Label, MemoryUse, System, TaskGraph, Work, Workload, units
 from fredfw.errors import InputError
 from fredfw.typing import IntArray
+from fredfw_workload_repurpose.network import Weights, planted, read
 from fredfw_workload_repurpose.plan import Plan, Problem, check_epsilon
 from fredfw_workload_repurpose.transform import at_random, by_magnitude, clustered, in_order, rearranged
-from fredfw_workload_repurpose.weights import Weights, planted, read
 
 METHODS: Mapping[str, Callable[[Problem], Plan]] = {
     "repurpose": rearranged,

@@ -28,8 +28,7 @@ from fredfw import (
 )
 from fredfw.errors import InputError
 from fredfw.typing import IntArray
-from fredfw_workload_transformer.costs import Cost
-from fredfw_workload_transformer.model import FP16, Block, Style
+from fredfw_workload_transformer.model import FP16, Block, Cost, Style
 from fredfw_workload_transformer.shaped import ModelWorkload
 
 PREFILL, DECODE, BOTH, DISAGGREGATED = PHASES = "prefill", "decode", "both", "disaggregated"

@@ -1,4 +1,4 @@
-"""Forward and backward passes over layers as tasks, the part that stationary and streaming execution share."""
+"""Forward and backward passes over layers as tasks, and which ranks share weights, for both ways of execution."""
 
 from __future__ import annotations
 
@@ -8,14 +8,88 @@ from itertools import groupby
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from attrs import define, evolve, field
+from attrs import evolve, frozen
 
 from fredfw import DeviceMesh, GraphBuilder, Kernels, Pattern
+from fredfw.errors import InputError
 from fredfw.typing import IntArray
-from fredfw_workload_transformer.costs import Cost, Way, core_cost, cost
 from fredfw_workload_transformer.experts import Step
-from fredfw_workload_transformer.model import FP16, Block, Core, Mixture, Shape, Style
-from fredfw_workload_transformer.sharding import Replicas, Sharding
+from fredfw_workload_transformer.model import FP16, Block, Core, Cost, Mixture, Way, core_cost, cost
+
+ALL_REDUCE = Pattern.ALL_REDUCE.value
+SCATTER_GATHER = f"{Pattern.REDUCE_SCATTER.value}+{Pattern.ALL_GATHER.value}"
+
+
+@frozen(eq=False)
+class Replicas:
+    """Ranks that have the same weights.
+
+    ``size`` consecutive ones of them hold a share each; where there are more, such groups are copies of each other
+    (HSDP; MiCS, Zhang et al. 2022, arXiv 2205.00119).
+    """
+
+    members: IntArray  # `(groups, replicas)` ranks
+    size: int  # ranks that hold a share each
+
+    @property
+    def shards(self) -> IntArray:
+        """``(groups, size)`` ranks that hold one copy together."""
+        return self.members.reshape(-1, self.size)
+
+    @property
+    def copies(self) -> IntArray:
+        """``(groups, copies)`` ranks that hold the same share."""
+        split = self.members.reshape(len(self.members), -1, self.size)
+        groups: IntArray = split.swapaxes(1, 2).reshape(-1, split.shape[1])
+        return groups
+
+
+@frozen
+class Sharding:
+    """Shares of what replicas have in common; these differ along CP, EP and DP, those of experts along CP and DP."""
+
+    mesh: DeviceMesh
+    zero: int = 0  # ZeRO stage: from 1 on the optimizer state is shared, from 2 on gradients, from 3 on weights
+    size: int = 1  # ranks that hold a share each of weights outside experts
+
+    @property
+    def optimizer(self) -> bool:
+        """Whether ranks hold a share of the optimizer state."""
+        return self.zero >= 1 and self.size > 1
+
+    @property
+    def gradients(self) -> bool:
+        """Whether ranks hold a share of the gradients."""
+        return self.zero >= 2 and self.size > 1
+
+    @property
+    def weights(self) -> bool:
+        """Whether ranks hold a share of the weights, and gather the others' before they compute."""
+        return self.zero >= 3 and self.size > 1
+
+    @property
+    def expert_size(self) -> int:
+        """Ranks that hold a share each of the same experts."""
+        return self.size // self.mesh.size("ep")
+
+    def replicas(self, stage: int) -> tuple[Replicas, Replicas]:
+        """Return the ranks of a pipeline stage that have the same weights, but for experts, and the same experts."""
+        groups = self.mesh.groups
+        return (
+            Replicas(groups("cp", "ep", "dp", pp=stage), self.size),
+            Replicas(groups("cp", "dp", pp=stage), self.expert_size),
+        )
+
+
+def check_shard(shard: int, dp: int, ep: int) -> None:
+    """Make sure that ``shard`` divides ``dp`` and is a multiple of ``ep``; else ``InputError``."""
+    accepted = ", ".join(str(one) for one in range(ep, dp + 1, ep) if dp % one == 0)
+    if dp % shard:
+        raise InputError(f"{shard} does not divide the {dp} replicas", key="dp_shard", accepted=accepted)
+    if shard % ep:
+        message = f"{shard} replicas do not have all experts of {ep} EP ranks"
+        raise InputError(message, key="dp_shard", accepted=accepted)
+
 
 if TYPE_CHECKING:
     from fredfw_workload_transformer.workload import Transformer
@@ -33,49 +107,35 @@ ZIGZAG, CONTIGUOUS = "zigzag", "contiguous"
 _Steps: TypeAlias = "Sequence[tuple[Way, tuple[Block, ...]]]"
 
 
-@define
 class Passes:
     """Adds passes of microbatches over layers to a graph; one task covers all MP, CP and DP members of a stage.
 
     The tasks of a stage form a chain in the order in which they are added, so no rank ever has to choose.
     """
 
-    workload: Transformer
-    mesh: DeviceMesh
-    samples: float  # in a microbatch
-    builder: GraphBuilder = field(init=False)
-    shape: Shape = field(init=False)
-    style: Style = field(init=False)
-    sharding: Sharding = field(init=False)
-    _merged: bool = field(init=False)  # whether a pass over layers is one computation, and one communication behind it
-    _kinds: dict[str, tuple[Block, ...]] = field(init=False)
-    _ranks: list[IntArray] = field(init=False)
-    _mp_groups: list[IntArray] = field(init=False)
-    _cp_groups: list[IntArray] = field(init=False)
-    _ep_groups: list[IntArray] = field(init=False)
-    _tails: dict[int, int] = field(factory=dict, init=False)
-    _merges: dict[tuple[tuple[Way, ...], str], Cost] = field(factory=dict, init=False)
-    _gathers: dict[int, list[int]] = field(factory=lambda: defaultdict(list), init=False)
-    _ends: dict[int, list[int]] = field(factory=lambda: defaultdict(list), init=False)
-
-    def __attrs_post_init__(self) -> None:
-        workload, mesh = self.workload, self.mesh
+    def __init__(self, workload: Transformer, mesh: DeviceMesh, samples: float) -> None:
+        self.workload = workload
+        self.mesh = mesh
+        self.samples = samples  # in a microbatch
         self.builder = GraphBuilder(mesh.ranks)
         self.shape, self.style, self.sharding = workload.shape, workload.style, workload.sharding(mesh)
+        # Whether a pass over layers is one computation, and one communication behind it.
         self._merged = workload.tasks == "passes" and not self.sharding.weights
         last, mp, cp = self.shape.layers, workload.mp, workload.cp
         # With CP, attention as a layer has it is one step: a share of the tokens with a share of the keys.
         step = evolve(self.shape, sequence=self.shape.sequence // cp)
-        self._kinds = {
-            self.shape.kind(layer): step.blocks(layer, self.samples, mp, self.style) for layer in (0, last - 1)
-        }
+        self._kinds = {self.shape.kind(layer): step.blocks(layer, samples, mp, self.style) for layer in (0, last - 1)}
         for layer in (-1, last):
-            self._kinds[self.shape.kind(layer)] = self.shape.blocks(layer, self.samples / cp, mp, self.style)
+            self._kinds[self.shape.kind(layer)] = self.shape.blocks(layer, samples / cp, mp, self.style)
         stages = range(workload.pp)
         self._ranks = [mesh.members(pp=stage) for stage in stages]
         self._mp_groups, self._cp_groups, self._ep_groups = (
             [mesh.groups(axis, pp=stage) for stage in stages] for axis in ("mp", "cp", "ep")
         )
+        self._tails: dict[int, int] = {}
+        self._merges: dict[tuple[tuple[Way, ...], str], Cost] = {}
+        self._gathers: defaultdict[int, list[int]] = defaultdict(list)
+        self._ends: defaultdict[int, list[int]] = defaultdict(list)
 
     def weight_bytes(self, layers: Iterable[int]) -> float:
         """Return the bytes of one rank's share of the weights (or gradients) of ``layers``."""

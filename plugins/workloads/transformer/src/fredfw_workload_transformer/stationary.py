@@ -9,9 +9,8 @@ from attrs import define, field
 
 from fredfw import Pattern
 from fredfw.typing import IntArray
-from fredfw_workload_transformer.costs import Way
-from fredfw_workload_transformer.passes import Passes
-from fredfw_workload_transformer.sharding import ALL_REDUCE, Replicas
+from fredfw_workload_transformer.model import Way
+from fredfw_workload_transformer.passes import ALL_REDUCE, Passes, Replicas
 
 ZERO_BUBBLE = "zb-h1"
 

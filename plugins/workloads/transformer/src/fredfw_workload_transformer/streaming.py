@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from attrs import define, field
 
 from fredfw import Pattern, limits
 from fredfw.typing import IntArray
@@ -33,7 +32,6 @@ def group_layers(layers: int, stages: int, first: int = 0) -> list[Group]:
     return [tuple(map(held, range(first, first + stages))) for first in range(0, layers, stages)]
 
 
-@define
 class _Lane:
     """Brings the weights of some stages in and takes their gradients out, one group of layers after the other.
 
@@ -41,29 +39,26 @@ class _Lane:
     gradients: a load waits until the computation has left its buffer, a backward pass until its buffer is stored.
     """
 
-    passes: Passes
-    stages: tuple[int, ...]
-    source: int | str  # number of I/O controllers, each of which has an equal part of every shard, or a memory tier
-    _ends: IntArray | str = field(init=False)  # controller of each stream, or the memory tier
-    _members: IntArray = field(init=False)  # `(streams, size)` ranks of each stream
-    _loads: list[int] = field(factory=list, init=False)
-    _released: list[tuple[int, ...]] = field(factory=list, init=False)
-    _stores: list[int] = field(factory=list, init=False)
-
-    def __attrs_post_init__(self) -> None:
-        mesh, kind = self.passes.mesh, self.passes.workload.streams
+    def __init__(self, passes: Passes, stages: tuple[int, ...], source: int | str) -> None:
+        self.passes = passes
+        self.stages = stages
+        mesh, kind = passes.mesh, passes.workload.streams
         if kind == "all":
             groups = np.arange(mesh.ranks)[None, :]
         else:
-            groups = np.concatenate([mesh.groups("dp", pp=stage) for stage in self.stages])
+            groups = np.concatenate([mesh.groups("dp", pp=stage) for stage in stages])
         if kind == "sharded":
             groups = groups.reshape(-1, 1)
-        if isinstance(self.source, str):
-            self._ends, self._members = self.source, groups
+        # What each stream comes from, the memory tier or controllers with an equal part of every shard, and its ranks.
+        self._ends: IntArray | str
+        if isinstance(source, str):
+            self._ends, self._members = source, groups
         else:
-            limits.check("flows", self.source * mesh.ranks)
-            self._ends = np.repeat(np.arange(self.source), len(groups))
-            self._members = np.tile(groups, (self.source, 1))
+            limits.check("flows", source * mesh.ranks)
+            self._ends, self._members = np.repeat(np.arange(source), len(groups)), np.tile(groups, (source, 1))
+        self._loads: list[int] = []
+        self._released: list[tuple[int, ...]] = []
+        self._stores: list[int] = []
 
     def serves(self, group: Group) -> bool:
         """Return whether ``group`` has layers on these stages."""
