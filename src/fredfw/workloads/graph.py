@@ -25,11 +25,10 @@ from fredfw.arrays import is_real, is_whole
 from fredfw.collectives.pattern import Pattern, pattern_of
 from fredfw.errors import InputError
 from fredfw.typing import AnyArray, FloatArray, IntArray
-from fredfw.workloads.columns import Columns
 from fredfw.workloads.kernels import Kernels
 from fredfw.workloads.kinds import ROW, TABLES, TaskKind
 from fredfw.workloads.labels import ACCEPTED, COMPUTE, EMPTY, RESERVED, WAITING
-from fredfw.workloads.merging import buffer, merged
+from fredfw.workloads.merging import Columns, buffer, merged
 
 
 def _usual(name: str) -> Any:

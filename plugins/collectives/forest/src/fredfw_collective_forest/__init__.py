@@ -8,13 +8,13 @@ import numpy as np
 from attrs import evolve, frozen
 
 from fredfw import CollectiveAlgorithm, CollectiveRequest, GroupView, Pattern, Schedule, units
-from fredfw_collective_forest.lockstep import Edges
 from fredfw_collective_forest.packing import components
 from fredfw_collective_forest.trees import (
     MOST_ONE_ROOT,
     MOST_RANKS,
     MOST_ROOTS,
     MOST_SWITCHED,
+    Edges,
     Network,
     rooted,
     spanning,

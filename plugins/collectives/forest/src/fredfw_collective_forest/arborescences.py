@@ -15,7 +15,7 @@ from math import gcd
 from attrs import define, frozen
 
 Capacities = Mapping[tuple[int, int], int]
-Edges = tuple[tuple[int, int], ...]
+Tree = tuple[tuple[int, int], ...]
 """(parent, child) of the edges of a tree, from its root on."""
 
 # A tree for each root loses some of the rate where more than so many would be needed.
@@ -26,7 +26,7 @@ _TREES = 8
 class Grove:
     """Trees that all run at the same rate."""
 
-    trees: tuple[Edges, ...]  # by root, as many for each
+    trees: tuple[Tree, ...]  # by root, as many for each
     capacities: Capacities  # trees that fit on each pair of ranks, over a link or over switches
     rate: Fraction  # of one tree, in units of the capacities of the network
 
@@ -204,7 +204,7 @@ class _Batch:
     edges: list[tuple[int, int]]
 
 
-def _trees(ranks: int, free: dict[tuple[int, int], int], supply: dict[int, int]) -> list[Edges]:
+def _trees(ranks: int, free: dict[tuple[int, int], int], supply: dict[int, int]) -> list[Tree]:
     """Return as many trees from each root as it supplies, each link in no more than fit on it.
 
     Trees grow one root after the other. A link is taken as often as the others can still be grown: they can where, for

@@ -11,8 +11,7 @@ from attrs import field, frozen
 
 from fredfw import CollectiveAlgorithm, CollectiveRequest, GroupView, Pattern, Schedule, limits, sequence, units
 from fredfw.typing import FloatArray
-from fredfw_collective_tacos.phases import gathered, scattered
-from fredfw_collective_tacos.synthesis import Synthesis, Ways, best
+from fredfw_collective_tacos.synthesis import Synthesis, Ways, best, gathered, scattered
 
 fredfw_contract = 2
 

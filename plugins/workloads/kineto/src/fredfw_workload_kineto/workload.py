@@ -25,9 +25,17 @@ from fredfw import (
     units,
 )
 from fredfw.errors import InputError, placed
-from fredfw_workload_kineto.operations import COMMUNICATION, NAME, Call, Operations, only_step, operations
+from fredfw_workload_kineto.operations import (
+    COMMUNICATION,
+    NAME,
+    Call,
+    Operations,
+    only_step,
+    operations,
+    read,
+    recognised,
+)
 from fredfw_workload_kineto.order import COMPUTE, OBSERVED, WAITS, Node, Order, nodes, union
-from fredfw_workload_kineto.reading import read, recognised
 
 _MICROSECOND = 1e-6
 
