@@ -62,8 +62,8 @@ def check_sizes(schedule: Schedule, request: CollectiveRequest | None = None) ->
         chunk = int(np.flatnonzero(~((sizes >= 0) & (sizes < np.inf)))[0])
         raise ScheduleError(f"chunk {chunk} has {sizes[chunk]} bytes")
     if pattern is Pattern.ALL_TO_ALL:
-        if request is not None:
-            pairs = _pairs(schedule)
+        if request is not None and schedule.origin is not None and schedule.owner is not None:  # as was checked
+            pairs = _bytes_of(schedule, schedule.origin * ranks + schedule.owner, ranks**2)
             wanted = request.size / ranks if request.sizes is None else request.sizes.ravel()
             wrong = _differs(pairs, wanted)
             if wrong is not None:
@@ -79,13 +79,6 @@ def check_sizes(schedule: Schedule, request: CollectiveRequest | None = None) ->
         rank = _differs(blocks, total / ranks)
         if rank is not None:
             raise ScheduleError(f"rank {rank} owns {blocks[rank]} bytes, not its share of {total / ranks}")
-
-
-def _pairs(schedule: Schedule) -> FloatArray:
-    """Return the ``(ranks * ranks,)`` bytes that each rank of an all-to-all has for each."""
-    assert schedule.origin is not None  # as was checked
-    assert schedule.owner is not None
-    return _bytes_of(schedule, schedule.origin * schedule.ranks + schedule.owner, schedule.ranks**2)
 
 
 def _bytes_of(schedule: Schedule, holder: IntArray, count: int) -> FloatArray:
@@ -108,7 +101,6 @@ def _differs(values: FloatArray, wanted: FloatArray | float) -> int | None:
 
 
 def _check_moves(schedule: Schedule) -> None:
-    """Compare what every rank sends and receives with what it must."""
     ranks, pattern = schedule.ranks, schedule.pattern
     # Equal chunks are counted, which is exact; others are weighed.
     even = isinstance(schedule.chunk_bytes, float)

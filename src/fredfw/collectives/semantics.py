@@ -108,7 +108,6 @@ def _stream(held: BoolArray, phase: Phase, rows: IntArray, chunks: IntArray, whe
 
 
 def _write(held: BoolArray, arrivals: _Arrivals, where: str) -> None:
-    """Add and copy what arrives into ``held``."""
     ranks, chunks, values, adding = arrivals
     cell, group = np.unique(ranks * held.shape[1] + chunks, return_inverse=True)
     rank, chunk = np.divmod(cell, held.shape[1])

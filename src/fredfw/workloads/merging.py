@@ -156,7 +156,6 @@ class Columns:
         )
 
     def _check_labels(self) -> None:
-        """Refuse labels that say nothing, and those that would charge communication to something else."""
         if "" in self.label_names:
             what = f"label {self.label_names.index('')} is empty"
             raise InputError(what, key="label_names", accepted=EMPTY)

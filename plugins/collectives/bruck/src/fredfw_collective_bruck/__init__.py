@@ -59,5 +59,4 @@ def _all_gather(request: CollectiveRequest) -> Schedule:
 
 
 def _powers(n: int) -> list[int]:
-    """Return 1, 2, 4, ... below ``n``."""
     return [1 << digit for digit in range((n - 1).bit_length())]

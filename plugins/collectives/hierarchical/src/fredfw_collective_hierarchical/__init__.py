@@ -40,7 +40,6 @@ class _StepNames:
     accepted = f"{', '.join(_ALONG)}; or a list of these, the last one for all further levels"
 
     def __call__(self, _instance: object, attribute: Attribute[Any], value: Any) -> None:
-        """Refuse what is not the name of a step algorithm, nor a list of such names; raises ``InputError``."""
         names = value if isinstance(value, tuple) else (value,)
         for name in names or [()]:
             if name not in _ALONG:
@@ -153,7 +152,6 @@ class Hierarchical(CollectiveAlgorithm):
         )
 
     def _steps(self, view: GroupView) -> LevelSteps:
-        """Return the step algorithm of each level of the group."""
         if isinstance(self.steps, str):
             return LevelSteps.of(view, self.steps)
         further = (self.steps[-1],) * (len(view.levels) - len(self.steps))

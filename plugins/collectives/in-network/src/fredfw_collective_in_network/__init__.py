@@ -58,7 +58,6 @@ class InNetwork(CollectiveAlgorithm):
 
 
 def _transfers(pattern: Pattern, n: int, root: int) -> list[Phase]:
-    """Return the transfers of ``pattern``, in order."""
     everyone = np.arange(n)
     others = np.delete(everyone, root)
     match pattern:

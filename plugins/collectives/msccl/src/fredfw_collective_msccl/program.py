@@ -103,21 +103,12 @@ class Layout:
 
     def end(self) -> Iterator[tuple[Slot, str, int, int]]:
         """Yield each place that must have a chunk after, in words, the chunk, and whose contributions as bits."""
+        contributors = [0] * self.chunks
+        for (gpu, _, _), chunk in self.start():
+            contributors[chunk] |= 1 << gpu
         for gpu in range(self.ranks):
             for offset, chunk in enumerate(self._output(gpu)):
-                yield self.slot(gpu, "o", offset), f"output chunk {offset}", chunk, self._needed(chunk)
-
-    def _needed(self, chunk: int) -> int:
-        assert self.pattern is not None  # else nothing is
-        match self.pattern.before:
-            case "all":
-                return (1 << self.ranks) - 1
-            case "root":
-                return 1 << self.root
-            case "owner":
-                return 1 << chunk // self.block
-            case "origin":
-                return 1 << chunk // self.whole
+                yield self.slot(gpu, "o", offset), f"output chunk {offset}", chunk, contributors[chunk]
 
     def _input(self, gpu: int) -> range:
         match self.pattern and self.pattern.before:

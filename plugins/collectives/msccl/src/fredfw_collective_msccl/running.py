@@ -17,8 +17,6 @@ from fredfw_collective_msccl.program import LOADS, RECEIVES, REDUCES, SENDS, SLO
 
 
 class _Send(NamedTuple):
-    """A send that has not been received."""
-
     values: list[Value]
     step: int
     before: int  # steps before it, itself included, as bits

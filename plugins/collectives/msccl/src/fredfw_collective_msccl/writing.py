@@ -170,14 +170,11 @@ class _Thread:
 
 
 class _Gpu:
-    """A GPU in the making."""
-
     def __init__(self) -> None:
         self.threads: list[_Thread] = []
         self._numbers: dict[tuple[int, int, int], int] = {}
 
     def thread(self, send: int, receive: int, channel: int) -> int:
-        """Return the number of its thread block for these."""
         key = send, receive, channel
         if key not in self._numbers:
             self._numbers[key] = len(self.threads)
@@ -213,13 +210,10 @@ class _Gpu:
         )
 
     def peers(self, channel: int, *, sending: bool) -> int:
-        """Return how many thread blocks send, or receive, on ``channel``."""
         return sum((one.send if sending else one.receive) >= 0 for one in self.threads if one.channel == channel)
 
 
 class _Writer:
-    """Makes the program of one schedule."""
-
     def __init__(self, schedule: Schedule) -> None:
         self._schedule = schedule
         self._placing = Placing(schedule)
@@ -229,7 +223,6 @@ class _Writer:
         self._before = [0] * len(schedule.phases)  # phases that come before each, as bits
 
     def program(self, name: str, protocol: str) -> Program:
-        """Return it."""
         schedule, layout = self._schedule, self._placing.layout
         done: dict[int, list[set[_Step]]] = {}
         for index, before in in_order(schedule):

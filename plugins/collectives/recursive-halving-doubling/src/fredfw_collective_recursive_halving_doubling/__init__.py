@@ -74,7 +74,6 @@ class RecursiveHalvingDoubling(CollectiveAlgorithm):
 
 
 def _all_reduce(request: CollectiveRequest, method: str) -> Schedule:
-    """Return an all-reduce by either method, of as many chunks as it needs."""
     core, folded = _fold(request.ranks)
     if method == "doubling":
         chunks = 1
@@ -99,7 +98,6 @@ def _fold(n: int) -> tuple[IntArray, IntArray]:
 
 
 def _wrapped(fold: Phase, inner: Sequence[Phase], unfold: Phase) -> tuple[Phase, ...]:
-    """Return the phases in series, without folding where no rank folds."""
     return in_series([fold, *inner, unfold] if len(fold) else inner)
 
 

@@ -84,8 +84,6 @@ class Tacos(CollectiveAlgorithm):
 
 @frozen
 class _Named:
-    """A group, known by its links."""
-
     key: Hashable  # equal for equal links
     view: GroupView = field(eq=False)  # how it looks
 

@@ -264,7 +264,6 @@ def _grouped(found: Synthesis, seconds: FloatArray) -> tuple[IntArray, int]:
 
 
 def _waits(ways: Ways, found: Synthesis, phase: IntArray, count: int) -> list[list[int]]:
-    """Return the phases that each waits for."""
     if len(np.unique(found.start)) == count:
         took = np.diff(np.unique(found.start))
         if not len(took) or took.max() <= took.min() * (1 + 1e-9):

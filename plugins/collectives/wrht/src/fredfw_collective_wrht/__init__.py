@@ -86,7 +86,6 @@ class Wrht(CollectiveAlgorithm):
         return Schedule(request.pattern, request.ranks, request.size, 1, in_series(up + down[::-1]))
 
     def _group(self, level: Level) -> int:
-        """Return the members of a group along ``level``."""
         return 2 * level.lanes + 1 if self.m is None else self.m
 
 

@@ -108,7 +108,6 @@ class _Attributes:
 
 
 def _metadata(content: bytes, data: Bytes, start: IntArray, stop: IntArray) -> dict[str, Value]:
-    """Return what the first message says of the file."""
     if content[start[0] : stop[0]].startswith(_FIRST_OF_A_NODE):
         reason = "it begins with a node, as files of the schema before 0.0.4 do, which ASTRA-sim does not read either"
         raise wire.DamagedError(0, reason)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
-from attrs import define, evolve, field, frozen
+from attrs import evolve, frozen
 
 from fredfw import Exporter, Pattern, RunResult, TaskGraph, TaskKind, Timeline, units
 from fredfw.errors import InputError, UnsupportedError
@@ -89,25 +89,22 @@ def _timed(timeline: Timeline) -> TaskGraph:
     return evolve(graph, seconds=taken / graph.repeats).expanded()
 
 
-@define
 class _Writer:
-    """Makes the nodes of each rank, task by task."""
+    """Makes the nodes of each rank, task by task.
 
-    graph: TaskGraph
-    # whether the receiver of a transfer waits for what the transfer comes after, as its sender does
-    receivers: bool = True
-    nodes: list[list[Node]] = field(init=False)  # those of each rank, which are numbered from 0
-    # names of communicators by their ranks in order
-    groups: dict[tuple[int, ...], str] = field(factory=dict, init=False)
-    _after: list[dict[int, list[int]]] = field(factory=list, init=False)  # of each task, by rank: nodes to wait for
-    _tags: Counter[tuple[int, int]] = field(factory=Counter, init=False)
-    _tag_of: dict[int, int] = field(factory=dict, init=False)  # of each send
+    ``receivers`` is whether the receiver of a transfer waits for what the transfer comes after, as its sender does.
+    """
 
-    def __attrs_post_init__(self) -> None:
-        self.nodes = [[] for _ in range(self.graph.ranks)]
+    def __init__(self, graph: TaskGraph, *, receivers: bool = True) -> None:
+        self.graph = graph
+        self.nodes: list[list[Node]] = [[] for _ in range(graph.ranks)]  # those of each rank, numbered from 0
+        self.groups: dict[tuple[int, ...], str] = {}  # names of communicators by their ranks in order
+        self._receivers = receivers
+        self._after: list[dict[int, list[int]]] = []  # of each task, by rank: nodes to wait for
+        self._tags: Counter[tuple[int, int]] = Counter()
+        self._tag_of: dict[int, int] = {}  # of each send
 
     def add(self, task: int) -> None:
-        """Add the nodes of ``task``; raises ``UnsupportedError``."""
         graph, kind = self.graph, int(self.graph.kinds[task])
         self._after.append({})
         table = graph.tables[graph.members[task]]
@@ -120,7 +117,7 @@ class _Writer:
             for group in np.atleast_2d(table).tolist():
                 self._collective(task, group, int(graph.roots[task]))
         elif kind in (TaskKind.COLLECTIVE, TaskKind.TRANSFER):
-            waits = self.receivers or kind == TaskKind.COLLECTIVE
+            waits = self._receivers or kind == TaskKind.COLLECTIVE
             for group in table.tolist():
                 if len(group) > 2:
                     self._collective(task, group)

@@ -109,7 +109,6 @@ _loaded = lru_cache(maxsize=1)(graph.load)
 
 
 def _described(file: File, listed: Groups) -> TraceInfo:
-    """Return what ``file`` holds; ``listed`` are communicators that are known from elsewhere."""
     trace = reading.read(file)
     types = {one.name: trace.types == one for one in NodeType}
     present = {name: chosen for name, chosen in types.items() if chosen.any()}
@@ -140,7 +139,6 @@ def _described(file: File, listed: Groups) -> TraceInfo:
 
 
 def _calls(trace: Trace) -> tuple[TraceCalls, ...]:
-    """Return what is communicated, by operation and communicator."""
     found: dict[tuple[str, str], list[int]] = {}
     types = trace.number("comm_type", -1.0)
     for index in np.flatnonzero(trace.types >= NodeType.COMM_SEND).tolist():

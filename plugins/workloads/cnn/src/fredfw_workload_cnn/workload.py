@@ -317,7 +317,6 @@ class Cnn(Workload):
         return Work(samples, model_flops=3 * samples * flops, replicas=workers)
 
     def _samples(self, workers: int) -> int:
-        """Return the samples of one worker."""
         return samples_per_replica(self.global_batch, workers, self.minibatch, _MINIBATCH)
 
     def _compute(self, builder: GraphBuilder, direction: str, block: Block, samples: int, after: Sequence[int]) -> int:

@@ -94,7 +94,6 @@ class Shape:
 
     @property
     def _interacted(self) -> int:
-        """Numbers that the interaction gives per sample."""
         features = self.tables + 1
         if self.interaction == "concatenate":
             return features * self.embedding_dim
@@ -287,8 +286,6 @@ class Dlrm(Workload):
 
 
 class _Iteration:
-    """Builds the tasks of an iteration."""
-
     def __init__(self, workload: Dlrm, workers: int) -> None:
         self.workload = workload
         self.workers = workers

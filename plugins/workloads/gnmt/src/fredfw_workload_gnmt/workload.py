@@ -234,7 +234,6 @@ class Gnmt(Workload):
         )
 
     def _samples(self, workers: int) -> int:
-        """Return the samples of one worker."""
         return samples_per_replica(self.global_batch, workers, self.minibatch, _MINIBATCH)
 
     def _compute(self, builder: GraphBuilder, direction: str, layer: Layer, samples: int, after: Sequence[int]) -> int:

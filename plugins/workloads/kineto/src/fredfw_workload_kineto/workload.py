@@ -130,7 +130,6 @@ class Kineto(TraceWorkload):
 
     @cached_property
     def _world(self) -> int:
-        """The number of ranks."""
         traces = self._traces
         calls = [call for one in traces.values() for _, call in one.calls]
         if not calls:
@@ -149,11 +148,9 @@ class Kineto(TraceWorkload):
         return world
 
     def _nodes(self, work: Operations) -> list[Node]:
-        """Return the nodes of one trace."""
         return nodes(Order(work, self.order, self.gap / _MICROSECOND), host=self.host)
 
     def _copied(self, made: Iterable[Node], rank: int, source: int) -> list[Node]:
-        """Return what ``rank`` does where it does what ``source`` does."""
         with placed(file=self._traces[source].profile.path, key="replicate"):
             return [
                 one if one.call is None else evolve(one, call=_shifted(one.call, rank, source, self._world))
@@ -258,7 +255,6 @@ def uncovered(timeline: Timeline, rank: int = 0) -> float:
 
 
 def _listed(ranks: Iterable[int]) -> str:
-    """Return ranks for a message."""
     shown = sorted(ranks)
     few = ", ".join(map(str, shown[:8]))
     return f"rank{'s' if len(shown) > 1 else ''} {few}{f' and {len(shown) - 8} more' if len(shown) > 8 else ''}"

@@ -56,7 +56,6 @@ class Microbenchmark(Workload):
         return DeviceMesh({"dp": int(self._table(ranks).max()) + 1})
 
     def _ranks(self, system: System) -> int:
-        """Return the members of a group."""
         if self.groups > system.npus:
             message = f"{self.groups} groups for {system.npus} NPUs"
             raise InputError(message, key="groups", accepted="at most one per NPU")

@@ -188,7 +188,6 @@ class Pruner:
         return Pruned(weights, selection.sent, error)
 
     def _rows(self, after: IntArray, unit: int) -> IntArray:
-        """Return the outputs of a unit."""
         return np.array([unit]) if self.each else np.flatnonzero(after == unit)
 
     def _steps(self, rows: IntArray, inputs: IntArray, scores: FloatArray) -> FloatArray:

@@ -62,12 +62,10 @@ class _Step:
 
     @property
     def workers(self) -> int:
-        """Workers that compute the layer."""
         return len(self.local)
 
 
 def _steps(plan: Plan) -> tuple[_Step, ...]:
-    """Return what the workers of ``plan`` do, layer by layer."""
     found = []
     for number, layer in enumerate(plan.original.layers):
         before, after = plan.partition[number : number + 2]

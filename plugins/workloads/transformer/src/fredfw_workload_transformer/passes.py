@@ -177,7 +177,6 @@ class Passes:
         return self._tails[stage]
 
     def _pass(self, stage: int, run: Sequence[int], steps: _Steps, microbatch: int, after: Iterable[int]) -> None:
-        """Add a pass over ``run``, layers with equal blocks."""
         suffix = f"[{microbatch}]"
         if self._merged:
             self._merge(stage, run, steps, suffix, after)
@@ -205,7 +204,6 @@ class Passes:
                 self._exchange(stage, name, pattern)
 
     def _runs(self, layers: Sequence[int]) -> list[tuple[int, ...]]:
-        """Return ``layers`` as runs of layers with equal blocks."""
         if self.sharding.weights:  # each layer has a gather of its own, which overlaps with the layer before
             return [(layer,) for layer in layers]
         return [tuple(run) for _, run in groupby(layers, self.shape.kind)]

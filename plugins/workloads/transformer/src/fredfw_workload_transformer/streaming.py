@@ -61,7 +61,6 @@ class _Lane:
         self._stores: list[int] = []
 
     def serves(self, group: Group) -> bool:
-        """Return whether ``group`` has layers on these stages."""
         return any(group[stage] for stage in self.stages)
 
     def load(self, name: str, group: Group) -> int:

@@ -153,7 +153,6 @@ def filling(samples: int, stages: int) -> int:
 
 
 def _recomputation(value: object) -> object:
-    """Return the word for a truth value."""
     return ("full" if value else "none") if isinstance(value, bool) else value
 
 
@@ -512,7 +511,6 @@ class Transformer(ModelWorkload):
         )
 
     def _samples(self, dp: int) -> int:
-        """Return the samples of each of ``dp`` replicas."""
         return samples_per_replica(self.global_batch, dp, self.minibatch, _MINIBATCH)
 
     def _batch(self, dp: int) -> Batch:
@@ -579,7 +577,6 @@ class Transformer(ModelWorkload):
         return [block for layer in layers for block in shape.blocks(layer, samples, self.mp, style)]
 
     def _parameters(self, layers: tuple[int, ...]) -> float:
-        """Weights of ``layers`` that one rank holds."""
         return sum(block.parameters for block in self._blocks(layers, 1))
 
     def _activations(self, layers: tuple[int, ...], batch: Batch) -> float:
