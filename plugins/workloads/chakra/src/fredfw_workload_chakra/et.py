@@ -52,11 +52,6 @@ def slots(content: bytes) -> Counter[str]:
     )
 
 
-def _zigzag(raw: Words) -> NDArray[np.int64]:
-    found: NDArray[np.int64] = (raw >> np.uint64(1)).view(np.int64) ^ -(raw & np.uint64(1)).view(np.int64)
-    return found
-
-
 _OTHER = 99  # stands for all slots that there are not
 # Numbers by slot, from the bits that are written.
 _NUMBERS: Mapping[int, Callable[[Words], NDArray[Any]]] = {
@@ -64,7 +59,7 @@ _NUMBERS: Mapping[int, Callable[[Words], NDArray[Any]]] = {
     5: lambda raw: raw.astype(np.uint32).view(np.float32),
     **dict.fromkeys((7, 9, 25), lambda raw: raw.view(np.int64)),
     **dict.fromkeys((11, 13, 19, 21, 27), lambda raw: raw),
-    **dict.fromkeys((15, 17), _zigzag),
+    **dict.fromkeys((15, 17), lambda raw: (raw >> np.uint64(1)).view(np.int64) ^ -(raw & np.uint64(1)).view(np.int64)),
     23: lambda raw: raw.astype(np.uint32).view(np.int32),
 }
 

@@ -144,13 +144,7 @@ def gathered(
 
 
 def _items(data: Bytes, owner: IntArray, start: IntArray, stop: IntArray) -> tuple[IntArray, Words]:
-    which, values = packed(data, start, stop)
-    order = np.argsort(owner[which], kind="stable")
-    return owner[which][order], values[order]
-
-
-def packed(data: Bytes, start: IntArray, stop: IntArray) -> tuple[IntArray, Words]:
-    """Return the varints of lists, with the number of the list that each is in; raises ``DamagedError``."""
+    """Return the varints of lists, with the ``owner`` of the list that each is in, sorted by these."""
     sizes = stop - start
     total = int(sizes.sum())
     if not total:
@@ -163,7 +157,9 @@ def packed(data: Bytes, start: IntArray, stop: IntArray) -> tuple[IntArray, Word
     position = np.arange(total) - np.repeat(starts, ends - starts + 1)
     _require(position < _MOST, place, "a number has no end")
     parts = (byte & 0x7F).astype(np.uint64) << (position * 7).astype(np.uint64)
-    return np.repeat(np.arange(len(sizes)), sizes)[ends], np.bitwise_or.reduceat(parts, starts)
+    which = np.repeat(owner, sizes)[ends]
+    order = np.argsort(which, kind="stable")
+    return which[order], np.bitwise_or.reduceat(parts, starts)[order]
 
 
 def _values(data: Bytes, at: IntArray, end: IntArray, wire: Words, first: IntArray) -> tuple[Words, IntArray]:

@@ -26,6 +26,7 @@ METHODS: Mapping[str, Callable[[Problem], Plan]] = {
 }
 """What finds the partition and the weights that are kept, by its name in an experiment."""
 _LABEL = "mp"
+_read = lru_cache(maxsize=1)(read)
 _PAIR, _WEIGHT = "pair", "weight"
 _BLOCKED = "without a file: "
 _DRAWN = "widths", "blocks", "noise", "taps", "positions"
@@ -65,8 +66,10 @@ class _Step:
         return len(self.local)
 
 
-def _steps(plan: Plan) -> tuple[_Step, ...]:
-    found = []
+# An experiment asks for the same inference on every fabric. The counts are small beside the weights.
+@lru_cache(maxsize=1024)
+def _steps(workload: Repurpose, npus: int) -> tuple[_Step, ...]:
+    plan, found = workload.plan(System(npus=npus)), []
     for number, layer in enumerate(plan.original.layers):
         before, after = plan.partition[number : number + 2]
         local, foreign = plan.weights(number)
@@ -264,15 +267,4 @@ class Repurpose(Workload):
     def _steps(self, system: System) -> tuple[_Step, ...]:
         # Neither of these changes the network on its workers.
         same = attrs.evolve(self, batch=1, overlap=True, weight_bytes=2.0, activation_bytes=2.0)
-        return _placed(same, system.npus)
-
-
-@lru_cache(maxsize=1)
-def _read(file: File) -> Weights:
-    return read(file)
-
-
-# An experiment asks for the same inference on every fabric. The counts are small beside the weights.
-@lru_cache(maxsize=1024)
-def _placed(workload: Repurpose, npus: int) -> tuple[_Step, ...]:
-    return _steps(workload.plan(System(npus=npus)))
+        return _steps(same, system.npus)

@@ -24,27 +24,19 @@ _ROUNDED = 256
 
 
 @frozen
-class Core:
-    """The attention between its two linear layers (Korthikanti et al. 2022, arXiv 2205.05198, section 5)."""
-
-    flops: float  # forward floating-point operations
-    activations: float  # bytes that are kept for the backward pass where it is not computed again
-    again: float  # FLOPs that its backward pass takes beyond twice the forward ones
-    kernels: Pair
-
-
-@frozen
 class Block:
     """What one rank computes of a part of a layer for one microbatch."""
 
-    name: str  # `embedding`, `attention`, `mlp` or `head`
+    name: str  # `embedding`, `attention`, `mlp` or `head`, or that of a part
     parameters: float  # the rank's share of the weights, a number
     flops: float  # forward floating-point operations, two per multiply-add
     activations: float  # bytes kept for the backward pass
     reduced: bool  # whether the MP group all-reduces its output in forward and its input's gradient in backward
     kernels: Pair
-    # the part of it that selective recomputation computes again; with fused attention, backward always does
-    core: Core | None = None
+    # Attention between its two linear layers, which selective recomputation computes again (Korthikanti et al. 2022,
+    # arXiv 2205.05198, section 5); with fused attention, backward always does.
+    core: Block | None = None
+    repeated: float = 0.0  # FLOPs that its backward pass takes beyond twice the forward ones
     mixture: Mixture | None = None  # the parts of an MLP that consists of experts
     # weights that a pass reads, a number; default: `parameters`
     read: float = field(default=Factory(lambda block: block.parameters, takes_self=True))
@@ -275,11 +267,14 @@ class Shape:
         seen = tokens * s / (2 if style.causal else 1)  # scores of a head
         flops = 2 * seen * self.heads * (sizes.keys + sizes.values) / mp
         kept = 0 if style.fused else (5 if self.plain else 2) * self.heads * s  # softmax; dropout, with its mask
-        core = Core(
+        core = Block(
+            "core",
+            parameters=0.0,
             flops=flops,
             activations=tokens * kept / mp,
-            again=2 * seen * self.heads * sizes.keys / mp if style.fused else 0.0,
+            reduced=False,
             kernels=kernels.core(sizes, fused=style.fused, causal=style.causal),
+            repeated=2 * seen * self.heads * sizes.keys / mp if style.fused else 0.0,
         )
         matrices = sum(k * n for k, n in sizes.projections)
         biases = sum(n for _, n in sizes.projections) if self.plain else 0
@@ -485,7 +480,7 @@ def cost(block: Block, way: Way, *, recompute: str, communications: int) -> Cost
     if not way.backward:
         return whole
     if block.core is not None:
-        whole += Cost(block.core.again)
+        whole += Cost(block.core.repeated)
         if recompute == "selective":
             whole += core_cost(block.core, Way.FORWARD, selective=True)
     if recompute == OPERATIONS and block.name != "head":
@@ -493,12 +488,12 @@ def cost(block: Block, way: Way, *, recompute: str, communications: int) -> Cost
     return whole if way is Way.BACKWARD else whole.without(_weight_gradients(block))
 
 
-def core_cost(core: Core, way: Way, *, selective: bool) -> Cost:
+def core_cost(core: Block, way: Way, *, selective: bool) -> Cost:
     """Return the part of ``cost`` that is between the linear layers of attention."""
     forward = Cost(core.flops, 2 * core.activations, core.kernels.forward)
     if not way.backward:
         return forward
-    once = Cost(2 * core.flops + core.again, 4 * core.activations, core.kernels.backward)
+    once = Cost(2 * core.flops + core.repeated, 4 * core.activations, core.kernels.backward)
     return once + forward if selective else once
 
 

@@ -14,7 +14,7 @@ from fredfw import DeviceMesh, GraphBuilder, Kernels, Pattern
 from fredfw.errors import InputError
 from fredfw.typing import IntArray
 from fredfw_workload_transformer.experts import Step
-from fredfw_workload_transformer.model import FP16, Block, Core, Cost, Mixture, Way, core_cost, cost
+from fredfw_workload_transformer.model import FP16, Block, Cost, Mixture, Way, core_cost, cost
 
 ALL_REDUCE = Pattern.ALL_REDUCE.value
 SCATTER_GATHER = f"{Pattern.REDUCE_SCATTER.value}+{Pattern.ALL_GATHER.value}"
@@ -320,7 +320,7 @@ class Passes:
             after = (self.builder.all_to_all_v(f"{name} {step.name}", members, sizes, label="ep", after=after),)
         return tuple(after)
 
-    def _attend(self, stage: int, name: str, block: Block, core: Core, way: Way, after: Iterable[int]) -> None:
+    def _attend(self, stage: int, name: str, block: Block, core: Block, way: Way, after: Iterable[int]) -> None:
         """Add an attention block whose keys and values CP members exchange.
 
         The linear layers come first in a forward pass, and last in a backward one.
