@@ -107,6 +107,12 @@ class GroupLinks:
             content.update(np.ascontiguousarray(column).data)
         return self.ranks, self.nodes, content.digest()
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GroupLinks) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
     @property
     def joined(self) -> bool:
         """Whether a way leads from each rank to each other, over ranks and switches."""

@@ -12,8 +12,7 @@ from fredfw import CollectiveRequest, Fabric, Framework, NodeKind, Pattern, chec
 from fredfw.errors import UnsupportedError
 from fredfw.simulation import lower_bound
 from fredfw.testing import CollectiveTests
-from fredfw_collective_forest import Forest
-from fredfw_collective_forest.trees import MOST_ONE_ROOT, MOST_RANKS, MOST_ROOTS, MOST_SWITCHED
+from fredfw_collective_forest import MOST_ONE_ROOT, MOST_RANKS, MOST_ROOTS, MOST_SWITCHED, Forest
 
 S = 1e9
 FRAMEWORK = Framework()

@@ -9,18 +9,12 @@ from attrs import evolve, frozen
 
 from fredfw import CollectiveAlgorithm, CollectiveRequest, GroupView, Pattern, Schedule, units
 from fredfw_collective_forest.packing import components
-from fredfw_collective_forest.trees import (
-    MOST_ONE_ROOT,
-    MOST_RANKS,
-    MOST_ROOTS,
-    MOST_SWITCHED,
-    Edges,
-    Network,
-    rooted,
-    spanning,
-)
+from fredfw_collective_forest.trees import Edges, Network, rooted, spanning
 
 fredfw_contract = 2
+
+# Largest groups: with spanning trees, with trees from one rank, from each rank, and these where there are switches.
+MOST_RANKS, MOST_ONE_ROOT, MOST_ROOTS, MOST_SWITCHED = 256, 128, 36, 16
 
 
 @frozen

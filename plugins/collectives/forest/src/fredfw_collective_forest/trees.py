@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache, reduce
 from math import gcd, lcm
 
 import numpy as np
-from attrs import field, frozen
+from attrs import frozen
 
 from fredfw import GroupLinks, Phase, in_series
 from fredfw.typing import BoolArray, FloatArray, IntArray
@@ -21,30 +21,30 @@ _FRACTION = 64
 """The largest denominator in the ratio of a bandwidth to the lowest."""
 
 
-@frozen
+@frozen(eq=False)
 class Network:
-    """The links of a group by its neighbours; equal where the links are.
+    """The links of a group by its neighbours.
 
     Between two neighbours a transfer has one link, the fastest where there are several.
     """
 
-    key: Hashable  # equal for equal links
-    ranks: int = field(eq=False)  # size of the group
-    nodes: int = field(eq=False)  # ranks and switches
-    sources: IntArray = field(eq=False)  # ``(pairs,)`` node that each pair leads from
-    destinations: IntArray = field(eq=False)  # ``(pairs,)`` node that it leads to; in the order of these ends
-    bandwidths: FloatArray = field(eq=False)  # ``(pairs,)`` bytes per second
-    latency: float = field(eq=False)  # seconds from a rank to the next: the most of any link, twice that over switches
+    ranks: int  # size of the group
+    nodes: int  # ranks and switches
+    sources: IntArray  # ``(pairs,)`` node that each pair leads from
+    destinations: IntArray  # ``(pairs,)`` node that it leads to; in the order of these ends
+    bandwidths: FloatArray  # ``(pairs,)`` bytes per second
+    latency: float  # seconds from a rank to the next: the most of any link, twice that over switches
 
     @classmethod
+    @lru_cache(maxsize=64)
     def of(cls, links: GroupLinks) -> Network:
-        """Return the network of ``links``."""
+        """Return the network of ``links``, the same one for equal ones."""
         pair = links.sources * links.nodes + links.destinations
         last = np.append(pair[1:] != pair[:-1], True)[: len(pair)]  # the fastest comes last
         sources, destinations = np.divmod(pair[last], links.nodes)
         # There and back again is what most switches take.
         latency = float(links.latencies.max(initial=0.0)) * (1 if links.direct else 2)
-        return cls(links.key, links.ranks, links.nodes, sources, destinations, links.bandwidths[last], latency)
+        return cls(links.ranks, links.nodes, sources, destinations, links.bandwidths[last], latency)
 
     @property
     def direct(self) -> bool:
@@ -109,8 +109,6 @@ def _walk(near: Sequence[Sequence[int]], root: int) -> list[tuple[int, int]]:
     return order
 
 
-# Largest groups: with spanning trees, with trees from one rank, from each rank, and these where there are switches.
-MOST_RANKS, MOST_ONE_ROOT, MOST_ROOTS, MOST_SWITCHED = 256, 128, 36, 16
 # What finding trees may cost, in edges of all trees times those of the network: without a thought (a tenth of a second
 # to one), and where fewer trees would leave more than this share of the links idle (seconds).
 _CHEAP, _DEAR = 300_000, 3_000_000

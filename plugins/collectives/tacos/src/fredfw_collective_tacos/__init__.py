@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
 from typing import ClassVar
 
-import numpy as np
-from attrs import field, frozen
+from attrs import frozen
 
 from fredfw import CollectiveAlgorithm, CollectiveRequest, GroupView, Pattern, Schedule, limits, sequence, units
-from fredfw.typing import FloatArray
-from fredfw_collective_tacos.synthesis import Synthesis, Ways, best, gathered, scattered
+from fredfw_collective_tacos.synthesis import Ways, gathered, scattered, synthesised
 
 fredfw_contract = 2
 
@@ -61,7 +58,7 @@ class Tacos(CollectiveAlgorithm):
             return "the links among the group are not known"
         if small and not view.links.direct and (request.ranks > _SMALL_MIXED or not view.unstructured):
             return f"with little effort it is done over switches for up to {_SMALL_MIXED} that fill no levels"
-        ways = _ways(_Named(view.links.key, view))
+        ways = Ways.of(view.links)
         if small and request.ranks > _SMALL_MIXED and not ways.alike:
             return f"with little effort it is done for up to {_SMALL_MIXED} where links differ"
         return None if view.links.joined else "the members of the group are not joined among themselves"
@@ -69,34 +66,13 @@ class Tacos(CollectiveAlgorithm):
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
         """See ``CollectiveAlgorithm.schedule``."""
         assert view.links is not None  # as was checked
-        named = _Named(view.links.key, view)
-        ways, size = _ways(named), request.size / request.ranks / self.chunks
+        ways, size = Ways.of(view.links), request.size / request.ranks / self.chunks
         seconds = ways.seconds(size)
         asked = self.chunks, self.seeds, seconds.tobytes()
         if request.pattern is Pattern.ALL_GATHER:
-            return gathered(ways, _synthesis(named, *asked, against=False), seconds, self.chunks, size)
-        first = scattered(ways, _synthesis(named, *asked, against=True), seconds, self.chunks, size)
+            return gathered(ways, synthesised(view.links, *asked, against=False), seconds, self.chunks, size)
+        first = scattered(ways, synthesised(view.links, *asked, against=True), seconds, self.chunks, size)
         if request.pattern is Pattern.REDUCE_SCATTER:
             return first
-        second = gathered(ways, _synthesis(named, *asked, against=False), seconds, self.chunks, size)
+        second = gathered(ways, synthesised(view.links, *asked, against=False), seconds, self.chunks, size)
         return sequence(first, second, Pattern.ALL_REDUCE)
-
-
-@frozen
-class _Named:
-    key: Hashable  # equal for equal links
-    view: GroupView = field(eq=False)  # how it looks
-
-
-@lru_cache(maxsize=64)
-def _ways(group: _Named) -> Ways:
-    assert group.view.links is not None  # as was checked
-    return Ways.of(group.view.links)
-
-
-@lru_cache(maxsize=16)
-def _synthesis(group: _Named, chunks: int, seeds: int, seconds: bytes, *, against: bool) -> Synthesis:
-    """Return the best of some syntheses; ``seconds`` of each way are those of a ``FloatArray``."""
-    ways = _ways(group)
-    took: FloatArray = np.frombuffer(seconds, dtype=np.float64)
-    return best(ways.reversed if against else ways, chunks, took, seeds, apart=against)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from functools import lru_cache
 from heapq import heappop, heappush
 from random import Random
 
@@ -30,6 +31,7 @@ class Ways:
     rate: FloatArray  # ``(ways,)`` bytes per second
 
     @classmethod
+    @lru_cache(maxsize=64)
     def of(cls, links: GroupLinks) -> Ways:
         """Return a way for each link between ranks, and one with the fewest links over switches for each other pair.
 
@@ -88,6 +90,14 @@ class Synthesis:
     chunk: IntArray  # ``(transfers,)`` which chunk; rank r has those from r c on, with c chunks for each rank
     start: FloatArray  # ``(transfers,)`` seconds
     seconds: float  # when the last has arrived
+
+
+@lru_cache(maxsize=16)
+def synthesised(links: GroupLinks, chunks: int, seeds: int, seconds: bytes, *, against: bool) -> Synthesis:
+    """Return the best of some syntheses; ``seconds`` of each way are those of a ``FloatArray``."""
+    ways = Ways.of(links)
+    took: FloatArray = np.frombuffer(seconds, dtype=np.float64)
+    return best(ways.reversed if against else ways, chunks, took, seeds, apart=against)
 
 
 def best(ways: Ways, chunks: int, seconds: FloatArray, seeds: int, *, apart: bool = False) -> Synthesis:
