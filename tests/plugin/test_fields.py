@@ -1,8 +1,10 @@
-"""Fields of the plugins that ship refuse what is none of their values; they name the key, and what is accepted."""
+"""Fields of the plugins that ship refuse what is none of their values, and their methods are documented."""
 
 from __future__ import annotations
 
+import inspect
 import re
+from types import FunctionType
 from typing import Any
 
 import attrs
@@ -28,3 +30,10 @@ def test_no_field_takes_anything(plugin: Any, value: object) -> None:
         if one.accepted and not one.accepted.endswith(PLAIN):
             with pytest.raises(InputError, match=rf"(?s)^{re.escape(one.name)}\b.* \(accepted: "):
                 plugin(**{one.name: value})
+
+
+@pytest.mark.parametrize("plugin", PLUGINS.values(), ids=PLUGINS)
+def test_every_method_is_documented_there_or_by_its_interface(plugin: Any) -> None:
+    for name, value in vars(plugin).items():
+        if not name.startswith("_") and isinstance(value, FunctionType | classmethod | property):
+            assert inspect.getdoc(getattr(plugin, name)), name

@@ -30,8 +30,6 @@ class Bruck(CollectiveAlgorithm):
     proportional: ClassVar[bool] = True
 
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
-        """See ``CollectiveAlgorithm.schedule``."""
-        del view
         return _all_to_all(request) if request.pattern is Pattern.ALL_TO_ALL else _all_gather(request)
 
 

@@ -43,11 +43,9 @@ class Forest(CollectiveAlgorithm):
     )
 
     def undivided(self) -> CollectiveAlgorithm:
-        """See ``CollectiveAlgorithm.undivided``."""
         return self if self.pieces == 1 else evolve(self, pieces=1)
 
     def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:
-        """See ``CollectiveAlgorithm.refusal``."""
         reason = super().refusal(request, view)
         if reason is not None or request.ranks == 1:
             return reason
@@ -70,7 +68,6 @@ class Forest(CollectiveAlgorithm):
         return None if view.links.joined else "the members of the group are not joined among themselves"
 
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
-        """See ``CollectiveAlgorithm.schedule``."""
         assert view.links is not None  # as was checked
         network, pattern = Network.of(view.links), request.pattern
         up, down = pattern in _UP, pattern in _DOWN

@@ -31,7 +31,6 @@ class HRing(CollectiveAlgorithm):
     @classmethod
     def variants(cls, pattern: Pattern) -> Sequence[CollectiveAlgorithm]:
         """See ``CollectiveAlgorithm.variants``: groups of 2 to 64."""
-        del pattern
         return [cls(m=2**exponent) for exponent in range(1, 7)]
 
     def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:
@@ -41,7 +40,5 @@ class HRing(CollectiveAlgorithm):
         return super().refusal(request, view)
 
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
-        """See ``CollectiveAlgorithm.schedule``."""
-        del view
         coordinates = np.stack(np.divmod(np.arange(request.ranks), self.m)[::-1], axis=1)
         return ring_schedule(request.pattern, request.size, coordinates)

@@ -110,7 +110,6 @@ class Hierarchical(CollectiveAlgorithm):
         ]
 
     def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:
-        """See ``CollectiveAlgorithm.refusal``."""
         if self.orders == "all" and len(view.levels) > _MOST:
             return f"the group has {len(view.levels)} levels, which is too many for all their orders"
         if view.unstructured:
@@ -135,11 +134,9 @@ class Hierarchical(CollectiveAlgorithm):
         return evolve(self, steps=named, orders=orders)
 
     def undivided(self) -> CollectiveAlgorithm:
-        """See ``CollectiveAlgorithm.undivided``."""
         return self if self.chunks == 1 else evolve(self, chunks=1)
 
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
-        """See ``CollectiveAlgorithm.schedule``."""
         steps = self._steps(view)
         # With one level there is nothing to take turns with, and nothing that the pieces of a pipeline could overlap.
         chunks = self.chunks if len(view.levels) > 1 else 1

@@ -46,8 +46,6 @@ class InNetwork(CollectiveAlgorithm):
         return limits.excess("transfers", streams * request.ranks) or super().refusal(request, view)
 
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
-        """See ``CollectiveAlgorithm.schedule``."""
-        del view
         if request.pattern is Pattern.ALL_TO_ALL:
             return _all_to_all(request)
         n, pattern = request.ranks, request.pattern

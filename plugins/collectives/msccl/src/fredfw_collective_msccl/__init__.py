@@ -59,23 +59,18 @@ class _FromFile(CollectiveAlgorithm):
     @classmethod
     def variants(cls, pattern: Pattern) -> Sequence[CollectiveAlgorithm]:
         """See ``CollectiveAlgorithm.variants``; there is no file that ``auto`` could try."""
-        del pattern
         return ()
 
     def served_patterns(self) -> frozenset[Pattern]:
-        """See ``CollectiveAlgorithm.served_patterns``."""
         pattern = None if self._proved is None else self._proved.layout.pattern
         return self.patterns if pattern is None else frozenset({pattern})
 
     def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:
-        """See ``CollectiveAlgorithm.refusal``."""
         if self._proved is None:
             return "it needs a file"
         return super().refusal(request, view) or self._proved.refusal(request)
 
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
-        """See ``CollectiveAlgorithm.schedule``."""
-        del view
         assert self._proved is not None  # else it is refused
         return self._proved.schedule(request)
 

@@ -248,14 +248,12 @@ class Planned(Machine[Operation]):
         self._meeting_of: dict[tuple[int, int], _Meeting] = {}  # by GPU and number of who waits there
 
     def unmatched(self) -> tuple[int, str] | None:
-        """See ``Machine.unmatched``."""
         for (_, peer, _, _), signals in sorted(self._signals.items()):
             if signals:
                 return signals[0][1], f"signals what GPU {peer} never waits for"
         return None
 
     def hindered(self, runner: Runner[Operation]) -> str | None:
-        """See ``Machine.hindered``."""
         operation = runner.step
         if operation.name in _WAITS:
             for line in operation.lines:
@@ -280,7 +278,6 @@ class Planned(Machine[Operation]):
         return self._meeting_of[key]
 
     def do(self, runner: Runner[Operation], number: int) -> Past:
-        """See ``Machine.do``."""
         operation, past = runner.step, runner.past
         if operation.name == "barrier":
             past = self.joined(past, self._meeting_of.pop((runner.gpu, runner.number)).past)

@@ -43,14 +43,12 @@ class Running(Machine[Step]):
         self._pasts: dict[tuple[int, int, int], Past] = {}  # when a step was done that others wait for
 
     def unmatched(self) -> tuple[int, str] | None:
-        """See ``Machine.unmatched``."""
         for (_, destination, _), queue in sorted(self._queues.items()):
             if queue.waiting:
                 return queue.waiting[0].step, f"sends what GPU {destination} never receives"
         return None
 
     def hindered(self, runner: Runner[Step]) -> str | None:
-        """See ``Machine.hindered``."""
         step, block = runner.step, self._gpus[runner.gpu].blocks[runner.number]
         if step.depends is not None:
             other, its = step.depends
@@ -75,7 +73,6 @@ class Running(Machine[Step]):
         return self._queues[runner.gpu, block.send, block.channel]
 
     def do(self, runner: Runner[Step], number: int) -> Past:
-        """See ``Machine.do``."""
         memory, gpu, step, past = self.memory, runner.gpu, runner.step, runner.past
         if step.depends is not None:
             past = self.joined(past, self._pasts[gpu, *step.depends])

@@ -50,8 +50,6 @@ class RecursiveHalvingDoubling(CollectiveAlgorithm):
         return self.patterns - {Pattern.REDUCE_SCATTER} if self.method == "doubling" else self.patterns
 
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
-        """See ``CollectiveAlgorithm.schedule``."""
-        del view
         if request.pattern is Pattern.ALL_REDUCE:
             return _all_reduce(request, self.method)
         n, reduce = request.ranks, request.pattern is Pattern.REDUCE_SCATTER

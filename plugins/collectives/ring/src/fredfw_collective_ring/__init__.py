@@ -78,11 +78,9 @@ class Ring(CollectiveAlgorithm):
         return self if not self.rotated or _in_several_nodes(view) else evolve(self, rotated=False)
 
     def undivided(self) -> CollectiveAlgorithm:
-        """See ``CollectiveAlgorithm.undivided``."""
         return self if self.chunks == 1 else evolve(self, chunks=1)
 
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
-        """See ``CollectiveAlgorithm.schedule``."""
         match request.pattern:
             case Pattern.ALL_REDUCE | Pattern.REDUCE_SCATTER | Pattern.ALL_GATHER:
                 if self.rotated and _in_several_nodes(view):

@@ -47,11 +47,9 @@ class Swing(CollectiveAlgorithm):
         return [cls(), cls(method="latency")] if pattern is Pattern.ALL_REDUCE else [cls()]
 
     def served_patterns(self) -> frozenset[Pattern]:
-        """See ``CollectiveAlgorithm.served_patterns``."""
         return self.patterns if self.method == "bandwidth" else frozenset({Pattern.ALL_REDUCE})
 
     def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:
-        """See ``CollectiveAlgorithm.refusal``."""
         if view.unstructured:
             return view.unstructured
         for level in view.levels:
@@ -64,7 +62,6 @@ class Swing(CollectiveAlgorithm):
         return super().refusal(request, view)
 
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
-        """See ``CollectiveAlgorithm.schedule``."""
         n, coordinates = request.ranks, view.require_levels()
         parts = [_partners(coordinates, first, way) for first in range(coordinates.shape[1]) for way in (1, -1)]
         steps = len(parts[0])

@@ -39,12 +39,9 @@ class Tacos(CollectiveAlgorithm):
 
     @classmethod
     def variants(cls, pattern: Pattern) -> Sequence[CollectiveAlgorithm]:
-        """See ``CollectiveAlgorithm.variants``."""
-        del pattern
         return [cls(effort="small")]
 
     def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:
-        """See ``CollectiveAlgorithm.refusal``."""
         reason = super().refusal(request, view)
         if reason is not None or request.ranks == 1:
             return reason
@@ -64,7 +61,6 @@ class Tacos(CollectiveAlgorithm):
         return None if view.links.joined else "the members of the group are not joined among themselves"
 
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
-        """See ``CollectiveAlgorithm.schedule``."""
         assert view.links is not None  # as was checked
         ways, size = Ways.of(view.links), request.size / request.ranks / self.chunks
         seconds = ways.seconds(size)

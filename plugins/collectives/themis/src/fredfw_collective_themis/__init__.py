@@ -45,11 +45,9 @@ class Themis(CollectiveAlgorithm):
     @classmethod
     def variants(cls, pattern: Pattern) -> Sequence[CollectiveAlgorithm]:
         """See ``CollectiveAlgorithm.variants``: as many chunks as are published, and half of them."""
-        del pattern
         return [cls(chunks=chunks) for chunks in (32, 64)]
 
     def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:
-        """See ``CollectiveAlgorithm.refusal``."""
         if view.unstructured:
             return view.unstructured
         if len(view.levels) < 2:
@@ -57,7 +55,6 @@ class Themis(CollectiveAlgorithm):
         return super().refusal(request, view)
 
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
-        """See ``CollectiveAlgorithm.schedule``."""
         steps, size = LevelSteps.of(view, "by-kind"), request.size / self.chunks
         stages: dict[tuple[int, ...], Schedule] = {}
         parts = []

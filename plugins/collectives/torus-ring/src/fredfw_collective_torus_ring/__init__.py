@@ -55,11 +55,9 @@ class TorusRing(CollectiveAlgorithm):
     @classmethod
     def variants(cls, pattern: Pattern) -> Sequence[CollectiveAlgorithm]:
         """See ``CollectiveAlgorithm.variants``: in one piece and in pipelines of 2 to 16."""
-        del pattern
         return [cls(chunks=chunks) for chunks in (1, 2, 4, 8, 16)]
 
     def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:
-        """See ``CollectiveAlgorithm.refusal``."""
         if view.unstructured:
             return view.unstructured
         for level in view.levels:
@@ -72,11 +70,9 @@ class TorusRing(CollectiveAlgorithm):
         return type(self)() if len(view.levels) < 2 else self
 
     def undivided(self) -> CollectiveAlgorithm:
-        """See ``CollectiveAlgorithm.undivided``."""
         return self if self.chunks == 1 else evolve(self, chunks=1)
 
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
-        """See ``CollectiveAlgorithm.schedule``."""
         rings, count, ways = LevelSteps.of(view, "ring"), len(view.levels), _ways(view.levels)
         shares = balanced_shares(busy_times(view)) if self.shares == "balanced" else np.full(count, 1 / count)
         return parallel(

@@ -70,7 +70,6 @@ class Tree(CollectiveAlgorithm):
         return self if self.shape == "binomial" or self.chunks == 1 else evolve(self, chunks=1)
 
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
-        """See ``CollectiveAlgorithm.schedule``."""
         n, pattern, root = request.ranks, request.pattern, request.root
         trees = _trees_of_nodes(view) if self.shape == "nodes" else _trees(self.shape, n)
         pieces = 1 if self.shape == "binomial" else self.chunks

@@ -43,7 +43,6 @@ class Wrht(CollectiveAlgorithm):
     @classmethod
     def variants(cls, pattern: Pattern) -> Sequence[CollectiveAlgorithm]:
         """See ``CollectiveAlgorithm.variants``: smaller groups leave several wavelengths to each transfer."""
-        del pattern
         return [cls(), *(cls(m=2**exponent + 1) for exponent in range(1, 9))]
 
     def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:
@@ -63,7 +62,6 @@ class Wrht(CollectiveAlgorithm):
         return evolve(self, m=max(2, min(self._group(view.levels[0]), view.size)))
 
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
-        """See ``CollectiveAlgorithm.schedule``."""
         (level,) = view.levels
         rank_at = np.argsort(view.require_levels()[:, 0])
         m = self._group(level)

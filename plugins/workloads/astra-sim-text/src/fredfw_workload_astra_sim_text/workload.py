@@ -195,22 +195,17 @@ class AstraSimText(Workload):
 
     def labels(self, system: System) -> Mapping[str, Label]:
         """See ``Workload.labels``; activations come before gradients of weights."""
-        del system
         return {MODEL: Label(0, "#D55E00"), EXPERT: Label(1), DATA: Label(2, "#E69F00")}
 
     def graph(self, system: System) -> TaskGraph:
-        """See ``Workload.graph``."""
         mesh = self.mesh(system)
         return Schedule(_read(self.file), mesh, self.time_unit, GraphBuilder(mesh.ranks)).graph(self.passes)
 
     def omissions(self, system: System) -> tuple[str, ...]:
-        """See ``Workload.omissions``."""
         stages = self.mesh(system).size(STAGES)
         return (f"messages between the {stages} pipeline stages are not in the file",) if stages > 1 else ()
 
     def notes(self, system: System) -> tuple[str, ...]:
-        """See ``Workload.notes``."""
-        del system
         text = _read(self.file)
         others = len(text.layers) - 1
         if text.policy != "MICRO" or not others:

@@ -97,7 +97,6 @@ class Background(Workload):
             yield Message(gap, other, self.size * (_exponential(random) if self.sizes == "exponential" else 1.0))
 
     def graph(self, system: System) -> TaskGraph:
-        """See ``Workload.graph``."""
         ranks = self.mesh(system).ranks
         expected = ranks * self.duration * self.offered(system) / self.size
         limits.check("tasks", int(_TASKS * expected), key="duration")

@@ -62,7 +62,6 @@ class ChakraExporter(Exporter):
     compress: bool = units.flag(False, help="whether files are compressed by gzip, as ASTRA-sim reads them, too")
 
     def export(self, result: RunResult | TaskGraph) -> dict[str, str | bytes]:
-        """See ``Exporter.export``."""
         if isinstance(result, TaskGraph):
             writer = _Writer(result.expanded())
         else:

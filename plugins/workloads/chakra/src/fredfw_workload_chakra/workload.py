@@ -64,19 +64,16 @@ class Chakra(TraceWorkload):
 
     @classmethod
     def recognises(cls, name: str, head: bytes) -> bool:
-        """See ``TraceWorkload.recognises``."""
         if name.removesuffix(".gz").endswith((".et", ".eg")):
             return True
         return reading.is_json(head) and b'"traceEvents"' not in head and any(form in head for form in _FORMS)
 
     def info(self) -> tuple[TraceInfo, ...]:
-        """See ``TraceWorkload.info``."""
         listed = graph.listed(self.comm_groups)
         return tuple(_described(file, listed) for file in self.traces.files)
 
     def mesh(self, system: System) -> DeviceMesh:
         """Return one axis with as many ranks as there are files; communicators are those of ``comm_groups``."""
-        del system
         ranks = len(reading.by_rank(self.traces.files))
         listed = graph.listed(self.comm_groups)
         known = {name: np.array([group]) for name, group in listed.items() if max(group) < ranks}
@@ -96,7 +93,6 @@ class Chakra(TraceWorkload):
         return evolve(found, memory_names=(tier.name,)) if found.memory_names else found
 
     def notes(self, system: System) -> tuple[str, ...]:
-        """See ``Workload.notes``."""
         found, notes = _loaded(self)
         if found.ranks == system.npus:
             return notes

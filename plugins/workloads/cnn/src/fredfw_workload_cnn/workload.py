@@ -273,12 +273,9 @@ class Cnn(Workload):
         return sum(block.parameters for block in self.blocks)
 
     def mesh(self, system: System) -> DeviceMesh:
-        """See ``Workload.mesh``."""
         return DeviceMesh({"dp": system.npus if self.dp is None else self.dp})
 
     def labels(self, system: System) -> Mapping[str, Label]:
-        """See ``Workload.labels``."""
-        del system
         return {"load": Label(colour="#F0E442"), "dp": Label(0, "#E69F00")}
 
     def graph(self, system: System) -> TaskGraph:

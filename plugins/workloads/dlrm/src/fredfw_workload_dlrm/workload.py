@@ -243,12 +243,10 @@ class Dlrm(Workload):
         return sum(layer.parameters for layer in self.shape.dense)
 
     def mesh(self, system: System) -> DeviceMesh:
-        """See ``Workload.mesh``."""
         return DeviceMesh({"dp": system.npus if self.dp is None else self.dp})
 
     def labels(self, system: System) -> Mapping[str, Label]:
         """See ``Workload.labels``; the bottleneck of the forward pass comes first."""
-        del system
         return {"mp": Label(0, "#D55E00"), "dp": Label(1, "#E69F00")}
 
     def graph(self, system: System) -> TaskGraph:

@@ -187,16 +187,12 @@ class Gnmt(Workload):
         return sum(layer.parameters for layer in self.shape.layers)
 
     def mesh(self, system: System) -> DeviceMesh:
-        """See ``Workload.mesh``."""
         return DeviceMesh({"dp": system.npus if self.dp is None else self.dp})
 
     def labels(self, system: System) -> Mapping[str, Label]:
-        """See ``Workload.labels``."""
-        del system
         return {"dp": Label(0, "#E69F00")}
 
     def graph(self, system: System) -> TaskGraph:
-        """See ``Workload.graph``."""
         workers = self.mesh(system).ranks
         samples = self._samples(workers)
         builder = GraphBuilder(workers)
@@ -213,7 +209,6 @@ class Gnmt(Workload):
         return builder.build()
 
     def memory(self, system: System) -> MemoryUse:
-        """See ``Workload.memory``."""
         stored = sum(layer.stored for layer in self.shape.layers) * self._samples(self.mesh(system).ranks)
         return MemoryUse(
             weights=self.parameters * self.weight_bytes,

@@ -66,13 +66,10 @@ class Kineto(TraceWorkload):
 
     @classmethod
     def recognises(cls, name: str, head: bytes) -> bool:
-        """See ``TraceWorkload.recognises``."""
-        del name
         return recognised(head)
 
     def mesh(self, system: System) -> DeviceMesh:
         """Return one axis of all ranks, and the process groups of the traces by what their time is charged to."""
-        del system
         groups: dict[str, set[tuple[int, ...]]] = {}
         for one in self._traces.values():
             for _, call in one.calls:
@@ -81,8 +78,6 @@ class Kineto(TraceWorkload):
         return DeviceMesh({"rank": self._world}, {name: np.array(those) for name, those in alike.items()})
 
     def graph(self, system: System) -> TaskGraph:
-        """See ``Workload.graph``."""
-        del system
         by_source = {rank: self._nodes(one) for rank, one in self._traces.items()}
         # A rank without a trace does what the next one below with a trace does.
         sources = [
@@ -97,19 +92,16 @@ class Kineto(TraceWorkload):
 
     def notes(self, system: System) -> tuple[str, ...]:
         """Say what was measured, and what the traces lack."""
-        del system
         return tuple(self._notes())
 
     def omissions(self, system: System) -> tuple[str, ...]:
         """Say how many communication kernels have no sizes."""
-        del system
         unknown = sum(one.unknown for one in self._traces.values())
         if not unknown:
             return ()
         return (f"{unknown} communication kernels are left out: the traces have no sizes of them",)
 
     def info(self) -> tuple[TraceInfo, ...]:
-        """See ``TraceWorkload.info``."""
         return tuple(self._info(rank, one) for rank, one in self._traces.items())
 
     @cached_property

@@ -79,7 +79,6 @@ class Microbenchmark(Workload):
         return table
 
     def graph(self, system: System) -> TaskGraph:
-        """See ``Workload.graph``."""
         limits.check("tasks", self.count, key="count")
         builder = GraphBuilder(self.mesh(system).ranks)
         groups, pattern = self._table(self._ranks(system)), Pattern(self.pattern)

@@ -178,12 +178,9 @@ class Repurpose(Workload):
         return METHODS[self.method](self.problem(system))
 
     def mesh(self, system: System) -> DeviceMesh:
-        """See ``Workload.mesh``."""
         return DeviceMesh({_LABEL: system.npus if self.workers is None else max(self.workers)})
 
     def labels(self, system: System) -> Mapping[str, Label]:
-        """See ``Workload.labels``."""
-        del system
         return {_LABEL: Label(0, "#D55E00")}
 
     def graph(self, system: System) -> TaskGraph:
@@ -247,7 +244,6 @@ class Repurpose(Workload):
 
     def work(self, system: System) -> Work:
         """Return the samples of an inference."""
-        del system
         return Work(self.batch)
 
     def notes(self, system: System) -> tuple[str, ...]:

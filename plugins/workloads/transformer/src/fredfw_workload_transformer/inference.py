@@ -137,13 +137,11 @@ class Inference(ModelWorkload):
 
     def mesh(self, system: System) -> DeviceMesh:
         """See ``Workload.mesh``; the ranks of two pools are along one axis, those of prefill first."""
-        del system
         if self._pooled:
             return DeviceMesh({"pools": self.pp * (self.tp + self._decode_tp)})
         return DeviceMesh({"tp": self.tp, "pp": self.pp})
 
     def graph(self, system: System) -> TaskGraph:
-        """See ``Workload.graph``."""
         builder = GraphBuilder(self.mesh(system).ranks)
         if self._pooled:
             self._add_pools(builder)
@@ -158,13 +156,10 @@ class Inference(ModelWorkload):
         return builder.build()
 
     def labels(self, system: System) -> Mapping[str, Label]:
-        """See ``Workload.labels``."""
-        del system
         return {"tp": Label(priority=0), "pp": Label(priority=1), "kv": Label(priority=2)}
 
     def memory(self, system: System) -> MemoryUse:
         """Return weights, and the KV cache at its longest, of the fullest stage."""
-        del system
         prompts, whole = self.batch * self.prompt_tokens, self.prompt_tokens + self.output_tokens
         if not self._pooled:
             return self._memory(self.tp, prompts if self.phase == PREFILL else self.batch * whole)
@@ -174,14 +169,12 @@ class Inference(ModelWorkload):
 
     def work(self, system: System) -> Work:
         """Return the sequences, and the tokens that the iteration computes, those of prompts among them."""
-        del system
         prompts = 0 if self.phase == DECODE else self.batch * self.prompt_tokens
         others = self._decode_batch if self._pooled else self.batch
         return Work(self.batch, tokens=prompts + others * self.steps, replicas=1)
 
     def notes(self, system: System) -> tuple[str, ...]:
         """Say what the time of the iteration is."""
-        del system
         at = f", at {units.counted(self.context, 'token')} of context"
         steps = f"{units.counted(self.steps, 'step')} of decode"
         time = {

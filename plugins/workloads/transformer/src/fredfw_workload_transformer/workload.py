@@ -358,7 +358,6 @@ class Transformer(ModelWorkload):
 
     def labels(self, system: System) -> Mapping[str, Label]:
         """See ``Workload.labels``; priorities as in the FRED paper: MP, then PP, then DP; EP and CP follow MP."""
-        del system
         split = [axis for axis, size in (("ep", self.ep), ("cp", self.cp)) if size > 1]
         priority = {axis: position for position, axis in enumerate(("mp", *split, "pp", "dp"))}
         colours = {"mp": "#D55E00", "ep": "#56B4E9", "cp": "#F0E442", "dp": "#E69F00", "pp": "#009E73"}
