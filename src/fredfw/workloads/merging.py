@@ -350,7 +350,7 @@ class Merged:
         received = np.stack([one.peer[receives], one.rank[receives], one.tag[receives]])
         by_send, by_receive = np.lexsort(sent[::-1]), np.lexsort(received[::-1])
         if not np.array_equal(sent[:, by_send], received[:, by_receive]):
-            raise self._unmatched(sends[by_send], sent[:, by_send], receives[by_receive], received[:, by_receive])
+            raise self._unmatched(sends, sent, receives, received)
         self.partners[sends[by_send]], self.partners[receives[by_receive]] = receives[by_receive], sends[by_send]
         expected, given = one.bytes, one.bytes[self.partners]
         refuse(
@@ -364,24 +364,20 @@ class Merged:
         )
 
     def _unmatched(self, sends: IntArray, sent: IntArray, receives: IntArray, received: IntArray) -> InputError:
-        """Return what to say of sorted sends and receives that do not match."""
+        """Return what to say of sends and receives that do not match."""
         one = self.columns
-        ends, place = np.unique(np.concatenate([sent, received], axis=1), axis=1, return_inverse=True)
-        place = place.ravel()
-        many = [np.bincount(part, minlength=ends.shape[1]) for part in (place[: len(sends)], place[len(sends) :])]
-        begins = [np.cumsum(counts) - counts for counts in many]
+        pairs: dict[tuple[int, ...], tuple[list[int], list[int]]] = {}
+        for side, nodes, ends in ((0, sends, sent), (1, receives, received)):
+            for node, end in zip(nodes.tolist(), ends.T.tolist(), strict=True):
+                pairs.setdefault(tuple(end), ([], []))[side].append(node)
+        unequal = [(ends, both) for ends, both in sorted(pairs.items()) if len(both[0]) != len(both[1])]
         lines = []
-        unequal = np.flatnonzero(many[0] != many[1])
-        for which in unequal[:_LISTED].tolist():
-            source, destination, tag = ends[:, which].tolist()
-            sends_of, receives_of = int(many[0][which]), int(many[1][which])
-            if sends_of > receives_of:
-                node = int(sends[begins[0][which] + receives_of])
-                wait = f"a receive of rank {destination}, which has {receives_of} of the {sends_of} that it needs"
-            else:
-                node = int(receives[begins[1][which] + sends_of])
-                wait = f"a send of rank {source}, which has {sends_of} of the {receives_of} that it needs"
-            lines.append(f"{one.node(node)} waits for {wait} (from {source} to {destination}, tag {tag})")
+        for (source, destination, tag), both in unequal[:_LISTED]:
+            known, wanted = sorted(both, key=len)
+            lacking = f"a receive of rank {destination}" if wanted is both[0] else f"a send of rank {source}"
+            wait = f"{lacking}, which has {len(known)} of the {len(wanted)} that it needs"
+            where = f"from {source} to {destination}, tag {tag}"
+            lines.append(f"{one.node(wanted[len(known)])} waits for {wait} ({where})")
         if len(unequal) > _LISTED:
             lines.append(f"... and {len(unequal) - _LISTED} more")
         return InputError(
