@@ -23,6 +23,9 @@ from fredfw.units import counted
 from fredfw_workload_chakra import reading
 from fredfw_workload_chakra.trace import MEANT, PATTERNS, ROOT, SHARDS, Collective, NodeType, Trace, offsets
 
+if TYPE_CHECKING:
+    from fredfw_workload_chakra.workload import Chakra
+
 ALL = "all"
 Groups: TypeAlias = Mapping[str, tuple[int, ...]]
 _DEFAULT = ("", "0")
@@ -126,9 +129,6 @@ def _unquoted(text: str) -> str:
     return (inner[2:-2] if quoted else inner).replace('\\"', '"')
 
 
-if TYPE_CHECKING:
-    from fredfw_workload_chakra.workload import Chakra
-
 _PATTERNS = tuple(Pattern)
 _MEMORY = "memory"
 LABELS = ("compute", *map(str, _PATTERNS), _MEMORY)
@@ -160,16 +160,10 @@ _COUNTED = (
     ),
     ("alone", "collective is among one rank, and costs", "collectives are among one rank, and cost", "nothing"),
 )
-# Sums over all traces, by name.
-_Counts: TypeAlias = "Counter[str]"
 
 
-# The graph of an iteration, and what a reader must know.
-_Loaded: TypeAlias = "tuple[TaskGraph, tuple[str, ...]]"
-
-
-def load(workload: Chakra) -> _Loaded:
-    """Read all traces of ``workload``; raises ``InputError``."""
+def load(workload: Chakra) -> tuple[TaskGraph, tuple[str, ...]]:
+    """Return the graph of all traces of ``workload``, and what a reader must know; raises ``InputError``."""
     try:
         return _load(workload)
     except InputError as error:
@@ -181,12 +175,12 @@ def load(workload: Chakra) -> _Loaded:
         raise
 
 
-def _load(workload: Chakra) -> _Loaded:
+def _load(workload: Chakra) -> tuple[TaskGraph, tuple[str, ...]]:
     files = reading.by_rank(workload.traces.files)
     groups = Communicators(len(files), listed(workload.comm_groups), workload.dimensions)
     parts: list[dict[str, NDArray[Any]]] = []
     names: list[str] = []
-    counts: _Counts = Counter()
+    counts: Counter[str] = Counter()
     first = 0
     for rank, file in enumerate(files):
         trace = reading.read(file)
@@ -213,7 +207,7 @@ def _load(workload: Chakra) -> _Loaded:
     return graph, tuple(_notes(counts, workload))
 
 
-def _notes(counts: _Counts, workload: Chakra) -> Iterator[str]:
+def _notes(counts: Counter[str], workload: Chakra) -> Iterator[str]:
     for name, one, more, what in _COUNTED:
         if counts[name]:
             yield f"{counted(counts[name], one, more)} {what}"
@@ -223,7 +217,7 @@ def _notes(counts: _Counts, workload: Chakra) -> Iterator[str]:
 
 
 def _columns(
-    trace: Trace, rank: int, groups: Communicators, workload: Chakra, counts: _Counts
+    trace: Trace, rank: int, groups: Communicators, workload: Chakra, counts: Counter[str]
 ) -> tuple[dict[str, NDArray[Any]], IntArray]:
     """Return the nodes of a rank in the order in which they are issued, and that; dependencies are places in it."""
     _refuse(trace, np.arange(len(trace)), ~trace.known, "is of type {}", _listed(NodeType), trace.types)
@@ -356,7 +350,7 @@ def _peers(trace: Trace, kind: IntArray, rank: int, ranks: int) -> IntArray:
     return peer
 
 
-def _seconds(trace: Trace, communicates: BoolArray, workload: Chakra, counts: _Counts) -> FloatArray:
+def _seconds(trace: Trace, communicates: BoolArray, workload: Chakra, counts: Counter[str]) -> FloatArray:
     """Return the duration of each computation, NaN where FLOPs and bytes decide it; 0 for what does nothing."""
     seconds = np.where(np.isin(trace.types, (NodeType.INVALID, NodeType.METADATA)), 0.0, trace.seconds)
     computes = (trace.types == NodeType.COMP) & ~trace.on_cpu
@@ -371,7 +365,7 @@ def _seconds(trace: Trace, communicates: BoolArray, workload: Chakra, counts: _C
     return seconds
 
 
-def _order(trace: Trace, control: bool, counts: _Counts) -> tuple[IntArray, IntArray, IntArray]:
+def _order(trace: Trace, control: bool, counts: Counter[str]) -> tuple[IntArray, IntArray, IntArray]:
     """Return the nodes in the order in which ASTRA-sim issues them, and which node is before which.
 
     Among those that are ready, the one with the lowest id comes first. Without ``control``, data alone count.

@@ -16,6 +16,9 @@ from fredfw.typing import IntArray
 from fredfw_workload_transformer.experts import Step
 from fredfw_workload_transformer.model import FP16, Block, Cost, Mixture, Way, core_cost, cost
 
+if TYPE_CHECKING:
+    from fredfw_workload_transformer.workload import Transformer
+
 ALL_REDUCE = Pattern.ALL_REDUCE.value
 SCATTER_GATHER = f"{Pattern.REDUCE_SCATTER.value}+{Pattern.ALL_GATHER.value}"
 
@@ -90,9 +93,6 @@ def check_shard(shard: int, dp: int, ep: int) -> None:
         message = f"{shard} replicas do not have all experts of {ep} EP ranks"
         raise InputError(message, key="dp_shard", accepted=accepted)
 
-
-if TYPE_CHECKING:
-    from fredfw_workload_transformer.workload import Transformer
 
 # How CP members bring keys and values together. Ring: each rank computes with those that it has, while it sends them to
 # the next rank (Liu et al. 2023, Ring Attention, arXiv 2310.01889). All-gather: ranks gather them before they compute
