@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import gc
+import json
+import os
+import pickle
+import subprocess
+import sys
+import tomllib
 from pathlib import Path
 
 import command_line
+import experiments
 import pytest
-from command_line import fails, succeeds
+from command_line import environment, fails, process, succeeds
+
+from fredfw import Framework
+from fredfw.embed import NetworkBackend
 
 GOOD = """
 [fabrics.mesh]
@@ -238,3 +249,100 @@ def test_bad_usage(arguments: tuple[str, ...], message: str) -> None:
     told = fails(*arguments)
     assert message in told
     assert files() == before
+
+
+@pytest.mark.parametrize("path", ["a\x00b.toml", f"{'a' * 300}.toml"], ids=["null", "long"])
+def test_a_path_that_no_file_can_have(path: str) -> None:
+    for arguments in (
+        ("compare", path),
+        ("cells", path),
+        ("merge", "good.toml", path),
+        ("compare", "good.toml", "--json", path),
+        ("--plugin", f"{path}.py", "plugins", "list"),
+        ("plugins", "list", "--json", path),
+    ):
+        refused(*arguments)
+    Path("named.toml").write_text(f"plugins = [{json.dumps(path)}]\n{GOOD}", encoding="utf-8")
+    for trust in ((), ("--trust-plugins",)):
+        assert refused(*trust, "compare", "named.toml").startswith("named.toml: plugins[0]: ")
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("fabrics.mesh.topology.link_bandwidth", "1e-300 B/s"),
+        *(("fabrics.mesh.topology.rows", value) for value in (10**400, 2**63, 1e22)),
+        ("workloads.net.compute_scale", 1e-308),
+    ],
+)
+def test_a_number_that_cannot_be_computed_with_names_its_key(path: str, value: object) -> None:
+    with experiments.refused(path):
+        experiments.FRAMEWORK.load_experiment(tomllib.loads(GOOD), values={path: value})
+
+
+# --- Terminals without letters, names that are no text, no folder: each starts several programs.
+
+
+def run(*arguments: str, cwd: Path | None = None, start: str = "", **more: str) -> tuple[int, bytes, bytes]:
+    """Return the code, standard output and standard error of a command in another Python."""
+    command = process(*arguments, start=start)
+    done = subprocess.run(command, capture_output=True, env=environment(**more), cwd=cwd, timeout=60, check=False)
+    assert b"Traceback" not in done.stderr
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.slow
+def test_a_terminal_without_the_letters_gets_escapes_and_a_file_the_letters() -> None:
+    Path("good.toml").write_text('title = "größer"\n' + GOOD.replace("fabrics.mesh", 'fabrics."größer"'), "utf-8")
+    code, table, errors = run("compare", "good.toml", "--no-progress", PYTHONIOENCODING="ascii")
+    assert (code, b"gr\\xf6\\xdfer" in table) == (0, True), errors
+    _, document, _ = run("compare", "good.toml", "--json", "-", PYTHONIOENCODING="ascii")
+    assert json.loads(document.decode("utf-8"))["title"] == "größer"
+    code, _, errors = run("run", "good.toml", "--fabric", "größe", PYTHONIOENCODING="ascii")
+    assert (code, b"no fabric" in errors) == (2, True)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are bytes on Linux")
+@pytest.mark.slow
+def test_a_file_whose_name_is_not_text() -> None:
+    given, written, absent = (os.fsdecode(name) for name in (b"\xff.toml", b"\xfe.json", b"\xfd.toml"))
+    Path(given).write_text(GOOD, encoding="utf-8")
+    code, _, errors = run("compare", given, "--no-progress", "--json", written, "--csv", "-")
+    assert (code, errors.splitlines()) == (0, [b"wrote \\udcfe.json"])
+    assert json.loads(Path(written).read_text(encoding="utf-8"))["title"] == "\\udcff"
+    code, _, errors = run("compare", absent)
+    assert (code, b"\\udcfd.toml: cannot be read" in errors) == (2, True)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a directory in use cannot be deleted elsewhere")
+@pytest.mark.slow
+def test_a_working_directory_that_is_deleted(directory: Path) -> None:
+    gone, good = directory / "gone", str(directory / "good.toml")
+    gone.mkdir()
+    leave = "import os, sys; os.rmdir(os.getcwd()); "
+    importing = [sys.executable, "-c", f"{leave}import numpy"]
+    if subprocess.run(importing, capture_output=True, cwd=gone, check=False).returncode:
+        pytest.skip("NumPy cannot be imported there, as with CPython 3.13.0")
+    for arguments, expected in (
+        (("compare", "good.toml"), 2),
+        (("compare", good, "--json", "out.json"), 2),
+        (("--plugin", "own.py", "plugins", "list"), 2),
+        (("compare", good, "--no-progress"), 0),
+    ):
+        gone.mkdir(exist_ok=True)
+        code, _, errors = run(*arguments, cwd=gone, start=leave)
+        assert code == expected, errors
+
+
+def test_timers_that_are_cancelled_release_their_memory() -> None:
+    backend = NetworkBackend(Framework().topology("switch", npus=2).build())
+    kept = [backend.schedule(1000.0, gc.disable) for _ in range(10)]
+    for _ in range(5_000):
+        backend.cancel(backend.schedule(500.0, gc.disable))
+    assert len(pickle.dumps(backend._network)) < 100_000
+    ended: list[float] = []
+    backend.schedule(2000.0, lambda: ended.append(backend.now))
+    for timer in kept:
+        backend.cancel(timer)
+    backend.run_until_idle()
+    assert ended == [2000.0]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib
 import re
 from functools import partial
 from pathlib import Path
@@ -8,25 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from attrs import frozen
+from experiments import hooked
 
-from fredfw import (
-    CollectiveAlgorithm,
-    CollectiveRequest,
-    Experiment,
-    Fabric,
-    File,
-    Framework,
-    GraphBuilder,
-    GroupView,
-    NodeKind,
-    Npu,
-    Pattern,
-    RunResult,
-    Schedule,
-    TaskGraph,
-    hookimpl,
-    units,
-)
+import fredfw
+from fredfw import Fabric, File, Framework, GraphBuilder, NodeKind, Npu, Pattern, RunResult, TaskGraph, units
 from fredfw.collectives.direct import DirectAlgorithm
 from fredfw.embed import NetworkBackend
 from fredfw.errors import InputError, SimulationError, UnknownNameError, UnsupportedError
@@ -42,28 +28,6 @@ CONTENT: dict[str, Any] = {
 }
 
 
-class Listener:
-    """Notes what happens around a run."""
-
-    def __init__(self, fails: bool = False) -> None:
-        self.heard: list[tuple[str, object]] = []
-        self.fails = fails
-
-    @hookimpl
-    def fredfw_before_run(self, experiment: Experiment) -> None:
-        self.heard.append(("before", experiment))
-
-    @hookimpl
-    def fredfw_after_run(self, result: RunResult) -> None:
-        self.heard.append(("after", (result.workload, result.fabric_name)))
-        if self.fails:
-            raise SimulationError("not to my liking")
-
-    @hookimpl
-    def fredfw_on_run_error(self, experiment: Experiment, error: Exception) -> None:
-        self.heard.append(("error", error))
-
-
 @pytest.fixture
 def framework() -> Framework:
     return Framework()
@@ -74,42 +38,53 @@ def fabric(framework: Framework) -> Fabric:
     return framework.topology("mesh2d", rows=2, columns=2).build()
 
 
-def listened(fails: bool = False) -> tuple[Framework, Listener]:
-    framework, listener = Framework(), Listener(fails)
-    framework.plugins.register(listener, "listener")
-    return framework, listener
+def listened(fails: bool = False) -> tuple[Framework, list[tuple[str, object]]]:
+    """Return a framework, and what it tells around a run; with ``fails`` a hook fails after each."""
+    heard: list[tuple[str, object]] = []
+
+    def after(result: RunResult) -> None:
+        heard.append(("after", (result.workload, result.fabric_name)))
+        if fails:
+            raise SimulationError("not to my liking")
+
+    framework = hooked(
+        fredfw_before_run=lambda experiment: heard.append(("before", experiment)),
+        fredfw_after_run=after,
+        fredfw_on_run_error=lambda error: heard.append(("error", error)),
+    )
+    return framework, heard
 
 
 def test_hooks_around_a_run() -> None:
-    framework, listener = listened()
+    framework, heard = listened()
     experiment = framework.load_experiment(CONTENT)
     framework.run(experiment, workload="net", fabric="fred")
-    assert listener.heard == [("before", experiment), ("after", ("net", "fred"))]
+    assert heard == [("before", experiment), ("after", ("net", "fred"))]
 
 
 def test_hooks_around_a_comparison_are_called_once_and_per_cell() -> None:
-    framework, listener = listened()
+    framework, heard = listened()
     experiment = framework.load_experiment(CONTENT)
     framework.compare(experiment, fidelity="compressed")
     cells = [("net", "mesh"), ("other", "mesh"), ("net", "fred"), ("other", "fred")]
-    assert listener.heard == [("before", experiment), *(("after", cell) for cell in cells)]
+    assert heard == [("before", experiment), *(("after", cell) for cell in cells)]
 
 
 def test_an_error_is_told_before_it_reaches_the_caller() -> None:
-    framework, listener = listened(fails=True)
+    framework, heard = listened(fails=True)
     with pytest.raises(SimulationError, match="not to my liking") as caught:
         framework.compare(framework.load_experiment(CONTENT))
-    assert [what for what, _ in listener.heard] == ["before", "after", "error"]
-    assert listener.heard[-1][1] is caught.value
+    assert [what for what, _ in heard] == ["before", "after", "error"]
+    assert heard[-1][1] is caught.value
 
 
 def test_bad_input_before_the_run_is_no_run_and_frameworks_share_nothing() -> None:
-    framework, listener = listened()
+    framework, heard = listened()
     experiment = framework.load_experiment(CONTENT)
     with pytest.raises(InputError):
         framework.run(experiment, workload="nte", fabric="fred")
     Framework().compare(experiment)
-    assert listener.heard == []
+    assert heard == []
     assert len(Framework(PluginManager(Switches())).plugins.topologies) == 0
 
 
@@ -339,30 +314,19 @@ def test_an_experiment_has_a_path(framework: Framework, source: Any) -> None:
 
 
 @frozen
-class Licensed(CollectiveAlgorithm):
+class Licensed(DirectAlgorithm):
     """Serves where its file says yes."""
 
     name: ClassVar[str] = "licensed"
-    patterns: ClassVar[frozenset[Pattern]] = frozenset({Pattern.ALL_TO_ALL})
 
     file: File | None = units.file(None)
 
-    def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:
+    def refusal(self, request: fredfw.CollectiveRequest, view: fredfw.GroupView) -> str | None:
         return None if self.file is not None and self.file.text() == "yes" else "the file does not say yes"
-
-    def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
-        return DirectAlgorithm().schedule(request, view)
-
-
-class _Licensed:
-    @hookimpl
-    def fredfw_collectives(self) -> list[type[CollectiveAlgorithm]]:
-        return [Licensed]
 
 
 def test_a_file_that_has_changed_is_read_again(tmp_path: Path) -> None:
-    framework = Framework()
-    framework.plugins.register(_Licensed(), "licensed")
+    framework = hooked(fredfw_collectives=lambda: [Licensed])
     fabric = framework.topology("switch", npus=2).build()
     path = tmp_path / "license.txt"
     for text, serves in (("yes", True), ("no", False), ("yes", True)):
@@ -373,3 +337,39 @@ def test_a_file_that_has_changed_is_read_again(tmp_path: Path) -> None:
         else:
             with pytest.raises(UnsupportedError, match="does not say yes"):
                 call()
+
+
+def test_public_names_can_be_imported_and_are_documented() -> None:
+    assert sorted(set(fredfw.__all__)) == fredfw.__all__
+    for name in fredfw.__all__:
+        assert getattr(fredfw, name).__doc__, name
+    for name in ("errors", "tables", "typing", "units"):
+        assert importlib.import_module(f"fredfw.{name}") is getattr(fredfw, name)
+
+
+def test_simulate_collective() -> None:
+    fw = fredfw.Framework()
+    fabric = fw.topology("mesh2d", rows=1, columns=2, link_bandwidth="100 GB/s", link_latency=0, io_controllers=False)
+    result = fw.simulate_collective(fabric.build(), "all-reduce", size="1 GB", algorithm="ring")
+    # Two steps of half the buffer at 100 GB/s; busbw = algbw x 2 (n - 1) / n (nccl-tests), which is 1 for n = 2.
+    assert result.duration == pytest.approx(0.01, rel=1e-12)
+    assert result.algbw == pytest.approx(100e9, rel=1e-12)
+    assert result.busbw == pytest.approx(100e9, rel=1e-12)
+    # The bound on two NPUs is S each way; nobody needs more than two such steps of half the buffer.
+    assert result.bound.seconds == pytest.approx(0.01, rel=1e-12)
+    assert result.bound_ratio == pytest.approx(1.0, rel=1e-12)
+    np.testing.assert_allclose(result.link_bytes, [1e9, 1e9], rtol=1e-12)
+    np.testing.assert_allclose(result.link_utilization, [1.0, 1.0], rtol=1e-12)
+    assert result.statistics["flows"] == result.statistics["batches"] * 2
+
+
+def test_simulate_collective_has_the_documented_defaults() -> None:
+    fw = fredfw.Framework()
+    fabric = fw.topology("fred", arity=[2, 2]).build()
+    every = fw.simulate_collective(fabric, "all-reduce", size=1e9)
+    named = fw.simulate_collective(fabric, "all-reduce", size=1e9, group=None, algorithm="auto")
+    assert every.duration == named.duration
+    assert every.ranks == 4
+    assert every.algorithm == min(every.candidates, key=every.candidates.__getitem__)
+    chunked = fw.simulate_collective(fabric, "all-reduce", size=1e9, group=[0, 1], algorithm="hierarchical", chunks=2)
+    assert (chunked.ranks, chunked.algorithm) == (2, "hierarchical(chunks=2)")

@@ -17,7 +17,6 @@ import fredfw
 from fredfw import Framework, scaffold
 from fredfw.errors import InputError
 
-ROOT = Path(__file__).resolve().parents[1]
 LONGEST = "abcdefghijklmnopqrstuvwxyz-01234"
 
 

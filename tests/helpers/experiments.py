@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from given_plugins import plugin
 
 from fredfw import Comparison, Framework, RunResult
 from fredfw.errors import InputError
 
 FRAMEWORK = Framework()
+SMALL = {"name": "transformer", "layers": 4, "hidden": 64, "sequence": 32, "heads": 4, "vocabulary": 100}
+PEAK = "computations run at the whole peak of 989.4 TFLOP/s: npu.efficiency says another share"
+
+
+def hooked(**functions: Callable[..., object]) -> Framework:
+    """Return a framework with these hooks."""
+    framework = Framework()
+    framework.plugins.register(plugin(**functions), "given")
+    return framework
 
 
 def run(tables: Mapping[str, Any], **options: Any) -> RunResult:

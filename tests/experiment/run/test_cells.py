@@ -7,21 +7,12 @@ from typing import Any
 
 import pytest
 from attrs import asdict, evolve
-from experiments import FRAMEWORK, compare
+from experiments import FRAMEWORK, compare, hooked
 
-from fredfw import Framework, hookimpl, limits
+from fredfw import Framework, limits
 from fredfw.errors import InputError, LimitError, SimulationError
 from fredfw.experiment.results import Cell, Failure
-from fredfw.experiment.run.cells import (
-    CellSpec,
-    Means,
-    Outcome,
-    Workers,
-    key_of,
-    outcome,
-    run_cell,
-    tables,
-)
+from fredfw.experiment.run.cells import CellSpec, Means, Outcome, Workers, key_of, outcome, run_cell, tables
 from fredfw.experiment.store import Store
 from fredfw.plugin.manager import PluginManager, Setup, Switches
 
@@ -131,29 +122,18 @@ def test_an_interrupt_keeps_what_has_ended_elsewhere(tmp_path: Path) -> None:
         assert all(store.get(*one.identity) is not None for one in cells)
 
 
-class Counting:
-    """Counts the cells that are run."""
-
-    def __init__(self) -> None:
-        self.ran: list[tuple[str, str]] = []
-
-    @hookimpl
-    def fredfw_after_run(self, result: Any) -> None:
-        self.ran.append((result.workload, result.fabric_name))
-
-
 def test_a_comparison_from_threads_and_from_a_store_is_the_same(tmp_path: Path) -> None:
     expected = compare(CONTENT).to_json()
     with ThreadPoolExecutor(1) as executor:
         assert compare(CONTENT, executor=executor, store=tmp_path / "cells").to_json() == expected
-    counting, hooks = Framework(), Counting()
-    counting.plugins.register(hooks, "counting")
+    ran: list[str] = []
+    counting = hooked(fredfw_after_run=lambda result: ran.append(result.workload))
     counted = counting.load_experiment(CONTENT)
     assert counting.compare(counted, store=tmp_path / "cells").to_json() == expected
-    assert hooks.ran == []
+    assert ran == []
     assert counting.compare(counted).to_json() == expected
-    assert len(hooks.ran) == 5
-    with pytest.raises(InputError, match="registered in process cannot be sent to others: counting"):
+    assert len(ran) == 5
+    with pytest.raises(InputError, match="registered in process cannot be sent to others: given"):
         counting.compare(counted, jobs=2)
     for jobs in (0, -1):
         with pytest.raises(InputError, match="is not a number of processes"):

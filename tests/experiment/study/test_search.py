@@ -7,24 +7,10 @@ from typing import Any, ClassVar
 
 import pytest
 from attrs import define, frozen
-from experiments import FRAMEWORK
+from experiments import FRAMEWORK, hooked
 
-from fredfw import (
-    DeviceMesh,
-    Framework,
-    GraphBuilder,
-    Sampler,
-    Search,
-    SearchSpace,
-    System,
-    TaskGraph,
-    Told,
-    Trial,
-    Workload,
-    hookimpl,
-    limits,
-    units,
-)
+import fredfw
+from fredfw import Framework, Sampler, Search, SearchSpace, System, Told, Trial, Workload, limits, units
 from fredfw.errors import InputError, Interrupted, PluginError, SimulationError, UnknownNameError
 from fredfw.experiment.store import Store
 from fredfw.experiment.study.results import StudyResult
@@ -59,15 +45,15 @@ class Fragile(Workload):
     seconds: float = units.option(1.0, help="of computation")
     ranks: int = units.option(1, help="that compute")
 
-    def mesh(self, system: System) -> DeviceMesh:
+    def mesh(self, system: System) -> fredfw.DeviceMesh:
         if self.seconds == 3:
             raise InputError("3 is a crowd", key="seconds", accepted="2")
-        return DeviceMesh({"dp": self.ranks})
+        return fredfw.DeviceMesh({"dp": self.ranks})
 
-    def graph(self, system: System) -> TaskGraph:
+    def graph(self, system: System) -> fredfw.TaskGraph:
         if self.seconds == 5:
             raise SimulationError("it went wrong")
-        builder = GraphBuilder(self.ranks)
+        builder = fredfw.GraphBuilder(self.ranks)
         builder.compute("step", range(self.ranks), flops=self.seconds * 1e15)
         return builder.build()
 
@@ -102,21 +88,9 @@ class OddSearch(Search):
             raise KeyError(self.fault)
 
 
-class Plugin:
-    @hookimpl
-    def fredfw_workloads(self) -> list[type[Workload]]:
-        return [Fragile]
-
-    @hookimpl
-    def fredfw_samplers(self) -> list[type[Sampler]]:
-        return [Odd]
-
-
 @pytest.fixture
 def framework() -> Framework:
-    one = Framework()
-    one.plugins.register(Plugin(), "odd")
-    return one
+    return hooked(fredfw_workloads=lambda: [Fragile], fredfw_samplers=lambda: [Odd])
 
 
 def fragile(**changes: Any) -> dict[str, Any]:
@@ -335,10 +309,13 @@ def test_json_has_all_points_and_not_what_differs_between_runs() -> None:
     assert "fredfw-topology-mesh2d" in content["provenance"]["versions"]
 
 
-def test_a_sampler_that_repeats_itself_runs_nothing_twice() -> None:
+def test_a_sampler_that_repeats_itself_runs_nothing_twice(framework: Framework) -> None:
     new: list[int] = []
-    framework = Framework(log=lambda event, /, **values: new.append(values["new"]) if "new" in values else None)
-    framework.plugins.register(Plugin(), "odd")
+
+    def log(event: str, /, **values: Any) -> None:
+        new.extend([values["new"]] if "new" in values else [])
+
+    framework = Framework(framework.plugins, log=log)
     space = {"x": {"path": "workloads.step.workload.seconds", "values": [1, 2]}}
     result = framework.study(fragile(sampler={"name": "odd"}, space=space))
     assert new == [1, 0, 0]
