@@ -63,69 +63,16 @@ def refused_experiment(text: str, command: str = "compare") -> str:
     return message.removeprefix("bad.toml: ")
 
 
-def with_fabric(lines: str) -> str:
-    return GOOD.replace('topology = { name = "mesh2d", rows = 2, columns = 2 }', lines)
-
-
-def with_topology(field: str) -> str:
-    return GOOD.replace("rows = 2", field)
-
-
-def with_workload(fields: str) -> str:
-    return GOOD.replace('workload = "microbenchmark"', f"workload = {{ {fields} }}")
-
-
-SAVING = '[[savings]]\nname = "S"\nof = "mesh"\nover = "fred"\npart = "dp"'
-TRANSFORMER = 'name = "transformer", model = "transformer-17b"'
-
-
 @pytest.mark.parametrize(
-    ("text", "key", "message", "accepted"),
+    ("old", "new", "message", "accepted"),
     [
-        (f'titel = "x"\n{GOOD}', "titel", "unknown key; did you mean 'title'?", "title, baseline, npu"),
-        (
-            with_workload(f"{TRANSFORMER}, mp = 3, dp = 3, pp = 2"),
-            "workloads.net.workload",
-            "MP(3)-PP(2)-DP(3) needs 18 NPUs, but fabric 'mesh' has 4",
-            "axes whose product is at most 4",
-        ),
-        (
-            with_workload(f"{TRANSFORMER}, mp = 5"),
-            "workloads.net.workload.mp",
-            "one replica needs 5 x 1 workers, but there are 4 NPUs",
-            "mp x pp of at most 4",
-        ),
-        (
-            with_workload(f"{TRANSFORMER}, mp = 2, dp = 1, pp = 2"),
-            "workloads.net.workload",
-            "per NPU (weights ",
-            "a larger split, a smaller microbatch",
-        ),
-        (
-            with_fabric('topology = "mesh2d"\ncollectives = { point-to-point = "ring" }'),
-            "fabrics.mesh.collectives.point-to-point",
-            "'ring' does not do point-to-point",
-            "direct, in-network",
-        ),
-        (
-            with_fabric('topology = "mesh2d"\nrouter = "up-down"'),
-            "fabrics.mesh.router",
-            "cannot route fabric 'mesh'",
-            "a tree of switches",
-        ),
-        (
-            with_fabric('topology = { name = "mesh2d", rows = 1, columns = 1 }'),
-            "workloads.net",
-            "takes no time on 'mesh'",
-            "a workload that computes or communicates",
-        ),
-        (GOOD + SAVING, "savings[0].part", "'net' on 'mesh' has no part 'dp'", "compute, bubble, collective"),
+        ("\n", 'titel = "x"\n', "titel: unknown key; did you mean 'title'?", "title, baseline, npu"),
+        ("columns = 2", "columns = 1", "workloads.net: takes no time on 'mesh'", "a workload that computes or"),
     ],
 )
-def test_an_experiment_that_cannot_be_compared(text: str, key: str, message: str, accepted: str) -> None:
-    line = refused_experiment(text)
-    assert line.startswith(f"{key}: ")
-    assert message in line
+def test_an_experiment_that_cannot_be_compared(old: str, new: str, message: str, accepted: str) -> None:
+    line = refused_experiment(GOOD.replace(old, new, 1).replace("rows = 2", "rows = 1"))
+    assert line.startswith(message)
     assert accepted in line.rpartition("(accepted: ")[2]
 
 
@@ -174,14 +121,8 @@ ALL_REDUCE = ("collective", "all-reduce", "--topology", "mesh2d")
         # What is not there.
         (RUN, "good.toml: --fabric: there are 2 fabrics, and none is chosen (accepted: one of mesh, fred)"),
         ((*RUN, "--fabric", "mash"), "good.toml: --fabric: no fabric 'mash'; did you mean 'mesh'?"),
-        (
-            (*RUN, "--fabric", "mesh", "--workload", "nett"),
-            "good.toml: --workload: no workload 'nett'; did you mean 'net'?",
-        ),
-        (
-            ("calibrate", "good.toml"),
-            "good.toml: no workload has a calibration (accepted: [workloads.NAME.calibration])",
-        ),
+        ((*RUN, "--fabric", "mesh", "--workload", "nett"), "good.toml: --workload: no workload 'nett'; did you mean "),
+        (("calibrate", "good.toml"), "good.toml: no workload has a calibration (accepted: [workloads.NAME.calibratio"),
         (("compere",), "no command 'compere'; did you mean 'compare'?"),
     ],
 )
@@ -198,7 +139,7 @@ def test_bad_cells() -> None:
     assert refused(*merge, "missing").startswith("missing: there is no such store")
     succeeds(*RUN, "--fabric", "mesh", "--store", "store")
     assert refused(*merge, "store").startswith("good.toml: there is no result for 1 of 2 cells: net on fred")
-    Path("good.toml").write_text(with_topology("rows = 3"))
+    Path("good.toml").write_text(GOOD.replace("rows = 2", "rows = 3"))
     assert refused(*merge, "store").startswith("good.toml: there is no result for 2 of 2 cells: ")
 
 

@@ -287,6 +287,7 @@ def test_a_run_that_fits_with_expanded_memory_pays_for_its_traffic() -> None:
 
 
 CXL = {"name": "cxl", "scope": "npu", "bandwidth": "64 GB/s", "latency": "200 ns", "capacity": "512 GB"}
+FULL = {**CXL, "capacity": "1 kB"}
 
 
 def test_what_does_not_fit_is_moved_at_the_cost_of_the_next_tier() -> None:
@@ -318,19 +319,9 @@ def test_memory_that_is_not_needed_changes_nothing() -> None:
         ([{**CXL, "size": 1}], "microbenchmark", "fabrics.f.memories[0].size", "unknown"),
         ([CXL, CXL], "microbenchmark", "fabrics.f.memories[1].name", "the name of another tier"),
         ([{**CXL, "scope": "node", "npus": 3}], "cnn", "fabrics.f.memories[0].npus", "3 does not divide the 4 NPUs"),
-        (
-            [CXL],
-            {**STREAMING, "memory_tier": "cxi"},
-            "workloads.w.workload.memory_tier",
-            "the fabric 'f' has no memory tier 'cxi'; did you mean 'cxl'?",
-        ),
-        ([{**CXL, "capacity": "1 kB"}], {**SMALL, "mp": 1}, "workloads.w.workload", "have no room for"),
-        (
-            [{**CXL, "capacity": "1 kB"}],
-            {**STREAMING, "memory_tier": "cxl"},
-            "workloads.w.workload",
-            "per NPU in memory tier 'cxl', which has room for 1 kB",
-        ),
+        ([CXL], {**STREAMING, "memory_tier": "cxi"}, "workloads.w.workload.memory_tier", "no memory tier 'cxi'; did"),
+        ([FULL], {**SMALL, "mp": 1}, "workloads.w.workload", "have no room for"),
+        ([FULL], {**STREAMING, "memory_tier": "cxl"}, "workloads.w.workload", "tier 'cxl', which has room for 1 kB"),
     ],
 )
 def test_memories_that_cannot_be_are_refused_before_anything_runs(
@@ -345,9 +336,9 @@ def test_memories_that_cannot_be_are_refused_before_anything_runs(
 # --- What cannot run, and is known not to before anything does.
 
 WRONG: list[tuple[dict[str, Any], Any, str, str]] = [
-    (mesh(), {"name": "cnn", "dp": 5}, "workloads.w.workload", "DP(5) needs 5 NPUs"),
-    (mesh(), {**SMALL, "mp": 2, "dp": 2, "pp": 2}, "workloads.w.workload", "MP(2)-PP(2)-DP(2) needs 8 NPUs"),
-    (mesh(), {**SMALL, "mp": 5}, "workloads.w.workload.mp", "one replica needs 5 x 1 workers"),
+    (mesh(), {"name": "cnn", "dp": 5}, "workloads.w.workload", "DP(5) needs 5 NPUs, but fabric 'f' has 4"),
+    (mesh(), {**SMALL, "mp": 2, "dp": 2, "pp": 2}, "workloads.w.workload", "needs 8 NPUs, but fabric 'f' has 4 (acc"),
+    (mesh(), {**SMALL, "mp": 8}, "workloads.w.workload.mp", "8 x 1 workers, but there are 4 NPUs (accepted: mp x pp"),
     (mesh(), {"name": "microbenchmark", "pattern": "point-to-point"}, "workloads.w.workload.ranks", "among 4 ranks"),
     (mesh(io_controllers=False), STREAMING, "workloads.w.workload.execution", "without I/O controllers"),
     *(
@@ -373,10 +364,11 @@ def test_check_and_run_refuse_the_same(fabric: dict[str, Any], workload: Any, ke
     texts = []
     runner = Runner(experiment, FRAMEWORK.plugins)
     for attempt in (lambda: runner.check(row, column), lambda: runner.run(row, column, "compressed")):
-        with refused(key, message) as caught:
+        with refused(key) as caught:
             attempt()
         texts.append(str(caught.value))
     assert texts[0] == texts[1]
+    assert message in texts[0]
 
 
 def test_a_router_without_trees_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:

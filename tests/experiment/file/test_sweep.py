@@ -22,6 +22,12 @@ def swept(name: str = "mesh {columns}", **table: Any) -> dict[str, Any]:
     }
 
 
+def with_fabric(name: str, **table: Any) -> dict[str, Any]:
+    tables = swept()
+    tables["fabrics"][name] = table
+    return tables
+
+
 def names(outline: AnyOutline) -> tuple[list[str], list[str]]:
     return [one.name for one in outline.fabrics], [one.name for one in outline.workloads]
 
@@ -129,60 +135,39 @@ def test_a_name_with_braces_and_no_sweep_is_a_name() -> None:
     assert (fabric.name, fabric.template, fabric.settings) == ("a {b}", "a {b}", {})
 
 
+TWICE = "used twice, first in fabrics.mesh {columns}"
+HEAVY = {"name": "max-min", "weight": 3}
+
+
 @pytest.mark.parametrize(
     ("tables", "key", "message"),
     [
-        (swept(sweep=3), "fabrics.mesh {columns}.sweep", "3 is not a sweep"),
-        (swept(sweep={}), "fabrics.mesh {columns}.sweep", "{} is not a sweep"),
-        (swept(sweep={"columns": []}), "fabrics.mesh {columns}.sweep.columns", "[] is not a list of values"),
-        (swept(sweep={"columns": 2}), "fabrics.mesh {columns}.sweep.columns", "2 is not a list of values"),
-        (swept("mesh"), "fabrics.mesh.sweep.columns", "the name 'mesh' has no placeholder {columns}"),
-        (
-            swept("mesh {columns} {colums}"),
-            "fabrics.mesh {columns} {colums}.sweep",
-            "the name 'mesh {columns} {colums}' has the placeholder {colums}, but the sweep has no field 'colums'; "
-            "did you mean 'columns'?",
-        ),
-        (
-            swept("mesh {columns} {rows}", sweep={"columns": [2], "rows": [3]}),
-            "fabrics.mesh {columns} {rows}.sweep.rows",
-            "2 is given, and the field is swept too",
-        ),
-        (
-            swept(sweep={"columns": [2, 3, 2]}),
-            "fabrics.mesh {columns}.sweep",
-            "'mesh 2' is used twice, first in fabrics.mesh {columns}",
-        ),
-        (
-            {**swept(), "fabrics": {**swept()["fabrics"], "mesh 3": {"topology": "mesh2d"}}},
-            "fabrics.mesh 3",
-            "'mesh 3' is used twice, first in fabrics.mesh {columns}",
-        ),
-        (
-            swept("{columns} {rows}", topology="mesh2d", sweep={"columns": [2] * 101, "rows": [2] * 100}),
-            "fabrics.{columns} {rows}.sweep",
-            "10100 cells are too many",
-        ),
-        (
-            swept("{topology.rows.a}", sweep={"topology.rows.a": [1]}),
-            "fabrics.1.topology.rows.a",
-            "fabrics.1.topology.rows is 2, which has no key 'a'",
-        ),
-        (swept("{a b}", sweep={"a b": [1]}), "fabrics.{a b}.sweep.a b", "'a b' is not a path of keys"),
-        (
-            swept("{sharing}", sweep={"sharing": [{"name": "max-min", "weight": 3}]}),
-            "fabrics.max-min(weight=3).sharing.weight",
-            "unknown key",
-        ),
-        (swept("m {colums}", sweep={"colums": [2]}), "fabrics.m 2.topology.colums", "did you mean 'columns'?"),
-        (swept(sweep={"columns": [0]}), "fabrics.mesh 0.topology.columns", "0 is not a valid number"),
-        (swept(baseline="line {columns}"), "fabrics.mesh 2.baseline", "no fabric 'line 2'"),
-        ({**swept(), "baseline": "mesh {rows}"}, "baseline", "no fabric 'mesh {rows}'"),
+        (swept(sweep=3), "mesh {columns}.sweep", "3 is not a sweep"),
+        (swept(sweep={}), "mesh {columns}.sweep", "{} is not a sweep"),
+        (swept(sweep={"columns": []}), "mesh {columns}.sweep.columns", "[] is not a list of values"),
+        (swept(sweep={"columns": 2}), "mesh {columns}.sweep.columns", "2 is not a list of values"),
+        (swept("mesh"), "mesh.sweep.columns", "the name 'mesh' has no placeholder {columns}"),
+        (swept("{columns} {cols}"), "{columns} {cols}.sweep", "{cols}, but the sweep has no field 'cols'; did you"),
+        (swept("{rows}", sweep={"rows": [3]}), "{rows}.sweep.rows", "2 is given, and the field is swept too"),
+        (swept(sweep={"columns": [2, 3, 2]}), "mesh {columns}.sweep", f"'mesh 2' is {TWICE}"),
+        (with_fabric("mesh 3", topology="mesh2d"), "mesh 3", f"'mesh 3' is {TWICE}"),
+        (swept("{columns} {x}", sweep={"columns": [2] * 101, "x": [2] * 100}), "{columns} {x}.sweep", "10100 cells"),
+        (swept("{topology.rows.a}", sweep={"topology.rows.a": [1]}), "1.topology.rows.a", "is 2, which has no key 'a'"),
+        (swept("{a b}", sweep={"a b": [1]}), "{a b}.sweep.a b", "'a b' is not a path of keys"),
+        (swept("{sharing}", sweep={"sharing": [HEAVY]}), "max-min(weight=3).sharing.weight", "unknown key"),
+        (swept("m {colums}", sweep={"colums": [2]}), "m 2.topology.colums", "did you mean 'columns'?"),
+        (swept(sweep={"columns": [0]}), "mesh 0.topology.columns", "0 is not a valid number"),
+        (swept(baseline="line {columns}"), "mesh 2.baseline", "no fabric 'line 2'"),
     ],
 )
 def test_bad_sweeps_and_baselines(tables: dict[str, Any], key: str, message: str) -> None:
-    with refused(key, message, file="bad.toml"):
+    with refused(f"fabrics.{key}", message, file="bad.toml"):
         reading.configured(reading.parse(tables, file="bad.toml"), FRAMEWORK.plugins)
+
+
+def test_a_baseline_of_all_fabrics_is_one_of_them() -> None:
+    with refused("baseline", "no fabric 'mesh {rows}'"):
+        reading.parse({**swept(), "baseline": "mesh {rows}"})
 
 
 # --- Baselines.
@@ -213,6 +198,9 @@ def matrix() -> AnyOutline:
     return reading.parse(tables)
 
 
+ONE_CELL = {"fabrics": ["mesh 3"], "workloads": ["sum 1 GB"]}
+
+
 @pytest.mark.parametrize(
     ("chosen", "fabrics", "workloads"),
     [
@@ -220,11 +208,7 @@ def matrix() -> AnyOutline:
         ({"fabrics": ["mesh 3"]}, ["mesh 3"], ["sum 1 MB", "sum 1 GB"]),
         ({"fabrics": ["line", "mesh {columns}"]}, ["mesh 2", "mesh 3", "line"], ["sum 1 MB", "sum 1 GB"]),
         ({"workloads": ["sum {size}"], "fabrics": ["last"]}, ["last"], ["sum 1 MB", "sum 1 GB"]),
-        (
-            {"fabrics": ["mesh 3"], "workloads": ["sum 1 GB"], "baselines": True},
-            ["mesh 3", "line", "last"],
-            ["sum 1 GB"],
-        ),
+        ({**ONE_CELL, "baselines": True}, ["mesh 3", "line", "last"], ["sum 1 GB"]),
     ],
 )
 def test_selecting(chosen: dict[str, Any], fabrics: list[str], workloads: list[str]) -> None:
