@@ -361,15 +361,3 @@ def test_simulate_collective() -> None:
     np.testing.assert_allclose(result.link_bytes, [1e9, 1e9], rtol=1e-12)
     np.testing.assert_allclose(result.link_utilization, [1.0, 1.0], rtol=1e-12)
     assert result.statistics["flows"] == result.statistics["batches"] * 2
-
-
-def test_simulate_collective_has_the_documented_defaults() -> None:
-    fw = fredfw.Framework()
-    fabric = fw.topology("fred", arity=[2, 2]).build()
-    every = fw.simulate_collective(fabric, "all-reduce", size=1e9)
-    named = fw.simulate_collective(fabric, "all-reduce", size=1e9, group=None, algorithm="auto")
-    assert every.duration == named.duration
-    assert every.ranks == 4
-    assert every.algorithm == min(every.candidates, key=every.candidates.__getitem__)
-    chunked = fw.simulate_collective(fabric, "all-reduce", size=1e9, group=[0, 1], algorithm="hierarchical", chunks=2)
-    assert (chunked.ranks, chunked.algorithm) == (2, "hierarchical(chunks=2)")

@@ -2,11 +2,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import pytest
-from attrs import Factory, astuple, evolve, frozen
+from attrs import Factory, evolve, frozen
 from experiments import refused
 from hypothesis import given, strategies as st
 
@@ -173,6 +172,15 @@ class Link:
     stages: tuple[int, ...] = units.option((), validator=units.whole(1))
     duplex: bool = units.flag(True)
     sorted: bool | None = units.flag(None)
+    members: int = units.count(2, minimum=2)
+    more: int | None = units.count(None)
+    load: float = units.number(0.5, minimum=0, at_most=1)
+    order: str = units.choice(("forward", "reverse"))
+    other: str | None = units.choice(("forward", "reverse"), None)
+    dimensions: tuple[int, ...] = units.sizes((4, 5))
+    groups: tuple[int, ...] | None = units.sizes(None)
+    rates: tuple[float, ...] = units.bandwidths("1 GB/s", per="dimensions")
+    waits: tuple[float, ...] | None = units.durations(None)
     upper: str = units.option("a", converter=lambda text: text.upper())
 
 
@@ -184,6 +192,10 @@ def test_defaults_text_and_numbers_are_converted() -> None:
     assert Link(rate="8 Gbps").rate == 1e9  # type: ignore[arg-type]  # the border, where text comes in
     assert Link(rate=5).rate == 5.0
     assert evolve(Link(), limit="10 B").limit == 10.0  # type: ignore[arg-type]  # as above
+    assert (link.members, link.more, link.load, link.order, link.other) == (2, None, 0.5, "forward", None)
+    assert (link.dimensions, link.groups, link.rates, link.waits) == ((4, 5), None, (1e9,), None)
+    link = Link(dimensions=[2, 3], groups=[6], rates=["1 GB/s", 2e9], waits="20 ns")  # type: ignore[arg-type]
+    assert (link.dimensions, link.groups, link.rates, link.waits) == ((2, 3), (6,), (1e9, 2e9), (20e-9,))
 
 
 @pytest.mark.parametrize(
@@ -212,6 +224,16 @@ def test_defaults_text_and_numbers_are_converted() -> None:
         ({"sorted": "yes"}, "sorted", "'yes'", "true or false"),
         ({"kind": "glas"}, "kind", "'glas' is not known; did you mean 'glass'?", "copper, glass"),
         ({"kind": 3}, "kind", "3 is not known", "copper, glass"),
+        ({"members": 1}, "members", "1 is not a valid number", "a whole number of at least 2"),
+        ({"load": 2}, "load", "2 is too large", "a number from 0 to 1"),
+        ({"order": None}, "order", "None is not known", "forward, reverse"),
+        ({"other": "revers"}, "other", "'revers' is not known; did you mean 'reverse'?", "forward, reverse"),
+        *(({"dimensions": one}, "dimensions", "", "") for one in ([], [4, 0], [True], 4, None)),
+        ({"groups": []}, "groups", "", ""),
+        *(({"rates": one}, "rates", "", "") for one in ([], "1 GB", None)),
+        ({"rates": ["1 GB/s", "0 GB/s"]}, "rates[1]", "", ""),
+        ({"rates": [1, 2, 3]}, "rates", "3 values for the 2 dimensions [4, 5]", "one value for all, or 2"),
+        ({"waits": ["-1 ns"]}, "waits[0]", "", ""),
     ],
 )
 def test_bad_values(values: dict[str, object], key: str, message: str, accepted: str) -> None:
@@ -228,41 +250,6 @@ def test_at_least_accepts(value: object) -> None:
     assert Numbers(value).value is value
 
 
-@frozen
-class Grid:
-    dimensions: tuple[int, ...] = units.sizes((4, 5))
-    sizes: tuple[int, ...] | None = units.sizes(None)
-    links: tuple[float, ...] = units.bandwidths("1 GB/s")
-    delays: tuple[float, ...] | None = units.durations(None)
-
-
-def test_fields_with_one_value_per_dimension() -> None:
-    grid = Grid([2, 3], [6], ["1 GB/s", 2e9], "20 ns")  # type: ignore[arg-type]  # what a file has
-    assert (grid.dimensions, grid.sizes, grid.links, grid.delays) == ((2, 3), (6,), (1e9, 2e9), (20e-9,))
-    assert (Grid().sizes, Grid().links, Grid().delays) == (None, (1e9,), None)
-
-
-@pytest.mark.parametrize(
-    ("fields", "key"),
-    [
-        ({"dimensions": []}, "dimensions"),
-        ({"dimensions": [4, 0]}, "dimensions"),
-        ({"dimensions": [True]}, "dimensions"),
-        ({"dimensions": 4}, "dimensions"),
-        ({"dimensions": None}, "dimensions"),
-        ({"sizes": []}, "sizes"),
-        ({"links": []}, "links"),
-        ({"links": ["1 GB/s", "0 GB/s"]}, "links[1]"),
-        ({"links": "1 GB"}, "links"),
-        ({"links": None}, "links"),
-        ({"delays": ["-1 ns"]}, "delays[0]"),
-    ],
-)
-def test_bad_lists_name_the_place(fields: dict[str, Any], key: str) -> None:
-    with refused(key):
-        Grid(**fields)
-
-
 def test_one_value_is_for_all_dimensions() -> None:
     assert units.per_dimension((2.0,), ("ring", "line"), key="k") == (2.0, 2.0)
     assert units.per_dimension((2.0, 3.0), ("ring", "line"), key="k") == (2.0, 3.0)
@@ -276,31 +263,3 @@ def test_nouns_are_counted() -> None:
     assert units.counted(3, "cell has", "cells have") == "3 cells have"
     assert units.counted(1.0, "token") == "1 token"
     assert units.counted(1023.5, "token") == "1023.5 tokens"
-
-
-@frozen
-class Declared:
-    members: int = units.count(2, minimum=2)
-    more: int | None = units.count(None)
-    load: float = units.number(0.5, minimum=0, at_most=1)
-    order: str = units.choice(("forward", "reverse"))
-    other: str | None = units.choice(("forward", "reverse"), None)
-    sizes: tuple[int, ...] = units.sizes((4, 5))
-    rates: tuple[float, ...] = units.bandwidths("1 GB/s", per="sizes")
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"members": 1}, "members: 1 is not a valid number (accepted: a whole number of at least 2)"),
-        ({"load": 2}, "load: 2 is too large (accepted: a number from 0 to 1)"),
-        ({"order": None}, "order: None is not known (accepted: forward, reverse)"),
-        ({"other": "revers"}, "other: 'revers' is not known; did you mean 'reverse'? (accepted: forward, reverse)"),
-        ({"rates": [1, 2, 3]}, "rates: 3 values for the 2 dimensions [4, 5] (accepted: one value for all, or 2)"),
-    ],
-)
-def test_counts_numbers_choices_and_values_per_dimension(given: dict[str, Any], message: str) -> None:
-    assert astuple(Declared()) == (2, None, 0.5, "forward", None, (4, 5), (1e9,))
-    with pytest.raises(InputError) as caught:
-        Declared(**given)
-    assert str(caught.value) == message

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import fails, fredfw
+from command_line import fails, fredfw, succeeds
 
 from fredfw.collectives import CollectiveRequest, Pattern
 from fredfw.embed import NetworkBackend
@@ -22,7 +22,7 @@ import numpy as np
 from attrs import evolve, frozen
 import fredfw
 from fredfw import AdmissionPolicy, CollectiveAlgorithm, Exporter, Fabric, NodeKind, DeviceMesh, Pattern, Placement
-from fredfw import Router, Routes, Schedule, SharingPolicy, Topology, Transport, Workload, ring_schedule
+from fredfw import Phase, Router, Routes, Schedule, SharingPolicy, Topology, Transport, Workload, ring_schedule
 
 def say(what, *right):
     match what:
@@ -75,12 +75,18 @@ class Algorithm(CollectiveAlgorithm):
     refuses: str = "right"
     says: str = "right"
     text: str = "right"
+    sends: str = "all"
     def __str__(self):
         return say(self.text, "wrong")
     def refusal(self, request, view):
         return say(self.refuses, None) if self.refuses != "number" else 3
     def schedule(self, request, view):
-        return say(self.says, ring_schedule(request.pattern, request.size, np.arange(request.ranks)[:, None]))
+        rank = np.arange(request.ranks)
+        if self.sends == "to neighbours":
+            phases = [Phase.of(rank, (rank + step) % request.ranks, 0, reduce=True) for step in (1, -1)]
+            return Schedule(request.pattern, request.ranks, request.size, 1, phases)
+        size = request.size / 4 if self.sends == "a quarter" else request.size
+        return say(self.says, ring_schedule(request.pattern, size, rank[:, None]))
 
 @frozen
 class Bill(Transport):
@@ -202,6 +208,41 @@ def test_an_experiment_names_the_plugin_at_fault(
         arguments = options.split() or ["--json", "out.json"]
         assert message(plugin, command, "one.toml", *arguments).startswith(expected)
         assert not list(Path().glob("out.*"))
+
+
+RING = """
+plugins = ["answers.py"]
+[fabrics.ring]
+topology = { name = "torus", dimensions = [40], link_bandwidth = "100 GB/s", link_latency = "1 ms" }
+collectives = { all-reduce = { name = "wrong", sends = "to neighbours" } }
+[workloads.reduce]
+workload = { name = "microbenchmark", pattern = "all-reduce", size = "1 GB" }
+"""
+
+
+def test_a_wrong_algorithm_is_never_silent(plugin: Path) -> None:
+    torus = ("collective", "all-reduce", "--topology", "torus", "--size", "1GB", "--algorithm", "wrong")
+    # It sends a quarter of what it should, and so takes the least time.
+    for ranks in (8, 1024, 4096):
+        assert message(plugin, *torus, "--set", f"dimensions=[{ranks}]", "--option", "sends=a quarter") == (
+            f"algorithm 'wrong' does not do all-reduce among {ranks} NPUs: the chunks sum to 250000000.0 bytes, "
+            "not to the 1000000000.0 of the request"
+        )
+    # Enough bytes to the wrong ranks show where a schedule is replayed, and else where time and bound are compared: 1
+    # GB each way over links of 100 GB/s and 1 ms, and from a rank to the opposite one half of that and 20 ms.
+    said = message(plugin, *torus, "--set", "dimensions=[8]", "--option", "sends=to neighbours")
+    assert said.startswith("algorithm 'wrong' does not do all-reduce among 8 NPUs: phase 1, repetition 0: rank 0 adds")
+    note = (
+        "algorithm 'wrong' takes 11 ms for all-reduce of 1 GB among 40 NPUs, faster than any algorithm can be "
+        "(25 ms): its schedule is wrong, or the bound is; check it with fredfw.check or the conformance kit"
+    )
+    fields = ("dimensions=[40]", "link_bandwidth=100 GB/s", "link_latency=1 ms")
+    ring = ("--plugin", "answers.py", *torus, "--option", "sends=to neighbours", *(f"--set={one}" for one in fields))
+    Path("ring.toml").write_text(RING)
+    for command, results in ((ring, "results"), (("--trust-plugins", "compare", "ring.toml"), "rows")):
+        assert note in " ".join(succeeds(*command).split())
+        assert [one["notes"] for one in json.loads(succeeds(*command, "--json", "-"))[results]] == [[note]]
+    assert f"note: {note}" in " ".join(succeeds("--trust-plugins", "run", "ring.toml").split())
 
 
 def test_a_plugin_that_fails_costs_no_other_cell(plugin: Path) -> None:

@@ -22,14 +22,16 @@ def test_plugins_list() -> None:
     assert ["command", "speed", "Tell", "the", "speed", "of", "the", "tiny", "network."] in rows
     # In a pipe nothing is cut.
     assert "..." not in succeeds("plugins", "list")
-
-
-def test_plugins_list_long() -> None:
     rows = [line[:4] for line in words(succeeds("plugins", "list", "--long"))]
     for kind, name in (("topology", "tiny"), ("command", "speed")):
         assert [kind, name, "fredfw-test-tiny", "1.0"] in rows
     for kind, name in (("placement", "linear"), ("command", "compare")):
         assert [kind, name, "fredfw", version("fredfw")] in rows
+    document = json.loads(succeeds("plugins", "list", "--json", "-"))
+    assert document["format"] == "fredfw.plugins"
+    (tiny,) = (one for one in document["plugins"] if one["name"] == "tiny")
+    assert (tiny["kind"], tiny["distribution"], tiny["version"]) == ("topology", "fredfw-test-tiny", "1.0")
+    assert tiny["description"] == "Two NPUs below one switch."
 
 
 def test_plugins_list_of_one_kind() -> None:
@@ -39,14 +41,6 @@ def test_plugins_list_of_one_kind() -> None:
     ]
     manager = PluginManager.discover()
     assert [kind.replace("-", " ") for kind in KINDS] == [*(one.kind for one in manager.registries), "command"]
-
-
-def test_plugins_list_as_data() -> None:
-    document = json.loads(succeeds("plugins", "list", "--kind", "topology", "--json", "-"))
-    assert document["format"] == "fredfw.plugins"
-    (tiny,) = (one for one in document["plugins"] if one["name"] == "tiny")
-    assert (tiny["kind"], tiny["distribution"], tiny["version"]) == ("topology", "fredfw-test-tiny", "1.0")
-    assert tiny["description"] == "Two NPUs below one switch."
 
 
 @pytest.mark.parametrize("width", [40, 60, 80])

@@ -50,34 +50,26 @@ COMPARE = "compare", "study.toml"
 HALVING = "{ name = 'halving', rungs = ['exac'] }"
 
 
-def test_the_table_has_the_best_points_and_says_what_was_run() -> None:
-    lines = succeeds(*COMPARE, "--best", "2").splitlines()
-    assert lines[0] == "meshes of [16]"
-    assert lines[1] == "25 combinations, 5 points in the space; tried: 5, with a result: 5, that do not fit: 0"
-    assert "the best 2 of 5 by least time" in lines
-    (head,) = (line for line in lines if line.startswith("rank"))
-    first, second, after = lines[lines.index(head) + 2 : lines.index(head) + 5]
-    assert (first.split()[:3], second.split()[:1], after) == (["1", "4", "4"], ["2"], "")
-    assert lines[-1] == "from the store: 0 cells"
-
-
-def test_the_same_command_runs_no_cell_again() -> None:
-    first, second = (succeeds(*COMPARE, "--json", f"{number}.json") for number in (1, 2))
-    assert Path("study.cells").exists()
-    assert first.splitlines()[-1] == "from the store: 0 cells"
-    assert second.splitlines()[-1] == "from the store: 5 cells"
+def test_the_same_command_runs_no_cell_again_and_writes_all_points() -> None:
+    first, second = (
+        succeeds(*COMPARE, "--best", "2", "--json", f"{number}.json", "--csv", "out.csv").splitlines()
+        for number in (1, 2)
+    )
+    assert first[0] == "meshes of [16]"
+    assert first[1] == "25 combinations, 5 points in the space; tried: 5, with a result: 5, that do not fit: 0"
+    assert "the best 2 of 5 by least time" in first
+    (head,) = (line for line in first if line.startswith("rank"))
+    best, other, after = first[first.index(head) + 2 : first.index(head) + 5]
+    assert (best.split()[:3], other.split()[:1], after) == (["1", "4", "4"], ["2"], "")
+    assert first[-1] == "from the store: 0 cells"
+    assert second == [*first[:-1], "from the store: 5 cells"]
     assert Path("1.json").read_bytes() == Path("2.json").read_bytes()
-    assert succeeds(*COMPARE, "--no-store") == first
-
-
-def test_json_and_csv_have_all_points() -> None:
-    succeeds(*COMPARE, "--json", "out.json", "--csv", "out.csv", "--best", "1")
-    content = json.loads(Path("out.json").read_text())
+    assert succeeds(*COMPARE, "--best", "2", "--no-store").splitlines() == first
+    points = json.loads(Path("1.json").read_text())["points"]
     rows = list(csv.DictReader(Path("out.csv").read_text().splitlines()))
-    assert len(content["points"]) == len(rows) == 5
     assert [row["rows"] for row in rows] == ["1", "2", "4", "8", "16"]
-    assert [float(row["time"]) for row in rows] == [one["seconds"] for one in content["points"]]
-    assert sorted(int(row["rank"]) for row in rows) == sorted(one["rank"] for one in content["points"])
+    assert [float(row["time"]) for row in rows] == [one["seconds"] for one in points]
+    assert [int(row["rank"]) for row in rows] == [one["rank"] for one in points]
     assert {row["status"] for row in rows} == {"simulated"}
 
 
@@ -128,11 +120,7 @@ def test_an_interrupt_prints_the_table_so_far(monkeypatch: pytest.MonkeyPatch) -
         ("divisors_of = 16", "divisor_of = 16", "space.rows.divisor_of: unknown key; did you mean 'divisors_of'?"),
         ("[space]", "[spice]", "spice: unknown key; did you mean 'space'? (accepted: title, baseline, "),
         ("[fabrics.mesh]", "sampler = 'gird'\n[fabrics.mesh]", "sampler: no sampler 'gird'; did you"),
-        (
-            "[fabrics.mesh]",
-            f"sampler = {HALVING}\n[fabrics.mesh]",
-            "sampler: there is no rung 'exac'; did you mean",
-        ),
+        ("[fabrics.mesh]", f"sampler = {HALVING}\n[fabrics.mesh]", "sampler: there is no rung 'exac'; did you"),
     ],
 )
 def test_bad_input_is_one_message(old: str, new: str, message: str) -> None:
