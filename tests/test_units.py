@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pytest
@@ -184,6 +185,10 @@ class Link:
     upper: str = units.option("a", converter=lambda text: text.upper())
 
 
+NO_SIZES: list[Any] = [[], [4, 0], [True], 4, None]
+NO_RATES: list[Any] = [[], "1 GB", None]
+
+
 def test_defaults_text_and_numbers_are_converted() -> None:
     link = Link()
     assert (link.rate, link.wait, link.buffer) == (750e9, 2e-8, 2**20)
@@ -228,9 +233,9 @@ def test_defaults_text_and_numbers_are_converted() -> None:
         ({"load": 2}, "load", "2 is too large", "a number from 0 to 1"),
         ({"order": None}, "order", "None is not known", "forward, reverse"),
         ({"other": "revers"}, "other", "'revers' is not known; did you mean 'reverse'?", "forward, reverse"),
-        *(({"dimensions": one}, "dimensions", "", "") for one in ([], [4, 0], [True], 4, None)),
+        *(({"dimensions": one}, "dimensions", "", "") for one in NO_SIZES),
         ({"groups": []}, "groups", "", ""),
-        *(({"rates": one}, "rates", "", "") for one in ([], "1 GB", None)),
+        *(({"rates": one}, "rates", "", "") for one in NO_RATES),
         ({"rates": ["1 GB/s", "0 GB/s"]}, "rates[1]", "", ""),
         ({"rates": [1, 2, 3]}, "rates", "3 values for the 2 dimensions [4, 5]", "one value for all, or 2"),
         ({"waits": ["-1 ns"]}, "waits[0]", "", ""),

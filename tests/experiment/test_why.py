@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from experiments import FRAMEWORK, run
+from experiments import FRAMEWORK, SMALL, run
 from hypothesis import Phase, given, settings, strategies as st
 
 import fredfw
@@ -37,36 +37,29 @@ CLUSTER = {"name": "cluster", "nodes": 3, "node": {"name": "switch", "npus": 2},
     ("fabric", "tiers"),
     [
         # 2 rows of 3: four links along each row, and two along each of three columns, counted in both directions.
-        (MESH, {"npu -> npu, dimension 0": 8, "npu -> npu, dimension 1": 6}),
-        (TREE, {"L1 -> L2": 3, "L1 -> npu": 6, "L2 -> L1": 3, "npu -> L1": 6}),
+        (MESH, "npu -> npu, dimension 0: 8; npu -> npu, dimension 1: 6"),
+        (TREE, "L1 -> L2: 3; L1 -> npu: 6; L2 -> L1: 3; npu -> L1: 6"),
         (
             {"topology": CLUSTER},
-            {
-                "node.npu -> node.switch": 6,
-                "node.switch -> node.npu": 6,
-                "node.npu -> leaf": 6,
-                "leaf -> node.npu": 6,
-                "leaf -> spines": 4,
-                "spines -> leaf": 4,
-            },
+            "leaf -> node.npu: 6; leaf -> spines: 4; node.npu -> leaf: 6; node.npu -> node.switch: 6; "
+            "node.switch -> node.npu: 6; spines -> leaf: 4",
         ),
         (
             {"topology": DIMENSIONS},
-            {"npu -> npu, dimension 0": 48, "npu -> node": 24, "node -> npu": 24, "npu -> pod": 24, "pod -> npu": 24},
+            "node -> npu: 24; npu -> node: 24; npu -> npu, dimension 0: 48; npu -> pod: 24; pod -> npu: 24",
         ),
     ],
 )
-def test_links_are_told_apart_by_their_ends_and_dimensions(fabric: dict[str, Any], tiers: dict[str, int]) -> None:
-    found = tier_shares(run_on(fabric))
-    assert {tier.name: tier.links for tier in found} == tiers
+def test_links_are_told_apart_by_their_ends_and_dimensions(fabric: dict[str, Any], tiers: str) -> None:
+    found = tier_shares(run_on({**fabric, "collectives": {"default": "direct"}}))
+    assert "; ".join(sorted(f"{tier.name}: {tier.links}" for tier in found)) == tiers
     for tier in found:
         assert tier.hottest.bytes_by_label == {"collective": tier.hottest.bytes}
-        assert 0 < tier.mean <= tier.hottest.utilization
+        assert 0 < tier.mean <= tier.hottest.utilization * (1 + 1e-12)
 
 
 def test_bytes_by_label_add_up_to_those_of_the_link_and_of_the_tier() -> None:
-    model = {"name": "transformer", "layers": 4, "hidden": 64, "sequence": 32, "heads": 4, "vocabulary": 100}
-    result = run_on(TREE, {**model, "mp": 3, "dp": 2})
+    result = run_on(TREE, {**SMALL, "mp": 3, "dp": 2})
     assert {"mp", "dp"} <= set(result.link_bytes_by_label)
     assert sum(result.link_bytes_by_label.values(), np.zeros(1)) == pytest.approx(result.link_bytes)
     sums = {label: float(moved.sum()) for label, moved in result.link_bytes_by_label.items()}
@@ -124,7 +117,6 @@ def test_the_path_is_the_longest_one_where_nothing_is_shared(operations: list[tu
     assert set(path.by_limit) <= {"compute", "bandwidth of npu - switch"}
 
 
-@settings(max_examples=12, deadline=None, phases=[Phase.generate])
 @given(
     st.lists(
         st.tuples(
@@ -135,7 +127,7 @@ def test_the_path_is_the_longest_one_where_nothing_is_shared(operations: list[tu
             st.lists(st.integers(0, 30), max_size=3),
         ),
         min_size=1,
-        max_size=20,
+        max_size=12,
     ),
     st.sampled_from(["compressed", "exact"]),
 )

@@ -8,10 +8,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import experiments
 import numpy as np
 import pytest
 from attrs import evolve
 from command_line import refused, succeeds
+from experiments import FRAMEWORK, SMALL
 
 import fredfw
 from fredfw import limits
@@ -89,14 +91,10 @@ def test_spans_of_one_thread_never_overlap(run: RunResult) -> None:
 @pytest.fixture(scope="module", params=["compressed", "exact"])
 def trained(request: pytest.FixtureRequest) -> RunResult:
     """A transformer with tensor, pipeline and data parallelism on a tree: 12 ranks that wait for each other."""
-    framework = fredfw.Framework()
-    model = {"name": "transformer", "layers": 4, "hidden": 64, "sequence": 32, "heads": 4, "vocabulary": 100}
-    workload = {**model, "mp": 2, "dp": 3, "pp": 2, "global_batch": 12, "microbatches": 2}
-    tables = {
-        "fabrics": {"f": {"topology": {"name": "fred", "arity": [3, 4], "io_controllers": 0}}},
-        "workloads": {"w": {"workload": workload}},
-    }
-    return framework.run(framework.load_experiment(tables), fidelity=request.param)
+    fabric = {"topology": {"name": "fred", "arity": [3, 4], "io_controllers": 0}}
+    workload = {**SMALL, "mp": 2, "dp": 3, "pp": 2, "global_batch": 12, "microbatches": 2}
+    tables = {"fabrics": {"f": fabric}, "workloads": {"w": {"workload": workload}}}
+    return experiments.run(tables, fidelity=request.param)
 
 
 def slices_of(events: list[dict[str, Any]]) -> dict[tuple[int, int], list[tuple[int, int]]]:
@@ -215,9 +213,8 @@ def test_messages_name_both_ends() -> None:
     builder = fredfw.GraphBuilder(3)
     sent = builder.send("hello", 0, 2, 100.0, label="p2p")
     builder.receive("got it", sent)
-    framework = fredfw.Framework()
-    fabric = framework.topology("switch", npus=3).build()
-    result = framework.simulate_graph(builder.build(), fabric)
+    fabric = FRAMEWORK.topology("switch", npus=3).build()
+    result = FRAMEWORK.simulate_graph(builder.build(), fabric)
     demands = result.demands
     assert demands is not None
     (carried,) = demands.carried(0)

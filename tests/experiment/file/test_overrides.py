@@ -21,6 +21,9 @@ CONTENT: dict[str, Any] = {
 }
 
 
+ROWS = 'fabrics."two rows".collectives'
+
+
 @pytest.mark.parametrize(
     ("path", "parts"),
     [
@@ -45,30 +48,20 @@ def test_other_paths_are_refused(path: str) -> None:
 @pytest.mark.parametrize(
     ("path", "value", "where", "expected"),
     [
-        ("title", "Three", ("title",), "Three"),
-        ("npu.efficiency", 0.5, ("npu",), {"efficiency": 0.5}),
-        ("fabrics.mesh.topology.rows", 5, ("fabrics", "mesh", "topology"), {"name": "mesh2d", "rows": 5}),
-        ("fabrics.mesh.topology", "torus", ("fabrics", "mesh", "topology"), "torus"),
-        ("fabrics.mesh.collectives.default", "ring", ("fabrics", "mesh", "collectives"), {"default": "ring"}),
-        (
-            'fabrics."two rows".collectives.default.chunks',
-            2,
-            ("fabrics", "two rows", "collectives", "default"),
-            {"name": "direct", "chunks": 2},
-        ),
-        (
-            'fabrics."two rows".collectives.all-reduce.0.chunks',
-            2,
-            ("fabrics", "two rows", "collectives", "all-reduce"),
-            [{"name": "ring", "chunks": 2}, "direct"],
-        ),
-        ("workloads.'a.b'.workload.size", "2 MB", ("workloads", "a.b", "workload", "size"), "2 MB"),
+        ("title", "Three", "title", "Three"),
+        ("npu.efficiency", 0.5, "npu", {"efficiency": 0.5}),
+        ("fabrics.mesh.topology.rows", 5, "fabrics.mesh.topology", {"name": "mesh2d", "rows": 5}),
+        ("fabrics.mesh.topology", "torus", "fabrics.mesh.topology", "torus"),
+        ("fabrics.mesh.collectives.default", "ring", "fabrics.mesh.collectives", {"default": "ring"}),
+        (f"{ROWS}.default.chunks", 2, f"{ROWS}.default", {"name": "direct", "chunks": 2}),
+        (f"{ROWS}.all-reduce.0.chunks", 2, f"{ROWS}.all-reduce", [{"name": "ring", "chunks": 2}, "direct"]),
+        ("workloads.'a.b'.workload.size", "2 MB", "workloads.'a.b'.workload.size", "2 MB"),
     ],
 )
-def test_values_replace_those_of_the_tables(path: str, value: object, where: tuple[str, ...], expected: object) -> None:
+def test_values_replace_those_of_the_tables(path: str, value: object, where: str, expected: object) -> None:
     before = deepcopy(CONTENT)
     found: Any = with_values(CONTENT, {path: value})
-    for key in where:
+    for key in key_parts(where):
         found = found[key]
     assert found == expected
     assert before == CONTENT

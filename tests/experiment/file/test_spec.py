@@ -10,7 +10,7 @@ from fredfw import Framework, Pattern
 from fredfw.errors import UnknownNameError, UnsupportedError
 from fredfw.experiment.file import reading
 from fredfw.experiment.file.spec import Calibration, Experiment, Reference
-from fredfw.plugin import configure, registry
+from fredfw.plugin import registry
 from fredfw.plugin.manager import PluginManager
 from fredfw.workloads import Npu
 
@@ -48,6 +48,14 @@ def calibration(**table: Any) -> dict[str, Any]:
     return workload(calibration=table)
 
 
+def collectives(*listed: Any) -> dict[str, Any]:
+    return fabric(collectives={"default": ["direct", *listed]})
+
+
+def scaled_like(name: str) -> dict[str, Any]:
+    return content(workloads={"net": {"workload": "cnn"}, "a": {"workload": "cnn", "scaled_like": name}})
+
+
 def references(*tables: dict[str, Any]) -> dict[str, Any]:
     return content(references=[{"workload": "net", "fabric": "fred", "speedup": 1, **one} for one in tables])
 
@@ -67,56 +75,29 @@ def test_defaults(plugins: PluginManager) -> None:
 
 
 def test_everything(plugins: PluginManager) -> None:
-    experiment = parse(
-        {
-            "title": "All",
-            "baseline": "b",
-            "fidelity": "compressed",
-            "priorities": ["dp", "mp"],
-            "npu": {"peak": "100 TFLOP/s", "efficiency": 0.5},
-            "fabrics": {
-                "a": {
-                    "topology": {"name": "mesh2d", "rows": 2, "link_bandwidth": "1 TB/s"},
-                    "router": "shortest-path",
-                    "sharing": "strict-links",
-                    "placement": "linear",
-                    "collectives": {
-                        "selection": "fastest",
-                        "all-reduce": ["ring", {"name": "hierarchical", "chunks": 2}],
-                        "default": "direct",
-                    },
-                },
-                "b": {"topology": "fred", "collectives": {"default": "ring"}},
-            },
-            "workloads": {
-                "one": {
-                    "workload": {"name": "cnn", "dp": 4},
-                    "compute_scale": 2,
-                    "calibration": {"fabric": "a", "speedup": 1.5},
-                },
-                "two": {"workload": "microbenchmark", "scaled_like": "one"},
-            },
-            "references": [{"workload": "one", "fabric": "a", "speedup": 1.5, "source": "a paper"}],
-        },
-        plugins,
-    )
-    a, b = experiment.fabrics
-    assert experiment.npu == Npu(peak=1e14, efficiency=0.5)
-    assert configure.unstructure(a.topology)["link_bandwidth"] == 1e12
-    slots = {slot: one.name for slot, one in a.slots.items()}
-    assert slots == {"router": "shortest-path", "sharing": "strict-links", "placement": "linear"}
-    assert a.collectives is not None
-    assert b.collectives is not None
-    assert {pattern: [str(one) for one in listed] for pattern, listed in a.collectives.items()} == {
+    listed = ["ring", {"name": "hierarchical", "chunks": 2}]
+    algorithms = {"selection": "fastest", "all-reduce": listed, "default": "ring"}
+    slots = {"router": "shortest-path", "sharing": "strict-links", "placement": "linear"}
+    tables = content(baseline="fred", fidelity="compressed", priorities=["dp", "mp"], npu={"peak": "100 TFLOP/s"})
+    tables["fabrics"]["mesh"] |= {"collectives": algorithms, **slots}
+    tables["fabrics"]["fred"]["collectives"] = {"default": "ring"}
+    tables["workloads"]["net"] |= {"compute_scale": 2, "calibration": {"fabric": "mesh", "speedup": 1.5}}
+    tables["workloads"]["two"] = {"workload": "microbenchmark", "scaled_like": "net"}
+    tables["references"] = [{"workload": "net", "fabric": "mesh", "speedup": 1.5, "source": "a paper"}]
+    experiment = parse(tables, plugins)
+    mesh, fred = experiment.fabrics
+    assert {slot: one.name for slot, one in mesh.slots.items()} == slots
+    assert {pattern: [str(one) for one in listed] for pattern, listed in (mesh.collectives or {}).items()} == {
         Pattern.ALL_REDUCE: ["ring", "hierarchical(chunks=2)"],
-        None: ["direct"],
+        None: ["ring"],
     }
-    assert (a.fastest, b.fastest) == (True, False)
-    one, two = experiment.workloads
-    assert (one.compute_scale, one.calibration) == (2.0, Calibration("a", 1.5))
-    assert (two.compute_scale, two.calibration, two.scaled_like) == (2.0, None, "one")
-    assert experiment.references == (Reference("one", "a", 1.5, "a paper"),)
-    assert (experiment.baseline, experiment.fidelity, experiment.priorities) == ("b", "compressed", ("dp", "mp"))
+    assert (mesh.fastest, fred.fastest) == (True, False)
+    net, two = experiment.workloads
+    assert (net.compute_scale, net.calibration) == (2.0, Calibration("mesh", 1.5))
+    assert (two.compute_scale, two.calibration, two.scaled_like) == (2.0, None, "net")
+    assert experiment.references == (Reference("net", "mesh", 1.5, "a paper"),)
+    assert experiment.npu == Npu(peak=1e14)
+    assert (experiment.baseline, experiment.fidelity, experiment.priorities) == ("fred", "compressed", ("dp", "mp"))
 
 
 def test_scaled_like_may_come_before_what_it_names(plugins: PluginManager) -> None:
@@ -135,6 +116,7 @@ def test_another_compute_scale(plugins: PluginManager) -> None:
         experiment.with_compute_scale("nte", 3.0)
 
 
+FITTED = {"fabric": "fred", "speedup": 2}
 BAD: list[tuple[dict[str, Any], str, str]] = [
     # The whole file.
     (content(fabric={}), "fabric", "unknown key; did you mean 'fabrics'?"),
@@ -163,11 +145,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     (references({}, {"speedup": 2}), "references[1]", "'net' on 'fred' has a reference already, references[0]"),
     (savings(name="a\u202e"), "savings[0].name", "has control characters"),
     (savings(workloads=[]), "savings[0].workloads", "names no workload"),
-    (
-        savings(references=[{"saving": 0.1}, {"saving": 0.2}]),
-        "savings[0].references[1]",
-        "the group {} has a reference already, references[0]",
-    ),
+    (savings(references=[{"saving": 0.1}] * 2), "savings[0].references[1]", "the group {} has a reference already"),
     # A fabric.
     (content(fabrics={"a\tb": {"topology": "fred"}}), "fabrics.a\tb", "'a\\tb' has control characters"),
     (content(fabrics={"mesh": {}}), "fabrics.mesh.topology", "the topology is missing"),
@@ -188,11 +166,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     (fabric(collectives={"default": "rong"}), "fabrics.mesh.collectives.default", "did you mean 'ring'?"),
     (fabric(collectives={"default": 1}), "fabrics.mesh.collectives.default", "1 does not name a plugin"),
     (fabric(collectives={"default": []}), "fabrics.mesh.collectives.default", "names no algorithm"),
-    (
-        fabric(collectives={"default": ["direct", {"name": "ring", "chunks": 0}]}),
-        "fabrics.mesh.collectives.default[1].chunks",
-        "0 is not a valid number",
-    ),
+    (collectives({"name": "ring", "chunks": 0}), "fabrics.mesh.collectives.default[1].chunks", "0 is not a valid"),
     (fabric(collectives={"selection": "best"}), "fabrics.mesh.collectives.selection", "'best' is not known"),
     # A workload.
     (content(workloads={"a\nb": {"workload": "cnn"}}), "workloads.a\nb", "'a\\nb' has control characters"),
@@ -214,16 +188,8 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     (workload(scaled_like=1), "workloads.net.scaled_like", "1 is not text"),
     (workload(scaled_like="net"), "workloads.net.scaled_like", "no workload 'net' with a compute_scale"),
     (workload(scaled_like="x", compute_scale=1), "workloads.net.scaled_like", "also has a compute_scale"),
-    (
-        workload(scaled_like="x", calibration={"fabric": "fred", "speedup": 2}),
-        "workloads.net.scaled_like",
-        "also has a compute_scale",
-    ),
-    (
-        content(workloads={"net": {"workload": "cnn"}, "a": {"workload": "cnn", "scaled_like": "ner"}}),
-        "workloads.a.scaled_like",
-        "no workload 'ner' with a compute_scale; did you mean 'net'?",
-    ),
+    (workload(scaled_like="x", calibration=FITTED), "workloads.net.scaled_like", "also has a compute_scale"),
+    (scaled_like("ner"), "workloads.a.scaled_like", "no workload 'ner' with a compute_scale; did you mean 'net'?"),
 ]
 
 

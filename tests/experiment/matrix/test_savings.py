@@ -119,6 +119,9 @@ def test_nothing_can_be_saved_over_nothing() -> None:
         compare(tables(part="compute"))
 
 
+LARGE = {"saving": 0.5, "at": {"size": "2 GB"}}
+
+
 @pytest.mark.parametrize(
     ("changes", "key", "message"),
     [
@@ -131,20 +134,12 @@ def test_nothing_can_be_saved_over_nothing() -> None:
         ({"by": "size"}, "savings[0].by", "'size' is not a list"),
         ({"by": ["rate"]}, "savings[0].by", "'sum 1 GB' on 'fast 1 GB/s' has no swept field 'rate'"),
         ({"by": ["size", "size"]}, "savings[0].by", "['size', 'size'] is not one or two fields"),
-        (
-            {"by": ["size", "link_bandwidth", "x"]},
-            "savings[0].by",
-            "['size', 'link_bandwidth', 'x'] is not one or two fields",
-        ),
+        ({"by": ["size", "link_bandwidth", "x"]}, "savings[0].by", "'x'] is not one or two fields"),
         ({"part": 1}, "savings[0].part", "1 is not text"),
         ({"references": [{"saving": 36.8}]}, "savings[0].references[0].saving", "36.8 is not a saving"),
         ({"references": [{"at": {}}]}, "savings[0].references[0].saving", "is missing"),
         ({"references": [{"saving": 0.5, "at": {"size": "1 GB"}}]}, "savings[0].references[0].at", "there is no group"),
-        (
-            {"by": ["size"], "references": [{"saving": 0.5, "at": {"size": "2 GB"}}]},
-            "savings[0].references[0].at",
-            "there is no group {'size': '2 GB'}",
-        ),
+        ({"by": ["size"], "references": [LARGE]}, "savings[0].references[0].at", "there is no group {'size': '2 GB'}"),
     ],
 )
 def test_bad_savings(changes: dict[str, Any], key: str, message: str) -> None:
