@@ -55,16 +55,12 @@ def listened(fails: bool = False) -> tuple[Framework, list[tuple[str, object]]]:
     return framework, heard
 
 
-def test_hooks_around_a_run() -> None:
+def test_hooks_around_a_run_and_a_comparison_are_called_once_and_per_cell() -> None:
     framework, heard = listened()
     experiment = framework.load_experiment(CONTENT)
     framework.run(experiment, workload="net", fabric="fred")
     assert heard == [("before", experiment), ("after", ("net", "fred"))]
-
-
-def test_hooks_around_a_comparison_are_called_once_and_per_cell() -> None:
-    framework, heard = listened()
-    experiment = framework.load_experiment(CONTENT)
+    heard.clear()
     framework.compare(experiment, fidelity="compressed")
     cells = [("net", "mesh"), ("other", "mesh"), ("net", "fred"), ("other", "fred")]
     assert heard == [("before", experiment), *(("after", cell) for cell in cells)]

@@ -3,7 +3,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from experiments import FRAMEWORK, compare, refused, run as run_tables
 from showing import printed
 
 from fredfw.errors import InputError
-from fredfw.experiment.file.spec import Experiment
 from fredfw.experiment.jobs import Arrivals, Job, Jobs
 from fredfw.experiment.results import Cell, GraphResult, JobResult, RunResult, Spread
 from fredfw.experiment.why import critical_path
@@ -80,28 +78,21 @@ def by_name(result: RunResult) -> dict[str, JobResult]:
 
 
 @pytest.mark.parametrize("fidelity", SIMULATED)
-def test_two_equal_flows_on_one_link_take_twice_as_long(fidelity: str) -> None:
-    result = run(job("a", [0, 2]), job("b", [1, 3]), fidelity=fidelity)
+@pytest.mark.parametrize("start", [0.0, 0.5])
+def test_two_equal_flows_share_a_link_from_the_start_of_the_later_one(start: float, fidelity: str) -> None:
+    # a has the link until b starts, then half of it until it ends; b half of it, and after that all of it.
+    result = run(job("a", [0, 2]), job("b", [1, 3], start=start), fidelity=fidelity)
     for one in result.jobs:
-        assert (one.seconds, one.alone, one.slowdown) == pytest.approx((2.0, 1.0, 2.0), rel=1e-12)
+        assert (one.seconds, one.alone, one.slowdown) == pytest.approx((2 - start, 1.0, 2 - start), rel=1e-12)
         assert one.bytes == one.bytes_alone == 2e9  # two links each
+        assert one.breakdown == pytest.approx({"compute": 0, "bubble": 0, "collective": 2 - start})
+    assert result.jobs[1].start == start
     assert result.link_bytes.sum() == 4e9
     assert result.seconds == pytest.approx(2.0)
-
-
-@pytest.mark.parametrize("fidelity", SIMULATED)
-def test_a_job_that_starts_later_shares_the_link_from_then_on(fidelity: str) -> None:
-    # a has the link for 0.5 s, half of it for 1 s; b half of it for 1 s and then all of it for 0.5 s.
-    result = run(job("a", [0, 2]), job("b", [1, 3], start="500 ms"), fidelity=fidelity)
-    found = by_name(result)
-    assert found["a"].seconds == pytest.approx(1.5)
-    assert (found["b"].start, found["b"].seconds) == pytest.approx((0.5, 1.5))
-    assert result.seconds == pytest.approx(2.0)
-    # Half of the ranks wait half a second for their start, and half wait for half a second after their end.
-    assert result.breakdown["waiting"] == pytest.approx(0.5)
+    # Half of the ranks wait for their start, and half wait as long after their end.
+    assert result.breakdown.get("waiting", 0.0) == pytest.approx(start)
     assert result.breakdown["compute"] == 0
     assert sum(result.breakdown.values()) == pytest.approx(2.0)
-    assert found["b"].breakdown == pytest.approx({"compute": 0, "bubble": 0, "collective": 1.5})
 
 
 def test_iterations_of_a_job_follow_each_other() -> None:
@@ -263,21 +254,16 @@ def test_the_path_and_the_trace_of_jobs_show_the_wait_for_a_start() -> None:
     assert {"waiting", "waiting wait: start of b"} <= names
 
 
-def test_reports_have_a_row_for_each_job() -> None:
-    comparison, result = compare(LATER), run_tables(LATER)
-    (line,) = csv.DictReader(io.StringIO(comparison_to_csv(comparison)))
-    assert (float(line["job.a.seconds"]), float(line["job.b.slowdown"])) == pytest.approx((1.5, 1.5))
-    assert float(line["job.b.start"]) == 0.5
-    assert [one["name"] for one in json.loads(run_to_json(result))["jobs"]] == ["a", "b"]
-    text = printed([*run_report(result), *comparison_report(comparison)], 200)
-    assert ["b", "2", "0.500", "1.500", "1.000", "1.500", "1", "-", "-", "1.500", "2", "GB"] in words(text)
-    for told in ("all jobs: 2 s on 4 NPUs", "slowdown: time of a job over that on the same NPUs"):
-        assert told in text
-
-
 def test_errors_say_of_which_job_they_are() -> None:
     with refused("workloads.both.jobs[0].workload"):
         run_tables({**tables(job("a", 8, TRAINING), fabric=TREE), "npu": {"memory": "1 kB"}})
+
+
+SLOW, STRAGGLER = {"npus": [4], "factor": 2.0}, "variation.stragglers[0].npus"
+
+
+def failing(links: str, **more: str) -> dict[str, Any]:
+    return {**LINE, "events": [{"links": links, **more}]}
 
 
 @pytest.mark.parametrize(
@@ -302,22 +288,18 @@ def test_errors_say_of_which_job_they_are() -> None:
         ([job("a")], {"arrivals": {"rate": 0}}, "arrivals.rate", "is not a rate"),
         ([job("a", begin=1)], {}, "jobs[0].begin", "unknown key"),
         ([job("a")], {"workload": "microbenchmark"}, "jobs", "there is a workload, too"),
+        ([job("a")], {"fabric": failing("npu0->npu9", at="1 s")}, "fabrics.net.events[0].links", ""),
+        ([job("a")], {"fabric": failing("npu0->npu1")}, "fabrics.net.events[0].at", ""),
+        ([job("a")], {"variation": {"stragglers": SLOW}}, STRAGGLER, ""),
+        ([job("a")], {"fabric": {**LINE, "variation": {"stragglers": SLOW}}}, f"fabrics.net.{STRAGGLER}", ""),
     ],
 )
-@pytest.mark.usefixtures("simulated_nothing")
 def test_bad_input_is_refused_with_its_key(
-    jobs: list[dict[str, Any]], row: dict[str, Any], key: str, message: str
+    jobs: list[dict[str, Any]], row: dict[str, Any], key: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with refused(f"workloads.both.{key}", message):
+    monkeypatch.setattr("fredfw.experiment.cell.bench.Executor", None)  # nothing is simulated before it is known
+    with refused(key if key.startswith(("fabrics.", "variation.")) else f"workloads.both.{key}", message):
         run(*jobs, **row)
-
-
-@pytest.fixture
-def simulated_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object, **__: object) -> Callable[..., object]:
-        pytest.fail("something was simulated")
-
-    monkeypatch.setattr("fredfw.experiment.cell.bench.Executor", refuse)
 
 
 def test_jobs_are_not_estimated() -> None:
@@ -333,26 +315,25 @@ def test_keys_of_jobs_need_jobs() -> None:
 
 def test_jobs_that_need_nothing_of_a_pool_take_no_part_of_it() -> None:
     shape = {"layers": 2, "hidden": 512, "heads": 8, "sequence": 512, "vocabulary": 1000, "global_batch": 4}
-    big = {"name": "A", "workload": {"name": "transformer", **shape}, "npus": 4}
-    small = {"name": "B", "workload": {"name": "microbenchmark", "size": "1 MB"}, "npus": 4}
+    big, other = (job(name, 4, {"name": "transformer", **shape}) for name in "AC")
+    small = job("B", 4, {"name": "microbenchmark", "size": "1 MB"})
 
-    def load(capacity: float, *jobs: dict[str, Any]) -> Experiment:
+    def content(capacity: float, *jobs: dict[str, Any]) -> dict[str, Any]:
         pool = {"name": "pool", "bandwidth": "100 GB/s", "capacity": capacity}
         fabric = {"topology": {"name": "switch", "npus": 8}, "collectives": {"default": "ring"}, "memories": [pool]}
-        tables = {"npu": {"memory": 8e7}, "fabrics": {"sw": fabric}, "workloads": {"two": {"jobs": list(jobs)}}}
-        return FRAMEWORK.load_experiment(tables)
+        return {**tables(*jobs, fabric=fabric), "npu": {"memory": 8e7}}
 
-    def run(capacity: float, *jobs: dict[str, Any]) -> float:
-        return float(FRAMEWORK.run(load(capacity, *jobs)).seconds)
+    def seconds(*given: Any) -> float:
+        return run_tables(content(*given)).seconds
 
-    each = load(1.0, big).workloads[0].workload.memory(System(8)).total - 8e7
+    each = FRAMEWORK.load_experiment(content(1.0, big)).workloads[0].workload.memory(System(8)).total - 8e7
     with pytest.raises(InputError, match="have no room for"):
-        run(4 * each * 0.999, big, small)
+        seconds(4 * each * 0.999, big, small)
     # Four NPUs need it; the other four need nothing. A second such job needs as much again.
-    assert run(4 * each * 1.001, big, small) == run(100 * each, big, small)
+    assert seconds(4 * each * 1.001, big, small) == seconds(100 * each, big, small)
     with pytest.raises(InputError, match="have no room for"):
-        run(4 * each * 1.001, big, {**big, "name": "C"})
-    assert run(8 * each * 1.001, big, {**big, "name": "C"}) > 0
+        seconds(4 * each * 1.001, big, other)
+    assert seconds(8 * each * 1.001, big, other) > 0
 
 
 # --- Links that fail, and NPUs and computations that vary.
@@ -434,6 +415,18 @@ def test_neither_names_nor_the_order_matter_where_jobs_share_links_that_fail() -
     assert first["a"].slowdown > 1.01
 
 
+def test_reports_have_a_row_for_each_job() -> None:
+    comparison, result = compare(LATER), run_tables(LATER)
+    (line,) = csv.DictReader(io.StringIO(comparison_to_csv(comparison)))
+    assert (float(line["job.a.seconds"]), float(line["job.b.slowdown"])) == pytest.approx((1.5, 1.5))
+    assert float(line["job.b.start"]) == 0.5
+    assert [one["name"] for one in json.loads(run_to_json(result))["jobs"]] == ["a", "b"]
+    text = printed([*run_report(result), *comparison_report(comparison)], 200)
+    assert ["b", "2", "0.500", "1.500", "1.000", "1.500", "1", "-", "-", "1.500", "2", "GB"] in words(text)
+    for told in ("all jobs: 2 s on 4 NPUs", "slowdown: time of a job over that on the same NPUs"):
+        assert told in text
+
+
 def test_reports_have_the_spread_of_each_job_from_a_store_too(tmp_path: Path) -> None:
     content = tables(job("a", [0, 1], SPLIT), job("b", [2, 3], SPLIT), fabric=SWITCH, variation=JITTER)
     comparison = compare(content, store=tmp_path / "store")
@@ -448,21 +441,3 @@ def test_reports_have_the_spread_of_each_job_from_a_store_too(tmp_path: Path) ->
         assert float(line[f"job.{one.name}.p99"]) == one.spread.p99
         assert float(line[f"job.{one.name}.p50"]) == one.spread.p50
     assert [one["spread"]["runs"] for one in json.loads(run_to_json(run_tables(content)))["jobs"]] == [4, 4]
-
-
-SLOW = {"npus": [4], "factor": 2.0}
-
-
-@pytest.mark.parametrize(
-    ("fabric", "variation", "key"),
-    [
-        ({**LINE, "events": [{"links": "npu0->npu9", "at": "1 s"}]}, None, "fabrics.net.events[0].links"),
-        ({**LINE, "events": [{"links": "npu0->npu1"}]}, None, "fabrics.net.events[0].at"),
-        (LINE, {"stragglers": SLOW}, "variation.stragglers[0].npus"),
-        ({**LINE, "variation": {"stragglers": SLOW}}, None, "fabrics.net.variation.stragglers[0].npus"),
-    ],
-)
-@pytest.mark.usefixtures("simulated_nothing")
-def test_what_cannot_vary_is_refused_before_anything_runs(fabric: dict[str, Any], variation: object, key: str) -> None:
-    with refused(key):
-        run(job("a", [0, 2]), job("b", [1, 3]), fabric=fabric, variation=variation)

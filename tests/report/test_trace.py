@@ -238,5 +238,6 @@ def test_a_compressed_trace_is_gzip(tmp_path: Path) -> None:
         (["--ranks", "4", "--trace", str(path)], "there is no rank 4 (accepted: different ranks from 0 to 3"),
         (["--what-if", "0"], "--what-if: 0 times better is not possible (accepted: a number above 1)"),
         (["--what-if", "inf"], "--what-if: inf times better is not possible"),
+        (["--jobs", "2"], "--what-if"),
     ):
         assert message in refused("run", str(file), *arguments)
