@@ -1,8 +1,10 @@
-"""The command itself: help, names of commands, logs, warnings, what is printed."""
+"""The command itself: help, names of commands, logs, warnings, what is printed, failures; and a collective."""
 
 from __future__ import annotations
 
+import csv
 import json
+import os
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -77,3 +79,74 @@ def test_nothing_from_an_experiment_controls_the_terminal(monkeypatch: pytest.Mo
     Path(name).write_text(hostile)
     result = fredfw("--log-level", "info", "compare", name)
     assert "file=two\\x1b[31m.toml" in result.stderr
+
+
+TINY = "--topology", "tiny"
+
+
+def test_collective() -> None:
+    sizes = ("-b", "1GB", "-e", "4GB", "-f", "2")
+    text = succeeds("collective", "all-reduce", *TINY, "--set", "rate=2 GB/s", *sizes, "--json", "out.json")
+    # An all-reduce of n = 2 has busbw = algbw (nccl-tests).
+    for size, microseconds in (("1000000000", "500000.00"), ("2000000000", "1000000.00"), ("4000000000", "2000000.00")):
+        assert [size, microseconds, "2.000", "2.000", "direct", "2"] in [line[:4] + line[-2:] for line in words(text)]
+    assert ["#", "Avg", "bus", "bandwidth", ":", "2", "GB/s"] in words(text)
+    document = json.loads(Path("out.json").read_text())
+    assert [one["size"] for one in document["results"]] == [1e9, 2e9, 4e9]
+    assert (document["average_busbw"], document["missing"]) == (pytest.approx(2e9), [])
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--size", "1M", "--sizes", "1M:2M:x2"], ["--size", "1M", "-b", "8"], ["-f", "2", "-i", "1M"]]
+)
+def test_sizes_are_given_in_one_way(arguments: list[str]) -> None:
+    result = fredfw("collective", "all-reduce", *TINY, *arguments)
+    assert (result.exit_code, "exclude each other" in result.stderr) == (2, True)
+
+
+def test_collective_as_data() -> None:
+    arguments = ("collective", "broadcast", *TINY, "--group", "1,0", "--root", "1", "--size", "1GB")
+    rows = list(csv.DictReader(succeeds(*arguments, "--csv", "-", "--json", "out.json").splitlines()))
+    assert float(rows[0]["duration"]) == pytest.approx(1.0)
+    document = json.loads(Path("out.json").read_text())
+    assert document["provenance"]["group"] == [1, 0]
+    assert document["provenance"]["topology"] == {"name": "tiny", "rate": 1e9}
+    # Rank 1 is NPU 0, so the data goes from there to NPU 1.
+    assert {link["name"] for link in document["results"][0]["links"]} == {"npu0->switch0", "switch0->npu1"}
+
+
+def test_a_failure_of_a_model_is_one_line_and_code_1() -> None:
+    Path(TWO).write_text(Path(TWO).read_text().replace('"step"', '"failing"'))
+    assert fails("compare", TWO, "--json", "out.json", code=1) == "fredfw: error: it went wrong\n"
+    assert os.listdir() == [TWO]
+
+
+def test_too_little_memory_is_one_line_and_code_1() -> None:
+    unlimited = [word for limit in ("nodes", "links") for word in ("--limit", f"{limit}=10000000000000000")]
+    npus = "npus=1000000000000000"
+    told = fails(*unlimited, "collective", "all-reduce", "--topology", "switch", "--set", npus, code=1)
+    assert told.startswith("fredfw: error: there is not enough memory: Unable to allocate")
+
+
+def test_a_defect_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fredfw.experiment.matrix.comparison.speedup", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        fredfw("compare", TWO)
+
+
+def test_a_defect_of_a_plugin_is_one_line_and_its_traceback_is_logged() -> None:
+    Path(TWO).write_text(Path(TWO).read_text().replace('"step"', '{ name = "failing", defect = true }'))
+    told = fails("compare", TWO, code=1)
+    (line,) = told.splitlines()
+    assert line.startswith("fredfw: error: plugin 'tiny' (")
+    assert "of 'failing' fails: ZeroDivisionError" in line
+    logged = fails("--log-level", "debug", "compare", TWO, code=1)
+    assert "Traceback (most recent call last)" in logged
+    assert logged.endswith(told)
+
+
+def test_a_broken_plugin_is_blamed_for_an_unknown_command(broken: None) -> None:
+    warning, error = fails("nonsense").splitlines()
+    assert warning.startswith("fredfw: warning: plugin 'broken' (fredfw-test-broken 2.0, ")
+    assert ") cannot be imported: ModuleNotFoundError: " in warning
+    assert error.startswith("fredfw: error: no command 'nonsense'; plugin 'broken' (fredfw-test-broken 2.0, ")

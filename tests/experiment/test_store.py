@@ -43,6 +43,8 @@ def rows(path: Path) -> list[Any]:
     if not path.exists():
         return []
     with closing(sqlite3.connect(path)) as connection:
+        if not connection.execute("SELECT name FROM sqlite_schema").fetchall():
+            return []
         return connection.execute("SELECT key, environment, value FROM outcomes ORDER BY key").fetchall()
 
 
@@ -319,8 +321,8 @@ def written(folder: Path, *writers: str) -> list[str]:
 
 @forks
 def test_two_processes_share_it(tmp_path: Path) -> None:
-    durable = written(tmp_path, "a:40:0", "b:40:0")
-    assert len(durable) == 81
+    durable = written(tmp_path, "a:10:0", "b:10:0")
+    assert len(durable) == 21
     assert [key for key, _, _ in rows(tmp_path / "cells")] == sorted(durable)
 
 
@@ -328,8 +330,8 @@ def test_two_processes_share_it(tmp_path: Path) -> None:
 def test_a_store_whose_process_is_killed_opens_with_all_that_was_durable(tmp_path: Path) -> None:
     (tmp_path / "cells").touch()  # an empty file becomes a store
     dice = random.Random(18)
-    durable = written(tmp_path, *(f"{attempt}-:100000:{dice.uniform(0.05, 0.25)}" for attempt in range(8)))
-    assert len(durable) > 5
+    durable = written(tmp_path, *(f"{attempt}-:100000:{dice.uniform(0.05, 0.25)}" for attempt in range(4)))
+    assert len(durable) > 3
     with Store.open(tmp_path / "cells") as store:
         for key in durable:
             found = store.get(key, "here")

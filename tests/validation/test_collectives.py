@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 from attrs import evolve
+from experiments import FRAMEWORK
 
-from fredfw import Framework
 from fredfw.errors import InputError
 from fredfw.experiment.cell.bench import Bench
 from fredfw.experiment.run.cells import Means
@@ -14,16 +14,12 @@ from fredfw.validation.prediction import validate
 from fredfw.validation.transports import Transports
 
 GIB = 2.0**30
+PLUGINS = FRAMEWORK.plugins
 
 
 @pytest.fixture(scope="module")
-def plugins() -> PluginManager:
-    return PluginManager.discover()
-
-
-@pytest.fixture(scope="module")
-def collectives(plugins: PluginManager) -> Collectives:
-    return Collectives(plugins, Transports(plugins, "ideal"))
+def collectives() -> Collectives:
+    return Collectives(PLUGINS, Transports(PLUGINS, "ideal"))
 
 
 def point(pattern: str, nodes: int, ranks: int, *, system: str = "dgx-h100", size: float = GIB) -> CollectivePoint:
@@ -69,44 +65,42 @@ def test_rings_by_level_use_all_nics(collectives: Collectives) -> None:
     assert 1.0 < seconds / (bytes_of_a_nic / 25e9) < 1.5
 
 
-def test_a_transport_is_served_by_the_algorithms_of_its_library(plugins: PluginManager) -> None:
-    nccl = Collectives(plugins, Transports(plugins, "nccl"))
+def test_a_transport_is_served_by_the_algorithms_of_its_library() -> None:
+    nccl = Collectives(PLUGINS, Transports(PLUGINS, "nccl"))
     found = nccl._bench(point("all-reduce", 2, 16)).algorithms
     assert {one.name for one in found} == {"ring", "tree", "in-network", "hierarchical", "direct"}
-    ideal = Collectives(plugins, Transports(plugins, "ideal"))
+    ideal = Collectives(PLUGINS, Transports(PLUGINS, "ideal"))
     found = ideal._bench(point("all-reduce", 2, 16)).algorithms
     assert {one.name for one in found} == {"ring", "hierarchical", "direct"}
 
 
-def test_each_different_collective_is_simulated_once(plugins: PluginManager, monkeypatch: pytest.MonkeyPatch) -> None:
-    collectives = Collectives(plugins, Transports(plugins, "ideal"))
+def test_each_different_collective_is_simulated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    collectives = Collectives(PLUGINS, Transports(PLUGINS, "ideal"))
     one = point("all-reduce", 1, 8)
     expected = collectives.seconds(one)
     monkeypatch.setattr(Bench, "collective", None)
     assert collectives.seconds(evolve(one, seconds=2.0, source="others")) == expected
 
 
-def test_ranks_that_do_not_fit_a_node_are_refused_before_anything_runs(
-    plugins: PluginManager, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ranks_that_do_not_fit_a_node_are_refused_before_anything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Collectives, "seconds", None)
     with pytest.raises(InputError, match=r"mine.csv: line 7: 16 ranks on 1 node of dgx-h100 .*at most 8 on each"):
-        validate([point("all-reduce", 1, 8), point("all-reduce", 1, 16)], Means(plugins))
+        validate([point("all-reduce", 1, 8), point("all-reduce", 1, 16)], Means(PLUGINS))
 
 
 def test_nodes_count_on_a_fabric_of_the_users(collectives: Collectives) -> None:
     two = {"name": "cluster", "preset": "dgx-h100", "nodes": 2}
     experiment = {"fabrics": {"mine": {"topology": two}}, "workloads": {"w": {"workload": "microbenchmark"}}}
-    (fabric,) = Framework().load_experiment(experiment).fabrics
+    (fabric,) = FRAMEWORK.load_experiment(experiment).fabrics
     mine = System("mine", "", "cluster", "mine", fabric=fabric)
     inside, between = (evolve(point("all-reduce", nodes, 2), system=mine) for nodes in (1, 2))
     assert collectives.seconds(inside) == pytest.approx(GIB / 450e9, rel=1e-3)
     assert collectives.seconds(between) == pytest.approx(GIB / 50e9, rel=1e-3)
 
 
-def test_nothing_to_compare_with_is_refused(plugins: PluginManager) -> None:
+def test_nothing_to_compare_with_is_refused() -> None:
     with pytest.raises(InputError, match="there are no measured times"):
-        validate([], Means(plugins))
+        validate([], Means(PLUGINS))
 
 
 def test_a_fabric_that_cannot_be_built_names_the_line(collectives: Collectives) -> None:
@@ -115,6 +109,6 @@ def test_a_fabric_that_cannot_be_built_names_the_line(collectives: Collectives) 
         collectives.check(wrong)
 
 
-def test_presets_are_those_of_the_topology(plugins: PluginManager) -> None:
-    assert {"dgx-a100", "mi300x", "tpu-v4"} <= set(presets(plugins))
+def test_presets_are_those_of_the_topology() -> None:
+    assert {"dgx-a100", "mi300x", "tpu-v4"} <= set(presets(PLUGINS))
     assert presets(PluginManager()) == ()

@@ -4,17 +4,19 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from experiments import FRAMEWORK
 
-from fredfw import Framework, Npu
+from fredfw import Npu
 from fredfw.errors import InputError
 from fredfw.experiment.run.cells import Means
 from fredfw.fabric import IdealTransport
 from fredfw.fidelities import ESTIMATE
-from fredfw.plugin.manager import PluginManager
 from fredfw.validation import sources
 from fredfw.validation.iterations import IterationPoint, Iterations, few, parse, recognised
 from fredfw.validation.tables import Reading
 from fredfw.validation.transports import Transports
+
+PLUGINS = FRAMEWORK.plugins
 
 
 @pytest.fixture(scope="module")
@@ -24,9 +26,8 @@ def points() -> list[IterationPoint]:
 
 @pytest.fixture(scope="module")
 def iterations() -> Iterations:
-    plugins = PluginManager.discover()
     # Exact, the largest has 600 million transfers.
-    return Iterations(Means(plugins), Transports(plugins), fidelity="compressed")
+    return Iterations(Means(PLUGINS), Transports(PLUGINS), fidelity="compressed")
 
 
 def test_what_comes_with_the_product(points: list[IterationPoint]) -> None:
@@ -84,8 +85,7 @@ def test_eager_kernels_and_more_nodes_are_predicted(points: list[IterationPoint]
 
 def test_what_was_measured_did_fit(points: list[IterationPoint]) -> None:
     """By an estimate, 529.6 B parameters in shares of 640 GPUs with a microbatch of 4 take 85 GB of 80."""
-    plugins = PluginManager.discover()
-    roughly = Iterations(Means(plugins), Transports(plugins, IdealTransport.name), fidelity=ESTIMATE)
+    roughly = Iterations(Means(PLUGINS), Transports(PLUGINS, IdealTransport.name), fidelity=ESTIMATE)
     (largest,) = [one for one in points if one.group == "ZeRO-3 529.6B" and one.ranks == 640]
     assert roughly.seconds(largest) > 0
 
@@ -109,7 +109,7 @@ def test_tables_are_told_apart() -> None:
         # Measured times, and the errors that docs/validation.md states.
         ("full recomputation", 8, 1.42, 0.05),
         ("selective recomputation", 8, 1.10, 0.05),
-        ("PTD-P 174.6B", 384, 76.78, 0.05),
+        pytest.param("PTD-P 174.6B", 384, 76.78, 0.05, marks=pytest.mark.slow),
     ],
 )
 def test_published_iterations(
@@ -123,8 +123,7 @@ def test_published_iterations(
 
 def test_an_iteration_is_that_of_an_experiment(points: list[IterationPoint], iterations: Iterations) -> None:
     one = next(one for one in points if one.group == "one node" and one.workload["pp"] == one.workload["mp"] == 2)
-    framework = Framework()
-    experiment = framework.load_experiment(
+    experiment = FRAMEWORK.load_experiment(
         {
             "npu": {"preset": "a100"},
             "fabrics": {
@@ -139,8 +138,8 @@ def test_an_iteration_is_that_of_an_experiment(points: list[IterationPoint], ite
         }
     )
     # Attention and MLP apart: the host launches the kernels of both ahead where they are one task.
-    assert iterations.seconds(one) <= framework.run(experiment).seconds * (1 + 1e-9)
-    assert iterations.seconds(one) == pytest.approx(framework.run(experiment).seconds, rel=0.05)
+    seconds = FRAMEWORK.run(experiment).seconds
+    assert 0.95 * seconds < iterations.seconds(one) <= seconds * (1 + 1e-9)
 
 
 def test_a_table_of_the_users(tmp_path: Path, iterations: Iterations) -> None:
@@ -152,7 +151,7 @@ def test_a_table_of_the_users(tmp_path: Path, iterations: Iterations) -> None:
     assert isinstance(other, IterationPoint)
     assert one.workload == {"model": "llama-3-8b", "mp": 8, "global_batch": 8}
     assert (one.ranks, one.size_class, one.fitted) == (8, "vtrain-iterations", False)
-    experiment = Framework().load_experiment(iterations.spec(one).content)
+    experiment = FRAMEWORK.load_experiment(iterations.spec(one).content)
     assert experiment.npu_of(experiment.fabrics[0], "h100") == Npu.of("h100", memory=1e15)
     iterations.check(one)
     with pytest.raises(InputError, match=r"vtrain-iterations: line 3: workloads.iteration.workload.\w+: is missing"):

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from experiments import FRAMEWORK
 
 from fredfw.errors import SimulationError
 from fredfw.experiment.results import Failure
@@ -11,7 +12,6 @@ from fredfw.experiment.run.cells import CellRunner, CellSpec, Means, Outcome, wo
 from fredfw.experiment.store import Store
 from fredfw.fabric import IdealTransport
 from fredfw.fidelities import ESTIMATE
-from fredfw.plugin.manager import PluginManager
 from fredfw.report.shown import Line, text_of
 from fredfw.validation import sources
 from fredfw.validation.iterations import IterationPoint, Iterations
@@ -19,10 +19,7 @@ from fredfw.validation.prediction import validate
 from fredfw.validation.report import validation_report
 from fredfw.validation.transports import Transports
 
-
-@pytest.fixture(scope="module")
-def plugins() -> PluginManager:
-    return PluginManager.discover()
+PLUGINS = FRAMEWORK.plugins
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +30,7 @@ def points() -> list[IterationPoint]:
 
 
 def test_iterations_are_kept_in_a_store(
-    tmp_path: Path, points: list[IterationPoint], plugins: PluginManager, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, points: list[IterationPoint], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran = []
     run = CellRunner.run
@@ -43,21 +40,21 @@ def test_iterations_are_kept_in_a_store(
         return run(self, spec, *share)
 
     monkeypatch.setattr(CellRunner, "run", counted)
-    plain = validate(points, Means(plugins))
+    plain = validate(points, Means(PLUGINS))
     assert len(ran) == 6  # by the transport and by ``ideal``
     told: list[tuple[float, int]] = []
     with Store.open(tmp_path / "iterations.cells") as store:
-        first = validate(points, Means(plugins, store, progress=lambda done, total, _: told.append((done, total))))
+        first = validate(points, Means(PLUGINS, store, progress=lambda done, total, _: told.append((done, total))))
         assert len(ran) == 12
-        again = validate(points, Means(plugins, store))
+        again = validate(points, Means(PLUGINS, store))
     assert len(ran) == 12
     assert plain.to_json() == first.to_json() == again.to_json()
     # Each is simulated twice, and then compared.
     assert told == [(done, 9) for done in range(9)]
 
 
-def test_estimates_are_close(points: list[IterationPoint], plugins: PluginManager) -> None:
-    found, simulated = validate(points, Means(plugins), fidelity=ESTIMATE), validate(points, Means(plugins))
+def test_estimates_are_close(points: list[IterationPoint]) -> None:
+    found, simulated = validate(points, Means(PLUGINS), fidelity=ESTIMATE), validate(points, Means(PLUGINS))
     assert found.fidelity == ESTIMATE
     for one, other in zip(found.predictions, simulated.predictions, strict=True):
         # It leaves out what one communication does to another.
@@ -66,25 +63,23 @@ def test_estimates_are_close(points: list[IterationPoint], plugins: PluginManage
     assert "iterations are estimated by their longest path, not simulated" in lines
 
 
-def test_a_transport_has_cells_of_its_own(points: list[IterationPoint], plugins: PluginManager) -> None:
-    found = validate(points[:1], Means(plugins), transport={"name": "alpha-beta", "launch": "1 ms"})
+def test_a_transport_has_cells_of_its_own(points: list[IterationPoint]) -> None:
+    found = validate(points[:1], Means(PLUGINS), transport={"name": "alpha-beta", "launch": "1 ms"})
     (one,) = found.predictions
     assert one.seconds > one.ideal
 
 
 @pytest.mark.slow  # starts two processes
-def test_other_processes_say_the_same(points: list[IterationPoint], plugins: PluginManager) -> None:
-    with workers(2, None, plugins) as others:
-        assert validate(points, Means(plugins, workers=others)).to_json() == validate(points, Means(plugins)).to_json()
+def test_other_processes_say_the_same(points: list[IterationPoint]) -> None:
+    with workers(2, None, PLUGINS) as others:
+        assert validate(points, Means(PLUGINS, workers=others)).to_json() == validate(points, Means(PLUGINS)).to_json()
 
 
-def test_an_iteration_that_cannot_be_simulated(
-    points: list[IterationPoint], plugins: PluginManager, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_iteration_that_cannot_be_simulated(points: list[IterationPoint], monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(_: CellRunner, spec: CellSpec, *_share: Any) -> Outcome:
         return Failure(spec.workload, spec.fabric, "too large", infeasible=True)
 
     monkeypatch.setattr(CellRunner, "run", fails)
-    failing = Iterations(Means(plugins), Transports(plugins, IdealTransport.name))
+    failing = Iterations(Means(PLUGINS), Transports(PLUGINS, IdealTransport.name))
     with pytest.raises(SimulationError, match=r"\w+: line \d+ cannot be simulated: too large"):
         failing.seconds(points[0])

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -9,24 +10,40 @@ from attrs import astuple, evolve
 from matplotlib.lines import Line2D
 from rich.console import Console
 
-from fredfw.validation import plots, report
-from fredfw.validation.points import CollectivePoint, Fold, Part, find_system
+from fredfw.fabric import IdealTransport, Transport
+from fredfw.validation import plots, points, report
+from fredfw.validation.points import (
+    CollectivePoint,
+    Fold,
+    Part,
+    find_system,
+    folds,
+    is_even_power,
+    part_of,
+    splits,
+    systems,
+)
 from fredfw.validation.results import Prediction, Score, Validation, pooled
+
+EVEN_POWERS = "even powers of two"
+POINT = CollectivePoint(
+    system=find_system("h100-node", 1),
+    source="us",
+    pattern="all-reduce",
+    nodes=1,
+    ranks=8,
+    seconds=1.0,
+    size=4.0**10,
+    table="theirs",
+)
 
 
 def prediction(
     size: float, measured: float, predicted: float, *, part: Part = Part.HELD_OUT, pattern: str = "all-reduce"
 ) -> Prediction:
-    point = CollectivePoint(
-        system=find_system("a100-node", 1),
-        source="vtrain",
-        pattern=pattern,
-        nodes=1,
-        ranks=4,
-        seconds=measured,
-        size=size,
-    )
-    return Prediction(point, predicted, 0.1 * measured, part)
+    system = find_system("a100-node", 1)
+    facts = {"system": system, "source": "vtrain", "pattern": pattern, "ranks": 4, "table": ""}
+    return Prediction(evolve(POINT, **facts, seconds=measured, size=size), predicted, 0.1 * measured, part)
 
 
 @pytest.fixture
@@ -170,3 +187,67 @@ def test_no_prediction_is_nearer_than_the_pooled_median_of_the_same_thing() -> N
     for step in range(1, 100):
         assert Score.of(measured, [step / 10] * 3).error >= least - 1e-12
     assert least == pytest.approx(math.exp((math.log(2) + math.log(3.5)) / 3) - 1)
+
+
+# --- What is fitted to, and what is held out.
+
+
+def fitted(called: str) -> Transport:
+    """Return a transport of that name that was fitted to the table of ``POINT``."""
+
+    class Fitted(IdealTransport):
+        name = called
+
+        def fitted_to(self) -> Sequence[str]:
+            return ("other", POINT.table)
+
+    return Fitted()
+
+
+@pytest.mark.parametrize(
+    ("size", "even"),
+    [(1024, True), (2048, False), (2**20, True), (2**21, False), (2**24 - 64, True), (1_500_000, False), (3, False)],
+)
+def test_every_other_power_of_two(size: float, even: bool) -> None:
+    assert is_even_power(size) is even
+
+
+@pytest.fixture
+def entries(monkeypatch: pytest.MonkeyPatch) -> None:
+    rule = {"scale": "node", "patterns": ["all-reduce", "all-gather"], "sizes": EVEN_POWERS}
+    without = {"field": "without", "system": ["h100-node"], "source": ["us", "them"]}
+    given = {"some": {"fitted": [rule], "without": without}, "every": {"fitted": [{}]}}
+    monkeypatch.setattr(points, "splits", lambda: given)
+
+
+@pytest.mark.usefixtures("entries")
+def test_what_no_rule_takes_is_held_out_and_without_rules_nothing_is_fitted() -> None:
+    assert part_of(POINT, IdealTransport()) is Part.UNFITTED
+    assert part_of(POINT, fitted("some")) is Part.FITTED
+    assert part_of(evolve(POINT, size=2.0**21), fitted("some")) is Part.HELD_OUT
+    assert part_of(evolve(POINT, pattern="all-to-all"), fitted("some")) is Part.HELD_OUT
+    assert part_of(evolve(POINT, system=find_system("h100-cluster", 2)), fitted("some")) is Part.HELD_OUT
+    assert part_of(evolve(POINT, size=2.0**21), fitted("every")) is Part.FITTED
+    # Nothing was fitted to somebody's own table.
+    assert part_of(evolve(POINT, table="own"), fitted("every")) is Part.HELD_OUT
+    assert part_of(evolve(POINT, source="own.csv"), fitted("every")) is Part.FITTED
+
+
+@pytest.mark.usefixtures("entries")
+def test_fits_without_a_system_or_a_source() -> None:
+    found = list(folds({"some", "every"}))
+    assert [(one.by, one.name, dict(one.fields)) for one in found] == [
+        ("system", "h100-node", {"without": "h100-node"}),
+        ("source", "us", {"without": "us"}),
+        ("source", "them", {"without": "them"}),
+    ]
+    assert [one.leaves_out(POINT) for one in found] == [True, True, False]
+    assert not list(folds({"every"}))
+
+
+def test_the_rules_and_folds_name_what_there_is() -> None:
+    for entry in splits().values():
+        for rule in entry["fitted"]:
+            assert rule.get("scale", "node") in ("node", "cluster")
+            assert rule.get("sizes", EVEN_POWERS) == EVEN_POWERS
+    assert {one.name for one in folds({"nccl"}) if one.by == "system"} <= set(systems())

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -8,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from attrs import evolve, frozen
-from experiments import PEAK, SMALL, hooked, refused
+from experiments import PEAK, SMALL, compare, hooked, refused
 from small import Admitting
 
 import fredfw
@@ -16,6 +17,7 @@ from fredfw import Admission, Fabric, FlowSet, Label, RunResult, System, TaskGra
 from fredfw.errors import DeadlockError, InputError, PluginError, SimulationError, UnsupportedError
 from fredfw.experiment.cell.runner import Runner, merged
 from fredfw.experiment.file.spec import Experiment
+from fredfw.experiment.results import Row, Spread
 from fredfw.fabric import Decision
 
 SIZE = 1e9
@@ -451,3 +453,62 @@ def test_a_placement_that_refuses_the_axes_is_named() -> None:
     fabric = {"topology": "fred", "placement": {"name": "nested", "axes": ["dp", "xp"]}}
     with refused("fabrics.f.placement.axes[1]", "has no axis 'xp'"):
         run(fabric, SMALL)
+
+
+RING = {"topology": {"name": "switch", "npus": 4}}
+VARIED = {"runs": 3, "seed": 4, "jitter": {"distribution": "lognormal", "deviation": 0.1}}
+
+
+def varying(varied: dict[str, Any] | None, **fabric: Any) -> dict[str, Any]:
+    return content({**RING, **fabric}, "cnn", **({} if varied is None else {"variation": varied}))
+
+
+def row_of(varied: dict[str, Any] | None, store: Path | None = None, **fabric: Any) -> Row:
+    (row,) = compare(varying(varied, **fabric), store=store, strict=True).rows
+    return row
+
+
+def test_rows_have_the_spread_of_their_runs_from_a_store_too(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    row, again = row_of(VARIED, store), row_of(VARIED, store)
+    assert row.spread is not None
+    assert (row.spread.runs, row.spread.mean) == (3, row.seconds)
+    (merged,) = FRAMEWORK.merge(varying(VARIED), [store]).rows
+    assert merged.spread == again.spread == row.spread
+
+
+def test_runs_that_differ_by_rounding_alone_have_no_error() -> None:
+    time = 1.2345e-3
+    assert Spread.of([time, math.nextafter(time, 1.0), time]).standard_error == 0.0
+    # Two runs: half of what is between them.
+    assert Spread.of([1.0, 1.0 + 1e-9]).standard_error == pytest.approx(0.5e-9, rel=1e-6)
+
+
+def test_a_fabric_may_vary_as_nothing_else_does() -> None:
+    still = row_of(VARIED, variation={"runs": 1})
+    assert still.spread is None
+    assert still.seconds == row_of(None).seconds
+
+
+@pytest.mark.parametrize(
+    ("variation", "key"),
+    [
+        ({"runs": 0}, "variation.runs"),
+        ({"jitter": {"distribution": "cauchy", "deviation": 0.1}}, "variation.jitter.distribution"),
+        ({"jitter": {"distribution": "uniform", "deviation": 0.9}}, "variation.jitter.deviation"),
+        ({"stragglers": {"share": 0.1}}, "variation.stragglers[0].factor"),
+        ({"stragglers": [{"factor": 2.0, "npus": [4]}]}, "variation.stragglers[0].npus"),
+        ({"speed": 1}, "variation.speed"),
+    ],
+)
+def test_what_cannot_vary_is_refused_with_its_key(variation: dict[str, Any], key: str) -> None:
+    with refused(key):
+        row_of(variation)
+
+
+@pytest.mark.slow
+def test_the_experiment_that_ships_shows_what_a_straggler_costs() -> None:
+    comparison = FRAMEWORK.compare(Path(__file__).parents[3] / "experiments" / "variation.toml")
+    seconds = {row.fabric: row.seconds for row in comparison.rows}
+    # One of 16 NPUs is 1.5 times as slow, and all others wait for it.
+    assert seconds["switch"] == pytest.approx(1.5 * seconds["steady"], rel=0.02)

@@ -4,24 +4,18 @@ import math
 from typing import Any
 
 import pytest
-from experiments import refused
+from experiments import FRAMEWORK, refused
 
-from fredfw import Framework, Pattern
+from fredfw import Pattern
 from fredfw.errors import UnknownNameError, UnsupportedError
 from fredfw.experiment.file import reading
 from fredfw.experiment.file.spec import Calibration, Experiment, Reference
 from fredfw.plugin import registry
-from fredfw.plugin.manager import PluginManager
 from fredfw.workloads import Npu
 
 
-@pytest.fixture(scope="module")
-def plugins() -> PluginManager:
-    return Framework().plugins
-
-
-def parse(tables: dict[str, Any], plugins: PluginManager, *, file: str | None = None) -> Experiment:
-    return reading.configured(reading.parse(tables, file=file), plugins)
+def parse(tables: dict[str, Any], file: str | None = None) -> Experiment:
+    return reading.configured(reading.parse(tables, file=file), FRAMEWORK.plugins)
 
 
 def content(**changes: Any) -> dict[str, Any]:
@@ -64,8 +58,8 @@ def savings(**table: Any) -> dict[str, Any]:
     return content(savings=[{"name": "a", "of": "fred", "over": "mesh", **table}])
 
 
-def test_defaults(plugins: PluginManager) -> None:
-    experiment = parse(content(), plugins)
+def test_defaults() -> None:
+    experiment = parse(content())
     assert (experiment.title, experiment.baseline, experiment.npu) == ("experiment", "mesh", Npu())
     assert (experiment.priorities, experiment.fidelity, experiment.references) == (None, None, ())
     mesh, net = experiment.fabric("mesh"), experiment.workload("net")
@@ -74,7 +68,7 @@ def test_defaults(plugins: PluginManager) -> None:
     assert (net.compute_scale, net.calibration, net.scaled_like) == (1.0, None, None)
 
 
-def test_everything(plugins: PluginManager) -> None:
+def test_everything() -> None:
     listed = ["ring", {"name": "hierarchical", "chunks": 2}]
     algorithms = {"selection": "fastest", "all-reduce": listed, "default": "ring"}
     slots = {"router": "shortest-path", "sharing": "strict-links", "placement": "linear"}
@@ -84,7 +78,7 @@ def test_everything(plugins: PluginManager) -> None:
     tables["workloads"]["net"] |= {"compute_scale": 2, "calibration": {"fabric": "mesh", "speedup": 1.5}}
     tables["workloads"]["two"] = {"workload": "microbenchmark", "scaled_like": "net"}
     tables["references"] = [{"workload": "net", "fabric": "mesh", "speedup": 1.5, "source": "a paper"}]
-    experiment = parse(tables, plugins)
+    experiment = parse(tables)
     mesh, fred = experiment.fabrics
     assert {slot: one.name for slot, one in mesh.slots.items()} == slots
     assert {pattern: [str(one) for one in listed] for pattern, listed in (mesh.collectives or {}).items()} == {
@@ -100,16 +94,16 @@ def test_everything(plugins: PluginManager) -> None:
     assert (experiment.baseline, experiment.fidelity, experiment.priorities) == ("fred", "compressed", ("dp", "mp"))
 
 
-def test_scaled_like_may_come_before_what_it_names(plugins: PluginManager) -> None:
+def test_scaled_like_may_come_before_what_it_names() -> None:
     rows = {
         "a": {"workload": "microbenchmark", "scaled_like": "b"},
         "b": {"workload": "microbenchmark", "compute_scale": 0.5},
     }
-    assert [one.compute_scale for one in parse(content(workloads=rows), plugins).workloads] == [0.5, 0.5]
+    assert [one.compute_scale for one in parse(content(workloads=rows)).workloads] == [0.5, 0.5]
 
 
-def test_another_compute_scale(plugins: PluginManager) -> None:
-    experiment = parse(content(), plugins)
+def test_another_compute_scale() -> None:
+    experiment = parse(content())
     changed = experiment.with_compute_scale("net", 3.0)
     assert (experiment.workload("net").compute_scale, changed.workload("net").compute_scale) == (1.0, 3.0)
     with pytest.raises(UnknownNameError):
@@ -194,22 +188,22 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("bad", "key", "message"), BAD)
-def test_bad_content(plugins: PluginManager, bad: dict[str, Any], key: str, message: str) -> None:
+def test_bad_content(bad: dict[str, Any], key: str, message: str) -> None:
     with refused(key, message, file="bad.toml"):
-        parse(bad, plugins, file="bad.toml")
+        parse(bad, "bad.toml")
 
 
-def test_a_chain_of_scales_is_refused(plugins: PluginManager) -> None:
+def test_a_chain_of_scales_is_refused() -> None:
     likes: dict[str, dict[str, str]] = {"a": {}, "b": {"scaled_like": "a"}, "c": {"scaled_like": "b"}}
     rows = {name: {"workload": "microbenchmark", **like} for name, like in likes.items()}
     with pytest.raises(UnknownNameError) as caught:
-        parse(content(workloads=rows), plugins)
+        parse(content(workloads=rows))
     assert caught.value.accepted == "a"
 
 
-def test_an_algorithm_that_does_not_know_the_pattern_is_refused(plugins: PluginManager) -> None:
+def test_an_algorithm_that_does_not_know_the_pattern_is_refused() -> None:
     with refused("fabrics.mesh.collectives.point-to-point", error=UnsupportedError) as caught:
-        parse(fabric(collectives={"point-to-point": "ring"}), plugins)
+        parse(fabric(collectives={"point-to-point": "ring"}))
     able = set(str(caught.value.accepted).split(", "))
     assert {"direct", "in-network"} <= able
     assert not {"ring", "hierarchical"} & able
@@ -223,15 +217,15 @@ def test_an_algorithm_that_does_not_know_the_pattern_is_refused(plugins: PluginM
     ],
 )
 def test_a_plugin_that_is_not_installed_is_named_with_its_distribution(
-    plugins: PluginManager, monkeypatch: pytest.MonkeyPatch, kind: str, table: dict[str, Any], key: str
+    monkeypatch: pytest.MonkeyPatch, kind: str, table: dict[str, Any], key: str
 ) -> None:
     monkeypatch.setitem(registry.FIRST_PARTY, kind, ("moebius",))
     with refused(f"fabrics.mesh.{key}", f"fredfw-{kind}-moebius would provide it", error=UnknownNameError):
-        parse(fabric(**table), plugins)
+        parse(fabric(**table))
 
 
-def test_names_of_an_experiment(plugins: PluginManager) -> None:
-    experiment: Experiment = parse(content(), plugins, file="a.toml")
+def test_names_of_an_experiment() -> None:
+    experiment: Experiment = parse(content(), "a.toml")
     with pytest.raises(UnknownNameError, match=r"a\.toml: no fabric 'mash'; did you mean 'mesh'\?"):
         experiment.fabric("mash")
     with pytest.raises(UnknownNameError, match=r"a\.toml: no workload 'nett'; did you mean 'net'\?"):
