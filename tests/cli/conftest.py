@@ -118,7 +118,9 @@ title = "Two speeds"
 baseline = "slow"
 [fabrics]
 slow.topology = "tiny"
+slow.collectives.default = "direct"
 fast.topology = { name = "tiny", rate = "2 GB/s" }
+fast.collectives.default = "direct"
 [workloads]
 net.workload = "step"
 [[references]]

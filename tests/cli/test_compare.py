@@ -54,6 +54,7 @@ title = "Many speeds"
 baseline = "at {rate}"
 [fabrics."at {rate}"]
 topology = "tiny"
+collectives.default = "direct"
 sweep = { rate = ["1 GB/s", "2 GB/s", "4 GB/s"] }
 baseline = "at 2 GB/s"
 [workloads."net {seconds}"]

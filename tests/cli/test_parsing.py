@@ -146,7 +146,7 @@ def test_values_of_the_experiment_are_replaced() -> None:
     cell = json.loads(gzip.decompress(Path("slow.json.gz").read_bytes()))
     # Twice the roofline's time at twice the peak.
     assert cell["seconds"] == pytest.approx(1.25)
-    assert cell["provenance"]["written"]["fabric"] == {"topology": {"name": "tiny", "rate": "4 GB/s"}}
+    assert cell["provenance"]["written"]["fabric"]["topology"] == {"name": "tiny", "rate": "4 GB/s"}
     succeeds("run", TWO, "--fabric", "fast", *rate, *scaled, *keep)
     assert "there is no result for 2 of 2 cells" in refused("merge", TWO, "cells")
     assert any(line[:2] == ["slow", "1.250"] for line in words(succeeds("merge", TWO, "cells", *rate, *scaled)))

@@ -49,12 +49,13 @@ def fredfw_transports():
 '''
 
 
-IDEAL = "validate", "--data", "mine.csv", "--transport", "ideal"
+DATA = "--data", "mine.csv"
+IDEAL = "validate", *DATA, "--transport", "ideal"
 
 
 def validated(*arguments: str) -> dict[str, Any]:
     Path("launching.py").write_text(TRANSPORT)
-    printed = succeeds("--plugin", "launching.py", "validate", "--data", "mine.csv", "--json", "-", *arguments)
+    printed = succeeds("--plugin", "launching.py", "validate", *DATA, "--json", "-", *arguments)
     document: dict[str, Any] = json.loads(printed)
     return document
 
@@ -133,7 +134,7 @@ workload = "microbenchmark"
 """
 
 
-MINE = "validate", "--data", "mine.csv", "--fabric", "own.toml"
+MINE = "validate", *DATA, "--fabric", "own.toml"
 
 
 def test_a_fabric_of_the_user_predicts(table: Path) -> None:
@@ -179,7 +180,7 @@ def test_the_times_that_come_with_it_are_those_of_a_system() -> None:
 
 def test_bad_input_ends_with_2_and_writes_nothing(table: Path) -> None:
     table.write_text(TABLE.replace("3980", "-3980"))
-    told = refused("validate", "--data", "mine.csv", "--json", "out.json", "--plot", "out.png")
+    told = refused("validate", *DATA, "--json", "out.json", "--plot", "out.png")
     assert told.startswith("mine.csv: line 3, column time_us: '-3980' cannot be used")
 
 
@@ -189,20 +190,14 @@ def test_bad_input_ends_with_2_and_writes_nothing(table: Path) -> None:
         (("--system", "b100"), "--system: no measurements of 'b100' (accepted: a100-cluster, a100-node, "),
         (("--pattern", "all-reduc"), "--pattern: no operation 'all-reduc'; did you mean 'all-reduce'?"),
         (("--pattern", "scatter"), "--pattern: there are no measured times of scatter (accepted: all-gather, "),
-        (
-            ("--pattern", "sendrecv", "--system", "h200-node"),
-            "--pattern: there are no measured times of sendrecv on h200-node (accepted: all-reduce)",
-        ),
-        (
-            ("--pattern", "scatter", "--data", "mine.csv"),
-            "--pattern: there are no measured times of scatter in mine.csv (accepted: all-gather, all-reduce)",
-        ),
-        (("--transport", "ncl"), "--transport: no transport 'ncl'"),
-        (("--transport", "{ name = 'ideal', rate = 1 }"), "--transport.rate: "),
-        (("--plot", "out.bmp"), "out.bmp: --plot: unknown picture format"),
+        (("--pattern", "sendrecv", "--system", "h200-node"), "times of sendrecv on h200-node (accepted: all-reduce)"),
+        ((*DATA, "--pattern", "scatter"), "times of scatter in mine.csv (accepted: all-gather, all-reduce)"),
+        ((*DATA, "--transport", "ncl"), "--transport: no transport 'ncl'"),
+        ((*DATA, "--transport", "{ name = 'ideal', rate = 1 }"), "--transport.rate: "),
+        ((*DATA, "--plot", "out.bmp"), "out.bmp: --plot: unknown picture format"),
         (("--data", "none.csv"), "none.csv: cannot be read: No such file"),
-        (("--data", "mine.csv", "--json", "mine.csv"), "--json: 'mine.csv' is also the input"),
-        (("--data", "mine.csv", "--system", "b100"), "--system: no system 'b100' of one node"),
+        ((*DATA, "--json", "mine.csv"), "--json: 'mine.csv' is also the input"),
+        ((*DATA, "--system", "b100"), "--system: no system 'b100' of one node"),
     ],
 )
 def test_options_that_cannot_be_used(arguments: tuple[str, ...], said: str) -> None:

@@ -16,11 +16,12 @@ from fredfw.experiment.run.cells import CellSpec, Means, Outcome, Workers, key_o
 from fredfw.experiment.store import Store
 from fredfw.plugin.manager import PluginManager, Setup, Switches
 
+RING = {"collectives": {"default": "ring"}}
 CONTENT: dict[str, Any] = {
     "npu": {"peak": "1 TFLOP/s"},
     "fabrics": {
-        "mesh {rows}": {"topology": {"name": "mesh2d", "columns": 2}, "sweep": {"rows": [1, 2]}},
-        "star": {"topology": {"name": "switch", "npus": 4}, "collectives": {"default": "ring"}},
+        "mesh {rows}": {"topology": {"name": "mesh2d", "columns": 2}, "sweep": {"rows": [1, 2]}, **RING},
+        "star": {"topology": {"name": "switch", "npus": 4}, **RING},
     },
     "workloads": {
         "sum": {"workload": {"name": "microbenchmark", "size": "1 MB"}},
@@ -75,10 +76,11 @@ def test_the_key_is_of_all_that_is_written_and_of_nothing_else() -> None:
 
 
 def test_the_environment_is_the_code_of_what_is_used() -> None:
-    less = specs(Framework(PluginManager.discover(Switches(block=frozenset({"fat-tree", "tacos"})))))
+    content = {**CONTENT, "fabrics": {"auto": {"topology": "mesh2d"}, "ring": {"topology": "mesh2d", **RING}}}
+    less = specs(Framework(PluginManager.discover(Switches(block=frozenset({"fat-tree", "tacos"})))), content)
     # What is merely installed beside it does not matter, but what "auto" could have chosen does.
-    assert less[-1].environment == specs()[-1].environment
-    assert less[0].environment != specs()[0].environment
+    assert less[-1].environment == specs(content=content)[-1].environment
+    assert less[0].environment != specs(content=content)[0].environment
 
 
 def test_each_different_cell_is_run_once_and_what_is_stored_is_not(tmp_path: Path) -> None:
