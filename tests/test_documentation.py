@@ -1,7 +1,8 @@
-"""Every command and snippet of the documentation runs, and what it promises to print is printed."""
+"""Commands and snippets of the documentation run and print what they promise, and use public names, as plugins do."""
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import pkgutil
@@ -11,7 +12,7 @@ import shlex
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from itertools import pairwise
 from pathlib import Path
 from types import FunctionType
@@ -37,6 +38,10 @@ FILE = re.compile(r'^```\w+ title="([\w.-]+)"\n(.*?)^```$', re.MULTILINE | re.DO
 OUTSIDE = ("python -m pip", "python -m tox", "tox", "git", "cd", "export")
 
 
+def id_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
 def blocks(language: str) -> list[ParameterSet]:
     found = []
     for page in PAGES:
@@ -44,7 +49,7 @@ def blocks(language: str) -> list[ParameterSet]:
         files = dict(FILE.findall(content))
         for number, match in enumerate(BLOCK.finditer(content)):
             if match[1] == language:
-                found.append(pytest.param(match[2], files, id=f"{page.relative_to(ROOT)}:{number}"))
+                found.append(pytest.param(match[2], files, id=f"{id_of(page)}:{number}"))
     return found
 
 
@@ -166,7 +171,7 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", PAGES, ids=id_of)
 def test_links_lead_somewhere(page: Path) -> None:
     for target, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)", page.read_text(encoding="utf-8")):
         there = (page.parent / target).resolve() if target else page
@@ -174,7 +179,7 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert not anchor or anchor in anchors(there), f"{target}#{anchor}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", PAGES, ids=id_of)
 def test_headings_go_down_one_level_at_a_time(page: Path) -> None:
     text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     levels = [len(marks) for marks in re.findall(r"^(#+) ", text, re.MULTILINE)]
@@ -260,3 +265,89 @@ def test_methods_are_documented_where_they_are_or_in_what_they_override() -> Non
         if not inspect.getdoc(getattr(cls, name))
     ]
     assert not silent
+
+
+# --- Plugins, examples and pages use what everybody may use: public modules, and no private name.
+
+PLUGINS = sorted(ROOT.glob("plugins/*/*/src/**/*.py"))
+EXAMPLES = sorted(ROOT.glob("examples/**/*.py"))
+# ``fredfw.cli`` is for plugins with commands, as docs/plugins.md says.
+MODULES = {"fredfw", "fredfw.cli", "fredfw.errors", "fredfw.fitting", "fredfw.tables", "fredfw.typing", "fredfw.units"}
+# These are for those who use plugins, and for tests.
+MORE = {"fredfw.embed", "fredfw.embed.simpy", "fredfw.testing"}
+# What programs need of these is in docs/reference/api.md.
+MORE |= {
+    "fredfw.experiment.results",
+    "fredfw.experiment.why",
+    "fredfw.fabric",
+    "fredfw.plugin.manager",
+    "fredfw.simulation",
+}
+
+
+def wrong_imports(tree: ast.AST, modules: Set[str]) -> Iterator[str]:
+    """Yield what is imported of fredfw that is not public, or not of these modules."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (
+                f"import {one.name}; from ... import ..." for one in node.names if one.name.startswith("fredfw.")
+            )
+        elif isinstance(node, ast.ImportFrom) and node.level:
+            yield "a relative import"
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "fredfw":
+            if node.module not in modules:
+                yield f"from {node.module}"
+                continue
+            module = importlib.import_module(str(node.module))
+            listed = getattr(module, "__all__", [name for name in vars(module) if not private(name)])
+            yield from (f"from {node.module} import {one.name}" for one in node.names if one.name not in listed)
+
+
+def private(name: str) -> bool:
+    return name.startswith("_") and not name.endswith("__")
+
+
+PACKAGES = sorted({*ROOT.glob("plugins/*/*/src"), *(ROOT / "examples").iterdir()})
+
+
+def sources(package: Path) -> list[Path]:
+    return sorted(package.rglob("*.py")) if package.is_dir() else [package][: package.suffix == ".py"]
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=id_of)
+def test_imports_are_public(package: Path) -> None:
+    for path in sources(package):
+        modules = MODULES | MORE if path in EXAMPLES else MODULES
+        assert not list(wrong_imports(ast.parse(path.read_text(encoding="utf-8")), modules)), path
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=id_of)
+def test_no_private_attribute_of_somebody_else(package: Path) -> None:
+    for path in sources(package):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        own = {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef | ast.FunctionDef)}
+        own |= {name.id for name in ast.walk(tree) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and private(node.attr) and node.attr not in own:
+                line = f"{path}:{node.lineno} uses {node.attr}"
+                assert isinstance(node.value, ast.Name), line
+                assert node.value.id in ("self", "cls"), line
+
+
+@pytest.mark.parametrize("page", [*PAGES, *ROOT.glob("examples/**/README.md")], ids=id_of)
+def test_pages_teach_public_names(page: Path) -> None:
+    public = {*fredfw.__all__, "__all__", "__version__"}
+    for language, text in re.findall(r"^```(\w+)[^\n]*\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL):
+        tree = ast.parse(text if language == "python" else "")
+        assert not list(wrong_imports(tree, MODULES | MORE))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "fredfw":
+                assert node.attr in public or f"fredfw.{node.attr}" in MODULES, f"{page} uses fredfw.{node.attr}"
+
+
+def test_there_are_plugins_to_look_at() -> None:
+    assert len({path.relative_to(ROOT).parts[2] for path in PLUGINS}) >= 19
+    assert {path.relative_to(ROOT).parts[2] for path in EXAMPLES if "third-party" in path.parts} >= {
+        "fredfw-collective-scatter-allgather",
+        "fredfw-topology-dragonfly",
+    }
