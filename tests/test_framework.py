@@ -21,8 +21,8 @@ from fredfw.plugin.manager import PluginManager, Switches
 
 CONTENT: dict[str, Any] = {
     "fabrics": {
-        "mesh": {"topology": {"name": "mesh2d", "rows": 2, "columns": 2}},
-        "fred": {"topology": {"name": "fred", "arity": [2, 2]}},
+        "mesh": {"topology": {"name": "mesh2d", "rows": 2, "columns": 2}, "collectives": {"default": "ring"}},
+        "fred": {"topology": {"name": "fred", "arity": [2, 2]}, "collectives": {"default": "ring"}},
     },
     "workloads": {"net": {"workload": "microbenchmark"}, "other": {"workload": "microbenchmark"}},
 }
@@ -196,7 +196,7 @@ def test_a_run_tells_its_progress(framework: Framework) -> None:
 
 
 def test_a_sweep_is_what_its_sizes_are_one_by_one(framework: Framework, fabric: Fabric) -> None:
-    sizes = [1e3, 1e6, 1e9]
+    sizes = [1e3, 1e9]
     together = [framework.simulate_collective(fabric, "all-reduce", size=one).duration for one in sizes]
     alone = [Framework().simulate_collective(fabric, "all-reduce", size=one).duration for one in sizes]
     assert together == alone

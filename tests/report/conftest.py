@@ -20,6 +20,7 @@ from fredfw.experiment.results import (
     SavingGroup,
     Status,
 )
+from fredfw.experiment.study.results import Objective, RungCount, StudyPoint, StudyResult
 from fredfw.fabric import Fabric, NodeKind
 from fredfw.simulation import Bound
 from fredfw.simulation.record import Timeline
@@ -169,3 +170,34 @@ def sweep(pair: Fabric) -> CollectiveSweep:
 
     results = result(1e6, 2e-6), result(1e9, 1e-3, ring=1e-3, tree=2e-3)
     return CollectiveSweep(results, pair, {"algorithm": "auto"})
+
+
+def _point(number: int, seconds: float | None, rank: int | None, **more: Any) -> StudyPoint:
+    metrics = {} if seconds is None else {"time": seconds, "memory": 2e9 * seconds, "mfu": 0.5}
+    values = {"tp": 2**number, "size": f"{number} GB"}
+    common = {"number": number, "workload": "net", "fabric": "mesh", "values": values, "rung": "compressed"}
+    return StudyPoint(**{**common, **more}, seconds=seconds, rank=rank, metrics=metrics)
+
+
+@pytest.fixture
+def study() -> StudyResult:
+    return StudyResult(
+        title="Three [of] four",
+        names=("tp", "size"),
+        numeric=("tp",),
+        objectives=(Objective("time", "s", True),),
+        limits={"memory": 5e9},
+        combinations=1234,
+        size=6,
+        points=(
+            _point(0, 2.0, 2),
+            _point(1, 1.5, 1),
+            _point(2, 4.0, None, reason="memory 8 GB is above the limit of 5 GB"),
+            _point(3, None, None, reason="needs 90 GB"),
+            _point(4, None, None, reason="needs 123 GB"),
+            _point(5, None, None, reason="it went wrong", failed=True),
+        ),
+        rungs=(RungCount("compressed", 6, 3, 4321),),
+        sampler={"name": "grid"},
+        stored=1,
+    )

@@ -51,6 +51,7 @@ def test_the_table_is_what_was_measured() -> None:
         assert astuple(written)[4:] == pytest.approx(astuple(row)[4:], rel=1e-3)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(10))
 def test_cases_give_again_what_was_recorded(seed: int) -> None:
     *names, exact, compressed = benchmark.record(seed)[:4]

@@ -1,44 +1,11 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from attrs import evolve
 from showing import printed
 
-from fredfw.experiment.study.results import Objective, RungCount, RungError, StudyPoint, StudyResult
+from fredfw.experiment.study.results import Objective, RungCount, RungError, StudyResult
 from fredfw.report.studies import study_report, study_to_csv
-
-
-def point(number: int, seconds: float | None, rank: int | None, **more: Any) -> StudyPoint:
-    metrics = {} if seconds is None else {"time": seconds, "memory": 2e9 * seconds, "mfu": 0.5}
-    values = {"tp": 2**number, "size": f"{number} GB"}
-    common = {"number": number, "workload": "net", "fabric": "mesh", "values": values, "rung": "compressed"}
-    return StudyPoint(**{**common, **more}, seconds=seconds, rank=rank, metrics=metrics)
-
-
-@pytest.fixture
-def study() -> StudyResult:
-    return StudyResult(
-        title="Three [of] four",
-        names=("tp", "size"),
-        numeric=("tp",),
-        objectives=(Objective("time", "s", True),),
-        limits={"memory": 5e9},
-        combinations=1234,
-        size=6,
-        points=(
-            point(0, 2.0, 2),
-            point(1, 1.5, 1),
-            point(2, 4.0, None, reason="memory 8 GB is above the limit of 5 GB"),
-            point(3, None, None, reason="needs 90 GB"),
-            point(4, None, None, reason="needs 123 GB"),
-            point(5, None, None, reason="it went wrong", failed=True),
-        ),
-        rungs=(RungCount("compressed", 6, 3, 4321),),
-        sampler={"name": "grid"},
-        stored=1,
-    )
 
 
 def shown(study: StudyResult, top: int = 3) -> list[str]:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -42,7 +43,7 @@ def prediction(
     size: float, measured: float, predicted: float, *, part: Part = Part.HELD_OUT, pattern: str = "all-reduce"
 ) -> Prediction:
     system = find_system("a100-node", 1)
-    facts = {"system": system, "source": "vtrain", "pattern": pattern, "ranks": 4, "table": ""}
+    facts: dict[str, Any] = {"system": system, "source": "vtrain", "pattern": pattern, "ranks": 4, "table": ""}
     return Prediction(evolve(POINT, **facts, seconds=measured, size=size), predicted, 0.1 * measured, part)
 
 

@@ -345,7 +345,11 @@ def test_no_speedup_over_a_baseline_without_a_result() -> None:
     found = compare(tables(fabrics=fabrics, workloads={"one": MICRO, "two": MICRO}, baseline="alone"))
     assert [(one.fabric, one.key) for one in found.failures] == [("alone", "workloads.one"), ("alone", "workloads.two")]
     assert [row.speedup for row in found.rows] == [None] * 4
-    assert all(row.seconds > 0 for row in found.rows)
+    assert all(one.infeasible for one in found.failures)
+    content = tables(fabrics=fabrics, workloads=ONE)
+    for strict in (content, {**content, "baseline": "alone", "fabrics": {"alone": ALONE}}):
+        with pytest.raises(InputError, match=r"workloads\.one: takes no time on 'alone'"):
+            compare(strict, strict=strict is content)
 
 
 def test_a_value_of_a_sweep_that_is_impossible_is_a_row_and_one_that_is_not_swept_an_error() -> None:
@@ -359,15 +363,6 @@ def test_a_value_of_a_sweep_that_is_impossible_is_a_row_and_one_that_is_not_swep
     content["workloads"]["{pp}"]["sweep"]["pp"] = [1000, 2000]  # all of them: a mistake
     with pytest.raises(InputError, match=r"workloads\.1000\.workload\.pp: 1000 pipeline stages"):
         compare(content)
-
-
-def test_no_time_has_no_speedup() -> None:
-    content = tables(fabrics={**tables()["fabrics"], "alone": ALONE}, workloads=ONE)
-    assert [(one.fabric, one.infeasible) for one in compare(content).failures] == [("alone", True)]
-    with pytest.raises(InputError, match=r"workloads\.one: takes no time on 'alone'"):
-        compare(content, strict=True)
-    with pytest.raises(InputError, match=r"workloads\.one: takes no time on 'alone'"):
-        compare({**content, "baseline": "alone", "fabrics": {"alone": ALONE}})
 
 
 # --- Determinism.

@@ -151,12 +151,6 @@ def test_a_cell_of_a_file_that_has_changed(tmp_path: Path, monkeypatch: pytest.M
     assert refused("store").message.startswith("has 2 results that differ")
 
 
-def test_a_store_that_is_not_there(store: str) -> None:
-    error = refused("stroe")
-    assert (error.file, error.message) == ("stroe", "there is no such store")
-    assert not Path("stroe").exists()
-
-
 @pytest.mark.parametrize(
     ("old", "new", "missing"),
     [

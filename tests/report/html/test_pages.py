@@ -21,7 +21,7 @@ from fredfw.cli import main
 from fredfw.cli.exports import Exports
 from fredfw.errors import InputError, UnknownNameError
 from fredfw.experiment.results import Comparison, Failure, RunResult, TierLoad
-from fredfw.experiment.study.results import Objective, RungCount, StudyPoint, StudyResult
+from fredfw.experiment.study.results import Objective, StudyResult
 from fredfw.plugin.manager import PluginManager, Switches
 from fredfw.report.charts import charts
 from fredfw.report.exporters import HtmlExporter
@@ -146,53 +146,31 @@ def test_a_page_of_a_run_says_what_limits_it(run: RunResult) -> None:
         assert part in parsed.text
 
 
-def study(*metrics: str) -> StudyResult:
-    """Return a study of four points by one or more objectives: more replicas take less time and cost more."""
-    points = []
-    for number, dp in enumerate((1, 2, 4, 8)):
-        known: dict[str, Any] = {"metrics": {"time": 8.0 / dp, "cost": 100.0 * dp}, "rank": 4 - number}
-        known["breakdown"] = {"compute": 6.0 / dp, "dp": 2.0 / dp}
-        points.append(StudyPoint(number, "net", "ring", {"dp": dp}, "compressed", seconds=8.0 / dp, **known))
-    return StudyResult(
-        title="How many replicas?",
-        names=("dp",),
-        numeric=("dp",),
-        objectives=tuple(Objective(name, "", least=True) for name in metrics),
-        limits={},
-        combinations=4,
-        size=4,
-        points=tuple(points),
-        rungs=(RungCount("compressed", 4, 4, 100),),
-        sampler={"name": "grid"},
-        provenance={"versions": {"fredfw": "0.1.0"}},
-        stored=3,
-    )
-
-
-def test_a_page_of_a_study_has_its_best_points_and_a_picture_of_each_dimension() -> None:
-    page = HtmlExporter(command="fredfw compare two.toml").export(study("time"))
+def test_a_page_of_a_study_has_its_best_points_links_and_a_picture_of_each_dimension(study: StudyResult) -> None:
+    exporter = HtmlExporter(command="fredfw compare two.toml")
+    points = tuple(evolve(one, breakdown={"mine": one.seconds or 0.0}) for one in study.points)
+    found = evolve(study, points=points, provenance={"versions": {"fredfw": "0.1.0"}})
+    page = exporter.export(found)
     parsed = check(page)
     assert parsed.ids == ["results", "pictures", "time", "assumptions", "provenance", "again"]
-    for part in ("How many replicas?", "all 4 by least time", "time over dp; best: 8", "fredfw compare two.toml"):
+    for part in ("Three [of] four", "all 2 by least time", "time over tp; best: 2", "fredfw compare two.toml"):
         assert part in parsed.text
     # What came from a store is not a result.
-    assert HtmlExporter(command="fredfw compare two.toml").export(evolve(study("time"), stored=0)) == page
-
-
-def test_a_page_of_a_study_has_links_and_the_colours_that_workloads_declare() -> None:
-    found = study("time")
+    assert exporter.export(evolve(found, stored=0)) == page
+    # Links, and colours that workloads declare.
     tier = TierLoad("npu -> npu", 8, 1e9, 0.25, 0.5, "npu0->npu1", {"mine": 4e6})
-    points = tuple(evolve(one, tiers=(tier,), breakdown={"mine": one.seconds or 0.0}) for one in found.points)
-    page = HtmlExporter().export(evolve(found, points=points, colours={"mine": "#123456"}))
+    linked = tuple(evolve(one, tiers=(tier,)) for one in points)
+    page = exporter.export(evolve(found, points=linked, colours={"mine": "#123456"}))
     parsed = check(page)
-    assert parsed.ids == ["results", "pictures", "time", "links", "assumptions", "provenance"]
-    assert {"npu0->npu1", "mine 4 MB", "dp 8"} <= set(parsed.texts)
+    assert parsed.ids == ["results", "pictures", "time", "links", "assumptions", "provenance", "again"]
+    assert {"npu0->npu1", "mine 4 MB"} <= set(parsed.texts)
     assert "#123456" in page
 
 
-def test_a_page_of_a_study_by_two_metrics_has_their_front() -> None:
-    page = HtmlExporter().export(study("time", "cost"))
-    assert "cost over time; joined: no other point beats these" in check(page).text
+def test_a_page_of_a_study_by_two_metrics_has_their_front(study: StudyResult) -> None:
+    both = (*study.objectives, Objective("memory", "", least=True))
+    page = HtmlExporter().export(evolve(study, objectives=both))
+    assert "memory over time; joined: no other point beats these" in check(page).text
 
 
 def test_a_hostile_name_is_text(comparison: Comparison) -> None:
