@@ -19,7 +19,7 @@ HUGE = 10**9
 TRAINING = {"name": "transformer", "layers": 2, "hidden": 64, "sequence": 32, "heads": 4, "vocabulary": 100}
 
 
-ONES = {"bandwidths": "1 GB/s", "latencies": 0}
+RINGS = {"dimensions": f"Ring(3)_Switch({HUGE})", "bandwidths": "1 GB/s", "latencies": 0}
 
 
 def experiment(topology: Any = "switch", workload: Any = "microbenchmark", **fabric: Any) -> dict[str, Any]:
@@ -35,11 +35,7 @@ MESSAGES = {"name": "microbenchmark"}
         ("topology.rows", {"name": "mesh2d", "rows": HUGE}, "4000000000 nodes"),
         ("topology.dimensions", {"name": "torus", "dimensions": [HUGE, 3]}, "3000000000 nodes"),
         ("topology.npus", {"name": "switch", "npus": HUGE}, "1000000001 nodes"),
-        (
-            "topology.dimensions",
-            {"name": "multi-dimensional", "dimensions": "Ring(3)_Switch(1000000000)", **ONES},
-            "3000000003 nodes",
-        ),
+        ("topology.dimensions", {"name": "multi-dimensional", **RINGS}, "3000000003 nodes"),
         ("topology.npus", {"name": "fully-connected", "npus": 10_000}, "99990000 links"),
         ("topology.npus", {"name": "fat-tree", "radix": HUGE, "npus": HUGE}, "1500000002 nodes"),
         ("topology.npus", {"name": "optical-ring", "npus": HUGE}, "1000000000 nodes"),

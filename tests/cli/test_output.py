@@ -15,12 +15,6 @@ from fredfw.experiment.results import Comparison
 FULL = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="has no device that is always full")
 
 
-@FULL
-def test_an_output_file_on_a_full_disk_is_code_2() -> None:
-    line = refused("compare", TWO, "--json", "/dev/full")
-    assert line.startswith("/dev/full: cannot be written: No space left on device")
-
-
 def sampled(first: list[str], *others: list[str]) -> pytest.MarkDecorator:
     """Return the arguments of a test, of which only the first are not slow."""
     return pytest.mark.parametrize("arguments", [first, *(pytest.param(one, marks=pytest.mark.slow) for one in others)])

@@ -8,7 +8,7 @@ from showing import of, on
 
 from fredfw import Work
 from fredfw.experiment.results import Comparison, Failure, Row, Throughput
-from fredfw.report.cells import Field, fields_of, items, key_columns
+from fredfw.report.cells import Field, fields_of, key_columns
 from fredfw.report.ranking import Ranking
 
 SIZE = Field("workload", "size", "size")
@@ -86,12 +86,6 @@ def test_cells_that_lack_a_metric_are_not_in_its_front(comparison: Comparison) -
 def test_names_of_metrics_and_fields_are_accepted() -> None:
     for sort in ("time", "-samples/s", "size", "-size", "workload.size"):
         Ranking(sort=sort, pareto=("time", "cost")).check([SIZE])
-
-
-def test_cells_without_a_result_stand_where_the_experiment_has_them(comparison: Comparison) -> None:
-    failures = tuple(Failure("net", name, "does not fit", True, place=place) for name, place in (("A", 1), ("B", 1)))
-    found = items(evolve(comparison, failures=(*failures, Failure("other", "D", "broke", False, place=5))))
-    assert [one.fabric for one in found] == ["mesh", "A", "B", "C", "D", "mesh", "C", "D"]
 
 
 def test_a_field_of_both_says_whose_it_is(comparison: Comparison) -> None:
