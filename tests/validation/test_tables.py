@@ -74,15 +74,9 @@ def test_a_suggested_system_is_of_the_same_gpu_and_scale(name: str, suggested: s
 @pytest.mark.parametrize(
     ("column", "value", "accepted"),
     [
-        ("time_us", "-4", "a number of microseconds above 0, without a unit"),
-        ("time_us", "0", "a number of microseconds above 0, without a unit"),
-        ("time_us", "12 ms", "a number of microseconds above 0, without a unit"),
-        ("time_us", "nan", "a number of microseconds above 0, without a unit"),
-        ("time_us", "", "a number of microseconds above 0, without a unit"),
-        ("size_B", "1M", "a number of bytes above 0, without a unit"),
-        ("size_B", "0", "a number of bytes above 0, without a unit"),
-        ("ranks", "1", "a whole number from 2"),
-        ("ranks", "2.5", "a whole number from 2"),
+        *(("time_us", one, "a number of microseconds above 0, without a") for one in ("-4", "0", "12 ms", "nan", "")),
+        *(("size_B", one, "a number of bytes above 0, without a unit") for one in ("1M", "0")),
+        *(("ranks", one, "a whole number from 2") for one in ("1", "2.5")),
         ("nodes", "0", "a whole number from 1"),
         ("collective", "allreduce", "all-reduce, "),
         ("system", "H1000 node", "a100-node, h100-node, h200-node"),
