@@ -64,17 +64,10 @@ def folder(plugin: Path) -> None:
     Path("stop.py").write_text(STOP)
 
 
-def interrupted(*arguments: str, start: str = HEEDING) -> subprocess.CompletedProcess[str]:
-    command = process(*arguments, start=start)
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
-    assert done.returncode == 130, done.stderr
-    assert "Traceback" not in done.stderr
-    return done
-
-
 def test_an_interrupted_comparison_leaves_the_cells_that_are_done() -> None:
     outputs = ("--json", "out.json.gz", "--csv", "out.csv", "--plot", "out.png")
-    done = interrupted("--plugin", "stop.py", "compare", "two.toml", *outputs)
+    done = fredfw("--plugin", "stop.py", "compare", "two.toml", *outputs)
+    assert done.exit_code == 130
     written, last = done.stderr.split("fredfw: ")
     assert written == "wrote out.json.gz\nwrote out.csv\n"
     assert last == "interrupted: 3 of 4 cells done; not written: --plot\n"
@@ -92,7 +85,8 @@ def test_an_interrupted_comparison_leaves_the_cells_that_are_done() -> None:
 
 def test_an_interrupted_sweep_of_a_collective_leaves_the_sizes_that_are_done() -> None:
     sweep = ("--topology", "switch", "--set", "npus=4", "--algorithm", "stop", "--sizes", "1kB:1GB:x1000")
-    done = interrupted("--plugin", "stop.py", "collective", "all-reduce", *sweep, "--json", "out.json")
+    done = fredfw("--plugin", "stop.py", "collective", "all-reduce", *sweep, "--json", "out.json")
+    assert done.exit_code == 130
     assert done.stderr == "wrote out.json\nfredfw: interrupted: 2 of 3 sizes done\n"
     assert [line.split()[0] for line in done.stdout.splitlines() if " stop " in line] == ["1000", "1000000"]
     document = json.loads(Path("out.json").read_text())
@@ -102,7 +96,8 @@ def test_an_interrupted_sweep_of_a_collective_leaves_the_sizes_that_are_done() -
 
 def test_an_interrupt_with_nothing_done_is_one_line() -> None:
     run = ("run", "two.toml", "--workload", "small", "--fabric", "switch", "--json", "out.json")
-    assert interrupted("--plugin", "stop.py", *run).stderr == "fredfw: interrupted\n"
+    done = fredfw("--plugin", "stop.py", *run)
+    assert (done.exit_code, done.stderr) == (130, "fredfw: interrupted\n")
     assert not Path("out.json").exists()
 
 
@@ -117,8 +112,9 @@ class Interrupting:
 
 sys.meta_path.insert(0, Interrupting())
 """
-    done = interrupted("--version", start=start)
-    assert (done.stdout, done.stderr) == ("", "fredfw: interrupted\n")
+    command = process("--version", start=start)
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "fredfw: interrupted\n")
 
 
 def on_a_terminal(*arguments: str) -> str:

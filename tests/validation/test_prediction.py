@@ -125,9 +125,6 @@ def test_presets_are_those_of_the_topology() -> None:
     assert presets(PluginManager()) == ()
 
 
-PLUGINS = FRAMEWORK.plugins
-
-
 @pytest.fixture(scope="module")
 def points() -> list[IterationPoint]:
     """Two iterations of one node that take little time."""
