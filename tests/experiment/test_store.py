@@ -349,7 +349,7 @@ def test_no_damage_of_the_file_gives_another_result(cell: Cell, tmp_path: Path) 
     dice = random.Random(18)
     seen = {"missing": 0, "whole": 0}
     refusals: list[InputError] = []
-    for _ in range(150):
+    for _ in range(60):
         data = bytearray(whole)
         match dice.randrange(3):
             case 0:
@@ -372,5 +372,5 @@ def test_no_damage_of_the_file_gives_another_result(cell: Cell, tmp_path: Path) 
                 store.find("a")
         except InputError as error:
             refusals.append(error)
-    assert min(len(refusals), *seen.values()) > 10
+    assert min(len(refusals), *seen.values()) > 5
     assert all(error.file == str(path) and error.accepted for error in refusals)

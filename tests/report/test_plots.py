@@ -109,7 +109,7 @@ def test_no_text_overlaps_another_at_the_width_of_a_column(comparison: Compariso
 
 def test_many_bars_take_several_panels_and_columns(comparison: Comparison) -> None:
     one = comparison.rows[0]
-    rows = tuple(evolve(one, workload=net, fabric=f"f {number}") for net in ("a", "b") for number in range(70))
+    rows = tuple(evolve(one, workload=net, fabric=f"f {number}") for net in ("a", "b") for number in range(50))
     rows = tuple(evolve(row, workload_template=row.workload) for row in rows)
     figure = figure_of(rows)
     found = [axes for axes in figure.axes if axes.get_xlabel()]
@@ -220,11 +220,11 @@ def test_trade_offs_are_points_of_both_pairs_of_metrics_for_each_workload() -> N
 
 
 @pytest.mark.parametrize(("kind", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
-def test_formats(drawn: Comparison, kind: str, start: bytes) -> None:
-    for figure in (plots.comparison_figure, plots.maps_figure):
-        first, second = (plots.drawn(figure(drawn), kind) for _ in range(2))
-        assert first.startswith(start)
-        assert second == first
+def test_formats(comparison: Comparison, kind: str, start: bytes) -> None:
+    less = evolve(comparison, rows=comparison.rows[:2])
+    first, second = (plots.drawn(plots.comparison_figure(less), kind) for _ in range(2))
+    assert first.startswith(start)
+    assert second == first
 
 
 @pytest.mark.parametrize("option", ["--plot", "--map"])
