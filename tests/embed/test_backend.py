@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
+import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
 from networks import FRAMEWORK, Network, mesh, ring
 
 from fredfw import CollectiveRequest, Fabric, NodeKind, Pattern, ShortestPathRouter
@@ -234,20 +236,6 @@ def test_a_timer_that_is_cancelled_never_was() -> None:
             network.cancel(timer)  # cancelled before, or over
 
 
-def test_callbacks_may_begin_anything() -> None:
-    network = row(latency=0)
-
-    def again(times: int) -> None:
-        network.note(times)
-        if times:
-            network.send(0, 1, 1e9, on_complete=partial(again, times - 1))
-            network.schedule(0.0, network.log("timer"))
-
-    again(2)
-    network.run_until_idle()
-    assert network.ends == [(2, 0.0), ("timer", 0.0), (1, 1.0), ("timer", 1.0), (0, 2.0)]
-
-
 def test_time_does_not_pass_inside_a_callback() -> None:
     network = row()
     for step in (partial(network.advance, 5.0), network.run_until_idle):
@@ -257,47 +245,54 @@ def test_time_does_not_pass_inside_a_callback() -> None:
     network.run_until_idle()
 
 
-class CustomError(Exception):
-    pass
+# --- copies
 
 
-def test_what_a_callback_raises_ends_the_step_and_costs_nothing_else() -> None:
-    network = row(latency=0)
+class Locked:
+    """Cannot be pickled."""
 
-    def fail() -> None:
-        raise CustomError
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
 
-    network.send(0, 1, 1e9, 7, fail)
-    network.receive(0, 1, 7, network.log("received"))
-    network.send(1, 2, 1e9, on_complete=network.log("beside"))
-    network.send(1, 0, 2e9, on_complete=network.log("later"))
-    with pytest.raises(CustomError):
-        network.run_until_idle()
-    assert network.now == 1.0
-    network.run_until_idle()
-    assert network.ends == [("beside", 1.0), ("received", 1.0), ("later", 2.0)]
+    def done(self) -> None:
+        pass
 
 
-# Below 1e-100 a size is refused.
-SIZES = st.just(0.0) | st.floats(1e-90, 5e9)
-SENDS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), SIZES, st.floats(0, 4)), min_size=1, max_size=8)
+def test_a_callback_that_cannot_be_pickled_is_named() -> None:
+    network = mesh(1, 2)
+    network.send(0, 1, 1.0, on_complete=network.log("fine"))
+    handle = network.send(0, 1, 1.0, "tag", lambda: None)
+    with pytest.raises(
+        InputError, match=r"<lambda> at .*> of send 2 from 0 to 1, 1 bytes, tag 'tag' cannot be pickled"
+    ):
+        pickle.dumps(network)
+    network.cancel(handle)
+    network.receive(1, 0, "tag", Locked().done)
+    with pytest.raises(InputError, match=r"Locked.* of receive 3 at 0 from 1, tag 'tag' cannot be pickled: .*lock"):
+        pickle.dumps(network)
+    network.schedule(0.0, lambda: None)
+    network.cancel(handle := network.send(0, 1, 1.0))
+    with pytest.raises(InputError, match="Locked"):
+        copy.deepcopy(network)
+    assert handle == 5
+    network.advance(1.0)
+    assert [name for name, _ in network.ends] == ["fine"]
 
 
-@given(SENDS, st.lists(st.floats(1e-3, 1.0), max_size=40))
-def test_slices_of_time_change_no_bit(sends: list[tuple[int, int, float, float]], slices: list[float]) -> None:
-    def prepared() -> Network:
-        network = mesh(1, 4, LATENCY)
-        for number, (source, destination, size, start) in enumerate(sends):
-            network.schedule(start, partial(network.send, source, destination, size, None, network.log(number)))
-        return network
+def test_a_network_is_not_pickled_in_a_step() -> None:
+    one = mesh(1, 2)
+    one.schedule(1.0, partial(pickle.dumps, one))
+    with pytest.raises(InputError, match="in the middle of a step"):
+        one.run_until_idle()
 
-    whole, sliced = prepared(), prepared()
-    whole.run_until_idle()
-    for piece in slices:
-        sliced.advance(sliced.now + piece)
-        sliced.link_bytes()
-    sliced.run_until_idle()
-    assert sliced.ends == whole.ends
+
+def test_networks_that_know_each_other_are_pickled_together() -> None:
+    one, other = mesh(1, 2), mesh(1, 2)
+    one.send(0, 1, 1e9, on_complete=other.log("one"))
+    other.send(0, 1, 1e9, on_complete=one.log("other"))
+    copied, _ = pickle.loads(pickle.dumps((one, other)))
+    copied.run_until_idle()
+    assert copied.next_event_time() == math.inf
 
 
 # --- bad input

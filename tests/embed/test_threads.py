@@ -9,40 +9,19 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
+from clients import FABRICS, FRAMEWORK, client, finish
 
-from fredfw import CollectiveRequest, Fabric, Framework, Pattern
 from fredfw.embed import NetworkBackend
 from fredfw.errors import InputError
-
-FRAMEWORK = Framework()
-
-
-def iteration(fabric: Fabric, size: float) -> list[tuple[str, float]]:
-    """Some traffic of all kinds; what is begun depends on what has ended."""
-    network = NetworkBackend(fabric, plugins=FRAMEWORK.plugins)
-    ends: list[tuple[str, float]] = []
-    request = CollectiveRequest(Pattern.ALL_REDUCE, 4, size)
-
-    def done(layer: int) -> None:
-        ends.append((f"layer {layer}", network.now))
-        if layer:
-            network.collective(request, partial(done, layer - 1), group=[0, 2, 4, 6], algorithm="ring")
-            network.send(1, 3, size, layer, lambda: ends.append(("sent", network.now)))
-            network.receive(1, 3, layer, lambda: ends.append(("received", network.now)))
-
-    done(20)
-    network.run_until_idle()
-    return ends
 
 
 def test_networks_in_threads_say_what_they_say_alone() -> None:
     # The same fabric for all: what it remembers (FRED's switches do) must not depend on who asked.
-    fabric = FRAMEWORK.topology("fred", arity=[4, 2], io_controllers=0).build()
-    sizes = [1e6 * (number + 1) for number in range(8)]
-    alone = [iteration(fabric, size) for size in sizes]
-    fabric = FRAMEWORK.topology("fred", arity=[4, 2], io_controllers=0).build()
-    with ThreadPoolExecutor(len(sizes)) as pool:
-        together = list(pool.map(partial(iteration, fabric), sizes))
+    seeds = range(2, 2 + 4 * len(FABRICS), len(FABRICS))
+    alone = [finish(client(seed)) for seed in seeds]
+    fabric = FRAMEWORK.topology(**FABRICS[2]).build()
+    with ThreadPoolExecutor(len(seeds)) as pool:
+        together = list(pool.map(lambda seed: finish(client(seed, fabric=fabric)), seeds))
     assert together == alone
 
 
