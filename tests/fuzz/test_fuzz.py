@@ -5,10 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 import fuzzing
+import pytest
 from mutations import Mutator
 
 CASES = {"experiment": 120, "stored": 250, "command": 120}

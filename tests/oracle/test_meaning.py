@@ -5,17 +5,13 @@ Links have 100 B/s and a latency of 0.5 s, so that 100 bytes have drained after 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from attrs import evolve
 from small import Fixed, executor
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 from fredfw.collectives import CollectiveAlgorithm, Pattern, Phase, Schedule
 from fredfw.fabric import Fabric, MemoryTier, NodeKind, Transport, with_memories

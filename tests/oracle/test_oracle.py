@@ -8,21 +8,15 @@ with such changes.
 from __future__ import annotations
 
 import math
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
 from attrs import evolve
-
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parents[1] / "golden"))
-
 from oracle_network import Flow, UnknownError, rates_of
 from programs import Program, program
 from small import Fixed, executor
