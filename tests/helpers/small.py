@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+import pytest
 from attrs import astuple, frozen
 
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Phase, Schedule
 from fredfw.fabric import Admission, AdmissionPolicy, Decision, Fabric, FlowSet, GroupView, NodeKind, Routes, Wait
 from fredfw.simulation import (
+    CircuitPreempt,
     Executor,
     FlowNetwork,
     Lowering,
@@ -19,7 +21,9 @@ from fredfw.simulation import (
     ScheduleRun,
     SharingPolicy,
     Simulator,
+    StrictLinks,
     Timeline,
+    WeightedMaxMin,
 )
 from fredfw.typing import FloatArray, IntArray
 from fredfw.workloads import GraphBuilder, TaskGraph
@@ -71,6 +75,13 @@ def star(
     return fabric if admission is None else fabric.with_defaults(admission=Admitting(admission))
 
 
+def switched(bandwidths: FloatArray) -> Fabric:
+    """Links from NPUs of their own to switches, two to each switch."""
+    ends = np.arange(len(bandwidths))
+    kinds = np.repeat([NodeKind.NPU, NodeKind.SWITCH], [len(ends), (len(ends) + 1) // 2])
+    return Fabric("switched", kinds, ends, len(ends) + ends // 2, bandwidths, 0.0, 0.0)
+
+
 def flows(
     volumes: Sequence[float],
     where: Sequence[Sequence[int]] | None = None,
@@ -119,6 +130,10 @@ def started(
     log = Log(network)
     ScheduleRun(network, Lowering(network.fabric), schedule, groups, log, fidelity=fidelity, **given).start()
     return log
+
+
+KNOWN: list[SharingPolicy] = [MaxMin(), WeightedMaxMin({"dp": 3.0, "pp": 0.5}), StrictLinks(), CircuitPreempt()]
+BY_POLICY = pytest.mark.parametrize("policy", KNOWN, ids=lambda policy: policy.name)
 
 
 def derived(policy: SharingPolicy) -> SharingPolicy:

@@ -1,4 +1,4 @@
-"""The engine gives what the oracle gives: in random programs, random schedules, and random states of circuits.
+"""The engine gives what the oracle gives: in random programs and random schedules.
 
 Programs are calm or chaotic. Where volumes and durations that change by 1e-12 change more than that, rounding decides
 which of two things at one moment comes first, and what the engine gives must lie in the spread of what the oracle gives
@@ -17,17 +17,17 @@ from typing import Any
 import numpy as np
 import pytest
 from attrs import evolve
-from oracle_network import Flow, UnknownError, rates_of
+from oracle_network import UnknownError
 from programs import Program, program
 from small import Fixed, executor
 
 from fredfw.collectives import Pattern, Phase, Schedule
 from fredfw.collectives.schedule import POLICIES, RELEASES
 from fredfw.errors import DeadlockError, RefusedError, UnsupportedError
-from fredfw.fabric import Fabric, FlowSet, NodeKind, Routes
+from fredfw.fabric import Fabric
 from fredfw.fidelities import COMPRESSED, EXACT, RENDEZVOUS, STEPWISE
 from fredfw.framework import Framework
-from fredfw.simulation import CircuitPreempt, FlowNetwork, Timeline
+from fredfw.simulation import Timeline
 from fredfw.workloads import GraphBuilder, TaskGraph
 from oracle import Algorithms, Change, simulate
 
@@ -310,52 +310,3 @@ def test_schedules() -> None:
 @pytest.mark.parametrize("block", range(1, 11))
 def test_many_schedules(block: int) -> None:
     check_schedules(1000 * block, 1000)
-
-
-# --- circuits
-
-
-def check_circuits(first: int, count: int) -> None:
-    """Compare the rates of flows between switches, of several classes and in part over closed links."""
-    for seed in range(first, first + count):
-        random = Random(seed)
-        nodes = random.randint(3, 8)
-        kinds = [random.choice([NodeKind.SWITCH, NodeKind.SWITCH, NodeKind.NPU]) for _ in range(nodes)]
-        pairs = [random.sample(range(nodes), 2) for _ in range(random.randint(2, 12))]
-        sources, destinations = np.array(pairs).T
-        widths = np.array([random.choice([1.0, 2.0, random.uniform(0.5, 4)]) for _ in pairs])
-        fabric = Fabric("circuits", np.array([NodeKind.NPU, *kinds]), sources + 1, destinations + 1, widths, 0.0, 0.0)
-        closed = [link for link in range(len(pairs)) if random.random() < 0.15]
-        flows = [
-            random.sample(range(len(pairs)), random.randint(1, min(4, len(pairs))))
-            for _ in range(random.randint(1, 12))
-        ]
-        classes = [random.randrange(3) for _ in flows]
-        network = FlowNetwork(fabric, CircuitPreempt())
-        network.set_bandwidths(np.array(closed, dtype=np.intp), np.zeros(len(closed)))
-        for flow, (path, priority) in enumerate(zip(flows, classes, strict=True)):
-            routes = Routes.of([np.array(path)], [0.0])
-            size, alone = np.array([1e6]), np.zeros(1, dtype=np.intp)
-            network.start(FlowSet(routes, size, alone, 1, priority=priority, label=str(flow)), lambda _: None)
-        network.advance(1.0)
-        sent = network.link_bytes()
-        found = [float(sent[str(flow)][path[0]]) if str(flow) in sent else 0.0 for flow, path in enumerate(flows)]
-        mine = [
-            Flow((0,), (0,), 1.0, 0, links=dict.fromkeys(path, 1.0), priority=priority)
-            for path, priority in zip(flows, classes, strict=True)
-        ]
-        switches = [
-            {end for end in pair if fabric.kinds[end] == NodeKind.SWITCH}
-            for pair in zip(fabric.sources.tolist(), fabric.destinations.tolist(), strict=True)
-        ]
-        rates = rates_of(mine, network.bandwidths.tolist(), CircuitPreempt(), switches)
-        assert found == pytest.approx([rates[flow] for flow in mine], rel=1e-9), seed
-
-
-def test_rates_of_circuits() -> None:
-    check_circuits(0, 300)
-
-
-@pytest.mark.slow
-def test_rates_of_many_circuits() -> None:
-    check_circuits(1000, 10_000)

@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 from attrs import evolve
 from hypothesis import given, strategies as st
-from small import derived, flows, joined
+from small import BY_POLICY, KNOWN, derived, flows, joined, switched
 
 from fredfw import Framework
-from fredfw.fabric import Fabric, FlowSet, NodeKind, Router, Routes
+from fredfw.fabric import FlowSet, Router, Routes
 from fredfw.simulation import (
-    CircuitPreempt,
     FlowNetwork,
     MaxMin,
     SharingPolicy,
@@ -31,17 +30,6 @@ from fredfw.typing import FloatArray, IntArray
 
 LINKS = 8
 LABELS = ("", "dp", "pp")
-
-
-KNOWN: list[SharingPolicy] = [MaxMin(), WeightedMaxMin({"dp": 3.0, "pp": 0.5}), StrictLinks(), CircuitPreempt()]
-BY_POLICY = pytest.mark.parametrize("policy", KNOWN, ids=lambda policy: policy.name)
-
-
-def switched(bandwidths: FloatArray) -> Fabric:
-    """Two links at each of four switches, each to an NPU of its own."""
-    ends = np.arange(LINKS)
-    kinds = [NodeKind.NPU] * LINKS + [NodeKind.SWITCH] * (LINKS // 2)
-    return Fabric("switched", kinds, ends, LINKS + ends // 2, bandwidths, 0.0, 0.0)
 
 
 def single(path: list[int], volume: float) -> FlowSet:
