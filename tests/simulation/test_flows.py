@@ -9,19 +9,15 @@ from typing import cast
 
 import numpy as np
 import pytest
-from attrs import evolve
 from hypothesis import given, strategies as st
-from small import BY_POLICY, KNOWN, derived, flows, joined, switched
+from small import BY_POLICY, derived, flows, joined, switched
 
-from fredfw import Framework
 from fredfw.fabric import FlowSet, Router, Routes
 from fredfw.simulation import (
     FlowNetwork,
     MaxMin,
     SharingPolicy,
     Statistics,
-    StrictLinks,
-    WeightedMaxMin,
     engine,
 )
 from fredfw.simulation.engine import max_min
@@ -169,60 +165,7 @@ def check_same(policy: SharingPolicy, other: SharingPolicy, program: tuple[Float
         assert load == pytest.approx(there[label], rel=1e-9, abs=1e-9)
 
 
-@given(programs())
-def test_equal_weights_are_no_weights(program: tuple[FloatArray, list[Step]]) -> None:
-    check_same(WeightedMaxMin(dict.fromkeys(LABELS, 2.0)), MaxMin(), program)
-
-
-@given(programs())
-def test_the_same_again_gives_the_same_bits(program: tuple[FloatArray, list[Step]]) -> None:
-    (ends, moved), (same, there) = (run(StrictLinks(), program) for _ in range(2))
-    assert ends == same
-    assert [load.tobytes() for load in moved.values()] == [load.tobytes() for load in there.values()]
-
-
 # --- many flows
-
-
-def arrivals(policy: SharingPolicy, flows: int, *, messages: bool = False) -> tuple[FloatArray, Statistics]:
-    """Send flows between random nodes of a mesh that arrive at random; return when they end."""
-    random = np.random.default_rng(1)
-    mesh = Framework().topology("mesh2d", rows=6, columns=6, io_controllers=False).build()
-    mesh = evolve(mesh, bandwidths=random.uniform(1.0, 2.0, len(mesh.bandwidths)))
-    on, ends = FlowNetwork(mesh, policy), np.full(flows, np.nan)
-
-    def ended(flow: int, activities: IntArray) -> None:
-        del activities
-        ends[flow] = on.now
-
-    time = 0.0
-    for flow in range(flows):
-        source, destination = random.choice(36, (2, 1), replace=False)
-        path = mesh.defaults.router.route(mesh, source, destination).links.tolist()
-        time, volume = time + random.exponential(0.05), random.uniform(1.0, 10.0)
-        if messages and flow % 2:
-            on.schedule(time, partial(on.send, way(path), volume, partial(ended, flow)))
-        else:
-            on.schedule(time, partial(on.start, single(path, volume), partial(ended, flow)))
-    on.advance()
-    assert on.idle
-    return ends, on.statistics
-
-
-@pytest.mark.parametrize("policy", KNOWN[:3], ids=lambda policy: policy.name)
-def test_flows_that_come_and_go_end_when_the_policy_lets_them(policy: SharingPolicy) -> None:
-    (ends, statistics), (expected, others) = arrivals(policy, 500), arrivals(derived(policy), 500)
-    assert ends == pytest.approx(expected, rel=1e-9)
-    assert (statistics.events, statistics.flows) == (others.events, others.flows)
-    messages, same = arrivals(policy, 500, messages=True)
-    assert messages.tobytes() == ends.tobytes()
-    assert same == statistics
-
-
-def test_most_changes_reach_a_part_of_the_flows() -> None:
-    _, statistics = arrivals(MaxMin(), 500)
-    _, others = arrivals(derived(MaxMin()), 500)
-    assert statistics.solved < 0.6 * others.solved
 
 
 def test_passes_are_counted() -> None:

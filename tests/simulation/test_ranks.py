@@ -1,7 +1,5 @@
 """Rank by rank: what is folded, and sums by hand; ``tests/oracle`` compares whole programs."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from attrs import evolve
@@ -10,10 +8,9 @@ from small import Fixed, by_rank, derived, executor, started
 
 from fredfw.collectives import CollectiveRequest, Pattern, Phase, Schedule
 from fredfw.collectives.direct import DirectAlgorithm
-from fredfw.fabric import Fabric, FlowSet, IdealTransport
-from fredfw.fidelities import EXACT, SIMULATED
+from fredfw.fabric import Fabric, FlowSet
 from fredfw.framework import Framework
-from fredfw.simulation import FlowNetwork, Lowering, MaxMin, ScheduleRun, StrictLinks, Timeline
+from fredfw.simulation import FlowNetwork, Lowering, MaxMin, ScheduleRun, StrictLinks
 from fredfw.typing import FloatArray, IntArray
 from fredfw.workloads import GraphBuilder
 
@@ -90,40 +87,6 @@ def is_folded(on: Fabric, schedule: Schedule, groups: IntArray, *, rendezvous: b
     return network.statistics.flows == 0
 
 
-@settings(max_examples=20, deadline=None)
-@given(lonely(), st.booleans())
-def test_a_fold_says_what_events_say(case: tuple[Fabric, Schedule, IntArray], rendezvous: bool) -> None:
-    on, schedule, members = case
-    groups, fidelity = on.npus[members], "per-rank-rendezvous" if rendezvous else "exact"
-    expected = simulated(on, schedule, groups, fidelity, one_by_one=True)
-    found = simulated(on, schedule, groups, fidelity)
-    assert found == pytest.approx(expected, rel=1e-9)
-    if is_folded(on, schedule, groups, rendezvous=rendezvous):
-        assert (found <= simulated(on, schedule, groups, "stepwise") * (1 + 1e-12)).all()
-
-
-@pytest.mark.parametrize(
-    ("on", "algorithm", "pattern"),
-    [
-        (fabric("torus", dimensions=[8]), "ring", Pattern.ALL_REDUCE),
-        (fabric("torus", dimensions=[4, 4]), "hierarchical", Pattern.ALL_REDUCE),
-        (SWITCH, "ring", Pattern.ALL_REDUCE),
-        (SWITCH, "recursive-halving-doubling", Pattern.ALL_REDUCE),
-        (SWITCH, "direct", Pattern.ALL_TO_ALL),
-    ],
-)
-def test_where_all_ranks_do_the_same_all_fidelities_agree(on: Fabric, algorithm: str, pattern: Pattern) -> None:
-    seconds = [
-        FRAMEWORK.simulate_collective(on, pattern, size=1200.0, algorithm=algorithm, fidelity=fidelity).duration
-        for fidelity in SIMULATED
-    ]
-    meeting = on.with_defaults(transport=IdealTransport(rendezvous=True))
-    seconds.append(
-        FRAMEWORK.simulate_collective(meeting, pattern, size=1200.0, algorithm=algorithm, fidelity=EXACT).duration
-    )
-    assert seconds == pytest.approx([seconds[0]] * 3, rel=1e-12)
-
-
 def test_links_that_flows_share_are_not_folded() -> None:
     for members in (np.array([[0, 2, 1, 3]]), np.array([[0, 2], [1, 3]])):
         on = fabric("mesh2d", rows=1, columns=4, io_controllers=False)
@@ -140,23 +103,6 @@ def test_phases_side_by_side_over_one_link_are_not_folded() -> None:
     assert not is_folded(on, schedule, on.npus[None, :])
     schedule = Schedule(Pattern.BROADCAST, 3, 100.0, 2, (one, evolve(other, after=(0,))))
     assert is_folded(on, schedule, on.npus[None, :])
-
-
-@pytest.mark.parametrize("bandwidths", [1.0, np.linspace(0.5, 1.0, 24)])
-def test_a_ring_of_thousands_takes_what_its_steps_add_up_to(bandwidths: float | FloatArray) -> None:
-    """Step by step in plain Python; with equal bandwidths the engine doubles, else it steps."""
-    ranks, hops = 12, np.random.default_rng(1).uniform(0, 1, 24)
-    on = evolve(fabric("torus", dimensions=[ranks]), latencies=hops, bandwidths=100.0 * bandwidths * np.ones(24))
-    schedule = by("ring", on, np.arange(ranks)[None, :], Pattern.ALL_REDUCE, chunks=1)
-    routes = on.defaults.router.route(on, on.npus, np.roll(on.npus, -1))
-    drain = [100.0 / float(on.bandwidths[link]) for link in routes.links]
-    times = [0.0] * ranks
-    for _ in range(2 * (ranks - 1)):
-        sent = [time + wait for time, wait in zip(times, drain, strict=True)]
-        there = [time + float(wait) for time, wait in zip(sent, routes.latencies, strict=True)]
-        times = [max(sent[rank], there[rank - 1]) for rank in range(ranks)]
-    assert is_folded(on, schedule, on.npus[None, :])
-    assert simulated(on, schedule, on.npus[None, :]) == pytest.approx([max(times)], rel=1e-12)
 
 
 def test_fabrics_that_set_up_whole_phases_keep_them_whole() -> None:
@@ -265,42 +211,6 @@ def test_groups_that_have_ended_do_not_keep_their_links() -> None:
 
 
 # --- ranks of a task graph
-
-
-def check_account(timeline: Timeline) -> None:
-    """Check that each span begins when the one ends that made it start, and that all time is accounted for."""
-    caused = timeline.trigger >= 0
-    assert (timeline.end >= timeline.start).all()
-    assert timeline.start[caused].tolist() == timeline.end[timeline.trigger[caused]].tolist()
-    assert not timeline.start[~caused].any()
-    total = np.sum(list(timeline.breakdown_by_rank.values()), axis=0)
-    assert total == pytest.approx(np.full(timeline.graph.ranks, timeline.duration), rel=1e-9)
-
-
-@pytest.mark.parametrize(("launch", "only_events"), [(0.0, False), (0.0, True), (2.0, False), (2.0, True)])
-@pytest.mark.parametrize("late", [0.3, 10.0])
-def test_a_late_rank_holds_up_its_ring_by_its_own_hops(late: float, launch: float, only_events: bool) -> None:
-    """Six steps of 1 s and hops of 0.25 s. What rank 0 delays by ``late`` comes to rank r after r hops, or 4 more.
-
-    Otherwise a rank waits for six hops of those that were in time.
-    """
-    on, builder = fabric("torus", dimensions=[4]), GraphBuilder(4)
-    costs: dict[str, Any] = {"launch": launch}
-    on = on.with_defaults(transport=FRAMEWORK.plugins.transports.get("alpha-beta")(**costs))
-    done = builder.compute("work", [0], seconds=late)
-    builder.collective("reduce", Pattern.ALL_REDUCE, [[0, 1, 2, 3]], 400.0, label="dp", after=[done])
-    ring = FRAMEWORK.plugins.collectives.get("ring")(**fields_of("ring"))  # which needs no channels
-    sharing = derived(MaxMin()) if only_events else None
-    timeline = executor(builder.build(), on, ring, sharing=sharing, fidelity="exact").run()
-    hops = [4, 5, 6, 3]
-    ends = [6 * 1.0 + max(6 * 0.25 if rank != 2 else 5 * 0.25, late + hops[rank] * 0.25) for rank in range(4)]
-    found = by_rank(timeline)
-    assert [found["reduce", rank] for rank in range(4)] == pytest.approx([launch + end for end in ends], rel=1e-12)
-    assert timeline.duration == pytest.approx(late + launch + 6 * 1.25)
-    check_account(timeline)
-    # All wait for rank 0, whose computation is a bubble to them; the rest is the collective.
-    assert timeline.breakdown_by_rank["bubble"] == pytest.approx(np.array([0.0, late, late, late]))
-    assert timeline.breakdown_by_rank["dp"] == pytest.approx(np.full(4, launch + 6 * 1.25))
 
 
 def test_a_rank_that_is_late_for_what_is_there_already_is_not_too_fast() -> None:
