@@ -104,18 +104,6 @@ def test_an_unexpected_message_is_kept() -> None:
     assert network.ends == [("received", 5.0)]
 
 
-def test_a_receive_whose_message_is_cancelled_gets_the_next() -> None:
-    network = row(latency=0)
-    first = network.send(0, 1, 5e9, 7)
-    network.receive(0, 1, 7, network.log("received"))
-    network.send(0, 1, 1e9, 7)
-    network.advance(3.0)
-    assert network.ends == []
-    network.cancel(first)
-    network.run_until_idle()
-    assert network.ends == [("received", 3.0)]
-
-
 def test_a_receive_can_be_cancelled_even_when_its_message_has_just_come() -> None:
     network = row(latency=0)
     early = network.receive(0, 1, 1, network.log("early"))

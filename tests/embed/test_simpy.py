@@ -30,22 +30,6 @@ def run(env: Environment, *processes: Process) -> None:
     env.run()
 
 
-def test_processes_share_the_link_of_a_server() -> None:
-    env = environment()
-    ends = {}
-
-    def worker(number: int, seconds: float) -> Process:
-        yield env.timeout(seconds)
-        yield env.network.send(number, 3, 1e9)
-        ends[number] = env.now
-        assert env.network.backend.now == env.now
-
-    run(env, *map(worker, range(3), [1.0, 1.5, 4.0]))
-    # Half a GB alone, and half of the link from 1.5 s to 2.5 s; the second has half a GB left then.
-    assert ends == {0: pytest.approx(2.5), 1: pytest.approx(3.0), 2: pytest.approx(5.0)}
-    assert env.now == ends[2]
-
-
 def test_the_clocks_are_equal_to_the_last_digit() -> None:
     env = environment(latency=1e-7)
     seen = []

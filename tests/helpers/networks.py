@@ -8,7 +8,6 @@ from typing import Any
 
 from fredfw import Fabric, Framework
 from fredfw.embed import NetworkBackend
-from fredfw.fabric import IdealTransport
 
 FRAMEWORK = Framework()
 
@@ -39,7 +38,7 @@ def mesh(rows: int, columns: int, latency: float = 0.0, **options: Any) -> Netwo
     return Network(fabric, **options)
 
 
-def ring(npus: int, latency: float = 0.0, *, rendezvous: bool = False, **options: Any) -> Network:
+def ring(npus: int, latency: float = 0.0, **options: Any) -> Network:
     """A ring with links of 1 GB/s both ways."""
     fabric = FRAMEWORK.topology("torus", dimensions=[npus], link_bandwidth="1 GB/s", link_latency=latency).build()
-    return Network(fabric.with_defaults(transport=IdealTransport(rendezvous=rendezvous)), **options)
+    return Network(fabric, **options)

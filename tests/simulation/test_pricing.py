@@ -57,59 +57,44 @@ def seconds(fabric: Fabric, pattern: str = "all-reduce", algorithm: str = "ring"
     return FRAMEWORK.simulate_collective(fabric, pattern, size=SIZE, algorithm=algorithm, **given).duration
 
 
-def test_capped_ranks_that_share_links_and_are_out_of_step_go_on_one_by_one() -> None:
-    # Servers of 2 in a row. The ring crosses the same links several times; they are wide enough for all capped flows.
-    n, cap, order = 8, 1e9, [0, 2, 1, 3, 4, 6, 5, 7]
-    between = np.arange(n - 1) % 2
-    hops = np.where(between, 5e-6, 1e-6)
-    right = [(here, here + 1) for here in range(n - 1)]
-    line = joined([*right, *((there, here) for here, there in right)], 100e9)
-    line = evolve(line, latencies=np.tile(hops, 2), tiers=np.tile(between, 2))
-    line = line.with_defaults(transport=Fixed(Costs(cap=(2 * cap, cap))))
-    crossed = [slice(*sorted((one, order[(place + 1) % n]))) for place, one in enumerate(order)]
-    ways = [float(hops[one].sum()) for one in crossed]
-    rates = [cap if between[one].any() else 2 * cap for one in crossed]
-    begins = [0.0] * n
-    for _ in range(2 * (n - 1)):
-        drained = [begins[rank] + SIZE / n / rates[rank] for rank in range(n)]
-        begins = [max(drained[rank], drained[rank - 1] + ways[rank - 1]) for rank in range(n)]
-    assert seconds(line, fidelity="exact", group=order) == pytest.approx(max(begins), rel=1e-12)
+STEP = SIZE / 8 / 100e9
 
 
+@pytest.mark.parametrize(
+    ("costs", "launch", "step", "reducing"),
+    [
+        (
+            Costs(launch=7e-6, step=2e-6, message=0.5e-6, efficiency=0.8),
+            7e-6,
+            2e-6 + 0.5e-6 + STEP / 0.8,
+            2e-6 + 0.5e-6 + STEP / 0.8,
+        ),
+        (Costs(cap=20e9), 0.0, 5 * STEP, 5 * STEP),
+        (Costs(reduction=20e9), 0.0, STEP, 5 * STEP),  # only the reduce-scatter reduces
+    ],
+)
 @pytest.mark.parametrize("fidelity", SIMULATED)
-@pytest.mark.parametrize("n", [2, 3, 8])
-def test_a_ring_all_reduce_takes_the_time_of_its_closed_form(fidelity: str, n: int) -> None:
-    costs = Costs(launch=7e-6, step=2e-6, message=0.5e-6, efficiency=0.8)
-    steps = 2 * (n - 1)
-    expected = 7e-6 + steps * (2e-6 + 0.5e-6 + 1e-6 + SIZE / n / (0.8 * 100e9))
-    assert seconds(ring(n, Fixed(costs)), fidelity=fidelity) == pytest.approx(expected, rel=1e-12)
+def test_a_ring_all_reduce_takes_the_time_of_its_closed_form(
+    costs: Costs, launch: float, step: float, reducing: float, fidelity: str
+) -> None:
+    expected = launch + 7 * (step + 1e-6) + 7 * (reducing + 1e-6)
+    assert seconds(ring(8, Fixed(costs)), fidelity=fidelity) == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("pattern", "costs", "expected"),
+    [
+        # Each of 5 sends 4 messages in one step, or one root 4 to the others.
+        ("all-to-all", Costs(message=3e-6), 4 / 5 * SIZE / 100e9 + 4 * 3e-6),
+        ("broadcast", Costs(message=3e-6), 4 * SIZE / 100e9 + 4 * 3e-6),
+        # Four buffers come to the root at once, 10 GB/s each; its link has 100 GB/s.
+        ("reduce", Costs(reduction=40e9), SIZE / 10e9),
+    ],
+)
 @pytest.mark.parametrize("fidelity", SIMULATED)
-def test_caps_and_reductions_limit_rates(fidelity: str) -> None:
-    steps = 7 * (1e-6 + SIZE / 8 / 20e9)
-    plain = 7 * (1e-6 + SIZE / 8 / 100e9)
-    assert seconds(ring(8, Fixed(Costs(cap=20e9))), fidelity=fidelity) == pytest.approx(2 * steps, rel=1e-12)
-    # Only the reduce-scatter reduces.
-    assert seconds(ring(8, Fixed(Costs(reduction=20e9))), fidelity=fidelity) == pytest.approx(plain + steps, rel=1e-12)
-
-
-@pytest.mark.parametrize("fidelity", SIMULATED)
-def test_each_message_of_a_step_costs_something(fidelity: str) -> None:
-    fabric = star(5).with_defaults(transport=Fixed(Costs(message=3e-6)))
-    free = star(5)
-    # Each of 5 sends 4 messages in one step.
-    wanted = seconds(free, "all-to-all", "direct", fidelity=fidelity) + 4 * 3e-6
-    assert seconds(fabric, "all-to-all", "direct", fidelity=fidelity) == pytest.approx(wanted, rel=1e-12)
-    # A broadcast's root sends one after another's: 4 messages leave it, one comes to each.
-    wanted = seconds(free, "broadcast", "direct", fidelity=fidelity) + 4 * 3e-6
-    assert seconds(fabric, "broadcast", "direct", fidelity=fidelity) == pytest.approx(wanted, rel=1e-12)
-
-
-def test_reductions_are_shared_by_the_flows_of_a_step() -> None:
-    fabric = star(5).with_defaults(transport=Fixed(Costs(reduction=40e9)))
-    # A reduce by direct exchange: four buffers come to the root at once, 10 GB/s each; the star's link has 100 GB/s.
-    assert seconds(fabric, "reduce", "direct") == pytest.approx(2e-6 + SIZE / 10e9, rel=1e-12)
+def test_messages_and_reductions_of_a_step_add_up(pattern: str, costs: Costs, expected: float, fidelity: str) -> None:
+    fabric = star(5).with_defaults(transport=Fixed(costs))
+    assert seconds(fabric, pattern, "direct", fidelity=fidelity) == pytest.approx(2e-6 + expected, rel=1e-12)
 
 
 def test_costs_differ_by_tier_and_the_outermost_counts() -> None:
