@@ -5,34 +5,19 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
+from small import flows, joined
 
 import fredfw_engine
 from fredfw.errors import SimulationError
-from fredfw.fabric import Fabric, FlowSet, Routes
 from fredfw.simulation import FlowNetwork, engine
 from fredfw.simulation.engine import library
 
 
-def pipe() -> Fabric:
-    """Two NPUs with a link each way."""
-    return Fabric("pipe", [0, 0], [0, 1], [1, 0], 100.0, 0.25, 0.0)
-
-
-def flows(links: list[int], offsets: list[int], **fields: Any) -> FlowSet:
-    count = len(offsets) - 1
-    routes = Routes(np.array(offsets), np.array(links, dtype=np.intp), fields.pop("latencies", np.zeros(count)))
-    volumes, activity = np.full(count, 100.0), np.zeros(count, dtype=np.intp)
-    plain: dict[str, Any] = {"volumes": volumes, "activity": activity, "activities": 1}
-    return FlowSet(routes, **(plain | fields))
-
-
 def test_what_was_saved_and_then_damaged_is_refused() -> None:
-    network = FlowNetwork(pipe())
-    network.start(flows([0, 1], [0, 1, 2], repeat=3), print)
+    network = FlowNetwork(joined([(0, 1), (1, 0)], 100.0, 0.25))
+    network.start(flows([100.0] * 2, [[0], [1]], repeat=3), print)
     network.advance(0.75)
     state = network.__getstate__()
     saved: bytes = state["saved"]

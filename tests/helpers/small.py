@@ -15,6 +15,7 @@ from fredfw.simulation import (
     CircuitPreempt,
     Executor,
     FlowNetwork,
+    Incidence,
     Lowering,
     MaxMin,
     Planner,
@@ -96,6 +97,13 @@ def flows(
     given: dict[str, Any] = {"activity": np.arange(count) * apart, "activities": count if apart else 1}
     routes = Routes.of(paths, np.broadcast_to(latency, count).tolist())
     return FlowSet(routes, np.array(volumes, dtype=float), **(given | fields))
+
+
+def incidence(*where: Sequence[int], **fields: Any) -> Incidence:
+    """Flows over links, of one class unless ``fields`` say otherwise."""
+    links = [link for path in where for link in path]
+    given = {"coefficients": None, "caps": None, "priorities": np.zeros(len(where), dtype=np.intp)}
+    return Incidence(np.cumsum([0, *map(len, where)]), np.array(links, dtype=np.intp), **(given | fields))
 
 
 class Log:

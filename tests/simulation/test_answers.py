@@ -5,20 +5,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small import Admitting
+from small import Admitting, flows, incidence
 
 from fredfw.errors import PluginError
-from fredfw.fabric import Admission, Fabric, FlowSet, NodeKind, Routes, Split, Start, Wait
+from fredfw.fabric import Admission, Fabric, FlowSet, NodeKind, Split, Start, Wait
 from fredfw.simulation import FlowNetwork, MaxMin, SharingPolicy, answers
 from fredfw.simulation.sharing import Incidence
 
 LINE = Fabric("line", np.full(3, NodeKind.NPU), [0, 1, 1, 2], [1, 2, 0, 1], 100.0, 0.0, 0.0)
+PATHS = [0, 1], [1]
 NAN, INF = np.nan, np.inf
-
-
-def incidence(caps: Any = None) -> Incidence:
-    """Two flows: over links 0 and 1, and over link 1."""
-    return Incidence(np.array([0, 2, 3]), np.array([0, 1, 1]), None, caps, np.zeros(2, dtype=np.intp))
 
 
 class Says(SharingPolicy):
@@ -56,7 +52,7 @@ class Says(SharingPolicy):
 )
 def test_wrong_rates_are_refused(answer: Any, message: str) -> None:
     with pytest.raises(PluginError) as caught:
-        answers.rates(Says(answer), incidence(), LINE.bandwidths, LINE)
+        answers.rates(Says(answer), incidence(*PATHS), LINE.bandwidths, LINE)
     assert "Says.rates() of 'says' " in str(caught.value)
     assert message in str(caught.value)
 
@@ -83,24 +79,17 @@ def test_notes_of_sharing_that_are_no_texts_are_refused() -> None:
 def test_limits_of_flows_are_kept() -> None:
     caps = np.array([10.0, INF])
     with pytest.raises(PluginError, match=r"gives flow 0 of 2 a rate of 20 B/s; expected at most its limit of 10 B/s"):
-        answers.rates(Says(np.array([20.0, 20.0])), incidence(caps), LINE.bandwidths, LINE)
+        answers.rates(Says(np.array([20.0, 20.0])), incidence(*PATHS, caps=caps), LINE.bandwidths, LINE)
 
 
 def test_right_rates_pass() -> None:
     for given_rates in ([50, 50], [100.0, 0.0], [50.0, 50.0 * (1 + 1e-7)]):
-        found = answers.rates(Says(np.array(given_rates)), incidence(), LINE.bandwidths, LINE)
+        found = answers.rates(Says(np.array(given_rates)), incidence(*PATHS), LINE.bandwidths, LINE)
         assert found.dtype == np.float64
         assert found.tolist() == given_rates
     closed = np.zeros(4)
-    assert not answers.rates(Says(np.zeros(2)), incidence(), closed, LINE).any()
-    without = Incidence(np.array([0, 0]), np.zeros(0, dtype=np.intp), None, None, np.zeros(1, dtype=np.intp))
-    assert answers.rates(Says(np.array([INF])), without, LINE.bandwidths, LINE).tolist() == [INF]
-
-
-def flow_set() -> FlowSet:
-    return FlowSet(
-        Routes(np.array([0, 2, 3]), np.array([0, 1, 1]), np.zeros(2)), np.ones(2), np.zeros(2, dtype=np.intp), 1
-    )
+    assert not answers.rates(Says(np.zeros(2)), incidence(*PATHS), closed, LINE).any()
+    assert answers.rates(Says(np.array([INF])), incidence([]), LINE.bandwidths, LINE).tolist() == [INF]
 
 
 class Gate(Admission):
@@ -140,7 +129,7 @@ class Gate(Admission):
 def test_wrong_decisions_are_refused(answer: Any, message: str) -> None:
     network = FlowNetwork(LINE.with_defaults(admission=Admitting(lambda: Gate(answer))), MaxMin())
     with pytest.raises(PluginError) as caught:
-        network.start(flow_set(), lambda _: None)
+        network.start(flows([1.0, 1.0], PATHS, 0.0, apart=False), lambda _: None)
     assert "Gate.admit() " in str(caught.value)
     assert message in str(caught.value)
     assert network.idle
@@ -150,7 +139,7 @@ def test_other_answers_of_an_admission_are_checked() -> None:
     network = FlowNetwork(
         LINE.with_defaults(admission=Admitting(lambda: Gate(Start(), release=KeyError("gone")))), MaxMin()
     )
-    network.start(flow_set(), lambda _: None)
+    network.start(flows([1.0, 1.0], PATHS, 0.0, apart=False), lambda _: None)
     with pytest.raises(PluginError, match=r"Gate\.release\(\) fails: KeyError: 'gone'"):
         network.advance()
     for wrong in (None, {"a": NAN}, {"a": "1"}, {1: 1.0}):

@@ -5,7 +5,7 @@ import pytest
 from attrs import evolve
 from hypothesis import given, strategies as st
 from oracle_network import Flow, rates_of
-from small import BY_POLICY, joined, star, switched
+from small import BY_POLICY, incidence, joined, star, switched
 
 from fredfw.errors import InputError
 from fredfw.simulation import (
@@ -22,12 +22,6 @@ from fredfw.typing import FloatArray
 LINKS = 6
 
 
-def incidence(flows: list[list[int]], **fields: Any) -> Incidence:
-    links = [link for flow in flows for link in flow]
-    given = {"coefficients": None, "caps": None, "priorities": np.zeros(len(flows), dtype=np.intp)}
-    return Incidence(np.cumsum([0, *map(len, flows)]), np.array(links, dtype=np.intp), **(given | fields))
-
-
 @st.composite
 def problems(draw: st.DrawFn) -> tuple[Incidence, FloatArray]:
     def numbers(least: float, most: float, count: int) -> st.SearchStrategy[FloatArray]:
@@ -37,7 +31,7 @@ def problems(draw: st.DrawFn) -> tuple[Incidence, FloatArray]:
     flows = draw(st.lists(link_lists, min_size=1, max_size=12))
     priorities = draw(st.lists(st.integers(0, 2), min_size=len(flows), max_size=len(flows)))
     given = incidence(
-        flows,
+        *flows,
         coefficients=draw(st.none() | numbers(0.25, 4.0, sum(map(len, flows)))),
         caps=draw(st.none() | numbers(0.01, 10.0, len(flows))),
         weights=draw(st.none() | numbers(0.25, 4.0, len(flows))),
@@ -72,7 +66,7 @@ def test_rates_are_those_of_the_oracle(
 def test_many_flows_over_links_that_all_offer_the_same() -> None:
     # Around a ring of 6,000 links each flow takes 3, so each link carries 3.
     links = (np.arange(6000)[:, None] + np.arange(3)) % 6000
-    flows = incidence(links.tolist())
+    flows = incidence(*links.tolist())
     assert (max_min(flows, np.full(6000, 12.0)) == 4.0).all()
     # One link offers less to its flows; each other flow still has a link that none of these takes.
     rates = max_min(flows, np.where(np.arange(6000) == 100, 6.0, 12.0))
@@ -95,7 +89,7 @@ def test_strict_links_leaves_exactly_nothing_of_a_full_link() -> None:
     # A tenth ten times adds up to a little less than one; for other numbers it is a little more.
     for count in range(1, 60):
         for capacity in (1.0, 3e11, 0.7):
-            flows = incidence([[0]] * (count + 1), priorities=np.arange(count + 1) // count)
+            flows = incidence(*[[0]] * (count + 1), priorities=np.arange(count + 1) // count)
             assert StrictLinks().rates(flows, np.full(LINKS, capacity), star(LINKS // 2))[-1] == 0.0
 
 
