@@ -52,7 +52,7 @@ def test_the_way_from_a_memory_leads_over_its_own_links(tier: MemoryTier, hops: 
 def test_collectives_do_not_see_the_memories() -> None:
     wide = MemoryTier(name="pool", bandwidth=1e15)
     fabric = with_memories(MESH, [wide, CXL])
-    for pattern in ("all-reduce", "all-to-all", "all-gather"):
+    for pattern in ("all-reduce", "all-to-all"):
         found, plain = (FRAMEWORK.simulate_collective(one, pattern, size=1e9) for one in (fabric, MESH))
         assert (found.duration, found.algorithm, found.bound) == (plain.duration, plain.algorithm, plain.bound)
 

@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 
 from fredfw import Dimension, DimensionOrderRouter, MultipathRouter, NodeKind, Router, product_fabric
 from fredfw.errors import InputError, UnsupportedError
-from fredfw.fabric import Fabric, Operation, Routes, ShortestPathRouter, ValiantRouter, routing
+from fredfw.fabric import Fabric, Operation, Routes, ShortestPathRouter, ValiantRouter, multipath, routing
 from fredfw.testing import check_router
 from fredfw.testing.fabrics import grid, star
 from fredfw.testing.routes import examine
@@ -48,6 +48,12 @@ def links_of(routes: Routes, flow: int) -> Any:
     return routes.links_of(np.array([flow]))
 
 
+def columns(routes: Routes) -> list[Any]:
+    """What routes are, to the last bit."""
+    shares = np.ones(len(routes.links)) if routes.coefficients is None else routes.coefficients
+    return [one.tolist() for one in (routes.offsets, routes.links, routes.latencies, shares)]
+
+
 def path(fabric: Fabric, routes: Routes, flow: int) -> list[int]:
     """Nodes of a route, after checking that its links follow each other."""
     links = links_of(routes, flow)
@@ -75,31 +81,23 @@ def test_routes_are_shortest_paths_and_ties_go_to_the_lowest_node_then_the_lowes
             assert min(nearer)[1] == link
 
 
-@given(fabrics(), st.data())
-def test_neither_batches_nor_blocks_change_a_route(fabric: Fabric, data: st.DataObject) -> None:
+@pytest.mark.parametrize("router", [ROUTER, MultipathRouter()], ids=lambda one: one.name)
+@given(fabric=fabrics(), cells=st.integers(1, 30), remembered=st.sampled_from([0, 9]), data=st.data())
+def test_neither_batches_nor_blocks_nor_what_is_remembered_change_a_route(
+    router: Router, fabric: Fabric, cells: int, remembered: int, data: st.DataObject
+) -> None:
     sources, destinations = all_pairs(fabric)
+    whole = router.route(fabric, sources, destinations)
     picked = np.array(data.draw(st.lists(st.integers(0, len(sources) - 1), max_size=12)), dtype=np.intp)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(routing, "SEARCH_CELLS", data.draw(st.integers(1, 30)))
-        routes = ROUTER.route(fabric, sources[picked], destinations[picked])
-    assert len(routes) == len(picked)
-    for flow, pair in enumerate(picked):
-        alone = ROUTER.route(fabric, sources[pair : pair + 1], destinations[pair : pair + 1])
-        assert links_of(routes, flow).tolist() == alone.links.tolist()
-        assert routes.latencies[flow] == alone.latencies[0]
-
-
-@pytest.mark.parametrize("remembered", [True, False])
-@given(fabric=fabrics())
-def test_a_single_pair_is_routed_alike(fabric: Fabric, remembered: bool) -> None:
-    routes = ROUTER.route(fabric, *all_pairs(fabric))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(routing, "_REMEMBERED", 9 if remembered else 0)
-        for flow, (source, destination) in enumerate(zip(*all_pairs(fabric), strict=True)):
-            alone = routes.select(np.array([flow]))
-            one = ROUTER.path(fabric, int(source), int(destination))
-            assert (one.offsets.tolist(), one.links.tolist()) == (alone.offsets.tolist(), alone.links.tolist())
-            assert one.latencies.tobytes() == alone.latencies.tobytes()
+        patch.setattr(routing, "SEARCH_CELLS", cells)
+        patch.setattr(routing, "_REMEMBERED", remembered)
+        patch.setattr(multipath, "_FLOWS", 7)
+        found = router.route(fabric, sources[picked], destinations[picked])
+        assert columns(found) == columns(whole.select(picked))
+        for pair in picked:
+            one = router.path(fabric, int(sources[pair]), int(destinations[pair]))
+            assert columns(one) == columns(whole.select(np.array([pair])))
 
 
 @given(fabrics(), st.data())
@@ -270,18 +268,6 @@ def test_all_shortest_paths_carry_the_same(nodes: int, data: st.DataObject) -> N
         found = dict(zip(routes.links[part].tolist(), routes.coefficients[part].tolist(), strict=True))
         assert found == pytest.approx(expected)
         assert routes.latencies[flow] == max((sum(seconds[link] for *_, link in path) for path in paths), default=0.0)
-
-
-def test_searches_in_blocks_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    fabric = grid(5, 4, closed=True)
-    sources, destinations = np.random.default_rng(0).integers(0, 20, (2, 300))
-    whole = MultipathRouter().route(fabric, sources, destinations)
-    monkeypatch.setattr("fredfw.fabric.routing.SEARCH_CELLS", 60)
-    monkeypatch.setattr("fredfw.fabric.multipath._FLOWS", 7)
-    parts = MultipathRouter().route(fabric, sources, destinations)
-    for name in ("offsets", "links", "latencies", "coefficients"):
-        np.testing.assert_array_equal(getattr(whole, name), getattr(parts, name))
-    assert len(MultipathRouter().route(fabric, sources[:0], destinations[:0])) == 0
 
 
 @pytest.mark.parametrize(

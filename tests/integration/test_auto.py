@@ -73,10 +73,10 @@ def test_no_simulation_is_shorter_than_its_floor(fabric: str, size: float) -> No
 
 
 EXACT: dict[str, dict[str, Any]] = {
-    "torus": {"name": "torus", "dimensions": [4, 5], "link_latency": "20 ns"},
+    "torus": {"name": "torus", "dimensions": [3, 4], "link_latency": "20 ns"},
     "mesh": {"name": "mesh2d", "rows": 3, "columns": 4},
-    "fred": {"name": "fred", "variant": "C", "arity": [3, 3]},
-    "fat-tree": {"name": "fat-tree", "npus": 16, "radix": 8, "routing": "ecmp"},
+    "fred": {"name": "fred", "variant": "C", "arity": [2, 3]},
+    "fat-tree": {"name": "fat-tree", "npus": 8, "radix": 4, "routing": "ecmp"},
     "switch": {"name": "switch", "npus": 8},
 }
 

@@ -54,7 +54,7 @@ def hop_bound(dimensions: tuple[int, ...]) -> float:
 @pytest.mark.parametrize(
     ("dimensions", "links", "fields"),
     [
-        *(((8,), 2, {}), ((8, 8), 4, {}), ((32, 32), 4, {}), ((16, 16, 16), 6, {}), ((2, 2, 2), 3, {})),
+        *(((8,), 2, {}), ((8, 8), 4, {}), ((32, 32), 4, {}), ((8, 8, 8), 6, {}), ((2, 2, 2), 3, {})),
         ((4, 4), 2, {"bidirectional": False}),
     ],
 )

@@ -191,7 +191,7 @@ def islands(count: int) -> FlowNetwork:
     return on
 
 
-@pytest.mark.parametrize("count", [1_000, 100_000])
+@pytest.mark.parametrize("count", [1_000, 20_000])
 def test_the_piece_does_not_grow_with_the_flows_that_a_change_does_not_reach(count: int) -> None:
     on, solved = islands(count), list[int]()
 

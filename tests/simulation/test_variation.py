@@ -68,7 +68,7 @@ def test_factors_have_the_mean_and_the_deviation(distribution: str, deviation: f
 
 
 def test_the_slowest_of_n_exponential_computations_is_the_harmonic_number() -> None:
-    n, runs = 8, 400
+    n, runs = 8, 200
     varied = Variation(runs=runs, seed=5, jitter=Jitter("exponential", 1.0))
     spread = simulate(compute_then_reduce(n), varied).spread
     assert spread is not None
