@@ -77,10 +77,12 @@ def star(
 
 
 def switched(bandwidths: FloatArray) -> Fabric:
-    """Links from NPUs of their own to switches, two to each switch."""
+    """Switches with two links each: one from an NPU of its own, and one to such an NPU."""
     ends = np.arange(len(bandwidths))
+    switches = len(ends) + ends // 2
     kinds = np.repeat([NodeKind.NPU, NodeKind.SWITCH], [len(ends), (len(ends) + 1) // 2])
-    return Fabric("switched", kinds, ends, len(ends) + ends // 2, bandwidths, 0.0, 0.0)
+    links = np.where(ends % 2, switches, ends), np.where(ends % 2, ends, switches)
+    return Fabric("switched", kinds, *links, bandwidths, 0.0, 0.0)
 
 
 def flows(

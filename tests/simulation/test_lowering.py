@@ -25,31 +25,6 @@ def lowered(lowering: Lowering, schedule: Schedule, groups: IntArray, *, unicast
     return ScheduleFlows(lowering, schedule, groups).of(0, -1, np.arange(len(groups)), unicasts=unicasts)
 
 
-def test_rows_between_the_same_ranks_are_one_flow() -> None:
-    phase = Phase.of([0, 1, 0, 0], [1, 2, 1, 1], [0, 1, 2, 3], reduce=[False, False, False, True])
-    flows = lowered(Lowering(hub(4)), schedule(phase), np.arange(4)[None, :])
-    # Two copies 0 -> 1 are one flow, the reduction 0 -> 1 is another.
-    assert flows.volumes.tolist() == [20.0, 10.0, 10.0]
-    assert flows.routes.links.tolist() == [0, 5, 1, 6, 0, 5]
-    assert flows.routes.latencies.tolist() == [2.0, 2.0, 2.0]
-
-
-def test_every_group_is_an_activity() -> None:
-    phase = Phase.of([0, 1], [1, 0], [0, 1])
-    flows = lowered(Lowering(hub(4)), schedule(phase), np.array([[0, 1], [3, 2]]))
-    assert flows.activities == 2
-    assert flows.activity.tolist() == [0, 0, 1, 1]
-    assert flows.routes.links.tolist() == [0, 5, 1, 4, 3, 6, 2, 7]
-
-
-def test_stream_is_one_flow_over_a_tree() -> None:
-    phase = Phase.of([0, 0, 3], [1, 2, 1], [0, 0, 1], stream=[7, 7, -1])
-    flows = lowered(Lowering(hub(4)), schedule(phase), np.arange(4)[None, :])
-    # The unicast 3 -> 1 comes first, then the multicast 0 -> {1, 2}, whose rows name the same chunk.
-    assert flows.volumes.tolist() == [10.0, 10.0]
-    assert flows.routes.links.tolist() == [3, 5, 0, 5, 6]
-
-
 def test_built_once_and_scaled_by_bytes() -> None:
     lowering = Lowering(hub(4))
     group = np.arange(4)[None, :]
