@@ -31,7 +31,10 @@ WORKLOADS: dict[str, Any] = {
     },
     "loading": {"workload": "cnn"},
 }
-TORUS: dict[str, Any] = {"topology": {"name": "torus", "dimensions": [4, 2]}}
+TORUS: dict[str, Any] = {
+    "topology": {"name": "torus", "dimensions": [4, 2]},
+    "collectives": {"default": ["ring", "direct"]},
+}
 FRED: dict[str, Any] = {"topology": {"name": "fred", "arity": [4, 2]}}
 JITTER = {"distribution": "normal", "deviation": 0.1}
 

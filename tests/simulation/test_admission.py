@@ -160,17 +160,6 @@ def test_parts_that_are_none_are_refused(parts: list[list[int]], message: str) -
 # --- Wait
 
 
-def test_what_waits_starts_in_the_order_in_which_it_came() -> None:
-    network = FlowNetwork(pipe(admission=OneFlowAtATime))
-    logs = [Log(network) for _ in range(4)]
-    for log in logs:
-        network.start(flows([100.0]), log)
-    network.advance()
-    assert [log.ends for log in logs] == [[(1.5 * turn, [0])] for turn in (1, 2, 3, 4)]
-    # The last of them was asked about four times, and has waited once.
-    assert network.statistics.waits == 3
-
-
 def test_a_part_waits_for_what_came_before_its_turn() -> None:
     network = FlowNetwork(pipe(admission=OneFlowAtATime))
     one, other = Log(network), Log(network)

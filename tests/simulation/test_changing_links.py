@@ -26,7 +26,7 @@ from fredfw.fabric import (
     Routes,
     Start,
 )
-from fredfw.simulation import FlowNetwork, Lowering, ScheduleRun
+from fredfw.simulation import FlowNetwork
 
 
 def square(latency: float, **fields: Any) -> Fabric:
@@ -210,18 +210,3 @@ def test_an_activity_without_flows_ends_with_its_last_set_up(moment: float) -> N
     network.set_bandwidths(np.array([0]), np.array([4.0]))
     network.advance()
     assert log.each[1] == 3.0
-
-
-def test_waiting_flows_learn_of_closed_links() -> None:
-    # Covered by every flow set that starts later: a phase of a schedule whose flow sets were made before.
-    network = FlowNetwork(square(latency=0.0))
-    lowering = Lowering(network.fabric)
-    schedule = ring_schedule(Pattern.REDUCE_SCATTER, 8.0, np.arange(4)[:, None])
-    for _ in range(2):
-        log = Log(network)
-        start = network.now
-        ScheduleRun(network, lowering, schedule, np.array([[0, 1, 3, 2]]), log).start()
-        network.advance()
-        assert log.each == {0: pytest.approx(start + 6.0)}
-        close(network, 0)
-    assert network.link_bytes()[""].tolist() == [6, 12, 12, 12, 0, 6, 6, 6]
