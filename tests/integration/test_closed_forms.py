@@ -9,10 +9,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
 import pytest
 
-from fredfw import Fabric, Framework, Level
+from fredfw import Fabric, Framework
 
 FRAMEWORK = Framework()
 S = 1e9
@@ -21,21 +20,12 @@ BETA = 3e12
 FIDELITIES = ["compressed", "exact"]
 
 
-def ring_fabric(size: int) -> Fabric:
-    """NPUs on a bidirectional ring with links of ``BETA`` and ``LATENCY``."""
-    here = np.arange(size)
-    there = (here + 1) % size
-    return Fabric(
-        "ring",
-        np.zeros(size),
-        np.concatenate([here, there]),
-        np.concatenate([there, here]),
-        BETA,
-        LATENCY,
-        0.0,
-        levels=(Level(size, "ring", BETA, LATENCY),),
-        coordinates=here[:, None],
-    )
+def build(name: str, latency: float = 0.0, **fields: Any) -> Fabric:
+    return FRAMEWORK.topology(name, link_bandwidth=BETA, link_latency=latency, **fields).build()
+
+
+def torus(*dimensions: int, latency: float = 0.0, **fields: Any) -> Fabric:
+    return build("torus", latency, dimensions=list(dimensions), **fields)
 
 
 def fred(variant: str) -> Fabric:
@@ -51,7 +41,7 @@ def duration(fabric: Fabric, pattern: str, algorithm: str, fidelity: str | None 
 @pytest.mark.parametrize("fidelity", FIDELITIES)
 @pytest.mark.parametrize("n", [3, 4, 7, 16, 33])
 def test_ring(n: int, fidelity: str) -> None:
-    fabric = ring_fabric(n)
+    fabric = torus(n, latency=LATENCY)
     step = LATENCY + S / n / BETA
     assert duration(fabric, "all-reduce", "ring", fidelity) == pytest.approx(2 * (n - 1) * step, rel=1e-9)
     assert duration(fabric, "reduce-scatter", "ring", fidelity) == pytest.approx((n - 1) * step, rel=1e-9)
@@ -142,14 +132,6 @@ def test_auto_finds_the_trees_that_use_all_links_of_a_mesh() -> None:
 # --- tori, meshes and full connections without latency
 
 
-def build(name: str, **fields: Any) -> Fabric:
-    return FRAMEWORK.topology(name, link_bandwidth=BETA, link_latency=0.0, **fields).build()
-
-
-def torus(*dimensions: int, **fields: Any) -> Fabric:
-    return build("torus", dimensions=list(dimensions), **fields)
-
-
 def injection_bound(n: int, links: float) -> float:
     """Seconds of an all-reduce: every NPU sends 2 (n - 1) / n x S over its ``links`` (Patarasuk and Yuan, 2009)."""
     return 2 * (n - 1) / n * S / (links * BETA)
@@ -199,7 +181,7 @@ def test_pipelines_bring_unequal_dimensions_to_the_bound(dimensions: tuple[int, 
 
 def test_latency_is_paid_at_every_step() -> None:
     # 2 x (7 + 7) steps, all parts side by side.
-    fabric = FRAMEWORK.topology("torus", dimensions=[8, 8], link_bandwidth=BETA, link_latency=1e-3).build()
+    fabric = torus(8, 8, latency=1e-3)
     expected = injection_bound(64, 4) + 28e-3
     assert duration(fabric, "all-reduce", "torus-ring") == pytest.approx(expected, rel=1e-9)
 
