@@ -9,12 +9,11 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from attrs import frozen
-from kit import failures, found
+from kit import found
 from small import Admitting
 
 from fredfw import Admission, Decompose, Fabric, FlowSet, Refuse, Split, Start, Topology, Wait, units
 from fredfw.fabric import Decision
-from fredfw.testing import AdmissionTests, check_admission
 from fredfw.testing.admission import AdmissionCase
 from fredfw.testing.fabrics import star
 
@@ -92,16 +91,6 @@ class Gate(Admission):
 
     def notes(self) -> tuple[str, ...]:
         return ("",) if self._fault == "says nothing" else ()
-
-
-class TestSound(AdmissionTests):
-    topologies = (Gated(),)
-
-
-@pytest.mark.slow
-def test_a_fault_is_told_with_the_topology() -> None:
-    message = failures(check_admission, Gated("leaks"))
-    assert message.startswith("admission of gated(fault='leaks') fails 3 of 15 checks")
 
 
 @pytest.mark.parametrize(

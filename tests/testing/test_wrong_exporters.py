@@ -12,7 +12,6 @@ from kit import changed, found
 from fredfw import Exporter, RunResult, units
 from fredfw.errors import UnsupportedError
 from fredfw.experiment.results import Comparison
-from fredfw.testing import ExporterTests
 from fredfw.testing.exporter import ExporterCase, results
 
 # Each call of the kit starts another Python.
@@ -75,10 +74,6 @@ class Shuffled(Exporter):
 
     def export(self, result: RunResult | Comparison) -> bytes:
         return " ".join({f"label {number}" for number in range(20)}).encode()
-
-
-class TestSound(ExporterTests):
-    exporters = (Seconds(), Seconds("runs"), Folder())
 
 
 @pytest.mark.parametrize(

@@ -35,13 +35,6 @@ from fredfw import (
     units,
 )
 from fredfw.errors import UnsupportedError
-from fredfw.fabric import IdealTransport
-from fredfw.testing import (
-    check_placement,
-    check_sampler,
-    check_transport,
-    check_workload,
-)
 from fredfw.testing.conformance import Case
 from fredfw.testing.models import PlacementCase, SamplerCase, TransportCase
 from fredfw.testing.workload import WorkloadCase
@@ -267,14 +260,3 @@ WRONG: dict[tuple[Any, Any], list[tuple[str, str, str]]] = {
 )
 def test_wrong_ones_are_found(case: Case[Any], check: str, expected: str) -> None:
     assert expected in found(case, check)
-
-
-@pytest.mark.slow
-def test_sound_ones_pass() -> None:
-    splits = [Steps(1), Steps(2), Steps(16)]
-    check_workload(Steps(), splits=splits, conserved=["flops", "bytes", "dp", "samples", "tokens"])
-    check_workload(Steps(64), system=System(npus=64))
-    check_placement(Wrong())
-    check_transport(IdealTransport())
-    check_transport(Priced())
-    check_sampler(Everything())

