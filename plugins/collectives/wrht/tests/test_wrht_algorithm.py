@@ -9,7 +9,7 @@ from hypothesis import example, given, strategies as st
 import fredfw_collective_wrht
 from fredfw import Fabric, Framework
 from fredfw.collectives import CollectiveRequest, Pattern, Phase, Schedule
-from fredfw.errors import InputError, UnsupportedError
+from fredfw.errors import UnsupportedError
 from fredfw.fabric import GroupView, Level
 from fredfw.testing import CollectiveTests
 from fredfw.testing.fabrics import filled
@@ -144,12 +144,6 @@ def test_time_where_every_transfer_has_a_link_of_its_own(n: int, wavelengths: in
 def test_the_refusal_says_what_the_group_is(levels: tuple[Level, ...], reason: str) -> None:
     with pytest.raises(UnsupportedError, match=reason):
         plan(GroupView(6, levels, np.zeros((6, len(levels)), dtype=np.intp)))
-
-
-@pytest.mark.parametrize("options", [{"m": 1}, {"m": 3.5}, {"all_to_all": "yes"}])
-def test_options_are_checked(options: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match=next(iter(options))):
-        Wrht(**options)
 
 
 class TestWrht(CollectiveTests):

@@ -235,13 +235,6 @@ def test_the_defaults_are_the_electrical_baseline_of_wrht() -> None:
     assert len(FatTree().build().npus) == 64
 
 
-@pytest.mark.parametrize("radix", [2, 4, 6, 16, 32, 48])
-def test_capacity_without_oversubscription(radix: int) -> None:
-    # Al-Fares et al. (SIGCOMM 2008): k^3 / 4 hosts with three levels.
-    capacities = [FatTree(radix=radix, levels=levels).capacity for levels in (2, 3, 4)]
-    assert capacities == [radix**2 // 2, radix**3 // 4, radix**4 // 8]
-
-
 @pytest.mark.parametrize("levels", [33, 2**31 - 1, 2**63 - 1])
 @pytest.mark.parametrize("npus", [None, 4])
 def test_more_than_32_levels_are_refused_before_they_are_listed(levels: int, npus: int | None) -> None:

@@ -5,19 +5,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
 
 import fredfw_topology_torus
-from fredfw import Fabric, Level, Operation
-from fredfw.errors import UnsupportedError
+from fredfw import Fabric, Level
 from fredfw.testing import TopologyTests
 from fredfw_topology_torus import Torus
-
-DIMENSIONS = st.one_of(
-    st.lists(st.integers(1, 9), min_size=1, max_size=1),
-    st.lists(st.integers(1, 6), min_size=2, max_size=2),
-    st.lists(st.integers(1, 3), min_size=3, max_size=4),
-)
 
 
 def torus(*dimensions: int, **fields: Any) -> Fabric:
@@ -40,27 +32,6 @@ def test_dimensions_have_their_own_links() -> None:
     np.testing.assert_array_equal(fabric.bandwidths, np.where(inner, 1e9, 2e9))
     assert fabric.levels == (Level(3, "ring", 1e9, 1.0), Level(2, "line", 2e9, 10.0))
     assert fabric.defaults.router.route(fabric, np.array([0]), np.array([5])).latencies.tolist() == [11.0]
-
-
-@given(DIMENSIONS, st.booleans(), st.data())
-def test_streams_are_trees_of_routes(dimensions: list[int], both: bool, data: st.DataObject) -> None:
-    fabric = torus(*dimensions, bidirectional=both)
-    npu = st.sampled_from(fabric.npus.tolist())
-    root, leaves = np.array([data.draw(npu)]), np.array(data.draw(st.lists(npu, min_size=1)))
-    for operation, ends in ((Operation.MULTICAST, (root, leaves)), (Operation.REDUCE, (leaves, root))):
-        routes = fabric.defaults.router.route(fabric, *(np.resize(one, len(leaves)) for one in ends))
-        tree = fabric.defaults.router.tree(fabric, *ends, operation)
-        assert tree.links.tolist() == np.unique(routes.links).tolist()
-        assert tree.latencies.tolist() == [routes.latencies.max()]
-        # A node is entered (in a reduction: left) by one link of the tree at most.
-        nodes = (fabric.destinations if operation is Operation.MULTICAST else fabric.sources)[tree.links]
-        assert len(set(nodes.tolist())) == len(nodes)
-
-
-def test_there_is_no_all_reduce_tree() -> None:
-    fabric = torus(2, 2)
-    with pytest.raises(UnsupportedError, match="no all-reduce tree"):
-        fabric.defaults.router.tree(fabric, fabric.npus, fabric.npus, Operation.ALL_REDUCE)
 
 
 class TestTorus(TopologyTests):

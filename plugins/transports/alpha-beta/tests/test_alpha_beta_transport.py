@@ -60,19 +60,9 @@ def test_tiers_have_values_of_their_own() -> None:
     assert ring(across, ["5 us"]) == pytest.approx(ring(across, "5 us"), rel=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"efficiency": 1.5}, "efficiency: 1.5 is too large"),
-        ({"efficiency": []}, "efficiency: there are none"),
-    ],
-)
-def test_it_refuses_bad_numbers(fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        AlphaBeta(**fields)
-
-
 def test_it_refuses_values_for_tiers_that_are_not_there() -> None:
+    with pytest.raises(InputError, match="efficiency: there are none"):
+        AlphaBeta(efficiency=[])  # type: ignore[arg-type]  # as in a file
     with pytest.raises(InputError, match="step: 2 values for the 1 tier of 'switch of 4'"):
         duration(star(4, step=["1 us", "2 us"]))
 

@@ -126,11 +126,6 @@ def test_memory_of_alexnet_by_hand() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"model": "resnet152"}, "model: "),
-        ({"dp": 0}, "dp: "),
-        ({"minibatch": 0}, "minibatch: "),
-        ({"bucket": "25 MB/s"}, "bucket: "),
-        ({"input_bytes": -1}, "input_bytes: "),
         ({"global_batch": 80, "minibatch": 4}, "minibatch: 4 is given, and global_batch = 80 too"),
         ({"global_batch": 80, "dp": 3}, "global_batch: 80 samples cannot be divided evenly among 3 replicas"),
     ],

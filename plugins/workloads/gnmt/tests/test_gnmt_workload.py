@@ -111,12 +111,6 @@ def test_work_and_memory() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"model": "gnmt"}, "model: "),
-        ({"hidden": 0}, "hidden: "),
-        ({"gradients": "none"}, "gradients: "),
-        ({"sequence": 1.5}, "sequence: "),
-        ({"bucket": -1}, "bucket: "),
-        ({"dp": 0}, "dp: "),
         ({"global_batch": 80, "minibatch": 4}, "minibatch: 4 is given, and global_batch = 80 too"),
         ({"global_batch": 80, "dp": 3}, "global_batch: 80 samples cannot be divided evenly among 3 replicas"),
     ],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from typing import Any
 
@@ -25,12 +24,10 @@ def refused(fields: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        *({"model": "gpt-4", "architecture": "bert", "execution": "magic", "pipeline": "interleaved"}.items()),
-        *({"recompute": "some", "attention": "flash", "tasks": "layers", "dp_communication": "gossip"}.items()),
-        *({"pp_transfer": "carrier pigeon", "streams": "some", "tied_embeddings": "no"}.items()),
-        *({"sequence_parallel": "yes", "mp": 1.5, "pp": 5, "microbatches": 3, "zero_stage": 4}.items()),
-        *({"prefetch": -1, "hidden": None, "recompute": 1, "key_value_heads": 3, "interleave": 2}.items()),
-        *((key, 0) for key in ("key_value_heads", "intermediate", "layers", "mp", "ep")),
+        *({"model": "gpt-4", "architecture": "bert", "attention": "flash", "dp_communication": "gossip"}.items()),
+        *({"recompute": "some", "pp": 5, "microbatches": 3, "zero_stage": 4, "hidden": None}.items()),
+        *({"key_value_heads": 3, "interleave": 2}.items()),
+        ("recompute", 1),
     ],
 )
 def test_bad_values_name_the_key(key: str, value: object) -> None:
@@ -177,22 +174,15 @@ def test_batches_that_cannot_be_are_refused(fields: dict[str, Any], message: str
     [
         ({"ep": 3, "dp": 6}, "ep: 3 ranks cannot share 8 experts evenly (accepted: 1, 2, 4, 8)"),
         ({"ep": 4, "dp": 6}, "ep: 4 does not divide the 6 replicas"),
-        ({"experts": 1}, "experts: 1 is not a valid number"),
         ({"experts": 10**9, **ZIPF}, "experts: 1000000000 flows are too many"),
         ({"top_k": 9}, "top_k: 9 of 8 experts cannot be chosen"),
         ({"dense_layers": 2}, "dense_layers: 2 of 2 layers leave none to experts"),
-        ({"routing": "round-robin"}, "routing: 'round-robin' is not known"),
-        ({**ZIPF, "routing_exponent": -1}, "routing_exponent: -1 is too small"),
-        ({**ZIPF, "routing_exponent": 11}, "routing_exponent: 11 is too large (accepted: a number from 0 to 10)"),
-        ({**ZIPF, "routing_exponent": math.nan}, "routing_exponent: nan is not a finite number"),
-        ({**ZIPF, "routing_seed": -1}, "routing_seed: -1 is not a valid number"),
         ({"routing_exponent": 1.0}, "routing_exponent: 1.0 is given, but routing is 'uniform'"),
         ({"routing_seed": 1}, "routing_seed: 1 is given, but routing is 'uniform'"),
         ({"routing": "file"}, "routing_file: is missing"),
         ({"routing": "file", "routing_file": "nowhere.txt"}, "routing_file: 'nowhere.txt'"),
         ({"capacity_factor": 0}, "capacity_factor: 0 takes no token (accepted: a number above 0)"),
         ({"capacity_factor": -1.5}, "capacity_factor: -1.5 is too small"),
-        ({"dispatch": "fast"}, "dispatch: 'fast' is not known"),
         ({"dispatch_node": 2}, "dispatch_node: nodes of 2 do not divide 1"),
         ({"dispatch": "inside-first", "ep": 4, "dp": 4}, "dispatch_node: is missing (accepted: a divisor of 4)"),
         (
