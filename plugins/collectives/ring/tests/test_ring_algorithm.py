@@ -70,50 +70,42 @@ def test_a_ring_of_100000_ranks_is_two_phases() -> None:
     assert isinstance(schedule.chunk_bytes, float)
 
 
+NODES = (2, 2), (2, 3), (4, 3), (8, 2), (3, 5)
+
+
 def nodes_of(inner: int, count: int, seed: int | None = None) -> GroupView:
     """Return a group of ``count`` nodes of ``inner`` ranks."""
     return filled(Level(inner, "switch", 300e9), Level(count, "switch", 25e9), seed=seed)
 
 
-@pytest.mark.parametrize(("inner", "count"), [(2, 2), (2, 3), (4, 3), (8, 2), (3, 5)])
-@pytest.mark.parametrize("pattern", [Pattern.ALL_REDUCE, Pattern.REDUCE_SCATTER, Pattern.ALL_GATHER])
-@pytest.mark.parametrize("seed", [None, 0])
-def test_rotated_rings_load_all_network_cards_alike(pattern: Pattern, inner: int, count: int, seed: int | None) -> None:
-    view = nodes_of(inner, count, seed)
-    assert view.coordinates is not None
-    request = CollectiveRequest(pattern, inner * count, 1e6)
-    schedule = Ring(rotated=True).plan(request, view)
-    check(schedule, request)
-    one = Ring().plan(request, view)
-    assert schedule.steps == one.steps
-    position, node = view.coordinates.T
-    for phase in schedule.phases:
-        away = node[phase.source] != node[phase.destination]
-        # In each step, each ring leaves each node once, at a position of its own.
-        leaving, entering = (position[ends[away]] for ends in (phase.source, phase.destination))
-        assert (np.bincount(leaving, minlength=inner) == count).all()
-        # It stays on its rail, for which two positions and an odd number of nodes leave no way.
-        assert (entering == leaving).all() or (inner, count % 2) == (2, 1)
-        assert schedule.row_bytes(phase) == pytest.approx(1e6 / (inner * count) / inner)
-
-
-@pytest.mark.parametrize("sizes", [(3, 2), (2, 3, 4), (1, 4), (5, 3, 3, 4), (1, 1, 2)])
+@pytest.mark.parametrize(
+    "sizes", [*((inner,) * count for inner, count in NODES), (3, 2), (2, 3, 4), (1, 4), (5, 3, 3, 4), (1, 1, 2)]
+)
 @pytest.mark.parametrize("pattern", [Pattern.ALL_REDUCE, Pattern.REDUCE_SCATTER, Pattern.ALL_GATHER])
 def test_rotated_rings_are_as_many_as_the_smallest_server_has_ranks(pattern: Pattern, sizes: tuple[int, ...]) -> None:
     """Then no rank carries more than its share of what enters and leaves the smallest one."""
+    n, fewest = sum(sizes), min(sizes)
     servers = np.random.default_rng(0).permutation(np.repeat(np.arange(len(sizes)), sizes))
-    n, fewest = len(servers), min(sizes)
-    view, request = GroupView(n, servers=servers), CollectiveRequest(pattern, n, 1e6)
-    schedule = Ring(rotated=True).plan(request, view)
-    check(schedule, request)
-    for phase in schedule.phases:
-        away = servers[phase.source] != servers[phase.destination]
-        for ends in (phase.source, phase.destination):
-            # Each ring enters and leaves each server once, in a large one at ranks of its own.
-            assert np.bincount(servers[ends[away]]).tolist() == [fewest] * len(sizes)
-            if fewest > 1:
-                assert np.bincount(ends[away]).max() == 1
-        assert schedule.row_bytes(phase) == pytest.approx(1e6 / n / fewest)
+    views = [GroupView(n, servers=servers)]
+    views += [nodes_of(fewest, len(sizes), seed) for seed in (None, 0) if fewest == max(sizes)]
+    request = CollectiveRequest(pattern, n, 1e6)
+    for view in views:
+        position, server = (None, servers) if view.coordinates is None else view.coordinates.T
+        schedule = Ring(rotated=True).plan(request, view)
+        check(schedule, request)
+        assert schedule.steps == Ring().plan(request, view).steps
+        for phase in schedule.phases:
+            away = server[phase.source] != server[phase.destination]
+            for ends in (phase.source, phase.destination):
+                # Each ring enters and leaves each server once, in a large one at ranks of its own.
+                assert np.bincount(server[ends[away]]).tolist() == [fewest] * len(sizes)
+                if fewest > 1:
+                    assert np.bincount(ends[away]).max() == 1
+            if position is not None:
+                # It stays on its rail, for which two positions and an odd number of nodes leave no way.
+                leaving, entering = (position[ends[away]] for ends in (phase.source, phase.destination))
+                assert (entering == leaving).all() or (fewest, len(sizes) % 2) == (2, 1)
+            assert schedule.row_bytes(phase) == pytest.approx(1e6 / n / fewest)
 
 
 def test_rotated_rings_use_the_network_cards_of_servers_with_a_gpu_less() -> None:
