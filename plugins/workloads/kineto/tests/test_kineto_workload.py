@@ -165,109 +165,87 @@ def test_time_of_the_host_covers_nothing(write: Write) -> None:
     assert 1e6 * uncovered(result.timeline) == pytest.approx(0.05, rel=1e-9)
 
 
-def test_without_the_host_gaps_take_no_time(write: Write) -> None:
-    events = [kernel("a", 0, 100), call("allreduce", 500, 100, 100), kernel("b", 1000, 50)]
-    path = write(events)
-    assert tasks(graph(path, replicate=True)) == "a 100; all-reduce (host); b 50 (host); host 400 (a); host 500 (host)"
-    assert tasks(graph(path, replicate=True, host=False)) == "a 100; all-reduce (a); b 50 (a)"
+A = kernel("a", 0, 100)
+APART = [A, call("allreduce", 500, 100, 100), kernel("b", 1000, 50)]
+GAP = [A, kernel("b", 130, 50), call("allreduce", 180, 10)]
+BESIDE = [A, call("allreduce", 100, 40), kernel("b", 102, 98), kernel("c", 203, 100)]
+LAUNCHED = [launch(number, number) for number in range(1, 9)]
 
 
-def test_gaps_below_the_given_one_are_computation(write: Write) -> None:
-    path = write([kernel("a", 0, 100), kernel("b", 130, 50), call("allreduce", 180, 10)])
-    assert tasks(graph(path, replicate=True)) == "a 100; all-reduce (b); b 50 (host); host 30 (a)"
-    assert tasks(graph(path, replicate=True, gap="31 us")) == "a 180; all-reduce (a)"
-
-
-def test_streams_that_compute_are_one_chain(write: Write) -> None:
-    events = [kernel("a", 0, 100), kernel("b", 50, 100, stream=8), call("allreduce", 150, 10)]
-    assert tasks(graph(write(events), replicate=True)) == "a 150; all-reduce (a)"
-
-
-def test_what_follows_a_collective_on_its_stream_waits_for_it(write: Write) -> None:
-    events = [
-        kernel("a", 0, 100, stream=20),
-        kernel("b", 100, 200),
-        call("allreduce", 100, 10, stream=20),
-        kernel("c", 200, 100, stream=20),
-    ]
-    # It began 90 us after the collective, which says nothing by itself.
-    assert tasks(graph(write(events), replicate=True)) == "a 100; all-reduce (a); b 100 (a); c 100 (all-reduce, b)"
-
-
-def test_the_order_observed_is_stricter(write: Write) -> None:
-    events = [kernel("a", 0, 100), call("allreduce", 100, 40), kernel("b", 102, 98), kernel("c", 203, 100)]
-    path = write(events)
-    assert tasks(graph(path, replicate=True)) == "a 100; all-reduce (a); computation 203 (a)"
-    assert tasks(graph(path, replicate=True, order="observed")) == (
-        "a 100; all-reduce (a); c 100 (all-reduce, computation); computation 103 (a)"
-    )
-
-
-def test_streams_wait_by_events(write: Write) -> None:
-    events = [
-        *(launch(number, number) for number in range(1, 9)),
-        kernel("a", 10, 100, correlation=1),
-        # An event is recorded after a (2), and the stream of communication is told to wait for it (3).
-        wait(20, 3, 7, 2),
-        kernel("b", 110, 200, correlation=4),
-        call("allreduce", 112, 50, correlation=5),
-        # The end of the all-reduce is recorded (6), and computation waits for it (7), although it ended long ago.
-        wait(7, 7, 20, 6),
-        kernel("c", 310, 100, correlation=8),
-    ]
-    workload = of(write(events), replicate=True)
-    assert tasks(workload.graph(SYSTEM)) == "a 100; all-reduce (a); b 200 (a); c 100 (all-reduce, b)"
-    assert not any("stream-wait" in note for note in workload.notes(SYSTEM))
-
-
-def test_a_collective_waits_for_what_the_host_launched_before_it(write: Write) -> None:
-    events = [
-        *(launch(number, number) for number in range(1, 5)),
-        kernel("a", 10, 100, correlation=1),
-        call("allreduce", 112, 185, correlation=2),
-        kernel("b", 111, 500, correlation=3),
-        call("allreduce", 300, 50, correlation=4),
-        kernel("c", 611, 10, correlation=5),
-        launch(5, 400),
-    ]
-    # The first one was launched before b. The second one began before the end of b, after which it was launched: it
-    # cannot have waited for it, so the time at which it began decides.
-    assert tasks(graph(write(events), replicate=True)) == (
-        "a 100; all-reduce (a); all-reduce (all-reduce, computation); computation 190 (a); "
-        "computation 321 (computation)"
-    )
-
-
-def test_what_nothing_waits_for_is_waited_for_at_the_end_of_a_step(write: Write) -> None:
-    events = [
-        step(1, 0, 200),
-        kernel("a", 0, 100),
-        call("allreduce", 100, 40),
-        kernel("b", 102, 98),
-        step(2, 200, 100),
-        kernel("c", 250, 50),
-    ]
-    path = write(events)
-    assert tasks(graph(path, replicate=True)) == (
-        "a 100; all-reduce (a); c 50 (host); computation 100 (a); host 50 (all-reduce, computation)"
-    )
-    workload = of(path, replicate=True)
-    assert "one iteration is all 2 steps of the traces, 1 to 2" in workload.notes(SYSTEM)
-
-
-def test_one_step_is_what_the_host_launched_in_it(write: Write) -> None:
-    events = [
-        step(1, 0, 100),
-        step(2, 100, 100),
-        launch(1, 50),
-        launch(2, 120),
-        launch(3, 130),
-        kernel("a", 60, 100, correlation=1),
-        kernel("b", 160, 100, correlation=2),
-        call("allreduce", 260, 40, correlation=3),
-    ]
-    # The GPU is behind the host: step 2 begins for it at the end of a.
-    assert tasks(graph(write(events), replicate=True, step=2)) == "all-reduce (b); b 100"
+@pytest.mark.parametrize(
+    ("events", "fields", "expected"),
+    [
+        # Without the host gaps take no time, and those below a given one are computation.
+        (APART, {}, "a 100; all-reduce (host); b 50 (host); host 400 (a); host 500 (host)"),
+        (APART, {"host": False}, "a 100; all-reduce (a); b 50 (a)"),
+        (GAP, {}, "a 100; all-reduce (b); b 50 (host); host 30 (a)"),
+        (GAP, {"gap": "31 us"}, "a 180; all-reduce (a)"),
+        # Streams that compute are one chain.
+        ([A, kernel("b", 50, 100, stream=8), call("allreduce", 150, 10)], {}, "a 150; all-reduce (a)"),
+        # What follows on the stream of a collective waits for it. It began 90 us later, which says nothing by itself.
+        (
+            [
+                *(kernel("a", 0, 100, stream=20), kernel("b", 100, 200)),
+                *(call("allreduce", 100, 10, stream=20), kernel("c", 200, 100, stream=20)),
+            ],
+            {},
+            "a 100; all-reduce (a); b 100 (a); c 100 (all-reduce, b)",
+        ),
+        # The order observed is stricter.
+        (BESIDE, {}, "a 100; all-reduce (a); computation 203 (a)"),
+        (
+            BESIDE,
+            {"order": "observed"},
+            "a 100; all-reduce (a); c 100 (all-reduce, computation); computation 103 (a)",
+        ),
+        # An event is recorded after a (2), and the stream of communication is told to wait for it (3); the end of the
+        # all-reduce is recorded (6), and computation waits for it (7), although it ended long ago.
+        (
+            [
+                *(*LAUNCHED, kernel("a", 10, 100, correlation=1), wait(20, 3, 7, 2)),
+                *(kernel("b", 110, 200, correlation=4), call("allreduce", 112, 50, correlation=5)),
+                *(wait(7, 7, 20, 6), kernel("c", 310, 100, correlation=8)),
+            ],
+            {},
+            "a 100; all-reduce (a); b 200 (a); c 100 (all-reduce, b)",
+        ),
+        # The first collective was launched before b. The second one began before the end of b, after which it was
+        # launched: it cannot have waited for it, so the time at which it began decides.
+        (
+            [
+                *(*LAUNCHED[:4], kernel("a", 10, 100, correlation=1), call("allreduce", 112, 185, correlation=2)),
+                *(kernel("b", 111, 500, correlation=3), call("allreduce", 300, 50, correlation=4)),
+                *(kernel("c", 611, 10, correlation=5), launch(5, 400)),
+            ],
+            {},
+            "a 100; all-reduce (a); all-reduce (all-reduce, computation); computation 190 (a); "
+            "computation 321 (computation)",
+        ),
+        # What nothing waits for is waited for at the end of a step.
+        (
+            [step(1, 0, 200), *BESIDE[:3], step(2, 200, 100), kernel("c", 250, 50)],
+            {},
+            "a 100; all-reduce (a); c 50 (host); computation 100 (a); host 50 (all-reduce, computation)",
+        ),
+        # One step is what the host launched in it. The GPU is behind the host: it begins for it at the end of a.
+        (
+            [
+                *(step(1, 0, 100), step(2, 100, 100), launch(1, 50), launch(2, 120), launch(3, 130)),
+                *(kernel("a", 60, 100, correlation=1), kernel("b", 160, 100, correlation=2)),
+                call("allreduce", 260, 40, correlation=3),
+            ],
+            {"step": 2},
+            "all-reduce (b); b 100",
+        ),
+    ],
+)
+def test_what_waits_for_what(write: Write, events: list[Event], fields: dict[str, Any], expected: str) -> None:
+    workload = of(write(events), replicate=True, **fields)
+    assert tasks(workload.graph(SYSTEM)) == expected
+    waits = any(event["cat"] == "cuda_sync" for event in events)
+    assert any("without stream-wait events" in note for note in workload.notes(SYSTEM)) != waits
+    both = "one iteration is all 2 steps of the traces, 1 to 2" in workload.notes(SYSTEM)
+    assert both == (sum(event["name"].startswith("ProfilerStep") for event in events) == 2 and "step" not in fields)
 
 
 @pytest.mark.parametrize(
