@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import inspect
+import re
+import tomllib
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -11,8 +14,9 @@ from given_plugins import Install, discover, warned
 import fredfw
 from fredfw import CollectiveAlgorithm, Pattern
 from fredfw.errors import PluginError
-from fredfw.plugin import contract, hookimpl
-from fredfw.plugin.manager import PluginManager
+from fredfw.plugin import contract, hookimpl, spec
+from fredfw.plugin.manager import PluginManager, Registry
+from fredfw.plugin.registry import FIRST_PARTY
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -120,3 +124,31 @@ def test_first_party_plugins_declare_the_current_contract() -> None:
     assert modules
     for file in modules:
         assert f"\nfredfw_contract = {fredfw.CONTRACT_VERSION}\n" in file.read_text(encoding="utf-8"), file
+
+
+HOOKS = {name: hook for name, hook in vars(spec).items() if name.startswith("fredfw_")}
+
+
+@pytest.mark.parametrize("name", sorted(HOOKS))
+def test_every_hook_says_what_it_takes_or_whose_classes_it_returns(name: str) -> None:
+    text, parameters = str(inspect.getdoc(HOOKS[name])), inspect.signature(HOOKS[name]).parameters
+    if parameters:
+        assert re.search(r"^Called (at most )?once per ", text, flags=re.MULTILINE)
+    catalog = getattr(PluginManager(), name.removeprefix("fredfw_"), None)
+    said = [catalog.interface.__name__] if isinstance(catalog, Registry) else parameters
+    assert all(re.search(rf"``(fredfw\.)?{one}``", text) for one in said)
+
+
+def test_the_manager_has_a_registry_or_a_call_for_every_hook() -> None:
+    registering = {name for name in HOOKS if not inspect.signature(HOOKS[name]).parameters}
+    manager = PluginManager()
+    registries = [getattr(manager, name.removeprefix("fredfw_")) for name in HOOKS if name in registering]
+    assert registries == [*manager.registries, manager.commands]
+    assert set(HOOKS) - registering == set(vars(manager.hook))
+
+
+@pytest.mark.skipif(not (REPOSITORY / "plugins").is_dir(), reason="the first-party plugins are not beside the tests")
+def test_first_party_distributions_are_known() -> None:
+    known = {f"fredfw-{kind}-{name}" for kind, names in FIRST_PARTY.items() for name in names}
+    for file in (REPOSITORY / "plugins").glob("*/*/pyproject.toml"):
+        assert tomllib.loads(file.read_text())["project"]["name"] in known

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+import attrs
 import pytest
 from attrs import Factory, field, frozen
 
-from fredfw import units
-from fredfw.errors import PluginError
+from fredfw import PluginManager, units
+from fredfw.errors import InputError, PluginError
 from fredfw.plugin import schema
 
 if TYPE_CHECKING:
@@ -122,3 +124,28 @@ def test_a_default_that_cannot_be_made() -> None:
 
     with pytest.raises(PluginError, match="the default of 'sizes' cannot be made: ZeroDivisionError"):
         _ = schema.settings(Careless)["sizes"].default
+
+
+PLUGINS = {
+    f"{registry.kind} {info.name}": registry.get(info.name)
+    for registry in PluginManager.discover().registries
+    for info in registry.infos()
+}
+PLAIN = ("text", "an integer", "a number")  # types, which are checked where a plugin is configured
+
+
+def outside(accepted: str) -> Iterator[object]:
+    """Yield what is next to what is accepted, and what is nowhere near it."""
+    yield from (object(), -1.5, [object()])
+    for word, text in re.findall(r"(at least|from|to|more than) (-?\d[\d.e+-]*)", accepted):
+        number = int(text) if text.isdigit() else float(text)
+        yield {"at least": number - 1, "from": number - 1, "to": number + 1, "more than": number}[word]
+
+
+@pytest.mark.parametrize("plugin", PLUGINS.values(), ids=PLUGINS)
+def test_no_field_takes_anything(plugin: Any) -> None:
+    fields = schema.fields(plugin) if attrs.has(plugin) else ()
+    for one in fields if not any(each.required for each in fields) else ():
+        for value in outside(one.accepted) if one.accepted and not one.accepted.endswith(PLAIN) else ():
+            with pytest.raises(InputError, match=rf"(?s)^{re.escape(one.name)}\b.* \(accepted: "):
+                plugin(**{one.name: value})

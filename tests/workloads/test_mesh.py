@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import math
 import pickle
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from fredfw import Work
 from fredfw.errors import InputError
 from fredfw.workloads import DeviceMesh, samples_per_replica
 
@@ -110,3 +113,29 @@ def test_a_usual_axis_may_be_asked_for_where_there_is_none(axis: str) -> None:
     mesh = DeviceMesh({"experts": 2})
     assert mesh.groups(axis).tolist() == [[0], [1]]
     assert mesh.size(axis) == 1
+
+
+def test_work_is_kept_as_floats() -> None:
+    work = Work(4, tokens=8192, model_flops=10)
+    assert [type(one) for one in (work.samples, work.tokens, work.model_flops)] == [float] * 3
+    assert work.tokens_per_sample == 2048
+
+
+@pytest.mark.parametrize("work", [Work(4), Work(0, tokens=0)])
+def test_samples_without_a_length(work: Work) -> None:
+    assert work.tokens_per_sample is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "key"),
+    [
+        ({"samples": -1}, "samples"),
+        ({"samples": 1, "tokens": math.inf}, "tokens"),
+        ({"samples": 1, "model_flops": math.nan}, "model_flops"),
+        ({"samples": 1, "replicas": 0}, "replicas"),
+        ({"samples": 1, "microbatches": 1.5}, "microbatches"),
+    ],
+)
+def test_impossible_work_names_the_key(fields: dict[str, Any], key: str) -> None:
+    with pytest.raises(InputError, match=f"^{key}: "):
+        Work(**fields)

@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 
 import fredfw_sharing_roce
@@ -10,6 +11,7 @@ from fredfw import Framework, SharingPolicy
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.testing import SharingPolicyTests
 from fredfw_sharing_roce import Dcqcn, Dctcp, Hpcc, Pfc, Timely
+from fredfw_sharing_roce.marking import Marking
 
 FRAMEWORK = Framework()
 
@@ -119,3 +121,42 @@ class TestHpcc(SharingPolicyTests):
     plugin = fredfw_sharing_roce
     policies = (Hpcc(increase=10e9 / 8),)  # so that it converges soon
     expected_failures: ClassVar[Mapping[str, str]] = {"no_capacity_is_wasted": "links are kept at 95 %"}
+
+
+GBPS = 1e9 / 8
+
+
+def marked(policy: Marking, queue: float, rate: float) -> float:
+    return float(policy.signal(np.array([queue]), np.zeros(1), np.array([rate * GBPS]))[0])
+
+
+def test_marks_rise_between_the_thresholds() -> None:
+    policy = Dcqcn(kmin=100.0, kmax=300.0, pmax=0.5)
+    assert [marked(policy, queue, 40) for queue in (0, 100, 200, 300, 301)] == pytest.approx([0, 0, 0.25, 0.5, 1])
+
+
+def test_dctcp_has_one_threshold() -> None:
+    assert [marked(Dctcp(), packets * 1500, 10) for packets in (64, 65, 65.1, 66)] == [0, 0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("rate", "kmin", "kmax"),
+    [
+        (25, 100e3, 400e3),
+        (40, 200e3, 800e3),
+        (100, 400e3, 1600e3),
+        (200, 600e3, 2400e3),
+        (400, 800e3, 3200e3),
+        (2400, 800e3, 3200e3),
+        # Half way between 100 and 200 Gb/s, and outside.
+        (150, 500e3, 2000e3),
+        (10, 100e3, 400e3),
+        (9600, 800e3, 3200e3),
+    ],
+)
+@pytest.mark.parametrize("policy", [Dcqcn(thresholds="by-rate"), Dctcp(thresholds="by-rate")])
+def test_thresholds_follow_the_rate(policy: Marking, rate: float, kmin: float, kmax: float) -> None:
+    assert marked(policy, kmin, rate) == 0
+    assert marked(policy, (kmin + kmax) / 2, rate) == pytest.approx(0.1)
+    assert marked(policy, kmax, rate) == pytest.approx(0.2)
+    assert marked(policy, kmax + 1, rate) == 1

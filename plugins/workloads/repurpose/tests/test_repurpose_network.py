@@ -2,13 +2,115 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from fredfw import File, limits
 from fredfw.errors import InputError
-from fredfw_workload_repurpose import Layer, Network
+from fredfw_workload_repurpose import Layer, Network, planted, read, write
+
+
+def file(folder: Path, **arrays: Any) -> File:
+    np.savez(folder / "net.npz", **arrays)
+    return File.at("net.npz", folder)
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    network = Network(
+        [Layer(np.arange(18).reshape(2, 1, 3, 3), [1, 2], 16, 16), Layer(np.ones((3, 2, 16)), None, 16, 1)]
+    )
+    inputs = [np.ones((5, 1, 9)), np.ones((5, 2, 4, 4))]
+    write(tmp_path / "net.npz", network, inputs)
+    found = read(File.at("net.npz", tmp_path))
+    for ours, theirs in zip(network.layers, found.network.layers, strict=True):
+        assert (ours.weights == theirs.weights).all()
+        assert (ours.positions, ours.results) == (theirs.positions, theirs.results)
+    assert found.network.layers[0].bias is not None
+    assert found.network.layers[1].bias is None
+    assert found.inputs is not None
+    assert [one.shape for one in found.inputs] == [(5, 1, 9), (5, 2, 16)]
+
+
+def test_inputs_of_dense_layers_follow_from_the_first(tmp_path: Path) -> None:
+    network = planted((8, 12, 4), 2, noise=1).network
+    samples = np.random.default_rng(0).standard_normal((6, 8))
+    write(tmp_path / "net.npz", network, [samples])
+    found = read(File.at("net.npz", tmp_path))
+    assert found.inputs is not None
+    hidden = np.maximum(samples @ network.layers[0].weights[:, :, 0].T, 0)
+    np.testing.assert_allclose(found.inputs[1][:, :, 0], hidden, rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "key", "message"),
+    [
+        ({}, "weights_0", "is missing"),
+        ({"weights_1": np.ones((2, 2))}, "weights_0", "weights_1 is there"),
+        ({"weights_0": np.ones((2, 2)), "bias_1": np.ones(2)}, "weights_1", "bias_1 is there"),
+        ({"kernel": np.ones(2)}, "kernel", "is not known"),
+        ({"weights_0": np.ones(4)}, "weights_0", "shape (4,)"),
+        ({"weights_0": np.array([[1, "a"]], dtype=object)}, "weights_0", "Python objects"),
+        ({"weights_0": np.array([["a", "b"]])}, "weights_0", "type <U1"),
+        ({"weights_0": np.array([[1, np.nan]])}, "weights_0", "nan at [0, 1]"),
+        ({"weights_0": np.array([[1e-200, 0]])}, "weights_0", "has 1e-200 as its largest number"),
+        ({"weights_0": np.array([[-1e200, 0]])}, "weights_0", "has 1e+200 as its largest number"),
+        ({"weights_0": np.ones((2, 3)), "weights_1": np.ones((2, 3))}, "weights_1", "3 inputs"),
+        ({"weights_0": np.ones((2, 3)), "bias_0": np.ones(3)}, "bias_0", "shape (3,)"),
+        ({"weights_0": np.ones((2, 3)), "positions": np.ones(2)}, "positions", "[1.0, 1.0]"),
+        ({"weights_0": np.ones((2, 3)), "positions": np.array([1, 0])}, "positions", "[1, 0]"),
+        ({"weights_0": np.ones((2, 3)), "inputs_0": np.ones((5, 2))}, "inputs_0", "shape (5, 2)"),
+        ({"weights_0": np.ones((2, 3, 4)), "inputs_0": np.ones((5, 3))}, "inputs_0", "shape (5, 3)"),
+        (
+            {"weights_0": np.ones((2, 3)), "weights_1": np.ones((2, 2)), "inputs_1": np.ones((5, 2))},
+            "inputs_0",
+            "is missing",
+        ),
+    ],
+)
+def test_bad_files(tmp_path: Path, arrays: dict[str, Any], key: str, message: str) -> None:
+    with pytest.raises(InputError, match=rf"^net\.npz: {key}: .*{re.escape(message)}.* \(accepted: "):
+        read(file(tmp_path, **arrays))
+
+
+@pytest.mark.parametrize("data", [b"", b"weights", b"PK\x03\x04 damaged", b"\x93NUMPY"])
+def test_what_is_no_archive(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "net.npz").write_bytes(data)
+    with pytest.raises(InputError, match=r"net\.npz: is not a whole \.npz file"):
+        read(File.at("net.npz", tmp_path))
+
+
+def test_an_archive_may_not_hold_more_than_the_limit(tmp_path: Path) -> None:
+    np.savez_compressed(tmp_path / "net.npz", weights_0=np.zeros((1000, 1000)))
+    with limits.allowed({"bytes": 1_000_000}), pytest.raises(InputError, match="bytes are too many"):
+        read(File.at("net.npz", tmp_path))
+
+
+def test_planted_blocks_are_all_there_is() -> None:
+    made = planted((10, 12, 7), 3, seed=5)
+    for number, layer in enumerate(made.network.layers):
+        inside = made.owners[number + 1][:, None] == made.owners[number]
+        assert (layer.weights[~inside] == 0).all()
+        assert (layer.weights[inside] != 0).all()
+    assert [np.ptp(np.bincount(owners)) for owners in made.owners] == [1, 0, 1]
+
+
+def test_noise_is_relative_to_the_blocks() -> None:
+    made = planted((600, 600), 2, noise=0.3)
+    inside = made.owners[1][:, None] == made.owners[0]
+    weights = made.network.layers[0].weights[:, :, 0]
+    # 180,000 normal numbers each: their standard deviation is known to 0.2 %
+    assert weights[~inside].std() / weights[inside].std() == pytest.approx(0.3, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("widths", "blocks", "key"), [((8,), 2, "widths"), ((8, 4), 5, "blocks"), ((1_000_000, 1_000_000), 2, "widths")]
+)
+def test_blocks_that_cannot_be(widths: tuple[int, ...], blocks: int, key: str) -> None:
+    with pytest.raises(InputError, match=rf"^{key}: .* \(accepted: "):
+        planted(widths, blocks)
 
 
 def orders(widths: tuple[int, ...], seed: int) -> list[Any]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -9,10 +10,12 @@ import pytest
 from hypothesis import given, strategies as st
 from task_graphs import longest_path, names_before, of_kind
 
+import fredfw_workload_transformer
 from fredfw import Kernels
 from fredfw.collectives import Pattern
 from fredfw.errors import InputError
 from fredfw.fabric import MemoryTier
+from fredfw.testing import WorkloadTests
 from fredfw.workloads import System, TaskGraph, TaskKind, Work
 from fredfw_workload_transformer import Transformer
 from fredfw_workload_transformer.model import Way
@@ -665,3 +668,20 @@ def test_mfu_as_published(shape: tuple[int, int, int], batch: int, gpus: int, se
     flops = workload.work(System(npus=gpus)).model_flops
     assert flops is not None
     assert flops / (seconds * gpus * 312e12) == pytest.approx(mfu, rel=5e-3)
+
+
+SMALL = partial(Transformer, layers=8, hidden=1024, sequence=128, heads=16, vocabulary=1000)
+
+
+class TestTransformer(WorkloadTests):
+    plugin = fredfw_workload_transformer
+    workloads = (
+        Transformer(model="transformer-17b", mp=3, dp=3, pp=1),
+        SMALL(mp=2, pp=4, microbatches=4, recompute=True, pp_transfer="multicast"),
+        SMALL(mp=2, dp=2, zero_stage=3, overlap_dp=True, dp_communication="reduce-scatter+all-gather"),
+        SMALL(mp=2, pp=2, execution="streaming", prefetch=2, streams="needed"),
+        SMALL(mp=2, pp=2, microbatches=4, interleave=2, sequence_parallel=True, recompute="selective"),
+        SMALL(mp=2, pp=2, microbatches=4, attention="fused", pp_transfer="scatter-gather"),
+        SMALL(cp=2, dp=4, pp=2, minibatch=4, microbatches=2, pipeline="zb-h1", zero_stage=3, dp_shard=2),
+        SMALL(mp=2, ep=4, dp=4, pp=2, experts=8, top_k=2, shared_experts=1, routing="zipf", capacity_factor=1.5),
+    )
