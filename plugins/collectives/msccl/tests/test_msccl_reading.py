@@ -3,9 +3,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from msccl_files import pair, step, xml
+from msccl_files import Block, pair, proof, rounds, simulated, step, transfers, xml
 
-from fredfw import limits
+from fredfw import CollectiveRequest, Pattern, limits
 from fredfw.errors import InputError, LimitError
 from fredfw_collective_msccl.reading import read
 from fredfw_collective_msccl.writing import text
@@ -90,3 +90,182 @@ def test_a_connection_has_one_threadblock_at_each_end() -> None:
 def test_too_many_steps_are_a_limit() -> None:
     with limits.allowed({"transfers": 3}), pytest.raises(LimitError, match=r"^8 transfers are too many"):
         read(pair().encode())
+
+
+_FIDELITIES = "compressed", "exact"
+_LATENCY = 0.25  # in chunk times, on a link from each GPU to each other
+
+
+def test_a_pair_sends_each_half_there_and_back() -> None:
+    done = proof(pair())
+    assert rounds(done) == [1, 1, 2, 2]
+    assert done.layout.pattern is Pattern.ALL_REDUCE
+    assert transfers(done) == [
+        (0, 1, (1,), True),
+        (1, 0, (0,), True),
+        (1, 0, (1,), False),
+        (0, 1, (0,), False),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            pair().replace('type="rrc"', 'type="r"', 1),
+            "GPU 0, threadblock 0, step 2|leaves wrong data: output chunk 0 has chunk 0 of GPUs 1, "
+            "and needs chunk 0 of GPUs 0, 1",
+        ),
+        (
+            pair().replace('srcoff="1"', 'srcoff="0"', 1),
+            "GPU 1, threadblock 0, step 1: adds chunk 0 of GPUs 0 to chunk 1 of GPUs 1",
+        ),
+        (
+            pair().replace('type="r" srcbuf="i" srcoff="1"', 'type="rrc" srcbuf="i" srcoff="1"', 1),
+            "GPU 0, threadblock 0, step 3: adds chunk 1 of GPUs 0, 1 to chunk 1 of GPUs 0, which counts contributions",
+        ),
+        (
+            pair().replace('i_chunks="2"', 'i_chunks="1"', 1),
+            "GPU 0, threadblock 0, step 0: uses input chunks 1 to 1 of GPU 0, which has 1",
+        ),
+        (
+            xml(
+                "allreduce",
+                2,
+                [[(1, -1, 0, [step("s", "i0", cnt=2)])], [(-1, 0, 0, [step("r", "i0", "i0")])]],
+                (2, 0, 0),
+            ),
+            "GPU 1, threadblock 0, step 0: receives 1 chunks, of which GPU 0, threadblock 0, step 0 sends 2",
+        ),
+        (
+            xml("allgather", 2, [[(1, -1, 0, [step("s", "o0")])], []], (0, 2, 0)),
+            "GPU 0, threadblock 0, step 0: sends what GPU 1 never receives",
+        ),
+        (
+            xml("allgather", 2, [[], [(-1, 0, 3, [step("r", "o0", "o0")])]], (0, 2, 0)),
+            "GPU 1, threadblock 0, step 0: never runs: it waits for data from GPU 0 on channel 3",
+        ),
+        (
+            xml("allgather", 2, [[(1, -1, 0, [step("s", "o1")])], [(-1, 0, 0, [step("r", "o0", "o0")])]], (0, 2, 0)),
+            "GPU 0, threadblock 0, step 0: reads output chunk 1 of GPU 0, where nothing has been put",
+        ),
+        (xml("allgather", 3, [[], []], (0, 3, 0)), "nchunksperloop: 3 chunks cannot be divided among 2 GPUs"),
+        (
+            xml("allgather", 2, [[], []], (0, 2, 0)),
+            "GPU 0: no step puts it there: output chunk 1 has nothing, and needs chunk 1 of GPUs 1",
+        ),
+        (
+            xml(
+                "custom",
+                1,
+                [[(-1, -1, 0, [step("nop", dep=(1, 0))]), (-1, -1, 0, [step("nop", dep=(0, 0))])]],
+                (1, 0, 0),
+            ),
+            "GPU 0, threadblock 0, step 0: never runs: it waits for step 0 of threadblock 1, which is at step 0",
+        ),
+    ],
+)
+def test_a_file_that_does_something_else_is_refused_with_the_step(content: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        proof(content)
+
+
+def test_steps_that_nothing_orders_are_refused_even_if_they_happen_to_be_right() -> None:
+    def copy(*, ordered: bool) -> str:
+        dep = (0, 0) if ordered else (-1, -1)
+        second = [(-1, 0, 0, [step("r", "s0", "s0")]), (-1, -1, 0, [step("cpy", "s0", "o0", dep=dep)])]
+        first = [(1, -1, 0, [step("s", "i0")]), (-1, -1, 0, [step("cpy", "i0", "o0")])]
+        return xml("broadcast", 1, [first, second], (1, 1, 1), inplace=0)
+
+    assert proof(copy(ordered=True)).layout.root == 0
+    message = (
+        "GPU 1, threadblock 1, step 0: reads scratch chunk 0 of GPU 1, where nothing has been put|"
+        "which GPU 1, threadblock 0, step 0 writes, and nothing says which of them comes first"
+    )
+    with pytest.raises(InputError, match=message):
+        proof(copy(ordered=False))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "blocks"),
+    [
+        ("broadcast", [(-1, 1, 0, [step("r")]), (0, -1, 0, [step("s")])]),
+        ("reduce", [(1, -1, 0, [step("s")]), (-1, 0, 0, [step("rrc")])]),
+    ],
+)
+def test_the_root_is_whichever_the_file_works_for(pattern: str, blocks: list[Block]) -> None:
+    done = proof(xml(pattern, 1, [[one] for one in blocks], (1, 0, 0)))
+    assert done.layout.root == 1
+    assert done.refusal(CollectiveRequest(Pattern(pattern), 2, 1.0, 1)) is None
+
+
+def _late(sends: int, *, waits: bool = True) -> str:
+    """Return ``sends`` from GPU 0 to GPU 1, which receives them when it has got 72 chunks from GPU 2."""
+    dep = (1, 0) if waits else (-1, -1)
+    first = step("r", "s0", "s0", dep=dep)
+    receives = [first, *(step("r", f"s{at}", f"s{at}") for at in range(1, sends))]
+    big: Block = (-1, 2, 0, [step("r", "s0", "s100", 72)])
+    gpus: list[list[Block]] = [
+        [(1, -1, 0, [step("s", "i0")] * sends)],
+        [(-1, 0, 0, receives), big],
+        [(1, -1, 0, [step("s", "i0", cnt=72)])],
+    ]
+    return xml("custom", 80, gpus, (80, 0, 200))
+
+
+@pytest.mark.parametrize("fidelity", _FIDELITIES)
+@pytest.mark.parametrize(
+    ("sends", "chunk_times"),
+    [
+        # The slots hold eight sends. More wait until the first is received, when all 72 chunks have arrived.
+        (8, 72 + _LATENCY),
+        (9, 72 + _LATENCY + 1 + _LATENCY),
+        (16, 72 + _LATENCY + 8 + _LATENCY),
+    ],
+)
+def test_a_send_waits_for_a_slot(sends: int, chunk_times: float, fidelity: str) -> None:
+    assert simulated(_late(sends), fidelity, _LATENCY) == pytest.approx(chunk_times, rel=1e-12)
+    assert simulated(_late(sends, waits=False), fidelity, _LATENCY) == pytest.approx(72 + _LATENCY, rel=1e-12)
+
+
+def test_full_slots_can_get_a_threadblock_stuck() -> None:
+    # GPU 0 sends nine before it tells GPU 1, on another channel, to begin receiving.
+    def file(sends: int) -> str:
+        first: list[Block] = [(1, -1, 0, [step("s")] * sends), (1, -1, 1, [step("s", dep=(0, sends - 1))])]
+        second: list[Block] = [
+            (-1, 0, 0, [step("r", dep=(1, 0)), *[step("r")] * (sends - 1)]),
+            (-1, 0, 1, [step("r", "i0", "s0")]),
+        ]
+        return xml("custom", 1, [first, second], (1, 0, 1))
+
+    assert len(proof(file(8)).transfers) == 9
+    with pytest.raises(InputError, match="GPU 0, threadblock 0, step 8: never runs: it waits for a free slot of the 8"):
+        proof(file(9))
+
+
+@pytest.mark.parametrize("fidelity", _FIDELITIES)
+def test_a_threadblock_does_one_step_after_the_other(fidelity: str) -> None:
+    # GPU 0 first receives ten chunks from GPU 1. Then it sends what it had anyway: two sends, latency paid once.
+    receive, sends = step("r", "s0", "s0", 10), [step("s", "i0"), step("s", "i1")]
+    gpus: list[list[Block]] = [
+        [(2, 1, 0, [receive, *sends])],
+        [(0, -1, 0, [step("s", "i0", cnt=10)])],
+        [(-1, 0, 0, [step("r", "s0", "s0"), step("r", "s1", "s1")])],
+    ]
+    taken = simulated(xml("custom", 10, gpus, (10, 0, 10)), fidelity, _LATENCY)
+    assert taken == pytest.approx(10 + _LATENCY + 2 + _LATENCY, rel=1e-12)
+    gpus[0] = [(-1, 1, 0, [receive]), (2, -1, 0, sends)]  # in threadblocks of their own they do not wait
+    apart = simulated(xml("custom", 10, gpus, (10, 0, 10)), fidelity, _LATENCY)
+    assert apart == pytest.approx(10 + _LATENCY, rel=1e-12)
+
+
+@pytest.mark.parametrize("fidelity", _FIDELITIES)
+def test_a_step_waits_for_the_step_that_it_names(fidelity: str) -> None:
+    forward = step("s", "s0", dep=(0, 0))
+    gpus: list[list[Block]] = [
+        [(1, -1, 0, [step("s", "i0", cnt=4)])],
+        [(-1, 0, 0, [step("r", "s0", "s0", 4)]), (2, -1, 0, [forward])],
+        [(-1, 1, 0, [step("r", "s0", "s0")])],
+    ]
+    taken = simulated(xml("custom", 4, gpus, (4, 0, 4)), fidelity, _LATENCY)
+    assert taken == pytest.approx(4 + _LATENCY + 1 + _LATENCY, rel=1e-12)
