@@ -93,11 +93,10 @@ def test_hardware_as_json() -> None:
 
 
 def test_check_routing() -> None:
-    table = words(fred("check-routing", "--npus", "20", "--m", "2", "--m", "3", "--placement", "linear"))
+    table = words(fred("check-routing", "--m", "2"))
     assert " ".join(table[0]) == "Strategies of up to 20 NPUs, 4 per L1 switch"
     # m, placement, strategies, routable; conflicts in mp, dp, pp, mp+dp; no place, unproven.
     assert ["2", "linear", "152", "123", "0", "29", "0", "0", "0", "0"] in table
-    assert ["3", "linear", "152", "152", "0", "0", "0", "0", "0", "0"] in table
     (example,) = [line for line in table if line[2:3] == ["MP(1)-DP(2)-PP(5)"]]
     assert example[:5] == ["2", "linear", "MP(1)-DP(2)-PP(5)", "dp", "L2.0:"]
     table = words(fred("check-routing"))
@@ -171,7 +170,7 @@ def test_bad_input(arguments: list[str], message: str) -> None:
     assert refused("fred", *arguments).startswith(message)
 
 
-SIZES = [(m, ports) for m in (2, 3, 4) for ports in (2, 3, 4, 5, 8, 13)] + [(2, 32)]
+SIZES = [(2, 2), (2, 3), (2, 8), (3, 5), (3, 13), (4, 4), (4, 13), (2, 32)]
 SVG = "{http://www.w3.org/2000/svg}"
 
 PIN, PART, TITLE_WIDTH = 9, 40, 70

@@ -22,7 +22,7 @@ from fredfw_topology_fred.switch import (
 )
 from fredfw_topology_fred.switch.routing import Search
 
-SIZES = [(m, ports) for m in (2, 3, 4) for ports in (2, 3, 4, 5, 7, 8, 13, 16, 17)]
+SIZES = [(m, ports) for m in (2, 3, 4) for ports in (2, 3, 5, 8, 17)]
 
 
 def all_reduce(*ports: int) -> SwitchFlow:
