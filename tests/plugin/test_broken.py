@@ -74,7 +74,6 @@ UNUSABLE = [
 # Found when something of its kind is looked up.
 JUNK = [
     (f"{HOOK}topologies(): return 'Mesh'", "returns 'Mesh' from fredfw_topologies, not a sequence of classes"),
-    (f"{HOOK}topologies(): return 3", "returns 3 from"),
     (f"{HOOK}topologies(): return [3]", "returns [3] from"),
     (f"{HOOK}topologies(): quit()", "fails in fredfw_topologies: SystemExit: None (line 3)"),
     (f"{HOOK}topologies(): raise KeyError('x')", "fails in fredfw_topologies: KeyError: 'x' (line 3)"),

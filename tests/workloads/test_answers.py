@@ -130,9 +130,7 @@ def test_wrong_places_are_refused(answer: Any, message: str) -> None:
     ("fields", "message"),
     [
         ({"priority": -1}, "priority: -1 is not a valid number"),
-        ({"priority": 1.5}, "priority: 1.5 is not a valid number"),
         ({"colour": "red"}, "colour: 'red' is not a colour .*#D55E00"),
-        ({"colour": 7}, "colour: 7 is not a colour"),
     ],
 )
 def test_wrong_labels_are_refused(fields: dict[str, Any], message: str) -> None:

@@ -143,9 +143,7 @@ def test_a_price_that_is_missing() -> None:
     ("text", "message"),
     [
         ("b0 * b1 >= 1 GB/s", "is not linear"),
-        ("b0^2 <= b1", "is not linear"),
         ("b0 / b1 <= 2", "is not linear"),
-        ("b0 + b1", "has none of <=, >= and ="),
         ("b0 > 10 %", "has none of <=, >= and ="),
         ("b0 >= 10", "'10' in 'b0 >= 10' has no unit (accepted: 10 GB/s, 10 %, or 0)"),
         ("b0 >=", "is not a linear comparison"),

@@ -304,11 +304,6 @@ def test_bad_system_files(changes: dict[str, Any], message: str, folder: Path) -
         ({"memory.json": '{"memory-type": "LOTS"}'}, [], "memory-type: 'LOTS' is not known"),
         ({"memory.json": '{"memory-type": "MEMORY_POOL"}'}, [], "remote-mem-bw: is missing, and MEMORY_POOL needs it"),
         ({"sys.json": '{"peak-perf": '}, [], "sys.json: is not JSON: line 1, column 15"),
-        (
-            {"sys.json": '{"peak-perf": '},
-            ["inputs", "--system", "inputs/sys.json"],
-            "sys.json: is not JSON: line 1, column 15",
-        ),
         ({"sys.json": "[]"}, ["inputs", "--system", "inputs/sys.json"], "is not a JSON object"),
     ],
 )
@@ -401,13 +396,10 @@ RING = described("Ring", "4", "50", "500")
     ("text", "key", "message"),
     [
         (RING.replace("50]", "tbd]"), "bandwidth[0]", "'tbd' is refused"),
-        (RING.replace("500]", "tbd]"), "latency[0]", "'tbd' is refused"),
         (RING.replace("[50]", "[0]"), "bandwidth[0]", "0 is refused"),
-        (RING.replace("[50]", "[.inf]"), "bandwidth[0]", "inf is refused"),
         (RING.replace("[50]", "[true]"), "bandwidth[0]", "True is refused"),
         (RING.replace("[50]", f"[1{'0' * 400}]"), "bandwidth[0]", "is refused"),
         (RING.replace("[4]", "[1]"), "npus_count[0]", "1 is refused"),
-        (RING.replace("[4]", "[4.5]"), "npus_count[0]", "4.5 is refused"),
         (RING.replace("Ring", "Torus"), "topology[0]", "'Torus' is refused"),
         (RING.replace("[Ring]", "Ring"), "topology", "'Ring' is not a list"),
         (RING.replace("[Ring]", "[]"), "topology", "[] is not a list of values"),

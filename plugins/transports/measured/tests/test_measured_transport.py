@@ -110,7 +110,6 @@ HEADER = "collective,ranks,size_B,time_us\n"
         (HEADER, "no rows"),
         (HEADER + "allreduce,8,1,1\n", "line 2: collective is 'allreduce'; did you mean 'all-reduce'.*: all-reduce, "),
         (HEADER + "all-reduce,8,1000,0\n", "bad.csv: line 2: time_us is '0'"),
-        (HEADER + "all-reduce,8,1 kB,3\n", "line 2: size_B is '1 kB'"),
         (HEADER + "all-reduce,2.5,1000,3\n", "line 2: ranks is '2.5'"),
         (HEADER + "all-reduce,8\n", "line 2: size_B is ''"),
     ],

@@ -167,7 +167,6 @@ def test_a_file_of_simai_runs_in_the_time_of_its_formula(write: Any) -> None:
     [
         ("TENSOR", [layer()], "line 1: 'TENSOR' is not a keyword of parallelism (accepted: DATA, MODEL, "),
         ("DATA", ["a -1 1000"], "line 3: has 3 columns (accepted: 12: "),
-        ("DATA", [layer(f="tbd")], "line 3: 'tbd' is not a number"),
         ("DATA", [layer(f=-1)], "line 3: '-1' is not a number"),
         ("DATA", [layer(wc="ALLREDUCE_TP")], "line 3: 'ALLREDUCE_TP' is not a collective"),
         ("HYBRID_TRANSFORMER ep: x", [layer()], "line 1: 'x' is not a number"),

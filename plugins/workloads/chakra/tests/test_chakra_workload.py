@@ -323,7 +323,6 @@ def test_remote_memory_is_the_last_tier_of_the_fabric(load: Load) -> None:
     ("nodes", "message"),
     [
         ([Node(0, "n", 8)], "node 0 (n): is of type 8 (accepted: 0 (INVALID), "),
-        ([Node(0, "n", -1)], "node 0 (n): is of type -1 (accepted: 0 (INVALID), "),
         ([comp(0), comp(0)], "node 0 (comp 0): has the id of another node"),
         ([Node(0, "n", NodeType.COMM_COLL)], "node 0 (n): has no comm_type"),
         ([Node(0, "n", NodeType.COMM_COLL, attributes={"comm_type": 0})], "node 0 (n): has no comm_size"),

@@ -150,9 +150,7 @@ def test_work_and_memory() -> None:
     [
         ({"bottom_mlp": [128]}, "bottom_mlp", "the number of dense features, then"),
         ({"bottom_mlp": [13, 64]}, "bottom_mlp", "a list that ends in embedding_dim = 128"),
-        ({"embedding_dim": 64}, "bottom_mlp", "a list that ends in embedding_dim = 64"),
         ({"rows": [1, 2]}, "rows", "1 or 26 numbers"),
-        ({"tables": 3, "rows": [1, 2]}, "rows", "1 or 3 numbers"),
         ({"interaction": "sum"}, "interaction", "dot, concatenate"),
         ({"column_shards": 3}, "column_shards", "a divisor of embedding_dim = 128"),
         ({"dp": 27}, "column_shards", "2 or more, a divisor of 128"),

@@ -173,7 +173,6 @@ def test_magnitude_at_the_same_sparsity() -> None:
         ({"counts": [9]}, "workers", "9 workers for a layer of 8 neurons"),
         ({"counts": [2, 2, 2]}, "workers", "3 numbers for 2 layers"),
         ({"epsilon": 1}, "epsilon", "1 is out of range"),
-        ({"epsilon": -0.1}, "epsilon", "-0.1 is out of range"),
         ({"epsilon": float("nan")}, "epsilon", "nan is out of range"),
         ({"epsilon": "0.1"}, "epsilon", "'0.1' is not a number"),
         ({"inputs": [np.ones((5, 8))]}, "inputs", "1 arrays for 2 layers"),

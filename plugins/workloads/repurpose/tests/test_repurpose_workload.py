@@ -132,7 +132,6 @@ def test_a_picture_is_drawn(tmp_path: Path) -> None:
     ("options", "key", "message"),
     [
         ({"epsilon": 1.0}, "epsilon", "1.0 is out of range"),
-        ({"epsilon": -0.5}, "epsilon", "-0.5 is out of range"),
         ({"epsilon": True}, "epsilon", "True is not a number"),
         ({"workers": []}, "workers", "[] is empty"),
         ({"workers": 17, "widths": [32, 16]}, "workers", "17 workers for a layer of 16"),
