@@ -74,12 +74,9 @@ def test_the_most_data_goes_the_shortest_way() -> None:
     assert largest_rows(plan(Pattern.REDUCE_SCATTER, 16)) == [1 / 2, 1 / 4, 1 / 8, 1 / 16]
 
 
-def test_recursive_doubling_does_no_reduce_scatter() -> None:
+def test_recursive_doubling_does_no_reduce_scatter_and_auto_tries_it_for_none() -> None:
     with pytest.raises(UnsupportedError, match="it does not do reduce-scatter, only all-gather, all-reduce"):
         plan(Pattern.REDUCE_SCATTER, 4, "doubling")
-
-
-def test_auto_tries_doubling_for_an_all_reduce_only() -> None:
     assert len(RecursiveHalvingDoubling.variants(Pattern.ALL_REDUCE)) == 2
     assert RecursiveHalvingDoubling.variants(Pattern.REDUCE_SCATTER) == [RecursiveHalvingDoubling()]
 

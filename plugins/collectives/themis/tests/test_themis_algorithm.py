@@ -20,26 +20,27 @@ def plan(levels: tuple[Level, ...], pattern: Pattern = Pattern.ALL_REDUCE, **opt
     return Themis(**options).plan(CollectiveRequest(pattern, group.size, 1.0), group)
 
 
-def test_the_orders_of_the_worked_example() -> None:
-    # Per chunk of 1: dimension 1 first takes 2 x 3/4 / 2 there and 2 x 3/16 on dimension 2; the other way round
-    # 2 x 3/4 and 2 x 3/32. Loads: (.75, .375), (.84, 1.875), (1.59, 2.25), (2.34, 2.625): figure 5 begins so, too.
-    steps = LevelSteps.of(filled(*WORKED), "by-kind")
-    assert orders(steps, Pattern.ALL_REDUCE, 1.0, 4) == [(0, 1), (1, 0), (0, 1), (0, 1)]
+SLOW = (Level(4, "switch", 2.0, 1.0), Level(4, "switch", 1.0))
+EVEN = (Level(2, "switch", 2.0), Level(2, "switch", 1.0))
 
 
-def test_latency_is_a_load_from_the_start() -> None:
-    # Halving-doubling of 4 takes two steps, an all-reduce four: 4 s on the first level, and a chunk takes .75 s there.
-    slow = (Level(4, "switch", 2.0, 1.0), Level(4, "switch", 1.0))
-    steps = LevelSteps.of(filled(*slow), "by-kind")
-    assert orders(steps, Pattern.ALL_REDUCE, 1.0, 2) == [(1, 0), (1, 0)]
-    assert orders(steps, Pattern.REDUCE_SCATTER, 100.0, 1) == [(0, 1)]  # less than the threshold of 2.3 s
-
-
-def test_equal_loads_take_the_levels_as_they_come() -> None:
-    even = (Level(2, "switch", 2.0), Level(2, "switch", 1.0))
-    # 1/2 / 2 and 1/4 / 1: the two levels are alike after each chunk.
-    steps = LevelSteps.of(filled(*even), "by-kind")
-    assert orders(steps, Pattern.ALL_GATHER, 1.0, 5) == [(0, 1)] * 5
+@pytest.mark.parametrize(
+    ("levels", "pattern", "size", "expected"),
+    [
+        # Per chunk of 1: dimension 1 first takes 2 x 3/4 / 2 there and 2 x 3/16 on dimension 2; the other way round
+        # 2 x 3/4 and 2 x 3/32. Loads: (.75, .375), (.84, 1.875), (1.59, 2.25), (2.34, 2.625): figure 5 begins so, too.
+        (WORKED, Pattern.ALL_REDUCE, 1.0, [(0, 1), (1, 0), (0, 1), (0, 1)]),
+        # Latency is a load from the start: an all-reduce takes four steps, 4 s on the first level, and a chunk .75 s.
+        (SLOW, Pattern.ALL_REDUCE, 1.0, [(1, 0), (1, 0)]),
+        (SLOW, Pattern.REDUCE_SCATTER, 100.0, [(0, 1)]),  # less than the threshold of 2.3 s
+        # 1/2 / 2 and 1/4 / 1: the two levels are alike after each chunk, and are taken as they come.
+        (EVEN, Pattern.ALL_GATHER, 1.0, [(0, 1)] * 5),
+    ],
+)
+def test_orders_by_hand(
+    levels: tuple[Level, ...], pattern: Pattern, size: float, expected: list[tuple[int, ...]]
+) -> None:
+    assert orders(LevelSteps.of(filled(*levels), "by-kind"), pattern, size, len(expected)) == expected
 
 
 def test_an_all_gather_goes_the_way_back() -> None:

@@ -88,6 +88,8 @@ def test_two_collectives_share_by_the_root_of_their_traffic() -> None:
     best = fastest(asked)
     assert best.bandwidths == pytest.approx([1e9 / 3, 2e9 / 3], rel=1e-3)
     assert best.value == pytest.approx(0.5 + 9.0, rel=1e-7)
+    # A dimension without traffic gets nothing.
+    assert fastest(Programme(np.array([[1e9, 0.0]]), np.ones(1), 0.0, 1e9)).bandwidths[0] == pytest.approx(1e9)
 
 
 def test_time_x_cost_against_all_splits() -> None:
@@ -111,14 +113,11 @@ def test_constraints_hold(objective: object) -> None:
     assert best[2] >= 100e9 * (1 - 1e-9)
 
 
-def test_equal_prices_leave_the_fastest() -> None:
+def test_equal_prices_leave_the_fastest_and_none_cannot_be_weighed() -> None:
+    with pytest.raises(InputError, match="no price"):
+        cheapest(evolve(programme("1T", "2D"), prices=None))
     asked = evolve(programme("1T", "3D"), prices=np.full(3, 4e-9))
     assert cheapest(asked).value == pytest.approx(fastest(asked).value * 4000)
-
-
-def test_a_dimension_without_traffic_gets_nothing() -> None:
-    asked = Programme(np.array([[1e9, 0.0]]), np.ones(1), 0.0, 1e9)
-    assert fastest(asked).bandwidths[0] == pytest.approx(1e9)
 
 
 @pytest.mark.parametrize(
@@ -132,11 +131,6 @@ def test_a_dimension_without_traffic_gets_nothing() -> None:
 def test_contradictions_are_named(texts: tuple[str, ...], message: str) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
         fastest(programme("175B", "2D", *texts))
-
-
-def test_a_price_that_is_missing() -> None:
-    with pytest.raises(InputError, match="no price"):
-        cheapest(evolve(programme("1T", "2D"), prices=None))
 
 
 @pytest.mark.parametrize(

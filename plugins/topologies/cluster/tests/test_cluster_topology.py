@@ -19,7 +19,7 @@ from fredfw import Capabilities, Fabric, Framework, NodeKind, Npu, Operation, To
 from fredfw.errors import InputError, LimitError, UnsupportedError
 from fredfw.fabric import IdealTransport
 from fredfw.testing import TopologyTests
-from fredfw_topology_cluster import Cluster, ClusterRouter
+from fredfw_topology_cluster import Cluster
 from fredfw_topology_cluster.network import KINDS
 from fredfw_topology_cluster.presets import table
 from fredfw_topology_fat_tree import FatTree
@@ -231,18 +231,15 @@ def test_switches_between_nodes_reduce_with_sharp(preset: str, nodes: int) -> No
     assert whole.bound_ratio >= 1 - 1e-9
 
 
-def test_an_npu_uses_all_its_nics() -> None:
+def test_an_npu_uses_all_its_nics_and_one_node_has_none() -> None:
+    alone = Cluster(nodes=1).build()
+    assert (len(alone.kinds), [level.size for level in alone.levels]) == (9, [8])
+    assert Cluster(nodes=1, node=nvswitch(in_network=True)).build().offers == Capabilities(True, True)
     fabric = Cluster(nodes=2, nics=32).build()
     routes = fabric.defaults.router.route(fabric, fabric.npus[:1], fabric.npus[8:9])
     assert routes.coefficients is not None
     assert routes.coefficients.tolist() == [0.25] * 8
     assert fabric.levels[1].bandwidth == 200e9
-
-
-def test_one_node_has_no_network() -> None:
-    fabric = Cluster(nodes=1).build()
-    assert (len(fabric.kinds), [level.size for level in fabric.levels]) == (9, [8])
-    assert Cluster(nodes=1, node=nvswitch(in_network=True)).build().offers == Capabilities(True, True)
 
 
 @st.composite
@@ -359,18 +356,13 @@ def test_trees_are_inside_of_nodes() -> None:
     assert fabric.offered(npus[8:]) == Capabilities(reduces=True, multicasts=True)
 
 
-def test_switches_are_not_reached_from_other_nodes() -> None:
+def test_switches_are_not_reached_from_other_nodes_nor_other_fabrics() -> None:
     fabric = Cluster(nodes=2).build()
+    with pytest.raises(UnsupportedError, match="cannot route fabric 'switch of 4'"):
+        fabric.defaults.router.path(Switch(npus=4).build(), 0, 1)
     switch = int(np.flatnonzero(fabric.kinds == NodeKind.SWITCH)[0])
     with pytest.raises(UnsupportedError, match=r"node0.switch0 of fabric .* is not reached"):
         fabric.defaults.router.route(fabric, fabric.npus[-1:], np.array([switch]))
-
-
-def test_a_router_is_for_its_own_cluster() -> None:
-    router = Cluster(nodes=2).build().defaults.router
-    assert isinstance(router, ClusterRouter)
-    with pytest.raises(UnsupportedError, match="cannot route fabric 'switch of 4'"):
-        router.path(Switch(npus=4).build(), 0, 1)
 
 
 @pytest.mark.parametrize(

@@ -55,14 +55,6 @@ def test_published_costs(model: str, parameters: int, multiply_adds: float | Non
     assert workload.graph(WAFER).flops.sum() == 3 * 4 * flops
 
 
-def test_feature_maps_shrink_as_published() -> None:
-    walk = Walk(3, 224)
-    walk.convolution(64, 7, stride=2, norm=True)
-    assert (walk.channels, walk.size) == (64, 112)
-    walk.pool(3, stride=2, padding=1)
-    assert walk.size == 56
-
-
 def test_layer_costs_by_hand() -> None:
     walk = Walk(2, 4)  # 32 numbers
     walk.convolution(3, 3)  # 48 out
