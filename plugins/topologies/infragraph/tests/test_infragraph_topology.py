@@ -131,6 +131,7 @@ def device(content: Any) -> Any:
     return content["devices"][0]
 
 
+ALIASES = ["x0: &x0 [1, 1]", *(f"x{n}: &x{n} [*x{n - 1}, *x{n - 1}]" for n in range(1, 40))]
 COMPONENT = "devices[0].edges[0].ep1.component"
 
 
@@ -192,29 +193,19 @@ def test_bad_values(path: str, value: Any, message: str, tmp_path: Path) -> None
         ('{"devices": ', {}, None, "line 1, column 13"),
         ("a: !!python/object/apply:os.system [true]", {}, None, "could not determine a constructor"),
         ("devices: &a [*a]", {}, "devices[0]", "is not a table"),
+        # Aliases do not fill the message.
+        ("\n".join(ALIASES), {}, "x0", "unknown key"),
+        (changed(lambda c: c["instances"][0].update(count=10**11)), NVLINK, None, "nodes"),
+        (
+            changed(lambda c: device(c)["links"][1]["physical"].update(bandwidth={"gigatransfers_per_second": 32})),
+            NVLINK,
+            None,
+            "link 'pcie' has no bandwidth in bits or bytes per second",
+        ),
     ],
 )
 def test_bad_input(content: Any, fields: dict[str, Any], key: str | None, message: str, tmp_path: Path) -> None:
     refused(tmp_path, content, key, message, **fields)
-
-
-def test_transfers_are_no_bandwidth(tmp_path: Path) -> None:
-    def transfers(content: Any) -> None:
-        device(content)["links"][1]["physical"]["bandwidth"] = {"gigatransfers_per_second": 32}
-
-    with pytest.raises(InputError, match="link 'pcie' has no bandwidth in bits or bytes per second"):
-        read(tmp_path, changed(transfers), **NVLINK)
-
-
-def test_aliases_do_not_fill_the_message(tmp_path: Path) -> None:
-    lines = ["x0: &x0 [1, 1]", *(f"x{n}: &x{n} [*x{n - 1}, *x{n - 1}]" for n in range(1, 40))]
-    with pytest.raises(InputError, match="unknown key"):
-        read(tmp_path, "\n".join(lines))
-
-
-def test_counts_are_limited(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="nodes"):
-        read(tmp_path, changed(lambda content: content["instances"][0].update(count=10**11)), **NVLINK)
 
 
 class TestInfraGraph(TopologyTests):

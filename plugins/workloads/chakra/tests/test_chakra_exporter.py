@@ -252,13 +252,6 @@ def test_the_receiver_of_a_transfer_waits_as_in_the_run(rendezvous: bool, tmp_pa
     assert back(result, tmp_path, **given).seconds == pytest.approx(result.seconds, rel=1e-9)
 
 
-def test_the_name_of_an_earlier_release_has_receivers_wait(tmp_path: Path) -> None:
-    with pytest.warns(DeprecationWarning, match="per-rank-rendezvous"):
-        result = run_of(awaited, fidelity="per-rank-rendezvous")
-    given: dict[str, Any] = {"fidelity": "exact", "transport": {"name": "ideal", "rendezvous": True}}
-    assert back(result, tmp_path, **given).seconds == pytest.approx(result.seconds, rel=1e-9)
-
-
 def test_the_receiver_of_a_transfer_of_a_graph_waits_for_what_is_before_it(tmp_path: Path) -> None:
     builder = GraphBuilder(2)
     computed = builder.compute("computed", [1], seconds=2e-3)
@@ -288,21 +281,24 @@ def test_a_collective_keeps_its_root_and_the_order_of_its_ranks(
     assert np.allclose(again.link_bytes, result.link_bytes, rtol=1e-9)
 
 
-def test_what_chakra_cannot_say_is_refused_with_the_task() -> None:
-    def build(builder: GraphBuilder) -> None:
-        builder.all_to_all_v("uneven", [[0, 1]], [[[0, 1e6], [2e6, 0]]], label="ep")
-
-    with pytest.raises(UnsupportedError, match="task 'uneven' is an all-to-all of different sizes, which Chakra"):
-        ChakraExporter().export(run_of(build))
-
-
-def test_streams_are_refused_with_the_task() -> None:
-    def build(builder: GraphBuilder) -> None:
-        builder.load("images", [0], [[0, 1]], MIB, label="load")
-
-    result = run_of(build, topology="fred", collectives={})
-    with pytest.raises(UnsupportedError, match="task 'images' is a stream of an I/O controller, which Chakra cannot"):
-        ChakraExporter().export(result)
+@pytest.mark.parametrize(
+    ("build", "fabric", "said"),
+    [
+        (
+            lambda builder: builder.all_to_all_v("uneven", [[0, 1]], [[[0, 1e6], [2e6, 0]]], label="ep"),
+            {},
+            "'uneven' is an all-to-all of different sizes",
+        ),
+        (
+            lambda builder: builder.load("images", [0], [[0, 1]], MIB, label="load"),
+            {"topology": "fred", "collectives": {}},
+            "'images' is a stream of an I/O controller",
+        ),
+    ],
+)
+def test_what_chakra_cannot_say_is_refused_with_the_task(build: Build, fabric: dict[str, Any], said: str) -> None:
+    with pytest.raises(UnsupportedError, match=f"task {said}, which Chakra cannot"):
+        ChakraExporter().export(run_of(build, **fabric))
 
 
 @pytest.mark.parametrize("prefix", ["", "a/b", "..\\x", "*"])
