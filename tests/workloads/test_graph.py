@@ -30,6 +30,8 @@ def test_builder_keeps_what_it_was_given() -> None:
     assert graph.participants(d).tolist() == [0, 2, 3]
     assert graph.controller_tables[graph.controllers[e]].tolist() == [1]
     assert np.isnan(graph.seconds).tolist() == [True] * 5
+    builder.collective("f", Pattern.REDUCE, [[0, 1, 2]], 1.0, label="mp", root=2)
+    assert builder.build().roots[-1] == 2
     assert (graph.flops[a], graph.bytes[a], graph.bytes[e]) == (3.0, 5.0, 13.0)
 
 
@@ -57,9 +59,7 @@ def test_repeated_block_is_written_out_in_turn() -> None:
     assert [written.after(task).tolist() for task in range(8)] == [[], [0], [1, 0], [2], [3], [4], [5], [6]]
     assert written.repeats.tolist() == [1] * 8
     assert written.patterns[2] is Pattern.ALL_REDUCE
-
-
-def test_parallel_chains_of_a_block_wait_for_all_of_the_last_repetition() -> None:
+    # Parallel chains of a block wait for all of the last repetition.
     builder = GraphBuilder(1)
     with builder.repeated(2):
         builder.compute("a", [0])
@@ -120,12 +120,6 @@ def test_wrong_messages_are_refused() -> None:
     builder.receive("r", send)
     with pytest.raises(InputError, match="a send that nobody receives"):
         builder.receive("again", send)
-
-
-def test_collective_has_a_root() -> None:
-    builder = GraphBuilder(3)
-    builder.collective("r", Pattern.REDUCE, [[0, 1, 2]], 1.0, label="mp", root=2)
-    assert builder.build().roots.tolist() == [2]
 
 
 def compute(ranks: Any = (0,), **more: Any) -> Callable[[GraphBuilder], int]:

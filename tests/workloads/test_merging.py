@@ -113,12 +113,9 @@ def test_sizes_of_pairs_are_put_together() -> None:
 
 
 def test_order_is_by_node_number_where_there_is_a_choice() -> None:
+    assert len(graph(2)) == 0
     nodes = [Node(0, after=(3,)), Node(0), Node(1), Node(0), Node(1, after=(2,))]
     assert list(graph(2, *nodes).names) == ["compute 1", "compute 2", "compute 3", "compute 0", "compute 4"]
-
-
-def test_graph_without_nodes() -> None:
-    assert len(graph(2)) == 0
 
 
 def test_names_are_made_when_they_are_asked_for() -> None:

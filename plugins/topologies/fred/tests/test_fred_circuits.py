@@ -211,16 +211,12 @@ def test_multicasts_and_reductions_conflict_like_all_reduces(operation: Operatio
     Run(fabric, trees(fabric, ways[:2], operation))
 
 
-def test_classes_have_circuits_of_their_own() -> None:
+def test_classes_have_circuits_of_their_own_and_unicasts_none() -> None:
     # The lower class is pre-empted at the switches, as any is; that is no conflict.
     fabric = fred(policy="error")
     run = Run(fabric, all_reduces(fabric, PAIRS[:4]), all_reduces(fabric, PAIRS[4:], priority=1))
     assert (run.decisions, run.told) == (NOTHING, ({}, ()))
-
-
-def test_unicasts_are_never_asked_about() -> None:
     # Between the members of the fifth group, which as in-network stream would be one too many.
-    fabric = fred(policy="error")
     unicasts = flow_set(fabric.defaults.router.route(fabric, PAIRS[4], PAIRS[4, ::-1]))
     for order in (1, -1):
         run = Run(fabric, *[all_reduces(fabric, PAIRS[:4]), unicasts][::order])
@@ -239,15 +235,11 @@ def test_streams_that_share_ports_take_turns(operation: Operation) -> None:
     assert run.network.now == pytest.approx(VOLUME / 128e9 + LATENCY, rel=1e-9)
 
 
-def test_turns_are_routed_like_any_streams() -> None:
-    # The five groups conflict also beside a sixth that shares ports with all of them, and so has a turn of its own.
-    fabric = fred()
-    assert conflict(fabric, [fabric.npus], PAIRS[:4]) is None
-    assert conflict(fabric, [fabric.npus], PAIRS) is not None
-
-
 def test_streams_that_share_ports_or_conflict_are_not_compatible() -> None:
     fabric = fred()
+    # The five groups conflict also beside a sixth that shares ports with all of them, and so has a turn of its own.
+    assert conflict(fabric, [fabric.npus], PAIRS[:4]) is None
+    assert conflict(fabric, [fabric.npus], PAIRS) is not None
     admission = circuits(fabric).begin(fabric)
     four, five, everybody = (all_reduces(fabric, one) for one in (PAIRS[:4], PAIRS[4:], [fabric.npus]))
     unicasts = flow_set(fabric.defaults.router.route(fabric, PAIRS[4], PAIRS[4, ::-1]))

@@ -411,6 +411,10 @@ def test_the_bound_is_for_all_graphs_together_and_ends_the_search() -> None:
         assert not search.exhausted
     assert search.colour([0] * 4, HARD) is None
     assert search.exhausted
+    # Finding that there is nothing, within the bound, is no exhaustion.
+    search = Search(2, limit=3)
+    assert search.colour(masks(3, [(0, 1), (1, 2), (0, 2)]), []) is None
+    assert not search.exhausted
 
 
 @pytest.mark.parametrize("size", [3, 4, 7, 10])
@@ -421,9 +425,3 @@ def test_beyond_the_bound_is_the_greedy_order(size: int) -> None:
     assert found is not None
     assert is_colouring(tuple(found), path, [])
     assert (search.steps, search.exhausted) == (size, False)
-
-
-def test_finding_nothing_within_the_bound_is_no_exhaustion() -> None:
-    search = Search(2, limit=3)
-    assert search.colour(masks(3, [(0, 1), (1, 2), (0, 2)]), []) is None
-    assert not search.exhausted

@@ -50,7 +50,11 @@ def test_variants_are_those_of_the_paper(
             assert fabric.energies[links] == pytest.approx(0.0 if below == "con" else 0.063e-12 * 8)
     assert fabric.bandwidths[between(fabric, "L1", "L2")].sum() / 2 == bisection
     assert fabric.levels == (Level(4, "switch", 3e12, 40e-9), Level(5, "switch", share, 80e-9))
-    assert fabric.offers == Capabilities(reduces=in_network, multicasts=in_network)
+    for other, able in (
+        (fabric, in_network),
+        *((Fred(variant=variant, in_network=one).build(), one) for one in (True, False)),
+    ):
+        assert other.offers == Capabilities(reduces=able, multicasts=able)
     assert (fabric.copies == (fabric.kinds == NodeKind.SWITCH)).all()
     assert (fabric.reduces == (fabric.kinds == NodeKind.SWITCH)).all()
     assert fabric.defaults.sharing == CircuitPreempt()
@@ -81,11 +85,6 @@ def test_deeper_trees() -> None:
     assert parents == dict(enumerate(above))
     doors = fabric.destinations[np.isin(fabric.sources, fabric.controllers)]
     assert sorted(doors) == [24, 24, *range(25, 36)]
-
-
-def test_in_network_may_be_set_apart_from_the_variant() -> None:
-    assert Fred(variant="A", in_network=True).build().offers == Capabilities(reduces=True, multicasts=True)
-    assert Fred(variant="D", in_network=False).build().offers == Capabilities()
 
 
 @pytest.mark.parametrize("operation", [Operation.MULTICAST, Operation.REDUCE])
@@ -129,12 +128,9 @@ def test_the_router_refuses_what_is_no_tree(kinds: list[int], pairs: list[tuple[
     fabric = Fabric("knot", kinds, ends[:, 0], ends[:, 1], 1.0, 0.0, 0.0)
     with pytest.raises(UnsupportedError, match="up-down router cannot route fabric 'knot'"):
         UpDownRouter().route(fabric, np.array([0]), np.array([1]))
-
-
-def test_links_of_a_tree_lead_both_ways() -> None:
-    fabric = Fabric("one-way", [NodeKind.NPU, NodeKind.SWITCH], [1, 1], [0, 0], 1.0, 0.0, 0.0)
+    one_way = Fabric("one-way", [NodeKind.NPU, NodeKind.SWITCH], [1, 1], [0, 0], 1.0, 0.0, 0.0)
     with pytest.raises(InputError, match="no link from npu0 to switch0"):
-        UpDownRouter().route(fabric, np.array([0]), np.array([1]))
+        UpDownRouter().route(one_way, np.array([0]), np.array([1]))
 
 
 @pytest.mark.parametrize(

@@ -423,31 +423,35 @@ def test_wrong_calls_are_refused(write: Write, args: dict[str, Any], text: str) 
 
 def test_missing_ranks_are_refused(write: Write) -> None:
     path = write([call("allreduce", 0, 10)])
-    error = message([path])
-    assert str(error) == (
+    assert str(message([path])) == (
         "traces: there are traces of rank 0, and none of rank 1 (accepted: a trace of each of the 2 ranks, or "
         "replicate = true)"
     )
-    other = write([call("allreduce", 0, 10)])
-    assert "is of rank 0, as" in str(message([path, other]))
+    assert "is of rank 0, as" in str(message([path, write([call("allreduce", 0, 10)])]))
 
 
-def test_a_step_that_is_not_there_is_refused(write: Write) -> None:
-    marked, bare = write([step(4, 0, 10), call("allreduce", 0, 10)]), write([call("allreduce", 0, 10)])
-    assert "step: there is no ProfilerStep#7 (accepted: 4)" in str(message([marked], step=7))
-    assert "no steps are marked" in str(message([bare], step=7))
+GPUS = [call("allreduce", 0, 10, device=0), call("allreduce", 20, 10, device=1)]
 
 
-def test_what_cannot_be_copied_is_refused(write: Write) -> None:
-    sends = write([call("send", 0, 10, Dst_Rank=1)])
-    assert "replicate: rank 1 cannot do what rank 0 does, which sends" in str(message([sends], replicate=True))
-    odd = write([call("allreduce", 0, 10, Process_Group_Ranks="[0, 3]")], world=5)
-    assert "replicate: the group [0, 3] has no like with rank 2 in it" in str(message([odd], replicate=True))
-
-
-def test_several_gpus_in_one_file_are_refused(write: Write) -> None:
-    path = write([call("allreduce", 0, 10, device=0), call("allreduce", 20, 10, device=1)])
-    assert "communication runs on the GPUs 0, 1" in str(message([path], replicate=True))
+@pytest.mark.parametrize(
+    ("events", "world", "fields", "said"),
+    [
+        ([step(4, 0, 10), call("allreduce", 0, 10)], 2, {"step": 7}, "there is no ProfilerStep#7 (accepted: 4)"),
+        ([call("allreduce", 0, 10)], 2, {"step": 7}, "no steps are marked"),
+        ([call("send", 0, 10, Dst_Rank=1)], 2, {}, "replicate: rank 1 cannot do what rank 0 does, which sends"),
+        (
+            [call("allreduce", 0, 10, Process_Group_Ranks="[0, 3]")],
+            5,
+            {},
+            "replicate: the group [0, 3] has no like with rank 2 in it",
+        ),
+        (GPUS, 2, {}, "communication runs on the GPUs 0, 1"),
+    ],
+)
+def test_what_is_not_there_or_has_no_like_is_refused(
+    write: Write, events: list[Event], world: int, fields: dict[str, Any], said: str
+) -> None:
+    assert said in str(message([write(events, world=world)], replicate=True, **fields))
 
 
 @pytest.mark.skipif(not SAMPLES.is_dir(), reason="there are no samples beside the checkout")

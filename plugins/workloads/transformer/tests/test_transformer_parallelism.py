@@ -413,13 +413,12 @@ def test_gradients_leave_with_the_last_gradients_of_weights() -> None:
     assert not [name for name in gathered.names if name.startswith("weight gradients weights")]
 
 
-def test_groups_that_do_not_divide_the_replicas_of_a_system_are_refused() -> None:
+def test_replicas_and_groups_that_do_not_fit_the_system_are_refused() -> None:
+    with pytest.raises(InputError, match=r"one replica needs 2 x 4 x 2 workers.*mp x cp x pp of at most 8"):
+        small(mp=2, cp=4, pp=2).mesh(System(npus=8))
+    with pytest.raises(InputError, match="2 does not divide the 3 replicas"):
+        small(**EXPERTS, ep=2).mesh(System(npus=3))
     workload = small(zero_stage=3, dp_shard=3)
     for ask in (workload.graph, workload.memory):
         with pytest.raises(InputError, match=r"^dp_shard: 3 does not divide the 64 replicas \(accepted: 1, 2, 4, "):
             ask(SYSTEM)
-
-
-def test_a_system_too_small_for_one_replica_with_cp() -> None:
-    with pytest.raises(InputError, match=r"one replica needs 2 x 4 x 2 workers.*mp x cp x pp of at most 8"):
-        small(mp=2, cp=4, pp=2).mesh(System(npus=8))

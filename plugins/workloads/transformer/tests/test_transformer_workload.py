@@ -181,11 +181,6 @@ def test_members_share_the_way_to_the_next_stage() -> None:
         assert set(members(graph, gather).ravel()) == {receiver for _, receiver in members(graph, transfer).tolist()}
 
 
-def test_full_recomputation_is_what_true_means() -> None:
-    assert small(recompute=True) == small(recompute="full")
-    assert small(recompute=False) == small(recompute="none") == small()
-
-
 @pytest.mark.parametrize(
     ("fields", "mp", "flops"),
     [
@@ -432,15 +427,11 @@ def test_shares_are_gathered_before_and_reduced_behind_each_group() -> None:
     assert not of_kind(small(**{**fields, "dp": 1}).graph(POOLED), TaskKind.COLLECTIVE, "dp")
 
 
-def test_what_a_memory_tier_keeps_is_part_of_the_memory() -> None:
+def test_what_a_memory_tier_keeps_is_part_of_the_memory_and_one_that_is_not_there_is_refused() -> None:
     fields = {"mp": 2, "dp": 3, "execution": "streaming"}
     use = small(**fields, memory_tier="pool").memory(POOLED)
     assert use.tiers == {"pool": pytest.approx(16 * (4 * LAYER + HEAD) / 6, rel=1e-12)}
     assert use.total == small(**fields).memory(WAFER).total
-    assert small(**fields).memory(WAFER).tiers == {}
-
-
-def test_a_memory_tier_that_is_not_there_is_refused() -> None:
     for ask in (Transformer.graph, Transformer.memory):
         with pytest.raises(InputError, match="no memory tier 'pol'; did you mean 'pool'") as caught:
             ask(small(dp=2, execution="streaming", memory_tier="pol"), POOLED)
@@ -532,7 +523,9 @@ def test_gradients_are_whole_until_they_are_reduced() -> None:
     assert head == pytest.approx(2 * max(LAYER, HEAD), rel=1e-12)
 
 
-def test_recomputation_keeps_the_input_of_each_layer() -> None:
+def test_full_recomputation_is_what_true_means_and_keeps_the_input_of_each_layer() -> None:
+    assert small(recompute=True) == small(recompute="full")
+    assert small(recompute=False) == small(recompute="none") == small()
     head = 16 * 4 * (4 * 8 + 4 * 10)
     assert small(recompute=True).memory(WAFER).activations == pytest.approx(4 * 16 * ACTIVATIONS + head, rel=1e-12)
 
@@ -558,7 +551,9 @@ def test_replicas_fill_the_system(npus: int, dp: int) -> None:
     assert small(mp=3, pp=2).mesh(System(npus=npus)).size("dp") == dp
 
 
-def test_microbatches_that_cannot_be_interleaved() -> None:
+def test_what_the_system_or_the_stages_cannot_do() -> None:
+    with pytest.raises(InputError, match="without I/O controllers"):
+        small(execution="streaming").graph(System(npus=20))
     with pytest.raises(InputError, match=r"^interleave: 2 microbatches cannot be interleaved on 4 stages"):
         small(layers=8, pp=4, microbatches=2, interleave=2).graph(WAFER)
 
@@ -575,11 +570,6 @@ def test_microbatches_that_cannot_be_interleaved() -> None:
 def test_idle_npus_are_noted(fields: dict[str, int], npus: int, note: str | None) -> None:
     workload = Transformer(layers=4, hidden=8, sequence=4, heads=2, vocabulary=10, **fields)  # type: ignore[arg-type]
     assert workload.notes(System(npus=npus)) == (() if note is None else (note,))
-
-
-def test_streaming_needs_controllers() -> None:
-    with pytest.raises(InputError, match="without I/O controllers"):
-        small(execution="streaming").graph(System(npus=20))
 
 
 # --- the samples of an iteration
