@@ -63,6 +63,7 @@ class TestSamplers(SamplerTests):
 
 FRAMEWORK = Framework()
 PLUGINS = FRAMEWORK.plugins
+MICROBENCHMARK: Any = PLUGINS.workloads.get("microbenchmark")
 
 
 @pytest.mark.slow  # each call starts another Python
@@ -73,7 +74,7 @@ PLUGINS = FRAMEWORK.plugins
         (check_admission, FRAMEWORK.topology("optical-ring", npus=3), {}),
         (check_router, ShortestPathRouter(), {"fabric": grid(3)}),
         (check_collective, DirectAlgorithm(), {"ranks": [1, 2, 3]}),
-        (check_workload, PLUGINS.workloads.get("microbenchmark")(ranks=64), {"system": System(npus=64)}),
+        (check_workload, MICROBENCHMARK(ranks=64), {"system": System(npus=64)}),
         (check_placement, LinearPlacement(), {}),
         (check_sharing_policy, MaxMin(), {}),
         (check_transport, IdealTransport(), {}),
