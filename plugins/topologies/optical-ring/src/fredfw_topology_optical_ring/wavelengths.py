@@ -36,7 +36,6 @@ class Spectrum:
         # How many assignments have a wavelength, anywhere; and whether it is in use, link by link.
         self._users = np.zeros((2, lanes), dtype=np.intp)
         self._busy = np.zeros((2 * nodes, lanes), dtype=bool)
-        self._flat = self._busy.reshape(-1)
         # What was set up last on each wavelength of each link, by a number; and that which is whole, by its arcs.
         self._latest = np.zeros(2 * nodes * lanes, dtype=np.int32)
         self._count = 0
@@ -85,6 +84,10 @@ class Spectrum:
         self._flat[assignment.cells] = False
         self._users[assignment.pairs] -= 1
         self.load -= assignment.circuits.load
+
+    @property
+    def _flat(self) -> BoolArray:
+        return self._busy.reshape(-1)  # which in a copy must be of its own
 
     def _lanes_beside_others(self, circuits: Circuits, *, stripe: bool) -> IntArray | None:
         # Of each direction, those that are free on all links that the circuits use.
