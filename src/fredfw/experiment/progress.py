@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 Progress = Callable[[float, int, str], None]
 """Called with how much is done, how much there is in all, and what runs; a share of a cell counts as a fraction."""
-
-
-class Log(Protocol):
-    """Takes events with their values, as a logger of structlog does; for example ``structlog.get_logger().info``."""
-
-    def __call__(self, event: str, /, **values: Any) -> object:
-        """Take note of ``event``; what is returned is ignored."""
+Log = Callable[..., object]
+"""Takes an event and its values, as a logger of structlog does; for example ``structlog.get_logger().info``."""
 
 
 def silent(event: str, /, **values: Any) -> None:
