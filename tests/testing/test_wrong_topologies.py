@@ -35,7 +35,7 @@ from fredfw import (
 )
 from fredfw.fabric import Decision
 from fredfw.testing.admission import AdmissionCase
-from fredfw.testing.fabrics import StarRouter, grid, star
+from fredfw.testing.fabrics import grid, star
 from fredfw.testing.routes import RouterCase
 from fredfw.testing.topology import TopologyCase
 from fredfw.typing import IntArray
@@ -280,15 +280,15 @@ FABRICS = {
 
 
 @frozen
-class WrongTrees(StarRouter):
-    """Trees with one fault, on the star of 4."""
+class WrongTrees(ShortestPathRouter):
+    """The trees of a star of 4 that combines and copies, with one fault or none."""
 
     name: ClassVar[str] = "wrong-trees"
 
     fault: str = units.option("none", help="which")
 
     def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
-        tree = super().tree(fabric, sources, destinations, operation)
+        tree = super().tree(FABRICS["star"], sources, destinations, operation)
         match self.fault:
             case "leaf":
                 return Routes.of([tree.links[:-1]], tree.latencies)
@@ -330,7 +330,7 @@ GOES_ON, LEAVES = "routes_lead_from_source_to_destination", "trees_reach_exactly
         (WrongTrees("refused"), "star", "trees_exist_where_offered", "the fabric offers Capabilities(reduces=True, "),
         # A fabric that offers nothing need not have trees, but those that it has must be right.
         (WrongTrees("refused"), "offering nothing", "trees_exist_where_offered", ""),
-        (StarRouter(), "unable", "trees_branch_only_where_they_can", "but switch0 cannot copy streams; say so in the "),
+        (WrongTrees(), "unable", "trees_branch_only_where_they_can", "but switch0 cannot copy streams; say so in the "),
     ],
 )
 def test_wrong_routes_and_trees(router: Router, on: str, check: str, expected: str) -> None:

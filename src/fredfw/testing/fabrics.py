@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import ClassVar
 
 import numpy as np
-from attrs import evolve, frozen
+from attrs import evolve
 
 from fredfw.fabric import (
     Capabilities,
-    Defaults,
     Dimension,
     Fabric,
     GroupLinks,
     GroupView,
     Level,
     NodeKind,
-    Operation,
-    Router,
-    Routes,
     ShortestPathRouter,
     product_fabric,
 )
@@ -33,24 +28,6 @@ BANDWIDTH = 100e9
 """Bytes per second of every link."""
 LATENCY = 1e-6
 """Seconds of every link."""
-
-
-@frozen
-class StarRouter(Router):
-    """Up to the switch of a ``star`` and down again."""
-
-    name: ClassVar[str] = "star"
-
-    def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
-        ways = np.stack([2 * sources, 2 * destinations + 1], axis=1)
-        apart = sources != destinations
-        return fabric.paths(np.concatenate([[0], np.cumsum(2 * apart)]), ways[apart].ravel())
-
-    def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
-        if operation is Operation.MULTICAST:
-            destinations = destinations[destinations != sources[0]]
-        links = np.concatenate([2 * sources, 2 * destinations + 1])
-        return Routes.of([links], [2 * float(fabric.latencies[links].max())])
 
 
 def star(npus: int, controllers: int = 0) -> Fabric:
@@ -74,7 +51,6 @@ def star(npus: int, controllers: int = 0) -> Fabric:
         offers=_IN_NETWORK,
         copies=kinds == NodeKind.SWITCH,
         reduces=kinds == NodeKind.SWITCH,
-        defaults=Defaults(router=StarRouter()),
     )
 
 
