@@ -329,7 +329,7 @@ class Lowering:
             if len(sources):
                 parts.append(answers.route(router, self.fabric, group[sources], group[destinations]))
             for members, receivers in rows.streams:
-                operation = _operation(len(members), len(receivers))
+                operation = operation_of(len(members), len(receivers))
                 parts.append(answers.tree(router, self.fabric, group[members], group[receivers], operation))
         return Routes.concatenate(parts)
 
@@ -375,7 +375,8 @@ def _some(whole: FlowSet, flows: IntArray, router: Router) -> Routes:
     return whole.routed(router).select(flows)
 
 
-def _operation(sources: int, destinations: int) -> Operation:
+def operation_of(sources: int, destinations: int) -> Operation:
+    """Return what a stream of so many ends does."""
     if sources == 1:
         return Operation.MULTICAST
     return Operation.REDUCE if destinations == 1 else Operation.ALL_REDUCE

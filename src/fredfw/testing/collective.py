@@ -12,9 +12,11 @@ from attrs import evolve, frozen
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Schedule, answers, check
 from fredfw.collectives.schedule import carried
 from fredfw.errors import ScheduleError, SimulationError, UnsupportedError
-from fredfw.fabric import Fabric, GroupView, IdealTransport, OpenAdmission, Operation
+from fredfw.experiment.cell.variation import ALL, varied
+from fredfw.fabric import Fabric, GroupView, IdealTransport, OpenAdmission
 from fredfw.fidelities import COMPRESSED, STEPWISE
 from fredfw.simulation import FlowNetwork, Lowering, ScheduleRun, lower_bound
+from fredfw.simulation.lowering import operation_of
 from fredfw.testing.conformance import EXACT, NOTHING, ConformanceError, Faults, _Tests, check_all, otherwise, where
 from fredfw.testing.fabrics import standard, views
 from fredfw.testing.process import Deterministic
@@ -241,7 +243,7 @@ class CollectiveCase(Deterministic[CollectiveAlgorithm, Question, Schedule]):
     def more_bandwidth_is_not_slower(self) -> Faults:
         """With twice the bandwidth everywhere nothing takes longer."""
         for trial in self.trials:
-            fabric = scaled(trial.fabric, 2.0)
+            fabric = varied(trial.fabric, ALL, 2.0)
             schedule = _plan(self.subject, evolve(trial, view=fabric.view(trial.members)))
             faster = simulate(fabric, schedule, trial.members)[0]
             if faster > trial.seconds * (1 + EXACT):
@@ -408,7 +410,7 @@ def expected_link_bytes(fabric: Fabric, schedule: Schedule, members: IntArray) -
         trees = {}
         for number in np.unique(stream[stream >= 0]):
             ends = np.unique(source[stream == number]), np.unique(destination[stream == number])
-            trees[int(number)] = fabric.defaults.router.tree(fabric, *ends, _operation(*map(len, ends)))
+            trees[int(number)] = fabric.defaults.router.tree(fabric, *ends, operation_of(*map(len, ends)))
         for repetition in range(phase.repeat):
             row, chunk = carried(phase, repetition)
             amount = np.bincount(row, sizes[chunk], len(phase))
@@ -418,15 +420,3 @@ def expected_link_bytes(fabric: Fabric, schedule: Schedule, members: IntArray) -
                 carries = np.unique(chunk[stream[row] == one])
                 np.add.at(total, tree.links, sizes[carries].sum())
     return total
-
-
-def _operation(sources: int, destinations: int) -> Operation:
-    if sources == 1:
-        return Operation.MULTICAST
-    return Operation.REDUCE if destinations == 1 else Operation.ALL_REDUCE
-
-
-def scaled(fabric: Fabric, factor: float) -> Fabric:
-    """Return ``fabric`` with ``factor`` times the bandwidth everywhere."""
-    levels = tuple(evolve(level, bandwidth=level.bandwidth * factor) for level in fabric.levels)
-    return evolve(fabric, bandwidths=fabric.bandwidths * factor, levels=levels)
