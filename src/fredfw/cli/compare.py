@@ -169,7 +169,6 @@ def _finished(run: Callable[..., T], experiment: Experiment, **how: Any) -> T:
 
 
 def _end_search(ctx: click.Context, outputs: Exports, result: StudyResult, best: int) -> None:
-    """Print and write what came of a search, and end with the exit code that says so."""
     from fredfw.report.studies import study_report
 
     outputs.export({"study": result}, complete=result.complete)

@@ -98,7 +98,6 @@ def _paths(ctx: click.Context) -> Iterator[str]:
 
 
 def _sort_keys(ctx: click.Context) -> Iterator[str]:
-    """Yield what ``--sort`` may name."""
     from fredfw.experiment.metrics import METRICS
     from fredfw.report.cells import swept_fields
 

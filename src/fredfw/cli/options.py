@@ -94,8 +94,6 @@ def fidelity(*, estimates: bool = False) -> Option[Any]:
 
 
 def _together(*options: Option[Any]) -> Option[Any]:
-    """Return what adds ``options`` to a command, in their order."""
-
     def add(command: Command) -> Command:
         for one in reversed(options):
             command = one(command)

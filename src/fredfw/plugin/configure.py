@@ -210,7 +210,6 @@ class _Reader:
             raise
 
     def _convert(self, value: Any, hint: Any) -> Any:
-        """Return ``value`` as the annotated type ``hint``."""
         origin, arguments = get_origin(hint), get_args(hint)
         if hint in (Any, object):
             return value

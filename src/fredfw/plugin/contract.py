@@ -82,7 +82,6 @@ def _misfit(name: str, own: Any, called: inspect.Signature) -> Iterator[str]:
 
 
 def _bound(method: Any) -> Callable[..., object]:
-    """Return a method as it is called on an instance."""
     found: Callable[..., object] = method.__get__(object()) if hasattr(method, "__get__") else method
     return found
 

@@ -353,7 +353,6 @@ def _answers(algorithm: CollectiveAlgorithm, questions: Iterable[Question]) -> l
 
 
 def _mistakes(question: Question, schedule: Schedule) -> Faults:
-    """Replay a schedule."""
     try:
         check(schedule, question.request)
     except ScheduleError as error:

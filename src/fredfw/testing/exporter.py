@@ -207,7 +207,6 @@ def check_exporter(
 
 
 def _inside(value: Any) -> Iterator[object]:
-    """Yield all plain values and arrays in a result."""
     if attrs.has(type(value)):
         for one in attrs.fields(type(value)):
             yield from _inside(getattr(value, one.name))

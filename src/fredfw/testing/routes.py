@@ -345,7 +345,6 @@ def _flows(routes: Routes) -> IntArray:
 
 
 def _some(items: Sequence[int], most: int, name: Callable[[int], str]) -> str:
-    """Return the names of at most so many items."""
     names = ", ".join(map(name, items[:most]))
     return f"{names} and {len(items) - most} more" if len(items) > most else names
 

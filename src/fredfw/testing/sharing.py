@@ -375,7 +375,6 @@ def _ends(fabric: Fabric) -> list[tuple[int, int]]:
 
 
 def _between(fabric: Fabric, sources: IntArray, destinations: IntArray) -> ActiveFlows:
-    """Return flows that never end, one for each pair of NPUs."""
     routes = fabric.defaults.router.route(fabric, sources, destinations)
     count = len(sources)
     priorities = np.zeros(count, dtype=np.intp)

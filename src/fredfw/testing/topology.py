@@ -162,7 +162,6 @@ _PURE = "build() may depend on the fields alone: no random numbers without a fix
 
 
 def _parts(fabric: Fabric) -> dict[str, Any]:
-    """Return what a fabric has and says."""
     slots = [type(getattr(fabric.defaults, slot)).__name__ for slot in SLOTS]
     said = {"defaults": slots, "name": fabric.name, "levels": fabric.levels, "offers": fabric.offers}
     return {name: getattr(fabric, name) for name in (*_OF_NODES, *_OF_LINKS)} | said

@@ -119,7 +119,6 @@ def _point(line: Line, source: str, reading: Reading) -> IterationPoint:
 
 
 def _value(text: str) -> Any:
-    """Return what a cell says: a number or a truth value, else text."""
     try:
         return json.loads(text)
     except ValueError:

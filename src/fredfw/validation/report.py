@@ -116,7 +116,6 @@ def validation_page(validation: Validation, command: str) -> Page:
 
 
 def _meanings(validation: Validation) -> list[tuple[str, str]]:
-    """Return the statuses of its points, and what they mean."""
     found = {one.status for one in validation.predictions}
     return [(str(status), meaning) for status, meaning in MEANINGS.items() if status in found]
 

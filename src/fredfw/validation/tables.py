@@ -127,7 +127,6 @@ def _point(line: Line, source: str, reading: Reading) -> CollectivePoint:
 
 
 def _group(line: Line) -> tuple[int, int]:
-    """Return how many nodes and ranks took part."""
     ranks = line.count("ranks", 2)
     each = line.count("ranks_per_node", 1) if line["ranks_per_node"] else None
     nodes = ranks // each if each and not line["nodes"] else line.count("nodes", 1)
