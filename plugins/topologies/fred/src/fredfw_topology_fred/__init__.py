@@ -6,21 +6,13 @@ itself is ``FredSwitch``; it routes ``SwitchFlow`` objects into a ``SwitchConfig
 
 from fredfw_topology_fred.placement import RoutablePlacement
 from fredfw_topology_fred.routing import UpDownRouter
-from fredfw_topology_fred.switch import (
-    FredSwitch,
-    InvalidFlowError,
-    Microswitches,
-    RoutingConflict,
-    SwitchConfiguration,
-    SwitchFlow,
-)
+from fredfw_topology_fred.switch import FredSwitch, InvalidFlowError, RoutingConflict, SwitchConfiguration, SwitchFlow
 from fredfw_topology_fred.topology import Fred
 
 __all__ = [
     "Fred",
     "FredSwitch",
     "InvalidFlowError",
-    "Microswitches",
     "RoutablePlacement",
     "RoutingConflict",
     "SwitchConfiguration",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import click
-from attrs import asdict, astuple
+from attrs import asdict
 
 from fredfw import DeviceMesh, limits
 from fredfw.cli import Outputs, configured, open_framework, table
@@ -42,7 +42,7 @@ def draw(m: int, ports: int, texts: tuple[str, ...], path: str) -> None:
     outputs = Outputs({"PATH": path})
     flows = [_flow(part) for text in texts for part in text.split(";")]
     switch = FredSwitch(m, ports)
-    limits.check("parts", sum(astuple(switch.microswitches)), key="--m" if m > ports else "--ports")
+    limits.check("parts", sum(switch.parts.values()), key="--m" if m > ports else "--ports")
     configuration = switch.route(flows)
     outputs.write({"PATH": lambda: drawn(configuration)})
 

@@ -8,7 +8,7 @@ of the outer graph, and the search goes on. A set that contains an impossible on
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, partial, reduce
 from operator import or_
 
@@ -52,17 +52,6 @@ class RoutingConflict(SimulationError):  # noqa: N818  (the paper's word for it)
 
 
 @frozen
-class Microswitches:
-    """How many of each part a switch has, sub-switches included."""
-
-    r: int  # microswitches that reduce their two inputs, each with a line to every middle switch
-    d: int  # microswitches that copy to their two outputs, each with a line from every middle switch
-    rd: int  # 2 x 2 microswitches that do both, where the recursion ends
-    multiplexers: int  # of odd output ports
-    demultiplexers: int  # of odd input ports
-
-
-@frozen
 class FredSwitch:
     """FRED_m(P), the Clos-like recursive switch of FRED (ISCA 2025, section on the FRED switch).
 
@@ -77,24 +66,16 @@ class FredSwitch:
     m: int = field(validator=whole(2))
     ports: int = field(validator=whole(2))
 
-    @property
-    def middle(self) -> FredSwitch | None:
-        """One of the m middle switches; ``None`` for a single microswitch."""
-        return None if self.ports == 2 else FredSwitch(self.m, _middle(self.ports))
-
     @cached_property
-    def microswitches(self) -> Microswitches:
-        """The parts, counted."""
-        if self.middle is None:
-            return Microswitches(r=0, d=0, rd=1, multiplexers=0, demultiplexers=0)
-        inner, odd = self.middle.microswitches, self.ports % 2
-        return Microswitches(
-            r=self.ports // 2 + self.m * inner.r,
-            d=self.ports // 2 + self.m * inner.d,
-            rd=self.m * inner.rd,
-            multiplexers=odd + self.m * inner.multiplexers,
-            demultiplexers=odd + self.m * inner.demultiplexers,
-        )
+    def parts(self) -> Mapping[str, int]:
+        """How many R, D and RD microswitches it has, multiplexers and demultiplexers, middle switches included."""
+        if self.ports == 2:
+            return Counter(RD=1)
+        half, odd = divmod(self.ports, 2)
+        parts = Counter(R=half, D=half, mux=odd, demux=odd)
+        for kind, count in FredSwitch(self.m, _middle(self.ports)).parts.items():
+            parts[kind] += self.m * count
+        return parts
 
     def route(self, flows: Iterable[SwitchFlow]) -> SwitchConfiguration:
         """Return a configuration that carries ``flows`` together.
