@@ -143,7 +143,6 @@ def test_a_triangle_of_conflicts_needs_a_third_middle_switch() -> None:
     assert (conflict.depth, conflict.place, conflict.proven) == (0, (), True)
     assert not realisable(2, wanted(8, flows))
     configuration = FredSwitch(3, 8).route(flows)
-    assert configuration.exact
     assert_executes(configuration, flows)
 
 

@@ -97,8 +97,6 @@ class SwitchConfiguration:
     flows: tuple[SwitchFlow, ...]  # what is carried
     carriers: tuple[int, ...] = ()  # middle switch that carries each flow; empty where ``ports`` is 2
     middles: tuple[SwitchConfiguration | None, ...] = ()  # the middle switches, ``None`` for one that carries nothing
-    steps: int = 0  # colours that were tried to find this, in all conflict graphs together
-    exact: bool = True  # whether the search stayed within its bound; beyond, it is a heuristic
 
     @cached_property
     def crosspoints(self) -> tuple[frozenset[int], frozenset[int]]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, partial, reduce
 from operator import or_
 
-from attrs import define, evolve, field, frozen
+from attrs import define, field, frozen
 
 from fredfw.errors import SimulationError
 from fredfw.units import whole
@@ -90,7 +90,7 @@ class FredSwitch:
         search = Search(self.m)
         found = search.attempt(self.ports, listed)
         if isinstance(found, SwitchConfiguration):
-            return evolve(found, steps=search.steps, exact=not search.exhausted)
+            return found
         proven = not search.exhausted
         stuck = search.reduced(self.ports, found)
         raise RoutingConflict(self.m, self.ports, stuck.core, place=stuck.place, proven=proven)
