@@ -1,7 +1,5 @@
 """Congestion control of RoCE as sharing policies: rates that senders change as links mark, delay or report."""
 
-from __future__ import annotations
-
 from fredfw_sharing_roce.dcqcn import Dcqcn
 from fredfw_sharing_roce.dctcp import Dctcp
 from fredfw_sharing_roce.hpcc import Hpcc

@@ -1,7 +1,5 @@
 """The transport ``nccl``: NCCL's algorithms and protocols, by published constants and by a fit to measurements."""
 
-from __future__ import annotations
-
 from fredfw_transport_nccl.transport import Nccl
 
 __all__ = ["Nccl"]
