@@ -44,13 +44,15 @@ class Network:
         return built
 
 
-@frozen(eq=False)
 class Calibration:
     """A published split of a network and a budget that the compute time of a workload is fitted to."""
 
-    network: str
-    budget: float  # bytes per second of an NPU
-    split: tuple[float, ...]  # shares of the budget
+    def __init__(self, value: object, key: str, networks: Mapping[str, Network]) -> None:
+        table = as_table(value, key)
+        check_keys(table, ("network", "budget", "split", "source"), key)
+        self.network = as_choice(table.get("network"), networks, f"{key}.network")
+        self.split = _split(table.get("split"), networks[self.network], f"{key}.split")  # shares of the budget
+        self.budget = _budget(table.get("budget"), f"{key}.budget")  # bytes per second of an NPU
 
 
 @frozen(eq=False)
@@ -74,15 +76,18 @@ class Job:
             return demand_of_graph(self.workload, network.fabric(np.ones(len(network.sizes))), self.npu)
 
 
-@frozen(eq=False)
 class Reference:
     """A published split to print beside ours."""
 
-    network: str
-    workload: str
-    objective: str  # what it is best for
-    split: tuple[float, ...]  # shares of the budget
-    source: str
+    def __init__(
+        self, table: Mapping[str, Any], key: str, networks: Mapping[str, Network], jobs: Sequence[Job]
+    ) -> None:
+        check_keys(table, ("network", "workload", "objective", "split", "source"), key)
+        self.network = as_choice(table.get("network"), networks, f"{key}.network")
+        self.workload = as_choice(table.get("workload"), [one.name for one in jobs], f"{key}.workload")
+        self.objective = as_choice(table.get("objective", "time"), OBJECTIVES, f"{key}.objective")  # it is best for
+        self.split = _split(table.get("split"), networks[self.network], f"{key}.split")  # shares of the budget
+        self.source = str(table.get("source", ""))
 
 
 class Problem:
@@ -114,7 +119,7 @@ class Problem:
             raise InputError("names no objective", key="objective", accepted=", ".join(OBJECTIVES))
         self.jobs = [self._job(name, one) for name, one in _named(content, "workloads")]
         listed = as_tables(_list(content.get("references", [])), "references")
-        self.references = [_reference(one, key, self.networks, self.jobs) for key, one in listed]
+        self.references = [Reference(one, key, self.networks, self.jobs) for key, one in listed]
         # Whether all workloads share one split, for the weighted sum of their times.
         self.group = as_flag(content.get("group", False), "group")
         self.title = str(content.get("title", self.file))
@@ -179,7 +184,7 @@ class Problem:
         compute = as_quantity(table.get("compute", 0), units.Unit.SECONDS, f"{key}.compute")
         calibration = None
         if "calibration" in table:
-            calibration = _calibration(table["calibration"], f"{key}.calibration", self.networks)
+            calibration = Calibration(table["calibration"], f"{key}.calibration", self.networks)
         return Job(name, weight, compute, dict(axes), collectives, calibration=calibration)
 
 
@@ -212,26 +217,6 @@ def _collective(table: Mapping[str, Any], axes: Mapping[str, int], key: str) -> 
     count = _positive(table.get("count", 1), "count", key)
     size = as_quantity(table.get("size"), units.Unit.BYTES, f"{key}.size")
     return Collective(Pattern(pattern), size, along, count)
-
-
-def _calibration(value: object, key: str, networks: Mapping[str, Network]) -> Calibration:
-    table = as_table(value, key)
-    check_keys(table, ("network", "budget", "split", "source"), key)
-    network = as_choice(table.get("network"), networks, f"{key}.network")
-    split = _split(table.get("split"), networks[network], f"{key}.split")
-    return Calibration(network, _budget(table.get("budget"), f"{key}.budget"), split)
-
-
-def _reference(table: Mapping[str, Any], key: str, networks: Mapping[str, Network], jobs: Sequence[Job]) -> Reference:
-    check_keys(table, ("network", "workload", "objective", "split", "source"), key)
-    network = as_choice(table.get("network"), networks, f"{key}.network")
-    return Reference(
-        network,
-        as_choice(table.get("workload"), [one.name for one in jobs], f"{key}.workload"),
-        as_choice(table.get("objective", "time"), OBJECTIVES, f"{key}.objective"),
-        _split(table.get("split"), networks[network], f"{key}.split"),
-        str(table.get("source", "")),
-    )
 
 
 def _split(value: object, network: Network, key: str) -> tuple[float, ...]:
