@@ -58,14 +58,18 @@ def _load(content: bytes) -> Mapping[str, Any]:
     return table
 
 
-@frozen
 class _Device:
-    """A device: the kind and the count of its components by name, its links by name, and its edges as in the file."""
-
-    place: str
-    components: dict[str, tuple[str, int]]
-    links: dict[str, Link]
-    edges: list[Any]
+    def __init__(self, table: Mapping[str, Any], place: str) -> None:
+        self.place = place
+        self.components = dict[str, tuple[str, int]]()  # kind and count of each by its name
+        for where, one in _entries(table, "components", place):
+            kind = one.get("choice")
+            if kind not in _KINDS:
+                raise _wrong(f"{where}.choice", f"{shown(kind)} is not known", ", ".join(_KINDS))
+            check_keys(one, ("name", "description", "count", "choice", kind), where)
+            self.components[_name(one, self.components, where, "components")] = kind, _count(one, where)
+        self.edges = [one for _, one in _entries(table, "edges", place)]  # as in the file
+        self.links = _links(table, place)
 
 
 class Infrastructure:
@@ -81,7 +85,7 @@ class Infrastructure:
         self._devices: dict[str, _Device] = {}
         for place, one in _entries(table, "devices", ""):
             check_keys(one, _OF_DEVICE, place)
-            self._devices[_name(one, self._devices, place, "devices")] = _device(one, place)
+            self._devices[_name(one, self._devices, place, "devices")] = _Device(one, place)
         instances = dict[str, tuple[str, int]]()
         for place, one in _entries(table, "instances", ""):
             check_keys(one, ("name", "description", "device", "count"), place)
@@ -168,18 +172,6 @@ class Infrastructure:
                 key = pair[::-1] if pair[::-1] in self.edges else pair
                 self.edges[key] = link, within is not None
                 limits.check("links", 2 * len(self.edges))
-
-
-def _device(table: Mapping[str, Any], place: str) -> _Device:
-    components = dict[str, tuple[str, int]]()
-    for where, one in _entries(table, "components", place):
-        kind = one.get("choice")
-        if kind not in _KINDS:
-            raise _wrong(f"{where}.choice", f"{shown(kind)} is not known", ", ".join(_KINDS))
-        check_keys(one, ("name", "description", "count", "choice", kind), where)
-        components[_name(one, components, where, "components")] = kind, _count(one, where)
-    edges = [one for _, one in _entries(table, "edges", place)]
-    return _Device(place, components, _links(table, place), edges)
 
 
 def _links(table: Mapping[str, Any], place: str) -> dict[str, Link]:
