@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from itertools import accumulate
 from operator import mul
 from typing import Any, TypeVar, cast
 
 import numpy as np
-from attrs import frozen
+from attrs import define
 
 from fredfw import Fabric, NodeKind
 from fredfw.errors import UnsupportedError
@@ -17,7 +16,7 @@ from fredfw.typing import BoolArray, IntArray
 N = TypeVar("N", int, IntArray)  # a number, or an array of them
 
 
-@frozen
+@define(slots=False, unsafe_hash=True)
 class XGFT:
     """An extended generalized fat tree (Ohring, Ibel, Das and Kumar, "On generalized fat trees", IPPS 1995).
 
@@ -35,6 +34,18 @@ class XGFT:
     # ``(height,)`` subtrees of level ``i`` in one of level ``i + 1``; in the last one, as many as needed
     children: tuple[int, ...]
     parents: tuple[int, ...]  # ``(height,)`` links up from a host, from a switch of level 1, and so on
+
+    def __attrs_post_init__(self) -> None:
+        # Python's integers do not overflow, whatever ``of`` climbs.
+        self.height = len(self.children)  # levels of switches
+        # ``(height + 1,)`` places for hosts in a subtree of each level; its top switches, which are as many as paths
+        # from a host below to its top; and subtrees with a host in them
+        self.below: tuple[int, ...] = tuple(accumulate(self.children, mul, initial=1))
+        self.width: tuple[int, ...] = tuple(accumulate(self.parents, mul, initial=1))
+        self.subtrees = tuple(-(-self.hosts // places) for places in self.below)
+        # First node of each level, and the number of nodes; first link up from each, and the number of links up.
+        self.first_nodes: tuple[int, ...] = tuple(accumulate(map(mul, self.subtrees, self.width), initial=0))
+        self.first_links: tuple[int, ...] = tuple(accumulate(map(mul, self.subtrees, self.width[1:]), initial=0))
 
     @classmethod
     def of(cls, fabric: Fabric) -> XGFT:
@@ -60,38 +71,6 @@ class XGFT:
             and np.array_equal(fabric.sources, sources)
             and np.array_equal(fabric.destinations, destinations)
         )
-
-    # Python's integers do not overflow, whatever ``of`` climbs.
-
-    @property
-    def height(self) -> int:
-        """Levels of switches."""
-        return len(self.children)
-
-    @cached_property
-    def below(self) -> tuple[int, ...]:
-        """``(height + 1,)`` places for hosts in a subtree of each level."""
-        return tuple(accumulate(self.children, mul, initial=1))
-
-    @cached_property
-    def width(self) -> tuple[int, ...]:
-        """``(height + 1,)`` top switches of a subtree of each level: paths from a host below to its top."""
-        return tuple(accumulate(self.parents, mul, initial=1))
-
-    @cached_property
-    def subtrees(self) -> tuple[int, ...]:
-        """``(height + 1,)`` subtrees of each level with a host in them."""
-        return tuple(-(-self.hosts // places) for places in self.below)
-
-    @cached_property
-    def first_nodes(self) -> tuple[int, ...]:
-        """``(height + 2,)`` first node of each level, and the number of nodes."""
-        return tuple(accumulate(map(mul, self.subtrees, self.width), initial=0))
-
-    @cached_property
-    def first_links(self) -> tuple[int, ...]:
-        """``(height + 1,)`` first link up from each level, and the number of links up."""
-        return tuple(accumulate(map(mul, self.subtrees, self.width[1:]), initial=0))
 
     def ends(self) -> tuple[IntArray, IntArray]:
         """Return ``(links,)`` the node that each link leaves, and the one that it enters."""
