@@ -22,18 +22,19 @@ from fredfw_transport_nccl import Nccl
 from fredfw_transport_nccl.commands import nccl, rendered
 from fredfw_transport_nccl.fit import FREE, Measurement, fit, ratio_error, residuals
 from fredfw_transport_nccl.model import time
-from fredfw_transport_nccl.tables import Fit, networks, parse
+from fredfw_transport_nccl.tables import Fit, networks
 from fredfw_transport_nccl.tuner import Machine
 
 HEADER = "system,nodes,ranks,collective,size_B,time_us"
 TRUE = Fit(
-    launch={"all-reduce": 6e-6},
-    hops=(1.5, 1.5, 2.5),
-    tail={"all-reduce": 0.4},
-    messages=1,
-    sends=1,
-    nvls=1,
-    networks={},
+    {
+        "launch": {"all-reduce": 6.0},
+        "hops": {"ll": 1.5, "simple": 2.5},
+        "tail": {"all-reduce": 0.4},
+        "messages": 1,
+        "nvls": 1,
+        "networks": {},
+    }
 )
 
 
@@ -67,7 +68,7 @@ def fitted(*arguments: Path | str) -> Result:
 
 def test_a_fit_finds_the_constants_that_times_were_made_with() -> None:
     found = fit(measured(range(10, 31, 3)))["a100"]
-    constants = parse(found["constants"])
+    constants = Fit(found["constants"])
     assert constants.launch["all-reduce"] == pytest.approx(6e-6, rel=0.02)
     assert constants.hops == pytest.approx(TRUE.hops, rel=0.02)
     assert constants.tail["all-reduce"] == pytest.approx(0.4, rel=0.05)
@@ -89,7 +90,7 @@ def test_a_system_that_is_left_out_is_predicted_by_the_other_family() -> None:
     assert without["a100-cluster"]["launch"]["all-reduce"] == whole["launch"]["all-reduce"]
     # Nothing was measured on several nodes of the other family, so that they are as published.
     assert without["a100-cluster"]["networks"] == found["h100"]["constants"]["networks"] == {}
-    assert parse(without["a100-cluster"]).between("cloud") == (1.0, 1.0, 1.0) != parse(whole).between("cloud")
+    assert Fit(without["a100-cluster"]).between("cloud") == (1.0, 1.0, 1.0) != Fit(whole).between("cloud")
 
 
 def test_the_constants_that_ship_have_fits_without_each_system() -> None:
@@ -133,8 +134,8 @@ def test_residuals_of_the_constants_that_ship(monkeypatch: pytest.MonkeyPatch) -
     fitted(*tables)
     for family in ("a100", "h100", "b200"):
         own = [one for one in measurements if one.family == family]
-        assert found[family]["residuals"] == residuals(parse(found[family]["constants"]), own)
-        assert found[family]["ratios"] == ratio_error(parse(found[family]["constants"]), own)
+        assert found[family]["residuals"] == residuals(Fit(found[family]["constants"]), own)
+        assert found[family]["ratios"] == ratio_error(Fit(found[family]["constants"]), own)
     errors = {
         (family, one["pattern"], one["nodes"], one["sizes"]): one["error"]
         for family in ("a100", "h100", "b200")

@@ -23,7 +23,7 @@ from attrs import frozen
 from fredfw.fitting import least
 from fredfw.typing import FloatArray
 from fredfw_transport_nccl.model import time
-from fredfw_transport_nccl.tables import Fit, networks, origin, parse, published
+from fredfw_transport_nccl.tables import Fit, networks, origin, published
 from fredfw_transport_nccl.tuner import Machine
 
 CLASSES = (("to 64 KiB", 2**16), ("64 KiB to 1 MiB", 2**20), ("1 to 32 MiB", 2**25), ("above 32 MiB", math.inf))
@@ -128,8 +128,8 @@ def fit(measurements: Iterable[Measurement]) -> dict[str, Any]:
         found[family] = {
             "constants": constants[family],
             "without": without,
-            "residuals": residuals(parse(constants[family]), own),
-            "ratios": ratio_error(parse(constants[family]), own),
+            "residuals": residuals(Fit(constants[family]), own),
+            "ratios": ratio_error(Fit(constants[family]), own),
         }
     return found
 
@@ -165,7 +165,7 @@ def _fit_stage(constants: dict[str, Any], free: Sequence[str], chosen: Sequence[
             return math.inf
         for path, value in zip(free, values.tolist(), strict=True):
             _set(constants, path, value)
-        return _mean(parse(constants), chosen)
+        return _mean(Fit(constants), chosen)
 
     error(least(error, np.array([_get(constants, path) for path in free])))
     for path in free:

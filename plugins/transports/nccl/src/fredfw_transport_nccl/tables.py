@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
 from typing import Any
-
-from attrs import evolve, frozen
 
 from fredfw import File
 from fredfw.errors import InputError, placed
@@ -20,20 +18,28 @@ MICROSECOND, GIGABYTE = 1e-6, 1e9
 PUBLISHED, FITTED = "published.toml", "fitted.toml"  # files of this package
 
 
-@frozen
 class Fit:
     """What is fitted to measurements of one family of GPUs; the rest is published."""
 
-    launch: Mapping[str, float]  # seconds before its first step, by pattern; ``all-reduce``: those that are not there
-    hops: tuple[float, float, float]  # by protocol, what the published latency of a hop inside a node is multiplied by
-    tail: Mapping[str, float]  # as ``launch``: blocks that the last receive of a ring adds, for it overlaps no send
-    messages: float  # share of the rate of links that all-to-alls reach
-    sends: float  # the same of one message alone
-    nvls: float  # what the published latency of a collective in the switch is multiplied by
-    # By network, what the published latency of a hop between nodes is multiplied by, the share of the rate of network
-    # cards that is reached, and the share of that that a message alone reaches.
-    networks: Mapping[str, tuple[float, float, float]]
-    own: frozenset[str] = frozenset()  # networks that its GPUs were measured with; others are as with other GPUs
+    def __init__(self, entry: Mapping[str, Any], own: Collection[str] = ()) -> None:
+        """Take the constants of a family from what files have, in microseconds."""
+        networks = entry["networks"]
+        # Where it was not measured, a message alone is as on the network on which it was.
+        sends = next((one["sends"] for one in networks.values() if "sends" in one), 1.0)
+        # Seconds before its first step, by pattern; ``all-reduce``: those that are not there. As these, blocks that the
+        # last receive of a ring adds, for it overlaps no send.
+        self.launch: dict[str, float] = {name: one * MICROSECOND for name, one in entry["launch"].items()}
+        self.tail: dict[str, float] = dict(entry["tail"])
+        # By protocol, what the published latency of a hop inside a node is multiplied by.
+        self.hops = entry["hops"]["ll"], entry["hops"]["ll"], entry["hops"]["simple"]
+        self.messages = entry["messages"]  # share of the rate of links that all-to-alls reach
+        # The same of one message alone, which files of the first release do not have.
+        self.sends = entry.get("sends", 1.0)
+        self.nvls = entry["nvls"]  # what the published latency of a collective in the switch is multiplied by
+        # By network, what the published latency of a hop between nodes is multiplied by, the share of the rate of
+        # network cards that is reached, and the share of that that a message alone reaches.
+        self.networks = {name: (one["hops"], one["nic"], one.get("sends", sends)) for name, one in networks.items()}
+        self.own = own  # networks that its GPUs were measured with; others are as with other GPUs
 
     def between(self, network: str) -> tuple[float, float, float]:
         """Return what ``networks`` has for ``network``, or for the one that it is like; as published without either."""
@@ -93,7 +99,7 @@ def fitted(family: str, without: str | None = None, file: File | None = None) ->
         # A network that the family was not measured on is as it is with another one.
         others = [written[other]["constants"] for other in families() if other != source and other in written]
         networks = {name: one for entry in (*others, mine) for name, one in _networks(entry).items()}
-        return evolve(parse({**mine, "networks": networks}), own=frozenset(_networks(mine)))
+        return Fit({**mine, "networks": networks}, _networks(mine))
     except (KeyError, TypeError, AttributeError) as error:
         message = f"has no constants of {family}, or not all of them: {error}"
         path = None if file is None else file.path
@@ -135,22 +141,6 @@ def _networks(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _ACCEPTED = "a file that the command 'fredfw nccl fit' wrote"
-
-
-def parse(entry: Mapping[str, Any]) -> Fit:
-    """Return the constants of a family, which files have in microseconds."""
-    networks = entry["networks"]
-    # Where it was not measured, a message alone is as on the network on which it was.
-    sends = next((one["sends"] for one in networks.values() if "sends" in one), 1.0)
-    return Fit(
-        launch={pattern: microseconds * MICROSECOND for pattern, microseconds in entry["launch"].items()},
-        hops=(entry["hops"]["ll"], entry["hops"]["ll"], entry["hops"]["simple"]),
-        tail=dict(entry["tail"]),
-        messages=entry["messages"],
-        sends=entry.get("sends", 1.0),  # which files of the first release do not have
-        nvls=entry["nvls"],
-        networks={name: (one["hops"], one["nic"], one.get("sends", sends)) for name, one in networks.items()},
-    )
 
 
 @cache
