@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fredfw import Fabric, NodeKind
+from fredfw import Fabric
 from fredfw.errors import UnsupportedError
 from fredfw.typing import FloatArray, IntArray
 
@@ -27,7 +27,8 @@ class Structure:
         self.gateways = spines or leaves  # switches of a group that have cables
         self.groups = groups
         self.cables = cables  # between each two groups; 1 or more, also where there is one group
-        self.nodes = self.all_npus + self.all_leaves + spines * groups
+        self.switches = self.all_leaves + spines * groups
+        self.nodes = self.all_npus + self.switches
         self.local_links = self.all_leaves * (2 * spines if spines else leaves - 1)  # inside all groups
         self.links = 2 * self.all_npus + self.local_links + groups * (groups - 1) * cables
 
@@ -49,11 +50,6 @@ class Structure:
                     return one
         message = f"the dragonfly-plus-minimal router cannot route fabric {fabric.name!r}"
         raise UnsupportedError(message, accepted="the topology dragonfly-plus")
-
-    def kinds(self) -> IntArray:
-        """Return the ``(nodes,)`` kinds."""
-        counts = [self.all_npus, self.nodes - self.all_npus]
-        return np.repeat(np.array([NodeKind.NPU, NodeKind.SWITCH], dtype=np.intp), counts)
 
     def ends(self) -> tuple[IntArray, IntArray]:
         """Return the ``(links,)`` nodes that links leave and enter."""

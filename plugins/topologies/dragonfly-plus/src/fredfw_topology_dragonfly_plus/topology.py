@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from attrs import frozen
 
-from fredfw import Defaults, Fabric, Level, Topology, limits, units
+from fredfw import Defaults, Fabric, Level, NodeKind, Topology, limits, units
 from fredfw.errors import InputError
 from fredfw_topology_dragonfly_plus.routing import DragonflyPlusRouter
 from fredfw_topology_dragonfly_plus.structure import Structure
@@ -69,7 +69,7 @@ class DragonflyPlus(Topology):
         sizes = self.npus_per_leaf, self.leaves, dragonfly.groups
         return Fabric(
             name=f"{dragonfly.all_npus}-NPU dragonfly{'+' if self.spines else ''}",
-            kinds=dragonfly.kinds(),
+            kinds=np.repeat([NodeKind.NPU, NodeKind.SWITCH], [dragonfly.all_npus, dragonfly.switches]),
             sources=sources,
             destinations=destinations,
             bandwidths=np.repeat([self.terminal_bandwidth, self.local_bandwidth, self.global_bandwidth], counts),

@@ -99,12 +99,6 @@ class SwitchConfiguration:
     middles: tuple[SwitchConfiguration | None, ...] = ()  # the middle switches, ``None`` for one that carries nothing
 
     @cached_property
-    def crosspoints(self) -> tuple[frozenset[int], frozenset[int]]:
-        """The RD microswitch (two ports only): inputs that are reduced into each output."""
-        low, high = (next((flow.inputs for flow in self.flows if port in flow.outputs), _NONE) for port in (0, 1))
-        return low, high
-
-    @cached_property
     def reducers(self) -> tuple[dict[int, frozenset[int]], ...]:
         """The R microswitches, then a demultiplexer: which inputs each sends, reduced, to which middle switch."""
         settings: tuple[dict[int, frozenset[int]], ...] = tuple({} for _ in range(-(-self.ports // 2)))
@@ -136,7 +130,8 @@ class SwitchConfiguration:
             used = frozenset().union(*(flow.inputs for flow in self.flows)) if self.flows else _NONE
             inputs = [Counter({port: 1}) if port in used else None for port in range(self.ports)]
         if self.ports == 2:
-            return [_sum(inputs, taken) for taken in self.crosspoints]
+            crosspoints = (next((flow.inputs for flow in self.flows if port in flow.outputs), _NONE) for port in (0, 1))
+            return [_sum(inputs, taken) for taken in crosspoints]
         lines: list[list[Value | None]] = [[None] * len(self.reducers) for _ in range(self.m)]
         for microswitch, sends in enumerate(self.reducers):
             for middle, taken in sends.items():
