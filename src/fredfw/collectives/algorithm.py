@@ -61,9 +61,8 @@ class CollectiveRequest:
         for key in ("ranks", "root"):
             number = getattr(self, key)
             if isinstance(number, bool) or not isinstance(number, int | np.integer):
-                raise InputError(
-                    f"{number!r} is not a whole number", key=key, accepted="the number of a rank, or of ranks"
-                )
+                message = f"{number!r} is not a whole number"
+                raise InputError(message, key=key, accepted="the number of a rank, or of ranks")
         if self.ranks < 1:
             raise InputError(f"a group of {self.ranks}", key="ranks", accepted="at least 1")
         if self.size < 0:
@@ -181,9 +180,8 @@ class CollectiveAlgorithm(ABC):
             UnsupportedError: This algorithm cannot do it, with the reason.
         """
         if request.ranks != view.size:
-            raise InputError(
-                f"a request for {request.ranks} ranks on a group of {view.size}", key="ranks", accepted=str(view.size)
-            )
+            message = f"a request for {request.ranks} ranks on a group of {view.size}"
+            raise InputError(message, key="ranks", accepted=str(view.size))
         view = self.sees(view)
         reason = self.refusal(request, view)
         if reason is not None:

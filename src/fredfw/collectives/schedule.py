@@ -320,9 +320,8 @@ def sequence(first: Schedule, second: Schedule, pattern: Pattern) -> Schedule:
         ScheduleError: The two differ in their ranks or chunks.
     """
     if (first.ranks, first.chunks) != (second.ranks, second.chunks):
-        raise ScheduleError(
-            f"{first.chunks} chunks on {first.ranks} ranks cannot go on as {second.chunks} on {second.ranks}"
-        )
+        message = f"{first.chunks} chunks on {first.ranks} ranks cannot go on as {second.chunks} on {second.ranks}"
+        raise ScheduleError(message)
     inner = {index for phase in first.phases for index in phase.after + phase.room}
     last = tuple(index for index in range(len(first.phases)) if index not in inner)
     owner = first.owner if first.owner is not None else second.owner

@@ -124,9 +124,8 @@ def _write(held: BoolArray, arrivals: _Arrivals, where: str) -> None:
     total = np.where(adds[:, None], before, False).astype(np.intp)
     np.add.at(total, group[adding], values[adding])
     for at, contributor in np.argwhere(total > 1):
-        raise ScheduleError(
-            f"{where}: rank {rank[at]} adds the contribution of rank {contributor} to chunk {chunk[at]} twice"
-        )
+        message = f"{where}: rank {rank[at]} adds the contribution of rank {contributor} to chunk {chunk[at]} twice"
+        raise ScheduleError(message)
     held[rank, chunk] = np.where(adds[:, None], total > 0, values[last])
 
 

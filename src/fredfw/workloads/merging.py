@@ -380,11 +380,8 @@ class Merged:
             lines.append(f"{one.node(wanted[len(known)])} waits for {wait} ({where})")
         if len(unequal) > _LISTED:
             lines.append(f"... and {len(unequal) - _LISTED} more")
-        return InputError(
-            "sends and receives do not match:\n  " + "\n  ".join(lines),
-            key="peer",
-            accepted="one receive for each send, by source, destination and tag, in order",
-        )
+        accepted = "one receive for each send, by source, destination and tag, in order"
+        return InputError("sends and receives do not match:\n  " + "\n  ".join(lines), key="peer", accepted=accepted)
 
     def edges(self) -> tuple[IntArray, IntArray]:
         """Return which tasks come before which: pairs of leaders, each once, by the later one."""
@@ -434,11 +431,9 @@ class Merged:
         lines = [self._wait(one, waits[one]) for one in path]
         if len(lines) > _LISTED:
             lines[_LISTED - 1 : -1] = [f"... {len(lines) - _LISTED} more ..."]
-        return InputError(
-            f"nodes wait for each other in a cycle of {len(path)}:\n  " + "\n  ".join(lines),
-            key="dependencies",
-            accepted="nodes that can be done one after the other, by ranks that call collectives in the same order",
-        )
+        message = f"nodes wait for each other in a cycle of {len(path)}:\n  " + "\n  ".join(lines)
+        accepted = "nodes that can be done one after the other, by ranks that call collectives in the same order"
+        return InputError(message, key="dependencies", accepted=accepted)
 
     def _wait(self, after: int, before: int) -> str:
         """Return in words, on which rank a task waits for another."""

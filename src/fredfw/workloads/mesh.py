@@ -50,11 +50,9 @@ class DeviceMesh:
         limits.check("nodes", self.ranks)
         for name, groups in self.communicators.items():
             if groups.ndim != 2 or (groups.size and not 0 <= groups.min() <= groups.max() < self.ranks):
-                raise InputError(
-                    f"communicator {name!r} is not an array of groups of ranks",
-                    key="communicators",
-                    accepted=f"(groups, size) ranks from 0 to {self.ranks - 1}",
-                )
+                message = f"communicator {name!r} is not an array of groups of ranks"
+                accepted = f"(groups, size) ranks from 0 to {self.ranks - 1}"
+                raise InputError(message, key="communicators", accepted=accepted)
 
     @property
     def ranks(self) -> int:

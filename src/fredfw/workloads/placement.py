@@ -33,10 +33,8 @@ class Placement(ABC):
         """
         npus = len(fabric.npus)
         if mesh.ranks > npus:
-            raise InputError(
-                f"{mesh} needs {counted(mesh.ranks, 'NPU')}, but fabric {fabric.name!r} has {npus}",
-                accepted=f"axes whose product is at most {npus}",
-            )
+            message = f"{mesh} needs {counted(mesh.ranks, 'NPU')}, but fabric {fabric.name!r} has {npus}"
+            raise InputError(message, accepted=f"axes whose product is at most {npus}")
         return _order(self, fabric, mesh)[: mesh.ranks]
 
 

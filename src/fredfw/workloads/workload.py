@@ -40,11 +40,8 @@ class System:
         known = {one.name: one for one in self.memories}
         if name not in known:
             which = "the fabric" if self.fabric is None else f"the fabric {self.fabric!r}"
-            raise UnknownNameError(
-                f"{which} has no memory tier {name!r}{nearest(name, known)}",
-                key=key,
-                accepted=", ".join(known) or "a fabric with memories",
-            )
+            message = f"{which} has no memory tier {name!r}{nearest(name, known)}"
+            raise UnknownNameError(message, key=key, accepted=", ".join(known) or "a fabric with memories")
         return known[name]
 
 
@@ -151,11 +148,8 @@ def samples_per_replica(global_batch: int | None, replicas: int, minibatch: int 
         raise InputError(message, key="minibatch", accepted="one of the two keys")
     share, rest = divmod(global_batch, replicas)
     if rest:
-        raise InputError(
-            f"{counted(global_batch, 'sample')} cannot be divided evenly among {counted(replicas, 'replica')}",
-            key="global_batch",
-            accepted=f"a multiple of {replicas}",
-        )
+        message = f"{counted(global_batch, 'sample')} cannot be divided evenly among {counted(replicas, 'replica')}"
+        raise InputError(message, key="global_batch", accepted=f"a multiple of {replicas}")
     return share
 
 

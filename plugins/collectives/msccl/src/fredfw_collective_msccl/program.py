@@ -69,11 +69,8 @@ class Layout:
     def check(self) -> None:
         """Raise ``InputError`` where the loop cannot be divided among GPUs."""
         if self._shared and self.loop % self.ranks:
-            raise InputError(
-                f"{self.loop} chunks cannot be divided among {self.ranks} GPUs",
-                key="nchunksperloop",
-                accepted=f"a multiple of {self.ranks}",
-            )
+            message = f"{self.loop} chunks cannot be divided among {self.ranks} GPUs"
+            raise InputError(message, key="nchunksperloop", accepted=f"a multiple of {self.ranks}")
 
     def owner(self) -> IntArray | None:
         """Return the ``(chunks,)`` rank that each belongs to."""

@@ -154,17 +154,11 @@ def _check_waits(gpu: Gpu, number: int, elements: Mapping[int, Element]) -> None
                 continue
             other, its = step.depends
             if other >= len(gpu.blocks) or not 0 <= its < len(gpu.blocks[other].steps):
-                raise InputError(
-                    f"waits for step {its} of threadblock {other}, which is not there",
-                    key=str(Where(number, tb, at)),
-                    accepted="a step of the same GPU",
-                )
+                message = f"waits for step {its} of threadblock {other}, which is not there"
+                raise InputError(message, key=str(Where(number, tb, at)), accepted="a step of the same GPU")
             if (other, its) not in awaited:
-                raise InputError(
-                    f"hasdep is 0, and step {at} of threadblock {tb} waits for it",
-                    key=str(Where(number, other, its)),
-                    accepted="1",
-                )
+                message = f"hasdep is 0, and step {at} of threadblock {tb} waits for it"
+                raise InputError(message, key=str(Where(number, other, its)), accepted="1")
 
 
 def _check_connections(program: Program) -> None:
@@ -178,11 +172,9 @@ def _check_connections(program: Program) -> None:
                     continue
                 first = found.setdefault((peer, block.channel), number)
                 if first != number:
-                    raise InputError(
-                        f"{does} GPU {peer} on channel {block.channel}, as threadblock {first} does",
-                        key=f"GPU {gpu}, threadblock {number}",
-                        accepted="one threadblock for each peer and channel",
-                    )
+                    message = f"{does} GPU {peer} on channel {block.channel}, as threadblock {first} does"
+                    accepted = "one threadblock for each peer and channel"
+                    raise InputError(message, key=f"GPU {gpu}, threadblock {number}", accepted=accepted)
 
 
 def _text(element: Element, key: str, default: str | None = None, *, place: str = "") -> str:

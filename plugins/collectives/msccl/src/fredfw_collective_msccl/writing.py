@@ -46,10 +46,8 @@ class Placing:
             loop = math.lcm(loop, ranks)
         self.pieces: IntArray = np.rint(shares * loop).astype(np.intp)
         if loop > _MOST_PIECES or (np.abs(self.pieces - shares * loop) > _EXACT * loop).any():
-            raise UnsupportedError(
-                f"its chunks are not made of {_MOST_PIECES} equal pieces or fewer",
-                accepted="an algorithm that divides the data into equal chunks",
-            )
+            message = f"its chunks are not made of {_MOST_PIECES} equal pieces or fewer"
+            raise UnsupportedError(message, accepted="an algorithm that divides the data into equal chunks")
         rooted = pattern in (Pattern.GATHER, Pattern.SCATTER)
         in_place = pattern is not Pattern.ALL_TO_ALL
         self.layout = layout = Layout(pattern, ranks, loop // ranks if rooted else loop, in_place, schedule.root)
@@ -152,10 +150,8 @@ def _check(schedule: Schedule) -> None:
         raise UnsupportedError("it sends nothing", accepted="two or more ranks, and bytes")
     for index, phase in enumerate(schedule.phases):
         if phase.stream is not None and (phase.stream >= 0).any():
-            raise UnsupportedError(
-                f"phase {index} is carried out in the network, and MSCCL has transfers between GPUs alone",
-                accepted="an algorithm that sends from NPU to NPU",
-            )
+            message = f"phase {index} is carried out in the network, and MSCCL has transfers between GPUs alone"
+            raise UnsupportedError(message, accepted="an algorithm that sends from NPU to NPU")
 
 
 @define(eq=False)
@@ -311,24 +307,20 @@ class _Writer:
             if channel not in phases and free:
                 phases[channel] = phase
                 return channel
-        raise UnsupportedError(
-            f"it needs more than {_CHANNELS} channels from rank {source} to rank {destination}",
-            accepted=f"an algorithm with fewer transfers: a threadblock has up to {_STEPS} steps",
-        )
+        message = f"it needs more than {_CHANNELS} channels from rank {source} to rank {destination}"
+        accepted = f"an algorithm with fewer transfers: a threadblock has up to {_STEPS} steps"
+        raise UnsupportedError(message, accepted=accepted)
 
     def _finished(self, rank: int, gpu: _Gpu) -> Gpu:
         blocks = tuple(Block(one.send, one.receive, one.channel, tuple(one.steps)) for one in gpu.threads)
         finished = Gpu(self._placing.sizes[rank], blocks)
         if any(block >= _WAITED for block, _ in finished.awaited()):
-            raise UnsupportedError(
-                f"rank {rank} has {len(blocks)} threadblocks",
-                accepted=f"an algorithm with up to {_WAITED} of them where some wait for others",
-            )
+            accepted = f"an algorithm with up to {_WAITED} of them where some wait for others"
+            raise UnsupportedError(f"rank {rank} has {len(blocks)} threadblocks", accepted=accepted)
         longest = max((len(block.steps) for block in blocks), default=0)
         if longest > _STEPS:
-            raise UnsupportedError(
-                f"rank {rank} has a threadblock of {longest} steps", accepted=f"{_STEPS} steps or fewer"
-            )
+            message = f"rank {rank} has a threadblock of {longest} steps"
+            raise UnsupportedError(message, accepted=f"{_STEPS} steps or fewer")
         return finished
 
 

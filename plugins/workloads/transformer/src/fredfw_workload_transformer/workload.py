@@ -346,11 +346,8 @@ class Transformer(ModelWorkload):
         dp = system.npus // math.prod(replica.values()) if self.dp is None else self.dp
         if dp == 0:
             sizes = " x ".join(map(str, replica.values()))
-            raise InputError(
-                f"one replica needs {sizes} workers, but there are {system.npus} NPUs",
-                key="mp",
-                accepted=f"{' x '.join(replica)} of at most {system.npus}",
-            )
+            message = f"one replica needs {sizes} workers, but there are {system.npus} NPUs"
+            raise InputError(message, key="mp", accepted=f"{' x '.join(replica)} of at most {system.npus}")
         if self.ep == 1:
             return DeviceMesh({**replica, "dp": dp})
         self._check_replicas(dp)
