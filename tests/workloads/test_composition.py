@@ -121,14 +121,14 @@ def test_what_is_touched_least_often_leaves_first_and_fills_the_nearest_tier() -
 def test_what_each_microbatch_touches_moves_for_each() -> None:
     # Weights forward and backward, and stored when they are updated; the optimizer state once each way.
     spill = Spill("cxl", {"weights": 2.0, "optimizer": 5.0})
-    assert (spill.stored(3), spill.loaded(3)) == (7.0, 17.0)
+    assert (spill.moved(TaskKind.STORE, 3), spill.moved(TaskKind.LOAD, 3)) == (7.0, 17.0)
     # Gradients are added to three times, and the activations of all three pass, of which two are there at once.
     spill = Spill("cxl", {"gradients": 1.0, "activations": 4.0}, in_flight=2)
-    assert (spill.stored(3), spill.loaded(3)) == (9.0, 9.0)
+    assert (spill.moved(TaskKind.STORE, 3), spill.moved(TaskKind.LOAD, 3)) == (9.0, 9.0)
     # A cache once each way.
     (spill,) = spills(MemoryUse(weights=4.0, cache=2.0), 5.0, [CXL], 1)
     assert spill == Spill("cxl", {"cache": 1.0})
-    assert (spill.stored(3), spill.loaded(3)) == (1.0, 1.0)
+    assert (spill.moved(TaskKind.STORE, 3), spill.moved(TaskKind.LOAD, 3)) == (1.0, 1.0)
 
 
 def test_a_pool_has_room_for_what_others_leave() -> None:

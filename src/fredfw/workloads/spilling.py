@@ -29,19 +29,14 @@ class Spill:
     parts: Mapping[str, float]  # bytes of each NPU, by part of the footprint
     in_flight: float = 1.0  # microbatches whose activations those are
 
-    def stored(self, microbatches: int) -> float:
-        """Return the bytes that each NPU stores in an iteration: as it loads, but updated weights once."""
-        return self._moved(microbatches, weights=1.0)
+    def moved(self, kind: TaskKind, microbatches: int) -> float:
+        """Return the bytes that each NPU loads or stores in an iteration.
 
-    def loaded(self, microbatches: int) -> float:
-        """Return the bytes that each NPU loads in an iteration.
-
-        Weights forward and backward for each microbatch, gradients for each one that is added to them, activations for
-        each one's backward pass, and the optimizer state and a cache once.
+        It loads weights forward and backward for each microbatch, gradients for each one that is added to them,
+        activations for each one's backward pass, and the optimizer state and a cache once. It stores as much, but
+        updated weights once.
         """
-        return self._moved(microbatches, weights=2.0 * microbatches)
-
-    def _moved(self, microbatches: int, weights: float) -> float:
+        weights = 1.0 if kind is TaskKind.STORE else 2.0 * microbatches
         times = {"weights": weights, "gradients": microbatches, "activations": microbatches / self.in_flight}
         return sum(size * times.get(part, 1.0) for part, size in self.parts.items())
 
@@ -104,9 +99,7 @@ def with_spills(graph: TaskGraph, spilled: Iterable[Spill], microbatches: int) -
     So nothing overlaps with it, which is the most that it can cost.
     """
     moved = [
-        (one.tier, kind, size)
-        for one in spilled
-        for kind, size in ((TaskKind.LOAD, one.loaded(microbatches)), (TaskKind.STORE, one.stored(microbatches)))
+        (one.tier, kind, one.moved(kind, microbatches)) for one in spilled for kind in (TaskKind.LOAD, TaskKind.STORE)
     ]
     if not moved:
         return graph
