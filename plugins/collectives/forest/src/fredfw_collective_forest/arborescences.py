@@ -64,7 +64,7 @@ class Flow:
 
     def _path(self, source: int, end: int) -> list[int]:
         before: dict[int, int] = {}
-        for there, link in self._onwards(source):
+        for there, link in self.onwards(source):
             before[there] = link
             if there == end:
                 links, at = [], end
@@ -74,11 +74,7 @@ class Flow:
                 return links
         return []
 
-    def before_cut(self, source: int) -> set[int]:
-        """Return the nodes that something more could still get to from ``source``."""
-        return {source, *(there for there, _ in self._onwards(source))}
-
-    def _onwards(self, source: int) -> Iterator[tuple[int, int]]:
+    def onwards(self, source: int) -> Iterator[tuple[int, int]]:
         """Yield each node that something more could get to from ``source``, the nearest first, and the link to it."""
         seen, queue = {source}, deque([source])
         while queue:
@@ -128,7 +124,7 @@ def _rate(nodes: int, ranks: int, capacities: Capacities, roots: Sequence[int]) 
             wanted = rate.numerator * len(roots)
             if flow.send(nodes, end, wanted) == wanted:
                 break
-            inside = flow.before_cut(nodes)
+            inside = {nodes, *(there for there, _ in flow.onwards(nodes))}
             cut = sum(each for (one, other), each in capacities.items() if one in inside and other not in inside)
             rate = Fraction(cut, sum(root in inside for root in roots))
     return rate
