@@ -114,7 +114,7 @@ def test_names_of_first_party_plugins_are_taken_even_where_they_are_not_installe
     assert written("topology", "ring", tmp_path).is_dir()  # a name is taken for its kind alone
 
 
-def test_a_folder_with_something_in_it_is_left_alone(tmp_path: Path) -> None:
+def test_a_folder_with_something_in_it_is_left_alone_and_one_that_cannot_be_is_told(tmp_path: Path) -> None:
     package = tmp_path / "fredfw-topology-my-own"
     package.mkdir()
     (package / "notes.txt").write_text("mine")
@@ -122,9 +122,6 @@ def test_a_folder_with_something_in_it_is_left_alone(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.rglob("*")] == ["fredfw-topology-my-own", "notes.txt"]
     (package / "notes.txt").unlink()
     assert (written("topology", "my-own", tmp_path) / "tox.ini").is_file()
-
-
-def test_where_no_folder_can_be_made(tmp_path: Path) -> None:
     assert "absent: --into: is not a folder (accepted: " in refused(
         "new", "topology", "x", "--into", str(tmp_path / "absent")
     )

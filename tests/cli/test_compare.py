@@ -239,10 +239,7 @@ def test_what_cannot_be_a_program_refused(options: tuple[str, ...], message: str
     assert message in refused("export-program", TWO, "--fabric", "fast", "-o", "fast.fredfw", "--set", *options)
 
 
-def test_the_cell_is_chosen_as_for_a_run() -> None:
+def test_a_program_is_of_a_chosen_cell_and_does_not_replace_the_input() -> None:
     message = refused("export-program", TWO, "-o", "x.fredfw")
     assert message == "two.toml: --fabric: there are 2 fabrics, and none is chosen (accepted: one of slow, fast)"
-
-
-def test_a_program_does_not_replace_the_input() -> None:
     assert refused(*EXPORT, "-o", TWO).startswith("--output: 'two.toml' is also the input")

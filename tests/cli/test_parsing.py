@@ -16,8 +16,15 @@ from fredfw.errors import InputError
 from fredfw.numbers import parse_numbers
 
 
-def test_assignments() -> None:
+def test_assignments_and_values_for_an_experiment() -> None:
     assert parse_assignments(["rows=4", " name = a=b "], "--set") == {"rows": "4", "name": "a=b"}
+    texts = ["npu.efficiency=0.5", ' fabrics."a = b".topology.dimensions = 4,4 ', "npu.peak=400 TFLOP/s", "title=x=y"]
+    assert parse_values(texts) == {
+        "npu.efficiency": 0.5,
+        'fabrics."a = b".topology.dimensions': [4, 4],
+        "npu.peak": "400 TFLOP/s",
+        "title": "x=y",
+    }
 
 
 # nccl-tests' parsesize: a number, or one with K, M or G in either case, which are powers of 1024.
@@ -36,16 +43,6 @@ def test_options_of_nccl_tests() -> None:
     assert nccl_sizes("30M", None, None, None) == [30 * 2**20, 31 * 2**20, 32 * 2**20]
     assert nccl_sizes("1K", "4K", None, "1K") == [1024, 2048, 3072, 4096]
     assert nccl_sizes(None, None, "2", None) == [2**25]
-
-
-def test_values_for_an_experiment() -> None:
-    texts = ["npu.efficiency=0.5", ' fabrics."a = b".topology.dimensions = 4,4 ', "npu.peak=400 TFLOP/s", "title=x=y"]
-    assert parse_values(texts) == {
-        "npu.efficiency": 0.5,
-        'fabrics."a = b".topology.dimensions': [4, 4],
-        "npu.peak": "400 TFLOP/s",
-        "title": "x=y",
-    }
 
 
 @pytest.mark.parametrize(

@@ -254,9 +254,14 @@ def test_the_path_and_the_trace_of_jobs_show_the_wait_for_a_start() -> None:
     assert {"waiting", "waiting wait: start of b"} <= names
 
 
-def test_errors_say_of_which_job_they_are() -> None:
+def test_what_is_asked_of_jobs_alone_or_never() -> None:
     with refused("workloads.both.jobs[0].workload"):
         run_tables({**tables(job("a", 8, TRAINING), fabric=TREE), "npu": {"memory": "1 kB"}})
+    with refused("workloads.both.jobs", "what jobs do to each other"):
+        compare(tables(job("a", [0, 2]), job("b", [1, 3])), fidelity="estimate")
+    workloads = {"w": {"workload": "microbenchmark", "job_seed": 1}}
+    with refused("workloads.w.job_seed", "there are no jobs"):
+        FRAMEWORK.outline({"fabrics": {"net": LINE}, "workloads": workloads})
 
 
 SLOW, STRAGGLER = {"npus": [4], "factor": 2.0}, "variation.stragglers[0].npus"
@@ -300,17 +305,6 @@ def test_bad_input_is_refused_with_its_key(
     monkeypatch.setattr("fredfw.experiment.cell.bench.Executor", None)  # nothing is simulated before it is known
     with refused(key if key.startswith(("fabrics.", "variation.")) else f"workloads.both.{key}", message):
         run(*jobs, **row)
-
-
-def test_jobs_are_not_estimated() -> None:
-    with refused("workloads.both.jobs", "what jobs do to each other"):
-        compare(tables(job("a", [0, 2]), job("b", [1, 3])), fidelity="estimate")
-
-
-def test_keys_of_jobs_need_jobs() -> None:
-    workloads = {"w": {"workload": "microbenchmark", "job_seed": 1}}
-    with refused("workloads.w.job_seed", "there are no jobs"):
-        FRAMEWORK.outline({"fabrics": {"net": LINE}, "workloads": workloads})
 
 
 def test_jobs_that_need_nothing_of_a_pool_take_no_part_of_it() -> None:

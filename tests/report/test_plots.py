@@ -139,17 +139,17 @@ def test_times_within_a_decade_have_a_linear_axis_from_nothing() -> None:
     assert axes.get_ylim()[0] == 0
 
 
-def test_other_swept_fields_are_lines_of_their_own() -> None:
+def test_other_fields_are_lines_or_panels_of_their_own() -> None:
     (axes,) = panels(row for row in swept(mp=(1, 2, 4), pp=(1, 2)) if row.fabric == "mesh")
     assert axes.get_xlabel() == "mp"
     assert [line.get_label() for line in axes.lines] == ["pp 1", "pp 2"]
     assert axes.get_title(loc="left") == ""
-
-
-def test_many_lines_have_a_panel_per_fabric() -> None:
     found = panels(evolve(row, seconds=1e-3) for row in swept(mp=(1, 2, 4, 8, 16), vp=(1, 2, 4), how=("a", "b")))
     assert [axes.get_title(loc="left") for axes in found] == ["mesh", "tree"]
     assert [len(axes.lines) for axes in found] == [6, 6]
+    found = panels(evolve(row, seconds=1e-3 + 1e-4 * index) for index, row in enumerate(swept(layout=("near", "far"))))
+    assert [axes.get_title(loc="left") for axes in found] == ["near", "far"]
+    assert len({axes.get_xlim() for axes in found}) == 1
 
 
 def test_published_values_stand_beside_lines() -> None:
@@ -158,12 +158,6 @@ def test_published_values_stand_beside_lines() -> None:
     (axes,) = panels(rows)
     (diamond,) = (line for line in axes.lines if line.get_marker() == "D")
     assert np.ravel(diamond.get_xydata()).tolist() == pytest.approx([1e3, 0.25e-6])
-
-
-def test_a_sweep_that_is_not_numeric_is_bars_with_one_axis() -> None:
-    found = panels(evolve(row, seconds=1e-3 + 1e-4 * index) for index, row in enumerate(swept(layout=("near", "far"))))
-    assert [axes.get_title(loc="left") for axes in found] == ["near", "far"]
-    assert len({axes.get_xlim() for axes in found}) == 1
 
 
 def test_one_line_within_a_decade_is_bars_that_say_what_they_are_compared_with() -> None:

@@ -197,13 +197,10 @@ def test_ranks_choose_what_is_shown(trained: RunResult) -> None:
     ]
 
 
-def test_bad_ranks(trained: RunResult) -> None:
+def test_ranks_that_are_none_or_too_many_are_refused(trained: RunResult) -> None:
     message = r"ranks: there is no rank 12 .accepted: different ranks from 0 to 11, such as 0-4,7"
     with pytest.raises(InputError, match=message):
         TraceExporter("0,12").export(trained)
-
-
-def test_a_trace_that_is_too_large_asks_for_fewer_ranks(trained: RunResult) -> None:
     message = r"ranks: .* fewer ranks, such as 0-7; at most 10"
     with limits.allowed({"events": 10}), pytest.raises(LimitError, match=message):
         trace_to_json(trained)

@@ -93,10 +93,17 @@ def test_each_different_collective_is_simulated_once(monkeypatch: pytest.MonkeyP
     assert collectives.seconds(evolve(one, seconds=2.0, source="others")) == expected
 
 
-def test_ranks_that_do_not_fit_a_node_are_refused_before_anything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_predicted_is_refused_before_anything_runs(
+    monkeypatch: pytest.MonkeyPatch, collectives: Collectives
+) -> None:
     monkeypatch.setattr(Collectives, "seconds", None)
     with pytest.raises(InputError, match=r"mine.csv: line 7: 16 ranks on 1 node of dgx-h100 .*at most 8 on each"):
         validate([point("all-reduce", 1, 8), point("all-reduce", 1, 16)], Means(PLUGINS))
+    with pytest.raises(InputError, match="there are no measured times"):
+        validate([], Means(PLUGINS))
+    wrong = evolve(point("all-reduce", 1, 8), system=System("x", "x", "node", "x"))
+    with pytest.raises(InputError, match=r"mine.csv: line 7: .*'x' is not known"):
+        collectives.check(wrong)
 
 
 def test_nodes_count_on_a_fabric_of_the_users(collectives: Collectives) -> None:
@@ -107,17 +114,6 @@ def test_nodes_count_on_a_fabric_of_the_users(collectives: Collectives) -> None:
     inside, between = (evolve(point("all-reduce", nodes, 2), system=mine) for nodes in (1, 2))
     assert collectives.seconds(inside) == pytest.approx(GIB / 450e9, rel=1e-3)
     assert collectives.seconds(between) == pytest.approx(GIB / 50e9, rel=1e-3)
-
-
-def test_nothing_to_compare_with_is_refused() -> None:
-    with pytest.raises(InputError, match="there are no measured times"):
-        validate([], Means(PLUGINS))
-
-
-def test_a_fabric_that_cannot_be_built_names_the_line(collectives: Collectives) -> None:
-    wrong = evolve(point("all-reduce", 1, 8), system=System("x", "x", "node", "x"))
-    with pytest.raises(InputError, match=r"mine.csv: line 7: .*'x' is not known"):
-        collectives.check(wrong)
 
 
 def test_presets_are_those_of_the_topology() -> None:

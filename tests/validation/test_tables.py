@@ -46,15 +46,12 @@ def test_times_in_place_are_taken_where_they_are_wanted() -> None:
     assert [point.seconds for point in parse(text, "x", Reading(in_place=True))] == pytest.approx([39.5e-6, 40.5e-6])
 
 
-def test_a_system_is_found_by_its_scale_or_by_a_preset() -> None:
+def test_a_system_is_found_by_its_scale_or_preset_or_given_for_all_lines() -> None:
     names = [
         parse(table(line), "x", Reading(presets=("mi300x",)))[0].system.name
         for line in (LINE, LINE.replace("H100 node,1,8", "dgx-h100,2,16"), LINE.replace("H100 node", "MI300X"))
     ]
     assert names == ["h100-node", "h100-cluster", "mi300x-node"]
-
-
-def test_the_system_may_be_given_for_all_lines() -> None:
     reading = Reading(system="a100-node")
     assert parse(table(LINE), "x", reading)[0].system.name == "a100-node"
     assert parse(table("1,8,all-reduce,4,1", header=HEADER.removeprefix("system,")), "x", reading)
@@ -106,14 +103,11 @@ def test_a_header_that_cannot_be_used_is_refused(header: str, said: str) -> None
     assert said in refused(table(LINE, header=header))
 
 
-def test_a_bandwidth_in_another_unit_than_its_time_is_refused() -> None:
+def test_rates_that_do_not_belong_to_a_time_are_refused() -> None:
     header = f"{HEADER},algbw_GBps"
     assert parse(table(f"{LINE},25.89", header=header), "x")
     message = refused(table(LINE.replace("40.5", "0.0405") + ",25.89", header=header))
     assert "line 2, column algbw_GBps: 25.89 is not 1048576 B in 0.0405 us, which is 2.589e+04" in message
-
-
-def test_a_busbw_of_another_number_of_ranks_is_refused() -> None:
     header = f"{HEADER},busbw_GBps"
     assert parse(table(f"{LINE},45.31", header=header), "x")  # 2**20 B / 40.5 us * 2 * 7 / 8
     message = refused(table(LINE.replace(",8,", ",4,") + ",45.31", header=header))
@@ -223,12 +217,9 @@ def test_a_point_knows_what_its_header_says_where_another_system_is_given() -> N
     assert parse(unknown, "x", Reading(system="h100-node"))[0].stated == ""
 
 
-def test_nodes_are_the_hosts() -> None:
+def test_nodes_are_the_hosts_with_as_many_ranks_each() -> None:
     (point, _) = parse(output(other="node-b"), "x")
     assert (point.system.name, point.nodes, point.ranks) == ("a100-cluster", 2, 4)
-
-
-def test_hosts_have_as_many_ranks() -> None:
     uneven = output(other="node-b").replace(
         "#  Rank  1 Group  0 Pid  12346 on     node-a", "#  Rank  1 Group  0 Pid  12346 on     node-b"
     )
@@ -251,12 +242,9 @@ def test_columns_of_older_versions_are_found_by_their_names() -> None:
     )
 
 
-def test_several_runs_may_follow_each_other() -> None:
+def test_several_runs_may_follow_each_other_and_odd_lines_are_left_out() -> None:
     points = parse(output() + output("all_gather_perf", "node-b", NO_BUSBW), "x")
     assert [(one.pattern, one.nodes) for one in points] == [("all-reduce", 1)] * 2 + [("all-gather", 2)] * 2
-
-
-def test_a_buffer_that_is_too_small_is_left_out_and_values_that_were_not_checked_are_taken() -> None:
     nothing = TIMES.splitlines(keepends=True)[0].replace("1048576", "      0").replace("262144", "     0")
     assert len(parse(output(times=nothing + TIMES), "x")) == 2
     assert len(parse(output(times=TIMES.replace("      0", "    N/A")), "x")) == 2

@@ -94,20 +94,22 @@ def test_everything() -> None:
     assert (experiment.baseline, experiment.fidelity, experiment.priorities) == ("fred", "compressed", ("dp", "mp"))
 
 
-def test_scaled_like_may_come_before_what_it_names() -> None:
+def test_scales_are_shared_changed_and_not_chained() -> None:
     rows = {
         "a": {"workload": "microbenchmark", "scaled_like": "b"},
         "b": {"workload": "microbenchmark", "compute_scale": 0.5},
     }
     assert [one.compute_scale for one in parse(content(workloads=rows)).workloads] == [0.5, 0.5]
-
-
-def test_another_compute_scale() -> None:
     experiment = parse(content())
     changed = experiment.with_compute_scale("net", 3.0)
     assert (experiment.workload("net").compute_scale, changed.workload("net").compute_scale) == (1.0, 3.0)
     with pytest.raises(UnknownNameError):
         experiment.with_compute_scale("nte", 3.0)
+    likes: dict[str, dict[str, str]] = {"a": {}, "b": {"scaled_like": "a"}, "c": {"scaled_like": "b"}}
+    rows = {name: {"workload": "microbenchmark", **like} for name, like in likes.items()}
+    with pytest.raises(UnknownNameError) as caught:
+        parse(content(workloads=rows))
+    assert caught.value.accepted == "a"
 
 
 FITTED = {"fabric": "fred", "speedup": 2}
@@ -191,14 +193,6 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
 def test_bad_content(bad: dict[str, Any], key: str, message: str) -> None:
     with refused(key, message, file="bad.toml"):
         parse(bad, "bad.toml")
-
-
-def test_a_chain_of_scales_is_refused() -> None:
-    likes: dict[str, dict[str, str]] = {"a": {}, "b": {"scaled_like": "a"}, "c": {"scaled_like": "b"}}
-    rows = {name: {"workload": "microbenchmark", **like} for name, like in likes.items()}
-    with pytest.raises(UnknownNameError) as caught:
-        parse(content(workloads=rows))
-    assert caught.value.accepted == "a"
 
 
 def test_an_algorithm_that_does_not_know_the_pattern_is_refused() -> None:

@@ -64,11 +64,14 @@ def test_a_sweep_is_what_its_sections_are_one_by_one() -> None:
     assert evolve(together, rows=tuple(rows)).to_json() == apart.to_json()
 
 
-def test_values_may_be_of_any_type() -> None:
+def test_values_may_be_of_any_type_and_names_may_have_braces() -> None:
     arities = {"topology": "fred", "sweep": {"arity": [[2, 2], [4]], "io_controllers": [0]}}
     experiment = FRAMEWORK.load_experiment({**swept(), "fabrics": {"fred {arity} {io_controllers}": arities}})
     assert [one.name for one in experiment.fabrics] == ["fred [2, 2] 0", "fred [4] 0"]
     assert [configure.unstructure(one.topology)["arity"] for one in experiment.fabrics] == [[2, 2], [4]]
+    tables = {**swept(), "fabrics": {"a {b}": {"topology": MESH}}}
+    (fabric,) = reading.parse(tables).fabrics
+    assert (fabric.name, fabric.template, fabric.settings) == ("a {b}", "a {b}", {})
 
 
 def test_other_keys_of_a_fabric_are_swept_by_their_paths() -> None:
@@ -127,12 +130,6 @@ def test_no_plugin_has_a_field_that_is_a_key_of_its_section() -> None:
     for registry, section in ((plugins.topologies, FabricSection), (plugins.workloads, WorkloadSection)):
         for one in registry:
             assert not set(schema.settings(one)) & set(section.KEYS)
-
-
-def test_a_name_with_braces_and_no_sweep_is_a_name() -> None:
-    tables = {**swept(), "fabrics": {"a {b}": {"topology": MESH}}}
-    (fabric,) = reading.parse(tables).fabrics
-    assert (fabric.name, fabric.template, fabric.settings) == ("a {b}", "a {b}", {})
 
 
 TWICE = "used twice, first in fabrics.mesh {columns}"

@@ -114,14 +114,11 @@ def test_what_cannot_be_fitted_is_refused(changes: dict[str, Any], message: str)
 GRID = [0.1 * step for step in range(1, 31)]
 
 
-def test_solve_finds_all_roots() -> None:
+def test_solve_finds_all_roots_once_and_takes_a_jump_for_none() -> None:
     # (x - 1.23) (x - 2.34) = x^2 - 3.57 x + 2.8782
     roots, reached = solve(lambda x: x * x - 3.57 * x, -2.8782, GRID)
     assert roots == pytest.approx((1.23, 2.34), rel=1e-8)
     assert reached == pytest.approx((1.8 * 1.8 - 3.57 * 1.8, 0.01 - 0.357), rel=1e-12)
-
-
-def test_solve_finds_roots_on_the_grid_once_and_takes_a_jump_for_none() -> None:
     assert solve(lambda x: x, GRID[4], GRID)[0] == (GRID[4],)
     assert solve(lambda x: x, GRID[-1], GRID)[0] == (GRID[-1],)
     assert solve(lambda x: 1.0, 1.0, GRID) == (tuple(GRID), (1.0, 1.0))

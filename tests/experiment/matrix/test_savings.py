@@ -106,15 +106,12 @@ def test_computation_saves_nothing_by_itself() -> None:
     assert caught.value.accepted == "compute, bubble, load, dp"
 
 
-def test_a_part_that_is_not_there_is_told_before_anything_runs() -> None:
+def test_nothing_can_be_saved_over_nothing_nor_of_a_part_that_is_not_there() -> None:
     steps: list[object] = []
     with refused("savings[0].part", "'sum 1 GB' on 'fast 1 GB/s' has no part 'dp'") as caught:
         compare(tables(part="dp"), progress=lambda *step: steps.append(step))
     assert caught.value.accepted == "compute, bubble, collective"
     assert steps == []
-
-
-def test_nothing_can_be_saved_over_nothing() -> None:
     with refused("savings[0]", "spends no time on compute on 'slow 1 GB/s'"):
         compare(tables(part="compute"))
 

@@ -94,16 +94,13 @@ def until(path: Path) -> None:
         time.sleep(0.01)
 
 
-def test_calls_run_in_other_processes(calls: Any, two: Executor, tmp_path: Path) -> None:
+def test_calls_run_in_other_processes_which_interrupts_do_not_reach(calls: Any, two: Executor, tmp_path: Path) -> None:
     # Both wait for the file, so that they need a process each.
     waiting = [two.submit(calls.square, number, after=tmp_path / "go") for number in (3, 4)]
     pids = two.submit(calls.pid)
     (tmp_path / "go").touch()
     assert [future.result() for future in waiting] == [9, 16]
     assert pids.result() != os.getpid()
-
-
-def test_interrupts_do_not_reach_them(calls: Any, two: Executor) -> None:
     assert two.submit(calls.deaf).result()
 
 

@@ -36,15 +36,12 @@ def test_a_grid_asks_for_every_point_once_and_at_once() -> None:
     assert rounds(GridSampler(), line(9), distance) == [[Trial(one) for one in range(9)]]
 
 
-def test_random_points_are_different_ones_and_follow_from_the_seed() -> None:
+def test_random_points_are_different_ones_follow_from_the_seed_and_are_equally_likely() -> None:
     ((*asked,),) = rounds(RandomSampler(trials=20, seed=4), line(50), distance)
     assert len({one.point for one in asked}) == 20
     assert rounds(RandomSampler(trials=20, seed=4), line(50), distance) == [asked]
     assert rounds(RandomSampler(trials=20, seed=5), line(50), distance) != [asked]
     assert rounds(RandomSampler(trials=20), line(5), distance) == [[Trial(one) for one in range(5)]]
-
-
-def test_random_points_are_equally_likely() -> None:
     """Of 2,000 draws of 2 of 5 points each is drawn 800 times, give or take four standard deviations of 22."""
     drawn = Counter(
         one.point for seed in range(2000) for one in rounds(RandomSampler(trials=2, seed=seed), line(5), distance)[0]

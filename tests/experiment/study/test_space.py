@@ -149,12 +149,9 @@ def test_precedence_and_chains_are_those_of_python(a: int, b: int, c: int) -> No
         assert holds(text, **values) is expected
 
 
-def test_text_is_compared_with_text() -> None:
+def test_text_is_compared_with_text_and_names_come_in_the_order_of_their_use() -> None:
     assert holds("fabric == 'mesh' or size != 'x'", fabric="mesh", size="x")
     assert not holds("fabric in ('a', 'b')", fabric="mesh")
-
-
-def test_names_come_in_the_order_of_their_use() -> None:
     assert Constraint.parse("b * a == b * npus", ["a", "b", "npus"]).names == ("b", "a", "npus")
 
 

@@ -126,14 +126,11 @@ def test_a_page_of_a_comparison_says_all_that_is_needed(comparison: Comparison) 
     assert 'name="viewport"' in page
 
 
-def test_a_page_of_a_plain_comparison(comparison: Comparison) -> None:
+def test_a_page_of_a_plain_comparison_or_of_failures_alone(comparison: Comparison) -> None:
     parsed = check(HtmlExporter().export(comparison))
     assert "references" in parsed.ids
     assert "again" not in parsed.ids
     assert "a paper, table 1" in parsed.text
-
-
-def test_nothing_but_cells_without_a_result_is_a_page_too(comparison: Comparison) -> None:
     failure = Failure("net", "mesh", "broke", False)
     page = HtmlExporter().export(evolve(comparison, rows=(), failures=(failure,), provenance={}))
     assert "failed: broke" in check(page).text
