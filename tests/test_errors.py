@@ -14,9 +14,14 @@ from fredfw.answers import Asking, brief, introduce, whose
 from fredfw.errors import BrokenPluginError, FredfwError, InputError, PluginError, UnknownNameError, nearest
 
 
-def test_all_errors_have_one_base() -> None:
+def test_errors_have_one_base_and_survive_pickling() -> None:
     found = [cls for _, cls in inspect.getmembers(errors, inspect.isclass) if issubclass(cls, Exception)]
     assert {cls for cls in found if not issubclass(cls, FredfwError)} == {errors.PluginWarning}
+    error = BrokenPluginError("wrong", file="f", key="k", accepted="a")
+    copy: BrokenPluginError = pickle.loads(pickle.dumps(error))
+    assert (type(copy), vars(copy), str(copy)) == (BrokenPluginError, vars(error), "f: k: wrong (accepted: a)")
+    assert issubclass(BrokenPluginError, PluginError)  # a name lost with a broken plugin is both
+    assert isinstance(copy.at(key="k"), UnknownNameError)
 
 
 @pytest.mark.parametrize(
@@ -41,14 +46,6 @@ def test_places_are_added_from_the_inside_out() -> None:
     assert error.at(key="", file=None).key == "fabrics[2].rows"
     assert error.at(file="inner.toml").at(file="outer.toml").file == "inner.toml"
     assert str(error) == "inner.toml: fabrics[2].rows: wrong"
-
-
-def test_errors_survive_pickling() -> None:
-    error = BrokenPluginError("wrong", file="f", key="k", accepted="a")
-    copy: BrokenPluginError = pickle.loads(pickle.dumps(error))
-    assert (type(copy), vars(copy), str(copy)) == (BrokenPluginError, vars(error), "f: k: wrong (accepted: a)")
-    assert issubclass(BrokenPluginError, PluginError)  # a name lost with a broken plugin is both
-    assert isinstance(copy.at(key="k"), UnknownNameError)
 
 
 def test_nearest() -> None:

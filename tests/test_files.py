@@ -76,7 +76,7 @@ def test_the_digest_of_files_has_their_names_and_contents(tmp_path: Path) -> Non
     assert len({first, second, found()}) == 3
 
 
-def test_a_changed_file_is_refused(tmp_path: Path) -> None:
+def test_a_changed_file_is_refused_and_has_another_digest_next_time(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(b"content")
     found = File.at(path)
@@ -86,9 +86,6 @@ def test_a_changed_file_is_refused(tmp_path: Path) -> None:
     path.unlink()
     with pytest.raises(InputError, match="cannot be read: No such file"):
         found.read()
-
-
-def test_a_changed_file_has_another_digest_next_time(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(b"content")
     first = File.at(path)

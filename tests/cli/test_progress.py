@@ -160,7 +160,7 @@ def events(*arguments: str) -> list[dict[str, object]]:
     return [json.loads(line) for line in result.stderr.splitlines()]
 
 
-def test_the_log_of_a_comparison_is_a_story() -> None:
+def test_the_log_of_a_comparison_and_of_a_collective_is_a_story() -> None:
     story = events("compare", "two.toml", "--workload", "small")
     assert [(one["event"], one.get("fabric")) for one in story] == [
         ("experiment read", None),
@@ -181,9 +181,6 @@ def test_the_log_of_a_comparison_is_a_story() -> None:
     assert (begins["workload"], begins["fidelity"], begins["ranks"]) == ("small", "exact", 4)
     assert ended["algorithms"] == {"collective all-reduce x4": "ring"}
     assert {"took", "iteration", "events"} <= set(ended)
-
-
-def test_the_log_of_a_collective_has_each_size() -> None:
     story = events("collective", "all-reduce", "--topology", "switch", "--sizes", "1M:4M:x2")
     assert [one["event"] for one in story] == ["fabric built", *["collective ended"] * 3, "simulated"]
     assert [one["size"] for one in story[1:4]] == [2**20, 2**21, 2**22]

@@ -145,16 +145,13 @@ def test_policies_choose_npus() -> None:
     assert numbers("packed", None, npus=8) == [[0, 1]]  # type: ignore[arg-type]
 
 
-def test_arrivals_are_a_poisson_process() -> None:
+def test_jobs_without_a_start_arrive_as_a_poisson_process() -> None:
     times = np.array(Arrivals(rate=50.0, seed=3).times(20_000))
     gaps = np.diff([0.0, *times])
     # Mean and deviation of an exponential distribution are equal; three standard errors are 2 %.
     assert gaps.mean() == pytest.approx(0.02, rel=0.02)
     assert gaps.std() == pytest.approx(0.02, rel=0.03)
     assert Arrivals(50.0, 3).times(5) == times[:5].tolist() != Arrivals(50.0, 4).times(5)
-
-
-def test_jobs_without_a_start_arrive() -> None:
     result = run(job("a"), job("b", start=0.25), job("c"), fabric=TREE, arrivals={"rate": 2.0, "seed": 1})
     first, second = Arrivals(2.0, 1).times(2)
     assert [one.start for one in result.jobs] == [first, 0.25, second]
@@ -254,7 +251,7 @@ def test_the_path_and_the_trace_of_jobs_show_the_wait_for_a_start() -> None:
     assert {"waiting", "waiting wait: start of b"} <= names
 
 
-def test_what_is_asked_of_jobs_alone_or_never() -> None:
+def test_jobs_are_not_estimated_and_errors_name_what_is_theirs() -> None:
     with refused("workloads.both.jobs[0].workload"):
         run_tables({**tables(job("a", 8, TRAINING), fabric=TREE), "npu": {"memory": "1 kB"}})
     with refused("workloads.both.jobs", "what jobs do to each other"):

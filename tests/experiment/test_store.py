@@ -73,7 +73,7 @@ def test_a_cell_comes_back_to_the_last_digit(cell: Cell, tmp_path: Path) -> None
         assert json.dumps(asdict(found)) == json.dumps(asdict(cell))
 
 
-def test_a_failure_comes_back_and_what_is_put_later_counts(store: Store) -> None:
+def test_what_is_put_later_counts_for_its_key_and_environment(store: Store) -> None:
     for reason in ("first", "second"):
         store.put("a", "here", evolve(FAILURE, reason=reason))
         store.flush()
@@ -81,13 +81,10 @@ def test_a_failure_comes_back_and_what_is_put_later_counts(store: Store) -> None
         assert isinstance(found, Failure)
         assert asdict(found) == asdict(FAILURE) | {"reason": reason}
     assert [getattr(one, "reason", None) for one in store.find("a")] == ["second"]
-
-
-def test_key_and_environment_both_decide(store: Store) -> None:
     for key, environment in (("a", "y"), ("a", "x"), ("b", "x")):
         store.put(key, environment, evolve(FAILURE, reason=key + environment))
     assert store.get("b", "y") is None
-    assert [getattr(one, "reason", None) for one in store.find("a")] == ["ax", "ay"]
+    assert [getattr(one, "reason", None) for one in store.find("a")] == ["second", "ax", "ay"]
     assert store.find("c") == []
 
 

@@ -202,14 +202,11 @@ def test_tiers_that_bound_equally_stand_together_and_other_traffic_counts() -> N
     assert path.crowded == pytest.approx(alone.seconds)
 
 
-def test_a_copy_of_a_result_has_a_path_without_its_bounds() -> None:
+def test_a_copy_of_a_result_has_a_path_without_its_bounds_and_nothing_has_none() -> None:
     result = run_on(TREE)
     copy = pickle.loads(pickle.dumps(result))
     assert critical_path(copy).by_kind == critical_path(result).by_kind
     assert set(critical_path(copy).by_limit) == {"network"}
-
-
-def test_nothing_is_on_the_path_of_nothing() -> None:
-    result = FRAMEWORK.simulate_graph(fredfw.GraphBuilder(2).build(), FRAMEWORK.topology(**SWITCH).build())
-    path = critical_path(result)
+    empty = FRAMEWORK.simulate_graph(fredfw.GraphBuilder(2).build(), FRAMEWORK.topology(**SWITCH).build())
+    path = critical_path(empty)
     assert (path.seconds, path.length, path.steps, path.by_limit) == (0.0, 0, (), {})

@@ -53,11 +53,14 @@ def test_keeps_the_mode_of_the_old_file_and_obeys_the_mask_for_a_new_one() -> No
     assert NEW.stat().st_mode & 0o777 == 0o640
 
 
-def test_follows_a_symbolic_link() -> None:
+def test_follows_a_symbolic_link_and_writes_to_a_device_without_replacing_it() -> None:
     Path("link").symlink_to("old")
     write_atomically("link", "new")
     assert Path("link").is_symlink()
     assert OLD.read_text() == "new"
+    ensure_writable(os.devnull)
+    write_atomically(os.devnull, "x")
+    assert Path(os.devnull).is_char_device()
 
 
 def test_a_name_that_ends_in_gz_is_compressed() -> None:
@@ -72,12 +75,6 @@ def test_a_name_that_ends_in_gz_is_compressed() -> None:
         assert len(data) < 100
         # What an exporter has compressed is not compressed again.
         assert compressed("out.gz", data) == data
-
-
-def test_writes_to_a_device_without_replacing_it() -> None:
-    ensure_writable(os.devnull)
-    write_atomically(os.devnull, "x")
-    assert Path(os.devnull).is_char_device()
 
 
 @pytest.mark.parametrize("where", ["", "missing/out", "old/out"])

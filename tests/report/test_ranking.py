@@ -70,13 +70,10 @@ def test_a_row_that_leaves_something_out_is_not_among_the_best(comparison: Compa
     assert "rows that leave something out are not compared by time" in said
 
 
-def test_what_no_cell_has_ranks_nothing_and_loses_nothing(comparison: Comparison) -> None:
+def test_what_few_or_no_cells_have_ranks_no_other(comparison: Comparison) -> None:
     shown, said = Ranking(sort="mfu", best=1).ranked(cells(comparison))
     assert len(shown) == 5
     assert said == ["not compared by mfu: no cell has that", "not sorted by mfu: no cell has that"]
-
-
-def test_cells_that_lack_a_metric_are_not_in_its_front(comparison: Comparison) -> None:
     found = [evolve(one, cost=None) if isinstance(one, Row) and one.seconds < 2 else one for one in cells(comparison)]
     shown, said = Ranking(pareto=("time", "cost")).ranked(found)
     assert [one.workload for one in shown] == ["2 GB", "1 MB"]

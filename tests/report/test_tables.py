@@ -24,15 +24,12 @@ def parts(table: Table, width: int) -> list[list[str]]:
     return words("\n".join(line for line in text.splitlines() if not line.startswith("-")))
 
 
-def test_a_table_that_is_too_wide_is_split_between_columns() -> None:
+def test_a_table_that_is_too_wide_is_split_and_parts_leave_out_empty_rows() -> None:
     table = Table(("name", "first", "second", "third"), [("a", "12345678", "23456789", "34567890")])
     first, second = [["name", "first", "second"], ["a", "12345678", "23456789"]], [["name", "third"], ["a", "34567890"]]
     assert parts(table, 24) == [*first, [], *second]
     assert len(printed([table], 100, terminal=True).splitlines()) == 3
     assert len(printed([table], 24).splitlines()) == 3
-
-
-def test_a_part_of_a_table_leaves_out_rows_without_anything() -> None:
     rows = [("a", "12345678", ""), ("b", "", "of twenty letters ok"), ("c", "34567890", "")]
     table = Table(("name", "first", "reason"), rows)
     first = [["name", "first"], ["a", "12345678"], ["c", "34567890"]]
@@ -60,6 +57,14 @@ def test_run_report(run: RunResult) -> None:
         assert row in cells(text)
     assert "switch0->npu0" not in text  # of the third tier
     assert "figures" not in printed(runs.run_report(evolve(run, figures={})))
+    work = Work(8, tokens=16_000, model_flops=5e3)
+    rates = Throughput.of(work, run.seconds, npus=2, peak=1e3, compute_scale=1.0)
+    text = printed(runs.run_report(evolve(run, work=work, throughput=rates)))
+    assert "it works on 8 samples: 1.600 samples/s, 3,200 tokens/s, 50.0 % MFU, 10.00 NPU-seconds" in text
+    assert "it works on" not in printed(runs.run_report(run))
+    assert [tier.hottest.link for tier in tier_shares(run)] == [3, 0, 2]
+    idle = evolve(run, link_bytes=np.array([0.0, 0.0, 150.0, 0.0]), link_bytes_by_label={})
+    assert [tier.hottest.name for tier in tier_shares(idle)] == ["switch0->npu0"]
 
 
 def test_sweeps_in_the_terms_of_nccl_tests(sweep: CollectiveSweep) -> None:
@@ -84,20 +89,6 @@ def test_sweeps_in_the_terms_of_nccl_tests(sweep: CollectiveSweep) -> None:
 )
 def test_four_digits(value: float, shown: str) -> None:
     assert f"{value:.{numbers.decimals(value)}f}" == shown
-
-
-def test_run_report_says_what_is_trained(run: RunResult) -> None:
-    work = Work(8, tokens=16_000, model_flops=5e3)
-    rates = Throughput.of(work, run.seconds, npus=2, peak=1e3, compute_scale=1.0)
-    text = printed(runs.run_report(evolve(run, work=work, throughput=rates)))
-    assert "it works on 8 samples: 1.600 samples/s, 3,200 tokens/s, 50.0 % MFU, 10.00 NPU-seconds" in text
-    assert "it works on" not in printed(runs.run_report(run))
-
-
-def test_idle_tiers_are_left_out(run: RunResult) -> None:
-    assert [tier.hottest.link for tier in tier_shares(run)] == [3, 0, 2]
-    idle = evolve(run, link_bytes=np.array([0.0, 0.0, 150.0, 0.0]), link_bytes_by_label={})
-    assert [tier.hottest.name for tier in tier_shares(idle)] == ["switch0->npu0"]
 
 
 EXPERIMENT = """

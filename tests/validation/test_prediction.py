@@ -93,9 +93,7 @@ def test_each_different_collective_is_simulated_once(monkeypatch: pytest.MonkeyP
     assert collectives.seconds(evolve(one, seconds=2.0, source="others")) == expected
 
 
-def test_what_cannot_be_predicted_is_refused_before_anything_runs(
-    monkeypatch: pytest.MonkeyPatch, collectives: Collectives
-) -> None:
+def test_what_cannot_be_predicted_is_refused(monkeypatch: pytest.MonkeyPatch, collectives: Collectives) -> None:
     monkeypatch.setattr(Collectives, "seconds", None)
     with pytest.raises(InputError, match=r"mine.csv: line 7: 16 ranks on 1 node of dgx-h100 .*at most 8 on each"):
         validate([point("all-reduce", 1, 8), point("all-reduce", 1, 16)], Means(PLUGINS))

@@ -39,7 +39,7 @@ def share(size: float, bandwidth: float) -> float:
     return 1 - (size / bandwidth) / (size / bandwidth + 1)
 
 
-def test_the_mean_over_all_pairs() -> None:
+def test_the_mean_over_all_pairs_or_one_group_per_pair() -> None:
     one = saving()
     shares = [share(size, bandwidth) for size in (1, 4) for bandwidth in (1, 2, 4)]
     (group,) = one.groups
@@ -47,9 +47,6 @@ def test_the_mean_over_all_pairs() -> None:
     assert [group.lowest, group.highest] == pytest.approx([min(shares), max(shares)], rel=1e-9)
     assert (group.at, group.pairs, group.reference) == ({}, 6, None)
     assert (one.workloads, one.part, one.by) == (("sum 1 GB", "sum 4 GB"), None, ())
-
-
-def test_one_group_per_pair_of_values() -> None:
     groups = saving(by=["size", "link_bandwidth"]).groups
     found = {(group.at["size"], group.at["link_bandwidth"]): group.saving for group in groups}
     assert list(groups[0].at) == ["size", "link_bandwidth"]

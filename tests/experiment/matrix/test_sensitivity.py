@@ -94,7 +94,7 @@ def test_times_of_a_transport_are_scaled_and_its_rates_are_not() -> None:
     assert effects[0].exponent == pytest.approx(1, rel=1e-6)
 
 
-def test_speed_ups_are_between_those_of_all_changes() -> None:
+def test_speed_ups_are_between_those_of_all_changes_and_near_fabrics_change_places() -> None:
     found = compared({"slow": 100e9, "fast": 300e9}, 0.2)
     slow, fast = found.intervals
     assert (slow.low, slow.high, slow.low_by) == (1.0, 1.0, "")
@@ -107,9 +107,6 @@ def test_speed_ups_are_between_those_of_all_changes() -> None:
         for fabric in ("slow", "fast")
         for effect in (("bandwidth of npu - npu", -1.0), ("compute", 0.0))
     ]
-
-
-def test_fabrics_that_are_near_change_places() -> None:
     found = compared({"a": 100e9, "b": 110e9, "c": 110e9}, 0.15)
     assert [(one.faster, one.slower) for one in found.flips] == [("b", "a"), ("c", "a")]
     assert found.flips[0].causes == ("bandwidth of npu - npu of a +15 %", "bandwidth of npu - npu of b -15 %")

@@ -63,13 +63,11 @@ def test_halving_runs_one_in_eta_of_each_rung_at_the_next(size: int, eta: float,
     assert sorted(distance(one) for one in asked[-1]) == best
 
 
-def test_halving_draws_the_points_of_the_first_rung_where_trials_are_given() -> None:
+def test_points_of_the_first_rung_are_drawn_and_those_without_a_result_do_not_go_on() -> None:
     first, last = rounds(HalvingSampler(trials=12, eta=6.0, seed=3), line(100), distance)
     assert [(len(first), first[0].rung), (len(last), last[0].rung)] == [(12, "compressed"), (2, "exact")]
     assert {one.point for one in last} < {one.point for one in first}
 
-
-def test_points_without_a_result_do_not_go_on() -> None:
     def loss(trial: Trial) -> tuple[float, ...] | None:
         return None if trial.point < 6 else (float(trial.point),)
 

@@ -264,15 +264,12 @@ def test_ticks_are_round(low: float, high: float, *, log: bool, expected: list[f
     assert svg._ticks(low, high, log=log) == pytest.approx(expected)
 
 
-def test_lengths_of_bars_are_proportional() -> None:
+def test_pictures_are_to_scale() -> None:
     bars = [Bar("a", {"x": 1.0, "y": 3.0}), Bar("b", {"x": 2.0})]
     text = svg.drawn(Bars("", bars, [{"x": "#111111", "y": "#222222"}]))
     widths = [float(one) for one in re.findall(r'<rect [^>]*width="([\d.]+)"', text)]
     assert widths[1] == pytest.approx(3 * widths[0], abs=0.02)
     assert widths[2] == pytest.approx(2 * widths[0], abs=0.02)
-
-
-def test_points_of_equal_numbers_are_on_the_diagonal() -> None:
     axis = Axis("s", log=True)
     dots = [Dot(1.0, 1.0, "a"), Dot(100.0, 100.0, "b"), Dot(10.0, 1.0, "c")]
     text = svg.drawn(Dots("", axis, axis, dots, diagonal=True))
