@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 import time
@@ -9,6 +8,7 @@ from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from pathlib import Path
 from typing import Any
 
+import called_elsewhere as calls
 import pytest
 from experiments import refused
 
@@ -18,71 +18,8 @@ from fredfw.experiment.run.executors import Processes, connect
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 
 
-CALLS = """import importlib
-import os
-import signal
-import time
-
-
-def pid():
-    return os.getpid()
-
-
-def square(number, after=None):
-    while after is not None and not after.exists():
-        time.sleep(0.01)
-    return number**2
-
-
-def die(attempts, times):
-    with attempts.open("a") as file:
-        file.write(".")
-    count = len(attempts.read_text())
-    if count <= times:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return count
-
-
-def fail(error):
-    raise error
-
-
-class PickyError(Exception):
-    def __init__(self, one, other):
-        super().__init__(one + other)
-
-
-def unreadable():
-    raise PickyError("a", "b")
-
-
-def unwritable():
-    return lambda: None
-
-
-def deaf():
-    os.kill(os.getpid(), signal.SIGINT)
-    return signal.getsignal(signal.SIGINT) == signal.SIG_IGN
-
-
-def sleep(begun):
-    begun.touch()
-    time.sleep(60)
-"""
-
-
 @pytest.fixture(scope="module")
-def calls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A module that other processes can import too."""
-    folder = tmp_path_factory.mktemp("calls")
-    (folder / "called_elsewhere.py").write_text(CALLS)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(folder)
-        yield importlib.import_module("called_elsewhere")
-
-
-@pytest.fixture(scope="module")
-def two(calls: Any) -> Iterator[Executor]:
+def two() -> Iterator[Executor]:
     with Processes(2) as executor:
         yield executor
 
@@ -94,10 +31,10 @@ def until(path: Path) -> None:
         time.sleep(0.01)
 
 
-def test_calls_run_in_other_processes_which_interrupts_do_not_reach(calls: Any, two: Executor, tmp_path: Path) -> None:
+def test_calls_run_in_other_processes_which_interrupts_do_not_reach(two: Executor, tmp_path: Path) -> None:
     # Both wait for the file, so that they need a process each.
     waiting = [two.submit(calls.square, number, after=tmp_path / "go") for number in (3, 4)]
-    pids = two.submit(calls.pid)
+    pids = two.submit(os.getpid)
     (tmp_path / "go").touch()
     assert [future.result() for future in waiting] == [9, 16]
     assert pids.result() != os.getpid()
@@ -105,20 +42,20 @@ def test_calls_run_in_other_processes_which_interrupts_do_not_reach(calls: Any, 
 
 
 @pytest.mark.parametrize("error", [InputError("no", key="k", accepted="yes"), KeyError("x")])
-def test_exceptions_come_back(calls: Any, two: Executor, error: Exception) -> None:
+def test_exceptions_come_back(two: Executor, error: Exception) -> None:
     raised = two.submit(calls.fail, error).exception()
     assert type(raised) is type(error)
     assert str(raised) == str(error)
 
 
 @pytest.mark.parametrize(("call", "message"), [("unreadable", "PickyError: ab"), ("unwritable", "local object")])
-def test_what_cannot_be_sent_back_is_an_exception(calls: Any, two: Executor, call: str, message: str) -> None:
+def test_what_cannot_be_sent_back_is_an_exception(two: Executor, call: str, message: str) -> None:
     assert message in str(two.submit(getattr(calls, call)).exception())
     assert two.submit(lambda: None).exception() is not None
     assert two.submit(calls.square, 2).result() == 4
 
 
-def test_a_call_whose_process_is_killed_runs_once_more(calls: Any, two: Executor, tmp_path: Path) -> None:
+def test_a_call_whose_process_is_killed_runs_once_more(two: Executor, tmp_path: Path) -> None:
     futures = [
         two.submit(calls.die, tmp_path / "attempts", 1),
         *(two.submit(calls.square, number) for number in range(20)),
@@ -126,7 +63,7 @@ def test_a_call_whose_process_is_killed_runs_once_more(calls: Any, two: Executor
     assert [future.result() for future in futures] == [2, *(number**2 for number in range(20))]
 
 
-def test_a_call_that_kills_processes_fails_alone(calls: Any, two: Executor, tmp_path: Path) -> None:
+def test_a_call_that_kills_processes_fails_alone(two: Executor, tmp_path: Path) -> None:
     bad = two.submit(calls.die, tmp_path / "attempts", 9)
     others = [two.submit(calls.square, number) for number in range(20)]
     error = bad.exception()
@@ -138,7 +75,7 @@ def test_a_call_that_kills_processes_fails_alone(calls: Any, two: Executor, tmp_
     assert (tmp_path / "attempts").read_text() == ".."
 
 
-def test_an_exception_ends_what_runs(calls: Any, tmp_path: Path) -> None:
+def test_an_exception_ends_what_runs(tmp_path: Path) -> None:
     running: list[Future[Any]] = []
 
     def interrupted() -> None:
