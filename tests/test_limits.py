@@ -172,7 +172,7 @@ def test_switches_are_counted_before_they_are_routed_or_drawn() -> None:
     assert "--npus: 5000050000 transfers are too many" in fails("fred", "check-routing", "--npus", "100000")
 
 
-def test_hops_are_counted_before_routes_are_asked_for() -> None:
+def test_hops_are_counted_before_routes_are_asked_for_and_auto_leaves_out_what_has_too_many() -> None:
     # Each of 256 * 255 pairs crosses two links of a switch.
     fabric = Framework().topology("switch", npus=256).build()
     with limits.allowed({"hops": 130_559}), pytest.raises(LimitError) as caught:
@@ -180,9 +180,6 @@ def test_hops_are_counted_before_routes_are_asked_for() -> None:
     assert str(caught.value).startswith("130560 hops are too many")
     with limits.allowed({"hops": 130_560}):
         Framework().simulate_collective(fabric, "all-to-all", size=1e6, algorithm="direct")
-
-
-def test_auto_leaves_out_what_has_too_many_hops_and_says_so() -> None:
     fabric = Framework().topology("switch", npus=256).build()
     everything = Framework().simulate_collective(fabric, "all-reduce", size=1e3)
     assert everything.algorithm == "direct"

@@ -135,8 +135,10 @@ def test_a_space_above_the_limit_is_refused_with_the_option_that_raises_it() -> 
     succeeds("--limit", "cells=6", *COMPARE)
 
 
-def test_an_exporter_that_has_no_form_for_a_study_is_refused() -> None:
+def test_what_has_no_form_for_a_study_and_the_former_command_are_refused() -> None:
     assert "no form for a study" in refused(*COMPARE, "--export", "trace", "out")
+    told = refused("study", "study.toml")
+    assert told == "no command 'study' (accepted: compare, which runs the points of a space, too)"
 
 
 def test_no_output_replaces_an_input() -> None:
@@ -161,11 +163,6 @@ def test_commands_of_a_matrix_say_what_runs_a_space(command: tuple[str, ...]) ->
     name, *stores = command
     message = "study.toml: space: is searched, so there is no matrix of cells (accepted: fredfw comp"
     assert refused(name, "study.toml", *stores).startswith(message)
-
-
-def test_the_former_command_says_what_does_it_now() -> None:
-    told = refused("study", "study.toml")
-    assert told == "no command 'study' (accepted: compare, which runs the points of a space, too)"
 
 
 def test_a_point_of_one_fabric_may_be_asked_for() -> None:

@@ -168,7 +168,7 @@ def test_placements_stay_in_the_set_of_a_job() -> None:
     assert result.placement.tolist() in ([2, 3, 7, 6], [2, 6, 7, 3])
 
 
-def test_priorities_name_labels_of_one_job_or_of_all() -> None:
+def test_priorities_and_weights_name_labels_of_one_job_or_of_all() -> None:
     content = tables(job("a", [0, 2]), job("b", [1, 3]), fabric={**LINE, "sharing": "strict-links"})
     found = by_name(run_tables({**content, "priorities": ["b/collective"]}))
     assert (found["a"].seconds, found["b"].seconds) == pytest.approx((2.0, 1.0))
@@ -177,8 +177,6 @@ def test_priorities_name_labels_of_one_job_or_of_all() -> None:
     with pytest.raises(InputError, match="no workload has the label 'a/dp'"):
         run_tables({**content, "priorities": ["a/dp"]})
 
-
-def test_weights_name_labels_of_jobs() -> None:
     def times(**weights: float) -> tuple[float, float]:
         sharing = {"name": "weighted-max-min", "weights": weights}
         found = by_name(run(job("a", [0, 2]), job("b", [1, 3]), fabric={**LINE, "sharing": sharing}))

@@ -176,14 +176,11 @@ def test_comparison_says_what_its_numbers_are(comparison: Comparison) -> None:
     assert max(map(len, text.splitlines())) <= 100
 
 
-def test_a_note_of_all_fabrics_stands_at_the_workload(comparison: Comparison) -> None:
+def test_notes_and_numbers_of_npus_stand_where_they_differ(comparison: Comparison) -> None:
     text = shown(comparison, rows=changed(comparison, notes=("shared",)), approximated="")
     assert "net (a)  (times" in text
     assert "mesh (a)" not in text
     assert "many transfers" not in text
-
-
-def test_how_many_npus_are_in_use_is_said_where_fabrics_differ(comparison: Comparison) -> None:
     assert "NPUs" not in shown(comparison).replace("NPUs in use", "")
     first, *others = comparison.rows
     lines = words(shown(comparison, rows=(evolve(first, npus=64), *others)))
@@ -320,7 +317,9 @@ def test_a_sweep_of_fabrics_is_one_table_across_workloads(comparison: Comparison
     assert text.count("times in") == 1
 
 
-def test_a_cell_without_a_result_is_a_row_with_its_reason(comparison: Comparison) -> None:
+def test_a_cell_without_a_result_is_a_row_with_its_reason(
+    comparison: Comparison,
+) -> None:
     long = "needs 120 GB of memory per NPU (weights 60 GB, optimizer 60 GB), but an NPU has 80 GB"
     swept = _swept(comparison, "mesh")
     names: dict[str, Any] = {"workload_template": "mp{mp} pp{pp}", "fabric_template": "mesh"}
@@ -341,11 +340,9 @@ def test_a_cell_without_a_result_is_a_row_with_its_reason(comparison: Comparison
     assert f"(a) infeasible: {long}" in text.replace("\n", "")
     assert "(b) infeasible: npu.memory: is too small (accepted: 160 GB or more)" in text.replace("\n", "")
     assert not [line for line in text.splitlines() if line.startswith("mp  pp") and line != line.rstrip()]
-
-
-def test_a_row_whose_baseline_has_no_result_has_no_speedup(comparison: Comparison) -> None:
-    rows = changed(comparison, speedup=None, notes=(), reference_speedup=None)[:2]
-    lines = words(shown(comparison, rows=rows, failures=(Failure("net", "base", "does not fit", True),)))
+    # Without a result of their baseline the others have no speed-up.
+    known = changed(comparison, speedup=None, notes=(), reference_speedup=None)[:2]
+    lines = words(shown(comparison, rows=known, failures=(Failure("net", "base", "does not fit", True),)))
     assert ["C", "16.00", "best", "calibrated", "10.00", "6.00"] in lines
     assert ["base", "-", "infeasible", "infeasible:", "does", "not", "fit"] in lines
 

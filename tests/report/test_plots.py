@@ -65,7 +65,7 @@ def texts(axes: Axes) -> list[str]:
     return [text.get_text() for text in axes.texts]
 
 
-def test_bars_are_iteration_times_with_their_unit(comparison: Comparison) -> None:
+def test_bars_are_iteration_times_with_their_unit_and_what_is_known_of_them(comparison: Comparison) -> None:
     first, second = panels(comparison.rows)
     assert [axes.get_xlabel() for axes in (first, second)] == ["iteration time (ms)"] * 2
     assert [axes.get_title(loc="left") for axes in (first, second)] == ["net", "other"]
@@ -74,9 +74,6 @@ def test_bars_are_iteration_times_with_their_unit(comparison: Comparison) -> Non
     assert ends(second) == pytest.approx([20, 16])
     first, _ = panels(evolve(row, speedup=None) for row in comparison.rows)
     assert texts(first) == ["20 ms", "16 ms", "8 ms"]
-
-
-def test_speedups_published_values_and_calibrated_cells_are_marked(comparison: Comparison) -> None:
     figure = figure_of(comparison.rows)
     first, second = (axes for axes in figure.axes if axes.get_xlabel())
     assert texts(first) == ["1.00x", "1.25x", "2.50x"]
@@ -188,7 +185,7 @@ def training(rows: list[Row], samples: list[float]) -> tuple[Row, ...]:
     )
 
 
-def test_lines_show_samples_per_second_where_rows_train_different_amounts() -> None:
+def test_lines_and_bars_show_samples_per_second_where_rows_train_different_amounts() -> None:
     rows = on_mesh(mp=(1, 2, 4))  # 1, 10 and 100 us
     (axes,) = panels(training(rows, [16, 8, 4]))
     assert axes.get_ylabel() == "samples/s"
@@ -196,9 +193,6 @@ def test_lines_show_samples_per_second_where_rows_train_different_amounts() -> N
     assert list(map(float, np.asarray(axes.lines[0].get_ydata()))) == pytest.approx([16e6, 0.8e6, 0.04e6])
     (axes,) = panels(training(rows, [16, 16, 16]))
     assert axes.get_ylabel() == "iteration time"
-
-
-def test_bars_are_labelled_with_samples_per_second_where_rows_train_different_amounts() -> None:
     rows = on_mesh(mp=(1, 2))
     (axes,) = panels(training(rows, [16, 8]))
     assert texts(axes) == ["1.6e+07 samples/s", "8e+05 samples/s"]

@@ -30,7 +30,7 @@ def trace_events(result: RunResult, ranks: str = "") -> list[dict[str, Any]]:
     return events
 
 
-def test_every_span_appears_on_the_npu_of_each_of_its_ranks(run: RunResult) -> None:
+def test_spans_appear_on_the_npu_of_each_rank_as_often_as_they_are_done(run: RunResult) -> None:
     events = trace_events(run)
     spans = [event for event in events if event["ph"] == "X" and event["cat"] != "exposed"]
     # Rank 0 is on NPU 1 and the other way round; "more" is of rank 1 alone.
@@ -49,9 +49,6 @@ def test_every_span_appears_on_the_npu_of_each_of_its_ranks(run: RunResult) -> N
     assert (spans[3]["ts"], spans[3]["dur"]) == (2e6, 2e6)
     # The mean over the NPUs is the breakdown's.
     assert sum(event["dur"] for event in spans if event["cat"] == "compute") / 2 == run.breakdown["compute"] * 1e6
-
-
-def test_what_was_simulated_as_one_says_how_often_it_is_done(run: RunResult) -> None:
     graph = run.timeline.graph
     repeated = evolve(run, timeline=evolve(run.timeline, graph=evolve(graph, repeats=np.full(len(graph.repeats), 32))))
     document = json.loads(trace_to_json(repeated))

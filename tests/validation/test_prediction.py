@@ -37,16 +37,8 @@ def collectives() -> Collectives:
 
 
 def point(pattern: str, nodes: int, ranks: int, *, system: str = "dgx-h100", size: float = GIB) -> CollectivePoint:
-    return CollectivePoint(
-        system=find_system(system, nodes),
-        source="us",
-        pattern=pattern,
-        nodes=nodes,
-        ranks=ranks,
-        seconds=1.0,
-        size=size,
-        where="mine.csv: line 7",
-    )
+    facts: dict[str, Any] = {"system": find_system(system, nodes), "pattern": pattern, "nodes": nodes, "ranks": ranks}
+    return CollectivePoint(**facts, source="us", seconds=1.0, size=size, where="mine.csv: line 7")
 
 
 @pytest.mark.parametrize(

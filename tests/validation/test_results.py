@@ -118,7 +118,7 @@ def test_the_document_has_the_points_in_seconds(validation: Validation) -> None:
     assert source["scores"][0]["score"]["error"] == pytest.approx(2.0)
 
 
-def test_the_table_says_what_was_fitted(validation: Validation) -> None:
+def test_the_table_says_what_was_fitted_and_what_fits_without_it_predict(validation: Validation) -> None:
     lines = printed(validation)
     assert "A100 node all-reduce 64 KiB to 1 MiB calibrated 1 2 100 100 100 100 0.0 900" in lines
     assert "A100 node all-reduce 1 to 32 MiB predicted 2 0.667 73.2 169 200 33.3 73.2 900" in lines
@@ -127,18 +127,12 @@ def test_the_table_says_what_was_fitted(validation: Validation) -> None:
     assert "no validation data: mi300x, tpu-v4" in lines
     assert not any(line.startswith("simulated:") for line in lines)
     assert any(line.startswith("ideal: ") for line in lines)
-
-
-def test_the_table_says_what_fits_without_them_predict(validation: Validation) -> None:
     lines = printed(validation)
     title = lines.index("Predictions of a system by a fit without it")
     assert "a100-node A100 node all-reduce 2 4 300 300 300 300 41.4 900" in lines[title:]
     title = lines.index("Predictions of a source by a fit without it")
     # The median of all who measured that, 20 us, is twice the time of the one that is left out.
     assert "vtrain A100 node all-reduce 1 3 200 200 200 200 100 900" in lines[title:]
-
-
-def test_ideal_is_not_compared_with_itself(validation: Validation) -> None:
     alone = evolve(validation, transports={"a100-node": {"name": "ideal"}}, left_out={})
     assert not any("ideal" in line for line in printed(alone)[1:])
 

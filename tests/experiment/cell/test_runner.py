@@ -217,7 +217,7 @@ def test_a_fabric_brings_its_own_sharing_router_and_placement(given: dict[str, A
     assert [provenance[slot]["name"] for slot in ("sharing", "router", "placement")] == expected
 
 
-def test_provenance_is_json_without_paths(tmp_path: Path) -> None:
+def test_provenance_is_json_without_paths_with_algorithms_and_their_options(tmp_path: Path) -> None:
     file = tmp_path / "one.toml"
     file.write_text('[fabrics]\nf.topology = "fred"\n[workloads]\nw.workload = "microbenchmark"\n')
     result = FRAMEWORK.run(file)
@@ -231,9 +231,6 @@ def test_provenance_is_json_without_paths(tmp_path: Path) -> None:
     assert result.provenance["selection"] == "fastest"
     assert {"fredfw", "fredfw-topology-fred", "fredfw-workload-microbenchmark"} <= set(result.provenance["versions"])
     assert "fredfw-topology-mesh2d" not in result.provenance["versions"]
-
-
-def test_algorithms_and_their_options_are_in_the_provenance() -> None:
     chosen = {"selection": "first", "all-reduce": [{"name": "ring", "chunks": 4}], "default": "direct"}
     provenance = run({**mesh(), "collectives": chosen}, "microbenchmark").provenance
     ring = {"name": "ring", "chunks": 4, "rotated": False}
@@ -245,14 +242,11 @@ VGG = {"name": "cnn", "model": "vgg-16"}
 STREAMING = {**SMALL, "execution": "streaming"}
 
 
-def test_a_stationary_run_that_does_not_fit_is_refused_with_the_numbers() -> None:
+def test_a_run_that_does_not_fit_is_refused_noted_or_spills() -> None:
     with refused("workloads.w.workload", "an NPU has 1 GB") as caught:
         run(mesh(), VGG, npu={"memory": "1 GB"})
     for part in ("weights 276.7 MB", "gradients 276.7 MB", "optimizer 1.107 GB"):
         assert part in caught.value.message
-
-
-def test_a_streaming_run_that_does_not_fit_is_noted_or_spills() -> None:
     note, peak = run(mesh(), STREAMING, npu={"memory": "1 kB"}).notes
     assert peak == PEAK
     assert "an NPU has 1 kB" in note

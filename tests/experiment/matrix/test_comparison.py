@@ -140,7 +140,7 @@ def test_a_cell_that_trains_another_amount_than_its_baseline_says_so(batch: dict
 SIZES = {"{size}": {**MICRO, "sweep": {"size": ["1 MB", "1 GB", "1 kB"]}}}
 
 
-def test_a_sweep_on_one_fabric_is_over_its_first_row() -> None:
+def test_rows_of_a_sweep_are_over_the_first_one_the_baseline_fabric_or_the_one_they_name() -> None:
     rows = compare(tables(fabrics={"fred": FRED}, workloads={**SIZES, **ONE})).rows
     assert [row.baseline_workload for row in rows] == ["1 MB", "1 MB", "1 MB", "one"]
     # Four hops of 20 ns, and the bytes at 3 TB/s.
@@ -148,16 +148,11 @@ def test_a_sweep_on_one_fabric_is_over_its_first_row() -> None:
     assert [row.speedup for row in rows] == pytest.approx([1.0, first / second, first / third, 1.0])
     assert [row.workload_settings for row in rows] == [{"size": "1 MB"}, {"size": "1 GB"}, {"size": "1 kB"}, {}]
     assert [row.workload_template for row in rows] == ["{size}", "{size}", "{size}", "one"]
-
-
-def test_a_sweep_on_several_fabrics_is_over_the_baseline_fabric() -> None:
+    # On several fabrics each is over the baseline fabric, and a workload may name another.
     rows = compare(tables(workloads=SIZES)).rows
     assert [row.baseline_workload for row in rows] == [row.workload for row in rows]
     assert [row.speedup for row in rows[::2]] == [1.0, 1.0, 1.0]
     assert rows[1].speedup == rows[0].seconds / rows[1].seconds
-
-
-def test_a_workload_may_name_its_baseline() -> None:
     sizes = {"{size}": {**SIZES["{size}"], "baseline": "1 GB"}}
     rows = compare(tables(workloads=sizes)).rows
     assert {row.baseline_workload for row in rows} == {"1 GB"}
@@ -264,7 +259,7 @@ def interrupted(content: dict[str, Any], *last: str) -> Comparison:
     return caught.value.finished
 
 
-def test_an_interrupt_leaves_the_cells_that_are_done(comparison: Comparison) -> None:
+def test_an_interrupt_leaves_the_cells_that_are_done_and_have_a_speedup(comparison: Comparison) -> None:
     saving = {"of": "fred", "over": "mesh"}
     savings = [{"name": "all", **saving}, {"name": "one", "workloads": ["one"], **saving}]
     left = interrupted(tables(savings=savings), "one", "fred")
@@ -276,16 +271,10 @@ def test_an_interrupt_leaves_the_cells_that_are_done(comparison: Comparison) -> 
     document = json.loads(left.to_json())
     assert document["missing"] == [{"workload": "two", "fabric": "fred"}]
     assert json.loads(comparison.to_json())["missing"] == []
-
-
-def test_a_fabric_runs_after_its_baseline() -> None:
     # The first one of the file refers to the last one, so that what is done early has a speed-up, too.
     left = interrupted(tables(baseline="fred"), "one", "mesh")
     assert [(row.workload, row.fabric) for row in left.rows] == [("one", "mesh"), ("one", "fred"), ("two", "fred")]
     assert [row.baseline for row in left.rows] == ["fred", "fred", "fred"]
-
-
-def test_cells_without_a_speedup_yet_are_left_out() -> None:
     content = tables()
     content["fabrics"]["mesh"]["baseline"] = "fred"
     content["fabrics"]["fred"]["baseline"] = "mesh"

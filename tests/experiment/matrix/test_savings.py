@@ -67,7 +67,7 @@ def test_all_are_compared_with_one_where_over_is_a_name() -> None:
     assert everything.workloads == ("sum 1 GB", "sum 4 GB", "other")
 
 
-def test_published_savings_are_beside_their_groups() -> None:
+def test_published_savings_are_beside_their_groups_and_claims_of_none() -> None:
     published = [
         {"at": {"link_bandwidth": "2 GB/s"}, "saving": 0.5, "source": "a paper"},
         {"at": {"link_bandwidth": "4 GB/s"}, "saving": -0.25},
@@ -77,9 +77,6 @@ def test_published_savings_are_beside_their_groups() -> None:
     assert found == [(None, None), (0.5, "a paper"), (-0.25, "")]
     (group,) = saving(references=[{"saving": 1}]).groups
     assert group.reference == 1.0
-
-
-def test_a_claim_is_of_no_group() -> None:
     published = [{"saving": claimed, "source": "a paper"} for claimed in (0.45, 0.9)]
     one = saving(by=["link_bandwidth"], references=published)
     assert [group.reference for group in one.groups] == [None] * 3

@@ -49,7 +49,7 @@ def test_a_cell_that_was_sent_is_the_one_that_was_meant() -> None:
         assert asdict(found) == asdict(Cell.of(expected))
 
 
-def test_the_key_is_of_all_that_is_written_and_of_nothing_else() -> None:
+def test_the_key_is_of_all_that_is_written_and_the_environment_of_the_code_that_is_used() -> None:
     def key(**changes: Any) -> str:
         return specs(content={**CONTENT, **changes})[-1].key
 
@@ -73,9 +73,6 @@ def test_the_key_is_of_all_that_is_written_and_of_nothing_else() -> None:
     row, column = outline.cells[-1]
     assert key_of(tables(outline, row, column), "exact") == first
     assert key_of(tables(outline, row, column), "compressed") != first
-
-
-def test_the_environment_is_the_code_of_what_is_used() -> None:
     content = {**CONTENT, "fabrics": {"auto": {"topology": "mesh2d"}, "ring": {"topology": "mesh2d", **RING}}}
     less = specs(Framework(PluginManager.discover(Switches(block=frozenset({"fat-tree", "tacos"})))), content)
     # What is merely installed beside it does not matter, but what "auto" could have chosen does.

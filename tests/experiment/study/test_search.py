@@ -132,9 +132,6 @@ def test_what_does_not_fit_or_fails_is_a_row_with_its_reason(framework: Framewor
     assert reasons == [("it went wrong", True), ("3 is a crowd", False)]
     assert [one.values["seconds"] for one in result.failed] == [5]
     assert (result.rungs[0].cells, result.rungs[0].results) == (5, 3)
-
-
-def test_impossible_values_are_rows_too() -> None:
     result = ran(constraints=[], space={"rows": {"path": "fabrics.mesh.topology.rows", "values": [0, 2, "x"]}})
     assert [one.seconds is not None for one in result.points] == [False, True, False]
     assert "0" in result.points[0].reason
@@ -150,9 +147,6 @@ def test_a_point_that_breaks_a_limit_has_a_result_and_no_rank(framework: Framewo
     sampler = {"name": "halving", "rungs": ["compressed", "exact"], "eta": 2.0}
     result = framework.study(fragile(objective=within, sampler=sampler))
     assert [one.values["seconds"] for one in result.points if one.rung == "exact"] == [2, 1]
-
-
-def test_a_limit_of_what_is_better_more_is_a_lower_one() -> None:
     result = ran(
         workloads={"train": {"workload": {"name": "cnn", "model": "resnet-50", "dp": 16, "global_batch": 256}}},
         objective={"minimise": "time", "limits": {"samples/s": 1e12}},
