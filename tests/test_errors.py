@@ -80,11 +80,17 @@ def test_what_is_meant_passes(error: BaseException) -> None:
     assert caught.value is error
 
 
-def test_functions_and_classes_are_named() -> None:
+def test_what_is_asked_is_named_in_a_few_words() -> None:
     def make(_: int) -> None: ...
 
-    assert str(Asking(partial(make, 1))).startswith(f"{HERE}: test_functions_and_classes_are_named.<locals>.make()")
+    assert str(Asking(partial(make, 1))).startswith(
+        f"{HERE}: test_what_is_asked_is_named_in_a_few_words.<locals>.make()"
+    )
     assert str(Asking(Thing)) == f"{HERE}: Thing() of 'thing'"
+    assert brief(np.zeros(3)) == "array([0., 0., 0.])"
+    assert brief(np.zeros((7, 2))) == "an array of shape (7, 2) and type float64"
+    assert brief(None) == "None"
+    assert len(brief("x" * 1000)) < 50
 
 
 def test_who_registered_it_is_named() -> None:
@@ -107,10 +113,3 @@ def test_who_registered_it_is_named() -> None:
     Owner.by_hand = False
     assert whose(helper) == "plugin 'mine'"
     assert "acme_answers" not in sys.modules
-
-
-def test_answers_are_shown_in_a_few_words() -> None:
-    assert brief(np.zeros(3)) == "array([0., 0., 0.])"
-    assert brief(np.zeros((7, 2))) == "an array of shape (7, 2) and type float64"
-    assert brief(None) == "None"
-    assert len(brief("x" * 1000)) < 50

@@ -83,7 +83,7 @@ def test_nothing_from_an_experiment_controls_the_terminal(monkeypatch: pytest.Mo
 TINY = "--topology", "tiny"
 
 
-def test_collective() -> None:
+def test_collective_as_a_table_and_as_data() -> None:
     sizes = ("-b", "1GB", "-e", "4GB", "-f", "2")
     text = succeeds("collective", "all-reduce", *TINY, "--set", "rate=2 GB/s", *sizes, "--json", "out.json")
     # An all-reduce of n = 2 has busbw = algbw (nccl-tests).
@@ -93,17 +93,6 @@ def test_collective() -> None:
     document = json.loads(Path("out.json").read_text())
     assert [one["size"] for one in document["results"]] == [1e9, 2e9, 4e9]
     assert (document["average_busbw"], document["missing"]) == (pytest.approx(2e9), [])
-
-
-@pytest.mark.parametrize(
-    "arguments", [["--size", "1M", "--sizes", "1M:2M:x2"], ["--size", "1M", "-b", "8"], ["-f", "2", "-i", "1M"]]
-)
-def test_sizes_are_given_in_one_way(arguments: list[str]) -> None:
-    result = fredfw("collective", "all-reduce", *TINY, *arguments)
-    assert (result.exit_code, "exclude each other" in result.stderr) == (2, True)
-
-
-def test_collective_as_data() -> None:
     arguments = ("collective", "broadcast", *TINY, "--group", "1,0", "--root", "1", "--size", "1GB")
     rows = list(csv.DictReader(succeeds(*arguments, "--csv", "-", "--json", "out.json").splitlines()))
     assert float(rows[0]["duration"]) == pytest.approx(1.0)
@@ -114,6 +103,14 @@ def test_collective_as_data() -> None:
     assert {link["name"] for link in document["results"][0]["links"]} == {"npu0->switch0", "switch0->npu1"}
 
 
+@pytest.mark.parametrize(
+    "arguments", [["--size", "1M", "--sizes", "1M:2M:x2"], ["--size", "1M", "-b", "8"], ["-f", "2", "-i", "1M"]]
+)
+def test_sizes_are_given_in_one_way(arguments: list[str]) -> None:
+    result = fredfw("collective", "all-reduce", *TINY, *arguments)
+    assert (result.exit_code, "exclude each other" in result.stderr) == (2, True)
+
+
 def test_too_little_memory_is_one_line_and_code_1() -> None:
     unlimited = [word for limit in ("nodes", "links") for word in ("--limit", f"{limit}=10000000000000000")]
     npus = "npus=1000000000000000"
@@ -121,13 +118,10 @@ def test_too_little_memory_is_one_line_and_code_1() -> None:
     assert told.startswith("fredfw: error: there is not enough memory: Unable to allocate")
 
 
-def test_a_defect_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_defect_keeps_its_traceback_and_one_of_a_plugin_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fredfw.experiment.matrix.comparison.speedup", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         fredfw("compare", TWO)
-
-
-def test_a_defect_of_a_plugin_is_one_line_and_its_traceback_is_logged() -> None:
     Path(TWO).write_text(Path(TWO).read_text().replace('"step"', '{ name = "failing", defect = true }'))
     told = fails("compare", TWO, code=1)
     (line,) = told.splitlines()

@@ -60,13 +60,20 @@ def validated(*arguments: str) -> dict[str, Any]:
     return document
 
 
-def test_a_transport_is_shown_beside_ideal() -> None:
+def test_a_transport_is_shown_beside_ideal_and_that_of_a_system_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
     document = validated("--transport", "launching")
     assert document["transports"] == {"h100-node": {"name": "launching", "launch": 30e-6, "without": ""}}
     for point in document["points"]:
         assert point["predicted"] == pytest.approx(point["ideal"] + 30e-6)
     document = validated("--transport", '{ name = "launching", launch = "1 us" }')
     assert document["points"][0]["predicted"] == pytest.approx(document["points"][0]["ideal"] + 1e-6)
+    own = {name: evolve(one, transport={"name": "launching", "launch": "7 us"}) for name, one in systems().items()}
+    monkeypatch.setattr(points, "systems", lambda: own)
+    for arguments in ((), ("--transport", "launching")):
+        point = validated(*arguments)["points"][0]
+        assert point["predicted"] == pytest.approx(point["ideal"] + 7e-6)
+    point = validated("--transport", "ideal")["points"][0]
+    assert point["predicted"] == point["ideal"]
 
 
 def test_fitted_points_and_fits_without_a_source(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,16 +89,6 @@ def test_fitted_points_and_fits_without_a_source(monkeypatch: pytest.MonkeyPatch
     for usual, without in zip(document["points"], left_out["points"], strict=True):
         assert without["predicted"] == pytest.approx(usual["predicted"] + 1e-5)
         assert without["status"] == "predicted"
-
-
-def test_the_transport_of_a_system_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    own = {name: evolve(one, transport={"name": "launching", "launch": "7 us"}) for name, one in systems().items()}
-    monkeypatch.setattr(points, "systems", lambda: own)
-    for arguments in ((), ("--transport", "launching")):
-        point = validated(*arguments)["points"][0]
-        assert point["predicted"] == pytest.approx(point["ideal"] + 7e-6)
-    point = validated("--transport", "ideal")["points"][0]
-    assert point["predicted"] == point["ideal"]
 
 
 def test_each_point_has_a_line_where_that_is_asked_for() -> None:

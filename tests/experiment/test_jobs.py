@@ -95,16 +95,13 @@ def test_two_equal_flows_share_a_link_from_the_start_of_the_later_one(start: flo
     assert sum(result.breakdown.values()) == pytest.approx(2.0)
 
 
-def test_iterations_of_a_job_follow_each_other() -> None:
+def test_iterations_of_a_job_follow_each_other_where_all_its_ranks_have_ended() -> None:
     # b has three messages of a third of the size of a's: they share the link until both end.
     small = {**MESSAGE, "size": "250 MB"}
     found = by_name(run(job("a", [0, 2]), job("b", [1, 3], small, iterations=3)))
     assert found["b"].iterations == pytest.approx((0.5, 0.5, 0.5))
     assert (found["b"].alone, found["b"].slowdown) == pytest.approx((0.75, 2.0))
     assert found["a"].seconds == pytest.approx(1.75)
-
-
-def test_an_iteration_begins_when_all_ranks_of_the_job_have_ended_the_one_before() -> None:
     pipeline = {**MODEL, "mp": 1, "pp": 2, "microbatches": 2}
     one = by_name(run(job("a", workload=pipeline), fabric=TREE))["a"]
     three = by_name(run(job("a", workload=pipeline, iterations=3, start="1 s"), fabric=TREE))["a"]

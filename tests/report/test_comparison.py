@@ -271,16 +271,13 @@ def test_what_is_trained_has_columns_where_rows_say_it(comparison: Comparison) -
     assert "MFU is omitted where compute_scale is below 1: computation may then exceed the NPU's peak" in text
 
 
-def test_how_the_batch_is_divided_has_columns_where_it_differs(comparison: Comparison) -> None:
+def test_how_the_batch_is_divided_has_columns_where_it_differs_and_is_not_swept(comparison: Comparison) -> None:
     same: list[Work | None] = [Work(8, replicas=2, microbatches=4)] * 5
     assert not {"replicas", "microbatches"} & set(header(shown(comparison, rows=trained(comparison, same))))
     works = [Work(8, replicas=4, microbatches=2), *same[1:]]
     text = shown(comparison, rows=trained(comparison, works))
     assert header(text)[:6] == ["fabric", "time", "speed-up", "replicas", "microbatches", "samples/s"]
     assert [row[3:5] for row in rows_of(text)[:2]] == [["4", "2"], ["2", "4"]]
-
-
-def test_no_column_repeats_a_swept_field(comparison: Comparison) -> None:
     rows = tuple(
         evolve(row, workload_settings={"dp": count}, work=Work(8, replicas=count, microbatches=count))
         for count, row in enumerate(_swept(comparison, "mesh").rows, 1)

@@ -117,7 +117,7 @@ def test_many_bars_take_several_panels_and_columns(comparison: Comparison) -> No
     assert figure.get_figheight() < 14
 
 
-def test_a_numeric_sweep_is_lines_on_logarithmic_axes() -> None:
+def test_a_numeric_sweep_is_lines_with_published_values_beside_them() -> None:
     (axes,) = panels(swept(size=("1 kB", "1 MB", "64 MB", "1 GB")))
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("size", "iteration time")
@@ -127,13 +127,15 @@ def test_a_numeric_sweep_is_lines_on_logarithmic_axes() -> None:
     assert np.ravel(lines["mesh"].get_xdata()).tolist() == pytest.approx([1e3, 1e6, 64e6, 1e9])
     assert np.ravel(lines["tree"].get_ydata()).tolist() == pytest.approx([0.5e-6, 5e-6, 50e-6, 500e-6])
     assert axes.yaxis.get_major_formatter()(1e-5) == "10 us"
-
-
-def test_times_within_a_decade_have_a_linear_axis_from_nothing() -> None:
     (axes,) = panels(evolve(row, seconds=0.002 + 0.001 * index) for index, row in enumerate(swept(mp=(1, 2, 4))))
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "linear")
     assert axes.get_ylabel() == "iteration time (ms)"
     assert axes.get_ylim()[0] == 0
+    rows = swept(size=("1 kB", "1 MB", "1 GB"))
+    rows[1] = evolve(rows[1], reference_speedup=4.0)
+    (axes,) = panels(rows)
+    (diamond,) = (line for line in axes.lines if line.get_marker() == "D")
+    assert np.ravel(diamond.get_xydata()).tolist() == pytest.approx([1e3, 0.25e-6])
 
 
 def test_other_fields_are_lines_or_panels_of_their_own() -> None:
@@ -147,14 +149,6 @@ def test_other_fields_are_lines_or_panels_of_their_own() -> None:
     found = panels(evolve(row, seconds=1e-3 + 1e-4 * index) for index, row in enumerate(swept(layout=("near", "far"))))
     assert [axes.get_title(loc="left") for axes in found] == ["near", "far"]
     assert len({axes.get_xlim() for axes in found}) == 1
-
-
-def test_published_values_stand_beside_lines() -> None:
-    rows = swept(size=("1 kB", "1 MB", "1 GB"))
-    rows[1] = evolve(rows[1], reference_speedup=4.0)
-    (axes,) = panels(rows)
-    (diamond,) = (line for line in axes.lines if line.get_marker() == "D")
-    assert np.ravel(diamond.get_xydata()).tolist() == pytest.approx([1e3, 0.25e-6])
 
 
 def test_one_line_within_a_decade_is_bars_that_say_what_they_are_compared_with() -> None:
@@ -308,10 +302,13 @@ def test_a_panel_per_map_with_its_values_as_written(drawn: Comparison) -> None:
     assert sorted(texts.values()) == ["-100%", "-50%", "25%", "50%", "88%"]
 
 
-def test_each_map_has_a_panel(drawn: Comparison) -> None:
+def test_each_map_has_a_panel_and_without_any_that_is_told(drawn: Comparison) -> None:
     (*_, one) = drawn.savings
     figure = plots.maps_figure(evolve(drawn, savings=(one, evolve(one, name="second", part="dp"), one)))
     assert [axes.get_title() for axes in figure.axes][:4] == ["map", "second (exposed dp)", "map", ""]
+    for none in ((), drawn.savings[:2]):
+        with pytest.raises(InputError, match="--map: there is no saving by two fields"):
+            plots.maps_figure(evolve(drawn, savings=none))
 
 
 def test_the_break_even_is_where_nothing_is_saved(comparison: Comparison) -> None:
@@ -356,9 +353,3 @@ def test_places(values: tuple[object, ...], places: tuple[float, ...], *, log: b
 def test_extremes_can_be_drawn(comparison: Comparison) -> None:
     saving = grid({(1, 1): 1.0, (1, 2): -1e6, (2, 1): 0.0, (2, 2): 0.5})
     assert plots.drawn(plots.maps_figure(evolve(comparison, savings=(saving,))), "png").startswith(b"\x89PNG")
-
-
-def test_nothing_to_draw_is_told(comparison: Comparison, savings: tuple[Saving, ...]) -> None:
-    for none in ((), savings[:2]):
-        with pytest.raises(InputError, match="--map: there is no saving by two fields"):
-            plots.maps_figure(evolve(comparison, savings=none))

@@ -56,13 +56,12 @@ def test_rows_that_are_shown(asked: dict[str, Any], shown: list[str], comparison
     assert [one.workload for one in Ranking(**asked).ranked(cells(comparison))[0]] == shown
 
 
-def test_rows_that_train_different_amounts_are_best_by_their_rate(comparison: Comparison) -> None:
+def test_rows_are_best_by_their_rate_and_where_they_leave_nothing_out(
+    comparison: Comparison,
+) -> None:
     work = {"1 MB": Work(8), "10 kB": Work(4), "2 GB": Work(4), "1 GB": Work(30)}
     rows = [evolve(one, work=work[one.workload]) for one in cells(comparison) if isinstance(one, Row)]
     assert [one.workload for one in Ranking(best=1).ranked(rows)[0]] == ["1 GB"]
-
-
-def test_a_row_that_leaves_something_out_is_not_among_the_best(comparison: Comparison) -> None:
     rows = [one for one in cells(comparison) if isinstance(one, Row)]
     found = [evolve(one, omissions=("gathers",)) if one.workload == "10 kB" else one for one in rows]
     shown, said = Ranking(sort="time", best=2).ranked(found)

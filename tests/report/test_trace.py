@@ -123,7 +123,7 @@ def test_every_arrow_begins_and_ends_in_a_slice(trained: RunResult) -> None:
     assert len(ends) > 0.9 * int((timeline.trigger >= 0).sum())
 
 
-def test_counters_hold_the_bytes_of_each_tier(trained: RunResult) -> None:
+def test_counters_hold_the_bytes_of_each_tier(trained: RunResult, monkeypatch: pytest.MonkeyPatch) -> None:
     events = trace_events(trained)
     fabric = trained.fabric
     tiers = {name: links for name, links in tiers_of(fabric) if trained.link_bytes[links].any()}
@@ -135,6 +135,12 @@ def test_counters_hold_the_bytes_of_each_tier(trained: RunResult) -> None:
         assert points[-1][1] == 0
         bytes_ = area(points) * float(fabric.bandwidths[links].sum())
         assert bytes_ == pytest.approx(float(trained.link_bytes[links].sum()), rel=1e-6)
+    # Long ones are coarser, and hold the same.
+    whole = {name: area(points) for name, points in counters.items()}
+    monkeypatch.setattr(trace, "_POINTS", 5)
+    coarse = counted(trace_events(trained))
+    assert {name: area(points) for name, points in coarse.items()} == pytest.approx(whole)
+    assert sum(map(len, coarse.values())) <= 5 * len(whole)
 
 
 Points = list[tuple[float, float]]
@@ -151,14 +157,6 @@ def counted(events: list[dict[str, Any]]) -> dict[str, Points]:
 
 def area(points: Points) -> float:
     return sum(level * (after - time) for (time, level), (after, _) in pairwise(points))
-
-
-def test_long_counters_are_coarser_and_hold_the_same(trained: RunResult, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = {name: area(points) for name, points in counted(trace_events(trained)).items()}
-    monkeypatch.setattr(trace, "_POINTS", 5)
-    coarse = counted(trace_events(trained))
-    assert {name: area(points) for name, points in coarse.items()} == pytest.approx(whole)
-    assert sum(map(len, coarse.values())) <= 5 * len(whole)
 
 
 def test_exposed_slices_add_up_to_the_breakdown(trained: RunResult) -> None:

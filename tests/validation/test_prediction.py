@@ -145,7 +145,7 @@ def test_iterations_are_kept_in_a_store(
     assert told == [(done, 6) for done in range(6)]
 
 
-def test_estimates_are_close(two: list[IterationPoint]) -> None:
+def test_estimates_are_close_and_a_transport_has_cells_of_its_own(two: list[IterationPoint]) -> None:
     found, simulated = validate(two, Means(PLUGINS), fidelity=ESTIMATE), validate(two, Means(PLUGINS))
     assert found.fidelity == ESTIMATE
     for one, other in zip(found.predictions, simulated.predictions, strict=True):
@@ -153,9 +153,6 @@ def test_estimates_are_close(two: list[IterationPoint]) -> None:
         assert 0.99 * other.seconds < one.seconds <= other.seconds * (1 + 1e-9)
     lines = [text_of(one.spans) for one in validation_report(found) if isinstance(one, Line)]
     assert "iterations are estimated by their longest path, not simulated" in lines
-
-
-def test_a_transport_has_cells_of_its_own(two: list[IterationPoint]) -> None:
     found = validate(two[:1], Means(PLUGINS), transport={"name": "alpha-beta", "launch": "1 ms"})
     (one,) = found.predictions
     assert one.seconds > one.ideal

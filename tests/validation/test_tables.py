@@ -25,22 +25,16 @@ def refused(text: str, reading: Reading | None = None) -> str:
     return str(error.value)
 
 
-def test_a_line_is_a_point_in_bytes_and_seconds() -> None:
+def test_a_line_is_a_point_whatever_the_order_of_columns() -> None:
     (point,) = parse(table(LINE), "mine.csv")
     assert (point.system.name, point.system.preset) == ("h100-node", "dgx-h100")
     assert (point.nodes, point.ranks, point.pattern, point.source) == (1, 8, "all-reduce", "mine.csv")
     assert point.size == 2**20
     assert point.seconds == pytest.approx(40.5e-6)
     assert point.where == "line 2"
-
-
-def test_columns_come_in_any_order_and_others_are_left_alone() -> None:
     header = "notes,time_us,size_B,collective,ranks,ranks_per_node,system,source,library"
     (point,) = parse(table('"a, b",8,1024,all-gather,16,8,a100-cluster,us,2.29', header=header), "mine.csv")
     assert (point.nodes, point.source, point.library) == (2, "us", "2.29")
-
-
-def test_times_in_place_are_taken_where_they_are_wanted() -> None:
     text = table(f"{LINE},39.5", f"{LINE},", header=f"{HEADER},time_inplace_us")
     assert [point.seconds for point in parse(text, "x")] == pytest.approx([40.5e-6, 40.5e-6])
     assert [point.seconds for point in parse(text, "x", Reading(in_place=True))] == pytest.approx([39.5e-6, 40.5e-6])
@@ -200,7 +194,7 @@ def output(program: str = "all_reduce_perf", other: str = "node-a", columns: str
     return START.format(program=program, other=other) + columns + times
 
 
-def test_both_kinds_of_times_are_read() -> None:
+def test_both_kinds_of_times_are_read_and_what_the_header_says() -> None:
     first, second = parse(output(), "mine.log")
     assert (first.system.name, first.nodes, first.ranks, first.pattern) == ("a100-node", 1, 4, "all-reduce")
     assert (first.size, second.size) == (2**20, 2**21)
@@ -208,9 +202,6 @@ def test_both_kinds_of_times_are_read() -> None:
     assert [one.seconds for one in (first, second)] == pytest.approx([74.21e-6, 98.70e-6])
     in_place = parse(output(), "mine.log", Reading(in_place=True))
     assert [one.seconds for one in in_place] == pytest.approx([70.93e-6, 97.11e-6])
-
-
-def test_a_point_knows_what_its_header_says_where_another_system_is_given() -> None:
     for system, stated in (("h100-node", "A100-SXM4-80GB"), ("a100-node", ""), ("dgx-a100", "")):
         assert parse(output(), "x", Reading(system=system))[0].stated == stated
     unknown = output().replace("A100-SXM4-80GB", "A100-SXM-64GB")

@@ -123,7 +123,7 @@ def ends(result: RunResult) -> dict[str, float]:
     return {timeline.graph.names[task]: float(end) for task, end in zip(timeline.task, timeline.end, strict=True)}
 
 
-def test_results_hold_what_the_workload_says() -> None:
+def test_results_hold_what_the_workload_and_the_fabric_say() -> None:
     told = {"name": "told", "trains": 6, "remarks": ["one", "two"], "gaps": ["the gathers take no time here"]}
     result = run(mesh(), told, npu={"peak": "1 PFLOP/s"})
     assert result.work == Work(6, model_flops=1e6)
@@ -132,9 +132,6 @@ def test_results_hold_what_the_workload_says() -> None:
     assert result.throughput.npu_time == 2 * result.seconds
     assert result.notes == ("one", "two", "the gathers take no time here")
     assert result.omissions == ("the gathers take no time here",)
-
-
-def test_what_a_fabric_says_is_in_every_result() -> None:
     fabric = evolve(FRAMEWORK.topology("mesh2d", rows=1, columns=2).build(), notes=("the file has no latencies",))
     assert FRAMEWORK.simulate_collective(fabric, "all-reduce", size=1.0, algorithm="ring").notes == fabric.notes
     assert FRAMEWORK.simulate_graph(Rivals().graph(System(2)), fabric).notes[:1] == fabric.notes
@@ -452,13 +449,16 @@ def row_of(varied: dict[str, Any] | None, store: Path | None = None, **fabric: A
     return row
 
 
-def test_rows_have_the_spread_of_their_runs_from_a_store_too(tmp_path: Path) -> None:
+def test_rows_have_the_spread_of_their_runs_unless_their_fabric_varies_otherwise(tmp_path: Path) -> None:
     store = tmp_path / "store"
     row, again = row_of(VARIED, store), row_of(VARIED, store)
     assert row.spread is not None
     assert (row.spread.runs, row.spread.mean) == (3, row.seconds)
     (merged,) = FRAMEWORK.merge(varying(VARIED), [store]).rows
     assert merged.spread == again.spread == row.spread
+    still = row_of(VARIED, variation={"runs": 1})
+    assert still.spread is None
+    assert still.seconds == row_of(None).seconds
 
 
 def test_runs_that_differ_by_rounding_alone_have_no_error() -> None:
@@ -466,12 +466,6 @@ def test_runs_that_differ_by_rounding_alone_have_no_error() -> None:
     assert Spread.of([time, math.nextafter(time, 1.0), time]).standard_error == 0.0
     # Two runs: half of what is between them.
     assert Spread.of([1.0, 1.0 + 1e-9]).standard_error == pytest.approx(0.5e-9, rel=1e-6)
-
-
-def test_a_fabric_may_vary_as_nothing_else_does() -> None:
-    still = row_of(VARIED, variation={"runs": 1})
-    assert still.spread is None
-    assert still.seconds == row_of(None).seconds
 
 
 @pytest.mark.parametrize(

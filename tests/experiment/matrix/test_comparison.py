@@ -35,7 +35,7 @@ def comparison() -> Comparison:
     return compare(tables(references=references))
 
 
-def test_rows_come_workload_by_workload(comparison: Comparison) -> None:
+def test_rows_come_workload_by_workload_with_times_and_speedups_of_closed_forms(comparison: Comparison) -> None:
     cells = [(row.workload, row.fabric) for row in comparison.rows]
     assert cells == [("one", "mesh"), ("one", "fred"), ("two", "mesh"), ("two", "fred")]
     assert (comparison.title, comparison.baseline) == ("Two by two", "mesh")
@@ -43,9 +43,6 @@ def test_rows_come_workload_by_workload(comparison: Comparison) -> None:
     assert comparison.rows[1].algorithms == {"collective all-reduce x4": "in-network"}
     published = [(row.reference_speedup, row.reference_source) for row in comparison.rows]
     assert published == [(None, None), (None, None), (None, None), (1.5, "a paper")]
-
-
-def test_times_and_speedups_are_the_closed_forms(comparison: Comparison) -> None:
     mesh, fred = comparison.rows[:2]
     # A ring of four links, and one stream up and down two levels at 1 GB / (3 TB/s).
     assert mesh.seconds == pytest.approx(6 * (20e-9 + 0.25e9 / 750e9), rel=1e-9)

@@ -53,12 +53,21 @@ def compared(bandwidths: dict[str, float], sensitivity: float, *workload: dict[s
     return found
 
 
-def test_a_time_that_bandwidth_alone_makes_is_inversely_proportional_to_it() -> None:
+def test_a_time_is_inversely_proportional_to_its_bandwidth_and_proportional_to_times_of_a_transport() -> None:
     fabric = FRAMEWORK.topology(**RING, bandwidths=[100e9]).build()
     (effect,) = FRAMEWORK.collective_sensitivity(fabric, "all-reduce", size=8e9, algorithm="ring", share=0.25)
     assert effect.parameter == "bandwidth of npu - npu"
     assert effect.exponent == pytest.approx(-1, rel=1e-12)
     assert (effect.less, effect.more) == pytest.approx((effect.seconds / 0.75, effect.seconds / 1.25), rel=1e-12)
+    fabric = Fabric("pair", [NodeKind.NPU] * 2, np.array([0, 1]), np.array([1, 0]), 1e9, 0.0, 0.0)
+    scaled = ScaledTransport(Steps(), 3.0)
+    call = Call("all-reduce", "ring", 2, 1.0)
+    assert scaled.costs(call, fabric) == Costs(launch=3e-6, step=(3e-6,), message=6e-6, efficiency=0.5)
+    assert scaled.algorithms("all-reduce") == ("ring",)
+    on = fabric.with_defaults(transport=Steps())
+    effects = FRAMEWORK.collective_sensitivity(on, "all-reduce", size=1e-3, algorithm="ring")
+    assert effects[0].parameter == ALPHAS
+    assert effects[0].exponent == pytest.approx(1, rel=1e-6)
 
 
 def test_parameters_are_tiers_latencies_and_the_times_of_a_transport() -> None:
@@ -80,18 +89,6 @@ def test_parameters_are_tiers_latencies_and_the_times_of_a_transport() -> None:
     ]
     assert (varied(fabric, LATENCY, 2.0).latencies == 2 * fabric.latencies).all()
     assert (varied(fabric, names[0], 2.0).bandwidths == 2 * fabric.bandwidths).all()
-
-
-def test_times_of_a_transport_are_scaled_and_its_rates_are_not() -> None:
-    fabric = Fabric("pair", [NodeKind.NPU] * 2, np.array([0, 1]), np.array([1, 0]), 1e9, 0.0, 0.0)
-    scaled = ScaledTransport(Steps(), 3.0)
-    call = Call("all-reduce", "ring", 2, 1.0)
-    assert scaled.costs(call, fabric) == Costs(launch=3e-6, step=(3e-6,), message=6e-6, efficiency=0.5)
-    assert scaled.algorithms("all-reduce") == ("ring",)
-    on = fabric.with_defaults(transport=Steps())
-    effects = FRAMEWORK.collective_sensitivity(on, "all-reduce", size=1e-3, algorithm="ring")
-    assert effects[0].parameter == ALPHAS
-    assert effects[0].exponent == pytest.approx(1, rel=1e-6)
 
 
 def test_speed_ups_are_between_those_of_all_changes_and_near_fabrics_change_places() -> None:
@@ -227,12 +224,16 @@ def test_runs_of_changed_machines_come_from_a_store_and_from_other_processes(
         assert found(executor=executor) == alone
 
 
-def test_a_variation_that_cannot_be_run_is_named() -> None:
+def test_a_variation_that_cannot_be_run_is_named_and_errors_are_those_of_the_transport() -> None:
     matrix = FRAMEWORK.load_experiment(experiment({"one": 1e9}))
     cells = {("work", "one")}
     gone = Variation("one", "bandwidth of nothing", 2.0)
     with pytest.raises(SimulationError, match=r"^work on one, bandwidth of nothing of one"):
         simulate(matrix, Means(FRAMEWORK.plugins), [gone], cells=cells, fidelity="exact")
+    fabric = FRAMEWORK.topology(**RING, bandwidths=[1e9]).build()
+    scaled = ScaledTransport(Limited(error=ValueError), 2.0)
+    with pytest.raises(PluginError, match=r"Limited\.costs\(\) of 'steps' fails: .*too slow"):
+        FRAMEWORK.simulate_collective(fabric.with_defaults(transport=scaled), "all-reduce", size=8e9, algorithm="ring")
 
 
 @frozen
@@ -260,13 +261,6 @@ def test_a_variation_that_a_collective_cannot_run_with_is_named(
     fabric = FRAMEWORK.topology(**RING, bandwidths=[100e9]).build().with_defaults(transport=Limited(error=error))
     with pytest.raises(raised, match=said):
         FRAMEWORK.collective_sensitivity(fabric, "all-reduce", size=8e9, algorithm="ring")
-
-
-def test_errors_of_scaled_times_are_those_of_the_transport() -> None:
-    fabric = FRAMEWORK.topology(**RING, bandwidths=[1e9]).build()
-    scaled = ScaledTransport(Limited(error=ValueError), 2.0)
-    with pytest.raises(PluginError, match=r"Limited\.costs\(\) of 'steps' fails: .*too slow"):
-        FRAMEWORK.simulate_collective(fabric.with_defaults(transport=scaled), "all-reduce", size=8e9, algorithm="ring")
 
 
 @pytest.mark.slow
