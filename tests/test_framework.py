@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from attrs import frozen
-from experiments import hooked
+from experiments import hooked, refused
 
 import fredfw
 from fredfw import Fabric, File, Framework, GraphBuilder, NodeKind, Npu, Pattern, RunResult, TaskGraph, units
@@ -108,15 +108,12 @@ def test_only_the_sections_named_are_configured(framework: Framework) -> None:
     ],
 )
 def test_bad_cells(framework: Framework, arguments: dict[str, Any], key: str, message: str) -> None:
-    with pytest.raises(InputError) as caught:
+    with refused(key, message):
         framework.run(framework.load_experiment(CONTENT), **arguments)
-    assert caught.value.key == key
-    assert message in caught.value.message
-    assert caught.value.accepted
 
 
 def test_compare_refuses_an_unknown_fidelity(framework: Framework) -> None:
-    with pytest.raises(InputError, match="fidelity: 'high' is not known"):
+    with refused("fidelity", "'high' is not known"):
         framework.compare(framework.load_experiment(CONTENT), fidelity="high")
 
 
@@ -142,18 +139,14 @@ def test_compare_refuses_an_unknown_fidelity(framework: Framework) -> None:
     ],
 )
 def test_bad_collectives(framework: Framework, fabric: Fabric, arguments: dict[str, Any], key: str) -> None:
-    with pytest.raises(InputError) as caught:
+    with refused(key):
         framework.simulate_collective(fabric, **{"pattern": "all-reduce", "size": 1e6, **arguments})
-    assert caught.value.key == key
-    assert caught.value.accepted
 
 
 def test_an_algorithm_that_cannot_is_told_with_those_that_can(framework: Framework, fabric: Fabric) -> None:
-    with pytest.raises(UnsupportedError) as caught:
+    with refused("algorithm", "it does not do broadcast", error=UnsupportedError) as caught:
         framework.simulate_collective(fabric, "broadcast", size=1e6, algorithm="hierarchical")
-    assert "it does not do broadcast" in caught.value.message
-    assert caught.value.accepted is not None
-    able = set(caught.value.accepted.split(", "))
+    able = set(str(caught.value.accepted).split(", "))
     assert {"direct", "ring"} <= able
     # The mesh does not copy streams for its NPUs, so in-network cannot either.
     assert not {"hierarchical", "in-network"} & able

@@ -6,10 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from command_line import refused, succeeds
 
 from fredfw import Attention, Gemm, Npu
-from fredfw.cli import main
 from fredfw.errors import InputError, UnknownNameError
 from fredfw.validation.kernels import KernelPoint, parse
 from fredfw.validation.tables import Reading
@@ -66,10 +65,7 @@ def test_a_table_is_scored_by_what_the_accelerator_says(tmp_path: Path, monkeypa
     path.write_text(gemms(), encoding="utf-8")
 
     def validated(*arguments: str) -> list[dict[str, object]]:
-        command = ["validate", "--data", str(path), "--json", str(written), *arguments]
-        result = CliRunner().invoke(main, command, catch_exceptions=False)
-        assert result.exit_code == 0
-        assert "H100    gemm" in result.output
+        assert "H100    gemm" in succeeds("validate", "--data", str(path), "--json", str(written), *arguments)
         found: list[dict[str, object]] = json.loads(written.read_text(encoding="utf-8"))["points"]
         return found
 
@@ -83,9 +79,8 @@ def test_a_table_is_scored_by_what_the_accelerator_says(tmp_path: Path, monkeypa
     monkeypatch.setattr(npus, "tables", lambda: {digest})
     monkeypatch.setattr("fredfw.validation.tables.digest", lambda data: digest)
     assert [one["status"] for one in validated()] == ["calibrated", "predicted", "calibrated"]
-    result = CliRunner().invoke(main, ["validate", "--data", str(path), "--pattern", "attention"])
-    assert result.exit_code == 2
-    assert "there are no measured times of attention" in result.output
+    told = refused("validate", "--data", str(path), "--pattern", "attention")
+    assert "there are no measured times of attention" in told
 
 
 def test_every_table_of_an_accelerator_is_a_digest() -> None:

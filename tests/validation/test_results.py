@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import showing
 from attrs import astuple, evolve
+from command_line import words
 from matplotlib.lines import Line2D
-from rich.console import Console
 
 from fredfw.fabric import IdealTransport, Transport
 from fredfw.validation import plots, points, report
@@ -70,10 +71,7 @@ def validation() -> Validation:
 
 
 def printed(validation: Validation) -> list[str]:
-    console = Console(width=120, record=True)
-    for part in report.validation_report(validation):
-        console.print(part)
-    return [" ".join(line.split()) for line in console.export_text().splitlines()]
+    return [" ".join(line) for line in words(showing.printed(report.validation_report(validation), 120))]
 
 
 def test_fitted_points_and_those_held_out_are_never_scored_together(validation: Validation) -> None:
