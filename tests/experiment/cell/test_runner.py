@@ -240,7 +240,7 @@ STREAMING = {**SMALL, "execution": "streaming"}
 
 
 def test_a_run_that_does_not_fit_is_refused_noted_or_spills() -> None:
-    with refused("workloads.w.workload", "an NPU has 1 GB") as caught:
+    with refused("workloads.w.workload", "an NPU has 1 GB", "a larger split, a smaller microbatch") as caught:
         run(mesh(), VGG, npu={"memory": "1 GB"})
     for part in ("weights 276.7 MB", "gradients 276.7 MB", "optimizer 1.107 GB"):
         assert part in caught.value.message
@@ -333,6 +333,7 @@ WRONG: list[tuple[dict[str, Any], Any, str, str]] = [
         )
     ),
     ({**mesh(), "router": "up-down"}, "microbenchmark", "fabrics.f.router", "the up-down router cannot route"),
+    ({**mesh(), "router": "up-down"}, "microbenchmark", "fabrics.f.router", "(accepted: a tree of switches"),
     ({"topology": "fred", "router": "xy"}, "microbenchmark", "fabrics.f.router", "the xy router cannot route"),
     ({"topology": "sick"}, "microbenchmark", "fabrics.f.topology.spots", "3 spots"),
 ]
