@@ -292,9 +292,7 @@ def test_each_kind_of_change_needs_an_entry_that_names_it() -> None:
         (line,) = unannounced(BEFORE, now, f"- Words about {name}, `{name}_in`, `x-{name}` and `more`.")
         assert f"not mentioned: `{name}`" in line
         assert unannounced(BEFORE, now, f"- `fredfw.{name}(...)` is `another`.") == []
-
-
-def test_what_comes_or_goes_takes_its_parts_along() -> None:
+    # What comes or goes takes its parts along.
     gone = {name: text for name, text in BEFORE.items() if "Fabric" not in name}
     for before, now in ((BEFORE, gone), (gone, BEFORE)):
         (line,) = unannounced(before, now, "")

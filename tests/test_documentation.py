@@ -172,16 +172,13 @@ def anchors(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=id_of)
-def test_links_lead_somewhere(page: Path) -> None:
-    for target, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)", page.read_text(encoding="utf-8")):
+def test_links_lead_somewhere_and_headings_go_down_one_level_at_a_time(page: Path) -> None:
+    content = page.read_text(encoding="utf-8")
+    for target, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)", content):
         there = (page.parent / target).resolve() if target else page
         assert there.exists() or target.startswith("_generated/"), target  # pictures that the site's build draws
         assert not anchor or anchor in anchors(there), f"{target}#{anchor}"
-
-
-@pytest.mark.parametrize("page", PAGES, ids=id_of)
-def test_headings_go_down_one_level_at_a_time(page: Path) -> None:
-    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"^```.*?^```$", "", content, flags=re.MULTILINE | re.DOTALL)
     levels = [len(marks) for marks in re.findall(r"^(#+) ", text, re.MULTILINE)]
     assert levels[:1] == [1]
     assert all(below <= above + 1 for above, below in pairwise(levels))
@@ -315,16 +312,10 @@ def sources(package: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=id_of)
-def test_imports_are_public(package: Path) -> None:
-    for path in sources(package):
-        modules = MODULES | MORE if path in EXAMPLES else MODULES
-        assert not list(wrong_imports(ast.parse(path.read_text(encoding="utf-8")), modules)), path
-
-
-@pytest.mark.parametrize("package", PACKAGES, ids=id_of)
-def test_no_private_attribute_of_somebody_else(package: Path) -> None:
+def test_imports_are_public_and_no_attribute_is_a_private_one_of_somebody_else(package: Path) -> None:
     for path in sources(package):
         tree = ast.parse(path.read_text(encoding="utf-8"))
+        assert not list(wrong_imports(tree, MODULES | MORE if path in EXAMPLES else MODULES)), path
         own = {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef | ast.FunctionDef)}
         own |= {name.id for name in ast.walk(tree) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)}
         for node in ast.walk(tree):
