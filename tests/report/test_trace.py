@@ -159,7 +159,7 @@ def area(points: Points) -> float:
     return sum(level * (after - time) for (time, level), (after, _) in pairwise(points))
 
 
-def test_exposed_slices_add_up_to_the_breakdown(trained: RunResult) -> None:
+def test_slices_say_what_is_exposed_what_serves_it_and_who_takes_part(trained: RunResult) -> None:
     exposed: dict[str, float] = defaultdict(float)
     for event in trace_events(trained):
         if event["ph"] == "X" and event["cat"] == "exposed":
@@ -168,9 +168,6 @@ def test_exposed_slices_add_up_to_the_breakdown(trained: RunResult) -> None:
     for cause, seconds in trained.breakdown.items():
         if cause != "compute":
             assert exposed[cause] / count == pytest.approx(seconds, abs=1e-9 * len(trained.timeline))
-
-
-def test_communication_says_what_serves_it_and_who_takes_part(trained: RunResult) -> None:
     spans = [event for event in trace_events(trained) if event["ph"] == "X" and event["cat"] in ("mp", "dp", "pp")]
     used = {(event["cat"], event["args"]["ranks"]) for event in spans}
     assert used >= {("mp", 2), ("dp", 3)}
