@@ -7,8 +7,8 @@ import re
 import shlex
 import sys
 from pathlib import Path
-from typing import Any
 
+import experiments
 import pytest
 from attrs import astuple, evolve
 from command_line import succeeds
@@ -18,7 +18,6 @@ sys.path.append(str(Path(__file__).parents[2]))
 
 from benchmarks import accuracy as benchmark
 
-from fredfw import Framework
 from fredfw.experiment.results import CollectiveSweep, Comparison
 from fredfw.report import accuracy
 from fredfw.report.accuracy import ANY, COLLECTIVE, ITERATION, MICROBENCHMARK, Measured
@@ -104,28 +103,20 @@ def test_the_worst_come_first_and_there_are_three_at_most() -> None:
 
 
 @pytest.mark.usefixtures("rows")
-def test_a_comparison_says_it_below_its_tables(comparison: Comparison) -> None:
+def test_comparisons_and_sweeps_say_it_below_their_tables(comparison: Comparison, sweep: CollectiveSweep) -> None:
     for fidelity in ("exact", "compressed"):
         rows = tuple(evolve(row, fidelity=fidelity) for row in comparison.rows)
         lines = printed(comparison_report(evolve(comparison, rows=rows)), 200).splitlines()
         said = [line for line in lines if "of exact" in line]
         assert said == accuracy.sentences([(fidelity, "?", ITERATION)])
-
-
-@pytest.mark.usefixtures("rows")
-def test_a_comparison_knows_microbenchmarks() -> None:
-    tables: dict[str, Any] = {
-        "fabrics": {"few": {"topology": {"name": "torus", "dimensions": [4]}}},
-        "workloads": {"sums": {"workload": {"name": "microbenchmark", "size": "1 MB"}}},
-    }
-    found = Framework().compare(Framework().load_experiment(tables), fidelity="compressed")
-    assert accuracy.of_comparison(found) == accuracy.sentences([("compressed", "torus", MICROBENCHMARK)])
-
-
-@pytest.mark.usefixtures("rows")
-def test_a_sweep_says_it_below_its_table(sweep: CollectiveSweep) -> None:
     assert "of exact" not in printed(sweep_report(sweep), 200)
     results = tuple(evolve(one, fidelity="compressed") for one in sweep.results)
     known = evolve(sweep, results=results, provenance={"topology": {"name": "torus"}})
     expected = accuracy.sentences([("compressed", "torus", "all-reduce")])
     assert [line for line in printed(sweep_report(known), 200).splitlines() if "of exact" in line] == expected
+    tables = {
+        "fabrics": {"few": {"topology": {"name": "torus", "dimensions": [4]}}},
+        "workloads": {"sums": {"workload": {"name": "microbenchmark", "size": "1 MB"}}},
+    }
+    found = experiments.compare(tables, fidelity="compressed")
+    assert accuracy.of_comparison(found) == accuracy.sentences([("compressed", "torus", MICROBENCHMARK)])
