@@ -6,8 +6,8 @@ import math
 from random import Random
 
 import pytest
-from clients import SEEDS, client, finish
 from hypothesis import given, strategies as st
+from networks import SEEDS, client, finish
 
 from fredfw import Fabric, Framework, Router, Routes
 from fredfw.embed.matching import Matching

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
-from clients import FABRICS, FRAMEWORK, client, finish
+from networks import FABRICS, FRAMEWORK, client, finish
 
 from fredfw.embed import NetworkBackend
 from fredfw.errors import InputError

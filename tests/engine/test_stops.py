@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from clients import ENDED, HORIZON, SEEDS, BrokenError, client, finish
+from networks import ENDED, HORIZON, SEEDS, BrokenError, client, finish
 from small import executor, joined
 
 from fredfw import Pattern

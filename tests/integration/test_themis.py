@@ -1,4 +1,4 @@
-"""Figure 8 of "Themis" (ISCA 2022), read off the plot, beside what ``experiments/themis.toml`` simulates."""
+"""Figure 8 of "Themis" (ISCA 2022), read off the plot, and the training iterations of docs/themis.md."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from fredfw import Framework
 
-EXPERIMENT = Path(__file__).resolve().parents[2] / "experiments" / "themis.toml"
+EXPERIMENTS = Path(__file__).resolve().parents[2] / "experiments"
 # Milliseconds of the baseline, FIFO and SCF for "1 GB" and "0.1 GB".
 PLOT = {
     "2D-SW_SW": ((12.230, 8.852, 8.008), (1.241, 0.904, 0.817)),
@@ -27,5 +27,33 @@ def test_times_are_near_the_plot(topology: str, place: int) -> None:
     workload = ("1 GB", "0.1 GB")[place]
     algorithms = "baseline", "FIFO", "SCF"
     for algorithm, published, miss in zip(algorithms, PLOT[topology][place], MISSES[place], strict=True):
-        result = Framework().run(EXPERIMENT, fabric=f"{topology}, {algorithm}", workload=workload)
+        result = Framework().run(EXPERIMENTS / "themis.toml", fabric=f"{topology}, {algorithm}", workload=workload)
         assert result.seconds * 1e3 == pytest.approx(published, rel=miss), algorithm
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("workload", "network", "seconds", "speedup"),
+    [
+        ("DLRM", "2D-SW_SW", 2.146e-3, 1.283),
+        ("DLRM", "3D-SW_SW_SW_homo", None, 1.832),
+        ("Transformer-1T", "2D-SW_SW", 120.38e-3, 1.288),
+        ("Transformer-1T", "3D-SW_SW_SW_homo", None, 1.495),
+        ("GNMT, calibrated", "2D-SW_SW", 5.252e-3, 1.266),
+        ("GNMT, calibrated", "3D-SW_SW_SW_homo", None, 1.780),
+        ("ResNet-152, calibrated", "2D-SW_SW", 1.711e-3, 1.408),
+        ("ResNet-152, calibrated", "3D-SW_SW_SW_homo", None, 2.250),
+    ],
+)
+def test_an_iteration_takes_what_the_documents_say(
+    workload: str, network: str, seconds: float | None, speedup: float
+) -> None:
+    framework = Framework()
+    experiment = framework.load_experiment(EXPERIMENTS / "themis-training.toml")
+    baseline, themis = (
+        framework.run(experiment, workload=workload, fabric=f"{network}, {which}").seconds
+        for which in ("baseline", "Themis")
+    )
+    assert baseline / themis == pytest.approx(speedup, abs=1e-3)
+    if seconds is not None:
+        assert baseline == pytest.approx(seconds, rel=1e-3)
