@@ -3,14 +3,12 @@ from __future__ import annotations
 import math
 import pickle
 from collections.abc import Mapping
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 from attrs import frozen
-from hypothesis import given, strategies as st
-from small import Log, ends, flows, joined, pipe
+from small import Log, ends, flows, pipe
 
 from fredfw import Framework
 from fredfw.errors import PluginError
@@ -20,9 +18,7 @@ from fredfw.simulation import (
     Dynamics,
     FlowNetwork,
     HeldRates,
-    MaxMin,
     Samples,
-    SharingPolicy,
     StatefulSharing,
     max_min,
 )
@@ -189,38 +185,6 @@ def test_standing_still_for_ever_is_found(monkeypatch: pytest.MonkeyPatch) -> No
     network.start(flows([100.0]), _ignore)
     with pytest.raises(PluginError, match="gave none of 1 flows a rate, 5 times in turn"):
         network.advance()
-
-
-def _fair(active: ActiveFlows, capacities: FloatArray, now: float) -> HeldRates:
-    return HeldRates(max_min(active.incidence, capacities), now + 0.37)
-
-
-@given(
-    st.lists(
-        st.tuples(st.integers(0, 2), st.lists(st.floats(1.0, 1e3), min_size=1, max_size=4), st.floats(0.0, 5.0)),
-        min_size=1,
-        max_size=6,
-    )
-)
-def test_rates_that_are_always_fair_are_those_of_max_min(sets: list[tuple[int, list[float], float]]) -> None:
-    fabric = joined([(0, 1), (1, 2), (2, 3)], 100.0, 0.5)
-    results = []
-    policies: list[SharingPolicy] = [MaxMin(), Answering(_fair)]
-    for policy in policies:
-        network = FlowNetwork(fabric, policy)
-        logs = [Log(network) for _ in sets]
-        for number, (first, volumes, time) in enumerate(sets):
-            some = flows(volumes, [range(first, 3)] * len(volumes), 0.1, label=str(number))
-            network.schedule(time, partial(network.start, some, logs[number]))
-        network.advance()
-        times = {(number, one): time for number, log in enumerate(logs) for one, time in log.each.items()}
-        results.append((times, network.link_bytes()))
-    (fair, loads), (held, other) = results
-    assert fair.keys() == held.keys()
-    for key, time in fair.items():
-        assert held[key] == pytest.approx(time, rel=1e-9)
-    for label, load in loads.items():
-        assert other[label] == pytest.approx(load, rel=1e-9)
 
 
 def test_what_a_run_says() -> None:
