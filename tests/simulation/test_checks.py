@@ -6,29 +6,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+from attrs import evolve
+from small import ends, flows, joined
 
-from fredfw import Fabric, FlowSet, NodeKind, Routes
 from fredfw.errors import InputError
 from fredfw.simulation import FlowNetwork
 
-# NPU 0 and NPU 1, and a link of 4 bytes a second in each direction.
-PAIR = Fabric("pair", [NodeKind.NPU] * 2, [0, 1], [1, 0], 4.0, 1.0, 0.0)
-ROUTES = {"offsets": np.array([0, 1, 2]), "links": np.array([0, 1]), "latencies": np.ones(2)}
+# A link of 4 bytes a second each way, of which each carries 8 bytes.
+PAIR = joined([(0, 1), (1, 0)], 4.0, 1.0)
+WHOLE = flows([8.0, 8.0], [[0], [1]], 1.0)
 
 
-def flows(**changes: Any) -> FlowSet:
-    """Each of the two links carries 8 bytes."""
-    return FlowSet(
-        **{"routes": Routes(**ROUTES), "volumes": np.full(2, 8.0), "activity": np.arange(2), "activities": 2, **changes}
-    )
-
-
-def ends(given: Any) -> dict[int, float]:
-    network = FlowNetwork(PAIR)
-    found: dict[int, float] = {}
-    network.start(given, lambda activities: found.update(dict.fromkeys(activities.tolist(), network.now)))
-    network.advance()
-    return found
+def start(given: Any) -> dict[int, float]:
+    """Return when each activity ends."""
+    return {activity: time for time, done in ends(FlowNetwork(PAIR), given) for activity in done}
 
 
 @pytest.mark.parametrize(
@@ -41,7 +32,7 @@ def ends(given: Any) -> dict[int, float]:
     ],
 )
 def test_what_fits_is_carried(changes: dict[str, Any], expected: dict[int, float]) -> None:
-    assert ends(flows(**changes)) == pytest.approx(expected)
+    assert start(evolve(WHOLE, **changes)) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -75,26 +66,26 @@ def test_what_fits_is_carried(changes: dict[str, Any], expected: dict[int, float
 )
 def test_flows_that_do_not_fit_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as caught:
-        ends(flows(**changes))
+        start(evolve(WHOLE, **changes))
     assert str(caught.value).startswith(message)
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"links": np.array([0, 2])}, "routes with link 2 (accepted: links 0 to 1 of 'pair')"),
+        ({"links": np.array([0, 2])}, "routes with link 2 (accepted: links 0 to 1 of 'links')"),
         ({"latencies": np.array([1.0, -1.0])}, "routes with latency -1.0 (accepted: seconds, finite and not negative)"),
     ],
 )
 def test_routes_of_no_network_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as caught:
-        ends(flows(routes=Routes(**{**ROUTES, **changes})))
+        start(evolve(WHOLE, routes=evolve(WHOLE.routes, **changes)))
     assert str(caught.value).startswith(f"routes: {message}")
 
 
 def test_what_is_no_flow_set_or_no_fabric_is_refused() -> None:
     with pytest.raises(InputError, match=r"^flows: 5 is refused .accepted: a fredfw.FlowSet"):
-        ends(5)
+        start(5)
     with pytest.raises(InputError, match=r"^fabric: None is not a fabric"):
         FlowNetwork(None)  # type: ignore[arg-type]  # that is the fault
 
@@ -108,7 +99,7 @@ def test_what_is_no_flow_set_or_no_fabric_is_refused() -> None:
         (lambda network: network.schedule(None, print), "delay: a delay of None"),
         (lambda network: network.schedule(-1.0, print), "delay: a delay of -1.0 (accepted: seconds, finite"),
         (lambda network: network.schedule(math.inf, print), "delay: a delay of inf"),
-        (lambda network: network.start(flows(), None), "on_complete: None cannot be called (accepted: a function)"),
+        (lambda network: network.start(WHOLE, None), "on_complete: None cannot be called (accepted: a function)"),
         (
             lambda network: network.set_bandwidths([0.9], [1.0]),
             "links: [0.9] is refused (accepted: an array of numbers",
