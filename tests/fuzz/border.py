@@ -121,7 +121,6 @@ class Case:
         return self.array(values, np.float64)[0]
 
     def each(self, count: int, *choices: float) -> list[Any]:
-        """Return so many of some numbers."""
         return self.random.choices(choices, k=count)
 
     def below(self, count: int, limit: int) -> list[int]:

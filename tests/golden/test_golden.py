@@ -201,7 +201,6 @@ def digest(lines: Iterable[str]) -> str:
 
 
 def kept_spans(kept: Mapping[str, Any]) -> dict[Place, Span]:
-    """Return the spans of a program that are kept."""
     times = kept["times"]
     return {
         (task, rank): (times[start], times[end], cause, times[since], times[until])

@@ -221,7 +221,6 @@ def by_rank(timeline: Timeline) -> dict[tuple[str, int], float]:
 def collective(
     groups: Sequence[Sequence[int]], size: float = 100.0, pattern: Pattern = Pattern.ALL_REDUCE, name: str = "r"
 ) -> TaskGraph:
-    """A task graph of a single collective."""
     builder = GraphBuilder(1 + max(map(max, groups)))
     builder.collective(name, pattern, groups, size, label="dp")
     return builder.build()

@@ -220,7 +220,6 @@ class Tasks:
         self.members_over(task, members, errand.start, errand.trigger)
 
     def members_over(self, task: int, members: list[int], start: float, trigger: int) -> None:
-        """Note that members of groups are through."""
         for rank in members:
             self.left[task][rank] -= 1
         ranks = sorted(set(members))
@@ -337,7 +336,6 @@ class Tasks:
             self.posted.add(task)
 
     def arrive(self, task: int, entry: Entry) -> None:
-        """Note that the message of a send has arrived."""
         receive = int(self.graph.partners[task])
         if self.told[receive]:
             self.sent(receive, entry)

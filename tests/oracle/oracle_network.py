@@ -176,7 +176,6 @@ class Network:
         self.at(self.now, priority, call)
 
     def advance(self, until: float = math.inf) -> None:
-        """Let everything happen that happens until then."""
         while True:
             due = self.calendar[0][0] if self.calendar else math.inf
             if due <= self.now:
@@ -275,7 +274,6 @@ class Network:
         return first >= len(self.fabric.network.sources)
 
     def flow_set(self, sending: Sending) -> FlowSet:
-        """Return flows as an admission sees them."""
         key = tuple((flow.sources, flow.destinations, tuple(flow.links.items())) for flow in sending.flows)
         if key not in self.paths:
             links = [np.array(list(flow.links), dtype=np.intp) for flow in sending.flows]
@@ -337,7 +335,6 @@ class Network:
         return flow.left <= 0 or (not flow.links and flow.cap == math.inf)
 
     def take_off(self, flows: Sequence[Flow]) -> None:
-        """Note that flows on links have drained."""
         for flow in flows:
             self.flows.remove(flow)
         self.rates = None

@@ -28,7 +28,6 @@ class Part:
     reductions: int = 0
 
     def flow(self, nodes: Sequence[int], step: int, activity: int) -> Flow:
-        """Return what it sends in a group of ``nodes``."""
         tree = None
         if self.is_stream:
             ends = len(self.sources), len(self.destinations)
@@ -87,7 +86,6 @@ class Turns:
         self.keeps = schedule.release == "delivered"
 
     def members(self, turn: int) -> list[int]:
-        """Return the phases of a turn."""
         return [index for index, mine in enumerate(self.of) if mine == turn]
 
 
@@ -134,7 +132,6 @@ class WholeRun(Run):
     ended: Callable[[list[int]], None]
 
     def start(self) -> None:
-        """Start in all groups."""
         everybody = list(range(len(self.groups)))
         self.left = {group: len(self.phases) for group in everybody}
         self.awaits = {(index, one): len(phase.waits) for index, phase in enumerate(self.phases) for one in everybody}
@@ -249,7 +246,6 @@ class WholeRun(Run):
                     self.choose_soon(channel)
 
     def over(self, index: int, groups: list[int], *, early: bool) -> None:
-        """Note the end of a phase."""
         self.let_go(index, groups)
         for waits in ("after", "room"):
             self.wait_less(groups, [one for one, other in enumerate(self.phases) if index in getattr(other, waits)])
@@ -299,7 +295,6 @@ class RankRun(Run):
     through: Callable[[list[tuple[int, int, int]]], None]
 
     def begin(self) -> None:
-        """Have nobody in it yet."""
         ranks = range(self.schedule.ranks)
         self.at: dict[tuple[int, int, int], int] = {}  # repetition that a rank of a group is in, of a phase
         self.mark: dict[tuple[int, int, int], int] = {}  # the last that it has waited for there
@@ -349,7 +344,6 @@ class RankRun(Run):
                     self.ready(group, rank, index)
 
     def has_part(self, index: int, rank: int) -> bool:
-        """Return whether a rank sends or receives in a phase."""
         return bool(self.sends[index][rank] or self.receives[index][rank])
 
     def ready(self, group: int, rank: int, index: int) -> None:
@@ -360,7 +354,6 @@ class RankRun(Run):
         self.await_turn(group, rank, index, 0)
 
     def await_turn(self, group: int, rank: int, index: int, step: int) -> None:
-        """Enter a repetition, or wait for the channel."""
         channel, turn = self.phases[index].channel, self.unit(index)
         if channel not in self.channels or not self.has_part(index, rank):
             self.enter_step(group, rank, index, step)
@@ -454,7 +447,6 @@ class RankRun(Run):
         self.network.send(Sending(flows, len(flows), ended, drained, 1, self.label), self.costs)
 
     def has_sent(self, group: int, rank: int, index: int) -> bool:
-        """Return whether all has drained that a rank sends in its repetition."""
         step = self.at.get((group, rank, index), -1)
         return all(self.drained[group, index, flow] > step for flow in self.sends[index][rank])
 
@@ -475,12 +467,10 @@ class RankRun(Run):
             self.await_turn(group, rank, index, step + 1)
 
     def is_waiting(self, group: int, rank: int, index: int) -> bool:
-        """Return whether a rank waits for the channel of a phase."""
         channel = self.phases[index].channel
         return channel in self.channels and index in self.orders[channel, group].ready[rank]
 
     def finish(self, group: int, rank: int, index: int) -> None:
-        """Note that a rank is done with a phase."""
         place = group, rank, index
         self.at[place] = self.phases[index].repeat
         self.over.add(place)
@@ -504,7 +494,6 @@ class RankRun(Run):
         self.leaving.append((group, rank))
 
     def report(self) -> None:
-        """Tell who is through."""
         leaving, self.leaving = sorted(self.leaving), []
         last = {
             (group, rank): max(
@@ -560,7 +549,6 @@ class RankRun(Run):
             self.enter_step(group, rank, index, self.at.get((group, rank, index), -1) + 1)
 
     def takes(self, channel: int, turn: int, rank: int) -> bool:
-        """Return whether a rank has a part in a turn."""
         return any(self.has_part(one, rank) for one in self.channels[channel] if self.unit(one) == turn)
 
     def take(self, channel: int, group: int, turn: int, rank: int) -> list[tuple[int, int, int]]:
