@@ -9,6 +9,7 @@ import networkx as nx
 import numpy as np
 import pytest
 from attrs import evolve
+from fabrics import everybody
 from hypothesis import given, strategies as st
 
 from fredfw import Dimension, DimensionOrderRouter, Fabric, Level, NodeKind, product_fabric, with_servers
@@ -26,10 +27,6 @@ DIMENSIONS = st.lists(
     max_size=3,
 )
 ONE_WAY = Dimension("ring", 5, 1.0, 1.0, two_way=False)
-
-
-def everybody(fabric: Fabric) -> tuple[Any, Any]:
-    return np.repeat(fabric.npus, len(fabric.npus)), np.tile(fabric.npus, len(fabric.npus))
 
 
 @pytest.mark.parametrize(
