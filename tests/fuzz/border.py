@@ -16,7 +16,7 @@ import signal
 import struct
 import sys
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
 from random import Random
@@ -36,6 +36,9 @@ INTS = (*COUNTS, 0, 1, 2, 3, 7, 2**31 - 1)
 REALS = (math.nan, math.inf, -math.inf, -1.0, -5e-324, 0.0, 5e-324, 1e-300, 1e-9, 1.0, 1e9, 1e149, 1e200, 1.7e308)
 WRONG: dict[type, Sequence[float]] = {np.int64: INTS, np.float64: REALS, np.uint8: (0, 1, 2, 255)}
 HEAD = struct.Struct("<QqqQ")  # of a program in a file: its mark, version, length and checksum
+# Of arrays, values that are wrong wherever they are read, and fields of which any number may be right.
+HOPELESS: dict[type, Sequence[float]] = {np.int64: (2**62, -(2**63)), np.float64: (math.nan, -1.0)}
+FREE = ("partner", "whole", "is_switch", "open")
 COMPUTE, COLLECTIVE, TRANSFER, LOAD, STORE, SEND, RECEIVE, WAIT = range(8)
 
 
@@ -58,9 +61,10 @@ def words() -> frozenset[str]:
 class Case:
     """One program, what is wrong with it, and what is done with it; the same for the same seed."""
 
-    def __init__(self, seed: int, *, damage: bool = True) -> None:
+    def __init__(self, seed: int, *, damage: bool = True, probe: bool = False) -> None:
         self.random = Random(seed)
-        self.damages = damage
+        self.damages, self.probes = damage, probe
+        self.probed: set[str] = set()  # fields
         self.rate = self.random.choice((0.0, 0.004, 0.02, 0.1)) if damage else 0.0  # of what is damaged
         self.results: list[object] = []  # of all calls
         self.kept: list[object] = []
@@ -153,7 +157,47 @@ class Case:
 
     def network(self) -> int | None:
         setting = self.setting()
+        self.probe(setting, partial(self.makes, "network", ctypes.byref(setting)))
         return self.made(code().fredfw_network_new(ctypes.byref(setting)), self.networks)
+
+    def makes(self, what: str, *arguments: object) -> bool:
+        """Return whether the engine makes something, which is not kept."""
+        address = getattr(code(), f"fredfw_{what}_new")(*arguments)
+        if address is not None:
+            getattr(code(), f"fredfw_{what}_free")(address)
+        return address is not None
+
+    def takes(self, name: str, struct: ctypes.Structure) -> bool:
+        """Return whether a network that has done nothing takes it."""
+        bandwidth = np.full(self.links, 100.0)
+        setting = engine.STRUCTURES["setting"](self.links, self.nodes, bandwidth.ctypes.data, open=1)
+        address = code().fredfw_network_new(ctypes.byref(setting))
+        result: int = getattr(code(), f"fredfw_{name}")(address, ctypes.byref(struct))
+        code().fredfw_network_free(address)
+        return result >= 0
+
+    def probe(self, struct: ctypes.Structure, call: Callable[[], bool]) -> None:
+        """Make sure that each value of each array is refused where it is wrong, with its field and row."""
+        if not self.probes or not call():
+            return
+        arrays = {one.ctypes.data: one for one in self.kept if isinstance(one, np.ndarray)}
+        for name, kind in struct._fields_:
+            array = arrays.get(getattr(struct, name)) if kind is ctypes.c_void_p and name not in FREE else None
+            if kind is engine.STRUCTURES["routes"]:
+                self.probe(struct.routes, call)
+            unread = isinstance(struct, engine.STRUCTURES["setting"]) and struct.sharing != engine.CIRCUIT_PREEMPT
+            if array is None or not len(array) or (unread and name != "bandwidth"):
+                continue
+            self.probed.add(f"{type(struct).__name__}.{name}")
+            for row in sorted({0, len(array) // 2, len(array) - 1}):
+                # An offset that is too large is found where the next one falls.
+                named = f"{name}[" if name.endswith("offset") else f"{name}[{row}]"
+                for wrong in HOPELESS[array.dtype.type]:
+                    right, array[row] = array[row], wrong
+                    refused, said = not call(), code().fredfw_error().decode()
+                    array[row] = right
+                    assert refused, f"{named} of {type(struct).__name__} is {wrong}, and is not refused"
+                    assert named in said, f"{named} of {type(struct).__name__} is {wrong}: {said}"
 
     def schedule(self, ranks: int) -> int | None:
         random, views = self.random, []
@@ -178,6 +222,8 @@ class Case:
             counts.append(unicasts + streams)
         phases = (engine.STRUCTURES["phase"] * max(len(views), 1))(*views)
         flags = random.randrange(4)
+        for view in phases[: len(views)]:
+            self.probe(view, partial(self.makes, "schedule", ranks, len(views), phases, flags))
         address = code().fredfw_schedule_new(self.count(ranks), self.count(len(views)), phases, flags)
         self.kept.append(counts)
         made = self.made(address, self.schedules)
@@ -213,6 +259,8 @@ class Case:
                 view.open = self.array(self.below(count, 2), np.uint8)[0]
             views.append(view)
         structs = (engine.STRUCTURES["flows"] * max(len(views), 1))(*views)
+        for view in structs[: len(views)]:
+            self.probe(view, partial(self.makes, "lowered", schedule, groups, 0.25, self.links, len(views), structs))
         made = code().fredfw_lowered_new(
             schedule,
             self.count(groups, (*COUNTS, 0, 1, 7)),
@@ -560,12 +608,15 @@ class Case:
                 if what < 0.25:
                     ticket, count = len(self.flows) + 1, random.randint(0, 3)
                     cargo = self.cargo(ticket, count)
+                    if count and cargo.flow < 0:  # else values of flows are there that nobody reads
+                        self.probe(cargo, partial(self.takes, "admit", cargo))
                     if self.call("admit", address, ctypes.byref(cargo)) >= 0:
                         self.flows[ticket] = count if cargo.flow < 0 else 1
                 elif what < 0.4:
                     self.begin_run(address)
                 elif what < 0.45:
                     graph = self.graph()
+                    self.probe(graph, partial(self.takes, "tasks_start", graph))
                     if self.call("tasks_start", address, ctypes.byref(graph)) == 0:
                         self.graphs[address] = graph.tasks
                 elif what < 0.7:
