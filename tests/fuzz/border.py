@@ -181,7 +181,7 @@ class Case:
         if not self.probes or not call():
             return
         arrays = {one.ctypes.data: one for one in self.kept if isinstance(one, np.ndarray)}
-        for name, kind in struct._fields_:
+        for name, kind, *_ in struct._fields_:
             array = arrays.get(getattr(struct, name)) if kind is ctypes.c_void_p and name not in FREE else None
             if kind is engine.STRUCTURES["routes"]:
                 self.probe(struct.routes, call)
