@@ -205,13 +205,10 @@ def test_a_name_of_the_core_stays_with_the_core(install: Install) -> None:
         discover("acme", strict=True).placements.names()
 
 
-def test_an_unknown_name_gives_the_nearest_and_all() -> None:
+def test_an_unknown_name_gives_the_nearest_and_all_or_the_distribution_that_would_provide_it() -> None:
     every = "circuit-preempt, max-min, strict-links, weighted-max-min"
     with pytest.raises(UnknownNameError, match=rf"no sharing policy 'maxmin'; did you mean 'max-min'\?.*: {every}\)$"):
         discover("core").sharing_policies.get("maxmin")
-
-
-def test_an_unknown_name_gives_the_distribution_that_would_provide_it() -> None:
     with pytest.raises(UnknownNameError, match="fredfw-topology-torus would provide it, which is not installed"):
         PluginManager().topologies.get("torus")
     assert "distribution" not in unknown(PluginManager().workloads, "torus")  # a torus is no workload

@@ -131,15 +131,12 @@ def test_what_each_microbatch_touches_moves_for_each() -> None:
     assert (spill.moved(TaskKind.STORE, 3), spill.moved(TaskKind.LOAD, 3)) == (1.0, 1.0)
 
 
-def test_a_pool_has_room_for_what_others_leave() -> None:
+def test_a_pool_has_room_for_what_others_leave_and_no_room_is_refused_with_the_numbers() -> None:
     # 40 B for two NPUs, of which others have 30 B.
     assert spills(USE, 11.0, [POOL], 2, {"pool": 30.0}) == (Spill("pool", {"optimizer": 5.0}),)
     with pytest.raises(InputError, match="have no room for 1 B of it"):
         spills(USE, 10.0, [POOL], 2, {"pool": 30.0})
     assert spills(USE, 13.0, [CXL], 2, {"cxl": 30.0}) == (Spill("cxl", {"optimizer": 3.0}),)  # each has its own
-
-
-def test_no_room_below_is_refused_with_the_numbers() -> None:
     with pytest.raises(InputError, match=r"needs 16 B per NPU.* cxl, pool have no room for 1 B of it"):
         spills(USE, 2.0, [CXL, POOL], 4)
     kept = MemoryUse(tiers={"pool": 10.5})

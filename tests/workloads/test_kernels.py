@@ -88,7 +88,7 @@ def attention_seconds(one: Attention, multiprocessors: int = 0, **constants: Any
     return model.seconds(one, PEAK, BANDWIDTH)
 
 
-def test_a_causal_mask_is_kept_by_blocks_of_128_queries() -> None:
+def test_attention_takes_its_blocks_its_keys_or_its_only_block() -> None:
     one = Attention(1, 1, 1, 512, 512, 32)
     assert attention_seconds(one) == pytest.approx(one.flops / PEAK, rel=1e-12)
     # Blocks see 128, 256, 384 and 512 keys: ten of sixteen.
@@ -96,9 +96,6 @@ def test_a_causal_mask_is_kept_by_blocks_of_128_queries() -> None:
     assert attention_seconds(one, width=32.0) == pytest.approx(2 * one.flops / PEAK, rel=1e-12)
     unhidden = one.flops / PEAK + 0.5 * one.moved / BANDWIDTH
     assert attention_seconds(one, unhidden=0.5) == pytest.approx(unhidden, rel=1e-12)
-
-
-def test_attention_of_few_takes_as_long_as_its_keys_or_its_only_block() -> None:
     # One token of each of 64 samples asks, and the bytes of its keys take longer than its products.
     one = Attention(64, 1, 1, 1, 2**20, 128)
     model = KernelModel(multiprocessors=64, attention=AttentionModel(unhidden=2.0, memory_efficiency=0.5))
@@ -114,9 +111,7 @@ def test_every_kernel_takes_its_time_and_the_host_launches_meanwhile() -> None:
     assert npu.seconds(0, 0, work + Kernels(launches=3)) == pytest.approx(3e-3, rel=1e-12)
     slow = evolve(npu, kernels=KernelModel(kernel=1.0))
     assert slow.seconds(0, 0, Kernels((Gemm(1, 1, 1),), launches=5)) == pytest.approx(5.0)
-
-
-def test_the_roofline_does_not_look_at_kernels() -> None:
+    # The roofline does not look at kernels.
     work = Kernels((Gemm(1, 1, 1),), launches=9)
     assert Npu().seconds(1e15, 1e9, work) == Npu().seconds(1e15, 1e9)
     by_kernel = Npu(compute="kernels", kernels=KernelModel(launch=1.0))

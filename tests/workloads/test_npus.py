@@ -29,12 +29,17 @@ def outline(**npu: Any) -> AnyOutline:
     return Framework().outline({**TABLES, "npu": npu})
 
 
-def test_an_h100() -> None:
+def test_an_h100_and_experiments_that_name_one() -> None:
     npu = Npu.of("h100")
     assert (npu.peak, npu.memory, npu.memory_bandwidth, npu.efficiency) == (989.4e12, 80e9, 3.35e12, 1.0)
     assert Npu.of("h100", "fp8").peak == 1978.9e12
     own = Npu.of("h100", memory=1e10, efficiency=0.5)
     assert (own.memory, own.efficiency, own.compute) == (1e10, 0.5, "roofline")
+    assert outline(preset="h200").npu == Npu.of("h200")
+    assert outline(preset="gaudi3", precision="fp8", efficiency=0.5, memory="64 GB").npu == Npu.of(
+        "gaudi3", "fp8", efficiency=0.5, memory=64e9
+    )
+    assert outline().npu == Npu()
 
 
 @pytest.mark.parametrize("name", sorted(table()))
@@ -59,14 +64,6 @@ def test_the_page_lists_the_table() -> None:
         for key, cell in zip((*PRECISIONS, "memory", "memory_bandwidth"), cells, strict=True):
             number = entry.get(key, "-").removesuffix(" TFLOP/s").removesuffix(" TB/s")
             assert cell == (rf"{number} (\*)" if key in doubts else number), (name, key)
-
-
-def test_an_experiment_names_one() -> None:
-    assert outline(preset="h200").npu == Npu.of("h200")
-    assert outline(preset="gaudi3", precision="fp8", efficiency=0.5, memory="64 GB").npu == Npu.of(
-        "gaudi3", "fp8", efficiency=0.5, memory=64e9
-    )
-    assert outline().npu == Npu()
 
 
 @pytest.mark.parametrize(
@@ -166,19 +163,11 @@ def test_a_fabric_may_have_npus_of_its_own() -> None:
     assert not any("other NPUs" in note for note in rows["own"].notes)
 
 
-def test_roofline_takes_the_slower_of_compute_and_memory() -> None:
-    assert (Npu().memory, Npu().memory_bandwidth) == (80e9, 3e12)  # FRED's
-    npu = Npu(peak=1e14, memory_bandwidth=2e12, efficiency=0.5)
-    assert npu.seconds(1e14, 0.0) == pytest.approx(2.0, rel=1e-15)
-    assert npu.seconds(0.0, 4e12) == pytest.approx(2.0, rel=1e-15)
-    assert npu.seconds(1e14, 6e12) == pytest.approx(3.0, rel=1e-15)
-
-
 EXPANDED: dict[str, Any] = {"memory": 80e9, "memory_bandwidth": 2e12}
 EXPANDED |= {"expanded_memory": 480e9, "expanded_memory_bandwidth": 5e11}
 
 
-def test_a_footprint_in_two_memories_moves_at_their_hybrid_bandwidth() -> None:
+def test_the_slower_of_compute_and_memory_counts_and_two_memories_have_a_hybrid_bandwidth() -> None:
     npu = Npu(peak=1e15, **EXPANDED)
     # 80 of 200 GB at 2 TB/s and 120 GB at 0.5 TB/s: 0.04 s and 0.24 s.
     holding = npu.holding(200e9)
@@ -190,6 +179,11 @@ def test_a_footprint_in_two_memories_moves_at_their_hybrid_bandwidth() -> None:
     assert npu.holding(1e15) == npu.holding(560e9)  # what no memory has room for is not moved
     equal = Npu(memory_bandwidth=2e12, expanded_memory=1e12, expanded_memory_bandwidth=2e12)
     assert equal.holding(5e11).memory_bandwidth == pytest.approx(2e12, rel=1e-15)
+    assert (Npu().memory, Npu().memory_bandwidth) == (80e9, 3e12)  # FRED's
+    npu = Npu(peak=1e14, memory_bandwidth=2e12, efficiency=0.5)
+    assert npu.seconds(1e14, 0.0) == pytest.approx(2.0, rel=1e-15)
+    assert npu.seconds(0.0, 4e12) == pytest.approx(2.0, rel=1e-15)
+    assert npu.seconds(1e14, 6e12) == pytest.approx(3.0, rel=1e-15)
 
 
 @pytest.mark.parametrize("footprint", [0.0, 79e9, 80e9])

@@ -128,15 +128,12 @@ def test_one_period_does_what_it_promises_where_the_whole_is_too_large(rows: int
     check(schedule, request)
 
 
-def test_links_of_different_bandwidth_are_used_in_proportion() -> None:
+def test_links_of_different_bandwidth_are_used_in_proportion_and_a_part_of_a_fabric_its_own() -> None:
     # A triangle of 1, 2 and 3 GB/s: 6 GB/s over two edges of a tree each, so that 3 GB/s of trees fit.
     fabric = network(3, both_ways([(0, 1, 1e9), (1, 2, 2e9), (0, 2, 3e9)]))
     assert seconds(fabric) == pytest.approx(1 / 3, rel=0.01)
     bound = lower_bound(fabric, CollectiveRequest(Pattern.ALL_REDUCE, 3, S), np.arange(3)).seconds
     assert seconds(fabric) >= bound
-
-
-def test_a_part_of_a_fabric_uses_the_links_among_its_members() -> None:
     time = FRAMEWORK.simulate_collective(mesh(4, 5), "all-reduce", group=[0, 1, 5, 6], size=S, algorithm="forest")
     # A ring of four: 3 / 4 of the bandwidth of a link.
     assert time.duration == pytest.approx(S * 2 * 3 / 4 / (2 * 750e9), rel=0.01)

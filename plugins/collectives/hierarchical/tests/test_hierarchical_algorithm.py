@@ -52,10 +52,6 @@ def test_a_part_without_a_share_is_left_out(levels: tuple[Level, ...]) -> None:
     assert all((schedule.row_bytes(phase) > 0).all() for phase in schedule.phases)
 
 
-def test_a_single_level_has_no_opposite_order() -> None:
-    assert len(plan(Pattern.ALL_GATHER, filled(Level(5, "ring", 1.0)), orders="opposite").phases) == 1
-
-
 @pytest.mark.parametrize("fidelity", ["compressed", "exact"])
 def test_effective_bandwidth_of_the_mesh(fidelity: str) -> None:
     # Rows are busy for 0.4 + 1.2 s, columns for 1.5 - 1.2 s: alike at s = 11/24, of the data that goes rows first, and
@@ -101,9 +97,10 @@ def test_steps_that_a_level_cannot_do_are_refused(steps: str, level: Level, reas
         plan(Pattern.ALL_REDUCE, filled(level), steps=steps)
 
 
-def test_many_levels_have_too_many_orders() -> None:
+def test_many_levels_have_too_many_orders_and_one_has_no_opposite() -> None:
     with pytest.raises(UnsupportedError, match="6 levels, which is too many for all their orders"):
         plan(Pattern.ALL_REDUCE, filled(*[Level(2, "line", 1.0)] * 6), orders="all")
+    assert len(plan(Pattern.ALL_GATHER, filled(Level(5, "ring", 1.0)), orders="opposite").phases) == 1
 
 
 def test_configurations_that_write_the_same_are_one() -> None:

@@ -92,14 +92,11 @@ def test_rotated_rings_use_the_network_cards_of_servers_with_a_gpu_less() -> Non
     assert chosen.duration <= result.duration
 
 
-def test_rotated_rings_in_one_node_are_one_ring() -> None:
+def test_rotated_rings_need_nodes_and_are_one_ring_in_one_of_them() -> None:
     view = filled(Level(8, "switch", 300e9))
     request = CollectiveRequest(Pattern.ALL_REDUCE, 8, 1e6)
     assert Ring(rotated=True).equivalent(view) == Ring()
     assert Ring(rotated=True).plan(request, view).key == Ring().plan(request, view).key
-
-
-def test_rotated_rings_need_nodes() -> None:
     with pytest.raises(UnsupportedError, match="not a full product of positions"):
         plan(Pattern.ALL_REDUCE, 6, rotated=True)
     assert Ring(rotated=True) in Ring.variants(Pattern.ALL_GATHER)

@@ -67,12 +67,9 @@ def test_the_one_link_of_a_pair_counts_once() -> None:
     np.testing.assert_allclose(sent[:, 1].sum(axis=1), 7 / 24, rtol=1e-12)
 
 
-def test_pairs_and_switches_alone_need_no_other_way_round() -> None:
+def test_what_has_no_other_way_round_or_no_share_is_left_out() -> None:
     for levels in (torus(2, 2, 2), (Level(4, "switch", 1.0), Level(3, "switch", 1.0))):
         assert len(plan(Pattern.ALL_GATHER, filled(*levels)).phases) == len(levels) ** 2
-
-
-def test_a_part_without_a_share_is_left_out() -> None:
     # Far slower links are used last, and so little that nothing starts along them.
     group = filled(Level(4, "ring", 1000.0), Level(4, "ring", 1.0))
     schedule = plan(Pattern.REDUCE_SCATTER, group)

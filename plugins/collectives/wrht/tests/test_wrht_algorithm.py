@@ -88,12 +88,9 @@ def test_the_exchange_saves_at_least_one_step(n: int, wavelengths: int) -> None:
     assert steps <= without - len(exchanges)
 
 
-def test_groups_are_neighbours_around_their_middle() -> None:
+def test_groups_are_neighbours_around_their_middle_and_positions_count_not_ranks() -> None:
     up = plan(view(10), m=4, all_to_all=False).phases[0]
     assert pairs(up) == [(0, 2), (1, 2), (3, 2), (4, 6), (5, 6), (7, 6), (8, 9)]
-
-
-def test_positions_count_not_ranks() -> None:
     group = view(30, 2, seed=7)
     assert group.coordinates is not None
     position = group.coordinates[:, 0]

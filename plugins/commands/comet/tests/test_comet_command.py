@@ -129,7 +129,7 @@ def test_the_best_splits_and_ratios_follow_from_the_cells(small: Findings) -> No
     assert small.clusters > 1
 
 
-def test_a_cluster_without_a_split_of_its_own_has_none(tmp_path: Path) -> None:
+def test_a_cluster_may_have_no_split_and_a_split_that_divides_nothing_is_named(tmp_path: Path) -> None:
     small = found(tmp_path, SMALL.replace("[1, 2, 4, 16]", "[2]"))
     (base, _) = small.best
     assert base.local is None
@@ -137,9 +137,6 @@ def test_a_cluster_without_a_split_of_its_own_has_none(tmp_path: Path) -> None:
     assert small.splits is None
     assert small.gain is None
     assert small.clusters is not None
-
-
-def test_a_split_that_divides_nothing_is_named_and_the_others_run(tmp_path: Path) -> None:
     small = found(tmp_path, SMALL.replace("[1, 2, 4, 16]", "[3, 4]"))
     broken = small.cases[0]
     assert "divide" in broken.reason

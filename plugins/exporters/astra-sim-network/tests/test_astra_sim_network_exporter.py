@@ -101,12 +101,9 @@ def test_other_networks_are_refused(name: str, reason: str) -> None:
     assert "product of rings, full meshes and switches" in str(caught.value.accepted)
 
 
-def test_a_ring_one_way_is_refused() -> None:
+def test_a_ring_one_way_and_one_npu_are_refused() -> None:
     with pytest.raises(UnsupportedError, match="one-way ring of 4"):
         exported(product_fabric([Dimension.of_links("ring", 4, 1e9, two_way=False)]))
-
-
-def test_one_npu_has_no_dimensions() -> None:
     with pytest.raises(UnsupportedError, match="has no dimensions"):
         exported(product_fabric([Dimension("ring", 1, 1e9)]))
 

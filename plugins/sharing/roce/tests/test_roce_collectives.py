@@ -66,7 +66,7 @@ def test_a_fabric_that_says_nothing_of_delays_is_refused(policy: SharingPolicy) 
         FRAMEWORK.simulate_collective(fabric, "all-reduce", size=1e3)
 
 
-def test_steps_that_are_too_long_are_told() -> None:
+def test_steps_that_are_too_long_are_told_and_what_hears_nothing_or_has_a_delay_needs_no_latency() -> None:
     fabric = FRAMEWORK.topology("switch", npus=4, link_latency="1 us").build()
     said = []
     for step in (1e-6, 1.01e-6):
@@ -74,9 +74,6 @@ def test_steps_that_are_too_long_are_told() -> None:
         result = FRAMEWORK.simulate_collective(slow, "all-reduce", size=1e6, algorithm="ring")
         said.append(any("less than four steps" in note for note in result.notes))
     assert said == [False, True]
-
-
-def test_what_hears_nothing_or_has_a_delay_needs_no_latency() -> None:
     fabric = FRAMEWORK.topology("switch", npus=4, link_latency=0).build()
     for policy in (Pfc(), Hpcc(delay=4e-6)):
         FRAMEWORK.simulate_collective(fabric.with_defaults(sharing=policy), "all-reduce", size=1e3)
@@ -130,12 +127,9 @@ def marked(policy: Marking, queue: float, rate: float) -> float:
     return float(policy.signal(np.array([queue]), np.zeros(1), np.array([rate * GBPS]))[0])
 
 
-def test_marks_rise_between_the_thresholds() -> None:
+def test_marks_rise_between_the_thresholds_of_which_dctcp_has_one() -> None:
     policy = Dcqcn(kmin=100.0, kmax=300.0, pmax=0.5)
     assert [marked(policy, queue, 40) for queue in (0, 100, 200, 300, 301)] == pytest.approx([0, 0, 0.25, 0.5, 1])
-
-
-def test_dctcp_has_one_threshold() -> None:
     assert [marked(Dctcp(), packets * 1500, 10) for packets in (64, 65, 65.1, 66)] == [0, 0, 1, 1]
 
 

@@ -138,7 +138,7 @@ def test_ways_between_nodes(fields: dict[str, Any], way: str) -> None:
     assert names(Cluster(**fields).build(), nodes[0], nodes[-1]) == nodes
 
 
-def test_levels_are_pods_and_what_they_share() -> None:
+def test_levels_are_pods_and_what_they_share_or_all_nodes_where_nothing_is_slower_beyond_the_leaves() -> None:
     """Leaves of 4 ports down and 2 up; pods of 4 nodes, of which spines of 3 ports down connect two."""
     fields: dict[str, Any] = {"node": nvswitch(2), "network": "rail-only", "radix": 6, "oversubscription": 2.0}
     three = Cluster(nodes=32, **fields).build().levels
@@ -153,10 +153,7 @@ def test_levels_are_pods_and_what_they_share() -> None:
     assert [(level.name, level.size) for level in groups_differ] == [("node", 2), ("rail", 4), ("core", 7)]
     pods_differ = Cluster(nodes=13, radix=16, oversubscription=3.0).build().levels
     assert [(level.name, level.size, level.bandwidth) for level in pods_differ[1:]] == [("spine", 13, 25 * GB)]
-
-
-def test_nodes_are_one_level_where_nothing_is_slower_beyond_the_leaves() -> None:
-    """Levels with the NICs in common cannot be busy at once, so two of them would mislead algorithms."""
+    # Levels with the NICs in common cannot be busy at once, so two of them would mislead algorithms.
     levels = Cluster(nodes=48, nics=4, radix=16).build().levels
     assert [(level.name, level.size, level.bandwidth) for level in levels[1:]] == [("core", 48, 25 * GB)]
     assert levels[1].latency == pytest.approx(3e-6)
@@ -327,17 +324,14 @@ def test_what_must_be_known_of_a_node_must_be_known_of_the_cluster(tmp_path: Pat
     assert [level.size for level in cluster.levels] == [2, 2]
 
 
-def test_spraying_is_that_of_the_fat_tree() -> None:
+def test_spraying_is_that_of_the_fat_tree_and_other_rails_take_the_scale_up_network() -> None:
     """Links that packets use evenly are one link; the topology fat-tree has each of them."""
     cluster = Cluster(nodes=32, node=nvswitch(1), nic=5e9, radix=8, network="fat-tree", routing="spray")
     tree = FatTree(npus=32, radix=8, levels=2, link_bandwidth=5e9, link_latency=500e-9, routing="spray")
     for algorithm in ("direct", "ring"):
         expected = seconds(tree, "all-to-all", 1e6, algorithm=algorithm)
         assert seconds(cluster, "all-to-all", 1e6, algorithm=algorithm) == pytest.approx(expected, rel=1e-9)
-
-
-def test_other_rails_take_the_scale_up_network() -> None:
-    """All-to-all between 2 nodes: 8 of 16 parts cross, each over its own NIC; 7 of them first go to another NPU."""
+    # All-to-all between 2 nodes: 8 of 16 parts cross, each over its own NIC; 7 of them first go to another NPU.
     cluster = Cluster(nodes=2, node=nvswitch(), network="rail-only", **INSTANT)
     assert seconds(cluster, "all-to-all", algorithm="direct") == pytest.approx(8 / 16 * GB / (50 * GB), rel=1e-9)
 
@@ -392,15 +386,12 @@ def test_mistakes_name_key_value_and_what_is_accepted(
         Cluster(**fields)
 
 
-def test_the_inside_has_no_controllers_and_no_admission() -> None:
+def test_the_inside_has_no_controllers_no_admission_and_not_too_many_nodes() -> None:
     with pytest.raises(InputError, match="node: 'mesh2d' has I/O controllers"):
         FRAMEWORK.topology("cluster", node="mesh2d")
     with pytest.raises(InputError, match="node: 'optical-ring' has an admission control"):
         FRAMEWORK.topology("cluster", node="optical-ring")
     assert len(FRAMEWORK.topology("cluster", node={"name": "mesh2d", "io_controllers": False}).build().npus) == 320
-
-
-def test_what_is_too_large_is_refused_before_it_is_made() -> None:
     with pytest.raises(LimitError, match=r"nodes: .* nodes are too many"):
         Cluster(preset="tpu-v5p", nodes=100_000, radix=2**40).build()
 

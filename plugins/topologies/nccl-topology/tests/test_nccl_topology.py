@@ -52,14 +52,11 @@ def test_a_server_with_nvswitches(tmp_path: Path) -> None:
     assert result.duration == pytest.approx(1e9 / (240 * GB) + 50e-9, rel=1e-12)
 
 
-def test_nvswitches_of_hopper_combine_and_copy(tmp_path: Path) -> None:
+def test_nvswitches_of_hopper_combine_and_copy_and_blackwell_names_none(tmp_path: Path) -> None:
     fabric = read(tmp_path, SERVER.replace('sm="80"', 'sm="90"').replace('count="6"', 'count="9"'))
     assert fabric.levels[0].bandwidth == pytest.approx(18 * 20.6 * GB)
     assert fabric.offers.reduces
     assert Framework().simulate_collective(fabric, "all-reduce", size=1e6, algorithm="in-network").duration > 0
-
-
-def test_blackwell_names_no_switch(tmp_path: Path) -> None:
     text = (
         re.sub(r'target="[^"]*"', 'target="fffffff:ff:ff.0"', SERVER)
         .replace("0x068000", "0x0")
@@ -153,10 +150,12 @@ def test_the_rates_are_those_of_nccl() -> None:
     assert rates.between_cpus("ppc64", "IBM", 0, 0) == 32 * GB
 
 
-def test_cpus_that_nccl_does_not_know(tmp_path: Path) -> None:
+def test_cpus_that_nccl_does_not_know_and_elements_that_are_not_used_are_noted(tmp_path: Path) -> None:
     fabric = read(tmp_path, pair("", cpu='vendor="Acme"'))
     assert gigabytes(fabric)["cpu0->cpu1"] == 10
     assert any("NCCL knows no rate between cpu0 and cpu1" in note for note in fabric.notes)
+    fabric = read(tmp_path, SERVER.replace("<nic>", "<fan/><nic>"))
+    assert fabric.notes[-1].endswith("not used: fan")
 
 
 BOMB = '<!DOCTYPE system [<!ENTITY a "1"><!ENTITY b "&a;&a;">]><system version="&b;"/>'
@@ -197,11 +196,6 @@ def test_a_file_may_be_nested_deeply(tmp_path: Path) -> None:
     gpu = '<pci busid="g" class="0x030200"/>'
     fabric = read(tmp_path, f'<system><cpu numaid="0">{opened}{gpu}{"</pci>" * depth}</cpu></system>')
     assert len(fabric.npus) == 1
-
-
-def test_elements_that_are_not_used_are_noted(tmp_path: Path) -> None:
-    fabric = read(tmp_path, SERVER.replace("<nic>", "<fan/><nic>"))
-    assert fabric.notes[-1].endswith("not used: fan")
 
 
 class TestNcclTopology(TopologyTests):

@@ -77,14 +77,11 @@ def test_edges_may_be_called_links_and_go_one_way(tmp_path: Path) -> None:
     assert fabric.notes == (f"{tmp_path / 'graph.json'} has no latency for 3 of 3 edges: 0 s",)
 
 
-def test_notes_are_in_results(tmp_path: Path) -> None:
+def test_notes_are_in_results_and_parallel_edges_links_side_by_side(tmp_path: Path) -> None:
     noted = copy.deepcopy(MACHINE)
     noted["graph"]["notes"] = ["seen"]
     fabric = read(tmp_path, noted)
     assert "seen" in Framework().simulate_collective(fabric, "all-reduce", size=1e6, algorithm="ring").notes
-
-
-def test_parallel_edges_are_links_side_by_side(tmp_path: Path) -> None:
     twice = copy.deepcopy(MACHINE)
     twice["multigraph"] = True
     twice["edges"].append({**twice["edges"][-1], "key": 1})

@@ -69,13 +69,10 @@ def test_messages_are_spread_over_shortest_paths(tmp_path: Path) -> None:
     assert seconds(fabric, 0, 1) == pytest.approx(1e6 / 25e9 + 2 * 0.5e-6, rel=1e-12)
 
 
-def test_gpus_that_are_not_in_order_have_no_levels(tmp_path: Path) -> None:
+def test_gpus_that_are_not_in_order_have_no_levels_and_error_rates_are_noted(tmp_path: Path) -> None:
     fabric = read(tmp_path, SERVERS.replace("1 6 2880", "1 7 2880"))
     assert not fabric.levels
     assert fabric.coordinates is None
-
-
-def test_error_rates_are_noted(tmp_path: Path) -> None:
     fabric = read(tmp_path, RING.replace("0.001ms 0", "0.001ms 0.1", 1))
     assert fabric.notes[0].endswith("has error rates, which are not simulated")
 

@@ -33,14 +33,11 @@ def test_a_ring_takes_launch_and_steps_and_bytes(npus: int, fidelity: str) -> No
     assert duration(fabric, fidelity=fidelity) == pytest.approx(expected, rel=1e-9)
 
 
-def test_every_message_of_a_step_costs() -> None:
+def test_every_message_of_a_step_costs_and_caps_and_reductions_limit_flows() -> None:
     # In a direct exchange each NPU sends to all others: n - 1 messages in each of two steps.
     fabric = star(5, message="2 us")
     expected = 2 * (LATENCY + 4 * 2e-6 + 4 * SIZE / 5 / BANDWIDTH)
     assert duration(fabric, "direct") == pytest.approx(expected, rel=1e-9)
-
-
-def test_caps_and_reductions_limit_flows() -> None:
     capped = 2 * (4 * LATENCY + 4 * SIZE / 5 / 250e6)
     assert duration(star(5, cap="250 MB/s")) == pytest.approx(capped, rel=1e-9)
     reduced = 4 * (LATENCY + SIZE / 5 / 250e6) + 4 * (LATENCY + SIZE / 5 / BANDWIDTH)

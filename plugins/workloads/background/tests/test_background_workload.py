@@ -34,7 +34,7 @@ def test_it_offers_the_load_that_is_asked_for(sizes: str, pairs: str) -> None:
     assert len(messages) == pytest.approx(expected, abs=4 * math.sqrt(expected))
 
 
-def test_random_pairs_are_even_and_a_permutation_is_one() -> None:
+def test_random_pairs_are_even_a_permutation_is_one_and_equal_seeds_give_equal_messages() -> None:
     sent = Background(bandwidth=1e9, load=1.0, duration=1.0, size=1e6).messages(System(npus=5))
     for rank, messages in enumerate(sent):
         to = [message.destination for message in messages]
@@ -46,12 +46,10 @@ def test_random_pairs_are_even_and_a_permutation_is_one() -> None:
     assert sorted(one for each in partners for one in each) == [0, 1, 2, 3, 4]
     assert all(rank not in each for rank, each in enumerate(partners))
 
-
-def test_equal_seeds_give_equal_messages() -> None:
-    def messages(seed: int) -> object:
+    def sent_with(seed: int) -> object:
         return Background(bandwidth=1e9, duration=0.1, sizes="exponential", seed=seed).messages(System(npus=4))
 
-    assert messages(1) == messages(1) != messages(2)
+    assert sent_with(1) == sent_with(1) != sent_with(2)
 
 
 def test_messages_are_sent_at_their_times_whatever_the_others_do() -> None:

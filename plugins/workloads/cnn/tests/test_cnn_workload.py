@@ -127,15 +127,12 @@ def test_bad_input_names_the_key(fields: dict[str, Any], message: str) -> None:
         Cnn(**fields)
 
 
-def test_a_global_batch_is_divided_among_the_workers() -> None:
+def test_a_global_batch_is_divided_among_the_workers_and_work_is_three_forward_passes_over_it() -> None:
     given, before = Cnn(global_batch=80).graph(WAFER), Cnn(minibatch=4).graph(WAFER)
     assert given.flops.tolist() == before.flops.tolist()
     assert given.bytes.tolist() == before.bytes.tolist()
     assert Cnn(global_batch=80).memory(WAFER) == Cnn(minibatch=4).memory(WAFER)
     assert Cnn().work(WAFER) == Cnn(global_batch=320).work(WAFER)
-
-
-def test_work_is_three_forward_passes_over_all_samples() -> None:
     work = Cnn(model="resnet-152", global_batch=40).work(WAFER)
     assert (work.samples, work.tokens) == (40, None)
     # He et al. 2016, table 1: 11.3e9 multiply-adds

@@ -115,7 +115,7 @@ def test_columns_of_tables_on_more_workers_than_tables() -> None:
     assert graph.bytes[named(graph, "update of embeddings")] == 256 * 32 * (2 * 100 * 2 + 2)
 
 
-def test_buckets_carry_all_gradients() -> None:
+def test_buckets_carry_all_gradients_and_a_single_worker_sends_nothing() -> None:
     workload = Dlrm(model="themis", dp=4)
     graph = workload.graph(SYSTEM)
     buckets = of_pattern(graph, Pattern.ALL_REDUCE)
@@ -126,9 +126,6 @@ def test_buckets_carry_all_gradients() -> None:
     once = Dlrm(model="themis", dp=4, overlap_dp=False).graph(SYSTEM)
     (task,) = of_pattern(once, Pattern.ALL_REDUCE)
     assert once.names[task] == "gradients down to bottom MLP 0"
-
-
-def test_a_single_worker_sends_nothing() -> None:
     assert TaskKind.COLLECTIVE not in Dlrm(dp=1).graph(SYSTEM).kinds
 
 

@@ -40,7 +40,7 @@ def test_published_parameters_and_gradients() -> None:
         assert graph.bytes[of_kind(graph, TaskKind.COLLECTIVE)].sum() == 267_788_288
 
 
-def test_parameters_by_hand() -> None:
+def test_layers_by_hand() -> None:
     found = {layer.name: layer.parameters for layer in SMALL.layers}
     assert found == {
         "source embedding": 14,
@@ -53,17 +53,13 @@ def test_parameters_by_hand() -> None:
         "decoder 1": 8 * (4 + 2) + 8,
         "softmax": 14,
     }
-
-
-def test_flops_are_two_per_weight_and_word_piece() -> None:
+    # Two per weight and word piece.
     for layer in SMALL.layers:
         if layer.matrices:
             assert layer.flops == 2 * 5 * layer.matrices
     attention = next(layer for layer in SMALL.layers if layer.name == "attention")
     assert attention.flops == 5 * 2 * (4 + 4) + 25 * (2 * 2 + 2 * 2)
-
-
-def test_an_lstm_reads_the_weights_of_its_state_in_each_time_step() -> None:
+    # An LSTM reads the weights of its state in each time step.
     found = {layer.name: layer.read for layer in SMALL.layers}
     assert found["encoder 0"] == 2 * (16 + 5 * 16)
     assert found["encoder 1"] == 32 + 5 * 16

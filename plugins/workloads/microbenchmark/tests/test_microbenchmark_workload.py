@@ -73,12 +73,9 @@ def test_groups_that_share_workers_are_refused(fields: dict[str, Any], key: str)
         Microbenchmark(ranks=2, groups=3, **fields).mesh(System(npus=20))
 
 
-def test_point_to_point_needs_two_ranks() -> None:
+def test_point_to_point_needs_two_ranks_and_groups_npus() -> None:
     assert Microbenchmark(pattern="point-to-point", ranks=2).graph(System(npus=9)).ranks == 2
     with pytest.raises(InputError, match="ranks: a point-to-point among 9 ranks"):
         Microbenchmark(pattern="point-to-point").graph(System(npus=9))
-
-
-def test_more_groups_than_npus_are_refused() -> None:
     with pytest.raises(InputError, match="groups: 4 groups for 3 NPUs"):
         Microbenchmark(groups=4).graph(System(npus=3))

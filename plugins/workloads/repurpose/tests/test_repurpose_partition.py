@@ -38,13 +38,15 @@ def test_the_assignment_is_the_best_of_all(neurons: int, shares: list[float], to
     assert costs[np.arange(neurons), found].sum() == pytest.approx(least, abs=1e-9)
 
 
-def test_bounds_by_hand() -> None:
+def test_bounds_by_hand_and_more_workers_than_neurons() -> None:
     lower, upper = Workers(np.array([1.0, 3.0])).bounds(8)
     assert (lower.tolist(), upper.tolist()) == ([2, 6], [2, 6])
     lower, upper = Workers(np.ones(3)).bounds(10)
     assert (lower.tolist(), upper.tolist()) == ([3, 3, 3], [4, 4, 4])
     lower, upper = Workers(np.ones(2), 0.25).bounds(8)
     assert (lower.tolist(), upper.tolist()) == ([3, 3], [5, 5])
+    with pytest.raises(InputError, match=r"workers: 4 workers for a layer of 3 neurons \(accepted: at most 3\)"):
+        Workers(np.ones(4)).assigned(np.zeros((3, 4)))
 
 
 @given(neurons=st.integers(5, 60), shares=st.lists(st.floats(0.5, 4), min_size=1, max_size=5))
@@ -55,11 +57,6 @@ def test_neurons_in_their_order_keep_the_bounds(neurons: int, shares: list[float
     counts = np.bincount(owners, minlength=len(shares))
     assert (np.diff(owners) >= 0).all()
     assert ((lower <= counts) & (counts <= upper)).all()
-
-
-def test_more_workers_than_neurons() -> None:
-    with pytest.raises(InputError, match=r"workers: 4 workers for a layer of 3 neurons \(accepted: at most 3\)"):
-        Workers(np.ones(4)).assigned(np.zeros((3, 4)))
 
 
 def energies(made: Planted) -> list[FloatArray]:

@@ -155,13 +155,10 @@ def test_a_limit_that_cannot_be_kept(method: str) -> None:
         workload.graph(System(npus=4))
 
 
-def test_default_workers_are_all_npus() -> None:
+def test_default_workers_are_all_npus_and_a_damaged_file_is_refused_when_it_is_named(tmp_path: Path) -> None:
     assert Repurpose(widths=(32, 32)).graph(System(npus=4)).ranks == 4
     with pytest.raises(InputError, match=r"workers: 33 workers for a layer of 32 neurons"):
         Repurpose(widths=(32, 32)).graph(System(npus=33))
-
-
-def test_a_damaged_file_is_refused_when_it_is_named(tmp_path: Path) -> None:
     np.savez(tmp_path / "net.npz", weights_0=np.array([[1.0, np.nan]]))
     with pytest.raises(InputError, match=r"net\.npz: weights_0: has nan at \[0, 1\]"):
         Repurpose(weights=File.at("net.npz", tmp_path))
