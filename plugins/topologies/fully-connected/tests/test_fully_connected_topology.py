@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import permutations
+
 import numpy as np
 
 import fredfw_topology_fully_connected
@@ -11,6 +13,9 @@ from fredfw_topology_fully_connected import FullyConnected
 def test_the_default() -> None:
     fabric = FullyConnected().build()
     assert fabric.name == "5 NPUs, fully connected"
+    assert list(zip(fabric.sources.tolist(), fabric.destinations.tolist(), strict=True)) == list(
+        permutations(range(5), 2)
+    )
     assert np.bincount(fabric.sources, fabric.bandwidths).tolist() == [3e12] * 5
     assert fabric.levels == (Level(5, "fully-connected", 750e9, 20e-9),)
 

@@ -17,15 +17,24 @@ def test_the_default() -> None:
     fabric = Switch().build()
     assert fabric.name == "switch of 20"
     assert fabric.kinds.tolist() == [NodeKind.NPU] * 20 + [NodeKind.SWITCH]
+    ends = [(npu, 20) for npu in range(20)] + [(20, npu) for npu in range(20)]
+    assert list(zip(fabric.sources.tolist(), fabric.destinations.tolist(), strict=True)) == ends
     assert set(fabric.bandwidths.tolist()) == {3e12}
     assert fabric.levels == (Level(20, "switch", 3e12, 40e-9),)
     assert fabric.offers == Capabilities()
 
 
-def test_a_stream_with_two_ends_needs_nothing_of_the_switch() -> None:
-    fabric = Switch(npus=3).build()
-    tree = fabric.defaults.router.tree(fabric, np.array([0]), np.array([1]), Operation.MULTICAST)
-    assert [fabric.link_name(link) for link in tree.links.tolist()] == ["npu0->switch0", "switch0->npu1"]
+@pytest.mark.parametrize(
+    ("in_network", "leaves", "links"),
+    [
+        (True, [0, 1, 3], {"npu1->switch0", "switch0->npu0", "switch0->npu3"}),  # the root has what it sends
+        (False, [0], {"npu1->switch0", "switch0->npu0"}),  # with two ends it needs nothing of the switch
+    ],
+)
+def test_a_multicast_goes_up_once_and_down_to_others(in_network: bool, leaves: list[int], links: set[str]) -> None:
+    fabric = Switch(npus=4, in_network=in_network).build()
+    tree = fabric.defaults.router.tree(fabric, np.array([1]), np.array(leaves), Operation.MULTICAST)
+    assert {fabric.link_name(link) for link in tree.links.tolist()} == links
 
 
 @pytest.mark.parametrize(
