@@ -89,7 +89,7 @@ def test_how_long_a_level_is_busy_in_an_all_reduce(size: int, kind: Kind, step: 
     assert level.busy_times([0], Pattern.ALL_REDUCE) == pytest.approx([seconds])
 
 
-def test_a_level_works_on_what_the_ones_before_it_leave() -> None:
+def test_a_level_works_on_what_the_ones_before_it_leave_and_pays_latency_at_each_step() -> None:
     steps = grid((4, 5), "ring", "ring")
     expected: FloatArray = np.array([3 / 4 / 5, 4 / 5])
     np.testing.assert_allclose(steps.busy_times((1, 0)), expected)
@@ -97,9 +97,6 @@ def test_a_level_works_on_what_the_ones_before_it_leave() -> None:
     # The network adds up what the first level has left, which is not divided any more.
     mixed = grid((4, 5), "ring", "in-network")
     np.testing.assert_allclose(mixed.busy_times((0, 1), Pattern.ALL_REDUCE), [2 * 3 / 4, 1 / 4])
-
-
-def test_latencies_are_those_of_the_steps() -> None:
     levels = tuple(Level(8, "ring", 1.0, 0.5) for _ in STEPS)
     assert LevelSteps(GroupView(8**5, levels), STEPS).latencies().tolist() == [3.5, 3.5, 0.5, 1.5, 4.0]
 

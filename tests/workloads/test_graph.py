@@ -13,7 +13,7 @@ from fredfw.errors import InputError
 from fredfw.workloads import GradientBuckets, GraphBuilder, TaskGraph, TaskKind
 
 
-def test_builder_keeps_what_it_was_given() -> None:
+def test_builder_keeps_what_it_was_given_and_equal_tables_once() -> None:
     builder = GraphBuilder(4)
     a = builder.compute("a", range(4), flops=3.0, bytes=5.0)
     b = builder.collective("b", Pattern.ALL_REDUCE, [[0, 1], [2, 3]], 7.0, label="mp", after=[a])
@@ -33,9 +33,6 @@ def test_builder_keeps_what_it_was_given() -> None:
     builder.collective("f", Pattern.REDUCE, [[0, 1, 2]], 1.0, label="mp", root=2)
     assert builder.build().roots[-1] == 2
     assert (graph.flops[a], graph.bytes[a], graph.bytes[e]) == (3.0, 5.0, 13.0)
-
-
-def test_equal_tables_are_kept_once() -> None:
     builder = GraphBuilder(2)
     for size in (1.0, 2.0, 1.0):
         builder.collective("r", Pattern.ALL_REDUCE, [[0, 1]], 1.0, label="dp")
@@ -69,7 +66,7 @@ def test_repeated_block_is_written_out_in_turn() -> None:
     assert [written.after(task).tolist() for task in range(5)] == [[], [], [0, 1], [0, 1], [2]]
 
 
-def test_blocks_do_not_nest_and_repeat_at_least_once() -> None:
+def test_blocks_that_nest_or_repeat_never_and_wrong_messages_are_refused() -> None:
     builder = GraphBuilder(1)
     with pytest.raises(InputError, match="repeated 0 times"), builder.repeated(0):
         pass
@@ -79,6 +76,13 @@ def test_blocks_do_not_nest_and_repeat_at_least_once() -> None:
         pass
     builder.compute("after", [0])  # an error ends a block
     assert builder.build().repeats.tolist() == [1]
+    builder = GraphBuilder(2)
+    send = builder.send("s", 0, 1, 1.0, label="pp")
+    with builder.repeated(2), pytest.raises(InputError, match="repeated without it"):
+        builder.receive("r", send)
+    builder.receive("r", send)
+    with pytest.raises(InputError, match="a send that nobody receives"):
+        builder.receive("again", send)
 
 
 @pytest.mark.parametrize("ranks", [0, 2.5, "4", None])
@@ -110,16 +114,6 @@ def test_messages_of_a_repeated_block_are_written_out_in_pairs() -> None:
     written = builder.build().expanded()
     assert list(written.names) == ["first", "send", "receive", "send", "receive", "last"]
     assert written.partners.tolist() == [5, 2, 1, 4, 3, 0]
-
-
-def test_wrong_messages_are_refused() -> None:
-    builder = GraphBuilder(2)
-    send = builder.send("s", 0, 1, 1.0, label="pp")
-    with builder.repeated(2), pytest.raises(InputError, match="repeated without it"):
-        builder.receive("r", send)
-    builder.receive("r", send)
-    with pytest.raises(InputError, match="a send that nobody receives"):
-        builder.receive("again", send)
 
 
 def compute(ranks: Any = (0,), **more: Any) -> Callable[[GraphBuilder], int]:

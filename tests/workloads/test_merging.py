@@ -97,12 +97,6 @@ def test_sends_and_receives_match_by_source_destination_and_tag_in_order() -> No
     assert built.dependencies.size == 0
 
 
-def test_exchange_of_two_ranks_is_no_cycle() -> None:
-    nodes = [Node(rank, kind, after, peer=1 - rank) for rank in (0, 1) for kind, after in ((SEND, ()), (RECEIVE, ()))]
-    nodes[1], nodes[3] = Node(0, RECEIVE, (0,), peer=1), Node(1, RECEIVE, (2,), peer=0)
-    assert graph(2, *nodes).kinds.tolist() == [SEND, SEND, RECEIVE, RECEIVE]
-
-
 def test_sizes_of_pairs_are_put_together() -> None:
     rows, members = [(0.0, 1.0, 2.0), (3.0, 0.0, 5.0), (6.0, 7.0, 0.0)], [2, 0, 1]
     calls = (call(members[place], pattern=Pattern.ALL_TO_ALL, splits=rows[place]) for place in (1, 0, 2))
@@ -112,10 +106,13 @@ def test_sizes_of_pairs_are_put_together() -> None:
     assert built.bytes[0] == 13.0
 
 
-def test_order_is_by_node_number_where_there_is_a_choice() -> None:
+def test_order_is_by_node_number_where_there_is_a_choice_and_an_exchange_is_no_cycle() -> None:
     assert len(graph(2)) == 0
     nodes = [Node(0, after=(3,)), Node(0), Node(1), Node(0), Node(1, after=(2,))]
     assert list(graph(2, *nodes).names) == ["compute 1", "compute 2", "compute 3", "compute 0", "compute 4"]
+    nodes = [Node(rank, kind, after, peer=1 - rank) for rank in (0, 1) for kind, after in ((SEND, ()), (RECEIVE, ()))]
+    nodes[1], nodes[3] = Node(0, RECEIVE, (0,), peer=1), Node(1, RECEIVE, (2,), peer=0)
+    assert graph(2, *nodes).kinds.tolist() == [SEND, SEND, RECEIVE, RECEIVE]
 
 
 def test_names_are_made_when_they_are_asked_for() -> None:

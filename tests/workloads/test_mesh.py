@@ -52,16 +52,13 @@ def test_groups_partition_the_ranks(mesh: DeviceMesh, along: list[str]) -> None:
             assert np.array_equal(np.sort(mesh.groups(*along, **{axis: at}).ravel()), members)
 
 
-def test_meshes_are_values() -> None:
+def test_meshes_are_values_and_communicators_groups_of_ranks() -> None:
     one, other = DeviceMesh({"tp": 2, "dp": 3}), DeviceMesh({"tp": 2, "dp": 3})
     assert one == other
     assert len({one, other}) == 1
     assert one != DeviceMesh({"dp": 3, "tp": 2})  # other ranks are neighbours
     assert pickle.loads(pickle.dumps(one)) == one
     assert (str(one), str(DeviceMesh({}))) == ("TP(2)-DP(3)", "one rank")
-
-
-def test_communicators_are_groups_of_ranks() -> None:
     mesh = DeviceMesh({"rank": 4}, communicators={"7": np.array([[0, 3]])})
     assert mesh.communicators["7"].tolist() == [[0, 3]]
     for wrong in (np.array([[0, 4]]), np.array([0, 1])):

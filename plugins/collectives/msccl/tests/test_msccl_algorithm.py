@@ -41,11 +41,14 @@ def test_a_file_serves_its_collective_as_a_ring_of_two_does(tmp_path: Path) -> N
         assert not mine.notes
 
 
-def test_without_a_file_nothing_is_served() -> None:
+def test_without_a_file_nothing_is_served_and_a_wrong_one_is_refused_before_anything_runs(tmp_path: Path) -> None:
     request = fredfw.CollectiveRequest(fredfw.Pattern.ALL_REDUCE, 2, 4.0)
     with pytest.raises(UnsupportedError, match="it needs a file"):
         Msccl().plan(request, fredfw.GroupView(2))
     assert Msccl.variants(fredfw.Pattern.ALL_REDUCE) == ()
+    path = _named(tmp_path, pair().replace('type="rrc"', 'type="r"', 1))
+    with pytest.raises(InputError, match=r"algorithm\.xml: GPU 0, threadblock 0, step 1: leaves wrong data"):
+        _FRAMEWORK.simulate_collective(_SMALL[0], "all-reduce", size=4, algorithm="msccl", file=str(path))
 
 
 _ROOT_1 = xml("broadcast", 1, [[(-1, 1, 0, [step("r")])], [(0, -1, 0, [step("s")])]], (1, 0, 0))
@@ -83,12 +86,6 @@ def test_what_is_custom_runs_and_says_that_nobody_has_proved_it(tmp_path: Path) 
     [note] = result.notes
     assert "nobody has proved that algorithm" in note
     assert "carries out all-to-all" in note
-
-
-def test_a_wrong_file_is_refused_before_anything_runs(tmp_path: Path) -> None:
-    path = _named(tmp_path, pair().replace('type="rrc"', 'type="r"', 1))
-    with pytest.raises(InputError, match=r"algorithm\.xml: GPU 0, threadblock 0, step 1: leaves wrong data"):
-        _FRAMEWORK.simulate_collective(_SMALL[0], "all-reduce", size=4, algorithm="msccl", file=str(path))
 
 
 class TestMsccl(CollectiveTests):

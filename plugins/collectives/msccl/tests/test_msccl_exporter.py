@@ -146,14 +146,6 @@ def test_eight_slots_hold_up_short_pieces_behind_each_other(size: int, longer: b
     assert _again(result, tmp_path / "r.xml").duration == pytest.approx(16 * piece + latency + late, rel=1e-9)
 
 
-def test_a_size_that_chunks_do_not_divide_is_refused() -> None:
-    fabric = _framework().topology("switch", npus=4).build()
-    result = _framework().simulate_collective(fabric, "all-reduce", size=7, algorithm="ring")
-    message = "7 bytes cannot be divided into the 4 chunks of the file (accepted: a multiple of 4 bytes)"
-    with pytest.raises(UnsupportedError, match=re.escape(message)):
-        MscclExporter().export(result)
-
-
 def test_a_step_carries_at_most_71_chunks(tmp_path: Path) -> None:
     # Chunks of 1 and 99 hundredths: pieces of a hundredth.
     phases = [fredfw.Phase.of([0, 1], [1, 0], [1, 0], reduce=True), fredfw.Phase.of([0, 1], [1, 0], [0, 1], after=(0,))]
@@ -164,11 +156,16 @@ def test_a_step_carries_at_most_71_chunks(tmp_path: Path) -> None:
     assert counts == [1, 28, 71]
 
 
-def test_the_protocol_and_the_name_are_written() -> None:
+def test_the_protocol_and_the_name_are_written_and_a_size_that_chunks_do_not_divide_is_refused() -> None:
     content = MscclExporter(protocol="LL128").export(_result("ring", "all-reduce"))
     assert content.startswith('<algo name="all_reduce_ring_8" proto="LL128" ')
     assert re.search(r'nchunksperloop="8" ngpus="8" coll="allreduce" inplace="1" outofplace="0"', content)
     assert MscclExporter().suffixes == (".xml",)
+    fabric = _framework().topology("switch", npus=4).build()
+    result = _framework().simulate_collective(fabric, "all-reduce", size=7, algorithm="ring")
+    message = "7 bytes cannot be divided into the 4 chunks of the file (accepted: a multiple of 4 bytes)"
+    with pytest.raises(UnsupportedError, match=re.escape(message)):
+        MscclExporter().export(result)
 
 
 def _pair(**more: Any) -> fredfw.Schedule:

@@ -18,18 +18,12 @@ def test_what_is_written_is_what_was_read() -> None:
     assert read(text(program).encode()) == program
 
 
-def test_what_tools_leave_out_has_a_default() -> None:
+def test_what_tools_leave_out_add_or_put_in_another_order() -> None:
     short = re.sub(r' (proto|outofplace|minBytes|maxBytes|nchannels)="\w+"', "", pair())
     program = read(short.encode())
     assert (program.protocol, program.channels, program.least, program.most) == ("Simple", 1, 0, 0)
     assert not program.out_of_place
-
-
-def test_text_after_the_end_is_left_out() -> None:
     assert read(("<!-- a tool -->\n" + pair() + "compiled in 3 s & more").encode()) == read(pair().encode())
-
-
-def test_numbers_of_gpus_and_threadblocks_are_what_counts() -> None:
     gpus = re.findall(r"<gpu.*?</gpu>", pair(), re.DOTALL)
     swapped = pair().replace("\n".join(gpus), "\n".join(reversed(gpus)))
     assert swapped != pair()

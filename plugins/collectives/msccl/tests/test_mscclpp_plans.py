@@ -28,7 +28,7 @@ def _ops(content: dict[str, Any], gpu: int = 0) -> list[dict[str, Any]]:
     return found
 
 
-def test_reads_of_others_and_puts_are_transfers() -> None:
+def test_reads_of_others_and_puts_are_transfers_of_which_there_may_be_too_many() -> None:
     done = proof(_pair())
     assert rounds(done) == [1, 2, 1, 2]
     assert transfers(done) == [
@@ -38,6 +38,8 @@ def test_reads_of_others_and_puts_are_transfers() -> None:
         (1, 0, (1,), False),
     ]
     assert (done.content.least, done.content.most) == (0, 0)
+    with limits.allowed({"transfers": 3}), pytest.raises((InputError, LimitError), match="8 transfers are too many"):
+        proof(_pair())
 
 
 @pytest.mark.parametrize("fidelity", ["compressed", "exact"])
@@ -193,8 +195,3 @@ def test_a_plan_that_is_wrong_is_refused_with_the_place(
 def test_what_is_no_plan_is_refused(content: str) -> None:
     with pytest.raises(InputError, match=r"is not JSON|is not an object"):
         read(content.encode("latin-1"))
-
-
-def test_too_many_operations_are_a_limit() -> None:
-    with limits.allowed({"transfers": 3}), pytest.raises((InputError, LimitError), match="8 transfers are too many"):
-        proof(_pair())

@@ -80,7 +80,7 @@ def test_switches_are_passed_one_chunk_at_a_time() -> None:
     assert 7.0 <= duration <= 9.0
 
 
-def test_seeds_differ_and_more_are_no_worse() -> None:
+def test_seeds_differ_more_are_no_worse_and_a_small_effort_is_enough_for_a_small_group() -> None:
     view = mixed().view()
     request = CollectiveRequest(Pattern.ALL_GATHER, 12, 1e9)
     keys = {Tacos(seeds=seeds).plan(request, view).key for seeds in (1, 20)}
@@ -90,6 +90,7 @@ def test_seeds_differ_and_more_are_no_worse() -> None:
     seconds = ways.seconds(1e9 / 12)
     times = [best(ways, 1, seconds, seeds).seconds for seeds in (1, 5, 20)]
     assert times == sorted(times, reverse=True)
+    assert Tacos(effort="small").refusal(CollectiveRequest(Pattern.ALL_GATHER, 12, 1.0), mixed().view()) is None
 
 
 @pytest.mark.parametrize(
@@ -108,10 +109,6 @@ def test_seeds_differ_and_more_are_no_worse() -> None:
 def test_it_says_why_it_cannot(algorithm: Tacos, view: GroupView, reason: str) -> None:
     with pytest.raises(UnsupportedError, match=reason):
         algorithm.plan(CollectiveRequest(Pattern.ALL_GATHER, view.size, 1.0), view)
-
-
-def test_a_small_effort_is_enough_for_a_small_group_of_different_links() -> None:
-    assert Tacos(effort="small").refusal(CollectiveRequest(Pattern.ALL_GATHER, 12, 1.0), mixed().view()) is None
 
 
 class TestTacos(CollectiveTests):

@@ -83,10 +83,6 @@ def test_no_rank_but_the_root_has_children_in_both_trees(n: int) -> None:
     assert all(one.count(root) == 1 for one in receivers)
 
 
-def test_a_long_pipeline_is_few_phases() -> None:
-    assert len(plan(Pattern.ALL_REDUCE, 4096, shape="double-binary", chunks=1000).phases) == 2 * 2 * 12 - 1
-
-
 def nodes_of(inner: int, count: int) -> GroupView:
     """Return a group of ``count`` nodes of ``inner`` ranks, in an order of their own."""
     return filled(Level(inner, "switch", 300e9), Level(count, "switch", 25e9), seed=0)
@@ -121,13 +117,14 @@ def test_trees_of_nodes_go_up_and_down_a_chain_and_a_tree(inner: int, count: int
     assert schedule.steps == 2 * edges + 16 - 1
 
 
-def test_trees_of_nodes_need_nodes_and_do_an_all_reduce() -> None:
+def test_trees_of_nodes_need_nodes_and_do_an_all_reduce_and_a_long_pipeline_is_few_phases() -> None:
     with pytest.raises(UnsupportedError, match="not a full product of positions"):
         plan(Pattern.ALL_REDUCE, 6, shape="nodes")
     with pytest.raises(UnsupportedError, match="it does not do broadcast"):
         Tree(shape="nodes").plan(CollectiveRequest(Pattern.BROADCAST, 8, SIZE), nodes_of(4, 2))
     assert not Tree(shape="nodes").worthwhile(GroupView(8))
     assert Tree(shape="nodes").worthwhile(nodes_of(4, 2))
+    assert len(plan(Pattern.ALL_REDUCE, 4096, shape="double-binary", chunks=1000).phases) == 2 * 2 * 12 - 1
 
 
 class TestTree(CollectiveTests):

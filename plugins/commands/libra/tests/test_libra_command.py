@@ -45,7 +45,7 @@ def solved(tmp_path: Path, text: str, **options: Any) -> list[Design]:
     return list(designs(Problem(written(tmp_path, text), framework), framework, **options))
 
 
-def test_a_file_gives_a_split(tmp_path: Path) -> None:
+def test_a_file_gives_a_split_within_its_constraints(tmp_path: Path) -> None:
     (found,) = solved(tmp_path, SMALL)
     # Over 4 x 2 NPUs: 2 x 80 x 3 / 4 and 2 x 20 / 2 MB; over TP half a ring of 4: 2 x 40 / 2 MB, twice.
     # The second is in the ring alone, so b0 is b and b1 is 100 - b: 80 / b + max(120 / b, 20 / (100 - b)).
@@ -55,6 +55,9 @@ def test_a_file_gives_a_split(tmp_path: Path) -> None:
     assert found.dollars == pytest.approx((600 / 7) * 4 + (100 / 7) * 57.4)
     assert found.equal == pytest.approx(1e-3 + 200e6 / 50e9)
     assert (found.status, found.workload, found.dimensions) == ("model", "gradients", ("ring 4", "switch 2"))
+    text = SMALL.replace('latencies = "1 us"', 'latencies = "1 us"\nnames = ["node", "pod"]')
+    (found,) = solved(tmp_path, 'constraints = ["pod >= 30 %"]\n' + text)
+    assert found.split == pytest.approx((0.7, 0.3))
 
 
 def test_budgets_and_objectives_are_all_solved(tmp_path: Path) -> None:
@@ -78,12 +81,6 @@ def test_a_group_shares_a_split(tmp_path: Path) -> None:
     # f(b) = 200 / b + 3 x 40 / (100 - b) MB per GB/s, least where b / (100 - b) is the root of 200 / 120.
     root = np.sqrt(200 / 120)
     assert found.split[0] == pytest.approx(root / (1 + root), abs=1e-4)
-
-
-def test_constraints_of_a_file_use_names(tmp_path: Path) -> None:
-    text = SMALL.replace('latencies = "1 us"', 'latencies = "1 us"\nnames = ["node", "pod"]')
-    (found,) = solved(tmp_path, 'constraints = ["pod >= 30 %"]\n' + text)
-    assert found.split == pytest.approx((0.7, 0.3))
 
 
 @pytest.mark.parametrize("objective", ["time", "time-cost"])

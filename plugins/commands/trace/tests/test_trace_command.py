@@ -101,9 +101,11 @@ def test_the_document_has_each_file() -> None:
     assert file["communicators"] == {"all": [0, 1]}
 
 
-def test_the_format_may_be_given() -> None:
+def test_the_format_may_be_given_and_a_wrong_answer_names_the_plugin() -> None:
     succeeds(*INFO, "a.0.trace", "--format", "{ name = 'lines', broken = false }")
     succeeds(*BOTH, "a.0.trace", "--format", "others")
+    told = fails(*INFO, "a.0.trace", "--format", "{ name = 'lines', broken = true }", code=1)
+    assert "Lines.info() of 'lines' returned 7; expected a tuple of fredfw.TraceInfo" in told
 
 
 @pytest.mark.parametrize(
@@ -136,11 +138,6 @@ def test_files_of_several_or_different_formats_are_refused() -> None:
     Path("a.1.json.gz").write_bytes(gzip.compress(b'{"schemaVersion": 1, "traceEvents": []}'))
     for files in (("a.0.et", "a.1.json.gz"), ("a.1.json.gz", "a.0.et")):
         assert "they are of different formats (accepted: files of one format)" in refused(*INFO, *files)
-
-
-def test_a_wrong_answer_names_the_plugin() -> None:
-    told = fails(*INFO, "a.0.trace", "--format", "{ name = 'lines', broken = true }", code=1)
-    assert "Lines.info() of 'lines' returned 7; expected a tuple of fredfw.TraceInfo" in told
 
 
 _PLACES = (parent / "shared" / "samples" / "chakra" for parent in Path(__file__).resolve().parents)

@@ -51,19 +51,16 @@ def test_what_is_read_again_is_the_same_network(
     assert times[0] == times[1]
 
 
-def test_what_is_not_in_the_graph_is_noted(tmp_path: Path) -> None:
+def test_networkx_reads_it_and_what_is_not_in_it_is_noted(tmp_path: Path) -> None:
+    fabric = built("torus", dimensions=[3, 3])
+    graph: Any = networkx.node_link_graph(json.loads(exported(fabric)), edges="edges")
+    assert networkx.is_isomorphic(networkx.DiGraph(graph), networkx.DiGraph(fabric.to_networkx()))
+    assert {kind for _, kind in graph.nodes(data="kind")} == {"npu"}
     file = tmp_path / "graph.json"
     file.write_text(exported(built("fred")))
     again = built("node-link", file=str(file))
     note = "exported without its router up-down, sharing circuit-preempt, admission circuits"
     assert again.notes[0].startswith(note)
-
-
-def test_networkx_reads_it() -> None:
-    fabric = built("torus", dimensions=[3, 3])
-    graph: Any = networkx.node_link_graph(json.loads(exported(fabric)), edges="edges")
-    assert networkx.is_isomorphic(networkx.DiGraph(graph), networkx.DiGraph(fabric.to_networkx()))
-    assert {kind for _, kind in graph.nodes(data="kind")} == {"npu"}
 
 
 class TestNodeLinkExporter(ExporterTests):

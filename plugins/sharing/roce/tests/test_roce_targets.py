@@ -227,7 +227,7 @@ def ring() -> Fabric:
     return network(6, [*ups, (6, 7), (7, 8), (8, 6), (6, 0), (7, 2), (8, 4)], CAPACITY)
 
 
-def test_a_cycle_of_full_buffers_is_named() -> None:
+def test_a_cycle_of_full_buffers_is_named_and_one_that_is_not_full_is_none() -> None:
     # Hosts send to the switch after the next: every link of the ring waits for the next.
     active = endless([[host, 6 + host // 2, 6 + (host // 2 + 1) % 3, 9 + (host // 2 + 2) % 3] for host in range(6)])
     links = ring()
@@ -236,9 +236,6 @@ def test_a_cycle_of_full_buffers_is_named() -> None:
     said = str(found.value)
     assert [links.link_name(link) in said for link in range(12)] == [6 <= link < 9 for link in range(12)]
     assert "\n" not in said
-
-
-def test_a_cycle_of_links_that_are_not_full_is_none() -> None:
     # Hosts send to the next switch.
     active = endless([[host, 6 + host // 2, 9 + (host // 2 + 1) % 3] for host in range(6)])
     assert mean_rates(Pfc(xoff=64e3, xon=32e3).begin(ring()), active, 12, 1e-3).sum() == pytest.approx(3.0, rel=0.01)

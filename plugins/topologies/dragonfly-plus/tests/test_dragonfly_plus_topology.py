@@ -97,15 +97,12 @@ def test_an_all_to_all_loads_cables_alike(spines: int) -> None:
     assert set(found[-20:].tolist()) == {16.0}
 
 
-def test_trees_are_refused() -> None:
+def test_trees_other_fabrics_and_switches_are_refused() -> None:
     fabric = build()
     with pytest.raises(UnsupportedError, match="neither copy nor combine"):
         fabric.defaults.router.tree(fabric, fabric.npus[:1], fabric.npus[1:], Operation.MULTICAST)
     one = fabric.defaults.router.tree(fabric, fabric.npus[:1], fabric.npus[-1:], Operation.MULTICAST)
     assert len(one) == 1
-
-
-def test_other_fabrics_and_switches_are_refused() -> None:
     fabric = build()
     router = DragonflyPlusRouter()
     with pytest.raises(UnsupportedError, match="paths begin and end at NPUs"):

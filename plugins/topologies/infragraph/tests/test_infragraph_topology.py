@@ -66,13 +66,10 @@ def test_devices_become_nodes_and_edges_links(tmp_path: Path) -> None:
     ]
 
 
-def test_messages_between_servers_take_their_own_cards(tmp_path: Path) -> None:
+def test_messages_between_servers_take_their_own_cards_and_json_is_read_too(tmp_path: Path) -> None:
     fabric = read(tmp_path, CLUSTER, **NVLINK)
     result = Framework().simulate_collective(fabric, "broadcast", size=1e6, group=[0, 4], algorithm="direct")
     assert result.duration == pytest.approx(1e6 / 50e9 + 1e-6, rel=1e-12)
-
-
-def test_json_is_read_too(tmp_path: Path) -> None:
     one, other = (gigabytes(read(tmp_path, content, **NVLINK)) for content in (json.dumps(CLUSTER), CLUSTER))
     assert one == other
 
@@ -109,13 +106,11 @@ def test_a_ring_and_slices(tmp_path: Path) -> None:
     assert [name for name in gigabytes(fabric, 2) if ".nic." not in name] == ["->".join(pair) for pair in pairs]
 
 
-def test_one_bandwidth_for_what_is_left(tmp_path: Path) -> None:
+def test_one_bandwidth_for_what_is_left_and_instances_that_differ_have_no_levels(tmp_path: Path) -> None:
     fabric = read(tmp_path, CLUSTER, bandwidth="100 GB/s", bandwidths={"pcie": "32 GB/s"})
     assert gigabytes(fabric, 2)["server.0.xpu.0->server.0.nvsw.0"] == 100
     assert gigabytes(fabric, 2)["server.0.xpu.0->server.0.nic.0"] == 32
 
-
-def test_instances_that_differ_have_no_levels(tmp_path: Path) -> None:
     def uneven(content: Any) -> None:
         content["devices"].append({"name": "one", "components": [{"name": "xpu", "choice": "xpu", "count": 1}]})
         content["instances"].append({"name": "one", "device": "one", "count": 1})

@@ -32,15 +32,12 @@ def test_the_default_is_that_of_themis() -> None:
     assert fabric.defaults.router == DimensionOrderRouter()
 
 
-def test_bandwidths_are_of_npus_or_of_links() -> None:
+def test_bandwidths_are_of_npus_or_of_links_and_values_per_dimension() -> None:
     by_npu = stack(link_bandwidths=None, bandwidths=["200 GB/s", "700 GB/s", "100 GB/s"]).build()
     by_link = stack().build()
     assert set(by_link.bandwidths.tolist()) == {100e9}
     np.testing.assert_array_equal(by_npu.bandwidths, by_link.bandwidths)
     assert by_npu.levels == by_link.levels
-
-
-def test_values_per_dimension() -> None:
     names = ["chiplet", "package", "pod"]
     fabric = stack(latencies=["1 ns", "2 ns", "4 ns"], names=names, link_energy=["1 pJ/B", "2 pJ/B", 0]).build()
     assert [level.name for level in fabric.levels] == names

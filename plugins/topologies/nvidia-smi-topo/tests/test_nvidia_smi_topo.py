@@ -56,7 +56,7 @@ def test_few_links_lead_from_gpu_to_gpu(text: str, fields: dict[str, Any], tmp_p
     assert fabric.notes[0].endswith("from GPU to GPU is assumed")
 
 
-def test_links_that_differ_are_no_level(tmp_path: Path) -> None:
+def test_links_that_differ_are_no_level_and_a_server_may_have_none(tmp_path: Path) -> None:
     # The beginning of a DGX-1: GPU0 and GPU3 have no NVLink, so their messages take the fewest hops, over GPU1.
     rows = ["GPU0\tGPU1\tGPU2\tGPU3", "GPU0\tX\tNV1\tNV2\tSYS", "GPU1\tNV1\tX\tSYS\tNV2"]
     rows += ["GPU2\tNV2\tSYS\tX\tNV1", "GPU3\tSYS\tNV2\tNV1\tX"]
@@ -64,9 +64,6 @@ def test_links_that_differ_are_no_level(tmp_path: Path) -> None:
     assert not fabric.levels
     result = Framework().simulate_collective(fabric, "broadcast", size=1e9, group=[0, 3], algorithm="direct")
     assert result.duration == pytest.approx(1 / 25 + 50e-9, rel=1e-12)
-
-
-def test_a_server_without_nvlinks(tmp_path: Path) -> None:
     fabric = read(tmp_path, "\tGPU0\tGPU1\nGPU0\tX\tPHB\nGPU1\tPHB\tX\n", pcie="12 GB/s")
     assert gigabytes(fabric, 2) == {"GPU0->CPU0": 12, "GPU1->CPU0": 12}
     assert fabric.notes[0].endswith("has no NVLinks: GPUs exchange over PCIe")

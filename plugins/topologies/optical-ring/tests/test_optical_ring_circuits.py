@@ -58,13 +58,14 @@ def test_an_all_to_all_needs_an_eighth_of_the_square(count: int) -> None:
     assert needed(ring(3 * count), all_to_all(range(0, 3 * count, 3))) == expected
 
 
-def test_ties_that_do_not_alternate_need_more() -> None:
+def test_ties_that_do_not_alternate_need_more_and_nothing_needs_no_colour() -> None:
     # All eight of them clockwise: 1 + 2 + 3 + 4 circuits on every clockwise link (the facts of WRHT).
     fabric = ring(8)
     pairs = [(one, (one + distance) % 8) for one in range(8) for distance in (1, 2, 3)]
     opposite = [routes(fabric, [(one, (one + 4) % 8)]) for one in range(8)]  # routed alone each is the first
     together = Routes.concatenate([routes(fabric, pairs), *opposite])
     assert Circuits(together, 8).most_colours == 10
+    assert colour_arcs(np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp), 4).tolist() == []
 
 
 @pytest.mark.parametrize("wavelengths", [1, 2, 4, 16])
@@ -209,13 +210,10 @@ def test_each_circuit_takes_what_is_free_on_its_own_arc() -> None:
     assert figures(run)["waits"] == 0
 
 
-def test_the_same_flow_set_may_run_twice_at_once() -> None:
+def test_a_flow_set_may_run_twice_at_once_and_transfers_to_oneself_need_nothing() -> None:
     fabric = ring(8, wavelengths=2)
     flows = flow_set(fabric, [(0, 3)])
     assert Run(fabric, *[(0.0, flows)] * 3).last == pytest.approx([STEP, STEP, 2 * STEP], rel=1e-12)
-
-
-def test_transfers_to_oneself_need_nothing() -> None:
     fabric = ring(4, wavelengths=1)
     run = Run(fabric, flow_set(fabric, [(1, 1), (2, 2)]), flow_set(fabric, [(3, 3), (0, 1)]))
     assert run.ends[0].tolist() == [0.0, 0.0]
@@ -383,7 +381,3 @@ def test_few_arcs_on_a_small_ring_get_the_fewest_colours(links: int) -> None:
         for listed in map(list, itertools.combinations_with_replacement(every, count)):
             if (0, listed[0][1]) == listed[0]:  # others are the same, turned
                 assert max(found(links, listed)) + 1 == fewest(links, listed)
-
-
-def test_nothing_needs_no_colour() -> None:
-    assert colour_arcs(np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp), 4).tolist() == []

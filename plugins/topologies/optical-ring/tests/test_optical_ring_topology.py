@@ -27,7 +27,12 @@ def test_each_npu_has_a_link_to_both_sides(npus: int) -> None:
     assert fabric.coordinates.ravel().tolist() == fabric.npus.tolist() == list(range(npus))
 
 
-def test_all_wavelengths_are_a_links_bandwidth() -> None:
+def test_the_defaults_are_those_of_the_published_comparison_and_all_wavelengths_a_links_bandwidth() -> None:
+    ring = OpticalRing()
+    assert (ring.line_rate, ring.reconfiguration, ring.pay, ring.stripe) == (5e9, 25e-6, "every-step", False)
+    assert (ring.hop_latency, ring.oeo_latency) == (0.0, 0.0)
+    fabric = ring.build()
+    assert (fabric.offers.circuits, fabric.offers.reduces, fabric.offers.multicasts) == (True, False, False)
     fabric = OpticalRing(
         npus=4, waveguides=2, wavelengths=16, line_rate=40e9, hop_latency=1.0, oeo_latency=2.0, link_energy=3.0
     ).build()
@@ -35,14 +40,6 @@ def test_all_wavelengths_are_a_links_bandwidth() -> None:
     assert np.unique(fabric.bandwidths).tolist() == [32 * 40e9]
     assert np.unique(fabric.latencies).tolist() == [1.0]
     assert np.unique(fabric.energies).tolist() == [3.0]
-
-
-def test_the_defaults_are_those_of_the_published_comparison() -> None:
-    ring = OpticalRing()
-    assert (ring.line_rate, ring.reconfiguration, ring.pay, ring.stripe) == (5e9, 25e-6, "every-step", False)
-    assert (ring.hop_latency, ring.oeo_latency) == (0.0, 0.0)
-    fabric = ring.build()
-    assert (fabric.offers.circuits, fabric.offers.reduces, fabric.offers.multicasts) == (True, False, False)
 
 
 @pytest.mark.parametrize(

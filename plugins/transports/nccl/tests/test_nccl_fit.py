@@ -219,12 +219,16 @@ def test_constants_of_one_family_will_do(tmp_path: Path) -> None:
                 framework.simulate_collective(fabric, "all-reduce", size=1024)
 
 
-def test_what_is_read_is_not_replaced(tmp_path: Path) -> None:
+def test_what_is_read_is_not_replaced_and_nothing_fitted_to_what_is_held_out(tmp_path: Path) -> None:
     path = table(tmp_path / "table.csv", ["a100-node,1,8,all-reduce,1024,20"])
     result = fitted(path, "--output", path)
     assert isinstance(result.exception, InputError)
     assert "is also the input" in str(result.exception)
     assert path.read_text().startswith(HEADER)
+    output = tmp_path / "fitted.toml"
+    result = fitted(table(tmp_path / "table.csv", ["a100-node,1,8,all-reduce,2097152,60"]), "--output", output)
+    assert "no size of a100 in TABLES is an even power of two bytes" in str(result.exception)
+    assert not output.exists()
 
 
 def test_a_table_may_be_held_out(tmp_path: Path) -> None:
@@ -248,13 +252,6 @@ def test_a_table_may_be_held_out(tmp_path: Path) -> None:
     result = fitted(own, "--hold-out", copy)
     assert "--hold-out: " in str(result.exception)
     assert "is fitted to, too" in str(result.exception)
-
-
-def test_nothing_is_fitted_to_what_is_held_out(tmp_path: Path) -> None:
-    output = tmp_path / "fitted.toml"
-    result = fitted(table(tmp_path / "table.csv", ["a100-node,1,8,all-reduce,2097152,60"]), "--output", output)
-    assert "no size of a100 in TABLES is an even power of two bytes" in str(result.exception)
-    assert not output.exists()
 
 
 @pytest.mark.parametrize(

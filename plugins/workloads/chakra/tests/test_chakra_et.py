@@ -126,7 +126,7 @@ def test_a_number_may_be_in_any_slot(slot: str) -> None:
     assert et.slots(content) == {f"comm_size:{slot}": 1}
 
 
-def test_attributes_may_be_unknown_have_no_value_or_texts_for_people() -> None:
+def test_attributes_and_fields_may_be_unknown_and_lists_packed_or_not() -> None:
     content = file(
         attribute("inputs", b"") + attribute("comm_size", wire.block(2, b"bytes") + wire.number(9, 3)),
         attribute("comm_size", b"")
@@ -140,9 +140,6 @@ def test_attributes_may_be_unknown_have_no_value_or_texts_for_people() -> None:
     assert np.isnan(named(trace, "tensor_size")).all()
     assert named(trace, "num_ops")[1] == 1
     assert et.slots(content)["inputs:none"] == 1
-
-
-def test_lists_may_be_packed_or_not_and_fields_unknown() -> None:
     content = file(
         wire.number(5, 300) + wire.numbers(5, [1, 2**40]) + wire.number(4, 7) + wire.number(99, 1) + wire.number(6, 1)
     )

@@ -215,7 +215,7 @@ def test_nodes_are_as_astra_sim_reads_them() -> None:
     assert {name: sizes[name] for name in expected} == expected
 
 
-def test_messages_have_tags_of_their_own() -> None:
+def test_messages_have_tags_of_their_own_and_a_transfer_to_several_is_a_broadcast_with_its_time() -> None:
     found = trace(ChakraExporter().export(run_of(pipeline)), 2)
     for kind, own, other, peer in (
         (NodeType.COMM_SEND, "comm_src", "comm_dst", 4),
@@ -225,8 +225,6 @@ def test_messages_have_tags_of_their_own() -> None:
         values = [found.numbers[name][chosen].tolist() for name in ("comm_tag", own, other)]
         assert values == [[0, 1], [2, 2], [peer, peer]]
 
-
-def test_a_transfer_to_several_is_a_broadcast_with_its_time() -> None:
     def build(builder: GraphBuilder) -> None:
         builder.transfer("spread", [[3, 4, 5]], MIB, label="pp")
 

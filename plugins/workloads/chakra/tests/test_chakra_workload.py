@@ -226,6 +226,10 @@ def test_communicators_are_those_of_the_file_or_all(load: Load) -> None:
     assert found.bytes.tolist().count(1) == 2
     assert {size: tables[size] for size in (2, 3, 4)} == {size: [[0, 1, 2, 3]] for size in (2, 3, 4)}
     assert [[1, 0]] in [found.tables[one].tolist() for one in found.members]
+    # One that is called 0 is that of the file.
+    traces = {rank: [call(0, Collective.ALL_REDUCE, 1, pg_name=str(rank // 2))] for rank in range(4)}
+    found = graph(load(traces, {"0": [0, 1], "1": [2, 3]}))
+    assert sorted(found.tables[one].tolist() for one in found.members) == [[[0, 1]], [[2, 3]]]
 
 
 def test_a_root_is_the_first_rank_or_the_one_that_is_named(load: Load) -> None:
@@ -238,12 +242,6 @@ def test_a_root_is_the_first_rank_or_the_one_that_is_named(load: Load) -> None:
         graph(load({rank: nodes(fredfw_root=3) for rank in range(3)}))
     with pytest.raises(InputError, match=r"has fredfw_root 1\.5 \(accepted: a whole number"):
         graph(load({rank: nodes(fredfw_root=1.5) for rank in range(3)}))
-
-
-def test_a_communicator_that_is_called_0_is_that_of_the_file(load: Load) -> None:
-    traces = {rank: [call(0, Collective.ALL_REDUCE, 1, pg_name=str(rank // 2))] for rank in range(4)}
-    found = graph(load(traces, {"0": [0, 1], "1": [2, 3]}))
-    assert sorted(found.tables[one].tolist() for one in found.members) == [[[0, 1]], [[2, 3]]]
 
 
 def test_process_groups_of_pytorch_are_read_from_the_trace(load: Load) -> None:
@@ -341,7 +339,7 @@ def test_nodes_that_do_not_fit_together_are_named(ranks: Ranks, message: str, lo
         graph(load(ranks))
 
 
-def test_missing_and_unknown_ranks_are_named(load: Load, tmp_path: Path) -> None:
+def test_missing_and_unknown_ranks_and_damaged_files_are_named(load: Load, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="traces: there is no file for rank 1, 2, and one for rank 3"):
         graph(load({0: [comp(0)], 3: [comp(0)]}))
     (tmp_path / "t.03.et").write_bytes(et.write([comp(0)]))
@@ -350,9 +348,6 @@ def test_missing_and_unknown_ranks_are_named(load: Load, tmp_path: Path) -> None
     (tmp_path / "t.x.et").write_bytes(b"")
     with pytest.raises(InputError, match=r"traces: has no rank in its name"):
         graph(Chakra(traces=Files.at(tmp_path / "t.x.et")))
-
-
-def test_damaged_files_are_named_with_the_offset(tmp_path: Path) -> None:
     path = tmp_path / "t.0.et"
     path.write_bytes(et.write([comp(0)])[:-1])
     with pytest.raises(InputError, match=r"t\.0\.et: is no Chakra trace, or is damaged, at offset 8: a message of"):

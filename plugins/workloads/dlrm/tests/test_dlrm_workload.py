@@ -45,14 +45,11 @@ def of_pattern(graph: TaskGraph, pattern: Pattern) -> list[int]:
     return [task for task in range(len(graph)) if graph.patterns[task] is pattern]
 
 
-def test_bytes_of_themis() -> None:
+def test_bytes_and_times_of_themis() -> None:
     # Themis (ISCA 2022): all-to-all of 4,194,304 bytes each way, all-reduce of 114,823,168 bytes, 512 samples per NPU
     graph = Dlrm(model="themis", dp=1024, column_shards=16).graph(System(npus=1024))
     assert graph.bytes[of_pattern(graph, Pattern.ALL_TO_ALL)].tolist() == [4_194_304] * 2
     assert graph.bytes[of_pattern(graph, Pattern.ALL_REDUCE)].sum() == 114_823_168
-
-
-def test_the_layers_of_themis_take_what_its_authors_say() -> None:
     # inputs/workload/DLRM.txt of astra-sim/libra: ns of each layer in forward, at 60 TFLOP/s
     bottom = [27962, *[17896] * 5, 1118]
     top = [145403, *[71583] * 10, 35]

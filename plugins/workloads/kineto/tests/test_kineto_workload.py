@@ -152,14 +152,11 @@ def test_the_notes_have_what_was_measured(write: Write) -> None:
     assert any("without stream-wait events" in note for note in notes)
 
 
-def test_uncovered_time_is_that_of_the_simulated_iteration() -> None:
+def test_uncovered_time_is_that_of_the_simulated_iteration_and_the_host_covers_nothing(write: Write) -> None:
     result = simulated(of(*DDP, host=False), "10 GB/s")
     # 4 MB take 400 us beside 302 (322 on rank 1) us of computation, and 2 MB take 200 us beside nothing.
     assert 1e6 * uncovered(result.timeline, 0) == pytest.approx(400 - 302 + 200, rel=1e-9)
     assert 1e6 * uncovered(result.timeline, 1) == pytest.approx(400 - 322 + 200, rel=1e-9)
-
-
-def test_time_of_the_host_covers_nothing(write: Write) -> None:
     events = [kernel("a", 0, 10), call("allreduce", 10, 50, 50), kernel("b", 100, 10), kernel("c", 300, 1)]
     result = simulated(of(write(events), replicate=True), "4 GB/s")
     assert 1e6 * uncovered(result.timeline) == pytest.approx(0.05, rel=1e-9)
@@ -290,14 +287,7 @@ def test_sizes_of_elements(write: Write, dtype: str, size: float) -> None:
     assert graph(write([call("allreduce", 0, 10, 10, dtype=dtype)]), replicate=True).bytes.tolist() == [size]
 
 
-def test_all_to_all_with_split_sizes(write: Write) -> None:
-    first = write([call("all_to_allv", 0, 10, 8, In_split_size="[1, 3]", Out_split_size="[1, 1]")])
-    second = write([call("all_to_allv", 0, 10, Out_msg_nelems=8, In_msg_nelems=4, In_split_size="[1, 1]")], rank=1)
-    found = graph(first, second)
-    assert found.split_tables[int(found.splits[0])].tolist() == [[[8.0, 24.0], [8.0, 8.0]]]
-
-
-def test_send_and_receive(write: Write) -> None:
+def test_messages_and_sizes_of_pairs(write: Write) -> None:
     first = write([kernel("a", 0, 10), call("send", 10, 5, 10, Dst_Rank=1)])
     second = write([call("recv", 0, 15, 10, Src_Rank=0), kernel("b", 15, 10)], rank=1)
     found = graph(first, second)
@@ -305,6 +295,10 @@ def test_send_and_receive(write: Write) -> None:
     assert tasks(found, 1) == "b 10 (receive); receive"
     (size,) = found.bytes[found.kinds == TaskKind.SEND].tolist()
     assert size == 40
+    first = write([call("all_to_allv", 0, 10, 8, In_split_size="[1, 3]", Out_split_size="[1, 1]")])
+    second = write([call("all_to_allv", 0, 10, Out_msg_nelems=8, In_msg_nelems=4, In_split_size="[1, 1]")], rank=1)
+    found = graph(first, second)
+    assert found.split_tables[int(found.splits[0])].tolist() == [[[8.0, 24.0], [8.0, 8.0]]]
 
 
 def test_arguments_may_be_on_the_operation_of_the_host(write: Write) -> None:

@@ -117,14 +117,11 @@ def test_single_weights_are_refitted_output_by_output() -> None:
         np.testing.assert_allclose(pruned.weights[row : row + 1, :, 0], fitted, atol=1e-9)
 
 
-def test_a_limit_of_received_activations_is_kept() -> None:
+def test_a_limit_of_received_activations_is_kept_and_nothing_lost_where_nothing_is_read() -> None:
     pruner = Pruner(drawn(10, 7, 6, 1), received=1)
     assert (pruner.selected(BEFORE, AFTER, 3, 0.9).sent.sum(axis=0) <= 1).all()
     with pytest.raises(InputError, match=r"received: 1 activations leave an error of .*at most epsilon = 0\.1"):
         pruner.pruned(pruner.selected(BEFORE, AFTER, 3, 0.1), 0.1)
-
-
-def test_nothing_is_lost_where_nothing_is_read() -> None:
     pruner = Pruner(drawn(11, 7, 6, 1), Moments.of(np.zeros((5, 6, 1))))
     pruned = pruner.pruned(pruner.selected(BEFORE, AFTER, 3, 0), 0)
     assert pruned.error == 0

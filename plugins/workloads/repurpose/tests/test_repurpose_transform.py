@@ -78,13 +78,17 @@ def test_bounds_hold_on_the_samples_and_the_plan_says_so() -> None:
         assert 0.1 < error <= 0.15
 
 
-def test_samples_send_less_than_weights_alone() -> None:
+def test_samples_send_less_than_weights_alone_and_single_weights_keep_more_of_them_out() -> None:
     # What is read has 8 dimensions of 48, so that a refit can replace most of it.
     network = planted((48, 96), 4, noise=1.0, seed=5).network
     random = np.random.default_rng(6)
     samples = random.standard_normal((500, 8)) @ random.standard_normal((8, 48))
     with_samples = rearranged(Problem(network, [4], 0.1, [samples]))
     assert with_samples.crossing < rearranged(Problem(network, [4], 0.1)).crossing / 2
+    network = planted((32, 32), 4, noise=0.3).network
+    by_weight, by_pair = (rearranged(Problem(network, [4], 0.2, each=each)) for each in (True, False))
+    assert by_weight.kept < by_pair.kept
+    assert by_pair.crossing < by_weight.crossing
 
 
 def patches(images: FloatArray) -> FloatArray:
@@ -134,14 +138,7 @@ def test_shares_and_tolerance_bound_the_neurons() -> None:
         assert counts.max() <= 30
 
 
-def test_single_weights_keep_more_of_them_out() -> None:
-    network = planted((32, 32), 4, noise=0.3).network
-    by_weight, by_pair = (rearranged(Problem(network, [4], 0.2, each=each)) for each in (True, False))
-    assert by_weight.kept < by_pair.kept
-    assert by_pair.crossing < by_weight.crossing
-
-
-def test_magnitude_drops_the_smallest_weights_up_to_the_bound() -> None:
+def test_magnitude_drops_the_smallest_weights_up_to_the_bound_or_to_a_sparsity() -> None:
     network = planted((20, 30), 2, noise=1.0).network
     plan = by_magnitude(Problem(network, [2], 0.3))
     weights, kept = network.layers[0].weights, plan.layers[0].weights != 0
@@ -149,9 +146,6 @@ def test_magnitude_drops_the_smallest_weights_up_to_the_bound() -> None:
     most = int((np.cumsum(squares) <= 0.09 * squares.sum()).sum())
     assert plan.kept == weights.size - most
     assert np.abs(weights[kept]).min() > np.abs(weights[~kept]).max()
-
-
-def test_magnitude_at_the_same_sparsity() -> None:
     network = planted((20, 30, 20), 2, noise=1.0).network
     ours = rearranged(Problem(network, [2], 0.3))
     kept = [int(np.count_nonzero(layer.weights)) for layer in ours.layers]

@@ -63,9 +63,7 @@ def test_the_tasks_by_hand(tmp_path: Path) -> None:
     (late,) = (task for task in computed[:3] if graph.flops[task] == 20)
     assert exchanges[0] in graph.after(late)
     assert all(exchanges[0] not in graph.after(task) for task in computed[:3] if task != late)
-
-
-def test_without_overlap_all_wait_for_the_activations(tmp_path: Path) -> None:
+    # Without overlap all wait for the activations.
     graph = saved(tmp_path, workers=(2,), epsilon=0.0, overlap=False).graph(SYSTEM)
     exchange = of_kind(graph, TaskKind.COLLECTIVE)[0]
     assert all(exchange in graph.after(task) for task in of_kind(graph, TaskKind.COMPUTE)[:3])

@@ -79,7 +79,7 @@ def test_hierarchical_dispatch_by_closed_form(dispatch: str) -> None:
         np.testing.assert_array_equal(sizes, reverse.swapaxes(1, 2))
 
 
-def test_imbalance_by_hand(tmp_path: Path) -> None:
+def test_imbalance_and_capacity_drops_by_hand(tmp_path: Path) -> None:
     # Shares of ranks 0.5, 0.2, 0.15, 0.15: twice the mean on the first one
     (tmp_path / "shares.txt").write_text("0.3 0.2\n0.1, 0.1\n0.1 0.05 0.1 0.05\n", encoding="utf-8")
     one = small(dp=4, ep=4, layers=1, routing="file", routing_file=tmp_path / "shares.txt")
@@ -92,9 +92,6 @@ def test_imbalance_by_hand(tmp_path: Path) -> None:
     assert ranks[0] == pytest.approx(16 * 6 * 8 * 16, rel=1e-12)  # 16 tokens: 4 ranks x 4 tokens x 2 choices / 2
     assert one.notes(System(4)) == ("experts: the fullest of 4 EP ranks takes 2 times the mean of tokens",)
     assert small(dp=4, ep=4).notes(System(4)) == ()
-
-
-def test_capacity_drops_by_hand() -> None:
     # Of two experts one has all tokens, the other has none: with a factor of 1 it takes half of them.
     routing = Routing(np.array([1.0, 0.0]), top_k=1, ep=2, capacity_factor=1.0)
     assert routing.kept.tolist() == [0.5, 0.0]
@@ -158,7 +155,7 @@ def test_nodes_that_a_token_reaches_over_all_sets() -> None:
     np.testing.assert_allclose(routing.dispatched[0].tokens[0, 0], [1.0, 0.4], rtol=1e-9)
 
 
-def test_zipf_by_hand() -> None:
+def test_zipf_by_hand_and_equal_seeds_draw_equal_shares() -> None:
     # Shares in proportion to 1, 1/2, 1/3, 1/4; with two experts for a token none has more than a half of all choices
     harmonic = 25 / 12
     shares = zipf_shares(4, 1, 1.0, 0)
@@ -167,9 +164,6 @@ def test_zipf_by_hand() -> None:
     rest = 1 / 8 + 1 / 27 + 1 / 64
     assert capped == pytest.approx([0.5, *(0.5 / rest / rank**3 for rank in (2, 3, 4))], rel=1e-12)
     assert zipf_shares(3, 3, 5.0, 0) == pytest.approx([1 / 3] * 3, rel=1e-12)
-
-
-def test_equal_seeds_draw_equal_shares() -> None:
     # The stream of PCG64 is part of NumPy's promises, so these are the same with every version of it and of Python.
     assert np.argsort(-zipf_shares(8, 2, 1.0, 7)).tolist() == [3, 7, 4, 1, 2, 6, 0, 5]
     assert np.argsort(-zipf_shares(8, 2, 1.0, 8)).tolist() != [3, 7, 4, 1, 2, 6, 0, 5]

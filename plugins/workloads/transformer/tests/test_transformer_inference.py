@@ -48,7 +48,7 @@ def simulate(workload: Inference, bandwidth: str = "900 GB/s", npus: int = 8, np
     return framework.simulate_graph(workload.graph(System(npus)), fabric, npu=npu, collectives={"default": "direct"})
 
 
-def test_kv_cache_by_hand() -> None:
+def test_kv_cache_and_all_reduces_of_a_token_by_hand() -> None:
     # 80 layers, 8 heads of 128 numbers for keys and as many for values, 2 B: 320 KiB a token
     assert LLAMA().kv_bytes(1) == 2 * 80 * 8 * 128 * 2 == 327_680
     assert LLAMA().kv_bytes(2048, tp=8) == 2048 * 327_680 / 8
@@ -57,6 +57,9 @@ def test_kv_cache_by_hand() -> None:
     assert memory.cache == 4 * (2048 + 256) * 327_680 / 8
     assert memory.activations == 0
     assert memory.weights == pytest.approx(70.55e9 * 2 / 8, rel=1e-3)
+    graph = LLAMA(phase="decode", tp=8, batch=4).graph(SYSTEM)
+    reduced = [graph.bytes[task] for task in range(len(graph)) if graph.label(task) == "tp"]
+    assert sum(reduced) == 2 * 80 * 4 * 8192 * 2
 
 
 def test_decode_reads_weights_and_kv_cache() -> None:
@@ -97,12 +100,6 @@ def test_a_causal_prefill_skips_half_of_the_scores() -> None:
     assert decode[0] == decode[1]
 
 
-def test_all_reduces_of_a_token() -> None:
-    graph = LLAMA(phase="decode", tp=8, batch=4).graph(SYSTEM)
-    reduced = [graph.bytes[task] for task in range(len(graph)) if graph.label(task) == "tp"]
-    assert sum(reduced) == 2 * 80 * 4 * 8192 * 2
-
-
 @pytest.mark.parametrize(("tp", "decode_tp"), [(4, 4), (4, 2), (1, 4)])
 def test_kv_transfer_moves_the_cache_once(tp: int, decode_tp: int) -> None:
     workload = SMALL(phase="disaggregated", tp=tp, decode_tp=decode_tp, batch=3)
@@ -116,15 +113,12 @@ def test_kv_transfer_moves_the_cache_once(tp: int, decode_tp: int) -> None:
     assert sent == pytest.approx([whole / tp] * tp + [whole / decode_tp] * decode_tp)
 
 
-def test_an_answer_is_prefill_and_its_steps() -> None:
+def test_an_answer_is_prefill_and_its_steps_which_kv_transfer_slows_down() -> None:
     alone = [latencies(simulate(SMALL(phase=one, tp=2)).timeline, 1) for one in ("prefill", "decode")]
     both = SMALL(phase="both", tp=2)
     found = latencies(simulate(both).timeline, both.steps)
     assert found.ttft == pytest.approx(alone[0].ttft)
     assert found.tpot == pytest.approx(alone[1].tpot)
-
-
-def test_kv_transfer_slows_decode_down() -> None:
     quiet = simulate(SMALL(phase="decode", tp=2, batch=4), "1 GB/s").timeline
     busy = simulate(SMALL(phase="disaggregated", tp=2, batch=32, decode_batch=4, decode_steps=4), "1 GB/s").timeline
     slow, fast = latencies(busy, 4).tpot, latencies(quiet, 1).tpot

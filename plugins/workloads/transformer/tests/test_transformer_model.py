@@ -37,6 +37,10 @@ def test_parameters_of_llama_matrix_by_matrix() -> None:
     h, f, v = 8192, 28672, 128256
     layer = 2 * h * h + 2 * h * 8 * 128 + 3 * h * f + 2 * h
     assert PRESETS["llama-3-70b"].parameters == 80 * layer + 2 * v * h + h == 70_553_706_496
+    # LLaMA 7B and 13B: 11008 and 13824 (their published configurations)
+    for hidden, width in ((4096, 11008), (5120, 13824)):
+        (_, mlp) = Shape(1, hidden, 1, 1, 1, architecture="llama").blocks(0, 1, 1)
+        assert mlp.parameters == 3 * hidden * width + hidden
 
 
 def test_flops_and_activations_of_llama() -> None:
@@ -49,13 +53,6 @@ def test_flops_and_activations_of_llama() -> None:
     assert mlp.flops == 3 * s * 6 * h * f
     assert attention.activations == 3 * s * (4 * h + 2 * (h + 2 * kv + h) + 2 * 32 * s)
     assert mlp.activations == 3 * s * (4 * h + 6 * f)
-
-
-def test_the_width_of_an_mlp_of_llama() -> None:
-    # LLaMA 7B and 13B: 11008 and 13824 (their published configurations)
-    for hidden, width in ((4096, 11008), (5120, 13824)):
-        (_, mlp) = Shape(1, hidden, 1, 1, 1, architecture="llama").blocks(0, 1, 1)
-        assert mlp.parameters == 3 * hidden * width + hidden
 
 
 @pytest.mark.parametrize("shape", [*GPT, SMALL])

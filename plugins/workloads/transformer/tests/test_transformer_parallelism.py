@@ -118,13 +118,10 @@ def test_weights_come_back_when_the_optimizer_has_all_gradients(zero: int, field
         assert reduced <= behind
 
 
-def test_pytorch_gathers_once_for_recomputation_and_backward() -> None:
+def test_pytorch_gathers_once_for_both_passes_and_groups_of_a_hybrid_are_consecutive_ranks() -> None:
     fields = {"dp": 4, "minibatch": 1, "recompute": "full", "zero_stage": 3}
     found = sent(small(**fields, reshard_after_recompute=False).graph(SYSTEM), "dp")
     assert found == pytest.approx(3 / 4 * 2 * (3 * (4 * LAYER + HEAD) - TIED), rel=1e-12)
-
-
-def test_groups_of_a_hybrid_are_consecutive_ranks_and_copies_their_counterparts() -> None:
     graph = small(mp=2, dp=4, dp_shard=2, zero_stage=3, minibatch=1).graph(SYSTEM)
     tables = {
         graph.patterns[task]: graph.tables[graph.members[task]].tolist()

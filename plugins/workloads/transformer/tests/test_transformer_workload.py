@@ -265,23 +265,20 @@ def test_every_second_product_is_computed_again() -> None:
     assert again.memory(WAFER).activations == pytest.approx(kept + head, rel=1e-12)
 
 
-def test_eager_kernels_move_more() -> None:
-    """An RMS norm moves 40 bytes for a number instead of 4, rotary embeddings 20 for 4, SiLU and product 10 for 6."""
-    llama = {"architecture": "llama", "intermediate": 30, "dp": 1, "layers": 1}
-    graphs = [small(**llama, elementwise=kind).graph(WAFER).expanded() for kind in ("fused", "eager")]
-    fused, eager = (totals(graph).moved for graph in graphs)
-    tokens, h = 16 * SHAPE["sequence"], SHAPE["hidden"]
-    # Forward, and 1.5 times that in backward.
-    assert eager - fused == pytest.approx(2.5 * tokens * (2 * 36 * h + 16 * 2 * h + 4 * 30), rel=1e-9)
-
-
-def test_attention_of_llama_is_fused_and_causal() -> None:
+def test_attention_of_llama_is_fused_and_causal_and_eager_kernels_move_more() -> None:
     llama = {"architecture": "llama", "dp": 1}
     for default, written in (
         (small(**llama), small(**llama, attention="fused", causal=True)),
         (small(dp=1), small(dp=1, attention="unfused", causal=False)),
     ):
         assert totals(default.graph(WAFER)) == totals(written.graph(WAFER))
+    # An RMS norm moves 40 bytes for a number instead of 4, rotary embeddings 20 for 4, SiLU and product 10 for 6.
+    llama = {"architecture": "llama", "intermediate": 30, "dp": 1, "layers": 1}
+    graphs = [small(**llama, elementwise=kind).graph(WAFER).expanded() for kind in ("fused", "eager")]
+    fused, eager = (totals(graph).moved for graph in graphs)
+    tokens, h = 16 * SHAPE["sequence"], SHAPE["hidden"]
+    # Forward, and 1.5 times that in backward.
+    assert eager - fused == pytest.approx(2.5 * tokens * (2 * 36 * h + 16 * 2 * h + 4 * 30), rel=1e-9)
 
 
 def test_the_host_launches_communication_too() -> None:
@@ -618,14 +615,6 @@ def test_equal_batches_are_equal_iterations(one: dict[str, Any], other: dict[str
     assert given.work(BATCHES) == before.work(BATCHES)
 
 
-def test_what_depends_on_the_system_is_refused_with_it() -> None:
-    workload = small(mp=5, global_batch=64)  # 3 replicas on 16 NPUs
-    for ask in (workload.graph, workload.memory, workload.work):
-        with pytest.raises(InputError, match=r"^global_batch: 64 samples cannot be divided evenly among 3 replicas"):
-            ask(BATCHES)
-    assert workload.work(System(npus=20)).samples == 64
-
-
 @pytest.mark.parametrize("fields", [{}, {"recompute": True}, {"mp": 2, "pp": 2}, {"execution": "streaming"}])
 def test_the_work_is_that_of_the_model_however_it_is_executed(fields: dict[str, Any]) -> None:
     flops = 72 * 64 * 4 * 4 * 8**2 * (1 + 4 / (6 * 8) + 10 / (12 * 4 * 8))
@@ -634,10 +623,15 @@ def test_the_work_is_that_of_the_model_however_it_is_executed(fields: dict[str, 
     assert work.model_flops == pytest.approx(flops, rel=1e-12)
 
 
-def test_samples_of_replicas_add_up() -> None:
+def test_samples_of_replicas_add_up_and_what_depends_on_the_system_is_refused_with_it() -> None:
     assert small(dp=4).work(BATCHES).samples == 64
     flops = small(global_batch=24, dp=1).work(BATCHES).model_flops
     assert small(mp=2, minibatch=3).work(BATCHES) == Work(24, 96, flops, replicas=8, microbatches=1)
+    workload = small(mp=5, global_batch=64)  # 3 replicas on 16 NPUs
+    for ask in (workload.graph, workload.memory, workload.work):
+        with pytest.raises(InputError, match=r"^global_batch: 64 samples cannot be divided evenly among 3 replicas"):
+            ask(BATCHES)
+    assert workload.work(System(npus=20)).samples == 64
 
 
 @pytest.mark.parametrize(
