@@ -44,12 +44,16 @@ def test_a_request_refuses_what_makes_no_sense(arguments: dict[str, Any], key: s
         CollectiveRequest(**{"pattern": Pattern.ALL_REDUCE, "ranks": 3, "size": 1.0, **arguments})
 
 
-def test_a_request_takes_the_name_of_a_pattern_and_a_size_with_a_unit() -> None:
+def test_a_request_takes_names_and_units_and_unknown_patterns_and_groups_are_refused() -> None:
     request = CollectiveRequest("all-gather", 4, "1.5 MB")
     assert (request.pattern, request.size) == (Pattern.ALL_GATHER, 1.5e6)
     assert CollectiveRequest(Pattern.BROADCAST, 4, 1.0, root=3).root == 3
     with pytest.raises(InputError, match="root 3 for all-reduce, which has no root"):
         CollectiveRequest(Pattern.ALL_REDUCE, 4, 1.0, root=3)
+    with pytest.raises(UnsupportedError, match=r"'nothing' cannot do this reduce: .* only all-gather, all-reduce"):
+        Nothing().plan(CollectiveRequest(Pattern.REDUCE, 2, 1.0), GroupView(2))
+    with pytest.raises(InputError, match="3 ranks on a group of 4"):
+        Nothing().plan(CollectiveRequest(Pattern.ALL_REDUCE, 3, 1.0), GroupView(4))
 
 
 @pytest.mark.parametrize("pattern", sorted(Nothing.patterns))
@@ -61,13 +65,6 @@ def test_the_plan_of_one_rank_is_empty(pattern: Pattern) -> None:
     if pattern is Pattern.ALL_TO_ALL:  # its own block is what it keeps
         request = CollectiveRequest(pattern, 1, 0.0, sizes=[[5]])
         check(Nothing().plan(request, GroupView(1)), request)
-
-
-def test_a_pattern_that_it_does_not_know_and_another_group_are_refused() -> None:
-    with pytest.raises(UnsupportedError, match=r"'nothing' cannot do this reduce: .* only all-gather, all-reduce"):
-        Nothing().plan(CollectiveRequest(Pattern.REDUCE, 2, 1.0), GroupView(2))
-    with pytest.raises(InputError, match="3 ranks on a group of 4"):
-        Nothing().plan(CollectiveRequest(Pattern.ALL_REDUCE, 3, 1.0), GroupView(4))
 
 
 @frozen

@@ -48,16 +48,13 @@ def test_chunks_and_bytes_are_those_of_the_docstring(phase: Phase, sizes: list[f
         assert all(np.array_equal(every[0], one) for one in every)
 
 
-def test_a_phase_inside_blocks_of_equal_chunks_is_uniform() -> None:
+def test_a_phase_inside_blocks_of_equal_chunks_is_uniform_and_without_a_modulus_nothing_wraps() -> None:
     both = parallel([ring(Pattern.ALL_GATHER, 7, 0.1), ring(Pattern.ALL_GATHER, 7, 0.7)])
     assert isinstance(both.chunk_bytes, np.ndarray)
     assert all(both.uniform(phase) for phase in both.phases)
     np.testing.assert_array_equal(both.row_bytes(both.phases[1], 3), np.full(7, 0.7 / 7))
     uneven = evolve(ring(Pattern.ALL_GATHER, 3), chunk_bytes=[1.0, 2.0, 3.0])
     assert not uneven.uniform(uneven.phases[0])
-
-
-def test_of_broadcasts_and_without_a_modulus_nothing_wraps() -> None:
     phase = Phase.of(0, [1, 2], 3, count=2, stride=2, repeat=3)
     assert phase.source.tolist() == [0, 0]
     assert not phase.reduce.any()
@@ -138,7 +135,7 @@ def test_sequence_keeps_the_owners_and_the_root_of_the_part_that_has_them() -> N
     check(sequence(ring(Pattern.REDUCE_SCATTER, n), gather, Pattern.REDUCE))
 
 
-def test_parallel_gives_each_part_chunks_and_phases_of_its_own() -> None:
+def test_parallel_gives_each_part_chunks_and_phases_of_its_own_if_they_belong_together() -> None:
     both = parallel([ring(Pattern.REDUCE_SCATTER, 4, 3.0), ring(Pattern.REDUCE_SCATTER, 4, 1.0)])
     assert (both.chunks, both.size) == (8, 4.0)
     assert both.owner is not None
@@ -147,9 +144,6 @@ def test_parallel_gives_each_part_chunks_and_phases_of_its_own() -> None:
     assert [phase.after for phase in both.phases] == [(), ()]
     check(both)
     assert parallel([ring(Pattern.ALL_GATHER, 4, 2.0)] * 3).chunk_bytes == 0.5
-
-
-def test_what_does_not_belong_together_is_refused() -> None:
     with pytest.raises(ScheduleError, match="one pattern, one group"):
         parallel([ring(Pattern.ALL_GATHER, 3), ring(Pattern.ALL_GATHER, 4)])
     with pytest.raises(ScheduleError, match="6 chunks on 3 ranks cannot go on as 3 on 3"):

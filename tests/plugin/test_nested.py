@@ -60,7 +60,7 @@ def experiment(inner: object, workload: object = "microbenchmark") -> dict[str, 
     return {"fabrics": {"a": {"topology": topology}}, "workloads": {"w": {"workload": workload}}}
 
 
-def test_a_field_takes_a_name_or_a_table() -> None:
+def test_a_field_takes_a_name_or_a_table_which_the_kit_checks() -> None:
     plain = {"name": "switch", "npus": 20, "link_bandwidth": 3e12, "link_latency": 2e-8, "in_network": False}
     for given in ("switch", {"name": "switch"}, plain, built(inner="switch").inner):
         inner = built(inner=given).inner
@@ -69,14 +69,18 @@ def test_a_field_takes_a_name_or_a_table() -> None:
     assert built().inner is None
     names = [one.name for one in built(others=["torus", {"name": "switch", "npus": 4}]).others]
     assert names == ["torus", "switch"]
+    check_topology(built(inner={"name": "switch", "npus": 3}))
 
 
-def test_plain_data_has_the_name_and_what_is_not_none() -> None:
+def test_plain_data_has_the_name_and_words_what_is_accepted() -> None:
     topology = built(inner={"name": "fat-tree", "radix": 4})
     plain = configure.unstructure(topology)
     assert plain["inner"]["name"] == "fat-tree"
     assert "npus" not in plain["inner"]
     assert built(**plain) == topology
+    inner = schema.settings(Doubled)["inner"]
+    assert inner.accepted == "the name of a topology, or { name = ..., ... }"
+    assert inner.type == "Topology | None"
 
 
 @pytest.mark.parametrize(
@@ -120,13 +124,3 @@ def test_numbers_inside_need_units_on_the_command_line(field: str) -> None:
     values = {f"fabrics.a.topology.inner.{field}": 450}
     with pytest.raises(InputError, match=f"--set fabrics.a.topology.inner.{field}: 450 has no unit"):
         check_units(framework().load_experiment(experiment("switch")), values)
-
-
-def test_what_is_accepted_in_words() -> None:
-    inner = schema.settings(Doubled)["inner"]
-    assert inner.accepted == "the name of a topology, or { name = ..., ... }"
-    assert inner.type == "Topology | None"
-
-
-def test_the_kit_checks_them() -> None:
-    check_topology(built(inner={"name": "switch", "npus": 3}))

@@ -25,13 +25,15 @@ def before(graph: TaskGraph) -> dict[str, list[str]]:
     return {graph.names[task]: [graph.names[one] for one in graph.after(task)] for task in range(len(graph))}
 
 
-def test_ranks_come_one_job_after_the_other() -> None:
+def test_ranks_come_one_job_after_the_other_within_a_limit_of_tasks() -> None:
     graph = composed([JobGraph("a", 1, small(2)), JobGraph("b", 0, small(3))])
     assert graph.ranks == 5
     assert [graph.participants(task).tolist() for task in range(4)] == [[0, 1]] * 2 + [[2, 3, 4]] * 2
     assert graph.jobs.tolist() == [1, 1, 0, 0]
     assert [graph.label(task) for task in range(4)] == ["compute", "a/dp", "compute", "b/dp"]
     assert before(graph) == {"a/forward": [], "a/reduce": ["a/forward"], "b/forward": [], "b/reduce": ["b/forward"]}
+    with limits.allowed({"tasks": 100}), pytest.raises(LimitError, match="tasks"):
+        composed([JobGraph("a", 0, small(), iterations=40)])
 
 
 def test_a_job_waits_for_its_start_and_between_iterations() -> None:
@@ -69,11 +71,6 @@ def test_blocks_kernels_and_sizes_of_pairs_stay_those_of_their_job() -> None:
     assert graph.splits.tolist() == [-1, -1, 0, -1, -1, -1, 0, -1, -1, 1]
     assert len(graph.expanded()) == 3 * 7 + 1
     assert graph.expanded().jobs.tolist() == [0] * 15 + [1] * 7
-
-
-def test_there_is_a_limit_for_all_tasks_together() -> None:
-    with limits.allowed({"tasks": 100}), pytest.raises(LimitError, match="tasks"):
-        composed([JobGraph("a", 0, small(), iterations=40)])
 
 
 RANKS = 4

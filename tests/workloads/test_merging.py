@@ -61,18 +61,15 @@ def test_collective_of_all_members_is_one_task() -> None:
     assert built.names[:2] == ["a", "c"]
 
 
-def test_collectives_of_a_communicator_match_in_order_of_node_numbers() -> None:
+def test_collectives_match_in_order_of_node_numbers_and_a_root_is_a_place_in_the_communicator() -> None:
+    nodes = (call(rank, pattern=Pattern.BROADCAST, root=root) for root in (0, 2, -1) for rank in range(3))
+    assert graph(3, *nodes, communicators=[[2, 0, 1]]).roots.tolist() == [1, 0, 0]
     calls = (0, 0, 1.0), (1, 0, 1.0), (1, 0, 2.0), (0, 1, 3.0), (0, 0, 2.0), (1, 1, 3.0)
     nodes = (call(rank, communicator=communicator, bytes=size) for rank, communicator, size in calls)
     built = graph(2, *nodes, communicators=[[0, 1], np.array([0, 1])])
     assert built.bytes.tolist() == [1.0, 2.0, 3.0]
     assert len(built.tables) == 3  # equal communicators are kept once, beside one table for each rank
     assert list(built.names) == ["collective 0", "collective 2", "collective 3"]
-
-
-def test_root_is_named_by_its_place_in_the_communicator() -> None:
-    nodes = (call(rank, pattern=Pattern.BROADCAST, root=root) for root in (0, 2, -1) for rank in range(3))
-    assert graph(3, *nodes, communicators=[[2, 0, 1]]).roots.tolist() == [1, 0, 0]
 
 
 def test_sends_and_receives_match_by_source_destination_and_tag_in_order() -> None:

@@ -80,11 +80,14 @@ def test_impossible_axes_are_refused(axes: dict[str, int], message: str) -> None
         DeviceMesh(axes)
 
 
-def test_a_global_batch_is_divided_among_the_replicas() -> None:
+def test_a_global_batch_is_divided_among_the_replicas_and_work_kept_as_floats() -> None:
     assert samples_per_replica(48, 4) == 12
     message = r"^global_batch: 64 samples cannot be divided evenly among 3 replicas \(accepted: a multiple of 3\)$"
     with pytest.raises(InputError, match=message):
         samples_per_replica(64, 3)
+    work = Work(4, tokens=8192, model_flops=10)
+    assert [type(one) for one in (work.samples, work.tokens, work.model_flops)] == [float] * 3
+    assert work.tokens_per_sample == 2048
 
 
 @pytest.mark.parametrize(
@@ -110,12 +113,6 @@ def test_a_usual_axis_may_be_asked_for_where_there_is_none(axis: str) -> None:
     mesh = DeviceMesh({"experts": 2})
     assert mesh.groups(axis).tolist() == [[0], [1]]
     assert mesh.size(axis) == 1
-
-
-def test_work_is_kept_as_floats() -> None:
-    work = Work(4, tokens=8192, model_flops=10)
-    assert [type(one) for one in (work.samples, work.tokens, work.model_flops)] == [float] * 3
-    assert work.tokens_per_sample == 2048
 
 
 @pytest.mark.parametrize("work", [Work(4), Work(0, tokens=0)])

@@ -97,10 +97,15 @@ def test_steps_that_a_level_cannot_do_are_refused(steps: str, level: Level, reas
         plan(Pattern.ALL_REDUCE, filled(level), steps=steps)
 
 
-def test_many_levels_have_too_many_orders_and_one_has_no_opposite() -> None:
+def test_too_many_levels_and_steps_for_other_numbers_of_them_are_refused() -> None:
     with pytest.raises(UnsupportedError, match="6 levels, which is too many for all their orders"):
         plan(Pattern.ALL_REDUCE, filled(*[Level(2, "line", 1.0)] * 6), orders="all")
     assert len(plan(Pattern.ALL_GATHER, filled(Level(5, "ring", 1.0)), orders="opposite").phases) == 1
+    request, group = CollectiveRequest(Pattern.ALL_REDUCE, 4, 16.0), filled(Level(4, "ring", 1.0))
+    algorithm = Hierarchical(steps=("ring", "direct"))
+    assert algorithm.refusal(request, group) == "the group has 1 levels, and steps are given for 2"
+    assert algorithm.equivalent(group) is algorithm
+    assert "not a full product" in str(algorithm.refusal(request, GroupView(4)))
 
 
 def test_configurations_that_write_the_same_are_one() -> None:
@@ -137,14 +142,6 @@ def test_steps_may_differ_by_level() -> None:
         check(schedule)
     # The last one is for all further levels.
     assert plan(Pattern.ALL_REDUCE, filled(*levels, levels[1]), steps=("direct", "ring")).steps == 2 * (1 + 3 + 3)
-
-
-def test_steps_for_other_numbers_of_levels_are_refused() -> None:
-    request, group = CollectiveRequest(Pattern.ALL_REDUCE, 4, 16.0), filled(Level(4, "ring", 1.0))
-    algorithm = Hierarchical(steps=("ring", "direct"))
-    assert algorithm.refusal(request, group) == "the group has 1 levels, and steps are given for 2"
-    assert algorithm.equivalent(group) is algorithm
-    assert "not a full product" in str(algorithm.refusal(request, GroupView(4)))
 
 
 @pytest.mark.parametrize("steps", [("ring", "rong"), (), 3, ("ring", 3)])

@@ -74,14 +74,11 @@ def test_a_file_that_is_wrong_is_refused_with_the_place(content: str, message: s
         read(content.encode())
 
 
-def test_a_connection_has_one_threadblock_at_each_end() -> None:
+def test_two_threadblocks_of_a_connection_and_too_many_steps_are_refused() -> None:
     two = xml("custom", 1, [[(1, -1, 0, [step("s")]), (1, -1, 0, [step("s")])], []], (1, 0, 0))
     message = r"^GPU 0, threadblock 1: sends to GPU 1 on channel 0, as threadblock 0 does"
     with pytest.raises(InputError, match=message):
         read(two.encode())
-
-
-def test_too_many_steps_are_a_limit() -> None:
     with limits.allowed({"transfers": 3}), pytest.raises(LimitError, match=r"^8 transfers are too many"):
         read(pair().encode())
 

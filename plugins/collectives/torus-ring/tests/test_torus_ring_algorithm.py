@@ -57,7 +57,7 @@ def test_a_one_way_ring_is_gone_round_upwards_and_keeps_others_to_one_way(*, bot
     np.testing.assert_allclose(sent, np.broadcast_to([15 / 16 / 2, 0], sent.shape), rtol=1e-12)
 
 
-def test_the_one_link_of_a_pair_counts_once() -> None:
+def test_the_one_link_of_a_pair_counts_once_and_auto_tries_pipelines() -> None:
     # 4 x 2: with a share x along the ring first, the ring's two links carry 3/4 x + 3/8 (1 - x), the pair's one
     # 1/8 x + 1/2 (1 - x); alike per link at x = 5/9, where each carries 7/8 / 3.
     group = filled(*torus(4, 2))
@@ -65,6 +65,7 @@ def test_the_one_link_of_a_pair_counts_once() -> None:
     sent = link_bytes(plan(Pattern.REDUCE_SCATTER, group), group)
     np.testing.assert_allclose(sent[:, 0], 7 / 24, rtol=1e-12)
     np.testing.assert_allclose(sent[:, 1].sum(axis=1), 7 / 24, rtol=1e-12)
+    assert TorusRing.variants(Pattern.ALL_REDUCE) == [TorusRing(chunks=chunks) for chunks in (1, 2, 4, 8, 16)]
 
 
 def test_what_has_no_other_way_round_or_no_share_is_left_out() -> None:
@@ -87,10 +88,6 @@ def test_what_has_no_other_way_round_or_no_share_is_left_out() -> None:
 def test_groups_that_it_refuses(group: GroupView, reason: str) -> None:
     with pytest.raises(UnsupportedError, match=reason):
         plan(Pattern.ALL_REDUCE, group)
-
-
-def test_auto_tries_pipelines() -> None:
-    assert TorusRing.variants(Pattern.ALL_REDUCE) == [TorusRing(chunks=chunks) for chunks in (1, 2, 4, 8, 16)]
 
 
 class TestTorusRing(CollectiveTests):

@@ -84,16 +84,13 @@ def test_memory_follows_from_the_zero_stage(small: Findings) -> None:
         assert memory["optimizer"] == pytest.approx(6 * weights / 16)
 
 
-def test_what_fits_is_told_apart(small: Findings) -> None:
+def test_what_fits_is_told_apart_and_expanded_memory_moves_at_the_hybrid_bandwidth(small: Findings) -> None:
     fits = {one.name: one.fits for one in small.cases if one.cluster == "cluster"}
     assert fits == {"MP1-DP16": "no", "MP2-DP8": "expanded", "MP4-DP4": "local", "MP16-DP1": "local"}
     assert not case(small, "MP1-DP16").expanded
     assert case(small, "MP2-DP8").local is None
     local = case(small, "MP4-DP4")
     assert local.expanded == {50e9: local.local, 200e9: local.local}
-
-
-def test_expanded_memory_moves_at_the_hybrid_bandwidth(small: Findings) -> None:
     one = case(small, "MP2-DP8")
     for bandwidth, time in one.expanded.items():
         outside = one.total - 300e6

@@ -166,16 +166,13 @@ def test_forms_of_a_constraint() -> None:
     assert read[0].misses(np.array([3.0, 1.0])) == 0
 
 
-def test_messages_of_collectives() -> None:
+def test_messages_of_collectives_whose_axes_take_the_first_dimensions_and_may_share_one() -> None:
     # Of 8 bytes over 4 x 2, by hand.
     assert messages(AR, 8.0, [4, 2]) == [12.0, 2.0]
     assert messages(Pattern.REDUCE_SCATTER, 8.0, [4, 2]) == [6.0, 1.0]
     assert messages(Pattern.ALL_TO_ALL, 8.0, [4, 2]) == [6.0, 4.0]
     # Backwards from shards of 1 byte: the outer dimension 1 x (2 - 1), then 2 x (4 - 1).
     assert messages(Pattern.ALL_GATHER, 8.0, [4, 2]) == [6.0, 1.0]
-
-
-def test_axes_take_the_first_dimensions_and_may_share_one() -> None:
     assert placed({"tp": 16, "dp": 64}, (8, 8, 16)) == {"tp": (8, 2, 1), "dp": (1, 4, 16)}
     assert placed({"tp": 128, "dp": 8}, (8, 128)) == {"tp": (8, 16), "dp": (1, 8)}
 

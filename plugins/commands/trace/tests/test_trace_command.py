@@ -81,7 +81,7 @@ INFO = "--plugin", "lines.py", "trace", "info"
 BOTH = "--plugin", "others.py", *INFO
 
 
-def test_tables_show_what_the_files_hold() -> None:
+def test_tables_and_the_document_show_what_the_files_hold() -> None:
     printed = succeeds(*INFO, "a.0.trace", "a.1.trace")
     rows = words(printed)
     assert ["a.0.trace", "0", "4", "5", "1", "0.75", "1e+12", "1e+09"] in rows
@@ -90,9 +90,6 @@ def test_tables_show_what_the_files_hold() -> None:
     assert ["all-reduce", "all", "4", "6e+06", "1e+06", "2e+06", "0.5"] in rows
     assert ["all", "2", "0,", "1"] in rows
     assert printed.endswith("schema: 7\nnothing is missing\n")
-
-
-def test_the_document_has_each_file() -> None:
     document: dict[str, Any] = json.loads(succeeds(*INFO, "a.1.trace", "--json", "-"))
     assert (document["format"], document["version"], document["workload"]) == ("fredfw.trace-info", 1, "lines")
     (file,) = document["files"]
@@ -169,11 +166,16 @@ def test_it_writes_chakra_traces_and_prints_how_far_they_are() -> None:
     assert re.search(r"all-reduce +all +18 +1.8e\+07", succeeds("trace", "info", *(f"twin/{one}" for one in traces)))
 
 
-def test_a_seed_gives_the_same_files() -> None:
+def test_a_seed_gives_the_same_files_and_a_full_directory_is_refused() -> None:
     for name in ("one", "same"):
         succeeds(*LAYERS, "--ranks", "4", "--output", f"{name}/x", "--seed", "1")
     for one in Path("one").iterdir():
         assert one.read_bytes() == (Path("same") / one.name).read_bytes()
+    Path("twin").mkdir()
+    Path("twin/other").touch()
+    Path("layers.trace").write_text("lines 0 many")  # which fails when it is read
+    assert "twin: --output: exists, and is not an empty directory" in refused(*LAYERS, *TWIN)
+    assert [one.name for one in Path("twin").iterdir()] == ["other"]
 
 
 @pytest.mark.parametrize(
@@ -193,14 +195,6 @@ def test_a_seed_gives_the_same_files() -> None:
 def test_a_twin_that_cannot_be_made(arguments: list[str], message: str) -> None:
     assert message in fails(*arguments)
     assert not Path("twin").exists()
-
-
-def test_a_full_directory_is_refused() -> None:
-    Path("twin").mkdir()
-    Path("twin/other").touch()
-    Path("layers.trace").write_text("lines 0 many")  # which fails when it is read
-    assert "twin: --output: exists, and is not an empty directory" in refused(*LAYERS, *TWIN)
-    assert [one.name for one in Path("twin").iterdir()] == ["other"]
 
 
 @pytest.mark.slow

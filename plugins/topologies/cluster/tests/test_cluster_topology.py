@@ -79,7 +79,7 @@ def test_presets_have_the_bandwidths_of_their_sources(preset: str, npus: int, in
     assert (between.size, between.bandwidth) == (2, outside * GB)
 
 
-def test_what_is_given_takes_the_place_of_the_presets() -> None:
+def test_what_is_given_takes_the_place_of_the_presets_also_by_name() -> None:
     given_nic = Cluster(nodes=4, nic="800 Gbps")  # type: ignore[arg-type]  # text, as in a file
     assert [level.bandwidth for level in given_nic.build().levels] == [450 * GB, 100 * GB]
     own = Cluster(preset="gb200-nvl72", nodes=4, node=nvswitch(4))
@@ -87,9 +87,6 @@ def test_what_is_given_takes_the_place_of_the_presets() -> None:
     assert (network.nics, network.rails) == (4, 4)
     assert Cluster(preset="gb200-nvl72", nodes=4).router.network.rails == 4
     assert Cluster(preset="gb200-nvl72", nodes=4, nics=36, radix=128).router.network.rails == 36
-
-
-def test_a_topology_by_name_is_the_inside() -> None:
     node = {"name": "torus", "dimensions": [2, 2], "link_bandwidth": "1 GB/s"}
     one = FRAMEWORK.topology("cluster", nodes=2, node=node)
     assert one == Cluster(nodes=2, node=Torus((2, 2), link_bandwidth=(1e9,)))
@@ -188,12 +185,6 @@ def test_messages_that_change_rails_in_their_node_need_no_spines(pxn: bool, cros
     assert took == pytest.approx(crossing * 56 / 64 * GB / (50 * GB), rel=1e-9)
 
 
-def test_a_pcie_switch_limits_and_delays_what_passes() -> None:
-    level = Cluster(nodes=2, nics=4, pcie=24e9, pcie_npus=4, pcie_latency=2e-6).build().levels[1]
-    assert level.bandwidth == 6e9
-    assert level.latency == pytest.approx(2 * (2e-6 + 0.5e-6), rel=1e-12)
-
-
 @pytest.mark.parametrize("nics", [3, 7, 12])
 def test_nics_that_cannot_be_divided_are_shared_evenly(nics: int) -> None:
     """A ring over all NPUs sends as much as all NICs together do."""
@@ -228,7 +219,7 @@ def test_switches_between_nodes_reduce_with_sharp(preset: str, nodes: int) -> No
     assert whole.bound_ratio >= 1 - 1e-9
 
 
-def test_an_npu_uses_all_its_nics_and_one_node_has_none() -> None:
+def test_an_npu_uses_all_its_nics_through_a_pcie_switch_that_limits_and_delays() -> None:
     alone = Cluster(nodes=1).build()
     assert (len(alone.kinds), [level.size for level in alone.levels]) == (9, [8])
     assert Cluster(nodes=1, node=nvswitch(in_network=True)).build().offers == Capabilities(True, True)
@@ -237,6 +228,9 @@ def test_an_npu_uses_all_its_nics_and_one_node_has_none() -> None:
     assert routes.coefficients is not None
     assert routes.coefficients.tolist() == [0.25] * 8
     assert fabric.levels[1].bandwidth == 200e9
+    level = Cluster(nodes=2, nics=4, pcie=24e9, pcie_npus=4, pcie_latency=2e-6).build().levels[1]
+    assert level.bandwidth == 6e9
+    assert level.latency == pytest.approx(2 * (2e-6 + 0.5e-6), rel=1e-12)
 
 
 @st.composite

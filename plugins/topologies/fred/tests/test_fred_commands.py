@@ -42,12 +42,16 @@ def test_draw() -> None:
 TRIANGLE = "0,2;1,4;3,5"
 
 
-def test_draw_of_a_conflict() -> None:
+def test_draw_of_a_conflict_after_the_path_is_known_to_be_good() -> None:
     assert fails("fred", "draw", "--m", "2", "--flows", TRIANGLE, "out.svg", code=1) == (
         "fredfw: error: FRED_2(8): {0,2}->{0,2}, {1,4}->{1,4}, {3,5}->{3,5} cannot be routed together, "
         "stuck at depth 0 in the switch itself\n"
     )
     fred("draw", "--m", "3", "--flows", TRIANGLE, "out.svg")
+    # The conflict would be exit code 1.
+    assert refused("fred", "draw", "--m", "2", "--flows", TRIANGLE, "missing/out.svg").startswith(
+        "missing/out.svg: PATH"
+    )
 
 
 @pytest.mark.parametrize(
@@ -56,13 +60,6 @@ def test_draw_of_a_conflict() -> None:
 def test_texts_that_are_no_flows(text: str, part: str) -> None:
     accepted = "ports such as 3,4,5, or inputs:outputs such as 0,1:6"
     assert refused("fred", "draw", "--flows", text, "-") == f"--flows: '{part}' is not a flow (accepted: {accepted})"
-
-
-def test_nothing_is_drawn_before_the_path_is_known_to_be_good() -> None:
-    # The conflict would be exit code 1.
-    assert refused("fred", "draw", "--m", "2", "--flows", TRIANGLE, "missing/out.svg").startswith(
-        "missing/out.svg: PATH"
-    )
 
 
 def test_hardware() -> None:

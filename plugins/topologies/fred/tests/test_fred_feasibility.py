@@ -92,12 +92,6 @@ def test_a_placement_without_a_place_is_a_finding() -> None:
     assert (answer.strategies, answer.routable, answer.phases) == (3, 1, 0)
 
 
-def test_fabrics_without_fred_switches_are_refused() -> None:
-    fabric = Fred().build().with_defaults(admission=OpenAdmission())
-    with pytest.raises(UnsupportedError, match=r"'FRED-D' has no FRED switches .*a fabric of topology 'fred'"):
-        check(fabric, LinearPlacement(), strategies(2))
-
-
 def fred(m: int = 2, **fields: Any) -> Fabric:
     return Fred(middle_switches=m, **fields).build()
 
@@ -166,13 +160,16 @@ def picky(*ports: int) -> Fabric:
     return fabric.with_defaults(admission=Picky(2, known.ports, known.node_name, "block", frozenset(ports)))
 
 
-def test_few_orders_are_all_tried() -> None:
+def test_few_orders_are_all_tried_and_fabrics_without_fred_switches_refused() -> None:
     # 4 x 3 orders of two workers. FRED's switches route everything this small, so these are picky ones.
     pair = DeviceMesh({"dp": 2})
     assert RoutablePlacement(exchanges=0).assign(picky(1, 3), pair).tolist() == [1, 3]
     with pytest.raises(UnsupportedError) as caught:
         RoutablePlacement(exchanges=0).assign(picky(), pair)
     assert caught.value.message == "there is no placement of DP(2) on 'FRED-D' without routing conflicts"
+    fabric = Fred().build().with_defaults(admission=OpenAdmission())
+    with pytest.raises(UnsupportedError, match=r"'FRED-D' has no FRED switches .*a fabric of topology 'fred'"):
+        check(fabric, LinearPlacement(), strategies(2))
 
 
 def test_every_strategy_of_small_wafers_has_a_place() -> None:

@@ -115,15 +115,12 @@ def test_narrow_uplinks(variant: str) -> None:
     assert made.wire_power.value == pytest.approx(rest * (60 + 2.304 + 7.5) / (60 + 2.304 + 60))
 
 
-def test_a_single_switch() -> None:
+def test_a_single_switch_and_a_rounded_sum_that_costs_no_chiplet() -> None:
     # 10 NPUs of 3 TB/s: 5 chiplets of 10 x 600 GB/s, which is what an L2 chiplet is.
     (row,) = hardware(Fred(arity=(10,), io_controllers=0)).rows
     assert made_of(row) == (1, 1, (10, 0, 0), 1, 5)
     assert row.chiplet == L2
     assert (row.chiplet_area.value, row.chiplet_area.status) == (814, PUBLISHED)
-
-
-def test_a_rounded_sum_costs_no_chiplet() -> None:
     # 29 NPUs below each of 25 switches: 25 x 11.04 TB/s is 46 x 6 TB/s, but not when added up per NPU in floats.
     row = hardware(tree([29, 25], ["3 TB/s", "11.04 TB/s"])).rows[-1]
     assert row.bandwidth > 46 * 6e12

@@ -281,15 +281,6 @@ def test_a_search_that_is_cut_short_proves_nothing(monkeypatch: pytest.MonkeyPat
     assert not raised.value.proven
 
 
-def test_conflicts_and_configurations_survive_pickling() -> None:
-    with pytest.raises(RoutingConflict) as raised:
-        FredSwitch(2, 6).route(TRIANGLE)
-    copy = pickle.loads(pickle.dumps(raised.value))
-    assert (type(copy), vars(copy), str(copy)) == (RoutingConflict, vars(raised.value), str(raised.value))
-    assert isinstance(copy, SimulationError)
-    assert_executes(pickle.loads(pickle.dumps(FredSwitch(3, 6).route(TRIANGLE))), TRIANGLE)
-
-
 @pytest.mark.parametrize(
     ("flows", "message"),
     [
@@ -332,11 +323,17 @@ def test_switches_that_cannot_be_are_refused(m: Any, ports: Any, name: str) -> N
     assert isinstance(raised.value, ValueError)
 
 
-def test_flows_are_sets_of_ports_written_in_order() -> None:
+def test_flows_are_written_in_order_and_conflicts_and_configurations_pickled() -> None:
     flow = SwitchFlow(np.array([5, 3, 4, 3]), range(2))
     assert flow == SwitchFlow({3, 4, 5}, (0, 1))
     assert str(flow) == repr(flow) == "{3,4,5}->{0,1}"
     assert str(FredSwitch(3, 12)) == "FRED_3(12)"
+    with pytest.raises(RoutingConflict) as raised:
+        FredSwitch(2, 6).route(TRIANGLE)
+    copy = pickle.loads(pickle.dumps(raised.value))
+    assert (type(copy), vars(copy), str(copy)) == (RoutingConflict, vars(raised.value), str(raised.value))
+    assert isinstance(copy, SimulationError)
+    assert_executes(pickle.loads(pickle.dumps(FredSwitch(3, 6).route(TRIANGLE))), TRIANGLE)
 
 
 def test_what_is_no_flow_is_refused() -> None:

@@ -96,14 +96,11 @@ def test_io_rate_of_the_variants(variant: str, rate: float, operation: Operation
     assert (fabric.bandwidths / np.maximum(load, 1)).min() / 128e9 == pytest.approx(rate)
 
 
-def test_a_stream_takes_as_long_as_its_longest_route() -> None:
+def test_a_stream_takes_as_long_as_its_longest_route_and_none_asks_switches_that_cannot() -> None:
     # To an NPU across L2, and to a controller at its own switch.
     fabric = Fred(link_latency=1.0, io_latency=5.0).build()
     tree = fabric.defaults.router.tree(fabric, np.array([0]), np.array([19, 26]), Operation.MULTICAST)
     assert tree.latencies.tolist() == [6.0]
-
-
-def test_switches_that_cannot_are_not_asked_to() -> None:
     fabric = Fred(arity=(3,), io_controllers=0).build()
     root, others = np.array([0]), np.array([1, 2])
     with pytest.raises(UnsupportedError, match=r"L1\.0 of fabric 'FRED-D' cannot copy"):

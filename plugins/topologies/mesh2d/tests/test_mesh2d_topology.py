@@ -69,13 +69,10 @@ def test_every_outer_edge_slot_has_a_controller(shape: tuple[int, int]) -> None:
     assert len(fabric.links_between(np.array(clockwise), fabric.controllers)) == 2 * (rows + columns)
 
 
-def test_routes_go_along_the_row_first() -> None:
+def test_routes_go_along_the_row_first_and_pay_for_io_links() -> None:
     fabric = mesh(3, 4)
     for ends, way in (((0, 11), [0, 1, 2, 3, 7, 11]), ((11, 0), [11, 10, 9, 8, 4, 0]), ((12, 6), [12, 0, 1, 2, 6])):
         assert edges(fabric, fabric.defaults.router.path(fabric, *ends)) == list(pairwise(way))
-
-
-def test_latency_counts_io_links_with_their_own() -> None:
     fabric = Mesh2D(rows=2, columns=2, link_latency=1.0, io_latency=10.0).build()
     # From the controller above NPU 0 to the one below NPU 3: two I/O links and two hops.
     bottom = fabric.controllers[4]

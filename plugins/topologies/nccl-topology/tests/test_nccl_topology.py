@@ -65,14 +65,11 @@ def test_nvswitches_of_hopper_combine_and_copy_and_blackwell_names_none(tmp_path
     assert read(tmp_path, text).levels[0].bandwidth == pytest.approx(12 * 40.1 * GB)
 
 
-def test_gpus_that_are_connected_directly(tmp_path: Path) -> None:
+def test_gpus_that_are_connected_directly_even_in_one_direction(tmp_path: Path) -> None:
     fabric = read(tmp_path, pair('<nvlink target="{0}" count="2" tclass="0x030200"/>'))
     assert gigabytes(fabric)["gpu0->gpu1"] == 40
     assert gigabytes(fabric)["cpu0->cpu1"] == 10  # Intel from Skylake on
     assert fabric.levels == (Level(2, "fully-connected", 40 * GB, 25e-9, name="node"),)
-
-
-def test_a_link_in_one_direction_goes_both_ways(tmp_path: Path) -> None:
     text = pair('<nvlink target="{0}" count="1" tclass="0x030200"/>').replace('target="aa"', 'target="cc"')
     fabric = read(tmp_path, text)
     assert gigabytes(fabric)["gpu1->gpu0"] == 20

@@ -42,10 +42,14 @@ def test_nodes_and_links_are_those_of_the_file(tmp_path: Path) -> None:
     assert fabric.copies.tolist() == [True, False, True, True, False, True]
 
 
-def test_a_message_takes_the_links_of_its_way(tmp_path: Path) -> None:
+def test_a_message_takes_the_links_of_its_way_and_some_attributes_are_passed_over(tmp_path: Path) -> None:
     fabric = read(tmp_path, MACHINE)
     result = Framework().simulate_collective(fabric, "broadcast", size=1e6, group=[0, 3], algorithm="direct")
     assert result.duration == pytest.approx(2 * 500e-9 + 2e-6 + 1e6 / 50e9, rel=1e-12)
+    weighted = changed(lambda graph: graph["edges"][0].update(weight=1))
+    with pytest.raises(InputError, match="ignore"):
+        read(tmp_path, weighted)
+    assert len(read(tmp_path, weighted, ignore=("weight",)).sources) == 10
 
 
 def test_algorithms_by_level_need_levels(tmp_path: Path) -> None:
@@ -179,13 +183,6 @@ BOMB = """<?xml version="1.0"?>
 def test_bad_input(content: Any, key: str | None, message: str, tmp_path: Path) -> None:
     with refused(key, message, file=str(tmp_path / "graph.json")):
         read(tmp_path, content)
-
-
-def test_some_attributes_are_passed_over(tmp_path: Path) -> None:
-    weighted = changed(lambda graph: graph["edges"][0].update(weight=1))
-    with pytest.raises(InputError, match="ignore"):
-        read(tmp_path, weighted)
-    assert len(read(tmp_path, weighted, ignore=("weight",)).sources) == 10
 
 
 class TestNodeLink(TopologyTests):

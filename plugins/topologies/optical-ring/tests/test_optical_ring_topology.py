@@ -93,29 +93,23 @@ def test_ties_alternate_in_order_of_their_sources() -> None:
     assert clockwise.tolist() == [True, False, True, True, True, False]
 
 
-def test_two_nodes_have_two_links_each_way() -> None:
+def test_two_nodes_have_two_links_each_way_and_latency_is_propagation_and_conversion() -> None:
     fabric = ring(2)
     assert list(zip(fabric.sources.tolist(), fabric.destinations.tolist(), strict=True)) == [(0, 1), (1, 0)] * 2
     # Link 0 is clockwise from 0 to 1, link 3 counter-clockwise from 1 to 0.
     assert fabric.defaults.router.route(fabric, np.array([0, 1]), np.array([1, 0])).links.tolist() == [0, 3]
     assert len(fabric.defaults.router.route(fabric, fabric.npus[:0], fabric.npus[:0])) == 0
-
-
-def test_latency_is_propagation_and_conversion() -> None:
     fabric = ring(8, hop_latency=1.0, oeo_latency=10.0)
     routes = fabric.defaults.router.route(fabric, np.array([0, 0, 0]), np.array([0, 3, 7]))
     assert routes.latencies.tolist() == [0.0, 13.0, 11.0]
 
 
-def test_trees_have_two_ends() -> None:
+def test_trees_have_two_ends_and_other_fabrics_are_refused() -> None:
     fabric, root = ring(6), np.array([1])
     single = fabric.defaults.router.tree(fabric, root, np.array([5]), Operation.MULTICAST)
     assert nodes(fabric, single, 0) == [1, 0, 5]
     with pytest.raises(UnsupportedError, match="no multicast tree from 1 to 2 nodes"):
         fabric.defaults.router.tree(fabric, root, np.array([2, 3]), Operation.MULTICAST)
-
-
-def test_other_fabrics_are_refused() -> None:
     fabric = ring(4)
     other = evolve(fabric, sources=fabric.sources[::-1], destinations=fabric.destinations[::-1])
     with pytest.raises(UnsupportedError, match=r"shortest-arc router cannot route .*accepted: a ring of"):

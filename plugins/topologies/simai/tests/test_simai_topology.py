@@ -44,12 +44,17 @@ def test_servers_and_gpus_are_levels(tmp_path: Path) -> None:
     assert len(set(fabric.servers[:6].tolist())) == 3
 
 
-def test_messages_in_a_server_go_over_its_nvswitch(tmp_path: Path) -> None:
+def test_messages_go_over_the_nvswitch_or_are_spread_over_shortest_paths(tmp_path: Path) -> None:
     fabric = read(tmp_path, SERVERS)
     # The leaf is as many hops away as the NVSwitch.
     assert seconds(fabric, 0, 1) == pytest.approx(1e6 / 360e9 + 50e-9, rel=1e-12)
     # GPUs of one leaf do not help each other.
     assert seconds(fabric, 0, 3) == pytest.approx(1e6 / 50e9 + 1e-6, rel=1e-12)
+    fabric = read(tmp_path, LEAVES)
+    assert len(fabric.npus) == 4
+    # Four hops; two spines with 100 Gb/s each are as fast as the host's 200 Gb/s.
+    assert seconds(fabric, 0, 3) == pytest.approx(1e6 / 25e9 + 4 * 0.5e-6, rel=1e-12)
+    assert seconds(fabric, 0, 1) == pytest.approx(1e6 / 25e9 + 2 * 0.5e-6, rel=1e-12)
 
 
 def test_a_file_for_ns3(tmp_path: Path) -> None:
@@ -59,14 +64,6 @@ def test_a_file_for_ns3(tmp_path: Path) -> None:
     assert not fabric.tiers.any()
     # Half way round a message takes both ways, over NPUs that forward it.
     assert seconds(fabric, 0, 2) == pytest.approx(1e6 / 100e9 + 2e-6, rel=1e-12)
-
-
-def test_messages_are_spread_over_shortest_paths(tmp_path: Path) -> None:
-    fabric = read(tmp_path, LEAVES)
-    assert len(fabric.npus) == 4
-    # Four hops; two spines with 100 Gb/s each are as fast as the host's 200 Gb/s.
-    assert seconds(fabric, 0, 3) == pytest.approx(1e6 / 25e9 + 4 * 0.5e-6, rel=1e-12)
-    assert seconds(fabric, 0, 1) == pytest.approx(1e6 / 25e9 + 2 * 0.5e-6, rel=1e-12)
 
 
 def test_gpus_that_are_not_in_order_have_no_levels_and_error_rates_are_noted(tmp_path: Path) -> None:

@@ -70,30 +70,24 @@ def test_data_parallel_passes_overlap_weight_gradients_with_the_backward_pass(wr
     ]
 
 
-def test_times_are_nanoseconds(write: Any) -> None:
+def test_times_are_nanoseconds_and_the_size_of_an_all_gather_the_share_of_a_rank(write: Any) -> None:
     path = write("DATA", layer(u=7, wc="ALLREDUCE"))
     found = graph(path)
     assert found.seconds[found.kinds == TaskKind.COMPUTE].tolist() == pytest.approx([1e-6, 3e-6, 7e-9])
     assert graph(path, time_unit="1 us").seconds[0] == pytest.approx(1e-3)
-
-
-def test_the_size_of_an_all_gather_is_the_share_of_a_rank(write: Any) -> None:
     found = graph(write("MODEL", layer(fc="ALLGATHER", fb=100, ic="REDUCESCATTER", ib=800)))
     sizes = {str(pattern): size for pattern, size in zip(found.patterns, found.bytes.tolist(), strict=True) if pattern}
     assert sizes == {"all-gather": 800.0}  # that of the input gradients of the first layer is not needed
     assert found.tables[found.members[1]].tolist() == [list(range(8))]
 
 
-def test_hybrid_groups_are_consecutive_for_the_model_and_strided_for_data(write: Any) -> None:
+def test_hybrid_groups_are_consecutive_for_the_model_strided_for_data_and_of_their_own_for_experts(write: Any) -> None:
     lines = [layer(fc="ALLREDUCE", wc="ALLREDUCE")]
     model, data = [[0, 1], [2, 3], [4, 5], [6, 7]], [[0, 2, 4, 6], [1, 3, 5, 7]]
     assert tables(graph(write("HYBRID_DATA_MODEL", *lines), model_group=2)) == [model, data]
     assert tables(graph(write("HYBRID_MODEL_DATA", *lines), model_group=2)) == [data, model]
     with pytest.raises(InputError, match="model_group: HYBRID_DATA_MODEL splits ranks by the first dimension"):
         graph(write("HYBRID_DATA_MODEL", *lines))
-
-
-def test_experts_have_groups_of_their_own(write: Any) -> None:
     first = "HYBRID_TRANSFORMER model_parallel_NPU_group: 2 ep: 2 pp: 1 all_gpus: 8"
     found = graph(write(first, layer(fc="ALLTOALL_EP", ic="ALLREDUCE", wc="ALLREDUCE_DP_EP")))
     experts, model = [[0, 2], [1, 3], [4, 6], [5, 7]], [[0, 1], [2, 3], [4, 5], [6, 7]]
@@ -109,13 +103,10 @@ def test_transformers_wait_for_input_gradients_before_weight_gradients(write: An
     ]
 
 
-def test_layers_are_computed_again_from_the_checkpoint_before(write: Any) -> None:
+def test_layers_are_computed_again_from_the_checkpoint_before_or_wait_for_both_gradients(write: Any) -> None:
     first = "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 8 checkpoints: 1 0 checkpoint_initiates: 1 2"
     names = graph(write(first, layer("a"), layer("b"), layer("c"))).names
     assert list(names)[3:6] == ["a forward", "b forward", "c inputs"]
-
-
-def test_the_next_layer_waits_for_input_gradients_that_run_beside_weight_gradients(write: Any) -> None:
     found = tasks(graph(write("MODEL", layer("a"), layer("b", ic="ALLREDUCE"))))
     assert {"b weights < b inputs", "a inputs < b inputs all-reduce, b weights"} <= set(found)
 

@@ -68,10 +68,14 @@ def test_messages_are_sent_at_their_times_whatever_the_others_do() -> None:
         assert graph.seconds[own].sum() == pytest.approx(0.05)
 
 
-def test_a_note_says_what_is_offered() -> None:
+def test_a_note_says_what_is_offered_to_two_ranks_or_more_in_a_possible_number_of_messages() -> None:
     (note,) = Background(bandwidth=1e9, load=0.5, duration=1.0, size=1e7).notes(System(npus=4))
     assert note.endswith("for each NPU (asked: 0.5 of 1 GB/s)")
     assert Background(bandwidth=1e9, duration=0.0).notes(System(npus=4)) == ()
+    with pytest.raises(InputError, match="no other"):
+        Background(bandwidth=1e9).mesh(System(npus=1))
+    with pytest.raises(InputError, match="tasks"):
+        Background(bandwidth=1e15, duration=1e6, size=1.0).graph(System(npus=4))
 
 
 def test_the_load_is_a_share_of_what_an_npu_can_send() -> None:
@@ -105,10 +109,3 @@ def test_a_bandwidth_that_npus_do_not_have_is_refused() -> None:
     assert "of the 50 GB/s that it can send (asked: 0.3)" in note
     with pytest.raises(InputError, match="bandwidth: is missing"):
         Background().graph(System(npus=4))
-
-
-def test_it_needs_two_ranks_and_a_possible_number_of_messages() -> None:
-    with pytest.raises(InputError, match="no other"):
-        Background(bandwidth=1e9).mesh(System(npus=1))
-    with pytest.raises(InputError, match="tasks"):
-        Background(bandwidth=1e15, duration=1e6, size=1.0).graph(System(npus=4))

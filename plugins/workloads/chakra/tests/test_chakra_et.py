@@ -108,7 +108,7 @@ def test_what_is_written_is_read(given: list[Node]) -> None:
     assert columns(et.read(et.write(given, metadata))) == columns(expected)
 
 
-def test_many_nodes_are_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_nodes_are_read_in_pieces_and_endless_fields_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(et, "_PIECE", 3)
     given = [
         Node(one, f"n{one}", NodeType.COMM_COLL, [one - 1], attributes={"pg_name": str(one % 4), "comm_type": 0})
@@ -116,6 +116,9 @@ def test_many_nodes_are_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     given[7] = given[7]._replace(attributes={"involved_dim": (True, False)})
     assert columns(et.read(et.write(given))) == columns(Trace.of(given, {"version": et.VERSION}))
+    monkeypatch.setattr(wire, "_MOST_FIELDS", 5)
+    with pytest.raises(DamagedError, match="a message of more than 5 fields"):
+        et.read(file(wire.number(5, 1) * 6))
 
 
 @pytest.mark.parametrize("slot", SLOTS)
@@ -171,12 +174,6 @@ def test_damage_is_found_with_its_offset(content: bytes, offset: int, reason: st
     with pytest.raises(DamagedError) as caught:
         et.read(content)
     assert (caught.value.offset, reason in caught.value.reason) == (offset, True), caught.value.reason
-
-
-def test_a_message_of_endless_fields_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "_MOST_FIELDS", 5)
-    with pytest.raises(DamagedError, match="a message of more than 5 fields"):
-        et.read(file(wire.number(5, 1) * 6))
 
 
 @given(st.binary(max_size=60))

@@ -88,20 +88,17 @@ def test_one_all_reduce_behind_the_backward_pass() -> None:
     assert not of_kind(Gnmt(dp=1).graph(SYSTEM), TaskKind.COLLECTIVE)
 
 
-def test_fields_change_the_preset() -> None:
-    workload = Gnmt(model="mlperf", encoder_layers=2, decoder_layers=3, hidden=8, vocabulary=9, sequence=10)
-    shape = workload.shape
-    assert (shape.encoder_layers, shape.decoder_layers, shape.hidden) == (2, 3, 8)
-    assert (shape.vocabulary, shape.sequence, shape.lstm_biases) == (9, 10, 2)
-
-
-def test_work_and_memory() -> None:
+def test_work_and_memory_and_fields_that_change_the_preset() -> None:
     work = Gnmt(global_batch=64).work(SYSTEM)
     assert (work.samples, work.tokens, work.replicas) == (64, 6400, 4)
     assert work.model_flops == 3 * 64 * sum(layer.flops for layer in Gnmt().shape.layers)
     memory = Gnmt(model="mlperf", minibatch=2).memory(SYSTEM)
     assert (memory.weights, memory.gradients, memory.optimizer) == tuple(160_671_297 * each for each in (2, 2, 12))
     assert memory.activations == 2 * 2 * sum(layer.stored for layer in PRESETS["mlperf"].layers)
+    workload = Gnmt(model="mlperf", encoder_layers=2, decoder_layers=3, hidden=8, vocabulary=9, sequence=10)
+    shape = workload.shape
+    assert (shape.encoder_layers, shape.decoder_layers, shape.hidden) == (2, 3, 8)
+    assert (shape.vocabulary, shape.sequence, shape.lstm_biases) == (9, 10, 2)
 
 
 @pytest.mark.parametrize(

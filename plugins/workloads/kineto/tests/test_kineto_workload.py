@@ -339,10 +339,14 @@ def test_copies_have_groups_of_their_own(write: Write) -> None:
     assert workload.mesh(SYSTEM).ranks == 4
 
 
-def test_ranks_without_a_number_are_in_the_order_of_the_files(write: Write) -> None:
+def test_ranks_without_a_number_are_in_the_order_of_the_files_which_are_recognised(write: Write) -> None:
     paths = [write([call("allreduce", 0, 10 * rank)], rank=None, world=None) for rank in (1, 2)]
     assert [info.rank for info in of(*paths).info()] == [0, 1]
     assert graph(*paths).ranks == 2
+    head = (HERE / "ddp.0.json").read_bytes()
+    assert Kineto.recognises("any.json", head)
+    assert not Kineto.recognises("gpt.0.et", b"\x0a\x05")
+    assert not Kineto.recognises("feeder.json", b'{"workload_graph": []}')
 
 
 def test_info_says_what_a_file_holds(write: Write) -> None:
@@ -356,13 +360,6 @@ def test_info_says_what_a_file_holds(write: Write) -> None:
     assert info.communicators == {"0": (0, 1)}
     assert info.facts["communication not covered by kernels (s)"] == pytest.approx(50e-6)
     assert info.notes == ("no stream-wait events (enable_cuda_sync_events)",)
-
-
-def test_files_are_recognised() -> None:
-    head = (HERE / "ddp.0.json").read_bytes()
-    assert Kineto.recognises("any.json", head)
-    assert not Kineto.recognises("gpt.0.et", b"\x0a\x05")
-    assert not Kineto.recognises("feeder.json", b'{"workload_graph": []}')
 
 
 def message(paths: list[str], **fields: Any) -> InputError:

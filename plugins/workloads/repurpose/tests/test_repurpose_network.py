@@ -34,7 +34,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert [one.shape for one in found.inputs] == [(5, 1, 9), (5, 2, 16)]
 
 
-def test_inputs_of_dense_layers_follow_from_the_first(tmp_path: Path) -> None:
+def test_inputs_of_dense_layers_follow_from_the_first_within_the_limit(tmp_path: Path) -> None:
     network = planted((8, 12, 4), 2, noise=1).network
     samples = np.random.default_rng(0).standard_normal((6, 8))
     write(tmp_path / "net.npz", network, [samples])
@@ -42,6 +42,9 @@ def test_inputs_of_dense_layers_follow_from_the_first(tmp_path: Path) -> None:
     assert found.inputs is not None
     hidden = np.maximum(samples @ network.layers[0].weights[:, :, 0].T, 0)
     np.testing.assert_allclose(found.inputs[1][:, :, 0], hidden, rtol=1e-14)
+    np.savez_compressed(tmp_path / "net.npz", weights_0=np.zeros((1000, 1000)))
+    with limits.allowed({"bytes": 1_000_000}), pytest.raises(InputError, match="bytes are too many"):
+        read(File.at("net.npz", tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -82,22 +85,13 @@ def test_what_is_no_archive(tmp_path: Path, data: bytes) -> None:
         read(File.at("net.npz", tmp_path))
 
 
-def test_an_archive_may_not_hold_more_than_the_limit(tmp_path: Path) -> None:
-    np.savez_compressed(tmp_path / "net.npz", weights_0=np.zeros((1000, 1000)))
-    with limits.allowed({"bytes": 1_000_000}), pytest.raises(InputError, match="bytes are too many"):
-        read(File.at("net.npz", tmp_path))
-
-
-def test_planted_blocks_are_all_there_is() -> None:
+def test_planted_blocks_are_all_there_is_and_noise_is_relative_to_them() -> None:
     made = planted((10, 12, 7), 3, seed=5)
     for number, layer in enumerate(made.network.layers):
         inside = made.owners[number + 1][:, None] == made.owners[number]
         assert (layer.weights[~inside] == 0).all()
         assert (layer.weights[inside] != 0).all()
     assert [np.ptp(np.bincount(owners)) for owners in made.owners] == [1, 0, 1]
-
-
-def test_noise_is_relative_to_the_blocks() -> None:
     made = planted((600, 600), 2, noise=0.3)
     inside = made.owners[1][:, None] == made.owners[0]
     weights = made.network.layers[0].weights[:, :, 0]

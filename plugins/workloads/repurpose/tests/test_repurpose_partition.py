@@ -77,15 +77,12 @@ def test_components_are_the_blocks(blocks: int) -> None:
     assert together(found, made.owners)
 
 
-def test_small_components_share_a_worker() -> None:
+def test_small_components_share_a_worker_and_a_connected_network_has_none() -> None:
     made = planted((64, 64), 8)
     found = components(energies(made), [Workers(np.ones(2))] * 2)
     assert found is not None
     crossing = made.network.layers[0].weights[:, :, 0] * (found[1][:, None] != found[0])
     assert not crossing.any()
-
-
-def test_a_connected_network_has_no_components() -> None:
     made = planted((16, 16), 2, noise=0.1)
     assert components(energies(made), [Workers(np.ones(2))] * 2) is None
 

@@ -210,16 +210,13 @@ def test_the_fullest_rank_holds_most_activations(tmp_path: Path) -> None:
     assert full.activations - even.activations == pytest.approx((16 - 4) * (2 * 8 + 6 * 16), rel=1e-12)
 
 
-def test_model_flops_count_active_parameters_only() -> None:
+def test_model_flops_count_active_parameters_but_all_experts_stream_in_and_out() -> None:
     # Six FLOPs a weight that a token meets, but for the look-up's, norms'; and scores and values
     one = small(dp=4, ep=4, capacity_factor=0.5, shared_experts=2)
     norms, lookup, tokens = 5 * 8, 80, 4 * 4
     weights = one.shape.active_parameters - norms - lookup
     assert one.work(System(4)).model_flops == pytest.approx(tokens * (6 * weights + 3 * 2 * 4 * 4 * 8), rel=1e-12)
     assert one.parameters - one.shape.active_parameters == 2 * 6 * 3 * 8 * 16
-
-
-def test_all_experts_stream_in_and_their_gradients_out() -> None:
     one = small(dp=2, execution="streaming", dense_layers=1)
     graph = one.graph(System(2, controllers=1))
     stored = [t for t in range(len(graph)) if graph.kinds[t] == TaskKind.STORE]

@@ -301,16 +301,13 @@ def test_a_causal_mask_is_balanced_by_a_zigzag_and_by_nothing_else(communication
         assert core_flops(graph, "backward") == pytest.approx(2.5 * np.array(expected), rel=1e-12)
 
 
-def test_steps_of_a_zigzag_are_halves_and_those_of_consecutive_tokens_are_not() -> None:
+def test_steps_of_a_zigzag_are_halves_as_is_attention_without_cp() -> None:
     # Messages take no time. The last member computes half of its own keys, and all of the others'.
     for layout, steps in (("zigzag", 4 / 2), ("contiguous", 1 / 2 + 3)):
         graph = small(**CAUSAL, layers=1, cp=4, cp_layout=layout).graph(SYSTEM)
         forward = np.array([" core" in name and name.startswith("forward") for name in graph.names])
         step = core_flops(small(**CAUSAL | {"causal": False}, layers=1, cp=4).graph(SYSTEM))[0] / 4
         assert longest_path(graph, np.where(forward, graph.flops, 0.0)) == pytest.approx(steps * step, rel=1e-12)
-
-
-def test_a_mask_halves_attention_and_its_kernels_without_cp() -> None:
     plain, causal = (small(**CAUSAL | {"causal": one}) for one in (False, True))
     full, half = (one.graph(SYSTEM).expanded() for one in (plain, causal))
     core = 3.5 * 4 * 2 * 4 * 8 * 8 * 8  # forward and backward, 4 layers of 2 samples: 4 s^2 h each

@@ -450,7 +450,7 @@ def test_loads_wait_for_their_buffer(prefetch: int, streams: str) -> None:
     assert "backward weights of group 2" in names_before(graph, "backward 2 mlp [0]")
 
 
-def test_gradients_leave_in_order_and_backward_waits_for_a_free_buffer() -> None:
+def test_gradients_leave_in_order_backward_waits_for_a_free_buffer_and_the_last_group_may_be_small() -> None:
     graph = small(dp=2, execution="streaming", prefetch=0).graph(WAFER)
     assert names_before(graph, "gradients of group 3") == {"backward 3 attention [0]"}
     assert names_before(graph, "gradients of group 2") == {"gradients of group 3", "backward 2 attention [0]"}
@@ -458,6 +458,11 @@ def test_gradients_leave_in_order_and_backward_waits_for_a_free_buffer() -> None
     ahead = small(dp=2, execution="streaming", prefetch=1).graph(WAFER)
     assert "gradients of group 3" not in names_before(ahead, "backward 2 mlp [0]")
     assert "gradients of group 3" in names_before(ahead, "backward 1 mlp [0]")
+    for streams in ("all", "needed"):
+        graph = small(layers=3, pp=2, dp=1, execution="streaming", streams=streams).graph(WAFER)
+        # Stage 1 ends forward with layer 1, and keeps it if its stream is its own.
+        again = 2 if streams == "all" else 1
+        assert streamed(graph, TaskKind.LOAD) == pytest.approx(2 * ((3 + again) * LAYER + HEAD), rel=1e-12)
 
 
 def test_streamed_microbatches_flow_through_the_stages_and_back_to_the_first() -> None:
@@ -475,14 +480,6 @@ def test_streamed_microbatches_flow_through_the_stages_and_back_to_the_first() -
     assert attention == [f"{name} attention [{m}]" for name in ("forward 0", "forward 2") for m in (0, 1)] + [
         f"{name} attention [{m}]" for name in ("backward 2", "backward 0") for m in (0, 1)
     ]
-
-
-def test_a_last_group_that_is_not_full() -> None:
-    for streams in ("all", "needed"):
-        graph = small(layers=3, pp=2, dp=1, execution="streaming", streams=streams).graph(WAFER)
-        # Stage 1 ends forward with layer 1, and keeps it if its stream is its own.
-        again = 2 if streams == "all" else 1
-        assert streamed(graph, TaskKind.LOAD) == pytest.approx(2 * ((3 + again) * LAYER + HEAD), rel=1e-12)
 
 
 def test_memory_of_a_stationary_run_by_hand() -> None:
@@ -536,23 +533,20 @@ def test_memory_of_a_streaming_run_by_hand() -> None:
     assert not use.must_fit
 
 
-def test_fields_override_the_preset() -> None:
-    assert Transformer(model="gpt-3", layers=2).shape.layers == 2
-    assert Transformer(model="gpt-3", layers=2).shape.hidden == 12288
-    tied = Transformer(model="llama-3-8b", tied_embeddings=True)
-    assert Transformer(model="llama-3-8b").parameters - tied.parameters == 128256 * 4096
-
-
 @pytest.mark.parametrize(("npus", "dp"), [(20, 3), (18, 3), (6, 1)])
 def test_replicas_fill_the_system(npus: int, dp: int) -> None:
     assert small(mp=3, pp=2).mesh(System(npus=npus)).size("dp") == dp
 
 
-def test_what_the_system_or_the_stages_cannot_do() -> None:
+def test_fields_override_the_preset_but_not_what_the_system_or_the_stages_cannot_do() -> None:
     with pytest.raises(InputError, match="without I/O controllers"):
         small(execution="streaming").graph(System(npus=20))
     with pytest.raises(InputError, match=r"^interleave: 2 microbatches cannot be interleaved on 4 stages"):
         small(layers=8, pp=4, microbatches=2, interleave=2).graph(WAFER)
+    assert Transformer(model="gpt-3", layers=2).shape.layers == 2
+    assert Transformer(model="gpt-3", layers=2).shape.hidden == 12288
+    tied = Transformer(model="llama-3-8b", tied_embeddings=True)
+    assert Transformer(model="llama-3-8b").parameters - tied.parameters == 128256 * 4096
 
 
 @pytest.mark.parametrize(
