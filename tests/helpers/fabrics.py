@@ -1,15 +1,24 @@
-"""What tests ask of fabrics: all pairs of NPUs, links by their names, and when flow sets end that run on them."""
+"""What tests ask of fabrics: all pairs of NPUs, links by their names, and when flow sets and collectives end."""
 
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 
-from fredfw import Fabric, FlowSet, Operation
+from fredfw import Fabric, FlowSet, Framework, Operation
 from fredfw.simulation import FlowNetwork
 from fredfw.simulation.sharing import sharing_of
 from fredfw.typing import FloatArray, IntArray
+
+SIZE, BANDWIDTH, ALPHA = 1e6, 1e9, 3e-6
+
+
+def on_a_switch(algorithm: str, pattern: str, npus: int, **options: Any) -> float:
+    """Return the seconds of a collective among NPUs around one switch; ALPHA is the latency of both links of a path."""
+    fabric = Framework().topology("switch", npus=npus, link_bandwidth=BANDWIDTH, link_latency=ALPHA / 2).build()
+    return Framework().simulate_collective(fabric, pattern, size=SIZE, algorithm=algorithm, **options).duration
 
 
 def everybody(fabric: Fabric) -> tuple[IntArray, IntArray]:

@@ -1,28 +1,19 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
+from fabrics import ALPHA, BANDWIDTH, SIZE, on_a_switch
 
 import fredfw_collective_bruck
-from fredfw import Framework
-from fredfw.collectives import CollectiveRequest, Pattern, Schedule, check
+from fredfw.collectives import CollectiveRequest, Pattern, check
 from fredfw.fabric import GroupView
 from fredfw.testing import CollectiveTests
 from fredfw_collective_bruck import Bruck
 
-SIZE, BANDWIDTH, ALPHA = 1e6, 1e9, 3e-6
-
-
-def plan(pattern: Pattern, n: int) -> Schedule:
-    return Bruck().plan(CollectiveRequest(pattern, n, SIZE), GroupView(n))
-
-
-def duration(pattern: str, n: int, fidelity: str) -> float:
-    """Return the seconds that it takes NPUs around one switch; alpha is the latency of both links of a path."""
-    fabric = Framework().topology("switch", npus=n, link_bandwidth=BANDWIDTH, link_latency=ALPHA / 2).build()
-    return Framework().simulate_collective(fabric, pattern, size=SIZE, algorithm="bruck", fidelity=fidelity).duration
+duration = partial(on_a_switch, "bruck")
 
 
 @pytest.mark.parametrize("n", [2, 3, 7, 8, 12])
@@ -40,10 +31,10 @@ def test_all_to_all_v_moves_each_pair_once_for_each_digit_of_its_distance(n: int
 def test_time_on_a_switch(n: int, fidelity: str) -> None:
     steps, block = math.ceil(math.log2(n)), SIZE / n / BANDWIDTH
     blocks = sum(distance.bit_count() for distance in range(n))
-    assert duration("all-to-all", n, fidelity) == pytest.approx(steps * ALPHA + blocks * block, rel=1e-9)
+    assert duration("all-to-all", n, fidelity=fidelity) == pytest.approx(steps * ALPHA + blocks * block, rel=1e-9)
     if n == 2**steps:
         assert blocks == n // 2 * steps
-    assert duration("all-gather", n, fidelity) == pytest.approx(steps * ALPHA + (n - 1) * block, rel=1e-9)
+    assert duration("all-gather", n, fidelity=fidelity) == pytest.approx(steps * ALPHA + (n - 1) * block, rel=1e-9)
 
 
 class TestBruck(CollectiveTests):

@@ -1,18 +1,17 @@
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 import pytest
+from fabrics import ALPHA, BANDWIDTH, SIZE, on_a_switch
 
 import fredfw_collective_recursive_halving_doubling
-from fredfw import Framework
 from fredfw.collectives import CollectiveRequest, Pattern, Schedule
 from fredfw.errors import UnsupportedError
 from fredfw.fabric import GroupView
 from fredfw.testing import CollectiveTests
 from fredfw_collective_recursive_halving_doubling import RecursiveHalvingDoubling
 
-SIZE, BANDWIDTH, ALPHA = 1e6, 1e9, 3e-6
 BETA = SIZE / BANDWIDTH  # seconds to send the whole vector
 
 
@@ -20,11 +19,7 @@ def plan(pattern: Pattern, n: int, method: str = "halving-doubling") -> Schedule
     return RecursiveHalvingDoubling(method=method).plan(CollectiveRequest(pattern, n, SIZE), GroupView(n))
 
 
-def duration(pattern: str, n: int, **options: Any) -> float:
-    """Return the seconds that it takes NPUs around one switch; alpha is the latency of both links of a path."""
-    fabric = Framework().topology("switch", npus=n, link_bandwidth=BANDWIDTH, link_latency=ALPHA / 2).build()
-    algorithm = "recursive-halving-doubling"
-    return Framework().simulate_collective(fabric, pattern, size=SIZE, algorithm=algorithm, **options).duration
+duration = partial(on_a_switch, "recursive-halving-doubling")
 
 
 def largest_rows(schedule: Schedule) -> list[float]:

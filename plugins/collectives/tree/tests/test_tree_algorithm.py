@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
+from fabrics import ALPHA, BANDWIDTH, SIZE, on_a_switch
 
 import fredfw_collective_tree
-from fredfw import Framework
 from fredfw.collectives import CollectiveRequest, Pattern, Schedule, check
 from fredfw.errors import UnsupportedError
 from fredfw.fabric import GroupView, Level
@@ -15,17 +16,12 @@ from fredfw.testing import CollectiveTests
 from fredfw.testing.fabrics import filled
 from fredfw_collective_tree import Tree
 
-SIZE, BANDWIDTH, ALPHA = 1e6, 1e9, 3e-6
-
 
 def plan(pattern: Pattern, n: int, root: int = 0, **options: Any) -> Schedule:
     return Tree(**options).plan(CollectiveRequest(pattern, n, SIZE, root), GroupView(n))
 
 
-def duration(pattern: str, n: int, root: int = 0, *, alpha: float = ALPHA, **options: Any) -> float:
-    """Return the seconds that it takes NPUs around one switch; alpha is the latency of both links of a path."""
-    fabric = Framework().topology("switch", npus=n, link_bandwidth=BANDWIDTH, link_latency=alpha / 2).build()
-    return Framework().simulate_collective(fabric, pattern, size=SIZE, algorithm="tree", root=root, **options).duration
+duration = partial(on_a_switch, "tree")
 
 
 @pytest.mark.parametrize("n", [2, 5, 8, 13, 16])
@@ -62,7 +58,7 @@ def test_double_binary_steps_use_each_link_twice_at_most(n: int, chunks: int) ->
     options: dict[str, Any] = {"shape": "double-binary", "chunks": chunks}
     for pattern in (Pattern.BROADCAST, Pattern.REDUCE):
         assert plan(pattern, n, n // 2, **options).steps == height + chunks - 1
-        assert duration(pattern, n, n // 2, **options) <= (height + chunks - 1) * step * (1 + 1e-9)
+        assert duration(pattern, n, root=n // 2, **options) <= (height + chunks - 1) * step * (1 + 1e-9)
     steps = 2 * height + chunks - 1
     assert plan(Pattern.ALL_REDUCE, n, **options).steps == steps
     assert duration("all-reduce", n, **options) <= steps * (ALPHA + 2 * SIZE / chunks / BANDWIDTH) * (1 + 1e-9)
