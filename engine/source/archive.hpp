@@ -17,9 +17,7 @@
 namespace fredfw {
 
 // Arrays of somebody else that were read, and belong to what was read then.
-struct Arena {
-    std::vector<std::shared_ptr<void>> blocks;
-};
+using Arena = std::vector<std::shared_ptr<void>>;
 
 class Archive;
 
@@ -73,7 +71,7 @@ class Archive {
         auto block = std::shared_ptr<std::vector<T>>(new std::vector<T>((size_t)count + 1));
         get(block->data(), (size_t)count * sizeof(T));
         values = block->data();
-        arena->blocks.push_back(block);
+        arena->push_back(block);
         if (count) read_.emplace_back(values, (size_t)count * sizeof(T));
     }
 

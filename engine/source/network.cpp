@@ -24,10 +24,6 @@ class Patience {
 
 }  // namespace
 
-double Cargo::cap(int64_t flow) const { return caps ? caps[place(flow)] : INF; }
-
-const Routes &Batch::routes() const { return detour ? detour->view : cargo.routes; }
-
 double Batch::delay_of(int64_t flow) const {
     if (!delay.empty()) return delay[flow];
     const double latency = routes().latency[route(flow)];
@@ -353,10 +349,6 @@ void Network::complete(int64_t number, const std::vector<int32_t> &given) {
         return forget_if_over(run);
     }
     notify(FREDFW_ENDED, ticket, is_over, activities);
-}
-
-void Network::withdraw(int64_t timer) {
-    if (timer > 0 && timer <= calendar.sequence) calendar.withdraw(timer);
 }
 
 void Network::unsay(std::initializer_list<int64_t> kinds, int64_t whose) {

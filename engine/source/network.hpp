@@ -55,7 +55,7 @@ struct Cargo {
         const int64_t one = in_order ? flow : place(flow);
         return volumes[period ? one % period : one];
     }
-    double cap(int64_t flow) const;
+    double cap(int64_t flow) const { return caps ? caps[place(flow)] : INF; }
     int64_t activity_of(int64_t flow) const {
         return activity ? activity[place(flow)] : block == 1 ? flow : flow / block;
     }
@@ -68,6 +68,15 @@ struct Laps {
     std::vector<double> since;        // when those on the links began
     std::vector<uint8_t> asked;       // whether somebody is asked where those after go
     void io(Archive &archive) { archive(now, later, since, asked); }
+};
+
+struct OwnRoutes {
+    std::vector<int64_t> offset, link;
+    std::vector<double> latency, coefficient;
+    Routes view{};
+    void add(const Routes &from, int64_t flow);
+    void bind();
+    void io(Archive &archive);
 };
 
 struct Batch {
@@ -87,7 +96,7 @@ struct Batch {
     std::vector<double> end;       // when the last delivery of each is, of what is drained
     // What is on the links where that differs from the cargo: after closed links, changes or repetitions that split.
     std::vector<double> laid, delay, drained_at;
-    std::shared_ptr<struct OwnRoutes> detour;
+    std::shared_ptr<OwnRoutes> detour;
     std::unique_ptr<Laps> laps;
     // Whom it met; see Meetings.
     bool is_listed = false;
@@ -95,21 +104,12 @@ struct Batch {
     double latest = 0.0;
     std::vector<int64_t> partners;
 
-    const Routes &routes() const;
+    const Routes &routes() const { return detour ? detour->view : cargo.routes; }
     int64_t route(int64_t flow) const { return detour ? flow : cargo.place(flow); }
     double volume_laid(int64_t flow) const {
         return laid.empty() ? cargo.volume(flow) * (double)cargo.repeat : laid[flow];
     }
     double delay_of(int64_t flow) const;
-    void io(Archive &archive);
-};
-
-struct OwnRoutes {
-    std::vector<int64_t> offset, link;
-    std::vector<double> latency, coefficient;
-    Routes view{};
-    void add(const Routes &from, int64_t flow);
-    void bind();
     void io(Archive &archive);
 };
 
@@ -158,8 +158,9 @@ class Network {
     // Have the rates found, but those that have to be given; returns whether they are known.
     bool settle();
     void pass(double until) { now = until; }
-    void withdraw(int64_t timer);
-    int64_t serial() { return ++serials_; }
+    void withdraw(int64_t timer) {
+        if (timer > 0 && timer <= calendar.sequence) calendar.withdraw(timer);
+    }
     bool is_new() const { return !serials_ && !calendar.sequence && now == 0 && !tasks; }
     void begin_step() { stepping_ = false; }
     void later(const Run &run, What what, double delay, int32_t priority, int64_t detail);

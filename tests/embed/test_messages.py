@@ -16,7 +16,7 @@ from fredfw.errors import UnsupportedError
 from fredfw.fabric import Operation, answers
 from fredfw.simulation import FlowNetwork
 from fredfw.simulation.admission import Completion
-from fredfw.simulation.messages import Way, flows_of
+from fredfw.simulation.ways import Way, flows_of
 from fredfw.typing import IntArray
 
 FRAMEWORK = Framework()

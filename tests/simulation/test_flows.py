@@ -26,7 +26,7 @@ from fredfw.simulation import (
     max_min as fair_rates,
 )
 from fredfw.simulation.engine import max_min
-from fredfw.simulation.messages import Way, Ways
+from fredfw.simulation.ways import Way, Ways
 from fredfw.typing import FloatArray, IntArray
 
 LINKS = 8

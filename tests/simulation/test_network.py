@@ -9,7 +9,7 @@ from small import ends, flows, pipe
 
 from fredfw.fabric import FlowSet, Routes
 from fredfw.simulation import FlowNetwork
-from fredfw.simulation.messages import Way, Ways
+from fredfw.simulation.ways import Way, Ways
 
 ONCE: dict[str, Any] = {"repeat": 4, "setup": 3.0, "setup_once": True}
 NOTHING = FlowSet(Routes.of([], []), np.zeros(0), np.zeros(0, dtype=np.intp), 2)

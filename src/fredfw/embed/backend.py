@@ -27,7 +27,7 @@ from fredfw.simulation.answers import notes as admission_notes
 from fredfw.simulation.checks import check_fabric, members_of
 from fredfw.simulation.fidelity import Choice, chosen, notes as fidelity_notes, transfers_of
 from fredfw.simulation.links import LiveLinks
-from fredfw.simulation.messages import flows_of
+from fredfw.simulation.ways import flows_of
 from fredfw.typing import FloatArray, IntArray
 from fredfw.units import Unit, counted, parse
 

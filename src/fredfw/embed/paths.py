@@ -9,7 +9,7 @@ import numpy as np
 
 from fredfw.errors import FredfwError
 from fredfw.fabric import Fabric, LiveRouter, Router, Routes, answers
-from fredfw.simulation.messages import Way, Ways
+from fredfw.simulation.ways import Way, Ways
 from fredfw.typing import IntArray
 
 # Of how many pairs the routes are kept that were asked for alone, and of how many others: some 50 MB each.

@@ -15,7 +15,7 @@ from fredfw.errors import InputError, SimulationError, nearest
 from fredfw.fabric import Fabric, LiveRouter, Router
 from fredfw.simulation.answers import ends_with_links
 from fredfw.simulation.network import FlowNetwork
-from fredfw.simulation.rerouting import Rerouting
+from fredfw.simulation.ways import Rerouting
 from fredfw.typing import BoolArray, FloatArray, IntArray
 from fredfw.units import Unit, at_least, choice, count, counted, duration, option, quantity, render
 

@@ -25,9 +25,7 @@ from fredfw.simulation import answers, engine
 from fredfw.simulation.admission import Completion, Desk, Request, Unicasts
 from fredfw.simulation.checks import check_bandwidths, check_callback, check_fabric, check_flows, check_sharing
 from fredfw.simulation.engine import View, library
-from fredfw.simulation.messages import ONE, Way, flows_of
 from fredfw.simulation.record import Statistics
-from fredfw.simulation.rerouting import Detours, Rerouting
 from fredfw.simulation.sharing import (
     ActiveFlows,
     CircuitPreempt,
@@ -41,6 +39,7 @@ from fredfw.simulation.sharing import (
     WeightedMaxMin,
     sharing_of,
 )
+from fredfw.simulation.ways import ONE, Detours, Rerouting, Way, flows_of
 from fredfw.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:
