@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from attrs import evolve, frozen
 
 from fredfw import arrays
 from fredfw.errors import UnsupportedError
-from fredfw.keeping import Latest
+from fredfw.keeping import Latest, kept
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -188,18 +188,18 @@ class FlowSet:
     def part(self, flows: IntArray) -> FlowSet:
         """Return ``(k,)`` ``flows`` alone, to take turns with others: always the same object, of as many activities."""
         key = flows.tobytes()
-        known = self._parts.get(key)
-        if known is None:
-            known = self._parts[key] = evolve(
-                self,
-                routes=self.routes.select(flows),
-                volumes=self.volumes[flows],
-                activity=self.activity[flows],
-                caps=None if self.caps is None else self.caps[flows],
-                takes_turns=True,
-                again=None if self.again is None else partial(_part_again, self.again, flows),
-            )
-        return known
+        return kept(self._parts, key, lambda: self.some(flows, activity=self.activity[flows], takes_turns=True))
+
+    def some(self, flows: IntArray, **changes: Any) -> FlowSet:
+        """Return ``(k,)`` ``flows`` alone, with ``changes`` of other fields, among them the activity of each."""
+        return evolve(
+            self,
+            routes=self.routes.select(flows),
+            volumes=self.volumes[flows],
+            caps=None if self.caps is None else self.caps[flows],
+            again=None if self.again is None else partial(_part_again, self.again, flows),
+            **changes,
+        )
 
 
 def _part_again(again: Callable[[Router], Routes], flows: IntArray, router: Router) -> Routes:

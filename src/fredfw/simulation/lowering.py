@@ -253,15 +253,8 @@ class Lowering:
         if known is not None:
             return known
         every = len(flows) == len(whole.volumes)
-        apart = evolve(
-            whole,
-            routes=whole.routes if every else whole.routes.select(flows),
-            volumes=whole.volumes if every else whole.volumes[flows],
-            activity=np.arange(len(flows)),
-            activities=len(flows),
-            caps=whole.caps if every or whole.caps is None else whole.caps[flows],
-            again=partial(_some, whole, flows),
-        )
+        own: dict[str, Any] = {"activity": np.arange(len(flows)), "activities": len(flows)}
+        apart = evolve(whole, **own) if every else whole.some(flows, **own)
         # Large sets that are not whole seldom come again.
         return self._flow_sets.keep(key, apart) if every or len(flows) <= _FEW else apart
 
@@ -369,10 +362,6 @@ class Lowering:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]  # a copy is one that has not built anything yet
-
-
-def _some(whole: FlowSet, flows: IntArray, router: Router) -> Routes:
-    return whole.routed(router).select(flows)
 
 
 def operation_of(sources: int, destinations: int) -> Operation:
