@@ -40,7 +40,7 @@ What a fabric's admission adds, such as the time to set up circuits, is left out
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from attrs import frozen
@@ -48,6 +48,7 @@ from attrs import frozen
 from fredfw.arrays import rows_of, totals
 from fredfw.collectives import CollectiveRequest, Pattern
 from fredfw.fabric import Fabric
+from fredfw.keeping import kept
 from fredfw.simulation.bounds.cuts import Cuts, Halves, Parts, across
 from fredfw.simulation.bounds.exact_cuts import thinnest, weakest
 from fredfw.typing import BoolArray, FloatArray, IntArray
@@ -170,15 +171,11 @@ class LowerBounds:
             return least
         key = members.tobytes(), request.pattern, request.root, against
         unit = request.size / request.ranks if who == "all" else request.size
-        if key not in self._thinnest:
-            nodes = fabric.npus[members]
-            weights = np.zeros(len(fabric.kinds))
-            weights[nodes if who == "all" else nodes[request.root]] = 1.0
-            ways = (fabric.destinations, fabric.sources) if against else (fabric.sources, fabric.destinations)
-            self._thinnest[key] = thinnest(
-                len(weights), *ways, fabric.bandwidths, weights, nodes.tolist(), least / unit
-            )
-        return max(least, self._thinnest[key] * unit)
+        nodes, weights = fabric.npus[members], np.zeros(len(fabric.kinds))
+        weights[nodes if who == "all" else nodes[request.root]] = 1.0
+        ways = (fabric.destinations, fabric.sources) if against else (fabric.sources, fabric.destinations)
+        find = partial(thinnest, len(weights), *ways, fabric.bandwidths, weights, nodes.tolist(), least / unit)
+        return max(least, kept(self._thinnest, key, find) * unit)
 
     def _weakest_time(self, request: CollectiveRequest, members: IntArray, least: float) -> float:
         """Return the seconds for the sum over the weakest partition, or ``least`` if it is not looked for."""
@@ -195,10 +192,8 @@ class LowerBounds:
         return Cuts(self._fabric)
 
     def _group(self, members: IntArray) -> _Group:
-        key = members.tobytes()
-        if key not in self._groups:
-            self._groups[key] = _Group.of(self._fabric, self._cuts, self._fabric.npus[members])
-        return self._groups[key]
+        nodes = self._fabric.npus[members]
+        return kept(self._groups, members.tobytes(), lambda: _Group.of(self._fabric, self._cuts, nodes))
 
     def _far_pair(self, request: CollectiveRequest, nodes: IntArray, start: int) -> tuple[int, int, float]:
         """Return two ranks far from each other, one with bytes for the other, and the least latency of all paths.
@@ -220,10 +215,8 @@ class LowerBounds:
         return source, destination, seconds
 
     def _latency(self, node: int, *, reverse: bool = False) -> FloatArray:
-        key = int(node), reverse
-        if key not in self._latencies:
-            self._latencies[key] = _latencies(self._fabric, node, reverse=reverse)
-        return self._latencies[key]
+        find = partial(_latencies, self._fabric, node, reverse=reverse)
+        return kept(self._latencies, (int(node), reverse), find)
 
 
 @frozen(eq=False)

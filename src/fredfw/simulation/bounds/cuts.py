@@ -8,7 +8,7 @@ nearest to it in hops.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from fredfw.arrays import totals
 from fredfw.fabric import Fabric
+from fredfw.keeping import kept
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
 _POSITIONS = 128
@@ -98,9 +99,8 @@ class Cuts:
 
     def _parts(self, dimensions: tuple[int, ...], nodes: IntArray) -> Parts:
         """Return the sets of nodes of equal position in ``dimensions`` that hold ``nodes`` of ranks."""
-        if dimensions not in self._sets:
-            self._sets[dimensions] = self._divided(dimensions)
-        fabric, (label, enter, leave) = self._fabric, self._sets[dimensions]
+        fabric = self._fabric
+        label, enter, leave = kept(self._sets, dimensions, partial(self._divided, dimensions))
         used = np.zeros(len(enter) + 1, dtype=bool)
         used[label[nodes]] = True
         enter, leave = enter[used[:-1]], leave[used[:-1]]

@@ -25,6 +25,7 @@ from fredfw.collectives import Schedule
 from fredfw.collectives.schedule import turns
 from fredfw.errors import LimitError
 from fredfw.fabric import Fabric, Router, Routes, answers
+from fredfw.keeping import kept
 from fredfw.simulation.bounds.collectives import LowerBounds, seconds_of
 from fredfw.simulation.lowering import digest
 from fredfw.typing import BoolArray, FloatArray, IntArray
@@ -210,10 +211,8 @@ class Floors:
 
     def alone(self, sketch: Sketch, members: IntArray, name: Hashable, *, routed: bool) -> Steps:
         """Return what ``routed`` or ``unrouted`` does; kept for the ``name`` of ``members``."""
-        key = sketch, name, routed
-        if key not in self._alone:
-            self._alone[key] = (self.routed if routed else self.unrouted)(sketch, members)
-        return self._alone[key]
+        find = self.routed if routed else self.unrouted
+        return kept(self._alone, (sketch, name, routed), lambda: find(sketch, members))
 
     def unrouted(self, sketch: Sketch, members: IntArray) -> Steps:
         """Return what ``sketch`` takes at least among the NPUs numbered ``members``, over any routes.
