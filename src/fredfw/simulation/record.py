@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -105,12 +106,25 @@ class Timeline:
         their labels; the computation of another rank is ``bubble``. Every value is a ``(ranks,)`` array; for each rank
         they add up to ``duration``.
         """
-        graph, count = self.graph, self.graph.ranks
-        names = list(dict.fromkeys((COMPUTE, BUBBLE, *graph.label_names)))
-        label = np.array([names.index(one) for one in graph.label_names], dtype=np.intp)[graph.labels[self.task]]
-        cause = np.where(self._computes, names.index(BUBBLE), label)
+        names = list(dict.fromkeys((COMPUTE, BUBBLE, *self.graph.label_names)))
+        label = np.array([names.index(one) for one in self.graph.label_names], dtype=np.intp)
+        cause = np.where(self._computes, names.index(BUBBLE), label[self.graph.labels[self.task]])
+        charged = np.zeros((len(names), self.graph.ranks))
+        span, rank = self._members()
+        own = self._computes[span]
+        np.add.at(charged[names.index(COMPUTE)], rank[own], (self.end - self.start)[span[own]])
+        for who, awaited, start, end in self._waits():
+            np.add.at(charged, (cause[awaited], who), np.maximum(end - start, 0.0))
+        return dict(zip(names, charged, strict=True))
+
+    def _members(self) -> tuple[IntArray, IntArray]:
+        """Return each span with each of its ranks, as two columns."""
         span = np.repeat(np.arange(len(self)), [len(members) for members in self.ranks])
-        rank = np.concatenate([np.empty(0, dtype=np.intp), *self.ranks])
+        return span, np.concatenate([np.empty(0, dtype=np.intp), *self.ranks])
+
+    def _waits(self) -> Iterator[tuple[IntArray, IntArray, FloatArray, FloatArray]]:
+        """Yield which ranks wait for which spans, and from when to when; one that ends before it starts is none."""
+        count, (span, rank) = self.graph.ranks, self._members()
         last = np.full(count, -1)
         np.maximum.at(last, rank, span)
         # A rank's compute spans never overlap, so the order of their ends is that of their starts.
@@ -118,8 +132,6 @@ class Timeline:
         own = own[np.argsort(rank[own], kind="stable")]
         span, rank = span[own], rank[own]
         start, end = self.start[span], self.end[span]
-        charged = np.zeros((len(names), count))
-        np.add.at(charged[names.index(COMPUTE)], rank, end - start)
         since = np.where(np.diff(rank, prepend=-1), 0.0, np.roll(end, 1))
         busy_until = np.zeros(count)
         np.maximum.at(busy_until, rank, end)
@@ -132,38 +144,17 @@ class Timeline:
         who = np.concatenate([rank, *[np.arange(count)] * 2])
         while len(open_ := np.flatnonzero((waits >= 0) & (since < until))):
             waits, until, since, who = waits[open_], until[open_], since[open_], who[open_]
-            began = self.start[waits]
-            np.add.at(charged, (cause[waits], who), np.maximum(until - np.maximum(since, began), 0.0))
-            until, waits = began, self.trigger[waits]
-        return dict(zip(names, charged, strict=True))
+            yield who, waits, np.maximum(since, self.start[waits]), until
+            until, waits = self.start[waits], self.trigger[waits]
 
     def waits(self, ranks: Sequence[int]) -> dict[int, list[Wait]]:
         """Return what each of ``ranks`` waits for, and when: what ``breakdown_by_rank`` adds up, in order of time."""
-        spans: dict[int, list[int]] = {rank: [] for rank in ranks}
-        chosen = np.zeros(self.graph.ranks, dtype=bool)
-        chosen[list(spans)] = True
-        for span, members in enumerate(self.ranks):
-            for rank in members[chosen[members]].tolist():
-                spans[rank].append(span)
-        final = int(self.end.argmax()) if len(self) else -1
-        start, trigger, end = self.start.tolist(), self.trigger.tolist(), self.end.tolist()
-        found = {}
-        for rank, own in spans.items():
-            # Until each computation begins, until the rank's own last span ends, and until the iteration does.
-            gaps = [(trigger[span], start[span], end[span]) for span in own if self.is_compute(span)]
-            gaps += [(span, end[span], end[span]) for span in own[-1:]] + [(final, self.duration, self.duration)]
-            waits: list[Wait] = []
-            since = 0.0
-            for cause, going_on, busy in gaps:
-                chain = []
-                span, until = cause, going_on
-                while span >= 0 and since < until:
-                    chain.append(Wait(span, max(since, start[span]), until))
-                    until, span = start[span], trigger[span]
-                waits += (one for one in reversed(chain) if one.start < one.end)
-                since = max(since, busy)
-            found[rank] = waits
-        return found
+        found: dict[int, list[Wait]] = {rank: [] for rank in ranks}
+        for who, *wait in self._waits():
+            mine = np.isin(who, list(found)) & (wait[1] < wait[2])
+            for rank, *one in zip(*(column[mine].tolist() for column in (who, *wait)), strict=True):
+                found[rank].append(Wait(*one))
+        return {rank: sorted(waits, key=attrgetter("start")) for rank, waits in found.items()}
 
     @property
     def breakdown(self) -> dict[str, float]:
