@@ -126,9 +126,8 @@ def test_values_that_do_not_fit_each_other_are_refused(monkeypatch: pytest.Monke
 
 
 def test_a_program_that_is_too_large_is_refused_with_the_bytes_that_it_needs() -> None:
-    code = engine.library()
     with pytest.raises(SimulationError, match=r"phases: 2147483647 need at least \d{12,} bytes, and the machine has"):
-        code.made(code.schedule_new(2, 2**31 - 1, None, 0))
+        engine.library().schedule_new(2, 2**31 - 1, None, 0)
 
 
 SHORT_OF_MEMORY = """

@@ -57,8 +57,8 @@ def exported(fabric: Mapping[str, Any], workload: str, **options: Any) -> bytes:
 
 def read(file: bytes) -> int:
     """Return the address of what a file holds."""
-    code = engine.library()
-    return code.made(code.program_read(len(file), file))
+    address: int = engine.library().program_read(len(file), file)
+    return address
 
 
 def refused(file: bytes) -> str:
@@ -72,7 +72,7 @@ def run(file: bytes) -> tuple[engine.Record, dict[str, bytes]]:
     code, notice = engine.library(), engine.STRUCTURES["notice"]()
     address = read(file)
     view = engine.STRUCTURES["program"].from_address(address)
-    network = code.made(code.program_network(address))
+    network = code.program_network(address)
     try:
         code.tasks_start(network, ctypes.addressof(view.graph))
         code.begin(network)

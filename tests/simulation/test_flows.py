@@ -331,4 +331,4 @@ def test_flows_apart_have_what_their_links_and_caps_allow(data: st.DataObject) -
 def test_an_engine_of_another_version_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "ABI", -1)
     with pytest.raises(ImportError, match="install both again"):
-        engine.Library()
+        engine.library.__wrapped__()

@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Sequence, Sized
 from ctypes import POINTER, Structure, c_char_p, c_double, c_int64, c_void_p
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -87,43 +88,26 @@ class Record:
         return STRUCTURES["record"](**{name: address(column) for name, column in vars(self).items()})
 
 
-class Library:
-    """The functions of the engine, by their names without ``fredfw_``; one that is refused raises."""
-
-    def __init__(self) -> None:
-        code = ctypes.CDLL(str(fredfw_engine.library()))
-        _check_version(code.fredfw_abi())  # before a function is asked for that another version lacks
-        for name, (result, *arguments) in FUNCTIONS.items():
-            function = getattr(code, f"fredfw_{name}")
-            function.restype, function.argtypes = result, arguments
-            if result in (c_int64, c_double) and name != "abi":
-                function.errcheck = self._checked
-            setattr(self, name, function)
-
-    def __getattr__(self, name: str) -> Any:  # what __init__ sets
-        raise AttributeError(name)
-
-    def _checked(self, result: float, _function: object, _arguments: object) -> float:
-        if result == _NO_MEMORY:
-            raise MemoryError("the engine got no memory")
-        if result == _REFUSED:
-            raise self._refusal()
-        return result
-
-    def _refusal(self) -> SimulationError:
-        return SimulationError(f"the engine refuses it: {self.error().decode()}")
-
-    def made(self, address: int | None) -> int:
-        """Return the address of what was made, if something was."""
-        if address is None:
-            raise self._refusal()
-        return address
-
-
 @cache
-def library() -> Library:
-    """Return the engine, loaded once."""
-    return Library()
+def library() -> Any:
+    """Return the functions of the engine, loaded once, by name without ``fredfw_``; one that is refused raises."""
+    code, functions = ctypes.CDLL(str(fredfw_engine.library())), SimpleNamespace()
+    _check_version(code.fredfw_abi())  # before a function is asked for that another version lacks
+    for name, (result, *arguments) in FUNCTIONS.items():
+        function = getattr(code, f"fredfw_{name}")
+        function.restype, function.argtypes = result, arguments
+        if result in (c_int64, c_double, c_void_p):
+            function.errcheck = _checked
+        setattr(functions, name, function)
+    return functions
+
+
+def _checked(result: float | None, _function: object, _arguments: object) -> float:
+    if result == _NO_MEMORY:
+        raise MemoryError("the engine got no memory")
+    if result is None or result == _REFUSED:
+        raise SimulationError(f"the engine refuses it: {library().error().decode()}")
+    return result
 
 
 def numbers(values: object) -> IntArray:
@@ -248,7 +232,7 @@ class NativeSchedule(Kept):
         self.ranks = schedule.ranks
         flags = (schedule.policy == "smallest-first") + 2 * (schedule.release == "drained")
         code = library()
-        self.address = code.made(code.schedule_new(schedule.ranks, len(schedule.phases), phases, flags))
+        self.address = code.schedule_new(schedule.ranks, len(schedule.phases), phases, flags)
         weakref.finalize(self, code.schedule_free, self.address)
 
 
@@ -277,5 +261,5 @@ class NativeLowered(Kept):
             struct.routes, struct.caps = view.struct, self.keep(None if caps is None else reals(caps))
             struct.open = self.keep(None if starts is None else np.ascontiguousarray(starts, dtype=np.uint8))
         code = library()
-        self.address = code.made(code.lowered_new(schedule.address, groups, launch, links, len(phases), structs))
+        self.address = code.lowered_new(schedule.address, groups, launch, links, len(phases), structs)
         weakref.finalize(self, code.lowered_free, self.address)

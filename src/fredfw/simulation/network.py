@@ -115,7 +115,7 @@ class FlowNetwork:
         code = library()
         setting, _arrays = self._setting()
         self._code = code
-        self._address = code.made(code.network_new(ctypes.byref(setting)))
+        self._address = code.network_new(ctypes.byref(setting))
         weakref.finalize(self, code.network_free, self._address)
         self._now = code.now(self._address).contents
         self._cargo, self._notice = engine.STRUCTURES["cargo"](), engine.STRUCTURES["notice"]()
