@@ -484,8 +484,8 @@ class Planner:
         alone = kept(self._alone, key, lambda: self._time([(plan.schedule, nodes)], fidelity)[0])
         if alone < price.seconds * (1 - _EXACT):
             delayed = evolve(plan.schedule)  # another one, for other groups may need no delay
-            self._lowering.pricing.introduce(delayed, self._listed(request.pattern)[plan.algorithm].name, request.size)
-            self._lowering.pricing.delay(delayed, price.seconds - alone)
+            name = self._listed(request.pattern)[plan.algorithm].name
+            self._lowering.pricing.introduce(delayed, name, request.size, price.seconds - alone)
             return evolve(plan, schedule=delayed)
         if alone <= price.seconds * (1 + _DIFFERENT):
             return plan

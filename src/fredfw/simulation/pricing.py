@@ -95,18 +95,16 @@ class Pricing:
         self._transport = fabric.defaults.transport
         self.ideal = type(self._transport) is IdealTransport
         """Whether nothing costs anything, so that nobody need be asked."""
-        self._calls: dict[Schedule, tuple[str, float]] = {}
+        self._calls: dict[Schedule, tuple[str, float, float]] = {}
         self._prices: dict[Call, Price] = {}
-        self._delays: dict[Schedule, float] = {}
 
-    def introduce(self, schedule: Schedule, algorithm: str, size: float) -> None:
-        """Note which algorithm has written ``schedule``, for a per-rank buffer of ``size`` bytes."""
+    def introduce(self, schedule: Schedule, algorithm: str, size: float, delay: float = 0.0) -> None:
+        """Note which algorithm has written ``schedule``, for a per-rank buffer of ``size`` bytes.
+
+        Its launch takes ``delay`` seconds longer than the transport says.
+        """
         if not self.ideal:
-            self._calls[schedule] = algorithm, size
-
-    def delay(self, schedule: Schedule, seconds: float) -> None:
-        """Have the launch of ``schedule``, which was introduced, take so much longer than its transport says."""
-        self._delays[schedule] = seconds
+            self._calls[schedule] = algorithm, size, delay
 
     def of(self, schedule: Schedule, groups: IntArray, steps: int, volume: tuple[float, float]) -> Price:
         """Return what ``schedule`` costs among ``(G, ranks)`` nodes.
@@ -119,12 +117,11 @@ class Pricing:
                 f"transport {self._transport.name!r} cannot tell what a schedule costs that no planner has chosen",
                 accepted="a planner of the same fabric, or the transport 'ideal'",
             )
-        algorithm, size = known
+        algorithm, size, delay = known
         servers = np.sort(self._fabric.servers[groups], axis=1)
         nodes = 1 + int((servers[:, 1:] != servers[:, :-1]).sum(axis=1).max(initial=0))
         switched = any(phase.stream is not None for phase in schedule.phases)
         price = self.price(Call(str(schedule.pattern), algorithm, schedule.ranks, size, nodes, steps, volume, switched))
-        delay = self._delays.get(schedule, 0.0)
         return evolve(price, launch=price.launch + delay) if delay else price
 
     def message(self, flows: FlowSet, source: int, destination: int) -> FlowSet:
