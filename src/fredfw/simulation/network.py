@@ -281,7 +281,7 @@ class FlowNetwork:
         """
         if not 0 <= volume < math.inf:
             raise InputError(f"a volume of {volume!r}", key="volume", accepted="bytes, finite and not negative")
-        if self._detours.closed or type(self.admission) is not AlwaysStart:
+        if self._detours.closed is not None or type(self.admission) is not AlwaysStart:
             return self.start(flows_of(way, volume, priority, label), on_complete, checked=True)
         self._tickets = ticket = self._tickets + 1
         self._sent[ticket] = way, volume, on_complete, priority, label

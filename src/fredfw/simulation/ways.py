@@ -86,8 +86,7 @@ class Detours:
 
     def __init__(self) -> None:
         self.router: Router | None = None
-        self.closed = False
-        self._closed: BoolArray | None = None  # of links, where any is
+        self.closed: BoolArray | None = None  # (links,) which are, where any is
         self._forget()
 
     def use(self, router: Router) -> None:
@@ -97,8 +96,7 @@ class Detours:
 
     def close(self, closed: BoolArray) -> None:
         """Note the ``(links,)`` mask of those that are closed now."""
-        self.closed = bool(closed.any())
-        self._closed = closed if self.closed else None
+        self.closed = closed if closed.any() else None
         self._forget()
 
     def routes(self, flows: FlowSet) -> Routes:
@@ -112,12 +110,12 @@ class Detours:
 
     def around(self, flows: FlowSet) -> FlowSet:
         """Return ``flows``, routed again where links are closed; always the same object for the same flows."""
-        if self._closed is None:
+        if self.closed is None:
             return flows
         if flows not in self._detoured:
             routes, self._detoured[flows] = flows.routes, flows
             each = np.repeat(np.arange(len(routes)), np.diff(routes.offsets))
-            crossing = np.bincount(each, weights=self._closed[routes.links], minlength=len(routes)) > 0
+            crossing = np.bincount(each, weights=self.closed[routes.links], minlength=len(routes)) > 0
             if crossing.any():
                 self._detoured[flows] = evolve(flows, routes=Routes.choose(crossing, self.routes(flows), routes))
         return self._detoured[flows]
@@ -127,7 +125,7 @@ class Detours:
         self._detoured: dict[FlowSet, FlowSet] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"router": self.router, "closed": self.closed, "_closed": self._closed}
+        return {"router": self.router, "closed": self.closed}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
