@@ -88,6 +88,15 @@ def rows_of(offsets: IntArray, values: IntArray, rows: IntArray) -> tuple[IntArr
     return values[ranges(offsets[rows], counts)], counts
 
 
+def reduced(ufunc: np.ufunc, values: AnyArray, offsets: IntArray, default: float) -> AnyArray:
+    """Return what ``ufunc`` makes of ``values[offsets[i]:offsets[i + 1]]`` for each ``i``; ``default`` of no values."""
+    found = np.full(len(offsets) - 1, default, dtype=values.dtype)
+    used = offsets[1:] > offsets[:-1]
+    if used.any():
+        found[used] = ufunc.reduceat(values, offsets[:-1][used])
+    return found
+
+
 def _array(values: Any) -> AnyArray | None:
     try:
         return np.asarray(values)

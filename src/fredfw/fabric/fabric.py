@@ -305,11 +305,7 @@ class Fabric:
 
     def paths(self, offsets: IntArray, links: IntArray) -> Routes:
         """Return ``F`` routes that are paths, so that the latencies of their links add up; arrays as in ``Routes``."""
-        latencies = np.zeros(len(offsets) - 1)
-        used = np.diff(offsets) > 0
-        if used.any():
-            latencies[used] = np.add.reduceat(self.latencies[links], offsets[:-1][used])
-        return Routes(offsets, links, latencies)
+        return Routes(offsets, links, arrays.reduced(np.add, self.latencies[links], offsets, 0.0))
 
     def path(self, links: Sequence[int] | IntArray) -> Routes:
         """Return one route that is a path over ``links``, as ``paths`` does for many."""

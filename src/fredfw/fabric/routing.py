@@ -170,7 +170,7 @@ class LiveRouter(Router):
 
     def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
         ruled = answers.route(self.rule, fabric, sources, destinations)
-        flows = np.unique(np.repeat(np.arange(len(ruled)), np.diff(ruled.offsets))[~self._live[ruled.links]])
+        flows = np.flatnonzero(arrays.reduced(np.logical_or, ~self._live[ruled.links], ruled.offsets, False))
         if not len(flows):
             return ruled
         around, missing = shortest_routes(self._remains(fabric), sources[flows], destinations[flows])

@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 from attrs import evolve, field, fields, frozen
 
+from fredfw import arrays
 from fredfw.collectives import Schedule
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.fabric import Call, Costs, Fabric, FlowSet, IdealTransport, Router, Routes
@@ -161,10 +162,6 @@ def _of_tiers(values: ByTier, tiers: AnyArray) -> FloatArray:
     return known[tiers] if known.ndim else np.broadcast_to(known, len(tiers))
 
 
-def _tiers(fabric: Fabric, routes: Routes) -> IntArray:
+def _tiers(fabric: Fabric, routes: Routes) -> AnyArray:
     """Return the ``(F,)`` outermost tier that each flow crosses; 0 for one that crosses nothing."""
-    tiers = np.zeros(len(routes), dtype=np.intp)
-    used = ~routes.local
-    if used.any():
-        tiers[used] = np.maximum.reduceat(fabric.tiers[routes.links], routes.offsets[:-1][used])
-    return tiers
+    return arrays.reduced(np.maximum, fabric.tiers[routes.links], routes.offsets, 0)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from attrs import evolve, frozen
 
+from fredfw import arrays
 from fredfw.errors import UnsupportedError
 from fredfw.fabric import FlowSet, Router, Routes
 from fredfw.simulation.engine import View
@@ -114,8 +115,7 @@ class Detours:
             return flows
         if flows not in self._detoured:
             routes, self._detoured[flows] = flows.routes, flows
-            each = np.repeat(np.arange(len(routes)), np.diff(routes.offsets))
-            crossing = np.bincount(each, weights=self.closed[routes.links], minlength=len(routes)) > 0
+            crossing = arrays.reduced(np.logical_or, self.closed[routes.links], routes.offsets, False)
             if crossing.any():
                 self._detoured[flows] = evolve(flows, routes=Routes.choose(crossing, self.routes(flows), routes))
         return self._detoured[flows]

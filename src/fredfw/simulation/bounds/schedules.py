@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from attrs import frozen
 
-from fredfw.arrays import totals
+from fredfw.arrays import reduced, totals
 from fredfw.collectives import Schedule
 from fredfw.collectives.schedule import turns
 from fredfw.errors import LimitError
@@ -389,11 +389,7 @@ def _narrowest(routes: Routes, capacities: FloatArray) -> FloatArray:
     rates = capacities[routes.links]
     if routes.coefficients is not None:
         rates = rates / routes.coefficients
-    found = np.full(len(routes), np.inf)
-    used = np.flatnonzero(np.diff(routes.offsets))
-    if len(used):
-        found[used] = np.minimum.reduceat(rates, routes.offsets[:-1][used])
-    return found
+    return reduced(np.minimum, rates, routes.offsets, np.inf)
 
 
 def _distinct(numbers: IntArray) -> tuple[IntArray, IntArray]:
