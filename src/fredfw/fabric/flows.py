@@ -188,18 +188,19 @@ class FlowSet:
     def part(self, flows: IntArray) -> FlowSet:
         """Return ``(k,)`` ``flows`` alone, to take turns with others: always the same object, of as many activities."""
         key = flows.tobytes()
-        return kept(self._parts, key, lambda: self.some(flows, activity=self.activity[flows], takes_turns=True))
+        return kept(self._parts, key, lambda: some(self, flows, activity=self.activity[flows], takes_turns=True))
 
-    def some(self, flows: IntArray, **changes: Any) -> FlowSet:
-        """Return ``(k,)`` ``flows`` alone, with ``changes`` of other fields, among them the activity of each."""
-        return evolve(
-            self,
-            routes=self.routes.select(flows),
-            volumes=self.volumes[flows],
-            caps=None if self.caps is None else self.caps[flows],
-            again=None if self.again is None else partial(_part_again, self.again, flows),
-            **changes,
-        )
+
+def some(whole: FlowSet, flows: IntArray, **changes: Any) -> FlowSet:
+    """Return ``(k,)`` ``flows`` alone, with ``changes`` of other fields, among them the activity of each."""
+    return evolve(
+        whole,
+        routes=whole.routes.select(flows),
+        volumes=whole.volumes[flows],
+        caps=None if whole.caps is None else whole.caps[flows],
+        again=None if whole.again is None else partial(_part_again, whole.again, flows),
+        **changes,
+    )
 
 
 def _part_again(again: Callable[[Router], Routes], flows: IntArray, router: Router) -> Routes:

@@ -16,6 +16,7 @@ from fredfw import limits
 from fredfw.collectives import Phase, Schedule
 from fredfw.errors import UnsupportedError
 from fredfw.fabric import Fabric, FlowSet, OpenAdmission, Operation, Router, Routes, answers
+from fredfw.fabric.flows import some
 from fredfw.keeping import Latest, kept
 from fredfw.simulation import answers as asked
 from fredfw.simulation.engine import NativeLowered, NativeSchedule
@@ -254,7 +255,7 @@ class Lowering:
             return known
         every = len(flows) == len(whole.volumes)
         own: dict[str, Any] = {"activity": np.arange(len(flows)), "activities": len(flows)}
-        apart = evolve(whole, **own) if every else whole.some(flows, **own)
+        apart = evolve(whole, **own) if every else some(whole, flows, **own)
         # Large sets that are not whole seldom come again.
         return self._flow_sets.keep(key, apart) if every or len(flows) <= _FEW else apart
 
