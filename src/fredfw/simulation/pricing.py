@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from attrs import evolve, field, fields, frozen
+from attrs import evolve, fields, frozen
 
 from fredfw import arrays
 from fredfw.collectives import Schedule
@@ -41,11 +41,14 @@ class Load:
         )
 
 
-@frozen(kw_only=True)
+@frozen(eq=False, kw_only=True)
 class Price(Costs):
-    """The costs of one call on one fabric."""
+    """The costs of one call on one fabric; no other is equal, for admissions tell the routes of two calls apart."""
 
-    fabric: Fabric = field(eq=False)
+    fabric: Fabric
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
 
     def routes(self, routes: Routes, load: Load) -> Routes:
         """Return ``F`` routes in groups of flows with ``load``, with what their steps cost."""
