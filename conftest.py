@@ -20,7 +20,7 @@ with suppress(ImportError):  # the tests of third-party packages run without it
 # Start another Python for each class, or plan all variants: the default tests do that for the plugins of the core.
 _CORE = "test_is_the_same_in_another_process", "test_variants_are_valid"
 # Of what a kit checks, and of tests that are marked so, the default tests run the first case and one in so many others.
-_SAMPLE = 4
+_SAMPLE = 8
 # Groups for which the default tests replay schedules: one of each kind, for larger ones take most of the time.
 _RANKS = (1, 2, 3, 4, 6, 8)
 # Blocks of commands that take a second or more each; what they show is tested elsewhere, too.

@@ -240,7 +240,7 @@ class _Tests:
     checks: ClassVar[Sequence[Check[Any]]] = ()
     _case: ClassVar[type[Case[Any]]]
     _subjects: ClassVar[str]
-    _kept: ClassVar[list[Case[Any]]]
+    _kept: ClassVar[dict[str, Any]]
 
     def __init_subclass__(cls, case: type[Case[Any]] | None = None, subjects: str = "") -> None:
         """Add a test for each check of a ``case``, on one for each of the ``subjects`` that the class names."""
@@ -262,14 +262,15 @@ class _Tests:
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Run every test on every case."""
         if "case" in metafunc.fixturenames:
-            metafunc.parametrize("case", self._kept_cases(), ids=str)
+            metafunc.parametrize("case", **self._kept_cases())
 
     @classmethod
-    def _kept_cases(cls) -> list[Case[Any]]:
-        """Return the cases, always the same: what one has found out serves all tests."""
+    def _kept_cases(cls) -> dict[str, Any]:
+        """Return the cases, always the same: what one has found out serves all tests; and their names."""
         if "_kept" not in vars(cls):
-            cls._kept = list(cls.cases())
-        if not cls._kept:
+            cases = list(cls.cases())
+            cls._kept = {"argvalues": cases, "ids": list(map(str, cases))}
+        if not cls._kept["ids"]:
             raise ValueError(f"{cls.__qualname__} names nothing to test; the docstring of its base class says how")
         return cls._kept
 

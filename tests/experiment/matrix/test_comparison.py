@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -355,6 +356,14 @@ def test_what_is_installed_beside_changes_no_byte_where_algorithms_are_named() -
     used = {"mesh2d", "fred", "microbenchmark", "transformer", "ring", "in-network"}
     framework = Framework(PluginManager.discover(Switches(allow=frozenset(used))))
     assert framework.compare(framework.load_experiment(tables())).to_json() == compare(tables()).to_json()
+
+
+def test_json_is_the_same_wherever_the_file_is(tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("one.toml", "elsewhere.toml")]
+    for file in files:
+        file.write_text('title = "T"\n[fabrics]\nf.topology = "fred"\n[workloads]\nw.workload = "microbenchmark"\n')
+    one, other = (FRAMEWORK.compare(file).to_json() for file in files)
+    assert one == other
 
 
 @pytest.mark.parametrize(

@@ -263,6 +263,16 @@ def test_a_variation_that_a_collective_cannot_run_with_is_named(
 
 
 @pytest.mark.slow
+def test_the_command_line_keeps_runs_of_what_if(tmp_path: Path) -> None:
+    (tmp_path / "one.toml").write_text("""
+        fabrics.one.topology = { name = "mesh2d", rows = 2, columns = 2 }
+        workloads.work.workload = { name = "microbenchmark", size = "1 MB" }
+    """)
+    command = ["run", str(tmp_path / "one.toml"), "--what-if", "--store", str(tmp_path / "cells")]
+    assert succeeds(*command) == succeeds(*command)
+
+
+@pytest.mark.slow
 def test_what_if_of_all_links_counts_every_tier() -> None:
     workload = {"name": "microbenchmark", "pattern": "all-reduce", "size": 1e9}
     fabric = {"topology": {"name": "torus", "dimensions": [4, 2], "link_latency": 0.0}}

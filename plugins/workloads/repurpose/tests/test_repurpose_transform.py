@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from scipy.signal import correlate2d
+import scipy  # its parts load when they are used
 
 from fredfw.errors import InputError
 from fredfw.typing import FloatArray
@@ -100,7 +100,9 @@ def patches(images: FloatArray) -> FloatArray:
 def convolved(images: FloatArray, kernels: FloatArray) -> FloatArray:
     def plane(image: FloatArray, row: FloatArray) -> FloatArray:
         pairs = zip(image, row, strict=True)
-        total: FloatArray = np.sum([correlate2d(channel, kernel, "valid") for channel, kernel in pairs], axis=0)
+        total: FloatArray = np.sum(
+            [scipy.signal.correlate2d(channel, kernel, "valid") for channel, kernel in pairs], axis=0
+        )
         return total
 
     return np.array([[plane(image, row) for row in kernels] for image in images])
