@@ -364,7 +364,8 @@ fredfw_lowered *fredfw_lowered_new(const fredfw_schedule *schedule, int64_t grou
                                    int64_t count, const fredfw_flows *phases) {
     return guard_made([&]() -> fredfw_lowered * {
         require(schedule != nullptr, "schedule: there is none");
-        check_count("phase_count", count), check_array("phases", phases, count);
+        const auto wanted = (int64_t)schedule->schedule->phases.size();
+        check_count("phase_count", count, wanted, wanted), check_array("phases", phases, count);
         auto made = std::make_shared<Lowered>();
         made->schedule = schedule->schedule, made->groups = groups, made->launch = launch, made->links = links;
         made->phases.assign(phases, phases + count);
