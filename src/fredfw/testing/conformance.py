@@ -8,7 +8,7 @@ import tomllib
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, cached_property
 from inspect import cleandoc, getfile, isfunction
 from pathlib import Path
 from types import MappingProxyType
@@ -144,8 +144,12 @@ class Case(Generic[S]):
     subject: S
     plugin: object = None
 
-    def __str__(self) -> str:
+    @cached_property
+    def _name(self) -> str:
         return describe(self.subject)
+
+    def __str__(self) -> str:  # all tests of a case ask for it
+        return self._name
 
     def keeps_the_contract(self) -> Faults:
         """The class can be registered: it has what its interface asks for, with the parameters of its calls."""
@@ -240,7 +244,7 @@ class _Tests:
     checks: ClassVar[Sequence[Check[Any]]] = ()
     _case: ClassVar[type[Case[Any]]]
     _subjects: ClassVar[str]
-    _kept: ClassVar[dict[str, Any]]
+    _kept: ClassVar[list[Case[Any]]]
 
     def __init_subclass__(cls, case: type[Case[Any]] | None = None, subjects: str = "") -> None:
         """Add a test for each check of a ``case``, on one for each of the ``subjects`` that the class names."""
@@ -262,15 +266,14 @@ class _Tests:
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Run every test on every case."""
         if "case" in metafunc.fixturenames:
-            metafunc.parametrize("case", **self._kept_cases())
+            metafunc.parametrize("case", self._kept_cases(), ids=str)
 
     @classmethod
-    def _kept_cases(cls) -> dict[str, Any]:
-        """Return the cases, always the same: what one has found out serves all tests; and their names."""
+    def _kept_cases(cls) -> list[Case[Any]]:
+        """Return the cases, always the same: what one has found out serves all tests."""
         if "_kept" not in vars(cls):
-            cases = list(cls.cases())
-            cls._kept = {"argvalues": cases, "ids": list(map(str, cases))}
-        if not cls._kept["ids"]:
+            cls._kept = list(cls.cases())
+        if not cls._kept:
             raise ValueError(f"{cls.__qualname__} names nothing to test; the docstring of its base class says how")
         return cls._kept
 
