@@ -17,8 +17,8 @@ with suppress(ImportError):  # the tests of third-party packages run without it
     settings.register_profile("quick", deadline=None, max_examples=10)
     settings.load_profile("untimed")
 
-# Start another Python for each class, or plan all variants: the default tests do that for the plugins of the core.
-_CORE = "test_is_the_same_in_another_process", "test_variants_are_valid"
+# Start another Python for each class, or plan all variants: the default tests do that for one algorithm of the core.
+_ONE = "test_is_the_same_in_another_process", "test_variants_are_valid"
 # Of what a kit checks, and of tests that are marked so, the default tests run the first case and one in so many others.
 _SAMPLE = 8
 # Groups for which the default tests replay schedules: one of each kind, for larger ones take most of the time.
@@ -33,6 +33,7 @@ _LONG = {
     "docs/how-to/gpu-cluster.md": (1, 2, 3, 4, 5, 6, 7),
     "docs/how-to/report.md": (0,),
     "docs/how-to/stores.md": (0,),
+    "docs/how-to/trace.md": (0,),
     "docs/how-to/why.md": (1,),
     "docs/index.md": (1,),
     "docs/inference.md": (0,),
@@ -74,6 +75,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
         if item.function.__module__.startswith("fredfw.testing") or item.get_closest_marker("sampled"):
             again = first.setdefault((item.path, item.cls, name), case) != case
-            sampled = name not in _CORE and zlib.crc32(item.nodeid.encode()) % _SAMPLE == 0
-            if (again and not sampled) or (name in _CORE and "plugins" in item.path.parts):
+            sampled = zlib.crc32(item.nodeid.encode()) % _SAMPLE == 0
+            if (again and not sampled) if name not in _ONE else (again or item.cls.__name__ != "TestDirect"):
                 item.add_marker(pytest.mark.slow)
