@@ -171,10 +171,13 @@ class LowerBounds:
             return least
         key = members.tobytes(), request.pattern, request.root, against
         unit = request.size / request.ranks if who == "all" else request.size
-        nodes, weights = fabric.npus[members], np.zeros(len(fabric.kinds))
-        weights[nodes if who == "all" else nodes[request.root]] = 1.0
-        ways = (fabric.destinations, fabric.sources) if against else (fabric.sources, fabric.destinations)
-        find = partial(thinnest, len(weights), *ways, fabric.bandwidths, weights, nodes.tolist(), least / unit)
+
+        def find() -> float:
+            nodes, weights = fabric.npus[members], np.zeros(len(fabric.kinds))
+            weights[nodes if who == "all" else nodes[request.root]] = 1.0
+            ways = (fabric.destinations, fabric.sources) if against else (fabric.sources, fabric.destinations)
+            return thinnest(len(weights), *ways, fabric.bandwidths, weights, nodes.tolist(), least / unit)
+
         return max(least, kept(self._thinnest, key, find) * unit)
 
     def _weakest_time(self, request: CollectiveRequest, members: IntArray, least: float) -> float:
@@ -192,8 +195,8 @@ class LowerBounds:
         return Cuts(self._fabric)
 
     def _group(self, members: IntArray) -> _Group:
-        nodes = self._fabric.npus[members]
-        return kept(self._groups, members.tobytes(), lambda: _Group.of(self._fabric, self._cuts, nodes))
+        fabric = self._fabric
+        return kept(self._groups, members.tobytes(), lambda: _Group.of(fabric, self._cuts, fabric.npus[members]))
 
     def _far_pair(self, request: CollectiveRequest, nodes: IntArray, start: int) -> tuple[int, int, float]:
         """Return two ranks far from each other, one with bytes for the other, and the least latency of all paths.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from typing import ClassVar, Literal
 
@@ -134,6 +134,13 @@ def resnet(depths: tuple[int, int, int, int]) -> tuple[Block, ...]:
     return (*blocks, walk.block("fc"))
 
 
+def _classifier(walk: Walk) -> Iterator[Block]:
+    """Yield the three linear layers that AlexNet and VGG end with."""
+    for layer, width in enumerate((4096, 4096, CLASSES), start=6):
+        walk.linear(width)
+        yield walk.block(f"fc{layer}")
+
+
 def vgg_16() -> tuple[Block, ...]:
     """Return VGG-16 (Simonyan & Zisserman 2015, arXiv 1409.1556, table 1, configuration D)."""
     walk = Walk(channels=3, size=224)
@@ -144,10 +151,7 @@ def vgg_16() -> tuple[Block, ...]:
             if layer == depth:
                 walk.pool(2, stride=2)
             blocks.append(walk.block(f"conv{stage}_{layer}"))
-    for layer, width in enumerate((4096, 4096, CLASSES), start=6):
-        walk.linear(width)
-        blocks.append(walk.block(f"fc{layer}"))
-    return tuple(blocks)
+    return (*blocks, *_classifier(walk))
 
 
 def alexnet() -> tuple[Block, ...]:
@@ -164,10 +168,7 @@ def alexnet() -> tuple[Block, ...]:
         if pooled:
             walk.pool(3, stride=2)
         blocks.append(walk.block(f"conv{layer}"))
-    for layer, width in enumerate((4096, 4096, CLASSES), start=6):
-        walk.linear(width)
-        blocks.append(walk.block(f"fc{layer}"))
-    return tuple(blocks)
+    return (*blocks, *_classifier(walk))
 
 
 # Output channels of 1x1; 1x1 before 3x3, 3x3; 1x1 before 5x5, 5x5; 1x1 behind the pool (GoogLeNet, table 1).
