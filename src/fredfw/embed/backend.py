@@ -60,7 +60,6 @@ class _Operation:
 
     @property
     def what(self) -> str:
-        """What it is, in words."""
         return self.text.format(*self.facts)
 
 
@@ -379,7 +378,6 @@ class NetworkBackend:
         return (*self._notes, *held, *([rule] if left else []), *admission)
 
     def _choice(self, request: CollectiveRequest) -> Choice:
-        """Return the fidelity of a collective; noted once where it is not exact by default."""
         if self._fidelity is not None:
             return Choice(self._fidelity)
         count = transfers_of(request.pattern, request.ranks)
@@ -461,7 +459,6 @@ class NetworkBackend:
 
     @cached_property
     def _nodes(self) -> dict[str, int]:
-        """The node of each name."""
         return {self.fabric.node_name(node): node for node in range(len(self.fabric.kinds))}
 
     def _find_link(self, link: int | str | tuple[int, int]) -> int:
@@ -522,7 +519,6 @@ class _Probe(pickle.Pickler):
         super().__init__(io.BytesIO(), protocol=pickle.HIGHEST_PROTOCOL)
 
     def persistent_id(self, obj: Any) -> int | None:
-        """Return something for what is not to be looked into."""
         return 0 if isinstance(obj, NetworkBackend) else None
 
 

@@ -18,18 +18,17 @@ class Matching:
         self._envelopes: dict[int, Hashable] = {}
 
     def send(self, message: int, envelope: Hashable) -> None:
-        """Note that ``message`` is on its way."""
         self._envelopes[message] = envelope
         self._messages.setdefault(envelope, {})[message] = False
 
     def receive(self, receive: int, envelope: Hashable) -> list[int]:
-        """Note that ``receive`` waits; return the receives that are served by that, itself or none."""
+        """Return the receives that are served by this one that waits: itself or none."""
         self._envelopes[receive] = envelope
         self._receives.setdefault(envelope, {})[receive] = None
         return self._served(envelope)
 
     def deliver(self, message: int) -> list[int]:
-        """Note that ``message`` is there, if it was to be received; return the receives that are served by that."""
+        """Return the receives that are served, if ``message`` was to be received."""
         envelope = self._envelopes.get(message)
         if envelope is None:
             return []

@@ -27,7 +27,6 @@ class Paths:
         self.use(router)
 
     def use(self, router: Router) -> None:
-        """Ask ``router`` from now on."""
         self._router = router
         # A router around failed links counts what it is asked for.
         self._together = not isinstance(router, LiveRouter)
@@ -36,7 +35,6 @@ class Paths:
         self._rows: dict[int, tuple[Ways, int]] = {}
 
     def way(self, source: int, destination: int) -> Way:
-        """Return the way from one node to another; raises ``UnsupportedError`` where there is none."""
         ends = source, destination
         way = self._ways.get(ends)
         if way is None:
@@ -91,5 +89,4 @@ class Paths:
 
 
 def _route(fabric: Fabric, sources: IntArray, destinations: IntArray, flow: int, router: Router) -> Routes:
-    """Return the route of one of ``(F,)`` flows by ``router``."""
     return answers.path(router, fabric, int(sources[flow]), int(destinations[flow]))

@@ -31,12 +31,7 @@ _COLUMNS = (
 
 
 def route(router: Router, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
-    """Return one route per pair of nodes, as ``Router.route`` does.
-
-    Raises:
-        PluginError: The router fails, or what it returns are not such routes.
-        LimitError: They have too many hops.
-    """
+    """Return one route per pair of nodes, as ``Router.route`` does; ``LimitError`` for too many hops."""
     memories = fabric.memories
     if memories is not None:
         network = memories.network
@@ -59,13 +54,7 @@ def hops(router: Router, fabric: Fabric, sources: IntArray, destinations: IntArr
 
 
 def path(router: Router, fabric: Fabric, source: int, destination: int) -> Routes:
-    """Return the route of one pair of nodes, as ``Router.path`` does.
-
-    A router whose ``route`` is of a more derived class than its ``path`` is asked for the ``route``.
-
-    Raises:
-        PluginError: The router fails, or what it returns is not such a route.
-    """
+    """Return the route of one pair; a router whose ``route`` is more derived than its ``path`` is asked for that."""
     if fabric.memories is not None:
         if fabric.memories.leads(np.array([source, destination])):
             return route(router, fabric, np.array([source]), np.array([destination]))
@@ -138,7 +127,6 @@ def _joining(asked: Asking, answer: object, fabric: Fabric, sources: IntArray, d
 
 
 def tree(router: Router, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
-    """Return one flow that joins all ends, as ``Router.tree`` does; raises ``PluginError`` as ``path`` does."""
     memories = fabric.memories
     if memories is not None:
         if memories.leads(sources) or memories.leads(destinations):
@@ -159,7 +147,6 @@ def _misses(asked: Asking, fabric: Fabric, source: int, destination: int, what: 
 
 
 def _checked(asked: Asking, answer: object, fabric: Fabric, count: int) -> Routes:
-    """Return ``answer``, which must be ``count`` routes on ``fabric``."""
     if not isinstance(answer, Routes):
         raise asked.unexpected(answer, "fredfw.Routes")
     wrong = wrong_routes(answer, fabric, count)
@@ -200,5 +187,4 @@ def wrong_routes(routes: Routes, fabric: Fabric, count: int | None = None) -> tu
 
 
 def _outside(values: FloatArray) -> float:
-    """Return the first of ``values`` that is negative or not finite."""
     return float(values[~((values >= 0) & (values < np.inf))][0])

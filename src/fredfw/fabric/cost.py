@@ -224,7 +224,6 @@ class Bill:
 def _items(
     fabric: Fabric, links: IntArray, switch: BoolArray, pays: BoolArray, price: Price, scope: str
 ) -> list[BillItem]:
-    """Return what ``links`` of one scope and their ends pay for."""
     ends = fabric.sources[links], fabric.destinations[links]
     near, far = (switch[nodes] for nodes in ends)
     bandwidth = fabric.bandwidths[links]

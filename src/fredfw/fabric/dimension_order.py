@@ -107,7 +107,7 @@ class _Ways:
         return [(first + gate, 1, 1 * (used & (nodes != others)))] if used.any() else []
 
     def walk_one(self, source: int, destination: int, axes: tuple[Axis, ...]) -> IntArray:
-        """Return the links of the path of one pair of nodes, as ``walk`` does for many."""
+        """Return what ``walk`` does, for one pair."""
         place, goal, gate = self.place.item(source), self.place.item(destination), self.gate
         if place < 0 or goal < 0:
             return self.walk(np.array([source]), np.array([destination]), axes)[1]

@@ -370,7 +370,6 @@ class Fabric:
 
     @cached_property
     def _independent_levels(self) -> bool:
-        """Whether no NPU's links are those of several levels."""
         if not self.levels:
             return False
         # Along a line, an outer NPU has one neighbour.
@@ -468,7 +467,6 @@ def _ranked(rows: IntArray) -> IntArray:
 
 
 def _repeated(numbers: IntArray) -> IntArray:
-    """Return those of ``numbers`` that have come before."""
     ordered = np.sort(numbers, kind="stable")  # one pass where they are in order, as they mostly are
     again: IntArray = ordered[1:][ordered[1:] == ordered[:-1]]
     return again

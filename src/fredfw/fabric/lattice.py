@@ -186,22 +186,19 @@ class Lattice:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Positions along each dimension."""
         return tuple(axis.size for axis in self.axes)
 
     @property
     def npus(self) -> int:
-        """Number of NPUs."""
         return self.axes[0].npus
 
     @property
     def switches(self) -> int:
-        """Number of switches, which are the nodes after the NPUs."""
+        """Their nodes come after the NPUs."""
         return sum(axis.switches for axis in self.axes)
 
     @cached_property
     def links(self) -> int:
-        """Number of links."""
         return sum(axis.links for axis in self.axes)
 
     def coordinates(self) -> IntArray:

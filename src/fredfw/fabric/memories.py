@@ -128,11 +128,9 @@ class MemoryNetwork:
 
     @property
     def tiers(self) -> tuple[MemoryTier, ...]:
-        """The tiers, in the order in which they were given."""
         return tuple(one.tier for one in self.joined.values())
 
     def tier(self, name: str) -> MemoryTier:
-        """Return the tier ``name``; raises ``KeyError``."""
         return self.joined[name].tier
 
     def serving(self, name: str) -> IntArray:
@@ -140,7 +138,6 @@ class MemoryNetwork:
         return self.joined[name].serving
 
     def leads(self, nodes: IntArray) -> bool:
-        """Return whether one of ``nodes`` is a memory or a switch of theirs."""
         return bool((nodes >= len(self.network.kinds)).any())
 
     def route(
@@ -167,7 +164,6 @@ class MemoryNetwork:
         return tree_of_paths(fabric, paths, sources, destinations, operation)
 
     def _paths(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
-        """Return the paths from memories to NPUs or back."""
         npus = np.full(len(fabric.kinds), -1)
         npus[fabric.npus] = np.arange(len(fabric.npus))
         counts = np.zeros(len(sources), dtype=np.intp)
@@ -274,6 +270,5 @@ class _Joining:
 
 
 def _name(fabric: Fabric, more: tuple[str, ...], node: int) -> str:
-    """Return the name of a node of ``fabric``, or of one of those behind them."""
     count = len(fabric.kinds)
     return fabric.node_name(node) if node < count else more[node - count]

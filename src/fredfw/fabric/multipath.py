@@ -52,7 +52,6 @@ class MultipathRouter(Router):
 
     @staticmethod
     def _spread(fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
-        """Return what ``route`` does on ``fabric`` as it is."""
         parts, found = [], []
         for roots, flows, rows in by_source(fabric, sources):
             search = _search(fabric, roots, destinations[flows])
@@ -67,10 +66,7 @@ class MultipathRouter(Router):
 
 
 def _search(fabric: Fabric, roots: IntArray, leaves: IntArray) -> tuple[IntArray, FloatArray]:
-    """Return the ``(roots, nodes)`` links from each of ``roots`` to each node, and how many ways of so many there are.
-
-    Breadth-first, until all ``leaves`` are found from all, or nothing more is; -1 links where none has been.
-    """
+    """Return the ``(roots, nodes)`` hops, -1 beyond all ``leaves``, and how many ways of so many there are."""
     nodes = len(fabric.kinds)
     hops, ways = np.full((len(roots), nodes), -1), np.zeros((len(roots), nodes))
     wanted = np.unique(leaves)
@@ -124,10 +120,7 @@ def _routes_back(
 
 
 def _with_ends(fabric: Fabric) -> tuple[Fabric, IntArray]:
-    """Return the same links where those into an NPU enter a node of its own that none leaves; and where to ask for.
-
-    The second is the ``(nodes,)`` node that messages to each node go to.
-    """
+    """Return links of which those into an NPU end at a node that none leaves, and where messages to each node go."""
     nodes, npus = len(fabric.kinds), fabric.npus
     ends = np.arange(nodes)
     ends[npus] = nodes + np.arange(len(npus))

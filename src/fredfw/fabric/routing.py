@@ -109,7 +109,6 @@ class ShortestPathRouter(Router):
         )
 
     def _one_way(self, fabric: Fabric, sources: IntArray, destinations: IntArray, *, reverse: bool) -> Routes:
-        """Return the multicast from the first source, or the reduction (``reverse``) to the first destination."""
         root, leaves = (destinations[:1], sources) if reverse else (sources[:1], destinations)
         offsets, walked, missing = _shortest(
             fabric, root, np.zeros(len(leaves), dtype=np.intp), leaves, reverse=reverse
@@ -123,7 +122,6 @@ class ShortestPathRouter(Router):
 
 
 def no_path(fabric: Fabric, source: np.intp, destination: np.intp) -> UnsupportedError:
-    """Return what to say where no path leads from one node to another."""
     ends = f"from {fabric.node_name(int(source))} to {fabric.node_name(int(destination))}"
     return UnsupportedError(f"fabric {fabric.name!r} has no path {ends}")
 
@@ -131,10 +129,7 @@ def no_path(fabric: Fabric, source: np.intp, destination: np.intp) -> Unsupporte
 def tree_of_paths(
     fabric: Fabric, paths: Routes, sources: IntArray, destinations: IntArray, operation: Operation
 ) -> Routes:
-    """Return one flow over all ``paths`` of a multicast or reduction, which must form a tree.
-
-    Raises ``UnsupportedError`` where it branches (joins) at a node that may not copy (reduce).
-    """
+    """Return one flow over ``paths`` that form a tree; raises where a node may not copy (reduce) its branches."""
     reverse = operation is Operation.REDUCE
     root, leaves = (destinations[:1], sources) if reverse else (sources[:1], destinations)
     links = np.unique(paths.links)
@@ -203,7 +198,6 @@ class LiveRouter(Router):
         return self._of_whole(around)
 
     def _remains(self, fabric: Fabric) -> Fabric:
-        """Return ``fabric`` with its live links alone."""
         if self._whole is not fabric:
             # Links of memories have numbers behind those of the network that is routed.
             links = self._links[: np.searchsorted(self._links, len(fabric.sources))]
@@ -212,7 +206,6 @@ class LiveRouter(Router):
         return self._remaining
 
     def _of_whole(self, routes: Routes) -> Routes:
-        """Return ``routes`` over live links by their numbers in the whole fabric."""
         return evolve(routes, links=self._links[routes.links])
 
 
@@ -276,10 +269,7 @@ def by_source(fabric: Fabric, sources: IntArray) -> Iterator[tuple[IntArray, Int
 
 
 def _nearest(fabric: Fabric, nodes: IntArray, sources: IntArray, destinations: IntArray) -> IntArray:
-    """Return those of ``nodes`` that all ``sources`` reach and that reach all ``destinations``, nearest first.
-
-    That is by the farthest source and destination together: their hops, then latencies, then the number.
-    """
+    """Return ``nodes`` that join all ends, nearest first: by hops to the farthest two ends, then latencies, number."""
     hops, latencies = np.zeros(len(nodes), dtype=np.intp), np.zeros(len(nodes))
     reachable = np.ones(len(nodes), dtype=bool)
     for leaves, reverse in ((sources, True), (destinations, False)):
@@ -326,10 +316,9 @@ def _shortest(
 
 
 def _search(fabric: Fabric, roots: IntArray, rows: IntArray, leaves: IntArray, *, reverse: bool) -> IntArray:
-    """Return the ``(roots, nodes)`` link by which breadth-first searches first reached each node, -1 where none did.
+    """Return the ``(roots, nodes)`` link that first reaches each node (backwards if ``reverse``), -1 for none.
 
-    Links are followed backwards if ``reverse``. The searches end once each has found its leaves (``leaves[f]`` from
-    ``roots[rows[f]]``), so that traffic among neighbours stays cheap on a large fabric.
+    They end once each has found its leaves, so that traffic among neighbours stays cheap on a large fabric.
     """
     nodes = len(fabric.kinds)
     far, near = (fabric.sources, fabric.entering) if reverse else (fabric.destinations, fabric.leaving)

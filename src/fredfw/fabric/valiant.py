@@ -50,7 +50,6 @@ class ValiantRouter(Router):
 
 
 def _minimal(fabric: Fabric) -> Router:
-    """Return what routes to the NPU between and on from there."""
     nothing = np.zeros(0, dtype=np.intp)
     try:
         DimensionOrderRouter().route(fabric, nothing, nothing)

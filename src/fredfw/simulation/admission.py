@@ -55,7 +55,6 @@ class Turns:
         return cls(ask, request, parts, last)
 
     def begin(self) -> None:
-        """Start the next part."""
         self.turn += 1
         self.unfinished = self.request.flows.activities
         part, whole = self.parts[self.turn], self.request
@@ -63,7 +62,6 @@ class Turns:
         self.ask(Request(whole.ticket, part, self.ended, unicasts))
 
     def ended(self, activities: IntArray) -> None:
-        """Note that ``activities`` of the part have ended."""
         self.unfinished -= len(activities)
         turn = self.turn
         if self.unfinished == 0 and turn + 1 < len(self.parts):
@@ -104,7 +102,6 @@ class Desk:
         self.waiting: list[Request] = []  # will be asked about again when something has ended
 
     def ask(self, request: Request) -> None:
-        """Do with the flows of ``request`` what the admission says; raises as ``FlowNetwork.start`` does."""
         network = self._network
         flows = network._detours.around(request.flows)
         if type(self._admission) is AlwaysStart or self._is_outside(flows):
@@ -133,11 +130,9 @@ class Desk:
                 assert_never(decision)
 
     def forget(self, ticket: int) -> None:
-        """Let go of what waits for ``ticket``."""
         self.waiting = [request for request in self.waiting if request.ticket != ticket]
 
     def close(self, flows: FlowSet) -> None:
-        """Tell the admission that ``flows`` have ended, and do with what waits what can be done now."""
         if type(self._admission) is AlwaysStart or self._is_outside(flows):
             return
         if type(self._admission).release is not Admission.release:
@@ -151,14 +146,13 @@ class Desk:
                 raise
 
     def _active(self) -> Sequence[FlowSet]:
-        """Return what runs on links that the admission knows, where that matters to it."""
+        """What runs on links that the admission knows, where that matters to it."""
         if self._takes_all:
             return ()
         running = tuple(self._network._active.values())
         return running if self._controlled == math.inf else tuple(one for one in running if not self._is_outside(one))
 
     def _is_outside(self, flows: FlowSet) -> bool:
-        """Return whether ``flows`` go over links that the admission does not know."""
         links = flows.routes.links
         return self._controlled < math.inf and len(links) > 0 and bool(links[0] >= self._controlled)
 

@@ -73,15 +73,11 @@ def always_starts(admission: Admission, routes: Routes) -> BoolArray | None:
 
 
 def max_min_in_class(sharing: SharingPolicy) -> bool:
-    """Return what ``sharing`` says of its rates."""
     return sharing.max_min_in_class and speaks_for(type(sharing), "max_min_in_class", "rates")
 
 
 def rates(sharing: SharingPolicy, incidence: Incidence, capacities: FloatArray, fabric: Fabric) -> FloatArray:
-    """Return the ``(F,)`` rates that ``sharing`` gives to the flows of ``incidence``.
-
-    No link carries more than its capacity then, no flow exceeds its cap, and one flow moves unless links are closed.
-    """
+    """Return the ``(F,)`` rates, within capacities and caps, of which one is above 0 unless links are closed."""
     asked = Asking(sharing, "rates")
     with asked:
         answer: object = sharing.rates(incidence, capacities, fabric)
@@ -91,7 +87,7 @@ def rates(sharing: SharingPolicy, incidence: Incidence, capacities: FloatArray, 
 def _checked(
     asked: Asking, answer: object, incidence: Incidence, capacities: FloatArray, fabric: Fabric, *, stands: bool
 ) -> FloatArray:
-    """Return ``answer`` as the rates of the flows of ``incidence``, all of which may stand still if ``stands``."""
+    """Return ``answer`` as rates, all of which may be 0 if ``stands``."""
     count = len(incidence)
     if not isinstance(answer, np.ndarray) or answer.shape != (count,) or answer.dtype.kind not in "fiu":
         raise asked.unexpected(answer, f"an array of {count} numbers, the rate of each flow in bytes per second")
@@ -112,10 +108,7 @@ def _checked(
 
 
 def held(dynamics: Dynamics, flows: ActiveFlows, capacities: FloatArray, now: float, fabric: Fabric) -> HeldRates:
-    """Return the rates that ``dynamics`` gives to ``flows`` from ``now`` on, and until when; as ``rates`` does.
-
-    Flows may all stand still for a while. Where they would for ever, one must cross a closed link.
-    """
+    """Return rates from ``now`` on, and until when; all may be 0 for a while, for ever only across closed links."""
     asked = Asking(dynamics, "rates")
     with asked:
         answer: object = dynamics.rates(flows, capacities, now)
@@ -159,12 +152,10 @@ def _check_stall(asked: Asking, incidence: Incidence, capacities: FloatArray) ->
 
 
 def rendezvous(transport: Transport) -> bool:
-    """Return whether transfers of ``transport`` wait for their receivers."""
     return _flag(transport, "rendezvous")
 
 
 def ends_with_links(transport: Transport) -> bool:
-    """Return whether a job with ``transport`` ends when a link fails."""
     return _flag(transport, "ends_with_links")
 
 
@@ -199,7 +190,6 @@ def _check_costs(asked: Asking, answer: Costs, _: Transport, call: Call, fabric:
 
 
 def admission(fabric: Fabric) -> Admission:
-    """Return the admission control of one simulation on ``fabric``."""
     return _begin(fabric.defaults.admission, fabric.network)
 
 
@@ -281,5 +271,4 @@ _compatible = Method(Admission.compatible, FLAG)
 
 
 def compatible(admission: Admission, together: Sequence[FlowSet]) -> bool:
-    """Return what ``admission`` says of ``together``."""
     return speaks_for(type(admission), "compatible", "admit") and _compatible(admission, together)

@@ -50,7 +50,6 @@ class Groups:
         return np.searchsorted(self.participants, self.members)
 
     def part(self, which: IntArray) -> Groups:
-        """Return the distinct groups ``which`` of all."""
         return self if len(which) == len(self) else Groups(which, self.members[which], self.nodes[which])
 
 
@@ -85,27 +84,16 @@ _Served = tuple[list[IntArray], list[IntArray], IntArray, int]
 
 
 class Assignment:
-    """The tasks of one graph on a fabric; knows what they will do there without simulating anything.
-
-    Args:
-        graph: What to do.
-        planner: Chooses the collective algorithms on the fabric.
-        placement: ``(ranks,)`` NPU number of each rank.
-        priorities: Class by label, 0 the highest; other labels come after all of them.
-        fidelity: How candidates for the collectives are simulated.
-
-    Raises:
-        InputError: A load or store uses an I/O controller or a memory tier that the fabric does not have.
-    """
+    """The tasks of one graph on a fabric; knows what they will do there without simulating anything."""
 
     def __init__(
         self,
         graph: TaskGraph,
         *,
         planner: Planner,
-        placement: IntArray,
-        priorities: Mapping[str, int] | None = None,
-        fidelity: str = COMPRESSED,
+        placement: IntArray,  # (ranks,) NPU number of each rank
+        priorities: Mapping[str, int] | None = None,  # class by label, 0 the highest; other labels come after all
+        fidelity: str = COMPRESSED,  # of the simulation of candidates
     ) -> None:
         self.simulator = planner.simulator
         self.fabric = fabric = planner.simulator.fabric
@@ -140,7 +128,6 @@ class Assignment:
         self._serving: dict[tuple[int, tuple[int, ...], bytes], _Served] = {}
 
     def check_collectives(self) -> None:
-        """Raise ``UnsupportedError`` unless there is an algorithm for every collective."""
         wanted: dict[tuple[object, ...], int] = {
             (self._members[task], partner if partner < 0 else self._members[partner], pattern, self.bytes[task]): task
             for task, (pattern, partner) in enumerate(zip(self.graph.patterns, self.partners, strict=True))
@@ -154,16 +141,12 @@ class Assignment:
                     self._planner.able(request, view)
 
     def check_streams(self) -> None:
-        """Raise ``UnsupportedError`` unless there are links for every load and store."""
         for task, kind in enumerate(self.kinds):
             if kind in STREAMS:
                 self.stream(task, self.table(task))
 
     def seconds(self, compute_seconds: Callable[[float, float, Kernels | None], float]) -> list[float]:
-        """Return how long each task takes that is a computation or a wait; 0 for others.
-
-        An NPU takes ``compute_seconds`` for ``(flops, bytes, kernels)``, where the graph does not say.
-        """
+        """Return the seconds of computations and waits, 0 for others; the function takes flops, bytes and kernels."""
         graph = self.graph
         known: dict[tuple[float, float, int], float] = {}
         found = []
@@ -179,7 +162,6 @@ class Assignment:
         return found
 
     def table(self, task: int) -> Groups:
-        """Return who takes part in ``task``."""
         index = self._members[task]
         known = self._tables.get(index)  # asked often
         if known is None:
@@ -191,7 +173,6 @@ class Assignment:
         return Groups(np.arange(len(members)), members, self._nodes[members])
 
     def before(self, task: int) -> list[int]:
-        """Return the tasks that ``task`` depends on."""
         return self._dependencies[self._offsets[task] : self._offsets[task + 1]]
 
     def groups(self, task: int) -> Groups:
@@ -215,7 +196,6 @@ class Assignment:
         return kept(self._shared, (self._members[before], self._members[after]), find)
 
     def planned(self, task: int) -> list[Share]:
-        """Return the plans of a task's groups, see ``Planner.plans``; equal schedules share one."""
         key = self.groups(task), self.graph.patterns[task], self.bytes[task], self.labels[task], self._awaited[task]
         return kept(self._plans, (*key, self._roots[task], self._splits[task]), partial(self._plan, task))
 
@@ -237,12 +217,10 @@ class Assignment:
         return sorted(shares, key=lambda share: int(share.groups.which[0]))
 
     def flows(self, task: int, share: Share, nodes: IntArray, *, by_rank: bool = False) -> ScheduleFlows:
-        """Return the flow sets of groups of ``nodes`` of a share of ``task``."""
         label, schedule, times = self.labels[task], share.plan.schedule, self.repeats[task]
         return ScheduleFlows(self.lowering, schedule, nodes, by_rank, self.priority[label], label, times)
 
     def stream(self, task: int, part: Groups) -> FlowSet:
-        """Return the flows of ``part`` of a load or store; each group is an activity."""
         graph = self.graph
         load, label = self.kinds[task] == LOAD, self.labels[task]
         volume, activity = self.bytes[task], None
@@ -269,7 +247,6 @@ class Assignment:
         return flows
 
     def memory(self, task: int) -> MemoryTier | None:
-        """Return the memory tier that a load or store uses, ``None`` for I/O controllers."""
         index, memories = int(self.graph.memories[task]), self.fabric.memories
         return None if index < 0 or memories is None else memories.tier(self.graph.memory_names[index])
 
@@ -305,10 +282,7 @@ class Assignment:
 
     @cached_property
     def _awaited(self) -> list[bool]:
-        """Which tasks some computation comes after, directly or through others; all of a job where one label sends.
-
-        What comes after a wait, such as the next iteration of a job, does not count.
-        """
+        """Which tasks some computation comes after, unless a wait is between; all of a job where one label sends."""
         jobs: list[int] = self.graph.jobs.tolist()
         sends: dict[int, set[str]] = {job: set() for job in jobs}
         for job, label, kind in zip(jobs, self.labels, self.kinds, strict=True):

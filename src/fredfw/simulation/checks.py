@@ -17,7 +17,6 @@ from fredfw.typing import FloatArray, IntArray
 
 
 def check_fabric(fabric: object) -> None:
-    """Raise ``InputError`` if ``fabric`` is no ``Fabric``."""
     if not isinstance(fabric, Fabric):
         raise InputError(f"{fabric!r} is not a fabric", key="fabric", accepted="what a topology's build() returns")
 
@@ -44,19 +43,16 @@ def members_of(group: object, fabric: Fabric, key: str = "group") -> IntArray:
 
 
 def check_sharing(sharing: object) -> None:
-    """Raise ``InputError`` if ``sharing`` is neither a ``SharingPolicy`` nor ``None``."""
     if sharing is not None and not isinstance(sharing, SharingPolicy):
         raise InputError(f"{sharing!r} is refused", key="sharing", accepted="a fredfw.SharingPolicy, or None")
 
 
 def check_callback(callback: object) -> None:
-    """Raise ``InputError`` if ``callback`` cannot be called."""
     if not callable(callback):
         raise InputError(f"{callback!r} cannot be called", key="on_complete", accepted="a function")
 
 
 def check_bandwidths(links: object, values: object, fabric: Fabric) -> tuple[IntArray, FloatArray]:
-    """Return numbers of links of ``fabric`` and as many bandwidths; raises ``InputError`` if they are none."""
     numbers, bandwidths = whole(links), real(values)
     if numbers is None or numbers.ndim != 1:
         raise InputError(f"{brief(links)} is refused", key="links", accepted="an array of numbers of links")
@@ -75,7 +71,6 @@ def check_bandwidths(links: object, values: object, fabric: Fabric) -> tuple[Int
 
 
 def check_flows(flows: FlowSet, fabric: Fabric) -> None:
-    """Raise ``InputError`` with the field of ``FlowSet`` if ``fabric`` cannot carry ``flows``."""
     if not isinstance(flows, FlowSet):
         raise InputError(f"{brief(flows)} is refused", key="flows", accepted="a fredfw.FlowSet")
     if not isinstance(flows.routes, Routes):

@@ -152,7 +152,6 @@ def _winner(seconds: dict[Entrant, float], margin: float) -> Entrant | None:
 
 
 def _near(seconds: Mapping[Entrant, float], margin: float) -> dict[Entrant, float]:
-    """Return those that are slower than the fastest by no more than ``margin``."""
     limit = min(seconds.values()) * (1 + margin)
     return {one: time for one, time in seconds.items() if time <= limit}
 
@@ -171,27 +170,17 @@ class Plan:
 
 
 class Planner:
-    """Chooses an algorithm for each request in each place on one fabric, once.
-
-    Args:
-        simulator: The fabric.
-        candidates: Per pattern the algorithms to consider; the entry ``None`` serves all other patterns.
-        fastest: Whether to take the fastest of all that the admission does not refuse (ties by name), each timed alone
-            on the fabric; otherwise the first that can serve the request is taken.
-        worthwhile: Whether to leave out those that do not want to be tried in a group, where others can serve it.
-        others: Returns the algorithms to name to a user whose candidates cannot serve a request.
-        effort: How long the fastest is looked for, see ``CLOSE``.
-    """
+    """Chooses an algorithm for each request in each place on one fabric, once."""
 
     def __init__(
         self,
         simulator: Simulator,
-        candidates: Mapping[Pattern | None, Sequence[CollectiveAlgorithm]],
+        candidates: Mapping[Pattern | None, Sequence[CollectiveAlgorithm]],  # the entry None serves all other patterns
         *,
-        fastest: bool = False,
-        worthwhile: bool = False,
-        others: Callable[[], Iterable[CollectiveAlgorithm]] = tuple,
-        effort: str = "normal",
+        fastest: bool = False,  # take the fastest of those that the admission lets in, alone; else the first that can
+        worthwhile: bool = False,  # leave out those that do not want to be tried in a group, where others can serve it
+        others: Callable[[], Iterable[CollectiveAlgorithm]] = tuple,  # to name to a user where no candidate can
+        effort: str = "normal",  # see CLOSE
     ) -> None:
         self.simulator = simulator
         self._fabric = fabric = simulator.fabric.network  # collectives do not see memories
@@ -234,12 +223,6 @@ class Planner:
         ``fidelity``. Where no computation is ``awaited``, it runs beside other traffic: then a candidate that is at
         most a thousandth slower than the fastest is preferred if it puts fewer flows on a link. The schedule is
         replayed if the group is small, for a wrong one is often the fastest.
-
-        Raises:
-            UnsupportedError: No candidate can serve it; the message gives every candidate's reason. ``RefusedError``
-                where only the simulation showed it.
-            PluginError: A candidate fails, or writes no schedule.
-            ScheduleError: It writes one that is not valid or moves too little, or the chosen one does something else.
         """
         links = self.reads_links(request.pattern)
         hidden = links and self._fastest and len(groups) > _COMPARED
@@ -268,7 +251,6 @@ class Planner:
         return kept(self._plans, self._seen(request, view), first)[0]
 
     def _seen(self, request: CollectiveRequest, view: GroupView) -> Hashable:
-        """Return a name of ``request`` in a group, and of what candidates see of the group."""
         return *_named(request), view.key_with_links if self.reads_links(request.pattern) else view.key
 
     def able(self, request: CollectiveRequest, view: GroupView) -> Mapping[str, CollectiveAlgorithm]:
@@ -285,7 +267,6 @@ class Planner:
         return able
 
     def _refusals_of(self, request: CollectiveRequest, view: GroupView) -> Mapping[str, str | None]:
-        """Return why each candidate cannot serve ``request``, ``None`` for one that can, by name."""
         listed = self._listed(request.pattern)
         return kept(
             self._refusals,
@@ -296,7 +277,6 @@ class Planner:
     def _choose(
         self, request: CollectiveRequest, place: Place, views: Sequence[GroupView], margin: float, fidelity: str
     ) -> list[Plan]:
-        """Return the plans of the groups at ``place`` that look alike, one for each of ``views``."""
         entrants = self._entrants(request, place, views)
         winner, refused = entrants[0], self._refused(request, views)
         notes: list[str] = []
@@ -348,7 +328,6 @@ class Planner:
         ]
 
     def _refused(self, request: CollectiveRequest, views: Sequence[GroupView]) -> dict[str, str]:
-        """Return why candidates are not tried in any of the groups seen as ``views``."""
         found: dict[str, str] = {}
         for view in views:
             able = self.able(request, view)
@@ -420,10 +399,7 @@ class Planner:
         return kept(self._by_name, pattern, lambda: {answers.text(one): one for one in listed})
 
     def _interned(self, schedule: Schedule, algorithm: str, size: float) -> Schedule:
-        """Return one object for equal schedules, so that groups that do the same can be simulated together.
-
-        Where calls cost something, schedules of one algorithm for one size only are equal.
-        """
+        """Return one object for equal schedules; where calls cost something, of one algorithm for one size only."""
         call = None if self._lowering.pricing.ideal else (algorithm, size)
         alike = self._schedules.setdefault((schedule.pattern, schedule.ranks, schedule.steps, call), [])
         # To name the content takes a pass over it, which the first of its kind need not pay.
@@ -434,7 +410,6 @@ class Planner:
         return schedule
 
     def _written(self, algorithm: CollectiveAlgorithm, request: CollectiveRequest, view: GroupView) -> Schedule:
-        """Return what ``algorithm`` writes, which is asked once."""
         name, look = answers.text(algorithm), _look(algorithm, view)
 
         def write() -> Schedule:
@@ -472,10 +447,7 @@ class Planner:
         return evolve(plan, notes=(*plan.notes, note))
 
     def _compared(self, plan: Plan, request: CollectiveRequest, members: IntArray, fidelity: str) -> Plan:
-        """Return ``plan``, so that it takes alone among ``members`` what its transport says.
-
-        If it would be over before, its launch takes longer. If links do not let it, there is a note.
-        """
+        """Return ``plan``, so that alone it takes what its transport says: launched later, or noted if it is longer."""
         nodes = self._fabric.npus[members][None, :]
         price = self._lowering.price(plan.schedule, nodes)
         if price is None or price.seconds is None:
@@ -499,10 +471,9 @@ class Planner:
     def _time(
         self, runs: Sequence[tuple[Schedule, IntArray]], fidelity: str, limit: float = math.inf
     ) -> tuple[float, bool]:
-        """Return how long schedules take, each in ``(G, ranks)`` nodes of groups, and whether that is sure.
+        """Return how long schedules take in ``(G, ranks)`` nodes, infinite after ``limit``, and whether that is sure.
 
-        Rank by rank it is infinite where they take longer than ``limit``. Where phases stay whole, repetitions are
-        simulated one by one only if they meet others. What has too many flows is compressed.
+        Where phases stay whole, repetitions are simulated one by one only if they meet others.
         """
         small = is_exact(fidelity) and _flows(runs) <= _EXACT_FLOWS
         if small and self._goes_by_rank:
@@ -515,10 +486,7 @@ class Planner:
     def _simulate(
         self, runs: Sequence[tuple[Schedule, IntArray]], fidelity: str, limit: float = math.inf
     ) -> tuple[float, int]:
-        """Simulate schedules that start together, each in ``(G, ranks)`` nodes of groups; return when all have ended.
-
-        That is infinite where it is after ``limit``. The other number is how many phases met others out of step.
-        """
+        """Return when all have ended, infinite after ``limit``, and how many phases met others out of step."""
         network, ends = FlowNetwork(self._fabric, self.simulator.sharing), [0.0]
 
         def ended(_groups: IntArray) -> None:
@@ -557,7 +525,6 @@ def _unsure(request: CollectiveRequest, names: list[str]) -> str:
 
 
 def _look(algorithm: CollectiveAlgorithm, view: GroupView) -> Hashable:
-    """Return what groups have in common that look the same to ``algorithm``."""
     return view.key_with_links if algorithm.reads_links else view.key
 
 

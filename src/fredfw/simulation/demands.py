@@ -45,7 +45,6 @@ class _Time:
 
     @property
     def seconds(self) -> float:
-        """All together."""
         return sum(self.draining.values()) + self.latency + self.transport + self.setup
 
     def and_then(self, other: _Time) -> _Time:
@@ -95,10 +94,7 @@ class Demands:
         self._carried: dict[Hashable, tuple[Carried, ...]] = {}
 
     def of(self, task: int, rank: int) -> Demand | None:
-        """Return what the group of ``rank`` in ``task`` asks for; ``None`` where nothing is known of a communication.
-
-        Where the rank is in several groups, it is the first of them. A wait asks for nothing.
-        """
+        """Return what the first group of ``rank`` asks for; ``None`` for a wait, and where nothing is known."""
         tasks = self._known
         if tasks is None or tasks.kinds[task] == WAIT:
             return None
@@ -188,7 +184,6 @@ class Demands:
 
 
 def _load(flows: FlowSet, links: int) -> FloatArray:
-    """Return the ``(links,)`` bytes that ``flows`` put on each link."""
     return sums(flows.routes, flows.totals, flows.routes.links, links)
 
 
@@ -206,14 +201,10 @@ class _Watch:
         return self._draining(self._bytes, np.flatnonzero(self._used), 0.0)
 
     def demand(self, algorithm: str, ranks: int, took: _Time) -> Demand:
-        """Return the demand of the group, which takes so long."""
         return Demand(algorithm=algorithm, ranks=ranks, links=np.flatnonzero(self._used), **asdict(took))
 
     def alone(self, flows: FlowSet, added: FloatArray | None, unicasts: FlowSet | None) -> _Time:
-        """Return what ``flows`` of all groups take, as the admission lets them in when nothing else runs.
-
-        Of their latencies ``added`` is the transport's. Where the admission wants that, ``unicasts`` run instead.
-        """
+        """Return what ``flows`` take, or ``unicasts`` if the admission wants them; the transport has ``added`` latencies."""
         admission = answers.admission(self._fabric)
         if isinstance(admission, AlwaysStart):
             return self._time(flows, added, None)

@@ -70,10 +70,7 @@ STRUCTURES, FUNCTIONS = _read_header()
 
 
 class Record:
-    """What has happened in a task graph of so many tasks, as the engine writes it.
-
-    So many spans have ended, with so many ranks together; so many shares are compared by a group that stands for all.
-    """
+    """What has happened in a task graph, as the engine writes it; a group that stands for all is ``compared``."""
 
     def __init__(self, tasks: int, spans: int, ranks: int, compared: int) -> None:
         self.task, self.trigger = np.empty(spans, dtype=np.intp), np.empty(spans, dtype=np.intp)
@@ -84,7 +81,6 @@ class Record:
         self.compared_began, self.compared_ended = np.empty(compared), np.empty(compared)
 
     def view(self) -> Structure:
-        """Return it as the engine fills it: where each column begins."""
         return STRUCTURES["record"](**{name: address(column) for name, column in vars(self).items()})
 
 
@@ -111,22 +107,18 @@ def _checked(result: float | None, _function: object, _arguments: object) -> flo
 
 
 def numbers(values: object) -> IntArray:
-    """Return an array as the engine reads it."""
     return np.ascontiguousarray(values, dtype=np.int64)
 
 
 def reals(values: object) -> FloatArray:
-    """Return an array as the engine reads it."""
     return np.ascontiguousarray(values, dtype=np.float64)
 
 
 def offsets(parts: Sequence[Sized]) -> IntArray:
-    """Return where each of ``parts`` begins that follow each other, and where the last one ends."""
     return np.concatenate([[0], np.cumsum([len(part) for part in parts], dtype=np.int64)])
 
 
 def address(array: NDArray[Any] | None) -> int | None:
-    """Return where ``array`` begins, if there is one."""
     return None if array is None else array.ctypes.data
 
 
@@ -142,12 +134,10 @@ class Kept:
         self._kept: list[object] = []
 
     def keep(self, array: NDArray[Any] | None) -> int | None:
-        """Return where ``array`` begins, if there is one."""
         self._kept.append(array)
         return address(array)
 
     def put(self, struct: Structure, **columns: object) -> None:
-        """Set fields of ``struct`` to whole numbers."""
         for name, column in columns.items():
             setattr(struct, name, self.keep(numbers(column)))
 
@@ -237,11 +227,7 @@ class NativeSchedule(Kept):
 
 
 class NativeLowered(Kept):
-    """A schedule in so many groups of a fabric, for the engine.
-
-    Its launch takes seconds before the first flow. Of each phase there are the routes of the flows; the ``(F,)`` rates
-    that they do not exceed, if any; and which of them start whatever runs, if any.
-    """
+    """A schedule in groups for the engine; of each phase routes, ``(F,)`` caps, and which flows start whatever runs."""
 
     def __init__(
         self,

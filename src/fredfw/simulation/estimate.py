@@ -70,7 +70,6 @@ class Estimator:
     _energy: float = field(default=0.0, init=False)
 
     def estimate(self) -> Estimate:
-        """Return what the graph takes about; ``SimulationError`` where a communication does not end."""
         self._seconds = self._tasks.seconds(self._compute_seconds)
         for task in range(len(self._tasks.graph)):
             self._end(task)
@@ -89,7 +88,6 @@ class Estimator:
         )
 
     def _end(self, task: int) -> None:
-        """Find out when ``task`` ends, after all tasks before it."""
         ready, cause = self._ready(task)
         kind = self._tasks.kinds[task]
         if kind == RECEIVE:
@@ -162,7 +160,6 @@ class Estimator:
         return float(ends[0]) if np.ptp(ends) == 0 else ends
 
     def _of(self, task: int) -> _Alone:
-        """Return what the communication ``task`` takes alone; one simulation for all that do the same."""
         graph, tasks = self._tasks.graph, self._tasks
         table = tasks.groups(task)
         what: tuple[Hashable, ...]

@@ -64,7 +64,6 @@ def transfers_of(pattern: Pattern, ranks: int) -> int:
 
 
 def possible(fidelity: str, network: FlowNetwork) -> str:
-    """Return ``fidelity``, or the next closer one where ``network`` cannot simulate repetitions as one."""
     return STEPWISE if fidelity == COMPRESSED and network.dynamics is not None else fidelity
 
 
@@ -77,10 +76,7 @@ def way_of(fidelity: str, network: FlowNetwork) -> int:
 
 
 def ways(fidelity: str, network: FlowNetwork) -> tuple[str, ...]:
-    """Return how to simulate on ``network``, in turn until what was simulated was ``undisturbed``.
-
-    Where phases stay whole, repetitions that meet nobody take what they take as one.
-    """
+    """Return how to simulate, in turn until it was ``undisturbed``: alone, all repetitions take what one does."""
     whole = is_exact(fidelity) and not network.admission.flow_by_flow and network.dynamics is None
     return (COMPRESSED, fidelity) if whole else (fidelity,)
 
@@ -123,7 +119,6 @@ def block_notes(graph: TaskGraph, fidelity: str) -> tuple[str, ...]:
 
 
 def notes(fidelity: str, network: FlowNetwork) -> tuple[str, ...]:
-    """Return what a reader of results must know: where something else was simulated than ``fidelity`` says."""
     if possible(fidelity, network) == fidelity:
         return ()
     return (

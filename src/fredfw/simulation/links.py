@@ -88,7 +88,6 @@ class LinkEvent:
 
 
 def ending(events: Sequence[LinkEvent], fabric: Fabric) -> tuple[LinkEvent, ...]:
-    """Return those of ``events`` that end a job whose links they are."""
     usual = RESTART if ends_with_links(fabric.defaults.transport) else REROUTE
     return tuple(one for one in events if one.action == FAIL and (one.then or usual) == RESTART)
 
@@ -96,15 +95,7 @@ def ending(events: Sequence[LinkEvent], fabric: Fabric) -> tuple[LinkEvent, ...]
 def restarts(
     events: Sequence[LinkEvent], fabric: Fabric, run: int, seconds: float, link_bytes: FloatArray
 ) -> tuple[float, str]:
-    """Return the seconds that failures add to a job of so many ``seconds``, and what a reader of results must know.
-
-    Its ``events`` end it; each ``run``, from 0, draws times of its own. The failure of a link on which it has none of
-    the ``(links,)`` bytes does nothing.
-
-    Raises:
-        InputError: Links that do not exist.
-        SimulationError: It never comes to its end.
-    """
+    """Return the seconds that failures add to a job of so many ``seconds``, and a note; unused links add none."""
     used = [int(np.count_nonzero(link_bytes[links])) for links in check(events, fabric)]
     drawn = [_generator(event, index, run) for index, event in enumerate(events)]
     begins, needs, times = 0.0, seconds, 0
@@ -188,7 +179,6 @@ class LinkEvents:
                     self._draw(0.0, index, links[links == link], FAIL)
 
     def drive(self, network: FlowNetwork) -> None:
-        """Let everything happen on ``network``, and change its links meanwhile."""
         idle = 0
         while self._due:
             network.advance(self._due[0][0])
@@ -203,7 +193,6 @@ class LinkEvents:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader of results must know."""
         if not any(self._counts.values()):
             return ("no link event happened before the end",)
         counts = self._counts
@@ -253,18 +242,12 @@ class LinkEvents:
 
 
 class LiveLinks:
-    """Which links of a fabric may be used, and how wide they are; at first all, as wide as it says.
-
-    Attributes:
-        up: ``(links,)`` whether each may be used.
-        bandwidths: ``(links,)`` bytes per second; of those that are down what they have when they are back.
-        router: Routes over the links that were up at the last ``reroute``.
-    """
+    """Which links of a fabric may be used, and how wide they are; at first all, as wide as it says."""
 
     def __init__(self, fabric: Fabric) -> None:
         self.up: BoolArray = np.ones(len(fabric.bandwidths), dtype=bool)
-        self.bandwidths: FloatArray = fabric.bandwidths.copy()
-        self.router: Router = fabric.defaults.router
+        self.bandwidths: FloatArray = fabric.bandwidths.copy()  # of a link that is down what it has when it is back
+        self.router: Router = fabric.defaults.router  # over the links that were up at the last reroute
         self._rule: Router = fabric.defaults.router
         self._left = 0
 
@@ -274,11 +257,10 @@ class LiveLinks:
         return self._left + (self.router.left if isinstance(self.router, LiveRouter) else 0)
 
     def widen(self, network: FlowNetwork, links: IntArray) -> None:
-        """Have ``links`` of ``network`` as wide as they are."""
         network.set_bandwidths(links, np.where(self.up[links], self.bandwidths[links], 0.0))
 
     def reroute(self, network: FlowNetwork, links: IntArray) -> Rerouting:
-        """Do the same for ``links`` that failed or are back, and have flows avoid what is down, now and later."""
+        """Have flows avoid what is down, now and later, after ``links`` failed or are back."""
         self._left = self.left
         self.router = self._rule if self.up.all() else LiveRouter(self._rule, self.up.copy())
         self.widen(network, links)

@@ -56,7 +56,6 @@ class Ends:
 
     @cached_property
     def key(self) -> bytes:
-        """Equal for the same ends."""
         return digest(self.sources, self.destinations, *chain(*self.streams))
 
     def between(self, servers: IntArray) -> BoolArray:
@@ -66,7 +65,6 @@ class Ends:
         return np.concatenate([unicasts, np.array(streams, dtype=bool)])
 
     def volumes(self, rows: FloatArray) -> FloatArray:
-        """Return the bytes of each flow, of the ``(rows,)`` bytes of the phase's rows."""
         if self.flow is None:
             return rows
         # The rows of a stream all name the same bytes; the rows of a unicast flow add up.
@@ -82,10 +80,7 @@ class Ends:
         return Load.of(self.sources, self.destinations, self.reduces, steps, len(self.streams))
 
     def exchanged(self) -> tuple[Ends, IntArray, FloatArray]:
-        """Return unicasts in place of streams, too, see ``Lowering.phase``.
-
-        Beside them, the flow that each is for, and its share of that one's bytes.
-        """
+        """Return unicasts for streams, too, see ``Lowering.phase``; and the flow of each, and its share of that."""
         own = len(self.sources)
         once = np.ones(own, dtype=np.intp)
         parts: list[tuple[Any, ...]] = [
@@ -366,7 +361,6 @@ class Lowering:
 
 
 def operation_of(sources: int, destinations: int) -> Operation:
-    """Return what a stream of so many ends does."""
     if sources == 1:
         return Operation.MULTICAST
     return Operation.REDUCE if destinations == 1 else Operation.ALL_REDUCE

@@ -379,7 +379,6 @@ class FlowNetwork:
         return found
 
     def _flows_of(self, batch: ctypes.Structure) -> FlowSet:
-        """Return the flow set of a batch, with the ways that it was asked for with."""
         if batch.run >= 0:
             items = engine.read(batch.items, batch.count, ctypes.c_int32)
             return self._flows_of_run(batch.run).of(batch.phase, batch.repetition, items)
@@ -410,7 +409,6 @@ class FlowNetwork:
     # --- a task graph
 
     def _run_graph(self, executor: Executor, graph: ctypes.Structure) -> None:
-        """Start the task graph of ``executor``, whose arrays stay as they are until it is over."""
         self._executor, self._tasks = executor, int(graph.tasks)
         with self._heard():
             self._code.tasks_start(self._address, ctypes.byref(graph))
@@ -435,7 +433,6 @@ class FlowNetwork:
             self._heed(self._notice.what)
 
     def _stop(self, ticket: int) -> None:
-        """Take off what was let in for ``ticket``, and let the admission know."""
         self._desk.forget(ticket)
         for number in [number for number, one in self._requests.items() if one.ticket == ticket]:
             del self._requests[number]
@@ -467,7 +464,6 @@ class FlowNetwork:
             self._timers.pop(notice.whose)()
 
     def _ask(self, carry: tuple[int, int], phase: int, repetition: int, items: IntArray, *, hears_drain: bool) -> None:
-        """Ask to let in ``items`` of a phase of a run, which the engine calls ``carry``."""
         flows = self._flows_of_run(carry[0])
         ended, drained = (partial(self._tell_run, carry, one) for one in (False, True))
         unicasts = flows.unicasts(phase, repetition, items, self.admission)
@@ -475,7 +471,6 @@ class FlowNetwork:
         self._desk.ask(Request(-carry[0], mine, ended, unicasts, drained if hears_drain else None, carry))
 
     def _flows_of_run(self, number: int) -> ScheduleFlows:
-        """Return the flow sets of a run of the program's, or of a task."""
         run = self._runs.get(number)
         if run is not None:
             return run.flows
@@ -526,7 +521,6 @@ class FlowNetwork:
         self._code.go_on(self._address, batch, len(activities), activities.ctypes.data, ctypes.byref(routes.struct))
 
     def _admit(self, request: Request, flows: FlowSet, start: Start) -> None:
-        """Let in the flows of ``request``, which take the ways of ``flows``."""
         once, again = 0.0, 0.0
         for seconds, only_once in ((flows.setup, flows.setup_once), (start.setup, start.setup_once)):
             if not only_once or flows.takes_turns:

@@ -62,7 +62,6 @@ class Price(Costs):
         return evolve(routes, latencies=latencies, coefficients=coefficients)
 
     def routed(self, build: Callable[[Router], Routes], load: Load, router: Router) -> Routes:
-        """Return what ``build`` makes by ``router``, with what the steps cost."""
         return self.routes(build(router), load)
 
     def added(self, routes: Routes, load: Load) -> FloatArray:
@@ -103,18 +102,12 @@ class Pricing:
         self._prices: dict[Call, Price] = {}
 
     def introduce(self, schedule: Schedule, algorithm: str, size: float, delay: float = 0.0) -> None:
-        """Note which algorithm has written ``schedule``, for a per-rank buffer of ``size`` bytes.
-
-        Its launch takes ``delay`` seconds longer than the transport says.
-        """
+        """Note who wrote ``schedule``, for ``size`` bytes; its launch takes ``delay`` seconds more."""
         if not self.ideal:
             self._calls[schedule] = algorithm, size, delay
 
     def of(self, schedule: Schedule, groups: IntArray, steps: int, volume: tuple[float, float]) -> Price:
-        """Return what ``schedule`` costs among ``(G, ranks)`` nodes.
-
-        Its ``steps`` and ``volume`` are those of its longest way, see ``Call``. A planner must have chosen it.
-        """
+        """Return what ``schedule`` costs in ``groups``; ``steps`` and ``volume`` of its longest way, see ``Call``."""
         known = self._calls.get(schedule)
         if known is None:
             raise InputError(
@@ -129,7 +122,6 @@ class Pricing:
         return evolve(price, launch=price.launch + delay) if delay else price
 
     def message(self, flows: FlowSet, source: int, destination: int) -> FlowSet:
-        """Return the flow set of one message between two nodes, with what it costs; raises as ``price`` does."""
         servers = self._fabric.servers
         if max(source, destination) >= len(servers):  # a memory, whose latency is all that its transactions cost
             return flows
@@ -160,7 +152,6 @@ class Pricing:
 
 
 def _of_tiers(values: ByTier, tiers: AnyArray) -> FloatArray:
-    """Return the value of each of ``(n,)`` tiers."""
     known = np.asarray(values, dtype=float)
     return known[tiers] if known.ndim else np.broadcast_to(known, len(tiers))
 

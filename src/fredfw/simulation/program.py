@@ -20,15 +20,7 @@ from fredfw.workloads import Kernels, TaskGraph
 
 
 class Program(engine.Kept):
-    """A task graph as the engine runs it.
-
-    Args:
-        tasks: The graph on its fabric.
-        network: What it runs on.
-        way: How schedules run, as the engine calls it.
-        compute_seconds: See ``Assignment.seconds``.
-        factors: How many times longer computations take on each rank, see ``Pace``, where not all are equally fast.
-    """
+    """A task graph as the engine runs it."""
 
     def __init__(
         self,
@@ -37,7 +29,7 @@ class Program(engine.Kept):
         network: FlowNetwork,
         way: int,
         compute_seconds: Callable[[float, float, Kernels | None], float],
-        factors: tuple[list[int], FloatArray] | None,
+        factors: tuple[list[int], FloatArray] | None,  # see Pace; None where all computations are equally fast
     ) -> None:
         self._tasks = tasks
         super().__init__()
@@ -159,10 +151,7 @@ class Program(engine.Kept):
         )
 
     def written(self, routes: Routes | None) -> bytes:
-        """Return its file, with ``routes`` of messages if any, as ``fredfw_program`` in ``fredfw.h`` says.
-
-        ``check_network`` holds of its network. Equal ones are equal.
-        """
+        """Return its file, with ``routes`` of messages if any, see ``fredfw_program`` in ``fredfw.h``."""
         network = self._network
         setting, _arrays = network._setting()
         labels = list(network._labels)
@@ -182,7 +171,6 @@ class Program(engine.Kept):
 
 
 def check_network(network: FlowNetwork) -> None:
-    """Raise ``InputError``, keyed by slot, if an admission or a policy is asked while something runs on ``network``."""
     if type(network.admission) is not AlwaysStart:
         name = network.fabric.defaults.admission.name
         message = f"{name!r} is asked while a program runs, and a file has nobody to ask"
@@ -193,18 +181,13 @@ def check_network(network: FlowNetwork) -> None:
 
 
 def check_graph(graph: TaskGraph) -> None:
-    """Raise ``InputError`` if a task of ``graph`` is a load or a store, whose memories Python serves."""
     for task in np.flatnonzero(np.isin(graph.kinds, STREAMS))[:1].tolist():
         message = f"the task {graph.names[task]!r} loads or stores, which a program in a file cannot"
         raise InputError(message, accepted="a workload without loads and stores")
 
 
 def routes_of_messages(fabric: Fabric) -> Routes:
-    """Return the routes of messages from each NPU to each: those of NPU 0 come first.
-
-    Raises:
-        InputError: The transport is asked what messages cost, a limit is exceeded, or the fabric has no path.
-    """
+    """Return the routes of messages from each NPU to each: those of NPU 0 come first."""
     if not Pricing(fabric).ideal:
         name = fabric.defaults.transport.name
         message = f"{name!r} is asked what each message costs, and a file has nobody to ask"

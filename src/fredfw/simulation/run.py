@@ -35,38 +35,22 @@ _LISTED = 10
 
 
 class Executor:
-    """Executes one task graph; used once.
-
-    Args:
-        graph: What to do.
-        network: The engine.
-        compute_seconds: See ``Assignment.seconds``.
-        fidelity: How closely collectives are simulated. Repeated blocks are written out but where it is compressed,
-            computations have no jitter and nothing happens to links.
-        progress: Called with the share of the tasks that has ended, below 1, where that has grown enough to be seen.
-        pace: How fast computations are, where not all are as ``compute_seconds`` says.
-        events: What happens to links meanwhile, if anything does.
-        given: Whatever else ``Assignment`` takes.
-
-    Attributes:
-        tasks: What the tasks do on the fabric.
-        demands: What they ask of it.
-        progress: Tells how many participants have ended tasks, if somebody is told.
-    """
+    """Executes one task graph; used once."""
 
     def __init__(
         self,
         graph: TaskGraph,
         *,
         network: FlowNetwork,
-        compute_seconds: Callable[[float, float, Kernels | None], float],
+        compute_seconds: Callable[[float, float, Kernels | None], float],  # see Assignment.seconds
         fidelity: str = COMPRESSED,
-        progress: Callable[[float], None] | None = None,
+        progress: Callable[[float], None] | None = None,  # gets the share of the tasks that has ended, if it shows
         pace: Pace | None = None,
         events: LinkEvents | None = None,
-        **given: Any,
+        **given: Any,  # whatever else Assignment takes
     ) -> None:
         fidelity = possible(fidelity, network)
+        # Of repeated blocks all repetitions are simulated where these may differ.
         uneven = events is not None or (pace is not None and pace.jitter is not None)
         graph = graph if fidelity == COMPRESSED and not uneven else graph.expanded()
         self.tasks = tasks = Assignment(graph, fidelity=fidelity, **given)
@@ -132,7 +116,6 @@ class Executor:
             progress(share)
 
     def _compare(self, record: engine.Record) -> None:
-        """Note times that no algorithm can reach, once for all of a kind."""
         order = np.argsort(record.compared_ended, kind="stable")
         rows = record.compared_task, record.compared_share, record.compared_began, record.compared_ended
         for task, number, began, ended in zip(*(row[order].tolist() for row in rows), strict=True):
@@ -176,11 +159,7 @@ class Executor:
 
 @define(eq=False)
 class Streams:
-    """Starts the flows of loads and stores.
-
-    Where memories serve one after the other, a flow is a transaction, which holds its memory to its end and waits for
-    those that have come to its memory before it.
-    """
+    """Starts loads and stores; where memories serve one after the other, a flow waits for those that came before it."""
 
     network: FlowNetwork
     tasks: Assignment

@@ -34,10 +34,7 @@ class ScheduleFlows:
     times: int = 1  # the whole schedule is done
 
     def of(self, phase: int, repetition: int, items: IntArray, *, unicasts: bool = False) -> FlowSet:
-        """Return the flow set of ``items`` of a phase: flows, or groups where phases stay whole.
-
-        Of unicasts that replace streams it is that of all flows.
-        """
+        """Return the flow set of ``items``: flows, or whole groups; with ``unicasts`` for streams that of all flows."""
         groups = self.groups
         if not self.by_rank and len(items) < len(groups):
             groups = groups[items]
@@ -45,7 +42,6 @@ class ScheduleFlows:
         return self.lowering.each(flows, items) if self.by_rank and not unicasts else flows
 
     def unicasts(self, phase: int, repetition: int, items: IntArray, admission: Admission) -> Unicasts | None:
-        """Return what makes the unicasts that ``admission`` may have in place of streams, if there are streams."""
         if self.schedule.phases[phase].stream is None:
             return None
         if not self.by_rank:
@@ -53,7 +49,6 @@ class ScheduleFlows:
         return None if isinstance(admission, AlwaysStart) else partial(self._exchange, phase, repetition, items)
 
     def _exchange(self, phase: int, repetition: int, items: IntArray) -> FlowSet:
-        """Return what its ends do in place of the one stream that the network cannot carry."""
         ends = self.lowering.ends(self.schedule.phases[phase])
         group, flow = divmod(int(items[0]), len(ends))
         _, replaced, _ = ends.exchanged()
@@ -67,17 +62,6 @@ class ScheduleRun:
 
     Phases stay whole, and groups that keep in step are started together; or every rank goes at its own pace, see
     docs/model.md, "Rank by rank".
-
-    Args:
-        network: Carries the flows.
-        lowering: Turns phases into flows on the network's fabric.
-        schedule: What to run.
-        groups: Where.
-        on_complete: Gets the ``(k,)`` indices of the groups that end, as often as some end at the same time.
-        fidelity: One of ``FIDELITIES``.
-        priority: Class of the flows.
-        label: What their bytes are accounted to.
-        times: How often the whole schedule is done, where phases are compressed.
     """
 
     def __init__(
@@ -86,12 +70,12 @@ class ScheduleRun:
         lowering: Lowering,
         schedule: Schedule,
         groups: IntArray,
-        on_complete: Callable[[IntArray], None],
+        on_complete: Callable[[IntArray], None],  # gets the (k,) indices of groups that end at the same time
         *,
         fidelity: str = COMPRESSED,
         priority: int = 0,
         label: str = "",
-        times: int = 1,
+        times: int = 1,  # the whole schedule is done, where phases are compressed
     ) -> None:
         self._network = network
         self._on_complete = on_complete

@@ -364,7 +364,6 @@ class StatefulSharing(SharingPolicy):
 
 
 def sharing_of(fabric: Fabric) -> SharingPolicy:
-    """Return how the links of ``fabric`` are shared, by its defaults."""
     return fabric.defaults.sharing or MaxMin()
 
 

@@ -141,10 +141,7 @@ class Pace:
     generator: Callable[[int], np.random.Generator]  # returns what draws it for a job, by the lowest number of its NPUs
 
     def factors(self, tasks: Assignment) -> tuple[list[int], FloatArray]:
-        """Return how many factors each of ``tasks`` has, one for each participant of a computation, and all of them.
-
-        What a job draws does not depend on other jobs.
-        """
+        """Return how many factors tasks have, one per participant of a computation, and all; jobs draw their own."""
         graph, placement = tasks.graph, tasks.placement
         computes = [kind == COMPUTE for kind in tasks.kinds]
         ranks = [tasks.table(task).participants[: None if one else 0] for task, one in enumerate(computes)]
@@ -161,7 +158,6 @@ class Pace:
 
 
 def notes(pace: Pace | None) -> tuple[str, ...]:
-    """Return what a reader of results must know."""
     if pace is None or pace.jitter is None:
         return ()
     return ("computations vary, so every repetition of a repeated block was simulated on its own",)

@@ -46,7 +46,6 @@ class Way:
 
     @property
     def again(self) -> Callable[[Router], Routes]:
-        """Returns its route by another router; see ``FlowSet``."""
         return partial(self.ways.again, self.place)
 
     def __reduce__(self) -> tuple[Callable[[Routes, Callable[[Router], Routes]], Way], tuple[object, ...]]:
@@ -62,7 +61,6 @@ def _again(again: Callable[[Router], Routes], _flow: int, router: Router) -> Rou
 
 
 def flows_of(way: Way, volume: float, priority: int, label: str) -> FlowSet:
-    """Return the flow set of a message."""
     return FlowSet(
         routes=way.routes,
         volumes=np.array([volume]),
@@ -91,12 +89,10 @@ class Detours:
         self._forget()
 
     def use(self, router: Router) -> None:
-        """Ask ``router`` from now on."""
         self.router = router
         self._forget()
 
     def close(self, closed: BoolArray) -> None:
-        """Note the ``(links,)`` mask of those that are closed now."""
         self.closed = closed if closed.any() else None
         self._forget()
 

@@ -126,20 +126,14 @@ class LowerBounds:
         return Bound(injection, ejection, cut, latency, seconds)
 
     def ceiling(self, request: CollectiveRequest, members: IntArray) -> float:
-        """Return seconds that the bound does not exceed; found without the search for two ranks far from each other.
-
-        No least path has more links than there are nodes.
-        """
+        """Return seconds that ``of`` does not exceed, found in less time: no least path has more links than nodes."""
         if _first_source(request) is None:
             return 0.0
         latency = len(self._fabric.kinds) * float(self._fabric.latencies.max(initial=0.0))
         return max(self._cut_times(request, members)) + latency
 
     def rates(self, members: IntArray) -> tuple[FloatArray, FloatArray, float]:
-        """Return what each of the NPUs ``members`` can send and can receive, and no more than any two's latency.
-
-        The first two are ``(ranks,)`` bytes per second.
-        """
+        """Return ``(ranks,)`` bytes per second that each can send and receive, and no more than any two's latency."""
         group = self._group(members)
         return group.ends.leave[group.ends.part], group.ends.enter[group.ends.part], group.latency
 
@@ -245,7 +239,7 @@ class _Group:
         return cls(nodes, cuts.ends(nodes), tuple(cuts.parts(nodes)), tuple(cuts.halves(nodes)), latency)
 
     def rate(self, source: int, destination: int) -> float:
-        """Return the bytes per second that can get from one rank to another through all cuts between them."""
+        """Return the bytes per second through all cuts between two ranks."""
         cuts: list[Parts | Halves] = [self.ends, *self.parts, *self.halves]
         return min(cut.between(source, destination) for cut in cuts)
 
@@ -258,7 +252,6 @@ def _first_source(request: CollectiveRequest) -> int | None:
 
 
 def _exchanged(sizes: FloatArray) -> FloatArray:
-    """Return all-to-all-v ``sizes`` without what stays where it is."""
     return np.where(np.eye(len(sizes), dtype=bool), 0.0, sizes)
 
 
@@ -332,10 +325,7 @@ def seconds_of(amount: FloatArray | float, rate: FloatArray | float) -> FloatArr
 
 
 def _latencies(fabric: Fabric, node: int, *, reverse: bool = False) -> FloatArray:
-    """Return the ``(nodes,)`` least latency of all paths from ``node`` to each (``reverse``: from each to it).
-
-    Bellman-Ford, which goes on only from nodes that came closer: about one pass per hop.
-    """
+    """Return the ``(nodes,)`` least latency from ``node`` (``reverse``: to it): Bellman-Ford, about a pass per hop."""
     far, near = (fabric.sources, fabric.entering) if reverse else (fabric.destinations, fabric.leaving)
     seconds = np.full(len(fabric.kinds), np.inf)
     seconds[node] = 0.0

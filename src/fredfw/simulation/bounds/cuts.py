@@ -35,7 +35,7 @@ class Parts:
     send: float  # leave of all parts together, and that of all other nodes that may copy streams, as one
 
     def between(self, source: int, destination: int) -> float:
-        """Return the bytes per second that can get from one rank to another, infinite if they are in one part."""
+        """Return bytes per second, infinite if they are in one part."""
         here, there = self.part[source], self.part[destination]
         return np.inf if here == there else float(min(self.leave[here], self.enter[there]))
 
@@ -49,7 +49,7 @@ class Halves:
     down: FloatArray  # (cuts,) bytes per second the other way
 
     def between(self, source: int, destination: int) -> float:
-        """Return the bytes per second that can get from one rank to another, infinite if no cut lies between them."""
+        """Return bytes per second, infinite if no cut lies between them."""
         here, there = self.position[source], self.position[destination]
         return float(np.concatenate([self.up[here:there], self.down[there:here]]).min(initial=np.inf))
 
@@ -78,7 +78,6 @@ class Cuts:
                 yield self._parts(tuple(range(first, levels)), nodes)
 
     def halves(self, nodes: IntArray) -> Iterator[Halves]:
-        """Yield the cuts in two along every dimension."""
         for position, up, down in self._halves:
             yield Halves(position[nodes], up, down)
 
@@ -130,10 +129,9 @@ class Cuts:
 
 
 def across(starts: IntArray, ends: IntArray, amounts: FloatArray, positions: int) -> tuple[FloatArray, FloatArray]:
-    """Return what crosses each of the ``positions - 1`` cuts between positions, upwards and downwards.
+    """Return what ``(k,)`` amounts put on each of the ``positions - 1`` cuts between positions, upwards and downwards.
 
-    The ``(k,)`` amounts go from position ``starts`` to ``ends``. They are only added: the difference of large numbers
-    could be mere rounding.
+    They are only added: the difference of large numbers could be mere rounding.
     """
     crosses = starts != ends
     cells = starts[crosses].astype(np.intp) * positions + ends[crosses]

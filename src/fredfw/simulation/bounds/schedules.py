@@ -148,7 +148,6 @@ class Bound(NamedTuple):
     barriers: float  # where the ranks of a group wait for each other after each step; no less
 
     def above(self, other: Bound) -> Bound:
-        """Return the larger of each."""
         return Bound(max(self.any_order, other.any_order), max(self.barriers, other.barriers))
 
 
@@ -169,7 +168,6 @@ class Steps:
     busiest: float = 0.0  # seconds per byte of the request for all bytes of one link, or without routes of one NPU
 
     def seconds(self, size: float) -> Bound:
-        """Return the bound for a request of ``size`` bytes."""
         draining, busiest = self.per_byte * size, self.busiest * size
         once = draining + self.fixed / np.maximum(self.sketch.repeats, 1)
         return Bound(
@@ -189,7 +187,6 @@ class Place:
 
     @cached_property
     def name(self) -> Hashable:
-        """Equal for the same groups."""
         return digest(*self.classes)
 
     @cached_property
@@ -210,15 +207,11 @@ class Floors:
         self._together: dict[Hashable, float] = {}
 
     def alone(self, sketch: Sketch, members: IntArray, name: Hashable, *, routed: bool) -> Steps:
-        """Return what ``routed`` or ``unrouted`` does; kept for the ``name`` of ``members``."""
         find = self.routed if routed else self.unrouted
         return kept(self._alone, (sketch, name, routed), lambda: find(sketch, members))
 
     def unrouted(self, sketch: Sketch, members: IntArray) -> Steps:
-        """Return what ``sketch`` takes at least among the NPUs numbered ``members``, over any routes.
-
-        It follows from the bytes of each flow, and from what each of them sends and receives in a phase.
-        """
+        """Return what it takes over any routes: by each flow's bytes, and by what NPUs send and receive in a phase."""
         ranks, count = sketch.ranks, len(sketch.repeats)
         leave, enter, latency = self._bounds.rates(members)
         per_byte: FloatArray = np.zeros(count)
@@ -240,11 +233,7 @@ class Floors:
         return Steps(sketch, per_byte, fixed, np.zeros(count), _fewest(sketch, narrowest), busiest=busiest)
 
     def routed(self, sketch: Sketch, members: IntArray) -> Steps:
-        """Return the same over the routes of ``sketch``; where those have too many hops, over any.
-
-        Raises:
-            UnsupportedError: The router has no route.
-        """
+        """Return the same over the routes of ``sketch``; where those have too many hops, over any."""
         capacities, count = self._fabric.bandwidths, len(sketch.repeats)
         if not len(sketch.pairs):
             return Steps(sketch, *np.zeros((4, count)))
@@ -271,11 +260,7 @@ class Floors:
         return Steps(sketch, per_byte, nearest * sketch.repeats, farthest * sketch.repeats, fewest, crowd, busiest)
 
     def together(self, sketches: tuple[Sketch, ...], place: Place) -> float:
-        """Return the seconds per byte of the request for all that sketches send over one link, the most of any.
-
-        They start at the same time, each in the groups of its class; raises as ``routed`` does. 0 for a group alone,
-        which shares nothing.
-        """
+        """Return the most seconds per byte of the request for one link, if all start together; 0 for a group alone."""
         if sum(map(len, place.classes)) == 1:
             return 0.0
         if (sketches, place.name) not in self._together:
@@ -307,7 +292,6 @@ class Draft:
 
     @cached_property
     def sketch(self) -> Sketch:
-        """What is written."""
         return self.whole if self.write is None else self.write()
 
 
