@@ -36,8 +36,8 @@ from fredfw.collectives.direct import DirectAlgorithm
 from fredfw.errors import PluginError, RefusedError, ScheduleError, UnsupportedError
 from fredfw.fabric import AlwaysStart, Decision, Defaults, OpenAdmission
 from fredfw.simulation import Planner, Simulator
-from fredfw.simulation.bounds.schedules import Bound
-from fredfw.simulation.choice import CLOSE, Entrant, contest, too_fast
+from fredfw.simulation.bounds.schedules import Bound, Entrant
+from fredfw.simulation.choice import CLOSE, contest, too_fast
 from fredfw.typing import IntArray
 
 REQUEST = CollectiveRequest(Pattern.ALL_REDUCE, 4, 4e9)
@@ -431,6 +431,10 @@ class Bounds:
     crowd: int = 1
 
     @property
+    def names(self) -> list[str]:
+        return [self.name]
+
+    @property
     def rungs(self) -> list[Callable[[], Bound]]:
         return [partial(self.ask, one) for one in self.seconds]
 
@@ -471,10 +475,9 @@ def test_nobody_is_timed_who_cannot_win(
         timed[name] = times[name]
         return times[name]
 
-    floors = [
+    entrants: Any = [
         Bounds(name, rungs, flows if name == "a" else 10, noted) for name, rungs in zip("abc", bounds, strict=False)
     ]
-    entrants = [Entrant([one.name], (one.name,), one) for one in floors]  # type: ignore[arg-type]  # stand-ins
     outcome = contest(entrants, time, **options)
     assert timed == times
     assert outcome.winner is not None

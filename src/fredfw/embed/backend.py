@@ -499,11 +499,11 @@ class NetworkBackend:
     def __getstate__(self) -> dict[str, Any]:
         operations = [one for one in self._operations.values() if one.on_complete]
         try:
-            _Probe().dump([one.on_complete for one in operations])
+            _try_to_pickle([one.on_complete for one in operations])
         except Exception:  # whatever an object's own methods raise
             for one in operations:
                 try:
-                    _Probe().dump(one.on_complete)
+                    _try_to_pickle(one.on_complete)
                 except Exception as error:
                     message = f"the callback {one.on_complete!r} of {one.what} cannot be pickled: {error}"
                     accepted = "functions of a module, methods of objects that can be pickled, partials of these"
@@ -512,14 +512,11 @@ class NetworkBackend:
         return self.__dict__.copy()
 
 
-class _Probe(pickle.Pickler):
-    """Pickles what callbacks hold, up to the networks, which would ask about their callbacks in turn."""
-
-    def __init__(self) -> None:
-        super().__init__(io.BytesIO(), protocol=pickle.HIGHEST_PROTOCOL)
-
-    def persistent_id(self, obj: Any) -> int | None:
-        return 0 if isinstance(obj, NetworkBackend) else None
+def _try_to_pickle(what: object) -> None:
+    """Pickle what callbacks hold, up to the networks, which would ask about their callbacks in turn."""
+    pickler: Any = pickle.Pickler(io.BytesIO(), protocol=pickle.HIGHEST_PROTOCOL)
+    pickler.persistent_id = lambda one: 0 if isinstance(one, NetworkBackend) else None
+    pickler.dump(what)
 
 
 def _nothing() -> None:

@@ -132,7 +132,7 @@ def _ways(fabric: Fabric) -> _Ways:
     levels, coordinates = fabric.levels, fabric.coordinates
     if coordinates is None or not levels:
         raise _not_a_product(fabric)
-    lattice = Lattice.of([(level.kind, level.size, level.two_way) for level in levels])
+    lattice = Lattice([(level.kind, level.size, level.two_way) for level in levels])
     switches = np.flatnonzero(fabric.kinds == NodeKind.SWITCH)
     attached = np.flatnonzero((fabric.kinds != NodeKind.SWITCH) & (fabric.kinds != NodeKind.NPU))
     if (len(fabric.npus), len(switches)) != (lattice.npus, lattice.switches) or (

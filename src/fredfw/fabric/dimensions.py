@@ -125,7 +125,7 @@ def product_fabric(
     """
     if not 1 <= len(dimensions) <= _MOST:
         raise InputError(f"{len(dimensions)} dimensions", key=key, accepted=f"1 to {_MOST} of them")
-    lattice = Lattice.of([(one.kind, one.size, one.two_way) for one in dimensions])
+    lattice = Lattice([(one.kind, one.size, one.two_way) for one in dimensions])
     npus, switches = lattice.npus, lattice.switches
     limits.check("nodes", npus + switches, key=key)
     limits.check("links", lattice.links, key=key)

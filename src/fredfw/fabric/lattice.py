@@ -6,9 +6,9 @@ class of a dimension says in which order.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
@@ -158,19 +158,13 @@ class _Switch(Axis):
         return [(self.first + place, self.npus + (end - start) * self.stride, 2 * (end != start))]
 
 
-@frozen
 class Lattice:
-    """A product of dimensions."""
+    """A product of dimensions of a ``(kind, size, two_way)``; one of a single position has no links."""
 
-    axes: tuple[Axis, ...]  # one per dimension, innermost first
-
-    @classmethod
-    def of(cls, dimensions: Sequence[tuple[str, int, bool]]) -> Lattice:
-        """Return the product of dimensions of a ``(kind, size, two_way)``; one of a single position has no links."""
-        npus, stride, first, axes = 1, 1, 0, list[Axis]()
-        for _, size, _ in dimensions:
-            npus *= size
-        switch = npus
+    def __init__(self, dimensions: Sequence[tuple[str, int, bool]]) -> None:
+        self.sizes = tuple(size for _, size, _ in dimensions)
+        stride, first, axes = 1, 0, list[Axis]()
+        self.npus = npus = switch = math.prod(self.sizes)
         for number, (kind, size, two_way) in enumerate(dimensions):
             where = number, size, stride, npus, first, switch
             axis: Axis
@@ -182,24 +176,8 @@ class Lattice:
                 axis = _Line(*where) if kind == "line" else _Switch(*where)
             axes.append(axis)
             stride, first, switch = stride * size, first + axis.links, switch + axis.switches
-        return cls(tuple(axes))
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        return tuple(axis.size for axis in self.axes)
-
-    @property
-    def npus(self) -> int:
-        return self.axes[0].npus
-
-    @property
-    def switches(self) -> int:
-        """Their nodes come after the NPUs."""
-        return sum(axis.switches for axis in self.axes)
-
-    @cached_property
-    def links(self) -> int:
-        return sum(axis.links for axis in self.axes)
+        self.axes = tuple(axes)  # one per dimension, innermost first
+        self.links, self.switches = first, switch - npus  # the nodes of switches come after the NPUs
 
     def coordinates(self) -> IntArray:
         """Return the ``(NPUs, dimensions)`` positions of the places."""

@@ -110,13 +110,9 @@ class MemoryTier:
         return np.inf if self.capacity is None else self.capacity * self.memories / self.sharing(npus)
 
 
-@frozen(eq=False)
-class _Joined:
-    """A tier on a fabric."""
-
-    tier: MemoryTier  # it
-    serving: IntArray  # ``(NPUs, k)`` nodes of the memories that the data of each NPU is striped over
-    ways: IntArray  # ``(2, NPUs, k, hops)`` links from each of them to the NPU, and back
+# A tier on a fabric: it; (NPUs, k) nodes of the memories that the data of each NPU is striped over; and
+# (2, NPUs, k, hops) links from each of them to the NPU, and back.
+_Joined = tuple[MemoryTier, IntArray, IntArray]
 
 
 @frozen(eq=False)
@@ -128,14 +124,14 @@ class MemoryNetwork:
 
     @property
     def tiers(self) -> tuple[MemoryTier, ...]:
-        return tuple(one.tier for one in self.joined.values())
+        return tuple(tier for tier, *_ in self.joined.values())
 
     def tier(self, name: str) -> MemoryTier:
-        return self.joined[name].tier
+        return self.joined[name][0]
 
     def serving(self, name: str) -> IntArray:
         """Return the ``(NPUs, k)`` nodes of the memories over which tier ``name`` stripes the data of each NPU."""
-        return self.joined[name].serving
+        return self.joined[name][1]
 
     def leads(self, nodes: IntArray) -> bool:
         return bool((nodes >= len(self.network.kinds)).any())
@@ -169,9 +165,9 @@ class MemoryNetwork:
         counts = np.zeros(len(sources), dtype=np.intp)
         links: list[IntArray] = []
         order: list[IntArray] = []
-        for one in self.joined.values():
-            for memories, ends, ways in zip((sources, destinations), (destinations, sources), one.ways, strict=True):
-                serves = (one.serving[npus[ends]] == memories[:, None]) & (npus[ends] >= 0)[:, None]
+        for _, serving, both_ways in self.joined.values():
+            for memories, ends, ways in zip((sources, destinations), (destinations, sources), both_ways, strict=True):
+                serves = (serving[npus[ends]] == memories[:, None]) & (npus[ends] >= 0)[:, None]
                 pairs, slots = np.nonzero(serves)
                 found = ways[npus[ends[pairs]], slots]
                 counts[pairs] = found.shape[1]
@@ -192,9 +188,9 @@ def with_memories(fabric: Fabric, tiers: Sequence[MemoryTier]) -> Fabric:
     Raises:
         InputError: Two tiers of one name, or NPUs that a tier cannot be divided among; names the key.
     """
-    known = () if fabric.memories is None else fabric.memories.tiers
     if not tiers:
         return fabric
+    known = () if fabric.memories is None else fabric.memories.tiers
     return _Joining(fabric.network).joined((*known, *tiers))
 
 
@@ -253,7 +249,7 @@ class _Joining:
             hops.append(self._both(above, npus, own)[:, :, None])
         # From the memory to the NPU; the way back has the last one first.
         down, up = np.stack(np.broadcast_arrays(*hops), axis=3)
-        return _Joined(tier, memories[group], np.stack([down, up[:, :, ::-1]]))
+        return tier, memories[group], np.stack([down, up[:, :, ::-1]])
 
     def _nodes(self, kind: NodeKind, name: str, count: int, able: bool = False) -> IntArray:
         first = len(self.base.kinds) + len(self.nodes)

@@ -141,12 +141,7 @@ def tree_of_paths(
 
 
 class LiveRouter(Router):
-    """Routes as a rule says, and over the fewest live links what would cross a dead one; if there is no way, as ruled.
-
-    Args:
-        rule: The router whose rule it is.
-        live: ``(links,)`` whether a link may be used.
-    """
+    """Routes as a rule says, and over the fewest live links what would cross a dead one, if there is a way."""
 
     name: ClassVar[str] = "live"
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, assert_never
 
 import numpy as np
-from attrs import define
+from attrs import define, field
 
 from fredfw.errors import RefusedError, SimulationError
 from fredfw.fabric import Admission, AlwaysStart, Decompose, FlowSet, Refuse, Split, Start, Wait
@@ -42,17 +42,14 @@ class Turns:
     ask: Callable[[Request], None]  # starts a part
     request: Request
     parts: list[FlowSet]
-    last: IntArray  # (activities,) the last part of each
+    last: IntArray = field(init=False)  # (activities,) the last part of each
     turn: int = -1  # the part that runs
     unfinished: int = 0  # its activities that have not ended
 
-    @classmethod
-    def of(cls, ask: Callable[[Request], None], request: Request, parts: list[FlowSet]) -> Turns:
-        """Return the turns of ``parts``, none of which has begun."""
-        last = np.zeros(request.flows.activities, dtype=np.intp)
-        for turn, part in enumerate(parts):
-            last[part.activity] = turn
-        return cls(ask, request, parts, last)
+    def __attrs_post_init__(self) -> None:
+        self.last = np.zeros(self.request.flows.activities, dtype=np.intp)
+        for turn, part in enumerate(self.parts):
+            self.last[part.activity] = turn
 
     def begin(self) -> None:
         self.turn += 1
@@ -117,7 +114,7 @@ class Desk:
             case Split():
                 network._statistics.splits += 1
                 parts = [request.flows.part(np.asarray(part, dtype=np.intp)) for part in decision.parts]
-                Turns.of(self.ask, request, parts).begin()
+                Turns(self.ask, request, parts).begin()
             case Decompose():
                 if request.unicasts is None:
                     cannot = f"fabric {fabric!r} cannot carry {what}, and cannot replace it by unicasts"

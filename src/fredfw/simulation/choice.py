@@ -20,7 +20,7 @@ from fredfw.fabric import GroupView
 from fredfw.fidelities import COMPRESSED
 from fredfw.keeping import kept
 from fredfw.simulation import answers as asked
-from fredfw.simulation.bounds.schedules import NOTHING, Draft, Floor, Floors, Place, Sketch
+from fredfw.simulation.bounds.schedules import NOTHING, Draft, Entrant, Floors, Place, Sketch
 from fredfw.simulation.fidelity import is_exact, undisturbed
 from fredfw.simulation.network import FlowNetwork
 from fredfw.simulation.schedules import ScheduleRun
@@ -50,16 +50,6 @@ _COMPARED = 1024
 _REPLAYED_RANKS = 32
 _REPLAYED_CELLS = 1 << 22
 _POINTLESS = "it writes what others write, or cannot be the fastest in such a group"
-
-
-@frozen(eq=False)
-class Entrant:
-    """What runs at the same time, one algorithm for the groups of each class that look alike."""
-
-    names: Sequence[str]  # the candidates that it stands for, which write the same; sorted
-    # Which algorithm serves each class: a candidate, or another one where that cannot serve it.
-    algorithms: tuple[str, ...]
-    floor: Floor  # its bounds
 
 
 @frozen(eq=False)
@@ -105,11 +95,11 @@ def contest(
             slower[entrant] = bound
             continue
         # It may be close to the fastest, and is of interest only if it leaves more of the links to others.
-        if bound >= least * (1 - close) and (margin == 0 or (climbed > 1 and entrant.floor.crowd >= fewest)):
+        if bound >= least * (1 - close) and (margin == 0 or (climbed > 1 and entrant.crowd >= fewest)):
             slower[entrant] = bound
             continue
-        if climbed < len(entrant.floor.rungs):
-            known = known.above(entrant.floor.rungs[climbed]())
+        if climbed < len(entrant.rungs):
+            known = known.above(entrant.rungs[climbed]())
             heappush(queue, (_turn(known.barriers, entrant, close), known, climbed + 1, entrant))
             continue
         try:
@@ -123,7 +113,7 @@ def contest(
         seconds[entrant] = found
         least = min(seconds.values())
         if margin > 0:
-            fewest = min(one.floor.crowd for one in _near(seconds, margin))
+            fewest = min(one.crowd for one in _near(seconds, margin))
     return Outcome(_winner(seconds, margin), _by_name(seconds), _by_name(slower), reasons)
 
 
@@ -136,9 +126,9 @@ def _turn(bound: float, entrant: Entrant, close: float) -> tuple[int, bool, int,
 
     Close to one with many flows is the next share ``close``, too, for one of those that go first may end the contest.
     """
-    heavy = entrant.floor.flows > _HEAVY
+    heavy = entrant.flows > _HEAVY
     near = math.floor(math.log(bound) / close) + heavy if bound > 0 else -sys.maxsize
-    return near, heavy, len(entrant.floor.rungs), entrant.names[0]
+    return near, heavy, len(entrant.rungs), entrant.names[0]
 
 
 def _winner(seconds: dict[Entrant, float], margin: float) -> Entrant | None:
@@ -146,8 +136,8 @@ def _winner(seconds: dict[Entrant, float], margin: float) -> Entrant | None:
         return None
     if margin > 0:
         near = _near(seconds, margin)
-        fewest = min(one.floor.crowd for one in near)
-        seconds = {one: near[one] for one in near if one.floor.crowd == fewest}
+        fewest = min(one.crowd for one in near)
+        seconds = {one: near[one] for one in near if one.crowd == fewest}
     return min(_near(seconds, _EXACT), key=lambda one: one.names[0])
 
 
@@ -358,12 +348,12 @@ class Planner:
             by = tuple(name if name in one else other for one, other in zip(able, others, strict=True))
             drafts = tuple(one[which] for one, which in zip(able, by, strict=True))
             alike.setdefault(drafts, ([], by))[0].append(name)
-        return [Entrant(*one, Floor(self._floors, drafts, place, request.size)) for drafts, one in alike.items()]
+        return [Entrant(*one, self._floors, drafts, place, request.size) for drafts, one in alike.items()]
 
     def _promising(self, able: Mapping[str, Draft], place: Place, size: float) -> str:
         """Return which of the candidates ``able`` to serve the one class at ``place`` has the lowest bound."""
-        floors = {name: Floor(self._floors, (draft,), place, size) for name, draft in able.items()}
-        return min(floors, key=lambda name: (floors[name].rungs[1]().barriers, name))
+        alone = [Entrant([name], (name,), self._floors, (draft,), place, size) for name, draft in able.items()]
+        return min((one.rungs[1]().barriers, one.names[0]) for one in alone)[1]
 
     def _drafts_of(self, request: CollectiveRequest, view: GroupView) -> dict[str, Draft]:
         """Return a draft for each candidate that can serve ``request``: one object where it is the same."""

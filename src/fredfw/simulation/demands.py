@@ -204,7 +204,7 @@ class _Watch:
         return Demand(algorithm=algorithm, ranks=ranks, links=np.flatnonzero(self._used), **asdict(took))
 
     def alone(self, flows: FlowSet, added: FloatArray | None, unicasts: FlowSet | None) -> _Time:
-        """Return what ``flows`` take, or ``unicasts`` if the admission wants them; the transport has ``added`` latencies."""
+        """Return what ``flows`` take, or ``unicasts`` if the admission wants them; ``added`` is the transport's."""
         admission = answers.admission(self._fabric)
         if isinstance(admission, AlwaysStart):
             return self._time(flows, added, None)

@@ -37,20 +37,8 @@ class Estimate:
     notes: tuple[str, ...]  # what a reader of the plans must know
 
 
-@frozen(eq=False)
-class _Alone:
-    seconds: FloatArray | float  # (G,) of each group; one number where all take the same time
-    energy: float  # joules
-    statistics: Statistics
-
-
-@frozen(eq=False)
-class _Cover:
-    """For which of the participants that a task waits for a task before it matters."""
-
-    whole: bool  # for all
-    theirs: IntArray  # slots in the task before
-    mine: IntArray  # slots of the same ranks in the task
+# What a communication takes alone: (G,) seconds of each group, or one number where all are alike; joules; counters.
+_Alone = tuple[FloatArray | float, float, Statistics]
 
 
 @define(eq=False)
@@ -65,7 +53,8 @@ class Estimator:
     _starts: list[float] = field(factory=list, init=False)  # the last of the participants
     _causes: list[int] = field(factory=list, init=False)  # the task that it has waited for, -1 for none
     _computed: dict[int, float] = field(factory=dict, init=False)  # seconds of each participant, by member table
-    _covers: dict[tuple[int, int, bool], _Cover | None] = field(factory=dict, init=False)
+    # For which participants a task waits for one before it: whether all, and their slots there and here.
+    _covers: dict[tuple[int, int, bool], tuple[bool, IntArray, IntArray]] = field(factory=dict, init=False)
     _alone: dict[Hashable, _Alone] = field(factory=dict, init=False)
     _energy: float = field(default=0.0, init=False)
 
@@ -76,8 +65,8 @@ class Estimator:
         latest = [float(np.max(ends)) for ends in self._ends]
         path, busiest = max(latest, default=0.0), self._busiest()
         statistics = Statistics()
-        for one in self._alone.values():
-            statistics = statistics + one.statistics
+        for _, _, one in self._alone.values():
+            statistics = statistics + one
         return Estimate(
             seconds=max(path, busiest),
             breakdown={COMPUTED: busiest} if busiest > path else self._breakdown(latest),
@@ -103,39 +92,38 @@ class Estimator:
             self._computed[members] = self._computed.get(members, 0.0) + seconds
             ends = ready + seconds
         else:
-            alone = self._of(task)
-            self._energy += alone.energy
-            if isinstance(ready, float) and isinstance(alone.seconds, float):
-                ends = ready + alone.seconds
+            alone, energy, _ = self._of(task)
+            self._energy += energy
+            if isinstance(ready, float) and isinstance(alone, float):
+                ends = ready + alone
             else:
-                ends = self._together(task, ready, alone.seconds)
+                ends = self._together(task, ready, alone)
         self._starts.append(float(np.max(ready)))
         self._causes.append(cause)
         self._ends.append(ends)
 
     def _ready(self, task: int) -> tuple[FloatArray | float, int]:
         """Return when each participant of ``task`` is ready for it, and the task that the last one has waited for."""
-        before = ((one, self._cover(one, task), self._ends[one]) for one in self._tasks.before(task))
-        covers = [(one, cover, ends) for one, cover, ends in before if cover is not None]
-        if all(cover.whole and isinstance(ends, float) for _, cover, ends in covers):
+        before = [(one, *self._cover(one, task), self._ends[one]) for one in self._tasks.before(task)]
+        covers = [one for one in before if len(one[2])]
+        if all(whole and isinstance(ends, float) for _, whole, _, _, ends in covers):
             ready, cause = 0.0, -1
-            for one, _, ends in covers:
+            for one, _, _, _, ends in covers:
                 assert isinstance(ends, float)
                 if ends >= ready:
                     ready, cause = ends, one
             return ready, cause
         moments = np.zeros(len(self._tasks.table(task).participants))
         latest, cause = -1.0, -1
-        for one, cover, ends in covers:
-            theirs = ends if isinstance(ends, float) else ends[cover.theirs]
-            moments[cover.mine] = np.maximum(moments[cover.mine], theirs)
+        for one, _, there, here, ends in covers:
+            theirs = ends if isinstance(ends, float) else ends[there]
+            moments[here] = np.maximum(moments[here], theirs)
             last = float(np.max(theirs))
             if last > latest:
                 latest, cause = last, one
         return moments, cause
 
-    def _cover(self, before: int, task: int) -> _Cover | None:
-        """Return for whom ``task`` waits for ``before``; ``None`` for nobody."""
+    def _cover(self, before: int, task: int) -> tuple[bool, IntArray, IntArray]:
         awaits_first = self._tasks.kinds[task] == TRANSFER  # its receivers need not be ready
         key = int(self._tasks.graph.members[before]), int(self._tasks.graph.members[task]), awaits_first
         if key not in self._covers:
@@ -145,8 +133,7 @@ class Estimator:
             shared = everybody if shared is None else shared
             awaited = np.unique(table.slots[:, 0]) if awaits_first else everybody
             theirs = np.flatnonzero(np.isin(shared, awaited))
-            whole = len(theirs) == len(awaited)
-            self._covers[key] = _Cover(whole, theirs, shared[theirs]) if len(theirs) else None
+            self._covers[key] = len(theirs) == len(awaited), theirs, shared[theirs]
         return self._covers[key]
 
     def _together(self, task: int, ready: FloatArray | float, seconds: FloatArray | float) -> FloatArray | float:
@@ -188,7 +175,7 @@ class Estimator:
             raise SimulationError(f"{what}: flows that cannot move: {', '.join(sorted(set(network.stalled())))}")
         moved = sum(network.link_bytes().values(), np.zeros(len(self._tasks.fabric.bandwidths)))
         alike = float(seconds[0]) if np.ptp(seconds) == 0 else seconds
-        return _Alone(alike, float(moved @ self._tasks.fabric.energies), network.statistics)
+        return alike, float(moved @ self._tasks.fabric.energies), network.statistics
 
     def _busiest(self) -> float:
         busy = np.zeros(self._tasks.graph.ranks)

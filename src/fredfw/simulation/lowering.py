@@ -75,9 +75,17 @@ class Ends:
 
     @cached_property
     def load(self) -> Load:
-        """What they ask of those that send and receive."""
-        steps = np.ones(len(self.sources), dtype=np.intp) if self.steps is None else self.steps
-        return Load.of(self.sources, self.destinations, self.reduces, steps, len(self.streams))
+        """What they ask of those that send and receive; a stream is one message."""
+        sources, destinations, alone = self.sources, self.destinations, np.ones(len(self.streams), dtype=np.intp)
+        count = max(sources.max(initial=-1), destinations.max(initial=-1)) + 1
+        sent, received = (np.bincount(ends, minlength=count) for ends in (sources, destinations))
+        reduced = np.bincount(destinations, self.reduces, minlength=count).astype(np.intp)
+        steps = np.ones(len(sources), dtype=np.intp) if self.steps is None else self.steps
+        return (
+            np.concatenate([np.maximum(sent[sources], received[destinations]), alone]),
+            np.concatenate([steps, alone]),
+            np.concatenate([reduced[destinations] * self.reduces, 0 * alone]),
+        )
 
     def exchanged(self) -> tuple[Ends, IntArray, FloatArray]:
         """Return unicasts for streams, too, see ``Lowering.phase``; and the flow of each, and its share of that."""

@@ -15,30 +15,14 @@ from fredfw.fabric import Call, Costs, Fabric, FlowSet, IdealTransport, Router, 
 from fredfw.fabric.transport import ByTier
 from fredfw.keeping import kept
 from fredfw.simulation import answers
-from fredfw.typing import AnyArray, BoolArray, FloatArray, IntArray
+from fredfw.typing import AnyArray, FloatArray, IntArray
 
+Load = tuple[IntArray, IntArray, IntArray]
+"""Of each flow of a phase in one group: messages, steps that it stands for, and flows that its destination reduces.
 
-@frozen(eq=False)
-class Load:
-    """What a phase asks of those that send and receive, in one group."""
-
-    # (flows,) messages that the source of each flow sends, or its destination receives, if those are more.
-    messages: IntArray
-    steps: IntArray  # (flows,) steps that each flow stands for
-    reductions: IntArray  # (flows,) flows that its destination reduces, 0 where it does not
-
-    @classmethod
-    def of(cls, sources: IntArray, destinations: IntArray, reduces: BoolArray, steps: IntArray, streams: int) -> Load:
-        """Return the load of unicasts, and of ``streams`` more flows, which are one message each."""
-        alone = np.ones(streams, dtype=np.intp)
-        count = max(sources.max(initial=-1), destinations.max(initial=-1)) + 1
-        sent, received = (np.bincount(ends, minlength=count) for ends in (sources, destinations))
-        reduced = np.bincount(destinations, reduces, minlength=count).astype(np.intp)
-        return cls(
-            np.concatenate([np.maximum(sent[sources], received[destinations]), alone]),
-            np.concatenate([steps, alone]),
-            np.concatenate([reduced[destinations] * reduces, 0 * alone]),
-        )
+The messages are those that its source sends, or its destination receives, if those are more.
+"""
+_ALONE: Load = (np.ones(1, dtype=np.intp), np.ones(1, dtype=np.intp), np.zeros(1, dtype=np.intp))
 
 
 @frozen(eq=False, kw_only=True)
@@ -66,13 +50,13 @@ class Price(Costs):
 
     def added(self, routes: Routes, load: Load) -> FloatArray:
         """Return the ``(F,)`` seconds that these flows take for their steps and messages."""
-        groups = len(routes) // len(load.messages)
-        tier, used = _tiers(self.fabric, routes), ~routes.local
+        messages, steps, _ = load
+        groups = len(routes) // len(messages)
+        used = ~routes.local
+        tier = _tiers(self.fabric, routes)[used]
         added = np.zeros(len(routes))
-        added[used] = np.tile(load.steps, groups)[used] * (
-            _of_tiers(self.step, tier[used])
-            + _of_tiers(self.message, tier[used]) * np.tile(load.messages, groups)[used]
-        )
+        each = _of_tiers(self.step, tier) + _of_tiers(self.message, tier) * np.tile(messages, groups)[used]
+        added[used] = np.tile(steps, groups)[used] * each
         return added
 
     def caps(self, routes: Routes, load: Load) -> FloatArray | None:
@@ -82,12 +66,9 @@ class Price(Costs):
             return None
         caps: FloatArray = np.where(routes.local, np.inf, _of_tiers(self.cap, _tiers(self.fabric, routes)))
         if np.isfinite(reduction):
-            reductions = np.tile(load.reductions, len(routes) // max(len(load.reductions), 1))
+            reductions = np.tile(load[2], len(routes) // max(len(load[2]), 1))
             np.minimum(caps, reduction / np.maximum(reductions, 1), out=caps, where=reductions > 0)
         return caps
-
-
-_ALONE = Load(np.ones(1, dtype=np.intp), np.ones(1, dtype=np.intp), np.zeros(1, dtype=np.intp))
 
 
 class Pricing:

@@ -296,10 +296,13 @@ class Draft:
 
 
 @frozen(eq=False)
-class Floor:
-    """The lower bounds of drafts that start at the same time, one for each class of groups."""
+class Entrant:
+    """What runs at the same time, one algorithm for the groups of each class that look alike, and its lower bounds."""
 
-    floors: Floors  # finds and keeps them
+    names: Sequence[str]  # the candidates that it stands for, which write the same; sorted
+    # Which algorithm serves each class: a candidate, or another one where that cannot serve it.
+    algorithms: tuple[str, ...]
+    floors: Floors  # finds and keeps the bounds
     drafts: tuple[Draft, ...]  # what the groups do
     place: Place  # where they are
     size: float  # bytes of the request
