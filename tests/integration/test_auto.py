@@ -61,7 +61,7 @@ def test_no_simulation_is_shorter_than_its_floor(fabric: str, size: float) -> No
                 network = FlowNetwork(built, MaxMin())
                 ScheduleRun(network, lowering, schedule, built.npus[groups], lambda _: None).start()
                 network.advance()
-                sketch = Sketch.of(schedule, size)
+                sketch = Sketch(schedule, size)
                 shared = floors.together((sketch,), Place((groups,))) * size
                 found = floors.unrouted(sketch, groups[0]).seconds(size)
                 found = found.above(floors.routed(sketch, groups[0]).seconds(size)).above(Bound(shared, shared))

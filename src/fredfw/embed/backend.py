@@ -478,7 +478,6 @@ class NetworkBackend:
         raise InputError(f"{link!r} is not a link of {self.fabric.name!r}", key="link", accepted=accepted)
 
     def _turn(self, link: int | str | tuple[int, int], *, up: bool) -> None:
-        """Open or close a link, have flows avoid those that are closed, now and later, and note it."""
         number = self._find_link(link)
         name = self.fabric.link_name(number)
         if self._links.up[number] == up:

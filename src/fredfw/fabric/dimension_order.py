@@ -37,11 +37,11 @@ class DimensionOrderRouter(Router):
     )
 
     def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
-        ways = fabric.derived(_ways)
+        ways = fabric.derived(_Ways)
         return fabric.paths(*ways.walk(sources, destinations, self._axes(ways)))
 
     def path(self, fabric: Fabric, source: int, destination: int) -> Routes:
-        ways = fabric.derived(_ways)
+        ways = fabric.derived(_Ways)
         return fabric.path(ways.walk_one(source, destination, self._axes(ways)))
 
     def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
@@ -67,19 +67,44 @@ class DimensionOrderRouter(Router):
         return tuple(axes[number] for number in self.order)
 
 
-@frozen(eq=False)
 class _Ways:
-    """A fabric as a product of dimensions, as far as routes need it."""
+    """A fabric as a product of dimensions, as far as routes need it; ``UnsupportedError`` if it is something else."""
 
-    lattice: Lattice  # the product
-    # ``(nodes,)`` place of each NPU, or of the NPU that a controller or memory is attached to; -1 of a switch
-    place: IntArray
-    position: IntArray  # ``(dimensions, nodes)`` where that is along each dimension
-    gate: IntArray | None  # ``(nodes,)`` number of the controller or memory, -1 for others; ``None`` if there are none
-    gates: int  # how many of them there are
-    # id of each link of the product, then of those from each gate and those to each gate; ``None`` if these are
-    # the numbers themselves
-    links: IntArray | None
+    def __init__(self, fabric: Fabric) -> None:
+        levels, coordinates = fabric.levels, fabric.coordinates
+        if coordinates is None or not levels:
+            raise _not_a_product(fabric)
+        self.lattice = lattice = Lattice([(level.kind, level.size, level.two_way) for level in levels])
+        switches = np.flatnonzero(fabric.kinds == NodeKind.SWITCH)
+        attached = np.flatnonzero((fabric.kinds != NodeKind.SWITCH) & (fabric.kinds != NodeKind.NPU))
+        if (len(fabric.npus), len(switches)) != (lattice.npus, lattice.switches) or (
+            len(fabric.sources) != lattice.links + 2 * len(attached)
+        ):
+            raise _not_a_product(fabric)
+        # (nodes,) place of each NPU, or of the NPU that a controller or memory is attached to; -1 of a switch
+        self.place = place = np.full(len(fabric.kinds), -1)
+        place[fabric.npus] = np.ravel_multi_index(tuple(coordinates.T), lattice.sizes, order="F")
+        nodes = np.empty(lattice.npus + lattice.switches, dtype=np.intp)
+        nodes[place[fabric.npus]], nodes[lattice.npus :] = fabric.npus, switches
+        # id of each link of the product, then of those from each gate and to each gate; None if these are the numbers
+        self.links = _numbered(fabric, lattice, nodes)
+        self.gate: IntArray | None = None  # (nodes,) number of the controller or memory, -1 for others; None without
+        self.gates = len(attached)
+        if self.gates:
+            (first_out, out), (first_in, into) = fabric.leaving, fabric.entering
+            if (np.diff(first_out)[attached] != 1).any() or (np.diff(first_in)[attached] != 1).any():
+                raise _not_a_product(fabric)
+            enter, leave = out[first_out[attached]], into[first_in[attached]]
+            doors = fabric.destinations[enter]
+            if (fabric.sources[leave] != doors).any() or (place[doors] < 0).any():
+                raise _not_a_product(fabric)
+            place[attached] = place[doors]
+            self.gate = np.full(len(place), -1)
+            self.gate[attached] = np.arange(self.gates)
+            links = np.arange(lattice.links) if self.links is None else self.links
+            self.links = np.concatenate([links, enter, leave])
+        # (dimensions, nodes) where the place is along each dimension
+        self.position = np.stack([place // axis.stride % axis.size for axis in lattice.axes])
 
     def walk(self, sources: IntArray, destinations: IntArray, axes: tuple[Axis, ...]) -> tuple[IntArray, IntArray]:
         """Return offsets and links of the path of each pair of nodes, along ``axes`` in that order."""
@@ -107,7 +132,6 @@ class _Ways:
         return [(first + gate, 1, 1 * (used & (nodes != others)))] if used.any() else []
 
     def walk_one(self, source: int, destination: int, axes: tuple[Axis, ...]) -> IntArray:
-        """Return what ``walk`` does, for one pair."""
         place, goal, gate = self.place.item(source), self.place.item(destination), self.gate
         if place < 0 or goal < 0:
             return self.walk(np.array([source]), np.array([destination]), axes)[1]
@@ -125,40 +149,6 @@ class _Ways:
             numbers.append(self.lattice.links + self.gates + leaves)
         links = np.array(numbers, dtype=np.intp)
         return links if self.links is None else self.links[links]
-
-
-def _ways(fabric: Fabric) -> _Ways:
-    """Derive a product from the levels, the coordinates and the links; ``UnsupportedError`` if it is something else."""
-    levels, coordinates = fabric.levels, fabric.coordinates
-    if coordinates is None or not levels:
-        raise _not_a_product(fabric)
-    lattice = Lattice([(level.kind, level.size, level.two_way) for level in levels])
-    switches = np.flatnonzero(fabric.kinds == NodeKind.SWITCH)
-    attached = np.flatnonzero((fabric.kinds != NodeKind.SWITCH) & (fabric.kinds != NodeKind.NPU))
-    if (len(fabric.npus), len(switches)) != (lattice.npus, lattice.switches) or (
-        len(fabric.sources) != lattice.links + 2 * len(attached)
-    ):
-        raise _not_a_product(fabric)
-    place = np.full(len(fabric.kinds), -1)
-    place[fabric.npus] = np.ravel_multi_index(tuple(coordinates.T), lattice.sizes, order="F")
-    nodes = np.empty(lattice.npus + lattice.switches, dtype=np.intp)
-    nodes[place[fabric.npus]], nodes[lattice.npus :] = fabric.npus, switches
-    links = _numbered(fabric, lattice, nodes)
-    gate = None
-    if len(attached):
-        (first_out, out), (first_in, into) = fabric.leaving, fabric.entering
-        if (np.diff(first_out)[attached] != 1).any() or (np.diff(first_in)[attached] != 1).any():
-            raise _not_a_product(fabric)
-        enter, leave = out[first_out[attached]], into[first_in[attached]]
-        doors = fabric.destinations[enter]
-        if (fabric.sources[leave] != doors).any() or (place[doors] < 0).any():
-            raise _not_a_product(fabric)
-        place[attached] = place[doors]
-        gate = np.full(len(place), -1)
-        gate[attached] = np.arange(len(attached))
-        links = np.concatenate([np.arange(lattice.links) if links is None else links, enter, leave])
-    position = np.stack([place // axis.stride % axis.size for axis in lattice.axes])
-    return _Ways(lattice, place, position, gate, len(attached), links)
 
 
 def _numbered(fabric: Fabric, lattice: Lattice, nodes: IntArray) -> IntArray | None:

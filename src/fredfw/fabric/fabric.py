@@ -174,7 +174,6 @@ class Fabric:
         self._check()
 
     def _spread(self, name: str, shape: tuple[int, ...]) -> None:
-        """Give the field ``name`` its ``shape``; a single value is for all."""
         array = getattr(self, name)
         if array.shape not in ((), shape):
             raise self._wrong(f"{name} have shape {array.shape}, expected {shape}")
@@ -415,7 +414,6 @@ class Fabric:
         return [part for view, indices in views for part in self._by_links(view, groups, indices)]
 
     def _by_links(self, view: GroupView, groups: IntArray, indices: IntArray) -> list[tuple[GroupView, IntArray]]:
-        """Return the views of those of ``groups`` that look like ``view``, and have different links."""
         alike: dict[Hashable, tuple[GroupView, list[int]]] = {}
         for index in indices.tolist():
             one = view if index == indices[0] else self.view(groups[index])

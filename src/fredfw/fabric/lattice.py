@@ -39,7 +39,6 @@ class Axis(ABC):
 
     @property
     def switches(self) -> int:
-        """How many it has."""
         return 0
 
     @property

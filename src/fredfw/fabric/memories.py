@@ -155,7 +155,6 @@ class MemoryNetwork:
         return merged([paths, rule(sources[others], destinations[others])], [mine, others])
 
     def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
-        """Return the flow from a memory to several NPUs, or the reduced one from them to a memory."""
         paths = self._paths(fabric, *(one.ravel() for one in np.meshgrid(sources, destinations)))
         return tree_of_paths(fabric, paths, sources, destinations, operation)
 

@@ -182,7 +182,6 @@ class LiveRouter(Router):
         return self._around(fabric, ruled, find, (sources.tobytes(), destinations.tobytes(), operation))
 
     def _around(self, fabric: Fabric, ruled: Routes, find: Callable[[Fabric], Routes], key: object) -> Routes:
-        """Return what is ``ruled`` if its links are live, or else what there is to ``find`` in what remains, if any."""
         if self._live[ruled.links].all():
             return ruled
         try:

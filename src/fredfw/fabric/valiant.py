@@ -61,7 +61,6 @@ def _minimal(fabric: Fabric) -> Router:
 def _without_circles(
     fabric: Fabric, offsets: IntArray, links: IntArray, sources: IntArray
 ) -> tuple[IntArray, IntArray]:
-    """Return the offsets and links of paths from ``sources`` that leave each node but once."""
     count, flows = np.diff(offsets), np.arange(len(sources))
     # The nodes on the way, one more than links: those of flow f begin at offsets[f] + f.
     begin, flow = offsets[:-1] + flows, np.repeat(flows, count + 1)

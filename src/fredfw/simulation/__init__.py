@@ -1,7 +1,7 @@
 """The flow-level simulation: bandwidth sharing, the event engine, and the execution of task graphs on it."""
 
 from fredfw.simulation.bounds import Bound, LowerBounds, lower_bound
-from fredfw.simulation.choice import Planner
+from fredfw.simulation.choice import Planner, Simulator
 from fredfw.simulation.links import LinkEvent
 from fredfw.simulation.lowering import Lowering
 from fredfw.simulation.network import FlowNetwork
@@ -22,7 +22,6 @@ from fredfw.simulation.sharing import (
     WeightedMaxMin,
     max_min,
 )
-from fredfw.simulation.simulator import Simulator
 from fredfw.simulation.variation import Jitter, Stragglers, Variation
 
 __all__ = [

@@ -151,15 +151,7 @@ def _check_stall(asked: Asking, incidence: Incidence, capacities: FloatArray) ->
         )
 
 
-def rendezvous(transport: Transport) -> bool:
-    return _flag(transport, "rendezvous")
-
-
-def ends_with_links(transport: Transport) -> bool:
-    return _flag(transport, "ends_with_links")
-
-
-def _flag(transport: Transport, name: str) -> bool:
+def transport_flag(transport: Transport, name: str) -> bool:
     asked = Asking(transport, name)
     with asked:
         answer: object = getattr(transport, name)

@@ -64,7 +64,6 @@ class Share:
     bounds: LowerBounds
 
     def too_fast(self, seconds: float, now: float) -> str | None:
-        """Return a note where no algorithm can do in ``seconds``, until ``now``, what the first group is to do."""
         if seconds >= self._ceiling:
             return None
         return too_fast(self.plan.algorithm, self.request, seconds, self._least, now)
@@ -269,7 +268,6 @@ class Assignment:
         return kept(self._serving, (index, part.nodes.shape, part.nodes.tobytes()), serve)
 
     def _note_unicasts(self, task: int) -> None:
-        """Note that the streams of ``task`` are one for each member, as the network cannot copy or reduce them."""
         tier = self.memory(task)
         where = "I/O controllers" if tier is None else f"memory tier {tier.name!r}"
         told = (

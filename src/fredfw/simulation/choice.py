@@ -16,16 +16,17 @@ from attrs import evolve, field, frozen
 
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Schedule, answers, check
 from fredfw.errors import LimitError, RefusedError, ScheduleError, UnsupportedError
-from fredfw.fabric import GroupView
+from fredfw.fabric import Fabric, GroupView
 from fredfw.fidelities import COMPRESSED
 from fredfw.keeping import kept
 from fredfw.simulation import answers as asked
+from fredfw.simulation.bounds import LowerBounds
 from fredfw.simulation.bounds.schedules import NOTHING, Draft, Entrant, Floors, Place, Sketch
 from fredfw.simulation.fidelity import is_exact, undisturbed
+from fredfw.simulation.lowering import Lowering
 from fredfw.simulation.network import FlowNetwork
 from fredfw.simulation.schedules import ScheduleRun
-from fredfw.simulation.sharing import StatefulSharing
-from fredfw.simulation.simulator import Simulator
+from fredfw.simulation.sharing import StatefulSharing, sharing_of
 from fredfw.typing import IntArray
 from fredfw.units import Unit, render
 
@@ -63,24 +64,14 @@ class Outcome:
 
 
 def contest(
-    entrants: Sequence[Entrant],
-    time: Callable[[Entrant, float], float],
-    margin: float = 0.0,
+    entrants: Sequence[Entrant],  # of different names
+    time: Callable[[Entrant, float], float],  # simulates one, up to a time beyond which it has lost and takes for ever
+    margin: float = 0.0,  # of what is slower by no more than this share that wins which puts fewest flows on a link
     *,
-    barriers: bool = True,
+    barriers: bool = True,  # whether ranks wait for each other; else bounds with barriers are but the best guess
     close: float = CLOSE["normal"],
 ) -> Outcome:
-    """Return the fastest of ``entrants``, or one that is slower by no more than the share ``close``.
-
-    Args:
-        entrants: Of different names.
-        time: Simulates one, up to a time beyond which it has lost and takes for ever. May raise ``UnsupportedError``.
-        margin: What is slower than the fastest by no more than this share is taken in its place where it puts fewer
-            flows on a link, for it leaves more of that link to other traffic.
-        barriers: Whether the ranks of a group wait for each other. Where they do not, bounds are lower, and what it
-            would take with barriers is still the best guess of who is fast.
-        close: How much faster than the best so far a candidate must be able to be, to be simulated.
-    """
+    """Return the fastest of ``entrants``, or one that is slower by no more than the share ``close``."""
     seconds: dict[Entrant, float] = {}
     slower: dict[Entrant, float] = {}
     reasons: dict[str, UnsupportedError] = {}
@@ -157,6 +148,34 @@ class Plan:
     slower: Mapping[str, float] = field(factory=dict)  # seconds that others take at least
     refused: Mapping[str, str] = field(factory=dict)  # why others were not tried
     notes: tuple[str, ...] = ()  # what a reader of the choice must know
+
+
+class Simulator:
+    """A fabric with what all simulations on it share: its defaults at work, and what they have worked out already."""
+
+    def __init__(self, fabric: Fabric) -> None:
+        self.fabric = fabric
+        self.sharing = sharing_of(fabric)
+        self.lowering = Lowering(fabric)
+        self.bounds = LowerBounds(fabric)
+
+    def network(self) -> FlowNetwork:
+        """Return an idle network at time 0."""
+        return FlowNetwork(self.fabric, self.sharing)
+
+    def automatic(
+        self, classes: Iterable[type[CollectiveAlgorithm]]
+    ) -> dict[Pattern | None, tuple[CollectiveAlgorithm, ...]]:
+        """Return what ``auto`` chooses among, by pattern: of ``classes`` those that the fabric's transport has."""
+        known = tuple(classes)
+        found: dict[Pattern | None, tuple[CollectiveAlgorithm, ...]] = {}
+        for pattern in Pattern:
+            library = asked.algorithms(self.fabric.defaults.transport, str(pattern))
+            every = [one for cls in known for one in answers.variants(cls, pattern)]
+            found[pattern] = tuple(
+                one for one in every if library is None or {one.name, answers.text(one)} & {*library}
+            )
+        return found
 
 
 class Planner:
@@ -335,7 +354,6 @@ class Planner:
         return [self._written(one, request, view) for one, view in zip(serving, views, strict=True)]
 
     def _entrants(self, request: CollectiveRequest, place: Place, views: Sequence[GroupView]) -> list[Entrant]:
-        """Return the candidates; each serves all groups that it can serve."""
         able = [self._drafts_of(request, view) for view in views]
         names = dict.fromkeys(name for drafts in able for name in drafts)
         # What may be the fastest serves the groups that a candidate cannot serve.
@@ -351,7 +369,6 @@ class Planner:
         return [Entrant(*one, self._floors, drafts, place, request.size) for drafts, one in alike.items()]
 
     def _promising(self, able: Mapping[str, Draft], place: Place, size: float) -> str:
-        """Return which of the candidates ``able`` to serve the one class at ``place`` has the lowest bound."""
         alone = [Entrant([name], (name,), self._floors, (draft,), place, size) for name, draft in able.items()]
         return min((one.rungs[1]().barriers, one.names[0]) for one in alone)[1]
 
@@ -374,9 +391,8 @@ class Planner:
         return Draft(self._sketch(undivided, request, view), partial(self._sketch, algorithm, request, view))
 
     def _sketch(self, algorithm: CollectiveAlgorithm, request: CollectiveRequest, view: GroupView) -> Sketch:
-        """Return a sketch of what ``algorithm`` writes: one object where it is the same."""
         schedule = self._written(algorithm, request, view)
-        return kept(self._sketches, schedule, lambda: Sketch.of(schedule, request.size))
+        return kept(self._sketches, schedule, lambda: Sketch(schedule, request.size))
 
     def _asked(self, algorithm: CollectiveAlgorithm, request: CollectiveRequest) -> Hashable:
         """Return what requests have in common for which ``algorithm`` writes the same, but for sizes."""
@@ -524,11 +540,8 @@ def _named(request: CollectiveRequest) -> tuple[Hashable, ...]:
 
 
 def too_fast(algorithm: str, request: CollectiveRequest, seconds: float, least: float, now: float) -> str | None:
-    """Return a note where a collective took ``seconds``, yet no algorithm can take less than ``least``.
-
-    The time is the difference of two moments, of which ``now`` is the later, and each of its steps ends at one: what
-    the clock cannot tell apart there is no difference.
-    """
+    """Return a note where a collective took ``seconds``, and no algorithm can take less than ``least``."""
+    # It is the difference of two moments, and its steps end at some: what the clock cannot tell apart does not count.
     if seconds >= least * (1 - _EXACT) - _TICKS * math.ulp(now):
         return None
     time, bound = render(seconds, Unit.SECONDS), render(least, Unit.SECONDS)

@@ -184,7 +184,6 @@ class Estimator:
         return float(busy.max(initial=0.0))
 
     def _breakdown(self, latest: list[float]) -> dict[str, float]:
-        """Return the seconds of the longest path by cause, followed back from the task that ends last."""
         parts: dict[str, float] = {COMPUTED: 0.0}
         task = int(np.argmax(latest)) if latest else -1
         until = latest[task] if latest else 0.0

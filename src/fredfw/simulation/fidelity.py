@@ -11,7 +11,7 @@ from fredfw import limits
 from fredfw.collectives import Pattern
 from fredfw.fidelities import COMPRESSED, EXACT, RENDEZVOUS, STEPWISE
 from fredfw.simulation import engine
-from fredfw.simulation.answers import rendezvous
+from fredfw.simulation.answers import transport_flag
 from fredfw.simulation.network import FlowNetwork
 from fredfw.units import Unit, render
 from fredfw.workloads import TaskGraph, TaskKind
@@ -31,7 +31,6 @@ class Choice:
 
 
 def chosen(counts: Iterable[tuple[str, int]]) -> Choice:
-    """Return ``exact``, or ``compressed`` where some of what runs has more ``transfers`` than the limit."""
     limit = limits.current()["exact"]
     what, most = max(counts, key=lambda one: one[1], default=("", 0))
     if most <= limit:
@@ -59,7 +58,6 @@ def transfers(graph: TaskGraph) -> int:
 
 
 def transfers_of(pattern: Pattern, ranks: int) -> int:
-    """Return the same for one group of a collective."""
     return _STEPS.get(pattern, 0) * ranks * (ranks - 1) or ranks
 
 
@@ -68,9 +66,8 @@ def possible(fidelity: str, network: FlowNetwork) -> str:
 
 
 def way_of(fidelity: str, network: FlowNetwork) -> int:
-    """Return how the engine runs schedules with ``fidelity`` on ``network``, see ``fredfw.simulation.engine``."""
     if is_exact(fidelity) and network.admission.flow_by_flow:
-        meets = fidelity == RENDEZVOUS or rendezvous(network.fabric.defaults.transport)
+        meets = fidelity == RENDEZVOUS or transport_flag(network.fabric.defaults.transport, "rendezvous")
         return engine.RENDEZVOUS if meets else engine.BY_RANK
     return engine.COMPRESSED if possible(fidelity, network) == COMPRESSED else engine.STEPWISE
 
@@ -82,7 +79,6 @@ def ways(fidelity: str, network: FlowNetwork) -> tuple[str, ...]:
 
 
 def undisturbed(network: FlowNetwork) -> bool:
-    """Return whether nothing has met repetitions that were simulated as one, or waited for them."""
     return not (network.statistics.met or network.statistics.waits)
 
 
@@ -92,11 +88,7 @@ def is_exact(fidelity: str) -> bool:
 
 
 def block_notes(graph: TaskGraph, fidelity: str) -> tuple[str, ...]:
-    """Return what a reader of results must know: which repeated blocks a compressed simulation may have too slow.
-
-    Ranks that do not do all tasks of a block could be in different repetitions of it at once, as in a pipeline. Jobs
-    that meet on links would meet at other moments.
-    """
+    """Return notes on blocks whose ranks could be in different repetitions at once, as in a pipeline, and on jobs."""
     if fidelity != COMPRESSED:
         return ()
     found = []

@@ -13,7 +13,7 @@ from attrs import frozen
 
 from fredfw.errors import InputError, SimulationError, nearest
 from fredfw.fabric import Fabric, LiveRouter, Router
-from fredfw.simulation.answers import ends_with_links
+from fredfw.simulation.answers import transport_flag
 from fredfw.simulation.network import FlowNetwork
 from fredfw.simulation.ways import Rerouting
 from fredfw.typing import BoolArray, FloatArray, IntArray
@@ -88,7 +88,7 @@ class LinkEvent:
 
 
 def ending(events: Sequence[LinkEvent], fabric: Fabric) -> tuple[LinkEvent, ...]:
-    usual = RESTART if ends_with_links(fabric.defaults.transport) else REROUTE
+    usual = RESTART if transport_flag(fabric.defaults.transport, "ends_with_links") else REROUTE
     return tuple(one for one in events if one.action == FAIL and (one.then or usual) == RESTART)
 
 

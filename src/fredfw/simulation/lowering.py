@@ -205,7 +205,6 @@ class Lowering:
         return NativeLowered(native, len(groups), launch, links, phases)
 
     def _starting(self, routes: Routes) -> BoolArray | None:
-        """Return which of ``(F,)`` ``routes`` start whatever runs, where an admission has a say and some do."""
         if not self._reserves:
             return None
         return kept(self._starts, routes, lambda: asked.always_starts(asked.admission(self.fabric), routes))

@@ -515,7 +515,6 @@ class FlowNetwork:
         self._code.tell(self._address, *carry, not drained, len(activities), activities.ctypes.data)
 
     def _route(self, batch: int) -> None:
-        """Let repetitions begin, over the routes that there are now."""
         activities = engine.numbers(self._list())
         routes = View(self._detours.routes(self._flows_of(self._described(batch))))
         self._code.go_on(self._address, batch, len(activities), activities.ctypes.data, ctypes.byref(routes.struct))

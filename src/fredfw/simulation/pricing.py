@@ -60,7 +60,6 @@ class Price(Costs):
         return added
 
     def caps(self, routes: Routes, load: Load) -> FloatArray | None:
-        """Return the ``(F,)`` rates that these flows do not exceed, or ``None``."""
         reduction = float(self.reduction)
         if np.isinf(np.asarray(self.cap, dtype=float)).all() and np.isinf(reduction):
             return None

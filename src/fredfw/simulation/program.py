@@ -86,7 +86,6 @@ class Program(engine.Kept):
         )
 
     def _set_edges(self) -> None:
-        """Set the edges from each task to those that come directly after it and have participants in common with it."""
         tasks, graph = self._tasks, self._tasks.graph
         after = np.repeat(np.arange(len(graph)), np.diff(graph.dependency_offsets))
         before = graph.dependencies

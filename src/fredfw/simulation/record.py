@@ -118,7 +118,6 @@ class Timeline:
         return dict(zip(names, charged, strict=True))
 
     def _members(self) -> tuple[IntArray, IntArray]:
-        """Return each span with each of its ranks, as two columns."""
         span = np.repeat(np.arange(len(self)), [len(members) for members in self.ranks])
         return span, np.concatenate([np.empty(0, dtype=np.intp), *self.ranks])
 
@@ -185,7 +184,6 @@ class Statistics:
         return asdict(self)
 
     def __add__(self, other: Statistics) -> Statistics:
-        """Return the counters of two simulations."""
         mine, others = asdict(self), asdict(other)
         sums = {name: value + others[name] for name, value in mine.items()}
         return Statistics(**sums | {"most_passes": max(self.most_passes, other.most_passes)})

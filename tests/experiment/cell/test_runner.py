@@ -370,7 +370,7 @@ def test_check_simulates_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(fredfw.simulation.FlowNetwork, "advance", advance)
     # Nor builds what would.
-    monkeypatch.setattr("fredfw.simulation.simulator.FlowNetwork", advance)
+    monkeypatch.setattr("fredfw.simulation.choice.FlowNetwork", advance)
     monkeypatch.setattr("fredfw.experiment.cell.bench.Executor", advance)
     experiment: Experiment = FRAMEWORK.load_experiment(content({"topology": "fred"}, {"name": "cnn"}))
     Runner(experiment, FRAMEWORK.plugins).check(experiment.workloads[0], experiment.fabrics[0])

@@ -175,7 +175,6 @@ class LowerBounds:
         return max(least, kept(self._thinnest, key, find) * unit)
 
     def _weakest_time(self, request: CollectiveRequest, members: IntArray, least: float) -> float:
-        """Return the seconds for the sum over the weakest partition, or ``least`` if it is not looked for."""
         fabric, unit = self._fabric, 2 * request.size
         nodes = len(fabric.kinds)
         if len(members) < nodes or nodes * len(fabric.sources) > _DIVIDED:
@@ -190,7 +189,7 @@ class LowerBounds:
 
     def _group(self, members: IntArray) -> _Group:
         fabric = self._fabric
-        return kept(self._groups, members.tobytes(), lambda: _Group.of(fabric, self._cuts, fabric.npus[members]))
+        return kept(self._groups, members.tobytes(), lambda: _Group(fabric, self._cuts, fabric.npus[members]))
 
     def _far_pair(self, request: CollectiveRequest, nodes: IntArray, start: int) -> tuple[int, int, float]:
         """Return two ranks far from each other, one with bytes for the other, and the least latency of all paths.
@@ -212,31 +211,23 @@ class LowerBounds:
         return source, destination, seconds
 
     def _latency(self, node: int, *, reverse: bool = False) -> FloatArray:
-        find = partial(_latencies, self._fabric, node, reverse=reverse)
-        return kept(self._latencies, (int(node), reverse), find)
+        return kept(self._latencies, (int(node), reverse), partial(_latencies, self._fabric, node, reverse=reverse))
 
 
-@frozen(eq=False)
 class _Group:
-    """What is known of the ranks on ``nodes``."""
+    """What is known of the ranks on ``(ranks,)`` ``nodes``."""
 
-    nodes: IntArray  # (ranks,) where they are
-    ends: Parts  # each as a part
-    parts: tuple[Parts, ...]  # the other partitions
-    halves: tuple[Halves, ...]  # the cuts in two
-    latency: float  # no more than the latency of any path between two of them
-
-    @classmethod
-    def of(cls, fabric: Fabric, cuts: Cuts, nodes: IntArray) -> _Group:
-        """Try all cuts; a path has one link that joins two ranks, or a first and a last one."""
+    def __init__(self, fabric: Fabric, cuts: Cuts, nodes: IntArray) -> None:
+        self.nodes, self.ends = nodes, cuts.ends(nodes)  # each as a part
+        self.parts, self.halves = tuple(cuts.parts(nodes)), tuple(cuts.halves(nodes))
         among = np.zeros(len(fabric.kinds), dtype=bool)
         among[nodes] = True
         leaves, enters = among[fabric.sources], among[fabric.destinations]
         first, last, direct = (
             float(fabric.latencies.min(initial=np.inf, where=links)) for links in (leaves, enters, leaves & enters)
         )
-        latency = min(direct, first + last)
-        return cls(nodes, cuts.ends(nodes), tuple(cuts.parts(nodes)), tuple(cuts.halves(nodes)), latency)
+        # No more than that of any path between two: it has one link that joins two ranks, or a first and a last one.
+        self.latency = min(direct, first + last)
 
     def rate(self, source: int, destination: int) -> float:
         """Return the bytes per second through all cuts between two ranks."""
@@ -247,7 +238,8 @@ class _Group:
 def _first_source(request: CollectiveRequest) -> int | None:
     """Return a rank that has bytes for another one, the root if that is special; ``None`` if there are none."""
     if request.sizes is not None:
-        return int(_exchanged(request.sizes).any(axis=1).argmax()) if _exchanged(request.sizes).any() else None
+        sends = _exchanged(request.sizes).any(axis=1)
+        return int(sends.argmax()) if sends.any() else None
     return request.root if request.ranks > 1 and request.size > 0 else None
 
 
@@ -306,7 +298,6 @@ def _part_times(request: CollectiveRequest, parts: Parts) -> tuple[float, float]
 
 
 def _half_time(request: CollectiveRequest, halves: Halves) -> float:
-    """Return the most seconds for what must cross any of the cuts, either way."""
     count, position = len(halves.up), halves.position
     if request.sizes is None:
         inside = np.cumsum(np.bincount(position, minlength=count + 1))[:count]

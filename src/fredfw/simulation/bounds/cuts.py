@@ -97,7 +97,6 @@ class Cuts:
         return cuts
 
     def _parts(self, dimensions: tuple[int, ...], nodes: IntArray) -> Parts:
-        """Return the sets of nodes of equal position in ``dimensions`` that hold ``nodes`` of ranks."""
         fabric = self._fabric
         label, enter, leave = kept(self._sets, dimensions, partial(self._divided, dimensions))
         used = np.zeros(len(enter) + 1, dtype=bool)
@@ -147,7 +146,6 @@ def _narrow(numbers: IntArray, most: int) -> NDArray[Any]:
 
 
 def _between(fabric: Fabric, starts: BoolArray, ends: BoolArray) -> float:
-    """Return the bytes per second of all links that lead from one of the nodes ``starts`` to one of ``ends``."""
     return float(fabric.bandwidths[starts[fabric.sources] & ends[fabric.destinations]].sum())
 
 

@@ -34,26 +34,16 @@ from fredfw.typing import BoolArray, FloatArray, IntArray
 _CELLS = 1 << 23
 
 
-@frozen(eq=False)
 class Sketch:
-    """What a bound needs to know of a schedule: its order, and the flows of its unicasts."""
+    """What a bound needs to know of a schedule for ``size`` bytes: its order, and the flows of its unicasts."""
 
-    ranks: int  # size of the group
-    after: tuple[tuple[int, ...], ...]  # the phases that each phase waits for
-    channels: tuple[int, ...]  # channel of each phase, -1 for none
-    turns: tuple[int, ...]  # turn of each phase, by its first phase; -1 for none
-    keeps: bool  # whether a phase has its channel until it is delivered, and not only until it has drained
-    repeats: IntArray  # (phases,) repetitions of each, 0 for one without unicasts
-    everybody: BoolArray  # (phases,) whether every rank receives something in each repetition
-    phase: IntArray  # (flows,) phase of each
-    pair: IntArray  # (flows,) the two ranks, as an index into pairs
-    volume: FloatArray  # (flows,) bytes of all repetitions per byte of the request; where these differ, of the first
-    pairs: IntArray  # (pairs,) source times ranks plus destination
-
-    @classmethod
-    def of(cls, schedule: Schedule, size: float) -> Sketch:
-        """Return the sketch of ``schedule``, which serves a request of ``size`` bytes."""
-        phases, ranks = schedule.phases, schedule.ranks
+    def __init__(self, schedule: Schedule, size: float) -> None:
+        phases = schedule.phases
+        self.ranks = ranks = schedule.ranks
+        self.after = tuple(phase.after for phase in phases)  # the phases that each waits for
+        self.channels = tuple(phase.channel for phase in phases)  # -1 for none
+        self.turns = tuple(turns(schedule))  # of each phase, by its first phase; -1 for none
+        self.keeps = schedule.release == "delivered"  # whether phases have channels until then, not until drained
         counts: list[int] = []
         ends: list[IntArray] = [np.zeros(0, dtype=np.intp)]
         volumes: list[FloatArray] = [np.zeros(0)]
@@ -74,20 +64,13 @@ class Sketch:
             ends.append(distinct)
             counts.append(len(distinct))
             everybody.append(reached and schedule.uniform(phase) and bool(volume.min() > 0))
-        pairs, pair = _distinct(np.concatenate(ends) // 2)
-        return cls(
-            ranks,
-            tuple(phase.after for phase in phases),
-            tuple(phase.channel for phase in phases),
-            tuple(turns(schedule)),
-            schedule.release == "delivered",
-            np.array([phase.repeat if count else 0 for phase, count in zip(phases, counts, strict=True)], np.intp),
-            np.array(everybody, dtype=bool),
-            np.repeat(np.arange(len(phases)), counts),
-            pair,
-            np.concatenate(volumes) / (size or 1.0),
-            pairs,
-        )
+        # (phases,) repetitions, 0 without unicasts; and whether every rank receives something in each repetition.
+        repeats = [phase.repeat if count else 0 for phase, count in zip(phases, counts, strict=True)]
+        self.repeats, self.everybody = np.array(repeats, dtype=np.intp), np.array(everybody, dtype=bool)
+        # (flows,) phase of each; bytes of all repetitions per byte of the request, where these differ, of the first;
+        # and the two ranks, as an index into (pairs,) sources times ranks plus destinations.
+        self.phase, self.volume = np.repeat(np.arange(len(phases)), counts), np.concatenate(volumes) / (size or 1.0)
+        self.pairs, self.pair = _distinct(np.concatenate(ends) // 2)
 
     @property
     def totals(self) -> FloatArray:
@@ -110,11 +93,9 @@ class Sketch:
         return most
 
     def longest(self, seconds: FloatArray, draining: FloatArray) -> float:
-        """Return what the phases take together at least.
+        """Return the longest path of phases, or all turns of a channel with the least that comes before and after them.
 
-        That is the longest path of phases that wait for each other, or all turns of a channel with the least that
-        comes before and after them. A turn takes as long as the longest path among its phases. Each phase takes so many
-        ``seconds`` at least, and its bytes ``draining`` of them.
+        A turn takes the longest path among its phases. Each takes so many ``seconds``, its bytes ``draining`` of them.
         """
         each, count = seconds.tolist(), len(seconds)
         held = each if self.keeps else draining.tolist()
@@ -274,7 +255,6 @@ class Floors:
         return self._together[sketches, place.name]
 
     def _routes(self, sketch: Sketch, groups: IntArray) -> Routes | None:
-        """Return the routes of the pairs of ``sketch`` in each of ``groups``; ``None`` for too many hops."""
         nodes = self._fabric.npus[groups]
         sources, destinations = (nodes[:, one].ravel() for one in np.divmod(sketch.pairs, sketch.ranks))
         try:
@@ -309,18 +289,13 @@ class Entrant:
 
     @property
     def rungs(self) -> Sequence[Callable[[], Bound]]:
-        """Bounds, each of which takes longer to find than the one before.
-
-        What NPUs of the first class can send and receive, the routes of one of its groups alone, those of one group of
-        each class, and those of all groups together. What is divided into pieces counts nothing but bytes in all of
-        these, and its pieces, by the first class, come last.
-        """
+        """Bounds, each of which takes longer to find than the one before; pieces count nothing but bytes until last."""
         first, every = slice(1), slice(None)
         rungs: list[Callable[[], Bound]] = [
-            partial(self._whole, first, routed=False),
-            partial(self._whole, first, routed=True),
-            partial(self._whole, every, routed=True),
-            self._shared,
+            partial(self._whole, first, routed=False),  # what NPUs of the first class can send and receive
+            partial(self._whole, first, routed=True),  # the routes of one of its groups alone
+            partial(self._whole, every, routed=True),  # those of one group of each class
+            self._shared,  # those of all groups together
         ]
         if any(draft.write for draft in self.drafts):
             rungs += [partial(self._pieces, first, routed=False), partial(self._pieces, every, routed=True)]
