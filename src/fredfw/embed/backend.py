@@ -25,7 +25,7 @@ from fredfw.plugin.registry import Registry
 from fredfw.simulation import Planner, ScheduleRun, SharingPolicy, Simulator
 from fredfw.simulation.answers import notes as admission_notes
 from fredfw.simulation.checks import check_fabric, members_of
-from fredfw.simulation.fidelity import Choice, chosen, notes as fidelity_notes, transfers_of
+from fredfw.simulation.fidelity import chosen, notes as fidelity_notes, transfers_of
 from fredfw.simulation.links import LiveLinks
 from fredfw.simulation.ways import flows_of
 from fredfw.typing import FloatArray, IntArray
@@ -221,10 +221,12 @@ class NetworkBackend:
         _check_callback(on_complete)
         label = str(request.pattern) if label is None else label
         _check_label(label)
-        members = self._members(request, group)
-        priority = _class(priority)
-        choice = self._choice(request)
-        plan = self._planner(algorithm).plan(request, members, choice.fidelity)
+        members = members_of(group, self.fabric)
+        if len(members) != request.ranks:
+            message = f"a request for {counted(request.ranks, 'rank')} in a group of {len(members)}"
+            raise InputError(message, key="group", accepted=counted(request.ranks, "NPU"))
+        priority, fidelity = _class(priority), self._choose(request)
+        plan = self._planner(algorithm).plan(request, members, fidelity)
         handle = self._next_handle()
         run = ScheduleRun(
             self._network,
@@ -232,7 +234,7 @@ class NetworkBackend:
             plan.schedule,
             self.fabric.npus[members][None, :],
             partial(self._end, handle),
-            fidelity=choice.fidelity,
+            fidelity=fidelity,
             priority=priority,
             label=label,
         )
@@ -377,14 +379,14 @@ class NetworkBackend:
         admission = *fidelity_notes(self._fidelity or EXACT, self._network), *admission_notes(self._network.admission)
         return (*self._notes, *held, *([rule] if left else []), *admission)
 
-    def _choice(self, request: CollectiveRequest) -> Choice:
+    def _choose(self, request: CollectiveRequest) -> str:
         if self._fidelity is not None:
-            return Choice(self._fidelity)
+            return self._fidelity
         count = transfers_of(request.pattern, request.ranks)
         choice = chosen([(f"{request.pattern} among {request.ranks} NPUs", count)])
         if choice.reason and choice.reason not in self._notes:
             self._notes.append(choice.reason)
-        return choice
+        return choice.fidelity
 
     def statistics(self) -> dict[str, int]:
         """Return the engine's counters by name."""
@@ -425,13 +427,6 @@ class NetworkBackend:
             raise InputError(f"{end!r} is not an end point of {self.fabric.name!r}", key=key, accepted=accepted)
         return node
 
-    def _members(self, request: CollectiveRequest, group: object) -> IntArray:
-        members = members_of(group, self.fabric)
-        if len(members) != request.ranks:
-            message = f"a request for {counted(request.ranks, 'rank')} in a group of {len(members)}"
-            raise InputError(message, key="group", accepted=counted(request.ranks, "NPU"))
-        return members
-
     def _planner(self, algorithm: CollectiveAlgorithm | str) -> Planner:
         if isinstance(algorithm, str) and algorithm not in ("auto", *self._algorithms):
             known = ["auto", *sorted(self._algorithms)]
@@ -442,17 +437,15 @@ class NetworkBackend:
         key = algorithm if isinstance(algorithm, str) else (type(algorithm), str(algorithm))
         if key not in self._planners:
             auto = algorithm == "auto"
+            candidates: Mapping[Pattern | None, Sequence[CollectiveAlgorithm]]
+            if auto:
+                candidates = self._simulator.automatic(self._algorithms.values())
+            else:
+                candidates = {None: [self._algorithms[algorithm]() if isinstance(algorithm, str) else algorithm]}
             self._planners[key] = Planner(
-                self._simulator, self._candidates(algorithm), fastest=auto, worthwhile=auto, others=self._others
+                self._simulator, candidates, fastest=auto, worthwhile=auto, others=self._others
             )
         return self._planners[key]
-
-    def _candidates(
-        self, algorithm: CollectiveAlgorithm | str
-    ) -> Mapping[Pattern | None, Sequence[CollectiveAlgorithm]]:
-        if algorithm == "auto":
-            return self._simulator.automatic(self._algorithms.values())
-        return {None: [self._algorithms[algorithm]() if isinstance(algorithm, str) else algorithm]}
 
     def _others(self) -> list[CollectiveAlgorithm]:
         return [cls() for cls in self._algorithms.values()]
@@ -492,7 +485,7 @@ class NetworkBackend:
             if not isinstance(self._network.admission, AlwaysStart):
                 note += ", as if circuits or wavelengths were free there"
         if rerouting.stranded:
-            note += f"; no path is left for {', '.join(sorted(set(rerouting.stranded)))}"
+            note += f"; no path is left for {', '.join(rerouting.stranded)}"
         self._notes.append(note)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -158,8 +158,7 @@ def transport_flag(transport: Transport, name: str) -> bool:
     return FLAG.of(asked, answer)
 
 
-def _check_costs(asked: Asking, answer: Costs, _: Transport, call: Call, fabric: Fabric) -> None:
-    del call
+def _check_costs(asked: Asking, answer: Costs, _: Transport, _call: Call, fabric: Fabric) -> None:
     tiers = int(fabric.tiers.max(initial=0)) + 1
     for name in ("launch", "step", "message", "efficiency", "cap", "reduction"):
         value: object = getattr(answer, name)
@@ -185,13 +184,11 @@ def admission(fabric: Fabric) -> Admission:
     return _begin(fabric.defaults.admission, fabric.network)
 
 
-def _check_decision(asked: Asking, answer: Decision, _: Admission, flows: FlowSet, active: Sequence[FlowSet]) -> None:
-    del active
-    match answer:
-        case Start():
-            _check_start(asked, answer, len(flows.volumes))
-        case Split():
-            _check_split(asked, answer, flows)
+def _check_decision(asked: Asking, answer: Decision, _: Admission, flows: FlowSet, _active: Sequence[FlowSet]) -> None:
+    if isinstance(answer, Start):
+        _check_start(asked, answer, len(flows.volumes))
+    elif isinstance(answer, Split):
+        _check_split(asked, answer, flows)
 
 
 def _check_start(asked: Asking, start: Start, count: int) -> None:

@@ -53,16 +53,6 @@ _REPLAYED_CELLS = 1 << 22
 _POINTLESS = "it writes what others write, or cannot be the fastest in such a group"
 
 
-@frozen(eq=False)
-class Outcome:
-    """What a contest came to."""
-
-    winner: Entrant | None  # what to run; None where all were refused
-    seconds: Mapping[str, float]  # times of those that were simulated to their end, by name
-    slower: Mapping[str, float]  # seconds that others take at least, by name
-    reasons: Mapping[str, UnsupportedError]  # why others were refused, by name
-
-
 def contest(
     entrants: Sequence[Entrant],  # of different names
     time: Callable[[Entrant, float], float],  # simulates one, up to a time beyond which it has lost and takes for ever
@@ -70,8 +60,12 @@ def contest(
     *,
     barriers: bool = True,  # whether ranks wait for each other; else bounds with barriers are but the best guess
     close: float = CLOSE["normal"],
-) -> Outcome:
-    """Return the fastest of ``entrants``, or one that is slower by no more than the share ``close``."""
+) -> tuple[Entrant | None, dict[str, float], dict[str, float], dict[str, UnsupportedError]]:
+    """Return the fastest of ``entrants``, or one that is slower by no more than the share ``close``, if any can run.
+
+    By name, there are times of those that were simulated to their end, seconds that others take at least, and why
+    others were refused.
+    """
     seconds: dict[Entrant, float] = {}
     slower: dict[Entrant, float] = {}
     reasons: dict[str, UnsupportedError] = {}
@@ -105,7 +99,7 @@ def contest(
         least = min(seconds.values())
         if margin > 0:
             fewest = min(one.crowd for one in _near(seconds, margin))
-    return Outcome(_winner(seconds, margin), _by_name(seconds), _by_name(slower), reasons)
+    return _winner(seconds, margin), _by_name(seconds), _by_name(slower), reasons
 
 
 def _by_name(values: Mapping[Entrant, float]) -> dict[str, float]:
@@ -287,10 +281,9 @@ class Planner:
         self, request: CollectiveRequest, place: Place, views: Sequence[GroupView], margin: float, fidelity: str
     ) -> list[Plan]:
         entrants = self._entrants(request, place, views)
-        winner, refused = entrants[0], self._refused(request, views)
+        winner = entrants[0]
+        refused, seconds, slower = self._refused(request, views), dict[str, float](), dict[str, float]()
         notes: list[str] = []
-        seconds: Mapping[str, float] = {}
-        slower: Mapping[str, float] = {}
         if len(entrants) > 1:
             by_rank = is_exact(fidelity) and self._goes_by_rank
             nodes = [self._fabric.npus[groups] for groups in place.classes]
@@ -314,15 +307,14 @@ class Planner:
                 unsure.extend([] if sure else entrant.names)
                 return took
 
-            outcome = contest(entrants, time, margin, barriers=not by_rank, close=self._close)
-            if outcome.winner is None:
-                first = next(iter(outcome.reasons.values()))
-                if not isinstance(first, RefusedError) and len({str(one) for one in outcome.reasons.values()}) == 1:
+            best, seconds, slower, reasons = contest(entrants, time, margin, barriers=not by_rank, close=self._close)
+            if best is None:
+                first = next(iter(reasons.values()))
+                if not isinstance(first, RefusedError) and len({str(one) for one in reasons.values()}) == 1:
                     raise first  # of the transport, or of the router
-                listed = _reasons(dict(sorted(outcome.reasons.items())))
+                listed = _reasons(dict(sorted(reasons.items())))
                 raise RefusedError(f"no algorithm can do {request.pattern} among {request.ranks} NPUs: {listed}")
-            winner, seconds, slower = outcome.winner, outcome.seconds, outcome.slower
-            refused |= {name: str(reason) for name, reason in outcome.reasons.items()}
+            winner, refused = best, refused | {name: str(reason) for name, reason in reasons.items()}
             if unsure:
                 notes.append(_unsure(request, sorted(unsure)))
         rows = zip(self._serving(winner, request, views), winner.algorithms, views, place.classes, strict=True)

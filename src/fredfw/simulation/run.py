@@ -179,8 +179,11 @@ class Streams:
             if not left[activity]:
                 on_complete(np.array([activity]))
 
+        fabric = self.tasks.fabric
         for flow in range(len(flows.volumes)):
-            memory = self._memory(flows, flow)
+            links = flows.routes.links_of(np.array([flow]))
+            ends = np.concatenate([fabric.sources[links], fabric.destinations[links]])
+            memory = int(ends[fabric.kinds[ends] == NodeKind.MEMORY][0])
             alone = self.tasks.lowering.each(flows, np.array([flow]))
             end = partial(ended, int(flows.activity[flow]))
             if memory in self._waiting:
@@ -188,11 +191,6 @@ class Streams:
             else:
                 self._waiting[memory] = deque()
                 self._serve(memory, alone, end)
-
-    def _memory(self, flows: FlowSet, flow: int) -> int:
-        fabric, links = self.tasks.fabric, flows.routes.links_of(np.array([flow]))
-        ends = np.concatenate([fabric.sources[links], fabric.destinations[links]])
-        return int(ends[fabric.kinds[ends] == NodeKind.MEMORY][0])
 
     def _serve(self, memory: int, flows: FlowSet, end: Callable[[], None]) -> None:
         def served(_done: IntArray) -> None:

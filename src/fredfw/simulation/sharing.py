@@ -174,8 +174,7 @@ class WeightedMaxMin(SharingPolicy):
                 )
 
     def weight(self, label: str) -> float:
-        own = label.partition("/")[2]
-        return float(self.weights.get(label, self.weights.get(own, self.default)))
+        return float(self.weights.get(label, self.weights.get(label.partition("/")[2], self.default)))
 
     def labels(self) -> Sequence[str]:
         return tuple(self.weights)

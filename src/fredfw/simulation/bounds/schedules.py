@@ -237,7 +237,9 @@ class Floors:
         np.minimum.at(nearest, sketch.phase, routes.latencies[sketch.pair])
         np.maximum.at(farthest, sketch.phase, routes.latencies[sketch.pair])
         nearest = np.where(sketch.repeats > 0, nearest, 0.0)
-        fewest = _fewest(sketch, np.minimum(_narrowest(routes, capacities), self._cap))
+        through = capacities[routes.links]
+        through = through if routes.coefficients is None else through / routes.coefficients
+        fewest = _fewest(sketch, np.minimum(reduced(np.minimum, through, routes.offsets, np.inf), self._cap))
         return Steps(sketch, per_byte, nearest * sketch.repeats, farthest * sketch.repeats, fewest, crowd, busiest)
 
     def together(self, sketches: tuple[Sketch, ...], place: Place) -> float:
@@ -344,14 +346,6 @@ def _fewest(sketch: Sketch, rates: FloatArray) -> FloatArray:
     found = np.full(len(sketch.repeats), np.inf)
     np.minimum.at(found, sketch.phase, sketch.volume / rates[sketch.pair])
     return np.where(np.isfinite(found), found, 0.0)
-
-
-def _narrowest(routes: Routes, capacities: FloatArray) -> FloatArray:
-    """Return the ``(F,)`` bytes per second that each route alone lets through; infinite for one without links."""
-    rates = capacities[routes.links]
-    if routes.coefficients is not None:
-        rates = rates / routes.coefficients
-    return reduced(np.minimum, rates, routes.offsets, np.inf)
 
 
 def _distinct(numbers: IntArray) -> tuple[IntArray, IntArray]:
