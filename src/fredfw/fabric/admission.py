@@ -104,7 +104,6 @@ class Admission(ABC):
         Without set-up or caps, and without a trace: ``admit`` and ``release`` do not hear of them, nor are they among
         the ``active``. What a class inherits does not count if it overrides ``admit``.
         """
-        del routes
         return None
 
     def compatible(self, together: Sequence[FlowSet]) -> bool:
@@ -114,7 +113,6 @@ class Admission(ABC):
         depend on how often there is one. ``False``, the default, is always safe; the kit checks what a class says. What
         a class inherits does not count if it overrides ``admit``.
         """
-        del together
         return False
 
     def release(self, flows: FlowSet) -> None:  # noqa: B027  (most admissions keep no state)
@@ -135,11 +133,9 @@ class AlwaysStart(Admission):
     flow_by_flow: ClassVar[bool] = True
 
     def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
-        del flows, active
         return Start()
 
     def compatible(self, together: Sequence[FlowSet]) -> bool:
-        del together
         return True
 
 
@@ -170,5 +166,4 @@ class OpenAdmission(AdmissionPolicy):
     name: ClassVar[str] = "open"
 
     def begin(self, fabric: Fabric) -> Admission:
-        del fabric
         return AlwaysStart()

@@ -104,7 +104,6 @@ class Transport(ABC):
 
         They are names, which stand for their variants, or names with options such as ``tree(shape=nodes, chunks=64)``.
         """
-        del pattern
         return None
 
     def settled(self, fabric: Fabric) -> Transport:
@@ -112,17 +111,14 @@ class Transport(ABC):
 
         It is used on fabrics that are ``fabric`` but for one parameter.
         """
-        del fabric
         return self
 
     def notes(self, fabric: Fabric) -> Sequence[str]:
         """Return what a reader must know of results with it on ``fabric``; nothing, unless overridden."""
-        del fabric
         return ()
 
     def ratio_error(self, fabric: Fabric) -> float | None:
         """Return the share by which ratios of two times of its calls are off on ``fabric``; ``None`` for unknown."""
-        del fabric
         return None
 
     def fitted_to(self) -> Sequence[str]:
@@ -151,5 +147,4 @@ class IdealTransport(Transport):
     rendezvous: bool = flag(False, help="whether a transfer starts only when its receivers are ready, too")
 
     def costs(self, call: Call, fabric: Fabric) -> Costs:
-        del call, fabric
         return Costs()

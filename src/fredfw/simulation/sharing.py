@@ -122,7 +122,6 @@ class SharingPolicy(ABC):
 
     def weight(self, label: str) -> float:
         """Return what a flow of ``label`` weighs, a finite number above 0; flows weigh alike by default."""
-        del label
         return 1.0
 
     def labels(self) -> Sequence[str]:
@@ -131,7 +130,6 @@ class SharingPolicy(ABC):
 
     def notes(self, fabric: Fabric) -> tuple[str, ...]:
         """Return what a reader of results on ``fabric`` must know; nothing by default."""
-        del fabric
         return ()
 
 
@@ -144,7 +142,6 @@ class MaxMin(SharingPolicy):
     max_min_in_class: ClassVar[bool] = True
 
     def rates(self, incidence: Incidence, capacities: FloatArray, fabric: Fabric) -> FloatArray:
-        del fabric
         return max_min(incidence, capacities)
 
 
@@ -180,7 +177,6 @@ class WeightedMaxMin(SharingPolicy):
         return tuple(self.weights)
 
     def rates(self, incidence: Incidence, capacities: FloatArray, fabric: Fabric) -> FloatArray:
-        del fabric
         weights = incidence.weights
         if weights is None:
             return max_min(incidence, capacities)
@@ -200,7 +196,6 @@ class StrictLinks(SharingPolicy):
     max_min_in_class: ClassVar[bool] = True
 
     def rates(self, incidence: Incidence, capacities: FloatArray, fabric: Fabric) -> FloatArray:
-        del fabric
         rates = np.zeros(len(incidence))
         left = capacities
         for priority in np.unique(incidence.priorities):
@@ -323,7 +318,6 @@ class Dynamics(ABC):
 
     def figures(self, now: float) -> Mapping[str, float]:
         """Return numbers of the whole simulation, by name, such as the mean of a queue; nothing by default."""
-        del now
         return {}
 
     def samples(self) -> Mapping[str, Samples]:
@@ -358,7 +352,6 @@ class StatefulSharing(SharingPolicy):
 
     def rates(self, incidence: Incidence, capacities: FloatArray, fabric: Fabric) -> FloatArray:
         """Return the ``(F,)`` rates that flows come to if they stay the same; max-min fair ones by default."""
-        del fabric
         return max_min(incidence, capacities)
 
 
