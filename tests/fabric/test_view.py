@@ -9,7 +9,7 @@ from attrs import evolve
 from hypothesis import given, strategies as st
 
 from fredfw.errors import InputError
-from fredfw.fabric import Capabilities, Fabric, GroupLinks, GroupView, Level, NodeKind, links as module
+from fredfw.fabric import Capabilities, Fabric, GroupLinks, GroupView, Level, NodeKind, view as module
 from fredfw.testing.fabrics import grid, star
 
 MESH = (Level(5, "line", 750e9, 20e-9), Level(4, "line", 700e9, 30e-9))

@@ -7,7 +7,7 @@ from small import star
 from fredfw.collectives import Pattern, Phase, Schedule
 from fredfw.fabric import Fabric, FlowSet
 from fredfw.simulation import Lowering
-from fredfw.simulation.schedules import ScheduleFlows
+from fredfw.simulation.lowering import ScheduleFlows
 from fredfw.typing import IntArray
 
 

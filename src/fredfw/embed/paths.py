@@ -80,12 +80,8 @@ class Paths:
         numbers[self._fabric.npus] = np.arange(len(self._fabric.npus))
         return numbers
 
-    def __getstate__(self) -> tuple[Fabric, Router]:
-        return self._fabric, self._router
-
-    def __setstate__(self, state: tuple[Fabric, Router]) -> None:
-        self._fabric = state[0]
-        self.use(state[1])
+    def __reduce__(self) -> tuple[type[Paths], tuple[Fabric, Router]]:
+        return Paths, (self._fabric, self._router)
 
 
 def _route(fabric: Fabric, sources: IntArray, destinations: IntArray, flow: int, router: Router) -> Routes:

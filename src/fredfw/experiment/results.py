@@ -18,7 +18,7 @@ from fredfw.collectives import Schedule
 from fredfw.errors import InputError, SimulationError
 from fredfw.experiment.document import document
 from fredfw.fabric import Bill, Fabric
-from fredfw.simulation.bounds import Bound
+from fredfw.simulation.bounds.collectives import Bound
 from fredfw.simulation.demands import Demands
 from fredfw.simulation.record import Timeline
 from fredfw.simulation.sharing import Samples

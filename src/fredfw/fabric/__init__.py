@@ -17,13 +17,12 @@ from fredfw.fabric.dimension_order import DimensionOrderRouter
 from fredfw.fabric.dimensions import Dimension, product_fabric, with_servers
 from fredfw.fabric.fabric import SLOTS, Defaults, Fabric, NodeKind, Topology
 from fredfw.fabric.flows import FlowSet, Operation, Routes
-from fredfw.fabric.links import GroupLinks
 from fredfw.fabric.memories import MemoryTier, with_memories
 from fredfw.fabric.multipath import MultipathRouter
 from fredfw.fabric.routing import LiveRouter, Router, ShortestPathRouter
 from fredfw.fabric.transport import Call, Costs, IdealTransport, Transport
 from fredfw.fabric.valiant import ValiantRouter
-from fredfw.fabric.view import Capabilities, GroupView, Level
+from fredfw.fabric.view import Capabilities, GroupLinks, GroupView, Level
 
 __all__ = [
     "SLOTS",

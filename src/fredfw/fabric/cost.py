@@ -257,6 +257,4 @@ def scopes_of_dimensions(count: int, names: Sequence[str] = ()) -> tuple[str, ..
         return named
     if count > len(SCOPES):
         return ()
-    if count <= 2:
-        return ("inter-package", "inter-pod")[:count]
-    return SCOPES[len(SCOPES) - count :]
+    return ("inter-package", "inter-pod")[:count] if count <= 2 else SCOPES[len(SCOPES) - count :]

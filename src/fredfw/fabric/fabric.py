@@ -20,10 +20,9 @@ from fredfw.answers import Asking, brief
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.fabric.admission import AdmissionPolicy, OpenAdmission
 from fredfw.fabric.flows import Routes
-from fredfw.fabric.links import GroupLinks, components
 from fredfw.fabric.routing import Router, ShortestPathRouter
 from fredfw.fabric.transport import IdealTransport, Transport
-from fredfw.fabric.view import Capabilities, GroupView, Level
+from fredfw.fabric.view import Capabilities, GroupLinks, GroupView, Level, components
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:

@@ -84,8 +84,7 @@ class Routes:
     @classmethod
     def choose(cls, chosen: BoolArray, these: Routes, others: Routes) -> Routes:
         """Return ``F`` routes: of ``these`` where ``(F,)`` ``chosen`` is true, of ``others`` elsewhere."""
-        both = cls.concatenate([these, others])
-        return both.select(np.arange(len(others)) + np.where(chosen, 0, len(these)))
+        return cls.concatenate([these, others]).select(np.arange(len(others)) + np.where(chosen, 0, len(these)))
 
     @cached_property
     def local(self) -> BoolArray:

@@ -189,8 +189,28 @@ def with_memories(fabric: Fabric, tiers: Sequence[MemoryTier]) -> Fabric:
     """
     if not tiers:
         return fabric
-    known = () if fabric.memories is None else fabric.memories.tiers
-    return _Joining(fabric.network).joined((*known, *tiers))
+    base, joining = fabric.network, _Joining(fabric.network)
+    found: dict[str, _Joined] = {}
+    for index, tier in enumerate([*(() if fabric.memories is None else fabric.memories.tiers), *tiers]):
+        with placed(key=f"memories[{index}]"):
+            if tier.name in found:
+                raise InputError(f"{tier.name!r} is the name of another tier", key="name", accepted="another name")
+            found[tier.name] = joining.tier(tier)
+    kinds, names, able = zip(*joining.nodes, strict=True)
+    names_of = "sources", "destinations", "bandwidths", "latencies"
+    added = zip(names_of, zip(*joining.links, strict=True), strict=True)
+    columns: dict[str, Any] = {name: np.append(getattr(base, name), values) for name, values in added}
+    return evolve(
+        base,
+        kinds=np.append(base.kinds, kinds),
+        **columns,
+        energies=np.append(base.energies, np.zeros(len(joining.links))),
+        tiers=np.append(base.tiers, np.zeros(len(joining.links), dtype=np.int8)),
+        copies=np.append(base.copies, able),
+        reduces=np.append(base.reduces, able),
+        node_names=partial(_name, base, names),
+        memories=MemoryNetwork(base, found),
+    )
 
 
 class _Joining:
@@ -201,30 +221,7 @@ class _Joining:
         self.nodes: list[tuple[NodeKind, str, bool]] = []  # with a name, and whether it copies and reduces
         self.links: list[tuple[int, int, float, float]] = []  # source, destination, bandwidth, latency
 
-    def joined(self, tiers: Sequence[MemoryTier]) -> Fabric:
-        found: dict[str, _Joined] = {}
-        for index, tier in enumerate(tiers):
-            with placed(key=f"memories[{index}]"):
-                if tier.name in found:
-                    raise InputError(f"{tier.name!r} is the name of another tier", key="name", accepted="another name")
-                found[tier.name] = self._tier(tier)
-        base, (kinds, names, able) = self.base, zip(*self.nodes, strict=True)
-        names_of = "sources", "destinations", "bandwidths", "latencies"
-        added = zip(names_of, zip(*self.links, strict=True), strict=True)
-        columns: dict[str, Any] = {name: np.append(getattr(base, name), values) for name, values in added}
-        return evolve(
-            base,
-            kinds=np.append(base.kinds, kinds),
-            **columns,
-            energies=np.append(base.energies, np.zeros(len(self.links))),
-            tiers=np.append(base.tiers, np.zeros(len(self.links), dtype=np.int8)),
-            copies=np.append(base.copies, able),
-            reduces=np.append(base.reduces, able),
-            node_names=partial(_name, base, names),
-            memories=MemoryNetwork(base, found),
-        )
-
-    def _tier(self, tier: MemoryTier) -> _Joined:
+    def tier(self, tier: MemoryTier) -> _Joined:
         npus = self.base.npus
         count = len(npus)
         each = tier.npus or count

@@ -1,13 +1,12 @@
 """The flow-level simulation: bandwidth sharing, the event engine, and the execution of task graphs on it."""
 
-from fredfw.simulation.bounds import Bound, LowerBounds, lower_bound
+from fredfw.simulation.bounds.collectives import Bound, LowerBounds, lower_bound
 from fredfw.simulation.choice import Planner, Simulator
 from fredfw.simulation.links import LinkEvent
-from fredfw.simulation.lowering import Lowering
+from fredfw.simulation.lowering import Lowering, ScheduleRun
 from fredfw.simulation.network import FlowNetwork
 from fredfw.simulation.record import Statistics, Timeline
 from fredfw.simulation.run import Executor
-from fredfw.simulation.schedules import ScheduleRun
 from fredfw.simulation.sharing import (
     ActiveFlows,
     CircuitPreempt,

@@ -13,9 +13,9 @@ from fredfw.errors import InputError, UnknownNameError, nearest
 from fredfw.fabric import Fabric, FlowSet, MemoryTier, Operation
 from fredfw.fidelities import COMPRESSED
 from fredfw.keeping import kept
-from fredfw.simulation.bounds import LowerBounds
+from fredfw.simulation.bounds.collectives import LowerBounds
 from fredfw.simulation.choice import Plan, Planner, too_fast
-from fredfw.simulation.schedules import ScheduleFlows
+from fredfw.simulation.lowering import ScheduleFlows
 from fredfw.typing import IntArray
 from fredfw.workloads import Kernels, TaskGraph, TaskKind
 from fredfw.workloads.merging import buffer
@@ -310,8 +310,7 @@ class Assignment:
             yield CollectiveRequest(pattern, ranks, buffer(sizes[groups[0]]), sizes=sizes[groups[0]]), np.array(groups)
 
     def _note(self, what: str, algorithm: str) -> None:
-        names = {*self.algorithms.get(what, algorithm).split(" + "), algorithm}
-        self.algorithms[what] = " + ".join(sorted(names))
+        self.algorithms[what] = " + ".join(sorted({*self.algorithms.get(what, algorithm).split(" + "), algorithm}))
 
 
 def _check_controllers(graph: TaskGraph, fabric: Fabric) -> None:

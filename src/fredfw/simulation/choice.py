@@ -20,12 +20,11 @@ from fredfw.fabric import Fabric, GroupView
 from fredfw.fidelities import COMPRESSED
 from fredfw.keeping import kept
 from fredfw.simulation import answers as asked
-from fredfw.simulation.bounds import LowerBounds
+from fredfw.simulation.bounds.collectives import LowerBounds
 from fredfw.simulation.bounds.schedules import NOTHING, Draft, Entrant, Floors, Place, Sketch
 from fredfw.simulation.fidelity import is_exact, undisturbed
-from fredfw.simulation.lowering import Lowering
+from fredfw.simulation.lowering import Lowering, ScheduleRun
 from fredfw.simulation.network import FlowNetwork
-from fredfw.simulation.schedules import ScheduleRun
 from fredfw.simulation.sharing import StatefulSharing, sharing_of
 from fredfw.typing import IntArray
 from fredfw.units import Unit, render
@@ -206,7 +205,6 @@ class Planner:
         self._doubled: dict[Hashable, tuple[int, Schedule]] = {}
         self._sketches: dict[Schedule, Sketch] = {}
         self._drafts: dict[Hashable, Draft] = {}
-        self._whole: dict[Sketch, Draft] = {}
         self._replayed: set[Hashable] = set()
         self._refusals: dict[Hashable, Mapping[str, str | None]] = {}
         self._times: dict[Hashable, tuple[float, bool]] = {}
@@ -332,8 +330,7 @@ class Planner:
         found: dict[str, str] = {}
         for view in views:
             able = self.able(request, view)
-            refusals = self._refusals_of(request, view)
-            found |= {name: reason for name, reason in refusals.items() if reason is not None}
+            found |= {name: reason for name, reason in self._refusals_of(request, view).items() if reason is not None}
             found |= {name: _POINTLESS for name, one in able.items() if not self._wanted(one, view)}
         tried = {name for view in views for name in self._drafts_of(request, view)}
         return {name: reason for name, reason in sorted(found.items()) if name not in tried}
@@ -378,9 +375,8 @@ class Planner:
     def _draft(self, algorithm: CollectiveAlgorithm, request: CollectiveRequest, view: GroupView) -> Draft:
         undivided = answers.undivided(algorithm)
         if undivided is algorithm or answers.refusal(undivided, request, view) is not None:
-            sketch = self._sketch(algorithm, request, view)
-            return self._whole.setdefault(sketch, Draft(sketch))
-        return Draft(self._sketch(undivided, request, view), partial(self._sketch, algorithm, request, view))
+            return self._sketch(algorithm, request, view), None
+        return self._sketch(undivided, request, view), partial(self._sketch, algorithm, request, view)
 
     def _sketch(self, algorithm: CollectiveAlgorithm, request: CollectiveRequest, view: GroupView) -> Sketch:
         schedule = self._written(algorithm, request, view)
@@ -527,8 +523,7 @@ def _look(algorithm: CollectiveAlgorithm, view: GroupView) -> Hashable:
 
 
 def _named(request: CollectiveRequest) -> tuple[Hashable, ...]:
-    sizes = None if request.sizes is None else request.sizes.tobytes()
-    return request.pattern, request.size, request.root, sizes
+    return request.pattern, request.size, request.root, None if request.sizes is None else request.sizes.tobytes()
 
 
 def too_fast(algorithm: str, request: CollectiveRequest, seconds: float, least: float, now: float) -> str | None:

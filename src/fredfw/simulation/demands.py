@@ -83,10 +83,7 @@ class Carried:
 
 
 class Demands:
-    """What the tasks of a graph that has run ask of a fabric; found when it is asked for.
-
-    A copy by pickle knows nothing, as plans and what was built for them are told by identity.
-    """
+    """What the tasks of a graph that has run ask of a fabric; found when it is asked for."""
 
     def __init__(self, tasks: Assignment | None) -> None:
         self._known = tasks
@@ -153,8 +150,7 @@ class Demands:
                 added = None if price is None else price.added(flows.routes, lowering.ends(phase).load)
                 took = took.and_then(watch.alone(flows, added, unicasts))
             times.append(took)
-        candidates = _longest_chain(schedule, times), _busiest_channel(schedule, times), watch.together
-        took = max(candidates, key=_seconds)
+        took = max(_longest_chain(schedule, times), _busiest_channel(schedule, times), watch.together, key=_seconds)
         launch = 0.0 if price is None else price.launch * self._tasks.repeats[task]
         took = evolve(took, transport=took.transport + launch)
         return watch.demand(share.plan.algorithm, part.nodes.shape[1], took)
@@ -180,7 +176,7 @@ class Demands:
         return first
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_known": None}
+        return {"_known": None}  # plans and what was built for them are told by identity
 
 
 def _load(flows: FlowSet, links: int) -> FloatArray:

@@ -153,15 +153,13 @@ class View(Kept):
             self.struct.coefficient = self.keep(reals(routes.coefficients))
 
 
-class Load(Kept):
+class Load(View):
     """A flow set for the engine, of which no flow exceeds ``(F,)`` ``caps`` if any."""
 
     def __init__(self, flows: FlowSet, caps: FloatArray | None) -> None:
-        super().__init__()
-        view = View(flows.routes)
-        self._kept.append(view)
+        super().__init__(flows.routes)
         self.cargo = STRUCTURES["cargo"](
-            routes=view.struct, flow=-1, volumes=self.keep(reals(flows.volumes)), caps=self.keep(caps)
+            routes=self.struct, flow=-1, volumes=self.keep(reals(flows.volumes)), caps=self.keep(caps)
         )
         self.put(self.cargo, activity=flows.activity)
         self.cargo.activities, self.cargo.repeat = flows.activities, flows.repeat

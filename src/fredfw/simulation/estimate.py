@@ -17,9 +17,9 @@ from attrs import define, field, frozen
 from fredfw.errors import SimulationError
 from fredfw.keeping import kept
 from fredfw.simulation.assignment import COMPUTE, RECEIVE, STREAMS, TRANSFER, Assignment, Groups
+from fredfw.simulation.lowering import ScheduleRun
 from fredfw.simulation.record import Statistics
 from fredfw.simulation.run import Streams
-from fredfw.simulation.schedules import ScheduleRun
 from fredfw.typing import FloatArray, IntArray
 from fredfw.workloads import Kernels
 from fredfw.workloads.labels import COMPUTE as COMPUTED

@@ -1,4 +1,4 @@
-"""From transfers to flows: a phase of a schedule, for some groups, becomes a flow set on a fabric."""
+"""Schedules on a network: a phase, for some groups, becomes a flow set on a fabric, and groups run them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property, partial
 from hashlib import sha256
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -15,16 +15,17 @@ from attrs import evolve, frozen
 from fredfw import limits
 from fredfw.collectives import Phase, Schedule
 from fredfw.errors import UnsupportedError
-from fredfw.fabric import Fabric, FlowSet, OpenAdmission, Operation, Router, Routes, answers
+from fredfw.fabric import Admission, AlwaysStart, Fabric, FlowSet, OpenAdmission, Operation, Router, Routes, answers
 from fredfw.fabric.flows import some
+from fredfw.fidelities import COMPRESSED
 from fredfw.keeping import Latest, kept
-from fredfw.simulation import answers as asked
+from fredfw.simulation import answers as asked, engine
+from fredfw.simulation.admission import Unicasts
 from fredfw.simulation.engine import NativeLowered, NativeSchedule
+from fredfw.simulation.fidelity import way_of
+from fredfw.simulation.network import FlowNetwork
 from fredfw.simulation.pricing import Load, Price, Pricing
 from fredfw.typing import BoolArray, FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from fredfw.simulation.schedules import ScheduleFlows
 
 # How many flows the flow sets that are kept may have together.
 _CAPACITY = 4_000_000
@@ -345,26 +346,107 @@ class Lowering:
     def _build_streams(
         self, sources: Rows, destinations: Rows, operation: Operation, spread: BoolArray, router: Router
     ) -> Routes:
-        rows = zip(sources, destinations, spread.tolist(), strict=True)
-        return Routes.concatenate(
-            [
-                self._unicasts(one, other, router)
-                if alone
-                else answers.tree(router, self.fabric, one, other, operation)
-                for one, other, alone in rows
-            ]
-        )
+        parts = []
+        for one, other, alone in zip(sources, destinations, spread.tolist(), strict=True):
+            if alone:
+                parts.append(self._unicasts(one, other, router))
+            else:
+                parts.append(answers.tree(router, self.fabric, one, other, operation))
+        return Routes.concatenate(parts)
 
     def _unicasts(self, sources: IntArray, destinations: IntArray, router: Router) -> Routes:
         count = max(len(sources), len(destinations))
         ends = (np.ascontiguousarray(np.broadcast_to(nodes, count)) for nodes in (sources, destinations))
         return answers.route(router, self.fabric, *ends)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"fabric": self.fabric}
+    def __reduce__(self) -> tuple[type[Lowering], tuple[Fabric]]:
+        return Lowering, (self.fabric,)  # a copy is one that has not built anything yet
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(**state)  # type: ignore[misc]  # a copy is one that has not built anything yet
+
+@frozen(eq=False)
+class ScheduleFlows:
+    """The flow sets of a schedule in groups, as an admission or a router is asked about them."""
+
+    lowering: Lowering
+    schedule: Schedule
+    groups: IntArray  # (G, ranks) node of the fabric of each rank
+    by_rank: bool = False  # whether flows start one by one
+    priority: int = 0  # class of the flows
+    label: str = ""  # what their bytes are accounted to
+    times: int = 1  # the whole schedule is done
+
+    def of(self, phase: int, repetition: int, items: IntArray, *, unicasts: bool = False) -> FlowSet:
+        """Return the flow set of ``items``: flows, or whole groups; with ``unicasts`` for streams that of all flows."""
+        groups = self.groups
+        if not self.by_rank and len(items) < len(groups):
+            groups = groups[items]
+        flows = self.lowering.phase(self, phase, groups, repetition, unicasts=unicasts)
+        return self.lowering.each(flows, items) if self.by_rank and not unicasts else flows
+
+    def unicasts(self, phase: int, repetition: int, items: IntArray, admission: Admission) -> Unicasts | None:
+        if self.schedule.phases[phase].stream is None:
+            return None
+        if not self.by_rank:
+            return partial(self.of, phase, repetition, items, unicasts=True)
+        return None if isinstance(admission, AlwaysStart) else partial(self._exchange, phase, repetition, items)
+
+    def _exchange(self, phase: int, repetition: int, items: IntArray) -> FlowSet:
+        ends = self.lowering.ends(self.schedule.phases[phase])
+        group, flow = divmod(int(items[0]), len(ends))
+        _, replaced, _ = ends.exchanged()
+        chosen = np.flatnonzero(replaced == flow) + group * len(replaced)
+        whole = self.of(phase, repetition, items, unicasts=True)
+        return evolve(self.lowering.each(whole, chosen), activity=np.zeros(len(chosen), dtype=np.intp), activities=1)
+
+
+class ScheduleRun:
+    """Runs a schedule in each of ``(G, ranks)`` nodes of a fabric.
+
+    Phases stay whole, and groups that keep in step are started together; or every rank goes at its own pace, see
+    docs/model.md, "Rank by rank".
+    """
+
+    def __init__(
+        self,
+        network: FlowNetwork,
+        lowering: Lowering,
+        schedule: Schedule,
+        groups: IntArray,
+        on_complete: Callable[[IntArray], None],  # gets the (k,) indices of groups that end at the same time
+        *,
+        fidelity: str = COMPRESSED,
+        priority: int = 0,
+        label: str = "",
+        times: int = 1,  # the whole schedule is done, where phases are compressed
+    ) -> None:
+        self._network = network
+        self._on_complete = on_complete
+        self._left = len(groups)
+        way = way_of(fidelity, network)
+        by_rank = way in (engine.BY_RANK, engine.RENDEZVOUS)
+        if way != engine.COMPRESSED:
+            limits.check("phases", schedule.steps)  # each repetition is one
+        self.flows = ScheduleFlows(lowering, schedule, groups, by_rank, priority, label, times)
+        self._lowered = lowering.lowered(schedule, groups)  # which the engine reads
+        self._number = network._add_run(self, self._lowered, way=way)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_lowered": None}  # the engine of a copy has its own
+
+    def start(self) -> None:
+        """Start now, in all groups; what launching takes comes before the first flows."""
+        self._network._start_run(self._number)
+
+    def cancel(self) -> None:
+        """Stop now, in all groups; no more of them end."""
+        self._network._cancel_run(self._number)
+
+    def ended(self, groups: IntArray) -> None:
+        """Note that groups have ended."""
+        self._left -= len(groups)
+        if not self._left:
+            del self._network._runs[self._number]
+        self._on_complete(groups)
 
 
 def operation_of(sources: int, destinations: int) -> Operation:

@@ -43,8 +43,8 @@ from fredfw.simulation.ways import ONE, Detours, Rerouting, Way, flows_of
 from fredfw.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:
+    from fredfw.simulation.lowering import ScheduleFlows, ScheduleRun
     from fredfw.simulation.run import Executor
-    from fredfw.simulation.schedules import ScheduleFlows, ScheduleRun
 
 # A policy that is derived from one of these may divide bandwidth in another way.
 NATIVE: dict[type[SharingPolicy], int] = {

@@ -19,10 +19,10 @@ from fredfw.simulation.assignment import RECEIVE, Assignment, Groups
 from fredfw.simulation.demands import Demands
 from fredfw.simulation.fidelity import possible, way_of
 from fredfw.simulation.links import LinkEvents
+from fredfw.simulation.lowering import ScheduleFlows
 from fredfw.simulation.network import FlowNetwork
 from fredfw.simulation.program import Program
 from fredfw.simulation.record import Timeline
-from fredfw.simulation.schedules import ScheduleFlows
 from fredfw.simulation.variation import Pace
 from fredfw.typing import IntArray
 from fredfw.units import counted
@@ -77,14 +77,13 @@ class Executor:
         record = network._record()
         self._check_finished(record)
         self._compare(record)
-        ranks = (record.rank[first:last] for first, last in pairwise(record.rank_offset.tolist()))
         return Timeline(
             graph=self.tasks.graph,
             task=record.task,
             start=record.start,
             end=record.end,
             trigger=record.trigger,
-            ranks=tuple(ranks),
+            ranks=tuple(record.rank[first:last] for first, last in pairwise(record.rank_offset.tolist())),
             duration=float(record.end.max(initial=0.0)),
         )
 

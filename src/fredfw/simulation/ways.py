@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from attrs import evolve, frozen
+from attrs import define, evolve, frozen
 
 from fredfw import arrays
 from fredfw.errors import UnsupportedError
@@ -30,14 +30,12 @@ class Ways:
         self.view = View(routes)
 
 
+@define(eq=False)
 class Way:
     """The links of a single flow, the one at ``place`` of ``ways``."""
 
-    __slots__ = ("place", "ways")
-
-    def __init__(self, ways: Ways, place: int) -> None:
-        self.ways = ways
-        self.place = place
+    ways: Ways
+    place: int
 
     @property
     def routes(self) -> Routes:

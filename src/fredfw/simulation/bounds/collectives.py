@@ -304,8 +304,7 @@ def _half_time(request: CollectiveRequest, halves: Halves) -> float:
         up, down = _bytes_across(request, inside, position[request.root] <= np.arange(count))
     else:
         source, destination = np.nonzero(request.sizes)
-        amounts = request.sizes[source, destination]
-        up, down = across(position[source], position[destination], amounts, count + 1)
+        up, down = across(position[source], position[destination], request.sizes[source, destination], count + 1)
     return float(np.maximum(seconds_of(up, halves.up), seconds_of(down, halves.down)).max(initial=0.0))
 
 

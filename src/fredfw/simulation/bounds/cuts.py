@@ -91,7 +91,7 @@ class Cuts:
             middle = (self._low[:, dimension] + self._high[:, dimension] + 1) // 2
             runs = min(size, _POSITIONS)
             position = middle * runs // size
-            narrow = _narrow(position, runs)
+            narrow = position.astype(np.min_scalar_type(runs))
             ends = narrow[fabric.sources], narrow[fabric.destinations]
             cuts.append((position, *across(*ends, fabric.bandwidths, runs)))
         return cuts
@@ -118,7 +118,7 @@ class Cuts:
         sizes = tuple(self._positions[:, dimensions].max(axis=0) + 1)
         sets = int(np.prod(sizes))
         label = np.where((low == high).all(axis=1), np.ravel_multi_index(tuple(low.T), sizes), sets)
-        label = _narrow(label, sets)
+        label = label.astype(np.min_scalar_type(sets))  # few bytes, for they are looked up for every link
         start, end = label[fabric.sources], label[fabric.destinations]
         apart, bandwidths = start != end, fabric.bandwidths
         if not apart.all():
@@ -138,11 +138,6 @@ def across(starts: IntArray, ends: IntArray, amounts: FloatArray, positions: int
     cut = np.arange(positions - 1)
     up, down = (one.cumsum(axis=0)[:, ::-1].cumsum(axis=1)[:, ::-1][cut, cut + 1] for one in (table, table.T))
     return up, down
-
-
-def _narrow(numbers: IntArray, most: int) -> NDArray[Any]:
-    """Return ``numbers`` up to ``most`` in few bytes, for they are looked up for every link."""
-    return numbers.astype(np.min_scalar_type(most))
 
 
 def _between(fabric: Fabric, starts: BoolArray, ends: BoolArray) -> float:

@@ -18,7 +18,7 @@ from functools import cached_property, partial, reduce
 from typing import NamedTuple
 
 import numpy as np
-from attrs import frozen
+from attrs import define, field, frozen
 
 from fredfw.arrays import reduced, totals
 from fredfw.collectives import Schedule
@@ -176,16 +176,16 @@ class Place:
         return tuple(digest(members[0]) for members in self.classes)
 
 
+@define(eq=False)
 class Floors:
     """The lower bounds of sketches on one fabric, where no flow exceeds ``cap`` bytes per second."""
 
-    def __init__(self, fabric: Fabric, router: Router, bounds: LowerBounds, cap: float = math.inf) -> None:
-        self._fabric = fabric
-        self._cap = cap
-        self._router = router
-        self._bounds = bounds
-        self._alone: dict[Hashable, Steps] = {}
-        self._together: dict[Hashable, float] = {}
+    _fabric: Fabric
+    _router: Router
+    _bounds: LowerBounds
+    _cap: float = math.inf
+    _alone: dict[Hashable, Steps] = field(factory=dict, init=False)
+    _together: dict[Hashable, float] = field(factory=dict, init=False)
 
     def alone(self, sketch: Sketch, members: IntArray, name: Hashable, *, routed: bool) -> Steps:
         find = self.routed if routed else self.unrouted
@@ -198,8 +198,7 @@ class Floors:
         per_byte: FloatArray = np.zeros(count)
         busiest = 0.0
         for ends, rates in zip(np.divmod(sketch.pairs, ranks), (leave, enter), strict=True):
-            total = totals(ends, sketch.totals, ranks)
-            busiest = max(busiest, float(seconds_of(total, rates).max()))
+            busiest = max(busiest, float(seconds_of(totals(ends, sketch.totals, ranks), rates).max()))
             if 0 < count * ranks <= _CELLS:
                 cells = sketch.phase * ranks + ends[sketch.pair]
                 each = totals(cells, sketch.volume, count * ranks).reshape(count, ranks)
@@ -265,16 +264,8 @@ class Floors:
             return None
 
 
-@frozen(eq=False)
-class Draft:
-    """What an algorithm writes, of which the whole may not have been asked for yet."""
-
-    whole: Sketch  # the same bytes from each rank to each other, not divided into pieces
-    write: Callable[[], Sketch] | None = None  # returns the sketch; None where that is whole
-
-    @cached_property
-    def sketch(self) -> Sketch:
-        return self.whole if self.write is None else self.write()
+Draft = tuple[Sketch, Callable[[], Sketch] | None]
+"""What an algorithm writes, not divided into pieces, and what returns a sketch of the pieces if there are any."""
 
 
 @frozen(eq=False)
@@ -299,34 +290,34 @@ class Entrant:
             partial(self._whole, every, routed=True),  # those of one group of each class
             self._shared,  # those of all groups together
         ]
-        if any(draft.write for draft in self.drafts):
+        if any(write for _, write in self.drafts):
             rungs += [partial(self._pieces, first, routed=False), partial(self._pieces, every, routed=True)]
         return rungs
 
     @cached_property
     def flows(self) -> int:
         """How many pairs of ranks send to each other in one group of each class: what routes take time for."""
-        return sum(len(draft.whole.pairs) for draft in self.drafts)
+        return sum(len(whole.pairs) for whole, _ in self.drafts)
 
     @property
     def crowd(self) -> int:
         """The most flows of one group that a phase puts on one link, if nothing is divided into pieces."""
-        return max(one.crowd for one in self._alone([draft.whole for draft in self.drafts], slice(None), routed=True))
+        return max(one.crowd for one in self._alone([whole for whole, _ in self.drafts], slice(None), routed=True))
 
     def _whole(self, which: slice, *, routed: bool) -> Bound:
         drafts, size = self.drafts[which], self.size
-        alone = self._alone([draft.whole for draft in drafts], which, routed=routed)
+        alone = self._alone([whole for whole, _ in drafts], which, routed=routed)
         return _most(
-            Bound(one.busiest * size, one.busiest * size) if draft.write else one.seconds(size)
-            for draft, one in zip(drafts, alone, strict=True)
+            Bound(one.busiest * size, one.busiest * size) if write else one.seconds(size)
+            for (_, write), one in zip(drafts, alone, strict=True)
         )
 
     def _shared(self) -> Bound:
-        seconds = self.floors.together(tuple(draft.whole for draft in self.drafts), self.place) * self.size
+        seconds = self.floors.together(tuple(whole for whole, _ in self.drafts), self.place) * self.size
         return Bound(seconds, seconds)
 
     def _pieces(self, which: slice, *, routed: bool) -> Bound:
-        sketches = [draft.sketch for draft in self.drafts[which]]
+        sketches = [whole if write is None else write() for whole, write in self.drafts[which]]
         return _most(one.seconds(self.size) for one in self._alone(sketches, which, routed=routed))
 
     def _alone(self, sketches: Sequence[Sketch], which: slice, *, routed: bool) -> list[Steps]:
