@@ -28,7 +28,6 @@ class Matching:
         return self._served(envelope)
 
     def deliver(self, message: int) -> list[int]:
-        """Return the receives that are served, if ``message`` was to be received."""
         envelope = self._envelopes.get(message)
         if envelope is None:
             return []

@@ -408,9 +408,7 @@ class Fabric:
         for index, one in enumerate(looks):
             alike.setdefault(one.tobytes(), []).append(index)
         views = [(self.view(groups[indices[0]]), np.array(indices)) for indices in alike.values()]
-        if not links:
-            return views
-        return [part for view, indices in views for part in self._by_links(view, groups, indices)]
+        return [part for view, of in views for part in self._by_links(view, groups, of)] if links else views
 
     def _by_links(self, view: GroupView, groups: IntArray, indices: IntArray) -> list[tuple[GroupView, IntArray]]:
         alike: dict[Hashable, tuple[GroupView, list[int]]] = {}

@@ -87,7 +87,6 @@ def rates(sharing: SharingPolicy, incidence: Incidence, capacities: FloatArray, 
 def _checked(
     asked: Asking, answer: object, incidence: Incidence, capacities: FloatArray, fabric: Fabric, *, stands: bool
 ) -> FloatArray:
-    """Return ``answer`` as rates, all of which may be 0 if ``stands``."""
     count = len(incidence)
     if not isinstance(answer, np.ndarray) or answer.shape != (count,) or answer.dtype.kind not in "fiu":
         raise asked.unexpected(answer, f"an array of {count} numbers, the rate of each flow in bytes per second")

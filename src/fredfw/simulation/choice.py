@@ -98,7 +98,11 @@ def contest(
         least = min(seconds.values())
         if margin > 0:
             fewest = min(one.crowd for one in _near(seconds, margin))
-    return _winner(seconds, margin), _by_name(seconds), _by_name(slower), reasons
+    last = seconds
+    if margin > 0 and seconds:
+        last = {one: took for one, took in _near(seconds, margin).items() if one.crowd == fewest}
+    winner = min(_near(last, _EXACT), key=lambda one: one.names[0]) if seconds else None
+    return winner, _by_name(seconds), _by_name(slower), reasons
 
 
 def _by_name(values: Mapping[Entrant, float]) -> dict[str, float]:
@@ -113,16 +117,6 @@ def _turn(bound: float, entrant: Entrant, close: float) -> tuple[int, bool, int,
     heavy = entrant.flows > _HEAVY
     near = math.floor(math.log(bound) / close) + heavy if bound > 0 else -sys.maxsize
     return near, heavy, len(entrant.rungs), entrant.names[0]
-
-
-def _winner(seconds: dict[Entrant, float], margin: float) -> Entrant | None:
-    if not seconds:
-        return None
-    if margin > 0:
-        near = _near(seconds, margin)
-        fewest = min(one.crowd for one in near)
-        seconds = {one: near[one] for one in near if one.crowd == fewest}
-    return min(_near(seconds, _EXACT), key=lambda one: one.names[0])
 
 
 def _near(seconds: Mapping[Entrant, float], margin: float) -> dict[Entrant, float]:

@@ -193,7 +193,6 @@ class _Watch:
 
     @property
     def together(self) -> _Time:
-        """What all bytes of the busiest link of the group take."""
         return self._draining(self._bytes, np.flatnonzero(self._used), 0.0)
 
     def demand(self, algorithm: str, ranks: int, took: _Time) -> Demand:

@@ -253,14 +253,12 @@ class LiveLinks:
 
     @property
     def left(self) -> int:
-        """How many routes did not follow the fabric's rule."""
         return self._left + (self.router.left if isinstance(self.router, LiveRouter) else 0)
 
     def widen(self, network: FlowNetwork, links: IntArray) -> None:
         network.set_bandwidths(links, np.where(self.up[links], self.bandwidths[links], 0.0))
 
     def reroute(self, network: FlowNetwork, links: IntArray) -> Rerouting:
-        """Have flows avoid what is down, now and later, after ``links`` failed or are back."""
         self._left = self.left
         self.router = self._rule if self.up.all() else LiveRouter(self._rule, self.up.copy())
         self.widen(network, links)

@@ -35,7 +35,6 @@ class Price(Costs):
     __hash__ = object.__hash__
 
     def routes(self, routes: Routes, load: Load) -> Routes:
-        """Return ``F`` routes in groups of flows with ``load``, with what their steps cost."""
         if self.free or not len(routes):
             return routes
         latencies = routes.latencies + self.added(routes, load)

@@ -230,7 +230,6 @@ class _Group:
         self.latency = min(direct, first + last)
 
     def rate(self, source: int, destination: int) -> float:
-        """Return the bytes per second through all cuts between two ranks."""
         cuts: list[Parts | Halves] = [self.ends, *self.parts, *self.halves]
         return min(cut.between(source, destination) for cut in cuts)
 

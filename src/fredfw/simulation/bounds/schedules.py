@@ -159,10 +159,7 @@ class Steps:
 
 @frozen(eq=False)
 class Place:
-    """Groups that do something at the same time.
-
-    What they take is kept for these NPUs alone: others that look alike may have other routes, or share links.
-    """
+    """Groups that do something at the same time; others that look alike may have other routes, or share links."""
 
     classes: tuple[IntArray, ...]  # (G, ranks) numbers of the NPUs of the groups of each class that look alike
 
