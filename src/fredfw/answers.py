@@ -79,12 +79,10 @@ class Asking:
         return PluginError(f"{self} {what}; expected {expected}")
 
     def unexpected(self, answer: object, expected: str) -> PluginError:
-        """Return the error for an ``answer`` of another kind than ``expected``."""
         return self.wrong(f"returned {brief(answer)}", expected)
 
     @property
     def _author(self) -> Any:
-        """The class or function that the plugin has written."""
         author: Any = self._plugin
         while isinstance(author, partial):
             author = author.func
@@ -119,7 +117,6 @@ def instance(cls: Callable[..., T], text: str = "") -> Kind[T]:
 
 
 def or_none(kind: Kind[T]) -> Kind[T | None]:
-    """Return ``kind``, or ``None``."""
     made = kind.made
     return Kind(
         f"{kind.text} or None",
@@ -129,8 +126,6 @@ def or_none(kind: Kind[T]) -> Kind[T | None]:
 
 
 def sequence(fits: Callable[[Any], bool], text: str) -> Kind[tuple[Any, ...]]:
-    """Return the kind of sequences whose items all fit; callers get a tuple."""
-
     def all_fit(answer: object) -> bool:
         return isinstance(answer, Sequence) and not isinstance(answer, str) and all(map(fits, answer))
 
@@ -138,12 +133,10 @@ def sequence(fits: Callable[[Any], bool], text: str) -> Kind[tuple[Any, ...]]:
 
 
 def number(text: str, fits: Callable[[float], bool]) -> Kind[float]:
-    """Return the kind of numbers that fit; callers get a float."""
     return Kind(text, lambda answer: isinstance(answer, Real) and fits(float(answer)), float)
 
 
 def is_text(answer: object) -> bool:
-    """Return whether an answer is text."""
     return isinstance(answer, str)
 
 
@@ -188,7 +181,6 @@ class Method(Generic[S, P, T]):
     check: Callable[..., None] | None = None
 
     def __call__(self, plugin: S, /, *given: P.args, **more: P.kwargs) -> T:
-        """Return what ``plugin`` answers."""
         name = self.method.__name__
         asked = Asking(plugin, name)
         with asked:
@@ -232,7 +224,6 @@ def shared_names(one: str, other: str) -> int:
 
 
 def brief(answer: object) -> str:
-    """Return an answer in a few words."""
     import numpy as np  # not needed to find plugins
 
     if isinstance(answer, np.ndarray) and answer.size > _SHOWN:
@@ -256,6 +247,5 @@ def explain(error: BaseException, module: str, file: str | None = None) -> str:
 
 
 def module_file(module: str | None) -> str | None:
-    """Return the file of a module that is imported."""
     file: str | None = getattr(sys.modules.get(module or ""), "__file__", None)
     return file

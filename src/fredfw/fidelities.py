@@ -29,7 +29,6 @@ RENAMED = {
 
 
 def checked(name: object, key: str = "fidelity", accepted: Sequence[str] = FIDELITIES) -> str:
-    """Return ``name``, which a file says; raises ``InputError`` where it is none of ``accepted``."""
     if name in accepted:
         return str(name)
     raise InputError(f"{name!r} is not known{hint(str(name), accepted)}", key=key, accepted=", ".join(accepted))

@@ -147,7 +147,6 @@ def resolved(path: str | Path, accepted: str, refusal: str = "cannot be a path")
 
 
 def read_bounded(path: str | Path) -> bytes:
-    """Return what the file at ``path`` holds, up to the limit ``bytes``; raises ``OSError`` where it cannot be read."""
     try:
         with open(os.fspath(path), "rb") as file:
             return _bounded(file, str(path))
@@ -158,7 +157,6 @@ def read_bounded(path: str | Path) -> bytes:
 
 
 def expanded(data: bytes, path: str) -> bytes:
-    """Return ``data`` of the file at ``path``, uncompressed up to the limit ``bytes`` where it is of gzip."""
     if not data.startswith(GZIP):
         return data
     try:

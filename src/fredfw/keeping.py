@@ -11,7 +11,6 @@ V = TypeVar("V")
 
 
 def kept(known: dict[K, V], key: K, make: Callable[[], V]) -> V:
-    """Return what is ``known`` under ``key``, which is made where it is not."""
     if key not in known:
         known[key] = make()
     return known[key]
@@ -27,14 +26,12 @@ class Latest(Generic[K, V]):
         self._values: OrderedDict[K, V] = OrderedDict()
 
     def known(self, key: K) -> V | None:
-        """Return what is kept under ``key``, if anything."""
         value = self._values.get(key)
         if value is not None:
             self._values.move_to_end(key)
         return value
 
     def keep(self, key: K, value: V) -> V:
-        """Return ``value``, which was not kept and is now."""
         self._values[key] = value
         self._room -= self._size(value)
         while self._room < 0 and len(self._values) > self._least:
@@ -43,6 +40,5 @@ class Latest(Generic[K, V]):
         return value
 
     def get(self, key: K, make: Callable[[], V]) -> V:
-        """Return what is kept under ``key``, which is made where it is not."""
         known = self.known(key)
         return self.keep(key, make()) if known is None else known

@@ -26,15 +26,12 @@ class Line:
         return self.cells.get(column, "")
 
     def place(self, column: str) -> str:
-        """Return where ``column`` of it is, for messages."""
         return f"line {self.number}, column {column}"
 
     def refusal(self, column: str, message: str, accepted: str) -> InputError:
-        """Return the error that says what is wrong in ``column``."""
         return InputError(message, key=self.place(column), accepted=accepted)
 
     def quantity(self, column: str, accepted: str, fits: Callable[[float], bool] = lambda value: value > 0) -> float:
-        """Return the number in ``column``; raises ``InputError`` where it is not one that ``fits``."""
         text = self[column]
         try:
             value = float(text)
@@ -45,12 +42,10 @@ class Line:
         return value
 
     def count(self, column: str, least: int) -> int:
-        """Return the whole number in ``column``; raises ``InputError`` where it is not one, or less than ``least``."""
         accepted = f"a whole number from {least}"
         return int(self.quantity(column, accepted, lambda value: value.is_integer() and value >= least))
 
     def seconds(self, column: str) -> float:
-        """Return the microseconds in ``column`` in seconds; raises ``InputError`` where there are none."""
         return self.quantity(column, TIME) * 1e-6
 
 

@@ -35,7 +35,6 @@ def parse_numbers(text: str, count: int, *, what: str, key: str) -> list[int]:
 
 
 def shortened(numbers: list[int], most: int) -> str:
-    """Return ``numbers`` as ``0-4,7``, with at most so many ranges."""
     ranges: list[tuple[int, int]] = []
     for number in numbers:
         if ranges and number == ranges[-1][1] + 1:

@@ -35,7 +35,6 @@ _SLOTS = ("router", "sharing", "admission", "transport")
 
 
 def _slot(name: str, text: str) -> Option[Any]:
-    """Return the option for what is used instead of the fabric's default in a slot."""
     text = f"{text} A name, or {{name = ..., KEY = ...}}.  [default: the fabric's]"
     return option(f"--{name}", text, "PLUGIN", completion.slot)
 
@@ -169,7 +168,6 @@ def collective(
 
 
 def _sizes(given: Mapping[str, Any]) -> list[float]:
-    """Return the sizes that options ask for in one of three ways; raises ``UsageError`` where there are several."""
     size, sizes = given["size"], given["sizes"]
     nccl = [given[name] for name in ("minbytes", "maxbytes", "stepfactor", "stepbytes")]
     wants_nccl = any(one is not None for one in nccl)

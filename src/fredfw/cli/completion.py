@@ -27,7 +27,6 @@ class PathText(click.Path):
     """Completes names of files and does not check them: the command reports a file that it cannot open."""
 
     def convert(self, value: Any, _param: click.Parameter | None, _ctx: click.Context | None) -> Any:
-        """Return ``value`` as it is."""
         return value
 
 
@@ -125,7 +124,6 @@ def exporters(ctx: click.Context, parameter: click.Parameter, incomplete: str) -
 
 
 def slot(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> Items:
-    """Complete the name of what fills the slot that the option is called after."""
     return _completing(lambda ctx: plugins_of(ctx).slots[str(parameter.name)].names())(ctx, parameter, incomplete)
 
 

@@ -98,7 +98,6 @@ class Exports(Outputs):
 
 
 def called(ctx: click.Context) -> str:
-    """Return the command of ``ctx`` as a shell takes it, with what was given on the line and no more."""
     chain = [ctx]
     while (parent := chain[0].parent) is not None:
         chain.insert(0, parent)
@@ -113,7 +112,6 @@ def called(ctx: click.Context) -> str:
 
 
 def _words(param: click.Parameter, value: object) -> Iterator[str]:
-    """Yield the words of one parameter; ``value`` holds several where it may be repeated."""
     several = value if isinstance(value, tuple) and (param.nargs == -1 or param.multiple) else (value,)
     for one in several:
         if isinstance(param, click.Argument):

@@ -164,7 +164,6 @@ class OptionalValues(click.Command):
     """A command that takes ``--option=-5`` for a number, though the option may be without one."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse ``args`` in which such numbers are told from options."""
         options = [one for one in self.params if isinstance(one, click.Option) and not one.is_flag]
         given = tuple(f"{one.opts[0]}=-" for one in options if isinstance(one.flag_value, int | float))
         # click takes what begins with "-" for the next option, even where it is in one word with this one.
@@ -183,7 +182,6 @@ def store_of(file: str, path: str | None, wanted: bool) -> str | None:
 
 
 def share_of(percent: float | None) -> float | None:
-    """Return ``--sensitivity`` as a share; raises ``InputError`` where it is not between 0 and 100."""
     from fredfw.experiment.matrix.sensitivity import check_share
 
     return None if percent is None else check_share(percent / 100)

@@ -187,7 +187,6 @@ _LONG = 1e9
 
 
 def log(event: str, /, **values: Any) -> None:
-    """Log ``event`` at the level ``info``."""
     if (logger := _logger()) is not None:
         logger.info(event, **values)
 

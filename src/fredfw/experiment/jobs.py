@@ -95,7 +95,6 @@ class Arrivals:
     seed: int = attrs.field(default=0, validator=units.whole(0))  # equal seeds give equal times
 
     def times(self, count: int) -> list[float]:
-        """Return when the first ``count`` jobs arrive, in seconds."""
         random, now, found = Random(self.seed), 0.0, []
         for _ in range(count):
             now -= math.log(1 - random.random()) / self.rate
@@ -124,12 +123,10 @@ class Jobs(Workload):
 
     @cached_property
     def starts(self) -> tuple[float, ...]:
-        """When each job starts, in seconds."""
         arrivals = iter([0.0] * len(self.jobs) if self.arrivals is None else self.arrivals.times(len(self.jobs)))
         return tuple(next(arrivals) if job.start is None else job.start for job in self.jobs)
 
     def sets(self, system: System) -> tuple[IntArray, ...]:
-        """Return the sorted numbers of the NPUs of each job; raises ``InputError`` where there are too few of them."""
         owners: dict[int, str] = {}
         for index, job in enumerate(self.jobs):
             for npu in job.npus if isinstance(job.npus, tuple) else ():
@@ -179,11 +176,9 @@ class Jobs(Workload):
         return tuple(sorted(found, key=lambda part: int(part.npus[0])))
 
     def mesh(self, system: System) -> DeviceMesh:
-        """Return all ranks along one axis: jobs have meshes of their own."""
         return DeviceMesh({"job": sum(part.mesh.ranks for part in self.parts(system))})
 
     def graph(self, system: System) -> TaskGraph:
-        """Return the graph of all jobs."""
         return composed([part.graph for part in self.parts(system)])
 
     def labels(self, system: System) -> Mapping[str, Label]:
@@ -192,15 +187,12 @@ class Jobs(Workload):
         return {label: attrs.evolve(one, colour=None) for label, one in labels.items()}
 
     def memory(self, system: System) -> MemoryUse:
-        """Return what the fullest NPU of all jobs needs."""
         return max((part.memory for part in self.parts(system)), key=lambda memory: memory.total)
 
     def notes(self, system: System) -> tuple[str, ...]:
-        """Return the notes of all jobs."""
         return self._told(workload_answers.notes, system)
 
     def omissions(self, system: System) -> tuple[str, ...]:
-        """Return the omissions of all jobs."""
         return self._told(workload_answers.omissions, system)
 
     def _told(self, what: Callable[[Workload, System], Iterable[str]], system: System) -> tuple[str, ...]:
@@ -221,26 +213,21 @@ class Part:
     spilled: tuple[Spill, ...] = ()  # what each of its ranks has in memory tiers, because its NPU has no room for it
 
     def memory_notes(self, npu: Npu) -> tuple[str, ...]:
-        """Return what a reader must know of the memory that it needs of ``npu``."""
         return tuple(f"{quoted(self.name)}: {note}" for note in memories.notes(self.memory, npu, self.spilled))
 
     @property
     def name(self) -> str:
-        """What the job is called."""
         return self.job.called
 
     def places(self, placement: Placement, fabric: Fabric) -> IntArray:
-        """Return the ``(ranks,)`` NPU number of each of its ranks."""
         return places_within(placement, fabric, self.mesh, self.npus)
 
     def asked(self, answer: Callable[[Workload, System], _T]) -> _T:
-        """Return what its workload answers."""
         with _placed(self.index):
             return answer(self.job.workload, self.system)
 
     @property
     def graph(self) -> JobGraph:
-        """Its graph, with all iterations."""
         graph = self.asked(lambda workload, system: workload_answers.graph(workload, system, self.mesh.ranks))
         microbatches = 1 if self.work is None else self.work.microbatches or 1
         graph = with_spills(graph, self.spilled, microbatches)
@@ -248,17 +235,14 @@ class Part:
 
     @property
     def labels(self) -> Mapping[str, Label]:
-        """What its workload says of the labels of the composed graph."""
         return {f"{self.name}/{label}": one for label, one in self.asked(workload_answers.labels).items()}
 
     @property
     def memory(self) -> MemoryUse:
-        """What an NPU needs for it."""
         return self.asked(workload_answers.memory)
 
     @property
     def work(self) -> Work | None:
-        """What an iteration of it trains."""
         return self.asked(workload_answers.work)
 
 
@@ -284,12 +268,10 @@ def _kept(part: Part, tier: str) -> float:
 
 
 def _placed(index: int) -> AbstractContextManager[None]:
-    """Return a context that adds the place of a job's workload to errors."""
     return placed(key=f"jobs[{index}].workload")
 
 
 def seconds_of(graph: TaskGraph, durations: Mapping[int, Duration]) -> TaskGraph:
-    """Return the composed ``graph`` with the seconds of each computation; ``durations`` are by number of the job."""
     seconds = graph.seconds.copy()
     known: dict[tuple[int, float, float, int], float] = {}
     for task in np.flatnonzero((graph.kinds == TaskKind.COMPUTE) & np.isnan(seconds)).tolist():
@@ -310,7 +292,6 @@ class Course:
 
     @classmethod
     def of(cls, part: Part, timeline: Timeline) -> Course:
-        """Return what happened to the job ``part``."""
         iterations, prefix = timeline.iterations(part.index), f"{part.name}/"
         breakdown: dict[str, float] = {}
         for label, spent in ((label, spent) for one in iterations for label, spent in one.breakdown.items()):
@@ -321,7 +302,6 @@ class Course:
 
     @property
     def seconds(self) -> float:
-        """From the start of the job to its end."""
         return math.fsum(self.iterations)
 
 

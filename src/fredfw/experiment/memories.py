@@ -30,7 +30,6 @@ def spilled(
 
 
 def notes(memory: MemoryUse, npu: Npu, spilled: Sequence[Spill]) -> tuple[str, ...]:
-    """Return what a reader of the result must know of where the footprint is."""
     if memory.total <= npu.room:
         return ()
     expanded = npu.expanded(memory.total)

@@ -52,14 +52,12 @@ _T = TypeVar("_T", bound=Measured)
 
 
 def metric(name: str, key: str) -> Metric:
-    """Return the metric called ``name``; raises ``UnknownNameError`` with ``key`` and the nearest."""
     if name not in METRICS:
         raise UnknownNameError(f"no metric {name!r}{nearest(name, METRICS)}", key=key, accepted=", ".join(METRICS))
     return METRICS[name]
 
 
 def scores(cells: Iterable[_T], chosen: Sequence[Metric], key: str) -> list[tuple[float, ...]]:
-    """Return the scores of each of ``cells`` in the ``chosen`` metrics; less is better."""
     found = []
     for cell in cells:
         values = [one.score(cell) for one in chosen]

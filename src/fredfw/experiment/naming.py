@@ -11,12 +11,10 @@ _FEW = 12
 
 
 def placeholders(name: str) -> tuple[str, ...]:
-    """Return what stands in braces in ``name``, in order."""
     return tuple(_PLACEHOLDER.findall(name))
 
 
 def fill(name: str, settings: Mapping[str, Any]) -> str:
-    """Return ``name`` with the placeholders that are in ``settings`` replaced; others stay."""
     return _PLACEHOLDER.sub(lambda one: as_written(settings[one[1]]) if one[1] in settings else one[0], name)
 
 
@@ -39,7 +37,6 @@ def as_written(value: object) -> str:
 
 
 def toml_key(name: str) -> str:
-    """Return ``name`` as a key of TOML, in quotes where it needs them."""
     if name and all(letter.isascii() and (letter.isalnum() or letter in "-_") for letter in name):
         return name
     escaped = name.replace("\\", "\\\\").replace('"', '\\"')

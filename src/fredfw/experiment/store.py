@@ -127,7 +127,6 @@ class Store:
         return _read(key, environment, *rows[0]) if rows else None
 
     def find(self, key: str) -> list[Cell | Failure]:
-        """Return what is stored of a cell in every environment, ordered by environment."""
         self.flush()
         entries = (
             _read(key, bytes(environment).decode(errors="replace"), digest, value)
@@ -174,7 +173,6 @@ class Store:
                         del self._waiting[identity]
 
     def close(self) -> None:
-        """Make durable what was put, and let the file go; raises as ``flush`` does."""
         try:
             self.flush()
         finally:
@@ -197,7 +195,6 @@ class Store:
 
 
 def _connected(location: Path) -> sqlite3.Connection:
-    """Return the database at ``location``, open."""
     connection = sqlite3.connect(location, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
     try:
         connection.text_factory = bytes  # of a damaged row, anything may come
@@ -246,7 +243,6 @@ def _written(outcome: Cell | Failure) -> bytes:
 
 
 def _digest(key: str, environment: str, value: bytes) -> str:
-    """Return the SHA-256 of an entry, by which damage is found."""
     return hashlib.sha256(b"\0".join((key.encode(), environment.encode(), value))).hexdigest()
 
 
@@ -269,7 +265,6 @@ def _read(key: str, environment: str, digest: Any, value: Any) -> Cell | Failure
 
 @contextmanager
 def _explained(path: str | Path) -> Iterator[None]:
-    """Say what an error means to the owner of the store at ``path``."""
     try:
         yield
     except (sqlite3.Error, UnicodeDecodeError) as error:  # where its own texts are damaged, Python cannot read them

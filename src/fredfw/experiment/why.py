@@ -195,7 +195,6 @@ def _longest(step: PathStep) -> tuple[float, str, str]:
 
 
 def _totals(parts: Iterable[tuple[str, float]]) -> dict[str, float]:
-    """Return the sum of each key that has any, the largest first."""
     found: dict[str, list[float]] = {}
     for name, seconds in parts:
         found.setdefault(name, []).append(seconds)
@@ -212,7 +211,6 @@ def _seconds(timeline: Timeline, path: list[int]) -> Iterator[tuple[int, float, 
 
 
 def _begins(timeline: Timeline, span: int) -> str:
-    """Return why ``span`` began when it did."""
     trigger, task = int(timeline.trigger[span]), int(timeline.task[span])
     if trigger < 0:
         return BEGINNING

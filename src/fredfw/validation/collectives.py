@@ -36,7 +36,6 @@ class Collectives(Predictor):
         self._benches: dict[tuple[str, int, str], Bench] = {}
 
     def check(self, point: CollectivePoint) -> None:
-        """Make sure that ``point`` fits the fabric of its system."""
         try:
             nodes = self._nodes(point)
         except InputError as error:
@@ -86,7 +85,6 @@ class Collectives(Predictor):
         return nodes if len(nodes) > 1 else np.array_split(nodes[0], point.nodes)
 
     def _group(self, point: CollectivePoint) -> IntArray:
-        """Return the NPUs that take part: the first of each node, in node order."""
         each = point.ranks // point.nodes
         return np.concatenate([one[:each] for one in self._nodes(point)[: point.nodes]])
 

@@ -54,7 +54,6 @@ class IterationPoint(Point):
 
     @property
     def size_class(self) -> str:
-        """The rows that it is scored with."""
         return f"{self.source}, {self.group}" if self.group else self.source
 
     @property
@@ -78,7 +77,6 @@ class IterationPoint(Point):
 
 
 def recognised(text: str) -> bool:
-    """Return whether a table has iterations."""
     return {one.strip() for one in text.partition("\n")[0].split(",")}.issuperset(REQUIRED)
 
 
@@ -134,14 +132,12 @@ class Iterations(Predictor):
         self._fidelity = fidelity
 
     def check(self, point: IterationPoint) -> None:
-        """Make sure that ``point`` is a workload, and has an accelerator that is known."""
         try:
             self.spec(point)
         except InputError as error:
             raise InputError(f"{error.key}: {error.message}", key=point.where, accepted=error.accepted) from None
 
     def prepare(self, points: Sequence[IterationPoint], tell: Callable[[IterationPoint], None]) -> None:
-        """See ``Predictor.prepare``; an iteration is a cell."""
         with self._means.outcomes([self.spec(point) for point in points]) as outcomes:
             for number, outcome in outcomes:
                 point = points[number]
@@ -159,7 +155,6 @@ class Iterations(Predictor):
         return Part.FITTED if point.fitted else Part.HELD_OUT
 
     def spec(self, point: IterationPoint) -> CellSpec:
-        """Return the cell that ``point`` is."""
         workload, given = {"name": "transformer", **point.workload}, point.workload
         if not given.get("zero_stage") and not {"model", "experts"} & given.keys():
             workload["tasks"] = "passes"

@@ -36,12 +36,10 @@ class KernelPoint(Point):
 
     @property
     def size_class(self) -> str:
-        """One of ``WORK_CLASSES``."""
         return WORK_CLASSES[bisect_right(_BOUNDS, self.work.flops)]
 
     @property
     def of(self) -> str:
-        """Its shape."""
         work = self.work
         if isinstance(work, Gemm):
             return f"{work.m:.0f} x {work.n:.0f} x {work.k:.0f} {self.precision}"
@@ -56,7 +54,6 @@ class KernelPoint(Point):
 
 
 def parse(text: str, source: str, reading: Reading) -> list[KernelPoint]:
-    """Return the kernels of a table; ``source`` is who measured them, where it does not say."""
     return [
         KernelPoint(
             system=_system(one.line, reading),
@@ -95,7 +92,6 @@ class KernelTimes(Predictor):
         self._bare = bare
 
     def check(self, point: KernelPoint) -> None:
-        """Make sure that its accelerator has that precision."""
         _npu(point.system.name, point.precision)
 
     def seconds(self, point: KernelPoint) -> float:

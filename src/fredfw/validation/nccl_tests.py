@@ -51,7 +51,6 @@ class _Run:
 
 
 def recognised(text: str) -> bool:
-    """Return whether ``text`` has the header of nccl-tests in it."""
     return any(_COLUMNS.match(line.strip()) for line in text.splitlines())
 
 

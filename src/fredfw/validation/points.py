@@ -56,18 +56,15 @@ class System:
 
 @cache
 def packaged(name: str) -> Mapping[str, Any]:
-    """Return the table of that name, which comes with this package."""
     return MappingProxyType(tomllib.loads(files(__package__).joinpath(name).read_text(encoding="utf-8")))
 
 
 @cache
 def systems() -> Mapping[str, System]:
-    """Return the systems that were measured by name."""
     return MappingProxyType({name: System(name, **entry) for name, entry in packaged("systems.toml").items()})
 
 
 def splits() -> Mapping[str, Any]:
-    """Return the rules of ``splits.toml`` by transport."""
     return packaged("splits.toml")
 
 
@@ -113,7 +110,6 @@ class Point:
 
     @property
     def size_class(self) -> str:
-        """The class that it is scored in."""
         raise NotImplementedError
 
     @property
@@ -127,7 +123,6 @@ class Point:
         return self.size_class
 
     def facts(self) -> dict[str, Any]:
-        """Return what a reader of results must know of it, JSON-ready, without the measured time."""
         names = "source", "pattern", "nodes", "ranks"
         return {"kind": self.kind, "system": self.system.name, **{name: getattr(self, name) for name in names}}
 
@@ -143,12 +138,10 @@ class CollectivePoint(Point):
 
     @property
     def size_class(self) -> str:
-        """One of ``SIZE_CLASSES``."""
         return SIZE_CLASSES[bisect_left(_BOUNDS, self.size)]
 
     @property
     def of(self) -> str:
-        """Its bytes."""
         return f"{self.size:.0f} B"
 
     @property
@@ -156,12 +149,10 @@ class CollectivePoint(Point):
         return self.kind, self.system.name, self.pattern, self.nodes, self.ranks, self.size
 
     def facts(self) -> dict[str, Any]:
-        """See ``Point.facts``; sizes are bytes."""
         return {**super().facts(), "size": self.size, "library": self.library}
 
 
 def pattern_of(name: str) -> Pattern:
-    """Return the pattern of an operation as tables call it."""
     return Pattern.POINT_TO_POINT if name == SENDRECV else Pattern(name)
 
 
@@ -196,12 +187,10 @@ class Fold:
     fields: Mapping[str, Any]  # of the transport, that make it use this fit
 
     def leaves_out(self, point: Point) -> bool:
-        """Return whether the fit is without ``point``."""
         return self.name == (point.source if self.by == "source" else point.system.name)
 
 
 def folds(transports: Collection[str]) -> Iterator[Fold]:
-    """Yield the fits without a system and those without a source that ``splits.toml`` has for ``transports``."""
     for transport, entry in splits().items():
         without = entry.get("without", {})
         for by in ("system", "source"):
@@ -210,7 +199,6 @@ def folds(transports: Collection[str]) -> Iterator[Fold]:
 
 
 def part_of(point: Point, transport: Transport) -> Part:
-    """Return what ``point`` is to ``transport``."""
     own = splits().get(transport.name)
     if own is None:
         return Part.UNFITTED

@@ -22,7 +22,6 @@ from fredfw.validation.transports import Predictor, Transports
 def predictors(
     means: Means, transports: Transports, fidelity: str = EXACT, *, bare: bool = False
 ) -> Mapping[str, Predictor]:
-    """Return a predictor for each kind of points; ``fidelity`` is that of iterations."""
     return {
         KernelPoint.kind: KernelTimes(bare=bare),
         CollectivePoint.kind: Collectives(means.plugins, transports),
@@ -93,7 +92,6 @@ def validate(
 
 
 def _choice(points: Sequence[Point], means: Means, transports: Transports) -> Choice:
-    """Return the fidelity of the iterations among ``points``: one for all of them."""
     iterations = Iterations(means, transports)
     found = {one.same: one for one in points if isinstance(one, IterationPoint)}.values()
     specs = [*map(iterations.spec, found)]
@@ -101,7 +99,6 @@ def _choice(points: Sequence[Point], means: Means, transports: Transports) -> Ch
 
 
 def _teller(progress: Progress | None, total: int) -> Callable[[Point], None]:
-    """Return what is called before each of ``total`` points is predicted."""
     done = count()
 
     def tell(point: Point) -> None:

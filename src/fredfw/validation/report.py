@@ -34,7 +34,6 @@ _IDEAL = "ideal: error of the transport ideal, which costs nothing but the bandw
 
 
 def validation_report(validation: Validation) -> list[Part]:
-    """Return scores by system, operation, sizes and status, and what they mean."""
     only_ideal = validation.transport == IdealTransport.name
     errors = _ERRORS[:-1] if only_ideal else _ERRORS
     rows: list[_Row] = [
@@ -69,7 +68,6 @@ def validation_report(validation: Validation) -> list[Part]:
 
 
 def points_report(validation: Validation) -> list[Part]:
-    """Return a line for each point: what it is, the two times, and how far the predicted one is off."""
     header = "system", "operation", "nodes", "ranks", "of", "status", "measured (us)", "predicted (us)", "error %"
     rows = []
     for one in validation.predictions:
@@ -96,7 +94,6 @@ def percent(share: float) -> str:
 
 
 def validation_page(validation: Validation, command: str) -> Page:
-    """Return the page of ``validation``, which ``command`` makes again."""
     _, *report = validation_report(validation)  # without the title
     meanings = [(str(Status.MEASURED), STATUSES[Status.MEASURED]), *_meanings(validation)]
     cited = _cited(validation)
@@ -121,7 +118,6 @@ def _meanings(validation: Validation) -> list[tuple[str, str]]:
 
 
 def _cited(validation: Validation) -> list[tuple[str, str]]:
-    """Return the sources of its points, and how to cite them, where that is known."""
     known = packaged(SOURCES)
     names = dict.fromkeys(one.point.source for one in validation.predictions)
     return [(name, known[name]["cite"] if name in known else "") for name in names]

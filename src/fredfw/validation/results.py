@@ -36,7 +36,6 @@ class Score:
 
     @classmethod
     def of(cls, measured: Sequence[float], predicted: Sequence[float]) -> Score:
-        """Return the score of ``predicted`` seconds, one or more, all above 0."""
         ratios = np.asarray(predicted) / np.asarray(measured)
         errors = np.abs(np.log(ratios))
         ratio, absolute = np.median(ratios), np.abs(ratios - 1).mean()
@@ -55,11 +54,9 @@ class Prediction:
 
     @property
     def status(self) -> Status:
-        """Where the predicted time comes from."""
         return STATUS[self.part]
 
     def facts(self) -> dict[str, Any]:
-        """Return it JSON-ready; times are seconds."""
         return {
             **self.point.facts(),
             "measured": self.point.seconds,
@@ -97,12 +94,10 @@ class Validation:
 
     @property
     def transport(self) -> str:
-        """The names of all transports."""
         return ", ".join(dict.fromkeys(one["name"] for one in self.transports.values()))
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Where a table says that it is of another system than the user does."""
         differ = dict.fromkeys((one.point.source, one.point.stated, one.point.system) for one in self.predictions)
         return tuple(
             f"{source} says that it was measured on {stated}, not on {system.name}, which is simulated"
@@ -115,7 +110,6 @@ class Validation:
         return _groups(self.predictions, self._medians)
 
     def groups_of(self, left_out: Iterable[Prediction]) -> list[Group]:
-        """Return the scores of what was left out, of all sizes together."""
         return _groups(left_out, self._medians, by_size=False)
 
     @property
@@ -123,13 +117,11 @@ class Validation:
         return pooled(one.point for one in self.predictions)
 
     def page(self, command: str = "") -> Page:
-        """Return its page of a report; ``command`` makes it again."""
         from fredfw.validation.report import validation_page  # which needs what is here
 
         return validation_page(self, command)
 
     def to_json(self) -> str:
-        """Return points and scores as a JSON document; times are seconds, errors are shares."""
         return document(
             "validation",
             {
@@ -164,7 +156,6 @@ def pooled(points: Iterable[Point]) -> Mapping[tuple[Any, ...], float]:
 def _groups(
     predictions: Iterable[Prediction], medians: Mapping[tuple[Any, ...], float], *, by_size: bool = True
 ) -> list[Group]:
-    """Return the scores of ``predictions`` as ``Validation.groups`` does, or those of all sizes alone."""
     order = list(systems())
     ordered = sorted(predictions, key=lambda one: _place(one.point, order))
     found = []
@@ -192,7 +183,6 @@ def _place(point: Point, order: Sequence[str]) -> tuple[int, str]:
 
 
 def grouped(values: Iterable[V], key: Callable[[V], K]) -> dict[K, list[V]]:
-    """Return ``values`` by their ``key``, in the order of the first of each."""
     found: dict[K, list[V]] = {}
     for value in values:
         found.setdefault(key(value), []).append(value)

@@ -35,7 +35,6 @@ def points(*, in_place: bool = False, whole: bool = False) -> list[Point]:
 
 
 def read(path: str, reading: tables.Reading | None = None) -> list[Point]:
-    """Return the points of a user's table: of collectives, kernels or iterations; raises as ``tables.read`` does."""
     known = reading or tables.Reading()
 
     def parse(text: str, source: str) -> Sequence[Point]:

@@ -48,7 +48,6 @@ P = TypeVar("P", bound=Point)
 
 
 def read(path: str, parse: Callable[[str, str], Sequence[P]]) -> list[P]:
-    """Return the points of the table at ``path``, in its order, as ``parse`` finds them in its text."""
     try:
         data = read_bounded(path)
         text = data.decode("utf-8-sig")
@@ -69,7 +68,6 @@ def digest(table: bytes) -> str:
 
 
 def parse(text: str, source: str, reading: Reading | None = None) -> list[CollectivePoint]:
-    """Return the collectives of a table; ``source`` is who measured them, where it does not say."""
     reading = reading or Reading()
     found: Iterable[Line] = (
         starmap(Line, nccl_tests.rows(text, reading.pattern))
@@ -83,7 +81,6 @@ def parse(text: str, source: str, reading: Reading | None = None) -> list[Collec
 
 
 def _check_header(header: Sequence[str], reading: Reading) -> None:
-    """Make sure that what is needed is there, once and in the unit that is read; raises ``InputError``."""
     key = "line 1"
     known = (*REQUIRED, *OPTIONAL)
     if not set(header).intersection(known):
@@ -172,7 +169,6 @@ def _agrees(line: Line, column: str, expected: float, share: float) -> bool:
 
 
 def system_of(line: Line, nodes: int, reading: Reading) -> System:
-    """Return the machine of ``line``; raises ``InputError`` where none is called so."""
     if reading.own is not None:
         return reading.own
     with placed(key="--system" if reading.system else line.place("system")):

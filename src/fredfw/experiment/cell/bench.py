@@ -84,7 +84,6 @@ class Bench:
         )
 
     def facts(self) -> dict[str, Any]:
-        """Return what a log says of the fabric."""
         fabric = self.fabric
         return {
             "fabric": fabric.name,
@@ -96,7 +95,6 @@ class Bench:
         }
 
     def assignment(self, iteration: Iteration) -> Assignment:
-        """Return what the tasks of ``iteration`` will do, without simulating anything."""
         return Assignment(iteration.graph, **self._given(iteration))
 
     def _given(self, iteration: Iteration) -> dict[str, Any]:
@@ -192,20 +190,16 @@ class Bench:
         )
 
     def program(self, iteration: Iteration, *, fidelity: str, pace: Pace | None, routes: Routes | None) -> bytes:
-        """Return a task graph that is checked, as a file; see ``Executor.exported``."""
         return self._executor(iteration, self.simulator.network(), fidelity=fidelity, pace=pace).exported(routes)
 
     def _executor(self, iteration: Iteration, network: FlowNetwork, **given: Any) -> Executor:
-        """Return what executes ``iteration`` on ``network``, with all else that is ``given`` to it."""
         seconds = iteration.compute_seconds
         return Executor(iteration.graph, network=network, compute_seconds=seconds, **self._given(iteration), **given)
 
     def estimate(self, iteration: Iteration) -> Estimate:
-        """Return what a task graph takes about that is checked, see ``Estimator``."""
         return Estimator(self.assignment(iteration), iteration.compute_seconds).estimate()
 
     def collective(self, request: CollectiveRequest, group: IntArray, fidelity: str) -> CollectiveResult:
-        """Simulate one collective among the NPUs numbered ``group`` on the otherwise idle fabric."""
         plan = self.planner.plan(request, group, fidelity)
         bound = self.simulator.bounds.of(request, group)
         label, lowering = str(request.pattern), self.simulator.lowering
@@ -314,7 +308,6 @@ class Kept:
 
 
 def _check_account(name: str, parts: Mapping[str, FloatArray], duration: float) -> None:
-    """Make sure that for every rank the parts add up to the iteration."""
     total = sum(parts.values(), np.zeros(1))
     if (np.abs(total - duration) > _EXACT * duration).any():
         rank = int(np.abs(total - duration).argmax())
@@ -349,13 +342,11 @@ def _oversubscription(fabric: Fabric) -> tuple[BoolArray, float]:
 
 
 def _notes(network: FlowNetwork) -> tuple[str, ...]:
-    """Return what the admission, and a sharing policy with state, say after a simulation."""
     dynamics = network.dynamics
     return answers.notes(network.admission) + (() if dynamics is None else answers.notes_of_dynamics(dynamics))
 
 
 def _figures(network: FlowNetwork) -> dict[str, float]:
-    """Return their figures after a simulation."""
     dynamics = network.dynamics
     mine = {} if dynamics is None else answers.figures_of_dynamics(dynamics, network.now)
     return answers.figures(network.admission) | mine

@@ -88,24 +88,20 @@ class Runner:
             return 0
 
     def choice(self, cells: Iterable[tuple[WorkloadSpec, FabricSpec]]) -> Choice:
-        """Return the fidelity of ``cells`` that nobody has asked one for; those that cannot be run have no say."""
         return chosen((f"{row.name} on {column.name}", self.count(row, column)) for row, column in cells)
 
     @property
     def held(self) -> int:
-        """How many tasks and links are kept."""
         graphs = {id(cell.graph): len(cell.graph) for cells in self._cells.values() for cell in cells.values()}
         return sum(graphs.values()) + sum(len(one.fabric.bandwidths) for one in self._bench.values())
 
     def forget(self, fabric: FabricSpec) -> None:
-        """Let go of all that is kept of ``fabric`` and its cells."""
         self._bench.pop(fabric.name, None)
         self._cells.pop(fabric.name, None)
 
     def run(
         self, workload: WorkloadSpec, fabric: FabricSpec, fidelity: str, progress: Callable[[float], None] | None = None
     ) -> RunResult:
-        """Simulate one iteration of ``workload`` on ``fabric``; ``progress`` is told the share that has ended."""
         cell = self._cell(workload, fabric)
         names = {"workload": workload.name, "fabric": fabric.name, "fidelity": fidelity}
         self._log("cell begins", **names, ranks=len(cell.places), tasks=len(cell.graph))
@@ -159,13 +155,11 @@ class Runner:
         return result
 
     def cell(self, workload: WorkloadSpec, fabric: FabricSpec, fidelity: str) -> Cell:
-        """Return what is kept of ``workload`` on ``fabric``: of a simulation, or of an estimate."""
         if fidelity == ESTIMATE:
             return self.estimate(workload, fabric)
         return Cell.of(self.run(workload, fabric, fidelity))
 
     def program(self, workload: WorkloadSpec, fabric: FabricSpec, fidelity: str, *, routes: bool) -> bytes:
-        """Return an iteration as a file for other programs, with the ``routes`` of messages between all NPUs or not."""
         cell, key = self._cell(workload, fabric), f"fabrics.{fabric.name}"
         variation = self._experiment.variation_of(fabric)
         runs = 1 if variation is None else variation.runs
@@ -187,7 +181,6 @@ class Runner:
             return cell.bench.program(iteration, fidelity=fidelity, pace=pace, routes=messages)
 
     def estimate(self, workload: WorkloadSpec, fabric: FabricSpec) -> Cell:
-        """Return what one iteration of ``workload`` on ``fabric`` takes about, see ``fredfw.simulation.estimate``."""
         cell = self._cell(workload, fabric)
         if cell.jobs:
             message = "an estimate does not know what jobs do to each other"
@@ -228,7 +221,6 @@ class Runner:
     def _common(
         self, cell: _Cell, workload: WorkloadSpec, fabric: FabricSpec, fidelity: str, seconds: float
     ) -> dict[str, Any]:
-        """Return what every result of ``cell`` says, by the field."""
         scale = workload.compute_scale
         return {
             "workload": workload.name,
@@ -322,7 +314,6 @@ class Runner:
         return cell
 
     def _check_events(self, fabric: FabricSpec, built: Fabric, *, alone: bool) -> None:
-        """Make sure that the links are there that something happens to, and that one job alone restarts."""
         with self._placed(f"fabrics.{fabric.name}.events"):
             check(fabric.events, built)
             if not alone and ending(fabric.events, built):
@@ -344,7 +335,6 @@ class Runner:
         return {name: classes.index(declared[name]) for name in sorted(declared, key=declared.__getitem__)}
 
     def _placed(self, key: str) -> AbstractContextManager[None]:
-        """Return a context that adds the file and ``key`` to errors."""
         return placed(file=self._experiment.file, key=key)
 
     def _bench_of(self, spec: FabricSpec) -> Bench:
@@ -433,12 +423,10 @@ class _Cell:
     transfers: int  # about how many it has, in all runs
 
     def iteration(self, scale: float) -> Iteration:
-        """Return what is simulated; computation takes ``scale`` times as long as on the roofline."""
         graph = seconds_of(self.graph, self._durations(scale)) if self.jobs else self.graph
         return Iteration(graph, self.places, _seconds(scale, self.npu, self.memory), self.priorities)
 
     def alone(self, job: Part, scale: float) -> Iteration:
-        """Return one of its ``jobs`` without the others."""
         places = job.places(self.placement, self.bench.fabric)
         seconds = _seconds(scale, self.npu, self.memory)
         return Iteration(seconds_of(composed([job.graph]), self._durations(scale)), places, seconds, self.priorities)
@@ -448,19 +436,16 @@ class _Cell:
 
     @property
     def memory_notes(self) -> tuple[str, ...]:
-        """What a reader must know of the memory that it needs."""
         if not self.jobs:
             return memories.notes(self.memory, self.npu, self.spilled)
         return tuple(note for job in self.jobs for note in job.memory_notes(self.npu))
 
 
 def describe(plugin: Any) -> dict[str, Any]:
-    """Return the name and the configuration of a configured plugin, JSON-ready."""
     return {"name": plugin.name, **configure.unstructure(plugin)}
 
 
 def merged(counters: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Return the engine's counters over several simulations."""
     total, known = Statistics(), set(Statistics().as_dict())
     for one in counters:  # of this release or an earlier one, which may have had others
         total = total + Statistics(**{name: count for name, count in one.items() if name in known})
@@ -468,6 +453,5 @@ def merged(counters: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 def _seconds(scale: float, npu: Npu, memory: MemoryUse) -> Duration:
-    """Return what gives the seconds of a computation on ``npu``, which holds ``memory``."""
     computing = npu.holding(memory.total)
     return lambda *work: scale * computing.seconds(*work)

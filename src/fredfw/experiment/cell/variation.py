@@ -129,20 +129,16 @@ class ScaledTransport(Transport):
 
     @property
     def rendezvous(self) -> bool:
-        """See ``Transport.rendezvous``."""
         return self.base.rendezvous
 
     @property
     def ends_with_links(self) -> bool:
-        """See ``Transport.ends_with_links``."""
         return self.base.ends_with_links
 
     def algorithms(self, pattern: str) -> Sequence[str] | None:
-        """See ``Transport.algorithms``."""
         return algorithms(self.base, pattern)
 
     def costs(self, call: Call, fabric: Fabric) -> Costs:
-        """See ``Transport.costs``."""
         known = costs(self.base, call, fabric)
         return evolve(
             known,
@@ -169,7 +165,6 @@ class VariedTopology(Topology):
     factor: float
 
     def build(self) -> Fabric:
-        """See ``Topology.build``."""
         fabric = with_memories(built(self.base).with_defaults(**self.slots), self.memories)
         return varied(fabric, self.parameter, self.factor)
 
@@ -188,7 +183,6 @@ class Variation:
 
 
 def changed(experiment: Experiment, variation: Variation | None) -> Experiment:
-    """Return ``experiment`` with ``variation``."""
     if variation is None:
         return experiment
     if variation.fabric is None:

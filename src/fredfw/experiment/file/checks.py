@@ -17,7 +17,6 @@ _MISSING = "no workload has the label"
 
 
 def check(outline: AnyOutline) -> None:
-    """Make sure that everything is there that ``outline`` names, and nothing twice; raises ``InputError``."""
     _check_texts(outline)
     priorities = outline.priorities or ()
     if found := repeated(priorities):
@@ -50,7 +49,6 @@ def _check_texts(outline: AnyOutline) -> None:
 
 
 def _names(outline: AnyOutline) -> Iterator[tuple[str, Callable[[str], object], str]]:
-    """Yield the key of each name of a fabric or a workload, what looks it up, and the name."""
     for fabric in outline.fabrics:
         key = f"fabrics.{fabric.name}.baseline" if "baseline" in fabric.table else "baseline"
         yield key, outline.fabric, fabric.baseline
@@ -129,7 +127,6 @@ def check_causes(outline: AnyOutline, causes: Causes) -> None:
 
 
 def labels_of_sharing(fabric: FabricSpec) -> Sequence[str]:
-    """Return the labels that the sharing policy that ``fabric`` is given names."""
     sharing = fabric.slots.get("sharing")
     return () if sharing is None else answers.labels(sharing)
 

@@ -23,7 +23,6 @@ _SECTIONS = {"fabrics": "fabric", "workloads": "workload"}
 
 
 def key_parts(path: str) -> tuple[str, ...]:
-    """Return the keys that ``path``, a dotted key of TOML, consists of; raises ``InputError`` unless it is one."""
     try:
         table: Any = tomllib.loads(f"{path} = 0")
     except ValueError:
@@ -38,7 +37,6 @@ def key_parts(path: str) -> tuple[str, ...]:
 
 
 def dotted(parts: Iterable[str]) -> str:
-    """Return the path of ``parts``, with quotes where TOML needs them."""
     return ".".join(map(toml_key, parts))
 
 
@@ -68,7 +66,6 @@ def _check_section(content: Mapping[str, Any], parts: tuple[str, ...]) -> None:
 
 
 def _replaced(old: Any, parts: tuple[str, ...], value: Any, depth: int = 0) -> Any:
-    """Return ``old`` with ``value`` at ``parts[depth:]``."""
     if depth == len(parts):
         return value
     key = parts[depth]

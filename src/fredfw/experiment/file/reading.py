@@ -68,12 +68,10 @@ _COLLECTIVES = 'auto, or a table such as { all-reduce = "ring", default = "direc
 
 
 def load(path: str | Path, values: Mapping[str, Any] | None = None) -> AnyOutline:
-    """Read the file at ``path``, see ``parse``; raises ``InputError`` with file, key and value."""
     return parse(read_tables(path), values, file=str(path))
 
 
 def read_tables(path: str | Path) -> dict[str, Any]:
-    """Return what the TOML file at ``path`` says; raises ``InputError`` where it cannot be read, or is not TOML."""
     with placed(file=str(path)):
         try:
             text = read_bounded(path).decode("utf-8-sig")  # some editors begin with a mark
@@ -110,7 +108,6 @@ def parse(
 
 
 def _with_base(content: Mapping[str, Any], file: str | None) -> tuple[Mapping[str, Any], str | None]:
-    """Return ``content`` with the tables of the file that it names as its experiment, and that file."""
     if _BASE not in content:
         return content, file
     own = {key: one for key, one in content.items() if key != _BASE}
@@ -212,7 +209,6 @@ def _workload(section: Section) -> WorkloadSection:
 
 
 def _scaled(sections: Sequence[WorkloadSection]) -> tuple[WorkloadSection, ...]:
-    """Give the sections that share a scale the one that they share."""
     originals = {one.name: one for one in sections if one.scaled_like is None}
 
     def scaled(one: WorkloadSection) -> WorkloadSection:
@@ -242,14 +238,12 @@ def _variation(table: Mapping[str, Any], section: str = "") -> Variation | None:
 
 
 def _listed(table: Mapping[str, Any], name: str, cls: type[_T], section: str = "") -> tuple[_T, ...]:
-    """Return what the list of tables ``name`` of a section describes."""
     key = _inside(section, name)
     tables = as_tables(table.get(name, []), key, accepted=f"[[{key}]]")
     return tuple(configure.build(cls, one, key_prefix=place) for place, one in tables)
 
 
 def _texts(table: Mapping[str, Any], name: str, section: str = "") -> tuple[str, ...] | None:
-    """Return the list of texts ``name`` of a section, if it has one."""
     if name not in table:
         return None
     texts, key = table[name], _inside(section, name)
@@ -286,7 +280,6 @@ def configured(outline: AnyOutline, plugins: PluginManager, *, trust_plugins: bo
 
 
 def load_plugins(outline: AnyOutline, plugins: PluginManager, *, trust_plugins: bool = False) -> None:
-    """Add the plugin files that ``outline`` names to ``plugins``; raises as ``configured`` does."""
     places = {f"plugins[{index}]": name for index, name in enumerate(outline.plugins)}
     if not trust_plugins:  # of none of them, before any is executed
         for key, name in places.items():
@@ -350,7 +343,6 @@ class Reader:
     folder: Path
 
     def fabric(self, section: FabricSection, unfit: Unfit | None) -> FabricSpec:
-        """Return a column with its plugins, or one that is ``unfit``."""
         if unfit is not None:
             return FabricSpec(**_fields(section), topology=unfit)
         key, table, plugins = f"fabrics.{section.name}", section.table, self.plugins
@@ -362,7 +354,6 @@ class Reader:
         return FabricSpec(**_fields(section), topology=topology, slots=slots, collectives=algorithms, fastest=fastest)
 
     def workload(self, section: WorkloadSection, unfit: Unfit | None) -> WorkloadSpec:
-        """Return a row with its plugin, or one that is ``unfit``."""
         key, table = f"workloads.{section.name}", section.table
         workload: Workload
         if unfit is not None:
@@ -408,12 +399,10 @@ class Reader:
         return algorithm
 
     def _knowing(self, pattern: Pattern | None) -> str:
-        """Return the names of the algorithms that know ``pattern``."""
         algorithms = self.plugins.collectives
         return ", ".join(cls.name for cls in algorithms if pattern is None or pattern in cls.patterns)
 
     def choice(self, value: object, registry: Registry[_T], key: str) -> _T:
-        """Return the configured plugin that ``value`` names, see ``configure.choose``."""
         return configure.choose(value, registry, key_prefix=key, **self._surroundings)
 
     @property

@@ -100,7 +100,6 @@ class SavingSpec:
         return bool(self.by) and not reference.at
 
     def group(self, settings: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return the values of ``by`` in ``settings``, as text; raises ``KeyError``."""
         return tuple(as_written(settings[key]) for key in self.by)
 
 
@@ -130,11 +129,9 @@ class Section:
 
     @property
     def written(self) -> dict[str, Any]:
-        """What configures the plugins, as written; JSON-ready."""
         return {key: plain(self.table[key]) for key in self.PLUGINS if key in self.table}
 
     def is_called(self, names: Sequence[str]) -> bool:
-        """Return whether its name or its template is among ``names``."""
         return self.name in names or self.template in names
 
 
@@ -181,7 +178,6 @@ class FabricSpec(FabricSection):
 
     @property
     def configured(self) -> tuple[Any, ...]:
-        """The plugins that it names."""
         algorithms = (one for listed in (self.collectives or {}).values() for one in listed)
         return self.topology, *self.slots.values(), *algorithms
 
@@ -194,7 +190,6 @@ class WorkloadSpec(WorkloadSection):
 
     @property
     def key(self) -> str:
-        """The key of the experiment that configures ``workload``."""
         whole = f"workloads.{self.name}"
         return whole if isinstance(self.workload, jobs.Jobs) else f"{whole}.workload"
 
@@ -208,7 +203,6 @@ class Unfit(Topology, Workload):
     error: InputError
 
     def build(self, system: object = None) -> NoReturn:
-        """Raise the error."""
         del system
         raise self.error
 
@@ -216,7 +210,6 @@ class Unfit(Topology, Workload):
 
 
 def error_of(workload: WorkloadSpec, fabric: FabricSpec) -> InputError | None:
-    """Return why one of the two is impossible, if it is."""
     found = (one.error for one in (fabric.topology, workload.workload) if isinstance(one, Unfit))
     return next(found, None)
 
@@ -269,7 +262,6 @@ class Outline(Generic[_Fabric, _Workload]):
 
     @cached_property
     def npu(self) -> Npu:
-        """What computes, on fabrics that do not say so."""
         return npu_from(self.npu_table, "npu", self.folder)
 
     @cached_property
@@ -281,16 +273,13 @@ class Outline(Generic[_Fabric, _Workload]):
 
     @property
     def cells(self) -> list[tuple[_Workload, _Fabric]]:
-        """Every workload on every fabric, workload by workload."""
         return [(workload, fabric) for workload in self.workloads for fabric in self.fabrics]
 
     def fabric(self, name: str) -> _Fabric:
-        """Return the fabric called ``name``; raises ``UnknownNameError``."""
         found: _Fabric = self._named("fabric", name)
         return found
 
     def workload(self, name: str) -> _Workload:
-        """Return the workload called ``name``; raises ``UnknownNameError``."""
         found: _Workload = self._named("workload", name)
         return found
 
@@ -312,7 +301,6 @@ class Outline(Generic[_Fabric, _Workload]):
         return workload.name, fabric.baseline
 
     def written_npu(self, fabric: FabricSection) -> dict[str, Any]:
-        """Return the table of what computes on ``fabric``, JSON-ready."""
         found: dict[str, Any] = plain(fabric.table.get("npu", self.npu_table))
         return found
 
@@ -327,20 +315,16 @@ class Outline(Generic[_Fabric, _Workload]):
         return fabric.npu or self.npu
 
     def prices_of(self, fabric: FabricSection) -> Prices:
-        """Return what the parts of ``fabric`` cost."""
         return self.prices if fabric.scopes is None else evolve(self.prices, scopes=fabric.scopes)
 
     def variation_of(self, fabric: FabricSection) -> Variation | None:
-        """Return what varies on ``fabric``."""
         return self.variation if fabric.variation is None else fabric.variation
 
     def varied(self, fabric: FabricSection) -> dict[str, Any]:
-        """Return the table ``variation`` of ``fabric`` by its key, JSON-ready; nothing where nothing varies."""
         variation = self.variation_of(fabric)
         return {} if variation is None else {"variation": plain(attrs.asdict(variation))}
 
     def pairs(self, saving: SavingSpec) -> list[Pair]:
-        """Return the cells that ``saving`` compares, workload by workload."""
         with placed(key="of"):
             fabrics = self.fabrics_called(saving.of)
         with placed(key="workloads"):
@@ -393,7 +377,6 @@ class Outline(Generic[_Fabric, _Workload]):
         )
 
     def _called(self, kind: str, sections: tuple[_Section, ...], names: Sequence[str] | None) -> tuple[_Section, ...]:
-        """Return the ``sections`` with one of ``names`` (or all) as name or template, in the order of the file."""
         if names is None:
             return sections
         known = dict.fromkeys(name for one in sections for name in (one.template, one.name))
@@ -417,7 +400,6 @@ AnyOutline = Outline[FabricSection, WorkloadSection]
 
 
 def covered(outline: AnyOutline, cells: Collection[tuple[str, str]]) -> tuple[SavingSpec, ...]:
-    """Return the savings of ``outline`` whose cells are all among ``cells``: names of a workload and a fabric."""
     return tuple(
         saving
         for saving in outline.savings

@@ -38,7 +38,6 @@ class Fit:
 def calibrate(
     experiment: Experiment, plugins: PluginManager, *, progress: Progress | None = None, log: Log = silent
 ) -> tuple[Fit, ...]:
-    """Fit every workload of ``experiment`` that has a ``calibration`` table."""
     wanted = {
         workload: experiment.fabric(workload.calibration.fabric)
         for workload in experiment.workloads

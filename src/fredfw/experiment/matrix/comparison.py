@@ -125,7 +125,6 @@ class _Here:
         self._errors: dict[tuple[str, str], FredfwError] = {}
 
     def check(self, specs: Sequence[CellSpec], *, strict: bool) -> None:
-        """Make sure, before any of ``specs`` runs, that there are the labels that the experiment names."""
         experiment = self._experiment
         named = experiment.priorities is not None or any(one.part is not None for one in experiment.savings)
         named = named or any(map(labels_of_sharing, experiment.fabrics))
@@ -146,7 +145,6 @@ class _Here:
         check_causes(experiment, causes)
 
     def count(self, spec: CellSpec) -> int:
-        """Return about how many transfers one cell has; 0 where it cannot be run."""
         row, column = self._cell(spec)
         found = self._runner.count(row, column)
         if self._runner.held > _KEPT:
@@ -154,7 +152,6 @@ class _Here:
         return found
 
     def run(self, spec: CellSpec, share: Share | None) -> Outcome:
-        """Return the outcome of one cell."""
         row, column = self._cell(spec)
         if self._latest is not None and self._latest is not column:
             self._runner.forget(self._latest)
@@ -182,13 +179,11 @@ class _Here:
             self._means.plugins.hook.fredfw_after_run(result=result)
 
     def error(self, failure: Failure) -> FredfwError:
-        """Return the error that ``failure`` tells of."""
         known = self._errors.get((failure.workload, failure.fabric))
         return failure.error(self._experiment.file) if known is None else known
 
 
 def _baselines_first(experiment: Experiment) -> list[FabricSpec]:
-    """Return the fabrics in the order of the file, but each after its baseline."""
     ordered: dict[str, FabricSpec] = {}
     for fabric in experiment.fabrics:
         chain = [fabric]
@@ -215,7 +210,6 @@ def assemble(
     failures: Mapping[tuple[str, str], Failure] = MappingProxyType({}),
     stored: int = 0,
 ) -> Comparison:
-    """Return what the comparison of ``cells`` shows; ``counters`` are those of all simulations."""
     references = {(one.workload, one.fabric): one for one in outline.references}
     uneven = _uneven(outline, cells)
     rows: list[Row] = []
@@ -344,7 +338,6 @@ def comparable(outcome: Outcome) -> Outcome:
 
 
 def speedup(baseline: Cell, cell: Cell, file: str | None = None) -> float:
-    """Return how many times faster ``cell`` is than ``baseline``; raises ``InputError`` where one takes no time."""
     for one in map(comparable, (baseline, cell)):
         if isinstance(one, Failure):
             raise one.error(file)
@@ -378,7 +371,6 @@ def _unlike(cell: Cell, baseline: Cell) -> tuple[str, ...]:
 
 
 def _uneven(outline: AnyOutline, cells: Mapping[tuple[str, str], Cell]) -> Mapping[tuple[str, str], tuple[str, ...]]:
-    """Return a note for each sweep whose rows train different amounts, by the sweep's template and the fabric."""
     works: dict[tuple[str, str], list[Work]] = {}
     for workload, fabric in outline.cells:
         cell = cells.get((workload.name, fabric.name))
@@ -395,7 +387,6 @@ def _uneven(outline: AnyOutline, cells: Mapping[tuple[str, str], Cell]) -> Mappi
 
 
 def _other_work(cell: Cell, baseline: Cell | None) -> tuple[str, ...]:
-    """Return a note where an iteration works on different amounts."""
     if cell.work is None or baseline is None or baseline.work is None:
         return ()
     unit, (own, other) = _amounts([cell.work, baseline.work])

@@ -24,7 +24,6 @@ FORM = "what `fredfw compare` or `fredfw run --store` keeps"
 
 
 def merge(outline: AnyOutline, stores: Sequence[Store]) -> Comparison:
-    """Return the comparison of ``outline`` whose cells are in ``stores``."""
     fidelity = fidelity_of(outline, stores)
     cells: dict[tuple[str, str], Cell] = {}
     failures: dict[tuple[str, str], Failure] = {}
@@ -70,7 +69,6 @@ def fidelity_of(outline: AnyOutline, stores: Sequence[Store]) -> str:
 def find(
     outline: AnyOutline, workload: WorkloadSection, fabric: FabricSection, stores: Sequence[Store], fidelity: str
 ) -> Outcome | None:
-    """Return what ``stores`` have of a cell as ``outline`` describes it now, simulated as ``fidelity`` says."""
     key = key_of(tables(outline, workload, fabric), fidelity)
     found = [outcome for store in stores for outcome in store.find(key)]
     if any(asdict(one) != asdict(found[0]) for one in found):
@@ -80,7 +78,6 @@ def find(
 
 
 def _check_files(cell: Cell, folder: Path) -> None:
-    """Make sure that the files that decided ``cell``, relative to ``folder``, hold what they held then."""
     for one in cell.provenance["files"]:
         path = one["path"]
         now = Files.at(path, folder) if isinstance(path, list) else File.at(path, folder)
@@ -90,7 +87,6 @@ def _check_files(cell: Cell, folder: Path) -> None:
 
 
 def _check_versions(cell: Cell, title: str, known: dict[str, tuple[str, str]]) -> None:
-    """Make sure that ``cell`` was run with the versions ``known`` of other cells, and add its own to them."""
     stated: Mapping[str, str] = cell.provenance["versions"]
     for distribution, version in stated.items():
         other, first = known.setdefault(distribution, (version, title))

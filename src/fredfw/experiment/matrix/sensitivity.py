@@ -36,7 +36,6 @@ Seconds = Mapping[tuple[str, str], float]
 
 
 def check_share(share: float) -> float:
-    """Return ``share``, by which parameters are changed; raises ``InputError`` unless it is between 0 and 1."""
     if not 0 < share < 1:
         message = f"{share * 100:g} per cent is not possible"
         raise InputError(message, key="sensitivity", accepted="more than 0 and less than 100")
@@ -44,7 +43,6 @@ def check_share(share: float) -> float:
 
 
 def check_factor(factor: float, *, key: str = "factor") -> float:
-    """Return ``factor``, by which parameters are improved; raises ``InputError`` unless it is finite and above 1."""
     if not 1 < factor < math.inf:
         raise InputError(f"{factor:g} times better is not possible", key=key, accepted="a number above 1")
     return factor
@@ -86,7 +84,6 @@ def simulate(
 
 
 def of_run(experiment: Experiment, result: RunResult, factor: float, means: Means) -> WhatIf:
-    """Return what each parameter would do to the time of ``result`` if it were better."""
     (spec,) = experiment.fabrics
     path, cells = critical_path(result), [(result.workload, result.fabric_name)]
     names = *parameters(_machine(spec)), COMPUTE
@@ -122,7 +119,6 @@ def _machine(spec: FabricSpec) -> Fabric:
 
 
 def _better(parameter: str, factor: float) -> float:
-    """Return what ``parameter`` is multiplied by to be ``factor`` times better."""
     return 1 / factor if parameter in (LATENCY, ALPHAS) else factor
 
 
@@ -144,7 +140,6 @@ def of_comparison(experiment: Experiment, comparison: Comparison, share: float, 
 def of_collective(
     fabric: Fabric, result: CollectiveResult, share: float, run: Callable[[Fabric], CollectiveResult]
 ) -> tuple[Effect, ...]:
-    """Return how the time of a collective on ``fabric`` changes, the largest effect first."""
     nominal = {(result.pattern, fabric.name): result.duration}
     found: list[tuple[Variation, Seconds]] = []
     for parameter in parameters(fabric):
@@ -178,7 +173,6 @@ def _variations(experiment: Experiment, share: float, used: Collection[str]) -> 
 
 
 def _effects(nominal: Seconds, found: Sequence[tuple[Variation, Seconds]]) -> Iterator[Effect]:
-    """Yield what each parameter does to each cell, cell by cell, the largest effect first."""
     for (workload, fabric), seconds in nominal.items():
         effects = []
         for (less, low), (more, high) in zip(found[::2], found[1::2], strict=True):

@@ -63,7 +63,6 @@ class CellSpec:
 
     @property
     def identity(self) -> tuple[str, str]:
-        """What a result of the cell is stored under."""
         return self.key, self.environment
 
     def __str__(self) -> str:
@@ -71,16 +70,13 @@ class CellSpec:
         return f"{self.workload} on {self.fabric}{changed}"
 
     def with_fidelity(self, fidelity: str) -> CellSpec:
-        """Return the same cell, simulated as ``fidelity`` says."""
         return evolve(self, fidelity=fidelity, key=key_of(self.content, fidelity))
 
     def with_variation(self, variation: Variation) -> CellSpec:
-        """Return the same cell of a machine that is changed."""
         return evolve(self, variation=variation, key=digest({"key": self.key, "variation": asdict(variation)}))
 
 
 def key_of(content: Mapping[str, Any], fidelity: str) -> str:
-    """Return the key of the cell that ``content``, see ``tables``, describes."""
     return digest({"content": content, "fidelity": fidelity})
 
 
@@ -105,7 +101,6 @@ class CellRunner:
         self._kept = Kept()
 
     def count(self, spec: CellSpec) -> int:
-        """Return about how many transfers one cell has; 0 where it cannot be run."""
         try:
             experiment = self._experiment(spec)
         except FredfwError:  # to run it says why
@@ -139,7 +134,6 @@ class CellRunner:
 
 @contextmanager
 def observed(plugins: PluginManager, experiment: Experiment) -> Iterator[None]:
-    """Tell hooks that ``experiment`` begins, and if it fails."""
     plugins.hook.fredfw_before_run(experiment=experiment)
     try:
         yield
@@ -149,7 +143,6 @@ def observed(plugins: PluginManager, experiment: Experiment) -> Iterator[None]:
 
 
 def outcome(workload: str, fabric: str, simulate: Callable[[], Cell]) -> Outcome:
-    """Return the cell that ``simulate`` returns, or why there is none."""
     try:
         return simulate()
     except InputError as error:
@@ -163,7 +156,6 @@ def outcome(workload: str, fabric: str, simulate: Callable[[], Cell]) -> Outcome
 
 
 def refused(workload: str, fabric: str, error: InputError) -> Failure:
-    """Return the cell that ``error`` says cannot be run."""
     # A limit is the caller's: the next one may raise it, so that a store must not know of it.
     infeasible = not isinstance(error, LimitError)
     return Failure(workload, fabric, error.message, infeasible, key=error.key, accepted=error.accepted)
@@ -184,7 +176,6 @@ def run_cell(spec: CellSpec, setup: Setup) -> Outcome:
 
 
 def count_cell(spec: CellSpec, setup: Setup) -> int:
-    """Return about how many transfers ``spec`` has, likewise."""
     with limits.allowed(dict(setup.limits)):
         return _runner(setup).count(spec)
 
@@ -198,11 +189,9 @@ class Workers:
     setup: Setup
 
     def submit(self, spec: CellSpec) -> Future[Outcome]:
-        """Send ``spec`` to one of them."""
         return self.executor.submit(run_cell, spec, self.setup)
 
     def transfers(self, specs: Sequence[CellSpec]) -> Iterator[int]:
-        """Yield about how many transfers each of ``specs`` has."""
         return self.executor.map(partial(count_cell, setup=self.setup), specs)
 
 
@@ -241,7 +230,6 @@ class Means:
 
     @cached_property
     def here(self) -> CellRunner:
-        """What runs them in this process."""
         return CellRunner(self.plugins, self.log)
 
     @cached_property
@@ -250,11 +238,9 @@ class Means:
 
     @property
     def hits(self) -> int:
-        """How many cells have come from the store."""
         return 0 if self.store is None else self.store.hits
 
     def spec(self, experiment: Experiment, workload: WorkloadSpec, fabric: FabricSpec, fidelity: str) -> CellSpec:
-        """Return what to run, and what decides the result."""
         content = tables(experiment, workload, fabric)
         used = [*configure.parts([workload.workload, *fabric.configured])]
         types = set(map(type, used))

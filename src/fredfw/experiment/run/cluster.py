@@ -44,7 +44,6 @@ _LOCAL = {
 
 
 def local(workers: int) -> Executor:
-    """Return an executor on so many new workers on this machine, which end with it."""
     with warnings.catch_warnings(), dask.config.set(_LOCAL):
         warnings.simplefilter("ignore")
         # Workers that start now or later do so on threads that this one begins, and are deaf to interrupts as it is.
@@ -63,7 +62,6 @@ def local(workers: int) -> Executor:
 
 
 def remote(address: str, host: str, port: int) -> Executor:
-    """Return an executor on the workers of the scheduler at ``host``; raises as ``executors.connect`` does."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # versions that differ are refused where they matter, see _answer
         try:
@@ -83,7 +81,6 @@ def remote(address: str, host: str, port: int) -> Executor:
 
 
 def _client(place: str) -> Any:
-    """Return a client of the scheduler at ``place``."""
     # A server of another kind that waits for a request makes Dask wait for an answer, for ever.
     return _on_a_thread(lambda: Client(f"tcp://{place}", timeout=_PATIENCE, set_as_default=False)).result(_PATIENCE)
 

@@ -84,11 +84,9 @@ class Processes(Executor):
         self._ended = False
 
     def submit(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        """See ``Executor.submit``."""
         return self._threads.submit(self._run, function, args, kwargs)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """See ``Executor.shutdown``."""
         self._threads.shutdown(wait=False, cancel_futures=cancel_futures)
         if cancel_futures:
             with self._lock:
@@ -119,7 +117,6 @@ class Processes(Executor):
         return cast(T, value)
 
     def _worker(self) -> _Worker:
-        """Return the process of this thread."""
         worker: _Worker | None = getattr(self._own, "worker", None)
         if worker is None:
             with self._lock:
@@ -149,16 +146,13 @@ class _Worker:
         there.close()  # so that the end of the process is the end of what can be read here
 
     def run(self, task: bytes) -> bytes:
-        """Return the pickled answer to a pickled task."""
         self._connection.send_bytes(task)
         return self._connection.recv_bytes()
 
     def kill(self) -> None:
-        """End what it runs."""
         self._process.kill()
 
     def end(self) -> str:
-        """Let it end, and return how it did."""
         self._connection.close()
         with _PROCESSES:
             self._process.join(_PATIENCE)
@@ -173,7 +167,6 @@ class _Worker:
 
 
 def _serve(connection: Connection) -> None:
-    """Answer tasks until nobody sends any more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     while True:
         try:

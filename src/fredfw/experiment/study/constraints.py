@@ -63,7 +63,6 @@ class Constraint:
 
     @classmethod
     def parse(cls, text: object, known: Collection[str]) -> Constraint:
-        """Return the constraint that ``text`` says."""
         if not isinstance(text, str) or not text.strip():
             raise InputError(f"{text!r} is not a constraint", accepted=FORM)
         if len(text) > _LONGEST:
@@ -81,7 +80,6 @@ class Constraint:
         return cls(text.strip(), tuple(found), term)
 
     def holds(self, values: Mapping[str, Any]) -> bool:
-        """Return whether it holds at ``values``, which have all of its names."""
         try:
             value = self._term(values)
         except (ArithmeticError, TypeError, ValueError) as error:

@@ -30,7 +30,6 @@ _DIGITS = 12
 
 
 def values_of(given: object) -> tuple[Any, ...]:
-    """Return the values that ``given`` says, in order; of a table, by its keys of ``KEYS``."""
     if isinstance(given, Mapping):
         given = _of_table(given)
     if not isinstance(given, list) or not given:

@@ -53,7 +53,6 @@ class Study:
         return self.rungs[name]
 
     def space(self, outline: AnyOutline) -> Space:
-        """Return the points on the cells of ``outline``."""
         paths = [list(map(key_parts, one.paths)) for one in self.dimensions]
         cells = []
         for workload, fabric in outline.cells:
@@ -64,7 +63,6 @@ class Study:
 
 
 def read(tables: Mapping[str, Any], content: Mapping[str, Any], file: str | None) -> Study:
-    """Return what ``tables`` say of a search."""
     with placed(file=file):
         dimensions = _dimensions(as_table(tables.get("space"), "space"), content)
         constants = _constants(as_table(tables.get("constants", {}), "constants"), [one.name for one in dimensions])
@@ -115,7 +113,6 @@ def _constraints(
 
 
 def _concerns(parts: Sequence[str], sections: Mapping[str, Section]) -> bool:
-    """Return whether the path of ``parts`` leads to something of the cell of ``sections``."""
     section = sections.get(parts[0])
     return section is None or len(parts) == 1 or section.is_called([parts[1]])
 

@@ -52,7 +52,6 @@ class GridSampler(Sampler):
     name: ClassVar[str] = "grid"
 
     def start(self, space: SearchSpace) -> Search:
-        """See ``Sampler.start``."""
         return _Rounds(range(len(space)))
 
 
@@ -66,7 +65,6 @@ class RandomSampler(Sampler):
     seed: int = units.count(0, minimum=0, help="of the random numbers: the same seed, the same points")
 
     def start(self, space: SearchSpace) -> Search:
-        """See ``Sampler.start``."""
         return _Rounds(_drawn(len(space), self.trials, self.seed))
 
 
@@ -96,7 +94,6 @@ class HalvingSampler(Sampler):
             raise InputError(f"{list(self.rungs)} are not rungs", key="rungs", accepted="one or more different names")
 
     def start(self, space: SearchSpace) -> Search:
-        """See ``Sampler.start``."""
         points = range(len(space)) if self.trials is None else _drawn(len(space), self.trials, self.seed)
         return _Rounds(points, self.rungs, self.eta, self.least)
 
@@ -127,7 +124,6 @@ def fronts(losses: Sequence[tuple[float, ...]]) -> list[int]:
 
 
 def _drawn(size: int, count: int, seed: int) -> Sequence[int]:
-    """Return ``count`` different numbers below ``size``, or all of them, in order."""
     return sorted(random.Random(seed).sample(range(size), min(count, size)))
 
 

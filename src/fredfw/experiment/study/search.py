@@ -102,7 +102,6 @@ class _Progress:
     order: dict[str | None, None] = field(factory=dict)  # the rungs, as they were asked for first
 
     def spec(self, trial: Trial) -> CellSpec | Failure:
-        """Return what to run, or why the point is impossible."""
         study, point = self.study, self.space.points[trial.point]
         rung = study.rung(trial.rung)
         settings = {**self.space.settings(point), **rung.values}
@@ -128,7 +127,6 @@ class _Progress:
         return error
 
     def add(self, trial: Trial, outcome: Outcome) -> None:
-        """Take note of an outcome; raises ``InputError`` where it lacks an objective."""
         self.order.setdefault(trial.rung)
         self.outcomes[trial] = outcome
         if isinstance(outcome, Failure):
@@ -140,14 +138,12 @@ class _Progress:
                 raise InputError(message, file=self.study.file, key=key, accepted=", ".join(_metrics(outcome)))
 
     def told(self, trial: Trial) -> Told:
-        """Return what the sampler is told of ``trial``."""
         outcome = self.outcomes[trial]
         if isinstance(outcome, Failure):
             return Told(trial, None, False)
         return Told(trial, _losses(_metrics(outcome), self.study.objectives), not self._broken(outcome))
 
     def _broken(self, cell: Cell) -> str:
-        """Return which limit ``cell`` breaks, in words; empty for none."""
         for name, limit in self.study.limits.items():
             metric = METRICS[name]
             value = metric.of(cell)
@@ -251,7 +247,6 @@ _UNITS = {unit.value: unit for unit in (Unit.BYTES, Unit.SECONDS, Unit.JOULES)}
 
 
 def shown(value: float, unit: str) -> str:
-    """Return ``value`` for people."""
     if unit in _UNITS:
         return render(value, _UNITS[unit])
     return f"{value:,.6g} {unit}".rstrip()

@@ -34,7 +34,6 @@ class Dimension:
 
     @property
     def numeric(self) -> bool:
-        """Whether all values are numbers."""
         return all(isinstance(one, int | float) and not isinstance(one, bool) for one in self.values)
 
 
@@ -70,7 +69,6 @@ class Space:
 
     @cached_property
     def combinations(self) -> int:
-        """How many points there are without constraints."""
         return sum(math.prod(len(self.dimensions[one].values) for one in cell.dimensions) for cell in self.cells)
 
     @cached_property
@@ -79,7 +77,6 @@ class Space:
         return sum(math.prod(map(len, parts.values())) for parts in self._parts)
 
     def check(self) -> None:
-        """Make sure that there are points, and not more of them than cells are allowed."""
         limits.check("cells", self.count, key="space")
         if self.count:
             return
@@ -95,7 +92,6 @@ class Space:
 
     @cached_property
     def points(self) -> tuple[Point, ...]:
-        """All points, in order."""
         found: list[Point] = []
         for cell, parts in zip(self.cells, self._parts, strict=True):
             choices = []
@@ -113,11 +109,9 @@ class Space:
         return tuple(found)
 
     def values(self, point: Point) -> dict[str, Any]:
-        """Return the values of ``point``, by the name of the dimension."""
         return {dimension.name: value for dimension, value in self._chosen(point)}
 
     def settings(self, point: Point) -> dict[str, Any]:
-        """Return what ``point`` sets in the experiment, by path."""
         return {path: value for dimension, value in self._chosen(point) for path in dimension.paths}
 
     def _chosen(self, point: Point) -> Iterator[tuple[Dimension, Any]]:
