@@ -163,21 +163,11 @@ def _is_numpy_bool(answer: object) -> bool:
 
 @frozen
 class Method(Generic[S, P, T]):
-    """A method of an interface, and what it must answer; to call it is to ask.
-
-    Args:
-        method: The interface's own.
-        kind: What an answer must be.
-        check: Gets where it was asked, an answer of that kind, the plugin, and what the method was given; raises what
-            ``Asking.wrong`` returns.
-
-    Raises:
-        PluginError: The method fails, or its answer is not like that.
-        FredfwError: What the method raises on purpose.
-    """
+    """A method of an interface, and what it must answer; to call it is to ask, which raises as ``Asking`` does."""
 
     method: Callable[Concatenate[S, P], object]
     kind: Kind[T]
+    # Gets where it was asked, an answer of that kind, the plugin, and what the method was given.
     check: Callable[..., None] | None = None
 
     def __call__(self, plugin: S, /, *given: P.args, **more: P.kwargs) -> T:
@@ -232,10 +222,7 @@ def brief(answer: object) -> str:
 
 
 def explain(error: BaseException, module: str, file: str | None = None) -> str:
-    """Return an error in one line, with the last line of code that it came through in the package of ``module``.
-
-    Its file is left out where it is ``file``, which is named already.
-    """
+    """Return an error in one line, with the last line of code in the package of ``module`` that it came through."""
     text = " ".join(str(error).split())
     text = f"{type(error).__name__}: {text}" if text else type(error).__name__
     package = module.partition(".")[0]

@@ -32,10 +32,7 @@ def count(key: str, value: object) -> int:
 
 
 def whole(values: Any) -> IntArray | None:
-    """Return ``values`` as an array of the same shape, or ``None`` where they are not all whole numbers.
-
-    The type decides, not the values: 1.0 is not a whole number.
-    """
+    """Return ``values`` as an array of their shape, or ``None`` where they are not all whole numbers: 1.0 is none."""
     if isinstance(values, np.ndarray) and values.dtype == np.intp:
         return np.asarray(values, order="C")
     array = _array(values)

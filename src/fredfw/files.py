@@ -128,12 +128,7 @@ class Files:
 
 
 def resolved(path: str | Path, accepted: str, refusal: str = "cannot be a path") -> Path:
-    """Return the absolute path that ``path`` leads to, symbolic links followed; it need not exist.
-
-    Raises:
-        InputError: No file can have that path: a null byte is in it, it is too long, or it is relative and the working
-            directory is deleted.
-    """
+    """Return the absolute path that ``path`` leads to, symbolic links followed; it need not exist."""
     try:
         found = os.path.realpath(path)
         os.lstat(found)

@@ -69,8 +69,7 @@ class Framework:
         Raises:
             InputError: An unknown field or an impossible value; ``UnknownNameError`` if there is no such topology.
         """
-        cls = self.plugins.topologies.get(name)
-        return configure.build(cls, fields, registries=lambda: self.plugins.registries)
+        return configure.build(self.plugins.topologies.get(name), fields, registries=lambda: self.plugins.registries)
 
     def simulate_collective(
         self,

@@ -67,8 +67,7 @@ def allowed(limits: Mapping[str, int]) -> Iterator[None]:
     """Use ``limits``, whole numbers by name, in place of the current ones in this block and thread alone."""
     for name, limit in limits.items():
         if name not in DEFAULTS:
-            message = f"there is no limit {name!r}{nearest(name, DEFAULTS)}"
-            raise UnknownNameError(message, accepted=", ".join(DEFAULTS))
+            raise UnknownNameError(f"there is no limit {name!r}{nearest(name, DEFAULTS)}", accepted=", ".join(DEFAULTS))
         number: object = limit
         if isinstance(number, bool) or not isinstance(number, int) or number < 1:
             raise InputError(f"{limit!r} is not a limit", key=name, accepted="a whole number of at least 1")

@@ -10,10 +10,7 @@ _RANGE = re.compile(r"\s*([0-9]{1,18})(?:\s*-\s*([0-9]{1,18}))?\s*")
 
 
 def parse_numbers(text: str, count: int, *, what: str, key: str) -> list[int]:
-    """Return the different numbers below ``count`` of a text such as ``0-4,7``, in the order given.
-
-    ``what`` they are, such as ``NPU``, and ``key`` are for messages.
-    """
+    """Return the different numbers below ``count`` of a text such as ``0-4,7``, in its order; ``what`` they are."""
     accepted = f"different {what}s from 0 to {count - 1}, such as 0-4,7"
     found: dict[int, None] = {}
     for part in text.split(","):

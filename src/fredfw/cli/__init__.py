@@ -95,8 +95,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 @cache
 def _own_commands() -> dict[str, EntryPoint]:
-    points = distribution("fredfw").entry_points
-    return {point.name: point for point in points if point.group == "fredfw.commands"}
+    return {point.name: point for point in distribution("fredfw").entry_points if point.group == "fredfw.commands"}
 
 
 _NOW = {"study": "compare, which runs the points of a space, too"}  # what former commands are now

@@ -7,20 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fredfw.cli import completion
+from fredfw.cli import completion, options
 from fredfw.cli.exports import Exports
-from fredfw.cli.options import (
-    CSV,
-    EXPORT,
-    JSON,
-    PROGRESS,
-    SENSITIVITY,
-    Option,
-    OptionalValues,
-    fidelity as fidelity_options,
-    option,
-    share_of,
-)
+from fredfw.cli.options import OptionalValues, option, share_of
 from fredfw.cli.output import log, progress_bar
 from fredfw.cli.parsing import chosen, configured, nccl_sizes, parse_assignments, parse_size, parse_sizes
 from fredfw.cli.session import open_framework
@@ -34,7 +23,7 @@ if TYPE_CHECKING:
 _SLOTS = ("router", "sharing", "admission", "transport")
 
 
-def _slot(name: str, text: str) -> Option[Any]:
+def _slot(name: str, text: str) -> options.Option[Any]:
     text = f"{text} A name, or {{name = ..., KEY = ...}}.  [default: the fabric's]"
     return option(f"--{name}", text, "PLUGIN", completion.slot)
 
@@ -64,7 +53,7 @@ def _slot(name: str, text: str) -> Option[Any]:
     "--algorithm", "Collective algorithm; auto chooses the fastest one.", "NAME", completion.algorithms, default="auto"
 )
 @option(
-    "--option options", "A field of the algorithm; see --set.", "KEY=VALUE", completion.algorithm_fields, multiple=True
+    "--option texts", "A field of the algorithm; see --set.", "KEY=VALUE", completion.algorithm_fields, multiple=True
 )
 @option(
     "--effort",
@@ -73,12 +62,12 @@ def _slot(name: str, text: str) -> Option[Any]:
     default="normal",
 )
 @option("--root", "Root rank of a rooted pattern.", type=int, default=0)
-@fidelity_options()
-@SENSITIVITY
-@JSON
-@CSV
-@EXPORT
-@PROGRESS
+@options.fidelity()
+@options.SENSITIVITY
+@options.JSON
+@options.CSV
+@options.EXPORT
+@options.PROGRESS
 @click.pass_context
 def collective(
     ctx: click.Context,
@@ -87,7 +76,7 @@ def collective(
     topology: str,
     fields: tuple[str, ...],
     algorithm: str,
-    options: tuple[str, ...],
+    texts: tuple[str, ...],
     progress: bool,
     **given: Any,
 ) -> None:
@@ -98,7 +87,7 @@ def collective(
     An interrupt (Ctrl-C) ends a sweep with the sizes that are done.
     """
     sweep = _sizes(given)
-    option_texts = parse_assignments(options, "--option")
+    option_texts = parse_assignments(texts, "--option")
     framework = open_framework(ctx)
     # An exporter of a single collective has one to write where one size is asked for.
     kinds = ("sweep",) if len(sweep) > 1 else ("sweep", "collective")

@@ -8,23 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from fredfw.cli import completion
+from fredfw.cli import completion, options
 from fredfw.cli.exports import Exports
-from fredfw.cli.options import (
-    COMPARING,
-    FILE,
-    INCOMPLETE,
-    PROGRESS,
-    RUNNING,
-    SENSITIVITY,
-    SET,
-    OptionalValues,
-    fidelity as fidelity_options,
-    option,
-    path_option,
-    share_of,
-    store_of,
-)
+from fredfw.cli.options import OptionalValues, option, path_option, share_of, store_of
 from fredfw.cli.output import log, painter, progress_bar
 from fredfw.cli.parsing import blamed_on_options, loaded, parse_values
 from fredfw.cli.session import open_framework
@@ -69,13 +55,10 @@ class _Report(Exports):
             check_maps(savings)
 
     def end(self, ctx: click.Context, comparison: Comparison) -> None:
-        """Write and print what is wanted of ``comparison``, and end with the exit code that says what it lacks.
-
-        Where an interrupt left cells out, only the table and the data say so: pictures and what other exporters make
-        are not written.
-        """
+        """Write and print what is wanted of ``comparison``, and end with the exit code that says what it lacks."""
         from fredfw.report.comparison import comparison_report, sensitivity_report
 
+        # Where an interrupt left cells out, only the table and the data say so: nothing else is written.
         self.export({"comparison": comparison}, complete=not comparison.missing)
         self.show(lambda: [*comparison_report(comparison, self._ranking), *sensitivity_report(comparison.sensitivity)])
         failed = len(comparison.failures)
@@ -84,7 +67,7 @@ class _Report(Exports):
             raise self.interrupted(f"{done} of {counted(done + len(comparison.missing), 'cell')} done")
         if failed:
             click.echo(f"fredfw: no result for {failed} of {counted(done, 'cell')}", err=True)
-            ctx.exit(INCOMPLETE)
+            ctx.exit(options.INCOMPLETE)
 
 
 def _figure(name: str) -> Callable[[Comparison], Figure]:
@@ -94,7 +77,7 @@ def _figure(name: str) -> Callable[[Comparison], Figure]:
 
 
 @click.command(cls=OptionalValues, short_help="Run every workload on every fabric and compare them.")
-@FILE
+@options.FILE
 @option("--workload workloads", "Run only this workload; may be repeated.", "NAME", completion.workloads, multiple=True)
 @option(
     "--fabric fabrics",
@@ -103,13 +86,13 @@ def _figure(name: str) -> Callable[[Comparison], Figure]:
     completion.fabrics,
     multiple=True,
 )
-@SET
-@fidelity_options(estimates=True)
-@SENSITIVITY
-@RUNNING
+@options.SET
+@options.fidelity(estimates=True)
+@options.SENSITIVITY
+@options.RUNNING
 @option("--strict", "Make a cell that cannot be run an error, before anything runs.", is_flag=True)
-@COMPARING
-@PROGRESS
+@options.COMPARING
+@options.PROGRESS
 @click.pass_context
 def compare(
     ctx: click.Context, /, file: str, assignments: tuple[str, ...], strict: bool, progress: bool, **given: Any
@@ -176,14 +159,14 @@ def _end_search(ctx: click.Context, outputs: Exports, result: StudyResult, best:
     if not result.complete:
         raise outputs.interrupted(f"{counted(len(result.points), 'point')} done")
     if result.failed or not result.best:
-        ctx.exit(INCOMPLETE)
+        ctx.exit(options.INCOMPLETE)
 
 
 @click.command(cls=OptionalValues, short_help="Compare cells that earlier runs have stored.")
-@FILE
+@options.FILE
 @click.argument("stores", metavar="STORE...", nargs=-1, required=True, type=completion.PathText())
-@SET
-@COMPARING
+@options.SET
+@options.COMPARING
 @click.pass_context
 def merge(
     ctx: click.Context, /, file: str, stores: tuple[str, ...], assignments: tuple[str, ...], **outputs: Any
@@ -206,8 +189,8 @@ def merge(
 
 
 @click.command(short_help="List the cells of an experiment, one per line.")
-@FILE
-@SET
+@options.FILE
+@options.SET
 @path_option("store", "Also say what this store has of each.")
 @click.pass_context
 def cells(ctx: click.Context, file: str, assignments: tuple[str, ...], store_path: str | None) -> None:

@@ -26,31 +26,18 @@ _EXPORTERS = {"report": "html"}  # of options that have another name than their 
 
 
 class Exports(Outputs):
-    """The output options of a command with a result that exporters take; checked when made, before anything runs.
-
-    Args:
-        ctx: The command, whose options say what is wanted; a report says how to make it again.
-        framework: Whose plugins the exporters are.
-        takes: What the command has to export, the kind to prefer first; see ``Exporter.takes``.
-        short: The options that are short for an exporter, such as ``json``.
-        source: The files that are read, see ``Outputs``; ``None`` is none.
-        fields: By such an option, fields of its exporter which other options give.
-        own: By an option that is for no exporter, such as ``plot``, what gets its path and returns what makes it.
-
-    Raises:
-        InputError: As for ``Outputs``; or there is no such exporter, or it has no form for what the command makes.
-    """
+    """The output options of a command with a result that exporters take; checked when made, before anything runs."""
 
     def __init__(
         self,
-        ctx: click.Context,
+        ctx: click.Context,  # whose options say what is wanted, and a report how to make it again
         framework: Framework,
-        takes: Sequence[str],
-        short: Sequence[str] = (),
-        source: Iterable[str | None] = (),
+        takes: Sequence[str],  # what the command has to export, the kind to prefer first; see ``Exporter.takes``
+        short: Sequence[str] = (),  # options that are short for an exporter, such as ``json``
+        source: Iterable[str | None] = (),  # files that are read, see ``Outputs``; ``None`` is none
         *,
-        fields: Mapping[str, Mapping[str, Any]] = _NOTHING,
-        own: Mapping[str, Callable[[str], Maker]] = _NOTHING,
+        fields: Mapping[str, Mapping[str, Any]] = _NOTHING,  # by such an option, what other options give its exporter
+        own: Mapping[str, Callable[[str], Maker]] = _NOTHING,  # by another option what gets its path, and makes
     ) -> None:
         from fredfw.plugin.answers import checked, exported
 
@@ -60,8 +47,7 @@ class Exports(Outputs):
             for name in short
             if (path := ctx.params[f"{name}_path"]) is not None
         ]
-        given = ctx.params.get("exports", ())
-        asked += [(f"--export {value} {path}", value, path) for value, path in given]
+        asked += [(f"--export {value} {path}", value, path) for value, path in ctx.params.get("exports", ())]
         paths = {key: path for key, _, path in asked}
         self._makers: dict[str, tuple[str, Maker]] = {}  # by option, with the kind that it takes
         self._unfit, directories = [], []  # of results that an interrupt left incomplete; that are directories

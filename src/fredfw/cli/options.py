@@ -34,10 +34,7 @@ class Fidelity(click.Choice[str]):
 def option(
     names: str, text: str, metavar: str | None = None, complete: completion.Complete | None = None, **more: Any
 ) -> Option[Any]:
-    """Return an option: its names, with blanks between them, its help, and what else ``click.option`` takes.
-
-    The help says what its default is, unless it is a flag.
-    """
+    """Return an option: its names, with blanks between them, its help, and what else ``click.option`` takes."""
     more |= {"help": text, "metavar": metavar, "show_default": not isinstance(more.get("default", False), bool)}
     return click.option(*names.split(), shell_complete=complete, **more)
 

@@ -110,11 +110,7 @@ class Outputs:
 
 
 def painter(option: str, figure: Callable[[], Callable[[T], Figure]], path: str) -> Callable[[T], bytes]:
-    """Return what draws the picture of a result that ``option`` writes to ``path``; ``figure`` imports what does it.
-
-    Raises:
-        InputError: ``path`` has the ending of no format, or matplotlib is missing: before anything runs.
-    """
+    """Return what draws a result to ``path``, if that has the ending of a format; ``figure`` imports what draws it."""
     from fredfw.report.pictures import FORMATS, importing
 
     with importing(option):
@@ -148,10 +144,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str | floa
 
 @contextmanager
 def progress_bar(wanted: bool) -> Iterator[Callable[[float, int, str], None] | None]:
-    """Give a function (done, in all, what runs) that moves a bar on standard error, where that is a terminal.
-
-    Where there are several to run, a share of the running one counts as a fraction.
-    """
+    """Give a function (done, in all, what runs) that moves a bar on standard error, where that is a terminal."""
     if not wanted or sys.stderr is None or not sys.stderr.isatty():
         yield None
         return

@@ -121,10 +121,7 @@ def blamed_on_options(values: Mapping[str, Any]) -> Iterator[None]:
 
 
 def loaded(framework: Framework, file: str, values: Mapping[str, Any], outputs: Outputs, **chosen: Any) -> Experiment:
-    """Return the experiment in ``file`` with ``values`` in their places; no output replaces what it is read from.
-
-    ``chosen`` are the fabrics and workloads that are asked for, see ``Framework.load_experiment``.
-    """
+    """Return the experiment in ``file`` with ``values`` in their places; no output replaces what it is read from."""
     experiment = framework.load_experiment(file, values=values, **chosen)
     check_units(experiment, values)
     outputs.protect([*framework.plugins.files, *filter(None, [experiment.file])])
@@ -137,10 +134,7 @@ def selected(workload: str | None, fabric: str | None) -> dict[str, list[str] | 
 
 
 def check_units(experiment: Experiment, values: Mapping[str, Any]) -> None:
-    """Make sure that numbers that ``--set`` gave for ``experiment`` have their units; files need none.
-
-    ``values`` by path are in their places; raises ``InputError`` with ``--set`` and the path.
-    """
+    """Make sure that numbers that ``--set`` gave, ``values`` by path, have their units; files need none."""
     from fredfw.experiment.file.overrides import key_parts
     from fredfw.plugin import configure
 

@@ -6,21 +6,9 @@ from typing import Any
 
 import click
 
+from fredfw.cli import options
 from fredfw.cli.exports import Exports
-from fredfw.cli.options import (
-    EXPORT,
-    FABRIC,
-    FILE,
-    JSON,
-    PROGRESS,
-    REPORT,
-    SET,
-    WORKLOAD,
-    OptionalValues,
-    fidelity as fidelity_options,
-    option,
-    path_option,
-)
+from fredfw.cli.options import OptionalValues, option, path_option
 from fredfw.cli.output import log, progress_bar
 from fredfw.cli.parsing import blamed_on_options, loaded, parse_values, selected
 from fredfw.cli.session import open_framework
@@ -28,17 +16,17 @@ from fredfw.errors import InputError
 
 
 @click.command(cls=OptionalValues, short_help="Run one workload on one fabric.")
-@FILE
-@WORKLOAD
-@FABRIC
-@SET
-@fidelity_options()
+@options.FILE
+@options.WORKLOAD
+@options.FABRIC
+@options.SET
+@options.fidelity()
 @path_option("store", "Keep the cell at PATH, for fredfw merge.")
 @path_option("trace", "Write a Chrome trace (opens in Perfetto).")
 @option("--ranks", "The ranks that --trace shows, such as 0-7,64.  [default: all]", "RANKS")
-@JSON
-@REPORT
-@EXPORT
+@options.JSON
+@options.REPORT
+@options.EXPORT
 @option("--top", "Number of tiers, and of steps of the critical path, to list.", type=click.IntRange(min=1), default=10)
 @option("--why", "Print what limits the iteration: its critical path, and each tier by label.", is_flag=True)
 @option(
@@ -50,7 +38,7 @@ from fredfw.errors import InputError
     flag_value=2.0,
 )
 @option("--jobs", "Processes that make the runs of --what-if.  [default: 1]", type=click.IntRange(min=1))
-@PROGRESS
+@options.PROGRESS
 @click.pass_context
 def run(
     ctx: click.Context,
@@ -90,8 +78,7 @@ def run(
             raise InputError("there is no trace whose ranks they are", key="--ranks", accepted="with --trace PATH")
         fields["trace"] = {"ranks": given["ranks"]}
     how: dict[str, Any] = {"fidelity": given["fidelity"], "store": given["store_path"]}
-    short = ("report", "json", "trace")
-    outputs = Exports(ctx, framework, ("run",), short, [file, how["store"]], fields=fields)
+    outputs = Exports(ctx, framework, ("run",), ("report", "json", "trace"), [file, how["store"]], fields=fields)
     with progress_bar(progress) as step, blamed_on_options(values):
         experiment = loaded(framework, file, values, outputs, **selected(workload, fabric))
         result = framework.run(experiment, workload=workload, fabric=fabric, **how, progress=step)

@@ -24,23 +24,11 @@ from fredfw.simulation.record import Timeline
 from fredfw.terminal import has_controls, quoted
 from fredfw.typing import IntArray
 from fredfw.units import counted
-from fredfw.workloads import (
-    DeviceMesh,
-    Kernels,
-    Label,
-    MemoryUse,
-    Npu,
-    Placement,
-    System,
-    TaskGraph,
-    TaskKind,
-    Work,
-    Workload,
-    answers as workload_answers,
-)
+from fredfw.workloads import DeviceMesh, Kernels, Label, MemoryUse, Npu, System, TaskGraph, Work, Workload, answers
 from fredfw.workloads.composition import JobGraph, composed
+from fredfw.workloads.kinds import TaskKind
 from fredfw.workloads.labels import BUBBLE, COMPUTE, OWN, WAITING
-from fredfw.workloads.placement import places_within
+from fredfw.workloads.placement import Placement, places_within
 from fredfw.workloads.spilling import Spill, with_spills
 
 _T = TypeVar("_T")
@@ -132,8 +120,7 @@ class Jobs(Workload):
             for npu in job.npus if isinstance(job.npus, tuple) else ():
                 key = f"jobs[{index}].npus"
                 if npu >= system.npus:
-                    accepted = f"numbers from 0 to {system.npus - 1}"
-                    raise InputError(f"there is no NPU {npu}", key=key, accepted=accepted)
+                    raise InputError(f"there is no NPU {npu}", key=key, accepted=f"numbers from 0 to {system.npus - 1}")
                 if npu in owners:
                     message = f"NPU {npu} is one of the job {owners[npu]!r} already"
                     raise InputError(message, key=key, accepted="NPUs that no other job has")
@@ -151,7 +138,7 @@ class Jobs(Workload):
             count = job.npus
             if count is None:
                 with _placed(index):
-                    count = workload_answers.mesh(job.workload, system).ranks
+                    count = answers.mesh(job.workload, system).ranks
             if count > len(free):
                 are = f"of {system.npus} is", f"of {system.npus} are"
                 message = f"the job {job.called!r} needs {counted(count, 'NPU')}, but {counted(len(free), *are)} free"
@@ -168,7 +155,7 @@ class Jobs(Workload):
         for index, (job, npus, start) in enumerate(zip(self.jobs, self.sets(system), self.starts, strict=True)):
             own = attrs.evolve(system, npus=len(npus))
             with _placed(index):
-                mesh = workload_answers.mesh(job.workload, own)
+                mesh = answers.mesh(job.workload, own)
                 if mesh.ranks > len(npus):
                     message = f"{mesh} needs {counted(mesh.ranks, 'NPU')}, but the job {job.called!r} has {len(npus)}"
                     raise InputError(message, accepted=f"axes whose product is at most {len(npus)}")
@@ -190,10 +177,10 @@ class Jobs(Workload):
         return max((part.memory for part in self.parts(system)), key=lambda memory: memory.total)
 
     def notes(self, system: System) -> tuple[str, ...]:
-        return self._told(workload_answers.notes, system)
+        return self._told(answers.notes, system)
 
     def omissions(self, system: System) -> tuple[str, ...]:
-        return self._told(workload_answers.omissions, system)
+        return self._told(answers.omissions, system)
 
     def _told(self, what: Callable[[Workload, System], Iterable[str]], system: System) -> tuple[str, ...]:
         ordered = sorted(self.parts(system), key=lambda part: part.index)
@@ -228,29 +215,26 @@ class Part:
 
     @property
     def graph(self) -> JobGraph:
-        graph = self.asked(lambda workload, system: workload_answers.graph(workload, system, self.mesh.ranks))
-        microbatches = 1 if self.work is None else self.work.microbatches or 1
-        graph = with_spills(graph, self.spilled, microbatches)
+        graph = self.asked(lambda workload, system: answers.graph(workload, system, self.mesh.ranks))
+        graph = with_spills(graph, self.spilled, 1 if self.work is None else self.work.microbatches or 1)
         return JobGraph(self.name, self.index, graph, self.start, self.job.iterations)
 
     @property
     def labels(self) -> Mapping[str, Label]:
-        return {f"{self.name}/{label}": one for label, one in self.asked(workload_answers.labels).items()}
+        return {f"{self.name}/{label}": one for label, one in self.asked(answers.labels).items()}
 
     @property
     def memory(self) -> MemoryUse:
-        return self.asked(workload_answers.memory)
+        return self.asked(answers.memory)
 
     @property
     def work(self) -> Work | None:
-        return self.asked(workload_answers.work)
+        return self.asked(answers.work)
 
 
 def spilling(parts: Sequence[Part], npu: Npu, tiers: Sequence[MemoryTier]) -> tuple[Part, ...]:
-    """Return jobs with what each has in ``tiers``; of a tier for all NPUs it takes what those before it leave.
-
-    What jobs keep there anyway has its place first.
-    """
+    """Return jobs with what each has in ``tiers``; of a tier for all NPUs it takes what those before it leave."""
+    # What jobs keep there anyway has its place first.
     used = {tier.name: math.fsum(_kept(part, tier.name) for part in parts) for tier in tiers}
     found = []
     for part in parts:
@@ -283,30 +267,20 @@ def seconds_of(graph: TaskGraph, durations: Mapping[int, Duration]) -> TaskGraph
     return attrs.evolve(graph, seconds=seconds)
 
 
-@frozen
-class Course:
-    """What one run made of a job."""
-
-    iterations: tuple[float, ...]  # seconds of each
-    breakdown: dict[str, float]  # seconds by cause, the mean over its ranks, with its own labels
-
-    @classmethod
-    def of(cls, part: Part, timeline: Timeline) -> Course:
-        iterations, prefix = timeline.iterations(part.index), f"{part.name}/"
-        breakdown: dict[str, float] = {}
-        for label, spent in ((label, spent) for one in iterations for label, spent in one.breakdown.items()):
-            if label.startswith(prefix) or label in (COMPUTE, BUBBLE) or (label == WAITING and spent):
-                cause = label.removeprefix(prefix)
-                breakdown[cause] = breakdown.get(cause, 0.0) + spent
-        return cls(tuple(one.duration for one in iterations), breakdown)
-
-    @property
-    def seconds(self) -> float:
-        return math.fsum(self.iterations)
-
-
+Course: TypeAlias = tuple[list[float], dict[str, float]]
+"""What one run made of a job: seconds of each iteration, and by cause, the mean over its ranks, with its own labels."""
 Simulated: TypeAlias = tuple[GraphResult, Mapping[int, Sequence[Course]]]
 """A simulation of jobs: all of them together, and by the number of each its courses, run by run."""
+
+
+def course(part: Part, timeline: Timeline) -> Course:
+    iterations, prefix = timeline.iterations(part.index), f"{part.name}/"
+    breakdown: dict[str, float] = {}
+    for label, spent in ((label, spent) for one in iterations for label, spent in one.breakdown.items()):
+        if label.startswith(prefix) or label in (COMPUTE, BUBBLE) or (label == WAITING and spent):
+            cause = label.removeprefix(prefix)
+            breakdown[cause] = breakdown.get(cause, 0.0) + spent
+    return [one.duration for one in iterations], breakdown
 
 
 def results_of(
@@ -316,11 +290,12 @@ def results_of(
     everything, courses = together
     found = {}
     for part, (single, lonely) in zip(parts, alone, strict=True):
-        runs, prefix, work = courses[part.index], f"{part.name}/", part.work
-        times = [run.seconds for run in runs]
-        seconds, least = fmean(times), fmean(run.seconds for run in lonely[part.index])
-        causes = dict.fromkeys(cause for run in runs for cause in run.breakdown)
-        iterations = tuple(fmean(one) for one in zip(*(run.iterations for run in runs), strict=True))
+        runs, breakdowns = zip(*courses[part.index], strict=True)
+        times = list(map(math.fsum, runs))
+        seconds, least = fmean(times), fmean(math.fsum(run) for run, _ in lonely[part.index])
+        causes = dict.fromkeys(cause for one in breakdowns for cause in one)
+        iterations = tuple(map(fmean, zip(*runs, strict=True)))
+        prefix, work = f"{part.name}/", part.work
         found[part.index] = JobResult(
             name=part.name,
             workload=part.job.workload.name,
@@ -330,7 +305,7 @@ def results_of(
             alone=least,
             slowdown=seconds / least if least else 1.0,
             iterations=iterations,
-            breakdown={cause: fmean(run.breakdown.get(cause, 0.0) for run in runs) for cause in causes},
+            breakdown={cause: fmean(one.get(cause, 0.0) for one in breakdowns) for cause in causes},
             bytes=sum(moved for label, moved in everything.bytes_by_cause.items() if label.startswith(prefix)),
             bytes_alone=sum(single.bytes_by_cause.values()),
             memory=part.memory.parts,
@@ -344,10 +319,7 @@ def results_of(
 
 
 def breakdown_of(parts: Sequence[Part], jobs: Sequence[JobResult], seconds: float) -> dict[str, float]:
-    """Return the seconds by cause of all jobs, mean over their ranks; they add up to the ``seconds`` of the longest.
-
-    What a rank does before its job starts and after it is over is waiting.
-    """
+    """Return the seconds by cause of all jobs, mean over their ranks; they add up to the ``seconds`` of the longest."""
     ranks = {part.index: part.mesh.ranks for part in parts}
     total = dict.fromkeys(OWN, 0.0)
     for index, job in enumerate(jobs):
@@ -355,5 +327,5 @@ def breakdown_of(parts: Sequence[Part], jobs: Sequence[JobResult], seconds: floa
         for cause, spent in job.breakdown.items():
             name = cause if cause in OWN else f"{job.name}/{cause}"
             total[name] = total.get(name, 0.0) + share * spent
-        total[WAITING] += share * (seconds - job.seconds)
+        total[WAITING] += share * (seconds - job.seconds)  # before its start and after its end
     return total

@@ -14,10 +14,7 @@ from fredfw.workloads.spilling import Spill, spills
 def spilled(
     memory: MemoryUse, npu: Npu, tiers: Sequence[MemoryTier], workers: int, others: Mapping[str, float] | None = None
 ) -> tuple[Spill, ...]:
-    """Return what each of ``workers`` NPUs has in ``tiers``, of which ``others`` have so many bytes, see ``spills``.
-
-    Raises ``InputError`` where there is no room for it; without tiers, only where all of it must fit the NPU.
-    """
+    """Return what each of ``workers`` NPUs has in ``tiers``, of which ``others`` have so many bytes, see ``spills``."""
     if tiers:
         return spills(memory, npu.capacity, tiers, workers, others)
     if memory.must_fit and memory.total > npu.capacity:

@@ -95,11 +95,7 @@ class WhatIf:
 
 @frozen
 class Effect:
-    """What one parameter does to the time of one cell.
-
-    ``exponent`` is d ln(time) / d ln(parameter): -1 where all of the time is inversely proportional to a bandwidth, 1
-    where it is proportional to a latency, 0 where the parameter does not matter.
-    """
+    """What one parameter does to the time of one cell."""
 
     workload: str  # name in the experiment, or the pattern of a collective
     fabric: str
@@ -107,7 +103,7 @@ class Effect:
     seconds: float  # as it is
     less: float  # seconds with less of the parameter
     more: float
-    exponent: float
+    exponent: float  # d ln(time) / d ln(parameter): -1 where all of it is inversely proportional, 0 where none depends
 
     @property
     def size(self) -> float:
@@ -174,15 +170,12 @@ class Spread:
 
 @frozen
 class Throughput:
-    """How much an iteration trains for its time; ``None`` is what is not known.
-
-    ``mfu`` is model FLOPs utilisation: model FLOPs over what all NPUs in use can compute in that time at their peak
-    rate, without ``efficiency``. It is ``None`` too where ``compute_scale`` is below 1: computation is then taken to be
-    faster than that peak rate allows.
-    """
+    """How much an iteration trains for its time; ``None`` is what is not known."""
 
     samples_per_second: float | None = None
     tokens_per_second: float | None = None
+    # Model FLOPs over what all NPUs in use can compute in that time at their peak rate, without ``efficiency``;
+    # ``None``, too, where ``compute_scale`` is below 1: computation is then taken to be faster than that rate allows.
     mfu: float | None = None
     npu_time: float | None = None  # NPU-seconds: iteration time multiplied by the NPUs in use
 
@@ -192,13 +185,9 @@ class Throughput:
         cost = npus * seconds
         if work is None or seconds == 0:
             return cls(npu_time=cost)
+        tokens = None if work.tokens is None else work.tokens / seconds
         flops = work.model_flops if compute_scale >= 1 else None
-        return cls(
-            samples_per_second=work.samples / seconds,
-            tokens_per_second=None if work.tokens is None else work.tokens / seconds,
-            mfu=None if flops is None else flops / (cost * peak),
-            npu_time=cost,
-        )
+        return cls(work.samples / seconds, tokens, None if flops is None else flops / (cost * peak), cost)
 
 
 @frozen
@@ -404,16 +393,8 @@ class Cell:
         from fredfw.experiment.why import tier_shares  # which needs results
 
         tiers = tuple(
-            TierLoad(
-                name=tier.name,
-                links=tier.links,
-                bandwidth=tier.bandwidth,
-                mean=tier.mean,
-                highest=tier.hottest.utilization,
-                hottest=tier.hottest.name,
-                bytes_by_label=tier.hottest.bytes_by_label,
-            )
-            for tier in tier_shares(result)[:_MOST_TIERS]
+            TierLoad(one.name, one.links, one.bandwidth, one.mean, hot.utilization, hot.name, hot.bytes_by_label)
+            for one, hot in ((one, one.hottest) for one in tier_shares(result)[:_MOST_TIERS])
         )
         return cls(
             **shared(result, cls)
@@ -537,13 +518,11 @@ class SavingGroup:
 
 @frozen
 class SavingClaim:
-    """A published saving whose author does not say for which group.
-
-    Of a saving by one field, ``between`` has the neighbouring values between which the mean passes the published one.
-    """
+    """A published saving whose author does not say for which group."""
 
     saving: float
     source: str
+    # Of a saving by one field: neighbouring values between which the mean passes the published one.
     between: tuple[tuple[Any, Any], ...] = ()
 
 

@@ -87,12 +87,7 @@ class Store:
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
-        """Return the store at ``path``; where there is nothing yet, the file begins with the first outcome.
-
-        Raises:
-            InputError: There is something else, a store of another version, or a file that is damaged; or it cannot be
-                written. What is there stays as it is.
-        """
+        """Return the store at ``path``; where there is nothing yet, the file begins with the first outcome."""
         location = resolved(path, _ACCEPTED)
         if not location.parent.is_dir():
             raise InputError(f"there is no folder {location.parent}", file=str(path), accepted="a folder that exists")

@@ -216,8 +216,7 @@ def _begins(timeline: Timeline, span: int) -> str:
         return BEGINNING
     before, own = timeline.ranks[trigger], timeline.ranks[span]
     if not timeline.is_compute(span):
-        alike = before is own or np.isin(own, before).all()
-        return DEPENDENCY if alike else MEMBER
+        return DEPENDENCY if before is own or np.isin(own, before).all() else MEMBER
     return DEPENDENCY if int(timeline.task[trigger]) in timeline.graph.after(task) else BUSY
 
 

@@ -85,8 +85,7 @@ class Collectives(Predictor):
         return nodes if len(nodes) > 1 else np.array_split(nodes[0], point.nodes)
 
     def _group(self, point: CollectivePoint) -> IntArray:
-        each = point.ranks // point.nodes
-        return np.concatenate([one[:each] for one in self._nodes(point)[: point.nodes]])
+        return np.concatenate([one[: point.ranks // point.nodes] for one in self._nodes(point)[: point.nodes]])
 
 
 def presets(plugins: PluginManager) -> tuple[str, ...]:
@@ -97,10 +96,8 @@ def presets(plugins: PluginManager) -> tuple[str, ...]:
 
 
 def _farthest(group: IntArray, each: int) -> IntArray:
-    """Return the two neighbours of a ring that are farthest apart: ranks that follow each other in different nodes.
-
-    All ranks send to the next one at once. Each link carries one message each way then, so that the slowest message,
-    which is that between nodes, has its links for itself.
-    """
+    """Return the two neighbours of a ring that are farthest apart: ranks that follow each other in different nodes."""
+    # All ranks send to the next one at once, so that each link carries one message each way: the slowest message, which
+    # is that between nodes, has its links for itself.
     pair: IntArray = group[each - 1 : each + 1] if len(group) > each else group[:2]
     return pair

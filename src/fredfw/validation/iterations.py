@@ -48,8 +48,7 @@ class IterationPoint(Point):
     kind: ClassVar[str] = "iteration"
 
     group: str  # the rows of the source that it belongs to
-    npu: str
-    """A preset of ``Npu``; ``""``: what its system has."""
+    npu: str  # a preset of ``Npu``; empty for what its system has
     workload: Mapping[str, Any] = field(hash=False)  # fields of the workload ``transformer``
 
     @property
@@ -81,10 +80,7 @@ def recognised(text: str) -> bool:
 
 
 def parse(text: str, source: str, reading: Reading | None = None) -> list[IterationPoint]:
-    """Return the iterations of a table; ``source`` is who measured them, where it does not say.
-
-    Each column that is not one of the table's own is a field of ``transformer``; an empty cell gives none.
-    """
+    """Return the iterations of a table; a column that is not one of the table's own is a field of ``transformer``."""
     return [_point(line, source, reading or Reading()) for line in lines(text)]
 
 

@@ -11,8 +11,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from attrs import Factory, define
-
 from fredfw.errors import InputError
 from fredfw.units import counted
 from fredfw.validation.points import SENDRECV
@@ -38,46 +36,35 @@ _WRONG, _RIGHT = "#wrong", ("0", "N/A")
 _LIBRARY = re.compile(r"\bnccl-library=(\S+)|\bNCCL version (\S+)")
 
 
-@define
-class _Run:
-    """What the header of one run says."""
-
-    pattern: str | None = None
-    hosts: dict[int, str] = Factory(dict)
-    device: str = ""
-    library: str = ""
-    columns: list[str] = Factory(list)
-    started: bool = False  # whether times were printed; what is a header comes from the next run then
-
-
 def recognised(text: str) -> bool:
     return any(_COLUMNS.match(line.strip()) for line in text.splitlines())
 
 
 def rows(text: str, pattern: str | None = None) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield the number of each line with times, and its cells by the columns of a table.
-
-    ``pattern`` is what ran, where the output does not say.
-    """
-    run = _Run()
+    """Yield number and cells of each line with times; ``pattern`` is what ran, where the output does not say."""
+    told: dict[str, str] = {}  # cells of all lines of a run
+    hosts: dict[int, str] = {}  # by rank
+    columns: list[str] = []
+    started = False  # whether times were printed; what is a header comes from the next run then
     for number, line in enumerate(map(str.strip, text.splitlines()), start=1):
         named = _PROGRAM.search(line)
-        if run.started and (named or _BEGIN.match(line) or _RANK.match(line)):
-            run = _Run()
+        if started and (named or _BEGIN.match(line) or _RANK.match(line)):
+            told, hosts, columns, started = {}, {}, [], False
         if named:
-            run.pattern = _PROGRAMS[named[1]]
+            told["collective"] = _PROGRAMS[named[1]]
         if (rank := _RANK.match(line)) is not None:
-            run.hosts[int(rank[1])] = rank[2]
-            run.device = rank[3].strip().removeprefix("NVIDIA ")
+            hosts[int(rank[1])] = rank[2]
+            told["system"] = rank[3].strip().removeprefix("NVIDIA ")
         elif (library := _LIBRARY.search(line)) is not None:
-            run.library = library[1] or library[2]
+            told["library"] = library[1] or library[2]
         elif _COLUMNS.match(line):
-            run.columns = line.lstrip("# ").split()
-        elif run.columns and _UNITS.match(line):
+            columns = line.lstrip("# ").split()
+        elif columns and _UNITS.match(line):
             _check_units(number, line)
-        elif run.columns and line[:1].isdigit():
-            run.started = True
-            cells = _cells(number, line, run, pattern)
+        elif columns and line[:1].isdigit():
+            started = True
+            known = {"library": "", **({} if pattern is None else {"collective": pattern}), **told}
+            cells = {**known, **_cells(f"line {number}", columns, line.split(), hosts, known)}
             if cells["size_B"] != "0":  # what is left of a small buffer that was to be divided among the ranks
                 yield number, cells
 
@@ -89,24 +76,24 @@ def _check_units(number: int, line: str) -> None:
             raise InputError(f"the unit {unit!r} is not read", key=f"line {number}", accepted=accepted)
 
 
-def _cells(number: int, line: str, run: _Run, pattern: str | None) -> dict[str, str]:
-    key = f"line {number}"
-    values = line.split()
-    if len(values) != len(run.columns):
-        message = f"has {counted(len(values), 'column')}"
-        raise InputError(message, key=key, accepted=f"{len(run.columns)}, as many as the header has")
-    if not run.hosts:
+def _cells(
+    key: str, columns: list[str], values: list[str], hosts: dict[int, str], known: dict[str, str]
+) -> dict[str, str]:
+    if len(values) != len(columns):
+        accepted = f"{len(columns)}, as many as the header has"
+        raise InputError(f"has {counted(len(values), 'column')}", key=key, accepted=accepted)
+    if not hosts:
         accepted = "lines '# Rank 0 ... on HOST device 0 [BUS] NAME' above it, as nccl-tests prints them"
         raise InputError("the output does not list its ranks", key=key, accepted=accepted)
-    each = sorted(Counter(run.hosts.values()).values())
+    each = sorted(Counter(hosts.values()).values())
     if each[0] != each[-1]:
         message = f"hosts have from {each[0]} to {each[-1]} ranks"
         raise InputError(message, key=key, accepted="a run with as many ranks on each host")
-    if run.pattern is None and pattern is None:
+    if "collective" not in known:
         accepted = f"--pattern, or a line above it with {', '.join(f'{one}_perf' for one in _PROGRAMS)}"
         raise InputError("the output does not say which program it is of", key=key, accepted=accepted)
     by_name: dict[str, list[str]] = {}
-    for name, value in zip(run.columns, values, strict=True):
+    for name, value in zip(columns, values, strict=True):
         by_name.setdefault(name, []).append(value)
     for wrong in by_name.get(_WRONG, ()):
         if wrong not in _RIGHT:
@@ -114,14 +101,11 @@ def _cells(number: int, line: str, run: _Run, pattern: str | None) -> dict[str, 
             raise InputError(message, key=f"{key}, column {_WRONG}", accepted=", ".join(_RIGHT))
     times, rates, buses = (by_name.get(name, []) for name in ("time", "algbw", "busbw"))
     return {
-        "system": run.device,
-        "nodes": str(len(set(run.hosts.values()))),
-        "ranks": str(len(run.hosts)),
-        "collective": run.pattern or pattern or "",
-        "size_B": values[run.columns.index("size")],
+        "nodes": str(len(set(hosts.values()))),
+        "ranks": str(len(hosts)),
+        "size_B": by_name["size"][0],
         "time_us": times[0],
         "time_inplace_us": times[1] if len(times) > 1 else "",
         "algbw_GBps": rates[0] if rates else "",
         "busbw_GBps": buses[0] if buses else "",
-        "library": run.library,
     }

@@ -25,11 +25,7 @@ _ACROSS = 3
 
 
 def validation_figure(validation: Validation) -> Figure:
-    """Return predicted over measured times of all points, and a panel of bus bandwidth over size for each system.
-
-    The first panel has logarithmic axes and the line where both are equal; a hollow marker is a fitted point. The
-    others show the collectives among the most ranks of a system: measured times as markers, predicted ones as lines.
-    """
+    """Return predicted over measured times of all points, and a panel of bus bandwidth over size for each system."""
     by_system = grouped(validation.predictions, lambda one: one.point.system.title)
     timed = {
         title: chosen
@@ -76,12 +72,8 @@ def _against(axes: Axes, by_system: dict[str, list[Prediction]]) -> None:
 
 def _busbw(axes: Axes, title: str, listed: Sequence[Prediction]) -> None:
     ranks = max(one.point.ranks for one in listed)
-    drawn = [
-        (one.point, one.seconds)
-        for one in listed
-        if isinstance(one.point, CollectivePoint) and one.point.ranks == ranks
-    ]
-    for pattern, points in grouped(drawn, lambda one: one[0].pattern).items():
+    drawn = [(point, one.seconds) for one in listed if isinstance(point := one.point, CollectivePoint)]
+    for pattern, points in grouped((one for one in drawn if one[0].ranks == ranks), lambda one: one[0].pattern).items():
         colour = _COLOURS[PATTERNS.index(pattern) % len(_COLOURS)]
         factor = pattern_of(pattern).bus_factor(ranks)
         measured = [(point.size, factor * point.size / point.seconds / 1e9) for point, _ in points]

@@ -79,11 +79,10 @@ def find_system(name: str, nodes: int, presets: tuple[str, ...] = ()) -> System:
         if wanted == preset.casefold():
             return System(f"{preset}-{scale}", preset, scale, f"{preset} {scale}")
     here = [one for one in systems().values() if one.scale == scale]
-    accepted = [*(one.name for one in here), *presets]
     called = {name for one in here for name in (one.name, *one.names)}.union(presets)
     among = "one node" if scale == NODE else f"{nodes} nodes"
     message = f"no system {name!r} of {among}{suggestion(name, sorted(called))}"
-    raise UnknownNameError(message, accepted=", ".join(accepted))
+    raise UnknownNameError(message, accepted=", ".join((*(one.name for one in here), *presets)))
 
 
 def suggestion(name: str, called: Iterable[str]) -> str:

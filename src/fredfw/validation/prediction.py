@@ -32,17 +32,10 @@ def predictors(
 def validate(
     points: Sequence[Point], means: Means, *, transport: object = None, fidelity: str | None = None
 ) -> Validation:
-    """Predict every one of ``points``, by a transport and by ``ideal``.
+    """Predict every one of ``points``, by a ``transport`` as ``Transports`` takes it and by ``ideal``.
 
-    All points are checked before the first one is predicted. Where a transport has fits without some of the
-    measurements, these are predicted by them as well, unless it is given fields.
-
-    Args:
-        points: What was measured.
-        means: Has the topology, the algorithms and the transports. Its store and its workers are for iterations; its
-            progress is called with (predictions that are done, predictions, what is predicted) now and then.
-        transport: As ``Transports`` takes it.
-        fidelity: How closely iterations are simulated; by default what their transfers allow, see ``Means.choose``.
+    Where a transport has fits without some of the measurements, these are predicted by them as well, unless it is given
+    fields. The ``fidelity`` is that of iterations, as are the store and the workers of ``means``.
     """
     if not points:
         raise InputError("there are no measured times to compare with", accepted="one or more")
@@ -81,11 +74,10 @@ def validate(
         found.append(predicted(point, by, usual[point.kind].part(point)))
     left_out = {}
     for fold, among_them in without.items():
-        if not among_them:
-            continue
-        changed = Transports(plugins, transport, fields={fold.transport: fold.fields})
-        refitted = predictors(means, changed, fidelity)
-        left_out[fold] = tuple(predicted(point, refitted, Part.HELD_OUT) for point in among_them)
+        if among_them:
+            changed = Transports(plugins, transport, fields={fold.transport: fold.fields})
+            refitted = predictors(means, changed, fidelity)
+            left_out[fold] = tuple(predicted(point, refitted, Part.HELD_OUT) for point in among_them)
     measured = {system.preset for system in (*systems().values(), *(point.system for point in points))}
     unvalidated = tuple(one for one in presets(plugins) if one not in measured) if len(collectives) else ()
     return Validation(models, tuple(found), left_out, unvalidated, fidelity, choice.reason)
@@ -94,8 +86,7 @@ def validate(
 def _choice(points: Sequence[Point], means: Means, transports: Transports) -> Choice:
     iterations = Iterations(means, transports)
     found = {one.same: one for one in points if isinstance(one, IterationPoint)}.values()
-    specs = [*map(iterations.spec, found)]
-    return means.choose(specs, names=[one.where for one in found])
+    return means.choose([*map(iterations.spec, found)], names=[one.where for one in found])
 
 
 def _teller(progress: Progress | None, total: int) -> Callable[[Point], None]:

@@ -39,11 +39,8 @@ def validation_report(validation: Validation) -> list[Part]:
     rows: list[_Row] = [
         ((one.system, one.pattern, one.sizes, str(STATUS[one.part])), one) for one in validation.groups()
     ]
-    report: list[Part] = [
-        Heading(f"Predicted against measured times, transport {validation.transport}"),
-        GAP,
-        _table(_KEYS, errors, rows),
-    ]
+    title = f"Predicted against measured times, transport {validation.transport}"
+    report: list[Part] = [Heading(title), GAP, _table(_KEYS, errors, rows)]
     for by in dict.fromkeys(one.by for one in validation.left_out):
         listed = [(one.name, validation.groups_of(them)) for one, them in validation.left_out.items() if one.by == by]
         rows = [((name, group.system, group.pattern), group) for name, found in listed for group in found]
@@ -124,10 +121,7 @@ def _cited(validation: Validation) -> list[tuple[str, str]]:
 
 
 def _pictures(predictions: Sequence[Prediction]) -> list[Part]:
-    """Return a picture of each system and status: fitted points and others are never mixed.
-
-    A point below the line is predicted to be faster than it is.
-    """
+    """Return a picture of each system and status: fitted points and others are never mixed."""
     across, up = (Axis(name, "s", log=True) for name in ("measured", "predicted"))
     found: list[Part] = []
     for system, status in dict.fromkeys((one.point.system.title, one.status) for one in predictions):

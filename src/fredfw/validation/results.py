@@ -146,40 +146,29 @@ class Validation:
 
 
 def pooled(points: Iterable[Point]) -> Mapping[tuple[Any, ...], float]:
-    """Return the median of all measured times of the same thing, by ``Point.same``.
-
-    Its error is what the measurements leave to any model: none that does not know who measured can be nearer to them.
-    """
+    """Return the median of all measured times of the same thing, by ``Point.same``, which no model can be nearer to."""
     return {same: median(one.seconds for one in equal) for same, equal in grouped(points, lambda one: one.same).items()}
 
 
 def _groups(
     predictions: Iterable[Prediction], medians: Mapping[tuple[Any, ...], float], *, by_size: bool = True
 ) -> list[Group]:
-    order = list(systems())
-    ordered = sorted(predictions, key=lambda one: _place(one.point, order))
+    order = {name: place for place, name in enumerate(systems())}
+    # Systems in their order, then others, and operations by name.
+    ordered = sorted(predictions, key=lambda one: (order.get(one.point.system.name, len(order)), one.point.pattern))
     found = []
-    for (system, pattern), together in grouped(
-        ordered, lambda one: (one.point.system.title, one.point.pattern)
-    ).items():
+    by_title = grouped(ordered, lambda one: (one.point.system.title, one.point.pattern))
+    for (system, pattern), together in by_title.items():
         classes = size_classes(one.point for one in together) if by_size else [ALL]
         for sizes in [*classes, *([ALL] if len(classes) > 1 else [])]:
             among = [one for one in together if sizes in (ALL, one.point.size_class)]
-            for part in Part:
-                chosen = [one for one in among if one.part is part]
-                if not chosen:
-                    continue
-                times = [(one.seconds, one.ideal, medians[one.point.same]) for one in chosen]
-                measured = [one.point.seconds for one in chosen]
-                score, ideal, middle = (Score.of(measured, seconds) for seconds in zip(*times, strict=True))
-                found.append(Group(system, pattern, sizes, part, score, ideal.error, middle.error))
+            for part, chosen in ((part, [one for one in among if one.part is part]) for part in Part):
+                if chosen:
+                    times = [(one.seconds, one.ideal, medians[one.point.same]) for one in chosen]
+                    measured = [one.point.seconds for one in chosen]
+                    score, ideal, middle = (Score.of(measured, seconds) for seconds in zip(*times, strict=True))
+                    found.append(Group(system, pattern, sizes, part, score, ideal.error, middle.error))
     return found
-
-
-def _place(point: Point, order: Sequence[str]) -> tuple[int, str]:
-    """Return where ``point`` is in a table: systems in their ``order``, then others, and operations by name."""
-    name = point.system.name
-    return order.index(name) if name in order else len(order), point.pattern
 
 
 def grouped(values: Iterable[V], key: Callable[[V], K]) -> dict[K, list[V]]:

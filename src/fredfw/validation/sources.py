@@ -28,9 +28,8 @@ def points(*, in_place: bool = False, whole: bool = False) -> list[Point]:
             rows = [evolve(row, where=f"{name}: {row.where}") for row in iterations.parse(text, name)]
             found += rows if whole else iterations.few(rows)
         else:
-            listed = tables.parse(text, name, reading)
             digest = tables.digest(data)
-            found += [evolve(point, table=digest) for point in listed]
+            found += [evolve(point, table=digest) for point in tables.parse(text, name, reading)]
     return found
 
 
@@ -48,11 +47,7 @@ def read(path: str, reading: tables.Reading | None = None) -> list[Point]:
 
 
 def chosen(files: Sequence[str], reading: tables.Reading, *, whole: bool = False) -> list[Point]:
-    """Return the points of ``files``, or else those that come with the product, of one system and operation if asked.
-
-    Raises:
-        InputError: There are none; names the option, as ``read`` does file, line and column.
-    """
+    """Return the points of ``files``, or else those that come with fredfw, of one system and operation if asked."""
     system, pattern = reading.system, reading.pattern
     patterns = (*tables.PATTERNS, *(kernels.PATTERNS if files else (iterations.PATTERN,)))
     if pattern is not None and pattern not in patterns:

@@ -103,8 +103,7 @@ def _point(line: Line, source: str, reading: Reading) -> CollectivePoint:
     nodes, ranks = _group(line)
     pattern = line["collective"]
     if pattern not in PATTERNS:
-        message = f"{pattern!r} is not known{nearest(pattern, PATTERNS)}"
-        raise line.refusal("collective", message, ", ".join(PATTERNS))
+        raise line.refusal("collective", f"{pattern!r} is not known{nearest(pattern, PATTERNS)}", ", ".join(PATTERNS))
     size = line.quantity("size_B", "a number of bytes above 0, without a unit")
     if line["time_us"]:
         _check_bandwidths(line, pattern, ranks, size / line.seconds("time_us") / 1e9)

@@ -9,6 +9,7 @@ from attrs import evolve
 
 from fredfw.experiment.cell.runner import describe
 from fredfw.fabric import Fabric, Transport
+from fredfw.keeping import kept
 from fredfw.plugin import configure
 from fredfw.plugin.answers import built
 from fredfw.plugin.manager import PluginManager
@@ -35,17 +36,12 @@ class Transports:
 
     def of(self, point: Point) -> Transport:
         """Return the transport of ``point``, one for all of its system."""
-        name = point.system.name
-        if name not in self._chosen:
-            self._chosen[name] = self._choose(point.system)
-        return self._chosen[name]
+        return kept(self._chosen, point.system.name, lambda: self._choose(point.system))
 
     def _choose(self, system: System) -> Transport:
-        own: Any  # an attrs class, as all plugins are
-        if system.transport:
-            own = self._configured(system.transport, system)
-        else:
-            own = fabric(system, 1, self._plugins).defaults.transport
+        # An attrs class, as all plugins are.
+        own: Any = self._configured(system.transport, system) if system.transport else None
+        own = own or fabric(system, 1, self._plugins).defaults.transport
         table = {"name": self._given} if isinstance(self._given, str) else self._given
         if table not in (None, {"name": own.name}):
             return self._configured(table, system)
@@ -75,14 +71,8 @@ class Predictor:
         """Work out those of ``points`` that take long, several at once where that is wanted; ``tell`` of each."""
 
     def seconds(self, point: Any) -> float:
-        """Return how long ``point`` takes; equal points are worked out once.
-
-        Raises:
-            UnsupportedError: No algorithm can do it.
-        """
-        if point.same not in self._known:
-            self._known[point.same] = self._predicted(point)
-        return self._known[point.same]
+        """Return how long ``point`` takes; equal points are worked out once."""
+        return kept(self._known, point.same, lambda: self._predicted(point))
 
     def _predicted(self, point: Any) -> float:
         raise NotImplementedError
@@ -92,15 +82,11 @@ class Predictor:
         return describe(self._transports.of(point))
 
     def part(self, point: Any) -> Part:
-        """Return what ``point`` is to that."""
         return part_of(point, self._transports.of(point))
 
 
 def fabric(system: System, nodes: int, plugins: PluginManager) -> Fabric:
-    """Return the fabric that stands for so many nodes of ``system``, with the transport that it brings.
-
-    A user's has as many nodes as it has.
-    """
+    """Return what stands for so many nodes of ``system``, with the transport that it brings; a user's has its own."""
     if system.fabric is not None:
         return built(system.fabric.topology).with_defaults(name=system.name, **system.fabric.slots)
     fields = {"preset": system.preset, "nodes": nodes}

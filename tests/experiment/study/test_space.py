@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Mapping
 from itertools import product
 from typing import Any
 
@@ -13,7 +14,7 @@ from fredfw import limits
 from fredfw.errors import InputError, LimitError, UnknownNameError
 from fredfw.experiment.study.constraints import Constraint
 from fredfw.experiment.study.ranges import values_of
-from fredfw.experiment.study.space import CellSpace, Dimension, Space
+from fredfw.experiment.study.space import Dimension, Space
 
 ONE_CELL = "work", "mesh"
 
@@ -23,12 +24,12 @@ def space(
     constraints: tuple[str, ...] = (),
     *,
     constants: dict[str, Any] | None = None,
-    cells: tuple[CellSpace, ...] | None = None,
+    cells: Mapping[tuple[str, str], tuple[int, ...]] | None = None,
 ) -> Space:
     known = [*values, *(constants or {}), "workload", "fabric"]
     return Space(
         dimensions=tuple(Dimension(name, (f"workloads.work.workload.{name}",), one) for name, one in values.items()),
-        cells=cells or (CellSpace(*ONE_CELL, tuple(range(len(values)))),),
+        cells=cells or {ONE_CELL: tuple(range(len(values)))},
         constraints=tuple(Constraint.parse(one, known) for one in constraints),
         constants=constants or {},
     )
@@ -98,14 +99,14 @@ def test_an_empty_space_says_which_constraint_removes_the_last_point(
 
 
 def test_a_dimension_of_another_fabric_has_no_part_in_a_cell() -> None:
-    cells = CellSpace("work", "mesh", (0,)), CellSpace("work", "tree", (1,))
+    cells = {("work", "mesh"): (0,), ("work", "tree"): (1,)}
     constraints = "rows < 2", "arity != 4 or fabric == 'mesh' or workload != 'work'"
     one = space({"rows": (1, 2), "arity": (3, 4, 5)}, constraints, cells=cells)
     assert one.combinations == 2 + 3
     found = [(point.fabric, one.values(point)) for point in one.points]
     assert found == [("mesh", {"rows": 1}), ("tree", {"arity": 3}), ("tree", {"arity": 5})]
     assert one.settings(one.points[1]) == {"workloads.work.workload.arity": 3}
-    both = Space((Dimension("x", ("npu.memory", "npu.peak"), (1, 2)),), (CellSpace(*ONE_CELL, (0,)),))
+    both = Space((Dimension("x", ("npu.memory", "npu.peak"), (1, 2)),), {ONE_CELL: (0,)})
     assert both.settings(both.points[1]) == {"npu.memory": 2, "npu.peak": 2}
 
 

@@ -13,7 +13,6 @@ from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern
 from fredfw.errors import SimulationError
 from fredfw.experiment.results import CollectiveResult, GraphResult, Spread
 from fredfw.fabric import Fabric, NodeKind, Routes
-from fredfw.keeping import Latest
 from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager
 from fredfw.simulation import Executor, FlowNetwork, Planner, ScheduleRun, Simulator, answers
@@ -29,9 +28,6 @@ from fredfw.units import Unit, render
 from fredfw.workloads import Kernels, TaskGraph
 from fredfw.workloads.labels import WAITING
 
-# Of what cells share, fabrics, and tasks of all graphs together: a sweep comes back to them, and both can be large.
-_FABRICS_KEPT = 4
-_TASKS_KEPT = 1_000_000
 # An iteration must be accounted for to this relative accuracy.
 _EXACT = 1e-9
 _MET = (
@@ -70,9 +66,7 @@ class Bench:
     ) -> None:
         self.fabric = fabric
         self.simulator = Simulator(fabric)
-        candidates = collectives
-        if candidates is None:
-            candidates = self.simulator.automatic(plugins.collectives)
+        candidates = self.simulator.automatic(plugins.collectives) if collectives is None else collectives
         self.algorithms = [*configure.parts(one for listed in candidates.values() for one in listed)]
         self.planner = Planner(
             self.simulator,
@@ -113,10 +107,9 @@ class Bench:
         events: Sequence[LinkEvent] = (),
         watch: Callable[[GraphResult], None] = lambda _: None,
     ) -> GraphResult:
-        """Simulate a task graph, as often as ``variation`` says; see ``over`` for what several runs give.
+        """Simulate a task graph, as often as ``variation`` says; ``watch`` sees the result of each run.
 
-        Where it is ``checked``, there are algorithms for all collectives and links for all streams. Without
-        ``attribution``, nobody asks what the ranks have waited for. ``watch`` sees the result of each run.
+        Where it is ``checked``, there are algorithms for all collectives and links for all streams.
         """
         if events:
             check(events, self.fabric)
@@ -226,8 +219,7 @@ class Bench:
         ]
         if network.statistics.met:
             notes.append(_MET)
-        note = too_fast(plan.algorithm, request, duration, bound.seconds, network.now)
-        if note is not None:
+        if note := too_fast(plan.algorithm, request, duration, bound.seconds, network.now):
             notes.append(note)
         return CollectiveResult(
             pattern=label,
@@ -266,22 +258,20 @@ def over(once: Callable[[int], GraphResult], runs: int) -> GraphResult:
     The timeline, the figures and the notes are those of the first run.
     """
     first = once(0)
-    seconds, energies = [first.seconds], [first.energy]
-    parts, moved = [first.breakdown], [first.link_bytes_by_label]
-    for run in range(1, runs):
+    kept = [(first.seconds, first.energy, first.breakdown, first.link_bytes_by_label)]
+    for run in range(1, runs):  # of the others nothing else, as timelines are large
         one = once(run)
-        seconds.append(one.seconds)
-        energies.append(one.energy)
-        parts.append(one.breakdown)
-        moved.append(one.link_bytes_by_label)
+        kept.append((one.seconds, one.energy, one.breakdown, one.link_bytes_by_label))
+    seconds, energies, parts, moved = zip(*kept, strict=True)
     by_label = {
         label: sum((one[label] for one in moved[1:] if label in one), loads) / runs
         for label, loads in first.link_bytes_by_label.items()
     }
     found = Spread.of(seconds)
-    times = f"P50 {_told(found.p50)}, P99 {_told(found.p99)}, standard error of the mean {_told(found.standard_error)}"
+    p50, p99, error = (render(one, Unit.SECONDS, 4) for one in (found.p50, found.p99, found.standard_error))
     few = "; the P99 of so few runs is close to the slowest" if runs < _ENOUGH else ""
-    note = f"mean of {runs} runs: {times}{few}; the timeline is of the first"
+    times = f"P50 {p50}, P99 {p99}, standard error of the mean {error}{few}"
+    note = f"mean of {runs} runs: {times}; the timeline is of the first"
     return evolve(
         first,
         seconds=found.mean,
@@ -293,18 +283,6 @@ def over(once: Callable[[int], GraphResult], runs: int) -> GraphResult:
         notes=(*first.notes, note),
         spread=found,
     )
-
-
-def _told(seconds: float) -> str:
-    return render(seconds, Unit.SECONDS, 4)
-
-
-class Kept:
-    """Fabrics and graphs that cells of several experiments share: those that were used last, by what is written."""
-
-    def __init__(self) -> None:
-        self.benches = Latest[str, Bench](_FABRICS_KEPT, lambda _: 1)
-        self.graphs = Latest[str, TaskGraph](_TASKS_KEPT, len)
 
 
 def _check_account(name: str, parts: Mapping[str, FloatArray], duration: float) -> None:

@@ -14,7 +14,7 @@ from attrs import frozen
 
 from fredfw.errors import InputError, UnsupportedError, placed
 from fredfw.experiment import memories
-from fredfw.experiment.cell.bench import Bench, Iteration, Kept
+from fredfw.experiment.cell.bench import Bench, Iteration
 from fredfw.experiment.file.spec import Experiment, FabricSpec, WorkloadSpec
 from fredfw.experiment.jobs import (
     Course,
@@ -23,6 +23,7 @@ from fredfw.experiment.jobs import (
     Part,
     Simulated,
     breakdown_of,
+    course,
     results_of,
     seconds_of,
     spilling,
@@ -31,6 +32,7 @@ from fredfw.experiment.progress import Log, silent
 from fredfw.experiment.results import Cell, GraphResult, RunResult, Throughput, injection_bandwidth, shared
 from fredfw.fabric import SLOTS, Bill, Fabric, answers as fabric_answers, with_memories
 from fredfw.fidelities import ESTIMATE
+from fredfw.keeping import Latest
 from fredfw.plugin import configure
 from fredfw.plugin.answers import billed, built
 from fredfw.plugin.manager import PluginManager
@@ -62,7 +64,7 @@ class Runner:
         plugins: PluginManager,
         log: Log = silent,
         *,
-        kept: Kept | None = None,
+        kept: tuple[Latest[str, Bench], Latest[str, TaskGraph]] | None = None,
         environment: str = "",
     ) -> None:
         self._experiment = experiment
@@ -113,7 +115,7 @@ class Runner:
 
             def note(run: GraphResult) -> None:
                 for job in jobs:
-                    courses[job.index].append(Course.of(job, run.timeline))
+                    courses[job.index].append(course(job, run.timeline))
 
             found = cell.bench.graph(
                 iteration,
@@ -191,8 +193,7 @@ class Runner:
             raise InputError(message, file=self._experiment.file, key="variation", accepted="a simulation")
         with self._asked(fabric):
             found = cell.bench.estimate(cell.iteration(workload.compute_scale))
-        common = self._common(cell, workload, fabric, ESTIMATE, found.seconds)
-        bill = self._bill(fabric)
+        common, bill = self._common(cell, workload, fabric, ESTIMATE, found.seconds), self._bill(fabric)
         return Cell(
             **shared(found, Cell)
             | common
@@ -321,15 +322,11 @@ class Runner:
                 raise InputError(message, accepted=f"then = {REROUTE!r}")
 
     def _priorities(self, names: Iterable[str], labels: Mapping[str, Label]) -> dict[str, int]:
-        """Return the class of each label that has one: of the experiment, or as the workload declares them.
-
-        A label of the experiment stands for those of that name of all jobs, too.
-        """
-        given: Sequence[str] | None = self._experiment.priorities
-        if given is not None:
-            known = {label: rank for rank, label in enumerate(given)}
-            of_jobs = {name: known[own] for name in names if (own := name.partition("/")[2]) in known}
-            return of_jobs | known
+        """Return the class of each label that has one: of the experiment, or as the workload declares them."""
+        if self._experiment.priorities is not None:
+            known = {label: rank for rank, label in enumerate(self._experiment.priorities)}
+            # A label of the experiment stands for those of that name of all jobs, too.
+            return {name: known[own] for name in names if (own := name.partition("/")[2]) in known} | known
         declared = {name: label.priority for name, label in labels.items() if label.priority is not None}
         classes = sorted(set(declared.values()))
         return {name: classes.index(declared[name]) for name in sorted(declared, key=declared.__getitem__)}
@@ -348,13 +345,14 @@ class Runner:
             return bench
 
         if spec.name not in self._bench:
-            kept = self._kept
-            what = self._environment, spec.name, spec.written
-            self._bench[spec.name] = build() if kept is None else kept.benches.get(json.dumps(what), build)
+            kept, what = self._kept, (self._environment, spec.name, spec.written)
+            self._bench[spec.name] = build() if kept is None else kept[0].get(json.dumps(what), build)
         return self._bench[spec.name]
 
     def _bill(self, spec: FabricSpec) -> Bill | None:
-        return billed(spec.topology, self._experiment.prices_of(spec), self._bench_of(spec).fabric.network)
+        prices = self._experiment.prices
+        prices = prices if spec.scopes is None else attrs.evolve(prices, scopes=spec.scopes)
+        return billed(spec.topology, prices, self._bench_of(spec).fabric.network)
 
     def _graph(self, spec: WorkloadSpec, system: System, workers: int) -> TaskGraph:
         def build() -> TaskGraph:
@@ -363,9 +361,8 @@ class Runner:
         alike = attrs.evolve(system, fabric=None)  # whose name is for messages alone
         key = spec.name, alike
         if key not in self._graphs:
-            kept = self._kept
-            what = self._environment, spec.written, attrs.asdict(alike), workers
-            self._graphs[key] = build() if kept is None else kept.graphs.get(json.dumps(what), build)
+            kept, what = self._kept, (self._environment, spec.written, attrs.asdict(alike), workers)
+            self._graphs[key] = build() if kept is None else kept[1].get(json.dumps(what), build)
         return self._graphs[key]
 
     def _provenance(self, workload: WorkloadSpec, fabric: FabricSpec, cell: _Cell, fidelity: str) -> dict[str, Any]:

@@ -82,10 +82,7 @@ def _with(fabric: Fabric, bandwidths: FloatArray, latencies: FloatArray, levels:
 
 
 def _changes(fabric: Fabric, bandwidths: FloatArray) -> list[float]:
-    """Return how many times as fast each level of ``fabric`` is with other ``(links,)`` bandwidths.
-
-    All NPUs send to the next position of the level at once, or half way round.
-    """
+    """Return how many times as fast each level of ``fabric`` is with other ``(links,)`` bandwidths."""
     place, sizes = fabric.coordinates, tuple(level.size for level in fabric.levels)
     if place is None:
         return [float((bandwidths / fabric.bandwidths).min())] * len(sizes)
@@ -94,7 +91,7 @@ def _changes(fabric: Fabric, bandwidths: FloatArray) -> list[float]:
     changes = []
     for number, size in enumerate(sizes):
         rates = []
-        for step in dict.fromkeys((1, size // 2)):
+        for step in dict.fromkeys((1, size // 2)):  # all NPUs send to the next position at once, or half way round
             there = place.copy()
             there[:, number] = (there[:, number] + step) % size
             destinations = at[np.ravel_multi_index(tuple(there.T), sizes)]

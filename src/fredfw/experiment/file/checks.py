@@ -83,7 +83,7 @@ def _check_savings(outline: AnyOutline) -> None:
         if saving.name in [one.name for one in outline.savings[:index]]:
             raise InputError(f"{saving.name!r} is repeated", key=f"savings[{index}].name", accepted="another name")
         with placed(key=f"savings[{index}]"):
-            groups = {saving.group(pair.settings) for pair in outline.pairs(saving)}
+            groups = {saving.group(settings) for *_, settings in outline.pairs(saving)}
             about = {place: one for place, one in enumerate(saving.references) if not saving.is_claim(one)}
             for place, one in about.items():
                 if set(one.at) != set(saving.by) or saving.group(one.at) not in groups:
@@ -99,16 +99,13 @@ def _check_savings(outline: AnyOutline) -> None:
 
 
 def check_causes(outline: AnyOutline, causes: Causes) -> None:
-    """Make sure that cells have the labels that savings compare, and some cell each that has a class or a share.
-
-    The latter is not known before all cells are.
-    """
+    """Make sure that cells have the labels that savings compare, and some cell each that has a class or a share."""
     for index, saving in enumerate(outline.savings):
-        for pair in () if saving.part is None else outline.pairs(saving):
-            for name in (pair.of, pair.over):
-                known = causes.get((pair.workload, name))
+        for workload, of, over, _ in () if saving.part is None else outline.pairs(saving):
+            for name in (of, over):
+                known = causes.get((workload, name))
                 if known is not None and saving.part not in known:
-                    message = f"{pair.workload!r} on {name!r} has no part {saving.part!r}"
+                    message = f"{workload!r} on {name!r} has no part {saving.part!r}"
                     key, accepted = f"savings[{index}].part", ", ".join(map(quoted, known))
                     raise InputError(message, file=outline.file, key=key, accepted=accepted)
     if not outline.complete:
@@ -132,17 +129,13 @@ def labels_of_sharing(fabric: FabricSpec) -> Sequence[str]:
 
 
 def check_labels(labels: Sequence[str], causes: Iterable[str], missing: str, key: str | None = None) -> None:
-    """Raise ``InputError``, which begins with what is ``missing``, for one of ``labels`` that is not in ``causes``.
-
-    The label of a job, such as ``vision/dp``, goes by its own name, too. ``key`` gives the labels, by default a list
-    ``priorities``.
-    """
+    """Raise ``InputError``, which begins with what is ``missing``, for one of ``labels`` that is not in ``causes``."""
     known = [cause for cause in dict.fromkeys(causes) if cause not in RESERVED]
     listed = ", ".join(map(quoted, known))
     if isinstance(labels, str) or not isinstance(labels, Sequence):
         accepted = f"a list of {listed}" if known else "an empty list"
         raise InputError(f"{labels!r} is not a list of labels", key=key or "priorities", accepted=accepted)
-    own = {cause.partition("/")[2] for cause in known}
+    own = {cause.partition("/")[2] for cause in known}  # the label of a job, such as ``vision/dp``
     for index, label in enumerate(labels):
         if label not in known and (not label or label not in own):
             message = f"{missing} {label!r}{nearest(str(label), known)}"

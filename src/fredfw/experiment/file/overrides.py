@@ -43,8 +43,7 @@ def dotted(parts: Iterable[str]) -> str:
 def with_values(content: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the tables ``content`` of an experiment with ``values`` in their places; ``content`` stays as it is.
 
-    A table that is missing is made, but not a fabric or a workload. The name of a plugin that stands alone,
-    ``topology = "mesh2d"``, becomes a table with that name. An item of a list is named by its number, from 0.
+    A table that is missing is made, but not a fabric or a workload; an item of a list is named by its number, from 0.
     """
     changed: Any = dict(content)
     for path, value in values.items():
@@ -80,16 +79,14 @@ def _replaced(old: Any, parts: tuple[str, ...], value: Any, depth: int = 0) -> A
     if old is None:
         old = {}
     if not isinstance(old, Mapping):
-        message = f"{dotted(parts[:depth])} is {old!r}, which has no key {key!r}"
-        raise InputError(message, accepted="a key of a table")
+        raise InputError(f"{dotted(parts[:depth])} is {old!r}, which has no key {key!r}", accepted="a key of a table")
     return {**old, key: _replaced(old.get(key), parts, value, depth + 1)}
 
 
 def expand(tables: Mapping[str, Mapping[str, Any]], kind: str, plugin: str, keys: Collection[str]) -> Iterator[Section]:
     """Yield every section that ``tables``, by name, stand for; the first key of a sweep is slowest.
 
-    What is swept is a path whose first key is one of ``keys``, such as ``sharing`` or ``topology.node.npus``. Any other
-    is a field of the section's ``plugin``.
+    A swept path whose first key is none of ``keys``, such as ``topology``, is a field of the section's ``plugin``.
     """
     taken: dict[str, str] = {}
     for template, table in tables.items():

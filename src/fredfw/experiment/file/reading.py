@@ -14,23 +14,8 @@ from fredfw import limits, units
 from fredfw.collectives import CollectiveAlgorithm, Pattern
 from fredfw.errors import InputError, PluginError, UnknownNameError, UnsupportedError, nearest, placed
 from fredfw.experiment import jobs
-from fredfw.experiment.file import checks
+from fredfw.experiment.file import checks, spec
 from fredfw.experiment.file.overrides import expand, with_values
-from fredfw.experiment.file.spec import (
-    AnyOutline,
-    Calibration,
-    Experiment,
-    FabricSection,
-    FabricSpec,
-    Outline,
-    Reference,
-    SavingSpec,
-    Section,
-    Unfit,
-    WorkloadSection,
-    WorkloadSpec,
-    npu_from,
-)
 from fredfw.experiment.naming import fill, listed
 from fredfw.fabric import SLOTS, MemoryTier, Prices
 from fredfw.fidelities import checked
@@ -44,7 +29,7 @@ from fredfw.terminal import printable, quoted
 from fredfw.workloads import Workload
 
 _T = TypeVar("_T")
-_Section = TypeVar("_Section", bound=Section)
+_Section = TypeVar("_Section", bound=spec.Section)
 KEYS = (
     "title",
     "baseline",
@@ -67,7 +52,7 @@ _ONE = "all cells of an experiment have one fidelity"
 _COLLECTIVES = 'auto, or a table such as { all-reduce = "ring", default = "direct" }'
 
 
-def load(path: str | Path, values: Mapping[str, Any] | None = None) -> AnyOutline:
+def load(path: str | Path, values: Mapping[str, Any] | None = None) -> spec.AnyOutline:
     return parse(read_tables(path), values, file=str(path))
 
 
@@ -87,11 +72,8 @@ def parse(
     *,
     file: str | None = None,
     folder: Path | None = None,
-) -> AnyOutline:
-    """Return the outline that the tables of ``content`` describe; ``values`` replace some, see ``with_values``.
-
-    Paths in it are relative to ``folder``, by default that of ``file``.
-    """
+) -> spec.AnyOutline:
+    """Return the outline that the tables of ``content`` describe; paths are relative to ``folder``, or ``file``."""
     tables, source = _with_base(content, file)
     with placed(file=source):
         tables = with_values(tables, values or {})
@@ -120,12 +102,12 @@ def _with_base(content: Mapping[str, Any], file: str | None) -> tuple[Mapping[st
     return {**read_tables(found), **own}, str(found)
 
 
-def _outline(content: Mapping[str, Any], file: str | None, folder: Path | None) -> AnyOutline:
+def _outline(content: Mapping[str, Any], file: str | None, folder: Path | None) -> spec.AnyOutline:
     check_keys(content, (*KEYS, *SEARCH, _BASE), "")
     sections = {}
     for kind, plugin, keys in (
-        ("fabrics", "topology", FabricSection.KEYS),
-        ("workloads", "workload", WorkloadSection.KEYS),
+        ("fabrics", "topology", spec.FabricSection.KEYS),
+        ("workloads", "workload", spec.WorkloadSection.KEYS),
     ):
         tables = as_table(content.get(kind, {}), kind)
         tables = {name: as_table(one, f"{kind}.{name}") for name, one in tables.items()}
@@ -137,7 +119,7 @@ def _outline(content: Mapping[str, Any], file: str | None, folder: Path | None) 
     limits.check("cells", len(sections["fabrics"]) * len(sections["workloads"]), key="fabrics")
     folder = folder or (Path(file).parent if file else Path())
     baseline = as_text(content.get("baseline", sections["fabrics"][0].name), "baseline")
-    return Outline(
+    return spec.Outline(
         title=as_text(content.get("title", printable(Path(file).stem) if file else "experiment"), "title"),
         fabrics=tuple(_fabric(one, baseline, folder) for one in sections["fabrics"]),
         workloads=_scaled(list(map(_workload, sections["workloads"]))),
@@ -145,8 +127,8 @@ def _outline(content: Mapping[str, Any], file: str | None, folder: Path | None) 
         npu_table=as_table(content.get("npu", {}), "npu"),
         priorities=_texts(content, "priorities"),
         fidelity=checked(content["fidelity"]) if "fidelity" in content else None,
-        references=_listed(content, "references", Reference),
-        savings=_listed(content, "savings", SavingSpec),
+        references=_listed(content, "references", spec.Reference),
+        savings=_listed(content, "savings", spec.SavingSpec),
         prices=Prices.read(as_table(content.get("prices", {}), "prices")),
         variation=_variation(content),
         plugins=_texts(content, "plugins") or (),
@@ -155,18 +137,18 @@ def _outline(content: Mapping[str, Any], file: str | None, folder: Path | None) 
     )
 
 
-def _fabric(section: Section, baseline: str, folder: Path) -> FabricSection:
+def _fabric(section: spec.Section, baseline: str, folder: Path) -> spec.FabricSection:
     key, table = f"fabrics.{section.name}", section.table
     if "fidelity" in table:
         raise InputError(_ONE, key=f"{key}.fidelity", accepted="fidelity of the experiment, beside baseline")
-    check_keys(table, (*FabricSection.KEYS, "sweep"), key, inside="topology")
+    check_keys(table, (*spec.FabricSection.KEYS, "sweep"), key, inside="topology")
     if "topology" not in table:
         raise InputError("the topology is missing", key=f"{key}.topology", accepted="a name, or { name = ..., ... }")
     own = as_text(table.get("baseline", baseline), f"{key}.baseline")
-    return FabricSection(
+    return spec.FabricSection(
         **_fields(section),
         baseline=fill(own, section.settings),
-        npu=npu_from(as_table(table["npu"], f"{key}.npu"), f"{key}.npu", folder) if "npu" in table else None,
+        npu=spec.npu_from(as_table(table["npu"], f"{key}.npu"), f"{key}.npu", folder) if "npu" in table else None,
         scopes=_texts(table, "scopes", key),
         memories=_listed(table, "memories", MemoryTier, key),
         variation=_variation(table, key),
@@ -174,11 +156,11 @@ def _fabric(section: Section, baseline: str, folder: Path) -> FabricSection:
     )
 
 
-def _workload(section: Section) -> WorkloadSection:
+def _workload(section: spec.Section) -> spec.WorkloadSection:
     key, table = f"workloads.{section.name}", section.table
     if "stepwise" in table:
         raise InputError(_ONE, key=f"{key}.stepwise", accepted="no such key: the default is exact")
-    check_keys(table, (*WorkloadSection.KEYS, "sweep"), key, inside="workload")
+    check_keys(table, (*spec.WorkloadSection.KEYS, "sweep"), key, inside="workload")
     if "jobs" in table:
         if "workload" in table:
             message = "there is a workload, too"
@@ -197,8 +179,8 @@ def _workload(section: Section) -> WorkloadSection:
     calibration = None
     if "calibration" in table:
         where = f"{key}.calibration"
-        calibration = configure.build(Calibration, as_table(table["calibration"], where), key_prefix=where)
-    return WorkloadSection(
+        calibration = configure.build(spec.Calibration, as_table(table["calibration"], where), key_prefix=where)
+    return spec.WorkloadSection(
         **_fields(section),
         baseline=fill(texts["baseline"], section.settings) if "baseline" in texts else None,
         compute_scale=float(scale),
@@ -208,10 +190,10 @@ def _workload(section: Section) -> WorkloadSection:
     )
 
 
-def _scaled(sections: Sequence[WorkloadSection]) -> tuple[WorkloadSection, ...]:
+def _scaled(sections: Sequence[spec.WorkloadSection]) -> tuple[spec.WorkloadSection, ...]:
     originals = {one.name: one for one in sections if one.scaled_like is None}
 
-    def scaled(one: WorkloadSection) -> WorkloadSection:
+    def scaled(one: spec.WorkloadSection) -> spec.WorkloadSection:
         if one.scaled_like is None:
             return one
         original = originals.get(one.scaled_like)
@@ -260,13 +242,8 @@ def _fields(instance: Any) -> dict[str, Any]:
     return attrs.asdict(instance, recurse=False)
 
 
-def configured(outline: AnyOutline, plugins: PluginManager, *, trust_plugins: bool = False) -> Experiment:
-    """Return the experiment of ``outline``, configured; plugin files that it names are added to ``plugins``.
-
-    Raises:
-        InputError: A plugin is not installed, does not accept what its table says, or is in a file that is not trusted.
-        PluginError: A plugin cannot be used.
-    """
+def configured(outline: spec.AnyOutline, plugins: PluginManager, *, trust_plugins: bool = False) -> spec.Experiment:
+    """Return the experiment of ``outline``, configured; plugin files that it names are added to ``plugins``."""
     load_plugins(outline, plugins, trust_plugins=trust_plugins)
     reader, searched = Reader(plugins, outline.folder), outline.study is not None
     with placed(file=outline.file):
@@ -276,10 +253,10 @@ def configured(outline: AnyOutline, plugins: PluginManager, *, trust_plugins: bo
     if outline.study is not None:
         with placed(file=outline.study.file):
             sampler = reader.choice(outline.study.sampler, plugins.samplers, "sampler")
-    return Experiment(**{**_fields(outline), "fabrics": fabrics, "workloads": workloads, "sampler": sampler})
+    return spec.Experiment(**{**_fields(outline), "fabrics": fabrics, "workloads": workloads, "sampler": sampler})
 
 
-def load_plugins(outline: AnyOutline, plugins: PluginManager, *, trust_plugins: bool = False) -> None:
+def load_plugins(outline: spec.AnyOutline, plugins: PluginManager, *, trust_plugins: bool = False) -> None:
     places = {f"plugins[{index}]": name for index, name in enumerate(outline.plugins)}
     if not trust_plugins:  # of none of them, before any is executed
         for key, name in places.items():
@@ -288,8 +265,7 @@ def load_plugins(outline: AnyOutline, plugins: PluginManager, *, trust_plugins: 
         try:
             plugins.load_file(outline.folder / name)
         except InputError as error:
-            message = f"{name!r} {error.message}"
-            raise InputError(message, file=outline.file, key=key, accepted=error.accepted) from None
+            raise InputError(f"{name!r} {error.message}", file=outline.file, key=key, accepted=error.accepted) from None
         except PluginError as error:
             place = f"{outline.file}: {key}" if outline.file else key
             raise PluginError(f"{place}: {error}") from error
@@ -309,13 +285,9 @@ def _check_trust(path: Path, plugins: PluginManager, file: str | None, key: str)
 
 
 def _swept(
-    sections: Sequence[_Section], configure: Callable[[_Section, Unfit | None], _T], *, searched: bool
+    sections: Sequence[_Section], configure: Callable[[_Section, spec.Unfit | None], _T], *, searched: bool
 ) -> tuple[_T, ...]:
-    """Return ``sections``, configured with their plugin, or with ``Unfit`` in its place.
-
-    Of a sweep, values may be impossible if others are possible. Where a space is ``searched``, its points may set what
-    is missing or impossible.
-    """
+    """Return ``sections``, configured with their plugin, or with ``Unfit`` in its place where others are possible."""
     found: list[_T] = []
     errors: dict[str, InputError] = {}
     possible: set[str] = set()
@@ -328,7 +300,7 @@ def _swept(
                 if not one.settings:
                     raise
                 errors.setdefault(one.template, error)
-            found.append(configure(one, Unfit(error)))
+            found.append(configure(one, spec.Unfit(error)))
     for template, first in errors.items():
         if template not in possible:
             raise first
@@ -342,18 +314,20 @@ class Reader:
     plugins: PluginManager
     folder: Path
 
-    def fabric(self, section: FabricSection, unfit: Unfit | None) -> FabricSpec:
+    def fabric(self, section: spec.FabricSection, unfit: spec.Unfit | None) -> spec.FabricSpec:
         if unfit is not None:
-            return FabricSpec(**_fields(section), topology=unfit)
+            return spec.FabricSpec(**_fields(section), topology=unfit)
         key, table, plugins = f"fabrics.{section.name}", section.table, self.plugins
         topology = self.choice(table["topology"], plugins.topologies, f"{key}.topology")
         algorithms, fastest = self.collectives(table.get("collectives", "auto"), f"{key}.collectives")
         slots = {
             slot: self.choice(table[slot], plugins.slots[slot], f"{key}.{slot}") for slot in SLOTS if slot in table
         }
-        return FabricSpec(**_fields(section), topology=topology, slots=slots, collectives=algorithms, fastest=fastest)
+        return spec.FabricSpec(
+            **_fields(section), topology=topology, slots=slots, collectives=algorithms, fastest=fastest
+        )
 
-    def workload(self, section: WorkloadSection, unfit: Unfit | None) -> WorkloadSpec:
+    def workload(self, section: spec.WorkloadSection, unfit: spec.Unfit | None) -> spec.WorkloadSpec:
         key, table = f"workloads.{section.name}", section.table
         workload: Workload
         if unfit is not None:
@@ -363,7 +337,7 @@ class Reader:
             workload = configure.build(jobs.Jobs, own, key_prefix=key, **self._surroundings)
         else:
             workload = self.choice(table["workload"], self.plugins.workloads, f"{key}.workload")
-        return WorkloadSpec(**_fields(section), workload=workload)
+        return spec.WorkloadSpec(**_fields(section), workload=workload)
 
     def collectives(
         self, value: object, key: str
@@ -399,8 +373,7 @@ class Reader:
         return algorithm
 
     def _knowing(self, pattern: Pattern | None) -> str:
-        algorithms = self.plugins.collectives
-        return ", ".join(cls.name for cls in algorithms if pattern is None or pattern in cls.patterns)
+        return ", ".join(cls.name for cls in self.plugins.collectives if pattern is None or pattern in cls.patterns)
 
     def choice(self, value: object, registry: Registry[_T], key: str) -> _T:
         return configure.choose(value, registry, key_prefix=key, **self._surroundings)

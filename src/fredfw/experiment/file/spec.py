@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self, TypeAlias, TypeVar
 
 import attrs
 from attrs import evolve, field, frozen
@@ -71,13 +71,10 @@ class Reference:
 
 @frozen
 class SavingReference:
-    """A published saving, a share of the time, to print beside a simulated one.
-
-    ``at`` has the swept values of the group it is about; none where it is about the saving as a whole.
-    """
+    """A published saving, a share of the time, to print beside a simulated one."""
 
     saving: float = field(validator=_share)
-    at: Mapping[str, Any] = field(factory=dict)
+    at: Mapping[str, Any] = field(factory=dict)  # swept values of the group it is about; none where it is about all
     source: str = ""
 
 
@@ -103,14 +100,8 @@ class SavingSpec:
         return tuple(as_written(settings[key]) for key in self.by)
 
 
-@frozen(eq=False)
-class Pair:
-    """Two cells of a workload that a saving compares, with the swept fields of it and of the fabric ``of``."""
-
-    workload: str
-    of: str
-    over: str
-    settings: Mapping[str, Any]
+Pair: TypeAlias = tuple[str, str, str, Mapping[str, Any]]
+"""A workload, the two fabrics that a saving compares, ``of`` first, and the swept fields of the workload and that."""
 
 
 @frozen(eq=False, kw_only=True)
@@ -210,15 +201,11 @@ class Unfit(Topology, Workload):
 
 
 def error_of(workload: WorkloadSpec, fabric: FabricSpec) -> InputError | None:
-    found = (one.error for one in (fabric.topology, workload.workload) if isinstance(one, Unfit))
-    return next(found, None)
+    return next((one.error for one in (fabric.topology, workload.workload) if isinstance(one, Unfit)), None)
 
 
 def npu_from(table: Mapping[str, Any], key: str, folder: Path) -> Npu:
-    """Return what the table ``key`` says computes: an accelerator by name, with what is given in place of its values.
-
-    Paths in it are relative to ``folder``.
-    """
+    """Return what the table ``key`` says computes: an accelerator by name, with values in place of its own."""
     check_keys(table, ("preset", *schema.settings(Npu)), key)
     given = {key: value for key, value in table.items() if key != "preset"}
     if "preset" in table:
@@ -283,21 +270,13 @@ class Outline(Generic[_Fabric, _Workload]):
         found: _Workload = self._named("workload", name)
         return found
 
-    def fabrics_called(self, name: str) -> tuple[_Fabric, ...]:
-        """Return the fabrics with ``name`` as name or template, one or more; raises ``UnknownNameError``."""
-        return self._called("fabric", self.fabrics, [name])
-
     def baseline_of(self, workload: WorkloadSection, fabric: FabricSection) -> tuple[str, str]:
-        """Return the workload and the fabric of the cell that the speed-up of a cell is over.
-
-        The workload is the cell's own, unless the experiment names another one. Where every fabric is its own baseline,
-        that would make every speed-up 1; the first workload of the sweep takes its place.
-        """
+        """Return the workload and the fabric of the cell that the speed-up of a cell is over."""
         if workload.baseline is not None:
             return workload.baseline, fabric.baseline
+        # Where every fabric is its own baseline, the same workload would make every speed-up 1.
         if workload.settings and all(one.baseline == one.name for one in self.fabrics):
-            first = next(one for one in self.workloads if one.template == workload.template)
-            return first.name, fabric.baseline
+            workload = next(one for one in self.workloads if one.template == workload.template)
         return workload.name, fabric.baseline
 
     def written_npu(self, fabric: FabricSection) -> dict[str, Any]:
@@ -314,9 +293,6 @@ class Outline(Generic[_Fabric, _Workload]):
             raise InputError(message, key=f"{key}.precision", accepted=f"with {key}.preset")
         return fabric.npu or self.npu
 
-    def prices_of(self, fabric: FabricSection) -> Prices:
-        return self.prices if fabric.scopes is None else evolve(self.prices, scopes=fabric.scopes)
-
     def variation_of(self, fabric: FabricSection) -> Variation | None:
         return self.variation if fabric.variation is None else fabric.variation
 
@@ -326,10 +302,10 @@ class Outline(Generic[_Fabric, _Workload]):
 
     def pairs(self, saving: SavingSpec) -> list[Pair]:
         with placed(key="of"):
-            fabrics = self.fabrics_called(saving.of)
+            fabrics = self._called("fabric", self.fabrics, [saving.of])
         with placed(key="workloads"):
             workloads = self._called("workload", self.workloads, saving.workloads)
-        pairs = []
+        pairs: list[Pair] = []
         for workload in workloads:
             for fabric in fabrics:
                 with placed(key="over"):
@@ -339,7 +315,7 @@ class Outline(Generic[_Fabric, _Workload]):
                     if key not in settings:
                         message = f"{workload.name!r} on {fabric.name!r} has no swept field {key!r}"
                         raise InputError(message, key="by", accepted=", ".join(settings) or "a field that is swept")
-                pairs.append(Pair(workload.name, fabric.name, over, settings))
+                pairs.append((workload.name, fabric.name, over, settings))
         return pairs
 
     def check_matrix(self) -> None:
@@ -352,10 +328,7 @@ class Outline(Generic[_Fabric, _Workload]):
     def select(
         self, *, fabrics: Sequence[str] | None = None, workloads: Sequence[str] | None = None, baselines: bool = False
     ) -> Self:
-        """Return the part with some fabrics and workloads, by name or template; ``UnknownNameError`` for others.
-
-        It has the published values and savings that are all in it; with ``baselines``, what speed-ups refer to, too.
-        """
+        """Return the part with some fabrics and workloads, by name or template; with ``baselines``, also theirs."""
         if fabrics is None and workloads is None:
             return self
         with placed(key="fabric"):
@@ -403,7 +376,7 @@ def covered(outline: AnyOutline, cells: Collection[tuple[str, str]]) -> tuple[Sa
     return tuple(
         saving
         for saving in outline.savings
-        if all((one.workload, name) in cells for one in outline.pairs(saving) for name in (one.of, one.over))
+        if all((workload, name) in cells for workload, of, over, _ in outline.pairs(saving) for name in (of, over))
     )
 
 

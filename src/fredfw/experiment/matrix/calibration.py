@@ -95,13 +95,10 @@ def _fit(
 def solve(
     function: Callable[[float], float], target: float, grid: Sequence[float]
 ) -> tuple[tuple[float, ...], tuple[float, float]]:
-    """Return where ``function`` is ``target``, and its least and greatest value on ``grid``.
-
-    Found are the points of ``grid`` (ascending) where it is, and one root between two neighbours on either side of it;
-    a jump across the target is not a root.
-    """
+    """Return where ``function`` is ``target``, and its least and greatest value on ``grid``, which is ascending."""
     values = [function(point) for point in grid]
     roots = [point for point, value in zip(grid, values, strict=True) if value == target]
+    # One root between two neighbours on either side of the target; a jump across it is none.
     for low, high, below, above in zip(grid, grid[1:], values, values[1:], strict=False):
         if (below - target) * (above - target) < 0:
             root = _root(lambda point: function(point) - target, low, high, below - target, above - target)

@@ -18,11 +18,9 @@ from fredfw.experiment.file.spec import (
     Experiment,
     FabricSection,
     FabricSpec,
-    Pair,
     SavingReference,
     SavingSpec,
     WorkloadSection,
-    WorkloadSpec,
     covered,
     error_of,
 )
@@ -55,35 +53,56 @@ _COMPARABLE = 2.0 * (1 + 1e-9)
 
 
 def compare(experiment: Experiment, means: Means, *, fidelity: str | None = None, strict: bool = False) -> Comparison:
-    """Run every cell of ``experiment``; one that cannot be run costs no other.
+    """Run every cell of ``experiment``; one that cannot be run costs no other, unless ``strict``.
 
-    All cells have one fidelity, see ``Means.choose``. A fabric runs after those that its speed-ups refer to, so
-    that an interrupt leaves rows that are complete. A share of the running cell counts as a fraction for ``progress``.
-
-    Raises:
-        Interrupted: A ``KeyboardInterrupt`` came after the first cell; has the comparison of the finished cells.
-        InputError: No workload fits any fabric; if ``strict``, one does not fit one. A label that no workload has.
-        SimulationError: The model misbehaved in every cell; if ``strict``, in one.
+    All cells have one fidelity, see ``Means.choose``. A fabric runs after those that its speed-ups refer to, so that an
+    interrupt leaves rows that are complete: they are in the ``Interrupted`` that is raised where there are any.
     """
     cells = [(row, column) for column in _baselines_first(experiment) for row in experiment.workloads]
     unfit = {(row.name, column.name): error_of(row, column) for row, column in cells}
     wanted = [(row, column) for row, column in cells if unfit[row.name, column.name] is None]
-    here = _Here(experiment, means)
+    runner = Runner(experiment, means.plugins, means.log)
     asked = fidelity or experiment.fidelity
     specs = [means.spec(experiment, *one, asked or EXACT) for one in wanted]
     if means.workers is None:
-        here.check(specs, strict=strict)
+        _check_labels(experiment, means, specs, runner, strict=strict)
 
     def count(spec: CellSpec) -> int:
         if means.progress:
             means.progress(0, len(specs), f"transfers of {spec}")
-        return here.count(spec)
+        column = experiment.fabric(spec.fabric)
+        found = runner.count(experiment.workload(spec.workload), column)
+        if runner.held > _KEPT:
+            runner.forget(column)
+        return found
 
     choice = means.choose(specs, count=count) if asked is None else Choice(asked)
     specs = [one.with_fidelity(choice.fidelity) for one in specs]
     found: dict[tuple[str, str], Cell] = {}
     failures = {key: refused(*key, error) for key, error in unfit.items() if error is not None}
+    errors: dict[tuple[str, str], FredfwError] = {}
+    untold: list[RunResult] = []  # that the hook after a run is not called for
+    latest: FabricSpec | None = None
     before = means.hits
+
+    def run(spec: CellSpec, share: Share | None) -> Outcome:
+        nonlocal latest
+        row, column = experiment.workload(spec.workload), experiment.fabric(spec.fabric)
+        if latest is not None and latest is not column:
+            runner.forget(latest)
+        latest = column
+
+        def simulate() -> Cell:
+            try:
+                if spec.fidelity == ESTIMATE:
+                    return runner.estimate(row, column)
+                untold.append(runner.run(row, column, spec.fidelity, share))
+            except FredfwError as error:
+                errors[row.name, column.name] = error
+                raise
+            return Cell.of(untold[-1])
+
+        return outcome(row.name, column.name, simulate)
 
     def comparison(*, interrupted: bool = False) -> Comparison:
         shown = _finished(experiment, found, failures) if interrupted else found
@@ -91,96 +110,49 @@ def compare(experiment: Experiment, means: Means, *, fidelity: str | None = None
         return assemble(experiment, shown, counters, choice.reason, failures, stored=means.hits - before)
 
     try:
-        with means.outcomes(specs, means.progress, here.run) as outcomes:
+        with means.outcomes(specs, means.progress, run) as outcomes:
             for number, one in outcomes:
-                row, column = wanted[number]
-                outcome = comparable(one)
-                if isinstance(outcome, Cell):
-                    found[row.name, column.name] = outcome
+                key = wanted[number][0].name, wanted[number][1].name
+                result = comparable(one)
+                if isinstance(result, Cell):
+                    found[key] = result
                 elif strict:
-                    raise here.error(outcome)
+                    raise errors.get(key) or result.error(experiment.file)
                 else:
-                    failures.setdefault((row.name, column.name), outcome)
-                here.tell()
+                    failures.setdefault(key, result)
+                while untold:
+                    means.plugins.hook.fredfw_after_run(result=untold.pop())
     except KeyboardInterrupt:
         if not found:
             raise
         raise Interrupted(comparison(interrupted=True)) from None
     if not found:
-        raise here.error(next(iter(failures.values())))
+        key, failure = next(iter(failures.items()))
+        raise errors.get(key) or failure.error(experiment.file)
     if means.workers is not None:
         check_causes(experiment, {key: cell.breakdown for key, cell in found.items()})
     return comparison()
 
 
-class _Here:
-    """Runs the cells of ``experiment`` in this process; fabrics are let go when the next one is used."""
-
-    def __init__(self, experiment: Experiment, means: Means) -> None:
-        self._experiment = experiment
-        self._means = means
-        self._runner = Runner(experiment, means.plugins, means.log)
-        self._latest: FabricSpec | None = None
-        self._untold: RunResult | None = None
-        self._errors: dict[tuple[str, str], FredfwError] = {}
-
-    def check(self, specs: Sequence[CellSpec], *, strict: bool) -> None:
-        experiment = self._experiment
-        named = experiment.priorities is not None or any(one.part is not None for one in experiment.savings)
-        named = named or any(map(labels_of_sharing, experiment.fabrics))
-        if not strict and not named:
-            return
-        known = {(one.workload, one.fabric): self._means.stored(one) for one in specs}
-        causes: dict[tuple[str, str], Collection[str]] = {}
-        for row, column in experiment.cells:
-            try:
-                if (error := error_of(row, column)) is not None:
-                    raise error
-                cell = known.get((row.name, column.name))
-                found = cell.breakdown if isinstance(cell, Cell) else self._runner.check(row, column)
-                causes[row.name, column.name] = found
-            except InputError:
-                if strict:
-                    raise
-        check_causes(experiment, causes)
-
-    def count(self, spec: CellSpec) -> int:
-        row, column = self._cell(spec)
-        found = self._runner.count(row, column)
-        if self._runner.held > _KEPT:
-            self._runner.forget(column)
-        return found
-
-    def run(self, spec: CellSpec, share: Share | None) -> Outcome:
-        row, column = self._cell(spec)
-        if self._latest is not None and self._latest is not column:
-            self._runner.forget(self._latest)
-        self._latest = column
-
-        def simulate() -> Cell:
-            try:
-                if spec.fidelity == ESTIMATE:
-                    return self._runner.estimate(row, column)
-                self._untold = self._runner.run(row, column, spec.fidelity, share)
-            except FredfwError as error:
-                self._errors[row.name, column.name] = error
+def _check_labels(
+    experiment: Experiment, means: Means, specs: Sequence[CellSpec], runner: Runner, *, strict: bool
+) -> None:
+    """Make sure, before any cell runs, that there are the labels that the experiment names."""
+    named = experiment.priorities is not None or any(one.part is not None for one in experiment.savings)
+    if not strict and not named and not any(map(labels_of_sharing, experiment.fabrics)):
+        return
+    known = {(one.workload, one.fabric): means.stored(one) for one in specs}
+    causes: dict[tuple[str, str], Collection[str]] = {}
+    for row, column in experiment.cells:
+        try:
+            if (error := error_of(row, column)) is not None:
+                raise error
+            cell = known.get((row.name, column.name))
+            causes[row.name, column.name] = cell.breakdown if isinstance(cell, Cell) else runner.check(row, column)
+        except InputError:
+            if strict:
                 raise
-            return Cell.of(self._untold)
-
-        return outcome(row.name, column.name, simulate)
-
-    def _cell(self, spec: CellSpec) -> tuple[WorkloadSpec, FabricSpec]:
-        return self._experiment.workload(spec.workload), self._experiment.fabric(spec.fabric)
-
-    def tell(self) -> None:
-        """Call the hook after a run for the latest one, once what it gave is taken note of."""
-        if self._untold is not None:
-            result, self._untold = self._untold, None
-            self._means.plugins.hook.fredfw_after_run(result=result)
-
-    def error(self, failure: Failure) -> FredfwError:
-        known = self._errors.get((failure.workload, failure.fabric))
-        return failure.error(self._experiment.file) if known is None else known
+    check_causes(experiment, causes)
 
 
 def _baselines_first(experiment: Experiment) -> list[FabricSpec]:
@@ -277,24 +249,20 @@ def _saving(outline: AnyOutline, index: int, spec: SavingSpec, cells: Mapping[tu
         return cell.seconds if spec.part is None else cell.breakdown[spec.part]
 
     pairs = outline.pairs(spec)
-    groups: dict[tuple[str, ...], list[tuple[Pair, float]]] = {}
-    for pair in pairs:
-        over = seconds(pair.workload, pair.over)
-        if over == 0:
-            message = (
-                f"{pair.workload!r} spends no time on {spec.part} on {pair.over!r}, so nothing can be saved over it"
-            )
+    groups: dict[tuple[str, ...], list[tuple[Mapping[str, Any], float]]] = {}
+    for workload, of, over, settings in pairs:
+        if (whole := seconds(workload, over)) == 0:
+            message = f"{workload!r} spends no time on {spec.part} on {over!r}, so nothing can be saved over it"
             accepted = "fabrics and workloads with something to save over"
             raise InputError(message, file=outline.file, key=f"savings[{index}]", accepted=accepted)
-        share = 1 - seconds(pair.workload, pair.of) / over
-        groups.setdefault(spec.group(pair.settings), []).append((pair, share))
+        groups.setdefault(spec.group(settings), []).append((settings, 1 - seconds(workload, of) / whole))
     references = {spec.group(one.at): one for one in spec.references if not spec.is_claim(one)}
     means = tuple(_group(spec, members, references.get(key)) for key, members in groups.items())
     claims = [one for one in spec.references if spec.is_claim(one)]
     return Saving(
         **shared(spec, Saving)
         | {
-            "workloads": tuple(dict.fromkeys(pair.workload for pair in pairs)),
+            "workloads": tuple(dict.fromkeys(workload for workload, *_ in pairs)),
             "groups": means,
             "claims": tuple(SavingClaim(one.saving, one.source, _between(spec, means, one.saving)) for one in claims),
         }
@@ -313,11 +281,12 @@ def _between(spec: SavingSpec, groups: Sequence[SavingGroup], claimed: float) ->
     )
 
 
-def _group(spec: SavingSpec, members: list[tuple[Pair, float]], published: SavingReference | None) -> SavingGroup:
+def _group(
+    spec: SavingSpec, members: list[tuple[Mapping[str, Any], float]], published: SavingReference | None
+) -> SavingGroup:
     shares = [share for _, share in members]
-    first, _ = members[0]
     return SavingGroup(
-        at={key: first.settings[key] for key in spec.by},
+        at={key: members[0][0][key] for key in spec.by},
         saving=math.fsum(shares) / len(shares),
         lowest=min(shares),
         highest=max(shares),
@@ -397,13 +366,10 @@ def _other_work(cell: Cell, baseline: Cell | None) -> tuple[str, ...]:
 
 
 def _amounts(works: Sequence[Work]) -> tuple[str, list[float]]:
-    """Return how much each of ``works`` is, in a unit that they can be compared in: samples of equal length, or tokens.
-
-    Where some have no tokens, there is nothing better than samples.
-    """
+    """Return how much each of ``works`` is, in a unit to compare them in: samples of equal length, or tokens."""
     tokens = [work.tokens for work in works if work.tokens is not None]
     if len(tokens) < len(works) or len({work.tokens_per_sample for work in works}) == 1:
-        return "samples", [work.samples for work in works]
+        return "samples", [work.samples for work in works]  # of those without tokens there is nothing better
     return "tokens", tokens
 
 

@@ -49,8 +49,7 @@ def merge(outline: AnyOutline, stores: Sequence[Store]) -> Comparison:
         raise InputError(message, file=outline.file, accepted=f"{FORM}, of every cell as the file is now")
     if not cells:
         raise next(iter(failures.values())).error(outline.file)
-    causes = {key: cell.breakdown for key, cell in cells.items()}
-    check_causes(outline, causes)
+    check_causes(outline, {key: cell.breakdown for key, cell in cells.items()})
     counts = [(f"{row} on {column}", cell.provenance.get("transfers", 0)) for (row, column), cell in cells.items()]
     reason = "" if outline.fidelity or fidelity == EXACT else chosen(counts).reason
     return assemble(outline, cells, [cell.statistics for cell in cells.values()], reason, failures)

@@ -7,20 +7,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from fredfw.errors import FredfwError, InputError, PluginError, SimulationError
+from fredfw.experiment import results
 from fredfw.experiment.cell.variation import ALL, ALPHAS, BANDWIDTH, COMPUTE, LATENCY, Variation, parameters, varied
 from fredfw.experiment.file.spec import Experiment, FabricSpec
-from fredfw.experiment.results import (
-    Cell,
-    CollectiveResult,
-    Comparison,
-    Effect,
-    Flip,
-    Improvement,
-    Interval,
-    RunResult,
-    Sensitivity,
-    WhatIf,
-)
 from fredfw.experiment.run.cells import Means
 from fredfw.experiment.why import critical_path
 from fredfw.fabric import Fabric, with_memories
@@ -74,7 +63,7 @@ def simulate(
     with means.outcomes([spec for _, spec in specs], means.progress) as outcomes:
         for place, result in outcomes:
             number, spec = specs[place]
-            if not isinstance(result, Cell):
+            if not isinstance(result, results.Cell):
                 message = f"{spec}: {result.reason}"
                 if result.infeasible:
                     raise InputError(message, file=experiment.file, key=result.key, accepted=result.accepted)
@@ -83,12 +72,12 @@ def simulate(
     return list(found)
 
 
-def of_run(experiment: Experiment, result: RunResult, factor: float, means: Means) -> WhatIf:
+def of_run(experiment: Experiment, result: results.RunResult, factor: float, means: Means) -> results.WhatIf:
     (spec,) = experiment.fabrics
     path, cells = critical_path(result), [(result.workload, result.fabric_name)]
     names = *parameters(_machine(spec)), COMPUTE
     variations = [
-        Variation(None if name == COMPUTE else spec.name, name, _better(name, times))
+        Variation(None if name == COMPUTE else spec.name, name, 1 / times if name in (LATENCY, ALPHAS) else times)
         for name in names
         for times in (_STEP, factor)
     ]
@@ -102,7 +91,7 @@ def of_run(experiment: Experiment, result: RunResult, factor: float, means: Mean
             if limit == name or (name == ALL and limit.startswith(BANDWIDTH))
         )
         found.append(
-            Improvement(
+            results.Improvement(
                 parameter=name,
                 on_path=on_path,
                 estimated_exponent=-on_path / path.seconds if path.seconds else 0.0,
@@ -111,25 +100,22 @@ def of_run(experiment: Experiment, result: RunResult, factor: float, means: Mean
                 seconds=much,
             )
         )
-    return WhatIf(path.seconds, factor, tuple(sorted(found, key=lambda one: (one.seconds, one.parameter))))
+    return results.WhatIf(path.seconds, factor, tuple(sorted(found, key=lambda one: (one.seconds, one.parameter))))
 
 
 def _machine(spec: FabricSpec) -> Fabric:
     return with_memories(built(spec.topology).with_defaults(**spec.slots), spec.memories)
 
 
-def _better(parameter: str, factor: float) -> float:
-    return 1 / factor if parameter in (LATENCY, ALPHAS) else factor
-
-
-def of_comparison(experiment: Experiment, comparison: Comparison, share: float, means: Means) -> Sensitivity:
+def of_comparison(
+    experiment: Experiment, comparison: results.Comparison, share: float, means: Means
+) -> results.Sensitivity:
     """Return how speed-ups change when one parameter of one fabric, or the NPUs of all, are changed."""
     nominal = {(row.workload, row.fabric): row.seconds for row in comparison.rows}
-    used = {row.fabric for row in comparison.rows}
-    variations = list(_variations(experiment, share, used))
+    variations = list(_variations(experiment, share, {row.fabric for row in comparison.rows}))
     runs = simulate(experiment, means, variations, cells=nominal, fidelity=comparison.rows[0].fidelity)
     found = [(one, {**nominal, **seconds}) for one, seconds in zip(variations, runs, strict=True)]
-    return Sensitivity(
+    return results.Sensitivity(
         share=share,
         effects=tuple(_effects(nominal, found)),
         intervals=tuple(_intervals(comparison, found)),
@@ -138,8 +124,8 @@ def of_comparison(experiment: Experiment, comparison: Comparison, share: float, 
 
 
 def of_collective(
-    fabric: Fabric, result: CollectiveResult, share: float, run: Callable[[Fabric], CollectiveResult]
-) -> tuple[Effect, ...]:
+    fabric: Fabric, result: results.CollectiveResult, share: float, run: Callable[[Fabric], results.CollectiveResult]
+) -> tuple[results.Effect, ...]:
     nominal = {(result.pattern, fabric.name): result.duration}
     found: list[tuple[Variation, Seconds]] = []
     for parameter in parameters(fabric):
@@ -172,7 +158,7 @@ def _variations(experiment: Experiment, share: float, used: Collection[str]) -> 
     yield from (Variation(None, COMPUTE, factor) for factor in factors)
 
 
-def _effects(nominal: Seconds, found: Sequence[tuple[Variation, Seconds]]) -> Iterator[Effect]:
+def _effects(nominal: Seconds, found: Sequence[tuple[Variation, Seconds]]) -> Iterator[results.Effect]:
     for (workload, fabric), seconds in nominal.items():
         effects = []
         for (less, low), (more, high) in zip(found[::2], found[1::2], strict=True):
@@ -180,11 +166,13 @@ def _effects(nominal: Seconds, found: Sequence[tuple[Variation, Seconds]]) -> It
                 continue
             ends = low[workload, fabric], high[workload, fabric]
             exponent = math.log(ends[1] / ends[0]) / math.log(more.factor / less.factor) if min(ends) > 0 else 0.0
-            effects.append(Effect(workload, fabric, less.parameter, seconds, *ends, exponent))
+            effects.append(results.Effect(workload, fabric, less.parameter, seconds, *ends, exponent))
         yield from sorted(effects, key=lambda one: (-one.size, one.parameter))
 
 
-def _intervals(comparison: Comparison, found: Sequence[tuple[Variation, Seconds]]) -> Iterator[Interval]:
+def _intervals(
+    comparison: results.Comparison, found: Sequence[tuple[Variation, Seconds]]
+) -> Iterator[results.Interval]:
     for row in comparison.rows:
         if row.speedup is None:
             continue
@@ -192,10 +180,12 @@ def _intervals(comparison: Comparison, found: Sequence[tuple[Variation, Seconds]
         speedups = {"": row.speedup}
         speedups |= {str(variation): seconds[over] / seconds[cell] for variation, seconds in found}
         low, high = (choose(speedups, key=lambda name: speedups[name]) for choose in (min, max))
-        yield Interval(row.workload, row.fabric, row.speedup, speedups[low], speedups[high], low, high)
+        yield results.Interval(row.workload, row.fabric, row.speedup, speedups[low], speedups[high], low, high)
 
 
-def _flips(comparison: Comparison, nominal: Seconds, found: Sequence[tuple[Variation, Seconds]]) -> Iterator[Flip]:
+def _flips(
+    comparison: results.Comparison, nominal: Seconds, found: Sequence[tuple[Variation, Seconds]]
+) -> Iterator[results.Flip]:
     """Yield each two fabrics of a workload of which a variation makes the slower one the faster, once."""
     fabrics: dict[str, list[str]] = {}
     for row in comparison.rows:
@@ -212,4 +202,4 @@ def _flips(comparison: Comparison, nominal: Seconds, found: Sequence[tuple[Varia
                     if seconds[workload, slower] < seconds[workload, faster] * (1 - _EXACT)
                 ]
                 if causes:
-                    yield Flip(workload, faster, slower, tuple(causes))
+                    yield results.Flip(workload, faster, slower, tuple(causes))

@@ -15,7 +15,7 @@ from attrs import asdict, evolve, frozen
 from fredfw import limits
 from fredfw.answers import explain
 from fredfw.errors import FredfwError, InputError, LimitError
-from fredfw.experiment.cell.bench import Kept
+from fredfw.experiment.cell.bench import Bench
 from fredfw.experiment.cell.runner import Runner
 from fredfw.experiment.cell.variation import Variation, changed
 from fredfw.experiment.document import digest
@@ -32,15 +32,20 @@ from fredfw.experiment.progress import Log, Progress, silent
 from fredfw.experiment.results import Cell, Failure
 from fredfw.experiment.store import Store
 from fredfw.fidelities import COMPRESSED, ESTIMATE
+from fredfw.keeping import Latest
 from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager, Setup
 from fredfw.simulation.fidelity import Choice, chosen
+from fredfw.workloads import TaskGraph
 
 Outcome = Cell | Failure
 """What is known of a cell once it was run."""
 Share = Callable[[float], None]
 """Told now and then which share of a cell is done."""
 Run = Callable[["CellSpec", Share | None], Outcome]
+# Of what cells share, fabrics, and tasks of all graphs together: a sweep comes back to them, and both can be large.
+_FABRICS_KEPT = 4
+_TASKS_KEPT = 1_000_000
 # Cells that wait in an executor for each that it runs at once: enough that none of its processes waits.
 _AHEAD = 32
 # How many cells an executor runs at once where that is not known.
@@ -98,7 +103,7 @@ class CellRunner:
     def __init__(self, plugins: PluginManager, log: Log = silent) -> None:
         self._plugins = plugins
         self._log = log
-        self._kept = Kept()
+        self._kept = Latest[str, Bench](_FABRICS_KEPT, lambda _: 1), Latest[str, TaskGraph](_TASKS_KEPT, len)
 
     def count(self, spec: CellSpec) -> int:
         try:
@@ -167,10 +172,7 @@ def _runner(setup: Setup) -> CellRunner:
 
 
 def run_cell(spec: CellSpec, setup: Setup) -> Outcome:
-    """Run ``spec`` in this process with the plugins of ``setup``; what cells share is kept between calls.
-
-    The hooks around a run are called for each cell, with the experiment that has this cell alone.
-    """
+    """Run ``spec``, and its hooks, in this process with the plugins of ``setup``; what cells share is kept."""
     with limits.allowed(dict(setup.limits)):
         return _runner(setup).run(spec)
 
@@ -188,20 +190,10 @@ class Workers:
     jobs: int  # how many cells they run at once, at most
     setup: Setup
 
-    def submit(self, spec: CellSpec) -> Future[Outcome]:
-        return self.executor.submit(run_cell, spec, self.setup)
-
-    def transfers(self, specs: Sequence[CellSpec]) -> Iterator[int]:
-        return self.executor.map(partial(count_cell, setup=self.setup), specs)
-
 
 @contextmanager
 def workers(jobs: int, executor: Executor | str | None, plugins: PluginManager) -> Iterator[Workers | None]:
-    """Give ``jobs`` other processes with the same plugins, or ``None`` where this process is to run cells.
-
-    They are those of an ``executor`` instead, which is open and stays so, or of its address. Raises ``InputError``
-    where there can be no such processes, or where they cannot have a plugin.
-    """
+    """Give ``jobs`` other processes with the same plugins, or those of an ``executor``; ``None`` to run cells here."""
     if jobs < 1:
         raise InputError(f"{jobs!r} is not a number of processes", key="jobs", accepted="a whole number of at least 1")
     if executor is None and jobs == 1:
@@ -243,9 +235,8 @@ class Means:
     def spec(self, experiment: Experiment, workload: WorkloadSpec, fabric: FabricSpec, fidelity: str) -> CellSpec:
         content = tables(experiment, workload, fabric)
         used = [*configure.parts([workload.workload, *fabric.configured])]
-        types = set(map(type, used))
-        if fabric.collectives is None:  # auto chooses from all of them
-            types.update(self.plugins.collectives)
+        # auto chooses from all algorithms.
+        types = {*map(type, used), *(self.plugins.collectives if fabric.collectives is None else ())}
         files = configure.files([*used, fabric.npu or experiment.npu])
         return CellSpec(
             content=content,
@@ -276,13 +267,12 @@ class Means:
         names: Sequence[str] = (),
         count: Callable[[CellSpec], int] | None = None,
     ) -> Choice:
-        """Return the fidelity of exact ``specs`` that nobody has asked one for, all of them the same, see ``chosen``.
-
-        What is stored of each says how many transfers it has; else ``count`` does, unless there are workers.
-        """
+        """Return the fidelity of ``specs`` that nobody has asked one for, by the transfers of each, see ``chosen``."""
         counts = [_transfers(self.stored(one)) for one in specs]
         uncounted = [one for one, found in zip(specs, counts, strict=True) if found is None]
-        others = map(count or self.here.count, uncounted) if self.workers is None else self.workers.transfers(uncounted)
+        others: Iterator[int] = map(count or self.here.count, uncounted)
+        if self.workers is not None:
+            others = self.workers.executor.map(partial(count_cell, setup=self.workers.setup), uncounted)
         found = (next(others) if one is None else one for one in counts)
         return chosen(zip(names or map(str, specs), found, strict=True))
 
@@ -344,7 +334,7 @@ class Means:
             while queue or running:
                 while queue and len(running) < workers.jobs * _AHEAD:
                     number = queue.pop()
-                    future = workers.submit(specs[number])
+                    future = workers.executor.submit(run_cell, specs[number], workers.setup)
                     running[future] = number
                     future.add_done_callback(ended.put)
                 tell(count, min(running.values()))

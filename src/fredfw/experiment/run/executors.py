@@ -32,13 +32,7 @@ _PROCESSES = threading.Lock()
 
 
 def connect(address: str) -> Executor:
-    """Return an executor on the workers of Dask at ``address``: ``dask://HOST:PORT``, or ``dask://local`` for new ones.
-
-    Those are on this machine, one for each CPU or as many as ``dask://local?workers=4`` says.
-
-    Raises:
-        InputError: It is no such address, Dask is not installed, or no scheduler with a worker answers in ten seconds.
-    """
+    """Return an executor on the workers of Dask at ``address``: those of a scheduler, or new ones on this machine."""
     try:
         parts = urlsplit(address)
         host, port = parts.hostname, parts.port

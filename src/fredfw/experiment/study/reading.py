@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
-from attrs import field, frozen
+from attrs import frozen
 
 from fredfw.errors import InputError, UnknownNameError, placed
 from fredfw.experiment.file.overrides import key_parts, with_values
@@ -14,18 +14,13 @@ from fredfw.experiment.metrics import METRICS, Metric, metric
 from fredfw.experiment.study import ranges
 from fredfw.experiment.study.constraints import Constraint
 from fredfw.experiment.study.results import Objective
-from fredfw.experiment.study.space import FABRIC, WORKLOAD, CellSpace, Dimension, Space
+from fredfw.experiment.study.space import FABRIC, WORKLOAD, Dimension, Space
 from fredfw.fidelities import FIDELITIES, checked, hint
 from fredfw.tables import as_table, check_keys
 from fredfw.units import Unit, parse
 
-
-@frozen
-class Rung:
-    """A way of running points."""
-
-    fidelity: str | None = None  # one of ``FIDELITIES``, or ``None`` for the experiment's own
-    values: Mapping[str, Any] = field(factory=dict)  # what it sets in the experiment, by path, whatever the point sets
+Rung: TypeAlias = tuple[str | None, Mapping[str, Any]]
+"""A fidelity, or ``None`` for the experiment's own, and what is set in the experiment, by path, at whatever point."""
 
 
 @frozen(eq=False, kw_only=True)
@@ -46,7 +41,7 @@ class Study:
     def rung(self, name: str | None) -> Rung:
         """Return what a sampler asks for, with ``None`` the experiment's own; raises ``UnknownNameError``."""
         if name is None:
-            return Rung()
+            return None, {}
         if name not in self.rungs:
             message = f"there is no rung {name!r}{hint(name, tuple(self.rungs))}"
             raise UnknownNameError(message, file=self.file, key="sampler", accepted=", ".join(self.rungs))
@@ -54,12 +49,12 @@ class Study:
 
     def space(self, outline: AnyOutline) -> Space:
         paths = [list(map(key_parts, one.paths)) for one in self.dimensions]
-        cells = []
+        cells = {}
         for workload, fabric in outline.cells:
             sections: Mapping[str, Section] = {"workloads": workload, "fabrics": fabric}
             concerning = (number for number, own in enumerate(paths) if any(_concerns(one, sections) for one in own))
-            cells.append(CellSpace(workload.name, fabric.name, tuple(concerning)))
-        return Space(self.dimensions, tuple(cells), self.constraints, self.constants)
+            cells[workload.name, fabric.name] = tuple(concerning)
+        return Space(self.dimensions, cells, self.constraints, self.constants)
 
 
 def read(tables: Mapping[str, Any], content: Mapping[str, Any], file: str | None) -> Study:
@@ -159,9 +154,8 @@ def _objective(given: Mapping[str, Any]) -> tuple[tuple[Objective, ...], Mapping
                 raise InputError(f"{name!r} is repeated", key=where, accepted="each metric once")
             found[name] = Objective(name, unit, least)
     if not found:
-        raise InputError(
-            "names no metric", key="objective", accepted=f"minimise or maximise = one of {', '.join(METRICS)}"
-        )
+        accepted = f"minimise or maximise = one of {', '.join(METRICS)}"
+        raise InputError("names no metric", key="objective", accepted=accepted)
     limits = as_table(given.get("limits", {}), "objective.limits")
     return tuple(found.values()), {name: _limit(name, value) for name, value in limits.items()}
 
@@ -196,11 +190,9 @@ def _rungs(given: Mapping[str, Any], content: Mapping[str, Any]) -> Mapping[str,
         check_keys(table, ("fidelity", "values"), key)
         if name in FIDELITIES:
             raise InputError("is the name of a fidelity", key=key, accepted="another name")
-        fidelity = table.get("fidelity")
-        if fidelity is not None:
-            fidelity = checked(fidelity, f"{key}.fidelity")
+        fidelity = checked(table["fidelity"], f"{key}.fidelity") if table.get("fidelity") is not None else None
         values = as_table(table.get("values", {}), f"{key}.values")
         with placed(key=f"{key}.values"):
             with_values(content, values)
-        found[name] = Rung(fidelity, values)
-    return found | {name: Rung(name) for name in FIDELITIES}
+        found[name] = fidelity, values
+    return found | {name: (name, {}) for name in FIDELITIES}

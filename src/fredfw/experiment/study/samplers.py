@@ -40,8 +40,7 @@ class _Rounds(Search):
             return
         count = max(self.least, math.ceil(len(self.points) / self.eta))
         fitting = [(one.trial.point, one.losses) for one in told if one.feasible and one.losses is not None]
-        ranks = fronts([losses for _, losses in fitting])
-        ordered = sorted(zip(ranks, (point for point, _ in fitting), strict=True))
+        ordered = sorted(zip(fronts([losses for _, losses in fitting]), (point for point, _ in fitting), strict=True))
         self.points = sorted(point for _, point in ordered[:count])
 
 

@@ -53,8 +53,7 @@ def search(experiment: Experiment, means: Means, fidelity: Choice | None = None)
                 else:
                     cells.append((one, spec))
             if fidelity is None and experiment.fidelity is None:
-                default = [spec for one, spec in cells if study.rung(one.rung).fidelity is None]
-                choice = means.choose(default)
+                choice = means.choose([spec for one, spec in cells if study.rung(one.rung)[0] is None])
                 if choice.fidelity != EXACT:  # all of them, also those that have been run
                     return search(experiment, means, choice)
             step = means.progress and _after(means.progress, len(found.outcomes))
@@ -72,8 +71,7 @@ def search(experiment: Experiment, means: Means, fidelity: Choice | None = None)
 
 def search_space(space: Space, objectives: Sequence[Objective]) -> SearchSpace:
     """Return what a sampler sees of ``space``: where there are several cells, they are its first dimensions."""
-    workloads = tuple(dict.fromkeys(cell.workload for cell in space.cells))
-    fabrics = tuple(dict.fromkeys(cell.fabric for cell in space.cells))
+    workloads, fabrics = (tuple(dict.fromkeys(names)) for names in zip(*space.cells, strict=True))
     several = [(name, known) for name, known in ((WORKLOAD, workloads), (FABRIC, fabrics)) if len(known) > 1]
     return SearchSpace(
         names=(*(name for name, _ in several), *(one.name for one in space.dimensions)),
@@ -103,14 +101,13 @@ class _Progress:
 
     def spec(self, trial: Trial) -> CellSpec | Failure:
         study, point = self.study, self.space.points[trial.point]
-        rung = study.rung(trial.rung)
-        settings = {**self.space.settings(point), **rung.values}
+        fidelity, values = study.rung(trial.rung)
+        settings = {**self.space.settings(point), **values}
         try:
             outline = reading.parse(with_values(study.content, settings), file=self.experiment.file)
             outline = outline.select(fabrics=[point.fabric], workloads=[point.workload])
             experiment = reading.configured(outline, self.means.plugins, trust_plugins=True)
-            fidelity = rung.fidelity or self.fidelity.fidelity
-            return self.means.spec(experiment, *experiment.cells[0], fidelity)
+            return self.means.spec(experiment, *experiment.cells[0], fidelity or self.fidelity.fidelity)
         except UnknownNameError as error:
             raise self._blamed(error) from None
         except InputError as error:
@@ -154,9 +151,7 @@ class _Progress:
 
     def result(self, *, complete: bool, stored: int) -> StudyResult:
         study = self.study
-        latest: dict[int, Trial] = {}
-        for trial in self.outcomes:
-            latest[trial.point] = trial
+        latest = {trial.point: trial for trial in self.outcomes}
         with_result = {trial.rung for trial, one in self.outcomes.items() if isinstance(one, Cell)}
         final = next((rung for rung in reversed(self.order) if rung in with_result), None)
         points = [self._point(trial, final) for _, trial in sorted(latest.items())]

@@ -38,16 +38,6 @@ class Dimension:
 
 
 @frozen
-class CellSpace:
-    """One cell of the experiment."""
-
-    workload: str
-    fabric: str
-    # Numbers of the dimensions that it has: those of another fabric or workload have no part in it.
-    dimensions: tuple[int, ...]
-
-
-@frozen
 class Point:
     """One point of a space."""
 
@@ -62,14 +52,15 @@ class Space:
     """All points of a study."""
 
     dimensions: tuple[Dimension, ...]
-    cells: tuple[CellSpace, ...]
+    # Of each workload on each fabric the numbers of the dimensions that it has; those of others have no part in it.
+    cells: Mapping[tuple[str, str], tuple[int, ...]]
     # One that names a dimension that a cell does not have says nothing of it.
     constraints: tuple[Constraint, ...] = ()
     constants: Mapping[str, Any] = field(factory=dict)
 
     @cached_property
     def combinations(self) -> int:
-        return sum(math.prod(len(self.dimensions[one].values) for one in cell.dimensions) for cell in self.cells)
+        return sum(math.prod(len(self.dimensions[one].values) for one in cell) for cell in self.cells.values())
 
     @cached_property
     def count(self) -> int:
@@ -93,7 +84,7 @@ class Space:
     @cached_property
     def points(self) -> tuple[Point, ...]:
         found: list[Point] = []
-        for cell, parts in zip(self.cells, self._parts, strict=True):
+        for names, parts in zip(self.cells, self._parts, strict=True):
             choices = []
             for chosen in product(*parts.values()):
                 choice: list[int | None] = [None] * len(self.dimensions)
@@ -102,10 +93,7 @@ class Space:
                         choice[dimension] = value
                 choices.append(choice)
             choices.sort(key=lambda choice: [-1 if one is None else one for one in choice])
-            found += [
-                Point(len(found) + place, cell.workload, cell.fabric, tuple(choice))
-                for place, choice in enumerate(choices)
-            ]
+            found += [Point(number, *names, tuple(choice)) for number, choice in enumerate(choices, len(found))]
         return tuple(found)
 
     def values(self, point: Point) -> dict[str, Any]:
@@ -121,25 +109,24 @@ class Space:
 
     @cached_property
     def _parts(self) -> list[dict[tuple[int, ...], Sequence[tuple[int, ...]]]]:
-        return [self._parts_of(cell) for cell in self.cells]
+        return [self._parts_of(*names, dimensions) for names, dimensions in self.cells.items()]
 
-    def _parts_of(self, cell: CellSpace) -> dict[tuple[int, ...], Sequence[tuple[int, ...]]]:
-        """Return the choices that keep the constraints, apart for each set of dimensions that constraints connect.
-
-        The points of the cell are the product of the parts.
-        """
-        numbers = {self.dimensions[one].name: one for one in cell.dimensions}
-        given = {**self.constants, WORKLOAD: cell.workload, FABRIC: cell.fabric}
+    def _parts_of(
+        self, workload: str, fabric: str, own: tuple[int, ...]
+    ) -> dict[tuple[int, ...], Sequence[tuple[int, ...]]]:
+        """Return the choices that keep the constraints, apart for each set of dimensions that constraints connect."""
+        numbers = {self.dimensions[one].name: one for one in own}
+        given = {**self.constants, WORKLOAD: workload, FABRIC: fabric}
         applying = [
             (constraint, [numbers[name] for name in constraint.names if name in numbers])
             for constraint in self.constraints
             if all(name in numbers or name in given for name in constraint.names)
         ]
-        groups: list[set[int]] = [{one} for one in cell.dimensions]
+        groups: list[set[int]] = [{one} for one in own]
         for _, named in applying:
             joined = [group for group in groups if group & set(named)]
             groups = [group for group in groups if not group & set(named)] + ([set().union(*joined)] if joined else [])
-        parts: dict[tuple[int, ...], Sequence[tuple[int, ...]]] = {}
+        parts: dict[tuple[int, ...], Sequence[tuple[int, ...]]] = {}  # whose product has the points of the cell
         for group in sorted(groups, key=min):
             mine = [(constraint, named) for constraint, named in applying if named and named[0] in group]
             dimensions = tuple(sorted(group))
@@ -181,8 +168,7 @@ class Space:
         return extend(0)
 
     def _check_steps(self, steps: int) -> None:
-        excess = limits.excess("cells", steps // _STEPS)
-        if excess is not None:
+        if limits.excess("cells", steps // _STEPS) is not None:
             raise LimitError(
                 f"of {self.combinations} combinations, more than {steps} were tried to count those that keep the "
                 "constraints",
