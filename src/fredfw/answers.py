@@ -45,7 +45,6 @@ _owners: WeakKeyDictionary[type, Plugin] = WeakKeyDictionary()
 
 
 def introduce(cls: type, owner: Plugin) -> None:
-    """Note whose ``cls`` is, for messages."""
     _owners[cls] = owner
 
 
@@ -199,9 +198,8 @@ def _owner(author: Any) -> Plugin | None:
     def shared(cls: type) -> int:
         if cls.__module__ == module:
             return len(module)
-        if _owners[cls].by_hand:  # a file is all that there is of it
-            return 0
-        return shared_names(module, cls.__module__)
+        # Where it was given by hand, a file is all that there is of it.
+        return 0 if _owners[cls].by_hand else shared_names(module, cls.__module__)
 
     nearest = max(list(_owners), key=shared, default=None)
     return _owners[nearest] if nearest is not None and shared(nearest) else None

@@ -15,12 +15,10 @@ _LARGEST = np.iinfo(np.intp).max
 
 
 def is_whole(value: object) -> TypeGuard[int]:
-    """Return whether ``value`` is one whole number."""
     return type(value) is int or isinstance(value, int | np.integer)  # what is mostly given costs the least
 
 
 def is_real(value: object) -> TypeGuard[float]:
-    """Return whether ``value`` is one real number."""
     return type(value) is float or isinstance(value, Real)
 
 

@@ -13,11 +13,9 @@ MEANINGS = {  # the least exact first
     COMPRESSED: "a phase of a group is one unit, and its repetitions are one volume",
     EXACT: "each rank waits for what it sends and receives itself",
 }
-SIMULATED = EXACT, COMPRESSED
-"""Those that simulate an iteration, with a timeline."""
+SIMULATED = EXACT, COMPRESSED  # those that simulate an iteration, with a timeline
 FIDELITIES = *SIMULATED, ESTIMATE
-RENDEZVOUS = "per-rank-rendezvous"
-"""In calls until version 1: ``exact`` with a transport that has ``rendezvous``."""
+RENDEZVOUS = "per-rank-rendezvous"  # in calls until version 1: ``exact`` with a transport that has ``rendezvous``
 STEPWISE = "stepwise"
 """In calls until version 1: ``exact`` with phases kept whole, which admissions and policies may need."""
 RENAMED = {

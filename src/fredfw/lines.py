@@ -11,8 +11,7 @@ from attrs import frozen
 
 from fredfw.errors import InputError
 
-TIME = "a number of microseconds above 0, without a unit"
-"""What a column of times has."""
+TIME = "a number of microseconds above 0, without a unit"  # what a column of times has
 
 
 @frozen

@@ -143,7 +143,6 @@ def compare(
 
 
 def _finished(run: Callable[..., T], experiment: Experiment, **how: Any) -> T:
-    """Return what ``run`` makes of ``experiment``, or what of that was done before an interrupt."""
     try:
         return run(experiment, **how)
     except Interrupted as interrupt:

@@ -1,7 +1,4 @@
-"""What a shell may complete: names of plugins, patterns, fabrics and workloads, and the keys of ``--set``.
-
-Nothing here may print or fail: what cannot be found out has no completions.
-"""
+"""What a shell may complete. Nothing here may print or fail: what cannot be found out has no completions."""
 
 from __future__ import annotations
 
@@ -75,7 +72,6 @@ def _fields(cls: type) -> list[str]:
 
 
 def _paths(ctx: click.Context) -> Iterator[str]:
-    """Yield what ``--set`` may change in the FILE on the line."""
     from fredfw.experiment.file.overrides import dotted
     from fredfw.workloads import Npu
 

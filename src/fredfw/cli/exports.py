@@ -79,7 +79,6 @@ class Exports(Outputs):
         self.write(contents, leave_out=() if complete else self._unfit)
 
     def interrupted(self, done: str) -> KeyboardInterrupt:
-        """Return an interrupt that says what is ``done``, and what was not written for it."""
         return KeyboardInterrupt(f"{done}; not written: {', '.join(self._unfit)}" if self._unfit else done)
 
 

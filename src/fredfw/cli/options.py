@@ -40,7 +40,6 @@ def option(
 
 
 def path_option(name: str, text: str) -> Option[Any]:
-    """Return the option ``name`` that takes a path, with its help."""
     return option(f"--{name} {name}_path", text, "PATH", type=PATH)
 
 
@@ -70,7 +69,6 @@ WORKLOAD, FABRIC = (
 
 
 def fidelity(*, estimates: bool = False) -> Option[Any]:
-    """Return the options that say how closely collectives are simulated, with or without estimates."""
     longest = "; estimate is the longest path, without a simulation" if estimates else ""
     return _together(
         option(

@@ -212,12 +212,10 @@ def configure_logging(level: str, style: str) -> None:
 
 
 def log_traceback(error: Exception) -> None:
-    """Log where ``error`` came from, at the level debug; nothing where logging is not configured yet."""
     if (logger := _logger()) is not None:
         logger.debug("failed", exc_info=error)
 
 
 def _logger() -> Any:
-    """Return where fredfw logs, or ``None`` where logging is not configured."""
     structlog = sys.modules.get("structlog")  # which configure_logging has imported
     return structlog.get_logger("fredfw") if structlog is not None and structlog.is_configured() else None

@@ -129,7 +129,6 @@ def loaded(framework: Framework, file: str, values: Mapping[str, Any], outputs: 
 
 
 def selected(workload: str | None, fabric: str | None) -> dict[str, list[str] | None]:
-    """Return what ``loaded`` takes for the cell that ``--workload`` and ``--fabric`` name, as far as they do."""
     return {f"{kind}s": None if one is None else [one] for kind, one in (("workload", workload), ("fabric", fabric))}
 
 

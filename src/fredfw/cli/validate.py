@@ -117,7 +117,6 @@ def validate(ctx: click.Context, /, files: tuple[str, ...], system: str | None, 
 
 
 def _own(framework: Framework, path: str, files: tuple[str, ...], system: str | None) -> System:
-    """Return the system that the fabric of the experiment at ``path`` is; raises ``InputError``."""
     from fredfw.validation.points import CLUSTER, System
 
     if not files or system is not None:

@@ -32,11 +32,9 @@ from fredfw.workloads.placement import Placement, places_within
 from fredfw.workloads.spilling import Spill, with_spills
 
 _T = TypeVar("_T")
-KEYS = "jobs", "job_placement", "job_seed", "arrivals"
-"""Of a row that has jobs instead of a workload."""
+KEYS = "jobs", "job_placement", "job_seed", "arrivals"  # of a row that has jobs instead of a workload
 PACKED, SPREAD, RANDOM = "packed", "spread", "random"
-Duration = Callable[[float, float, Kernels | None], float]
-"""Returns the seconds of a computation, see ``Executor``."""
+Duration = Callable[[float, float, Kernels | None], float]  # returns the seconds of a computation, see ``Executor``
 
 
 def _called(_instance: object, _attribute: attrs.Attribute[str], value: str) -> None:

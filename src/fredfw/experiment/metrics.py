@@ -11,8 +11,7 @@ from attrs import frozen
 from fredfw.errors import InputError, UnknownNameError, nearest
 from fredfw.experiment.results import Cell, Row, RunResult
 
-Measured: TypeAlias = Cell | Row | RunResult
-"""What has metrics."""
+Measured: TypeAlias = Cell | Row | RunResult  # what has metrics
 
 
 @frozen
@@ -25,7 +24,6 @@ class Metric:
     of: Callable[[Measured], float | None]  # returns the number, or ``None`` where it is not known
 
     def score(self, cell: Measured) -> float | None:
-        """Return the number such that less is better."""
         value = self.of(cell)
         return value if value is None or self.least else -value
 

@@ -1,7 +1,4 @@
-"""What simulations return, as plain data for reports, JSON and embedding programs.
-
-First why an iteration takes its time and how sure a comparison is, then results of single simulations, then the matrix.
-"""
+"""What simulations return, as plain data for reports, JSON and embedding programs."""
 
 from __future__ import annotations
 

@@ -75,8 +75,7 @@ class Store:
     def __init__(self, path: Path, location: Path, connection: sqlite3.Connection | None) -> None:
         """Use the open database ``connection``, or begin one at ``location``; ``open`` is how a store begins."""
         self.path = path
-        self.hits = 0
-        """How many cells came from it instead of being run."""
+        self.hits = 0  # how many cells came from it instead of being run
         self._location = location
         self._connection = connection
         self._database = Lock()  # held while the connection is used

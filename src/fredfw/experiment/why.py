@@ -25,12 +25,9 @@ from fredfw.typing import FloatArray, IntArray
 from fredfw.workloads import TaskKind
 from fredfw.workloads.labels import WAITING
 
-RATES = "rates that no flow may exceed"
-"""What the transport or the admission allows, where links would carry more."""
-NETWORK = "network"
-"""What bounds communication where nothing more is known."""
-TOGETHER = " and "
-"""Between tiers that bound the same equally: neither alone makes it faster."""
+RATES = "rates that no flow may exceed"  # what the transport or the admission allows, where links would carry more
+NETWORK = "network"  # what bounds communication where nothing more is known
+TOGETHER = " and "  # between tiers that bound the same equally: neither alone makes it faster
 BEGINNING, DEPENDENCY, BUSY, MEMBER = "beginning", "dependency", "busy rank", "last member"
 # Relative; what differs by less is rounding.
 _EXACT = 1e-9

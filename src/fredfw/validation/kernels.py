@@ -18,8 +18,7 @@ from fredfw.workloads import Attention, Gemm, Npu, kernel_tables, npus
 from fredfw.workloads.kernel_tables import ATTENTION, GEMM
 
 PATTERN = "kernel"
-PATTERNS = PATTERN, GEMM, ATTENTION
-"""What ``--pattern`` may name: all kernels, or one kind."""
+PATTERNS = PATTERN, GEMM, ATTENTION  # what ``--pattern`` may name: all kernels, or one kind
 _BOUNDS = 1e9, 1e11
 _npu = cache(Npu.of)
 
@@ -72,7 +71,6 @@ def parse(text: str, source: str, reading: Reading) -> list[KernelPoint]:
 
 
 def _system(line: Line, reading: Reading) -> System:
-    """Return the accelerator that a table calls ``h100_sxm`` or ``NVIDIA H100 80GB HBM3``."""
     given = reading.system or line["gpu"]
     called = given.casefold().replace("_", "-")
     words = called.replace("-", " ").split()

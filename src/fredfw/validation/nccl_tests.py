@@ -1,8 +1,6 @@
-"""What nccl-tests prints, as the lines of a table.
+"""What nccl-tests prints, as the lines of a table; output of several runs may follow each other.
 
-The line that begins with ``# size count type`` says which column is which, so that versions with other columns are
-read as well. The columns ``time``, ``algbw``, ``busbw`` and ``#wrong`` come twice: out of place, and in place. Output
-of several runs may follow each other.
+The columns ``time``, ``algbw``, ``busbw`` and ``#wrong`` come twice: out of place, and in place.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""What was measured, one time of one operation on one system, and whether a transport was fitted to it.
-
-``systems.toml`` says which fabric stands for which system, and ``splits.toml`` which points a transport was fitted to:
-all others are held out.
-"""
+"""What was measured, one time of one operation on one system, and whether a transport was fitted to it."""
 
 from __future__ import annotations
 
@@ -30,14 +26,12 @@ NODE, CLUSTER = "node", "cluster"
 _MODEL = re.compile(r"[a-z]+\d+")  # of a GPU, such as h100
 # nccl-tests rounds sizes down to a multiple of the ranks.
 _NEAR = 0.01
-SENDRECV = "sendrecv"
-"""nccl-tests' send and receive: every rank sends to the next one, the last one to the first."""
+SENDRECV = "sendrecv"  # nccl-tests' send and receive: every rank sends to the next one, the last one to the first
 
 _BOUNDS = 2**16, 2**20, 2**25
 SIZE_CLASSES = ("to 64 KiB", "64 KiB to 1 MiB", "1 to 32 MiB", "above 32 MiB")
 """Of buffers; a size at a bound belongs to the class below it."""
-WORK_CLASSES = ("to 1 GFLOP", "1 to 100 GFLOP", "above 100 GFLOP")
-"""Of kernels."""
+WORK_CLASSES = ("to 1 GFLOP", "1 to 100 GFLOP", "above 100 GFLOP")  # of kernels
 
 
 @frozen

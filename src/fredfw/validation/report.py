@@ -86,7 +86,6 @@ def _table(keys: Sequence[str], errors: Sequence[str], rows: Iterable[_Row]) -> 
 
 
 def percent(share: float) -> str:
-    """Return ``share`` in per cent, with three digits or all before the point."""
     return f"{100 * share:.1f}" if share < 1 else f"{100 * share:.0f}"
 
 

@@ -12,8 +12,7 @@ from fredfw.validation import iterations, kernels, tables
 from fredfw.validation.points import CollectivePoint, Point, packaged, suggestion
 from fredfw.workloads import kernel_tables
 
-SOURCES = "data/sources.toml"
-"""The table that says who measured what, by name."""
+SOURCES = "data/sources.toml"  # the table that says who measured what, by name
 _DATA = files(__package__).joinpath("data")
 
 
@@ -47,7 +46,6 @@ def read(path: str, reading: tables.Reading | None = None) -> list[Point]:
 
 
 def chosen(files: Sequence[str], reading: tables.Reading, *, whole: bool = False) -> list[Point]:
-    """Return the points of ``files``, or else those that come with fredfw, of one system and operation if asked."""
     system, pattern = reading.system, reading.pattern
     patterns = (*tables.PATTERNS, *(kernels.PATTERNS if files else (iterations.PATTERN,)))
     if pattern is not None and pattern not in patterns:

@@ -15,8 +15,7 @@ from fredfw.plugin.answers import built
 from fredfw.plugin.manager import PluginManager
 from fredfw.validation.points import Part, Point, System, part_of
 
-TOPOLOGY = "cluster"
-"""The topology whose presets are systems."""
+TOPOLOGY = "cluster"  # the topology whose presets are systems
 
 
 class Transports:
@@ -35,7 +34,6 @@ class Transports:
         self._chosen: dict[str, Transport] = {}
 
     def of(self, point: Point) -> Transport:
-        """Return the transport of ``point``, one for all of its system."""
         return kept(self._chosen, point.system.name, lambda: self._choose(point.system))
 
     def _choose(self, system: System) -> Transport:
@@ -71,14 +69,12 @@ class Predictor:
         """Work out those of ``points`` that take long, several at once where that is wanted; ``tell`` of each."""
 
     def seconds(self, point: Any) -> float:
-        """Return how long ``point`` takes; equal points are worked out once."""
         return kept(self._known, point.same, lambda: self._predicted(point))
 
     def _predicted(self, point: Any) -> float:
         raise NotImplementedError
 
     def model(self, point: Any) -> Mapping[str, Any]:
-        """Return name and fields of what predicts ``point``."""
         return describe(self._transports.of(point))
 
     def part(self, point: Any) -> Part:

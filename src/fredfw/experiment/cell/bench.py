@@ -47,22 +47,17 @@ class Iteration:
 
 
 class Bench:
-    """A built fabric with all that is kept between simulations on it.
-
-    ``collectives`` are candidates by pattern, of which the ``fastest`` is taken, or the first that can serve a request;
-    ``None`` for all that ``plugins`` have. With ``worthwhile``, those that are given are left out where they do not
-    want to be tried, as ``auto`` does; ``effort`` says how long the fastest is looked for, ``normal`` or ``low``.
-    """
+    """A built fabric with all that is kept between simulations on it."""
 
     def __init__(
         self,
         fabric: Fabric,
-        collectives: Mapping[Pattern | None, tuple[CollectiveAlgorithm, ...]] | None,
+        collectives: Mapping[Pattern | None, tuple[CollectiveAlgorithm, ...]] | None,  # by pattern; ``None`` for all
         plugins: PluginManager,
         *,
-        fastest: bool,
-        worthwhile: bool = False,
-        effort: str = "normal",
+        fastest: bool,  # whether the fastest of them is taken, or the first that can serve a request
+        worthwhile: bool = False,  # whether those are left out that do not want to be tried, as ``auto`` does
+        effort: str = "normal",  # how long the fastest is looked for, or ``low``
     ) -> None:
         self.fabric = fabric
         self.simulator = Simulator(fabric)

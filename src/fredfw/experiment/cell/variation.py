@@ -9,31 +9,17 @@ import numpy as np
 from attrs import evolve, frozen
 
 from fredfw.experiment.file.spec import Experiment, FabricSpec
-from fredfw.fabric import (
-    Call,
-    Costs,
-    Fabric,
-    IdealTransport,
-    Level,
-    MemoryTier,
-    Topology,
-    Transport,
-    answers,
-    with_memories,
-)
+from fredfw.fabric import Call, Fabric, IdealTransport, Level, MemoryTier, Topology, Transport, answers, with_memories
 from fredfw.fabric.fabric import tiers_of
-from fredfw.fabric.transport import ByTier
+from fredfw.fabric.transport import ByTier, Costs
 from fredfw.plugin.answers import built
 from fredfw.simulation.answers import algorithms, costs, settled
 from fredfw.typing import FloatArray, IntArray
 
-COMPUTE = "compute"
-"""The speed of the NPUs."""
-ALPHAS = "launch, step and message times"
-"""What the transport adds, beside its efficiency and rates."""
+COMPUTE = "compute"  # the speed of the NPUs
+ALPHAS = "launch, step and message times"  # what the transport adds, beside its efficiency and rates
 LATENCY = "latency of links"
-BANDWIDTH = "bandwidth of "
-"""What the parameters begin with that are bandwidths."""
+BANDWIDTH = "bandwidth of "  # what the parameters begin with that are bandwidths
 ALL = f"{BANDWIDTH}all links"
 
 

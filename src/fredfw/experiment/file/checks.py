@@ -37,7 +37,6 @@ def check(outline: AnyOutline) -> None:
 
 
 def _check_texts(outline: AnyOutline) -> None:
-    """Make sure that titles and names can be printed as they are, each in its column of what ``fredfw cells`` lists."""
     texts = {"title": outline.title}
     texts |= {f"fabrics.{one.name}": one.name for one in outline.fabrics}
     texts |= {f"workloads.{one.name}": one.name for one in outline.workloads}
@@ -83,7 +82,7 @@ def _check_savings(outline: AnyOutline) -> None:
         if saving.name in [one.name for one in outline.savings[:index]]:
             raise InputError(f"{saving.name!r} is repeated", key=f"savings[{index}].name", accepted="another name")
         with placed(key=f"savings[{index}]"):
-            groups = {saving.group(settings) for *_, settings in outline.pairs(saving)}
+            groups = {saving.group(pair.settings) for pair in outline.pairs(saving)}
             about = {place: one for place, one in enumerate(saving.references) if not saving.is_claim(one)}
             for place, one in about.items():
                 if set(one.at) != set(saving.by) or saving.group(one.at) not in groups:
@@ -101,11 +100,11 @@ def _check_savings(outline: AnyOutline) -> None:
 def check_causes(outline: AnyOutline, causes: Causes) -> None:
     """Make sure that cells have the labels that savings compare, and some cell each that has a class or a share."""
     for index, saving in enumerate(outline.savings):
-        for workload, of, over, _ in () if saving.part is None else outline.pairs(saving):
-            for name in (of, over):
-                known = causes.get((workload, name))
+        for pair in () if saving.part is None else outline.pairs(saving):
+            for name in (pair.of, pair.over):
+                known = causes.get((pair.workload, name))
                 if known is not None and saving.part not in known:
-                    message = f"{workload!r} on {name!r} has no part {saving.part!r}"
+                    message = f"{pair.workload!r} on {name!r} has no part {saving.part!r}"
                     key, accepted = f"savings[{index}].part", ", ".join(map(quoted, known))
                     raise InputError(message, file=outline.file, key=key, accepted=accepted)
     if not outline.complete:

@@ -31,18 +31,8 @@ from fredfw.workloads import Workload
 _T = TypeVar("_T")
 _Section = TypeVar("_Section", bound=spec.Section)
 KEYS = (
-    "title",
-    "baseline",
-    "npu",
-    "priorities",
-    "fidelity",
-    "fabrics",
-    "workloads",
-    "references",
-    "savings",
-    "prices",
-    "variation",
-    "plugins",
+    *("title", "baseline", "npu", "priorities", "fidelity", "fabrics", "workloads"),
+    *("references", "savings", "prices", "variation", "plugins"),
 )
 """Of the tables of an experiment."""
 SEARCH = ("space", "constraints", "constants", "objective", "sampler", "rungs")
@@ -243,7 +233,6 @@ def _fields(instance: Any) -> dict[str, Any]:
 
 
 def configured(outline: spec.AnyOutline, plugins: PluginManager, *, trust_plugins: bool = False) -> spec.Experiment:
-    """Return the experiment of ``outline``, configured; plugin files that it names are added to ``plugins``."""
     load_plugins(outline, plugins, trust_plugins=trust_plugins)
     reader, searched = Reader(plugins, outline.folder), outline.study is not None
     with placed(file=outline.file):

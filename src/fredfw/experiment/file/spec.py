@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self, TypeVar
 
 import attrs
 from attrs import evolve, field, frozen
@@ -100,8 +100,14 @@ class SavingSpec:
         return tuple(as_written(settings[key]) for key in self.by)
 
 
-Pair: TypeAlias = tuple[str, str, str, Mapping[str, Any]]
-"""A workload, the two fabrics that a saving compares, ``of`` first, and the swept fields of the workload and that."""
+@frozen(eq=False)
+class Pair:
+    """Two cells of a workload that a saving compares, with the swept fields of it and of the fabric ``of``."""
+
+    workload: str
+    of: str
+    over: str
+    settings: Mapping[str, Any]
 
 
 @frozen(eq=False, kw_only=True)
@@ -113,10 +119,8 @@ class Section:
     settings: Mapping[str, Any]  # the swept fields, as written
     table: Mapping[str, Any]  # the table, with the swept fields in their place
 
-    PLUGINS: ClassVar[tuple[str, ...]]
-    """The keys that configure plugins and what is built of them."""
-    KEYS: ClassVar[tuple[str, ...]]
-    """All keys but ``sweep``."""
+    PLUGINS: ClassVar[tuple[str, ...]]  # the keys that configure plugins and what is built of them
+    KEYS: ClassVar[tuple[str, ...]]  # all keys but ``sweep``
 
     @property
     def written(self) -> dict[str, Any]:
@@ -260,15 +264,22 @@ class Outline(Generic[_Fabric, _Workload]):
 
     @property
     def cells(self) -> list[tuple[_Workload, _Fabric]]:
+        """Every workload on every fabric, workload by workload."""
         return [(workload, fabric) for workload in self.workloads for fabric in self.fabrics]
 
     def fabric(self, name: str) -> _Fabric:
+        """Return the fabric called ``name``; raises ``UnknownNameError``."""
         found: _Fabric = self._named("fabric", name)
         return found
 
     def workload(self, name: str) -> _Workload:
+        """Return the workload called ``name``; raises ``UnknownNameError``."""
         found: _Workload = self._named("workload", name)
         return found
+
+    def fabrics_called(self, name: str) -> tuple[_Fabric, ...]:
+        """Return the fabrics with ``name`` as name or template, one or more; raises ``UnknownNameError``."""
+        return self._called("fabric", self.fabrics, [name])
 
     def baseline_of(self, workload: WorkloadSection, fabric: FabricSection) -> tuple[str, str]:
         """Return the workload and the fabric of the cell that the speed-up of a cell is over."""
@@ -301,11 +312,12 @@ class Outline(Generic[_Fabric, _Workload]):
         return {} if variation is None else {"variation": plain(attrs.asdict(variation))}
 
     def pairs(self, saving: SavingSpec) -> list[Pair]:
+        """Return the cells that ``saving`` compares, workload by workload."""
         with placed(key="of"):
-            fabrics = self._called("fabric", self.fabrics, [saving.of])
+            fabrics = self.fabrics_called(saving.of)
         with placed(key="workloads"):
             workloads = self._called("workload", self.workloads, saving.workloads)
-        pairs: list[Pair] = []
+        pairs = []
         for workload in workloads:
             for fabric in fabrics:
                 with placed(key="over"):
@@ -315,7 +327,7 @@ class Outline(Generic[_Fabric, _Workload]):
                     if key not in settings:
                         message = f"{workload.name!r} on {fabric.name!r} has no swept field {key!r}"
                         raise InputError(message, key="by", accepted=", ".join(settings) or "a field that is swept")
-                pairs.append((workload.name, fabric.name, over, settings))
+                pairs.append(Pair(workload.name, fabric.name, over, settings))
         return pairs
 
     def check_matrix(self) -> None:
@@ -328,7 +340,10 @@ class Outline(Generic[_Fabric, _Workload]):
     def select(
         self, *, fabrics: Sequence[str] | None = None, workloads: Sequence[str] | None = None, baselines: bool = False
     ) -> Self:
-        """Return the part with some fabrics and workloads, by name or template; with ``baselines``, also theirs."""
+        """Return the part with some fabrics and workloads, by name or template; ``UnknownNameError`` for others.
+
+        It has the published values and savings that are all in it; with ``baselines``, what speed-ups refer to, too.
+        """
         if fabrics is None and workloads is None:
             return self
         with placed(key="fabric"):
@@ -376,7 +391,7 @@ def covered(outline: AnyOutline, cells: Collection[tuple[str, str]]) -> tuple[Sa
     return tuple(
         saving
         for saving in outline.savings
-        if all((workload, name) in cells for workload, of, over, _ in outline.pairs(saving) for name in (of, over))
+        if all((one.workload, name) in cells for one in outline.pairs(saving) for name in (one.of, one.over))
     )
 
 

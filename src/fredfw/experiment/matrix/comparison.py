@@ -11,6 +11,7 @@ from typing import Any
 from attrs import evolve
 
 from fredfw.errors import FredfwError, InputError, Interrupted
+from fredfw.experiment import results
 from fredfw.experiment.cell.runner import Runner, merged
 from fredfw.experiment.file.checks import check_causes, labels_of_sharing
 from fredfw.experiment.file.spec import (
@@ -24,18 +25,7 @@ from fredfw.experiment.file.spec import (
     covered,
     error_of,
 )
-from fredfw.experiment.results import (
-    Cell,
-    Comparison,
-    Failure,
-    Row,
-    RunResult,
-    Saving,
-    SavingClaim,
-    SavingGroup,
-    Status,
-    shared,
-)
+from fredfw.experiment.results import Cell, Comparison, Failure, RunResult, Status, shared
 from fredfw.experiment.run.cells import CellSpec, Means, Outcome, Share, outcome, refused
 from fredfw.fidelities import ESTIMATE, EXACT
 from fredfw.simulation.fidelity import Choice
@@ -137,7 +127,6 @@ def compare(experiment: Experiment, means: Means, *, fidelity: str | None = None
 def _check_labels(
     experiment: Experiment, means: Means, specs: Sequence[CellSpec], runner: Runner, *, strict: bool
 ) -> None:
-    """Make sure, before any cell runs, that there are the labels that the experiment names."""
     named = experiment.priorities is not None or any(one.part is not None for one in experiment.savings)
     if not strict and not named and not any(map(labels_of_sharing, experiment.fabrics)):
         return
@@ -184,7 +173,7 @@ def assemble(
 ) -> Comparison:
     references = {(one.workload, one.fabric): one for one in outline.references}
     uneven = _uneven(outline, cells)
-    rows: list[Row] = []
+    rows: list[results.Row] = []
     missing = []
     failed = []
     for workload, fabric in outline.cells:
@@ -222,7 +211,7 @@ def assemble(
             ),
             "baseline_workload": outline.baseline_of(workload, fabric)[0],
         }
-        rows.append(Row(**shared(cell, Row) | own | names))
+        rows.append(results.Row(**shared(cell, results.Row) | own | names))
     return Comparison(
         title=outline.title,
         baseline=outline.baseline,
@@ -243,33 +232,35 @@ def assemble(
     )
 
 
-def _saving(outline: AnyOutline, index: int, spec: SavingSpec, cells: Mapping[tuple[str, str], Cell]) -> Saving:
+def _saving(outline: AnyOutline, index: int, spec: SavingSpec, cells: Mapping[tuple[str, str], Cell]) -> results.Saving:
     def seconds(workload: str, fabric: str) -> float:
         cell = cells[workload, fabric]
         return cell.seconds if spec.part is None else cell.breakdown[spec.part]
 
     pairs = outline.pairs(spec)
     groups: dict[tuple[str, ...], list[tuple[Mapping[str, Any], float]]] = {}
-    for workload, of, over, settings in pairs:
-        if (whole := seconds(workload, over)) == 0:
-            message = f"{workload!r} spends no time on {spec.part} on {over!r}, so nothing can be saved over it"
+    for pair in pairs:
+        if (over := seconds(pair.workload, pair.over)) == 0:
+            message = f"{pair.workload!r} spends no time on {spec.part} on {pair.over!r}"
             accepted = "fabrics and workloads with something to save over"
+            message += ", so nothing can be saved over it"
             raise InputError(message, file=outline.file, key=f"savings[{index}]", accepted=accepted)
-        groups.setdefault(spec.group(settings), []).append((settings, 1 - seconds(workload, of) / whole))
+        share = 1 - seconds(pair.workload, pair.of) / over
+        groups.setdefault(spec.group(pair.settings), []).append((pair.settings, share))
     references = {spec.group(one.at): one for one in spec.references if not spec.is_claim(one)}
     means = tuple(_group(spec, members, references.get(key)) for key, members in groups.items())
-    claims = [one for one in spec.references if spec.is_claim(one)]
-    return Saving(
-        **shared(spec, Saving)
+    claims = [(one.saving, one.source) for one in spec.references if spec.is_claim(one)]
+    return results.Saving(
+        **shared(spec, results.Saving)
         | {
-            "workloads": tuple(dict.fromkeys(workload for workload, *_ in pairs)),
+            "workloads": tuple(dict.fromkeys(pair.workload for pair in pairs)),
             "groups": means,
-            "claims": tuple(SavingClaim(one.saving, one.source, _between(spec, means, one.saving)) for one in claims),
+            "claims": tuple(results.SavingClaim(*claim, _between(spec, means, claim[0])) for claim in claims),
         }
     )
 
 
-def _between(spec: SavingSpec, groups: Sequence[SavingGroup], claimed: float) -> tuple[tuple[Any, Any], ...]:
+def _between(spec: SavingSpec, groups: Sequence[results.SavingGroup], claimed: float) -> tuple[tuple[Any, Any], ...]:
     """Return the values of the only field of ``spec`` between which the mean passes ``claimed``."""
     if len(spec.by) != 1:
         return ()
@@ -283,9 +274,9 @@ def _between(spec: SavingSpec, groups: Sequence[SavingGroup], claimed: float) ->
 
 def _group(
     spec: SavingSpec, members: list[tuple[Mapping[str, Any], float]], published: SavingReference | None
-) -> SavingGroup:
+) -> results.SavingGroup:
     shares = [share for _, share in members]
-    return SavingGroup(
+    return results.SavingGroup(
         at={key: members[0][0][key] for key in spec.by},
         saving=math.fsum(shares) / len(shares),
         lowest=min(shares),
@@ -374,7 +365,6 @@ def _amounts(works: Sequence[Work]) -> tuple[str, list[float]]:
 
 
 def _outdated(workload: WorkloadSection, speedup: float) -> tuple[str, ...]:
-    """Return a note where a recorded scalar no longer gives the speed-up that it was fitted to."""
     assert workload.calibration is not None  # as in every calibrated cell
     target = workload.calibration.speedup
     if abs(speedup / target - 1) <= _STILL_FITS:

@@ -20,8 +20,7 @@ _EXACT = 1e-9
 # What a derivative is measured with.
 _STEP = 1.01
 
-Seconds = Mapping[tuple[str, str], float]
-"""Of cells, by workload and fabric."""
+Seconds = Mapping[tuple[str, str], float]  # of cells, by workload and fabric
 
 
 def check_share(share: float) -> float:
@@ -138,7 +137,6 @@ def of_collective(
 
 @contextmanager
 def _blamed_on(variation: Variation) -> Iterator[None]:
-    """Name ``variation`` in errors, but for those that name a plugin."""
     try:
         yield
     except PluginError:

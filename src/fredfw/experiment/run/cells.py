@@ -20,14 +20,7 @@ from fredfw.experiment.cell.runner import Runner
 from fredfw.experiment.cell.variation import Variation, changed
 from fredfw.experiment.document import digest
 from fredfw.experiment.file import reading
-from fredfw.experiment.file.spec import (
-    AnyOutline,
-    Experiment,
-    FabricSection,
-    FabricSpec,
-    WorkloadSection,
-    WorkloadSpec,
-)
+from fredfw.experiment.file.spec import AnyOutline, Experiment, FabricSection, FabricSpec, WorkloadSection, WorkloadSpec
 from fredfw.experiment.progress import Log, Progress, silent
 from fredfw.experiment.results import Cell, Failure
 from fredfw.experiment.store import Store
@@ -38,10 +31,8 @@ from fredfw.plugin.manager import PluginManager, Setup
 from fredfw.simulation.fidelity import Choice, chosen
 from fredfw.workloads import TaskGraph
 
-Outcome = Cell | Failure
-"""What is known of a cell once it was run."""
-Share = Callable[[float], None]
-"""Told now and then which share of a cell is done."""
+Outcome = Cell | Failure  # what is known of a cell once it was run
+Share = Callable[[float], None]  # told now and then which share of a cell is done
 Run = Callable[["CellSpec", Share | None], Outcome]
 # Of what cells share, fabrics, and tasks of all graphs together: a sweep comes back to them, and both can be large.
 _FABRICS_KEPT = 4
@@ -172,7 +163,6 @@ def _runner(setup: Setup) -> CellRunner:
 
 
 def run_cell(spec: CellSpec, setup: Setup) -> Outcome:
-    """Run ``spec``, and its hooks, in this process with the plugins of ``setup``; what cells share is kept."""
     with limits.allowed(dict(setup.limits)):
         return _runner(setup).run(spec)
 

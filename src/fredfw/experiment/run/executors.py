@@ -1,7 +1,6 @@
 """Executors that run cells elsewhere: on other processes of this machine, or on the workers of Dask.
 
-Both lose nothing when a process dies: what it ran is run once more, and fails with ``BrokenExecutor`` where a process
-dies of that again. What others run goes on.
+What a process that dies ran is run once more, and fails with ``BrokenExecutor`` where a process dies of that again.
 """
 
 from __future__ import annotations
@@ -121,7 +120,6 @@ class Processes(Executor):
         return worker
 
     def _forget(self) -> str:
-        """Let go of the dead process of this thread; return how it ended."""
         worker = self._own.worker
         self._own.worker = None
         with self._lock:

@@ -91,8 +91,6 @@ class Constraint:
 
 
 def _term(node: ast.AST, known: frozenset[str], found: dict[str, None]) -> Term:
-    """Return what computes ``node``; notes the names in it as ``found``."""
-
     def inner(one: ast.AST) -> Term:
         return _term(one, known, found)
 

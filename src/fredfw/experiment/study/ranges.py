@@ -21,8 +21,7 @@ FORM = (
 )
 _RANGE = ("from", "to", "step", "factor", "count", "scale")
 _DIVISORS = ("divisors_of", "at_least", "at_most")
-KEYS = ("values", *_RANGE, *_DIVISORS)
-"""Of a table that says which values there are."""
+KEYS = ("values", *_RANGE, *_DIVISORS)  # of a table that says which values there are
 
 _WRITTEN = re.compile(r"\s*([+-]?[\d.]+(?:[eE][+-]?\d+)?)\s*(\D.*?)?\s*")
 _MOST_DIVIDED = 10**12  # so that all of its divisors are found in a second

@@ -28,7 +28,6 @@ from fredfw.units import Unit, render
 
 
 def search(experiment: Experiment, means: Means, fidelity: Choice | None = None) -> StudyResult:
-    """Search the space of ``experiment``; a point that cannot be run costs no other."""
     study, sampler = experiment.study, experiment.sampler
     if study is None or sampler is None:
         accepted = "an experiment with [space] and [objective]"
@@ -114,7 +113,6 @@ class _Progress:
             return refused(point.workload, point.fabric, error)
 
     def _blamed(self, error: UnknownNameError) -> UnknownNameError:
-        """Name the dimension that set what is unknown."""
         for dimension in self.study.dimensions:
             # The name of a plugin is blamed on its table.
             paths = {one for path in dimension.paths for one in (path, path.removesuffix(".name"))}
@@ -242,6 +240,4 @@ _UNITS = {unit.value: unit for unit in (Unit.BYTES, Unit.SECONDS, Unit.JOULES)}
 
 
 def shown(value: float, unit: str) -> str:
-    if unit in _UNITS:
-        return render(value, _UNITS[unit])
-    return f"{value:,.6g} {unit}".rstrip()
+    return render(value, _UNITS[unit]) if unit in _UNITS else f"{value:,.6g} {unit}".rstrip()

@@ -14,8 +14,7 @@ from fredfw import limits
 from fredfw.errors import InputError, LimitError
 from fredfw.experiment.study.constraints import Constraint
 
-WORKLOAD, FABRIC = "workload", "fabric"
-"""What constraints call the names of a cell."""
+WORKLOAD, FABRIC = "workload", "fabric"  # what constraints call the names of a cell
 
 Choice: TypeAlias = tuple[int | None, ...]
 """Of each dimension the number of the value; ``None`` for one that has no part in the cell."""
