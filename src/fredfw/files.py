@@ -157,9 +157,8 @@ def expanded(data: bytes, path: str) -> bytes:
     try:
         return _bounded(GzipFile(fileobj=io.BytesIO(data)), path)
     except (OSError, EOFError, zlib.error) as error:
-        raise InputError(
-            f"is not a whole gzip file: {error}", file=path, accepted="a whole file, compressed or not"
-        ) from None
+        message, accepted = f"is not a whole gzip file: {error}", "a whole file, compressed or not"
+        raise InputError(message, file=path, accepted=accepted) from None
 
 
 def _bounded(stream: IO[bytes] | GzipFile, path: str) -> bytes:

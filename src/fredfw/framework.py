@@ -162,9 +162,8 @@ class Framework:
         timed: object = events
         if not isinstance(timed, Sequence) or not all(isinstance(one, LinkEvent) for one in timed):
             raise InputError(f"{events!r} is refused", key="events", accepted="a list of fredfw.simulation.LinkEvent")
-        choice = _allowed(
-            called(fidelity), "the graph", transfers(graph) * (1 if variation is None else variation.runs)
-        )
+        count = transfers(graph) * (1 if variation is None else variation.runs)
+        choice = _allowed(called(fidelity), "the graph", count)
         checks.check_labels(priorities, graph.label_names, "the graph has no label")
         npus = len(fabric.npus)
         if placement is None and graph.ranks > npus:
@@ -529,11 +528,8 @@ class Framework:
         """Return ``experiment``; of a file only what is named is configured."""
         if isinstance(experiment, Experiment):
             return experiment
-        return self.load_experiment(
-            experiment,
-            fabrics=None if fabric is None else [fabric],
-            workloads=None if workload is None else [workload],
-        )
+        fabrics, workloads = (None if one is None else [one] for one in (fabric, workload))
+        return self.load_experiment(experiment, fabrics=fabrics, workloads=workloads)
 
     @contextmanager
     def _means(

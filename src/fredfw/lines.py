@@ -58,10 +58,8 @@ def lines(text: str, check: Callable[[Sequence[str]], None] = lambda _: None) ->
             if not any(map(str.strip, cells)):
                 continue
             if len(cells) != len(header):
-                message = f"there are {len(cells)} cells"
-                raise InputError(
-                    message, key=f"line {reader.line_num}", accepted=f"{len(header)}, as many as the header has"
-                )
+                key, accepted = f"line {reader.line_num}", f"{len(header)}, as many as the header has"
+                raise InputError(f"there are {len(cells)} cells", key=key, accepted=accepted)
             yield Line(reader.line_num, dict(zip(header, map(str.strip, cells), strict=True)))
     except csv.Error as error:
         accepted = "CSV, whose first line names the columns"

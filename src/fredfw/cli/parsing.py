@@ -71,10 +71,7 @@ def _whole(text: str) -> int:
 
 
 def parse_values(texts: Iterable[str]) -> dict[str, Any]:
-    """Return ``{path: value}`` of ``PATH=VALUE`` for an experiment, given several times with ``--set``.
-
-    A path is a dotted key of TOML, such as ``fabrics."two rows".topology.rows``. A value is one of TOML, or else text.
-    """
+    """Return ``{path: value}`` of ``PATH=VALUE``, given several times with ``--set``; a value is TOML, or else text."""
     from fredfw.plugin.configure import from_toml
 
     found: dict[str, Any] = {}
@@ -231,11 +228,7 @@ def configured(cls: type[T], assignments: Iterable[str], option: str, *, plugins
 
 
 def parse_size(text: str, key: str) -> float:
-    """Return a size in bytes, more than zero; raises ``InputError`` with ``key``.
-
-    A bare number is bytes, and a bare K, M or G is a power of 1024, as in nccl-tests. KB, MB, GB and KiB, MiB, GiB mean
-    what they mean everywhere in fredfw.
-    """
+    """Return a size in bytes, more than zero; as in nccl-tests, a bare K, M or G is a power of 1024."""
     bare = _BARE.fullmatch(text)
     try:
         size = parse(float(bare[1]) * _NCCL_TESTS[bare[2].lower()] if bare else text, Unit.BYTES)
@@ -248,10 +241,7 @@ def parse_size(text: str, key: str) -> float:
 
 
 def parse_sizes(text: str) -> list[float]:
-    """Return the sizes in bytes of ``FIRST:LAST:xFACTOR`` (geometric) or ``FIRST:LAST:+STEP`` (arithmetic).
-
-    ``LAST`` is among them if the steps reach it. Raises ``InputError`` for other forms, and for more than 10,000 sizes.
-    """
+    """Return the sizes in bytes of ``FIRST:LAST:xFACTOR`` (geometric) or ``FIRST:LAST:+STEP`` (arithmetic)."""
     option = "--sizes"
     parts = text.split(":")
     if len(parts) != 3 or parts[2][:1] not in ("x", "+"):

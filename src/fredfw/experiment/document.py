@@ -26,10 +26,7 @@ def digest(content: Mapping[str, Any]) -> str:
 
 
 def parse(text: str) -> Any:
-    """Return what a JSON document holds; raises ``ValueError``, or ``RecursionError`` where it is nested too deeply.
-
-    Refused is also what JSON leaves open: a key that is there twice, numbers that are not finite, half surrogate pairs.
-    """
+    """Return what a JSON document holds; raises ``ValueError``, or ``RecursionError`` where it is nested too deeply."""
     content = json.loads(text, object_pairs_hook=_object, parse_float=_finite, parse_constant=_finite)
     try:
         json.dumps(content, ensure_ascii=False).encode()

@@ -66,10 +66,9 @@ def opened(store: Store | str | Path | None, *, new: bool = True) -> Iterator[St
 class Store:
     """Outcomes by what decides them; use it in a ``with`` block, which closes it.
 
-    What is put is written together with what follows within half a second, by a thread of its own: it is durable a
-    second later, whatever runs meanwhile, and after ``close``. The file is an SQLite database with a rollback journal:
-    it is whole whenever a process is killed, and several processes may use it at the same time, also on a network
-    drive whose locks work.
+    What is put is written together with what follows within half a second, by a thread of its own. The file is an
+    SQLite database with a rollback journal: it is whole whenever a process is killed, and several processes may use it
+    at the same time, also on a network drive whose locks work.
     """
 
     def __init__(self, path: Path, location: Path, connection: sqlite3.Connection | None) -> None:

@@ -54,10 +54,7 @@ def link_loads(
     top: int | None = None,
     by_label: Mapping[str, FloatArray] = _NO_LABELS,
 ) -> list[LinkLoad]:
-    """Return the links that carried something of ``(links,)`` bytes in ``seconds``, the busiest first, at most ``top``.
-
-    Equally busy ones are in the order of their numbers.
-    """
+    """Return the links that carried some of ``(links,)`` bytes in ``seconds``, the busiest first, at most ``top``."""
     used = np.flatnonzero(link_bytes)
     utilization = link_bytes[used] / (fabric.bandwidths[used] * seconds)
     order = np.argsort(-utilization, kind="stable")[:top]

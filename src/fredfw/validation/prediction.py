@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count
 
 from fredfw.errors import InputError
-from fredfw.experiment.progress import Progress
 from fredfw.experiment.run.cells import Means
 from fredfw.fabric import IdealTransport
 from fredfw.fidelities import EXACT
@@ -32,11 +31,7 @@ def predictors(
 def validate(
     points: Sequence[Point], means: Means, *, transport: object = None, fidelity: str | None = None
 ) -> Validation:
-    """Predict every one of ``points``, by a ``transport`` as ``Transports`` takes it and by ``ideal``.
-
-    Where a transport has fits without some of the measurements, these are predicted by them as well, unless it is given
-    fields. The ``fidelity`` is that of iterations, as are the store and the workers of ``means``.
-    """
+    """Predict every one of ``points``: by a transport as ``Transports`` takes it, its fits without some, ``ideal``."""
     if not points:
         raise InputError("there are no measured times to compare with", accepted="one or more")
     plugins = means.plugins
@@ -59,7 +54,12 @@ def validate(
     }
     others = [one for one in points if names[one.system.name] != IdealTransport.name]
     iterations = sum(one.kind == IterationPoint.kind for one in (*points, *others))
-    tell = _teller(means.progress, iterations + len(points) + sum(map(len, without.values())))
+    total, done = iterations + len(points) + sum(map(len, without.values())), count()
+
+    def tell(point: Point) -> None:
+        if means.progress:
+            means.progress(next(done), total, f"{point.pattern} on {point.system.title}")
+
     for among, wanted in ((ideal, points), (usual, others)):
         for kind, predictor in among.items():
             predictor.prepare([point for point in wanted if point.kind == kind], tell)
@@ -87,13 +87,3 @@ def _choice(points: Sequence[Point], means: Means, transports: Transports) -> Ch
     iterations = Iterations(means, transports)
     found = {one.same: one for one in points if isinstance(one, IterationPoint)}.values()
     return means.choose([*map(iterations.spec, found)], names=[one.where for one in found])
-
-
-def _teller(progress: Progress | None, total: int) -> Callable[[Point], None]:
-    done = count()
-
-    def tell(point: Point) -> None:
-        if progress:
-            progress(next(done), total, f"{point.pattern} on {point.system.title}")
-
-    return tell

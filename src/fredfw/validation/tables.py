@@ -145,18 +145,13 @@ def _check_bandwidths(line: Line, pattern: str, ranks: int, algbw: float) -> Non
     """Make sure that bandwidths belong to ``algbw``, size / time in GB/s, and to the ranks; raises ``InputError``."""
     transfer = f"{line['size_B']} B in {line['time_us']} us"
     if not _agrees(line, "algbw_GBps", algbw, _ALGBW_SHARE):
-        raise line.refusal(
-            "algbw_GBps",
-            f"{line['algbw_GBps']} is not {transfer}, which is {algbw:.4g}",
-            "size_B in bytes, time_us in microseconds, algbw_GBps in 10^9 bytes per second",
-        )
+        accepted = "size_B in bytes, time_us in microseconds, algbw_GBps in 10^9 bytes per second"
+        raise line.refusal("algbw_GBps", f"{line['algbw_GBps']} is not {transfer}, which is {algbw:.4g}", accepted)
     busbw = pattern_of(pattern).bus_factor(ranks) * algbw
     if not _agrees(line, "busbw_GBps", busbw, _BUSBW_SHARE):
-        raise line.refusal(
-            "busbw_GBps",
-            f"{line['busbw_GBps']} is not that of {pattern} of {transfer} among {ranks} ranks, which is {busbw:.4g}",
-            "the number of ranks that ran, and a busbw of nccl-tests",
-        )
+        what = f"is not that of {pattern} of {transfer} among {ranks} ranks, which is {busbw:.4g}"
+        accepted = "the number of ranks that ran, and a busbw of nccl-tests"
+        raise line.refusal("busbw_GBps", f"{line['busbw_GBps']} {what}", accepted)
 
 
 def _agrees(line: Line, column: str, expected: float, share: float) -> bool:

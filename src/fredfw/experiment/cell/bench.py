@@ -102,10 +102,7 @@ class Bench:
         events: Sequence[LinkEvent] = (),
         watch: Callable[[GraphResult], None] = lambda _: None,
     ) -> GraphResult:
-        """Simulate a task graph, as often as ``variation`` says; ``watch`` sees the result of each run.
-
-        Where it is ``checked``, there are algorithms for all collectives and links for all streams.
-        """
+        """Simulate a task graph, as often as ``variation`` says; ``watch`` sees the result of each run."""
         if events:
             check(events, self.fabric)
         ends = ending(events, self.fabric)
@@ -204,18 +201,7 @@ class Bench:
         link_bytes = network.link_bytes().get(label, np.zeros(len(self.fabric.bandwidths)))
         duration = network.now
         algbw = request.size / duration if duration > 0 else 0.0
-        notes = [
-            *self.fabric.notes,
-            *answers.notes_of_transport(self.fabric.defaults.transport, self.fabric),
-            *fidelity_notes(fidelity, network),
-            *_notes(network),
-            *_unused(self.fabric, link_bytes),
-            *plan.notes,
-        ]
-        if network.statistics.met:
-            notes.append(_MET)
-        if note := too_fast(plan.algorithm, request, duration, bound.seconds, network.now):
-            notes.append(note)
+        wrong = too_fast(plan.algorithm, request, duration, bound.seconds, network.now)
         return CollectiveResult(
             pattern=label,
             algorithm=plan.algorithm,
@@ -234,7 +220,16 @@ class Bench:
             refused=dict(plan.refused),
             statistics=network.statistics.as_dict(),
             figures=_figures(network),
-            notes=tuple(notes),
+            notes=(
+                *self.fabric.notes,
+                *answers.notes_of_transport(self.fabric.defaults.transport, self.fabric),
+                *fidelity_notes(fidelity, network),
+                *_notes(network),
+                *_unused(self.fabric, link_bytes),
+                *plan.notes,
+                *([_MET] if network.statistics.met else ()),
+                *([wrong] if wrong else ()),
+            ),
             fidelity=fidelity,
             fabric=self.fabric,
             group=group,
@@ -248,10 +243,7 @@ _ENOUGH = 100
 
 
 def over(once: Callable[[int], GraphResult], runs: int) -> GraphResult:
-    """Return the first of ``runs`` runs with the mean of all in place of its time, its parts, its bytes and its energy.
-
-    The timeline, the figures and the notes are those of the first run.
-    """
+    """Return the first of ``runs`` runs with the mean of all in place of its time, parts, bytes and energy."""
     first = once(0)
     kept = [(first.seconds, first.energy, first.breakdown, first.link_bytes_by_label)]
     for run in range(1, runs):  # of the others nothing else, as timelines are large

@@ -16,21 +16,10 @@ from fredfw.errors import InputError, UnsupportedError, placed
 from fredfw.experiment import memories
 from fredfw.experiment.cell.bench import Bench, Iteration
 from fredfw.experiment.file.spec import Experiment, FabricSpec, WorkloadSpec
-from fredfw.experiment.jobs import (
-    Course,
-    Duration,
-    Jobs,
-    Part,
-    Simulated,
-    breakdown_of,
-    course,
-    results_of,
-    seconds_of,
-    spilling,
-)
+from fredfw.experiment.jobs import Course, Duration, Jobs, Part, breakdown_of, course, results_of, seconds_of, spilling
 from fredfw.experiment.progress import Log, silent
 from fredfw.experiment.results import Cell, GraphResult, RunResult, Throughput, injection_bandwidth, shared
-from fredfw.fabric import SLOTS, Bill, Fabric, answers as fabric_answers, with_memories
+from fredfw.fabric import SLOTS, Bill, answers as fabric_answers, with_memories
 from fredfw.fidelities import ESTIMATE
 from fredfw.keeping import Latest
 from fredfw.plugin import configure
@@ -52,11 +41,7 @@ _ESTIMATED = (
 
 
 class Runner:
-    """Runs cells of one experiment; fabrics, graphs and plans are built once and kept.
-
-    What other experiments have ``kept``, this one shares where it writes the same in the same ``environment``, which is
-    that of a ``CellSpec``.
-    """
+    """Runs cells of one experiment; fabrics, graphs and plans are built once and kept."""
 
     def __init__(
         self,
@@ -64,6 +49,7 @@ class Runner:
         plugins: PluginManager,
         log: Log = silent,
         *,
+        # What other experiments share that write the same in the same ``environment``, that of a ``CellSpec``.
         kept: tuple[Latest[str, Bench], Latest[str, TaskGraph]] | None = None,
         environment: str = "",
     ) -> None:
@@ -110,7 +96,9 @@ class Runner:
         begun = perf_counter()
         scale, runs = workload.compute_scale, 1 + len(cell.jobs)
 
-        def simulate(iteration: Iteration, number: int, jobs: Sequence[Part]) -> Simulated:
+        def simulate(
+            iteration: Iteration, number: int, jobs: Sequence[Part]
+        ) -> tuple[GraphResult, dict[int, list[Course]]]:
             courses: dict[int, list[Course]] = {job.index: [] for job in jobs}
 
             def note(run: GraphResult) -> None:
@@ -252,7 +240,11 @@ class Runner:
             with self._placed("variation" if fabric.variation is None else f"{key}.variation"):
                 variation.pace(0, len(on.npus))
         if fabric.events:
-            self._check_events(fabric, on, alone=not isinstance(model, Jobs))
+            with self._placed(f"{key}.events"):
+                check(fabric.events, on)
+                if isinstance(model, Jobs) and ending(fabric.events, on):
+                    message = "a failure ends one of several jobs, whose restart is not simulated"
+                    raise InputError(message, accepted=f"then = {REROUTE!r}")
         tiers_of_links = int(on.tiers.max(initial=-1)) + 1
         if fabric.scopes is not None and len(fabric.scopes) != tiers_of_links:
             message = f"{len(fabric.scopes)} scopes for {tiers_of_links} tiers of links"
@@ -313,13 +305,6 @@ class Runner:
             tasks.check_streams()
         known[workload.name] = cell
         return cell
-
-    def _check_events(self, fabric: FabricSpec, built: Fabric, *, alone: bool) -> None:
-        with self._placed(f"fabrics.{fabric.name}.events"):
-            check(fabric.events, built)
-            if not alone and ending(fabric.events, built):
-                message = "a failure ends one of several jobs, whose restart is not simulated"
-                raise InputError(message, accepted=f"then = {REROUTE!r}")
 
     def _priorities(self, names: Iterable[str], labels: Mapping[str, Label]) -> dict[str, int]:
         """Return the class of each label that has one: of the experiment, or as the workload declares them."""

@@ -35,10 +35,7 @@ def parameters(fabric: Fabric) -> tuple[str, ...]:
 
 
 def varied(fabric: Fabric, parameter: str, factor: float) -> Fabric:
-    """Return ``fabric`` with ``parameter``, one of ``parameters``, multiplied by ``factor``.
-
-    The levels that algorithms see are as much narrower, or wider, as what all NPUs send along them at once becomes.
-    """
+    """Return ``fabric`` with ``parameter``, one of ``parameters``, multiplied by ``factor``."""
     network = fabric.network
     # Which library and which accelerator it is does not change with how fast they are.
     fabric = fabric.with_defaults(transport=settled(fabric.defaults.transport, network))
@@ -50,6 +47,7 @@ def varied(fabric: Fabric, parameter: str, factor: float) -> Fabric:
     links = np.arange(len(fabric.bandwidths)) if parameter == ALL else bandwidths_of(fabric)[parameter]
     bandwidths = fabric.bandwidths.copy()
     bandwidths[links] *= factor
+    # Algorithms see levels as much narrower, or wider, as what all NPUs send along them at once becomes.
     levels = tuple(
         evolve(level, bandwidth=level.bandwidth * change)
         for level, change in zip(fabric.levels, _changes(network, bandwidths[: len(network.bandwidths)]), strict=True)

@@ -87,10 +87,9 @@ def _check_savings(outline: AnyOutline) -> None:
             for place, one in about.items():
                 if set(one.at) != set(saving.by) or saving.group(one.at) not in groups:
                     known = listed([" / ".join(group) for group in sorted(groups)])
+                    message = f"there is no group {dict(one.at)!r}"
                     accepted = f"a value for each of {list(saving.by)}: {known}"
-                    raise InputError(
-                        f"there is no group {dict(one.at)!r}", key=f"references[{place}].at", accepted=accepted
-                    )
+                    raise InputError(message, key=f"references[{place}].at", accepted=accepted)
             if found := repeated(saving.group(one.at) for one in about.values()):
                 place, first = (list(about)[one] for one in found)
                 message = f"the group {dict(about[place].at)!r} has a reference already, references[{first}]"

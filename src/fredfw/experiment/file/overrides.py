@@ -1,7 +1,4 @@
-"""Values in the tables of an experiment, by the path of their key: ``--set`` of the command line, and sweeps.
-
-A sweep is one table that stands for many, one per combination of the values listed.
-"""
+"""Values in the tables of an experiment, by the path of their key: ``--set``, and sweeps, tables that are many."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import count
 
 from attrs import evolve, frozen
 
@@ -16,6 +17,8 @@ from fredfw.plugin.manager import PluginManager
 
 # Scales from a ten-thousandth of the roofline to ten times it, four to a decade.
 LOWEST, HIGHEST, PER_DECADE = 1e-4, 10.0, 4
+_STEPS = round(math.log10(HIGHEST / LOWEST) * PER_DECADE)
+_SCALES = [LOWEST * (HIGHEST / LOWEST) ** (step / _STEPS) for step in range(_STEPS + 1)]
 _RELATIVE = 1e-9
 _ITERATIONS = 60
 # How near to the target (relatively) a sign change must lead to be a solution and not a jump across it.
@@ -51,45 +54,27 @@ def calibrate(
             runner.check(workload, one)
     # As the comparison runs these cells, so that it shows the speed-up that was fitted.
     fidelity = experiment.fidelity or runner.choice(experiment.cells).fidelity
-    fits = []
-    for done, (workload, fabric) in enumerate(wanted.items()):
 
-        def tell(share: float, done: int = done, what: str = workload.name) -> None:
-            if progress:
-                progress(done + share, len(wanted), what)
+    def fit(done: int, workload: WorkloadSpec, fabric: FabricSpec) -> Fit:
+        assert workload.calibration is not None
+        tries = count()
 
-        tell(0)
-        fits.append(_fit(experiment, workload, fabric, runner, fidelity, tell))
+        def speedup_at(scale: float) -> float:
+            tried = next(tries)
+            if progress and tried < len(_SCALES):  # how many more a root takes is not known
+                progress(done + tried / len(_SCALES), len(wanted), workload.name)
+            spec = evolve(workload, compute_scale=scale)
+            baseline, cell = (runner.cell(spec, one, fidelity) for one in (experiment.fabric(fabric.baseline), fabric))
+            return speedup(baseline, cell, experiment.file)
+
+        target = workload.calibration.speedup
+        solutions, reached = solve(speedup_at, target, _SCALES)
+        return Fit(workload.name, fabric.name, target, solutions, (LOWEST, HIGHEST), reached, workload.compute_scale)
+
+    fits = tuple(fit(done, *cell) for done, cell in enumerate(wanted.items()))
     if progress:
         progress(len(wanted), len(wanted), "")
-    return tuple(fits)
-
-
-def _fit(
-    experiment: Experiment,
-    workload: WorkloadSpec,
-    fabric: FabricSpec,
-    runner: Runner,
-    fidelity: str,
-    tell: Callable[[float], None],
-) -> Fit:
-    assert workload.calibration is not None
-    count = round(math.log10(HIGHEST / LOWEST) * PER_DECADE)
-    scales = [LOWEST * (HIGHEST / LOWEST) ** (step / count) for step in range(count + 1)]
-    tried = 0
-
-    def speedup_at(scale: float) -> float:
-        nonlocal tried
-        if tried < len(scales):  # how many more a root takes is not known
-            tell(tried / len(scales))
-        tried += 1
-        spec = evolve(workload, compute_scale=scale)
-        baseline, cell = (runner.cell(spec, one, fidelity) for one in (experiment.fabric(fabric.baseline), fabric))
-        return speedup(baseline, cell, experiment.file)
-
-    target = workload.calibration.speedup
-    solutions, reached = solve(speedup_at, target, scales)
-    return Fit(workload.name, fabric.name, target, solutions, (LOWEST, HIGHEST), reached, workload.compute_scale)
+    return fits
 
 
 def solve(

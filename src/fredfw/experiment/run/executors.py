@@ -63,8 +63,7 @@ class Processes(Executor):
     """Other processes of this machine, as many as ``jobs``, which start when there is work for them.
 
     Each has a thread here: one that dies takes one task with it, and it is known which. An interrupt from the keyboard
-    does not reach them. Leaving the ``with`` block by an exception, or ``shutdown`` with ``cancel_futures``, ends what
-    they run at once.
+    does not reach them; leaving the ``with`` block by an exception ends what they run at once.
     """
 
     def __init__(self, jobs: int) -> None:
@@ -85,7 +84,7 @@ class Processes(Executor):
             with self._lock:
                 self._ended = True
                 for worker in self._workers:
-                    worker.kill()
+                    worker.process.kill()
         if wait:
             self._threads.shutdown()
             while self._workers:
@@ -132,26 +131,23 @@ class _Worker:
 
     def __init__(self) -> None:
         self._connection, there = _SPAWN.Pipe()
-        self._process = _SPAWN.Process(target=_serve, args=(there,), name="fredfw worker", daemon=True)
+        self.process = _SPAWN.Process(target=_serve, args=(there,), name="fredfw worker", daemon=True)
         with _PROCESSES:
-            self._process.start()
+            self.process.start()
         there.close()  # so that the end of the process is the end of what can be read here
 
     def run(self, task: bytes) -> bytes:
         self._connection.send_bytes(task)
         return self._connection.recv_bytes()
 
-    def kill(self) -> None:
-        self._process.kill()
-
     def end(self) -> str:
         self._connection.close()
         with _PROCESSES:
-            self._process.join(_PATIENCE)
-            if self._process.exitcode is None:  # a plugin's thread keeps it
-                self._process.kill()
-                self._process.join()
-        code = self._process.exitcode
+            self.process.join(_PATIENCE)
+            if self.process.exitcode is None:  # a plugin's thread keeps it
+                self.process.kill()
+                self.process.join()
+        code = self.process.exitcode
         if code is None or code >= 0:
             return f"ended with exit code {code}"
         reason = " (killed, perhaps for want of memory)" if code == -signal.SIGKILL else ""

@@ -99,9 +99,8 @@ def _term(node: ast.AST, known: frozenset[str], found: dict[str, None]) -> Term:
             return lambda _: value
         case ast.Name(id=name):
             if name not in known:
-                raise UnknownNameError(
-                    f"there is no {name!r}{nearest(name, known)}", accepted=", ".join(sorted(known)) or "no names"
-                )
+                accepted = ", ".join(sorted(known)) or "no names"
+                raise UnknownNameError(f"there is no {name!r}{nearest(name, known)}", accepted=accepted)
             found[name] = None
             return lambda values: _number(values[name])
         case ast.UnaryOp(op=op, operand=operand) if type(op) in _SIGNS:

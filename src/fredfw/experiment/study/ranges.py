@@ -148,11 +148,10 @@ def _counted(table: Mapping[str, Any], first: _Amount, last: _Amount, *, logarit
             number = first.number + (last.number - first.number) * share
         found.append(_written(first, number, whole=last.whole))
         if first.whole and last.whole and isinstance(found[-1], float):
-            raise InputError(
-                f"{count} values from {table['from']} to {table['to']} are not all whole numbers: one is {found[-1]:g}",
-                key="count",
-                accepted=f"a count that gives whole numbers, or from = {float(first.number)} for values that are not",
-            )
+            values = f"{count} values from {table['from']} to {table['to']}"
+            message = f"{values} are not all whole numbers: one is {found[-1]:g}"
+            accepted = f"a count that gives whole numbers, or from = {float(first.number)} for values that are not"
+            raise InputError(message, key="count", accepted=accepted)
     return found
 
 

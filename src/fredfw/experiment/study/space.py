@@ -168,10 +168,8 @@ class Space:
 
     def _check_steps(self, steps: int) -> None:
         if limits.excess("cells", steps // _STEPS) is not None:
-            raise LimitError(
-                f"of {self.combinations} combinations, more than {steps} were tried to count those that keep the "
-                "constraints",
-                key="space",
-                accepted=f"fewer values, or a higher limit: {_STEPS} for each of the cells allowed; "
-                f"fredfw --limit cells={steps // 10} raises it",
-            )
+            tried = f"of {self.combinations} combinations, more than {steps} were tried"
+            higher = f"a higher limit: {_STEPS} for each of the cells allowed"
+            higher += f"; fredfw --limit cells={steps // 10} raises it"
+            message, accepted = f"{tried} to count those that keep the constraints", f"fewer values, or {higher}"
+            raise LimitError(message, key="space", accepted=accepted)
