@@ -513,14 +513,9 @@ class Framework:
     def _tell_of(self, experiment: Experiment) -> None:
         used: list[object] = [one.workload for one in experiment.workloads]
         used += [one for fabric in experiment.fabrics for one in fabric.configured]
-        self._log(
-            "experiment read",
-            file=experiment.file,
-            title=experiment.title,
-            fabrics=len(experiment.fabrics),
-            workloads=len(experiment.workloads),
-            plugins=self.plugins.versions(used=map(type, configure.parts(used))),
-        )
+        counts = {"fabrics": len(experiment.fabrics), "workloads": len(experiment.workloads)}
+        versions = self.plugins.versions(used=map(type, configure.parts(used)))
+        self._log("experiment read", file=experiment.file, title=experiment.title, **counts, plugins=versions)
 
     def _matrix(
         self, experiment: Experiment | str | Path, workload: str | None = None, fabric: str | None = None
@@ -533,11 +528,7 @@ class Framework:
 
     @contextmanager
     def _means(
-        self,
-        store: Store | str | Path | None,
-        jobs: int,
-        executor: Executor | str | None,
-        progress: Progress | None,
+        self, store: Store | str | Path | None, jobs: int, executor: Executor | str | None, progress: Progress | None
     ) -> Iterator[Means]:
         with opened(store) as cells, workers(jobs, executor, self.plugins) as others:
             yield Means(self.plugins, cells, others, progress, self._log)

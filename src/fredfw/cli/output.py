@@ -69,10 +69,7 @@ class Outputs:
                 raise InputError(f"{path!r} is also the input", key=option, accepted=_OWN)
 
     def write(
-        self,
-        contents: Mapping[str, Callable[[], Content | Mapping[str, Content]]],
-        *,
-        leave_out: Collection[str] = (),
+        self, contents: Mapping[str, Callable[[], Content | Mapping[str, Content]]], *, leave_out: Collection[str] = ()
     ) -> None:
         """Make what is wanted of ``contents``, by option; no file is replaced before all of it is written.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeAlias, TypeVar
@@ -73,10 +74,7 @@ def pareto(points: Sequence[tuple[float, ...]]) -> list[int]:
     front: list[int] = []
     for number in order:
         # Sorted: only a point before this one can beat it, and if one that was beaten does, so does its own better.
-        if not any(_beats(points[other], points[number]) for other in front):
+        mine = points[number]
+        if not any(points[one] != mine and all(map(operator.le, points[one], mine)) for one in front):
             front.append(number)
     return sorted(front)
-
-
-def _beats(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
-    return one != other and all(mine <= theirs for mine, theirs in zip(one, other, strict=True))

@@ -45,9 +45,7 @@ def toml_key(name: str) -> str:
 
 def listed(names: Sequence[str]) -> str:
     """Return ``names`` with commas between them; of many only the first, and how many there are."""
-    if len(names) <= _FEW:
-        return ", ".join(names)
-    return f"{', '.join(names[:_FEW])}, ... ({len(names)} in all)"
+    return ", ".join(names) if len(names) <= _FEW else f"{', '.join(names[:_FEW])}, ... ({len(names)} in all)"
 
 
 def repeated(items: Iterable[Hashable]) -> tuple[int, int] | None:

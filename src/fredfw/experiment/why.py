@@ -140,19 +140,9 @@ def critical_path(result: GraphResult) -> CriticalPath:
             demand = None if demands is None else demands.of(task, rank)
         if demand is not None:
             alone, limits = min(demand.seconds, seconds), _parts(demand, seconds, limit_of, busy)
-        add(
-            PathStep(
-                name=graph.names[task],
-                kind=kind,
-                count=int(graph.repeats[task]),
-                seconds=seconds,
-                alone=alone,
-                algorithm="" if demand is None else demand.algorithm,
-                ranks=0 if demand is None else demand.ranks,
-                limits=limits,
-                begins={_begins(timeline, span): 1},
-            )
-        )
+        ran = ("", 0) if demand is None else (demand.algorithm, demand.ranks)
+        begins = {_begins(timeline, span): 1}
+        add(PathStep(graph.names[task], kind, int(graph.repeats[task]), seconds, alone, *ran, limits, begins))
     down = 0.0 if result.spread else result.seconds - timeline.duration
     if down:
         wait(RESTART, down)

@@ -87,11 +87,7 @@ def parse(text: str, source: str, reading: Reading | None = None) -> list[Iterat
 def few(points: Sequence[IterationPoint]) -> list[IterationPoint]:
     """Return those of ``points``, the rows of a source, that take little time to predict: always the same ones."""
     numbers: defaultdict[str, Iterator[int]] = defaultdict(count)
-    return [
-        point
-        for point in points
-        if next(numbers[point.group]) % _EVERY.get(point.group, 1) == 0 and point.passes <= _LONG
-    ]
+    return [one for one in points if next(numbers[one.group]) % _EVERY.get(one.group, 1) == 0 and one.passes <= _LONG]
 
 
 def _point(line: Line, source: str, reading: Reading) -> IterationPoint:

@@ -54,17 +54,11 @@ def _against(axes: Axes, by_system: dict[str, list[Prediction]]) -> None:
     axes.plot(ends, ends, color="black", linewidth=0.8, label="equal")
     for colour, (title, listed) in zip(cycle(_COLOURS), by_system.items(), strict=False):
         for fitted in (False, True):
-            chosen = [one for one in listed if (one.part is Part.FITTED) is fitted]
-            if not chosen:
-                continue
-            axes.plot(
-                *zip(*[(one.point.seconds, one.seconds) for one in chosen], strict=True),
-                **_MARKER,
-                markeredgewidth=0.4,
-                color=colour,
-                markerfacecolor="none" if fitted else colour,
-                label=f"{title}, fitted" if fitted else title,
-            )
+            chosen = [(one.point.seconds, one.seconds) for one in listed if (one.part is Part.FITTED) is fitted]
+            name, face = (f"{title}, fitted", "none") if fitted else (title, colour)
+            how = {**_MARKER, "markeredgewidth": 0.4, "color": colour, "markerfacecolor": face, "label": name}
+            if chosen:
+                axes.plot(*zip(*chosen, strict=True), **how)
     axes.set(xscale="log", yscale="log", xlim=ends, ylim=ends, xlabel="measured (s)", ylabel="predicted (s)")
     axes.set_title("all points")
     axes.legend(loc="upper left", fontsize=SMALL, frameon=False)

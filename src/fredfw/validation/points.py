@@ -203,6 +203,5 @@ def _takes(rule: Mapping[str, Any], point: Point) -> bool:
     """Return whether ``point`` is one of those that are fitted to; what a rule does not say is all the same."""
     if "sizes" in rule and not (isinstance(point, CollectivePoint) and is_even_power(point.size)):
         return False
-    return point.system.scale == rule.get("scale", point.system.scale) and (
-        point.pattern in rule.get("patterns", [point.pattern])
-    )
+    scale, patterns = rule.get("scale", point.system.scale), rule.get("patterns", [point.pattern])
+    return point.system.scale == scale and point.pattern in patterns

@@ -134,14 +134,8 @@ class Runner:
                 "jobs": jobs,
             }
         )
-        self._log(
-            "cell ended",
-            **names,
-            took=round(perf_counter() - begun, 3),
-            iteration=result.seconds,
-            events=outcome.statistics["events"],
-            algorithms=result.algorithms,
-        )
+        facts = {"iteration": result.seconds, "events": outcome.statistics["events"], "algorithms": result.algorithms}
+        self._log("cell ended", **names, took=round(perf_counter() - begun, 3), **facts)
         return result
 
     def cell(self, workload: WorkloadSpec, fabric: FabricSpec, fidelity: str) -> Cell:

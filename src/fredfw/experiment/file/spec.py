@@ -257,10 +257,8 @@ class Outline(Generic[_Fabric, _Workload]):
 
     @cached_property
     def _by_name(self) -> dict[str, dict[str, Any]]:
-        return {
-            "fabric": {one.name: one for one in self.fabrics},
-            "workload": {one.name: one for one in self.workloads},
-        }
+        kinds = {"fabric": self.fabrics, "workload": self.workloads}
+        return {kind: {one.name: one for one in sections} for kind, sections in kinds.items()}
 
     @property
     def cells(self) -> list[tuple[_Workload, _Fabric]]:

@@ -251,11 +251,7 @@ class Means:
             self.store.put(*spec.identity, result)
 
     def choose(
-        self,
-        specs: Sequence[CellSpec],
-        *,
-        names: Sequence[str] = (),
-        count: Callable[[CellSpec], int] | None = None,
+        self, specs: Sequence[CellSpec], *, names: Sequence[str] = (), count: Callable[[CellSpec], int] | None = None
     ) -> Choice:
         """Return the fidelity of ``specs`` that nobody has asked one for, by the transfers of each, see ``chosen``."""
         counts = [_transfers(self.stored(one)) for one in specs]

@@ -211,14 +211,10 @@ class _Progress:
             for rung, mine in rungs.items()
         }
         for place, (rung, mine) in enumerate(rungs.items()):
-            errors = {labels[other]: _error(seconds[rung], seconds[other]) for other in list(self.order)[place + 1 :]}
-            yield RungCount(
-                labels[rung],
-                len(mine),
-                len(seconds[rung]),
-                sum(one.statistics.get("events", 0) for one in mine.values() if isinstance(one, Cell)),
-                {label: error for label, error in errors.items() if error is not None},
-            )
+            found = {labels[other]: _error(seconds[rung], seconds[other]) for other in list(self.order)[place + 1 :]}
+            errors = {label: error for label, error in found.items() if error is not None}
+            events = sum(one.statistics.get("events", 0) for one in mine.values() if isinstance(one, Cell))
+            yield RungCount(labels[rung], len(mine), len(seconds[rung]), events, errors)
 
 
 def _error(seconds: Mapping[int, float], closer: Mapping[int, float]) -> RungError | None:
