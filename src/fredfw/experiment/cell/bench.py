@@ -95,9 +95,9 @@ class Bench:
         *,
         name: str,
         fidelity: str,
-        attribution: bool = True,
+        attribution: bool = True,  # whether anybody asks what the ranks have waited for
         progress: Callable[[float], None] | None = None,
-        checked: bool = False,
+        checked: bool = False,  # whether there are algorithms for all collectives and links for all streams
         variation: Variation | None = None,
         events: Sequence[LinkEvent] = (),
         watch: Callable[[GraphResult], None] = lambda _: None,
