@@ -133,7 +133,7 @@ def check_labels(labels: Sequence[str], causes: Iterable[str], missing: str, key
     if isinstance(labels, str) or not isinstance(labels, Sequence):
         accepted = f"a list of {listed}" if known else "an empty list"
         raise InputError(f"{labels!r} is not a list of labels", key=key or "priorities", accepted=accepted)
-    own = {cause.partition("/")[2] for cause in known}  # the label of a job, such as ``vision/dp``
+    own = {cause.partition("/")[2] for cause in known}  # ``vision/dp`` of the job ``vision`` goes by ``dp``, too
     for index, label in enumerate(labels):
         if label not in known and (not label or label not in own):
             message = f"{missing} {label!r}{nearest(str(label), known)}"

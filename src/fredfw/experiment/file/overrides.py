@@ -83,7 +83,8 @@ def _replaced(old: Any, parts: tuple[str, ...], value: Any, depth: int = 0) -> A
 def expand(tables: Mapping[str, Mapping[str, Any]], kind: str, plugin: str, keys: Collection[str]) -> Iterator[Section]:
     """Yield every section that ``tables``, by name, stand for; the first key of a sweep is slowest.
 
-    A swept path whose first key is none of ``keys``, such as ``topology``, is a field of the section's ``plugin``.
+    A swept path such as ``topology.node.npus``, whose first key is one of ``keys``, is as it is; others are fields of
+    the section's ``plugin``.
     """
     taken: dict[str, str] = {}
     for template, table in tables.items():
