@@ -37,7 +37,7 @@ class Exports(Outputs):
         source: Iterable[str | None] = (),  # files that are read, see ``Outputs``; ``None`` is none
         *,
         fields: Mapping[str, Mapping[str, Any]] = _NOTHING,  # by such an option, what other options give its exporter
-        own: Mapping[str, Callable[[str], Maker]] = _NOTHING,  # by another option what gets its path, and makes
+        own: Mapping[str, Callable[[str], Maker]] = _NOTHING,  # by another option what makes a maker of its path
     ) -> None:
         from fredfw.plugin.answers import checked, exported
 
