@@ -109,7 +109,6 @@ class CollectiveAlgorithm(ABC):
             cls.proportional = vars(cls).get("proportional", False)
 
     def __str__(self) -> str:
-        """Return the name, with the options that are not at their defaults."""
         given = [
             f"{option.name}={getattr(self, option.name)}"
             for option in getattr(type(self), "__attrs_attrs__", ())

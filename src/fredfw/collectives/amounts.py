@@ -82,7 +82,6 @@ def check_sizes(schedule: Schedule, request: CollectiveRequest | None = None) ->
 
 
 def _bytes_of(schedule: Schedule, holder: IntArray, count: int) -> FloatArray:
-    """Return the bytes of the chunks of each of ``count`` holders."""
     if isinstance(schedule.chunk_bytes, float):
         return np.bincount(holder, minlength=count).astype(np.float64) * schedule.chunk_bytes
     return arrays.totals(holder, schedule.chunk_bytes, count)

@@ -33,7 +33,6 @@ _equivalent = Method(CollectiveAlgorithm.equivalent, _ALGORITHM, _check_configur
 
 
 def variants(cls: type[CollectiveAlgorithm], pattern: Pattern) -> Sequence[CollectiveAlgorithm]:
-    """Return the configurations that ``auto`` tries for ``pattern``; raises ``PluginError`` as all of these do."""
     asked = Asking(cls, "variants")
     with asked:
         answer: object = cls.variants(pattern)
@@ -41,12 +40,10 @@ def variants(cls: type[CollectiveAlgorithm], pattern: Pattern) -> Sequence[Colle
 
 
 def refusal(algorithm: CollectiveAlgorithm, request: CollectiveRequest, view: GroupView) -> str | None:
-    """Return why ``algorithm`` cannot serve ``request`` on ``view``, or ``None`` if it can."""
     return _refusal(algorithm, request, algorithm.sees(view))
 
 
 def equivalent(algorithm: CollectiveAlgorithm, view: GroupView) -> CollectiveAlgorithm:
-    """Return the simplest configuration that writes the same as ``algorithm`` in groups seen as ``view``."""
     return _equivalent(algorithm, algorithm.sees(view))
 
 

@@ -204,7 +204,6 @@ def balanced_shares(times: FloatArray) -> FloatArray:
 
 
 def _is_ring(level: Level) -> bool:
-    """Return whether the two ways round ``level`` are different links."""
     return level.kind == "ring" and level.size > 2
 
 
@@ -278,7 +277,6 @@ class _Grid:
         return cls(np.asfortranarray(coordinates), rank_at, place, ranks)
 
     def once(self, key: Hashable, find: Callable[[], IntArray]) -> IntArray:
-        """Return what ``find`` returned the first time."""
         if key not in self._known:
             self._known[key] = find()
         return self._known[key]
@@ -297,20 +295,16 @@ class _Line:
 
     @property
     def whole(self) -> int:
-        """Chunks that a line shares."""
         return self.positions * self.block
 
     @property
     def x(self) -> IntArray:
-        """Position in its line."""
         return self.grid.coordinates[:, self.dimension]
 
     def on(self, distance: int) -> IntArray:
-        """Return the ranks that are ``distance`` positions further on, round the line."""
         return self.grid.once((self.dimension, distance), lambda: self.at((self.x + distance) % self.positions))
 
     def across(self, bit: int) -> IntArray:
-        """Return the ranks at the same position but for that ``bit`` of it."""
         return self.grid.once((self.dimension, "bit", bit), lambda: self.at(self.x ^ bit))
 
     def at(self, positions: IntArray | int, ranks: IntArray | None = None) -> IntArray:

@@ -27,7 +27,6 @@ class DirectAlgorithm(CollectiveAlgorithm):
     proportional: ClassVar[bool] = True
 
     def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:
-        """See ``CollectiveAlgorithm.refusal``; each with each is as many flows at once."""
         pairs = 1 if request.pattern.rooted else request.ranks * (request.ranks - 1)
         return limits.excess("flows", pairs) or super().refusal(request, view)
 
@@ -55,7 +54,6 @@ def _everyone(request: CollectiveRequest, pattern: Pattern) -> Schedule:
 
 
 def _all_to_all(request: CollectiveRequest) -> Schedule:
-    """Return the exchange; the chunk from ``x`` to ``y`` is number ``x * ranks + y``."""
     n = request.ranks
     sends = ~np.eye(n, dtype=bool)
     if request.sizes is not None:
@@ -68,7 +66,6 @@ def _all_to_all(request: CollectiveRequest) -> Schedule:
 
 
 def _rooted(request: CollectiveRequest) -> Schedule:
-    """Return the exchange of the root with all others: one chunk, or one block of each rank."""
     n, root, pattern = request.ranks, request.root, request.pattern
     others = np.delete(np.arange(n), root)
     inwards = pattern in (Pattern.REDUCE, Pattern.GATHER)

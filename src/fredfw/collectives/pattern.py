@@ -67,7 +67,6 @@ _HOLDERS: dict[Pattern, tuple[Holder, Holder]] = {
 
 
 def pattern_of(name: Pattern | str) -> Pattern:
-    """Return the pattern ``name``; raises ``InputError`` with the key ``pattern`` where there is none."""
     try:
         return Pattern(name)
     except ValueError:

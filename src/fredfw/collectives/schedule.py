@@ -270,7 +270,6 @@ class Schedule:
         return phase.repeat == 1 or self._even(phase)
 
     def _even(self, phase: Phase) -> bool:
-        """Return whether the chunks of each row's block are equal."""
         runs = self._runs
         if runs is None or not len(phase) or runs[phase.base.min()] == runs[(phase.base + phase.modulus).max() - 1]:
             return True

@@ -30,7 +30,6 @@ _PARTS: Mapping[str, Kind[Any]] = {
 
 
 def _check_fabric(asked: Asking, fabric: Fabric, _: Topology) -> None:
-    """Raise where it cannot be simulated."""
     limits.check("nodes", len(fabric.kinds))
     limits.check("links", len(fabric.sources))
     defaults: object = fabric.defaults
@@ -49,7 +48,6 @@ checked = Method(Exporter.check, ANYTHING)
 
 
 def exported(exporter: Exporter, result: Result) -> Content | Mapping[str, Content]:
-    """Return what ``exporter`` makes of ``result``: text or bytes, or those by the name of a file."""
     asked = Asking(exporter, "export")
     with asked:
         content: object = exporter.export(result)

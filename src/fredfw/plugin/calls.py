@@ -44,7 +44,6 @@ class Calls:
         self._announced.setdefault(str(plugin.hook), []).append(plugin)
 
     def announced(self, hook: str) -> Sequence[Plugin]:
-        """Return what need not be imported to be known."""
         return self._announced.get(hook, ())
 
     def imported(self, plugin: Plugin, load: Callable[[], T]) -> tuple[T] | None:
@@ -106,11 +105,9 @@ class Calls:
                 self.leave_out(_failure(plugin, hook, error), error, fatal=fatal)
 
     def left_out(self, hook: str | None = None) -> tuple[LeftOut, ...]:
-        """Return the plugins that are left out so far, of all hooks or of one."""
         return tuple(one for one in self._left_out if hook is None or one.hook in (None, hook))
 
     def switch_off(self, plugin: Plugin) -> None:
-        """Note that a plugin is not to be used."""
         self._left_out.append(LeftOut(plugin, "is switched off", broken=False))
 
     def leave_out(self, left_out: LeftOut, error: BaseException | None = None, *, fatal: bool = True) -> None:
@@ -133,6 +130,5 @@ def _failure(plugin: Plugin, hook: str, error: BaseException) -> LeftOut:
 
 
 def _misspelt(error: ImportError) -> str:
-    """Return a hint at what of fredfw was meant by a name that cannot be imported."""
     name = re.match(r"cannot import name '(\w+)'", error.msg)
     return nearest(name[1], getattr(sys.modules.get(error.name or ""), "__all__", ())) if name else ""

@@ -281,7 +281,6 @@ class _Reader:
 
 
 def _culprit(reason: str, settings: Mapping[str, schema.FieldInfo], arguments: Mapping[str, Any]) -> str | None:
-    """Return the argument that a class refused for ``reason``."""
     for key, value in arguments.items():
         attribute = settings[key].attribute
         converter: Any = attribute.converter
@@ -374,7 +373,6 @@ def _items(text: str) -> list[Any]:
 
 
 def _read(text: str, hint: Any) -> Any:
-    """Return what ``text`` is in a field of the annotated type ``hint``."""
     value = from_toml(text)
     members = get_args(hint) if get_origin(hint) in schema.UNIONS else (hint,)
     if not isinstance(value, str):

@@ -61,7 +61,6 @@ class Plugin:
 
     @property
     def version(self) -> str | None:
-        """Of its distribution."""
         return _stated(self.package, "Version")
 
     @cached_property
@@ -96,7 +95,6 @@ class Plugin:
 
     @property
     def is_core(self) -> bool:
-        """Whether it is part of the core."""
         return self.package is not None and self.module.partition(".")[0] == "fredfw"
 
     @property
@@ -136,7 +134,6 @@ class LeftOut:
 
 
 def file_of(module: str) -> str | None:
-    """Return the file of a module, which need not be imported, or ``None``."""
     if module in sys.modules:
         return getattr(sys.modules[module], "__file__", None)
     top, *inner = module.split(".")

@@ -89,7 +89,6 @@ class Catalog(ABC, Generic[V]):
         """Return whether it is one of ``wanted``."""
 
     def wrong(self, one: Any) -> str | None:
-        """Return how one that fits breaks the contract, as the end of a sentence, or ``None``."""
         del one
         return None
 
@@ -108,7 +107,6 @@ class Catalog(ABC, Generic[V]):
         return name in self._entries()
 
     def names(self) -> tuple[str, ...]:
-        """Return all names, sorted."""
         return tuple(self._entries())
 
     def get(self, name: str) -> V:
@@ -132,7 +130,6 @@ class Catalog(ABC, Generic[V]):
         return PluginInfo(self.kind, name, plugin.distribution, plugin.version, location, description)
 
     def infos(self) -> tuple[PluginInfo, ...]:
-        """Return ``info`` of all names."""
         return tuple(map(self.info, self.names()))
 
     def forget(self) -> None:
@@ -325,7 +322,6 @@ class Commands(Catalog["click.Command"]):
 
 
 def _file(one: Any) -> str | None:
-    """Return the file that defines a class, or what a command calls."""
     return module_file(getattr(one if isinstance(one, type) else one.callback, "__module__", None))
 
 

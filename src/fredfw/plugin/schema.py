@@ -43,12 +43,10 @@ class FieldInfo:
 
     @property
     def help(self) -> str:
-        """What it means, as declared."""
         return str(self.attribute.metadata.get("help", ""))
 
     @property
     def type(self) -> str:
-        """Its annotation, as it is written."""
         return type_text(self.hint)
 
     @property
@@ -59,7 +57,6 @@ class FieldInfo:
 
     @property
     def required(self) -> bool:
-        """Whether there is no default."""
         return self.attribute.default is attrs.NOTHING
 
     @property
@@ -84,7 +81,6 @@ class FieldInfo:
 
 
 def fields(cls: type) -> tuple[FieldInfo, ...]:
-    """Return the configuration fields of an attrs class, in the order of their declaration."""
     return tuple(settings(cls).values())
 
 
@@ -145,7 +141,6 @@ def is_interface(kind: type) -> bool:
 
 
 def type_text(hint: Any) -> str:
-    """Return an annotation as it is written, without module names."""
     origin, arguments = get_origin(hint), get_args(hint)
     if hint is NoneType:
         return "None"

@@ -37,13 +37,11 @@ class Measured:
 
 @cache
 def table() -> Mapping[tuple[str, str, str], Measured]:
-    """Return what was measured, by fidelity, fabric and what."""
     rows = csv.reader(files("fredfw.report").joinpath("accuracy.csv").read_text("utf-8").splitlines()[1:])
     return {(a, b, c): Measured(a, b, c, int(cases), *map(float, shares)) for a, b, c, cases, *shares in rows}
 
 
 def of_comparison(comparison: Comparison) -> list[str]:
-    """Return what to say below a comparison."""
     known = {}
     for cell in comparison.provenance.get("cells", ()):
         place, topology, workload = (cell.get(key, {}) for key in ("cell", "topology", "workload"))
@@ -54,7 +52,6 @@ def of_comparison(comparison: Comparison) -> list[str]:
 
 
 def of_sweep(sweep: CollectiveSweep) -> list[str]:
-    """Return what to say below a collective at some sizes."""
     topology = sweep.provenance.get("topology", {}).get("name", ANY)
     return sentences((one.fidelity, topology, one.pattern) for one in sweep.results)
 

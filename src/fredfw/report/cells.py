@@ -34,12 +34,10 @@ def items(comparison: Comparison) -> list[Item]:
 
 
 def settings(item: Item, kind: str) -> Mapping[str, Any]:
-    """Return the swept fields of the workload or the fabric of ``item``, as written."""
     return item.workload_settings if kind == "workload" else item.fabric_settings
 
 
 def is_swept(cells: Iterable[Item]) -> bool:
-    """Return whether some of ``cells`` belong to a sweep."""
     return any(one.workload_settings or one.fabric_settings for one in cells)
 
 
@@ -116,7 +114,6 @@ class Group:
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """Those with a result."""
         return tuple(one for one in self.cells if isinstance(one, Row))
 
     @property
@@ -144,7 +141,6 @@ def groups(cells: Iterable[Item]) -> list[Group]:
 
 
 def exposed(cause: str) -> str:
-    """Return what to call the time that ``cause`` takes."""
     return cause if cause in OWN else f"exposed {cause}"
 
 

@@ -53,7 +53,6 @@ def charts(rows: Sequence[Row]) -> list[Picture]:
 
 
 def time_bars(title: str, rows: Sequence[Row], names: Sequence[str], best: _Best, *, end: float | None = None) -> Bars:
-    """Return where the time of ``rows``, whose bars have ``names``, goes, on an axis up to ``end`` seconds."""
     by = measure(rows)
     bars = []
     for name, row in zip(names, rows, strict=True):
@@ -92,7 +91,6 @@ def trade_offs(rows: Sequence[Row]) -> list[Dots]:
 
 
 def metric_axis(one: Metric, values: Iterable[float]) -> Axis:
-    """Return the axis of ``values`` of a metric."""
     return Axis(one.name, one.unit, spans(values))
 
 
@@ -106,7 +104,6 @@ def _value_axis(by: Metric, values: Iterable[float]) -> Axis:
 
 
 def _published(row: Row) -> float | None:
-    """Return the seconds at the published speed-up, if there is one."""
     if row.reference_speedup is None or row.speedup is None:
         return None
     return row.seconds * row.speedup / row.reference_speedup

@@ -118,7 +118,6 @@ class _Shown:
         return f"Iteration time{place}, speed-up{over}, and where the time goes (mean over the NPUs in use)."
 
     def table(self, group: Group, keys: Sequence[KeyColumn]) -> list[Part]:
-        """Return the title of ``group`` and its table."""
         rows = group.rows
         shared = tuple(note for note in rows[0].notes if all(note in row.notes for row in rows)) if rows else ()
         scale = numbers.TimeScale.of(row.seconds for row in rows)
@@ -200,12 +199,10 @@ def _tables(cells: Sequence[Item], *, together: bool) -> list[tuple[Group, list[
 
 
 def _reason(failure: Failure) -> str:
-    """Return why there is no result, on one line."""
     return f"{failure.status}: {' '.join(failure.reason.split())}"
 
 
 def _notes(cell: Item) -> tuple[str, ...]:
-    """Return what is said of ``cell`` below the tables."""
     if isinstance(cell, Row):
         return cell.notes
     told = f"{cell.status}: {cell.told}"
@@ -213,7 +210,6 @@ def _notes(cell: Item) -> tuple[str, ...]:
 
 
 def _cut(failure: Failure, notes: Mapping[str, str]) -> list[Span]:
-    """Return the beginning of the reason, and the mark of what is said below."""
     reason = _reason(failure)
     shown = f"{reason[: _REASON_LETTERS - 4].rstrip()} ..." if len(reason) > _REASON_LETTERS else reason
     return [Span(shown, "warn"), *(Span(f" {notes[note]}", "dim") for note in _notes(failure))]
@@ -284,7 +280,6 @@ def _savings(savings: Sequence[Saving], sources: Mapping[str, str]) -> list[Part
 
 
 def saving_name(saving: Saving) -> str:
-    """Return the name of ``saving``, with the part of the time that it is of."""
     return saving.name if saving.part is None else f"{saving.name} (exposed {saving.part})"
 
 
@@ -372,7 +367,6 @@ def _best_meaning(rows: Sequence[Row]) -> str:
 
 
 def _marks(texts: Iterable[str], form: Callable[[int], str]) -> dict[str, str]:
-    """Return a mark for every distinct text, in order of appearance."""
     return {text: form(place) for place, text in enumerate(text for text in dict.fromkeys(texts) if text)}
 
 

@@ -76,7 +76,6 @@ def comparison_to_csv(comparison: Comparison) -> str:
 
 
 def _of_job(row: Row, name: str, field: str) -> float | None:
-    """Return what ``row`` has of a job, if it has that."""
     job = next((one for one in row.jobs if one.name == name), None)
     return getattr(None if job is None else job.spread if field in _JOB_SPREAD else job, field, None)
 
@@ -101,7 +100,6 @@ def _links(
 
 
 def sweep_to_json(sweep: CollectiveSweep) -> str:
-    """Return ``sweep`` as JSON, one entry of ``results`` per size."""
     entries = []
     for number, result in enumerate(sweep.results):
         entry = asdict(result, filter=lambda attribute, _: attribute.name not in _NOT_IN_A_DOCUMENT)
@@ -139,7 +137,6 @@ def sweep_to_csv(sweep: CollectiveSweep) -> str:
 
 
 def listed(kind: str, items: Iterable[Any]) -> str:
-    """Return attrs objects as JSON, one entry each of the list that is called as the ``kind`` of document is."""
     return document(kind, {kind: list(items)})
 
 

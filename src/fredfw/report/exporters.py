@@ -29,7 +29,6 @@ class JsonExporter(Exporter):
     incomplete: ClassVar[bool] = True
 
     def export(self, result: object) -> str:
-        """See ``Exporter.export``."""
         if isinstance(result, RunResult):
             return data.run_to_json(result)
         if isinstance(result, Comparison | StudyResult):
@@ -49,7 +48,6 @@ class CsvExporter(Exporter):
     incomplete: ClassVar[bool] = True
 
     def export(self, result: object) -> str:
-        """See ``Exporter.export``."""
         if isinstance(result, Comparison):
             return data.comparison_to_csv(result)
         if isinstance(result, CollectiveSweep):
@@ -70,7 +68,6 @@ class TraceExporter(Exporter):
     ranks: str = option("", help="The ranks to show, such as 0-7,64; all if it is empty.")
 
     def export(self, result: object) -> str:
-        """See ``Exporter.export``."""
         if isinstance(result, RunResult):
             return trace_to_json(result, self.ranks)
         raise _unsupported(self, result)
@@ -91,12 +88,10 @@ class HtmlExporter(Exporter):
     pareto: str = option("", help="Of a comparison: show the rows that no other beats in these metrics, as --pareto.")
 
     def check(self) -> None:
-        """See ``Exporter.check``."""
         with importing("--report", "a report", "jinja2", "report"):
             import jinja2  # noqa: F401, what is rendered imports it again
 
     def export(self, result: object) -> str:
-        """See ``Exporter.export``."""
         from fredfw.report import pages
         from fredfw.report.html.page import rendered
 

@@ -129,7 +129,6 @@ def _remove_empty(folder: Path) -> None:
 
 
 def _replace(aside: Path, target: Path, undo: ExitStack, backups: list[Path]) -> None:
-    """Rename ``aside`` to ``target``, and put into ``undo`` what takes that back."""
     if not target.exists():
         aside.replace(target)
         undo.callback(target.unlink)
@@ -167,7 +166,6 @@ def _remove_stale(folder: Path) -> None:
 
 
 def _is_alive(process: int) -> bool:
-    """Return whether ``process`` runs on this machine."""
     try:
         os.kill(process, 0)
     except PermissionError:  # somebody else's

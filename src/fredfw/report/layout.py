@@ -123,7 +123,6 @@ class _Stacked:
 
 
 def _widths(table: Table) -> list[int]:
-    """Return how wide each column is where there is room."""
     columns = zip(*([text_of(cell) for cell in row] for row in [map(spans, table.header), *table.rows]), strict=True)
     return [max(Text(line).cell_len for text in column for line in text.split("\n")) for column in columns]
 

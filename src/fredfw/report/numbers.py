@@ -20,7 +20,6 @@ MANY = 1000
 
 
 def count(value: float) -> str:
-    """Return how many there are, with all digits."""
     return f"{value:,.15g}"
 
 
@@ -70,7 +69,6 @@ class TimeScale:
         return next((scale for scale in scales if scale.decimals <= _MOST_DECIMALS), scales[-1])
 
     def text(self, seconds: float) -> str:
-        """Return a time without its unit."""
         return f"{seconds / self.seconds:.{self.decimals}f}"
 
     def part(self, seconds: float) -> str:

@@ -32,7 +32,6 @@ MOST_DOTS = 1500
 
 
 def comparison_page(comparison: Comparison, ranking: Ranking, command: str) -> Page:
-    """Return the page of ``comparison``, whose table ``ranking`` sorts; ``command`` makes it again."""
     report = comparison_report(comparison, ranking)
     report = report[report.index(GAP) + 1 :]  # without title and introduction, and what the lead says
     rows = comparison.rows
@@ -100,7 +99,6 @@ def run_page(result: RunResult, command: str) -> Page:
 
 
 def study_page(study: StudyResult, command: str) -> Page:
-    """Return the page of ``study``, which ``command`` makes again."""
     # Without the title, and without what came from a store, which differs from one time to the next.
     _, counted, *report = study_report(study, _TOP)[:-1]
     best = study.best[:_TOP]
@@ -164,7 +162,6 @@ def provenance(cells: Sequence[tuple[str, Mapping[str, Any]]], statistics: Mappi
 
 
 def again(command: str) -> Section:
-    """Return how to make the report again."""
     return Section("again", "Make it again", [Code(command)] if command else [])
 
 
@@ -173,8 +170,6 @@ def _json(value: object) -> str:
 
 
 def _best(rows: Sequence[Row]) -> list[Part]:
-    """Return the best rows in a table."""
-
     def over(row: Row) -> str:
         own = row.baseline_workload == row.workload
         return row.baseline if own else f"{row.baseline_workload} on {row.baseline}"
@@ -222,7 +217,6 @@ def _algorithms(rows: Sequence[Row]) -> list[Part]:
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]], **look: Any) -> list[Part]:
-    """Return a table, if there is something in it."""
     return [Table(header, rows, **look)] if rows else []
 
 

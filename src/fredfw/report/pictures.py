@@ -84,7 +84,6 @@ class Axis:
         return cls.of_numbers(name, every) or cls(name, places={text: float(at) for at, text in enumerate(texts)})
 
     def text(self, value: float) -> str:
-        """Return a number with its unit."""
         if self.unit in ("s", "J", "B"):
             return render(value, Unit(self.unit))
         number = f"{value:,.3g}" if value < MANY else f"{value:,.0f}"
@@ -125,7 +124,6 @@ class Bars(Picture):
 
     @property
     def caption(self) -> str:
-        """What it shows."""
         said = {
             "diamond: published value": any(bar.mark is not None for bar in self.bars),
             "dashed: calibrated (fitted) cell": any(bar.fitted for bar in self.bars),
@@ -135,7 +133,6 @@ class Bars(Picture):
 
     @property
     def legend(self) -> Sequence[tuple[str, str]]:
-        """Names of colours."""
         return [(exposed(cause), colour) for cause, colour in colours([self]).items()]
 
 
@@ -169,30 +166,25 @@ class Curves(Picture):
 
     @property
     def values(self) -> list[float]:
-        """All that lines go through."""
         levels = [one.level for one in self.series if one.level is not None]
         return [*(value for one in self.series for _, value in one.points), *levels]
 
     @property
     def caption(self) -> str:
-        """What it shows."""
         title = " ".join(filter(None, [self.title, f"over {self.across.name}"]))
         return f"{title}; diamond: published value" if self.marks else title
 
     @property
     def legend(self) -> Sequence[tuple[str, str]]:
-        """Names of colours."""
         found = [(one.name, line_colour(number)) for number, one in enumerate(self.series) if one.name]
         return found if len(found) > 1 else ()
 
 
 def line_colour(number: int) -> str:
-    """Return the colour of a line."""
     return LINES[number % len(LINES)]
 
 
 def coloured(names: Iterable[str]) -> dict[str, str]:
-    """Return a colour for each distinct name."""
     return {name: line_colour(number) for number, name in enumerate(dict.fromkeys(names))}
 
 
@@ -218,12 +210,10 @@ class HeatMap(Picture):
 
     @property
     def blank(self) -> str:
-        """What blank cells are, where there are some."""
         return "; blank: no result" if len(self.values) < len(self.down.places) * len(self.across.places) else ""
 
     @property
     def caption(self) -> str:
-        """What it shows."""
         return f"{self.title} {self.axis.name}; the lighter the better{self.blank}".strip()
 
 

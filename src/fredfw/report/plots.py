@@ -98,7 +98,6 @@ _TICKS = (0.875, 0.75, 0.5, 0.0, -1.0, -3.0, -7.0)  # shares at whole octaves
 
 
 def drawn(figure: Figure, file_format: str) -> bytes:
-    """Return ``figure`` in ``file_format``, one of ``pictures.FORMATS``."""
     buffer = io.BytesIO()
     # Without dates, versions and random ids the same results give the same file.
     metadata = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[file_format]
@@ -184,7 +183,6 @@ class _Panel:
 
     @property
     def height(self) -> float:
-        """Of all."""
         return self.size + self.above + self.below
 
 
@@ -255,7 +253,6 @@ def _curves(picture: Curves) -> _Panel:
 
 
 def _rulers(axes: Axes, picture: Curves, name: str) -> None:
-    """Draw both axes of lines, the one that goes up with ``name``."""
     across, up = picture.across, picture.up
     if across.log:
         axes.set_xscale("log")
@@ -300,7 +297,6 @@ def _heat(picture: HeatMap) -> _Panel:
 
 
 def _legend(pictures: Sequence[Picture], colours: Mapping[str, str]) -> list[_Panel]:
-    """Return a panel with what the colours and marks of all others mean, if they have some."""
     bars = [bar for one in pictures if isinstance(one, Bars) for bar in one.bars]
     marked = any(one.marks for one in pictures if isinstance(one, Curves))
     handles: list[Patch | Line2D] = [Patch(color=colour, label=exposed(cause)) for cause, colour in colours.items()]
@@ -319,7 +315,6 @@ def _legend(pictures: Sequence[Picture], colours: Mapping[str, str]) -> list[_Pa
 
 
 def _columns(names: Sequence[str]) -> int:
-    """Return how many columns the legend of ``names`` has."""
     return max(1, min(4, _LEGEND_LETTERS // (max(map(len, names), default=0) + 5)))
 
 

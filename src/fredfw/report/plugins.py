@@ -28,13 +28,11 @@ def plugins_report(infos: Iterable[PluginInfo], *, width: int | None = None) -> 
 
 
 def plugin_origins_report(infos: Iterable[PluginInfo]) -> list[Part]:
-    """Return a table of plugins with the distribution that each comes from, its version and the file."""
     rows = ((one.kind, one.name, one.distribution or "-", one.version or "-", one.location or "-") for one in infos)
     return [Table(("kind", "name", "distribution", "version", "location"), rows)]
 
 
 def plugin_report(info: PluginInfo, docstring: str, fields: Sequence[FieldInfo]) -> list[Part]:
-    """Return where one plugin comes from, what its docstring says, and a table of its configuration fields."""
     origin = f"{info.distribution} {info.version}" if info.distribution else "registered in process"
     title = Heading((Span(f"{info.kind} {info.name}"), Span(f"  ({origin})", "dim")))
     report: list[Part] = [title, GAP, Line(_reflowed(docstring)), GAP]

@@ -55,7 +55,6 @@ class Ranking:
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        """Those that are asked for, which a table shows."""
         names = [*self.pareto, *([self._key] if self._key in METRICS else [])]
         return tuple(METRICS[name] for name in dict.fromkeys(names))
 
@@ -74,7 +73,6 @@ class Ranking:
         return _sorted(shown, order, said), said
 
     def _chosen(self, rows: Sequence[Row]) -> Metric:
-        """Return the metric that the best of ``rows`` are best by."""
         if self._key in METRICS:
             return METRICS[self._key]
         return METRICS[self.pareto[0]] if self.pareto else measure(rows)

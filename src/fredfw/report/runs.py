@@ -22,7 +22,6 @@ _MOST = 5  # parts in a line
 
 
 def run_report(result: RunResult, top: int = 10) -> list[Part]:
-    """Return breakdown, ``top`` tiers of links, bytes by cause, energy, memory, algorithms, figures and notes."""
     name, taken = result_name(result), render(result.seconds, Unit.SECONDS, 4)
     what = "all jobs" if result.jobs else "one iteration"
     report: list[Part] = [
@@ -55,12 +54,10 @@ def run_report(result: RunResult, top: int = 10) -> list[Part]:
 
 
 def result_name(one: RunResult | Row) -> str:
-    """Return what ran, and on what."""
     return f"{one.workload} on {one.fabric_name if isinstance(one, RunResult) else one.fabric}"
 
 
 def _bill(bill: Bill) -> list[Part]:
-    """Return what the network costs: all of it in a line, and each item."""
     total = "not known: a part has no price" if bill.dollars is None else f"${bill.dollars:,.0f}"
     sources = sorted({item.source for item in bill.items if item.source})
     by = f" (prices: {', '.join(sources)})" if sources else ""
@@ -77,7 +74,6 @@ def _bill(bill: Bill) -> list[Part]:
 
 
 def _training(result: RunResult) -> list[Part]:
-    """Return what an iteration works on and how fast, where the workload says it."""
     work = result.work
     if work is None:
         return []
@@ -173,7 +169,6 @@ def why_report(result: RunResult, top: int = 10) -> list[Part]:
 
 
 def headline(path: CriticalPath) -> str:
-    """Return what limits the iteration, in a line."""
     parts = [(name, seconds / path.seconds) for name, seconds in path.by_limit.items()] if path.seconds else []
     if not parts:
         return "nothing limits this iteration: it takes no time"

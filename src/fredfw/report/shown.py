@@ -29,13 +29,11 @@ Said: TypeAlias = str | Span | Iterable[Span]
 
 
 def spans(said: Said) -> Spans:
-    """Return ``said`` as spans."""
     found = (Span(said),) if isinstance(said, str) else (said,) if isinstance(said, Span) else said
     return tuple(one for one in found if one.text)
 
 
 def text_of(said: Spans) -> str:
-    """Return what spans say, without their styles."""
     return "".join(one.text for one in said)
 
 
@@ -44,7 +42,6 @@ class Part:
 
     @property
     def kind(self) -> str:
-        """How a page draws it."""
         return type(self).__name__.lower()
 
     def __rich__(self) -> RenderableType:
@@ -128,5 +125,4 @@ class Page:
 
 
 def notes_of(notes: Iterable[str]) -> list[Part]:
-    """Return what a reader must know, one line each."""
     return [Line(Span(f"note: {note}", "warn")) for note in notes]

@@ -24,7 +24,6 @@ _SCALES: Mapping[str, Sequence[tuple[str, float]]] = {
 
 
 def study_report(study: StudyResult, top: int) -> list[Part]:
-    """Return the ``top`` best points as a table, those without a result with their reasons, and what was run."""
     report: list[Part] = [Heading(study.title), Line(_counted(study))]
     if not study.complete:
         report.append(Heading("interrupted: the sampler has not come to its end"))
@@ -104,7 +103,6 @@ def _table(study: StudyResult, points: Sequence[StudyPoint]) -> Table:
 
 
 def _cell_names(study: StudyResult) -> list[str]:
-    """Return which names of a cell differ among the points."""
     return [name for name in ("workload", "fabric") if len({getattr(point, name) for point in study.points}) > 1]
 
 
@@ -117,7 +115,6 @@ def _shown_metrics(study: StudyResult) -> list[str]:
 
 
 def _column(metric: str, values: Sequence[float | None]) -> tuple[str, list[str]]:
-    """Return the header and the texts of a column; of quantities in one unit for all."""
     unit = METRICS[metric].unit
     known = [value for value in values if value is not None]
     header, factor = metric, 1.0

@@ -103,7 +103,6 @@ def _auto(result: CollectiveResult) -> str:
 
 
 def calibrations_report(fits: Sequence[Fit]) -> list[Part]:
-    """Return a table of the fits, what to make of them, and the TOML that records them."""
     rows = []
     for fit in fits:
         number = {0: "none", 1: "one"}.get(len(fit.solutions), str(len(fit.solutions)))

@@ -120,7 +120,6 @@ class _Trace:
         return {**about, "ts": start / 1000, "dur": (end - start) / 1000, "args": args}
 
     def _communication(self, task: int, rank: int) -> Event:
-        """Return algorithm and group of a slice."""
         graph, demands = self._graph, self._result.demands
         table = graph.tables[graph.members[task]]
         groups = table if table.ndim == 2 else table[:, None]
@@ -204,7 +203,6 @@ def _counters(result: RunResult, start: Sequence[int], end: Sequence[int]) -> It
 
 
 def _counter(name: str, pid: int, unit: str, times: IntArray, values: FloatArray) -> Iterator[Event]:
-    """Yield the ``values`` of a counter at ``times``, in ns."""
     for time, value in zip(times.tolist(), values.tolist(), strict=True):
         yield {"ph": "C", "name": name, "pid": pid, "tid": 0, "ts": time / 1000, "args": {unit: value}}
 

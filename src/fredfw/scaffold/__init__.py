@@ -52,7 +52,6 @@ def check(kind: str, name: str) -> None:
 
 
 def render(kind: str, name: str) -> dict[str, str]:
-    """Return the files of the package for a plugin: text by path; raises as ``check`` does."""
     from fredfw import CONTRACT_VERSION, __version__
 
     check(kind, name)
@@ -81,7 +80,6 @@ def render(kind: str, name: str) -> dict[str, str]:
 
 
 def distribution(kind: str, name: str) -> str:
-    """Return what the package for a plugin is called."""
     return f"fredfw-{kind}-{name}"
 
 

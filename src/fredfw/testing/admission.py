@@ -44,7 +44,6 @@ class Asked:
     name: str
 
     def part(self, flows: IntArray) -> Asked:
-        """Return some of the flows, as the network asks about them."""
         return Asked(self.flows.part(flows), self.streams[flows], f"{len(flows)} of the {self.name}")
 
 
@@ -77,7 +76,6 @@ class Play:
         return self
 
     def ask(self, turns: list[Asked]) -> None:
-        """Ask about the first of ``turns``, which run one after the other, and do as the network does."""
         asked, *rest = turns
         running = tuple(one.flows for one, _ in self._active)
         decision = answers.decision(self.admission, asked.flows, running)
@@ -104,7 +102,6 @@ class Play:
         self._strand()
 
     def _strand(self) -> None:
-        """Give up what waits while nothing runs."""
         if not self._active:
             self.stranded += [turns[0] for turns in self._waiting]
             self._waiting = []
@@ -126,7 +123,6 @@ class AdmissionCase(Deterministic[Topology, list[Asked], Play]):
 
     @cached_property
     def fabric(self) -> Fabric:
-        """What it builds."""
         return built(self.subject)
 
     @cached_property
@@ -135,7 +131,6 @@ class AdmissionCase(Deterministic[Topology, list[Asked], Play]):
         return [_sets(self.fabric, number) for number in range(_ROUNDS)]
 
     def answer(self, question: list[Asked]) -> Play:
-        """Return what becomes of some flow sets in a new simulation."""
         return self.new().run(question)
 
     def words(self, question: list[Asked]) -> str:
@@ -146,16 +141,13 @@ class AdmissionCase(Deterministic[Topology, list[Asked], Play]):
 
     @property
     def plays(self) -> list[Play]:
-        """What becomes of the flow sets."""
         return [play for _, play in self.answers]
 
     @property
     def decisions(self) -> Iterator[tuple[Asked, Decision]]:
-        """All that was asked, and what was said."""
         return ((asked, decision) for play in self.plays for asked, decision, _ in play.decisions)
 
     def new(self) -> Play:
-        """Return a simulation in which nothing has happened yet."""
         return Play(answers.admission(self.fabric))
 
     def decisions_are_well_formed(self) -> Faults:
@@ -310,7 +302,6 @@ def _sets(fabric: Fabric, seed: int) -> list[Asked]:
 
 
 def _streams(fabric: Fabric, random: np.random.Generator) -> list[Routes]:
-    """Return some many-ended flows among groups that share no NPU."""
     kinds = [operation for operation, offered in offered_trees(fabric.offers).items() if offered]
     found: list[Routes] = []
     left = random.permutation(fabric.npus)

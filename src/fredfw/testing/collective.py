@@ -58,7 +58,6 @@ class Trial(Question):
 
     @property
     def seconds(self) -> float:
-        """How long it takes."""
         return self.run[0]
 
 
@@ -84,7 +83,6 @@ class CollectiveCase(Deterministic[CollectiveAlgorithm, Question, Schedule]):
 
     @cached_property
     def replies(self) -> list[tuple[Question, str | None]]:
-        """What is ``asked``, each with the reason why the algorithm refuses it."""
         return [(one, self.subject.refusal(one.request, one.view)) for one in self.asked]
 
     def answer(self, question: Question) -> Schedule:
@@ -100,7 +98,6 @@ class CollectiveCase(Deterministic[CollectiveAlgorithm, Question, Schedule]):
 
     @cached_property
     def trials(self) -> list[Trial]:
-        """What it does on the fabrics, among all NPUs."""
         found = []
         for fabric in self.fabrics:
             for pattern in sorted(self.subject.served_patterns()):
@@ -114,7 +111,6 @@ class CollectiveCase(Deterministic[CollectiveAlgorithm, Question, Schedule]):
         return found
 
     def seen(self) -> Iterator[str]:
-        """See ``Elsewhere.seen``; for some groups only."""
         return (schedule.key for _, schedule in _answers(self.subject, _questions(_groups((2, 3, 6, 8)))))
 
     def schedules_do_what_they_promise(self) -> Faults:

@@ -84,7 +84,6 @@ def misuses(checks: Sequence[Check[Any]], expected_failures: Mapping[str, str]) 
 
 
 def outcome(check: Check[C], case: C) -> str | None:
-    """Return why ``check`` fails, or ``None`` if it does not."""
     try:
         return next(check(case), None)
     except (ConformanceError, PluginError) as failure:
@@ -100,7 +99,6 @@ def outcome(check: Check[C], case: C) -> str | None:
 
 
 def describe(instance: Any) -> str:
-    """Return the name of a plugin's instance, with the fields that differ from their defaults."""
     cls = type(instance)
     name = getattr(cls, "name", cls.__qualname__)
     fields = [one for one in attrs.fields(cls) if one.init]
@@ -114,13 +112,11 @@ def describe(instance: Any) -> str:
 
 
 def where(mask: BoolArray) -> list[int]:
-    """Return the places at which a mask is true."""
     found: list[int] = np.flatnonzero(mask).tolist()
     return found
 
 
 def otherwise(standard: Callable[[], Sequence[Any]]) -> Any:
-    """Return a field of a case: what is given, or else the kit's own."""
     return field(default=(), converter=lambda given: given or standard())
 
 
@@ -220,12 +216,10 @@ class Case(Generic[S]):
 
 @cache
 def installed() -> tuple[Registry[Any], ...]:
-    """Return the registries of the installed plugins."""
     return PluginManager.discover().registries
 
 
 def twin(subject: S) -> S:
-    """Return an equal instance, made from the configuration."""
     return made(type(subject), configure.unstructure(subject))
 
 
@@ -259,12 +253,10 @@ class _Tests:
 
     @classmethod
     def cases(cls) -> Iterator[Case[Any]]:
-        """Yield what the tests are run on."""
         given = {one.name: getattr(cls, one.name) for one in attrs.fields(cls._case) if one.name != "subject"}
         return (cls._case(subject=one, **given) for one in getattr(cls, cls._subjects))
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        """Run every test on every case."""
         if "case" in metafunc.fixturenames:
             metafunc.parametrize("case", self._kept_cases(), ids=str)
 

@@ -77,7 +77,6 @@ class _Plugin:
 
 
 def results() -> tuple[RunResult, Comparison, CollectiveResult, CollectiveSweep, TaskGraph, StudyResult]:
-    """Return a result of each kind that needs no plugin but the core's: the kit's own."""
     plugins = PluginManager.discover(Switches(allow=frozenset()))
     plugins.register(_Plugin(), "fredfw.testing")
     framework = Framework(plugins)
@@ -130,7 +129,6 @@ class ExporterCase(Deterministic[Exporter, Result, Content | Mapping[str, Conten
 
     @property
     def asked(self) -> list[Result]:
-        """The results of the kinds that it takes."""
         classes = tuple(cls for kind, cls in zip(KINDS, _CLASSES, strict=True) if kind in self.subject.takes)
         return [one for one in self.results if isinstance(one, classes)]
 

@@ -63,7 +63,6 @@ def grid(*sizes: int, closed: bool = False) -> Fabric:
 
 
 def standard() -> tuple[Fabric, ...]:
-    """Return one of each kind: a switch, a ring, a mesh and a torus."""
     return star(8), grid(8, closed=True), grid(4, 2), grid(3, 3, closed=True)
 
 

@@ -44,7 +44,6 @@ class PlacementCase(Deterministic[Placement, tuple[Fabric, DeviceMesh], IntArray
         return [one for one in product(self.fabrics, self.meshes) if one[1].ranks <= len(one[0].npus)]
 
     def answer(self, question: tuple[Fabric, DeviceMesh]) -> IntArray | str:
-        """See ``Deterministic.answer``; a placement may be for certain fabrics."""
         try:
             return self.subject.order(*question)
         except FredfwError as error:
@@ -125,7 +124,6 @@ class TransportCase(Deterministic[Transport, tuple[Call, Fabric], Costs | None])
         return [(call, fabric) for fabric in fabrics for call in calls(self.subject)]
 
     def answer(self, question: tuple[Call, Fabric]) -> Costs | None:
-        """See ``Deterministic.answer``; ``None`` where it refuses."""
         try:
             return answers.costs(self.subject, *question)
         except UnsupportedError:

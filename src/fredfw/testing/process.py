@@ -73,20 +73,16 @@ class Deterministic(Elsewhere[S], Generic[S, Q, A]):
 
     @property
     def asked(self) -> Iterable[Q]:
-        """The questions."""
         raise NotImplementedError
 
     def answer(self, question: Q) -> A:
-        """Return what the subject answers."""
         raise NotImplementedError
 
     @cached_property
     def answers(self) -> Sequence[tuple[Q, A]]:
-        """What it answers to all questions."""
         return [(question, self.answer(question)) for question in self.asked]
 
     def words(self, question: Q) -> str:
-        """Return a question in words."""
         return str(question)
 
     def parts(self, answer: A) -> Iterable[object]:

@@ -57,7 +57,6 @@ class RoutedCase(Case[S]):
 
     @property
     def fabric(self) -> Fabric:
-        """The network."""
         raise NotImplementedError
 
     @property
@@ -84,12 +83,10 @@ class RoutedCase(Case[S]):
 
     @cached_property
     def routes(self) -> Routes:
-        """The routes of all ``pairs``."""
         return self.ask(*self.pairs)
 
     @cached_property
     def singles(self) -> list[tuple[int, Routes]]:
-        """Some flows of ``pairs``, each with the route that it gets alone."""
         count, (sources, destinations) = len(self.pairs[0]), self.pairs
         flows = np.linspace(0, count - 1, min(count, 128)).astype(np.intp).tolist()
         return [(one, self.ask(sources[one : one + 1], destinations[one : one + 1])) for one in flows]
@@ -143,11 +140,9 @@ class RoutedCase(Case[S]):
         ]
 
     def pair(self, flow: int) -> str:
-        """Return the ends of pair ``flow`` in words."""
         return " to ".join(self.fabric.node_name(int(ends[flow])) for ends in self.pairs)
 
     def links(self, routes: Routes, flow: int) -> str:
-        """Return the links of a flow in words."""
         links = routes.links[routes.offsets[flow] : routes.offsets[flow + 1]].tolist()
         return _some(links, 8, self.fabric.link_name) or "no link"
 
@@ -305,7 +300,6 @@ class RouterCase(RoutedCase[Router]):
 
     @property
     def router(self) -> Router:
-        """What is to be checked."""
         return self.subject
 
     def __str__(self) -> str:
@@ -340,7 +334,6 @@ def _shares(routes: Routes) -> FloatArray:
 
 
 def _flows(routes: Routes) -> IntArray:
-    """Return the flow of each of ``routes.links``."""
     return np.repeat(np.arange(len(routes)), np.diff(routes.offsets))
 
 

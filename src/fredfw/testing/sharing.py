@@ -45,11 +45,9 @@ class Flows:
         return np.full(len(self.incidence), np.inf) if self.incidence.caps is None else self.incidence.caps
 
     def load(self, rates: FloatArray) -> FloatArray:
-        """Return the ``(links,)`` bytes per second on each link."""
         return self.incidence.load(rates, len(self.fabric.bandwidths))
 
     def crossing(self, link: int) -> str:
-        """Return the flows on a link in words."""
         flows = self.incidence.flows[self.incidence.links == link].tolist()
         return f"flow{'s' if len(flows) > 1 else ''} {', '.join(map(str, flows))}"
 
@@ -122,7 +120,6 @@ class SharingCase(Deterministic[SharingPolicy, Flows, FloatArray]):
         return [flows for fabric in self.fabrics for flows in _flows(fabric)]
 
     def answer(self, question: Flows) -> FloatArray:
-        """See ``Deterministic.answer``; the policy is given a copy of what it might change."""
         return self.subject.rates(question.incidence, question.capacities.copy(), question.fabric)
 
     def rates_are_numbers(self) -> Faults:
@@ -339,7 +336,6 @@ def _flows(fabric: Fabric) -> Iterator[Flows]:
 
 
 def permuted(incidence: Incidence, order: IntArray) -> Incidence:
-    """Return the flows in another ``(F,)`` ``order``."""
     counts = np.diff(incidence.offsets)[order]
     pairs = arrays.ranges(incidence.offsets[order], counts)
     return Incidence(

@@ -37,7 +37,6 @@ class TopologyCase(RoutedCase[Topology], Elsewhere[Topology]):
 
     @cached_property
     def fabric(self) -> Fabric:
-        """What it builds."""
         return built(self.subject)
 
     def seen(self) -> list[object]:
@@ -194,7 +193,6 @@ def check_topology(
 
 
 def _where(one: object, other: object) -> str:
-    """Return the first place at which two arrays differ, in words."""
     if not (isinstance(one, np.ndarray) and isinstance(other, np.ndarray)):
         return f": {one} and {other}"
     if one.shape != other.shape:

@@ -49,7 +49,6 @@ class WorkloadCase(Deterministic[Workload, System, TaskGraph]):
 
     @property
     def graph(self) -> TaskGraph:
-        """One iteration."""
         return self.answers[0][1]
 
     @cached_property
@@ -66,7 +65,6 @@ class WorkloadCase(Deterministic[Workload, System, TaskGraph]):
         ).run()
 
     def task(self, number: int) -> str:
-        """Return a task in words."""
         return f"task {number} ({self.graph.names[number]!r})"
 
     def is_acyclic(self) -> Faults:

@@ -54,7 +54,6 @@ _graph = Method(Workload.graph, instance(TaskGraph))
 
 
 def graph(workload: Workload, system: System, workers: int) -> TaskGraph:
-    """Return one iteration of ``workload``, among so many workers; raises ``PluginError`` as all of these do."""
     answer = _graph(workload, system)
     asked = Asking(workload, "graph")
     if answer.ranks != workers:

@@ -30,7 +30,6 @@ class JobGraph:
     iterations: int = 1  # how many it does in turn; all its ranks wait for each other between two of them
 
     def label(self, label: str) -> str:
-        """Return what ``label`` is called in the composed graph."""
         return label if label in OWN else f"{self.name}/{label}"
 
 
@@ -91,12 +90,10 @@ class Assembly:
         return len(self._names)
 
     def table(self, ranks: IntArray) -> int:
-        """Add a member table, and return its number."""
         self._tables["tables"].append(ranks)
         return len(self._tables["tables"]) - 1
 
     def memory(self, name: str) -> int:
-        """Return the number of a memory tier."""
         return int(_numbers(self._memories, [name])[0])
 
     def begin(self, graph: TaskGraph) -> dict[str, int]:
@@ -134,7 +131,6 @@ class Assembly:
         self._append([f"{prefix}{name}" for name in graph.names], columns, counts, dependencies)
 
     def task(self, name: str, kind: TaskKind, label: str, after: IntArray, **given: float) -> int:
-        """Add a task, and return its number."""
         row = {**ROW, "kinds": int(kind), "labels": int(_numbers(self._labels, [label])[0]), **given}
         self._patterns.append(None)
         columns = {column: np.array([value]) for column, value in row.items()}
@@ -147,7 +143,6 @@ class Assembly:
             self._pieces[name].append(column)
 
     def graph(self) -> TaskGraph:
-        """Return the graph of all that was added."""
         columns: dict[str, Any] = {name: np.concatenate(pieces) for name, pieces in self._pieces.items()}
         tables: dict[str, Any] = {name: tuple(tables) for name, tables in self._tables.items()}
         return TaskGraph(
@@ -163,7 +158,6 @@ class Assembly:
 
 
 def _numbers(known: dict[str, int], names: Iterable[str]) -> IntArray:
-    """Return the number of each of ``names``, a new one for those that are not ``known``."""
     return np.array([known.setdefault(name, len(known)) for name in names], dtype=np.intp)
 
 

@@ -540,7 +540,6 @@ class GraphBuilder:
         return index
 
     def _number(self, column: str, key: Any, value: object) -> int:
-        """Return the number of ``value`` in ``column``, which is that of an equal one."""
         known = self._known[column]
         return known.setdefault(key, (len(known), value))[0]
 
@@ -570,7 +569,6 @@ def _key(array: AnyArray) -> Hashable:
 
 
 def _numbers(name: str, key: str, values: ArrayLike, accepted: str) -> IntArray:
-    """Return one or more whole numbers."""
     array = arrays.whole(values)
     if array is None:
         raise InputError(f"task {name!r} has {key} {brief(values)}", key=key, accepted=accepted)

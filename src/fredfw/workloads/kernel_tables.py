@@ -52,13 +52,11 @@ class Measured:
 
 
 def recognised(text: str) -> bool:
-    """Return whether ``text`` begins with the header of a table of kernels."""
     header = {name.strip() for name in text.partition("\n")[0].split(",")}
     return any(header.issuperset(names) for names in COLUMNS.values())
 
 
 def parse(text: str) -> list[Measured]:
-    """Return the kernels of a table; raises ``InputError`` with line and column."""
     found: list[Measured] = []
     counts: dict[tuple[str, str], int] = {}
     for line in lines(text):

@@ -120,7 +120,6 @@ class Kernels:
         return sum(one.flops for one in self.gemms) + sum(one.flops for one in self.attentions)
 
     def __add__(self, other: Kernels) -> Kernels:
-        """Return the kernels of both."""
         return Kernels(
             self.gemms + other.gemms,
             self.moved + other.moved,
@@ -232,12 +231,10 @@ def attentions(model: KernelModel, shapes: Mapping[str, FloatArray], peak: float
 
 
 def times(model: KernelModel, shapes: Mapping[str, FloatArray], peak: float, bandwidth: float) -> FloatArray:
-    """Return the ``(K,)`` seconds of kernels of one kind; see ``products`` and ``attentions``."""
     return (products if "m" in shapes else attentions)(model, shapes, peak, bandwidth)
 
 
 def columns(kernels: Sequence[Gemm | Attention]) -> dict[str, FloatArray]:
-    """Return the fields of kernels of one kind, ``(K,)`` each."""
     names = [one.name for one in fields(type(kernels[0]))]
     return {name: np.array([getattr(one, name) for one in kernels], dtype=float) for name in names}
 

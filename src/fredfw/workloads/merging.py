@@ -103,12 +103,10 @@ class Columns:
         return len(self.kind)
 
     def node(self, number: int | np.intp) -> str:
-        """Return a node in words."""
         name = "" if self.names is None else f" {_shortened(str(self.names[int(number)]))!r}"
         return f"node {number}{name} of rank {self.rank[number]}"
 
     def check(self) -> None:
-        """Raise ``InputError`` where a node cannot be by itself."""
         count, nodes = len(self), counted(len(self), "node")
         each = ("rank", "seconds", "flops", "bytes", "label", "pattern", "communicator", "root", "peer", "tag")
         for key in (*each, "memory", "names"):
@@ -181,7 +179,6 @@ class Columns:
 
 
 def refuse(wrong: BoolArray, what: Callable[[int], str], key: str, accepted: str) -> None:
-    """Raise ``InputError`` for the first that is ``wrong``."""
     if wrong.any():
         raise InputError(what(int(wrong.argmax())), key=key, accepted=accepted)
 
@@ -195,7 +192,6 @@ def _shortened(name: str) -> str:
 
 
 def _numbers(key: str, values: object, *, real: bool = False) -> AnyArray:
-    """Return ``values`` as ``(n,)`` whole or real numbers."""
     array: AnyArray | None = arrays.real(values) if real else arrays.whole(values)
     if array is None or array.ndim != 1:
         accepted = "an array of numbers" if real else "an array of whole numbers"
@@ -228,7 +224,6 @@ class Names(Sequence[str]):
         return len(self._nodes)
 
     def __getitem__(self, task: Any) -> Any:
-        """Return the name of ``task``, or those of a slice."""
         if isinstance(task, slice):
             return [self[one] for one in range(*task.indices(len(self)))]
         node = int(self._nodes[task])
@@ -295,7 +290,6 @@ class Merged:
         return str(one.communicators[one.communicator[node]][self.roots[node]])
 
     def _places(self, nodes: IntArray, ranks: IntArray, key: str) -> IntArray:
-        """Return the positions of ``ranks`` in the communicators of ``nodes``."""
         one = self.columns
         keys = []
         for number, members in enumerate(one.communicators):
@@ -328,7 +322,6 @@ class Merged:
         return places
 
     def _incomplete(self, calling: IntArray, turn: int) -> InputError:
-        """Return what to say of a collective that some members of its communicator do not call."""
         number = int(self.columns.communicator[calling[0]])
         lacking = np.setdiff1d(self.columns.communicators[number], self.columns.rank[calling])
         ranks, call = ("ranks", "call") if len(lacking) > 1 else ("rank", "calls")
@@ -364,7 +357,6 @@ class Merged:
         )
 
     def _unmatched(self, sends: IntArray, sent: IntArray, receives: IntArray, received: IntArray) -> InputError:
-        """Return what to say of sends and receives that do not match."""
         one = self.columns
         pairs: dict[tuple[int, ...], tuple[list[int], list[int]]] = {}
         for side, nodes, ends in ((0, sends, sent), (1, receives, received)):
@@ -418,7 +410,6 @@ class Merged:
         return np.array(found, dtype=np.intp)
 
     def _cycle(self, before: IntArray, after: IntArray, blocked: BoolArray) -> InputError:
-        """Return what to say of tasks of which some wait for each other."""
         held = blocked[before] & blocked[after]
         # Any of those that a task waits for leads to a cycle; the first is taken.
         waits = dict(zip(after[held][::-1].tolist(), before[held][::-1].tolist(), strict=True))
@@ -436,7 +427,6 @@ class Merged:
         return InputError(message, key="dependencies", accepted=accepted)
 
     def _wait(self, after: int, before: int) -> str:
-        """Return in words, on which rank a task waits for another."""
         one = self.columns
         if self.partners[after] == before:
             return f"{one.node(after)} waits for the message of {one.node(before)}"
@@ -481,7 +471,6 @@ class Merged:
 
 
 def merged(columns: Columns) -> dict[str, Any]:
-    """Return the fields of the task graph of ``columns``; see ``TaskGraph.from_columns``."""
     columns.check()
     tasks = Merged(columns)
     tasks.merge_collectives()

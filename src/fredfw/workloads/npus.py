@@ -23,7 +23,6 @@ _REMARKS = "source", "fitted", "tables", "chosen", "reason", "extrapolated"
 
 @cache
 def table() -> Mapping[str, Mapping[str, Any]]:
-    """Return the entries of ``npus.toml`` by name."""
     text = files("fredfw.workloads").joinpath("npus.toml").read_text(encoding="utf-8")
     return MappingProxyType(tomllib.loads(text))
 

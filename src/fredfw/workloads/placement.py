@@ -89,7 +89,6 @@ class LinearPlacement(Placement):
 
 
 def placement_of(fabric: Fabric) -> Placement:
-    """Return which NPUs of ``fabric`` workers are on, by its defaults."""
     return fabric.defaults.placement or LinearPlacement()
 
 

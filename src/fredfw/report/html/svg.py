@@ -29,7 +29,6 @@ _DARK = 0.5
 
 
 def _bars(one: Bars) -> _Canvas:
-    """Draw stacked bars, one below the other, on an axis from 0 to their end."""
     axis, end = one.axis, one.end or 1.0
     height = _BAR * len(one.bars) + _AXIS
     room = _WIDTH - _LABEL - _RIGHT
@@ -65,7 +64,6 @@ def _bars(one: Bars) -> _Canvas:
 
 
 def _curves(one: Curves) -> _Canvas:
-    """Draw lines over an axis, and what was published."""
     across, up = one.across, one.up
     values = [*one.values, *(value for _, value in one.marks)]
     frame, at_x, at_y = _framed([*across.places.values()], values, across, up)
@@ -85,7 +83,6 @@ def _curves(one: Curves) -> _Canvas:
 
 
 def _dots(one: Dots) -> _Canvas:
-    """Draw points; with a line where both numbers are equal, if that is wanted."""
     across, up = one.across, one.up
     xs, ys = [dot.x for dot in one.dots], [dot.y for dot in one.dots]
     if one.diagonal:
@@ -105,7 +102,6 @@ def _dots(one: Dots) -> _Canvas:
 
 
 def _heat(one: HeatMap) -> _Canvas:
-    """Draw a map of colours."""
     down, across, shades = one.down.name, one.across.name, one.shades
     rows, columns = one.down.places, one.across.places
     square = 26.0
@@ -147,7 +143,6 @@ class _Canvas:
         self.root = Element("svg", {**about, "font-size": "12"})
 
     def group(self, title: str) -> Element:
-        """Return a group that says ``title`` where it is pointed at."""
         group = self.add("g")
         SubElement(group, "title").text = _printable(title)
         return group
@@ -175,7 +170,6 @@ class _Canvas:
         self.add("polyline", points=_joined(points), **look)
 
     def diamond(self, x: float, y: float) -> None:
-        """Draw the mark of a published value."""
         corners = [(x + a, y + b) for a, b in ((0, -5), (5, 0), (0, 5), (-5, 0))]
         self.add("polygon", points=_joined(corners), fill="#ffffff", stroke=_BLACK)
 
@@ -214,7 +208,6 @@ def _placed(values: Sequence[float], start: float, end: float, *, log: bool, mar
 
 
 def _ticks(low: float, high: float, *, log: bool) -> list[float]:
-    """Return round numbers from ``low`` to ``high``."""
     if log:
         first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
         digits = (1,) if math.log10(high / low) > _DECADES else (1, 2, 5)
@@ -250,5 +243,4 @@ _DRAW: dict[type, Callable[[Any], _Canvas]] = {Bars: _bars, Curves: _curves, Dot
 
 
 def drawn(picture: Picture) -> str:
-    """Return an SVG element; all text in it is escaped."""
     return tostring(_DRAW[type(picture)](picture).root, encoding="unicode")
