@@ -16,8 +16,7 @@ if TYPE_CHECKING:
         RunResult | Comparison | CollectiveResult | CollectiveSweep | TaskGraph | StudyResult | Validation
     )
 
-Content: TypeAlias = str | bytes
-"""What a file holds; text is written as UTF-8."""
+Content: TypeAlias = str | bytes  # what a file holds; text is written as UTF-8
 KINDS = ("run", "comparison", "collective", "sweep", "graph", "study", "validation")
 """What can be exported: a ``RunResult``, a ``Comparison``, a ``CollectiveResult``, a ``CollectiveSweep``, a
 ``TaskGraph`` that was not simulated, a ``StudyResult``, or a ``Validation``."""

@@ -39,8 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Commands", "LeftOut", "PluginInfo", "PluginManager", "Registry", "Switches"]
 
-GROUP = "fredfw"
-"""Entry points of modules whose functions implement hooks, which are imported at once."""
+GROUP = "fredfw"  # entry points of modules whose functions implement hooks, which are imported at once
 
 
 @frozen

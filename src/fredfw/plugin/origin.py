@@ -20,23 +20,18 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 # A class or function, and the first line of its docstring.
 _DOCUMENTED = r"""^(?:class|def) {}\b[^"']*:\s+[rR]?(\"\"\"|\'\'\')\s*(.*?)\s*(?:\n|\1)"""
 BUNDLE = "fredfw-plugins"
-CORE = "core"
-"""What the core's own plugins are called, and what switches call them."""
+CORE = "core"  # what the core's own plugins are called, and what switches call them
 
 
 @frozen(eq=False)
 class Plugin:
     """A module or object that implements hooks, or one named thing that is imported when it is used; and its origin."""
 
-    name: str
-    """Of its entry point, or the one it was registered under; ``CORE`` for all of the core."""
+    name: str  # of its entry point, or the one it was registered under; `CORE` for all of the core
     module: str
-    package: Distribution | None = None
-    """``None`` if it was given by hand."""
-    digest: str | None = None
-    """Of the content, where it is a file that is not installed."""
-    point: EntryPoint | None = None
-    """Where it is installed: its entry point."""
+    package: Distribution | None = None  # `None` if it was given by hand
+    digest: str | None = None  # of the content, where it is a file that is not installed
+    point: EntryPoint | None = None  # where it is installed: its entry point
 
     @property
     def hook(self) -> str | None:

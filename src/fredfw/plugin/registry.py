@@ -71,10 +71,8 @@ class Catalog(ABC, Generic[V]):
     plugins register: which one was meant must not depend on the order of plugins.
     """
 
-    wanted: ClassVar[str]
-    """What a hook returns a sequence of, in words."""
-    elsewhere: ClassVar[str] = ""
-    """Where an unknown name may be defined, as a sentence."""
+    wanted: ClassVar[str]  # what a hook returns a sequence of, in words
+    elsewhere: ClassVar[str] = ""  # where an unknown name may be defined, as a sentence
 
     def __init__(self, calls: Calls, kind: str, plural: str) -> None:
         self.kind = kind

@@ -14,8 +14,7 @@ from fredfw.experiment.naming import as_written, unfilled
 from fredfw.experiment.results import Comparison, Failure, Row
 from fredfw.workloads.labels import BUBBLE, COMPUTE, OWN
 
-Item: TypeAlias = Row | Failure
-"""A cell with a result, or one without."""
+Item: TypeAlias = Row | Failure  # a cell with a result, or one without
 KeyColumn: TypeAlias = tuple[str, Callable[[Item], str]]
 """A column that says which cell a row is: what stands over it, and in it."""
 KINDS = ("workload", "fabric")

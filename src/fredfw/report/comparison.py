@@ -32,14 +32,13 @@ from fredfw.report.tables import effects_report
 from fredfw.units import counted
 from fredfw.workloads.labels import BUBBLE, OWN, WAITING
 
-MEANINGS = {
+MEANINGS = {  # what a number is by its status
     Status.REFERENCE: "published by another source",
     Status.MEASURED: "timed on hardware by another source",
     Status.SIMULATED: "nothing was fitted",
     Status.CALIBRATED: "the compute time was fitted to this cell's published value",
     Status.PREDICTED: "follows from the scalar fitted to the calibrated cell",
 }
-"""What a number is by its status."""
 _STYLES = {
     Status.REFERENCE: "ref",
     Status.SIMULATED: "",
@@ -55,8 +54,7 @@ _LEFT = ("best", "over", "status", _REASON)  # columns of words
 _HEADER = 20  # letters in a line of a header
 _REASON_LETTERS = 72
 _MOST_NOTES = 20
-_Column: TypeAlias = tuple[str, Callable[[Row], Said]]
-"""What a column is called, and what stands in it."""
+_Column: TypeAlias = tuple[str, Callable[[Row], Said]]  # what a column is called, and what stands in it
 
 
 def comparison_report(comparison: Comparison, ranking: Ranking = ALL) -> list[Part]:

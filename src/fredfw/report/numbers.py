@@ -12,11 +12,9 @@ from fredfw.units import Unit, render
 
 NO_MFU = "MFU is omitted where compute_scale is below 1: computation may then exceed the NPU's peak"
 """What is said where a model's FLOPs are known, and their share of the peak is not."""
-TIME_UNITS = (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9))
-"""With how many seconds each is."""
+TIME_UNITS = (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9))  # with how many seconds each is
 _MOST_DECIMALS = 3
-MANY = 1000
-"""From here on there are no decimals."""
+MANY = 1000  # from here on there are no decimals
 
 
 def count(value: float) -> str:

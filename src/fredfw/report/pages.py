@@ -27,8 +27,7 @@ from fredfw.units import Unit, counted, render
 _MOST_BARS = 60  # rows whose time is shown in parts
 _MOST_TIERS = 30  # rows of tiers
 _TOP = 30
-MOST_DOTS = 1500
-"""Of a picture, so that the file stays small."""
+MOST_DOTS = 1500  # of a picture, so that the file stays small
 
 
 def comparison_page(comparison: Comparison, ranking: Ranking, command: str) -> Page:

@@ -29,8 +29,7 @@ _OTHER_COLOURS = ("#D55E00", "#E69F00", "#009E73", "#CC79A7", "#F0E442", "#56B4E
 LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F4F24")
 _DECADE = 10.0
 _ONE_FACTOR = 1.01  # how far apart two factors may be that count as one
-At: TypeAlias = tuple[str, str]
-"""A cell of a map: the value down and the value across, as written."""
+At: TypeAlias = tuple[str, str]  # a cell of a map: the value down and the value across, as written
 
 
 def _number(value: Any) -> tuple[float, Unit | None] | None:

@@ -78,8 +78,7 @@ class Ranking:
         return METRICS[self.pareto[0]] if self.pareto else measure(rows)
 
 
-ALL = Ranking()
-"""All rows in the order of the experiment."""
+ALL = Ranking()  # all rows in the order of the experiment
 
 
 def _compared(cells: Sequence[Item], chosen: Sequence[Metric], said: list[str]) -> list[Row]:

@@ -15,8 +15,7 @@ from fredfw.report.shown import GAP, Heading, Line, Part, Span, Table, notes_of
 from fredfw.units import Unit, counted, render
 from fredfw.workloads.labels import BUBBLE, COMPUTE, OWN, WAITING
 
-PERCENTILES = "P50", "P99"
-"""Columns of the times of several runs."""
+PERCENTILES = "P50", "P99"  # columns of the times of several runs
 _LEAST = 0.01  # a smaller share limits nothing
 _MOST = 5  # parts in a line
 

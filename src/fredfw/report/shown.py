@@ -24,8 +24,7 @@ class Span:
 
 
 Spans: TypeAlias = tuple[Span, ...]
-Said: TypeAlias = str | Span | Iterable[Span]
-"""What becomes spans; those without text are left out."""
+Said: TypeAlias = str | Span | Iterable[Span]  # what becomes spans; those without text are left out
 
 
 def spans(said: Said) -> Spans:

@@ -11,14 +11,12 @@ from string import Template
 
 from fredfw.errors import InputError, UnknownNameError, nearest
 
-KINDS = (
+KINDS = (  # kinds of plugins that there are templates for
     *("topology", "router", "collective", "workload", "placement"),
     *("sharing", "transport", "exporter", "sampler", "command"),
 )
-"""Kinds of plugins that there are templates for."""
 
-REGISTERED_AS = {"sharing": "sharing policy"}
-"""What registries call kinds that are called something else here."""
+REGISTERED_AS = {"sharing": "sharing policy"}  # what registries call kinds that are called something else here
 
 _TESTS = (
     "fredfw's conformance kit, one test per property, and some of this package's own: give the kit\n"

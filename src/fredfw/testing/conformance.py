@@ -28,14 +28,11 @@ if TYPE_CHECKING:  # the calls need no pytest, and the classes are there without
 
 C = TypeVar("C")
 S = TypeVar("S")
-Faults: TypeAlias = Iterator[str]
-"""What is wrong, the worst first, of which the first is told."""
-Check: TypeAlias = Callable[[C], Faults]
-"""A test of one property of a case, which its name says."""
+Faults: TypeAlias = Iterator[str]  # what is wrong, the worst first, of which the first is told
+Check: TypeAlias = Callable[[C], Faults]  # a test of one property of a case, which its name says
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
-EXACT = 1e-9
-"""Relative difference below which times, rates and sums count as equal."""
+EXACT = 1e-9  # relative difference below which times, rates and sums count as equal
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 PASSES = "holds after all; take it out of expected_failures"
 # A plugin's author can do nothing about what is below these.

@@ -24,10 +24,8 @@ from fredfw.typing import IntArray
 
 _IN_NETWORK = Capabilities(reduces=True, multicasts=True)
 
-BANDWIDTH = 100e9
-"""Bytes per second of every link."""
-LATENCY = 1e-6
-"""Seconds of every link."""
+BANDWIDTH = 100e9  # bytes per second of every link
+LATENCY = 1e-6  # seconds of every link
 
 
 def star(npus: int, controllers: int = 0) -> Fabric:

@@ -45,8 +45,7 @@ def digest(parts: Iterable[object]) -> str:
 class Elsewhere(Case[S]):
     """A case of something that must do the same in another process."""
 
-    shows: ClassVar[str] = ""
-    """What ``seen`` is, in words."""
+    shows: ClassVar[str] = ""  # what `seen` is, in words
 
     def seen(self) -> Iterable[object]:
         """Yield all that the subject does, as ``digest`` takes it: the same in all processes."""
@@ -68,8 +67,7 @@ class Elsewhere(Case[S]):
 class Deterministic(Elsewhere[S], Generic[S, Q, A]):
     """A case of something that answers a question alike whenever, and wherever, it is asked."""
 
-    mend: ClassVar[str] = ""
-    """What an answer may depend on, as the end of a sentence."""
+    mend: ClassVar[str] = ""  # what an answer may depend on, as the end of a sentence
 
     @property
     def asked(self) -> Iterable[Q]:

@@ -24,11 +24,10 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     ATTENTION: ("batch", "sequence", "heads", "kv_heads", "head_dim"),
 }
 """What a row of each kind of kernel is known by, beside ``dtype`` and ``time_us``."""
-PRECISIONS = {
+PRECISIONS = {  # precision and bytes of a number, by what tables call it
     **dict.fromkeys(("", "bf16", "bfloat16", "fp16", "float16", "half"), ("bf16", 2.0)),
     **dict.fromkeys(("fp8", "float8", "e4m3"), ("fp8", 1.0)),
 }
-"""Precision and bytes of a number, by what tables call it."""
 _LEAST = 20  # rows of a kind, of which half are fitted
 _PRODUCTS: Mapping[str, Mapping[str, float]] = {
     "bf16": {"efficiency": 0.8, "half_depth": 200.0, "memory_efficiency": 0.7, "kernel": 3e-6, "split": 4e-6},

@@ -39,10 +39,9 @@ ROW: Mapping[str, float] = {
     **dict.fromkeys(("controllers", "kernels", "partners", "splits", "memories"), -1),
 }
 """The columns of numbers that a task has beside ``kinds``, ``labels`` and ``members``, and what is mostly there."""
-TABLES = {
+TABLES = {  # the columns that are an index, by what they are an index into; `labels` and `memories` are of names
     "tables": "members",
     "controller_tables": "controllers",
     "kernel_tables": "kernels",
     "split_tables": "splits",
 }
-"""The columns that are an index, by what they are an index into; ``labels`` and ``memories`` are of names."""

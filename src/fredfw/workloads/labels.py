@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-COMPUTE = "compute"
-"""What computations are charged to, whatever their label."""
-BUBBLE = "bubble"
-"""What waiting for another rank's computation is charged to."""
-WAITING = "waiting"
-"""What waiting for a time is charged to where nothing else is said, such as for the start of a job."""
-OWN = COMPUTE, BUBBLE, WAITING
-"""What is not communication, whatever the workload."""
-RESERVED = frozenset({COMPUTE, BUBBLE})
-"""Labels that would hide communication."""
+COMPUTE = "compute"  # what computations are charged to, whatever their label
+BUBBLE = "bubble"  # what waiting for another rank's computation is charged to
+WAITING = "waiting"  # what waiting for a time is charged to where nothing else is said, such as for the start of a job
+OWN = COMPUTE, BUBBLE, WAITING  # what is not communication, whatever the workload
+RESERVED = frozenset({COMPUTE, BUBBLE})  # labels that would hide communication
 ACCEPTED = "a word for what is communicated, such as 'dp'; not 'compute' or 'bubble', which are reserved"
 EMPTY = "a word, such as 'compute' or 'dp'"

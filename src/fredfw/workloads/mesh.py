@@ -13,8 +13,7 @@ from fredfw.errors import InputError, nearest
 from fredfw.typing import IntArray
 from fredfw.units import at_least
 
-USUAL = "tp", "mp", "dp", "pp", "ep", "cp", "sp"
-"""Axes that a mesh may be asked for whether it has them or not."""
+USUAL = "tp", "mp", "dp", "pp", "ep", "cp", "sp"  # axes that a mesh may be asked for whether it has them or not
 
 
 def _copied(mapping: Mapping[str, int]) -> dict[str, int]:

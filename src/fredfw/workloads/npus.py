@@ -14,8 +14,7 @@ from fredfw.errors import InputError, UnknownNameError, nearest
 PRECISIONS = "bf16", "fp8"
 """Of matrix multiplications; each accelerator has a dense rate for the first, and most have one for the second."""
 
-MODELS = "roofline", "kernels"
-"""How long a computation takes: by all its FLOPs and bytes, or by its kernels."""
+MODELS = "roofline", "kernels"  # how long a computation takes: by all its FLOPs and bytes, or by its kernels
 _MEMORY = "memory", "reserve", "memory_bandwidth"
 _REMARKS = "source", "fitted", "tables", "chosen", "reason", "extrapolated"
 """What the values of a model say of themselves."""

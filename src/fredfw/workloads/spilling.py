@@ -15,8 +15,7 @@ from fredfw.workloads.graph import TaskGraph
 from fredfw.workloads.kinds import TaskKind
 from fredfw.workloads.workload import MemoryUse
 
-LABEL = "spill"
-"""What the time of these loads and stores is charged to."""
+LABEL = "spill"  # what the time of these loads and stores is charged to
 _ORDER = "optimizer", "activations", "cache", "gradients", "weights"
 """The parts of a footprint in the order in which they leave the NPU: those that are touched least often first."""
 
