@@ -90,10 +90,7 @@ class Calls:
         return offered
 
     def tell(self, hook: str, *, fatal: bool = True, **arguments: object) -> None:
-        """Call a hook around a run; a plugin that fails in it is not called there again.
-
-        If ``fatal``, what a plugin given by hand raises on purpose is raised.
-        """
+        """Call a hook around a run; a plugin that fails in it is not called there again."""
         for plugin, call in self._callers(hook):
             if any(one.plugin is plugin and one.hook == hook for one in self._left_out):
                 continue

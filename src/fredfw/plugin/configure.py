@@ -80,10 +80,7 @@ def choose(
     registries: Registries = tuple,
     folder: Path | None = None,
 ) -> T:
-    """Return the configured plugin that ``value`` names: its name, or a table of its name and its fields.
-
-    Raises as ``build`` does, and ``UnknownNameError`` where nothing has that name.
-    """
+    """Return the configured plugin that ``value`` names: its name, or a table of its name and its fields."""
     with _placed(key_prefix):
         return _Reader(registries, folder).choose(value, registry)
 
@@ -343,10 +340,7 @@ def _unknown(value: Any, hint: Any, known: Sequence[Any]) -> InputError:
 
 
 def from_toml(text: str) -> Any:
-    """Return what ``text`` is as a TOML value, or else the text itself.
-
-    Numbers with commas between them are a list, ``8, 8``; items of a list need no quotes, ``[8 GB/s, 4 GB/s]``.
-    """
+    """Return a TOML value, or else the text; ``8, 8`` is a list, and items of one need no quotes, ``[8 GB/s]``."""
     try:
         parsed = tomllib.loads(f"value = {text}")
     except (ValueError, RecursionError):  # more than TOMLDecodeError: integers of many digits, deep nesting

@@ -22,10 +22,7 @@ _METHODS = (FunctionType, classmethod, staticmethod)
 def violations(
     implementation: object, module: str, marked: Callable[[object, str], Mapping[str, Any] | None]
 ) -> Iterator[str]:
-    """Yield what is wrong with a plugin of ``module``, each as the end of a sentence that starts with it.
-
-    ``marked`` returns what ``@hookimpl`` recorded about an attribute, by name; ``None`` for others.
-    """
+    """Yield what is wrong with a plugin, as ends of sentences; ``marked`` returns what ``@hookimpl`` recorded."""
     other = mismatch(implementation, module)
     if other is not None:
         yield other  # of another contract, nothing else can be judged

@@ -160,10 +160,7 @@ def ordered(causes: Collection[str], declared: Iterable[Collection[str]]) -> tup
 
 
 def training_rate(rows: Sequence[Row]) -> Metric | None:
-    """Return how rows that may train different amounts are compared, by samples or tokens per second.
-
-    Tokens count where samples differ in length. ``None``: some row does not say what it trains.
-    """
+    """Return samples/s, or tokens/s where samples differ in length; ``None`` where a row does not say its work."""
     lengths = {None if row.work is None else row.work.tokens_per_sample for row in rows}
     rate = METRICS["samples/s" if len(lengths) == 1 or None in lengths else "tokens/s"]
     return None if any(rate.of(row) is None for row in rows) else rate

@@ -66,10 +66,7 @@ def _is_in(best: _Best, row: Row) -> bool:
 
 
 def trade_offs(rows: Sequence[Row]) -> list[Dots]:
-    """Return points by two metrics that are both known and both differ, for each workload or its sweep.
-
-    Those that no other one beats in both are joined.
-    """
+    """Return points by two metrics that are both known and differ; those that none beats in both are joined."""
     found = []
     for names in _FRONTS:
         chosen = [METRICS[name] for name in names]

@@ -25,11 +25,7 @@ _NEW = "a new directory, or an empty one"
 
 
 def ensure_writable(path: str | Path) -> None:
-    """Make sure that ``written_together`` will be able to write ``path``; leaves nothing behind.
-
-    Raises:
-        InputError: It names a directory or is a read-only file, or no file can be made beside it.
-    """
+    """Raise ``InputError`` if ``written_together`` could not write ``path``; leave nothing behind."""
     if resolved(path, _ACCEPTED, "cannot be written").is_dir():
         raise InputError("is a directory", file=str(path), accepted=_ACCEPTED)
     target = _resolve(path)
@@ -67,10 +63,7 @@ def _probe(target: Path) -> None:
 
 
 def compressed(path: str | Path, content: str | bytes) -> str | bytes:
-    """Return ``content``, text as UTF-8 and compressed by gzip where ``path`` ends in ``.gz``, else as it is.
-
-    Equal contents give equal bytes: neither the time nor a name is in them.
-    """
+    """Return ``content`` by gzip where ``path`` ends in ``.gz``; equal contents give equal bytes."""
     if not str(path).endswith(".gz"):
         return content
     data = content.encode() if isinstance(content, str) else content

@@ -27,10 +27,7 @@ def share(part: float, whole: float = 1.0) -> str:
 
 
 def metric(one: Metric, cell: Measured) -> str:
-    """Return the number of ``cell`` that ``one`` is about, with its unit where a header does not say it; or a dash.
-
-    A share is in per cent with three digits, all else has four or more.
-    """
+    """With a unit where a header does not say it; a share with three digits, all else with four or more; or a dash."""
     value = one.of(cell)
     if value is None:
         return "-"

@@ -330,11 +330,7 @@ def _plain(axes: Axes, *gridded: Ruler) -> None:
 
 
 def maps_figure(comparison: Comparison) -> Figure:
-    """Return one panel per saving that goes by two fields: the first one up, the second one to the right.
-
-    Raises:
-        InputError: There is no such saving.
-    """
+    """One panel per saving that goes by two fields: the first one up, the second one right; ``InputError`` without."""
     check_maps(comparison.savings)
     maps = saving_maps(comparison.savings)
     columns = 1 if len(maps) <= 2 else 2  # two stand one below the other, in one column of a paper

@@ -22,18 +22,12 @@ def _names(names: str | Iterable[str]) -> tuple[str, ...]:
 
 @frozen
 class Ranking:
-    """Asks for some rows in some order; by default for all of them in the order of the experiment.
+    """Asks for some rows in some order; by default for all of them in the order of the experiment."""
 
-    Args:
-        sort: A metric, whose best rows come first, or a swept field, whose least value does; ``-`` before reverses.
-        best: How many to show: the best by the metric of ``sort``, else by time, or by samples or tokens per second
-            where rows train different amounts.
-        pareto: Metrics; only rows that no other row beats in them are shown.
-    """
-
-    sort: str = ""
-    best: int = 0
-    pareto: tuple[str, ...] = field(converter=_names, default=())  # text has commas between them
+    sort: str = ""  # a metric, best rows first, or a swept field, least value first; "-" before reverses
+    best: int = 0  # how many to show: by the metric of `sort`, else by `measure`
+    # Metrics, with commas between them in a text; only rows that no other row beats in them are shown.
+    pareto: tuple[str, ...] = field(converter=_names, default=())
 
     def __bool__(self) -> bool:
         return self != Ranking()

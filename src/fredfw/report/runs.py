@@ -151,10 +151,7 @@ def percentile(spread: Spread | None, name: str, scale: TimeScale) -> str:
 
 
 def why_report(result: RunResult, top: int = 10) -> list[Part]:
-    """Return what limits the iteration, its critical path and the tiers by label, and what would help.
-
-    Nothing for what was not asked for. At most ``top`` steps of the path and tiers are listed.
-    """
+    """Return what limits the iteration, as far as it was asked for: at most ``top`` steps of the path and tiers."""
     report: list[Part] = []
     if result.critical_path is not None:
         report += [GAP, *_path(result.critical_path, top)]

@@ -49,17 +49,11 @@ class Asked:
 
 @define(eq=False)
 class Play:
-    """Flow sets that come and go in one simulation.
+    """Flow sets that come and go in one simulation."""
 
-    Args:
-        admission: A new one.
-        decisions: What it was asked and said, and what ran beside.
-        stranded: What was told to wait while nothing ran.
-    """
-
-    admission: Admission
-    decisions: list[tuple[Asked, Decision, tuple[FlowSet, ...]]] = field(factory=list)
-    stranded: list[Asked] = field(factory=list)
+    admission: Admission  # a new one
+    decisions: list[tuple[Asked, Decision, tuple[FlowSet, ...]]] = field(factory=list)  # with what ran beside
+    stranded: list[Asked] = field(factory=list)  # what was told to wait while nothing ran
     _active: list[tuple[Asked, list[Asked]]] = field(factory=list)
     _waiting: list[list[Asked]] = field(factory=list)
 

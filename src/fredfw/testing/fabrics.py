@@ -29,10 +29,7 @@ LATENCY = 1e-6  # seconds of every link
 
 
 def star(npus: int, controllers: int = 0) -> Fabric:
-    """Return NPUs and I/O controllers around a switch, the last node, that carries out collectives.
-
-    Link ``2 i`` leads up from node ``i``, link ``2 i + 1`` down to it.
-    """
+    """Return NPUs, controllers and a switch, the last node; link ``2 i`` leads up from node ``i``, ``2 i + 1`` down."""
     ends = npus + controllers
     kinds = np.repeat([NodeKind.NPU, NodeKind.CONTROLLER, NodeKind.SWITCH], [npus, controllers, 1])
     node, switch = np.arange(ends), np.full(ends, ends)

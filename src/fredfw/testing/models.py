@@ -242,12 +242,7 @@ class SamplerCase(Deterministic[Sampler, SearchSpace, list[Trial]]):
 
 
 def search(sampler: Sampler, space: SearchSpace, *, feasible: bool = True) -> list[Trial]:
-    """Return all that a search of ``space`` asks for; where not ``feasible``, no point has a result.
-
-    Raises:
-        ConformanceError: It does not end.
-        PluginError: It asks for what there is not.
-    """
+    """Return all that a search asks for; where not ``feasible``, no point has a result."""
     running = samplers.start(sampler, space)
     found: list[Trial] = []
     for _ in range(_MOST):

@@ -39,10 +39,7 @@ TreeReport: TypeAlias = tuple[list[str], list[str], float]
 def examine(
     fabric: Fabric, operation: Operation, sources: IntArray, destinations: IntArray, links: IntArray
 ) -> TreeReport:
-    """Examine the ``links`` of a flow as paths from all sources to one node, and from there to all destinations.
-
-    Where several nodes could be the middle, it is the one that makes most sense.
-    """
+    """Examine ``links`` as paths from all sources to one node, the most sensible one, and on to all destinations."""
     if operation is Operation.MULTICAST:
         middles = [int(sources[0])]
     else:

@@ -39,14 +39,7 @@ def is_between(name: str) -> bool:
 
 
 def composed(jobs: Sequence[JobGraph]) -> TaskGraph:
-    """Return the graph of all ``jobs``, whose ranks come one after the other in that order.
-
-    A task of an iteration is called ``JOB/TASK``, and its label ``JOB/LABEL``, but for ``compute``, ``bubble`` and
-    ``waiting``.
-
-    Raises:
-        LimitError: There are too many tasks.
-    """
+    """Return the graph of all ``jobs``, with their ranks and tasks ``JOB/TASK`` one after the other."""
     limits.check("tasks", sum(job.iterations * (len(job.graph) + 1) - (not job.start) for job in jobs))
     whole = Assembly()
     for job in jobs:

@@ -79,11 +79,7 @@ def parse(text: str) -> list[Measured]:
 
 
 def read(tables: Files, precision: str) -> tuple[Sequence[Measured], Sequence[Measured]]:
-    """Return the products in a precision, and the attention, of ``tables``: enough of each to be fitted, or none.
-
-    Raises:
-        InputError: A table is not one of kernels, or there are too few rows; names file, line and column.
-    """
+    """Return products in a precision, and attention: enough of each to be fitted, or none."""
     rows = [one for file in tables.files for one in _read(file)]
     gpus = sorted({one.line["gpu"] for one in rows})
     if len(gpus) > 1:

@@ -438,10 +438,7 @@ class Merged:
         return self._collective(node) if self.columns.kind[node] == _COLLECTIVE else self.columns.node(node)
 
     def splits(self, place: IntArray) -> tuple[IntArray, tuple[FloatArray, ...]]:
-        """Return for each task the index of its sizes per pair, -1 for none, and those.
-
-        ``(N,)`` ``place`` has the task of each leader, -1 for other nodes.
-        """
+        """Return tasks' indices of sizes per pair, -1 for none, and those; ``(N,)`` ``place`` is tasks of leaders, or -1."""
         one = self.columns
         lengths = np.diff(one.split_offsets)
         found = np.full(int(place.max(initial=-1)) + 1, -1)

@@ -116,11 +116,7 @@ class NestedPlacement(Placement):
             raise InputError("names no axis", key="axes", accepted='axes of the workload, such as ["dp", "mp"]')
 
     def order(self, fabric: Fabric, mesh: DeviceMesh) -> IntArray:
-        """See ``Placement.order``.
-
-        Raises:
-            InputError: The workload has no such axis, or an axis is named twice.
-        """
+        """Raise ``InputError`` where the workload has no such axis, or one is named twice."""
         del fabric
         for index, axis in enumerate(self.axes):
             if axis not in mesh.axes:

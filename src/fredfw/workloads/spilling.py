@@ -16,8 +16,8 @@ from fredfw.workloads.kinds import TaskKind
 from fredfw.workloads.workload import MemoryUse
 
 LABEL = "spill"  # what the time of these loads and stores is charged to
+# How parts of a footprint leave the NPU: those that are touched least often first.
 _ORDER = "optimizer", "activations", "cache", "gradients", "weights"
-"""The parts of a footprint in the order in which they leave the NPU: those that are touched least often first."""
 
 
 @frozen
@@ -45,20 +45,9 @@ def spills(
     capacity: float,
     tiers: Sequence[MemoryTier],
     workers: int,
-    others: Mapping[str, float] | None = None,
+    others: Mapping[str, float] | None = None,  # bytes that other NPUs have in a tier for all NPUs, by its name
 ) -> tuple[Spill, ...]:
-    """Return what each of ``workers`` NPUs of ``capacity`` bytes has to keep in ``tiers``, the first ones first.
-
-    Args:
-        use: What each needs.
-        capacity: Bytes of its own memory.
-        tiers: Where the rest may be.
-        workers: How many there are.
-        others: Bytes that other NPUs have in a tier for all NPUs, by its name.
-
-    Raises:
-        InputError: They have no room for it, or for what the workload keeps there anyway.
-    """
+    """Return what each of ``workers`` NPUs keeps in ``tiers``, the first ones first; ``InputError`` without room."""
     rooms = {}
     for tier in tiers:
         taken = (others or {}).get(tier.name, 0.0) / workers if tier.for_all else 0.0
@@ -93,10 +82,7 @@ def spills(
 
 
 def with_spills(graph: TaskGraph, spilled: Iterable[Spill], microbatches: int) -> TaskGraph:
-    """Return an iteration with the traffic of ``spilled``, of each rank, behind all that a rank does.
-
-    So nothing overlaps with it, which is the most that it can cost.
-    """
+    """Add the traffic behind all that a rank does: nothing overlaps with it, which is the most that it can cost."""
     moved = [
         (one.tier, kind, one.moved(kind, microbatches)) for one in spilled for kind in (TaskKind.LOAD, TaskKind.STORE)
     ]
