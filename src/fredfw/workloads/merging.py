@@ -438,7 +438,7 @@ class Merged:
         return self._collective(node) if self.columns.kind[node] == _COLLECTIVE else self.columns.node(node)
 
     def splits(self, place: IntArray) -> tuple[IntArray, tuple[FloatArray, ...]]:
-        """Return tasks' indices of sizes per pair, -1 for none, and those; ``(N,)`` ``place`` is tasks of leaders, or -1."""
+        """Return tasks' indices of sizes per pair, -1 for none, and those; ``(N,)`` ``place`` is tasks of leaders."""
         one = self.columns
         lengths = np.diff(one.split_offsets)
         found = np.full(int(place.max(initial=-1)) + 1, -1)
