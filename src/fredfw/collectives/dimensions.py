@@ -12,7 +12,7 @@ from functools import cached_property, partial
 from itertools import count
 
 import numpy as np
-from attrs import evolve, field, frozen
+from attrs import evolve, frozen
 
 from fredfw.collectives.pattern import Pattern
 from fredfw.collectives.schedule import Phase, Schedule, in_series
@@ -58,7 +58,7 @@ class LevelSteps:
 
     @cached_property
     def _grid(self) -> _Grid:
-        return _Grid.of(self.view.require_levels())
+        return _Grid(self.view.require_levels())
 
     def __attrs_post_init__(self) -> None:
         if len(self.steps) != len(self.view.levels):
@@ -164,8 +164,7 @@ def ring_schedule(
         ScheduleError: Another pattern, or coordinates that are not a full product.
     """
     steps = ("ring",) * coordinates.shape[1]
-    numbers = range(len(steps)) if channels else None
-    return _schedule(pattern, size, _Grid.of(coordinates), order, steps, step, numbers)
+    return _schedule(pattern, size, _Grid(coordinates), order, steps, step, range(len(steps)) if channels else None)
 
 
 def balanced_shares(times: FloatArray) -> FloatArray:
@@ -255,26 +254,20 @@ def _as_turn(stage: list[Phase], channel: int, turn: int) -> list[Phase]:
     return [evolve(phase, channel=channel, turn=turn if len(stage) > 1 else -1) for phase in stage]
 
 
-@frozen(eq=False)
 class _Grid:
     """The ranks of a group by their positions. Who exchanges with whom is the same array whenever it is asked for."""
 
-    coordinates: IntArray  # ``(ranks, dimensions)`` position of each rank
-    rank_at: IntArray  # rank at each place of the group, one axis per dimension
-    place: IntArray  # ``(ranks,)`` index of each into the raveled ``rank_at``
-    ranks: IntArray  # ``(ranks,)`` numbers of all
-    _known: dict[Hashable, IntArray] = field(factory=dict)
-
-    @classmethod
-    def of(cls, coordinates: IntArray) -> _Grid:
-        """Return the grid of ``(ranks, dimensions)`` positions; ``ScheduleError`` if they are not a full product."""
+    def __init__(self, coordinates: IntArray) -> None:
         n, sizes = len(coordinates), coordinates.max(axis=0) + 1
         place = np.ravel_multi_index(tuple(coordinates.T), tuple(sizes))
         if int(np.prod(sizes)) != n or np.bincount(place).max() > 1:
             raise ScheduleError(f"{n} ranks are not a full product of {sizes.tolist()} positions")
-        rank_at, ranks = np.empty(sizes, dtype=np.intp), np.arange(n)
-        rank_at.ravel()[place] = ranks
-        return cls(np.asfortranarray(coordinates), rank_at, place, ranks)
+        self.coordinates = np.asfortranarray(coordinates)  # (ranks, dimensions) position of each rank
+        self.ranks = np.arange(n)
+        self.place = place  # (ranks,) index of each into the raveled `rank_at`
+        self.rank_at = np.empty(sizes, dtype=np.intp)  # one axis per dimension
+        self.rank_at.ravel()[place] = self.ranks
+        self._known: dict[Hashable, IntArray] = {}
 
     def once(self, key: Hashable, find: Callable[[], IntArray]) -> IntArray:
         if key not in self._known:

@@ -68,8 +68,7 @@ def _all_to_all(request: CollectiveRequest) -> Schedule:
 def _rooted(request: CollectiveRequest) -> Schedule:
     n, root, pattern = request.ranks, request.root, request.pattern
     others = np.delete(np.arange(n), root)
-    inwards = pattern in (Pattern.REDUCE, Pattern.GATHER)
-    source, destination = (others, root) if inwards else (root, others)
+    source, destination = (others, root) if pattern in (Pattern.REDUCE, Pattern.GATHER) else (root, others)
     phase = Phase.of(source, destination, others if pattern.owned else 0, reduce=pattern is Pattern.REDUCE)
     chunks = n if pattern.owned else 1
     owner = np.arange(n) if pattern.owned else None

@@ -28,9 +28,7 @@ class Pattern(StrEnum):
         """Return busbw / algbw for ``ranks`` ranks (nccl-tests, doc/PERFORMANCE.md)."""
         if self is Pattern.ALL_REDUCE:
             return 2 * (ranks - 1) / ranks
-        if self in (Pattern.BROADCAST, Pattern.REDUCE, Pattern.POINT_TO_POINT):
-            return 1.0
-        return (ranks - 1) / ranks
+        return 1.0 if self in (Pattern.BROADCAST, Pattern.REDUCE, Pattern.POINT_TO_POINT) else (ranks - 1) / ranks
 
     @property
     def before(self) -> Holder:

@@ -196,9 +196,7 @@ class _Reader:
             located = setting.attribute.metadata.get("located")
             if located is not None and value is not None:
                 return located(value, self.folder)
-            if setting.attribute.converter is not None:
-                return value
-            return self._convert(value, setting.hint)
+            return value if setting.attribute.converter is not None else self._convert(value, setting.hint)
         except InputError as error:
             # It is about the whole value, and the field says more about that than the type.
             if error.key is None and not isinstance(error, UnknownNameError):
@@ -237,8 +235,7 @@ class _Reader:
         if issubclass(kind, Sequence | Set) and kind is not str and isinstance(value, list | tuple | Set):
             return self._convert_items(value, hint)
         if issubclass(kind, Mapping) and isinstance(value, Mapping):
-            inner = arguments[1] if arguments else Any
-            return {key: self._inside(str(key), one, inner) for key, one in value.items()}
+            return {key: self._inside(str(key), one, arguments[1] if arguments else Any) for key, one in value.items()}
         if isinstance(value, kind) and not isinstance(value, bool):
             return value
         raise _mismatch(value, hint)

@@ -85,8 +85,7 @@ class Plugin:
         stated = (None if self.package is None else self.package.requires) or ()
         if self.bundled:
             stated = [one for one in stated if re.search(rf"extra == .{self.distribution}.$", one)]
-        names = map(_NAME.match, stated)
-        return tuple(name[0] for name in names if name)
+        return tuple(name[0] for name in map(_NAME.match, stated) if name)
 
     @property
     def is_core(self) -> bool:

@@ -95,8 +95,7 @@ class Catalog(ABC, Generic[V]):
         """Return what it is, in a line."""
 
     def __iter__(self) -> Iterator[V]:
-        found = map(self._imported, self.names())
-        return (one[1] for one in found if one is not None)
+        return (one[1] for one in map(self._imported, self.names()) if one is not None)
 
     def __len__(self) -> int:
         return len(self._entries())

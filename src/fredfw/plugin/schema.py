@@ -130,9 +130,7 @@ def phrase(hint: Any) -> str:
         return f"a table, each value {phrase(arguments[1])}" if arguments else "a table"
     if is_interface(kind):
         return f"the name of a {kind.__name__.lower()}, or {{ name = ..., ... }}"
-    if attrs.has(kind):
-        return f"a table of {', '.join(settings(kind)) or 'nothing'}"
-    return type_text(hint)
+    return f"a table of {', '.join(settings(kind)) or 'nothing'}" if attrs.has(kind) else type_text(hint)
 
 
 def is_interface(kind: type) -> bool:
@@ -172,9 +170,7 @@ def written(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False)
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{_key(key)} = {written(one)}' for key, one in value.items())}}}"
-    if isinstance(value, Sequence | Set):
-        return f"[{', '.join(written(one) for one in value)}]"
-    return str(value)
+    return f"[{', '.join(written(one) for one in value)}]" if isinstance(value, Sequence | Set) else str(value)
 
 
 def _key(name: str) -> str:

@@ -63,8 +63,7 @@ class Ranking:
         chosen = self._chosen([one for one in shown if isinstance(one, Row)])
         if self.best:
             shown = _picked(shown, [chosen], said, self.best)
-        order = self.sort or (chosen.name if self.best or self.pareto else "")
-        return _sorted(shown, order, said), said
+        return _sorted(shown, self.sort or (chosen.name if self.best or self.pareto else ""), said), said
 
     def _chosen(self, rows: Sequence[Row]) -> Metric:
         if self._key in METRICS:

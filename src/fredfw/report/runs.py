@@ -120,8 +120,7 @@ def _moved(moved: float) -> str:
 def _bytes(result: RunResult) -> Table:
     moved = result.bytes_by_cause
     total = sum(moved.values())
-    causes = ordered(moved, [result.colours])
-    rows = [(cause, _moved(moved[cause]), share(moved[cause] / total)) for cause in causes]
+    rows = [(cause, _moved(moved[cause]), share(moved[cause] / total)) for cause in ordered(moved, [result.colours])]
     return Table(("bytes moved, over all links", "bytes", "share"), rows, right=(1, 2))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, ClassVar, TypeAlias
@@ -66,19 +67,20 @@ class _Step(Workload):
         return builder.build()
 
 
-class _Plugin:
-    @hookimpl
-    def fredfw_topologies(self) -> list[type[Topology]]:
-        return [_Small]
-
-    @hookimpl
-    def fredfw_workloads(self) -> list[type[Workload]]:
-        return [_Step]
+@hookimpl
+def fredfw_topologies() -> list[type[Topology]]:
+    return [_Small]
 
 
+@hookimpl
+def fredfw_workloads() -> list[type[Workload]]:
+    return [_Step]
+
+
+@cache
 def results() -> tuple[RunResult, Comparison, CollectiveResult, CollectiveSweep, TaskGraph, StudyResult]:
     plugins = PluginManager.discover(Switches(allow=frozenset()))
-    plugins.register(_Plugin(), "fredfw.testing")
+    plugins.register(sys.modules[__name__], "fredfw.testing")
     framework = Framework(plugins)
     direct = {"collectives": {"default": "direct"}}
     workloads = {"a step": {"workload": "kit-step"}}
@@ -113,9 +115,6 @@ def results() -> tuple[RunResult, Comparison, CollectiveResult, CollectiveSweep,
     )
 
 
-_standard = cache(results)
-
-
 @frozen(eq=False, kw_only=True)
 class ExporterCase(Deterministic[Exporter, Result, Content | Mapping[str, Content] | None]):
     """An exporter and results, of which it is given those that it takes."""
@@ -125,7 +124,7 @@ class ExporterCase(Deterministic[Exporter, Result, Content | Mapping[str, Conten
         "it may depend on the result and the fields alone: no clock, no random numbers, nothing kept between calls"
     )
 
-    results: Sequence[Result] = otherwise(_standard)
+    results: Sequence[Result] = otherwise(results)
 
     @property
     def asked(self) -> list[Result]:

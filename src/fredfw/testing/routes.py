@@ -117,8 +117,7 @@ class RoutedCase(Case[S]):
         for tree, offered in asked:
             operation, *both = tree
             sources, destinations = (_some(ends.tolist(), 4, fabric.node_name) for ends in both)
-            text = f"the {operation.value} from {sources} to {destinations}"
-            found.append((text, tree, offered, self._tree(*tree)))
+            found.append((f"the {operation.value} from {sources} to {destinations}", tree, offered, self._tree(*tree)))
         return found
 
     def _tree(self, operation: Operation, sources: IntArray, destinations: IntArray) -> Routes | UnsupportedError:
@@ -257,8 +256,7 @@ class RoutedCase(Case[S]):
         """The router has every tree that the fabric offers collectives."""
         for text, _, offered, answer in self.trees:
             if offered and not isinstance(answer, Routes):
-                offers = self.fabric.offers
-                yield f"the fabric offers {offers}, yet the router refuses {text}: {answer}"
+                yield f"the fabric offers {self.fabric.offers}, yet the router refuses {text}: {answer}"
             if isinstance(answer, Routes) and len(answer) != 1:
                 yield f"{text} is {len(answer)} flows; a tree is one"
 

@@ -316,8 +316,7 @@ def _flows(fabric: Fabric) -> Iterator[Flows]:
     everywhere = np.arange(len(fabric.bandwidths))
     for number in range(20):
         count = int(random.integers(1, 24))
-        ends = random.choice(fabric.npus, (2, count))
-        routes = fabric.defaults.router.route(fabric, *ends)
+        routes = fabric.defaults.router.route(fabric, *random.choice(fabric.npus, (2, count)))
         ways = [routes.links[routes.offsets[one] : routes.offsets[one + 1]] for one in range(count)]
         if number % 3 == 0:  # some trees
             ways += [random.choice(everywhere, min(4, len(everywhere)), replace=False) for _ in range(3)]

@@ -54,8 +54,7 @@ class WorkloadCase(Deterministic[Workload, System, TaskGraph]):
     @cached_property
     def timeline(self) -> Timeline:
         """One iteration on a star, with direct algorithms."""
-        fabric = star(self.system.npus, self.system.controllers)
-        simulator = Simulator(fabric)
+        simulator = Simulator(star(self.system.npus, self.system.controllers))
         return Executor(
             self.graph,
             network=simulator.network(),

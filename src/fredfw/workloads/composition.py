@@ -51,8 +51,7 @@ def _add(whole: Assembly, job: JobGraph) -> None:
     graph = job.graph
     wait = {"members": whole.table(np.arange(graph.ranks)[None, :] + whole.ranks), "jobs": job.number}
     offsets = whole.begin(graph)
-    in_turn = bool(job.start) or job.iterations > 1
-    entries, exits = (entries_of(graph), exits_of(graph)) if in_turn else (_NONE, _NONE)
+    entries, exits = (entries_of(graph), exits_of(graph)) if job.start or job.iterations > 1 else (_NONE, _NONE)
     before = -1
     if job.start:
         before = whole.task(f"{_STARTING}{job.name}", TaskKind.WAIT, WAITING, _NONE, seconds=job.start, **wait)

@@ -274,8 +274,7 @@ class GraphBuilder:
         have a note where ranks do different tasks, as in a pipeline, and could be in different repetitions at once.
         """
         if not is_whole(times) or times < 1:
-            accepted = "a whole number of at least 1"
-            raise InputError(f"a block repeated {times!r} times", key="times", accepted=accepted)
+            raise InputError(f"a block repeated {times!r} times", key="times", accepted="a whole number of at least 1")
         if self._block[0] >= 0:
             raise InputError("a repeated block inside another", key="times", accepted="blocks one after the other")
         self._block = self._blocks, times
@@ -301,8 +300,7 @@ class GraphBuilder:
 
         An NPU whose ``compute`` is ``kernels`` takes the time of ``kernels``, those of one rank, where they are given.
         """
-        row = self._row(name, ranks)
-        task = self._add(TaskKind.COMPUTE, name, label, row, after, bytes, flops, seconds)
+        task = self._add(TaskKind.COMPUTE, name, label, self._row(name, ranks), after, bytes, flops, seconds)
         if kernels is not None:
             self._more["kernels"][task] = self._number("kernels", kernels, kernels)
         return task
@@ -311,8 +309,7 @@ class GraphBuilder:
         self, name: str, ranks: ArrayLike, *, seconds: float = 0.0, after: Iterable[int] = (), label: str = WAITING
     ) -> int:
         """Add a wait: all of ``ranks`` wait for each other, and then for ``seconds``, without computing."""
-        table = self._row(name, ranks)[np.newaxis]
-        return self._add(TaskKind.WAIT, name, label, table, after, seconds=seconds)
+        return self._add(TaskKind.WAIT, name, label, self._row(name, ranks)[np.newaxis], after, seconds=seconds)
 
     def collective(
         self,
@@ -357,8 +354,7 @@ class GraphBuilder:
             accepted = f"{' x '.join(map(str, shape))} numbers of bytes, finite and not negative"
             message = f"task {name!r} has sizes that do not fit its groups or are not possible"
             raise InputError(message, key="sizes", accepted=accepted)
-        size = buffer(amounts)
-        task = self._add(TaskKind.COLLECTIVE, name, label, table, after, size, pattern=Pattern.ALL_TO_ALL)
+        task = self._add(TaskKind.COLLECTIVE, name, label, table, after, buffer(amounts), pattern=Pattern.ALL_TO_ALL)
         self._more["splits"][task] = self._number("splits", _key(amounts), amounts)
         return task
 
@@ -556,12 +552,10 @@ class GraphBuilder:
     def _check(self, name: str, key: str, members: IntArray) -> None:
         outside = (members < 0) | (members >= self.ranks)
         if outside.any():
-            message = f"task {name!r} names rank {members[outside][0]}"
-            raise InputError(message, key=key, accepted=self._accepted)
+            raise InputError(f"task {name!r} names rank {members[outside][0]}", key=key, accepted=self._accepted)
         rows = np.sort(np.atleast_2d(members), axis=1)
         if (rows[:, 1:] == rows[:, :-1]).any():
-            message = f"task {name!r} names a rank twice in one group"
-            raise InputError(message, key=key, accepted="each rank once")
+            raise InputError(f"task {name!r} names a rank twice in one group", key=key, accepted="each rank once")
 
 
 def _key(array: AnyArray) -> Hashable:

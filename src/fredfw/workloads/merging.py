@@ -155,8 +155,7 @@ class Columns:
 
     def _check_labels(self) -> None:
         if "" in self.label_names:
-            what = f"label {self.label_names.index('')} is empty"
-            raise InputError(what, key="label_names", accepted=EMPTY)
+            raise InputError(f"label {self.label_names.index('')} is empty", key="label_names", accepted=EMPTY)
         reserved = [number for number, name in enumerate(self.label_names) if name in RESERVED]
         refuse(
             np.isin(self.label, reserved) & (self.kind != TaskKind.COMPUTE),
@@ -460,8 +459,7 @@ class Merged:
         for nodes in np.split(exchanges[by_task], arrays.starts(self.leaders[exchanges][by_task])[1:]):
             table = np.zeros((1, len(nodes), len(nodes)))
             for node in nodes.tolist():
-                row = one.splits[one.split_offsets[node] : one.split_offsets[node + 1]]
-                table[0, self.positions[node]] = row
+                table[0, self.positions[node]] = one.splits[one.split_offsets[node] : one.split_offsets[node + 1]]
             found[place[self.leaders[nodes[0]]]] = len(tables)
             tables.append(table)
         return found, tuple(tables)

@@ -88,14 +88,12 @@ class DeviceMesh:
         names = [name for name in reversed(list(self.axes)) if name not in at]
         chosen = [position for position, name in enumerate(names) if name in along]
         grid = np.moveaxis(grid, chosen, range(grid.ndim - len(chosen), grid.ndim))
-        size = math.prod(grid.shape[grid.ndim - len(chosen) :])
-        return np.ascontiguousarray(grid.reshape(-1, size))
+        return np.ascontiguousarray(grid.reshape(-1, math.prod(grid.shape[grid.ndim - len(chosen) :])))
 
     def _check_axis(self, axis: str) -> None:
         if axis not in self.axes and axis not in USUAL:
             message = f"the mesh has no axis {axis!r}{nearest(axis, self.axes)}"
-            accepted = ", ".join(dict.fromkeys([*self.axes, *USUAL]))
-            raise InputError(message, key="axis", accepted=accepted)
+            raise InputError(message, key="axis", accepted=", ".join(dict.fromkeys([*self.axes, *USUAL])))
 
     def _at(self, at: Mapping[str, int]) -> IntArray:
         for name, value in at.items():
@@ -103,8 +101,7 @@ class DeviceMesh:
                 message = f"there is no axis {name!r}{nearest(name, self.axes)}"
                 raise InputError(message, key=name, accepted=", ".join(self.axes))
             if not 0 <= value < self.axes[name]:
-                accepted = f"0 to {self.axes[name] - 1}"
-                raise InputError(f"{value!r} is not a coordinate", key=name, accepted=accepted)
+                raise InputError(f"{value!r} is not a coordinate", key=name, accepted=f"0 to {self.axes[name] - 1}")
         index = tuple(at.get(name, slice(None)) for name in reversed(list(self.axes)))
         found: IntArray = self.grid[index]
         return found

@@ -58,8 +58,7 @@ def _bars(one: Bars) -> _Canvas:
             picture.add("rect", group, x=_LABEL, y=top + 3, width=wide, height=_BAR - 6, **around)
         if bar.mark is not None:
             picture.diamond(place(bar.mark), top + _BAR / 2)
-        last = place(max(left, bar.mark or 0.0))
-        picture.write(last + 8, top + 14, bar.note, group, **look)
+        picture.write(place(max(left, bar.mark or 0.0)) + 8, top + 14, bar.note, group, **look)
     return picture
 
 
@@ -153,8 +152,7 @@ class _Canvas:
         self.add("text", into, x=x, y=y, text_anchor=anchor, **{"fill": _INK, **look}).text = _printable(text)
 
     def write_upwards(self, x: float, y: float, text: str) -> None:
-        turned = f"rotate(-90 {_number(x)} {_number(y)})"
-        self.write(x, y, text, anchor="middle", transform=turned)
+        self.write(x, y, text, anchor="middle", transform=f"rotate(-90 {_number(x)} {_number(y)})")
 
     def rule(
         self, x: float, y: float, to_x: float, to_y: float, *, colour: str = "", width: float = 1, dashed: bool = False
