@@ -140,10 +140,7 @@ def _needs(schedule: Schedule) -> tuple[FloatArray, FloatArray]:
 
 
 def _traffic(schedule: Schedule) -> tuple[FloatArray, FloatArray, float]:
-    """Return the ``(ranks,)`` bytes that each rank sends and receives at most, and how many messages that makes.
-
-    Where all chunks are equal, it is chunks that are counted.
-    """
+    """Return the ``(ranks,)`` bytes (of equal chunks, how many) that ranks send and receive at most, and messages."""
     ranks, messages = schedule.ranks, 0.0
     totals = np.zeros(ranks), np.zeros(ranks)
     sums = None if isinstance(schedule.chunk_bytes, float) else np.append(0.0, np.cumsum(schedule.chunk_bytes))

@@ -62,11 +62,7 @@ def build(
     nothing else is guessed. A field with a converter gets its value as it is. Tables fill fields whose type is an attrs
     class. A field whose type is an interface of plugins, such as ``Topology``, takes what ``choose`` takes, of the
     ``registries``. Paths of files are relative to ``folder``, by default the working directory. Messages name
-    ``key_prefix``, the path of the table.
-
-    Raises:
-        InputError: A key is unknown or missing, or a value has the wrong type or is refused by the class.
-        PluginError: The class cannot be configured.
+    ``key_prefix``, the path of the table. Where the class cannot be configured, that is a ``PluginError``.
     """
     with _placed(key_prefix):
         return _Reader(registries, folder).build(cls, mapping)
@@ -123,10 +119,7 @@ def files(plugins: Iterable[Any]) -> list[dict[str, Any]]:
 
 
 def check_units(cls: type, values: Mapping[str, Any], configured: Any = None) -> None:
-    """Make sure that numbers that were typed have units, for 450 may mean GB/s or Gbps; 0 and bytes need none.
-
-    Those in tables, too, which configure plugins that ``configured`` holds.
-    """
+    """Make sure that numbers that were typed have units, for 450 may mean GB/s or Gbps; 0 and bytes need none."""
     settings = schema.settings(cls)
     for key, value in values.items():
         unit = settings[key].attribute.metadata.get("unit") if key in settings else None

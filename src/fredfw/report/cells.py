@@ -150,10 +150,7 @@ def causes(rows: Collection[Row], *, timed: bool = False) -> tuple[str, ...]:
 
 
 def ordered(causes: Collection[str], declared: Iterable[Collection[str]]) -> tuple[str, ...]:
-    """Return ``causes``: computation and bubbles, then labels as workloads declare them, then the others by name.
-
-    Of several workloads the one that declares the most decides first.
-    """
+    """Return computation, bubbles, labels as declared (by who declares most first), and the others by name."""
     most_first = sorted(declared, key=len, reverse=True)
     first = dict.fromkeys([COMPUTE, BUBBLE, *chain.from_iterable(most_first)])
     return (*(one for one in first if one in causes), *sorted(set(causes).difference(first)))
@@ -174,12 +171,8 @@ def measure(rows: Sequence[Row]) -> Metric:
 
 
 def best_cells(rows: Sequence[Row]) -> frozenset[tuple[str, str]]:
-    """Return (workload, fabric) of the best rows.
-
-    Where all rows of a group say what they train, those are the ones that train the most in a second. Elsewhere they
-    are those with the shortest time for each workload. Values that a table does not tell apart are equally good. Where
-    all are, none is the best. A row that leaves something out is not compared.
-    """
+    """Return (workload, fabric) of the best rows: those that train most in a second, or else take the least time."""
+    # What a table does not tell apart is equally good, and where all are, none is the best.
     found = set()
     for group in groups(rows):
         rate = training_rate(group.rows)

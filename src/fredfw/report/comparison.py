@@ -58,10 +58,7 @@ _Column: TypeAlias = tuple[str, Callable[[Row], Said]]  # what a column is calle
 
 
 def comparison_report(comparison: Comparison, ranking: Ranking = ALL) -> list[Part]:
-    """Return one table of a sweep, of all its workloads and fabrics, or else one per workload; and the footnotes.
-
-    ``ranking`` says which of its cells there are, and in which order; then they are one table, too.
-    """
+    """Return one table of a sweep or of what ``ranking`` chooses, or else one per workload; and the footnotes."""
     cells, said = ranking.ranked(items(comparison))
     shown = _Shown(comparison, cells, ranking)
     report: list[Part] = [Heading(comparison.title), Line(shown.introduction)]

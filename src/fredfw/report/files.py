@@ -37,13 +37,7 @@ def ensure_writable(path: str | Path) -> None:
 
 
 def ensure_new_directory(path: str | Path) -> None:
-    """Make sure that ``written_together`` will be able to fill the directory ``path``; leaves nothing behind.
-
-    What is there already could be taken for a part of what is written.
-
-    Raises:
-        InputError: It names a file or a directory that is not empty, or no directory can be made there.
-    """
+    """Raise ``InputError`` if ``written_together`` could not fill ``path``, such as a folder with something in it."""
     target = resolved(path, _NEW, "cannot be written")
     with _told(path, "made", _NEW):
         if not target.exists():
@@ -78,9 +72,6 @@ def written_together(contents: Mapping[_Path, str | bytes], folders: Iterable[st
     Where the block or a rename fails, every path has its old content again. A symbolic link is followed. A device or a
     pipe is written directly, before the block, because a rename cannot replace it. What processes that were killed have
     left in the same directories is removed. Of ``folders`` those that are missing are made.
-
-    Raises:
-        InputError: A file cannot be written; names it.
     """
     data = {path: one.encode() if isinstance(one, str) else one for path, one in contents.items()}
     targets = {path: _resolve(path) for path in data}

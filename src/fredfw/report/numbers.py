@@ -53,10 +53,7 @@ class TimeScale:
 
     @classmethod
     def of(cls, seconds: Iterable[float]) -> TimeScale:
-        """Return the scale on which the longest time has four digits and the shortest at least three.
-
-        Where that would be more than three decimals, the unit is a smaller one.
-        """
+        """Return the scale on which the longest time has four digits and the shortest three, with few decimals."""
         times = list(seconds)
         longest, shortest = max(times, default=0.0), min(times, default=0.0)
         units = TIME_UNITS[TIME_UNITS.index(unit_for(longest)) :]

@@ -61,10 +61,7 @@ class Axis:
 
     @classmethod
     def of_numbers(cls, name: str, values: Iterable[Any]) -> Axis | None:
-        """Return the axis of a swept field; ``None`` where values are not all numbers, or quantities of one dimension.
-
-        It is logarithmic where all are positive and span a decade or more, or grow by one factor, such as 1, 2, 4, 8.
-        """
+        """Return the axis of a swept field; ``None`` where values are no numbers or quantities of one dimension."""
         found = {as_written(value): _number(value) for value in values}
         known = {text: one for text, one in found.items() if one is not None}
         numbers = {text: number for text, (number, _) in sorted(known.items(), key=lambda one: one[1][0])}
@@ -72,6 +69,7 @@ class Axis:
         if not places or len(places) < len(found) or len({unit for _, unit in known.values()}) > 1:
             return None
         factors = [after / before for before, after in pairwise(places) if before > 0]
+        # Such as 1, 2, 4, 8.
         geometric = len(factors) > 1 and max(factors) <= _ONE_FACTOR * min(factors)
         return cls(name, log=spans(places) or (places[0] > 0 and geometric), places=numbers)
 

@@ -107,11 +107,7 @@ def drawn(figure: Figure, file_format: str) -> bytes:
 
 
 def comparison_figure(comparison: Comparison) -> Figure:
-    """Return one panel per picture of ``charts``, in columns, with a legend of what colours and marks mean.
-
-    What stands behind the best bars and in the best cells of maps is in bold print. A diamond marks a published value,
-    and the bar that a scalar was fitted to is hatched.
-    """
+    """Return one panel per picture of ``charts``, in columns, with a legend of what colours and marks mean."""
     pictures = charts(comparison.rows)
     known = colours_of([one for one in pictures if isinstance(one, Bars)])
     with rc_context(FONTS):
@@ -128,10 +124,8 @@ def comparison_figure(comparison: Comparison) -> Figure:
 
 
 def _draw(figure: Figure, column: int, stack: Sequence[_Panel]) -> None:
-    """Draw ``stack`` from the bottom up.
-
-    The places are counted, not left to a layout engine: those differ in the last digits from one time to the next.
-    """
+    """Draw ``stack`` from the bottom up."""
+    # Places are counted, not left to a layout engine: those differ in the last digits from one time to the next.
     width, height = figure.get_size_inches()
     bottom = float(height) - _LINE * (figure.get_suptitle().count("\n") + 1) - 2 * _MARGIN
     drawn_panels = []

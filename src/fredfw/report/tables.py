@@ -61,10 +61,7 @@ def sweep_report(sweep: CollectiveSweep) -> list[Part]:
 def effects_report(
     keys: Sequence[str], effects: Iterable[tuple[Sequence[str], Effect]], share: float | None
 ) -> list[Part]:
-    """Return what each parameter does to each time, with sign, size and rank; nothing without a ``share`` to change.
-
-    Whose time it is stands in the columns ``keys``; of each time the largest of ``effects`` comes first.
-    """
+    """Return what a ``share`` of each parameter does to each time, named in columns ``keys``, the largest first."""
     if share is None:
         return []
     rows: list[tuple[str, ...]] = []

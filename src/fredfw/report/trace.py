@@ -37,9 +37,6 @@ def trace_to_json(result: RunResult, ranks: str = "") -> str:
 
     Times are on a grid of 1 ns, the resolution of the viewers. Start and end are rounded, not start and duration, so
     that spans that follow each other never overlap. Ranks are those to show, such as ``0-7,64``; all by default.
-
-    Raises:
-        InputError: There is no such rank; ``LimitError`` where there is too much to show.
     """
     count = result.timeline.graph.ranks
     chosen = parse_numbers(ranks, count, what="rank", key="ranks") if ranks else range(count)

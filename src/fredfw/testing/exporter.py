@@ -161,12 +161,8 @@ class ExporterCase(Deterministic[Exporter, Result, Content | Mapping[str, Conten
 
     def refusals_have_reasons(self) -> Faults:
         """A result that the format has no form for is refused with a reason in words."""
-        for result in self.asked:
-            try:
-                self.subject.export(result)
-            except UnsupportedError as error:
-                if not error.message.strip():
-                    yield f"{self.words(result)} is refused without a reason"
+        found = self.refused(self.subject.export, UnsupportedError)
+        return (f"{result} is refused without a reason" for result, error in found if not error.message.strip())
 
     def suffixes_are_endings(self) -> Faults:
         """The suffixes are endings of files, each with its dot."""

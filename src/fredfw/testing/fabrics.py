@@ -62,10 +62,7 @@ def standard() -> tuple[Fabric, ...]:
 
 
 def views(ranks: int) -> Iterator[tuple[str, GroupView]]:
-    """Yield groups of ``ranks``, with a name: no structure, one level of each kind, and all products of two or three.
-
-    In some the ranks are in an order of their own, as groups need not be in the order of NPUs.
-    """
+    """Yield groups, named: no structure, one level of each kind, and all products of two or three; some shuffled."""
     yield "without levels", GroupView(ranks)
     yield "without levels, of a network that combines and copies", GroupView(ranks, capabilities=_IN_NETWORK)
     if ranks == 1:

@@ -20,6 +20,7 @@ from fredfw.testing.fabrics import standard
 from fredfw.testing.process import Deterministic
 from fredfw.typing import IntArray
 from fredfw.workloads import DeviceMesh, Placement
+from fredfw.workloads.answers import places
 
 PARALLELISMS = tuple(
     DeviceMesh({"mp": mp, "pp": pp, "dp": dp})
@@ -55,19 +56,8 @@ class PlacementCase(Deterministic[Placement, tuple[Fabric, DeviceMesh], IntArray
 
     def no_npu_is_used_twice(self) -> Faults:
         """Every worker gets an NPU of its own that exists."""
-        for fabric, mesh in self.asked:
-            what, npus = self.words((fabric, mesh)), self.subject.order(fabric, mesh)
-            if npus.ndim != 1 or not np.issubdtype(npus.dtype, np.integer) or len(npus) < mesh.ranks:
-                yield (
-                    f"{what}: order() returns {npus.dtype} of shape {npus.shape}; NPU numbers, one for each of "
-                    f"{mesh.ranks} workers or more"
-                )
-            numbers, counts = np.unique(npus, return_counts=True)
-            if (counts > 1).any():
-                twice = numbers[counts > 1][0]
-                yield f"{what}: NPU {twice} is used twice; order() returns {npus.tolist()}"
-            if numbers[0] < 0 or numbers[-1] >= len(fabric.npus):
-                yield f"{what}: order() returns {npus.tolist()}, there are {len(fabric.npus)} NPUs"
+        found = self.refused(lambda question: places(self.subject, *question), PluginError)
+        return (f"{question}: {error}" for question, error in found)
 
     def too_many_workers_are_refused(self) -> Faults:
         """More workers than NPUs are an ``InputError``."""
@@ -135,11 +125,7 @@ class TransportCase(Deterministic[Transport, tuple[Call, Fabric], Costs | None])
 
     def costs_can_be_used(self) -> Faults:
         """Times are finite and not negative, rates above 0, an efficiency is at most 1, with a number for each tier."""
-        for question in self.asked:
-            try:
-                self.answer(question)
-            except PluginError as error:
-                yield f"{self.words(question)}: {error}"
+        return (f"{question}: {error}" for question, error in self.refused(self.answer, PluginError))
 
     def some_calls_have_costs(self) -> Faults:
         """It does not refuse everything."""
@@ -148,12 +134,8 @@ class TransportCase(Deterministic[Transport, tuple[Call, Fabric], Costs | None])
 
     def refusals_have_reasons(self) -> Faults:
         """A call that it knows no costs for is refused with a reason in words."""
-        for question in self.asked:
-            try:
-                answers.costs(self.subject, *question)
-            except UnsupportedError as error:
-                if not error.message.strip():
-                    yield f"{self.words(question)} is refused without a reason"
+        found = self.refused(lambda question: answers.costs(self.subject, *question), UnsupportedError)
+        return (f"{question} is refused without a reason" for question, error in found if not error.message.strip())
 
 
 def calls(transport: Transport) -> Iterator[Call]:

@@ -9,7 +9,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import redirect_stdout
 from functools import cached_property
 from itertools import chain, cycle
@@ -18,11 +18,13 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 from attrs import evolve, frozen
 
+from fredfw.errors import FredfwError
 from fredfw.plugin import configure
 from fredfw.testing.conformance import Case, ConformanceError, Faults, S, made, seeded, twin
 
 Q = TypeVar("Q")
 A = TypeVar("A")
+E = TypeVar("E", bound=FredfwError)
 
 _SECONDS = 60
 # Whether this is the other process. A module that checks its plugins when it is imported must not go on for ever there.
@@ -82,6 +84,14 @@ class Deterministic(Elsewhere[S], Generic[S, Q, A]):
 
     def words(self, question: Q) -> str:
         return str(question)
+
+    def refused(self, ask: Callable[[Q], object], why: type[E]) -> Iterator[tuple[str, E]]:
+        """Yield the questions, in words, at which ``ask`` raises ``why``."""
+        for question in self.asked:
+            try:
+                ask(question)
+            except why as error:
+                yield self.words(question), error
 
     def parts(self, answer: A) -> Iterable[object]:
         """Return the parts of an answer, as ``digest`` takes them."""

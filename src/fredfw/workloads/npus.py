@@ -31,10 +31,6 @@ def values(preset: str, precision: str, *, roofline: bool) -> dict[str, Any]:
 
     Constants of kernels that nothing was fitted to are those of the accelerator that it is ``like``. It computes kernel
     by kernel, or by a ``roofline``.
-
-    Raises:
-        UnknownNameError: There is no such accelerator; gives the nearest.
-        InputError: It has no rate for that precision.
     """
     presets = table()
     if preset not in presets:

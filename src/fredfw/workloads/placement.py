@@ -63,10 +63,6 @@ def places_within(placement: Placement, fabric: Fabric, mesh: DeviceMesh, npus: 
 
     These are sorted, and at least as many as ranks. Where the placement's order has enough of them, ranks go to these
     in that order. Else the k-th lowest NPU that it would use on an idle fabric is replaced by the k-th of ``npus``.
-
-    Raises:
-        InputError: The placement does not support the fabric or the workload.
-        PluginError: It fails, or does not return an order.
     """
     order = _order(placement, fabric, mesh)
     inside = order[np.isin(order, npus)]
